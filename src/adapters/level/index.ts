@@ -1,0 +1,71 @@
+/**
+ * Storage in a directory, kept by LevelDB.
+ *
+ * @module
+ */
+import { resolve } from 'node:path'
+import { invalid } from '../../engine/ports.js'
+import type { Storage } from '../../engine/ports.js'
+import { openLevelStore } from './open-level-store.js'
+
+export type { Storage } from '../../engine/ports.js'
+
+export interface LevelStorageOptions {
+  /**
+   * What an acknowledged operation survives. `full` (the default): the death of the process and a power
+   * cut; one fdatasync is shared by all commits that wait together. `relaxed`: the death of the process
+   * only, which is three to four times faster for a single writer; for tests and caches.
+   */
+  readonly durability?: 'full' | 'relaxed'
+}
+
+/**
+ * Storage in a directory. The directory is created when it does not exist; it must be empty or hold a
+ * store. Nothing is touched before the engine opens, and the same value can be opened again after the
+ * engine was closed.
+ *
+ * Guarantees
+ * - An operation whose promise resolved is there after `kill -9`, and with `durability: 'full'` also after
+ *   a power cut. An operation is stored whole or not at all.
+ * - One opener at a time, in this process and in others, whatever the spelling of the path.
+ * - A store with missing files is refused; it never opens with fewer entries than it had.
+ * - After one failed write nothing more is accepted until the engine was opened again; reads go on.
+ *
+ * Not guaranteed: several processes on one directory, file systems without working locks and fsync (many
+ * network mounts), and the detection of bytes that were changed in place on the disk.
+ *
+ * Errors of opening, by reason
+ * - `STORE_LOCKED` the directory is open already, in this process or in another one.
+ * - `STORE_FORMAT` the directory is no store and not empty, or its format is newer than this version;
+ *   `details.format` and `details.supported` say which. Nothing in it was changed.
+ * - `DATA_LOSS` files of the store are missing or damaged; `details.missing` names them.
+ * - `PERMISSION_DENIED`, `STORE_FULL`, `STORE_FAILED` the directory could not be read or written.
+ *
+ * Errors of use, by reason
+ * - `STORE_FULL`, `STORE_FAILED` a write failed. `details.outcome` is `unknown` when the operation was part
+ *   of the failed write, and `not-applied` when it was queued behind it or came later.
+ * - `DATA_LOSS` LevelDB could not read what it had stored.
+ * - `STORE_CLOSED` the engine was closed.
+ *
+ * @throws EngineError `INVALID_ARGUMENT` when an argument has the wrong form.
+ *
+ * @example
+ * import { openEngine } from 'forkspace'
+ * import { levelStorage } from 'forkspace/level'
+ *
+ * const engine = await openEngine({ storage: levelStorage('./data') })
+ * const session = await engine.sessions.create({})
+ * await engine.close()
+ */
+export function levelStorage(directory: string, options: LevelStorageOptions = {}): Storage {
+  if (typeof directory !== 'string' || directory === '' || directory.includes('\0')) {
+    throw invalid('directory', 'must be the path of a directory')
+  }
+  const durability = options.durability ?? 'full'
+  if (durability !== 'full' && durability !== 'relaxed') {
+    throw invalid('durability', "must be 'full' or 'relaxed'")
+  }
+  // Resolved now: the working directory may be another one when the engine opens.
+  const path = resolve(directory)
+  return { open: () => openLevelStore(path, durability) }
+}

@@ -1,0 +1,10 @@
+import { randomFillSync } from 'node:crypto'
+import { performance } from 'node:perf_hooks'
+import type { Environment } from '../../engine/index.js'
+
+/** The clocks and the randomness of this machine. */
+export const systemEnvironment: Environment = {
+  wallClockMs: () => Date.now(),
+  monotonicMs: () => performance.now(),
+  randomFill: (bytes) => void randomFillSync(bytes),
+}

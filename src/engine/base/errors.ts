@@ -1,0 +1,188 @@
+/** The standard RPC status codes that an {@link EngineError} carries, by name. */
+export const StatusCode = {
+  INVALID_ARGUMENT: 3,
+  NOT_FOUND: 5,
+  ALREADY_EXISTS: 6,
+  PERMISSION_DENIED: 7,
+  RESOURCE_EXHAUSTED: 8,
+  FAILED_PRECONDITION: 9,
+  ABORTED: 10,
+  OUT_OF_RANGE: 11,
+  INTERNAL: 13,
+  UNAVAILABLE: 14,
+  DATA_LOSS: 15,
+  UNAUTHENTICATED: 16,
+} as const
+
+export type StatusName = keyof typeof StatusCode
+
+interface ReasonRow {
+  /** The status an error of this reason carries. */
+  readonly code: StatusName
+  /** The error code that the node:fs view shows for it; EIO when absent. */
+  readonly errno?: string
+  /** The code that a failed import job shows for it; INTERNAL when absent. */
+  readonly job?: string
+  /** One sentence for the documentation. */
+  readonly meaning: string
+}
+
+/**
+ * The one registry of everything that can go wrong. Reasons and codes are stable within a major version;
+ * messages are not.
+ */
+const registry = {
+  INVALID_ARGUMENT: {
+    code: 'INVALID_ARGUMENT',
+    errno: 'EINVAL',
+    meaning: 'An argument has the wrong type or form; `details.field` names it.',
+  },
+  NAME_TOO_LONG: {
+    code: 'INVALID_ARGUMENT',
+    errno: 'ENAMETOOLONG',
+    meaning: 'A name is over 255 bytes, or a path over 4,096 bytes or 256 levels.',
+  },
+  TOO_LARGE: {
+    code: 'INVALID_ARGUMENT',
+    errno: 'E2BIG',
+    meaning: 'A value is over its stated limit; `details.limit` gives it.',
+  },
+  SESSION_NOT_FOUND: { code: 'NOT_FOUND', meaning: 'No session of this tenant has this id.' },
+  CHECKPOINT_NOT_FOUND: { code: 'NOT_FOUND', meaning: 'The session has no checkpoint of this id or label.' },
+  SOURCE_NOT_FOUND: { code: 'NOT_FOUND', meaning: 'No source of this tenant has this id.' },
+  REVISION_NOT_FOUND: { code: 'NOT_FOUND', meaning: 'The source has no revision of this id.' },
+  JOB_NOT_FOUND: { code: 'NOT_FOUND', meaning: 'The source has no import job of this id.' },
+  PATH_NOT_FOUND: { code: 'NOT_FOUND', errno: 'ENOENT', meaning: 'Nothing exists at this path.' },
+  ALREADY_EXISTS: {
+    code: 'ALREADY_EXISTS',
+    errno: 'EEXIST',
+    meaning: 'The path exists already, or the checkpoint label is taken.',
+  },
+  PERMISSION_DENIED: {
+    code: 'PERMISSION_DENIED',
+    errno: 'EACCES',
+    meaning: 'The options of the engine do not allow this, for example a host path outside the roots.',
+  },
+  DIRECTORY_NOT_EMPTY: {
+    code: 'FAILED_PRECONDITION',
+    errno: 'ENOTEMPTY',
+    meaning: 'Only an empty directory can be removed or replaced.',
+  },
+  IS_A_DIRECTORY: { code: 'FAILED_PRECONDITION', errno: 'EISDIR', meaning: 'The path is a directory.' },
+  NOT_A_DIRECTORY: {
+    code: 'FAILED_PRECONDITION',
+    errno: 'ENOTDIR',
+    meaning: 'The path, or a part of it, is not a directory.',
+  },
+  NOT_A_SYMLINK: { code: 'FAILED_PRECONDITION', errno: 'EINVAL', meaning: 'The path is not a symlink.' },
+  SYMLINK_LOOP: {
+    code: 'FAILED_PRECONDITION',
+    errno: 'ELOOP',
+    meaning: 'Resolving the path took more than 40 symlinks.',
+  },
+  SOURCE_WITHOUT_REVISION: {
+    code: 'FAILED_PRECONDITION',
+    meaning: 'The source has no revision yet: import it first.',
+  },
+  IMPORT_FAILED: {
+    code: 'FAILED_PRECONDITION',
+    meaning: 'The import job failed; `details.errorCode` is the job’s code, `cause` the reason in full.',
+  },
+  HASH_MISMATCH: {
+    code: 'ABORTED',
+    errno: 'EAGAIN',
+    meaning: 'The file is not what `expectedHash` says; details carry path, expectedHash and actualHash.',
+  },
+  BRANCH_MOVED: {
+    code: 'ABORTED',
+    meaning: 'The branch has a commit that this session does not build on; nothing was sent.',
+  },
+  FILE_TOO_LARGE: { code: 'OUT_OF_RANGE', errno: 'EFBIG', meaning: 'The file would exceed `maxFileBytes`.' },
+  STORE_FULL: { code: 'RESOURCE_EXHAUSTED', errno: 'ENOSPC', meaning: 'The disk has no space left.' },
+  STORE_LOCKED: { code: 'FAILED_PRECONDITION', errno: 'EBUSY', meaning: 'The directory is open already.' },
+  STORE_FORMAT: {
+    code: 'FAILED_PRECONDITION',
+    meaning: 'The directory is no store, or of a format that this version does not read.',
+  },
+  STORE_CLOSED: { code: 'UNAVAILABLE', meaning: 'The engine was closed.' },
+  STORE_FAILED: {
+    code: 'UNAVAILABLE',
+    meaning: 'A write failed: nothing more is accepted until the engine is opened again.',
+  },
+  DATA_LOSS: { code: 'DATA_LOSS', meaning: 'Stored data is missing or damaged.' },
+  NO_ADAPTER: { code: 'FAILED_PRECONDITION', meaning: 'The engine was opened without the adapter that this needs.' },
+  GIT_UNSUPPORTED_TRANSPORT: { code: 'INVALID_ARGUMENT', meaning: 'Only http and https remotes are supported.' },
+  GIT_ADDRESS_REFUSED: {
+    code: 'PERMISSION_DENIED',
+    job: 'REMOTE_UNREACHABLE',
+    meaning: 'The remote has a loopback or private address, and `git.allowPrivateAddresses` is not set.',
+  },
+  GIT_UNREACHABLE: { code: 'UNAVAILABLE', job: 'REMOTE_UNREACHABLE', meaning: 'The remote does not answer.' },
+  GIT_TIMEOUT: { code: 'UNAVAILABLE', job: 'REMOTE_UNREACHABLE', meaning: 'The remote fell silent.' },
+  GIT_REMOTE_ERROR: { code: 'UNAVAILABLE', job: 'REMOTE_UNREACHABLE', meaning: 'The remote answered with an error.' },
+  GIT_NOT_A_REPOSITORY: {
+    code: 'FAILED_PRECONDITION',
+    job: 'REMOTE_UNREACHABLE',
+    meaning: 'What answers at this address or path is no git repository.',
+  },
+  GIT_REPO_NOT_FOUND: { code: 'NOT_FOUND', job: 'REMOTE_UNREACHABLE', meaning: 'There is no repository here.' },
+  GIT_REF_NOT_FOUND: { code: 'NOT_FOUND', job: 'REF_NOT_FOUND', meaning: 'The repository has no such ref.' },
+  GIT_AUTH_REQUIRED: { code: 'UNAUTHENTICATED', job: 'AUTH_FAILED', meaning: 'The remote asks for credentials.' },
+  GIT_AUTH_FAILED: { code: 'UNAUTHENTICATED', job: 'AUTH_FAILED', meaning: 'The remote refused the credentials.' },
+  GIT_NOT_A_TREE: { code: 'FAILED_PRECONDITION', job: 'NOT_A_TREE', meaning: 'The ref names no commit or tree.' },
+  GIT_UNSAFE_PATH: {
+    code: 'FAILED_PRECONDITION',
+    job: 'UNSAFE_PATH',
+    meaning: 'A tree of the repository holds a name that must not be written; `details.path` shows it.',
+  },
+  GIT_TOO_LARGE: { code: 'RESOURCE_EXHAUSTED', job: 'LIMIT_EXCEEDED', meaning: 'The repository is over a limit.' },
+  GIT_CORRUPT: { code: 'DATA_LOSS', job: 'REMOTE_CORRUPT', meaning: 'The repository sent damaged objects.' },
+  GIT_PUSH_REJECTED: {
+    code: 'FAILED_PRECONDITION',
+    meaning: 'The remote refused the push; `details.remoteMessage` says why.',
+  },
+  INTERNAL: { code: 'INTERNAL', meaning: 'A defect of this library.' },
+} as const satisfies Record<string, ReasonRow>
+
+export type ErrorReason = keyof typeof registry
+
+/** Every reason with its status, errno, job code and meaning. */
+export const errorRegistry: Readonly<Record<ErrorReason, ReasonRow>> = registry
+
+export type ErrorDetails = Readonly<Record<string, string>>
+
+/**
+ * What every operation throws. `code` says what a caller can do about it in general, `reason` what went
+ * wrong in particular, `details` holds the facts (paths, hashes, limits) as strings.
+ *
+ * @example
+ * try { await session.files.write({ path: '/a', content, expectedHash }) }
+ * catch (error) { if (error instanceof EngineError && error.reason === 'HASH_MISMATCH') retry(error.details.actualHash) }
+ */
+export class EngineError extends Error {
+  override readonly name = 'EngineError'
+  readonly code: StatusName
+  readonly reason: ErrorReason
+  readonly details: ErrorDetails
+
+  constructor(reason: ErrorReason, message: string, details: ErrorDetails = {}, options?: ErrorOptions) {
+    super(message, options)
+    this.code = registry[reason].code
+    this.reason = reason
+    this.details = details
+  }
+
+  /** The number of `code` in the standard RPC status codes. */
+  get status(): number {
+    return StatusCode[this.code]
+  }
+}
+
+export function invalid(field: string, message: string): EngineError {
+  return new EngineError('INVALID_ARGUMENT', `${field}: ${message}`, { field })
+}
+
+/** Only a defect of ours makes this fail. */
+export function assert(condition: unknown, message: string): asserts condition {
+  if (!condition) throw new EngineError('INTERNAL', message)
+}

@@ -1,0 +1,44 @@
+/** Every bound of the engine stands here. Sizes are bytes unless the name says otherwise. */
+export const limits = {
+  nameBytes: 255,
+  pathBytes: 4096,
+  pathDepth: 256,
+  symlinkHops: 40,
+  /** Default of `maxFileBytes`; the option can raise it up to 2^53 − 1. */
+  fileBytes: 64 * 2 ** 30,
+  pageSizeDefault: 1000,
+  pageSizeMax: 10_000,
+  tagEntries: 64,
+  tagKeyBytes: 128,
+  tagValueBytes: 1024,
+  labelBytes: 1024,
+  messageBytes: 64 * 1024,
+  batchOperations: 10_000,
+  /** A file is cut into blocks of this size; a block is the largest blob. */
+  blockBytes: 1 << 20,
+  blocksPerChunk: 1024,
+  /** A write that would give a block more extents than this writes the block anew as one blob. */
+  extentsPerBlock: 512,
+  /** A body of more extents than this is stored as a node of its own. */
+  inlineExtents: 64,
+  /** A run of names without a canonical page end is cut by position at this many. */
+  namesPerPage: 1024,
+  /** Parsed paths remembered, in each of two generations. */
+  parsedPaths: 4096,
+  /** Work on a frozen tree yields to the event loop after this many milliseconds. */
+  sliceMs: 8,
+  /** Events between two snapshots of a session on a durable store. */
+  eventsPerSnapshot: 2000,
+  /** Roots of checkpoints kept in memory per session; older ones are found again by replay. */
+  pinnedRoots: 4096,
+  /** Bytes of clean blobs kept in memory on a durable store. */
+  blobCacheBytes: 32 * 2 ** 20,
+  /** A clean blob above this is not kept in memory. */
+  cachedBlobBytes: 64 * 1024,
+  /** Blob bytes gathered into one storage commit during an import. */
+  importCommitBytes: 4 * 2 ** 20,
+  /** Events read from storage at once. */
+  eventsPerRead: 1000,
+  /** Acknowledgements from memory before the event loop gets a turn. */
+  acknowledgementsPerTurn: 64,
+} as const

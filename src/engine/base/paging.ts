@@ -1,0 +1,45 @@
+import { Buffer } from 'node:buffer'
+import { invalid } from './errors.js'
+import { limits } from './limits.js'
+
+export interface PageRequest {
+  /** Entries per page, 1 to 10,000; 0 or absent is 1,000; more is clamped. */
+  readonly pageSize?: number
+  /** `nextPageToken` of the page before; empty or absent for the first page. */
+  readonly pageToken?: string
+}
+
+export function parsePageSize(pageSize: number | undefined): number {
+  if (pageSize === undefined || pageSize === 0) return limits.pageSizeDefault
+  if (!Number.isSafeInteger(pageSize) || pageSize < 0) throw invalid('pageSize', 'must be a whole number from 0')
+  return Math.min(pageSize, limits.pageSizeMax)
+}
+
+/**
+ * A page token names the last key of the page before it, so it stays valid while data changes; the listing
+ * it belongs to stands in it, so that it is refused elsewhere.
+ */
+export function encodePageToken(listing: string, lastKey: string): string {
+  return Buffer.from(JSON.stringify([listing, lastKey])).toString('base64url')
+}
+
+/** The last key of the page before; undefined for the first page. */
+export function parsePageToken(listing: string, token: string | undefined): string | undefined {
+  if (token === undefined || token === '') return undefined
+  let parsed: unknown
+  try {
+    parsed = JSON.parse(Buffer.from(token, 'base64url').toString())
+  } catch {
+    parsed = undefined
+  }
+  if (!Array.isArray(parsed) || parsed.length !== 2 || parsed[0] !== listing || typeof parsed[1] !== 'string') {
+    throw invalid('pageToken', 'is not a token of this listing')
+  }
+  return parsed[1]
+}
+
+export interface Page<T> {
+  readonly items: T[]
+  /** Empty when there is no further page. */
+  readonly nextPageToken: string
+}

@@ -1,0 +1,70 @@
+import { Buffer } from 'node:buffer'
+import { EngineError, invalid } from './errors.js'
+import { limits } from './limits.js'
+
+/** The names of an absolute path from the root down; the root itself has none. */
+export type PathNames = readonly string[]
+
+/**
+ * The one gate for paths: absolute, no empty part, no `.` or `..`, no NUL, well-formed Unicode, within the
+ * limits on name, path and depth.
+ */
+export function parsePath(path: string, field = 'path'): PathNames {
+  let names = young.get(path)
+  if (names !== undefined) return names
+  names = old.get(path) ?? parse(path, field)
+  if (young.size >= limits.parsedPaths) {
+    old = young
+    young = new Map()
+  }
+  young.set(path, names)
+  return names
+}
+
+export function joinPath(names: PathNames): string {
+  return names.length === 0 ? '/' : `/${names.join('/')}`
+}
+
+/** Checks one name by the rules of {@link parsePath}. */
+export function checkName(name: string, field = 'path'): void {
+  if (name === '' || name === '.' || name === '..') throw invalid(field, 'has an empty, "." or ".." part')
+  if (name.includes('\0')) throw invalid(field, 'contains a NUL character')
+  if (name.length * 3 > limits.nameBytes && Buffer.byteLength(name) > limits.nameBytes) {
+    throw new EngineError('NAME_TOO_LONG', `${field}: a name is over ${limits.nameBytes} bytes`, { field })
+  }
+}
+
+// Two generations of parsed paths: cheap to look up, bounded, and the often-used ones survive.
+let young = new Map<string, PathNames>()
+let old = new Map<string, PathNames>()
+
+function parse(path: unknown, field: string): PathNames {
+  if (typeof path !== 'string') throw invalid(field, 'must be a string')
+  if (path.charCodeAt(0) !== 47) throw invalid(field, 'must be absolute')
+  if (!path.isWellFormed()) throw invalid(field, 'contains a lone surrogate')
+  if (path.length * 3 > limits.pathBytes && Buffer.byteLength(path) > limits.pathBytes) {
+    throw new EngineError('NAME_TOO_LONG', `${field}: the path is over ${limits.pathBytes} bytes`, { field })
+  }
+  if (path.length === 1) return []
+  const names = path.slice(1).split('/')
+  if (names.length > limits.pathDepth) {
+    throw new EngineError('NAME_TOO_LONG', `${field}: the path has over ${limits.pathDepth} levels`, { field })
+  }
+  for (const [index, name] of names.entries()) {
+    checkName(name, field)
+    names[index] = flatten(name)
+  }
+  return names
+}
+
+const scratch = Buffer.allocUnsafe(1024)
+
+/**
+ * A part cut out of a longer string keeps a reference to the whole and compares about ten times slower than
+ * a string of its own; shorter ones are always copied.
+ */
+function flatten(name: string): string {
+  if (name.length < 13) return name
+  const length = scratch.write(name, 0, 'utf8')
+  return length === name.length ? scratch.toString('latin1', 0, length) : scratch.toString('utf8', 0, length)
+}

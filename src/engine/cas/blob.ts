@@ -1,0 +1,47 @@
+import type { Buffer } from 'node:buffer'
+import { assert } from '../base/errors.js'
+import { sha256 } from '../base/hash.js'
+
+/**
+ * A handle on immutable bytes of at most one block. `bytes` is a cache: on a durable store it may be dropped
+ * once the blob is stored; on a store that is not durable it is the only copy and is freed with the handle.
+ * The hash of bytes that nobody asks for is never computed.
+ */
+export class BlobRef {
+  readonly length: number
+  bytes: Buffer | undefined
+  #hash: string | undefined
+
+  constructor(length: number, bytes: Buffer | undefined, hash: string | undefined) {
+    this.length = length
+    this.bytes = bytes
+    this.#hash = hash
+  }
+
+  static of(bytes: Buffer): BlobRef {
+    return new BlobRef(bytes.length, bytes, undefined)
+  }
+
+  /** Lower-case hex. */
+  get hash(): string {
+    if (this.#hash === undefined) {
+      assert(this.bytes !== undefined, 'a blob without bytes has a hash')
+      this.#hash = sha256(this.bytes)
+    }
+    return this.#hash
+  }
+
+  toJSON(): EncodedBlob {
+    return [this.hash, this.length]
+  }
+}
+
+export type EncodedBlob = readonly [hash: string, length: number]
+
+export function decodeBlob(encoded: BlobRef | EncodedBlob): BlobRef {
+  return encoded instanceof BlobRef ? encoded : new BlobRef(encoded[1], undefined, encoded[0])
+}
+
+export function sameBlob(a: BlobRef, b: BlobRef): boolean {
+  return a === b || (a.length === b.length && a.hash === b.hash)
+}

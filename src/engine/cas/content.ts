@@ -1,0 +1,137 @@
+import { Buffer } from 'node:buffer'
+import type { Environment } from '../base/environment.js'
+import { EngineError } from '../base/errors.js'
+import { sha256, sha256Stream } from '../base/hash.js'
+import { limits } from '../base/limits.js'
+import { nextTurn } from '../base/slices.js'
+import type { Store } from '../storage/store.js'
+import { BlobRef } from './blob.js'
+import { blockAt, ExtentBlock, forEachExtent, type LoadedBody } from './body.js'
+
+/** Reads and hashes the contents that bodies describe, and keeps a bounded cache of clean blobs. */
+export class ContentStore {
+  readonly #store: Store
+  readonly #environment: Environment
+  readonly #cached: BlobRef[] = []
+  #cachedBytes = 0
+
+  constructor(store: Store, environment: Environment) {
+    this.#store = store
+    this.#environment = environment
+  }
+
+  /** To be called when blobs are stored: from then on their bytes may be dropped and read again. */
+  stored(blob: BlobRef): void {
+    if (!this.#store.capabilities.durable) return
+    if (blob.length > limits.cachedBlobBytes) {
+      blob.bytes = undefined
+      return
+    }
+    this.#cached.push(blob)
+    this.#cachedBytes += blob.length
+    if (this.#cachedBytes > limits.blobCacheBytes) this.#evict()
+  }
+
+  /** The bytes of a range as a fresh copy, zeros where the body has holes; undefined when it must be awaited. */
+  readSync(body: LoadedBody, offset: number, length: number): Buffer | undefined {
+    if (body instanceof BlobRef && body.bytes !== undefined && offset + length <= body.length) {
+      const copy = Buffer.allocUnsafe(length)
+      body.bytes.copy(copy, 0, offset, offset + length)
+      return copy
+    }
+    const target = Buffer.alloc(length)
+    let complete = true
+    forEachExtent(body, { from: offset, to: offset + length }, (start, count, blob, casOffset) => {
+      const bytes = complete ? this.#blobSync(blob, casOffset, count) : undefined
+      if (bytes === undefined) complete = false
+      else target.set(bytes, start - offset)
+    })
+    return complete ? target : undefined
+  }
+
+  async read(body: LoadedBody, offset: number, length: number): Promise<Buffer> {
+    const ready = this.readSync(body, offset, length)
+    if (ready !== undefined) return ready
+    const target = Buffer.alloc(length)
+    const reads: Promise<void>[] = []
+    forEachExtent(body, { from: offset, to: offset + length }, (start, count, blob, casOffset) => {
+      const read = async (): Promise<void> => {
+        target.set(await this.#blob(blob, casOffset, count), start - offset)
+      }
+      reads.push(read())
+    })
+    await Promise.all(reads)
+    return target
+  }
+
+  /** The SHA-256 of a whole content, hex, read in slices that yield to the event loop. */
+  async hash(body: LoadedBody, size: number): Promise<string> {
+    const hash = sha256Stream()
+    let sliceStart = this.#environment.monotonicMs()
+    for (let offset = 0; offset < size; offset += limits.blockBytes) {
+      hash.update(await this.read(body, offset, Math.min(limits.blockBytes, size - offset)))
+      if (this.#environment.monotonicMs() - sliceStart >= limits.sliceMs) {
+        await nextTurn()
+        sliceStart = this.#environment.monotonicMs()
+      }
+    }
+    return hash.digest('hex')
+  }
+
+  /** The SHA-256 of one block's bytes, hex, without reading them where that is known. */
+  async blockId(body: LoadedBody, blockNumber: number, size: number): Promise<string> {
+    const start = blockNumber * limits.blockBytes
+    const length = Math.min(limits.blockBytes, size - start)
+    const block = blockAt(body, blockNumber)
+    if (block instanceof BlobRef && block.length === length) return block.hash
+    if (block instanceof ExtentBlock && length === limits.blockBytes) {
+      return (block.id ??= sha256(await this.read(body, start, length)))
+    }
+    return sha256(await this.read(body, start, length))
+  }
+
+  #blobSync(blob: BlobRef, offset: number, length: number): Uint8Array | undefined {
+    if (blob.bytes !== undefined) return blob.bytes.subarray(offset, offset + length)
+    if (this.#store.blobSync === undefined) return undefined
+    if (blob.length > limits.cachedBlobBytes) {
+      return checkRead(blob, length, this.#store.blobSync(blob.hash, { offset, length }))
+    }
+    const whole = checkRead(blob, blob.length, this.#store.blobSync(blob.hash, { offset: 0, length: blob.length }))
+    return this.#keep(blob, whole).subarray(offset, offset + length)
+  }
+
+  async #blob(blob: BlobRef, offset: number, length: number): Promise<Uint8Array> {
+    const ready = this.#blobSync(blob, offset, length)
+    if (ready !== undefined) return ready
+    if (blob.length > limits.cachedBlobBytes) {
+      return checkRead(blob, length, await this.#store.blob(blob.hash, { offset, length }))
+    }
+    const whole = checkRead(blob, blob.length, await this.#store.blob(blob.hash, { offset: 0, length: blob.length }))
+    return this.#keep(blob, whole).subarray(offset, offset + length)
+  }
+
+  #keep(blob: BlobRef, bytes: Uint8Array): Buffer {
+    blob.bytes = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+    const kept = blob.bytes
+    this.stored(blob)
+    return kept
+  }
+
+  /** Oldest first, down to three quarters, so that it happens seldom. */
+  #evict(): void {
+    let count = 0
+    while (this.#cachedBytes > limits.blobCacheBytes * 0.75) {
+      const blob = this.#cached[count++]!
+      this.#cachedBytes -= blob.length
+      blob.bytes = undefined
+    }
+    this.#cached.splice(0, count)
+  }
+}
+
+function checkRead(blob: BlobRef, length: number, bytes: Uint8Array | undefined): Uint8Array {
+  if (bytes === undefined || bytes.byteLength !== length) {
+    throw new EngineError('DATA_LOSS', `blob ${blob.hash} is missing or short`, { hash: blob.hash })
+  }
+  return bytes
+}

@@ -1,0 +1,131 @@
+import { invalid } from '../base/errors.js'
+import type { StringMap } from '../base/input.js'
+import type { Commits } from '../services/commits.js'
+import type { SourceService } from '../services/sources.js'
+import { blankBaseline, filesBaseline } from '../session/baselines.js'
+import type { Core } from '../session/core.js'
+import type { FileContent } from '../session/files.js'
+import { openSession } from '../session/recovery.js'
+import { createSession, deleteSession, describeSession, listSessions, type SessionInfo, type SessionListRequest, type SessionPage } from '../session/sessions.js'
+import { writeSnapshot } from '../session/snapshot.js'
+import { Diff, findState, type StateReference } from '../session/states.js'
+import { Session } from './session.js'
+import { Sources } from './sources.js'
+
+/** At most one of `sourceRef`, `files` and `gitRepository`; without one the session starts blank. */
+export interface SessionCreateRequest {
+  /** A revision of a source; `revisionId` '' or absent is the latest. */
+  readonly sourceRef?: { readonly sourceId: string; readonly revisionId?: string }
+  /** Paths and contents. */
+  readonly files?: Readonly<Record<string, FileContent>>
+  /** A repository on this host, below one of `hostPaths.roots`: a source is made and imported. */
+  readonly gitRepository?: { readonly path: string; readonly gitRef?: string }
+  readonly initialTags?: StringMap
+}
+
+/** The sessions of an engine. */
+export class Sessions {
+  readonly #core: Core
+  readonly #sources: SourceService
+  readonly #commits: Commits
+
+  constructor(core: Core, services: { sources: SourceService; commits: Commits }) {
+    this.#core = core
+    this.#sources = services.sources
+    this.#commits = services.commits
+  }
+
+  /**
+   * SOURCE_NOT_FOUND, REVISION_NOT_FOUND, SOURCE_WITHOUT_REVISION, IMPORT_FAILED.
+   *
+   * @example
+   * const session = await engine.sessions.create({ files: { '/a.txt': 'hello' }, initialTags: { task: '42' } })
+   */
+  async create(request: SessionCreateRequest = {}): Promise<Session> {
+    const [baseline, root] = await this.#baseline(request)
+    return this.#handle(await createSession(this.#core, baseline, root, request.initialTags))
+  }
+
+  /** A handle on an existing session. SESSION_NOT_FOUND. */
+  async open(sessionId: string): Promise<Session> {
+    return this.#handle(await openSession(this.#core, sessionId))
+  }
+
+  async get(sessionId: string): Promise<SessionInfo> {
+    const live = await openSession(this.#core, sessionId)
+    return describeSession(live, live.lastActivityAt)
+  }
+
+  list(request?: SessionListRequest): Promise<SessionPage> {
+    return listSessions(this.#core, request)
+  }
+
+  delete(sessionId: string): Promise<void> {
+    return deleteSession(this.#core, sessionId)
+  }
+
+  async #baseline({ sourceRef, files, gitRepository }: SessionCreateRequest): ReturnType<typeof blankBaseline> {
+    if ([sourceRef, files, gitRepository].filter((given) => given !== undefined).length > 1) {
+      throw invalid('sourceRef', 'at most one of sourceRef, files and gitRepository')
+    }
+    if (sourceRef !== undefined) return this.#sources.baseline(sourceRef.sourceId, sourceRef.revisionId)
+    if (files !== undefined) return filesBaseline(this.#core, files)
+    if (gitRepository === undefined) return blankBaseline(this.#core)
+    const { path, gitRef = '' } = gitRepository
+    const { sourceId } = await this.#sources.create({ displayName: path, gitRepository: { path } })
+    const { revisionId } = await this.#sources.waitForJob(await this.#sources.startImport(sourceId, { git: { gitRef } }))
+    return this.#sources.baseline(sourceId, revisionId)
+  }
+
+  #handle(live: ConstructorParameters<typeof Session>[1]): Session {
+    return new Session(this.#core, live, this.#commits)
+  }
+}
+
+/**
+ * Versioned, isolated workspaces in this process. Open one with `openEngine`, close it when done: closing
+ * waits for everything that was accepted.
+ */
+export class Engine {
+  readonly sessions: Sessions
+  readonly sources: Sources
+  readonly #core: Core
+  readonly #sourceService: SourceService
+  #closing: Promise<void> | undefined
+
+  constructor(core: Core, services: { sources: SourceService; commits: Commits }) {
+    this.#core = core
+    this.#sourceService = services.sources
+    this.sources = new Sources(services.sources)
+    this.sessions = new Sessions(core, services)
+  }
+
+  /** The changes from one state to another, of any two sessions, checkpoints or bases. */
+  diff({ from, to }: { readonly from: StateReference; readonly to: StateReference }): Diff {
+    return new Diff(this.#core, Promise.all([findState(this.#core, from), findState(this.#core, to)]))
+  }
+
+  /** Stops jobs, waits for every accepted write, and releases the storage. Idempotent. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
+
+  async #close(): Promise<void> {
+    const core = this.#core
+    try {
+      await this.#sourceService.close()
+      for (const live of core.live.values()) await live.tail
+      await Promise.all(core.background)
+      if (core.store.capabilities.durable) for (const live of core.live.values()) await writeSnapshot(core, live)
+    } finally {
+      for (const live of core.live.values()) live.discarded = true
+      core.live.clear()
+      await core.store.close()
+    }
+  }
+}

@@ -1,0 +1,155 @@
+import { whenLoaded } from '../base/fault.js'
+import { formatHash } from '../base/hash.js'
+import { parseSize } from '../base/input.js'
+import type { PageRequest } from '../base/paging.js'
+import { StagedContent } from '../cas/staging.js'
+import { applyBatch, type BatchOperation } from '../session/batch.js'
+import {
+  findFile,
+  findSymlink,
+  planAppend,
+  planCreateDirectory,
+  planCreateSymlink,
+  planDelete,
+  planRemoveDirectory,
+  planRename,
+  planSetMode,
+  planWrite,
+  type CreateDirectoryRequest,
+  type CreateSymlinkRequest,
+  type DeleteRequest,
+  type Plan,
+  type RenameRequest,
+  type WriteRequest,
+} from '../session/files.js'
+import type { LiveSession } from '../session/live.js'
+import { listSymlinks, type SymlinkPage } from '../session/manifest.js'
+import { mutate, record } from '../session/transaction.js'
+import type { SessionAccess } from '../session/access.js'
+
+/**
+ * A session's files by the operations of the interface: guarded by hashes, in batches, parents made on
+ * write. For the shape of node:fs see `session.fs`.
+ *
+ * Every change is atomic and acknowledged when its promise resolves; changes of a session take effect in
+ * the order of the calls. A path is absolute and has no `.`, `..`, NUL or empty part (INVALID_ARGUMENT),
+ * names have at most 255 bytes and paths 4,096 (NAME_TOO_LONG). Symlinks are followed inside the session.
+ */
+export class SessionFiles {
+  readonly #access: SessionAccess
+
+  constructor(access: SessionAccess) {
+    this.#access = access
+  }
+
+  /**
+   * Writes a whole file; missing parents are made.
+   * HASH_MISMATCH when `expectedHash` does not hold, IS_A_DIRECTORY, NOT_A_DIRECTORY, FILE_TOO_LARGE.
+   *
+   * @example
+   * await session.files.write({ path: '/src/a.ts', content: 'export const a = 1', expectedHash: '' })
+   */
+  write(request: WriteRequest): Promise<void> {
+    return this.#staged(request, (live, staged) => planWrite(this.#access.core, live, request, staged))
+  }
+
+  /** Adds to the end of a file, which is made when it does not exist. Costs what is added. */
+  append(request: WriteRequest): Promise<void> {
+    return this.#staged(request, (live, staged) => planAppend(this.#access.core, live, request, staged))
+  }
+
+  /**
+   * `length` bytes from `offset` on, fewer at the end of the file; all of it by default. A fresh copy.
+   * PATH_NOT_FOUND, IS_A_DIRECTORY.
+   */
+  async read(request: { readonly path: string; readonly offset?: number; readonly length?: number }): Promise<Uint8Array> {
+    const offset = parseSize('offset', request.offset ?? 0)
+    const limit = parseSize('length', request.length ?? Number.MAX_SAFE_INTEGER)
+    const { core } = this.#access
+    const live = await this.#access.live()
+    return whenLoaded(() => {
+      const file = findFile(live, request.path)
+      const length = Math.max(0, Math.min(limit, file.size - offset))
+      return core.content.read(core.contentIds.body(file), offset, length)
+    })
+  }
+
+  /** `sha256:<hex>` of the whole content: what `expectedHash` compares. */
+  async contentHash(path: string): Promise<string> {
+    const live = await this.#access.live()
+    return formatHash(await whenLoaded(() => this.#access.core.contentIds.contentHash(findFile(live, path))))
+  }
+
+  /** A file or symlink. PATH_NOT_FOUND, IS_A_DIRECTORY, HASH_MISMATCH. */
+  delete(request: DeleteRequest): Promise<void> {
+    return this.#change((live) => planDelete(this.#access.core, live, request))
+  }
+
+  /** ALREADY_EXISTS; PATH_NOT_FOUND when the parent is missing. */
+  createDirectory(request: CreateDirectoryRequest): Promise<void> {
+    return this.#change((live) => planCreateDirectory(this.#access.core, live, request))
+  }
+
+  /** DIRECTORY_NOT_EMPTY, NOT_A_DIRECTORY, PATH_NOT_FOUND. */
+  removeDirectory(request: { readonly path: string }): Promise<void> {
+    return this.#change((live) => planRemoveDirectory(live, request.path))
+  }
+
+  /**
+   * As POSIX has it: replaces a file, or an empty directory by a directory; O(1) whatever the size of what
+   * is moved. PATH_NOT_FOUND, DIRECTORY_NOT_EMPTY, IS_A_DIRECTORY, NOT_A_DIRECTORY.
+   */
+  rename(request: RenameRequest): Promise<void> {
+    return this.#change((live) => planRename(live, request))
+  }
+
+  /** Permission bits, 0 to 0o7777. PATH_NOT_FOUND. */
+  setMode(request: { readonly path: string; readonly mode: number }): Promise<void> {
+    return this.#change((live) => planSetMode(live, request))
+  }
+
+  /** ALREADY_EXISTS; PATH_NOT_FOUND when the parent is missing. The target need not exist. */
+  createSymlink(request: CreateSymlinkRequest): Promise<void> {
+    return this.#change((live) => planCreateSymlink(this.#access.core, live, request))
+  }
+
+  /** NOT_A_SYMLINK, PATH_NOT_FOUND. */
+  async readSymlink(path: string): Promise<{ target: string }> {
+    const live = await this.#access.live()
+    return whenLoaded(() => ({ target: findSymlink(live, path).target }))
+  }
+
+  async listSymlinks(request?: PageRequest & { readonly pathPrefix?: string }): Promise<SymlinkPage> {
+    const live = await this.#access.live()
+    return listSymlinks(this.#access.core, live.tree.freeze(), request)
+  }
+
+  /**
+   * Carries out writes and deletes in order, later ones seeing earlier ones, as one atomic step: all of
+   * them, or with an error none.
+   */
+  async batch(operations: readonly BatchOperation[]): Promise<void> {
+    return applyBatch(this.#access.core, await this.#access.live(), operations)
+  }
+
+  #staged(request: WriteRequest, plan: (live: LiveSession, staged: StagedContent) => Plan): Promise<void> {
+    let staged: StagedContent
+    try {
+      staged = new StagedContent(request.content, this.#access.core)
+    } catch (error) {
+      return Promise.reject(error as Error)
+    }
+    return this.#change((live) => plan(live, staged))
+  }
+
+  #change(plan: (live: LiveSession) => Plan): Promise<void> {
+    const { core } = this.#access
+    const carryOut = (live: LiveSession): Promise<void> =>
+      mutate(core, live, () => {
+        const event = plan(live)
+        return event === undefined ? Promise.resolve() : record(core, live, event)
+      })
+    const live = this.#access.live()
+    return live instanceof Promise ? live.then(carryOut) : carryOut(live)
+  }
+}

@@ -1,0 +1,106 @@
+import type { PageRequest } from '../base/paging.js'
+import { FsPromises } from '../fs/promises.js'
+import { SessionAccess } from '../session/access.js'
+import { createCheckpoint, listCheckpoints, restoreCheckpoint, type Checkpoint, type CheckpointPage, type CheckpointReference } from '../session/checkpoints.js'
+import type { Core } from '../session/core.js'
+import type { LiveSession } from '../session/live.js'
+import { readManifest, type ManifestPage, type ManifestRequest } from '../session/manifest.js'
+import { deleteSession, describeSession, forkSession, type ForkRequest, type SessionInfo } from '../session/sessions.js'
+import { Diff, findState, type StateReference } from '../session/states.js'
+import type { Commits, SessionCommitRequest } from '../services/commits.js'
+import { SessionFiles } from './files.js'
+
+/** What `session.diff` compares with: another session's handle, any state by name, or this session's base. */
+export type DiffTarget = Session | StateReference | CheckpointReference | 'base'
+
+/**
+ * A handle on one session. Handles are cheap and stateless: several of one session are the same session.
+ * Every method throws SESSION_NOT_FOUND once the session was deleted.
+ */
+export class Session {
+  readonly id: string
+  /** Files by the operations of the interface. */
+  readonly files: SessionFiles
+  /** Files in the shape of node:fs. */
+  readonly fs: { readonly promises: FsPromises }
+  readonly #access: SessionAccess
+  readonly #commits: Commits
+
+  constructor(core: Core, live: LiveSession, commits: Commits) {
+    this.id = live.id
+    this.#access = new SessionAccess(core, live)
+    this.#commits = commits
+    this.files = new SessionFiles(this.#access)
+    this.fs = { promises: new FsPromises(this.#access) }
+  }
+
+  async get(): Promise<SessionInfo> {
+    const live = await this.#access.live()
+    return describeSession(live, live.lastActivityAt)
+  }
+
+  /** Hides the session at once; forks of it stay whole. */
+  delete(): Promise<void> {
+    return deleteSession(this.#access.core, this.id)
+  }
+
+  /**
+   * A new session on the current state, or on a checkpoint; microseconds whatever the size of the tree.
+   * CHECKPOINT_NOT_FOUND.
+   *
+   * @example
+   * const attempt = await session.fork({ newTags: { attempt: '1' } })
+   */
+  async fork(request?: ForkRequest): Promise<Session> {
+    const { core } = this.#access
+    return new Session(core, await forkSession(core, await this.#access.live(), request), this.#commits)
+  }
+
+  /** Names the current state. ALREADY_EXISTS when the session has a checkpoint of this label. */
+  async checkpoint({ label }: { readonly label?: string } = {}): Promise<Checkpoint> {
+    return createCheckpoint(this.#access.core, await this.#access.live(), label)
+  }
+
+  async listCheckpoints(request?: PageRequest): Promise<CheckpointPage> {
+    return listCheckpoints(this.#access.core, await this.#access.live(), request)
+  }
+
+  /** The files become again what they were at the checkpoint. CHECKPOINT_NOT_FOUND. */
+  async restore(reference: CheckpointReference): Promise<SessionInfo> {
+    await restoreCheckpoint(this.#access.core, await this.#access.live(), reference)
+    return this.get()
+  }
+
+  /** A page of the tree; its `manifestHash` names the state of the whole tree. */
+  async manifest(request?: ManifestRequest): Promise<ManifestPage> {
+    const live = await this.#access.live()
+    return readManifest(this.#access.core, live.tree.freeze(), request)
+  }
+
+  /**
+   * What changed from another state to this session's current one; without an argument, since its base.
+   *
+   * @example
+   * for await (const { change, path } of fork.diff(session)) console.log(change, path)
+   */
+  diff(against: DiffTarget = 'base'): Diff {
+    const { core } = this.#access
+    const before = findState(core, this.#reference(against))
+    const after = findState(core, { sessionId: this.id })
+    return new Diff(core, Promise.all([before, after]))
+  }
+
+  /**
+   * Writes the current state as a commit on top of what was imported, and pushes it fast-forward when a
+   * branch is given. BRANCH_MOVED, with the remote unchanged, when somebody else was there first.
+   */
+  async commit(request: SessionCommitRequest): Promise<{ commitId: string }> {
+    return this.#commits.commit(await this.#access.live(), request)
+  }
+
+  #reference(target: DiffTarget): StateReference {
+    if (target === 'base') return { sessionId: this.id, base: true }
+    if (target instanceof Session) return { sessionId: target.id }
+    return { sessionId: this.id, ...target }
+  }
+}

@@ -1,0 +1,45 @@
+import { EngineError, errorRegistry } from '../base/errors.js'
+
+/** Linux numbers and Node's messages. */
+const systemErrors: Readonly<Record<string, readonly [errno: number, message: string]>> = {
+  ENOENT: [-2, 'no such file or directory'],
+  EIO: [-5, 'i/o error'],
+  E2BIG: [-7, 'argument list too long'],
+  EAGAIN: [-11, 'resource temporarily unavailable'],
+  EACCES: [-13, 'permission denied'],
+  EBUSY: [-16, 'resource busy or locked'],
+  EEXIST: [-17, 'file already exists'],
+  ENOTDIR: [-20, 'not a directory'],
+  EISDIR: [-21, 'illegal operation on a directory'],
+  EINVAL: [-22, 'invalid argument'],
+  EFBIG: [-27, 'file too large'],
+  ENOSPC: [-28, 'no space left on device'],
+  ENAMETOOLONG: [-36, 'name too long'],
+  ENOTEMPTY: [-39, 'directory not empty'],
+  ELOOP: [-40, 'too many symbolic links encountered'],
+}
+
+export interface SystemError extends Error {
+  readonly errno: number
+  readonly code: string
+  readonly syscall: string
+  readonly path?: string
+  readonly dest?: string
+}
+
+/** The error that node:fs would throw; its cause is the engine's own. */
+export function systemError(code: string, call: { syscall: string; path?: string; dest?: string }, cause?: unknown): SystemError {
+  const [errno, message] = systemErrors[code]!
+  const { syscall, path, dest } = call
+  let text = `${code}: ${message}, ${syscall}`
+  if (path !== undefined) text += ` '${path}'`
+  if (dest !== undefined) text += ` -> '${dest}'`
+  const error = cause === undefined ? new Error(text) : new Error(text, { cause })
+  return Object.assign(error, { errno, code, syscall }, path === undefined ? {} : { path }, dest === undefined ? {} : { dest })
+}
+
+/** Engine errors become system errors; everything else stays what it is. */
+export function toSystemError(thrown: unknown, call: { syscall: string; path?: string; dest?: string }): unknown {
+  if (!(thrown instanceof EngineError)) return thrown
+  return systemError(errorRegistry[thrown.reason].errno ?? 'EIO', call, thrown)
+}

@@ -1,0 +1,141 @@
+import { Dir, FileNode, type Node } from '../tree/node.js'
+
+const typeBits = { file: 0o100000, directory: 0o040000, symlink: 0o120000 } as const
+const blockSize = 4096
+
+export type NodeKind = keyof typeof typeBits
+
+export function kindOf(node: Node): NodeKind {
+  if (node instanceof FileNode) return 'file'
+  return node instanceof Dir ? 'directory' : 'symlink'
+}
+
+/** The shape of node:fs Stats. `ino` is stable through rename, fork, checkpoint and restore; uid, gid and dev are 0. */
+export class Stats {
+  readonly dev = 0
+  readonly ino: number
+  readonly mode: number
+  readonly nlink = 1
+  readonly uid = 0
+  readonly gid = 0
+  readonly rdev = 0
+  readonly size: number
+  readonly blksize = blockSize
+  readonly blocks: number
+  readonly atimeMs: number
+  readonly mtimeMs: number
+  readonly ctimeMs: number
+  readonly birthtimeMs: number
+
+  constructor(node: Node) {
+    this.ino = node.ino
+    this.mtimeMs = node.mtime
+    this.atimeMs = node.mtime
+    if (node instanceof FileNode || node instanceof Dir) {
+      this.mode = node.mode | (node instanceof Dir ? typeBits.directory : typeBits.file)
+      this.ctimeMs = node.ctime
+      this.birthtimeMs = node.birthtime
+      this.size = node instanceof Dir ? 0 : node.size
+    } else {
+      this.mode = 0o777 | typeBits.symlink
+      this.ctimeMs = node.mtime
+      this.birthtimeMs = node.mtime
+      this.size = byteLength(node.target)
+    }
+    this.blocks = Math.ceil(this.size / 512)
+  }
+
+  get atime(): Date {
+    return new Date(this.atimeMs)
+  }
+
+  get mtime(): Date {
+    return new Date(this.mtimeMs)
+  }
+
+  get ctime(): Date {
+    return new Date(this.ctimeMs)
+  }
+
+  get birthtime(): Date {
+    return new Date(this.birthtimeMs)
+  }
+
+  isFile(): boolean {
+    return (this.mode & 0o170000) === typeBits.file
+  }
+
+  isDirectory(): boolean {
+    return (this.mode & 0o170000) === typeBits.directory
+  }
+
+  isSymbolicLink(): boolean {
+    return (this.mode & 0o170000) === typeBits.symlink
+  }
+
+  isBlockDevice(): boolean {
+    return false
+  }
+
+  isCharacterDevice(): boolean {
+    return false
+  }
+
+  isFIFO(): boolean {
+    return false
+  }
+
+  isSocket(): boolean {
+    return false
+  }
+}
+
+/** The shape of node:fs Dirent. */
+export class Dirent {
+  readonly name: string
+  readonly parentPath: string
+  readonly #kind: NodeKind
+
+  constructor(name: string, parentPath: string, kind: NodeKind) {
+    this.name = name
+    this.parentPath = parentPath
+    this.#kind = kind
+  }
+
+  /** The older name of `parentPath`. */
+  get path(): string {
+    return this.parentPath
+  }
+
+  isFile(): boolean {
+    return this.#kind === 'file'
+  }
+
+  isDirectory(): boolean {
+    return this.#kind === 'directory'
+  }
+
+  isSymbolicLink(): boolean {
+    return this.#kind === 'symlink'
+  }
+
+  isBlockDevice(): boolean {
+    return false
+  }
+
+  isCharacterDevice(): boolean {
+    return false
+  }
+
+  isFIFO(): boolean {
+    return false
+  }
+
+  isSocket(): boolean {
+    return false
+  }
+}
+
+function byteLength(text: string): number {
+  return new TextEncoder().encode(text).length
+}

@@ -1,0 +1,95 @@
+/** The engine's door for the composition root: everything public, and how to put an engine together. */
+import type { Environment } from './base/environment.js'
+import { EngineError, invalid } from './base/errors.js'
+import { IdSource } from './base/ids.js'
+import { sha256 } from './base/hash.js'
+import { limits } from './base/limits.js'
+import { ContentStore } from './cas/content.js'
+import { Engine } from './facade/engine.js'
+import { Commits } from './services/commits.js'
+import type { Committer, GitRemote, Importer } from './services/git-ports.js'
+import { SourceService } from './services/sources.js'
+import type { Core } from './session/core.js'
+import type { Storage } from './storage/store.js'
+import { ContentIds } from './tree/content-id.js'
+import { StoreLoader } from './tree/loader.js'
+import { RootStore } from './tree/roots.js'
+
+export interface EngineParts {
+  readonly storage: Storage
+  readonly environment: Environment
+  readonly maxFileBytes?: number
+  /** Adapters, loaded when they are first needed. */
+  readonly importer?: () => Promise<Importer>
+  readonly committer?: () => Promise<Committer>
+  /** Throws when a source with this remote must not be created. */
+  readonly checkRemote?: (remote: GitRemote) => Promise<void>
+}
+
+const localTenant = 'local'
+const tenantKeyLength = 16
+
+/** Puts an engine together from its parts and recovers what an earlier process left. */
+export async function createEngine(parts: EngineParts): Promise<Engine> {
+  const { environment, maxFileBytes = limits.fileBytes } = parts
+  if (!Number.isSafeInteger(maxFileBytes) || maxFileBytes < 0) throw invalid('maxFileBytes', 'must be a whole number from 0 to 2^53 − 1')
+  const store = await parts.storage.open()
+  const ids = new IdSource(environment)
+  const content = new ContentStore(store, environment)
+  const loader = new StoreLoader(store)
+  const core: Core = {
+    store,
+    environment,
+    ids,
+    content,
+    loader,
+    contentIds: new ContentIds(content, loader),
+    roots: new RootStore(store, environment, ids),
+    maxFileBytes,
+    tenantKey: sha256(localTenant).slice(0, tenantKeyLength),
+    principal: localTenant,
+    live: new Map(),
+    background: new Set(),
+  }
+  const sources = new SourceService(core, {
+    importer: parts.importer ?? missing('importer'),
+    checkRemote: parts.checkRemote ?? (() => Promise.resolve()),
+  })
+  const commits = new Commits(core, {
+    committer: parts.committer ?? missing('committer'),
+    remoteOf: (sourceId) => sources.remoteOf(sourceId),
+  })
+  await sources.failInterrupted()
+  return new Engine(core, { sources, commits })
+}
+
+function missing(name: string): () => Promise<never> {
+  return () => Promise.reject(new EngineError('NO_ADAPTER', `the engine was opened without an adapter: ${name}`))
+}
+
+export { EngineError, errorRegistry, StatusCode, type ErrorDetails, type ErrorReason, type StatusName } from './base/errors.js'
+export type { Environment } from './base/environment.js'
+export type { StringMap } from './base/input.js'
+export { limits } from './base/limits.js'
+export type { PageRequest } from './base/paging.js'
+export { Engine, Sessions, type SessionCreateRequest } from './facade/engine.js'
+export type { SessionFiles } from './facade/files.js'
+export type { Sources } from './facade/sources.js'
+export { Session, type DiffTarget } from './facade/session.js'
+export type { FsPromises, ReaddirOptions, ReadFileOptions, WriteFileOptions } from './fs/promises.js'
+export type { Dirent, Stats } from './fs/stats.js'
+export type { SystemError } from './fs/errors.js'
+export type { SessionCommitRequest } from './services/commits.js'
+export type { CommitIdentity } from './services/git-ports.js'
+export type { JobProgress, JobReference, WaitOptions } from './services/jobs.js'
+export { ImportJobState, SourceKind, SourceStatus, type ImportJob, type Source } from './services/source-records.js'
+export type { ImportStartRequest, SourceCreateRequest, SourceListRequest, SourcePage } from './services/sources.js'
+export type { BatchOperation } from './session/batch.js'
+export type { Checkpoint, CheckpointPage, CheckpointReference } from './session/checkpoints.js'
+export type { CreateDirectoryRequest, CreateSymlinkRequest, DeleteRequest, FileContent, HashGuard, RenameRequest, WriteRequest } from './session/files.js'
+export { FileType, type CasExtent, type ManifestNode, type ManifestPage, type ManifestRequest, type SymlinkPage } from './session/manifest.js'
+export { SessionStatus } from './session/records.js'
+export type { ForkRequest, SessionInfo, SessionListRequest, SessionPage } from './session/sessions.js'
+export type { Change, Diff, StateReference } from './session/states.js'
+export { memoryStorage, type MemoryStorageOptions } from './storage/memory-store.js'
+export type { Storage } from './storage/store.js'

@@ -1,0 +1,32 @@
+/** What the outside world implements for the engine. Adapters import from here and from `index.ts` only. */
+export type {
+  ByteRange,
+  ScanRange,
+  Storage,
+  Store,
+  StoreCapabilities,
+  StoreCommit,
+  StoredBlob,
+  StoredEvent,
+} from './storage/store.js'
+export { currentFormat, formats } from './storage/format.js'
+export { keys, prefixEnd, encodeSeq, decodeSeq } from './storage/keys.js'
+export { EngineError, invalid } from './base/errors.js'
+export { limits } from './base/limits.js'
+export type {
+  Committer,
+  CommitIdentity,
+  CommitRequest,
+  GitObject,
+  GitObjects,
+  GitRemote,
+  GitTransport,
+  Importer,
+  ImportContext,
+  ImportRequest,
+  ImportResult,
+  PathChange,
+  PushRequest,
+  RemoteRefs,
+  TreeSink,
+} from './services/git-ports.js'

@@ -1,0 +1,125 @@
+import { EngineError, invalid } from '../base/errors.js'
+import { whenLoaded } from '../base/fault.js'
+import { parseText } from '../base/input.js'
+import { KeyedMutex } from '../base/keyed-mutex.js'
+import { limits } from '../base/limits.js'
+import { parsePath } from '../base/path.js'
+import type { Core } from '../session/core.js'
+import { eventTypes } from '../session/events.js'
+import type { LiveSession } from '../session/live.js'
+import { SessionStatus } from '../session/records.js'
+import { statusChange } from '../session/sessions.js'
+import { treeChanges } from '../session/states.js'
+import { mutate, record } from '../session/transaction.js'
+import { keys } from '../storage/keys.js'
+import { FileNode, Symlink, type Dir } from '../tree/node.js'
+import { emptyRoot } from '../tree/tree.js'
+import { gitObjects } from './git-objects.js'
+import type { CommitIdentity, Committer, GitRemote, PathChange } from './git-ports.js'
+
+export interface SessionCommitRequest {
+  readonly message: string
+  /** Absent: the acting principal. */
+  readonly author?: CommitIdentity
+  /** Where to push; absent keeps the commit in the engine. */
+  readonly gitBranch?: { readonly branchName: string }
+  readonly signal?: AbortSignal
+}
+
+/** The last commit of a session on a branch ('' without one). */
+interface BranchTip {
+  readonly commitId: string
+}
+
+/** Writes sessions' states as git commits. */
+export class Commits {
+  readonly #core: Core
+  readonly #committer: () => Promise<Committer>
+  readonly #remoteOf: (sourceId: string) => Promise<GitRemote | undefined>
+  /** One commit of a session at a time: each is the parent of the next. */
+  readonly #mutex = new KeyedMutex()
+
+  constructor(core: Core, ports: { committer: () => Promise<Committer>; remoteOf: (sourceId: string) => Promise<GitRemote | undefined> }) {
+    this.#core = core
+    this.#committer = ports.committer
+    this.#remoteOf = ports.remoteOf
+  }
+
+  commit(live: LiveSession, request: SessionCommitRequest): Promise<{ commitId: string }> {
+    const message = parseText('message', request.message, limits.messageBytes)
+    if (message.trim() === '') throw invalid('message', 'must not be empty')
+    const branchName = request.gitBranch === undefined ? '' : parseText('gitBranch.branchName', request.gitBranch.branchName, limits.labelBytes)
+    if (request.gitBranch !== undefined && branchName === '') throw invalid('gitBranch.branchName', 'must not be empty')
+    const author = parseAuthor(this.#core, request.author)
+    return this.#mutex.run(live.id, () => this.#commit(live, { message, branchName, author, signal: request.signal }))
+  }
+
+  async #commit(
+    live: LiveSession,
+    request: { message: string; branchName: string; author: CommitIdentity; signal: AbortSignal | undefined },
+  ): Promise<{ commitId: string }> {
+    const { message, branchName, author, signal = new AbortController().signal } = request
+    signal.throwIfAborted()
+    if (live.tail !== undefined) await live.tail
+    const core = this.#core
+    const root = live.tree.freeze()
+    const { revision } = live.record.baseline
+    const remote = revision === undefined || branchName === '' ? undefined : await this.#remoteOf(revision.sourceId)
+    const tipKey = keys.branchTip(live.id, branchName)
+    const tip = await core.store.get(tipKey)
+    const parent = tip === undefined ? (revision?.git?.commitId ?? null) : (JSON.parse(tip) as BranchTip).commitId
+    const base = revision?.git === undefined ? emptyRoot({ ino: 0, mode: 0o755, mtime: 0, ctime: 0, birthtime: 0 }) : live.baseline
+    const committer = await this.#committer()
+    try {
+      const { commitId } = await committer.commit({
+        ...(remote && { push: { remote, branchName, expectedTip: parent } }),
+        parent,
+        baseTree: revision?.git?.treeId ?? null,
+        changes: this.#changes(base, root),
+        message,
+        author,
+        timestampSeconds: Math.floor(core.environment.wallClockMs() / 1000),
+        objects: gitObjects(core),
+        signal,
+      })
+      await this.#settle(live, { type: eventTypes.commit, details: { commitId, branchName } }, [[tipKey, { commitId } satisfies BranchTip]])
+      return { commitId }
+    } catch (error) {
+      if (error instanceof EngineError && error.reason === 'BRANCH_MOVED') {
+        const conflict = statusChange(core, live, SessionStatus.CONFLICT)
+        if (conflict !== undefined) await core.store.commit({ put: [conflict] })
+      }
+      throw error
+    }
+  }
+
+  #settle(live: LiveSession, event: { type: typeof eventTypes.commit; details: object }, put: [string, object][]): Promise<void> {
+    return mutate(this.#core, live, () => {
+      const status = statusChange(this.#core, live, SessionStatus.ACTIVE)
+      return record(this.#core, live, { ...event, redo: [], put: status === undefined ? put : [...put, status] })
+    })
+  }
+
+  async *#changes(base: Dir, root: Dir): AsyncGenerator<PathChange> {
+    const core = this.#core
+    for await (const { path, after } of treeChanges(core, base, root)) {
+      const parts = parsePath(path)
+      if (after === undefined) yield { parts, kind: 'removed' }
+      else if (after instanceof Symlink) yield { parts, kind: 'symlink', target: after.target }
+      else if (after instanceof FileNode) {
+        const read = async (): Promise<Uint8Array> =>
+          core.content.read(await whenLoaded(() => core.contentIds.body(after)), 0, after.size)
+        const executable = (after.mode & 0o111) !== 0
+        yield { parts, kind: 'file', executable, read }
+      }
+    }
+  }
+}
+
+function parseAuthor(core: Core, author: CommitIdentity | undefined): CommitIdentity {
+  if (author === undefined) return { name: core.principal, email: `${core.principal}@localhost` }
+  const name = parseText('author.name', author.name, limits.labelBytes)
+  const email = parseText('author.email', author.email, limits.labelBytes)
+  if (name.trim() === '' && email.trim() === '') throw invalid('author', 'name or email must be given')
+  return { name, email }
+}

@@ -1,0 +1,197 @@
+import { createEmitter } from '../base/emitter.js'
+import { formatTime } from '../base/environment.js'
+import { EngineError, errorRegistry } from '../base/errors.js'
+import { limits } from '../base/limits.js'
+import type { Core } from '../session/core.js'
+import { keys, prefixEnd } from '../storage/keys.js'
+import type { StoreCommit } from '../storage/store.js'
+import { ImportJobState, type ImportJob } from './source-records.js'
+
+/** What identifies a job; a job itself does. */
+export interface JobReference {
+  readonly sourceId: string
+  readonly jobId: string
+}
+
+export interface JobProgress {
+  readonly bytesProcessed: number
+  readonly filesProcessed: number
+}
+
+export interface WaitOptions {
+  /** Ends the waiting, not the job. */
+  readonly signal?: AbortSignal
+  readonly onProgress?: (job: ImportJob) => void
+}
+
+/** What a job hands over when it is done: stored together with its success. */
+export interface JobResult {
+  readonly revisionId: string
+  readonly put: NonNullable<StoreCommit['put']>
+}
+
+interface RunningJob {
+  job: ImportJob
+  readonly abort: AbortController
+  done: Promise<void>
+  cause: unknown
+}
+
+/** Import jobs: queued, running, then succeeded or failed, each step stored. */
+export class Jobs {
+  readonly #core: Core
+  readonly #running = new Map<string, RunningJob>()
+  readonly #events = createEmitter<Record<string, ImportJob>>()
+
+  constructor(core: Core) {
+    this.#core = core
+  }
+
+  /** Fails the jobs that an earlier process left unfinished. To be called once, at opening. */
+  async failInterrupted(): Promise<void> {
+    const prefix = keys.unfinishedJobs()
+    for (;;) {
+      const found = await this.#core.store.scan({ gte: prefix, lt: prefixEnd(prefix), limit: limits.pageSizeDefault })
+      for (const [unfinishedKey, jobKey] of found) {
+        const json = await this.#core.store.get(jobKey)
+        const put: [string, object][] = []
+        if (json !== undefined) put.push([jobKey, this.#failed(JSON.parse(json) as ImportJob, 'INTERRUPTED', 'the process ended')])
+        await this.#core.store.commit({ put, del: [unfinishedKey] })
+      }
+      if (found.length < limits.pageSizeDefault) return
+    }
+  }
+
+  /** Resolves to the queued job once it is stored; the work goes on. */
+  async start(
+    sourceId: string,
+    signal: AbortSignal | undefined,
+    work: (context: { signal: AbortSignal; onProgress: (progress: JobProgress) => void; onStart: () => Promise<void> }) => Promise<JobResult>,
+  ): Promise<ImportJob> {
+    signal?.throwIfAborted()
+    const job: ImportJob = {
+      jobId: this.#core.ids.newId(),
+      sourceId,
+      state: ImportJobState.QUEUED,
+      revisionId: '',
+      createdAt: this.#now(),
+      startedAt: '',
+      completedAt: '',
+      errorCode: '',
+      errorMessage: '',
+      bytesProcessed: 0,
+      filesProcessed: 0,
+    }
+    const [jobKey, unfinishedKey] = this.#keys(job)
+    await this.#core.store.commit({
+      put: [
+        [jobKey, job],
+        [unfinishedKey, jobKey],
+      ],
+    })
+    const abort = new AbortController()
+    const follow = (): void => abort.abort(signal!.reason)
+    if (signal?.aborted === true) follow()
+    signal?.addEventListener('abort', follow, { once: true })
+    const running: RunningJob = { job, abort, done: Promise.resolve(), cause: undefined }
+    this.#running.set(job.jobId, running)
+    running.done = this.#run(running, work).finally(() => {
+      signal?.removeEventListener('abort', follow)
+      this.#running.delete(job.jobId)
+    })
+    return job
+  }
+
+  async get({ sourceId, jobId }: JobReference): Promise<ImportJob> {
+    const running = this.#running.get(jobId)
+    if (running !== undefined && running.job.sourceId === sourceId) return running.job
+    const json = await this.#core.store.get(keys.job(this.#core.tenantKey, sourceId, jobId))
+    if (json === undefined) throw new EngineError('JOB_NOT_FOUND', 'no such job', { sourceId, jobId })
+    return JSON.parse(json) as ImportJob
+  }
+
+  /** Resolves to the succeeded job; rejects with IMPORT_FAILED, whose cause is what went wrong. */
+  async wait(reference: JobReference, { signal, onProgress }: WaitOptions = {}): Promise<ImportJob> {
+    signal?.throwIfAborted()
+    const running = this.#running.get(reference.jobId)
+    if (running !== undefined && running.job.sourceId === reference.sourceId) {
+      if (onProgress !== undefined) this.#events.on(reference.jobId, onProgress)
+      try {
+        await (signal === undefined ? running.done : Promise.race([running.done, rejectOnAbort(signal)]))
+      } finally {
+        if (onProgress !== undefined) this.#events.off(reference.jobId, onProgress)
+      }
+    }
+    const job = await this.get(reference)
+    if (job.state === ImportJobState.SUCCEEDED) return job
+    const { jobId, sourceId, errorCode, errorMessage } = job
+    const message = errorMessage || 'the job has not ended'
+    throw new EngineError('IMPORT_FAILED', message, { jobId, sourceId, errorCode }, { cause: running?.cause })
+  }
+
+  /** Aborts what runs and waits until it stopped. */
+  async close(): Promise<void> {
+    const reason = new EngineError('STORE_CLOSED', 'the engine was closed')
+    const all = [...this.#running.values()]
+    for (const { abort } of all) abort.abort(reason)
+    await Promise.all(all.map(({ done }) => done))
+  }
+
+  async #run(running: RunningJob, work: Parameters<Jobs['start']>[2]): Promise<void> {
+    const [jobKey, unfinishedKey] = this.#keys(running.job)
+    const { signal } = running.abort
+    try {
+      const { revisionId, put } = await work({
+        signal,
+        onProgress: (progress) => this.#update(running, progress),
+        onStart: async () => {
+          signal.throwIfAborted()
+          this.#update(running, { state: ImportJobState.RUNNING, startedAt: this.#now() })
+          await this.#core.store.commit({ put: [[jobKey, running.job]] })
+        },
+      })
+      signal.throwIfAborted()
+      const succeeded = { ...running.job, state: ImportJobState.SUCCEEDED, revisionId, completedAt: this.#now() }
+      await this.#core.store.commit({ put: [...put, [jobKey, succeeded]], del: [unfinishedKey] })
+      this.#update(running, succeeded)
+    } catch (error) {
+      running.cause = error
+      const code = signal.aborted ? 'INTERRUPTED' : jobCodeOf(error)
+      const message = error instanceof Error ? error.message : String(error)
+      const failed = this.#failed(running.job, code, message)
+      // A store that fails here leaves the job unfinished; the next opening fails it as interrupted.
+      await this.#core.store.commit({ put: [[jobKey, failed]], del: [unfinishedKey] }).catch(() => false)
+      this.#update(running, failed)
+    }
+  }
+
+  #update(running: RunningJob, change: Partial<ImportJob>): void {
+    running.job = { ...running.job, ...change }
+    this.#events.emit(running.job.jobId, running.job)
+  }
+
+  #failed(job: ImportJob, errorCode: string, errorMessage: string): ImportJob {
+    return { ...job, state: ImportJobState.FAILED, errorCode, errorMessage, completedAt: this.#now() }
+  }
+
+  #keys({ sourceId, jobId }: JobReference): [jobKey: string, unfinishedKey: string] {
+    const { tenantKey } = this.#core
+    return [keys.job(tenantKey, sourceId, jobId), keys.unfinishedJob(tenantKey, sourceId, jobId)]
+  }
+
+  #now(): string {
+    return formatTime(this.#core.environment.wallClockMs())
+  }
+}
+
+function jobCodeOf(error: unknown): string {
+  return error instanceof EngineError ? (errorRegistry[error.reason].job ?? 'INTERNAL') : 'INTERNAL'
+}
+
+function rejectOnAbort(signal: AbortSignal): Promise<never> {
+  return new Promise((_resolve, reject) => {
+    const fail = (): void => reject(signal.reason as Error)
+    if (signal.aborted) fail()
+    else signal.addEventListener('abort', fail, { once: true })
+  })
+}

@@ -1,0 +1,63 @@
+import { invalid } from '../base/errors.js'
+import { limits } from '../base/limits.js'
+import type { BlobRef } from '../cas/blob.js'
+import { StagedContent } from '../cas/staging.js'
+import type { Core } from './core.js'
+import { eventTypes, type Redo } from './events.js'
+import { planDelete, planWrite, type DeleteRequest, type Plan, type WriteRequest } from './files.js'
+import type { LiveSession } from './live.js'
+import { applyLive, commitEvent, eventTime, mutate, withRollback } from './transaction.js'
+
+/** Exactly one of the two. */
+export type BatchOperation = { readonly write: WriteRequest } | { readonly delete: DeleteRequest }
+
+const pathsInDetails = 100
+
+/**
+ * Carries out all operations in order, later ones seeing earlier ones, as one atomic step: readers, a crash
+ * and an error of any of them leave all or nothing.
+ */
+export function applyBatch(core: Core, live: LiveSession, operations: readonly BatchOperation[]): Promise<void> {
+  const steps = parseBatch(core, operations)
+  return mutate(core, live, () =>
+    withRollback(live, () => {
+      const at = eventTime(core, live)
+      const redo: Redo[] = []
+      const blobs: BlobRef[] = []
+      for (const step of steps) {
+        const plan = step.plan(live)
+        for (const effect of plan?.redo ?? []) {
+          applyLive(core, live, effect, at)
+          redo.push(effect)
+        }
+        for (const blob of plan?.blobs ?? []) blobs.push(blob)
+      }
+      if (redo.length === 0) return Promise.resolve()
+      const details = { operationCount: steps.length, paths: steps.slice(0, pathsInDetails).map(({ path }) => path) }
+      return commitEvent(core, live, { type: eventTypes.applyBatch, details, redo, blobs }, at)
+    }),
+  )
+}
+
+interface Step {
+  readonly path: string
+  plan(live: LiveSession): Plan
+}
+
+function parseBatch(core: Core, operations: readonly BatchOperation[]): Step[] {
+  if (!Array.isArray(operations)) throw invalid('operations', 'must be an array')
+  if (operations.length > limits.batchOperations) throw invalid('operations', `over ${limits.batchOperations} operations`)
+  return operations.map((operation: BatchOperation, index) => {
+    const keys = typeof operation === 'object' && operation !== null ? Object.keys(operation) : []
+    if (keys.length === 1 && 'write' in operation) {
+      const { write } = operation
+      const staged = new StagedContent(write.content, core)
+      return { path: write.path, plan: (live) => planWrite(core, live, write, staged) }
+    }
+    if (keys.length === 1 && 'delete' in operation) {
+      const request = operation.delete
+      return { path: request.path, plan: (live) => planDelete(core, live, request) }
+    }
+    throw invalid(`operations[${index}]`, 'must have exactly one of the keys write, delete')
+  })
+}

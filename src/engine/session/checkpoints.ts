@@ -1,0 +1,144 @@
+import { formatTime } from '../base/environment.js'
+import { EngineError, invalid } from '../base/errors.js'
+import { Fault } from '../base/fault.js'
+import { parseText } from '../base/input.js'
+import { limits } from '../base/limits.js'
+import { encodePageToken, parsePageSize, parsePageToken, type PageRequest } from '../base/paging.js'
+import { keys, prefixEnd } from '../storage/keys.js'
+import type { Dir } from '../tree/node.js'
+import type { Core } from './core.js'
+import { eventTypes } from './events.js'
+import { CheckpointIndex, type LiveSession } from './live.js'
+import { rootAt } from './recovery.js'
+import { SessionStatus, type CheckpointRecord } from './records.js'
+import { statusChange } from './sessions.js'
+import { mutate, record } from './transaction.js'
+
+/** A named state of a session. */
+export interface Checkpoint {
+  readonly id: string
+  readonly sessionId: string
+  /** '' when it has none. */
+  readonly label: string
+  readonly createdAt: string
+}
+
+/** Exactly one of the two. */
+export interface CheckpointReference {
+  readonly checkpointId?: string
+  readonly checkpointLabel?: string
+}
+
+export interface CheckpointPage {
+  /** In order of creation. */
+  readonly checkpoints: Checkpoint[]
+  readonly nextPageToken: string
+}
+
+/** Names the current state; O(1) whatever the size of the tree. A label is unique within its session. */
+export function createCheckpoint(core: Core, live: LiveSession, label = ''): Promise<Checkpoint> {
+  return mutate(core, live, () => {
+    const index = loadedIndex(core, live)
+    parseText('label', label, limits.labelBytes)
+    if (index.byLabel(label) !== undefined) {
+      throw new EngineError('ALREADY_EXISTS', 'the label is taken', { label })
+    }
+    const seq = live.seq + 1
+    const checkpoint: CheckpointRecord = { id: core.ids.newId(), seq, label, createdAt: core.environment.wallClockMs() }
+    index.add(checkpoint)
+    pin(core, live, seq, live.tree.freeze())
+    const committed = record(core, live, {
+      type: eventTypes.createCheckpoint,
+      details: { checkpointId: checkpoint.id, label },
+      redo: [],
+      put: [[keys.checkpoint(live.id, checkpoint.id), checkpoint]],
+    })
+    return committed.then(() => describe(live, checkpoint))
+  })
+}
+
+export async function listCheckpoints(core: Core, live: LiveSession, request: PageRequest = {}): Promise<CheckpointPage> {
+  await loadIndex(core, live)
+  const pageSize = parsePageSize(request.pageSize)
+  const after = parsePageToken(`checkpoints ${live.id}`, request.pageToken)
+  const page: Checkpoint[] = []
+  for (const checkpoint of live.checkpoints!.values()) {
+    if (after !== undefined && checkpoint.id <= after) continue
+    if (page.length === pageSize) {
+      return { checkpoints: page, nextPageToken: encodePageToken(`checkpoints ${live.id}`, page.at(-1)!.id) }
+    }
+    page.push(describe(live, checkpoint))
+  }
+  return { checkpoints: page, nextPageToken: '' }
+}
+
+export async function findCheckpoint(core: Core, live: LiveSession, reference: CheckpointReference): Promise<CheckpointRecord> {
+  await loadIndex(core, live)
+  return mustFind(live.checkpoints!, reference)
+}
+
+/** The tree becomes again what it was at the checkpoint; history goes on, so a restore can be undone by another. */
+export function restoreCheckpoint(core: Core, live: LiveSession, reference: CheckpointReference): Promise<void> {
+  return mutate(core, live, () => {
+    const { id, label, seq } = mustFind(loadedIndex(core, live), reference)
+    if (live.pins?.get(seq) === undefined) {
+      throw new Fault(async () => {
+        pin(core, live, seq, await rootAt(core, live.id, seq))
+      })
+    }
+    const put = statusChange(core, live, SessionStatus.ACTIVE)
+    return record(core, live, {
+      type: eventTypes.restoreCheckpoint,
+      details: { checkpointId: id, label },
+      redo: [['R', seq]],
+      ...(put && { put: [put] }),
+    })
+  })
+}
+
+/** Keeps the root of an earlier state at hand. */
+export function pin(core: Core, live: LiveSession, seq: number, root: Dir): void {
+  const pins = (live.pins ??= new Map())
+  pins.set(seq, root)
+  if (pins.size <= limits.pinnedRoots || !core.store.capabilities.durable) return
+  const [oldest] = pins.keys()
+  pins.delete(oldest!)
+}
+
+function mustFind(index: CheckpointIndex, reference: CheckpointReference): CheckpointRecord {
+  const { checkpointId, checkpointLabel } = reference
+  if ((checkpointId === undefined) === (checkpointLabel === undefined)) {
+    throw invalid('checkpointId', 'exactly one of checkpointId and checkpointLabel is needed')
+  }
+  const found = checkpointId === undefined ? index.byLabel(checkpointLabel!) : index.byId(checkpointId)
+  if (found !== undefined) return found
+  throw new EngineError('CHECKPOINT_NOT_FOUND', 'no such checkpoint', {
+    ...(checkpointId === undefined ? { checkpointLabel: String(checkpointLabel) } : { checkpointId: String(checkpointId) }),
+  })
+}
+
+function loadedIndex(core: Core, live: LiveSession): CheckpointIndex {
+  if (live.checkpoints === undefined) throw new Fault(() => loadIndex(core, live))
+  return live.checkpoints
+}
+
+async function loadIndex(core: Core, live: LiveSession): Promise<void> {
+  if (live.checkpoints !== undefined) return
+  const index = new CheckpointIndex()
+  const prefix = keys.checkpoints(live.id)
+  for (let gte = prefix; ; ) {
+    const found = await core.store.scan({ gte, lt: prefixEnd(prefix), limit: limits.pageSizeMax })
+    for (const [, json] of found) {
+      const checkpoint = JSON.parse(json) as CheckpointRecord
+      index.add(checkpoint)
+    }
+    if (found.length < limits.pageSizeMax) break
+    gte = `${found.at(-1)![0]}\0`
+  }
+  live.checkpoints ??= index
+}
+
+function describe(live: LiveSession, checkpoint: CheckpointRecord): Checkpoint {
+  const { id, label, createdAt } = checkpoint
+  return { id, sessionId: live.id, label, createdAt: formatTime(createdAt) }
+}

@@ -1,0 +1,36 @@
+import type { Environment } from '../base/environment.js'
+import type { IdSource } from '../base/ids.js'
+import type { ContentStore } from '../cas/content.js'
+import type { Store } from '../storage/store.js'
+import type { ContentIds } from '../tree/content-id.js'
+import type { NodeLoader } from '../tree/node.js'
+import type { RootStore } from '../tree/roots.js'
+import type { LiveSession } from './live.js'
+
+/** What every part of one engine shares. */
+export interface Core {
+  readonly store: Store
+  readonly environment: Environment
+  readonly ids: IdSource
+  readonly content: ContentStore
+  readonly contentIds: ContentIds
+  readonly loader: NodeLoader
+  readonly roots: RootStore
+  readonly maxFileBytes: number
+  readonly tenantKey: string
+  readonly principal: string
+  /** Sessions in memory. */
+  readonly live: Map<string, LiveSession>
+  /** Work that `close()` waits for. */
+  readonly background: Set<Promise<void>>
+}
+
+/** Runs something that `close()` waits for; its failure is its own to report. */
+export function inBackground(core: Core, work: Promise<void>): void {
+  const settled = work
+    .catch(() => undefined)
+    .then(() => {
+      core.background.delete(settled)
+    })
+  core.background.add(settled)
+}

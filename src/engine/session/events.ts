@@ -1,0 +1,68 @@
+import type { BlobRef, EncodedBlob } from '../cas/blob.js'
+
+/** Types of events, `v1.<service>.<operation>`. */
+export const eventTypes = {
+  createSession: 'v1.SessionService.CreateSession',
+  forkSession: 'v1.SessionService.ForkSession',
+  createCheckpoint: 'v1.PersistenceService.CreateCheckpoint',
+  restoreCheckpoint: 'v1.PersistenceService.RestoreCheckpoint',
+  commit: 'v1.PersistenceService.Commit',
+  createDirectory: 'v1.FileSystemService.CreateDirectory',
+  removeDirectory: 'v1.FileSystemService.RemoveDirectory',
+  rename: 'v1.FileSystemService.Rename',
+  deleteFile: 'v1.FileSystemService.DeleteFile',
+  applyBatch: 'v1.FileSystemService.ApplyBatch',
+  createSymlink: 'v1.FileSystemService.CreateSymlink',
+  writeFile: 'v1.FileSystemService.WriteFile',
+  setAttributes: 'v1.FileSystemService.SetAttributes',
+} as const
+
+export type EventType = (typeof eventTypes)[keyof typeof eventTypes]
+
+type BlobIn = BlobRef | EncodedBlob
+
+/** offset, length, blob (0 = a hole), the blob's offset */
+export type RedoPiece = readonly [offset: number, length: number, blob: BlobIn | 0, casOffset: number]
+
+/**
+ * Effects, not requests: paths are resolved, parents exist, modes and inode numbers are drawn. Their times
+ * are the event's. This is disk format: the meaning of a letter never changes.
+ */
+export type Redo =
+  /** A new file with its whole content (0 = empty). */
+  | readonly ['w', path: string, mode: number, ino: number, blob: BlobIn | 0]
+  /** A whole new content for a file, which stays the same file. */
+  | readonly ['o', path: string, blob: BlobIn | 0]
+  /** Pieces laid over a file, which then has this size. */
+  | readonly ['p', path: string, size: number, pieces: readonly RedoPiece[]]
+  /** Permission bits of a file or directory. */
+  | readonly ['c', path: string, mode: number]
+  /** A new directory. */
+  | readonly ['d', path: string, mode: number, ino: number]
+  /** A new symlink. */
+  | readonly ['s', path: string, target: string, ino: number]
+  /** Whatever is at the path is gone, with everything below it. */
+  | readonly ['u', path: string]
+  /** A move; what was at the destination is gone. */
+  | readonly ['m', from: string, to: string]
+  /** The whole tree is again what it was after event `seq` of this session. */
+  | readonly ['R', seq: number]
+
+/** An event as it is stored: the public part, then who did it, then the redo part (absent on stores that are not durable). */
+export type EventBody = readonly [
+  at: number,
+  type: EventType,
+  details: object,
+  principal: string,
+  redo?: readonly Redo[],
+]
+
+/** The pieces that put blobs one after the other, from `start` on. */
+export function piecesFrom(start: number, blobs: readonly BlobRef[]): RedoPiece[] {
+  let offset = start
+  return blobs.map((blob) => {
+    const piece: RedoPiece = [offset, blob.length, blob, 0]
+    offset += blob.length
+    return piece
+  })
+}

@@ -1,0 +1,264 @@
+import { EngineError, invalid } from '../base/errors.js'
+import { Fault } from '../base/fault.js'
+import { formatHash, parseExpectedHash } from '../base/hash.js'
+import { parseMode, parseText } from '../base/input.js'
+import { limits } from '../base/limits.js'
+import { joinPath, parsePath } from '../base/path.js'
+import { BlobRef } from '../cas/blob.js'
+import { blockAt, ExtentBlock, splice, type LoadedBody } from '../cas/body.js'
+import { checkFileSize, StagedContent } from '../cas/staging.js'
+import { Dir, FileNode, Symlink, type Node } from '../tree/node.js'
+import type { Core } from './core.js'
+import { eventTypes, piecesFrom, type Redo, type RedoPiece } from './events.js'
+import type { LiveSession } from './live.js'
+import { alreadyExists, isADirectory, notADirectory, notFound, resolve, type Location } from './resolve.js'
+import type { NewEvent } from './transaction.js'
+
+/**
+ * Plans of file operations. A plan checks a request against the newest state and returns the event that
+ * would carry it out, or nothing where nothing changes; it changes nothing itself.
+ */
+export type Plan = NewEvent | undefined
+
+export type FileContent = string | Uint8Array
+
+/** What a guarded operation may ask for. */
+export interface HashGuard {
+  /** Absent: no guard. `''`: the file must not exist. Else: its content must have this hash. */
+  readonly expectedHash?: string
+}
+
+export interface WriteRequest extends HashGuard {
+  readonly path: string
+  readonly content: FileContent
+  /** Permission bits; absent keeps them, and gives a new file 0o644. */
+  readonly mode?: number
+}
+
+export interface WriteOptions {
+  /** 'create': missing parents are made (0o755); 'require': they are PATH_NOT_FOUND. */
+  readonly parents?: 'create' | 'require'
+  /** true: an existing path is ALREADY_EXISTS. */
+  readonly exclusive?: boolean
+}
+
+export function planWrite(core: Core, live: LiveSession, request: WriteRequest, staged: StagedContent, options: WriteOptions = {}): Plan {
+  const at = resolve(live.tree, request.path, options.exclusive !== true)
+  if (options.exclusive === true && at.node !== undefined) throw alreadyExists(request.path)
+  checkGuard(core, request.path, at.node, request.expectedHash)
+  const file = fileOrMissing(at, request.path)
+  const path = joinPath(at.names)
+  const blobs = staged.blobs()
+  const single = blobs.length === 1 ? blobs[0]! : 0
+  const redo: Redo[] = []
+  if (file === undefined) {
+    redo.push(...makeParents(core, at, request.path, options.parents))
+    redo.push(['w', path, parseMode(request.mode ?? 0o644), core.ids.newIno(), single])
+  } else {
+    redo.push(['o', path, single])
+    if (request.mode !== undefined && parseMode(request.mode) !== file.mode) redo.push(['c', path, request.mode])
+  }
+  if (blobs.length > 1) redo.push(['p', path, staged.size, piecesFrom(0, blobs)])
+  return { type: eventTypes.writeFile, details: { path }, redo, blobs: staged.toCommit() }
+}
+
+export function planAppend(core: Core, live: LiveSession, request: WriteRequest, staged: StagedContent, options: WriteOptions = {}): Plan {
+  const at = resolve(live.tree, request.path, true)
+  checkGuard(core, request.path, at.node, request.expectedHash)
+  const file = fileOrMissing(at, request.path)
+  if (file === undefined) return planWrite(core, live, request, staged, options)
+  const path = joinPath(at.names)
+  const size = file.size + staged.size
+  checkFileSize(size, core.maxFileBytes)
+  const pieces = piecesFrom(file.size, staged.blobs())
+  const whole = compacted(core, file, size, pieces)
+  if (whole !== undefined) pieces.push(whole.piece)
+  const blobs = [...staged.toCommit(), ...(whole === undefined ? [] : [whole.blob])]
+  const redo: Redo[] = [['p', path, size, pieces]]
+  if (request.mode !== undefined && parseMode(request.mode) !== file.mode) redo.push(['c', path, request.mode])
+  return { type: eventTypes.writeFile, details: { path }, redo, blobs }
+}
+
+export interface DeleteRequest extends HashGuard {
+  readonly path: string
+}
+
+/** A file or symlink; the last symlink of the path is not followed. */
+export function planDelete(core: Core, live: LiveSession, request: DeleteRequest): Plan {
+  const { names, node } = resolve(live.tree, request.path, false)
+  if (node === undefined) throw notFound(request.path)
+  if (node instanceof Dir) throw isADirectory(request.path)
+  if (request.expectedHash !== undefined && parseExpectedHash(request.expectedHash) !== '') {
+    checkGuard(core, request.path, node, request.expectedHash)
+  }
+  const path = joinPath(names)
+  return { type: eventTypes.deleteFile, details: { path }, redo: [['u', path]] }
+}
+
+export interface CreateDirectoryRequest {
+  readonly path: string
+  /** Permission bits, 0o755 by default. */
+  readonly mode?: number
+}
+
+export function planCreateDirectory(core: Core, live: LiveSession, request: CreateDirectoryRequest, recursive = false): Plan {
+  const mode = parseMode(request.mode ?? 0o755)
+  const at = resolve(live.tree, request.path, recursive)
+  if (at.node !== undefined) {
+    if (recursive && at.node instanceof Dir) return undefined
+    throw alreadyExists(request.path)
+  }
+  const redo = makeParents(core, at, request.path, recursive ? 'create' : 'require')
+  const path = joinPath(at.names)
+  redo.push(['d', path, mode, core.ids.newIno()])
+  return { type: eventTypes.createDirectory, details: { path }, redo }
+}
+
+/** Only an empty directory, unless it is to go with all that is below it. */
+export function planRemoveDirectory(live: LiveSession, path: string, recursive = false): Plan {
+  const { names, node } = resolve(live.tree, path, false)
+  if (node === undefined) throw notFound(path)
+  if (!(node instanceof Dir)) throw notADirectory(path)
+  if (names.length === 0) throw invalid('path', 'the root cannot be removed')
+  if (!recursive) checkEmpty(live, node, path)
+  return { type: eventTypes.removeDirectory, details: { path: joinPath(names) }, redo: [['u', joinPath(names)]] }
+}
+
+export interface RenameRequest {
+  readonly sourcePath: string
+  readonly destinationPath: string
+}
+
+/** As POSIX has it: replaces a file, or an empty directory by a directory; onto itself nothing happens. */
+export function planRename(live: LiveSession, { sourcePath, destinationPath }: RenameRequest): Plan {
+  parsePath(sourcePath, 'sourcePath')
+  parsePath(destinationPath, 'destinationPath')
+  const from = resolve(live.tree, sourcePath, false)
+  if (from.node === undefined) throw notFound(sourcePath)
+  if (from.names.length === 0) throw invalid('sourcePath', 'the root cannot be moved')
+  const to = resolve(live.tree, destinationPath, false)
+  requireParents(to, destinationPath)
+  const source = joinPath(from.names)
+  const destination = joinPath(to.names)
+  if (source === destination) return undefined
+  if (from.node instanceof Dir && from.names.every((name, index) => to.names[index] === name)) {
+    throw invalid('destinationPath', 'a directory cannot be moved into itself')
+  }
+  if (from.node instanceof Dir && to.node !== undefined) {
+    if (!(to.node instanceof Dir)) throw notADirectory(destinationPath)
+    checkEmpty(live, to.node, destinationPath)
+  } else if (to.node instanceof Dir) throw isADirectory(destinationPath)
+  const details = { sourcePath: source, destinationPath: destination }
+  return { type: eventTypes.rename, details, redo: [['m', source, destination]] }
+}
+
+export function planSetMode(live: LiveSession, request: { path: string; mode: number }): Plan {
+  const mode = parseMode(request.mode)
+  const { names, node } = resolve(live.tree, request.path, true)
+  if (node === undefined) throw notFound(request.path)
+  const path = joinPath(names)
+  if (node instanceof Symlink || node.mode === mode) return undefined
+  return { type: eventTypes.setAttributes, details: { path }, redo: [['c', path, mode]] }
+}
+
+export interface CreateSymlinkRequest {
+  readonly linkPath: string
+  /** Any text; it is resolved when it is used, inside the session. */
+  readonly target: string
+}
+
+export function planCreateSymlink(core: Core, live: LiveSession, request: CreateSymlinkRequest): Plan {
+  parsePath(request.linkPath, 'linkPath')
+  const target = parseText('target', request.target, limits.pathBytes)
+  if (target === '' || target.includes('\0')) throw invalid('target', 'must not be empty or contain NUL')
+  const at = resolve(live.tree, request.linkPath, false)
+  if (at.node !== undefined) throw alreadyExists(request.linkPath)
+  requireParents(at, request.linkPath)
+  const linkPath = joinPath(at.names)
+  const redo: Redo[] = [['s', linkPath, target, core.ids.newIno()]]
+  return { type: eventTypes.createSymlink, details: { linkPath, target }, redo }
+}
+
+/** The file that a path leads to, for reading. */
+export function findFile(live: LiveSession, path: string): FileNode {
+  const { node } = resolve(live.tree, path, true)
+  if (node === undefined) throw notFound(path)
+  if (!(node instanceof FileNode)) throw isADirectory(path)
+  return node
+}
+
+export function findDirectory(live: LiveSession, path: string): Dir {
+  const { node } = resolve(live.tree, path, true)
+  if (node === undefined) throw notFound(path)
+  if (!(node instanceof Dir)) throw notADirectory(path)
+  return node
+}
+
+export function findNode(live: LiveSession, path: string, followLast: boolean): Node {
+  const { node } = resolve(live.tree, path, followLast)
+  if (node === undefined) throw notFound(path)
+  return node
+}
+
+export function findSymlink(live: LiveSession, path: string): Symlink {
+  const node = findNode(live, path, false)
+  if (!(node instanceof Symlink)) throw new EngineError('NOT_A_SYMLINK', `${path} is not a symlink`, { path })
+  return node
+}
+
+function fileOrMissing(at: Location, path: string): FileNode | undefined {
+  if (at.node instanceof Dir) throw isADirectory(path)
+  return at.node as FileNode | undefined
+}
+
+function checkGuard(core: Core, path: string, node: Node | undefined, guard: string | undefined): void {
+  if (guard === undefined) return
+  const expected = parseExpectedHash(guard)
+  // A directory and a symlink have no content hash, so no guard can hold for them.
+  const actual = node === undefined ? '' : node instanceof FileNode ? core.contentIds.contentHash(node) : undefined
+  if (actual === expected) return
+  const actualHash = actual === undefined || actual === '' ? '' : formatHash(actual)
+  throw new EngineError('HASH_MISMATCH', `${path} is not what was expected`, { path, expectedHash: guard, actualHash })
+}
+
+function makeParents(core: Core, at: Location, path: string, parents: WriteOptions['parents'] = 'create'): Redo[] {
+  if (parents === 'require') {
+    requireParents(at, path)
+    return []
+  }
+  const redo: Redo[] = []
+  for (let depth = at.parents + 1; depth < at.names.length; depth++) {
+    redo.push(['d', joinPath(at.names.slice(0, depth)), 0o755, core.ids.newIno()])
+  }
+  return redo
+}
+
+function requireParents(at: Location, path: string): void {
+  if (at.parents < at.names.length - 1) throw notFound(path)
+}
+
+function checkEmpty(live: LiveSession, dir: Dir, path: string): void {
+  const [first] = dir.pages ?? live.tree.loader.loadDir(dir)
+  if ((first!.names ?? live.tree.loader.loadPage(first!)).length === 0) return
+  throw new EngineError('DIRECTORY_NOT_EMPTY', `${path} is not empty`, { path })
+}
+
+/**
+ * The block in which the file ends now, as one blob, when the pieces would give it too many extents:
+ * otherwise small appends would make every read of the block slower for ever.
+ */
+function compacted(core: Core, file: FileNode, size: number, pieces: readonly RedoPiece[]): { blob: BlobRef; piece: RedoPiece } | undefined {
+  const body = core.contentIds.body(file)
+  const blockNumber = Math.floor(file.size / limits.blockBytes)
+  const block = blockAt(body, blockNumber)
+  if (!(block instanceof ExtentBlock) || block.extents.length < limits.extentsPerBlock) return undefined
+  let next: LoadedBody = body
+  for (const [offset, length, blob] of pieces) next = splice(next, { offset, length, blob: blob as BlobRef, casOffset: 0 })
+  const start = blockNumber * limits.blockBytes
+  const length = Math.min(limits.blockBytes, size - start)
+  const bytes = core.content.readSync(next, start, length)
+  // The small blobs are cached once they were read, so the second run finds them.
+  if (bytes === undefined) throw new Fault(async () => void (await core.content.read(next, start, length)))
+  const blob = BlobRef.of(bytes)
+  return { blob, piece: [start, length, blob, 0] }
+}

@@ -1,0 +1,64 @@
+import type { Dir } from '../tree/node.js'
+import type { Tree } from '../tree/tree.js'
+import type { CheckpointRecord, SessionRecord } from './records.js'
+
+/** A session in memory. Its newest state; events up to `seq` are applied, the last ones perhaps not yet stored. */
+export class LiveSession {
+  readonly id: string
+  record: SessionRecord
+  /** The root of `record.baseline`, shared with all forks. */
+  readonly baseline: Dir
+  readonly tree: Tree
+  seq: number
+  /** Time of the newest event; event times never go back. */
+  lastEventAt: number
+  lastActivityAt: number
+  /** The newest event that a stored snapshot covers. */
+  snapshotSeq: number
+  snapshotting = false
+  /** Roots of earlier states by seq, bounded; what is not here is found by replay. */
+  pins: Map<number, Dir> | undefined
+  /** Undefined until loaded. */
+  checkpoints: CheckpointIndex | undefined
+  /** The last mutation that waits for something not loaded; later ones queue behind it. */
+  tail: Promise<void> | undefined
+  /** Set when a write failed or the session was deleted: what is in here is not what is stored. */
+  discarded = false
+
+  constructor(record: SessionRecord, baseline: Dir, tree: Tree, state: { seq: number; at: number; snapshotSeq: number }) {
+    this.id = record.id
+    this.record = record
+    this.baseline = baseline
+    this.tree = tree
+    this.seq = state.seq
+    this.lastEventAt = state.at
+    this.lastActivityAt = state.at
+    this.snapshotSeq = state.snapshotSeq
+    this.pins = undefined
+    this.checkpoints = undefined
+    this.tail = undefined
+  }
+}
+
+/** The checkpoints of one session in order of creation. */
+export class CheckpointIndex {
+  readonly #byId = new Map<string, CheckpointRecord>()
+  readonly #byLabel = new Map<string, CheckpointRecord>()
+
+  add(checkpoint: CheckpointRecord): void {
+    this.#byId.set(checkpoint.id, checkpoint)
+    if (checkpoint.label !== '') this.#byLabel.set(checkpoint.label, checkpoint)
+  }
+
+  byId(id: string): CheckpointRecord | undefined {
+    return this.#byId.get(id)
+  }
+
+  byLabel(label: string): CheckpointRecord | undefined {
+    return this.#byLabel.get(label)
+  }
+
+  values(): Iterable<CheckpointRecord> {
+    return this.#byId.values()
+  }
+}

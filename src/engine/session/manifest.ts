@@ -1,0 +1,118 @@
+import { formatHash } from '../base/hash.js'
+import { whenLoaded } from '../base/fault.js'
+import { encodePageToken, parsePageSize, parsePageToken, type PageRequest } from '../base/paging.js'
+import { runInSlices } from '../base/slices.js'
+import { forEachExtent } from '../cas/body.js'
+import { visitPaths } from '../tree/cursor.js'
+import { hashTree } from '../tree/hash.js'
+import { Dir, FileNode, Symlink, type Node } from '../tree/node.js'
+import type { Core } from './core.js'
+
+export const FileType = {
+  DIRECTORY: 'VFS_FILE_TYPE_DIRECTORY',
+  FILE: 'VFS_FILE_TYPE_FILE',
+} as const
+export type FileType = (typeof FileType)[keyof typeof FileType]
+
+/** `length` bytes of the file at `offset` are the bytes of the blob `hash` from `casOffset` on. */
+export interface CasExtent {
+  readonly offset: number
+  readonly length: number
+  readonly hash: string
+  readonly casOffset: number
+}
+
+export interface ManifestNode {
+  readonly path: string
+  readonly fileType: FileType
+  /** 0 for a directory. */
+  readonly sizeBytes: number
+  /** `sha256:<hex>` of the content; '' for a directory. */
+  readonly contentHash: string
+  readonly mode: number
+  /** Empty unless asked for; holes are not in it. */
+  readonly casExtents: CasExtent[]
+}
+
+export interface ManifestRequest extends PageRequest {
+  /** A literal prefix of the path: `/src` also matches `/srcfoo`, `/src/` is the subtree. */
+  readonly pathPrefix?: string
+  readonly includeCasExtents?: boolean
+}
+
+export interface ManifestPage {
+  /** Depth first; names by their UTF-8 bytes; a directory before its children; neither the root nor symlinks. */
+  readonly nodes: ManifestNode[]
+  readonly nextPageToken: string
+  /** `sha256:<hex>` over paths, kinds, modes, contents and symlink targets of the whole tree. */
+  readonly manifestHash: string
+}
+
+export async function readManifest(core: Core, root: Dir, request: ManifestRequest = {}): Promise<ManifestPage> {
+  const { pathPrefix = '', includeCasExtents = false } = request
+  const listing = `manifest ${pathPrefix}`
+  const found = await listNodes(core, root, request, listing, pathPrefix, (node) => !(node instanceof Symlink))
+  const nodes: ManifestNode[] = []
+  for (const [path, node] of found.entries) {
+    if (node instanceof Dir) {
+      nodes.push({ path, fileType: FileType.DIRECTORY, sizeBytes: 0, contentHash: '', mode: node.mode, casExtents: [] })
+    } else if (node instanceof FileNode) {
+      const contentHash = formatHash(core.contentIds.knownHash(node) ?? (await whenLoaded(() => core.contentIds.contentHash(node))))
+      const casExtents = includeCasExtents ? await whenLoaded(() => extentsOf(core, node)) : []
+      nodes.push({ path, fileType: FileType.FILE, sizeBytes: node.size, contentHash, mode: node.mode, casExtents })
+    }
+  }
+  return { nodes, nextPageToken: found.nextPageToken, manifestHash: formatHash(await manifestHash(core, root)) }
+}
+
+/** Hex. */
+export function manifestHash(core: Core, root: Dir): Promise<string> {
+  return root.hash === undefined ? runInSlices(hashTree(root, core.contentIds, core.loader), core.environment) : Promise.resolve(root.hash)
+}
+
+export interface SymlinkPage {
+  readonly symlinks: { readonly path: string; readonly target: string }[]
+  readonly nextPageToken: string
+}
+
+export async function listSymlinks(core: Core, root: Dir, request: PageRequest & { readonly pathPrefix?: string } = {}): Promise<SymlinkPage> {
+  const { pathPrefix = '' } = request
+  const found = await listNodes(core, root, request, `symlinks ${pathPrefix}`, pathPrefix, (node) => node instanceof Symlink)
+  const symlinks = found.entries.map(([path, node]) => ({ path, target: (node as Symlink).target }))
+  return { symlinks, nextPageToken: found.nextPageToken }
+}
+
+async function listNodes(
+  core: Core,
+  root: Dir,
+  request: PageRequest,
+  listing: string,
+  prefix: string,
+  wanted: (node: Node) => boolean,
+): Promise<{ entries: [path: string, node: Node][]; nextPageToken: string }> {
+  const pageSize = parsePageSize(request.pageSize)
+  let after = parsePageToken(listing, request.pageToken)
+  const entries: [string, Node][] = []
+  let more = false
+  // What was visited before a fault is not visited again.
+  await whenLoaded(() =>
+    visitPaths(root, { prefix, after }, core.loader, (path, node) => {
+      if (wanted(node)) {
+        more = entries.length === pageSize
+        if (more) return false
+        entries.push([path, node])
+      }
+      after = path
+      return true
+    }),
+  )
+  return { entries, nextPageToken: more ? encodePageToken(listing, entries.at(-1)![0]) : '' }
+}
+
+function extentsOf(core: Core, file: FileNode): CasExtent[] {
+  const extents: CasExtent[] = []
+  forEachExtent(core.contentIds.body(file), { from: 0, to: file.size }, (offset, length, blob, casOffset) => {
+    extents.push({ offset, length, hash: formatHash(blob.hash), casOffset })
+  })
+  return extents
+}

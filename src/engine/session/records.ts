@@ -1,0 +1,61 @@
+/** Records of sessions and checkpoints as they stand in storage, as JSON. */
+import { reviveStringMap, type StringMap } from '../base/input.js'
+import type { EncodedNode } from '../tree/codec.js'
+
+/** The values of a session's status. */
+export const SessionStatus = {
+  ACTIVE: 'SESSION_STATUS_ACTIVE',
+  PENDING_APPROVAL: 'SESSION_STATUS_PENDING_APPROVAL',
+  ARCHIVING: 'SESSION_STATUS_ARCHIVING',
+  ARCHIVED: 'SESSION_STATUS_ARCHIVED',
+  HYDRATING: 'SESSION_STATUS_HYDRATING',
+  PENDING_REVIEW: 'SESSION_STATUS_PENDING_REVIEW',
+  CONFLICT: 'SESSION_STATUS_CONFLICT',
+} as const
+export type SessionStatus = (typeof SessionStatus)[keyof typeof SessionStatus]
+
+/** What a session and all its forks started from; never changes. */
+export interface Baseline {
+  /** The manifest hash of `root`, hex. */
+  readonly fingerprint: string
+  /** The tree, as a directory entry. */
+  readonly root: EncodedNode
+  /** Present when the baseline is a revision of a source. */
+  readonly revision?: {
+    readonly sourceId: string
+    readonly revisionId: string
+    /** The git commit and tree behind it, hex; absent for an empty repository. */
+    readonly git?: { readonly commitId: string; readonly treeId: string }
+  }
+}
+
+export interface SessionRecord {
+  readonly id: string
+  readonly baseline: Baseline
+  /** Where a fork's own history starts: state `seq` of another session; absent: at the baseline. */
+  readonly base?: readonly [sessionId: string, seq: number]
+  readonly status: SessionStatus
+  readonly tags: StringMap
+  readonly createdAt: number
+  /** A deleted session is hidden; forks may still rest on its history. */
+  readonly deletedAt?: number
+}
+
+export interface CheckpointRecord {
+  readonly id: string
+  readonly seq: number
+  readonly label: string
+  readonly createdAt: number
+}
+
+/** A cached state: the tree after event `seq`, which happened at `at`. */
+export interface SnapshotRecord {
+  readonly seq: number
+  readonly at: number
+  readonly root: EncodedNode
+}
+
+export function parseSession(json: string): SessionRecord {
+  const record = JSON.parse(json) as SessionRecord
+  return { ...record, tags: reviveStringMap(record.tags) }
+}

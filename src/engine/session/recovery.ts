@@ -1,0 +1,182 @@
+import { assert, EngineError } from '../base/errors.js'
+import { isId } from '../base/ids.js'
+import { whenLoaded } from '../base/fault.js'
+import { nextTurn } from '../base/slices.js'
+import { keys, prefixEnd } from '../storage/keys.js'
+import type { StoredEvent } from '../storage/store.js'
+import type { Dir } from '../tree/node.js'
+import { Tree } from '../tree/tree.js'
+import { apply } from './apply.js'
+import type { Core } from './core.js'
+import type { EventBody } from './events.js'
+import { LiveSession } from './live.js'
+import { parseSession, type SessionRecord, type SnapshotRecord } from './records.js'
+
+const opening = new WeakMap<Core, Map<string, Promise<LiveSession>>>()
+
+/** The session in memory, loaded when it is not. Callers that come at once share one load. */
+export async function openSession(core: Core, sessionId: string): Promise<LiveSession> {
+  const known = core.live.get(sessionId)
+  if (known !== undefined) return known
+  let loads = opening.get(core)
+  if (loads === undefined) opening.set(core, (loads = new Map()))
+  let load = loads.get(sessionId)
+  if (load === undefined) {
+    load = loadSession(core, sessionId)
+    loads.set(sessionId, load)
+  }
+  try {
+    return await load
+  } finally {
+    loads.delete(sessionId)
+  }
+}
+
+async function loadSession(core: Core, sessionId: string): Promise<LiveSession> {
+  const record = await findSession(core, sessionId)
+  if (record === undefined || record.deletedAt !== undefined) throw sessionNotFound(sessionId)
+  const baseline = core.roots.load(record.baseline.root)
+  const state = await stateAt(core, sessionId, Number.POSITIVE_INFINITY)
+  const live = new LiveSession(record, baseline, new Tree(state.root, core.loader), state)
+  core.live.set(sessionId, live)
+  return live
+}
+
+/** The record, deleted sessions included. */
+export async function findSession(core: Core, sessionId: string): Promise<SessionRecord | undefined> {
+  const json = isId(sessionId) ? await core.store.get(keys.session(core.tenantKey, sessionId)) : undefined
+  return json === undefined ? undefined : parseSession(json)
+}
+
+export function sessionNotFound(sessionId: string): EngineError {
+  return new EngineError('SESSION_NOT_FOUND', 'no such session', { sessionId: String(sessionId).slice(0, 64) })
+}
+
+/** The root after event `seq` of a session, from memory or by replay. */
+export async function rootAt(core: Core, sessionId: string, seq: number): Promise<Dir> {
+  const live = core.live.get(sessionId)
+  const pinned = live?.pins?.get(seq)
+  if (pinned !== undefined) return pinned
+  if (live !== undefined && live.seq === seq) return live.tree.freeze()
+  return (await stateAt(core, sessionId, seq)).root
+}
+
+interface State {
+  readonly root: Dir
+  readonly seq: number
+  readonly at: number
+  readonly snapshotSeq: number
+}
+
+/** The part of a session's history that makes up one of its states. */
+interface History {
+  readonly record: SessionRecord
+  /** In order; what a later restore undid is not in it. */
+  readonly events: readonly StoredEvent[]
+  /** The snapshot it starts from; without one it starts where the session started. */
+  readonly snapshot: SnapshotRecord | undefined
+  readonly seq: number
+  readonly at: number
+  readonly snapshotSeq: number
+}
+
+/**
+ * Two passes, both linear and neither recursive. Up: from the wanted state back to a snapshot, through the
+ * sessions that it was forked from. Down: apply once forward.
+ */
+async function stateAt(core: Core, sessionId: string, seq: number): Promise<State> {
+  const histories: History[] = []
+  let start: Dir | undefined
+  for (let at: readonly [string, number] = [sessionId, seq]; start === undefined; ) {
+    const history = await readHistory(core, at[0], at[1])
+    histories.push(history)
+    const { snapshot, record } = history
+    if (snapshot !== undefined) start = core.roots.load(snapshot.root)
+    else if (record.base === undefined) start = core.roots.load(record.baseline.root)
+    else {
+      at = record.base
+      start = knownRoot(core, ...at)
+    }
+  }
+  const tree = new Tree(start, core.loader)
+  for (const { events } of histories.toReversed()) await replay(core, tree, events)
+  const { seq: reached, at, snapshotSeq } = histories[0]!
+  return { root: tree.freeze(), seq: reached, at, snapshotSeq }
+}
+
+function knownRoot(core: Core, sessionId: string, seq: number): Dir | undefined {
+  const live = core.live.get(sessionId)
+  return live?.pins?.get(seq) ?? (live?.seq === seq ? live.tree.freeze() : undefined)
+}
+
+const replaysPerTurn = 1000
+
+async function replay(core: Core, tree: Tree, events: readonly StoredEvent[]): Promise<void> {
+  for (const [index, event] of events.entries()) {
+    const [at, , , , redo] = event.body as unknown as EventBody
+    const before = core.store.capabilities.syncReads ? undefined : tree.freeze()
+    const step = (): void => {
+      if (before !== undefined) tree.reset(before)
+      for (const effect of redo ?? []) if (effect[0] !== 'R') apply(tree, effect, at, core)
+    }
+    if (before === undefined) step()
+    else await whenLoaded(step)
+    if (index % replaysPerTurn === replaysPerTurn - 1) await nextTurn()
+  }
+}
+
+/**
+ * Walks back from `seq`. A restore makes everything between its target and itself irrelevant, so the walk
+ * goes on at the target; each event is read at most once.
+ */
+async function readHistory(core: Core, sessionId: string, seq: number): Promise<History> {
+  const record = await findSession(core, sessionId)
+  if (record === undefined) throw new EngineError('DATA_LOSS', 'a session that a fork rests on is missing', { sessionId })
+  const newestFirst: (readonly StoredEvent[])[] = []
+  let end: { seq: number; at: number; snapshotSeq: number } | undefined
+  for (let wanted = seq; ; ) {
+    const snapshot = await newestSnapshot(core, sessionId, wanted)
+    const from = (snapshot?.seq ?? 0) + 1
+    const window: StoredEvent[] = []
+    for await (const page of core.store.events(sessionId, { from, to: wanted })) window.push(...page)
+    checkSequence(window, from, sessionId)
+    const last = window.at(-1)
+    end ??= {
+      seq: last?.seq ?? snapshot?.seq ?? 0,
+      at: last === undefined ? (snapshot?.at ?? record.createdAt) : (last.body as unknown as EventBody)[0],
+      snapshotSeq: snapshot?.seq ?? 0,
+    }
+    let position = last === undefined ? 0 : window.length
+    for (;;) {
+      let restore = position - 1
+      while (restore >= 0 && restoreTarget(window[restore]!) === undefined) restore--
+      newestFirst.push(window.slice(restore + 1, position))
+      if (restore < 0) return { record, events: newestFirst.toReversed().flat(), snapshot, ...end }
+      const target = restoreTarget(window[restore]!)!
+      assert(target < window[restore]!.seq, 'a restore goes back')
+      if (target < from - 1) {
+        wanted = target
+        break
+      }
+      position = target - from + 1
+    }
+  }
+}
+
+function restoreTarget(event: StoredEvent): number | undefined {
+  const redo = (event.body as unknown as EventBody)[4]
+  return redo?.length === 1 && redo[0]![0] === 'R' ? redo[0]![1] : undefined
+}
+
+async function newestSnapshot(core: Core, sessionId: string, seq: number): Promise<SnapshotRecord | undefined> {
+  const prefix = keys.snapshots(sessionId)
+  const lt = Number.isFinite(seq) ? keys.snapshot(sessionId, seq + 1) : prefixEnd(prefix)
+  const [found] = await core.store.scan({ gte: prefix, lt, limit: 1, reverse: true })
+  return found === undefined ? undefined : (JSON.parse(found[1]) as SnapshotRecord)
+}
+
+function checkSequence(events: readonly StoredEvent[], from: number, sessionId: string): void {
+  for (const [index, event] of events.entries()) {
+    if (event.seq !== from + index) throw new EngineError('DATA_LOSS', 'the journal has a gap', { sessionId, seq: String(from + index) })
+  }
+}

@@ -1,0 +1,175 @@
+import { formatTime } from '../base/environment.js'
+import { parseFilter, parseStringMap, type StringMap } from '../base/input.js'
+import { encodePageToken, parsePageSize, parsePageToken, type PageRequest } from '../base/paging.js'
+import { keys, prefixEnd } from '../storage/keys.js'
+import type { Dir } from '../tree/node.js'
+import { Tree } from '../tree/tree.js'
+import { findCheckpoint, pin } from './checkpoints.js'
+import type { Core } from './core.js'
+import { eventTypes, type EventBody } from './events.js'
+import { CheckpointIndex, LiveSession } from './live.js'
+import { openSession, rootAt } from './recovery.js'
+import { parseSession, SessionStatus, type Baseline, type SessionRecord } from './records.js'
+import { record } from './transaction.js'
+
+/** A session as it is shown. */
+export interface SessionInfo {
+  readonly id: string
+  /** Hex digest of what the session started from; a fork has its parent's. */
+  readonly baseFingerprint: string
+  readonly status: SessionStatus
+  readonly tags: StringMap
+  /** RFC 3339, UTC, milliseconds. */
+  readonly createdAt: string
+  /** Time of the last change, or of a later read while the session is in memory. */
+  readonly lastActivityAt: string
+  readonly capabilities: { readonly commit: boolean; readonly approvals: boolean; readonly annotations: boolean }
+}
+
+export interface SessionListRequest extends PageRequest {
+  /** `key=value`: only sessions that have this tag. */
+  readonly filter?: string
+}
+
+export interface SessionPage {
+  /** In order of creation. */
+  readonly sessions: SessionInfo[]
+  /** Empty when there is no further page. */
+  readonly nextPageToken: string
+}
+
+/** Opens a session on a baseline whose root is held in memory. */
+export async function createSession(core: Core, baseline: Baseline, root: Dir, tags: StringMap | undefined): Promise<LiveSession> {
+  const session: SessionRecord = {
+    id: core.ids.newId(),
+    baseline,
+    status: SessionStatus.ACTIVE,
+    tags: parseStringMap('initialTags', tags),
+    createdAt: core.environment.wallClockMs(),
+  }
+  const { sourceId = '', revisionId = '' } = baseline.revision ?? {}
+  return start(core, session, root, root, { type: eventTypes.createSession, details: { sourceId, revisionId } })
+}
+
+export interface ForkRequest {
+  /** The label of the checkpoint to fork; absent or '' forks the current state. */
+  readonly sourceCheckpointLabel?: string
+  /** The parent's tags are kept; these are added and win over equal keys. */
+  readonly newTags?: StringMap
+}
+
+/**
+ * A new session on the parent's current state or on one of its checkpoints. One small record and a pointer
+ * copy, whatever the size of the tree; from then on neither side sees the other's writes.
+ */
+export async function forkSession(core: Core, parent: LiveSession, request: ForkRequest = {}): Promise<LiveSession> {
+  const { sourceCheckpointLabel, newTags } = request
+  // What was called before the fork is in it.
+  if (parent.tail !== undefined) await parent.tail
+  const tags = newTags === undefined ? parent.record.tags : mergeTags(parent.record.tags, newTags)
+  let seq = parent.seq
+  let root: Dir
+  let checkpointId = ''
+  if (sourceCheckpointLabel === undefined || sourceCheckpointLabel === '') root = parent.tree.freeze()
+  else {
+    const checkpoint = await findCheckpoint(core, parent, { checkpointLabel: sourceCheckpointLabel })
+    checkpointId = checkpoint.id
+    seq = checkpoint.seq
+    root = await rootAt(core, parent.id, seq)
+    pin(core, parent, seq, root)
+  }
+  const session: SessionRecord = {
+    id: core.ids.newId(),
+    baseline: parent.record.baseline,
+    base: [parent.id, seq],
+    status: SessionStatus.ACTIVE,
+    tags,
+    createdAt: core.environment.wallClockMs(),
+  }
+  const details = { sourceSessionId: parent.id, checkpointId }
+  return start(core, session, parent.baseline, root, { type: eventTypes.forkSession, details })
+}
+
+async function start(
+  core: Core,
+  session: SessionRecord,
+  baseline: Dir,
+  root: Dir,
+  event: { type: (typeof eventTypes)[keyof typeof eventTypes]; details: object },
+): Promise<LiveSession> {
+  const live = new LiveSession(session, baseline, new Tree(root, core.loader), { seq: 0, at: session.createdAt, snapshotSeq: 0 })
+  live.checkpoints = new CheckpointIndex()
+  core.live.set(live.id, live)
+  await record(core, live, { ...event, redo: [], put: [[keys.session(core.tenantKey, live.id), session]] })
+  return live
+}
+
+function mergeTags(kept: StringMap, added: StringMap): StringMap {
+  return parseStringMap('newTags', Object.assign(Object.create(null) as Record<string, string>, kept, parseStringMap('newTags', added)))
+}
+
+export function describeSession({ record: session }: LiveSession | { record: SessionRecord }, lastActivityAt: number): SessionInfo {
+  return {
+    id: session.id,
+    baseFingerprint: session.baseline.fingerprint,
+    status: session.status,
+    tags: { ...session.tags },
+    createdAt: formatTime(session.createdAt),
+    lastActivityAt: formatTime(lastActivityAt),
+    capabilities: { commit: true, approvals: true, annotations: true },
+  }
+}
+
+/** Pages of stored sessions in order of creation. */
+export async function listSessions(core: Core, request: SessionListRequest = {}): Promise<SessionPage> {
+  const matches = parseFilter(request.filter)
+  const pageSize = parsePageSize(request.pageSize)
+  const prefix = keys.sessions(core.tenantKey)
+  let after = parsePageToken('sessions', request.pageToken)
+  const sessions: SessionInfo[] = []
+  for (;;) {
+    const gte = after === undefined ? prefix : `${prefix}${after}\0`
+    const found = await core.store.scan({ gte, lt: prefixEnd(prefix), limit: pageSize })
+    for (const [, json] of found) {
+      const session = parseSession(json)
+      after = session.id
+      if (session.deletedAt !== undefined || (matches !== undefined && !matches(session.tags))) continue
+      sessions.push(describeSession({ record: session }, await lastActivity(core, session)))
+      if (sessions.length === pageSize) return { sessions, nextPageToken: encodePageToken('sessions', after) }
+    }
+    if (found.length < pageSize) return { sessions, nextPageToken: '' }
+  }
+}
+
+async function lastActivity(core: Core, session: SessionRecord): Promise<number> {
+  const live = core.live.get(session.id)
+  if (live !== undefined) return live.lastActivityAt
+  const last = await core.store.lastEvent(session.id)
+  return last === undefined ? session.createdAt : (last.body as unknown as EventBody)[0]
+}
+
+/**
+ * Hides a session at once; its id is unknown from then on. Forks of it stay whole: what they rest on is kept
+ * until collection has made them independent.
+ */
+export async function deleteSession(core: Core, sessionId: string): Promise<void> {
+  const live = await openSession(core, sessionId)
+  const key = keys.session(core.tenantKey, sessionId)
+  live.discarded = true
+  core.live.delete(sessionId)
+  if (core.store.capabilities.durable) {
+    const deleted: SessionRecord = { ...live.record, deletedAt: core.environment.wallClockMs() }
+    await core.store.commit({ put: [[key, deleted]] })
+    return
+  }
+  const checkpoints = [...(live.checkpoints?.values() ?? [])].map(({ id }) => keys.checkpoint(sessionId, id))
+  await core.store.commit({ del: [key, ...checkpoints] })
+  core.store.forget?.(sessionId)
+}
+
+/** Sets the status beside what else a commit stores; undefined when it is that already. */
+export function statusChange(core: Core, live: LiveSession, status: SessionStatus): [string, SessionRecord] | undefined {
+  if (live.record.status === status) return undefined
+  live.record = { ...live.record, status }
+  return [keys.session(core.tenantKey, live.id), live.record]
+}

@@ -1,0 +1,84 @@
+import { invalid } from '../base/errors.js'
+import { nextTurn } from '../base/slices.js'
+import { limits } from '../base/limits.js'
+import { Dir, Symlink, type Node } from '../tree/node.js'
+import { TreeDiff, type TreeChange } from '../tree/diff.js'
+import { findCheckpoint, type CheckpointReference } from './checkpoints.js'
+import type { Core } from './core.js'
+import { openSession, rootAt } from './recovery.js'
+
+/** Names one state: a session's newest, one of its checkpoints, or what it started from. */
+export interface StateReference extends CheckpointReference {
+  readonly sessionId: string
+  /** true: the baseline that the session and all its relatives by fork started from. */
+  readonly base?: boolean
+}
+
+export async function findState(core: Core, reference: StateReference): Promise<Dir> {
+  const live = await openSession(core, reference.sessionId)
+  const { checkpointId, checkpointLabel, base } = reference
+  if (base === true) {
+    if (checkpointId !== undefined || checkpointLabel !== undefined) throw invalid('base', 'goes without a checkpoint')
+    return live.baseline
+  }
+  if (checkpointId === undefined && checkpointLabel === undefined) return live.tree.freeze()
+  const checkpoint = await findCheckpoint(core, live, reference)
+  return rootAt(core, live.id, checkpoint.seq)
+}
+
+/** One path on which two states differ. */
+export interface Change {
+  readonly path: string
+  /** `modified`: both have it, with another content, target or mode. */
+  readonly change: 'added' | 'removed' | 'modified'
+  readonly kind: 'file' | 'directory' | 'symlink'
+}
+
+/**
+ * The changes from one state to another, in manifest order, worked out while they are read: equal subtrees
+ * cost nothing. The states are those of the call; later writes do not show.
+ */
+export class Diff implements AsyncIterable<Change> {
+  readonly #core: Core
+  readonly #states: Promise<readonly [before: Dir, after: Dir]>
+
+  constructor(core: Core, states: Promise<readonly [before: Dir, after: Dir]>) {
+    this.#core = core
+    this.#states = states
+    // Whoever reads the diff gets the error; nobody reading it is no unhandled rejection.
+    states.catch(() => undefined)
+  }
+
+  async *[Symbol.asyncIterator](): AsyncIterator<Change> {
+    const [before, after] = await this.#states
+    for await (const change of treeChanges(this.#core, before, after)) yield describeChange(change)
+  }
+
+  /** The paths by kind of change. */
+  async paths(): Promise<{ added: string[]; removed: string[]; modified: string[] }> {
+    const paths = { added: [] as string[], removed: [] as string[], modified: [] as string[] }
+    for await (const { path, change } of this) paths[change].push(path)
+    return paths
+  }
+}
+
+export async function* treeChanges(core: Core, before: Dir, after: Dir): AsyncGenerator<TreeChange> {
+  let sliceStart = core.environment.monotonicMs()
+  for (const step of new TreeDiff(core.contentIds, core.loader).compare(before, after)) {
+    if (step instanceof Promise) await step
+    else if (step !== undefined) yield step
+    if (core.environment.monotonicMs() - sliceStart < limits.sliceMs) continue
+    await nextTurn()
+    sliceStart = core.environment.monotonicMs()
+  }
+}
+
+function describeChange({ path, before, after }: TreeChange): Change {
+  const change = before === undefined ? 'added' : after === undefined ? 'removed' : 'modified'
+  return { path, change, kind: kindOf((after ?? before)!) }
+}
+
+function kindOf(node: Node): Change['kind'] {
+  if (node instanceof Dir) return 'directory'
+  return node instanceof Symlink ? 'symlink' : 'file'
+}

@@ -1,0 +1,127 @@
+import { EngineError } from '../base/errors.js'
+import { Fault, whenLoaded } from '../base/fault.js'
+import { limits } from '../base/limits.js'
+import type { BlobRef } from '../cas/blob.js'
+import type { StoreCommit } from '../storage/store.js'
+import { apply } from './apply.js'
+import { inBackground, type Core } from './core.js'
+import type { EventType, Redo } from './events.js'
+import type { LiveSession } from './live.js'
+import { writeSnapshot } from './snapshot.js'
+
+/**
+ * Runs a mutation. The operation plans on the newest state, applies and queues its commit, all at once; its
+ * promise is the commit's. Where something is not loaded, it runs again when that is: it has no effect
+ * before its last fault. Mutations of a session take effect in the order of the calls, so while one waits,
+ * later ones queue behind it. Reads do not.
+ */
+export function mutate<T>(core: Core, live: LiveSession, operation: () => Promise<T>): Promise<T> {
+  if (live.tail !== undefined) return enqueue(core, live, operation)
+  try {
+    return attempt(core, live, operation)
+  } catch (thrown) {
+    if (thrown instanceof Fault) return enqueue(core, live, operation, thrown)
+    return Promise.reject(thrown)
+  }
+}
+
+function enqueue<T>(core: Core, live: LiveSession, operation: () => Promise<T>, fault?: Fault): Promise<T> {
+  const before = live.tail
+  const turn = async (): Promise<{ committed: Promise<T> }> => {
+    await before
+    await fault?.resolve()
+    // The promise of the commit is wrapped: the next in the queue waits for the effect, not for the store.
+    return whenLoaded(() => ({ committed: attempt(core, live, operation) }))
+  }
+  const started = turn()
+  const tail = started
+    .then(() => undefined)
+    .catch(() => undefined)
+    .then(() => {
+      if (live.tail === tail) live.tail = undefined
+    })
+  live.tail = tail
+  return started.then(({ committed }) => committed)
+}
+
+function attempt<T>(core: Core, live: LiveSession, operation: () => Promise<T>): Promise<T> {
+  if (live.discarded) throw new EngineError('STORE_FAILED', 'the session was deleted, or a write before this one failed')
+  if (core.store.capabilities.syncReads) return operation()
+  return withRollback(live, operation)
+}
+
+/** Puts the tree back when `change` throws. */
+export function withRollback<T>(live: LiveSession, change: () => T): T {
+  const before = live.tree.freeze()
+  try {
+    return change()
+  } catch (thrown) {
+    live.tree.reset(before)
+    throw thrown
+  }
+}
+
+/** The time of the next event: event times of a session never go back. */
+export function eventTime(core: Core, live: LiveSession): number {
+  return Math.max(core.environment.wallClockMs(), live.lastEventAt)
+}
+
+export interface NewEvent {
+  readonly type: EventType
+  readonly details: object
+  readonly redo: readonly Redo[]
+  readonly blobs?: readonly BlobRef[]
+  /** Records that belong to the same commit. */
+  readonly put?: StoreCommit['put']
+}
+
+/** Applies an event's redo and commits it. */
+export function record(core: Core, live: LiveSession, event: NewEvent): Promise<void> {
+  const at = eventTime(core, live)
+  for (const redo of event.redo) applyLive(core, live, redo, at)
+  return commitEvent(core, live, event, at)
+}
+
+export function applyLive(core: Core, live: LiveSession, redo: Redo, at: number): void {
+  if (redo[0] === 'R') live.tree.reset(live.pins!.get(redo[1])!)
+  else apply(live.tree, redo, at, core)
+}
+
+/** Commits an event whose redo is applied already. */
+export function commitEvent(core: Core, live: LiveSession, event: NewEvent, at: number): Promise<void> {
+  const { type, details, redo, blobs, put } = event
+  live.lastEventAt = at
+  live.lastActivityAt = at
+  const { durable } = core.store.capabilities
+  const seq = ++live.seq
+  const body = durable ? [at, type, details, core.principal, redo] : [at, type, details, core.principal]
+  const events = [{ sessionId: live.id, seq, body }]
+  if (!durable) return acknowledged(core, live, core.store.commit(put === undefined ? { events } : { events, put }))
+  const stored = blobs?.map((blob) => ({ hash: blob.hash, bytes: blob.bytes! }))
+  const commit: StoreCommit = { events, ...(put && { put }), ...(stored && { blobs: stored }) }
+  return acknowledged(core, live, core.store.commit(commit), blobs)
+}
+
+async function acknowledged(core: Core, live: LiveSession, pending: Promise<boolean>, blobs?: readonly BlobRef[]): Promise<void> {
+  let stored: boolean
+  try {
+    stored = await pending
+  } catch (error) {
+    discardAll(core)
+    throw error
+  }
+  if (!stored) {
+    discardAll(core)
+    throw new EngineError('STORE_FAILED', 'another writer changed the session')
+  }
+  if (blobs !== undefined) for (const blob of blobs) core.content.stored(blob)
+  if (live.seq - live.snapshotSeq >= limits.eventsPerSnapshot && core.store.capabilities.durable && !live.snapshotting) {
+    inBackground(core, writeSnapshot(core, live))
+  }
+}
+
+/** After a failed write memory is ahead of the store: everything is to be read again. */
+function discardAll(core: Core): void {
+  for (const live of core.live.values()) live.discarded = true
+  core.live.clear()
+}

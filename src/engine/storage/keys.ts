@@ -1,0 +1,44 @@
+/**
+ * The key spaces. Ids, tenant keys and sequence numbers have fixed widths, so that key order is tenant,
+ * creation order, sequence order; a foreign tenant's id is a key that does not exist.
+ */
+import { assert } from '../base/errors.js'
+
+export const seqWidth = 8
+const maxSeq = 36 ** seqWidth - 1
+
+export function encodeSeq(seq: number): string {
+  assert(Number.isInteger(seq) && seq >= 0 && seq <= maxSeq, 'sequence number out of range')
+  return seq.toString(36).padStart(seqWidth, '0')
+}
+
+export function decodeSeq(text: string): number {
+  return Number.parseInt(text, 36)
+}
+
+/** Sorts after every key that starts with the same prefix. */
+export function prefixEnd(prefix: string): string {
+  return `${prefix}\u{10ffff}`
+}
+
+export const keys = {
+  session: (tenantKey: string, sessionId: string): string => `s${tenantKey}${sessionId}`,
+  sessions: (tenantKey: string): string => `s${tenantKey}`,
+  source: (tenantKey: string, sourceId: string): string => `o${tenantKey}${sourceId}`,
+  sources: (tenantKey: string): string => `o${tenantKey}`,
+  job: (tenantKey: string, sourceId: string, jobId: string): string => `j${tenantKey}${sourceId}${jobId}`,
+  /** Stands as long as the job is queued or running. */
+  unfinishedJob: (tenantKey: string, sourceId: string, jobId: string): string => `i${tenantKey}${sourceId}${jobId}`,
+  unfinishedJobs: (): string => 'i',
+  revision: (tenantKey: string, sourceId: string, revisionId: string): string =>
+    `f${tenantKey}${sourceId}${revisionId}`,
+  event: (sessionId: string, seq: number): string => `e${sessionId}${encodeSeq(seq)}`,
+  snapshot: (sessionId: string, seq: number): string => `r${sessionId}${encodeSeq(seq)}`,
+  snapshots: (sessionId: string): string => `r${sessionId}`,
+  checkpoint: (sessionId: string, checkpointId: string): string => `k${sessionId}${checkpointId}`,
+  checkpoints: (sessionId: string): string => `k${sessionId}`,
+  branchTip: (sessionId: string, branchName: string): string => `v${sessionId}${branchName}`,
+  gitObject: (tenantKey: string, oid: string): string => `g${tenantKey}${oid}`,
+  node: (address: string): string => `n${address}`,
+  blob: (hash: string): string => `b${hash}`,
+} as const

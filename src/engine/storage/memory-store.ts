@@ -1,0 +1,168 @@
+import { assert, EngineError } from '../base/errors.js'
+import { limits } from '../base/limits.js'
+import { compareUtf8 } from '../base/order.js'
+import type { ByteRange, ScanRange, Storage, Store, StoreCapabilities, StoreCommit, StoredEvent } from './store.js'
+
+export interface MemoryStorageOptions {
+  /**
+   * true: the storage behaves as a disk would. It keeps everything that a durable store keeps, and an
+   * engine that is closed and opened again on the same storage finds it. For tests of recovery.
+   */
+  readonly durable?: boolean
+  /** false: the store has no synchronous reads, like one behind a network. For tests of lazy loading. */
+  readonly syncReads?: boolean
+}
+
+/** Storage in this process' memory; what `openEngine()` uses when it is given none. */
+export function memoryStorage(options: MemoryStorageOptions = {}): Storage {
+  const data: MemoryData = { records: new Map(), events: new Map(), blobs: new Map() }
+  const capabilities = { durable: options.durable ?? false, syncReads: options.syncReads ?? true }
+  const Kind = capabilities.syncReads ? (capabilities.durable ? SyncMemoryStore : TransientMemoryStore) : MemoryStore
+  return { open: () => Promise.resolve(new Kind(data, capabilities)) }
+}
+
+interface MemoryData {
+  readonly records: Map<string, string | object>
+  readonly events: Map<string, StoredEvent['body'][]>
+  readonly blobs: Map<string, Uint8Array>
+}
+
+const stored = Promise.resolve(true)
+const passed = Promise.resolve(false)
+
+class MemoryStore implements Store {
+  readonly capabilities: StoreCapabilities
+  readonly #data: MemoryData
+  #closed = false
+  #acknowledged = 0
+  /** The newest acknowledgement that waits for a turn of the event loop. */
+  #delayed: Promise<boolean> = stored
+
+  constructor(data: MemoryData, capabilities: StoreCapabilities) {
+    this.#data = data
+    this.capabilities = capabilities
+  }
+
+  commit(commit: StoreCommit): Promise<boolean> {
+    if (this.#closed) return Promise.reject(closedError())
+    const { events, put, del, blobs } = commit
+    try {
+      if (events !== undefined && !this.#follows(events)) return passed
+      // What cannot be encoded fails before anything has changed.
+      const { durable } = this.capabilities
+      const bodies = durable ? events?.map(({ body }) => JSON.parse(JSON.stringify(body)) as StoredEvent['body']) : undefined
+      const values = durable ? put?.map(([, value]) => text(value)) : undefined
+      if (events !== undefined) for (let i = 0; i < events.length; i++) this.#append(events[i]!, bodies)
+      if (put !== undefined) for (const [i, [key, value]] of put.entries()) this.#data.records.set(key, values?.[i] ?? value)
+    } catch (error) {
+      return Promise.reject(error as Error)
+    }
+    if (del !== undefined) for (const key of del) this.#data.records.delete(key)
+    if (blobs !== undefined) for (const blob of blobs) this.#data.blobs.set(blob.hash, blob.bytes)
+    // A loop that only awaits resolved promises would never let timers and sockets run.
+    if (++this.#acknowledged % limits.acknowledgementsPerTurn === 0) return (this.#delayed = nextTurn())
+    return stored
+  }
+
+  /** Whether each event is the next of its session; false when one was passed already. */
+  #follows(events: readonly StoredEvent[]): boolean {
+    if (events.length === 1) return this.#isNext(events[0]!, 0)
+    const counts = new Map<string, number>()
+    for (const event of events) {
+      const before = counts.get(event.sessionId) ?? 0
+      if (!this.#isNext(event, before)) return false
+      counts.set(event.sessionId, before + 1)
+    }
+    return true
+  }
+
+  #isNext({ sessionId, seq }: StoredEvent, queued: number): boolean {
+    const next = (this.#data.events.get(sessionId)?.length ?? 0) + queued + 1
+    assert(seq <= next, 'an event leaves a gap in its session')
+    return seq === next
+  }
+
+  #append({ sessionId, body }: StoredEvent, encoded: StoredEvent['body'][] | undefined): void {
+    const kept = encoded === undefined ? body : encoded.shift()!
+    const list = this.#data.events.get(sessionId)
+    if (list === undefined) this.#data.events.set(sessionId, [kept])
+    else list.push(kept)
+  }
+
+  async *events(sessionId: string, range: { from: number; to: number }): AsyncIterable<readonly StoredEvent[]> {
+    const list = this.read().events.get(sessionId) ?? []
+    const end = Math.min(range.to, list.length)
+    for (let from = Math.max(range.from, 1); from <= end; from += limits.eventsPerRead) {
+      const page = list.slice(from - 1, Math.min(end, from - 1 + limits.eventsPerRead))
+      yield page.map((body, index) => ({ sessionId, seq: from + index, body }))
+    }
+  }
+
+  async lastEvent(sessionId: string): Promise<StoredEvent | undefined> {
+    const list = this.read().events.get(sessionId)
+    const body = list?.at(-1)
+    return body === undefined ? undefined : { sessionId, seq: list!.length, body }
+  }
+
+  async get(key: string): Promise<string | undefined> {
+    return text(this.read().records.get(key))
+  }
+
+  async scan({ gte, lt, limit, reverse }: ScanRange): Promise<readonly (readonly [string, string])[]> {
+    const found = [...this.read().records]
+      .filter(([key]) => compareUtf8(key, gte) >= 0 && compareUtf8(key, lt) < 0)
+      .toSorted(([a], [b]) => compareUtf8(a, b))
+    if (reverse === true) found.reverse()
+    return found.slice(0, limit).map(([key, value]) => [key, text(value)] as const)
+  }
+
+  async blob(hash: string, range: ByteRange): Promise<Uint8Array | undefined> {
+    return readRange(this.read().blobs.get(hash), range)
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    await this.#delayed
+  }
+
+  protected read(): MemoryData {
+    if (this.#closed) throw closedError()
+    return this.#data
+  }
+}
+
+class SyncMemoryStore extends MemoryStore {
+  getSync(key: string): string | undefined {
+    return text(this.read().records.get(key))
+  }
+
+  blobSync(hash: string, range: ByteRange): Uint8Array | undefined {
+    return readRange(this.read().blobs.get(hash), range)
+  }
+}
+
+class TransientMemoryStore extends SyncMemoryStore {
+  forget(sessionId: string): void {
+    this.read().events.delete(sessionId)
+  }
+}
+
+function readRange(bytes: Uint8Array | undefined, { offset, length }: ByteRange): Uint8Array | undefined {
+  return bytes?.subarray(offset, offset + length)
+}
+
+function text(value: string | object): string
+function text(value: string | object | undefined): string | undefined
+function text(value: string | object | undefined): string | undefined {
+  return typeof value === 'object' ? JSON.stringify(value) : value
+}
+
+function closedError(): EngineError {
+  return new EngineError('STORE_CLOSED', 'the store is closed')
+}
+
+function nextTurn(): Promise<true> {
+  return new Promise((resolve) => {
+    setImmediate(resolve, true)
+  })
+}

@@ -1,0 +1,93 @@
+/**
+ * The contract of a store, in prose.
+ *
+ * Keys and record values are strings, ordered by the bytes of their UTF-8 form in every store. Blobs are
+ * bytes, named by the lower-case hex of their SHA-256. Events belong to a session and are numbered by a
+ * gap-free `seq` from 1.
+ *
+ * Order and atomicity. `commit` takes effect as one: all of it or nothing, also after `kill -9`. Commits of
+ * one store take effect in the order of the calls. When a commit fails, every commit queued behind it fails
+ * too, and the store accepts no more until it was opened again.
+ *
+ * Visibility. Reads see what was committed; whether they see a commit whose promise is still pending is not
+ * stated. The engine keeps what it queued in memory until it is acknowledged.
+ *
+ * Durability. A durable store's acknowledged commit survives `kill -9`; whether it survives a power cut is
+ * the adapter's option. A store that is not durable lives as long as its process.
+ */
+export interface Store {
+  readonly capabilities: StoreCapabilities
+
+  /**
+   * Resolves to true when everything in it is stored; to false, with nothing changed, when one of its
+   * events has a `seq` that the session has already passed (another writer was first).
+   */
+  commit(commit: StoreCommit): Promise<boolean>
+
+  /** The session's events with from ≤ seq ≤ to, in order, in pages. */
+  events(sessionId: string, range: { from: number; to: number }): AsyncIterable<readonly StoredEvent[]>
+
+  get(key: string): Promise<string | undefined>
+  /** Present exactly when `capabilities.syncReads`. */
+  getSync?(key: string): string | undefined
+
+  /** The session's newest event. */
+  lastEvent(sessionId: string): Promise<StoredEvent | undefined>
+
+  /** Records with gte ≤ key < lt in key order (reversed on request), at most `limit`. */
+  scan(range: ScanRange): Promise<readonly (readonly [key: string, value: string])[]>
+
+  /** Bytes offset … offset + length of a blob, cut at its end; undefined when the store has no such blob. */
+  blob(hash: string, range: ByteRange): Promise<Uint8Array | undefined>
+  blobSync?(hash: string, range: ByteRange): Uint8Array | undefined
+
+  /** Frees the events of a deleted session; only a store that is not durable has it, elsewhere collection does. */
+  forget?(sessionId: string): void
+
+  /** Waits for every queued commit, awaited or not, then releases everything. Idempotent. */
+  close(): Promise<void>
+}
+
+export interface StoreCapabilities {
+  /** Survives the process: the engine writes redo, blobs, nodes and snapshots to it. */
+  readonly durable: boolean
+  /** Has `getSync` and `blobSync`. */
+  readonly syncReads: boolean
+}
+
+export interface StoreCommit {
+  readonly events?: readonly StoredEvent[]
+  /** A value that is an object is stored as its JSON text; neither it nor an event's body may change later. */
+  readonly put?: readonly (readonly [key: string, value: string | object])[]
+  readonly del?: readonly string[]
+  readonly blobs?: readonly StoredBlob[]
+}
+
+export interface StoredEvent {
+  readonly sessionId: string
+  readonly seq: number
+  /** A JSON array; the store may keep it as it is or encode it. */
+  readonly body: readonly unknown[]
+}
+
+export interface StoredBlob {
+  readonly hash: string
+  readonly bytes: Uint8Array
+}
+
+export interface ScanRange {
+  readonly gte: string
+  readonly lt: string
+  readonly limit: number
+  readonly reverse?: boolean
+}
+
+export interface ByteRange {
+  readonly offset: number
+  readonly length: number
+}
+
+/** What `openEngine({ storage })` takes: a store that is opened when the engine opens. */
+export interface Storage {
+  open(): Promise<Store>
+}

@@ -1,0 +1,155 @@
+/**
+ * Nodes as JSON. A directory of one page is one node, `[0, entries]`; a larger one is `[1, [[last, address],
+ * …]]` with a node of entries for each page. A directory's attributes stand in its parent's entry, so that
+ * stat and manifest of a directory need not load it.
+ */
+import { BlobRef } from '../cas/blob.js'
+import { BlockBody, countExtents, ExtentBlock, UnloadedBody, type Block, type Body, type LoadedBody } from '../cas/body.js'
+import { EngineError } from '../base/errors.js'
+import { needsUtf8Order } from '../base/order.js'
+import { limits } from '../base/limits.js'
+import { Dir, FileNode, Page, Symlink, type Attributes, type Node } from './node.js'
+
+type EncodedAttributes = [ino: number, mode: number, mtime: number, ctime: number, birthtime: number]
+type EncodedBlock = 0 | [hash: string, length: number] | { e: [offset: number, length: number, hash: string, blobLength: number, casOffset: number][]; i?: string }
+type EncodedBlocks = [chunkNumber: number, blocks: EncodedBlock[]][]
+type EncodedBody = 0 | string | EncodedBlocks | { address: string }
+
+type EncodedDir = ['d', ...EncodedAttributes, address: string, hash: string | 0]
+type EncodedFile = ['f', ...EncodedAttributes, size: number, body: EncodedBody, hash?: string | 0, contentId?: string | 0]
+type EncodedSymlink = ['l', ino: number, target: string, mtime: number]
+export type EncodedNode = EncodedDir | EncodedFile | EncodedSymlink
+type EncodedEntry = [name: string, node: EncodedNode]
+type EncodedPage = [last: string, address: string, hash: string | 0]
+type EncodedContent = [0, EncodedEntry[]] | [1, EncodedPage[], wide: 0 | 1]
+
+/** Where nodes that are written get their address from. */
+export type Put = (json: string) => string
+
+export function encodePage(page: Page, put: Put): EncodedEntry[] {
+  return page.names!.map((name, index) => [name, encodeNode(page.nodes[index]!, put)])
+}
+
+/** The directory's content as JSON; its pages must have addresses when there are several. */
+export function encodeContent(dir: Dir, put: Put): string {
+  const pages = dir.pages!
+  const content: EncodedContent =
+    pages.length === 1
+      ? [0, encodePage(pages[0]!, put)]
+      : [1, pages.map((page): EncodedPage => [page.last, page.address!, page.hash ?? 0]), dir.wide ? 1 : 0]
+  return JSON.stringify(content)
+}
+
+/** A node as it stands in its parent; a directory must have its address. */
+export function encodeNode(node: Node, put: Put): EncodedNode {
+  if (node instanceof Symlink) return ['l', node.ino, node.target, node.mtime]
+  const attributes: EncodedAttributes = [node.ino, node.mode, node.mtime, node.ctime, node.birthtime]
+  if (node instanceof Dir) return ['d', ...attributes, node.address!, node.hash ?? 0]
+  const body = encodeBody(node.body, put)
+  if (node.hash === undefined && node.contentId === undefined) return ['f', ...attributes, node.size, body]
+  return ['f', ...attributes, node.size, body, node.hash ?? 0, node.contentId ?? 0]
+}
+
+export function decodeNode(encoded: EncodedNode): Node {
+  if (encoded[0] === 'l') return new Symlink(encoded[1], encoded[2], encoded[3])
+  const attributes: Attributes = {
+    ino: encoded[1],
+    mode: encoded[2],
+    mtime: encoded[3],
+    ctime: encoded[4],
+    birthtime: encoded[5],
+  }
+  if (encoded[0] === 'd') {
+    const dir = new Dir(undefined, attributes, null)
+    dir.address = encoded[6]
+    dir.hash = encoded[7] === 0 ? undefined : encoded[7]
+    return dir
+  }
+  const file = new FileNode(attributes, encoded[6], decodeBody(encoded[7], encoded[6]))
+  if (encoded.length > 8) {
+    file.hash = encoded[8] === 0 ? undefined : encoded[8]
+    file.contentId = encoded[9] === 0 ? undefined : encoded[9]
+  }
+  return file
+}
+
+export function decodePageInto(page: Page, json: string): string[] {
+  const entries = JSON.parse(json) as EncodedEntry[]
+  page.nodes = entries.map((entry) => decodeNode(entry[1]))
+  page.names = entries.map((entry) => entry[0])
+  return page.names
+}
+
+export function decodeContentInto(dir: Dir, json: string): Page[] {
+  const content = JSON.parse(json) as EncodedContent
+  if (content[0] === 0) {
+    const entries = content[1]
+    const names = entries.map((entry) => entry[0])
+    const nodes = entries.map((entry) => decodeNode(entry[1]))
+    dir.wide = names.some(needsUtf8Order)
+    dir.pages = [new Page(undefined, names, nodes, names.at(-1) ?? '')]
+  } else {
+    dir.wide = content[2] === 1
+    dir.pages = content[1].map(([last, address, hash]) => {
+      const page = new Page(undefined, null, [], last)
+      page.address = address
+      page.hash = hash === 0 ? undefined : hash
+      return page
+    })
+  }
+  return dir.pages
+}
+
+function encodeBody(body: Body, put: Put): EncodedBody {
+  if (body === undefined) return 0
+  if (body instanceof BlobRef) return body.hash
+  if (body instanceof UnloadedBody) return { address: body.address }
+  const blocks: EncodedBlocks = body.chunks.map((chunk, index) => [body.chunkNumbers[index]!, chunk.map(encodeBlock)])
+  return countExtents(body) > limits.inlineExtents ? { address: put(JSON.stringify(blocks)) } : blocks
+}
+
+function encodeBlock(block: Block): EncodedBlock {
+  if (block === undefined) return 0
+  if (block instanceof BlobRef) return [block.hash, block.length]
+  const e = block.extents.map(
+    ({ offset, length, blob, casOffset }) => [offset, length, blob.hash, blob.length, casOffset] as [number, number, string, number, number],
+  )
+  return block.id === undefined ? { e } : { e, i: block.id }
+}
+
+function decodeBody(encoded: EncodedBody, size: number): Body {
+  if (encoded === 0) return undefined
+  if (typeof encoded === 'string') return new BlobRef(size, undefined, encoded)
+  return Array.isArray(encoded) ? decodeBlocks(encoded) : new UnloadedBody(encoded.address)
+}
+
+export function decodeBlocks(encoded: EncodedBlocks): LoadedBody {
+  return new BlockBody(
+    encoded.map(([number]) => number),
+    encoded.map(([, blocks]) => blocks.map(decodeBlock)),
+  )
+}
+
+export function parseBlocks(json: string): LoadedBody {
+  return decodeBlocks(JSON.parse(json) as EncodedBlocks)
+}
+
+function decodeBlock(encoded: EncodedBlock): Block {
+  if (encoded === 0) return undefined
+  if (Array.isArray(encoded)) return new BlobRef(encoded[1], undefined, encoded[0])
+  const block = new ExtentBlock(
+    encoded.e.map(([offset, length, hash, blobLength, casOffset]) => ({
+      offset,
+      length,
+      blob: new BlobRef(blobLength, undefined, hash),
+      casOffset,
+    })),
+  )
+  block.id = encoded.i
+  return block
+}
+
+/** A node that must be there is not. */
+export function missingNode(address: string): EngineError {
+  return new EngineError('DATA_LOSS', `tree node ${address} is missing`, { address })
+}

@@ -1,0 +1,98 @@
+import { Fault } from '../base/fault.js'
+import { emptyHash, sha256 } from '../base/hash.js'
+import { limits } from '../base/limits.js'
+import { BlobRef } from '../cas/blob.js'
+import { blockAt, BlockBody, UnloadedBody, type LoadedBody } from '../cas/body.js'
+import type { ContentStore } from '../cas/content.js'
+import type { FileNode, NodeLoader } from './node.js'
+
+/** Hashes of contents, each computed once per content and only when somebody asks. */
+export class ContentIds {
+  readonly #content: ContentStore
+  readonly #loader: NodeLoader
+
+  constructor(content: ContentStore, loader: NodeLoader) {
+    this.#content = content
+    this.#loader = loader
+  }
+
+  body(file: FileNode): LoadedBody {
+    const { body } = file
+    if (!(body instanceof UnloadedBody)) return body
+    if (body.body === null) this.#loader.loadBody(file)
+    return body.body!
+  }
+
+  /** The SHA-256 of the whole content, hex, where it takes no reading to say. */
+  knownHash(file: FileNode): string | undefined {
+    if (file.size === 0) return emptyHash
+    return file.body instanceof BlobRef ? file.body.hash : file.hash
+  }
+
+  /** The SHA-256 of the whole content, hex; a Fault where it takes reading the file. */
+  contentHash(file: FileNode): string {
+    const known = this.knownHash(file)
+    if (known !== undefined) return known
+    const body = this.body(file)
+    throw new Fault(async () => {
+      file.hash = await this.#content.hash(body, file.size)
+    })
+  }
+
+  /**
+   * What manifestHash says of a content: its SHA-256 up to one block, above that a hash over the hashes of
+   * its blocks, so that a patch of a large file costs one block. A hole and a block of zeros are the same.
+   */
+  contentId(file: FileNode): string {
+    if (file.size <= limits.blockBytes) return this.contentHash(file)
+    if (file.contentId === undefined) {
+      const body = this.body(file)
+      throw new Fault(async () => {
+        file.contentId = await this.#blockTreeId(body, file.size)
+      })
+    }
+    return file.contentId
+  }
+
+  async #blockTreeId(body: LoadedBody, size: number): Promise<string> {
+    const lines: string[] = [`blocks ${size}`]
+    let holes = 0
+    const lastBlock = Math.floor((size - 1) / limits.blockBytes)
+    for (let block = 0; block <= lastBlock; ) {
+      const full = (block + 1) * limits.blockBytes <= size
+      const skip = blockAt(body, block) === undefined ? Math.min(nextData(body, block), lastBlock) - block : 0
+      if (skip > 0) {
+        holes += skip
+        block += skip
+        continue
+      }
+      const id = full && blockAt(body, block) === undefined ? zeroBlockId() : await this.#content.blockId(body, block, size)
+      if (full && id === zeroBlockId()) holes++
+      else {
+        if (holes > 0) lines.push(`zeros ${holes}`)
+        holes = 0
+        lines.push(id)
+      }
+      block++
+    }
+    if (holes > 0) lines.push(`zeros ${holes}`)
+    return sha256(lines.join('\n'))
+  }
+}
+
+/** The number of the first block from `block` on that may hold data; infinity when none does. */
+function nextData(body: LoadedBody, block: number): number {
+  if (!(body instanceof BlockBody)) return body !== undefined && block === 0 ? 0 : Number.POSITIVE_INFINITY
+  for (const [index, chunkNumber] of body.chunkNumbers.entries()) {
+    const start = chunkNumber * limits.blocksPerChunk
+    const blocks = body.chunks[index]!
+    for (let i = Math.max(0, block - start); i < blocks.length; i++) if (blocks[i] !== undefined) return start + i
+  }
+  return Number.POSITIVE_INFINITY
+}
+
+let zeroBlock: string | undefined
+
+function zeroBlockId(): string {
+  return (zeroBlock ??= sha256(new Uint8Array(limits.blockBytes)))
+}

@@ -1,0 +1,75 @@
+import { compareUtf8 } from '../base/order.js'
+import { parsePath, type PathNames } from '../base/path.js'
+import { invalid } from '../base/errors.js'
+import { Dir, type Node, type NodeLoader } from './node.js'
+import { findName, lowerBound, pageIndex } from './page.js'
+
+/** A range of a tree in manifest order: depth first, names by their UTF-8 bytes, a directory before its children. */
+export interface TreeRange {
+  /** A literal prefix of the whole path; '' and '/' are everything. */
+  readonly prefix: string
+  /** Only paths after this one. */
+  readonly after: string | undefined
+}
+
+/** Calls `visit` for each path of the range, the root not included, until it returns false. */
+export function visitPaths(root: Dir, range: TreeRange, loader: NodeLoader, visit: (path: string, node: Node) => boolean): void {
+  const { dirNames, namePrefix } = splitPrefix(range.prefix)
+  let dir = root
+  for (const name of dirNames) {
+    const child = findName(dir, name, loader)
+    if (!(child instanceof Dir)) return
+    dir = child
+  }
+  const after = range.after === undefined ? undefined : parsePath(range.after, 'pageToken')
+  const base = dirNames.length === 0 ? '' : `/${dirNames.join('/')}`
+  if (after !== undefined) {
+    // A token from outside the range stands before or behind the whole of it.
+    const order = compareToRange(after, dirNames)
+    if (order > 0) return
+    if (order < 0) return void walk(dir, base, undefined, 0, namePrefix)
+  }
+  walk(dir, base, after, dirNames.length, namePrefix)
+
+  function walk(current: Dir, path: string, from: PathNames | undefined, depth: number, prefix: string): boolean {
+    const pages = current.pages ?? loader.loadDir(current)
+    const resumeName = from?.[depth]
+    const start = resumeName !== undefined && compareUtf8(resumeName, prefix) > 0 ? resumeName : prefix
+    let i = start === '' ? 0 : pageIndex(pages, start, current.wide)
+    let j = -1
+    for (; i < pages.length; i++) {
+      const page = pages[i]!
+      const names = page.names ?? loader.loadPage(page)
+      j = j < 0 && start !== '' ? lowerBound(names, start, current.wide) : 0
+      for (; j < names.length; j++) {
+        const name = names[j]!
+        if (prefix !== '' && !name.startsWith(prefix)) return true
+        const node = page.nodes[j]!
+        const childPath = `${path}/${name}`
+        const resumed = name === resumeName
+        if (!resumed && !visit(childPath, node)) return false
+        if (node instanceof Dir && !walk(node, childPath, resumed ? from : undefined, depth + 1, '')) return false
+      }
+    }
+    return true
+  }
+}
+
+function splitPrefix(prefix: string): { dirNames: PathNames; namePrefix: string } {
+  if (prefix === '') return { dirNames: [], namePrefix: '' }
+  if (typeof prefix !== 'string' || !prefix.startsWith('/')) throw invalid('pathPrefix', 'must be absolute')
+  if (!prefix.isWellFormed() || prefix.includes('\0')) throw invalid('pathPrefix', 'is not well-formed')
+  const cut = prefix.lastIndexOf('/')
+  return { dirNames: parsePath(prefix.slice(0, cut) || '/', 'pathPrefix'), namePrefix: prefix.slice(cut + 1) }
+}
+
+/** 0 when `names` lies below `dirNames`, else the side of it on which it stands. */
+function compareToRange(names: PathNames, dirNames: PathNames): number {
+  for (const [i, dirName] of dirNames.entries()) {
+    const name = names[i]
+    if (name === undefined) return -1
+    const order = compareUtf8(name, dirName)
+    if (order !== 0) return order
+  }
+  return names.length > dirNames.length ? 0 : -1
+}

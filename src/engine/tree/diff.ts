@@ -1,0 +1,156 @@
+import { compareUtf8 } from '../base/order.js'
+import { loaded } from '../base/slices.js'
+import type { ContentIds } from './content-id.js'
+import { Dir, FileNode, Symlink, type Node, type NodeLoader, type Page } from './node.js'
+
+/** One path that differs: it was added, removed, or both sides have it with another content or mode. */
+export interface TreeChange {
+  readonly path: string
+  readonly before: Node | undefined
+  readonly after: Node | undefined
+}
+
+/** What a diff yields: a change, or a promise that it needs awaited first. */
+export type DiffStep = TreeChange | Promise<void> | undefined
+
+/**
+ * The paths that differ between two frozen trees, in manifest order. Subtrees that are known to be equal are
+ * skipped without a look inside, so the cost is that of the changes. Times are not compared. A path whose
+ * kind changed is removed, then added.
+ */
+export class TreeDiff {
+  readonly #ids: ContentIds
+  readonly #loader: NodeLoader
+
+  constructor(ids: ContentIds, loader: NodeLoader) {
+    this.#ids = ids
+    this.#loader = loader
+  }
+
+  *compare(before: Dir, after: Dir): Generator<DiffStep, void, void> {
+    if (!sameDir(before, after)) yield* this.#compareDirs(before, after, '')
+  }
+
+  *#compareDirs(before: Dir, after: Dir, path: string): Generator<DiffStep, void, void> {
+    const left = new EntryCursor(yield* loaded(() => before.pages ?? this.#loader.loadDir(before)))
+    const right = new EntryCursor(yield* loaded(() => after.pages ?? this.#loader.loadDir(after)))
+    const wide = before.wide || after.wide
+    yield undefined
+    for (;;) {
+      while (left.atPageStart && right.atPageStart && left.page !== undefined && right.page !== undefined && samePage(left.page, right.page)) {
+        left.nextPage()
+        right.nextPage()
+      }
+      yield* loaded(() => left.settle(this.#loader))
+      yield* loaded(() => right.settle(this.#loader))
+      if (left.atPageStart && right.atPageStart && left.page !== undefined && right.page !== undefined && samePage(left.page, right.page)) continue
+      const order = compareNames(left.name, right.name, wide)
+      if (order === undefined) return
+      if (order < 0) {
+        yield* this.#whole(`${path}/${left.name}`, left.node, 'before')
+        left.next()
+      } else if (order > 0) {
+        yield* this.#whole(`${path}/${right.name}`, right.node, 'after')
+        right.next()
+      } else {
+        yield* this.#compareNodes(`${path}/${left.name}`, left.node, right.node)
+        left.next()
+        right.next()
+      }
+    }
+  }
+
+  *#compareNodes(path: string, before: Node, after: Node): Generator<DiffStep, void, void> {
+    if (before === after) return
+    if (before instanceof Dir && after instanceof Dir) {
+      if (before.mode !== after.mode) yield { path, before, after }
+      if (!sameDir(before, after)) yield* this.#compareDirs(before, after, path)
+    } else if (before instanceof FileNode && after instanceof FileNode) {
+      if (before.mode !== after.mode || !(yield* loaded(() => this.#sameContent(before, after)))) yield { path, before, after }
+    } else if (before instanceof Symlink && after instanceof Symlink) {
+      if (before.target !== after.target) yield { path, before, after }
+    } else {
+      yield* this.#whole(path, before, 'before')
+      yield* this.#whole(path, after, 'after')
+    }
+  }
+
+  /** A node that only one side has, and everything below it. */
+  *#whole(path: string, node: Node, side: 'before' | 'after'): Generator<DiffStep, void, void> {
+    yield side === 'before' ? { path, before: node, after: undefined } : { path, before: undefined, after: node }
+    if (!(node instanceof Dir)) return
+    const cursor = new EntryCursor(yield* loaded(() => node.pages ?? this.#loader.loadDir(node)))
+    for (;;) {
+      yield* loaded(() => cursor.settle(this.#loader))
+      if (cursor.name === undefined) return
+      yield* this.#whole(`${path}/${cursor.name}`, cursor.node, side)
+      cursor.next()
+    }
+  }
+
+  #sameContent(a: FileNode, b: FileNode): boolean {
+    if (a.size !== b.size) return false
+    return a.body === b.body || this.#ids.contentId(a) === this.#ids.contentId(b)
+  }
+}
+
+/** A place in a directory's entries. After `settle` it stands on an entry or at the end. */
+class EntryCursor {
+  readonly #pages: readonly Page[]
+  #page = 0
+  #entry = 0
+
+  constructor(pages: readonly Page[]) {
+    this.#pages = pages
+  }
+
+  get page(): Page | undefined {
+    return this.#pages[this.#page]
+  }
+
+  get atPageStart(): boolean {
+    return this.#entry === 0
+  }
+
+  get name(): string | undefined {
+    return this.page?.names![this.#entry]
+  }
+
+  get node(): Node {
+    return this.page!.nodes[this.#entry]!
+  }
+
+  next(): void {
+    this.#entry++
+  }
+
+  nextPage(): void {
+    this.#page++
+    this.#entry = 0
+  }
+
+  settle(loader: NodeLoader): void {
+    for (let page = this.page; page !== undefined; page = this.page) {
+      const names = page.names ?? loader.loadPage(page)
+      if (this.#entry < names.length) return
+      this.nextPage()
+    }
+  }
+}
+
+function compareNames(a: string | undefined, b: string | undefined, wide: boolean): number | undefined {
+  if (a === undefined) return b === undefined ? undefined : 1
+  if (b === undefined) return -1
+  if (a === b) return 0
+  if (wide) return compareUtf8(a, b)
+  return a < b ? -1 : 1
+}
+
+/** Known to have equal content; false where nobody knows. Attributes of the directory itself not included. */
+function sameDir(a: Dir, b: Dir): boolean {
+  return a === b || (a.address !== undefined && a.address === b.address) || (a.hash !== undefined && a.hash === b.hash)
+}
+
+function samePage(a: Page, b: Page): boolean {
+  return a === b || (a.address !== undefined && a.address === b.address) || (a.hash !== undefined && a.hash === b.hash)
+}

@@ -1,0 +1,53 @@
+import { sha256 } from '../base/hash.js'
+import type { Steps } from '../base/slices.js'
+import { encodeContent, encodePage, type Put } from './codec.js'
+import { Dir } from './node.js'
+
+/** Hex digits of a node's address: 160 bits of the SHA-256 of its JSON. */
+const addressLength = 40
+
+/**
+ * Gives every node of a frozen tree an address, children first, and hands the JSON of the new ones to
+ * `write`. Nodes that have an address are passed over, so this costs what changed since the last time.
+ */
+export function* flushTree(root: Dir, write: (address: string, json: string) => Promise<void> | undefined): Steps<void> {
+  if (root.address !== undefined) return
+  let pending: Promise<void> | undefined
+  const put: Put = (json) => {
+    const address = sha256(json).slice(0, addressLength)
+    pending = write(address, json) ?? pending
+    return address
+  }
+  // Not recursive: a tree may be as deep as paths allow.
+  const stack: { dir: Dir; dirty: Dir[] }[] = [{ dir: root, dirty: dirtyChildren(root) }]
+  while (stack.length > 0) {
+    const top = stack.at(-1)!
+    const child = top.dirty.pop()
+    if (child !== undefined) {
+      if (child.address === undefined) stack.push({ dir: child, dirty: dirtyChildren(child) })
+      continue
+    }
+    const pages = top.dir.pages!
+    if (pages.length > 1) {
+      for (const page of pages) {
+        if (page.address !== undefined) continue
+        page.address = put(JSON.stringify(encodePage(page, put)))
+        yield pending
+        pending = undefined
+      }
+    }
+    top.dir.address = put(encodeContent(top.dir, put))
+    stack.pop()
+    yield pending
+    pending = undefined
+  }
+}
+
+function dirtyChildren(dir: Dir): Dir[] {
+  const dirty: Dir[] = []
+  for (const page of dir.pages ?? []) {
+    if (page.names === null || page.address !== undefined) continue
+    for (const node of page.nodes) if (node instanceof Dir && node.address === undefined) dirty.push(node)
+  }
+  return dirty
+}

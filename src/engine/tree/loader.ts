@@ -1,0 +1,48 @@
+import { Fault } from '../base/fault.js'
+import { keys } from '../storage/keys.js'
+import type { Store } from '../storage/store.js'
+import { UnloadedBody } from '../cas/body.js'
+import { decodeContentInto, decodePageInto, missingNode, parseBlocks } from './codec.js'
+import type { Dir, FileNode, NodeLoader, Page } from './node.js'
+
+/** Loads tree nodes from a store: at once where it reads synchronously, by a Fault elsewhere. */
+export class StoreLoader implements NodeLoader {
+  readonly #store: Store
+
+  constructor(store: Store) {
+    this.#store = store
+  }
+
+  loadDir(dir: Dir): Page[] {
+    return this.#load(dir.address!, (json) => {
+      // Two faults on one node may both resolve; the second must not undo what the first let through.
+      dir.pages ?? decodeContentInto(dir, json)
+      return dir.pages!
+    })
+  }
+
+  loadPage(page: Page): string[] {
+    return this.#load(page.address!, (json) => page.names ?? decodePageInto(page, json))
+  }
+
+  loadBody(file: FileNode): void {
+    const { body } = file
+    if (!(body instanceof UnloadedBody) || body.body !== null) return
+    this.#load(body.address, (json) => {
+      body.body ??= parseBlocks(json)
+    })
+  }
+
+  #load<T>(address: string, decode: (json: string) => T): T {
+    if (this.#store.getSync !== undefined) {
+      const json = this.#store.getSync(keys.node(address))
+      if (json === undefined) throw missingNode(address)
+      return decode(json)
+    }
+    throw new Fault(async () => {
+      const json = await this.#store.get(keys.node(address))
+      if (json === undefined) throw missingNode(address)
+      decode(json)
+    })
+  }
+}

@@ -1,0 +1,126 @@
+import { compareUtf8, needsUtf8Order } from '../base/order.js'
+import { limits } from '../base/limits.js'
+import { Page, type Dir, type Node, type NodeLoader, type Owner } from './node.js'
+
+/**
+ * The list of pages of one directory. Where a page ends depends on the names alone, so equal directories
+ * have equal pages whatever their history: a name whose hash has seven zero bits ends its page; a run
+ * without such a name is cut at every 1,024 names from the start of the run.
+ */
+export function endsPage(name: string): boolean {
+  let hash = 0x811c9dc5
+  for (let i = 0; i < name.length; i++) hash = Math.imul(hash ^ name.charCodeAt(i), 0x01000193)
+  hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d)
+  return ((hash ^ (hash >>> 12)) & 127) === 0
+}
+
+/** The first index whose name is not below `name`. */
+export function lowerBound(names: readonly string[], name: string, wide: boolean): number {
+  let low = 0
+  let high = names.length
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if (wide ? compareUtf8(names[middle]!, name) < 0 : names[middle]! < name) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+/** The index of the page that holds `name`, or would hold it. */
+export function pageIndex(pages: readonly Page[], name: string, wide: boolean): number {
+  let low = 0
+  let high = pages.length - 1
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if (wide ? compareUtf8(pages[middle]!.last, name) < 0 : pages[middle]!.last < name) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+export function findName(dir: Dir, name: string, loader: NodeLoader): Node | undefined {
+  const pages = dir.pages ?? loader.loadDir(dir)
+  const page = pages.length === 1 ? pages[0]! : pages[pageIndex(pages, name, dir.wide)]!
+  const names = page.names ?? loader.loadPage(page)
+  const index = lowerBound(names, name, dir.wide)
+  return names[index] === name ? page.nodes[index] : undefined
+}
+
+/** Puts a node under a name and says whether the name is new; the directory must be owned by `owner`. */
+export function setName(dir: Dir, name: string, node: Node, owner: Owner, loader: NodeLoader): boolean {
+  if (!dir.wide && needsUtf8Order(name)) dir.wide = true
+  const pages = dir.pages!
+  let i = pages.length === 1 ? 0 : pageIndex(pages, name, dir.wide)
+  const names = pages[i]!.names ?? loader.loadPage(pages[i]!)
+  const at = lowerBound(names, name, dir.wide)
+  if (names[at] === name) {
+    writablePage(pages, i, owner).nodes[at] = node
+    return false
+  }
+  if (at === names.length && names.length > 0 && isClosed(pages[i]!)) {
+    // Only the last page can get a name above its own last one.
+    pages.push(new Page(owner, [name], [node], name))
+    return true
+  }
+  const page = writablePage(pages, i, owner)
+  page.names!.splice(at, 0, name)
+  page.nodes.splice(at, 0, node)
+  page.last = page.names!.at(-1)!
+  if (page.names!.length > limits.namesPerPage) repage(pages, i, owner, loader)
+  else if (at < page.names!.length - 1 && endsPage(name)) repage(pages, i, owner, loader)
+  return true
+}
+
+/** Takes a name out; the directory must be owned by `owner`, the name must be there. */
+export function removeName(dir: Dir, name: string, owner: Owner, loader: NodeLoader): void {
+  const pages = dir.pages!
+  const i = pageIndex(pages, name, dir.wide)
+  const wasClosed = isClosed(pages[i]!, loader)
+  const page = writablePage(pages, i, owner, loader)
+  const at = lowerBound(page.names!, name, dir.wide)
+  page.names!.splice(at, 1)
+  page.nodes.splice(at, 1)
+  page.last = page.names!.at(-1) ?? ''
+  const stillClosed = page.names!.length > 0 && endsPage(page.last)
+  if (wasClosed && !stillClosed && i + 1 < pages.length) repage(pages, i, owner, loader)
+  if (pages[i] === page && page.names!.length === 0 && pages.length > 1) pages.splice(i, 1)
+}
+
+export function emptyPages(owner: Owner): Page[] {
+  return [new Page(owner, [], [], '')]
+}
+
+function isClosed(page: Page, loader?: NodeLoader): boolean {
+  const names = page.names ?? loader!.loadPage(page)
+  return names.length >= limits.namesPerPage || endsPage(page.last)
+}
+
+function writablePage(pages: Page[], index: number, owner: Owner, loader?: NodeLoader): Page {
+  const page = pages[index]!
+  if (page.owner === owner) return page
+  const names = page.names ?? loader!.loadPage(page)
+  const copy = new Page(owner, names.slice(), page.nodes.slice(), page.last)
+  pages[index] = copy
+  return copy
+}
+
+/** Cuts the names from page `first` to the end of its run again. */
+function repage(pages: Page[], first: number, owner: Owner, loader: NodeLoader): void {
+  const names: string[] = []
+  const nodes: Node[] = []
+  let end = first
+  while (end < pages.length) {
+    const page = pages[end++]!
+    for (const name of page.names ?? loader.loadPage(page)) names.push(name)
+    for (const node of page.nodes) nodes.push(node)
+    if (page.names!.length > 0 && endsPage(page.last)) break
+  }
+  const cut: Page[] = []
+  for (let start = 0, i = 0; i < names.length; i++) {
+    if (i + 1 < names.length && i + 1 - start < limits.namesPerPage && !endsPage(names[i]!)) continue
+    cut.push(new Page(owner, names.slice(start, i + 1), nodes.slice(start, i + 1), names[i]!))
+    start = i + 1
+  }
+  if (cut.length === 0) cut.push(...emptyPages(owner))
+  pages.splice(first, end - first, ...cut)
+}

@@ -1,0 +1,92 @@
+import type { Environment } from '../base/environment.js'
+import { assert, EngineError } from '../base/errors.js'
+import type { IdSource } from '../base/ids.js'
+import { limits } from '../base/limits.js'
+import { runInSlices } from '../base/slices.js'
+import { keys } from '../storage/keys.js'
+import type { Store } from '../storage/store.js'
+import { decodeNode, encodeNode, type EncodedNode } from './codec.js'
+import { flushTree } from './flush.js'
+import { Dir } from './node.js'
+
+/**
+ * Frozen roots that outlast their session: baselines, revisions, snapshots. On a durable store their nodes
+ * are written and a root is found again by its address; elsewhere the root itself is kept.
+ */
+export class RootStore {
+  readonly #store: Store
+  readonly #environment: Environment
+  readonly #ids: IdSource
+  /** Only of a store that is not durable. */
+  readonly #retained = new Set<Dir>()
+  /** Roots in memory by address, so that sessions of one revision share the nodes below it. */
+  readonly #loaded = new Map<string, WeakRef<Dir>>()
+  readonly #cleared = new FinalizationRegistry<string>((address) => {
+    if (this.#loaded.get(address)?.deref() === undefined) this.#loaded.delete(address)
+  })
+
+  /** One flush at a time: an address says that the node is stored, so nobody may see it before that. */
+  #flushing: Promise<void> = Promise.resolve()
+
+  constructor(store: Store, environment: Environment, ids: IdSource) {
+    this.#store = store
+    this.#environment = environment
+    this.#ids = ids
+  }
+
+  /**
+   * Resolves when every node is stored; the result stands for the root in records. On a store that is not
+   * durable a root lasts as long as somebody holds it, see {@link retain}.
+   */
+  async save(root: Dir): Promise<EncodedNode> {
+    if (this.#store.capabilities.durable) {
+      const flushed = this.#flushing.then(() => this.#flush(root))
+      this.#flushing = flushed.catch(() => undefined)
+      await flushed
+    } else root.address ??= this.#ids.newId()
+    this.#remember(root, root.address!)
+    return encodeNode(root, () => root.address!)
+  }
+
+  /** Holds a root of a store that is not durable for as long as the engine. */
+  retain(root: Dir): void {
+    if (!this.#store.capabilities.durable) this.#retained.add(root)
+  }
+
+  load(encoded: EncodedNode): Dir {
+    const decoded = decodeNode(encoded)
+    assert(decoded instanceof Dir && decoded.address !== undefined, 'a root is a directory with an address')
+    const { address } = decoded
+    const known = this.#loaded.get(address)?.deref()
+    if (known !== undefined) return known
+    if (!this.#store.capabilities.durable) throw new EngineError('DATA_LOSS', 'the root is gone', { address })
+    this.#remember(decoded, address)
+    return decoded
+  }
+
+  #remember(root: Dir, address: string): void {
+    if (this.#loaded.get(address)?.deref() === root) return
+    this.#loaded.set(address, new WeakRef(root))
+    this.#cleared.register(root, address)
+  }
+
+  async #flush(root: Dir): Promise<void> {
+    let batch: [string, string][] = []
+    let bytes = 0
+    const write = async (): Promise<void> => {
+      const put = batch
+      batch = []
+      bytes = 0
+      await this.#store.commit({ put })
+    }
+    await runInSlices(
+      flushTree(root, (address, json) => {
+        batch.push([keys.node(address), json])
+        bytes += json.length
+        return bytes >= limits.importCommitBytes ? write() : undefined
+      }),
+      this.#environment,
+    )
+    if (batch.length > 0) await write()
+  }
+}

@@ -1,0 +1,117 @@
+import { EngineError } from '../base/errors.js'
+import { joinPath, type PathNames } from '../base/path.js'
+import { Dir, type Attributes, type Node, type NodeLoader, type Owner } from './node.js'
+import { emptyPages, findName, removeName, setName } from './page.js'
+
+/**
+ * A mutable view of a tree of immutable nodes. Directories and pages that carry this tree's owner token are
+ * changed in place, all others are copied on the way down. Freezing hands out the root and takes a new
+ * token: the frozen root never changes again. Symlinks are never followed here.
+ */
+export class Tree {
+  readonly loader: NodeLoader
+  #owner: Owner = {}
+  #root: Dir
+
+  constructor(root: Dir, loader: NodeLoader) {
+    this.#root = root
+    this.loader = loader
+  }
+
+  /** A root that will not change; O(1). */
+  freeze(): Dir {
+    this.#owner = {}
+    return this.#root
+  }
+
+  /** Goes on from a frozen root; O(1). */
+  reset(root: Dir): void {
+    this.#owner = {}
+    this.#root = root
+  }
+
+  /** The current root, for reading at once. */
+  get root(): Dir {
+    return this.#root
+  }
+
+  find(names: PathNames): Node | undefined {
+    let node: Node | undefined = this.#root
+    for (const name of names) {
+      if (!(node instanceof Dir)) return undefined
+      node = findName(node, name, this.loader)
+    }
+    return node
+  }
+
+  /** Puts a node at a path whose parent exists; `at` becomes the parent's time when the name is new. */
+  put(names: PathNames, node: Node, at: number): void {
+    const { parent, name } = this.#writableParent(names)
+    if (setName(parent, name, node, this.#owner, this.loader)) touch(parent, at)
+  }
+
+  makeDir(names: PathNames, attributes: Attributes): void {
+    this.put(names, new Dir(this.#owner, attributes, emptyPages(this.#owner)), attributes.mtime)
+  }
+
+  remove(names: PathNames, at: number): Node {
+    const { parent, name } = this.#writableParent(names)
+    const node = findName(parent, name, this.loader)
+    if (node === undefined) throw new EngineError('INTERNAL', `nothing to remove at ${joinPath(names)}`)
+    removeName(parent, name, this.#owner, this.loader)
+    touch(parent, at)
+    return node
+  }
+
+  /** Moves a node, replacing what is at the destination. */
+  move(from: PathNames, to: PathNames, at: number): void {
+    const node = this.remove(from, at)
+    const { parent, name } = this.#writableParent(to)
+    setName(parent, name, node, this.#owner, this.loader)
+    touch(parent, at)
+  }
+
+  /** Changes the attributes of a directory, the root included. */
+  changeDir(names: PathNames, change: { mode: number; ctime: number }): void {
+    const dir = this.#writableDir(names, names.length)
+    dir.mode = change.mode
+    dir.ctime = change.ctime
+  }
+
+  #writableParent(names: PathNames): { parent: Dir; name: string } {
+    return { parent: this.#writableDir(names, names.length - 1), name: names[names.length - 1]! }
+  }
+
+  #writableDir(names: PathNames, depth: number): Dir {
+    let dir = this.#root
+    if (dir.owner !== this.#owner) dir = this.#root = this.#copy(dir)
+    for (let i = 0; i < depth; i++) {
+      const child = findName(dir, names[i]!, this.loader)
+      if (!(child instanceof Dir)) throw new EngineError('INTERNAL', `no directory at ${joinPath(names.slice(0, i + 1))}`)
+      if (child.owner === this.#owner) dir = child
+      else {
+        const copy = this.#copy(child)
+        setName(dir, names[i]!, copy, this.#owner, this.loader)
+        dir = copy
+      }
+    }
+    return dir
+  }
+
+  #copy(dir: Dir): Dir {
+    const pages = dir.pages ?? this.loader.loadDir(dir)
+    const copy = new Dir(this.#owner, dir, pages.slice())
+    copy.wide = dir.wide
+    return copy
+  }
+}
+
+function touch(dir: Dir, at: number): void {
+  dir.mtime = at
+  dir.ctime = at
+}
+
+export function emptyRoot(attributes: Attributes): Dir {
+  const owner = {}
+  return new Dir(owner, attributes, emptyPages(owner))
+}

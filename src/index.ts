@@ -1,0 +1,57 @@
+import { systemEnvironment } from './adapters/system/index.js'
+import { createEngine, memoryStorage, type Engine, type Environment, type Storage } from './engine/index.js'
+
+export interface EngineOptions {
+  /** Where the engine keeps everything: this process' memory by default, `levelStorage(directory)` from `forkspace/level`, or your own. */
+  readonly storage?: Storage
+  /** Clock and randomness, for tests: see `forkspace/testing`. */
+  readonly environment?: Environment
+  /** The largest file, in bytes; 64 GiB by default, at most 2^53 − 1. */
+  readonly maxFileBytes?: number
+  readonly git?: {
+    /** Allows remotes on loopback and private addresses; refused by default. */
+    readonly allowPrivateAddresses?: boolean
+    /** Credentials for a remote; never stored. */
+    readonly credentials?: (remoteUrl: string) => Promise<{ username: string; password: string } | undefined>
+  }
+  readonly hostPaths?: {
+    /** Directories of this host below which local repositories may be opened; none by default. */
+    readonly roots?: readonly string[]
+  }
+}
+
+/**
+ * Opens an engine. Close it when done, or hold it with `await using`.
+ *
+ * Errors of a storage directory: STORE_LOCKED, STORE_FORMAT, DATA_LOSS.
+ *
+ * @example
+ * const engine = await openEngine()
+ * const session = await engine.sessions.create({ files: { '/a.txt': 'one' } })
+ * const fork = await session.fork()
+ * await fork.fs.promises.writeFile('/a.txt', 'two')
+ * await engine.close()
+ */
+export function openEngine(options: EngineOptions = {}): Promise<Engine> {
+  const { storage = memoryStorage(), environment = systemEnvironment, maxFileBytes, git, hostPaths } = options
+  const adapter = once(async () => {
+    const { createGitAdapter } = await import('./adapters/git/index.js')
+    return createGitAdapter({ ...git, ...(hostPaths?.roots && { hostPathRoots: hostPaths.roots }) })
+  })
+  return createEngine({
+    storage,
+    environment,
+    ...(maxFileBytes !== undefined && { maxFileBytes }),
+    importer: async () => (await adapter()).importer,
+    committer: async () => (await adapter()).committer,
+    checkRemote: async (remote) => (await adapter()).checkRemote(remote),
+  })
+}
+
+function once<T>(load: () => Promise<T>): () => Promise<T> {
+  let loaded: Promise<T> | undefined
+  return () => (loaded ??= load())
+}
+
+export { Engine, EngineError, FileType, ImportJobState, Session, SessionStatus, Sessions, SourceKind, SourceStatus, StatusCode, errorRegistry, limits, memoryStorage } from './engine/index.js'
+export type { BatchOperation, CasExtent, Change, Checkpoint, CheckpointPage, CheckpointReference, CommitIdentity, CreateDirectoryRequest, CreateSymlinkRequest, DeleteRequest, Diff, DiffTarget, Dirent, Environment, ErrorDetails, ErrorReason, FileContent, ForkRequest, FsPromises, HashGuard, ImportJob, ImportStartRequest, JobProgress, JobReference, ManifestNode, ManifestPage, ManifestRequest, MemoryStorageOptions, PageRequest, ReadFileOptions, ReaddirOptions, RenameRequest, SessionCommitRequest, SessionCreateRequest, SessionFiles, SessionInfo, SessionListRequest, SessionPage, Source, SourceCreateRequest, SourceListRequest, SourcePage, Sources, StateReference, Stats, StatusName, Storage, StringMap, SymlinkPage, SystemError, WaitOptions, WriteFileOptions, WriteRequest } from './engine/index.js'

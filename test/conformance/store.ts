@@ -1,0 +1,508 @@
+/**
+ * What every store must do, whatever it is made of: `src/engine/storage/store.ts` as tests. A new store
+ * calls `storeSuite` and declares its capabilities; tests of what it does not have are not registered.
+ */
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { EngineError, limits, prefixEnd } from '../../src/engine/ports.js'
+import type { Storage, Store, StoreCapabilities, StoredEvent } from '../../src/engine/ports.js'
+
+export interface StoreSuite {
+  readonly name: string
+  readonly capabilities: StoreCapabilities
+  /** New, empty storage for one test. A durable one finds its data when it is opened again after a close. */
+  create(): Promise<StoreFixture>
+}
+
+export interface StoreFixture {
+  readonly storage: Storage
+  cleanup(): Promise<void>
+}
+
+export function storeSuite(suite: StoreSuite): void {
+  const { capabilities } = suite
+  describe(suite.name, () => {
+    let fixture: StoreFixture
+    let store: Store
+
+    beforeEach(async () => {
+      fixture = await suite.create()
+      store = await fixture.storage.open()
+    })
+
+    afterEach(async () => {
+      await store.close()
+      await fixture.cleanup()
+    })
+
+    async function reopen(): Promise<void> {
+      await store.close()
+      store = await fixture.storage.open()
+    }
+
+    test('has the capabilities it declares', () => {
+      expect(store.capabilities).toEqual(capabilities)
+      expect(typeof store.getSync).toBe(capabilities.syncReads ? 'function' : 'undefined')
+      expect(typeof store.blobSync).toBe(capabilities.syncReads ? 'function' : 'undefined')
+      if (capabilities.durable) expect(typeof store.forget).toBe('undefined')
+    })
+
+    describe('records', () => {
+      test('are read as they were put, replaced and deleted', async () => {
+        expect(await store.get('a')).toBeUndefined()
+        expect(
+          await store.commit({
+            put: [
+              ['a', '1'],
+              ['b', '2'],
+            ],
+          }),
+        ).toBe(true)
+        expect(await store.get('a')).toBe('1')
+        expect(await store.commit({ put: [['a', '3']], del: ['b', 'never there'] })).toBe(true)
+        expect(await store.get('a')).toBe('3')
+        expect(await store.get('b')).toBeUndefined()
+      })
+
+      test('keep empty and exotic values', async () => {
+        const values = ['', ' ', '\0', '"', '\u{1f600}\u{e000}\uffff', 'x'.repeat(200_000)]
+        await store.commit({ put: values.map((value, i) => [`k${i}`, value] as const) })
+        for (const [i, value] of values.entries()) expect(await store.get(`k${i}`)).toBe(value)
+      })
+
+      test('are stored as JSON text when they are objects', async () => {
+        await store.commit({
+          put: [
+            ['object', { a: [1, 'two', null], __proto__: null }],
+            ['array', [1]],
+          ],
+        })
+        expect(await store.get('object')).toBe('{"a":[1,"two",null]}')
+        expect(await store.get('array')).toBe('[1]')
+        expect(await store.scan({ gte: 'a', lt: 'b', limit: 10 })).toEqual([['array', '[1]']])
+        if (store.getSync) expect(store.getSync('object')).toBe('{"a":[1,"two",null]}')
+      })
+
+      test('may have the names of object properties as keys', async () => {
+        const names = ['__proto__', 'constructor', 'hasOwnProperty', 'toString']
+        for (const key of names) expect(await store.get(key)).toBeUndefined()
+        await store.commit({ put: names.map((key) => [key, `of ${key}`] as const) })
+        for (const key of names) expect(await store.get(key)).toBe(`of ${key}`)
+        const found = await store.scan({ gte: '__proto__', lt: '__proto__\0', limit: 10 })
+        expect(found).toEqual([['__proto__', 'of __proto__']])
+        await store.commit({ del: ['__proto__'] })
+        expect(await store.get('__proto__')).toBeUndefined()
+      })
+
+      test('an empty commit is stored', async () => {
+        expect(await store.commit({})).toBe(true)
+        expect(await store.commit({ events: [], put: [], del: [], blobs: [] })).toBe(true)
+      })
+
+      if (capabilities.syncReads) {
+        test('are read synchronously too', async () => {
+          await store.commit({ put: [['a', '1']] })
+          expect(store.getSync!('a')).toBe('1')
+          expect(store.getSync!('b')).toBeUndefined()
+          expect(store.getSync!('__proto__')).toBeUndefined()
+        })
+      }
+    })
+
+    describe('scan', () => {
+      const inOrder = ['p', 'p\0', 'p\u0001', 'p ', 'p0', 'pA', 'p__proto__', 'pa', 'paa', 'pé', 'p\ud7ff']
+        .concat(['p\ue000', 'p\ufb01', 'p\uffff', 'p\u{10000}', 'p\u{10000}a', 'p\u{1f600}', 'p\u{10fffe}'])
+        .toSorted((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
+      const shuffled = inOrder.toSorted((a, b) => ((a.length * 7 + a.codePointAt(1)!) % 13) - (b.length % 5))
+      const entries = (found: readonly string[]): (readonly [string, string])[] =>
+        found.map((key) => [key, `of ${key}`] as const)
+
+      beforeEach(async () => {
+        await store.commit({ put: entries(shuffled) })
+        await store.commit({
+          put: [
+            ['o\u{10fffe}', 'before'],
+            ['q', 'after'],
+          ],
+        })
+      })
+
+      test('gives the range in the order of UTF-8 bytes', async () => {
+        const found = await store.scan({ gte: 'p', lt: prefixEnd('p'), limit: 100 })
+        expect(found).toEqual(entries(inOrder))
+      })
+
+      test('includes the lower bound and excludes the upper one', async () => {
+        for (const [from, gte] of inOrder.entries()) {
+          for (const [to, lt] of inOrder.entries()) {
+            const expected = entries(inOrder.slice(from, to))
+            expect(await store.scan({ gte, lt, limit: 100 })).toEqual(expected)
+          }
+        }
+      })
+
+      test('is reversed and limited', async () => {
+        const range = { gte: 'p', lt: prefixEnd('p') }
+        for (const limit of [0, 1, 2, inOrder.length, 1000]) {
+          expect(await store.scan({ ...range, limit })).toEqual(entries(inOrder.slice(0, limit)))
+          const reversed = inOrder.toReversed().slice(0, limit)
+          expect(await store.scan({ ...range, limit, reverse: true })).toEqual(entries(reversed))
+        }
+        const lower = { gte: 'p', lt: 'p\u{10000}', limit: 1, reverse: true }
+        expect(await store.scan(lower)).toEqual(entries(['p\uffff']))
+      })
+
+      test('sees records only', async () => {
+        const sessionId = id('s')
+        await store.commit({ events: [event(sessionId, 1)], blobs: [{ hash: hash(1), bytes: bytes(10) }] })
+        await store.commit({ put: [['zz', 'last']] })
+        expect(await store.scan({ gte: 's', lt: prefixEnd('z'), limit: 100 })).toEqual([['zz', 'last']])
+      })
+
+      test('gives thousands of records', async () => {
+        const many = Array.from({ length: 5000 }, (_, i) => `t${String(i).padStart(6, '0')}`)
+        await store.commit({ put: entries(many) })
+        expect(await store.scan({ gte: 't', lt: prefixEnd('t'), limit: 10_000 })).toEqual(entries(many))
+        const last = { gte: 't', lt: prefixEnd('t'), limit: 4000, reverse: true }
+        expect(await store.scan(last)).toEqual(entries(many.toReversed().slice(0, 4000)))
+      })
+    })
+
+    describe('events', () => {
+      const a = id('a')
+      const b = id('b')
+
+      test('are read in order, by range', async () => {
+        expect(await read(store, a, 1, 10)).toEqual([])
+        for (let seq = 1; seq <= 5; seq++) expect(await store.commit({ events: [event(a, seq)] })).toBe(true)
+        await store.commit({ events: [event(b, 1)] })
+        expect(await read(store, a, 1, 5)).toEqual(sequence(a, 1, 5))
+        expect(await read(store, a, 1, Infinity)).toEqual(sequence(a, 1, 5))
+        expect(await read(store, a, 0, 2)).toEqual(sequence(a, 1, 2))
+        expect(await read(store, a, 2, 3)).toEqual(sequence(a, 2, 3))
+        expect(await read(store, a, 5, 5)).toEqual(sequence(a, 5, 5))
+        expect(await read(store, a, 4, 3)).toEqual([])
+        expect(await read(store, a, 6, 9)).toEqual([])
+        expect(await read(store, b, 1, Infinity)).toEqual(sequence(b, 1, 1))
+      })
+
+      test('come in bounded pages', async () => {
+        const count = limits.eventsPerRead * 2 + 500
+        const stored: Promise<boolean>[] = []
+        for (let seq = 1; seq <= count; seq += 250) {
+          stored.push(store.commit({ events: sequence(a, seq, seq + 249) }))
+        }
+        expect(await Promise.all(stored)).toEqual(stored.map(() => true))
+        const pages: (readonly StoredEvent[])[] = []
+        for await (const page of store.events(a, { from: 1, to: count })) pages.push(page)
+        for (const page of pages) {
+          expect(page.length).toBeGreaterThan(0)
+          expect(page.length).toBeLessThanOrEqual(limits.eventsPerRead)
+        }
+        expect(pages.flat()).toEqual(sequence(a, 1, count))
+        expect(await read(store, a, 999, 1001)).toEqual(sequence(a, 999, 1001))
+      })
+
+      test('can be left half read', async () => {
+        await store.commit({ events: sequence(a, 1, 2500) })
+        for await (const page of store.events(a, { from: 1, to: 2500 })) {
+          expect(page[0]).toEqual(event(a, 1))
+          break
+        }
+        expect(await read(store, a, 2500, 2500)).toEqual(sequence(a, 2500, 2500))
+      })
+
+      test('the newest is found', async () => {
+        expect(await store.lastEvent(a)).toBeUndefined()
+        await store.commit({ events: [event(b, 1)] })
+        expect(await store.lastEvent(a)).toBeUndefined()
+        await store.commit({ events: sequence(a, 1, 3) })
+        expect(await store.lastEvent(a)).toEqual(event(a, 3))
+        expect(await store.lastEvent(b)).toEqual(event(b, 1))
+      })
+
+      test('keep JSON values', async () => {
+        const body = [1, -0.5, 'é\u{1f600}\ud800', null, true, { nested: [{ '': [] }] }, []]
+        await store.commit({ events: [{ sessionId: a, seq: 1, body }] })
+        expect(await read(store, a, 1, 1)).toEqual([{ sessionId: a, seq: 1, body }])
+      })
+
+      test('a passed sequence number is refused and changes nothing', async () => {
+        await store.commit({ events: sequence(a, 1, 3), put: [['kept', '1']] })
+        for (const seq of [1, 2, 3]) {
+          const refused = store.commit({
+            events: [{ sessionId: a, seq, body: ['other'] }],
+            put: [
+              ['new', 'x'],
+              ['kept', 'x'],
+            ],
+            del: ['kept'],
+            blobs: [{ hash: hash(9), bytes: bytes(9) }],
+          })
+          expect(await refused).toBe(false)
+        }
+        // The first event of the commit would fit, the second one does not.
+        expect(await store.commit({ events: [event(b, 1), event(a, 3)] })).toBe(false)
+        expect(await store.commit({ events: [event(a, 4), event(a, 4)] })).toBe(false)
+        expect(await read(store, a, 1, Infinity)).toEqual(sequence(a, 1, 3))
+        expect(await read(store, b, 1, Infinity)).toEqual([])
+        expect(await store.get('kept')).toBe('1')
+        expect(await store.get('new')).toBeUndefined()
+        expect(await store.blob(hash(9), whole)).toBeUndefined()
+        expect(await store.commit({ events: [event(b, 1), event(a, 4)] })).toBe(true)
+        expect(await read(store, a, 1, Infinity)).toEqual(sequence(a, 1, 4))
+      })
+
+      test('a sequence number is passed by a commit that is still queued', async () => {
+        const first = store.commit({ events: [event(a, 1)] })
+        const refused = store.commit({
+          events: [{ sessionId: a, seq: 1, body: ['late'] }],
+          put: [['k', 'v']],
+        })
+        const second = store.commit({ events: [event(a, 2)] })
+        expect(await refused).toBe(false)
+        // Whoever was refused can read what passed it.
+        expect(await read(store, a, 1, 1)).toEqual(sequence(a, 1, 1))
+        expect(await Promise.all([first, second])).toEqual([true, true])
+        expect(await read(store, a, 1, Infinity)).toEqual(sequence(a, 1, 2))
+        expect(await store.get('k')).toBeUndefined()
+      })
+
+      if (capabilities.durable) {
+        test('a sequence number that was passed before the store was opened is refused', async () => {
+          await store.commit({ events: sequence(a, 1, 3) })
+          await reopen()
+          expect(await store.lastEvent(a)).toEqual(event(a, 3))
+          expect(await store.commit({ events: [event(a, 2)] })).toBe(false)
+          expect(await store.commit({ events: [event(a, 3)] })).toBe(false)
+          expect(await store.commit({ events: [event(a, 4)] })).toBe(true)
+          expect(await read(store, a, 1, Infinity)).toEqual(sequence(a, 1, 4))
+        })
+      } else {
+        test('of a deleted session can be forgotten', async () => {
+          if (store.forget === undefined) return
+          await store.commit({ events: [...sequence(a, 1, 3), event(b, 1)] })
+          store.forget(a)
+          store.forget(id('c'))
+          expect(await read(store, a, 1, Infinity)).toEqual([])
+          expect(await read(store, b, 1, Infinity)).toEqual(sequence(b, 1, 1))
+        })
+      }
+    })
+
+    describe('blobs', () => {
+      test('are read whole and by range', async () => {
+        const content = bytes(1000)
+        await store.commit({ blobs: [{ hash: hash(1), bytes: content }] })
+        const ranges = [
+          [0, 1000],
+          [0, 0],
+          [0, 1],
+          [999, 1],
+          [10, 20],
+          [990, 100],
+          [1000, 1],
+          [5000, 10],
+          [0, Infinity],
+        ] as const
+        for (const [offset, length] of ranges) {
+          const found = await store.blob(hash(1), { offset, length })
+          expect(Buffer.from(found!)).toEqual(Buffer.from(content.subarray(offset, offset + length)))
+          const missing = await store.blob(hash(2), { offset, length })
+          expect(missing).toBeUndefined()
+        }
+      })
+
+      test('may be empty', async () => {
+        await store.commit({ blobs: [{ hash: hash(0), bytes: bytes(0) }] })
+        expect((await store.blob(hash(0), whole))?.length).toBe(0)
+        expect((await store.blob(hash(0), { offset: 5, length: 5 }))?.length).toBe(0)
+      })
+
+      test('may be views of larger buffers, of every byte', async () => {
+        const view = Uint8Array.from({ length: 1000 }, (_, i) => i).subarray(100, 612)
+        await store.commit({ blobs: [{ hash: hash(3), bytes: view }] })
+        expect(Buffer.from((await store.blob(hash(3), whole))!)).toEqual(Buffer.from(view))
+      })
+
+      test('of the largest size come back', async () => {
+        const large = Array.from({ length: 20 }, (_, i) => ({
+          hash: hash(i),
+          bytes: bytes(limits.blockBytes, i),
+        }))
+        const stored = large.map((blob) => store.commit({ blobs: [blob] }))
+        expect(await Promise.all(stored)).toEqual(large.map(() => true))
+        expect(await store.commit({ blobs: large })).toBe(true)
+        for (const { hash, bytes } of large) {
+          expect(Buffer.compare((await store.blob(hash, whole))!, bytes)).toBe(0)
+          const range = { offset: limits.blockBytes - 4096, length: 8192 }
+          expect(Buffer.compare((await store.blob(hash, range))!, bytes.subarray(range.offset))).toBe(0)
+        }
+      })
+
+      if (capabilities.syncReads) {
+        test('are read synchronously too', async () => {
+          await store.commit({ blobs: [{ hash: hash(1), bytes: bytes(100) }] })
+          const found = store.blobSync!(hash(1), { offset: 50, length: 100 })
+          expect(Buffer.from(found!)).toEqual(Buffer.from(bytes(100).subarray(50)))
+          expect(store.blobSync!(hash(2), whole)).toBeUndefined()
+        })
+      }
+    })
+
+    describe('commits', () => {
+      test('take effect in the order of the calls', async () => {
+        const stored: Promise<boolean>[] = []
+        for (let i = 0; i < 200; i++) {
+          if (i % 3 === 0) stored.push(store.commit({ put: [['flag', String(i)]] }))
+          else stored.push(store.commit({ put: [['last', String(i)]], del: ['flag'] }))
+        }
+        await Promise.all(stored)
+        expect(await store.get('flag')).toBeUndefined()
+        expect(await store.get('last')).toBe('199')
+      })
+
+      test('queue by the thousand', async () => {
+        const count = 10_000
+        const sessions = Array.from({ length: 7 }, (_, i) => id(String(i)))
+        const stored: Promise<boolean>[] = []
+        for (let i = 0; i < count; i++) {
+          const sessionId = sessions[i % 7]!
+          const seq = Math.floor(i / 7) + 1
+          const blobs = [{ hash: hash(i), bytes: bytes(16, i) }]
+          stored.push(store.commit({ events: [event(sessionId, seq)], put: [['count', String(i)]], blobs }))
+        }
+        expect((await Promise.all(stored)).every(Boolean)).toBe(true)
+        expect(await store.get('count')).toBe(String(count - 1))
+        for (const [i, sessionId] of sessions.entries()) {
+          const last = Math.ceil((count - i) / 7)
+          expect(await read(store, sessionId, 1, Infinity)).toEqual(sequence(sessionId, 1, last))
+        }
+        for (let i = 0; i < count; i += 997) {
+          expect(Buffer.from((await store.blob(hash(i), whole))!)).toEqual(Buffer.from(bytes(16, i)))
+        }
+      })
+
+      test('let timers run in an endless loop of awaited commits', async () => {
+        let ran = false
+        const timer = setTimeout(() => (ran = true), 1)
+        const until = Date.now() + 20_000
+        for (let i = 0; !ran && Date.now() < until; i++) await store.commit({ put: [['loop', String(i)]] })
+        clearTimeout(timer)
+        expect(ran).toBe(true)
+      })
+    })
+
+    describe('close', () => {
+      test('waits for commits that nobody awaited', async () => {
+        let settled = 0
+        for (let i = 0; i < 2000; i++) {
+          const put = [[`k${i}`, 'x'.repeat(100)]] as const
+          const stored = store.commit({ events: [event(id('a'), i + 1)], put })
+          stored.then(
+            () => settled++,
+            () => {},
+          )
+        }
+        await store.close()
+        expect(settled).toBe(2000)
+        if (!capabilities.durable) return
+        await reopen()
+        expect(await read(store, id('a'), 1, Infinity)).toEqual(sequence(id('a'), 1, 2000))
+        expect((await store.scan({ gte: 'k', lt: prefixEnd('k'), limit: 9999 })).length).toBe(2000)
+      })
+
+      test('is idempotent', async () => {
+        await Promise.all([store.close(), store.close()])
+        await store.close()
+      })
+
+      test('ends commits and reads with STORE_CLOSED', async () => {
+        await store.commit({ events: sequence(id('a'), 1, 3), put: [['a', '1']], blobs: [blob(1)] })
+        const started = store.events(id('a'), { from: 1, to: 3 })
+        const closing = store.close()
+        await expectClosed(() => store.commit({ put: [['late', '1']] }))
+        await closing
+        await expectClosed(() => store.commit({ put: [['late', '1']] }))
+        await expectClosed(() => store.commit({}))
+        await expectClosed(() => store.get('a'))
+        await expectClosed(() => store.scan({ gte: 'a', lt: 'b', limit: 1 }))
+        await expectClosed(() => store.blob(hash(1), whole))
+        await expectClosed(() => store.lastEvent(id('a')))
+        await expectClosed(() => read(store, id('a'), 1, 3))
+        await expectClosed(async () => {
+          for await (const page of started) expect(page).toBeUndefined()
+        })
+        if (!capabilities.syncReads) return
+        await expectClosed(async () => store.getSync!('a'))
+        await expectClosed(async () => store.blobSync!(hash(1), whole))
+      })
+
+      if (capabilities.durable) {
+        test('keeps everything for the next open', async () => {
+          const put = [
+            ['a', '1'],
+            ['gone', '1'],
+            ['__proto__', '2'],
+            ['\u{1f600}', '3'],
+          ] as const
+          await store.commit({ events: sequence(id('a'), 1, 1200), put, blobs: [blob(0), blob(500)] })
+          await store.commit({ del: ['gone'] })
+          for (let times = 0; times < 3; times++) {
+            await reopen()
+            expect(await store.get('a')).toBe('1')
+            expect(await store.get('gone')).toBeUndefined()
+            expect(await store.get('__proto__')).toBe('2')
+            expect(await store.get('\u{1f600}')).toBe('3')
+            expect(await read(store, id('a'), 1, Infinity)).toEqual(sequence(id('a'), 1, 1200))
+            expect((await store.blob(hash(0), whole))?.length).toBe(0)
+            expect(Buffer.from((await store.blob(hash(500), whole))!)).toEqual(Buffer.from(bytes(500, 500)))
+          }
+        })
+      }
+    })
+  })
+}
+
+const whole = { offset: 0, length: limits.blockBytes }
+
+/** Ids have one width. */
+function id(name: string): string {
+  return name.padStart(36, '0')
+}
+
+function hash(number: number): string {
+  return number.toString(16).padStart(64, '0')
+}
+
+function bytes(length: number, seed = 0): Uint8Array {
+  const content = new Uint8Array(length)
+  for (let i = 0; i < length; i++) content[i] = (i * 31 + seed * 17 + (i >> 8)) & 0xff
+  return content
+}
+
+function blob(size: number): { hash: string; bytes: Uint8Array } {
+  return { hash: hash(size), bytes: bytes(size, size) }
+}
+
+function event(sessionId: string, seq: number): StoredEvent {
+  return { sessionId, seq, body: ['event', seq, { path: `/file-${seq}` }] }
+}
+
+function sequence(sessionId: string, from: number, to: number): StoredEvent[] {
+  return Array.from({ length: to - from + 1 }, (_, i) => event(sessionId, from + i))
+}
+
+async function read(store: Store, sessionId: string, from: number, to: number): Promise<StoredEvent[]> {
+  const found: StoredEvent[] = []
+  for await (const page of store.events(sessionId, { from, to })) found.push(...page)
+  return found
+}
+
+async function expectClosed(operation: () => Promise<unknown>): Promise<void> {
+  const error = await operation().then(
+    () => undefined,
+    (error: unknown) => error,
+  )
+  expect(error).toBeInstanceOf(EngineError)
+  expect((error as EngineError).reason).toBe('STORE_CLOSED')
+}

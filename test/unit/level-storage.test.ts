@@ -1,0 +1,720 @@
+import { execFileSync, spawn } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import {
+  cp,
+  mkdir,
+  mkdtemp,
+  readFile,
+  readdir,
+  realpath,
+  rename,
+  rm,
+  symlink,
+  truncate,
+  writeFile,
+} from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, relative } from 'node:path'
+import { createInterface } from 'node:readline'
+import { Worker } from 'node:worker_threads'
+import { Level } from 'level'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import { levelStorage } from '../../src/adapters/level/index.js'
+import type { LevelStorageOptions } from '../../src/adapters/level/index.js'
+import { LevelStore } from '../../src/adapters/level/level-store.js'
+import type { EngineError, Store } from '../../src/engine/ports.js'
+import { compileSource } from '../support/compile-source.js'
+import type { CompiledSource } from '../support/compile-source.js'
+
+/** Runs a shell command with mounts of its own, without being root. */
+const ownMounts = ['unshare', '-Urm', 'sh', '-c'] as const
+
+let directory: string
+let data: string
+
+beforeEach(async () => {
+  directory = await realpath(await mkdtemp(join(tmpdir(), 'level-storage-')))
+  data = join(directory, 'data')
+})
+
+afterEach(() => rm(directory, { recursive: true, force: true }))
+
+describe('arguments', () => {
+  test('of the wrong form are refused', () => {
+    expect(() => levelStorage('')).toThrow('directory')
+    expect(() => levelStorage('a\0b')).toThrow('directory')
+    expect(() => levelStorage(data, { durability: 'none' } as unknown as LevelStorageOptions)).toThrow(
+      'durability',
+    )
+  })
+
+  test('touch nothing before the store is opened', async () => {
+    levelStorage(data)
+    expect(await readdir(directory)).toEqual([])
+  })
+})
+
+describe('the marker', () => {
+  test('states the format and the id of the store, once and for all', async () => {
+    await (await open()).close()
+    const first = await readFile(join(data, 'forkspace.json'), 'utf8')
+    expect(JSON.parse(first)).toEqual({ format: 1, storeId: expect.stringMatching(/^[0-9a-f-]{36}$/) })
+    await (await open()).close()
+    expect(await readFile(join(data, 'forkspace.json'), 'utf8')).toBe(first)
+    expect((await readdir(data)).sort()).toEqual(['forkspace.json', 'index'])
+  })
+
+  test('parents of the directory are created', async () => {
+    data = join(directory, 'a/b/c')
+    await (await open()).close()
+    expect(await readdir(data)).toContain('forkspace.json')
+  })
+
+  test('a directory that holds anything else is refused and not changed', async () => {
+    for (const name of ['file.txt', '.hidden', 'index', 'forkspace.json.old']) {
+      const foreign = join(directory, `with-${name}`)
+      await mkdir(join(foreign, name), { recursive: true })
+      const before = await contents(foreign)
+      expect((await rejection(levelStorage(foreign).open())).reason).toBe('STORE_FORMAT')
+      expect(await contents(foreign)).toEqual(before)
+    }
+  })
+
+  test('a path that is no directory is refused', async () => {
+    await writeFile(data, 'text')
+    expect((await rejection(open())).reason).toBe('STORE_FORMAT')
+    data = join(data, 'below')
+    expect((await rejection(open())).reason).toBe('STORE_FORMAT')
+  })
+
+  test('a newer format is refused and nothing is changed', async () => {
+    await populate()
+    for (const format of [2, 1000, 0]) {
+      await writeFile(join(data, 'forkspace.json'), JSON.stringify({ format, anything: { else: 1 } }))
+      const before = await contents(data)
+      const error = await rejection(open())
+      expect(error).toMatchObject({
+        reason: 'STORE_FORMAT',
+        details: { format: String(format), supported: '1' },
+      })
+      expect(await contents(data)).toEqual(before)
+    }
+  })
+
+  test('a damaged one is a loss of data', async () => {
+    await populate()
+    for (const text of [
+      '',
+      '{',
+      'null',
+      '[]',
+      '"text"',
+      '{}',
+      '{"format":"1"}',
+      '{"format":1.5}',
+      '{"format":1}',
+    ]) {
+      await writeFile(join(data, 'forkspace.json'), text)
+      const error = await rejection(open())
+      expect(error).toMatchObject({ reason: 'DATA_LOSS', details: { supported: '1' } })
+      expect(error.details).toHaveProperty('format')
+    }
+  })
+})
+
+describe('a creation that was cut short is finished by the next open', () => {
+  const claim = 'forkspace.json.new'
+
+  test.each([
+    ['before the claim', async () => mkdir(data)],
+    ['after the claim', async () => unfinished({})],
+    ['before LevelDB wrote', async () => mkdir(join(await unfinished({}), 'index'))],
+    ['before CURRENT', async () => unfinished({ LOCK: '', LOG: '', 'MANIFEST-000001': 'partial' })],
+    [
+      'when the first manifest was lost in a power cut',
+      async () => unfinished({ LOCK: '', CURRENT: 'MANIFEST-000001\n', 'MANIFEST-000001': '' }),
+    ],
+    [
+      'before the marker',
+      async () => {
+        await (await open()).close()
+        await rename(join(data, 'forkspace.json'), join(data, claim))
+      },
+    ],
+    [
+      'by a second creator that came late',
+      async () => {
+        await (await open()).close()
+        await writeFile(join(data, claim), '')
+      },
+    ],
+  ])('%s', async (_, prepare) => {
+    await prepare()
+    for (let i = 1; i <= 2; i++) {
+      const store = await open()
+      expect(await store.commit({ put: [[`open ${i}`, 'yes']] })).toBe(true)
+      expect(await store.get('open 1')).toBe('yes')
+      await store.close()
+      expect((await readdir(data)).sort()).toEqual(['forkspace.json', 'index'])
+    }
+  })
+
+  async function unfinished(index: Record<string, string>): Promise<string> {
+    await mkdir(data)
+    await writeFile(join(data, claim), '')
+    for (const [name, text] of Object.entries(index)) {
+      await mkdir(join(data, 'index'), { recursive: true })
+      await writeFile(join(data, 'index', name), text)
+    }
+    return data
+  }
+})
+
+describe('missing and damaged files', () => {
+  test('a store that misses a file is refused, or it has everything', async () => {
+    const store = await populate({ keepOpen: true })
+    // What is on the disk while a store is open is what kill -9 leaves.
+    const images = { killed: join(directory, 'killed'), closed: join(directory, 'closed') }
+    await cp(data, images.killed, { recursive: true })
+    await store.close()
+    await cp(data, images.closed, { recursive: true })
+
+    const table: Record<string, string> = {}
+    for (const [state, image] of Object.entries(images)) {
+      const files = await readdir(image, { recursive: true })
+      expect(files.filter((name) => name.endsWith('.ldb')).length).toBeGreaterThan(1)
+      for (const file of files) {
+        data = join(directory, 'damaged')
+        await cp(image, data, { recursive: true })
+        await rm(join(data, file), { recursive: true })
+        // Once is not enough: the first open must not hide the loss from the second.
+        for (let times = 0; times < 2; times++) table[`${state} ${file}`] = await openOutcome(file)
+        await rm(data, { recursive: true })
+      }
+    }
+    const outcomes = Object.entries(table)
+    for (const [file, outcome] of outcomes) {
+      const harmless = /\/(LOCK|LOG|LOG\.old)$/.test(file)
+      expect([file, outcome]).toEqual([file, harmless ? 'complete' : 'refused'])
+    }
+    expect(outcomes.filter(([, outcome]) => outcome === 'refused').length).toBeGreaterThan(8)
+  })
+
+  async function openOutcome(file: string): Promise<string> {
+    const store = await open().catch((error: EngineError) => error)
+    if ('reason' in store) {
+      const named = store.details['missing']?.includes(file)
+      return store.reason === 'DATA_LOSS' && named === true ? 'refused' : `wrongly refused: ${String(store)}`
+    }
+    const complete = await isComplete(store)
+    await store.close()
+    return complete ? 'complete' : 'keys lost'
+  }
+
+  test('damaged files that LevelDB needs to open are a loss of data', async () => {
+    await populate()
+    const image = join(directory, 'image')
+    await rename(data, image)
+    const current = await readFile(join(image, 'index/CURRENT'), 'utf8')
+    const manifest = `index/${current.trim()}`
+    const damages: [string, string][] = [
+      ['index/CURRENT', ''],
+      ['index/CURRENT', 'garbage'],
+      ['index/CURRENT', 'garbage\n'],
+      ['index/CURRENT', 'MANIFEST-999999\n'],
+      [manifest, ''],
+      [manifest, 'garbage'.repeat(1000)],
+    ]
+    for (const [file, text] of damages) {
+      await cp(image, data, { recursive: true })
+      await writeFile(join(data, file), text)
+      expect([file, text, (await rejection(open())).reason]).toEqual([file, text, 'DATA_LOSS'])
+      await rm(data, { recursive: true })
+    }
+  })
+
+  test('a damaged table is a loss of data for the reads that need it', async () => {
+    await populate()
+    const tables = (await readdir(join(data, 'index'))).filter((name) => name.endsWith('.ldb'))
+    for (const name of tables) await truncate(join(data, 'index', name), 10)
+    const store = await open()
+    const hash = '0'.repeat(64)
+    expect((await rejection(store.get('k000000'))).reason).toBe('DATA_LOSS')
+    for (const limit of [1, 10, recordCount, Infinity]) {
+      for (const reverse of [false, true]) {
+        for (const gte of ['k', 'k000000', 'k000002']) {
+          const scan = store.scan({ gte, lt: 'l', limit, reverse })
+          expect((await rejection(scan)).reason).toBe('DATA_LOSS')
+        }
+      }
+    }
+    expect((await rejection(store.blob(hash, { offset: 0, length: 1 }))).reason).toBe('DATA_LOSS')
+    expect(() => store.getSync?.('k000000')).toThrow(expect.objectContaining({ reason: 'DATA_LOSS' }))
+    expect(() => store.blobSync?.(hash, { offset: 0, length: 1 })).toThrow(
+      expect.objectContaining({ reason: 'DATA_LOSS' }),
+    )
+    await store.close()
+  })
+
+  test('a hole in the events of a session is a loss of data', async () => {
+    const sessionId = 'x'.repeat(36)
+    const store = await open()
+    await store.commit({ events: [1, 2, 3].map((seq) => ({ sessionId, seq, body: [seq] })) })
+    await store.commit({ del: [`e${sessionId}00000002`] })
+    const read = async (): Promise<void> => {
+      for await (const page of store.events(sessionId, { from: 1, to: 3 })) expect(page).toEqual([])
+    }
+    expect(await rejection(read())).toMatchObject({ reason: 'DATA_LOSS', details: { sessionId, seq: '2' } })
+    await store.commit({ put: [[`e${sessionId}00000002`, '{broken']] })
+    expect(await rejection(read())).toMatchObject({ reason: 'DATA_LOSS', details: { sessionId, seq: '2' } })
+    await store.close()
+  })
+})
+
+describe('one opener', () => {
+  let compiled: CompiledSource
+
+  beforeAll(async () => {
+    compiled = await compileSource('adapters/level/index.ts')
+  })
+
+  afterAll(() => compiled.remove())
+
+  test('the same directory under any name is locked', async () => {
+    const store = await open()
+    const alias = join(directory, 'alias')
+    await symlink(data, alias)
+    const parentAlias = join(directory, 'parent')
+    await symlink(directory, parentAlias)
+    const names = [data, `${data}/`, relative(process.cwd(), data), alias, join(parentAlias, 'data')]
+    for (const name of names) expect((await rejection(levelStorage(name).open())).reason).toBe('STORE_LOCKED')
+
+    vi.resetModules()
+    const copy = await import('../../src/adapters/level/index.js')
+    expect(copy.levelStorage).not.toBe(levelStorage)
+    expect((await rejection(copy.levelStorage(alias).open())).reason).toBe('STORE_LOCKED')
+
+    await store.close()
+    for (const name of names) await (await levelStorage(name).open()).close()
+    await (await copy.levelStorage(alias).open()).close()
+  })
+
+  test('only one of several opens at once succeeds', async () => {
+    const opened = await Promise.allSettled(Array.from({ length: 10 }, () => open()))
+    const stores = opened.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
+    expect(stores.length).toBe(1)
+    await stores[0]!.close()
+  })
+
+  test('a failed open leaves nothing locked', async () => {
+    await mkdir(data)
+    await writeFile(join(data, 'other'), '')
+    expect((await rejection(open())).reason).toBe('STORE_FORMAT')
+    await rm(join(data, 'other'))
+    await (await open()).close()
+  })
+
+  test('another process is locked out, and locks out', async () => {
+    const store = await open()
+    expect(await openInChild()).toBe('STORE_LOCKED')
+    // A refused attempt of our own must not give the lock away.
+    expect((await rejection(open())).reason).toBe('STORE_LOCKED')
+    expect(await openInChild()).toBe('STORE_LOCKED')
+    await store.close()
+
+    const holder = child(
+      `const store = await levelStorage(directory).open(); console.log('open'); setInterval(() => {}, 1e6)`,
+    )
+    await lineOf(holder)
+    expect((await rejection(open())).reason).toBe('STORE_LOCKED')
+    await kill(holder)
+    await (await open()).close()
+  })
+
+  test('a worker thread is locked out, and its attempt does not open the door to other processes', async () => {
+    const store = await open()
+    const alias = join(directory, 'alias')
+    await symlink(data, alias)
+    for (const name of [data, alias]) {
+      const source = `
+        const { parentPort } = require('node:worker_threads')
+        import(${JSON.stringify(compiled.url('adapters/level/index.js'))})
+          .then(({ levelStorage }) => levelStorage(${JSON.stringify(name)}).open())
+          .then(() => 'opened', (error) => error.reason ?? String(error))
+          .then((outcome) => parentPort.postMessage(outcome))`
+      const worker = new Worker(source, { eval: true })
+      const [outcome] = (await once(worker, 'message')) as [string]
+      await worker.terminate()
+      expect(outcome).toBe('STORE_LOCKED')
+      // Elsewhere the refused attempt costs the lock against other processes.
+      const outside = process.platform === 'linux' ? await openInChild() : 'STORE_LOCKED'
+      expect(outside).toBe('STORE_LOCKED')
+    }
+    await store.close()
+  })
+
+  test('acknowledged commits are there after kill -9', { timeout: 120_000 }, async () => {
+    let acknowledged = 0
+    for (let kills = 0; kills < 10; kills++) {
+      const durability = kills % 2 === 0 ? 'full' : 'relaxed'
+      const writer = child(`
+        const sessionId = 'k'.repeat(36)
+        const store = await levelStorage(directory, { durability: '${durability}' }).open()
+        let seq = (await store.lastEvent(sessionId))?.seq ?? 0
+        const bytes = new Uint8Array(3000).fill(7)
+        for (;;) {
+          const group = []
+          for (let i = 0; i < 20; i++) {
+            const hash = String(++seq).padStart(64, '0')
+            const put = [['head', String(seq)], ['at' + seq, hash]]
+            group.push(store.commit({ events: [{ sessionId, seq, body: [seq] }], put, blobs: [{ hash, bytes }] }))
+          }
+          for (const [i, done] of group.entries()) {
+            if (await done) process.stdout.write(String(seq - 19 + i) + '\\n')
+          }
+        }`)
+      const lines = createInterface({ input: writer.stdout! })
+      lines.on('line', (line) => (acknowledged = Math.max(acknowledged, Number(line))))
+      await once(lines, 'line')
+      await new Promise((resolve) => setTimeout(resolve, 10 + Math.random() * 200))
+      await kill(writer)
+
+      const store = await open()
+      const sessionId = 'k'.repeat(36)
+      const last = (await store.lastEvent(sessionId))!.seq
+      expect(last).toBeGreaterThanOrEqual(acknowledged)
+      expect(await store.get('head')).toBe(String(last))
+      let seq = 0
+      const damaged: number[] = []
+      for await (const page of store.events(sessionId, { from: 1, to: Infinity })) {
+        for (const event of page) {
+          const hash = String(++seq).padStart(64, '0')
+          const whole = event.seq === seq && event.body[0] === seq && store.getSync?.(`at${seq}`) === hash
+          if (!whole || store.blobSync?.(hash, { offset: 2999, length: 2 })?.[0] !== 7) damaged.push(seq)
+        }
+      }
+      expect(damaged).toEqual([])
+      expect(seq).toBe(last)
+      await store.close()
+    }
+    expect(acknowledged).toBeGreaterThan(200)
+  })
+
+  test.skipIf(!canMount())(
+    'a full disk fences the store and loses nothing',
+    { timeout: 120_000 },
+    async () => {
+      const script = `
+      import { rm, writeFile } from 'node:fs/promises'
+      await writeFile(directory + '/ballast', new Uint8Array(2 ** 20))
+      const storage = levelStorage(directory + '/data')
+      let store = await storage.open()
+      const kept = [], failures = []
+      const bytes = new Uint8Array(50_000).map((_, i) => (i * 2654435761) >>> 13)
+      const commit = (n) => store.commit({ put: [['k' + n, String(n)]], blobs: [{ hash: String(n).padStart(64, '0'), bytes }] })
+      for (let n = 0; failures.length === 0; n += 3) {
+        const settled = await Promise.allSettled([commit(n), commit(n + 1), commit(n + 2)])
+        settled.forEach((result, i) => result.status === 'fulfilled' ? kept.push(n + i) : failures.push(result.reason))
+      }
+      const later = await commit(1e6).catch((error) => error)
+      const has = (n) => store.getSync('k' + n) === String(n) && store.blobSync(String(n).padStart(64, '0'), { offset: 0, length: 1e6 })?.length === 50_000
+      const readable = kept.every(has)
+      await store.close()
+      await rm(directory + '/ballast')
+      store = await storage.open()
+      const present = kept.every(has)
+      const works = await commit(2e6)
+      await store.close()
+      console.log(JSON.stringify({ first: failures[0].reason, outcome: failures[0].details.outcome, cause: String(failures[0].cause), later: later.reason, acknowledged: kept.length > 10, readable, present, works }))`
+      const mounted = await mkdir(data, { recursive: true })
+      expect(mounted).toBe(data)
+      const full = child(script, [
+        ...ownMounts,
+        'mount -t tmpfs -o size=8m tmpfs "$1"; shift; exec "$@"',
+        'sh',
+        data,
+      ])
+      const report: unknown = JSON.parse(await lineOf(full))
+      expect(report).toEqual({
+        first: 'STORE_FULL',
+        outcome: 'unknown',
+        cause: expect.stringContaining('No space left'),
+        later: 'STORE_FAILED',
+        acknowledged: true,
+        readable: true,
+        present: true,
+        works: true,
+      })
+    },
+  )
+
+  /** A process that runs the script with `levelStorage` and `directory` in scope. */
+  function child(script: string, prefix: readonly string[] = []): ChildProcess {
+    const url = compiled.url('adapters/level/index.js')
+    const imports = `import { levelStorage } from ${JSON.stringify(url)}\nconst directory = ${JSON.stringify(data)}\n`
+    const command = [...prefix, process.execPath, '--input-type=module', '-e', imports + script]
+    return spawn(command[0]!, command.slice(1), { stdio: ['ignore', 'pipe', 'inherit'] })
+  }
+
+  async function openInChild(): Promise<string> {
+    const script = `levelStorage(directory).open().then(() => 'opened', (error) => error.reason).then((text) => { console.log(text); process.exit() })`
+    return lineOf(child(script))
+  }
+})
+
+describe('commits', () => {
+  test('of one turn go out in one batch, and those that arrive during a write in the next', async () => {
+    const { store, writes } = await instrumented()
+    const put = (key: string): Promise<boolean> => store.commit({ put: [[key, 'x']] })
+    await Promise.all([put('a'), put('b'), put('c')])
+    expect(writes.length).toBe(1)
+    const first = put('d')
+    await new Promise((resolve) => queueMicrotask(() => queueMicrotask(() => resolve(undefined))))
+    await Promise.all([first, put('e'), put('f')])
+    expect(writes.length).toBe(3)
+    await store.close()
+  })
+
+  test('are spread over batches of bounded size, and none is split', async () => {
+    const { store, writes } = await instrumented()
+    const blob = (n: number): { hash: string; bytes: Uint8Array } => ({
+      hash: String(n).padStart(64, '0'),
+      bytes: new Uint8Array(2 ** 20),
+    })
+    await Promise.all(Array.from({ length: 20 }, (_, i) => store.commit({ blobs: [blob(i)] })))
+    expect(writes).toEqual([8, 8, 4])
+    await store.commit({ blobs: Array.from({ length: 20 }, (_, i) => blob(i)) })
+    expect(writes).toEqual([8, 8, 4, 20])
+    await store.close()
+  })
+
+  test('take the bytes when they are made', async () => {
+    const store = await open()
+    const bytes = new Uint8Array(10).fill(1)
+    const stored = store.commit({ blobs: [{ hash: 'f'.repeat(64), bytes }] })
+    bytes.fill(2)
+    await stored
+    expect([...store.blobSync!('f'.repeat(64), { offset: 0, length: 10 })!]).toEqual(Array(10).fill(1))
+    await store.close()
+  })
+
+  test('that cannot be encoded are refused whole, and the next one is stored', async () => {
+    const store = await open()
+    const event = { sessionId: 's'.repeat(36), seq: 1, body: [1] }
+    const refused = store.commit({
+      events: [event],
+      put: [
+        ['good', '1'],
+        ['bad', { big: 1n }],
+      ],
+    })
+    expect(await refused.catch((error: unknown) => error)).toBeInstanceOf(TypeError)
+    expect(await store.get('good')).toBeUndefined()
+    expect(await store.commit({ events: [event] })).toBe(true)
+    await store.close()
+  })
+
+  test('that leave a gap in the sequence are a defect of the caller', async () => {
+    const store = await open()
+    const commit = (...seqs: number[]): Promise<boolean> =>
+      store.commit({ events: seqs.map((seq) => ({ sessionId: 's'.repeat(36), seq, body: [] })) })
+    expect((await rejection(commit(2))).reason).toBe('INTERNAL')
+    expect(await commit(1)).toBe(true)
+    expect((await rejection(commit(2, 4))).reason).toBe('INTERNAL')
+    expect((await rejection(commit(3))).reason).toBe('INTERNAL')
+    expect(await commit(2, 3)).toBe(true)
+    await store.close()
+  })
+})
+
+describe('closing', () => {
+  test('ends a reader in the middle of its pages', async () => {
+    const sessionId = 's'.repeat(36)
+    const store = await open()
+    await store.commit({
+      events: Array.from({ length: 3000 }, (_, i) => ({ sessionId, seq: i + 1, body: [i] })),
+    })
+    let pages = 0
+    const reading = (async () => {
+      for await (const page of store.events(sessionId, { from: 1, to: 3000 })) {
+        pages += Math.sign(page.length)
+        await store.close()
+      }
+    })()
+    expect((await rejection(reading)).reason).toBe('STORE_CLOSED')
+    expect(pages).toBe(1)
+    await (await open()).close()
+  })
+})
+
+describe('the fence', () => {
+  test('a failed write rejects everything behind it, and reads go on', async () => {
+    const { store, fail, closed } = await instrumented()
+    await store.commit({ put: [['before', '1']] })
+    const cause = new Error('IO error: 000003.log: Input/output error')
+    fail(cause)
+    const failing = [1, 2].map((n) => rejection(store.commit({ put: [[`failing ${n}`, '1']] })))
+    await new Promise((resolve) => queueMicrotask(() => queueMicrotask(() => resolve(undefined))))
+    const queued = [1, 2].map((n) => rejection(store.commit({ put: [[`queued ${n}`, '1']] })))
+
+    for (const error of await Promise.all(failing)) {
+      expect(error).toMatchObject({ reason: 'STORE_FAILED', details: { outcome: 'unknown' }, cause })
+    }
+    for (const error of await Promise.all(queued)) {
+      expect(error).toMatchObject({ reason: 'STORE_FAILED', details: { outcome: 'not-applied' }, cause })
+    }
+    fail(undefined)
+    const later = await rejection(store.commit({ put: [['later', '1']] }))
+    expect(later).toMatchObject({ reason: 'STORE_FAILED', details: { outcome: 'not-applied' }, cause })
+    expect(await store.get('before')).toBe('1')
+    expect(store.getSync('before')).toBe('1')
+    await store.close()
+    expect(closed()).toBe(1)
+    expect((await rejection(store.commit({}))).reason).toBe('STORE_CLOSED')
+  })
+
+  test('a full disk is told apart', async () => {
+    for (const text of [
+      'IO error: 000003.log: No space left on device',
+      'IO error: x: Disk quota exceeded',
+    ]) {
+      const { store, fail } = await instrumented()
+      fail(new Error(text))
+      const written = rejection(store.commit({ put: [['a', '1']] }))
+      expect(await written).toMatchObject({ reason: 'STORE_FULL', details: { outcome: 'unknown' } })
+      expect((await rejection(store.commit({}))).reason).toBe('STORE_FAILED')
+      await store.close()
+    }
+  })
+
+  test('a commit that breaks half-way is not written', async () => {
+    const { store } = await instrumented()
+    const good = rejection(store.commit({ put: [['good', '1']] }))
+    const key = undefined as unknown as string
+    const broken = rejection(
+      store.commit({
+        put: [
+          ['half', '1'],
+          [key, '1'],
+        ],
+      }),
+    )
+    expect(await broken).toMatchObject({ reason: 'STORE_FAILED', details: { outcome: 'not-applied' } })
+    expect(await good).toMatchObject({ reason: 'STORE_FAILED', details: { outcome: 'not-applied' } })
+    expect(await store.get('half')).toBeUndefined()
+    expect(await store.get('good')).toBeUndefined()
+    await store.close()
+  })
+})
+
+function open(): Promise<Store> {
+  return levelStorage(data).open()
+}
+
+const recordCount = 3000
+
+/** A store with several tables, a log with data, and a past. */
+async function populate(options: { keepOpen: true }): Promise<Store>
+async function populate(): Promise<void>
+async function populate(options?: { keepOpen: true }): Promise<Store | void> {
+  for (let round = 0; ; round++) {
+    const store = await open()
+    const stored: Promise<boolean>[] = []
+    for (let n = round; n < recordCount; n += 3) {
+      const hash = String(n).padStart(64, '0')
+      const bytes = Uint8Array.from({ length: 3000 }, (_, i) => Math.imul(i + n, 0x9e3779b1) >>> 13)
+      stored.push(store.commit({ put: [[recordKey(n), `value ${n}`]], blobs: [{ hash, bytes }] }))
+    }
+    await Promise.all(stored)
+    if (round === 2 && options?.keepOpen) return store
+    await store.close()
+    if (round === 2) return undefined
+  }
+}
+
+async function isComplete(store: Store): Promise<boolean> {
+  const records = await store.scan({ gte: 'k', lt: 'l', limit: recordCount + 1 })
+  if (records.length !== recordCount) return false
+  for (let n = 0; n < recordCount; n++) {
+    if (records[n]![0] !== recordKey(n) || records[n]![1] !== `value ${n}`) return false
+    const bytes = store.blobSync!(String(n).padStart(64, '0'), { offset: 2999, length: 1 })
+    if (bytes?.[0] !== ((Math.imul(2999 + n, 0x9e3779b1) >>> 13) & 0xff)) return false
+  }
+  return true
+}
+
+function recordKey(n: number): string {
+  return `k${String(n).padStart(6, '0')}`
+}
+
+/** A store whose writes can be watched, and made to fail. */
+async function instrumented() {
+  const db = new Level<string, string>(join(data, String(Math.random())))
+  await db.open()
+  const writes: number[] = []
+  let failure: Error | undefined
+  let closed = 0
+  const watched = new Proxy(db, {
+    get(target, name) {
+      if (name === 'batch') return batch
+      const value: unknown = Reflect.get(target, name)
+      return typeof value === 'function' ? value.bind(target) : value
+    },
+  })
+  function batch() {
+    const batch = db.batch()
+    const write = batch.write.bind(batch)
+    batch.write = async (options?: object) => {
+      writes.push(batch.length)
+      if (failure !== undefined) throw failure
+      await write(options ?? {})
+    }
+    return batch
+  }
+  return {
+    store: new LevelStore(watched, { sync: false, onClosed: () => closed++ }),
+    writes,
+    fail: (error: Error | undefined) => (failure = error),
+    closed: () => closed,
+  }
+}
+
+async function rejection(promise: Promise<unknown>): Promise<EngineError> {
+  const outcome = await promise.catch((error: unknown) => error)
+  expect(outcome).toMatchObject({ name: 'EngineError' })
+  return outcome as EngineError
+}
+
+async function contents(path: string): Promise<Record<string, string>> {
+  const found: Record<string, string> = {}
+  for (const entry of await readdir(path, { recursive: true, withFileTypes: true })) {
+    const file = join(entry.parentPath, entry.name)
+    found[file] = entry.isFile() ? await readFile(file, 'base64') : 'directory'
+  }
+  return found
+}
+
+async function lineOf(child: ChildProcess): Promise<string> {
+  const lines = createInterface({ input: child.stdout! })
+  const line = await Promise.race([once(lines, 'line'), once(lines, 'close')])
+  if (line.length === 0) throw new Error('the child wrote nothing')
+  return String(line[0])
+}
+
+async function kill(child: ChildProcess): Promise<void> {
+  const exited = once(child, 'exit')
+  child.kill('SIGKILL')
+  await exited
+}
+
+function canMount(): boolean {
+  try {
+    execFileSync(ownMounts[0], [...ownMounts.slice(1), 'mount -t tmpfs -o size=1m tmpfs /tmp'], {
+      stdio: 'ignore',
+    })
+    return true
+  } catch {
+    return false
+  }
+}
