@@ -46,7 +46,9 @@ export function fixedEnvironment(options: FixedEnvironmentOptions = {}): FixedEn
 }
 
 /** An engine in memory with a {@link fixedEnvironment}: what most tests want. */
-export function openTestEngine(options: Omit<EngineOptions, 'storage'> & FixedEnvironmentOptions = {}): Promise<Engine> {
+export function openTestEngine(
+  options: Omit<EngineOptions, 'storage'> & FixedEnvironmentOptions = {},
+): Promise<Engine> {
   return openEngine({ environment: fixedEnvironment(options), ...options })
 }
 

@@ -32,7 +32,8 @@ const tenantKeyLength = 16
 /** Puts an engine together from its parts and recovers what an earlier process left. */
 export async function createEngine(parts: EngineParts): Promise<Engine> {
   const { environment, maxFileBytes = limits.fileBytes } = parts
-  if (!Number.isSafeInteger(maxFileBytes) || maxFileBytes < 0) throw invalid('maxFileBytes', 'must be a whole number from 0 to 2^53 − 1')
+  if (!Number.isSafeInteger(maxFileBytes) || maxFileBytes < 0)
+    throw invalid('maxFileBytes', 'must be a whole number from 0 to 2^53 − 1')
   const store = await parts.storage.open()
   const ids = new IdSource(environment)
   const content = new ContentStore(store, environment)
@@ -64,10 +65,18 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
 }
 
 function missing(name: string): () => Promise<never> {
-  return () => Promise.reject(new EngineError('NO_ADAPTER', `the engine was opened without an adapter: ${name}`))
+  return () =>
+    Promise.reject(new EngineError('NO_ADAPTER', `the engine was opened without an adapter: ${name}`))
 }
 
-export { EngineError, errorRegistry, StatusCode, type ErrorDetails, type ErrorReason, type StatusName } from './base/errors.js'
+export {
+  EngineError,
+  errorRegistry,
+  StatusCode,
+  type ErrorDetails,
+  type ErrorReason,
+  type StatusName,
+} from './base/errors.js'
 export type { Environment } from './base/environment.js'
 export type { StringMap } from './base/input.js'
 export { limits } from './base/limits.js'
@@ -82,12 +91,38 @@ export type { SystemError } from './fs/errors.js'
 export type { SessionCommitRequest } from './services/commits.js'
 export type { CommitIdentity } from './services/git-ports.js'
 export type { JobProgress, JobReference, WaitOptions } from './services/jobs.js'
-export { ImportJobState, SourceKind, SourceStatus, type ImportJob, type Source } from './services/source-records.js'
-export type { ImportStartRequest, SourceCreateRequest, SourceListRequest, SourcePage } from './services/sources.js'
+export {
+  ImportJobState,
+  SourceKind,
+  SourceStatus,
+  type ImportJob,
+  type Source,
+} from './services/source-records.js'
+export type {
+  ImportStartRequest,
+  SourceCreateRequest,
+  SourceListRequest,
+  SourcePage,
+} from './services/sources.js'
 export type { BatchOperation } from './session/batch.js'
 export type { Checkpoint, CheckpointPage, CheckpointReference } from './session/checkpoints.js'
-export type { CreateDirectoryRequest, CreateSymlinkRequest, DeleteRequest, FileContent, HashGuard, RenameRequest, WriteRequest } from './session/files.js'
-export { FileType, type CasExtent, type ManifestNode, type ManifestPage, type ManifestRequest, type SymlinkPage } from './session/manifest.js'
+export type {
+  CreateDirectoryRequest,
+  CreateSymlinkRequest,
+  DeleteRequest,
+  FileContent,
+  HashGuard,
+  RenameRequest,
+  WriteRequest,
+} from './session/files.js'
+export {
+  FileType,
+  type CasExtent,
+  type ManifestNode,
+  type ManifestPage,
+  type ManifestRequest,
+  type SymlinkPage,
+} from './session/manifest.js'
 export { SessionStatus } from './session/records.js'
 export type { ForkRequest, SessionInfo, SessionListRequest, SessionPage } from './session/sessions.js'
 export type { Change, Diff, StateReference } from './session/states.js'

@@ -6,10 +6,9 @@ export type {
   Store,
   StoreCapabilities,
   StoreCommit,
-  StoredBlob,
   StoredEvent,
 } from './storage/store.js'
-export { currentFormat, formats } from './storage/format.js'
+export { currentFormat } from './storage/format.js'
 export { keys, prefixEnd, encodeSeq, decodeSeq } from './storage/keys.js'
 export { EngineError, invalid } from './base/errors.js'
 export { limits } from './base/limits.js'

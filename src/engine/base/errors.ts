@@ -110,8 +110,14 @@ const registry = {
     meaning: 'A write failed: nothing more is accepted until the engine is opened again.',
   },
   DATA_LOSS: { code: 'DATA_LOSS', meaning: 'Stored data is missing or damaged.' },
-  NO_ADAPTER: { code: 'FAILED_PRECONDITION', meaning: 'The engine was opened without the adapter that this needs.' },
-  GIT_UNSUPPORTED_TRANSPORT: { code: 'INVALID_ARGUMENT', meaning: 'Only http and https remotes are supported.' },
+  NO_ADAPTER: {
+    code: 'FAILED_PRECONDITION',
+    meaning: 'The engine was opened without the adapter that this needs.',
+  },
+  GIT_UNSUPPORTED_TRANSPORT: {
+    code: 'INVALID_ARGUMENT',
+    meaning: 'Only http and https remotes are supported.',
+  },
   GIT_ADDRESS_REFUSED: {
     code: 'PERMISSION_DENIED',
     job: 'REMOTE_UNREACHABLE',
@@ -119,23 +125,47 @@ const registry = {
   },
   GIT_UNREACHABLE: { code: 'UNAVAILABLE', job: 'REMOTE_UNREACHABLE', meaning: 'The remote does not answer.' },
   GIT_TIMEOUT: { code: 'UNAVAILABLE', job: 'REMOTE_UNREACHABLE', meaning: 'The remote fell silent.' },
-  GIT_REMOTE_ERROR: { code: 'UNAVAILABLE', job: 'REMOTE_UNREACHABLE', meaning: 'The remote answered with an error.' },
+  GIT_REMOTE_ERROR: {
+    code: 'UNAVAILABLE',
+    job: 'REMOTE_UNREACHABLE',
+    meaning: 'The remote answered with an error.',
+  },
   GIT_NOT_A_REPOSITORY: {
     code: 'FAILED_PRECONDITION',
     job: 'REMOTE_UNREACHABLE',
     meaning: 'What answers at this address or path is no git repository.',
   },
-  GIT_REPO_NOT_FOUND: { code: 'NOT_FOUND', job: 'REMOTE_UNREACHABLE', meaning: 'There is no repository here.' },
+  GIT_REPO_NOT_FOUND: {
+    code: 'NOT_FOUND',
+    job: 'REMOTE_UNREACHABLE',
+    meaning: 'There is no repository here.',
+  },
   GIT_REF_NOT_FOUND: { code: 'NOT_FOUND', job: 'REF_NOT_FOUND', meaning: 'The repository has no such ref.' },
-  GIT_AUTH_REQUIRED: { code: 'UNAUTHENTICATED', job: 'AUTH_FAILED', meaning: 'The remote asks for credentials.' },
-  GIT_AUTH_FAILED: { code: 'UNAUTHENTICATED', job: 'AUTH_FAILED', meaning: 'The remote refused the credentials.' },
-  GIT_NOT_A_TREE: { code: 'FAILED_PRECONDITION', job: 'NOT_A_TREE', meaning: 'The ref names no commit or tree.' },
+  GIT_AUTH_REQUIRED: {
+    code: 'UNAUTHENTICATED',
+    job: 'AUTH_FAILED',
+    meaning: 'The remote asks for credentials.',
+  },
+  GIT_AUTH_FAILED: {
+    code: 'UNAUTHENTICATED',
+    job: 'AUTH_FAILED',
+    meaning: 'The remote refused the credentials.',
+  },
+  GIT_NOT_A_TREE: {
+    code: 'FAILED_PRECONDITION',
+    job: 'NOT_A_TREE',
+    meaning: 'The ref names no commit or tree.',
+  },
   GIT_UNSAFE_PATH: {
     code: 'FAILED_PRECONDITION',
     job: 'UNSAFE_PATH',
     meaning: 'A tree of the repository holds a name that must not be written; `details.path` shows it.',
   },
-  GIT_TOO_LARGE: { code: 'RESOURCE_EXHAUSTED', job: 'LIMIT_EXCEEDED', meaning: 'The repository is over a limit.' },
+  GIT_TOO_LARGE: {
+    code: 'RESOURCE_EXHAUSTED',
+    job: 'LIMIT_EXCEEDED',
+    meaning: 'The repository is over a limit.',
+  },
   GIT_CORRUPT: { code: 'DATA_LOSS', job: 'REMOTE_CORRUPT', meaning: 'The repository sent damaged objects.' },
   GIT_PUSH_REJECTED: {
     code: 'FAILED_PRECONDITION',

@@ -4,7 +4,6 @@ import type { Environment } from './environment.js'
 const alphabet = '0123456789abcdefghjkmnpqrstvwxyz'
 const pairs = Array.from({ length: 1024 }, (_, i) => alphabet[i >> 5]! + alphabet[i & 31]!)
 
-export const idLength = 36
 const idPattern = /^[0-9a-hjkmnp-tv-z]{36}$/
 const ticksPerMs = 32
 const poolWords = 1024
@@ -32,7 +31,12 @@ export class IdSource {
     this.#lastTick = tick
     const high = Math.floor(tick / 2 ** 30)
     const low = tick % 2 ** 30
-    let id = pairs[(high >>> 10) & 1023]! + pairs[high & 1023]! + pairs[low >>> 20]! + pairs[(low >>> 10) & 1023]! + pairs[low & 1023]!
+    let id =
+      pairs[(high >>> 10) & 1023]! +
+      pairs[high & 1023]! +
+      pairs[low >>> 20]! +
+      pairs[(low >>> 10) & 1023]! +
+      pairs[low & 1023]!
     // Thirteen pairs of 10 bits each, three pairs a word.
     for (let word = 0; word < 4; word++) {
       const bits = this.#word()

@@ -9,7 +9,8 @@ export type StringMap = Readonly<Record<string, string>>
 export function parseStringMap(field: string, input: StringMap | undefined): StringMap {
   const copy: Record<string, string> = Object.create(null) as Record<string, string>
   if (input === undefined) return copy
-  if (typeof input !== 'object' || input === null || Array.isArray(input)) throw invalid(field, 'must be an object')
+  if (typeof input !== 'object' || input === null || Array.isArray(input))
+    throw invalid(field, 'must be an object')
   const entries = Object.entries(input)
   if (entries.length > limits.tagEntries) throw tooLarge(field, 'entries', limits.tagEntries)
   for (const [key, value] of entries) {
@@ -22,7 +23,8 @@ export function parseStringMap(field: string, input: StringMap | undefined): Str
 export function parseText(field: string, value: unknown, maxBytes: number): string {
   if (typeof value !== 'string') throw invalid(field, 'must be a string')
   if (!value.isWellFormed()) throw invalid(field, 'contains a lone surrogate')
-  if (value.length * 3 > maxBytes && Buffer.byteLength(value) > maxBytes) throw tooLarge(field, 'bytes', maxBytes)
+  if (value.length * 3 > maxBytes && Buffer.byteLength(value) > maxBytes)
+    throw tooLarge(field, 'bytes', maxBytes)
   return value
 }
 

@@ -23,8 +23,6 @@ export const limits = {
   inlineExtents: 64,
   /** A run of names without a canonical page end is cut by position at this many. */
   namesPerPage: 1024,
-  /** Parsed paths remembered, in each of two generations. */
-  parsedPaths: 4096,
   /** Work on a frozen tree yields to the event loop after this many milliseconds. */
   sliceMs: 8,
   /** Events between two snapshots of a session on a durable store. */

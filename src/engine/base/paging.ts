@@ -11,7 +11,8 @@ export interface PageRequest {
 
 export function parsePageSize(pageSize: number | undefined): number {
   if (pageSize === undefined || pageSize === 0) return limits.pageSizeDefault
-  if (!Number.isSafeInteger(pageSize) || pageSize < 0) throw invalid('pageSize', 'must be a whole number from 0')
+  if (!Number.isSafeInteger(pageSize) || pageSize < 0)
+    throw invalid('pageSize', 'must be a whole number from 0')
   return Math.min(pageSize, limits.pageSizeMax)
 }
 
@@ -32,14 +33,13 @@ export function parsePageToken(listing: string, token: string | undefined): stri
   } catch {
     parsed = undefined
   }
-  if (!Array.isArray(parsed) || parsed.length !== 2 || parsed[0] !== listing || typeof parsed[1] !== 'string') {
+  if (
+    !Array.isArray(parsed) ||
+    parsed.length !== 2 ||
+    parsed[0] !== listing ||
+    typeof parsed[1] !== 'string'
+  ) {
     throw invalid('pageToken', 'is not a token of this listing')
   }
   return parsed[1]
-}
-
-export interface Page<T> {
-  readonly items: T[]
-  /** Empty when there is no further page. */
-  readonly nextPageToken: string
 }

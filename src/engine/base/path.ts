@@ -10,14 +10,11 @@ export type PathNames = readonly string[]
  * limits on name, path and depth.
  */
 export function parsePath(path: string, field = 'path'): PathNames {
-  let names = young.get(path)
-  if (names !== undefined) return names
-  names = old.get(path) ?? parse(path, field)
-  if (young.size >= limits.parsedPaths) {
-    old = young
-    young = new Map()
-  }
-  young.set(path, names)
+  // One operation parses its path several times; beyond that a cache costs more than parsing.
+  if (path === lastPath) return lastNames
+  const names = parse(path, field)
+  lastPath = path
+  lastNames = names
   return names
 }
 
@@ -34,9 +31,8 @@ export function checkName(name: string, field = 'path'): void {
   }
 }
 
-// Two generations of parsed paths: cheap to look up, bounded, and the often-used ones survive.
-let young = new Map<string, PathNames>()
-let old = new Map<string, PathNames>()
+let lastPath = '/'
+let lastNames: PathNames = []
 
 function parse(path: unknown, field: string): PathNames {
   if (typeof path !== 'string') throw invalid(field, 'must be a string')
@@ -45,14 +41,21 @@ function parse(path: unknown, field: string): PathNames {
   if (path.length * 3 > limits.pathBytes && Buffer.byteLength(path) > limits.pathBytes) {
     throw new EngineError('NAME_TOO_LONG', `${field}: the path is over ${limits.pathBytes} bytes`, { field })
   }
-  if (path.length === 1) return []
-  const names = path.slice(1).split('/')
-  if (names.length > limits.pathDepth) {
-    throw new EngineError('NAME_TOO_LONG', `${field}: the path has over ${limits.pathDepth} levels`, { field })
-  }
-  for (const [index, name] of names.entries()) {
+  const names: string[] = []
+  if (path.length === 1) return names
+  for (let start = 1; start <= path.length;) {
+    let end = path.indexOf('/', start)
+    if (end < 0) end = path.length
+    const name = path.slice(start, end)
     checkName(name, field)
-    names[index] = flatten(name)
+    names.push(flatten(name))
+    start = end + 1
+  }
+  if (path.endsWith('/')) checkName('', field)
+  if (names.length > limits.pathDepth) {
+    throw new EngineError('NAME_TOO_LONG', `${field}: the path has over ${limits.pathDepth} levels`, {
+      field,
+    })
   }
   return names
 }

@@ -41,7 +41,3 @@ export type EncodedBlob = readonly [hash: string, length: number]
 export function decodeBlob(encoded: BlobRef | EncodedBlob): BlobRef {
   return encoded instanceof BlobRef ? encoded : new BlobRef(encoded[1], undefined, encoded[0])
 }
-
-export function sameBlob(a: BlobRef, b: BlobRef): boolean {
-  return a === b || (a.length === b.length && a.hash === b.hash)
-}

@@ -65,12 +65,20 @@ export type LoadedBody = Exclude<Body, UnloadedBody>
 /** The body with `piece` laid over it. */
 export function splice(body: LoadedBody, piece: Piece): LoadedBody {
   const editor = new BlockEditor(body)
-  for (let done = 0; done < piece.length; ) {
+  for (let done = 0; done < piece.length;) {
     const position = piece.offset + done
     const within = position % limits.blockBytes
     const length = Math.min(limits.blockBytes - within, piece.length - done)
     const blockNumber = (position - within) / limits.blockBytes
-    editor.set(blockNumber, spliceBlock(editor.get(blockNumber), { ...piece, offset: within, length, casOffset: piece.casOffset + done }))
+    editor.set(
+      blockNumber,
+      spliceBlock(editor.get(blockNumber), {
+        ...piece,
+        offset: within,
+        length,
+        casOffset: piece.casOffset + done,
+      }),
+    )
     done += length
   }
   return editor.finish()
@@ -86,7 +94,15 @@ export function truncate(body: LoadedBody, size: number): LoadedBody {
   if (within > 0) {
     const block = editor.get(first)
     if (block !== undefined) {
-      editor.set(first, spliceBlock(block, { offset: within, length: limits.blockBytes - within, blob: undefined, casOffset: 0 }))
+      editor.set(
+        first,
+        spliceBlock(block, {
+          offset: within,
+          length: limits.blockBytes - within,
+          blob: undefined,
+          casOffset: 0,
+        }),
+      )
     }
   }
   return editor.finish()
@@ -127,7 +143,8 @@ export function forEachExtent(
       if (start >= range.to) return
       const block = blocks[i]
       if (block instanceof BlobRef) clip(start, block.length, block, 0)
-      else if (block !== undefined) for (const e of block.extents) clip(start + e.offset, e.length, e.blob, e.casOffset)
+      else if (block !== undefined)
+        for (const e of block.extents) clip(start + e.offset, e.length, e.blob, e.casOffset)
     }
   }
 }
@@ -244,7 +261,11 @@ function spliceBlock(block: Block, piece: Piece): Block {
     }
     if (extentEnd > end) {
       const skip = Math.max(0, end - extent.offset)
-      next.push(skip === 0 ? extent : { offset: end, length: extentEnd - end, blob: extent.blob, casOffset: extent.casOffset + skip })
+      next.push(
+        skip === 0
+          ? extent
+          : { offset: end, length: extentEnd - end, blob: extent.blob, casOffset: extent.casOffset + skip },
+      )
     }
   }
   if (!placed) next.push({ offset, length, blob: blob!, casOffset })

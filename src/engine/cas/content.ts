@@ -96,7 +96,11 @@ export class ContentStore {
     if (blob.length > limits.cachedBlobBytes) {
       return checkRead(blob, length, this.#store.blobSync(blob.hash, { offset, length }))
     }
-    const whole = checkRead(blob, blob.length, this.#store.blobSync(blob.hash, { offset: 0, length: blob.length }))
+    const whole = checkRead(
+      blob,
+      blob.length,
+      this.#store.blobSync(blob.hash, { offset: 0, length: blob.length }),
+    )
     return this.#keep(blob, whole).subarray(offset, offset + length)
   }
 
@@ -106,7 +110,11 @@ export class ContentStore {
     if (blob.length > limits.cachedBlobBytes) {
       return checkRead(blob, length, await this.#store.blob(blob.hash, { offset, length }))
     }
-    const whole = checkRead(blob, blob.length, await this.#store.blob(blob.hash, { offset: 0, length: blob.length }))
+    const whole = checkRead(
+      blob,
+      blob.length,
+      await this.#store.blob(blob.hash, { offset: 0, length: blob.length }),
+    )
     return this.#keep(blob, whole).subarray(offset, offset + length)
   }
 

@@ -25,7 +25,8 @@ export class StagedContent {
     this.#store = context.store
     this.#content = context.content
     checkFileSize(this.size, context.maxFileBytes)
-    if (this.size <= limits.importCommitBytes || !context.store.capabilities.durable) this.#blobs = this.#cutAll()
+    if (this.size <= limits.importCommitBytes || !context.store.capabilities.durable)
+      this.#blobs = this.#cutAll()
   }
 
   /**
@@ -50,9 +51,13 @@ export class StagedContent {
   /** Stores the content in commits of its own. */
   async storeAhead(): Promise<void> {
     const blobs: BlobRef[] = []
-    for (let offset = 0; offset < this.size; ) {
+    for (let offset = 0; offset < this.size;) {
       const group: BlobRef[] = []
-      for (; offset < this.size && group.length * limits.blockBytes < limits.importCommitBytes; offset += limits.blockBytes) {
+      for (
+        ;
+        offset < this.size && group.length * limits.blockBytes < limits.importCommitBytes;
+        offset += limits.blockBytes
+      ) {
         group.push(this.#cut(offset))
         await nextTurn()
       }
@@ -71,13 +76,18 @@ export class StagedContent {
   }
 
   #cut(offset: number): BlobRef {
-    return BlobRef.of(Buffer.from(this.#input.subarray(offset, offset + limits.blockBytes)))
+    const length = Math.min(limits.blockBytes, this.size - offset)
+    const bytes = Buffer.allocUnsafe(length)
+    bytes.set(length === this.size ? this.#input : this.#input.subarray(offset, offset + length))
+    return BlobRef.of(bytes)
   }
 }
 
 export function checkFileSize(size: number, maxFileBytes: number): void {
   if (size <= maxFileBytes) return
-  throw new EngineError('FILE_TOO_LARGE', `the file would have ${size} bytes`, { limit: String(maxFileBytes) })
+  throw new EngineError('FILE_TOO_LARGE', `the file would have ${size} bytes`, {
+    limit: String(maxFileBytes),
+  })
 }
 
 function toBytes(input: unknown): Uint8Array {

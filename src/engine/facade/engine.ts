@@ -6,7 +6,15 @@ import { blankBaseline, filesBaseline } from '../session/baselines.js'
 import type { Core } from '../session/core.js'
 import type { FileContent } from '../session/files.js'
 import { openSession } from '../session/recovery.js'
-import { createSession, deleteSession, describeSession, listSessions, type SessionInfo, type SessionListRequest, type SessionPage } from '../session/sessions.js'
+import {
+  createSession,
+  deleteSession,
+  describeSession,
+  listSessions,
+  type SessionInfo,
+  type SessionListRequest,
+  type SessionPage,
+} from '../session/sessions.js'
 import { writeSnapshot } from '../session/snapshot.js'
 import { Diff, findState, type StateReference } from '../session/states.js'
 import { Session } from './session.js'
@@ -64,7 +72,11 @@ export class Sessions {
     return deleteSession(this.#core, sessionId)
   }
 
-  async #baseline({ sourceRef, files, gitRepository }: SessionCreateRequest): ReturnType<typeof blankBaseline> {
+  async #baseline({
+    sourceRef,
+    files,
+    gitRepository,
+  }: SessionCreateRequest): ReturnType<typeof blankBaseline> {
     if ([sourceRef, files, gitRepository].filter((given) => given !== undefined).length > 1) {
       throw invalid('sourceRef', 'at most one of sourceRef, files and gitRepository')
     }
@@ -73,7 +85,9 @@ export class Sessions {
     if (gitRepository === undefined) return blankBaseline(this.#core)
     const { path, gitRef = '' } = gitRepository
     const { sourceId } = await this.#sources.create({ displayName: path, gitRepository: { path } })
-    const { revisionId } = await this.#sources.waitForJob(await this.#sources.startImport(sourceId, { git: { gitRef } }))
+    const { revisionId } = await this.#sources.waitForJob(
+      await this.#sources.startImport(sourceId, { git: { gitRef } }),
+    )
     return this.#sources.baseline(sourceId, revisionId)
   }
 
@@ -121,7 +135,8 @@ export class Engine {
       await this.#sourceService.close()
       for (const live of core.live.values()) await live.tail
       await Promise.all(core.background)
-      if (core.store.capabilities.durable) for (const live of core.live.values()) await writeSnapshot(core, live)
+      if (core.store.capabilities.durable)
+        for (const live of core.live.values()) await writeSnapshot(core, live)
     } finally {
       for (const live of core.live.values()) live.discarded = true
       core.live.clear()

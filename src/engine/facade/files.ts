@@ -62,7 +62,11 @@ export class SessionFiles {
    * `length` bytes from `offset` on, fewer at the end of the file; all of it by default. A fresh copy.
    * PATH_NOT_FOUND, IS_A_DIRECTORY.
    */
-  async read(request: { readonly path: string; readonly offset?: number; readonly length?: number }): Promise<Uint8Array> {
+  async read(request: {
+    readonly path: string
+    readonly offset?: number
+    readonly length?: number
+  }): Promise<Uint8Array> {
     const offset = parseSize('offset', request.offset ?? 0)
     const limit = parseSize('length', request.length ?? Number.MAX_SAFE_INTEGER)
     const { core } = this.#access
@@ -92,7 +96,7 @@ export class SessionFiles {
 
   /** DIRECTORY_NOT_EMPTY, NOT_A_DIRECTORY, PATH_NOT_FOUND. */
   removeDirectory(request: { readonly path: string }): Promise<void> {
-    return this.#change((live) => planRemoveDirectory(live, request.path))
+    return this.#change((live) => planRemoveDirectory(live, request))
   }
 
   /**
@@ -137,7 +141,7 @@ export class SessionFiles {
     try {
       staged = new StagedContent(request.content, this.#access.core)
     } catch (error) {
-      return Promise.reject(error as Error)
+      return Promise.reject(error)
     }
     return this.#change((live) => plan(live, staged))
   }

@@ -1,11 +1,24 @@
 import type { PageRequest } from '../base/paging.js'
 import { FsPromises } from '../fs/promises.js'
 import { SessionAccess } from '../session/access.js'
-import { createCheckpoint, listCheckpoints, restoreCheckpoint, type Checkpoint, type CheckpointPage, type CheckpointReference } from '../session/checkpoints.js'
+import {
+  createCheckpoint,
+  listCheckpoints,
+  restoreCheckpoint,
+  type Checkpoint,
+  type CheckpointPage,
+  type CheckpointReference,
+} from '../session/checkpoints.js'
 import type { Core } from '../session/core.js'
 import type { LiveSession } from '../session/live.js'
 import { readManifest, type ManifestPage, type ManifestRequest } from '../session/manifest.js'
-import { deleteSession, describeSession, forkSession, type ForkRequest, type SessionInfo } from '../session/sessions.js'
+import {
+  deleteSession,
+  describeSession,
+  forkSession,
+  type ForkRequest,
+  type SessionInfo,
+} from '../session/sessions.js'
 import { Diff, findState, type StateReference } from '../session/states.js'
 import type { Commits, SessionCommitRequest } from '../services/commits.js'
 import { SessionFiles } from './files.js'
@@ -19,19 +32,25 @@ export type DiffTarget = Session | StateReference | CheckpointReference | 'base'
  */
 export class Session {
   readonly id: string
-  /** Files by the operations of the interface. */
-  readonly files: SessionFiles
-  /** Files in the shape of node:fs. */
-  readonly fs: { readonly promises: FsPromises }
   readonly #access: SessionAccess
   readonly #commits: Commits
+  #files: SessionFiles | undefined
+  #fs: { readonly promises: FsPromises } | undefined
 
   constructor(core: Core, live: LiveSession, commits: Commits) {
     this.id = live.id
     this.#access = new SessionAccess(core, live)
     this.#commits = commits
-    this.files = new SessionFiles(this.#access)
-    this.fs = { promises: new FsPromises(this.#access) }
+  }
+
+  /** Files by the operations of the interface. */
+  get files(): SessionFiles {
+    return (this.#files ??= new SessionFiles(this.#access))
+  }
+
+  /** Files in the shape of node:fs. */
+  get fs(): { readonly promises: FsPromises } {
+    return (this.#fs ??= { promises: new FsPromises(this.#access) })
   }
 
   async get(): Promise<SessionInfo> {

@@ -1,6 +1,12 @@
 import type { JobReference, WaitOptions } from '../services/jobs.js'
 import type { ImportJob, Source } from '../services/source-records.js'
-import type { ImportStartRequest, SourceCreateRequest, SourceListRequest, SourcePage, SourceService } from '../services/sources.js'
+import type {
+  ImportStartRequest,
+  SourceCreateRequest,
+  SourceListRequest,
+  SourcePage,
+  SourceService,
+} from '../services/sources.js'
 
 /** The sources of an engine: durable baselines that sessions start from. */
 export class Sources {

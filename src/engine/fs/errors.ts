@@ -28,18 +28,30 @@ export interface SystemError extends Error {
 }
 
 /** The error that node:fs would throw; its cause is the engine's own. */
-export function systemError(code: string, call: { syscall: string; path?: string; dest?: string }, cause?: unknown): SystemError {
+export function systemError(
+  code: string,
+  call: { syscall: string; path?: string; dest?: string },
+  cause?: unknown,
+): SystemError {
   const [errno, message] = systemErrors[code]!
   const { syscall, path, dest } = call
   let text = `${code}: ${message}, ${syscall}`
   if (path !== undefined) text += ` '${path}'`
   if (dest !== undefined) text += ` -> '${dest}'`
   const error = cause === undefined ? new Error(text) : new Error(text, { cause })
-  return Object.assign(error, { errno, code, syscall }, path === undefined ? {} : { path }, dest === undefined ? {} : { dest })
+  return Object.assign(
+    error,
+    { errno, code, syscall },
+    path === undefined ? {} : { path },
+    dest === undefined ? {} : { dest },
+  )
 }
 
 /** Engine errors become system errors; everything else stays what it is. */
-export function toSystemError(thrown: unknown, call: { syscall: string; path?: string; dest?: string }): unknown {
+export function toSystemError(
+  thrown: unknown,
+  call: { syscall: string; path?: string; dest?: string },
+): unknown {
   if (!(thrown instanceof EngineError)) return thrown
   return systemError(errorRegistry[thrown.reason].errno ?? 'EIO', call, thrown)
 }

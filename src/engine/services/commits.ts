@@ -8,7 +8,7 @@ import type { Core } from '../session/core.js'
 import { eventTypes } from '../session/events.js'
 import type { LiveSession } from '../session/live.js'
 import { SessionStatus } from '../session/records.js'
-import { statusChange } from '../session/sessions.js'
+import { statusChange } from '../session/status.js'
 import { treeChanges } from '../session/states.js'
 import { mutate, record } from '../session/transaction.js'
 import { keys } from '../storage/keys.js'
@@ -39,7 +39,13 @@ export class Commits {
   /** One commit of a session at a time: each is the parent of the next. */
   readonly #mutex = new KeyedMutex()
 
-  constructor(core: Core, ports: { committer: () => Promise<Committer>; remoteOf: (sourceId: string) => Promise<GitRemote | undefined> }) {
+  constructor(
+    core: Core,
+    ports: {
+      committer: () => Promise<Committer>
+      remoteOf: (sourceId: string) => Promise<GitRemote | undefined>
+    },
+  ) {
     this.#core = core
     this.#committer = ports.committer
     this.#remoteOf = ports.remoteOf
@@ -48,10 +54,16 @@ export class Commits {
   commit(live: LiveSession, request: SessionCommitRequest): Promise<{ commitId: string }> {
     const message = parseText('message', request.message, limits.messageBytes)
     if (message.trim() === '') throw invalid('message', 'must not be empty')
-    const branchName = request.gitBranch === undefined ? '' : parseText('gitBranch.branchName', request.gitBranch.branchName, limits.labelBytes)
-    if (request.gitBranch !== undefined && branchName === '') throw invalid('gitBranch.branchName', 'must not be empty')
+    const branchName =
+      request.gitBranch === undefined
+        ? ''
+        : parseText('gitBranch.branchName', request.gitBranch.branchName, limits.labelBytes)
+    if (request.gitBranch !== undefined && branchName === '')
+      throw invalid('gitBranch.branchName', 'must not be empty')
     const author = parseAuthor(this.#core, request.author)
-    return this.#mutex.run(live.id, () => this.#commit(live, { message, branchName, author, signal: request.signal }))
+    return this.#mutex.run(live.id, () =>
+      this.#commit(live, { message, branchName, author, signal: request.signal }),
+    )
   }
 
   async #commit(
@@ -64,11 +76,16 @@ export class Commits {
     const core = this.#core
     const root = live.tree.freeze()
     const { revision } = live.record.baseline
-    const remote = revision === undefined || branchName === '' ? undefined : await this.#remoteOf(revision.sourceId)
+    const remote =
+      revision === undefined || branchName === '' ? undefined : await this.#remoteOf(revision.sourceId)
     const tipKey = keys.branchTip(live.id, branchName)
     const tip = await core.store.get(tipKey)
-    const parent = tip === undefined ? (revision?.git?.commitId ?? null) : (JSON.parse(tip) as BranchTip).commitId
-    const base = revision?.git === undefined ? emptyRoot({ ino: 0, mode: 0o755, mtime: 0, ctime: 0, birthtime: 0 }) : live.baseline
+    const parent =
+      tip === undefined ? (revision?.git?.commitId ?? null) : (JSON.parse(tip) as BranchTip).commitId
+    const base =
+      revision?.git === undefined
+        ? emptyRoot({ ino: 0, mode: 0o755, mtime: 0, ctime: 0, birthtime: 0 })
+        : live.baseline
     const committer = await this.#committer()
     try {
       const { commitId } = await committer.commit({
@@ -82,7 +99,9 @@ export class Commits {
         objects: gitObjects(core),
         signal,
       })
-      await this.#settle(live, { type: eventTypes.commit, details: { commitId, branchName } }, [[tipKey, { commitId } satisfies BranchTip]])
+      await this.#settle(live, { type: eventTypes.commit, details: { commitId, branchName } }, [
+        [tipKey, { commitId } satisfies BranchTip],
+      ])
       return { commitId }
     } catch (error) {
       if (error instanceof EngineError && error.reason === 'BRANCH_MOVED') {
@@ -93,10 +112,18 @@ export class Commits {
     }
   }
 
-  #settle(live: LiveSession, event: { type: typeof eventTypes.commit; details: object }, put: [string, object][]): Promise<void> {
+  #settle(
+    live: LiveSession,
+    event: { type: typeof eventTypes.commit; details: object },
+    put: [string, object][],
+  ): Promise<void> {
     return mutate(this.#core, live, () => {
       const status = statusChange(this.#core, live, SessionStatus.ACTIVE)
-      return record(this.#core, live, { ...event, redo: [], put: status === undefined ? put : [...put, status] })
+      return record(this.#core, live, {
+        ...event,
+        redo: [],
+        put: status === undefined ? put : [...put, status],
+      })
     })
   }
 

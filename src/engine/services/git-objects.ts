@@ -19,7 +19,8 @@ export function gitObjects(core: Core): GitObjects {
       if (json === undefined) return undefined
       const { type, hash, size } = JSON.parse(json) as GitObjectRecord
       const body = await core.store.blob(hash, { offset: 0, length: size })
-      if (body?.byteLength !== size) throw new EngineError('DATA_LOSS', `git object ${oid} is missing or short`, { hash })
+      if (body?.byteLength !== size)
+        throw new EngineError('DATA_LOSS', `git object ${oid} is missing or short`, { hash })
       return { oid, type, body }
     },
     async put(objects) {

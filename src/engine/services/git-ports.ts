@@ -62,12 +62,21 @@ export interface CommitIdentity {
 /** One path that differs from the base; `parts` are the names from the root down. */
 export type PathChange =
   | { readonly parts: readonly string[]; readonly kind: 'removed' }
-  | { readonly parts: readonly string[]; readonly kind: 'file'; readonly executable: boolean; read(): Promise<Uint8Array> }
+  | {
+      readonly parts: readonly string[]
+      readonly kind: 'file'
+      readonly executable: boolean
+      read(): Promise<Uint8Array>
+    }
   | { readonly parts: readonly string[]; readonly kind: 'symlink'; readonly target: string }
 
 export interface CommitRequest {
-  /** Where to push; absent keeps the commit in the engine's own objects only. */
-  readonly push?: { readonly remote: GitRemote; readonly branchName: string; readonly expectedTip: string | null }
+  /** Where to push; absent keeps the commit in the engine's own objects only. A missing branch is made. */
+  readonly push?: {
+    readonly remote: GitRemote
+    readonly branchName: string
+    readonly expectedTip: string | null
+  }
   /** The new commit's parent; null for a root commit. */
   readonly parent: string | null
   /** The tree that `changes` are applied to; null for an empty one. */
@@ -84,7 +93,7 @@ export interface CommitRequest {
 export interface Committer {
   /**
    * Rewrites only the trees along changed paths, stores the new objects, then pushes. Throws BRANCH_MOVED,
-   * with nothing sent, when the remote's branch is not at `expectedTip`.
+   * with nothing sent, when the remote has the branch at another tip than `expectedTip`.
    */
   commit(request: CommitRequest): Promise<{ readonly commitId: string; readonly treeId: string }>
 }
@@ -100,7 +109,7 @@ export interface RemoteRefs {
 
 export interface PushRequest {
   readonly ref: string
-  /** What the ref must hold now; null when it must not exist. */
+  /** What the ref must hold, unless it does not exist: then it is made. null: it must not exist. */
   readonly expectedOid: string | null
   readonly newOid: string
   /** A pack with every object the remote may lack. */
@@ -113,6 +122,6 @@ export interface GitTransport {
   listRefs(options: { prefixes: readonly string[]; signal: AbortSignal }): Promise<RemoteRefs>
   /** The pack of one commit (or tag, or tree) without its history. */
   fetchPack(options: { want: string; signal: AbortSignal; onBytes(count: number): void }): Promise<Uint8Array>
-  /** Throws BRANCH_MOVED before sending when the ref is not at `expectedOid`, or GIT_PUSH_REJECTED. */
+  /** Throws BRANCH_MOVED before sending when the ref is at another id than `expectedOid`, or GIT_PUSH_REJECTED. */
   push(request: PushRequest): Promise<void>
 }

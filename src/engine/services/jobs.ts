@@ -51,11 +51,16 @@ export class Jobs {
   async failInterrupted(): Promise<void> {
     const prefix = keys.unfinishedJobs()
     for (;;) {
-      const found = await this.#core.store.scan({ gte: prefix, lt: prefixEnd(prefix), limit: limits.pageSizeDefault })
+      const found = await this.#core.store.scan({
+        gte: prefix,
+        lt: prefixEnd(prefix),
+        limit: limits.pageSizeDefault,
+      })
       for (const [unfinishedKey, jobKey] of found) {
         const json = await this.#core.store.get(jobKey)
         const put: [string, object][] = []
-        if (json !== undefined) put.push([jobKey, this.#failed(JSON.parse(json) as ImportJob, 'INTERRUPTED', 'the process ended')])
+        if (json !== undefined)
+          put.push([jobKey, this.#failed(JSON.parse(json) as ImportJob, 'INTERRUPTED', 'the process ended')])
         await this.#core.store.commit({ put, del: [unfinishedKey] })
       }
       if (found.length < limits.pageSizeDefault) return
@@ -66,7 +71,11 @@ export class Jobs {
   async start(
     sourceId: string,
     signal: AbortSignal | undefined,
-    work: (context: { signal: AbortSignal; onProgress: (progress: JobProgress) => void; onStart: () => Promise<void> }) => Promise<JobResult>,
+    work: (context: {
+      signal: AbortSignal
+      onProgress: (progress: JobProgress) => void
+      onStart: () => Promise<void>
+    }) => Promise<JobResult>,
   ): Promise<ImportJob> {
     signal?.throwIfAborted()
     const job: ImportJob = {
@@ -151,7 +160,12 @@ export class Jobs {
         },
       })
       signal.throwIfAborted()
-      const succeeded = { ...running.job, state: ImportJobState.SUCCEEDED, revisionId, completedAt: this.#now() }
+      const succeeded = {
+        ...running.job,
+        state: ImportJobState.SUCCEEDED,
+        revisionId,
+        completedAt: this.#now(),
+      }
       await this.#core.store.commit({ put: [...put, [jobKey, succeeded]], del: [unfinishedKey] })
       this.#update(running, succeeded)
     } catch (error) {

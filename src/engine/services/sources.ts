@@ -12,7 +12,16 @@ import type { Dir } from '../tree/node.js'
 import { gitObjects } from './git-objects.js'
 import type { GitRemote, Importer, TreeSink } from './git-ports.js'
 import { Jobs, type JobProgress, type JobReference, type JobResult, type WaitOptions } from './jobs.js'
-import { describeSource, parseSource, SourceKind, SourceStatus, type ImportJob, type RevisionRecord, type Source, type SourceRecord } from './source-records.js'
+import {
+  describeSource,
+  parseSource,
+  SourceKind,
+  SourceStatus,
+  type ImportJob,
+  type RevisionRecord,
+  type Source,
+  type SourceRecord,
+} from './source-records.js'
 
 /** Exactly one of the kinds. */
 export interface SourceCreateRequest {
@@ -55,7 +64,10 @@ export class SourceService {
   /** One job of a source at a time. */
   readonly #mutex = new KeyedMutex()
 
-  constructor(core: Core, ports: { importer: () => Promise<Importer>; checkRemote: (remote: GitRemote) => Promise<void> }) {
+  constructor(
+    core: Core,
+    ports: { importer: () => Promise<Importer>; checkRemote: (remote: GitRemote) => Promise<void> },
+  ) {
     this.#core = core
     this.#importer = ports.importer
     this.#checkRemote = ports.checkRemote
@@ -138,9 +150,11 @@ export class SourceService {
   async baseline(sourceId: string, revisionId = ''): Promise<[Baseline, Dir]> {
     const source = await this.#mustGet(sourceId)
     const wanted = revisionId === '' ? source.latestRevisionId : revisionId
-    if (wanted === '') throw new EngineError('SOURCE_WITHOUT_REVISION', 'the source has no revision yet', { sourceId })
+    if (wanted === '')
+      throw new EngineError('SOURCE_WITHOUT_REVISION', 'the source has no revision yet', { sourceId })
     const revision = await this.#findRevision(sourceId, wanted)
-    if (revision === undefined) throw new EngineError('REVISION_NOT_FOUND', 'no such revision', { sourceId, revisionId: wanted })
+    if (revision === undefined)
+      throw new EngineError('REVISION_NOT_FOUND', 'no such revision', { sourceId, revisionId: wanted })
     return [revision, this.#core.roots.load(revision.root)]
   }
 
@@ -168,7 +182,10 @@ export class SourceService {
       symlink: (path, target, { mtimeMs }) => builder.symlink(path, target, mtimeMs),
     }
     const importer = await this.#importer()
-    const { revisionId: commitId, treeId } = await importer.import({ remote, gitRef }, sink, { ...context, objects: gitObjects(this.#core) })
+    const { revisionId: commitId, treeId } = await importer.import({ remote, gitRef }, sink, {
+      ...context,
+      objects: gitObjects(this.#core),
+    })
     const root = await builder.finish()
     const [baseline] = await saveBaseline(this.#core, root)
     // An empty repository has no commit: its revision is named by its tree.
@@ -177,7 +194,10 @@ export class SourceService {
     if ((await this.#findRevision(sourceId, revisionId)) === undefined) {
       this.#core.roots.retain(root)
       const git = commitId === '' ? undefined : { commitId, treeId }
-      const revision: RevisionRecord = { ...baseline, revision: { sourceId, revisionId, ...(git && { git }) } }
+      const revision: RevisionRecord = {
+        ...baseline,
+        revision: { sourceId, revisionId, ...(git && { git }) },
+      }
       put.push([keys.revision(this.#core.tenantKey, sourceId, revisionId), revision])
     }
     const source = await this.#mustGet(sourceId)
@@ -191,22 +211,29 @@ export class SourceService {
     const source = await this.#find(sourceId)
     if (source === undefined || source.latestRevisionId !== '') return
     const updatedAt = this.#core.environment.wallClockMs()
-    await this.#core.store.commit({ put: [this.#entry({ ...source, status: SourceStatus.FAILED, updatedAt })] })
+    await this.#core.store.commit({
+      put: [this.#entry({ ...source, status: SourceStatus.FAILED, updatedAt })],
+    })
   }
 
   async #findRevision(sourceId: string, revisionId: string): Promise<RevisionRecord | undefined> {
-    const json = await this.#core.store.get(keys.revision(this.#core.tenantKey, sourceId, parseText('revisionId', revisionId, limits.labelBytes)))
+    const json = await this.#core.store.get(
+      keys.revision(this.#core.tenantKey, sourceId, parseText('revisionId', revisionId, limits.labelBytes)),
+    )
     return json === undefined ? undefined : (JSON.parse(json) as RevisionRecord)
   }
 
   async #find(sourceId: string): Promise<SourceRecord | undefined> {
-    const json = isId(sourceId) ? await this.#core.store.get(keys.source(this.#core.tenantKey, sourceId)) : undefined
+    const json = isId(sourceId)
+      ? await this.#core.store.get(keys.source(this.#core.tenantKey, sourceId))
+      : undefined
     return json === undefined ? undefined : parseSource(json)
   }
 
   async #mustGet(sourceId: string): Promise<SourceRecord> {
     const source = await this.#find(sourceId)
-    if (source === undefined) throw new EngineError('SOURCE_NOT_FOUND', 'no such source', { sourceId: String(sourceId).slice(0, 64) })
+    if (source === undefined)
+      throw new EngineError('SOURCE_NOT_FOUND', 'no such source', { sourceId: String(sourceId).slice(0, 64) })
     return source
   }
 
@@ -215,7 +242,11 @@ export class SourceService {
   }
 }
 
-function parseKind({ gitRemote, gitRepository }: SourceCreateRequest): { kind: SourceKind; remote: GitRemote; defaultRef: string } {
+function parseKind({ gitRemote, gitRepository }: SourceCreateRequest): {
+  kind: SourceKind
+  remote: GitRemote
+  defaultRef: string
+} {
   if ((gitRemote === undefined) === (gitRepository === undefined)) {
     throw invalid('gitRemote', 'exactly one of gitRemote and gitRepository is needed')
   }
@@ -224,5 +255,9 @@ function parseKind({ gitRemote, gitRepository }: SourceCreateRequest): { kind: S
     return { kind: SourceKind.GIT_REMOTE, remote: { remoteUrl }, defaultRef: gitRemote.defaultRef ?? '' }
   }
   const repositoryPath = parseText('gitRepository.path', gitRepository!.path, limits.pathBytes)
-  return { kind: SourceKind.GIT_REPOSITORY, remote: { repositoryPath }, defaultRef: gitRepository!.defaultRef ?? '' }
+  return {
+    kind: SourceKind.GIT_REPOSITORY,
+    remote: { repositoryPath },
+    defaultRef: gitRepository!.defaultRef ?? '',
+  }
 }

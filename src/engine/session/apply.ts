@@ -16,7 +16,12 @@ export interface ApplyContext {
  * The only mutator of a tree, for live operations and replay alike. Deterministic and without policy: it
  * follows no symlink, knows no default, guard or limit. Restores are the caller's, who has the old roots.
  */
-export function apply(tree: Tree, redo: Exclude<Redo, readonly ['R', number]>, at: number, context: ApplyContext): void {
+export function apply(
+  tree: Tree,
+  redo: Exclude<Redo, readonly ['R', number]>,
+  at: number,
+  context: ApplyContext,
+): void {
   const names = parsePath(redo[1])
   switch (redo[0]) {
     case 'w': {

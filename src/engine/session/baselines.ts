@@ -56,7 +56,12 @@ export class TreeBuilder {
   #put(path: string, staged: StagedContent, mode: number, at: number): void {
     const blobs = staged.blobs()
     const [first] = blobs
-    apply(this.tree, ['w', path, mode, this.#core.ids.newIno(), blobs.length === 1 ? first! : 0], at, this.#core)
+    apply(
+      this.tree,
+      ['w', path, mode, this.#core.ids.newIno(), blobs.length === 1 ? first! : 0],
+      at,
+      this.#core,
+    )
     if (blobs.length > 1) apply(this.tree, ['p', path, staged.size, piecesFrom(0, blobs)], at, this.#core)
   }
 
@@ -81,8 +86,12 @@ export function blankBaseline(core: Core): Promise<[Baseline, Dir]> {
 }
 
 /** A tree made from paths and contents; parents come by themselves. */
-export async function filesBaseline(core: Core, files: Readonly<Record<string, FileContent>>): Promise<[Baseline, Dir]> {
-  if (typeof files !== 'object' || files === null) throw invalid('files', 'must be an object of paths and contents')
+export async function filesBaseline(
+  core: Core,
+  files: Readonly<Record<string, FileContent>>,
+): Promise<[Baseline, Dir]> {
+  if (typeof files !== 'object' || files === null)
+    throw invalid('files', 'must be an object of paths and contents')
   const builder = new TreeBuilder(core)
   const at = core.environment.wallClockMs()
   for (const [path, content] of Object.entries(files)) {
@@ -91,7 +100,8 @@ export async function filesBaseline(core: Core, files: Readonly<Record<string, F
     for (let depth = 1; depth < names.length; depth++) {
       const parent = builder.tree.find(names.slice(0, depth))
       if (parent === undefined) builder.directory(joinPath(names.slice(0, depth)), 0o755, at)
-      else if (!(parent instanceof Dir)) throw invalid('files', `${joinPath(names.slice(0, depth))} is a file and a directory`)
+      else if (!(parent instanceof Dir))
+        throw invalid('files', `${joinPath(names.slice(0, depth))} is a file and a directory`)
     }
     if (builder.tree.find(names) !== undefined) throw invalid('files', `${path} is a file and a directory`)
     await builder.file(path, content, 0o644, at)

@@ -17,7 +17,11 @@ const pathsInDetails = 100
  * Carries out all operations in order, later ones seeing earlier ones, as one atomic step: readers, a crash
  * and an error of any of them leave all or nothing.
  */
-export function applyBatch(core: Core, live: LiveSession, operations: readonly BatchOperation[]): Promise<void> {
+export function applyBatch(
+  core: Core,
+  live: LiveSession,
+  operations: readonly BatchOperation[],
+): Promise<void> {
   const steps = parseBatch(core, operations)
   return mutate(core, live, () =>
     withRollback(live, () => {
@@ -33,7 +37,10 @@ export function applyBatch(core: Core, live: LiveSession, operations: readonly B
         for (const blob of plan?.blobs ?? []) blobs.push(blob)
       }
       if (redo.length === 0) return Promise.resolve()
-      const details = { operationCount: steps.length, paths: steps.slice(0, pathsInDetails).map(({ path }) => path) }
+      const details = {
+        operationCount: steps.length,
+        paths: steps.slice(0, pathsInDetails).map(({ path }) => path),
+      }
       return commitEvent(core, live, { type: eventTypes.applyBatch, details, redo, blobs }, at)
     }),
   )
@@ -46,7 +53,8 @@ interface Step {
 
 function parseBatch(core: Core, operations: readonly BatchOperation[]): Step[] {
   if (!Array.isArray(operations)) throw invalid('operations', 'must be an array')
-  if (operations.length > limits.batchOperations) throw invalid('operations', `over ${limits.batchOperations} operations`)
+  if (operations.length > limits.batchOperations)
+    throw invalid('operations', `over ${limits.batchOperations} operations`)
   return operations.map((operation: BatchOperation, index) => {
     const keys = typeof operation === 'object' && operation !== null ? Object.keys(operation) : []
     if (keys.length === 1 && 'write' in operation) {

@@ -11,7 +11,7 @@ import { eventTypes } from './events.js'
 import { CheckpointIndex, type LiveSession } from './live.js'
 import { rootAt } from './recovery.js'
 import { SessionStatus, type CheckpointRecord } from './records.js'
-import { statusChange } from './sessions.js'
+import { statusChange } from './status.js'
 import { mutate, record } from './transaction.js'
 
 /** A named state of a session. */
@@ -44,7 +44,12 @@ export function createCheckpoint(core: Core, live: LiveSession, label = ''): Pro
       throw new EngineError('ALREADY_EXISTS', 'the label is taken', { label })
     }
     const seq = live.seq + 1
-    const checkpoint: CheckpointRecord = { id: core.ids.newId(), seq, label, createdAt: core.environment.wallClockMs() }
+    const checkpoint: CheckpointRecord = {
+      id: core.ids.newId(),
+      seq,
+      label,
+      createdAt: core.environment.wallClockMs(),
+    }
     index.add(checkpoint)
     pin(core, live, seq, live.tree.freeze())
     const committed = record(core, live, {
@@ -57,7 +62,11 @@ export function createCheckpoint(core: Core, live: LiveSession, label = ''): Pro
   })
 }
 
-export async function listCheckpoints(core: Core, live: LiveSession, request: PageRequest = {}): Promise<CheckpointPage> {
+export async function listCheckpoints(
+  core: Core,
+  live: LiveSession,
+  request: PageRequest = {},
+): Promise<CheckpointPage> {
   await loadIndex(core, live)
   const pageSize = parsePageSize(request.pageSize)
   const after = parsePageToken(`checkpoints ${live.id}`, request.pageToken)
@@ -72,13 +81,21 @@ export async function listCheckpoints(core: Core, live: LiveSession, request: Pa
   return { checkpoints: page, nextPageToken: '' }
 }
 
-export async function findCheckpoint(core: Core, live: LiveSession, reference: CheckpointReference): Promise<CheckpointRecord> {
+export async function findCheckpoint(
+  core: Core,
+  live: LiveSession,
+  reference: CheckpointReference,
+): Promise<CheckpointRecord> {
   await loadIndex(core, live)
   return mustFind(live.checkpoints!, reference)
 }
 
 /** The tree becomes again what it was at the checkpoint; history goes on, so a restore can be undone by another. */
-export function restoreCheckpoint(core: Core, live: LiveSession, reference: CheckpointReference): Promise<void> {
+export function restoreCheckpoint(
+  core: Core,
+  live: LiveSession,
+  reference: CheckpointReference,
+): Promise<void> {
   return mutate(core, live, () => {
     const { id, label, seq } = mustFind(loadedIndex(core, live), reference)
     if (live.pins?.get(seq) === undefined) {
@@ -102,7 +119,7 @@ export function pin(core: Core, live: LiveSession, seq: number, root: Dir): void
   pins.set(seq, root)
   if (pins.size <= limits.pinnedRoots || !core.store.capabilities.durable) return
   const [oldest] = pins.keys()
-  pins.delete(oldest!)
+  pins.delete(oldest)
 }
 
 function mustFind(index: CheckpointIndex, reference: CheckpointReference): CheckpointRecord {
@@ -112,9 +129,11 @@ function mustFind(index: CheckpointIndex, reference: CheckpointReference): Check
   }
   const found = checkpointId === undefined ? index.byLabel(checkpointLabel!) : index.byId(checkpointId)
   if (found !== undefined) return found
-  throw new EngineError('CHECKPOINT_NOT_FOUND', 'no such checkpoint', {
-    ...(checkpointId === undefined ? { checkpointLabel: String(checkpointLabel) } : { checkpointId: String(checkpointId) }),
-  })
+  const details =
+    checkpointId === undefined
+      ? { checkpointLabel: String(checkpointLabel) }
+      : { checkpointId: String(checkpointId) }
+  throw new EngineError('CHECKPOINT_NOT_FOUND', 'no such checkpoint', details)
 }
 
 function loadedIndex(core: Core, live: LiveSession): CheckpointIndex {
@@ -126,7 +145,7 @@ async function loadIndex(core: Core, live: LiveSession): Promise<void> {
   if (live.checkpoints !== undefined) return
   const index = new CheckpointIndex()
   const prefix = keys.checkpoints(live.id)
-  for (let gte = prefix; ; ) {
+  for (let gte = prefix; ;) {
     const found = await core.store.scan({ gte, lt: prefixEnd(prefix), limit: limits.pageSizeMax })
     for (const [, json] of found) {
       const checkpoint = JSON.parse(json) as CheckpointRecord

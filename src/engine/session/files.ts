@@ -6,7 +6,8 @@ import { limits } from '../base/limits.js'
 import { joinPath, parsePath } from '../base/path.js'
 import { BlobRef } from '../cas/blob.js'
 import { blockAt, ExtentBlock, splice, type LoadedBody } from '../cas/body.js'
-import { checkFileSize, StagedContent } from '../cas/staging.js'
+import type { StagedContent } from '../cas/staging.js'
+import { checkFileSize } from '../cas/staging.js'
 import { Dir, FileNode, Symlink, type Node } from '../tree/node.js'
 import type { Core } from './core.js'
 import { eventTypes, piecesFrom, type Redo, type RedoPiece } from './events.js'
@@ -42,32 +43,45 @@ export interface WriteOptions {
   readonly exclusive?: boolean
 }
 
-export function planWrite(core: Core, live: LiveSession, request: WriteRequest, staged: StagedContent, options: WriteOptions = {}): Plan {
+export function planWrite(
+  core: Core,
+  live: LiveSession,
+  request: WriteRequest,
+  staged: StagedContent,
+  options: WriteOptions = {},
+): Plan {
   const at = resolve(live.tree, request.path, options.exclusive !== true)
   if (options.exclusive === true && at.node !== undefined) throw alreadyExists(request.path)
   checkGuard(core, request.path, at.node, request.expectedHash)
   const file = fileOrMissing(at, request.path)
-  const path = joinPath(at.names)
+  const { path } = at
   const blobs = staged.blobs()
   const single = blobs.length === 1 ? blobs[0]! : 0
-  const redo: Redo[] = []
+  let redo: Redo[]
   if (file === undefined) {
-    redo.push(...makeParents(core, at, request.path, options.parents))
+    redo = makeParents(core, at, request.path, options.parents)
     redo.push(['w', path, parseMode(request.mode ?? 0o644), core.ids.newIno(), single])
   } else {
-    redo.push(['o', path, single])
-    if (request.mode !== undefined && parseMode(request.mode) !== file.mode) redo.push(['c', path, request.mode])
+    redo = [['o', path, single]]
+    if (request.mode !== undefined && parseMode(request.mode) !== file.mode)
+      redo.push(['c', path, request.mode])
   }
   if (blobs.length > 1) redo.push(['p', path, staged.size, piecesFrom(0, blobs)])
   return { type: eventTypes.writeFile, details: { path }, redo, blobs: staged.toCommit() }
 }
 
-export function planAppend(core: Core, live: LiveSession, request: WriteRequest, staged: StagedContent, options: WriteOptions = {}): Plan {
+export function planAppend(
+  core: Core,
+  live: LiveSession,
+  request: WriteRequest,
+  staged: StagedContent,
+  options: WriteOptions = {},
+): Plan {
   const at = resolve(live.tree, request.path, true)
   checkGuard(core, request.path, at.node, request.expectedHash)
   const file = fileOrMissing(at, request.path)
   if (file === undefined) return planWrite(core, live, request, staged, options)
-  const path = joinPath(at.names)
+  const { path } = at
   const size = file.size + staged.size
   checkFileSize(size, core.maxFileBytes)
   const pieces = piecesFrom(file.size, staged.blobs())
@@ -75,7 +89,8 @@ export function planAppend(core: Core, live: LiveSession, request: WriteRequest,
   if (whole !== undefined) pieces.push(whole.piece)
   const blobs = [...staged.toCommit(), ...(whole === undefined ? [] : [whole.blob])]
   const redo: Redo[] = [['p', path, size, pieces]]
-  if (request.mode !== undefined && parseMode(request.mode) !== file.mode) redo.push(['c', path, request.mode])
+  if (request.mode !== undefined && parseMode(request.mode) !== file.mode)
+    redo.push(['c', path, request.mode])
   return { type: eventTypes.writeFile, details: { path }, redo, blobs }
 }
 
@@ -85,13 +100,12 @@ export interface DeleteRequest extends HashGuard {
 
 /** A file or symlink; the last symlink of the path is not followed. */
 export function planDelete(core: Core, live: LiveSession, request: DeleteRequest): Plan {
-  const { names, node } = resolve(live.tree, request.path, false)
+  const { path, node } = resolve(live.tree, request.path, false)
   if (node === undefined) throw notFound(request.path)
   if (node instanceof Dir) throw isADirectory(request.path)
   if (request.expectedHash !== undefined && parseExpectedHash(request.expectedHash) !== '') {
     checkGuard(core, request.path, node, request.expectedHash)
   }
-  const path = joinPath(names)
   return { type: eventTypes.deleteFile, details: { path }, redo: [['u', path]] }
 }
 
@@ -101,7 +115,12 @@ export interface CreateDirectoryRequest {
   readonly mode?: number
 }
 
-export function planCreateDirectory(core: Core, live: LiveSession, request: CreateDirectoryRequest, recursive = false): Plan {
+export function planCreateDirectory(
+  core: Core,
+  live: LiveSession,
+  request: CreateDirectoryRequest,
+  recursive = false,
+): Plan {
   const mode = parseMode(request.mode ?? 0o755)
   const at = resolve(live.tree, request.path, recursive)
   if (at.node !== undefined) {
@@ -109,19 +128,23 @@ export function planCreateDirectory(core: Core, live: LiveSession, request: Crea
     throw alreadyExists(request.path)
   }
   const redo = makeParents(core, at, request.path, recursive ? 'create' : 'require')
-  const path = joinPath(at.names)
+  const { path } = at
   redo.push(['d', path, mode, core.ids.newIno()])
   return { type: eventTypes.createDirectory, details: { path }, redo }
 }
 
 /** Only an empty directory, unless it is to go with all that is below it. */
-export function planRemoveDirectory(live: LiveSession, path: string, recursive = false): Plan {
-  const { names, node } = resolve(live.tree, path, false)
-  if (node === undefined) throw notFound(path)
-  if (!(node instanceof Dir)) throw notADirectory(path)
+export function planRemoveDirectory(
+  live: LiveSession,
+  request: { readonly path: string },
+  recursive = false,
+): Plan {
+  const { path, names, node } = resolve(live.tree, request.path, false)
+  if (node === undefined) throw notFound(request.path)
+  if (!(node instanceof Dir)) throw notADirectory(request.path)
   if (names.length === 0) throw invalid('path', 'the root cannot be removed')
-  if (!recursive) checkEmpty(live, node, path)
-  return { type: eventTypes.removeDirectory, details: { path: joinPath(names) }, redo: [['u', joinPath(names)]] }
+  if (!recursive) checkEmpty(live, node, request.path)
+  return { type: eventTypes.removeDirectory, details: { path }, redo: [['u', path]] }
 }
 
 export interface RenameRequest {
@@ -138,9 +161,7 @@ export function planRename(live: LiveSession, { sourcePath, destinationPath }: R
   if (from.names.length === 0) throw invalid('sourcePath', 'the root cannot be moved')
   const to = resolve(live.tree, destinationPath, false)
   requireParents(to, destinationPath)
-  const source = joinPath(from.names)
-  const destination = joinPath(to.names)
-  if (source === destination) return undefined
+  if (from.path === to.path) return undefined
   if (from.node instanceof Dir && from.names.every((name, index) => to.names[index] === name)) {
     throw invalid('destinationPath', 'a directory cannot be moved into itself')
   }
@@ -148,15 +169,14 @@ export function planRename(live: LiveSession, { sourcePath, destinationPath }: R
     if (!(to.node instanceof Dir)) throw notADirectory(destinationPath)
     checkEmpty(live, to.node, destinationPath)
   } else if (to.node instanceof Dir) throw isADirectory(destinationPath)
-  const details = { sourcePath: source, destinationPath: destination }
-  return { type: eventTypes.rename, details, redo: [['m', source, destination]] }
+  const details = { sourcePath: from.path, destinationPath: to.path }
+  return { type: eventTypes.rename, details, redo: [['m', from.path, to.path]] }
 }
 
 export function planSetMode(live: LiveSession, request: { path: string; mode: number }): Plan {
   const mode = parseMode(request.mode)
-  const { names, node } = resolve(live.tree, request.path, true)
+  const { path, node } = resolve(live.tree, request.path, true)
   if (node === undefined) throw notFound(request.path)
-  const path = joinPath(names)
   if (node instanceof Symlink || node.mode === mode) return undefined
   return { type: eventTypes.setAttributes, details: { path }, redo: [['c', path, mode]] }
 }
@@ -174,7 +194,7 @@ export function planCreateSymlink(core: Core, live: LiveSession, request: Create
   const at = resolve(live.tree, request.linkPath, false)
   if (at.node !== undefined) throw alreadyExists(request.linkPath)
   requireParents(at, request.linkPath)
-  const linkPath = joinPath(at.names)
+  const linkPath = at.path
   const redo: Redo[] = [['s', linkPath, target, core.ids.newIno()]]
   return { type: eventTypes.createSymlink, details: { linkPath, target }, redo }
 }
@@ -215,13 +235,23 @@ function checkGuard(core: Core, path: string, node: Node | undefined, guard: str
   if (guard === undefined) return
   const expected = parseExpectedHash(guard)
   // A directory and a symlink have no content hash, so no guard can hold for them.
-  const actual = node === undefined ? '' : node instanceof FileNode ? core.contentIds.contentHash(node) : undefined
+  const actual =
+    node === undefined ? '' : node instanceof FileNode ? core.contentIds.contentHash(node) : undefined
   if (actual === expected) return
   const actualHash = actual === undefined || actual === '' ? '' : formatHash(actual)
-  throw new EngineError('HASH_MISMATCH', `${path} is not what was expected`, { path, expectedHash: guard, actualHash })
+  throw new EngineError('HASH_MISMATCH', `${path} is not what was expected`, {
+    path,
+    expectedHash: guard,
+    actualHash,
+  })
 }
 
-function makeParents(core: Core, at: Location, path: string, parents: WriteOptions['parents'] = 'create'): Redo[] {
+function makeParents(
+  core: Core,
+  at: Location,
+  path: string,
+  parents: WriteOptions['parents'] = 'create',
+): Redo[] {
   if (parents === 'require') {
     requireParents(at, path)
     return []
@@ -247,13 +277,19 @@ function checkEmpty(live: LiveSession, dir: Dir, path: string): void {
  * The block in which the file ends now, as one blob, when the pieces would give it too many extents:
  * otherwise small appends would make every read of the block slower for ever.
  */
-function compacted(core: Core, file: FileNode, size: number, pieces: readonly RedoPiece[]): { blob: BlobRef; piece: RedoPiece } | undefined {
+function compacted(
+  core: Core,
+  file: FileNode,
+  size: number,
+  pieces: readonly RedoPiece[],
+): { blob: BlobRef; piece: RedoPiece } | undefined {
   const body = core.contentIds.body(file)
   const blockNumber = Math.floor(file.size / limits.blockBytes)
   const block = blockAt(body, blockNumber)
   if (!(block instanceof ExtentBlock) || block.extents.length < limits.extentsPerBlock) return undefined
   let next: LoadedBody = body
-  for (const [offset, length, blob] of pieces) next = splice(next, { offset, length, blob: blob as BlobRef, casOffset: 0 })
+  for (const [offset, length, blob] of pieces)
+    next = splice(next, { offset, length, blob: blob as BlobRef, casOffset: 0 })
   const start = blockNumber * limits.blockBytes
   const length = Math.min(limits.blockBytes, size - start)
   const bytes = core.content.readSync(next, start, length)

@@ -25,7 +25,12 @@ export class LiveSession {
   /** Set when a write failed or the session was deleted: what is in here is not what is stored. */
   discarded = false
 
-  constructor(record: SessionRecord, baseline: Dir, tree: Tree, state: { seq: number; at: number; snapshotSeq: number }) {
+  constructor(
+    record: SessionRecord,
+    baseline: Dir,
+    tree: Tree,
+    state: { seq: number; at: number; snapshotSeq: number },
+  ) {
     this.id = record.id
     this.record = record
     this.baseline = baseline
@@ -42,23 +47,26 @@ export class LiveSession {
 
 /** The checkpoints of one session in order of creation. */
 export class CheckpointIndex {
-  readonly #byId = new Map<string, CheckpointRecord>()
-  readonly #byLabel = new Map<string, CheckpointRecord>()
+  // Most sessions have none, and a map is larger than the rest of a session.
+  #byId: Map<string, CheckpointRecord> | undefined
+  #byLabel: Map<string, CheckpointRecord> | undefined
 
   add(checkpoint: CheckpointRecord): void {
+    this.#byId ??= new Map()
+    this.#byLabel ??= new Map()
     this.#byId.set(checkpoint.id, checkpoint)
     if (checkpoint.label !== '') this.#byLabel.set(checkpoint.label, checkpoint)
   }
 
   byId(id: string): CheckpointRecord | undefined {
-    return this.#byId.get(id)
+    return this.#byId?.get(id)
   }
 
   byLabel(label: string): CheckpointRecord | undefined {
-    return this.#byLabel.get(label)
+    return this.#byLabel?.get(label)
   }
 
   values(): Iterable<CheckpointRecord> {
-    return this.#byId.values()
+    return this.#byId?.values() ?? []
   }
 }

@@ -48,26 +48,59 @@ export interface ManifestPage {
   readonly manifestHash: string
 }
 
-export async function readManifest(core: Core, root: Dir, request: ManifestRequest = {}): Promise<ManifestPage> {
+export async function readManifest(
+  core: Core,
+  root: Dir,
+  request: ManifestRequest = {},
+): Promise<ManifestPage> {
   const { pathPrefix = '', includeCasExtents = false } = request
   const listing = `manifest ${pathPrefix}`
-  const found = await listNodes(core, root, request, listing, pathPrefix, (node) => !(node instanceof Symlink))
+  const found = await listNodes(
+    core,
+    root,
+    request,
+    listing,
+    pathPrefix,
+    (node) => !(node instanceof Symlink),
+  )
   const nodes: ManifestNode[] = []
   for (const [path, node] of found.entries) {
     if (node instanceof Dir) {
-      nodes.push({ path, fileType: FileType.DIRECTORY, sizeBytes: 0, contentHash: '', mode: node.mode, casExtents: [] })
+      nodes.push({
+        path,
+        fileType: FileType.DIRECTORY,
+        sizeBytes: 0,
+        contentHash: '',
+        mode: node.mode,
+        casExtents: [],
+      })
     } else if (node instanceof FileNode) {
-      const contentHash = formatHash(core.contentIds.knownHash(node) ?? (await whenLoaded(() => core.contentIds.contentHash(node))))
+      const contentHash = formatHash(
+        core.contentIds.knownHash(node) ?? (await whenLoaded(() => core.contentIds.contentHash(node))),
+      )
       const casExtents = includeCasExtents ? await whenLoaded(() => extentsOf(core, node)) : []
-      nodes.push({ path, fileType: FileType.FILE, sizeBytes: node.size, contentHash, mode: node.mode, casExtents })
+      nodes.push({
+        path,
+        fileType: FileType.FILE,
+        sizeBytes: node.size,
+        contentHash,
+        mode: node.mode,
+        casExtents,
+      })
     }
   }
-  return { nodes, nextPageToken: found.nextPageToken, manifestHash: formatHash(await manifestHash(core, root)) }
+  return {
+    nodes,
+    nextPageToken: found.nextPageToken,
+    manifestHash: formatHash(await manifestHash(core, root)),
+  }
 }
 
 /** Hex. */
 export function manifestHash(core: Core, root: Dir): Promise<string> {
-  return root.hash === undefined ? runInSlices(hashTree(root, core.contentIds, core.loader), core.environment) : Promise.resolve(root.hash)
+  return root.hash === undefined
+    ? runInSlices(hashTree(root, core.contentIds, core.loader), core.environment)
+    : Promise.resolve(root.hash)
 }
 
 export interface SymlinkPage {
@@ -75,9 +108,20 @@ export interface SymlinkPage {
   readonly nextPageToken: string
 }
 
-export async function listSymlinks(core: Core, root: Dir, request: PageRequest & { readonly pathPrefix?: string } = {}): Promise<SymlinkPage> {
+export async function listSymlinks(
+  core: Core,
+  root: Dir,
+  request: PageRequest & { readonly pathPrefix?: string } = {},
+): Promise<SymlinkPage> {
   const { pathPrefix = '' } = request
-  const found = await listNodes(core, root, request, `symlinks ${pathPrefix}`, pathPrefix, (node) => node instanceof Symlink)
+  const found = await listNodes(
+    core,
+    root,
+    request,
+    `symlinks ${pathPrefix}`,
+    pathPrefix,
+    (node) => node instanceof Symlink,
+  )
   const symlinks = found.entries.map(([path, node]) => ({ path, target: (node as Symlink).target }))
   return { symlinks, nextPageToken: found.nextPageToken }
 }

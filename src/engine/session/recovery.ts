@@ -49,7 +49,9 @@ export async function findSession(core: Core, sessionId: string): Promise<Sessio
 }
 
 export function sessionNotFound(sessionId: string): EngineError {
-  return new EngineError('SESSION_NOT_FOUND', 'no such session', { sessionId: String(sessionId).slice(0, 64) })
+  return new EngineError('SESSION_NOT_FOUND', 'no such session', {
+    sessionId: String(sessionId).slice(0, 64),
+  })
 }
 
 /** The root after event `seq` of a session, from memory or by replay. */
@@ -87,7 +89,7 @@ interface History {
 async function stateAt(core: Core, sessionId: string, seq: number): Promise<State> {
   const histories: History[] = []
   let start: Dir | undefined
-  for (let at: readonly [string, number] = [sessionId, seq]; start === undefined; ) {
+  for (let at: readonly [string, number] = [sessionId, seq]; start === undefined;) {
     const history = await readHistory(core, at[0], at[1])
     histories.push(history)
     const { snapshot, record } = history
@@ -131,10 +133,11 @@ async function replay(core: Core, tree: Tree, events: readonly StoredEvent[]): P
  */
 async function readHistory(core: Core, sessionId: string, seq: number): Promise<History> {
   const record = await findSession(core, sessionId)
-  if (record === undefined) throw new EngineError('DATA_LOSS', 'a session that a fork rests on is missing', { sessionId })
+  if (record === undefined)
+    throw new EngineError('DATA_LOSS', 'a session that a fork rests on is missing', { sessionId })
   const newestFirst: (readonly StoredEvent[])[] = []
   let end: { seq: number; at: number; snapshotSeq: number } | undefined
-  for (let wanted = seq; ; ) {
+  for (let wanted = seq; ;) {
     const snapshot = await newestSnapshot(core, sessionId, wanted)
     const from = (snapshot?.seq ?? 0) + 1
     const window: StoredEvent[] = []
@@ -168,7 +171,11 @@ function restoreTarget(event: StoredEvent): number | undefined {
   return redo?.length === 1 && redo[0]![0] === 'R' ? redo[0]![1] : undefined
 }
 
-async function newestSnapshot(core: Core, sessionId: string, seq: number): Promise<SnapshotRecord | undefined> {
+async function newestSnapshot(
+  core: Core,
+  sessionId: string,
+  seq: number,
+): Promise<SnapshotRecord | undefined> {
   const prefix = keys.snapshots(sessionId)
   const lt = Number.isFinite(seq) ? keys.snapshot(sessionId, seq + 1) : prefixEnd(prefix)
   const [found] = await core.store.scan({ gte: prefix, lt, limit: 1, reverse: true })
@@ -177,6 +184,7 @@ async function newestSnapshot(core: Core, sessionId: string, seq: number): Promi
 
 function checkSequence(events: readonly StoredEvent[], from: number, sessionId: string): void {
   for (const [index, event] of events.entries()) {
-    if (event.seq !== from + index) throw new EngineError('DATA_LOSS', 'the journal has a gap', { sessionId, seq: String(from + index) })
+    if (event.seq !== from + index)
+      throw new EngineError('DATA_LOSS', 'the journal has a gap', { sessionId, seq: String(from + index) })
   }
 }

@@ -8,6 +8,8 @@ import type { Tree } from '../tree/tree.js'
 /** Where a path leads after its symlinks. */
 export interface Location {
   /** Without symlinks among the directories. */
+  readonly path: string
+  /** The names of `path`. */
   readonly names: PathNames
   readonly node: Node | undefined
   /** How many leading names are existing directories; below `names.length − 1` when parents are missing. */
@@ -24,14 +26,14 @@ export function resolve(tree: Tree, path: string, followLast: boolean): Location
   let node: Node | undefined = tree.root
   for (let i = 0; i < names.length; i++) {
     if (!(node instanceof Dir)) {
-      if (node === undefined) return { names, node: undefined, parents: i - 1 }
+      if (node === undefined) return { path, names, node: undefined, parents: i - 1 }
       if (node instanceof Symlink) return followLinks(tree, names, followLast)
       throw notADirectory(joinPath(names.slice(0, i)))
     }
     node = findName(node, names[i]!, tree.loader)
   }
   if (followLast && node instanceof Symlink) return followLinks(tree, names, true)
-  return { names, node, parents: names.length - 1 }
+  return { path, names, node, parents: names.length - 1 }
 }
 
 function followLinks(tree: Tree, names: PathNames, followLast: boolean): Location {
@@ -51,7 +53,8 @@ function followLinks(tree: Tree, names: PathNames, followLast: boolean): Locatio
     const node = findName(dirs.at(-1)!, name, tree.loader)
     const last = pending.every((rest) => rest === '' || rest === '.')
     if (node instanceof Symlink && (!last || followLast)) {
-      if (++hops > limits.symlinkHops) throw new EngineError('SYMLINK_LOOP', 'too many symlinks', { path: joinPath(names) })
+      if (++hops > limits.symlinkHops)
+        throw new EngineError('SYMLINK_LOOP', 'too many symlinks', { path: joinPath(names) })
       if (node.target.startsWith('/')) {
         resolved.length = 0
         dirs.length = 1
@@ -59,7 +62,7 @@ function followLinks(tree: Tree, names: PathNames, followLast: boolean): Locatio
       for (const part of node.target.split('/').reverse()) pending.push(part)
       continue
     }
-    if (last) return { names: checked([...resolved, name]), node, parents: resolved.length }
+    if (last) return { ...checked([...resolved, name]), node, parents: resolved.length }
     if (node instanceof Dir) {
       resolved.push(name)
       dirs.push(node)
@@ -67,15 +70,16 @@ function followLinks(tree: Tree, names: PathNames, followLast: boolean): Locatio
     else {
       const rest = pending.reverse().filter((part) => part !== '' && part !== '.')
       if (rest.includes('..')) throw notFound(joinPath([...resolved, name]))
-      return { names: checked([...resolved, name, ...rest]), node: undefined, parents: resolved.length }
+      return { ...checked([...resolved, name, ...rest]), node: undefined, parents: resolved.length }
     }
   }
-  return { names: resolved, node: dirs.at(-1)!, parents: resolved.length - 1 }
+  return { ...checked(resolved), node: dirs.at(-1)!, parents: resolved.length - 1 }
 }
 
 /** Names that come out of symlink targets pass the same gate as any path. */
-function checked(names: PathNames): PathNames {
-  return parsePath(joinPath(names))
+function checked(names: PathNames): { path: string; names: PathNames } {
+  const path = joinPath(names)
+  return { path, names: parsePath(path) }
 }
 
 export function notFound(path: string): EngineError {

@@ -23,7 +23,11 @@ export interface SessionInfo {
   readonly createdAt: string
   /** Time of the last change, or of a later read while the session is in memory. */
   readonly lastActivityAt: string
-  readonly capabilities: { readonly commit: boolean; readonly approvals: boolean; readonly annotations: boolean }
+  readonly capabilities: {
+    readonly commit: boolean
+    readonly approvals: boolean
+    readonly annotations: boolean
+  }
 }
 
 export interface SessionListRequest extends PageRequest {
@@ -39,7 +43,12 @@ export interface SessionPage {
 }
 
 /** Opens a session on a baseline whose root is held in memory. */
-export async function createSession(core: Core, baseline: Baseline, root: Dir, tags: StringMap | undefined): Promise<LiveSession> {
+export async function createSession(
+  core: Core,
+  baseline: Baseline,
+  root: Dir,
+  tags: StringMap | undefined,
+): Promise<LiveSession> {
   const session: SessionRecord = {
     id: core.ids.newId(),
     baseline,
@@ -48,7 +57,10 @@ export async function createSession(core: Core, baseline: Baseline, root: Dir, t
     createdAt: core.environment.wallClockMs(),
   }
   const { sourceId = '', revisionId = '' } = baseline.revision ?? {}
-  return start(core, session, root, root, { type: eventTypes.createSession, details: { sourceId, revisionId } })
+  return start(core, session, root, root, {
+    type: eventTypes.createSession,
+    details: { sourceId, revisionId },
+  })
 }
 
 export interface ForkRequest {
@@ -62,7 +74,11 @@ export interface ForkRequest {
  * A new session on the parent's current state or on one of its checkpoints. One small record and a pointer
  * copy, whatever the size of the tree; from then on neither side sees the other's writes.
  */
-export async function forkSession(core: Core, parent: LiveSession, request: ForkRequest = {}): Promise<LiveSession> {
+export async function forkSession(
+  core: Core,
+  parent: LiveSession,
+  request: ForkRequest = {},
+): Promise<LiveSession> {
   const { sourceCheckpointLabel, newTags } = request
   // What was called before the fork is in it.
   if (parent.tail !== undefined) await parent.tail
@@ -97,7 +113,11 @@ async function start(
   root: Dir,
   event: { type: (typeof eventTypes)[keyof typeof eventTypes]; details: object },
 ): Promise<LiveSession> {
-  const live = new LiveSession(session, baseline, new Tree(root, core.loader), { seq: 0, at: session.createdAt, snapshotSeq: 0 })
+  const live = new LiveSession(session, baseline, new Tree(root, core.loader), {
+    seq: 0,
+    at: session.createdAt,
+    snapshotSeq: 0,
+  })
   live.checkpoints = new CheckpointIndex()
   core.live.set(live.id, live)
   await record(core, live, { ...event, redo: [], put: [[keys.session(core.tenantKey, live.id), session]] })
@@ -105,10 +125,16 @@ async function start(
 }
 
 function mergeTags(kept: StringMap, added: StringMap): StringMap {
-  return parseStringMap('newTags', Object.assign(Object.create(null) as Record<string, string>, kept, parseStringMap('newTags', added)))
+  return parseStringMap(
+    'newTags',
+    Object.assign(Object.create(null) as Record<string, string>, kept, parseStringMap('newTags', added)),
+  )
 }
 
-export function describeSession({ record: session }: LiveSession | { record: SessionRecord }, lastActivityAt: number): SessionInfo {
+export function describeSession(
+  { record: session }: LiveSession | { record: SessionRecord },
+  lastActivityAt: number,
+): SessionInfo {
   return {
     id: session.id,
     baseFingerprint: session.baseline.fingerprint,
@@ -165,11 +191,4 @@ export async function deleteSession(core: Core, sessionId: string): Promise<void
   const checkpoints = [...(live.checkpoints?.values() ?? [])].map(({ id }) => keys.checkpoint(sessionId, id))
   await core.store.commit({ del: [key, ...checkpoints] })
   core.store.forget?.(sessionId)
-}
-
-/** Sets the status beside what else a commit stores; undefined when it is that already. */
-export function statusChange(core: Core, live: LiveSession, status: SessionStatus): [string, SessionRecord] | undefined {
-  if (live.record.status === status) return undefined
-  live.record = { ...live.record, status }
-  return [keys.session(core.tenantKey, live.id), live.record]
 }

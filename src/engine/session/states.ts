@@ -18,7 +18,8 @@ export async function findState(core: Core, reference: StateReference): Promise<
   const live = await openSession(core, reference.sessionId)
   const { checkpointId, checkpointLabel, base } = reference
   if (base === true) {
-    if (checkpointId !== undefined || checkpointLabel !== undefined) throw invalid('base', 'goes without a checkpoint')
+    if (checkpointId !== undefined || checkpointLabel !== undefined)
+      throw invalid('base', 'goes without a checkpoint')
     return live.baseline
   }
   if (checkpointId === undefined && checkpointLabel === undefined) return live.tree.freeze()

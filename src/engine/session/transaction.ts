@@ -45,7 +45,8 @@ function enqueue<T>(core: Core, live: LiveSession, operation: () => Promise<T>, 
 }
 
 function attempt<T>(core: Core, live: LiveSession, operation: () => Promise<T>): Promise<T> {
-  if (live.discarded) throw new EngineError('STORE_FAILED', 'the session was deleted, or a write before this one failed')
+  if (live.discarded)
+    throw new EngineError('STORE_FAILED', 'the session was deleted, or a write before this one failed')
   if (core.store.capabilities.syncReads) return operation()
   return withRollback(live, operation)
 }
@@ -96,13 +97,23 @@ export function commitEvent(core: Core, live: LiveSession, event: NewEvent, at: 
   const seq = ++live.seq
   const body = durable ? [at, type, details, core.principal, redo] : [at, type, details, core.principal]
   const events = [{ sessionId: live.id, seq, body }]
-  if (!durable) return acknowledged(core, live, core.store.commit(put === undefined ? { events } : { events, put }))
+  if (!durable) {
+    // Memory fails only when it is closed, and then the session goes with it.
+    return core.store.commit(
+      put === undefined ? { events } : { events, put },
+    ) as Promise<unknown> as Promise<void>
+  }
   const stored = blobs?.map((blob) => ({ hash: blob.hash, bytes: blob.bytes! }))
   const commit: StoreCommit = { events, ...(put && { put }), ...(stored && { blobs: stored }) }
   return acknowledged(core, live, core.store.commit(commit), blobs)
 }
 
-async function acknowledged(core: Core, live: LiveSession, pending: Promise<boolean>, blobs?: readonly BlobRef[]): Promise<void> {
+async function acknowledged(
+  core: Core,
+  live: LiveSession,
+  pending: Promise<boolean>,
+  blobs?: readonly BlobRef[],
+): Promise<void> {
   let stored: boolean
   try {
     stored = await pending
@@ -115,7 +126,11 @@ async function acknowledged(core: Core, live: LiveSession, pending: Promise<bool
     throw new EngineError('STORE_FAILED', 'another writer changed the session')
   }
   if (blobs !== undefined) for (const blob of blobs) core.content.stored(blob)
-  if (live.seq - live.snapshotSeq >= limits.eventsPerSnapshot && core.store.capabilities.durable && !live.snapshotting) {
+  if (
+    live.seq - live.snapshotSeq >= limits.eventsPerSnapshot &&
+    core.store.capabilities.durable &&
+    !live.snapshotting
+  ) {
     inBackground(core, writeSnapshot(core, live))
   }
 }

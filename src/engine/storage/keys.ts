@@ -28,7 +28,8 @@ export const keys = {
   sources: (tenantKey: string): string => `o${tenantKey}`,
   job: (tenantKey: string, sourceId: string, jobId: string): string => `j${tenantKey}${sourceId}${jobId}`,
   /** Stands as long as the job is queued or running. */
-  unfinishedJob: (tenantKey: string, sourceId: string, jobId: string): string => `i${tenantKey}${sourceId}${jobId}`,
+  unfinishedJob: (tenantKey: string, sourceId: string, jobId: string): string =>
+    `i${tenantKey}${sourceId}${jobId}`,
   unfinishedJobs: (): string => 'i',
   revision: (tenantKey: string, sourceId: string, revisionId: string): string =>
     `f${tenantKey}${sourceId}${revisionId}`,

@@ -1,7 +1,15 @@
 import { assert, EngineError } from '../base/errors.js'
 import { limits } from '../base/limits.js'
 import { compareUtf8 } from '../base/order.js'
-import type { ByteRange, ScanRange, Storage, Store, StoreCapabilities, StoreCommit, StoredEvent } from './store.js'
+import type {
+  ByteRange,
+  ScanRange,
+  Storage,
+  Store,
+  StoreCapabilities,
+  StoreCommit,
+  StoredEvent,
+} from './store.js'
 
 export interface MemoryStorageOptions {
   /**
@@ -17,7 +25,11 @@ export interface MemoryStorageOptions {
 export function memoryStorage(options: MemoryStorageOptions = {}): Storage {
   const data: MemoryData = { records: new Map(), events: new Map(), blobs: new Map() }
   const capabilities = { durable: options.durable ?? false, syncReads: options.syncReads ?? true }
-  const Kind = capabilities.syncReads ? (capabilities.durable ? SyncMemoryStore : TransientMemoryStore) : MemoryStore
+  const Kind = capabilities.syncReads
+    ? capabilities.durable
+      ? SyncMemoryStore
+      : TransientMemoryStore
+    : MemoryStore
   return { open: () => Promise.resolve(new Kind(data, capabilities)) }
 }
 
@@ -50,12 +62,15 @@ class MemoryStore implements Store {
       if (events !== undefined && !this.#follows(events)) return passed
       // What cannot be encoded fails before anything has changed.
       const { durable } = this.capabilities
-      const bodies = durable ? events?.map(({ body }) => JSON.parse(JSON.stringify(body)) as StoredEvent['body']) : undefined
+      const bodies = durable
+        ? events?.map(({ body }) => JSON.parse(JSON.stringify(body)) as StoredEvent['body'])
+        : undefined
       const values = durable ? put?.map(([, value]) => text(value)) : undefined
       if (events !== undefined) for (let i = 0; i < events.length; i++) this.#append(events[i]!, bodies)
-      if (put !== undefined) for (const [i, [key, value]] of put.entries()) this.#data.records.set(key, values?.[i] ?? value)
+      if (put !== undefined)
+        for (const [i, [key, value]] of put.entries()) this.#data.records.set(key, values?.[i] ?? value)
     } catch (error) {
-      return Promise.reject(error as Error)
+      return Promise.reject(error)
     }
     if (del !== undefined) for (const key of del) this.#data.records.delete(key)
     if (blobs !== undefined) for (const blob of blobs) this.#data.blobs.set(blob.hash, blob.bytes)
@@ -89,7 +104,10 @@ class MemoryStore implements Store {
     else list.push(kept)
   }
 
-  async *events(sessionId: string, range: { from: number; to: number }): AsyncIterable<readonly StoredEvent[]> {
+  async *events(
+    sessionId: string,
+    range: { from: number; to: number },
+  ): AsyncIterable<readonly StoredEvent[]> {
     const list = this.read().events.get(sessionId) ?? []
     const end = Math.min(range.to, list.length)
     for (let from = Math.max(range.from, 1); from <= end; from += limits.eventsPerRead) {

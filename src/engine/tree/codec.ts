@@ -4,19 +4,37 @@
  * stat and manifest of a directory need not load it.
  */
 import { BlobRef } from '../cas/blob.js'
-import { BlockBody, countExtents, ExtentBlock, UnloadedBody, type Block, type Body, type LoadedBody } from '../cas/body.js'
+import {
+  BlockBody,
+  countExtents,
+  ExtentBlock,
+  UnloadedBody,
+  type Block,
+  type Body,
+  type LoadedBody,
+} from '../cas/body.js'
 import { EngineError } from '../base/errors.js'
 import { needsUtf8Order } from '../base/order.js'
 import { limits } from '../base/limits.js'
 import { Dir, FileNode, Page, Symlink, type Attributes, type Node } from './node.js'
 
 type EncodedAttributes = [ino: number, mode: number, mtime: number, ctime: number, birthtime: number]
-type EncodedBlock = 0 | [hash: string, length: number] | { e: [offset: number, length: number, hash: string, blobLength: number, casOffset: number][]; i?: string }
+type EncodedBlock =
+  | 0
+  | [hash: string, length: number]
+  | { e: [offset: number, length: number, hash: string, blobLength: number, casOffset: number][]; i?: string }
 type EncodedBlocks = [chunkNumber: number, blocks: EncodedBlock[]][]
 type EncodedBody = 0 | string | EncodedBlocks | { address: string }
 
 type EncodedDir = ['d', ...EncodedAttributes, address: string, hash: string | 0]
-type EncodedFile = ['f', ...EncodedAttributes, size: number, body: EncodedBody, hash?: string | 0, contentId?: string | 0]
+type EncodedFile = [
+  'f',
+  ...EncodedAttributes,
+  size: number,
+  body: EncodedBody,
+  hash?: string | 0,
+  contentId?: string | 0,
+]
 type EncodedSymlink = ['l', ino: number, target: string, mtime: number]
 export type EncodedNode = EncodedDir | EncodedFile | EncodedSymlink
 type EncodedEntry = [name: string, node: EncodedNode]
@@ -104,7 +122,10 @@ function encodeBody(body: Body, put: Put): EncodedBody {
   if (body === undefined) return 0
   if (body instanceof BlobRef) return body.hash
   if (body instanceof UnloadedBody) return { address: body.address }
-  const blocks: EncodedBlocks = body.chunks.map((chunk, index) => [body.chunkNumbers[index]!, chunk.map(encodeBlock)])
+  const blocks: EncodedBlocks = body.chunks.map((chunk, index) => [
+    body.chunkNumbers[index]!,
+    chunk.map(encodeBlock),
+  ])
   return countExtents(body) > limits.inlineExtents ? { address: put(JSON.stringify(blocks)) } : blocks
 }
 
@@ -112,7 +133,8 @@ function encodeBlock(block: Block): EncodedBlock {
   if (block === undefined) return 0
   if (block instanceof BlobRef) return [block.hash, block.length]
   const e = block.extents.map(
-    ({ offset, length, blob, casOffset }) => [offset, length, blob.hash, blob.length, casOffset] as [number, number, string, number, number],
+    ({ offset, length, blob, casOffset }) =>
+      [offset, length, blob.hash, blob.length, casOffset] as [number, number, string, number, number],
   )
   return block.id === undefined ? { e } : { e, i: block.id }
 }

@@ -58,7 +58,7 @@ export class ContentIds {
     const lines: string[] = [`blocks ${size}`]
     let holes = 0
     const lastBlock = Math.floor((size - 1) / limits.blockBytes)
-    for (let block = 0; block <= lastBlock; ) {
+    for (let block = 0; block <= lastBlock;) {
       const full = (block + 1) * limits.blockBytes <= size
       const skip = blockAt(body, block) === undefined ? Math.min(nextData(body, block), lastBlock) - block : 0
       if (skip > 0) {
@@ -66,7 +66,10 @@ export class ContentIds {
         block += skip
         continue
       }
-      const id = full && blockAt(body, block) === undefined ? zeroBlockId() : await this.#content.blockId(body, block, size)
+      const id =
+        full && blockAt(body, block) === undefined
+          ? zeroBlockId()
+          : await this.#content.blockId(body, block, size)
       if (full && id === zeroBlockId()) holes++
       else {
         if (holes > 0) lines.push(`zeros ${holes}`)
@@ -86,7 +89,8 @@ function nextData(body: LoadedBody, block: number): number {
   for (const [index, chunkNumber] of body.chunkNumbers.entries()) {
     const start = chunkNumber * limits.blocksPerChunk
     const blocks = body.chunks[index]!
-    for (let i = Math.max(0, block - start); i < blocks.length; i++) if (blocks[i] !== undefined) return start + i
+    for (let i = Math.max(0, block - start); i < blocks.length; i++)
+      if (blocks[i] !== undefined) return start + i
   }
   return Number.POSITIVE_INFINITY
 }

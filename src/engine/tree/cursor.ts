@@ -13,7 +13,12 @@ export interface TreeRange {
 }
 
 /** Calls `visit` for each path of the range, the root not included, until it returns false. */
-export function visitPaths(root: Dir, range: TreeRange, loader: NodeLoader, visit: (path: string, node: Node) => boolean): void {
+export function visitPaths(
+  root: Dir,
+  range: TreeRange,
+  loader: NodeLoader,
+  visit: (path: string, node: Node) => boolean,
+): void {
   const { dirNames, namePrefix } = splitPrefix(range.prefix)
   let dir = root
   for (const name of dirNames) {
@@ -31,7 +36,13 @@ export function visitPaths(root: Dir, range: TreeRange, loader: NodeLoader, visi
   }
   walk(dir, base, after, dirNames.length, namePrefix)
 
-  function walk(current: Dir, path: string, from: PathNames | undefined, depth: number, prefix: string): boolean {
+  function walk(
+    current: Dir,
+    path: string,
+    from: PathNames | undefined,
+    depth: number,
+    prefix: string,
+  ): boolean {
     const pages = current.pages ?? loader.loadDir(current)
     const resumeName = from?.[depth]
     const start = resumeName !== undefined && compareUtf8(resumeName, prefix) > 0 ? resumeName : prefix
@@ -48,7 +59,8 @@ export function visitPaths(root: Dir, range: TreeRange, loader: NodeLoader, visi
         const childPath = `${path}/${name}`
         const resumed = name === resumeName
         if (!resumed && !visit(childPath, node)) return false
-        if (node instanceof Dir && !walk(node, childPath, resumed ? from : undefined, depth + 1, '')) return false
+        if (node instanceof Dir && !walk(node, childPath, resumed ? from : undefined, depth + 1, ''))
+          return false
       }
     }
     return true

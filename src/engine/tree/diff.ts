@@ -37,13 +37,26 @@ export class TreeDiff {
     const wide = before.wide || after.wide
     yield undefined
     for (;;) {
-      while (left.atPageStart && right.atPageStart && left.page !== undefined && right.page !== undefined && samePage(left.page, right.page)) {
+      while (
+        left.atPageStart &&
+        right.atPageStart &&
+        left.page !== undefined &&
+        right.page !== undefined &&
+        samePage(left.page, right.page)
+      ) {
         left.nextPage()
         right.nextPage()
       }
       yield* loaded(() => left.settle(this.#loader))
       yield* loaded(() => right.settle(this.#loader))
-      if (left.atPageStart && right.atPageStart && left.page !== undefined && right.page !== undefined && samePage(left.page, right.page)) continue
+      if (
+        left.atPageStart &&
+        right.atPageStart &&
+        left.page !== undefined &&
+        right.page !== undefined &&
+        samePage(left.page, right.page)
+      )
+        continue
       const order = compareNames(left.name, right.name, wide)
       if (order === undefined) return
       if (order < 0) {
@@ -66,7 +79,8 @@ export class TreeDiff {
       if (before.mode !== after.mode) yield { path, before, after }
       if (!sameDir(before, after)) yield* this.#compareDirs(before, after, path)
     } else if (before instanceof FileNode && after instanceof FileNode) {
-      if (before.mode !== after.mode || !(yield* loaded(() => this.#sameContent(before, after)))) yield { path, before, after }
+      if (before.mode !== after.mode || !(yield* loaded(() => this.#sameContent(before, after))))
+        yield { path, before, after }
     } else if (before instanceof Symlink && after instanceof Symlink) {
       if (before.target !== after.target) yield { path, before, after }
     } else {
@@ -77,7 +91,9 @@ export class TreeDiff {
 
   /** A node that only one side has, and everything below it. */
   *#whole(path: string, node: Node, side: 'before' | 'after'): Generator<DiffStep, void, void> {
-    yield side === 'before' ? { path, before: node, after: undefined } : { path, before: undefined, after: node }
+    yield side === 'before'
+      ? { path, before: node, after: undefined }
+      : { path, before: undefined, after: node }
     if (!(node instanceof Dir)) return
     const cursor = new EntryCursor(yield* loaded(() => node.pages ?? this.#loader.loadDir(node)))
     for (;;) {
@@ -148,9 +164,17 @@ function compareNames(a: string | undefined, b: string | undefined, wide: boolea
 
 /** Known to have equal content; false where nobody knows. Attributes of the directory itself not included. */
 function sameDir(a: Dir, b: Dir): boolean {
-  return a === b || (a.address !== undefined && a.address === b.address) || (a.hash !== undefined && a.hash === b.hash)
+  return (
+    a === b ||
+    (a.address !== undefined && a.address === b.address) ||
+    (a.hash !== undefined && a.hash === b.hash)
+  )
 }
 
 function samePage(a: Page, b: Page): boolean {
-  return a === b || (a.address !== undefined && a.address === b.address) || (a.hash !== undefined && a.hash === b.hash)
+  return (
+    a === b ||
+    (a.address !== undefined && a.address === b.address) ||
+    (a.hash !== undefined && a.hash === b.hash)
+  )
 }

@@ -10,7 +10,10 @@ const addressLength = 40
  * Gives every node of a frozen tree an address, children first, and hands the JSON of the new ones to
  * `write`. Nodes that have an address are passed over, so this costs what changed since the last time.
  */
-export function* flushTree(root: Dir, write: (address: string, json: string) => Promise<void> | undefined): Steps<void> {
+export function* flushTree(
+  root: Dir,
+  write: (address: string, json: string) => Promise<void> | undefined,
+): Steps<void> {
   if (root.address !== undefined) return
   let pending: Promise<void> | undefined
   const put: Put = (json) => {

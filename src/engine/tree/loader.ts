@@ -16,8 +16,7 @@ export class StoreLoader implements NodeLoader {
   loadDir(dir: Dir): Page[] {
     return this.#load(dir.address!, (json) => {
       // Two faults on one node may both resolve; the second must not undo what the first let through.
-      dir.pages ?? decodeContentInto(dir, json)
-      return dir.pages!
+      return dir.pages ?? decodeContentInto(dir, json)
     })
   }
 

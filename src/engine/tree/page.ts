@@ -50,7 +50,7 @@ export function findName(dir: Dir, name: string, loader: NodeLoader): Node | und
 export function setName(dir: Dir, name: string, node: Node, owner: Owner, loader: NodeLoader): boolean {
   if (!dir.wide && needsUtf8Order(name)) dir.wide = true
   const pages = dir.pages!
-  let i = pages.length === 1 ? 0 : pageIndex(pages, name, dir.wide)
+  const i = pages.length === 1 ? 0 : pageIndex(pages, name, dir.wide)
   const names = pages[i]!.names ?? loader.loadPage(pages[i]!)
   const at = lowerBound(names, name, dir.wide)
   if (names[at] === name) {

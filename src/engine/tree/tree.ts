@@ -87,7 +87,8 @@ export class Tree {
     if (dir.owner !== this.#owner) dir = this.#root = this.#copy(dir)
     for (let i = 0; i < depth; i++) {
       const child = findName(dir, names[i]!, this.loader)
-      if (!(child instanceof Dir)) throw new EngineError('INTERNAL', `no directory at ${joinPath(names.slice(0, i + 1))}`)
+      if (!(child instanceof Dir))
+        throw new EngineError('INTERNAL', `no directory at ${joinPath(names.slice(0, i + 1))}`)
       if (child.owner === this.#owner) dir = child
       else {
         const copy = this.#copy(child)

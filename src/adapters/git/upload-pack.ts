@@ -1,0 +1,187 @@
+import { EngineError, type RemoteRefs } from '../../engine/ports.js'
+import { gitLimits } from './limits.js'
+import { delimiterPacket, flushPacket, packet, PacketReader, packetText } from './pkt-line.js'
+import { remoteError } from './remote-errors.js'
+import type { Advertisement, SmartConnection } from './smart-connection.js'
+
+type AdvertisementV1 = Extract<Advertisement, { version: 1 }>
+type AdvertisementV2 = Extract<Advertisement, { version: 2 }>
+
+/** The refs below any of the prefixes; all when there are none. */
+export async function listRefs(
+  connection: SmartConnection,
+  prefixes: readonly string[],
+): Promise<RemoteRefs> {
+  const { advertisement } = connection
+  return advertisement.version === 2
+    ? listRefsV2(connection, advertisement, prefixes)
+    : advertisedRefs(advertisement, prefixes)
+}
+
+/** The pack of `want` at depth 1 (with its history where the remote knows no shallow fetch). */
+export async function fetchPack(
+  connection: SmartConnection,
+  options: { want: string; onBytes(count: number): void },
+): Promise<Buffer> {
+  const { advertisement } = connection
+  const pack =
+    advertisement.version === 2
+      ? fetchV2(connection, advertisement, options.want)
+      : fetchV1(connection, advertisement, options.want)
+  const parts: Buffer[] = []
+  let length = 0
+  for await (const part of pack) {
+    length += part.length
+    if (length > gitLimits.packBytes) {
+      throw new EngineError('GIT_TOO_LARGE', `the pack is over ${gitLimits.packBytes} bytes`, {
+        limit: String(gitLimits.packBytes),
+      })
+    }
+    parts.push(part)
+    options.onBytes(part.length)
+  }
+  return Buffer.concat(parts, length)
+}
+
+async function listRefsV2(
+  connection: SmartConnection,
+  advertisement: AdvertisementV2,
+  prefixes: readonly string[],
+): Promise<RemoteRefs> {
+  const unborn = advertisement.capabilities.get('ls-refs')?.split(' ').includes('unborn') === true
+  const reader = new PacketReader(
+    await connection.post([
+      packet('command=ls-refs\n'),
+      ...commonArguments(advertisement),
+      delimiterPacket,
+      packet('peel\n'),
+      packet('symrefs\n'),
+      ...(unborn ? [packet('unborn\n')] : []),
+      ...prefixes.map((prefix) => packet(`ref-prefix ${prefix}\n`)),
+      flushPacket,
+    ]),
+  )
+  const refs = new Map<string, string>()
+  const symrefs = new Map<string, string>()
+  const peeled = new Map<string, string>()
+  for (;;) {
+    const line = await reader.read()
+    if (line === undefined) throw cut()
+    if (line === 'flush') break
+    if (typeof line === 'string') continue
+    const text = packetText(line)
+    if (text.startsWith('ERR ')) throw remoteError(text.slice(4))
+    const [oid = '', name = '', ...attributes] = text.split(' ')
+    if (oid !== 'unborn') refs.set(name, oid)
+    for (const attribute of attributes) {
+      if (attribute.startsWith('symref-target:')) symrefs.set(name, attribute.slice(14))
+      if (attribute.startsWith('peeled:')) peeled.set(name, attribute.slice(7))
+    }
+  }
+  await reader.close()
+  return { refs, symrefs, peeled }
+}
+
+/** The refs that came with the advertisement of protocol 0 and 1. */
+export function advertisedRefs(advertisement: AdvertisementV1, prefixes: readonly string[]): RemoteRefs {
+  const refs = new Map<string, string>()
+  const peeled = new Map<string, string>()
+  for (const [name, oid] of advertisement.refs) {
+    // A shallow remote and one with alternates list more than refs here.
+    if (name !== 'HEAD' && !name.startsWith('refs/')) continue
+    if (prefixes.length > 0 && !prefixes.some((prefix) => name.startsWith(prefix))) continue
+    if (name.endsWith('^{}')) peeled.set(name.slice(0, -3), oid)
+    else refs.set(name, oid)
+  }
+  return { refs, symrefs: advertisement.symrefs, peeled }
+}
+
+async function* fetchV2(
+  connection: SmartConnection,
+  advertisement: AdvertisementV2,
+  want: string,
+): AsyncGenerator<Buffer, void, undefined> {
+  const shallow = advertisement.capabilities.get('fetch')?.split(' ').includes('shallow') === true
+  const reader = new PacketReader(
+    await connection.post([
+      packet('command=fetch\n'),
+      ...commonArguments(advertisement),
+      delimiterPacket,
+      packet('no-progress\n'),
+      packet('ofs-delta\n'),
+      ...(shallow ? [packet('deepen 1\n')] : []),
+      packet(`want ${want}\n`),
+      packet('done\n'),
+      flushPacket,
+    ]),
+  )
+  try {
+    // Sections in front of the pack are lists that a client without haves does not need.
+    for (;;) {
+      const line = await reader.read()
+      if (line === undefined || line === 'flush') throw cut()
+      if (typeof line === 'string') continue
+      const text = packetText(line)
+      if (text.startsWith('ERR ')) throw remoteError(text.slice(4))
+      if (text === 'packfile') break
+    }
+    yield* sideBand(reader)
+  } finally {
+    await reader.close()
+  }
+}
+
+async function* fetchV1(
+  connection: SmartConnection,
+  advertisement: AdvertisementV1,
+  want: string,
+): AsyncGenerator<Buffer, void, undefined> {
+  const { capabilities } = advertisement
+  const asked = ['side-band-64k', 'ofs-delta', 'no-progress', 'shallow'].filter((name) =>
+    capabilities.has(name),
+  )
+  const shallow = capabilities.has('shallow')
+  const reader = new PacketReader(
+    await connection.post([
+      packet(`want ${want} ${asked.join(' ')}\n`),
+      ...(shallow ? [packet('deepen 1\n')] : []),
+      flushPacket,
+      packet('done\n'),
+    ]),
+  )
+  try {
+    // The list of shallow commits ends with a flush; the pack starts behind NAK.
+    for (;;) {
+      const line = await reader.read()
+      if (line === undefined) throw cut()
+      if (typeof line === 'string') continue
+      const text = packetText(line)
+      if (text.startsWith('ERR ')) throw remoteError(text.slice(4))
+      if (text === 'NAK' || text.startsWith('ACK ')) break
+    }
+    if (capabilities.has('side-band-64k')) yield* sideBand(reader)
+    else yield* reader.rest()
+  } finally {
+    await reader.close()
+  }
+}
+
+/** The data band up to the flush. The error band throws. */
+async function* sideBand(reader: PacketReader): AsyncGenerator<Buffer, void, undefined> {
+  for (;;) {
+    const line = await reader.read()
+    if (line === 'flush') return
+    if (line === undefined) throw cut()
+    if (typeof line === 'string') continue
+    if (line[0] === 1) yield line.subarray(1)
+    else if (line[0] === 3) throw remoteError(line.toString('utf8', 1))
+  }
+}
+
+function commonArguments(advertisement: AdvertisementV2): Buffer[] {
+  return advertisement.capabilities.has('object-format') ? [packet('object-format=sha1\n')] : []
+}
+
+function cut(): EngineError {
+  return new EngineError('GIT_CORRUPT', 'the answer of the remote ends too early')
+}

@@ -1,0 +1,134 @@
+import { spawnSync } from 'node:child_process'
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+
+/** The environment of every git process of the tests: no configuration of the user, fixed identities and dates. */
+export const gitEnvironment: NodeJS.ProcessEnv = {
+  PATH: process.env['PATH'],
+  LC_ALL: 'C.UTF-8',
+  GIT_CONFIG_GLOBAL: '/dev/null',
+  GIT_CONFIG_NOSYSTEM: '1',
+  GIT_TERMINAL_PROMPT: '0',
+  GIT_AUTHOR_NAME: 'Ada Author',
+  GIT_AUTHOR_EMAIL: 'ada@example.org',
+  GIT_COMMITTER_NAME: 'Carl Committer',
+  GIT_COMMITTER_EMAIL: 'carl@example.org',
+  GIT_AUTHOR_DATE: '1700000000 +0000',
+  GIT_COMMITTER_DATE: '1700000000 +0000',
+}
+
+const gitSettings = ['init.defaultBranch=main', 'protocol.file.allow=always', 'advice.nestedTag=false']
+
+/** Whether native git is here. Its absence is an error where all tests must run. */
+export const hasGit = spawnSync('git', ['--version']).status === 0
+if (!hasGit && process.env['FORKSPACE_REQUIRE_ALL'] === '1') throw new Error('native git is missing')
+
+export interface RunOptions {
+  readonly input?: string | Uint8Array
+  readonly env?: NodeJS.ProcessEnv
+}
+
+/** An entry to stage: mode, name (bytes, if it is not UTF-8) and content, or an id for what is no blob. */
+export type StagedEntry = readonly [mode: string, name: string | Uint8Array, content: string | Uint8Array]
+
+/** One repository, worked on by native git. */
+export class GitRepository {
+  readonly path: string
+
+  constructor(path: string) {
+    this.path = path
+  }
+
+  static create(path: string, options: { bare?: boolean } = {}): GitRepository {
+    mkdirSync(path, { recursive: true })
+    const repository = new GitRepository(path)
+    repository.git(['init', '-q', ...(options.bare === false ? [] : ['--bare'])])
+    repository.git(['config', 'http.receivepack', 'true'])
+    return repository
+  }
+
+  /** Runs git and gives its output, trimmed. Throws with its messages when it fails. */
+  git(args: readonly string[], options: RunOptions = {}): string {
+    return this.gitBytes(args, options).toString('utf8').trim()
+  }
+
+  gitBytes(args: readonly string[], options: RunOptions = {}): Buffer {
+    const settings = gitSettings.flatMap((setting) => ['-c', setting])
+    const run = spawnSync('git', [...settings, ...args], {
+      cwd: this.path,
+      env: { ...gitEnvironment, ...options.env },
+      input: options.input,
+      maxBuffer: 2 ** 30,
+    })
+    if (run.status !== 0) throw new Error(`git ${args.join(' ')}: ${run.stderr.toString()}`)
+    return run.stdout
+  }
+
+  blob(content: string | Uint8Array): string {
+    return this.git(['hash-object', '-w', '--stdin'], { input: content })
+  }
+
+  /** Stages entries on top of what is staged; content of a gitlink is an id. */
+  stage(entries: readonly StagedEntry[]): void {
+    const lines = entries.map(([mode, name, content]) => {
+      const oid = mode === '160000' ? String(content) : this.blob(content)
+      return Buffer.concat([Buffer.from(`${mode} ${oid}\t`), Buffer.from(name), Buffer.from('\0')])
+    })
+    this.git(['update-index', '-z', '--index-info'], { input: Buffer.concat(lines) })
+  }
+
+  /** Commits what is staged on a ref. */
+  commit(ref = 'refs/heads/main', message = 'a commit'): string {
+    return this.commitTree(this.git(['write-tree']), ref, message)
+  }
+
+  commitTree(tree: string, ref = 'refs/heads/main', message = 'a commit'): string {
+    const tip = this.tip(ref)
+    const parents = tip === undefined ? [] : ['-p', tip]
+    const commit = this.git(['commit-tree', tree, ...parents], { input: message })
+    this.git(['update-ref', ref, commit])
+    return commit
+  }
+
+  /** A tree written without any check. */
+  rawTree(entries: readonly (readonly [mode: string, name: string | Uint8Array, oid: string])[]): string {
+    const parts = entries.flatMap(([mode, name, oid]) => [
+      Buffer.from(`${mode} `),
+      Buffer.from(name),
+      Buffer.from('\0'),
+      Buffer.from(oid, 'hex'),
+    ])
+    return this.git(['hash-object', '-t', 'tree', '-w', '--literally', '--stdin'], {
+      input: Buffer.concat(parts),
+    })
+  }
+
+  tip(ref: string): string | undefined {
+    const oid = this.git(['for-each-ref', '--format=%(objectname)', ref])
+    return oid === '' ? undefined : oid
+  }
+
+  hook(name: string, script: string): void {
+    const path = join(this.path, 'hooks', name)
+    mkdirSync(dirname(path), { recursive: true })
+    writeFileSync(path, `#!/bin/sh\n${script}\n`)
+    chmodSync(path, 0o755)
+  }
+
+  /** The changed paths between two revisions with their new modes, for example `100644 M src/a.ts`. */
+  changes(from: string, to: string): string[] {
+    const raw = this.git(['diff', '--raw', '--no-renames', '-z', from, to])
+    const fields = raw.split('\0').filter((field) => field !== '')
+    const lines: string[] = []
+    for (let at = 0; at + 1 < fields.length; at += 2) {
+      const [, newMode = '', , , status = ''] = fields[at]!.split(' ')
+      lines.push(`${newMode} ${status} ${fields[at + 1]!}`)
+    }
+    return lines.sort()
+  }
+
+  /** Throws unless every object of the repository is as git wants it. */
+  fsck(): void {
+    this.git(['fsck', '--strict', '--no-dangling'])
+  }
+}

@@ -1,0 +1,139 @@
+import { spawn } from 'node:child_process'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { gzipSync } from 'node:zlib'
+import { gitEnvironment } from './git-repository.js'
+
+export interface GitServerOptions {
+  /** `user:password` that every request must send. */
+  readonly auth?: string
+  /** false: the server speaks only the first protocol. */
+  readonly protocolV2?: boolean
+  /** Answers in git's place, or not at all; true when it took the request. */
+  intercept?(request: IncomingMessage, response: ServerResponse): boolean
+  /** Destroys the connection after so many bytes of the answer; 0 lets git work and loses its answer. */
+  cutAfter?(request: IncomingMessage): number | undefined
+  /** Compresses git's answers. */
+  readonly gzip?: boolean
+  /** Changes an answer of git. */
+  rewrite?(request: IncomingMessage, body: Buffer): Buffer
+}
+
+export interface GitServer {
+  readonly url: string
+  readonly requests: readonly LoggedRequest[]
+  close(): Promise<void>
+}
+
+export interface LoggedRequest {
+  readonly method: string
+  readonly url: string
+  readonly authorization: string | undefined
+}
+
+/** Serves the repositories below a directory over smart HTTP on loopback, through `git http-backend`. */
+export async function serveGit(root: string, options: GitServerOptions = {}): Promise<GitServer> {
+  const requests: LoggedRequest[] = []
+  const server = createServer((request, response) => {
+    const { method = '', url = '', headers } = request
+    requests.push({ method, url, authorization: headers.authorization })
+    if (options.intercept?.(request, response) === true) return
+    if (options.auth !== undefined && headers.authorization !== basic(options.auth)) {
+      response.writeHead(401, { 'www-authenticate': 'Basic realm="git"' }).end('denied')
+      return
+    }
+    runBackend(root, options, request, response)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    requests,
+    close() {
+      server.closeAllConnections()
+      return new Promise((resolve) => server.close(() => resolve()))
+    },
+  }
+}
+
+export function basic(userAndPassword: string): string {
+  return `Basic ${Buffer.from(userAndPassword).toString('base64')}`
+}
+
+function runBackend(
+  root: string,
+  options: GitServerOptions,
+  request: IncomingMessage,
+  response: ServerResponse,
+): void {
+  const url = new URL(request.url ?? '/', 'http://localhost')
+  const { headers } = request
+  const backend = spawn('git', ['http-backend'], {
+    env: {
+      ...gitEnvironment,
+      GIT_PROJECT_ROOT: root,
+      GIT_HTTP_EXPORT_ALL: '1',
+      REQUEST_METHOD: request.method,
+      PATH_INFO: decodeURIComponent(url.pathname),
+      QUERY_STRING: url.search.slice(1),
+      CONTENT_TYPE: headers['content-type'] ?? '',
+      CONTENT_LENGTH: headers['content-length'] ?? '',
+      GIT_PROTOCOL: options.protocolV2 === false ? '' : String(headers['git-protocol'] ?? ''),
+      REMOTE_USER: 'tester',
+      REMOTE_ADDR: '127.0.0.1',
+    },
+  })
+  backend.stdin.on('error', () => {})
+  response.on('close', () => backend.kill())
+  request.pipe(backend.stdin)
+
+  const rewrite =
+    options.gzip === true
+      ? (_: IncomingMessage, body: Buffer) => gzipSync(body)
+      : options.rewrite?.bind(options)
+  const cutAt = options.cutAfter?.(request)
+  let head: Buffer | undefined = Buffer.alloc(0)
+  let sent = 0
+  const kept: Buffer[] = []
+  const send = (body: Buffer): void => {
+    if (rewrite !== undefined) {
+      kept.push(body)
+      return
+    }
+    sent += body.length
+    if (cutAt === undefined || sent < cutAt) {
+      if (!response.write(body)) {
+        backend.stdout.pause()
+        response.once('drain', () => backend.stdout.resume())
+      }
+    } else if (cutAt > 0) {
+      response.write(body.subarray(0, body.length - (sent - cutAt)), () => response.destroy())
+    }
+  }
+  backend.stdout.on('data', (chunk: Buffer) => {
+    if (head === undefined) return send(chunk)
+    head = Buffer.concat([head, chunk])
+    const end = head.indexOf('\r\n\r\n')
+    if (end < 0) return
+    const { status, fields } = parseHead(head.toString('latin1', 0, end))
+    if (options.gzip === true) fields['content-encoding'] = 'gzip'
+    if (cutAt !== 0) response.writeHead(status, fields)
+    const rest = head.subarray(end + 4)
+    head = undefined
+    send(rest)
+  })
+  backend.stdout.on('end', () => {
+    if (cutAt !== undefined) response.destroy()
+    else response.end(rewrite?.(request, Buffer.concat(kept)))
+  })
+}
+
+function parseHead(text: string): { status: number; fields: Record<string, string> } {
+  const fields: Record<string, string> = {}
+  for (const line of text.split('\r\n')) {
+    const colon = line.indexOf(':')
+    fields[line.slice(0, colon).toLowerCase()] = line.slice(colon + 1).trim()
+  }
+  const status = Number.parseInt(fields['status'] ?? '200', 10)
+  delete fields['status']
+  return { status, fields }
+}
