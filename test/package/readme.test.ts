@@ -1,0 +1,58 @@
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, test } from 'vitest'
+import { errorRegistry } from '../../src/index.js'
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+const readme = readFileSync(join(root, 'README.md'), 'utf8')
+
+describe('README', () => {
+  test('has a first example that runs on the built package and prints what it says', () => {
+    const example = /```js\n([\s\S]*?)```/.exec(readme)![1]!
+    expect(
+      example
+        .trim()
+        .split('\n')
+        .filter((line) => line.trim() !== '').length,
+    ).toBeLessThanOrEqual(12)
+    // Below the project, so that the package finds itself by name.
+    const directory = mkdtempSync(join(root, '.tmp-readme-'))
+    try {
+      const file = join(directory, 'example.mjs')
+      writeFileSync(file, example)
+      const output = execFileSync(process.execPath, [file], { encoding: 'utf8', cwd: directory })
+      expect(output.trim()).toBe(/console\.log\(.*\/\/ (.*)/.exec(example)![1])
+    } finally {
+      rmSync(directory, { recursive: true, force: true })
+    }
+  })
+
+  test('documents every reason of an error as the registry has it', () => {
+    const table = /<!-- errors:start -->\n([\s\S]*)\n<!-- errors:end -->/.exec(readme)![1]!
+    const cells = (line: string): string[] =>
+      line
+        .split('|')
+        .slice(1, -1)
+        .map((cell) => cell.trim().replaceAll('`', ''))
+    const documented = table.trim().split('\n').slice(2).map(cells)
+    const registered = Object.entries(errorRegistry).map(([reason, { code, errno, meaning }]) => [
+      reason,
+      code,
+      errno ?? '',
+      meaning.replaceAll('`', ''),
+    ])
+    expect(documented).toEqual(registered)
+  })
+
+  test('names only scripts that exist', () => {
+    const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+      scripts: Record<string, string>
+    }
+    const named = [...readme.matchAll(/npm (?:run )?([a-z:]+)/g)]
+      .map(([, name]) => name!)
+      .filter((name) => name !== 'ci')
+    for (const name of named) expect(Object.keys(scripts)).toContain(name)
+  })
+})
