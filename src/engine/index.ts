@@ -50,6 +50,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     tenantKey: sha256(localTenant).slice(0, tenantKeyLength),
     principal: localTenant,
     live: new Map(),
+    deleting: new Set(),
     background: new Set(),
   }
   const sources = new SourceService(core, {

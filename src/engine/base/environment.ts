@@ -10,5 +10,13 @@ export interface Environment {
 
 /** RFC 3339, UTC, milliseconds. */
 export function formatTime(ms: number): string {
-  return new Date(ms).toISOString()
+  // Neighbouring operations ask for the same milliseconds again.
+  const slot = ms & (formatted.length - 1)
+  const known = formatted[slot]
+  if (known?.ms === ms) return known.text
+  const text = new Date(ms).toISOString()
+  formatted[slot] = { ms, text }
+  return text
 }
+
+const formatted: ({ readonly ms: number; readonly text: string } | undefined)[] = Array.from({ length: 64 })

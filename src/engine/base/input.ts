@@ -28,6 +28,11 @@ export function parseText(field: string, value: unknown, maxBytes: number): stri
   return value
 }
 
+/** Operations take an object. */
+export function checkRequest(request: unknown, field = 'request'): void {
+  if (typeof request !== 'object' || request === null) throw invalid(field, 'must be an object')
+}
+
 /** Permission bits, 0 to 0o7777. */
 export function parseMode(mode: unknown, field = 'mode'): number {
   if (typeof mode !== 'number' || !Number.isInteger(mode) || mode < 0 || mode > 0o7777) {

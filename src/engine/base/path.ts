@@ -18,6 +18,14 @@ export function parsePath(path: string, field = 'path'): PathNames {
   return names
 }
 
+/**
+ * The names of a path that comes from a tree. A move may have made it longer than the limits allow: it is
+ * listed, and can be moved back, but not be reached.
+ */
+export function splitPath(path: string): PathNames {
+  return path === '/' ? [] : path.slice(1).split('/')
+}
+
 export function joinPath(names: PathNames): string {
   return names.length === 0 ? '/' : `/${names.join('/')}`
 }

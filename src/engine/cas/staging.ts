@@ -18,6 +18,7 @@ export class StagedContent {
   readonly #content: ContentStore
   #blobs: BlobRef[] | undefined
   #storedAhead = false
+  #ahead: { readonly file: object; readonly bytes: Buffer } | undefined
 
   constructor(input: unknown, context: { store: Store; content: ContentStore; maxFileBytes: number }) {
     this.#input = toBytes(input)
@@ -41,6 +42,14 @@ export class StagedContent {
   /** The blobs that the event's own commit must hold. */
   toCommit(): readonly BlobRef[] {
     return this.#storedAhead ? [] : this.blobs()
+  }
+
+  /** Bytes of `file` that this content is to be merged with: read by a Fault, then at hand. */
+  readAhead(file: object, read: () => Promise<Buffer>): Buffer {
+    if (this.#ahead?.file === file) return this.#ahead.bytes
+    throw new Fault(async () => {
+      this.#ahead = { file, bytes: await read() }
+    })
   }
 
   /** Whether `blobs` answers without a Fault. */

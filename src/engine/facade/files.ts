@@ -1,9 +1,9 @@
 import { whenLoaded } from '../base/fault.js'
 import { formatHash } from '../base/hash.js'
-import { parseSize } from '../base/input.js'
+import { checkRequest, parseSize } from '../base/input.js'
 import type { PageRequest } from '../base/paging.js'
 import { StagedContent } from '../cas/staging.js'
-import { applyBatch, type BatchOperation } from '../session/batch.js'
+import { applyBatch, parseBatch, type BatchOperation } from '../session/batch.js'
 import {
   findFile,
   findSymlink,
@@ -67,10 +67,11 @@ export class SessionFiles {
     readonly offset?: number
     readonly length?: number
   }): Promise<Uint8Array> {
+    checkRequest(request)
     const offset = parseSize('offset', request.offset ?? 0)
     const limit = parseSize('length', request.length ?? Number.MAX_SAFE_INTEGER)
     const { core } = this.#access
-    const live = await this.#access.live()
+    const live = await this.#access.reading()
     return whenLoaded(() => {
       const file = findFile(live, request.path)
       const length = Math.max(0, Math.min(limit, file.size - offset))
@@ -80,23 +81,23 @@ export class SessionFiles {
 
   /** `sha256:<hex>` of the whole content: what `expectedHash` compares. */
   async contentHash(path: string): Promise<string> {
-    const live = await this.#access.live()
+    const live = await this.#access.reading()
     return formatHash(await whenLoaded(() => this.#access.core.contentIds.contentHash(findFile(live, path))))
   }
 
   /** A file or symlink. PATH_NOT_FOUND, IS_A_DIRECTORY, HASH_MISMATCH. */
   delete(request: DeleteRequest): Promise<void> {
-    return this.#change((live) => planDelete(this.#access.core, live, request))
+    return this.#change(request, (live) => planDelete(this.#access.core, live, request))
   }
 
   /** ALREADY_EXISTS; PATH_NOT_FOUND when the parent is missing. */
   createDirectory(request: CreateDirectoryRequest): Promise<void> {
-    return this.#change((live) => planCreateDirectory(this.#access.core, live, request))
+    return this.#change(request, (live) => planCreateDirectory(this.#access.core, live, request))
   }
 
   /** DIRECTORY_NOT_EMPTY, NOT_A_DIRECTORY, PATH_NOT_FOUND. */
   removeDirectory(request: { readonly path: string }): Promise<void> {
-    return this.#change((live) => planRemoveDirectory(live, request))
+    return this.#change(request, (live) => planRemoveDirectory(live, request))
   }
 
   /**
@@ -104,27 +105,27 @@ export class SessionFiles {
    * is moved. PATH_NOT_FOUND, DIRECTORY_NOT_EMPTY, IS_A_DIRECTORY, NOT_A_DIRECTORY.
    */
   rename(request: RenameRequest): Promise<void> {
-    return this.#change((live) => planRename(live, request))
+    return this.#change(request, (live) => planRename(live, request))
   }
 
   /** Permission bits, 0 to 0o7777. PATH_NOT_FOUND. */
   setMode(request: { readonly path: string; readonly mode: number }): Promise<void> {
-    return this.#change((live) => planSetMode(live, request))
+    return this.#change(request, (live) => planSetMode(live, request))
   }
 
   /** ALREADY_EXISTS; PATH_NOT_FOUND when the parent is missing. The target need not exist. */
   createSymlink(request: CreateSymlinkRequest): Promise<void> {
-    return this.#change((live) => planCreateSymlink(this.#access.core, live, request))
+    return this.#change(request, (live) => planCreateSymlink(this.#access.core, live, request))
   }
 
   /** NOT_A_SYMLINK, PATH_NOT_FOUND. */
   async readSymlink(path: string): Promise<{ target: string }> {
-    const live = await this.#access.live()
+    const live = await this.#access.reading()
     return whenLoaded(() => ({ target: findSymlink(live, path).target }))
   }
 
   async listSymlinks(request?: PageRequest & { readonly pathPrefix?: string }): Promise<SymlinkPage> {
-    const live = await this.#access.live()
+    const live = await this.#access.reading()
     return listSymlinks(this.#access.core, live.tree.freeze(), request)
   }
 
@@ -132,28 +133,33 @@ export class SessionFiles {
    * Carries out writes and deletes in order, later ones seeing earlier ones, as one atomic step: all of
    * them, or with an error none.
    */
-  async batch(operations: readonly BatchOperation[]): Promise<void> {
-    return applyBatch(this.#access.core, await this.#access.live(), operations)
-  }
-
-  #staged(request: WriteRequest, plan: (live: LiveSession, staged: StagedContent) => Plan): Promise<void> {
-    let staged: StagedContent
+  batch(operations: readonly BatchOperation[]): Promise<void> {
+    const { core } = this.#access
     try {
-      staged = new StagedContent(request.content, this.#access.core)
+      const steps = parseBatch(core, operations)
+      return this.#access.run((live) => applyBatch(core, live, steps))
     } catch (error) {
       return Promise.reject(error)
     }
-    return this.#change((live) => plan(live, staged))
   }
 
-  #change(plan: (live: LiveSession) => Plan): Promise<void> {
+  #staged(request: WriteRequest, plan: (live: LiveSession, staged: StagedContent) => Plan): Promise<void> {
+    try {
+      checkRequest(request)
+      const staged = new StagedContent(request.content, this.#access.core)
+      return this.#change(request, (live) => plan(live, staged))
+    } catch (error) {
+      return Promise.reject(error)
+    }
+  }
+
+  #change(request: object, plan: (live: LiveSession) => Plan): Promise<void> {
     const { core } = this.#access
-    const carryOut = (live: LiveSession): Promise<void> =>
+    return this.#access.run((live) =>
       mutate(core, live, () => {
-        const event = plan(live)
-        return event === undefined ? Promise.resolve() : record(core, live, event)
-      })
-    const live = this.#access.live()
-    return live instanceof Promise ? live.then(carryOut) : carryOut(live)
+        checkRequest(request)
+        return record(core, live, plan(live))
+      }),
+    )
   }
 }

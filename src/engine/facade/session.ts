@@ -53,9 +53,8 @@ export class Session {
     return (this.#fs ??= { promises: new FsPromises(this.#access) })
   }
 
-  async get(): Promise<SessionInfo> {
-    const live = await this.#access.live()
-    return describeSession(live, live.lastActivityAt)
+  get(): Promise<SessionInfo> {
+    return this.#access.run((live) => Promise.resolve(describeSession(live, live.lastActivityAt)))
   }
 
   /** Hides the session at once; forks of it stay whole. */
@@ -72,28 +71,31 @@ export class Session {
    */
   async fork(request?: ForkRequest): Promise<Session> {
     const { core } = this.#access
-    return new Session(core, await forkSession(core, await this.#access.live(), request), this.#commits)
+    const live = await this.#access.run((parent) => forkSession(core, parent, request))
+    return new Session(core, live, this.#commits)
   }
 
   /** Names the current state. ALREADY_EXISTS when the session has a checkpoint of this label. */
-  async checkpoint({ label }: { readonly label?: string } = {}): Promise<Checkpoint> {
-    return createCheckpoint(this.#access.core, await this.#access.live(), label)
+  checkpoint({ label }: { readonly label?: string } = {}): Promise<Checkpoint> {
+    return this.#access.run((live) => createCheckpoint(this.#access.core, live, label))
   }
 
-  async listCheckpoints(request?: PageRequest): Promise<CheckpointPage> {
-    return listCheckpoints(this.#access.core, await this.#access.live(), request)
+  listCheckpoints(request?: PageRequest): Promise<CheckpointPage> {
+    return this.#access.run((live) => listCheckpoints(this.#access.core, live, request))
   }
 
   /** The files become again what they were at the checkpoint. CHECKPOINT_NOT_FOUND. */
   async restore(reference: CheckpointReference): Promise<SessionInfo> {
-    await restoreCheckpoint(this.#access.core, await this.#access.live(), reference)
+    await this.#access.run((live) => restoreCheckpoint(this.#access.core, live, reference))
     return this.get()
   }
 
   /** A page of the tree; its `manifestHash` names the state of the whole tree. */
-  async manifest(request?: ManifestRequest): Promise<ManifestPage> {
-    const live = await this.#access.live()
-    return readManifest(this.#access.core, live.tree.freeze(), request)
+  manifest(request?: ManifestRequest): Promise<ManifestPage> {
+    const live = this.#access.reading()
+    const read = ({ tree }: LiveSession): Promise<ManifestPage> =>
+      readManifest(this.#access.core, tree.freeze(), request)
+    return live instanceof Promise ? live.then(read) : read(live)
   }
 
   /**
@@ -114,7 +116,7 @@ export class Session {
    * branch is given. BRANCH_MOVED, with the remote unchanged, when somebody else was there first.
    */
   async commit(request: SessionCommitRequest): Promise<{ commitId: string }> {
-    return this.#commits.commit(await this.#access.live(), request)
+    return this.#access.run((live) => this.#commits.commit(live, request))
   }
 
   #reference(target: DiffTarget): StateReference {

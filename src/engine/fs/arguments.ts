@@ -4,14 +4,47 @@ export type PathLike = string | Uint8Array | URL
 
 /** An absolute path without `.`, `..`, double or trailing slashes; a relative one is refused by the engine. */
 export function toPath(path: PathLike, name = 'path'): string {
-  const text = typeof path === 'string' ? path : decodePath(path, name)
-  if (text.includes('\0'))
-    throw argumentError(
-      'ERR_INVALID_ARG_VALUE',
-      `The argument '${name}' must be a string, Uint8Array, or URL without null bytes.`,
-    )
+  const text = toText(path, name)
+  checkText(text, name)
   if (!text.includes('//') && !text.includes('/.') && (text.length === 1 || !text.endsWith('/'))) return text
   return normalize(text)
+}
+
+/** A path or target must not contain NUL. */
+export function checkText(text: string, name: string): string {
+  if (!text.includes('\0')) return text
+  throw argumentError(
+    'ERR_INVALID_ARG_VALUE',
+    `The argument '${name}' must be a string, Uint8Array, or URL without null bytes.`,
+  )
+}
+
+/** The path as it was given, as text. */
+export function toText(path: PathLike, name = 'path'): string {
+  return typeof path === 'string' ? path : decodePath(path, name)
+}
+
+/** Whether a path ends with a slash, and so asks for a directory. */
+export function slashed(path: PathLike): boolean {
+  const text = toText(path)
+  return text.length > 1 && text.charCodeAt(text.length - 1) === 47
+}
+
+/** Node's own abort error, with the signal's reason as its cause. */
+export function throwIfAborted(signal: AbortSignal | undefined): void {
+  if (signal?.aborted !== true) return
+  const error = new Error('The operation was aborted', { cause: signal.reason })
+  throw Object.assign(error, { name: 'AbortError', code: 'ABORT_ERR' })
+}
+
+const writeFlags = ['w', 'wx', 'xw', 'a', 'ax', 'xa', 'w+', 'wx+', 'a+', 'ax+', 'as']
+
+/** The flags of open(2) by which a whole file is written. */
+export function parseFlag(flag: string): { append: boolean; exclusive: boolean } {
+  if (!writeFlags.includes(flag)) {
+    throw argumentError('ERR_INVALID_ARG_VALUE', `The argument 'flags' is invalid. Received '${flag}'`)
+  }
+  return { append: flag.includes('a'), exclusive: flag.includes('x') }
 }
 
 export type Encoding = BufferEncoding | 'buffer' | null | undefined
@@ -42,15 +75,29 @@ export function toBytes(data: unknown, encoding: Encoding): string | Uint8Array 
   )
 }
 
-/** Octal text or a number, permission bits only. */
-export function toMode(mode: number | string | undefined, fallback: number): number {
-  if (mode === undefined) return fallback
-  const bits = typeof mode === 'string' ? Number.parseInt(mode, 8) : mode
-  if (!Number.isInteger(bits) || bits < 0)
+/** Octal text or a number, permission bits only; without a fallback it must be given. */
+export function toMode(mode: number | string | null | undefined, fallback?: number): number {
+  if (fallback !== undefined && (mode === undefined || mode === null)) return fallback
+  if (typeof mode === 'string') {
+    if (/^[0-7]+$/.test(mode)) return Number.parseInt(mode, 8) & 0o7777
     throw argumentError(
       'ERR_INVALID_ARG_VALUE',
-      `The argument 'mode' must be a 32-bit unsigned integer or an octal string. Received ${String(mode)}`,
+      `The argument 'mode' must be a 32-bit unsigned integer or an octal string. Received '${mode}'`,
     )
+  }
+  const bits: unknown = mode
+  if (typeof bits !== 'number') {
+    throw argumentError(
+      'ERR_INVALID_ARG_TYPE',
+      `The "mode" argument must be of type number. Received ${String(bits)}`,
+    )
+  }
+  if (!Number.isInteger(bits) || bits < 0 || bits > 2 ** 32 - 1) {
+    const error = new RangeError(
+      `The value of "mode" is out of range. It must be >= 0 && <= 4294967295. Received ${bits}`,
+    )
+    throw Object.assign(error, { code: 'ERR_OUT_OF_RANGE' })
+  }
   return bits & 0o7777
 }
 
@@ -59,6 +106,9 @@ function decodePath(path: unknown, name: string): string {
   if (path instanceof URL) {
     if (path.protocol !== 'file:')
       throw argumentError('ERR_INVALID_URL_SCHEME', 'The URL must be of scheme file')
+    if (/%2f/i.test(path.pathname)) {
+      throw argumentError('ERR_INVALID_FILE_URL_PATH', 'File URL path must not include encoded / characters')
+    }
     return decodeURIComponent(path.pathname)
   }
   throw argumentError(

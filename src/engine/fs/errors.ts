@@ -19,6 +19,13 @@ const systemErrors: Readonly<Record<string, readonly [errno: number, message: st
   ELOOP: [-40, 'too many symbolic links encountered'],
 }
 
+/** What an error says of the call that failed. */
+export interface SystemCall {
+  readonly syscall: string
+  readonly path?: string
+  readonly dest?: string
+}
+
 export interface SystemError extends Error {
   readonly errno: number
   readonly code: string
@@ -28,11 +35,7 @@ export interface SystemError extends Error {
 }
 
 /** The error that node:fs would throw; its cause is the engine's own. */
-export function systemError(
-  code: string,
-  call: { syscall: string; path?: string; dest?: string },
-  cause?: unknown,
-): SystemError {
+export function systemError(code: string, call: SystemCall, cause?: unknown): SystemError {
   const [errno, message] = systemErrors[code]!
   const { syscall, path, dest } = call
   let text = `${code}: ${message}, ${syscall}`
@@ -48,10 +51,21 @@ export function systemError(
 }
 
 /** Engine errors become system errors; everything else stays what it is. */
-export function toSystemError(
-  thrown: unknown,
-  call: { syscall: string; path?: string; dest?: string },
-): unknown {
-  if (!(thrown instanceof EngineError)) return thrown
+export function toSystemError(thrown: unknown, call: SystemCall): Error {
+  if (!(thrown instanceof EngineError)) return thrown as Error
   return systemError(errorRegistry[thrown.reason].errno ?? 'EIO', call, thrown)
+}
+
+/** What Node throws for `rm` of a directory without `recursive`. */
+export function rmOfDirectory(path: string): Error {
+  const error = new Error(`Path is a directory: rm returned EISDIR (is a directory) ${path}`)
+  const info = { code: 'EISDIR', message: 'is a directory', path, syscall: 'rm', errno: 21 }
+  return Object.assign(error, {
+    name: 'SystemError',
+    code: 'ERR_FS_EISDIR',
+    info,
+    errno: 21,
+    syscall: 'rm',
+    path,
+  })
 }

@@ -1,4 +1,7 @@
-import type { Buffer } from 'node:buffer'
+import { Buffer } from 'node:buffer'
+import { EngineError } from '../base/errors.js'
+import { Fault, whenLoaded } from '../base/fault.js'
+import { joinPath, parsePath } from '../base/path.js'
 import { StagedContent } from '../cas/staging.js'
 import type { SessionAccess } from '../session/access.js'
 import type { Core } from '../session/core.js'
@@ -17,20 +20,23 @@ import {
   type Plan,
 } from '../session/files.js'
 import type { LiveSession } from '../session/live.js'
-import { resolve } from '../session/resolve.js'
+import { isADirectory, notADirectory, notFound, resolve } from '../session/resolve.js'
 import { mutate, record } from '../session/transaction.js'
-import { Fault, whenLoaded } from '../base/fault.js'
-import { Dir, FileNode, type Node } from '../tree/node.js'
+import { Dir, FileNode, Symlink, type Node } from '../tree/node.js'
 import {
-  argumentError,
+  checkText,
+  parseFlag,
+  slashed,
+  throwIfAborted,
   toBytes,
   toMode,
   toOptions,
   toPath,
+  toText,
   type Encoding,
   type PathLike,
 } from './arguments.js'
-import { systemError, toSystemError } from './errors.js'
+import { rmOfDirectory, systemError, toSystemError } from './errors.js'
 import { Dirent, kindOf, Stats } from './stats.js'
 
 export interface ReadFileOptions {
@@ -53,10 +59,9 @@ export interface ReaddirOptions {
   readonly recursive?: boolean
 }
 
-interface Call {
-  readonly syscall: string
-  readonly path?: string
-  readonly dest?: string
+export interface MkdirOptions {
+  readonly recursive?: boolean
+  readonly mode?: number | string
 }
 
 /**
@@ -87,63 +92,60 @@ export class FsPromises {
     options: (ReadFileOptions & { encoding: BufferEncoding }) | BufferEncoding,
   ): Promise<string>
   readFile(path: PathLike, options?: ReadFileOptions | Encoding): Promise<Buffer | string>
-  async readFile(path: PathLike, options?: ReadFileOptions | Encoding): Promise<Buffer | string> {
-    const { encoding, signal } = toOptions<ReadFileOptions>(options)
-    const name = toPath(path)
-    signal?.throwIfAborted()
-    const bytes = await this.#read({ syscall: 'open', path: name }, (live) => {
-      const file = this.#openFile(live, name)
+  readFile(path: PathLike, options?: ReadFileOptions | Encoding): Promise<Buffer | string> {
+    return this.#read<Buffer | string>('open', path, (live, name) => {
+      const { encoding, signal } = toOptions<ReadFileOptions>(options)
+      throwIfAborted(signal)
+      const file = openFile(live, name)
       const body = this.#core.contentIds.body(file)
-      return this.#core.content.readSync(body, 0, file.size) ?? this.#core.content.read(body, 0, file.size)
+      const bytes = this.#core.content.readSync(body, 0, file.size)
+      if (bytes !== undefined) return decode(bytes, encoding)
+      return this.#core.content.read(body, 0, file.size).then((read) => decode(read, encoding))
     })
-    return encoding === undefined || encoding === null || encoding === 'buffer'
-      ? bytes
-      : bytes.toString(encoding)
   }
 
-  async writeFile(path: PathLike, data: unknown, options?: WriteFileOptions | Encoding): Promise<void> {
-    const { encoding, flag = 'w', mode, signal } = toOptions<WriteFileOptions>(options)
-    const name = toPath(path)
-    const content = toBytes(data, encoding)
-    signal?.throwIfAborted()
-    const { append, exclusive } = parseFlag(flag)
-    const request = { path: name, content }
-    const choices = { parents: 'require', exclusive } as const
-    const newMode = mode === undefined ? undefined : toMode(mode, 0o644)
-    let staged: StagedContent | undefined
-    return this.#mutate({ syscall: 'open', path: name }, (live) => {
-      staged ??= new StagedContent(content, this.#core)
+  writeFile(path: PathLike, data: unknown, options?: WriteFileOptions | Encoding): Promise<void> {
+    let staged: StagedContent
+    let settings: WriteSettings
+    try {
+      settings = parseWriteOptions(options)
+      staged = new StagedContent(toBytes(data, settings.encoding), this.#core)
+    } catch (thrown) {
+      return Promise.reject(toSystemError(thrown, { syscall: 'write' }))
+    }
+    const { append, exclusive, mode } = settings
+    return this.#mutate('open', { path }, (live, name) => {
+      if (slashed(path)) throw isADirectory(name)
       // As for open(2), the mode is that of a new file only.
-      const creates = newMode !== undefined && resolve(live.tree, name, true).node === undefined
-      const full = creates ? { ...request, mode: newMode } : request
-      return append && !exclusive
-        ? planAppend(this.#core, live, full, staged, choices)
-        : planWrite(this.#core, live, full, staged, choices)
+      const creates = mode !== undefined && resolve(live.tree, name, true).node === undefined
+      const request = creates ? { path: name, content: '', mode } : { path: name, content: '' }
+      if (append && !exclusive) return planAppend(this.#core, live, request, staged, required)
+      return planWrite(this.#core, live, request, staged, exclusive ? requiredNew : required)
     })
   }
 
   appendFile(path: PathLike, data: unknown, options?: WriteFileOptions | Encoding): Promise<void> {
-    return this.writeFile(path, data, { flag: 'a', ...toOptions<WriteFileOptions>(options) })
+    try {
+      return this.writeFile(path, data, { flag: 'a', ...toOptions<WriteFileOptions>(options) })
+    } catch (thrown) {
+      return Promise.reject(thrown)
+    }
   }
 
   stat(path: PathLike): Promise<Stats> {
-    const name = toPath(path)
-    return this.#read({ syscall: 'stat', path: name }, (live) => new Stats(findNode(live, name, true)))
+    return this.#read('stat', path, (live, name) => new Stats(findNode(live, name, true)))
   }
 
   lstat(path: PathLike): Promise<Stats> {
-    const name = toPath(path)
-    return this.#read({ syscall: 'lstat', path: name }, (live) => new Stats(findNode(live, name, false)))
+    return this.#read('lstat', path, (live, name) => new Stats(findNode(live, name, slashed(path))))
   }
 
   access(path: PathLike, _mode?: number): Promise<void> {
-    const name = toPath(path)
-    return this.#read({ syscall: 'access', path: name }, (live) => void findNode(live, name, true))
+    return this.#read('access', path, (live, name) => void findNode(live, name, true))
   }
 
   realpath(path: PathLike): Promise<string> {
-    const name = toPath(path)
-    return this.#read({ syscall: 'realpath', path: name }, (live) => {
+    return this.#read('realpath', path, (live, name) => {
       findNode(live, name, true)
       return resolve(live.tree, name, true).path
     })
@@ -152,168 +154,237 @@ export class FsPromises {
   readdir(path: PathLike, options: ReaddirOptions & { withFileTypes: true }): Promise<Dirent[]>
   readdir(
     path: PathLike,
+    options: (ReaddirOptions & { encoding: 'buffer'; withFileTypes?: false }) | 'buffer',
+  ): Promise<Buffer[]>
+  readdir(
+    path: PathLike,
     options?: (ReaddirOptions & { withFileTypes?: false }) | Encoding,
   ): Promise<string[]>
-  readdir(path: PathLike, options?: ReaddirOptions | Encoding): Promise<string[] | Dirent[]>
-  readdir(path: PathLike, options?: ReaddirOptions | Encoding): Promise<string[] | Dirent[]> {
-    const { withFileTypes = false, recursive = false } = toOptions<ReaddirOptions>(options)
-    const name = toPath(path)
-    return this.#read<string[] | Dirent[]>({ syscall: 'scandir', path: name }, (live) => {
+  readdir(path: PathLike, options?: ReaddirOptions | Encoding): Promise<string[] | Buffer[] | Dirent[]> {
+    return this.#read<string[] | Buffer[] | Dirent[]>('scandir', path, (live, name) => {
+      const { encoding, withFileTypes = false, recursive = false } = toOptions<ReaddirOptions>(options)
       const entries = listDirectory(live, findDirectory(live, name), recursive)
-      const base = name === '/' ? '' : name
-      if (!withFileTypes)
-        return entries.map(({ parent, name: entry }) => (parent === '' ? entry : `${parent}/${entry}`))
-      return entries.map(
-        ({ parent, name: entry, node }) =>
-          new Dirent(entry, (parent === '' ? base : `${base}/${parent}`) || '/', kindOf(node)),
+      if (withFileTypes) {
+        const base = toText(path)
+        return entries.map((entry) => new Dirent(entry.name, joinTo(base, entry.parent), kindOf(entry.node)))
+      }
+      const names = entries.map((entry) =>
+        entry.parent === '' ? entry.name : `${entry.parent}/${entry.name}`,
       )
+      if (encoding === 'buffer') return names.map((entry) => Buffer.from(entry))
+      if (encoding === undefined || encoding === null || encoding === 'utf8') return names
+      return names.map((entry) => Buffer.from(entry).toString(encoding))
     })
   }
 
   /** With `recursive`, resolves to the first directory that was created, if any. */
-  async mkdir(
-    path: PathLike,
-    options?: { recursive?: boolean; mode?: number | string } | number | string | null,
-  ): Promise<string | undefined> {
-    const { recursive = false, mode } =
-      typeof options === 'object' && options !== null ? options : { mode: options ?? undefined }
-    const name = toPath(path)
-    const bits = toMode(mode, 0o755)
+  async mkdir(path: PathLike, options?: MkdirOptions | number | string | null): Promise<string | undefined> {
+    const settings: MkdirOptions = typeof options === 'object' && options !== null ? options : {}
+    const mode = toMode(typeof options === 'object' ? settings.mode : options, 0o755)
+    const { recursive = false } = settings
     let first: string | undefined
-    await this.#mutate({ syscall: 'mkdir', path: name }, (live) => {
-      const plan = planCreateDirectory(this.#core, live, { path: name, mode: bits }, recursive)
-      first = plan?.redo[0]?.[1] as string | undefined
+    await this.#mutate('mkdir', { path }, (live, name) => {
+      if (recursive) refuseDangling(live, name)
+      const plan = planCreateDirectory(this.#core, live, { path: name, mode }, recursive)
+      first = plan === undefined ? undefined : ancestor(toText(path), plan.redo.length - 1)
       return plan
     })
     return recursive ? first : undefined
   }
 
   rmdir(path: PathLike): Promise<void> {
-    const name = toPath(path)
-    return this.#mutate({ syscall: 'rmdir', path: name }, (live) => planRemoveDirectory(live, { path: name }))
+    return this.#mutate('rmdir', { path }, (live, name) => planRemoveDirectory(live, { path: name }))
   }
 
   unlink(path: PathLike): Promise<void> {
-    const name = toPath(path)
-    return this.#mutate({ syscall: 'unlink', path: name }, (live) =>
-      planDelete(this.#core, live, { path: name }),
-    )
+    return this.#mutate('unlink', { path }, (live, name) => planDelete(this.#core, live, { path: name }))
   }
 
-  rm(
-    path: PathLike,
-    { recursive = false, force = false }: { recursive?: boolean; force?: boolean } = {},
-  ): Promise<void> {
-    const name = toPath(path)
-    return this.#mutate({ syscall: 'rm', path: name }, (live) => {
+  /** As in Node, what is missing fails at `lstat`, and a directory needs `recursive`. */
+  rm(path: PathLike, options?: { recursive?: boolean; force?: boolean }): Promise<void> {
+    const { recursive = false, force = false } = options ?? {}
+    return this.#mutate('lstat', { path }, (live, name) => {
       const { node } = resolve(live.tree, name, false)
       if (node === undefined && force) return undefined
       if (!(node instanceof Dir)) return planDelete(this.#core, live, { path: name })
-      if (!recursive) {
-        throw Object.assign(
-          argumentError('ERR_FS_EISDIR', `Path is a directory: rm returned EISDIR (is a directory) ${name}`),
-          { path: name },
-        )
-      }
-      return planRemoveDirectory(live, { path: name }, true)
+      if (recursive) return planRemoveDirectory(live, { path: name }, true)
+      throw rmOfDirectory(toText(path))
     })
   }
 
   rename(oldPath: PathLike, newPath: PathLike): Promise<void> {
-    const sourcePath = toPath(oldPath, 'oldPath')
-    const destinationPath = toPath(newPath, 'newPath')
-    return this.#mutate({ syscall: 'rename', path: sourcePath, dest: destinationPath }, (live) =>
+    return this.#mutate('rename', { path: oldPath, dest: newPath }, (live, sourcePath, destinationPath) =>
       planRename(live, { sourcePath, destinationPath }),
     )
   }
 
   chmod(path: PathLike, mode: number | string): Promise<void> {
-    const name = toPath(path)
-    const bits = toMode(mode, 0)
-    return this.#mutate({ syscall: 'chmod', path: name }, (live) =>
-      planSetMode(live, { path: name, mode: bits }),
+    return this.#mutate('chmod', { path }, (live, name) =>
+      planSetMode(live, { path: name, mode: toMode(mode) }),
     )
   }
 
+  /** The target is kept as it is given; the kind of link that Windows wants is ignored. */
   symlink(target: PathLike, path: PathLike, _type?: string | null): Promise<void> {
-    const linkPath = toPath(path)
-    const text = typeof target === 'string' ? target : toPath(target, 'target')
-    return this.#mutate({ syscall: 'symlink', path: text, dest: linkPath }, (live) =>
-      planCreateSymlink(this.#core, live, { linkPath, target: text }),
-    )
+    let text: string
+    try {
+      text = checkText(toText(target, 'target'), 'target')
+    } catch (thrown) {
+      return Promise.reject(thrown)
+    }
+    return this.#mutate('symlink', { path, target: text }, (live, linkPath) => {
+      if (text === '') throw notFound('')
+      return planCreateSymlink(this.#core, live, { linkPath, target: text })
+    })
   }
 
   readlink(path: PathLike): Promise<string> {
-    const name = toPath(path)
-    return this.#read({ syscall: 'readlink', path: name }, (live) => findSymlink(live, name).target)
-  }
-
-  #openFile(live: LiveSession, path: string): FileNode {
-    const node = findNode(live, path, true)
-    if (node instanceof FileNode) return node
-    // Node opens a directory and fails at the read, without a path.
-    throw systemError('EISDIR', { syscall: 'read' })
+    return this.#read('readlink', path, (live, name) => findSymlink(live, name).target)
   }
 
   /** At once where everything is loaded: a read that awaits nothing costs one promise. */
-  #read<T>(call: Call, look: (live: LiveSession) => T | Promise<T>): Promise<T> {
+  #read<T>(
+    syscall: string,
+    path: PathLike,
+    look: (live: LiveSession, name: string) => T | Promise<T>,
+  ): Promise<T> {
     try {
-      const live = this.#access.live()
-      if (live instanceof Promise) return this.#readLoaded(call, live, look)
-      live.lastActivityAt = this.#core.environment.wallClockMs()
-      const result = look(live)
-      return result instanceof Promise ? result.catch(rethrowAs(call)) : Promise.resolve(result)
+      const name = toPath(path)
+      const live = this.#access.reading()
+      if (live instanceof Promise) return this.#readLoaded(syscall, path, live, look)
+      if (slashed(path)) requireDirectory(live, name)
+      const result = look(live, name)
+      if (!(result instanceof Promise)) return Promise.resolve(result)
+      return result.catch((thrown: unknown) => {
+        throw explain(thrown, syscall, { path })
+      })
     } catch (thrown) {
-      if (thrown instanceof Fault) return this.#readLoaded(call, this.#access.live(), look)
-      return Promise.reject(toSystemError(thrown, call))
+      if (thrown instanceof Fault) return this.#readLoaded(syscall, path, this.#access.reading(), look)
+      return Promise.reject(explain(thrown, syscall, { path }))
     }
   }
 
   async #readLoaded<T>(
-    call: Call,
+    syscall: string,
+    path: PathLike,
     live: LiveSession | Promise<LiveSession>,
-    look: (live: LiveSession) => T | Promise<T>,
+    look: (live: LiveSession, name: string) => T | Promise<T>,
   ): Promise<T> {
     try {
       const loaded = await live
-      return await whenLoaded(() => look(loaded))
+      return await whenLoaded(() => {
+        const name = toPath(path)
+        if (slashed(path)) requireDirectory(loaded, name)
+        return look(loaded, name)
+      })
     } catch (thrown) {
-      throw toSystemError(thrown, call)
+      throw explain(thrown, syscall, { path })
     }
   }
 
-  #mutate(call: Call, plan: (live: LiveSession) => Plan): Promise<void> {
+  #mutate(
+    syscall: string,
+    paths: Paths,
+    plan: (live: LiveSession, name: string, dest: string) => Plan,
+  ): Promise<void> {
     try {
-      const live = this.#access.live()
-      const done =
-        live instanceof Promise
-          ? live.then((loaded) => this.#carryOut(loaded, plan))
-          : this.#carryOut(live, plan)
-      return done.catch(rethrowAs(call))
+      const name = toPath(paths.path)
+      const dest = 'dest' in paths ? toPath(paths.dest!) : ''
+      const done = this.#access.run((live) =>
+        mutate(this.#core, live, () => {
+          if (slashed(paths.path)) requireDirectory(live, name)
+          if ('dest' in paths && slashed(paths.dest!)) requireDirectory(live, dest)
+          return record(this.#core, live, plan(live, name, dest))
+        }),
+      )
+      return done.catch((thrown: unknown) => {
+        throw explain(thrown, syscall, paths)
+      })
     } catch (thrown) {
-      return Promise.reject(toSystemError(thrown, call))
+      return Promise.reject(explain(thrown, syscall, paths))
     }
   }
+}
 
-  #carryOut(live: LiveSession, plan: (live: LiveSession) => Plan): Promise<void> {
-    return mutate(this.#core, live, () => {
-      const event = plan(live)
-      return event === undefined ? Promise.resolve() : record(this.#core, live, event)
-    })
+interface Paths {
+  readonly path: PathLike
+  readonly dest?: PathLike
+  /** Of a symlink: it stands where other calls have their first path. */
+  readonly target?: string
+}
+
+/** The error of the call, with the paths as they were given; what is no EngineError stays as it is. */
+function explain(thrown: unknown, syscall: string, { path, dest, target }: Paths): Error {
+  if (!(thrown instanceof EngineError)) return thrown as Error
+  const given = toText(path)
+  if (target !== undefined) return toSystemError(thrown, { syscall, path: target, dest: given })
+  return toSystemError(
+    thrown,
+    dest === undefined ? { syscall, path: given } : { syscall, path: given, dest: toText(dest) },
+  )
+}
+
+const required = { parents: 'require' } as const
+const requiredNew = { parents: 'require', exclusive: true } as const
+
+interface WriteSettings {
+  readonly encoding: Encoding
+  readonly append: boolean
+  readonly exclusive: boolean
+  readonly mode: number | undefined
+}
+
+const plainWrite: WriteSettings = { encoding: undefined, append: false, exclusive: false, mode: undefined }
+
+function parseWriteOptions(options: WriteFileOptions | Encoding): WriteSettings {
+  if (options === undefined) return plainWrite
+  const { encoding, flag = 'w', mode, signal } = toOptions<WriteFileOptions>(options)
+  throwIfAborted(signal)
+  return { encoding, ...parseFlag(flag), mode: mode === undefined ? undefined : toMode(mode, 0) }
+}
+
+/** Node opens a directory and fails at the read, without a path. */
+function openFile(live: LiveSession, path: string): FileNode {
+  const node = findNode(live, path, true)
+  if (node instanceof FileNode) return node
+  throw systemError('EISDIR', { syscall: 'read' })
+}
+
+function decode(bytes: Buffer, encoding: Encoding): Buffer | string {
+  return encoding === undefined || encoding === null || encoding === 'buffer'
+    ? bytes
+    : bytes.toString(encoding)
+}
+
+/** A path that ends with a slash asks for a directory. */
+function requireDirectory(live: LiveSession, path: string): void {
+  const { node } = resolve(live.tree, path, true)
+  if (node !== undefined && !(node instanceof Dir)) throw notADirectory(path)
+}
+
+/** A recursive mkdir makes nothing through a symlink that leads nowhere. */
+function refuseDangling(live: LiveSession, path: string): void {
+  const names = parsePath(path)
+  if (resolve(live.tree, path, true).path === path) return
+  for (let depth = 1; depth <= names.length; depth++) {
+    const part = joinPath(names.slice(0, depth))
+    const { node } = resolve(live.tree, part, false)
+    if (node === undefined) return
+    if (!(node instanceof Symlink) || resolve(live.tree, part, true).node !== undefined) continue
+    throw depth === names.length ? notFound(path) : systemError('ENOTDIR', { syscall: 'mkdir', path: part })
   }
 }
 
-function rethrowAs(call: Call): (thrown: unknown) => never {
-  return (thrown) => {
-    throw toSystemError(thrown, call)
-  }
+/** The path as it was given without its last `levels` names. */
+function ancestor(path: string, levels: number): string {
+  let end = path
+  for (let i = 0; i < levels; i++) end = end.replace(/\/+[^/]+\/*$/, '')
+  return end
 }
 
-function parseFlag(flag: string): { append: boolean; exclusive: boolean } {
-  if (!['w', 'wx', 'xw', 'a', 'ax', 'xa', 'w+', 'wx+', 'a+', 'ax+', 'as'].includes(flag)) {
-    throw argumentError('ERR_INVALID_ARG_VALUE', `The argument 'flags' is invalid. Received '${flag}'`)
-  }
-  return { append: flag.includes('a'), exclusive: flag.includes('x') }
+function joinTo(base: string, parent: string): string {
+  if (parent === '') return base
+  return base.endsWith('/') ? `${base}${parent}` : `${base}/${parent}`
 }
 
 interface Entry {
@@ -327,8 +398,9 @@ function listDirectory(live: LiveSession, dir: Dir, recursive: boolean): Entry[]
   const { loader } = live.tree
   const entries: Entry[] = []
   const pending: [parent: string, dir: Dir][] = [['', dir]]
-  for (let next = pending.shift(); next !== undefined; next = pending.shift()) {
-    const [parent, current] = next
+  // Not by shift(), which is linear in what is left.
+  for (let next = 0; next < pending.length; next++) {
+    const [parent, current] = pending[next]!
     for (const page of current.pages ?? loader.loadDir(current)) {
       const names = page.names ?? loader.loadPage(page)
       for (const [index, name] of names.entries()) {

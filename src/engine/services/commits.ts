@@ -1,9 +1,9 @@
 import { EngineError, invalid } from '../base/errors.js'
 import { whenLoaded } from '../base/fault.js'
-import { parseText } from '../base/input.js'
+import { checkRequest, parseText } from '../base/input.js'
 import { KeyedMutex } from '../base/keyed-mutex.js'
 import { limits } from '../base/limits.js'
-import { parsePath } from '../base/path.js'
+import { splitPath } from '../base/path.js'
 import type { Core } from '../session/core.js'
 import { eventTypes } from '../session/events.js'
 import type { LiveSession } from '../session/live.js'
@@ -52,6 +52,7 @@ export class Commits {
   }
 
   commit(live: LiveSession, request: SessionCommitRequest): Promise<{ commitId: string }> {
+    checkRequest(request)
     const message = parseText('message', request.message, limits.messageBytes)
     if (message.trim() === '') throw invalid('message', 'must not be empty')
     const branchName =
@@ -61,20 +62,23 @@ export class Commits {
     if (request.gitBranch !== undefined && branchName === '')
       throw invalid('gitBranch.branchName', 'must not be empty')
     const author = parseAuthor(this.#core, request.author)
+    // What is committed is the state of the call, as far as it is loaded.
+    const root = live.tail === undefined ? live.tree.freeze() : undefined
     return this.#mutex.run(live.id, () =>
-      this.#commit(live, { message, branchName, author, signal: request.signal }),
+      this.#commit(live, root, { message, branchName, author, signal: request.signal }),
     )
   }
 
   async #commit(
     live: LiveSession,
+    state: Dir | undefined,
     request: { message: string; branchName: string; author: CommitIdentity; signal: AbortSignal | undefined },
   ): Promise<{ commitId: string }> {
     const { message, branchName, author, signal = new AbortController().signal } = request
     signal.throwIfAborted()
-    if (live.tail !== undefined) await live.tail
+    if (state === undefined) await live.tail
     const core = this.#core
-    const root = live.tree.freeze()
+    const root = state ?? live.tree.freeze()
     const { revision } = live.record.baseline
     const remote =
       revision === undefined || branchName === '' ? undefined : await this.#remoteOf(revision.sourceId)
@@ -130,7 +134,7 @@ export class Commits {
   async *#changes(base: Dir, root: Dir): AsyncGenerator<PathChange> {
     const core = this.#core
     for await (const { path, after } of treeChanges(core, base, root)) {
-      const parts = parsePath(path)
+      const parts = splitPath(path)
       if (after === undefined) yield { parts, kind: 'removed' }
       else if (after instanceof Symlink) yield { parts, kind: 'symlink', target: after.target }
       else if (after instanceof FileNode) {

@@ -14,6 +14,27 @@ export class SessionAccess {
     this.#live = live
   }
 
+  /**
+   * Runs an operation on the session, at once when it is in memory: operations take effect in the order of
+   * the calls, so nothing may be awaited before them.
+   */
+  run<T>(operation: (live: LiveSession) => Promise<T>): Promise<T> {
+    const live = this.live()
+    return live instanceof Promise ? live.then(operation) : operation(live)
+  }
+
+  /** As {@link live}, for a read: reads move `lastActivityAt` too, in memory. */
+  reading(): LiveSession | Promise<LiveSession> {
+    const live = this.live()
+    return live instanceof Promise ? live.then((loaded) => this.#touch(loaded)) : this.#touch(live)
+  }
+
+  #touch(live: LiveSession): LiveSession {
+    const now = this.core.environment.wallClockMs()
+    if (now > live.lastActivityAt) live.lastActivityAt = now
+    return live
+  }
+
   /** A promise only when the session has to be loaded; SESSION_NOT_FOUND when it was deleted. */
   live(): LiveSession | Promise<LiveSession> {
     return this.#live.discarded ? this.#reopen() : this.#live

@@ -1,4 +1,5 @@
 import { invalid } from '../base/errors.js'
+import { checkRequest } from '../base/input.js'
 import { limits } from '../base/limits.js'
 import type { BlobRef } from '../cas/blob.js'
 import { StagedContent } from '../cas/staging.js'
@@ -17,12 +18,7 @@ const pathsInDetails = 100
  * Carries out all operations in order, later ones seeing earlier ones, as one atomic step: readers, a crash
  * and an error of any of them leave all or nothing.
  */
-export function applyBatch(
-  core: Core,
-  live: LiveSession,
-  operations: readonly BatchOperation[],
-): Promise<void> {
-  const steps = parseBatch(core, operations)
+export function applyBatch(core: Core, live: LiveSession, steps: readonly BatchStep[]): Promise<void> {
   return mutate(core, live, () =>
     withRollback(live, () => {
       const at = eventTime(core, live)
@@ -46,12 +42,13 @@ export function applyBatch(
   )
 }
 
-interface Step {
+/** An operation that was checked, with its content copied. */
+export interface BatchStep {
   readonly path: string
   plan(live: LiveSession): Plan
 }
 
-function parseBatch(core: Core, operations: readonly BatchOperation[]): Step[] {
+export function parseBatch(core: Core, operations: readonly BatchOperation[]): BatchStep[] {
   if (!Array.isArray(operations)) throw invalid('operations', 'must be an array')
   if (operations.length > limits.batchOperations)
     throw invalid('operations', `over ${limits.batchOperations} operations`)
@@ -59,11 +56,13 @@ function parseBatch(core: Core, operations: readonly BatchOperation[]): Step[] {
     const keys = typeof operation === 'object' && operation !== null ? Object.keys(operation) : []
     if (keys.length === 1 && 'write' in operation) {
       const { write } = operation
+      checkRequest(write, `operations[${index}].write`)
       const staged = new StagedContent(write.content, core)
       return { path: write.path, plan: (live) => planWrite(core, live, write, staged) }
     }
     if (keys.length === 1 && 'delete' in operation) {
       const request = operation.delete
+      checkRequest(request, `operations[${index}].delete`)
       return { path: request.path, plan: (live) => planDelete(core, live, request) }
     }
     throw invalid(`operations[${index}]`, 'must have exactly one of the keys write, delete')

@@ -21,6 +21,8 @@ export interface Core {
   readonly principal: string
   /** Sessions in memory. */
   readonly live: Map<string, LiveSession>
+  /** Sessions whose deletion is not stored yet: they are gone already. */
+  readonly deleting: Set<string>
   /** Work that `close()` waits for. */
   readonly background: Set<Promise<void>>
 }

@@ -1,5 +1,4 @@
 import { EngineError, invalid } from '../base/errors.js'
-import { Fault } from '../base/fault.js'
 import { formatHash, parseExpectedHash } from '../base/hash.js'
 import { parseMode, parseText } from '../base/input.js'
 import { limits } from '../base/limits.js'
@@ -85,7 +84,7 @@ export function planAppend(
   const size = file.size + staged.size
   checkFileSize(size, core.maxFileBytes)
   const pieces = piecesFrom(file.size, staged.blobs())
-  const whole = compacted(core, file, size, pieces)
+  const whole = compacted(core, file, size, pieces, staged)
   if (whole !== undefined) pieces.push(whole.piece)
   const blobs = [...staged.toCommit(), ...(whole === undefined ? [] : [whole.blob])]
   const redo: Redo[] = [['p', path, size, pieces]]
@@ -127,7 +126,7 @@ export function planCreateDirectory(
     if (recursive && at.node instanceof Dir) return undefined
     throw alreadyExists(request.path)
   }
-  const redo = makeParents(core, at, request.path, recursive ? 'create' : 'require')
+  const redo = makeParents(core, at, request.path, recursive ? 'create' : 'require', mode)
   const { path } = at
   redo.push(['d', path, mode, core.ids.newIno()])
   return { type: eventTypes.createDirectory, details: { path }, redo }
@@ -157,13 +156,17 @@ export function planRename(live: LiveSession, { sourcePath, destinationPath }: R
   parsePath(sourcePath, 'sourcePath')
   parsePath(destinationPath, 'destinationPath')
   const from = resolve(live.tree, sourcePath, false)
+  if (from.parents < from.names.length - 1) throw notFound(sourcePath)
+  const to = resolve(live.tree, destinationPath, false)
   if (from.node === undefined) throw notFound(sourcePath)
   if (from.names.length === 0) throw invalid('sourcePath', 'the root cannot be moved')
-  const to = resolve(live.tree, destinationPath, false)
   requireParents(to, destinationPath)
   if (from.path === to.path) return undefined
   if (from.node instanceof Dir && from.names.every((name, index) => to.names[index] === name)) {
     throw invalid('destinationPath', 'a directory cannot be moved into itself')
+  }
+  if (to.names.length < from.names.length && to.names.every((name, index) => from.names[index] === name)) {
+    throw notEmpty(destinationPath)
   }
   if (from.node instanceof Dir && to.node !== undefined) {
     if (!(to.node instanceof Dir)) throw notADirectory(destinationPath)
@@ -251,6 +254,7 @@ function makeParents(
   at: Location,
   path: string,
   parents: WriteOptions['parents'] = 'create',
+  mode = 0o755,
 ): Redo[] {
   if (parents === 'require') {
     requireParents(at, path)
@@ -258,7 +262,7 @@ function makeParents(
   }
   const redo: Redo[] = []
   for (let depth = at.parents + 1; depth < at.names.length; depth++) {
-    redo.push(['d', joinPath(at.names.slice(0, depth)), 0o755, core.ids.newIno()])
+    redo.push(['d', joinPath(at.names.slice(0, depth)), mode, core.ids.newIno()])
   }
   return redo
 }
@@ -270,7 +274,11 @@ function requireParents(at: Location, path: string): void {
 function checkEmpty(live: LiveSession, dir: Dir, path: string): void {
   const [first] = dir.pages ?? live.tree.loader.loadDir(dir)
   if ((first!.names ?? live.tree.loader.loadPage(first!)).length === 0) return
-  throw new EngineError('DIRECTORY_NOT_EMPTY', `${path} is not empty`, { path })
+  throw notEmpty(path)
+}
+
+function notEmpty(path: string): EngineError {
+  return new EngineError('DIRECTORY_NOT_EMPTY', `${path} is not empty`, { path })
 }
 
 /**
@@ -282,19 +290,21 @@ function compacted(
   file: FileNode,
   size: number,
   pieces: readonly RedoPiece[],
+  staged: StagedContent,
 ): { blob: BlobRef; piece: RedoPiece } | undefined {
   const body = core.contentIds.body(file)
   const blockNumber = Math.floor(file.size / limits.blockBytes)
   const block = blockAt(body, blockNumber)
   if (!(block instanceof ExtentBlock) || block.extents.length < limits.extentsPerBlock) return undefined
   let next: LoadedBody = body
-  for (const [offset, length, blob] of pieces)
+  for (const [offset, length, blob] of pieces) {
     next = splice(next, { offset, length, blob: blob as BlobRef, casOffset: 0 })
+  }
   const start = blockNumber * limits.blockBytes
   const length = Math.min(limits.blockBytes, size - start)
-  const bytes = core.content.readSync(next, start, length)
-  // The small blobs are cached once they were read, so the second run finds them.
-  if (bytes === undefined) throw new Fault(async () => void (await core.content.read(next, start, length)))
+  const bytes =
+    core.content.readSync(next, start, length) ??
+    staged.readAhead(file, () => core.content.read(next, start, length))
   const blob = BlobRef.of(bytes)
   return { blob, piece: [start, length, blob, 0] }
 }

@@ -20,6 +20,8 @@ export class LiveSession {
   pins: Map<number, Dir> | undefined
   /** Undefined until loaded. */
   checkpoints: CheckpointIndex | undefined
+  /** The newest event's acknowledgement: what changes nothing rests on it. */
+  acknowledged: Promise<void> = Promise.resolve()
   /** The last mutation that waits for something not loaded; later ones queue behind it. */
   tail: Promise<void> | undefined
   /** Set when a write failed or the session was deleted: what is in here is not what is stored. */

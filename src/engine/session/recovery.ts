@@ -18,6 +18,7 @@ const opening = new WeakMap<Core, Map<string, Promise<LiveSession>>>()
 export async function openSession(core: Core, sessionId: string): Promise<LiveSession> {
   const known = core.live.get(sessionId)
   if (known !== undefined) return known
+  if (core.deleting.has(sessionId)) throw sessionNotFound(sessionId)
   let loads = opening.get(core)
   if (loads === undefined) opening.set(core, (loads = new Map()))
   let load = loads.get(sessionId)

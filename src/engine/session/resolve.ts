@@ -51,7 +51,7 @@ function followLinks(tree: Tree, names: PathNames, followLast: boolean): Locatio
       continue
     }
     const node = findName(dirs.at(-1)!, name, tree.loader)
-    const last = pending.every((rest) => rest === '' || rest === '.')
+    const last = pending.length === 0
     if (node instanceof Symlink && (!last || followLast)) {
       if (++hops > limits.symlinkHops)
         throw new EngineError('SYMLINK_LOOP', 'too many symlinks', { path: joinPath(names) })

@@ -179,13 +179,20 @@ async function lastActivity(core: Core, session: SessionRecord): Promise<number>
  * until collection has made them independent.
  */
 export async function deleteSession(core: Core, sessionId: string): Promise<void> {
-  const live = await openSession(core, sessionId)
+  const live = core.live.get(sessionId) ?? (await openSession(core, sessionId))
+  // What was called before the deletion is carried out.
+  if (live.tail !== undefined) await live.tail
   const key = keys.session(core.tenantKey, sessionId)
   live.discarded = true
   core.live.delete(sessionId)
   if (core.store.capabilities.durable) {
     const deleted: SessionRecord = { ...live.record, deletedAt: core.environment.wallClockMs() }
-    await core.store.commit({ put: [[key, deleted]] })
+    core.deleting.add(sessionId)
+    try {
+      await core.store.commit({ put: [[key, deleted]] })
+    } finally {
+      core.deleting.delete(sessionId)
+    }
     return
   }
   const checkpoints = [...(live.checkpoints?.values() ?? [])].map(({ id }) => keys.checkpoint(sessionId, id))

@@ -15,7 +15,8 @@ export interface StateReference extends CheckpointReference {
 }
 
 export async function findState(core: Core, reference: StateReference): Promise<Dir> {
-  const live = await openSession(core, reference.sessionId)
+  // Without an await in between, the state is that of the call.
+  const live = core.live.get(reference.sessionId) ?? (await openSession(core, reference.sessionId))
   const { checkpointId, checkpointLabel, base } = reference
   if (base === true) {
     if (checkpointId !== undefined || checkpointLabel !== undefined)

@@ -76,8 +76,12 @@ export interface NewEvent {
   readonly put?: StoreCommit['put']
 }
 
-/** Applies an event's redo and commits it. */
-export function record(core: Core, live: LiveSession, event: NewEvent): Promise<void> {
+/**
+ * Applies an event's redo and commits it. Where there is no event, because nothing changes, the state that
+ * makes it so must still be acknowledged.
+ */
+export function record(core: Core, live: LiveSession, event: NewEvent | undefined): Promise<void> {
+  if (event === undefined) return live.acknowledged
   const at = eventTime(core, live)
   for (const redo of event.redo) applyLive(core, live, redo, at)
   return commitEvent(core, live, event, at)
@@ -92,20 +96,19 @@ export function applyLive(core: Core, live: LiveSession, redo: Redo, at: number)
 export function commitEvent(core: Core, live: LiveSession, event: NewEvent, at: number): Promise<void> {
   const { type, details, redo, blobs, put } = event
   live.lastEventAt = at
-  live.lastActivityAt = at
+  live.lastActivityAt = Math.max(at, live.lastActivityAt)
   const { durable } = core.store.capabilities
   const seq = ++live.seq
   const body = durable ? [at, type, details, core.principal, redo] : [at, type, details, core.principal]
   const events = [{ sessionId: live.id, seq, body }]
   if (!durable) {
     // Memory fails only when it is closed, and then the session goes with it.
-    return core.store.commit(
-      put === undefined ? { events } : { events, put },
-    ) as Promise<unknown> as Promise<void>
+    return core.store.commit(put === undefined ? { events } : { events, put }).then(nothing)
   }
   const stored = blobs?.map((blob) => ({ hash: blob.hash, bytes: blob.bytes! }))
   const commit: StoreCommit = { events, ...(put && { put }), ...(stored && { blobs: stored }) }
-  return acknowledged(core, live, core.store.commit(commit), blobs)
+  live.acknowledged = acknowledged(core, live, core.store.commit(commit), blobs)
+  return live.acknowledged
 }
 
 async function acknowledged(
@@ -140,3 +143,5 @@ function discardAll(core: Core): void {
   for (const live of core.live.values()) live.discarded = true
   core.live.clear()
 }
+
+function nothing(): void {}

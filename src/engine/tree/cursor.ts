@@ -1,5 +1,5 @@
 import { compareUtf8 } from '../base/order.js'
-import { parsePath, type PathNames } from '../base/path.js'
+import { splitPath, type PathNames } from '../base/path.js'
 import { invalid } from '../base/errors.js'
 import { Dir, type Node, type NodeLoader } from './node.js'
 import { findName, lowerBound, pageIndex } from './page.js'
@@ -26,7 +26,7 @@ export function visitPaths(
     if (!(child instanceof Dir)) return
     dir = child
   }
-  const after = range.after === undefined ? undefined : parsePath(range.after, 'pageToken')
+  const after = range.after === undefined ? undefined : splitPath(range.after)
   const base = dirNames.length === 0 ? '' : `/${dirNames.join('/')}`
   if (after !== undefined) {
     // A token from outside the range stands before or behind the whole of it.
@@ -72,7 +72,7 @@ function splitPrefix(prefix: string): { dirNames: PathNames; namePrefix: string 
   if (typeof prefix !== 'string' || !prefix.startsWith('/')) throw invalid('pathPrefix', 'must be absolute')
   if (!prefix.isWellFormed() || prefix.includes('\0')) throw invalid('pathPrefix', 'is not well-formed')
   const cut = prefix.lastIndexOf('/')
-  return { dirNames: parsePath(prefix.slice(0, cut) || '/', 'pathPrefix'), namePrefix: prefix.slice(cut + 1) }
+  return { dirNames: splitPath(prefix.slice(0, cut) || '/'), namePrefix: prefix.slice(cut + 1) }
 }
 
 /** 0 when `names` lies below `dirNames`, else the side of it on which it stands. */

@@ -16,7 +16,7 @@ export function* hashTree(root: Dir, ids: ContentIds, loader: NodeLoader): Steps
     const unhashed: Dir[] = []
     for (const page of pages) {
       if (page.hash !== undefined) continue
-      if (page.names === null) yield* loaded(() => loader.loadPage(page))
+      if (page.names === null) yield* loaded(() => page.names ?? loader.loadPage(page))
       for (const node of page.nodes) if (node instanceof Dir && node.hash === undefined) unhashed.push(node)
     }
     if (unhashed.length > 0) {

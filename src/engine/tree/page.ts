@@ -66,8 +66,8 @@ export function setName(dir: Dir, name: string, node: Node, owner: Owner, loader
   page.names!.splice(at, 0, name)
   page.nodes.splice(at, 0, node)
   page.last = page.names!.at(-1)!
-  if (page.names!.length > limits.namesPerPage) repage(pages, i, owner, loader)
-  else if (at < page.names!.length - 1 && endsPage(name)) repage(pages, i, owner, loader)
+  if (at < page.names!.length - 1 && endsPage(name)) repage(pages, i, owner, loader)
+  else if (page.names!.length > limits.namesPerPage) pushOn(pages, i, owner, loader)
   return true
 }
 
@@ -75,15 +75,18 @@ export function setName(dir: Dir, name: string, node: Node, owner: Owner, loader
 export function removeName(dir: Dir, name: string, owner: Owner, loader: NodeLoader): void {
   const pages = dir.pages!
   const i = pageIndex(pages, name, dir.wide)
-  const wasClosed = isClosed(pages[i]!, loader)
   const page = writablePage(pages, i, owner, loader)
+  const wasFull = page.names!.length === limits.namesPerPage
+  const hadEnd = endsPage(page.last)
   const at = lowerBound(page.names!, name, dir.wide)
   page.names!.splice(at, 1)
   page.nodes.splice(at, 1)
   page.last = page.names!.at(-1) ?? ''
-  const stillClosed = page.names!.length > 0 && endsPage(page.last)
-  if (wasClosed && !stillClosed && i + 1 < pages.length) repage(pages, i, owner, loader)
-  if (pages[i] === page && page.names!.length === 0 && pages.length > 1) pages.splice(i, 1)
+  if (i + 1 < pages.length) {
+    if (hadEnd && (page.names!.length === 0 || !endsPage(page.last))) return repage(pages, i, owner, loader)
+    if (!hadEnd && wasFull) return pullUp(pages, i, owner, loader)
+  }
+  if (page.names!.length === 0 && pages.length > 1) pages.splice(i, 1)
 }
 
 export function emptyPages(owner: Owner): Page[] {
@@ -102,6 +105,39 @@ function writablePage(pages: Page[], index: number, owner: Owner, loader?: NodeL
   const copy = new Page(owner, names.slice(), page.nodes.slice(), page.last)
   pages[index] = copy
   return copy
+}
+
+/** A page of a run got one name too many: each page of the run hands its last name to the next. */
+function pushOn(pages: Page[], first: number, owner: Owner, loader: NodeLoader): void {
+  for (let i = first; ; i++) {
+    const page = pages[i]!
+    const endsRun = i === pages.length - 1 || endsPage(page.last)
+    const name = page.names!.pop()!
+    const node = page.nodes.pop()!
+    page.last = page.names!.at(-1)!
+    if (endsRun) {
+      pages.splice(i + 1, 0, new Page(owner, [name], [node], name))
+      return
+    }
+    const next = writablePage(pages, i + 1, owner, loader)
+    next.names!.unshift(name)
+    next.nodes.unshift(node)
+    if (next.names!.length <= limits.namesPerPage) return
+  }
+}
+
+/** A full page of a run lost a name: each page of the run takes the first name of the next. */
+function pullUp(pages: Page[], first: number, owner: Owner, loader: NodeLoader): void {
+  for (let i = first; i + 1 < pages.length; i++) {
+    const page = pages[i]!
+    const next = writablePage(pages, i + 1, owner, loader)
+    const wasFull = next.names!.length === limits.namesPerPage && !endsPage(next.last)
+    page.last = next.names!.shift()!
+    page.names!.push(page.last)
+    page.nodes.push(next.nodes.shift()!)
+    if (next.names!.length === 0) pages.splice(i + 1, 1)
+    if (!wasFull) return
+  }
 }
 
 /** Cuts the names from page `first` to the end of its run again. */

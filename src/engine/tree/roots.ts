@@ -58,7 +58,13 @@ export class RootStore {
     assert(decoded instanceof Dir && decoded.address !== undefined, 'a root is a directory with an address')
     const { address } = decoded
     const known = this.#loaded.get(address)?.deref()
-    if (known !== undefined) return known
+    if (known !== undefined && sameAttributes(known, decoded)) return known
+    if (known !== undefined) {
+      // The address names what is in the directory; its own attributes stand outside.
+      decoded.pages = known.pages
+      decoded.wide = known.wide
+      return decoded
+    }
     if (!this.#store.capabilities.durable) throw new EngineError('DATA_LOSS', 'the root is gone', { address })
     this.#remember(decoded, address)
     return decoded
@@ -89,4 +95,14 @@ export class RootStore {
     )
     if (batch.length > 0) await write()
   }
+}
+
+function sameAttributes(a: Dir, b: Dir): boolean {
+  return (
+    a.ino === b.ino &&
+    a.mode === b.mode &&
+    a.mtime === b.mtime &&
+    a.ctime === b.ctime &&
+    a.birthtime === b.birthtime
+  )
 }

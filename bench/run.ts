@@ -1,0 +1,107 @@
+/** Measures the library against its peers in one run. `npm run bench -- --help` says how. */
+import { mkdtemp, mkdir, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { durable } from './scenarios/durable.js'
+import { git } from './scenarios/git.js'
+import { heap } from './scenarios/heap.js'
+import { importTime } from './scenarios/import-time.js'
+import { memoryFiles } from './scenarios/memory-files.js'
+import { treesOnDisk } from './scenarios/trees-on-disk.js'
+import { trees } from './scenarios/trees.js'
+import { isMet, type Context, type Row, type Scenario } from './support/scenario.js'
+import { renderTable, summarize } from './support/table.js'
+
+const usage = `npm run bench -- [group or scenario]... [--n N] [--files 1000,10000] [--json]
+npm run bench -- --list
+
+  --n       rounds of each measurement; the median and the best of them are shown
+  --files   sizes of the trees, in files
+  --json    one JSON document instead of tables; times are in milliseconds`
+
+const core = [importTime, memoryFiles, durable, heap, trees, treesOnDisk, git]
+/** The short form shows that everything runs; its figures say nothing. */
+const groups: Record<string, readonly Scenario[]> = { core, smoke: core }
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    n: { type: 'string' },
+    files: { type: 'string' },
+    json: { type: 'boolean', default: false },
+    list: { type: 'boolean', default: false },
+    help: { type: 'boolean', default: false },
+  },
+})
+
+if (values.help) console.log(usage)
+else if (values.list) list()
+else await main(positionals.length === 0 ? ['core'] : positionals)
+
+function list(): void {
+  for (const [group, scenarios] of Object.entries(groups)) {
+    console.log(`${group}: ${scenarios.map(({ name }) => name).join(' ')}`)
+  }
+}
+
+async function main(names: readonly string[]): Promise<void> {
+  const smoke = names.includes('smoke')
+  const chosen = new Set(names.flatMap(find))
+  const rounds = values.n === undefined ? (smoke ? 1 : 7) : number(values.n)
+  const files = values.files?.split(',').map(number) ?? (smoke ? [200] : [1000, 10_000, 100_000])
+  const root = await mkdtemp(join(tmpdir(), 'forkspace-bench-'))
+  const all: { scenario: string; rows: Row[] }[] = []
+  try {
+    for (const scenario of chosen) {
+      const directory = join(root, scenario.name)
+      await mkdir(directory)
+      const count = (full: number): number => (smoke ? Math.max(2, Math.ceil(full / 50)) : full)
+      const context: Context = { rounds, files, smoke, directory, count }
+      const rows: Row[] = []
+      for await (const row of scenario.run(context)) rows.push(smoke ? withoutTarget(row) : row)
+      all.push({ scenario: scenario.name, rows })
+      if (!values.json) console.log(renderTable(scenario, rows))
+      await rm(directory, { recursive: true })
+    }
+  } finally {
+    await rm(root, { recursive: true, force: true })
+  }
+  report(all, rounds)
+}
+
+function find(name: string): readonly Scenario[] {
+  const scenario = core.find((scenario) => scenario.name === name)
+  const found = groups[name] ?? (scenario && [scenario])
+  if (found === undefined) throw new Error(`no group or scenario ${name}\n${usage}`)
+  return found
+}
+
+/** Nobody can meet a target in one short round. */
+function withoutTarget(row: Row): Row {
+  const { target, ...rest } = row
+  return target === undefined ? row : rest
+}
+
+function report(all: readonly { scenario: string; rows: readonly Row[] }[], rounds: number): void {
+  const { met, targets } = summarize(all.flatMap(({ rows }) => rows))
+  if (values.json) {
+    const scenarios = all.map(({ scenario, rows }) => ({
+      scenario,
+      rows: rows.map((row) => ({ ...row, met: isMet(row) })),
+    }))
+    console.log(JSON.stringify({ node: process.version, rounds, scenarios, met, targets }, undefined, 2))
+    return
+  }
+  console.log(
+    `${rounds} rounds on node ${process.version}. A ratio counts by its median over the rounds, a figure by its best.`,
+  )
+  console.log(`${met} of ${targets} targets met`)
+}
+
+function number(text: string): number {
+  const parsed = Number(text)
+  if (!Number.isSafeInteger(parsed) || parsed < 1)
+    throw new Error(`not a number of things: ${text}\n${usage}`)
+  return parsed
+}

@@ -1,0 +1,34 @@
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { singleRow } from '../support/rows.js'
+import type { HeapReport } from '../support/report-heap.js'
+import type { Context, Scenario } from '../support/scenario.js'
+
+const targets = { file: { atMost: 255 }, fork: { atMost: 490 } }
+
+/** In processes of their own, where nothing else comes or goes. */
+export const heap: Scenario = {
+  name: 'heap',
+  title: 'JavaScript heap, and building a tree once in a fresh process',
+  ratio: 'ours / peer',
+  async *run(context) {
+    for (const size of context.files) {
+      const memory = await report(context, size, 'memory')
+      yield singleRow(`create from an object, per file, ${size} files`, 'time', memory.createMs / size)
+      yield singleRow(`heap per file, with its content's Buffer, ${size} files`, 'bytes', memory.perFile)
+      const level = await report(context, size, 'level')
+      yield singleRow(`heap per file, contents on disk, ${size} files`, 'bytes', level.perFile, targets.file)
+      yield singleRow(`heap per fork, ${size} files`, 'bytes', memory.perFork, targets.fork)
+      yield singleRow(`heap per fork, on disk, ${size} files`, 'bytes', level.perFork)
+    }
+  },
+}
+
+async function report(context: Context, size: number, storage: 'memory' | 'level'): Promise<HeapReport> {
+  const script = join(import.meta.dirname, '../support/report-heap.js')
+  const where = storage === 'memory' ? [] : [join(context.directory, String(size))]
+  const args = ['--expose-gc', script, String(size), String(context.count(2000)), ...where]
+  const { stdout } = await promisify(execFile)(process.execPath, args)
+  return JSON.parse(stdout) as HeapReport
+}

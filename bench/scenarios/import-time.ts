@@ -1,0 +1,100 @@
+import { execFile } from 'node:child_process'
+import { mkdir, readdir, readFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { race, type Contestant, type Timing } from '../support/measure.js'
+import { singleRow, timingRow } from '../support/rows.js'
+import type { Context, Row, Scenario } from '../support/scenario.js'
+
+const run = promisify(execFile)
+const root = dirname(fileURLToPath(import.meta.resolve('forkspace/package.json')))
+
+/** A fresh process, which is where the time of an import shows. */
+export const importTime: Scenario = {
+  name: 'import',
+  title: 'Import in a fresh process (ratio of CPU times)',
+  ratio: 'peer / ours',
+  async *run(context) {
+    const rounds = context.smoke ? 1 : Math.max(context.rounds, 11)
+    const timings = await race(
+      {
+        empty: child(''),
+        forkspace: child("await import('forkspace')"),
+        memfs: child("await import('memfs')"),
+      },
+      { rounds },
+    )
+    const { empty, forkspace, memfs } = timings
+    const peer = { name: 'empty node', timing: empty }
+    yield timingRow({
+      what: "node, import('forkspace')",
+      ours: forkspace,
+      peer,
+      ratio: 'peer / ours',
+      clock: 'cpu',
+    })
+    const ours = beyond(forkspace, empty)
+    const theirs = beyond(memfs, empty)
+    yield {
+      what: "import('forkspace') alone",
+      unit: 'time',
+      ...ours,
+      peer: { name: "import('memfs')", ...theirs },
+      ratio: theirs.cpu / ours.cpu,
+    }
+    yield* loadedModules(context)
+  },
+}
+
+/** The whole life of a process, and the CPU time that it had. */
+function child(script: string): Contestant {
+  const tellCpu = 'const { user, system } = process.cpuUsage(); console.log((user + system) / 1000)'
+  return {
+    count: 1,
+    run: async () => {
+      const args = ['--input-type=module', '-e', `${script}; ${tellCpu}`]
+      return Number((await run(process.execPath, args, { cwd: root })).stdout)
+    },
+  }
+}
+
+/** What an import adds to an empty process. */
+function beyond(whole: Timing, empty: Timing): { median: number; best: number; cpu: number } {
+  return {
+    median: whole.median - empty.median,
+    best: whole.best - empty.best,
+    cpu: whole.cpuMedian - empty.cpuMedian,
+  }
+}
+
+async function* loadedModules({ directory }: Context): AsyncGenerator<Row> {
+  const coverage = join(directory, 'coverage')
+  await mkdir(coverage)
+  const script = `
+    const addons = []
+    const { dlopen } = process
+    process.dlopen = (...args) => { addons.push(args[1]); return dlopen.apply(process, args) }
+    await import('forkspace')
+    console.log(JSON.stringify(addons))`
+  const env = { ...process.env, NODE_V8_COVERAGE: coverage }
+  const { stdout } = await run(process.execPath, ['--input-type=module', '-e', script], { cwd: root, env })
+  const scripts: string[] = []
+  for (const file of await readdir(coverage)) {
+    const { result } = JSON.parse(await readFile(join(coverage, file), 'utf8')) as {
+      result: { url: string }[]
+    }
+    scripts.push(...result.map(({ url }) => url).filter((url) => url.startsWith('file:')))
+  }
+  const packages = new Set(scripts.map(packageOf).filter((name) => name !== undefined))
+  const others = packages.size === 0 ? '' : ` (packages: ${[...packages].sort().join(', ')})`
+  const git = scripts.filter((url) => packageOf(url) === 'isomorphic-git' || url.includes('/adapters/git/'))
+  const none = { atMost: 0 }
+  yield singleRow(`modules loaded${others}`, 'count', scripts.length)
+  yield singleRow('native addons loaded', 'count', (JSON.parse(stdout) as string[]).length, none)
+  yield singleRow('modules for git loaded', 'count', git.length, none)
+}
+
+function packageOf(url: string): string | undefined {
+  return /.*\/node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(url)?.[1]
+}

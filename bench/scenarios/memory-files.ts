@@ -1,0 +1,87 @@
+import { openEngine, type FsPromises } from 'forkspace'
+import { memfs } from 'memfs'
+import { expect, race, type Contestant } from '../support/measure.js'
+import { contents, projectPaths, shuffled } from '../support/project-files.js'
+import { timingRow } from '../support/rows.js'
+import type { Scenario } from '../support/scenario.js'
+
+const fileBytes = 200
+const sizes = [2000, 20_000]
+const targets = { write: 2.5, overwrite: undefined, read: 4, stat: 5 }
+
+/** The calls that both sides have. */
+type Promises = Pick<FsPromises, 'mkdir' | 'writeFile'> & {
+  readFile(path: string): Promise<unknown>
+  stat(path: string): Promise<{ size: unknown }>
+}
+
+/** The same calls on both sides, each awaited, on a fresh tree in every round. */
+export const memoryFiles: Scenario = {
+  name: 'memory-files',
+  title: `Files of ${fileBytes} B in memory: fs.promises against that of memfs (ratio of CPU times)`,
+  ratio: 'peer / ours',
+  async *run(context) {
+    for (const size of sizes.map((full) => context.count(full))) {
+      await using engine = await openEngine()
+      const paths = projectPaths(size)
+      const ours = operations(paths, async () => (await engine.sessions.create()).fs.promises)
+      const theirs = operations(paths, async () => memfs().fs.promises as unknown as Promises)
+      for (const name of ['write', 'overwrite', 'read', 'stat'] as const) {
+        const timings = await race({ ours: ours[name], theirs: theirs[name] }, { rounds: context.rounds })
+        const ratioAtLeast = targets[name]
+        yield timingRow({
+          what: `${name}, ${size} files`,
+          ours: timings.ours,
+          peer: { name: 'memfs', timing: timings.theirs },
+          ratio: 'peer / ours',
+          clock: 'cpu',
+          target: ratioAtLeast === undefined ? undefined : { ratioAtLeast },
+        })
+      }
+    }
+  },
+}
+
+type Operation = 'write' | 'overwrite' | 'read' | 'stat'
+
+function operations(paths: readonly string[], open: () => Promise<Promises>): Record<Operation, Contestant> {
+  const directories = [...new Set(paths.map((path) => path.slice(0, path.lastIndexOf('/'))))]
+  const order = shuffled(paths)
+  const bodies = contents(paths.length, fileBytes)
+  const otherBodies = contents(paths.length, fileBytes, 2)
+  let fs: Promises
+  const writeAll = async (all: readonly Buffer[]): Promise<void> => {
+    for (let i = 0; i < order.length; i++) await fs.writeFile(order[i]!, all[i]!)
+  }
+  const start = async (): Promise<void> => {
+    fs = await open()
+    for (const directory of directories) await fs.mkdir(directory, { recursive: true })
+  }
+  const startFilled = async (): Promise<void> => {
+    await start()
+    await writeAll(bodies)
+  }
+  const count = paths.length
+  return {
+    write: { count, prepare: start, run: () => writeAll(bodies) },
+    overwrite: { count, prepare: startFilled, run: () => writeAll(otherBodies) },
+    read: {
+      count,
+      prepare: startFilled,
+      run: async () => {
+        let bytes = 0
+        for (const path of paths) bytes += ((await fs.readFile(path)) as Uint8Array).length
+        expect(bytes === count * fileBytes, 'what was read is not what was written')
+      },
+    },
+    stat: {
+      count,
+      prepare: startFilled,
+      run: async () => {
+        let bytes = 0
+        for (const path of paths) bytes += Number((await fs.stat(path)).size)
+        expect(bytes === count * fileBytes, 'the sizes are wrong')
+      },
+    },
+  }
+}

@@ -1,0 +1,95 @@
+import { randomWords } from 'forkspace/testing'
+
+const syllables = [
+  'ba',
+  'con',
+  'del',
+  'fer',
+  'gra',
+  'in',
+  'ko',
+  'lu',
+  'mer',
+  'nor',
+  'per',
+  'qui',
+  'ras',
+  'sto',
+]
+const endings = ['.ts', '.ts', '.ts', '.test.ts', '.json', '.md']
+const maxDepth = 8
+
+/** The directory that holds all project files. */
+export const projectRoot = '/project'
+
+/**
+ * Paths as in a real repository: nested directories of 4 to 23 files, names of 8 to 20 characters. The same
+ * count gives the same paths.
+ */
+export function projectPaths(count: number): string[] {
+  const next = randomWords(count)
+  const below = (limit: number): number => next() % limit
+  const directories: { path: string; depth: number }[] = [{ path: projectRoot, depth: 1 }]
+  const paths: string[] = []
+  for (let at = 0; paths.length < count; at++) {
+    const { path, depth } = directories[at]!
+    const files = Math.min(4 + below(20), count - paths.length)
+    for (let i = 0; i < files; i++)
+      paths.push(`${path}/${word(below, 14)}${i}${endings[below(endings.length)]!}`)
+    const children = depth === maxDepth ? 0 : 1 + below(4)
+    for (let i = 0; i < children; i++) {
+      directories.push({ path: `${path}/${word(below, 18)}${i}`, depth: depth + 1 })
+    }
+    // The deepest level alone may end before there are enough files.
+    if (at === directories.length - 1) {
+      directories.push({ path: `${projectRoot}/${word(below, 12)}-${at}`, depth: 2 })
+    }
+  }
+  return paths
+}
+
+/** What `sessions.create` takes; every file has another content. */
+export function filesOf(paths: readonly string[]): Record<string, string> {
+  const files: Record<string, string> = {}
+  for (const [index, path] of paths.entries()) files[path] = `export const number = ${index}\n`
+  return files
+}
+
+/** Names without directories: the widest directory of that many files. */
+export function flatPaths(count: number): string[] {
+  const width = String(count).length
+  return Array.from(
+    { length: count },
+    (_, index) => `${projectRoot}/entry-${String(index).padStart(width, '0')}.ts`,
+  )
+}
+
+/** Contents of one size, all different. */
+export function contents(count: number, bytes: number, seed = 1): Buffer[] {
+  const next = randomWords(seed)
+  return Array.from({ length: count }, () => {
+    const content = Buffer.alloc(bytes)
+    for (let at = 0; at + 4 <= bytes; at += 4) content.writeUInt32LE(next(), at)
+    return content
+  })
+}
+
+/** The items in another order, the same in every run. */
+export function shuffled<T>(items: readonly T[], seed = 7): T[] {
+  const next = randomWords(seed)
+  const copy = [...items]
+  for (let at = copy.length - 1; at > 0; at--) {
+    const other = next() % (at + 1)
+    const item = copy[at]!
+    copy[at] = copy[other]!
+    copy[other] = item
+  }
+  return copy
+}
+
+function word(below: (limit: number) => number, maxLength: number): string {
+  const length = 6 + below(maxLength - 6)
+  let text = ''
+  while (text.length < length) text += syllables[below(syllables.length)]!
+  return text.slice(0, length)
+}

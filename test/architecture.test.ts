@@ -1,0 +1,315 @@
+import { execFile } from 'node:child_process'
+import { readdirSync, readFileSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
+import { dirname, join, posix, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { compileSource, type CompiledSource } from './support/compile-source.js'
+
+const root = resolve(import.meta.dirname, '../src')
+
+/** From the bottom up. A file imports from its own folder and from the folders before it. */
+const layers = ['base', 'storage', 'cas', 'tree', 'session', 'fs', 'services', 'facade'] as const
+
+/** What services share; the services themselves do not know each other. */
+const serviceHelpers = ['git-ports', 'git-objects', 'jobs', 'source-records']
+
+/** The packages of the engine, each behind the one file that wraps it. */
+const enginePackages: Readonly<Record<string, string>> = {
+  mitt: 'engine/base/emitter.ts',
+  'async-mutex': 'engine/base/keyed-mutex.ts',
+}
+
+const engineBuiltins = ['crypto', 'buffer', 'events', 'stream', 'zlib', 'diagnostics_channel']
+
+/** What stands for the world: clocks, randomness and the process are passed in. */
+const worldly =
+  /\bprocess\s*\.|\bDate\s*\.\s*now\b|\bnew\s+Date\s*\(\s*\)|\bMath\s*\.\s*random\b|\bperformance\s*\./
+
+interface Import {
+  readonly specifier: string
+  readonly dynamic: boolean
+}
+
+interface SourceFile {
+  /** Relative to src, with forward slashes. */
+  readonly name: string
+  readonly code: string
+  readonly imports: readonly Import[]
+}
+
+const sources: readonly SourceFile[] = readdirSync(root, { recursive: true, encoding: 'utf8' })
+  .map((name) => name.replaceAll('\\', '/'))
+  .filter((name) => name.endsWith('.ts'))
+  .sort()
+  .map((name) => parse(name, readFileSync(join(root, name), 'utf8')))
+
+describe('every file of src', () => {
+  test('is found', () => {
+    const names = sources.map(({ name }) => name)
+    expect(names).toContain('index.ts')
+    expect(names).toContain('engine/ports.ts')
+    const empty = layers.filter((layer) => !names.some((name) => name.startsWith(`engine/${layer}/`)))
+    expect(empty).toEqual([])
+  })
+
+  test('of the engine belongs to a layer', () => {
+    const engine = sources.filter(({ name }) => name.startsWith('engine/'))
+    expect(engine.filter(({ name }) => place(name) === undefined).map(({ name }) => name)).toEqual([])
+  })
+
+  test('imports only what it may', () => {
+    expect(sources.flatMap(violations)).toEqual([])
+  })
+
+  test('of the engine leaves clocks, randomness and the process to others', () => {
+    const found = sources.filter(({ name, code }) => name.startsWith('engine/') && worldly.test(code))
+    expect(found.map(({ name }) => name)).toEqual([])
+  })
+
+  test('has imports that can be read off: no computed import, no require', () => {
+    const hidden = /\brequire\s*\(|\bcreateRequire\b|(?:await|return|=>|=|[(,:])\s*import\s*\((?!\s*['"])/
+    expect(sources.filter(({ code }) => hidden.test(code)).map(({ name }) => name)).toEqual([])
+  })
+})
+
+describe('the rules', () => {
+  test.each([
+    ['an import of a higher layer', 'engine/base/x.ts', "import { a } from '../storage/keys.js'"],
+    ['a type of a higher layer', 'engine/tree/x.ts', "import type { A } from '../session/core.js'"],
+    ['an inline type of a higher layer', 'engine/cas/x.ts', "let a: import('../tree/node.js').Node"],
+    ['a re-export of a higher layer', 'engine/session/x.ts', "export * from '../fs/stats.js'"],
+    ['an import over several lines', 'engine/fs/x.ts', "import {\n  a,\n  b,\n} from '../facade/files.js'"],
+    ['an import for its effects', 'engine/storage/x.ts', "import '../cas/blob.js'"],
+    ['the door of the engine from inside', 'engine/facade/x.ts', "import { a } from '../index.js'"],
+    ['the ports from inside', 'engine/services/x.ts', "import type { A } from '../ports.js'"],
+    ['a service from another', 'engine/services/commits.ts', "import { a } from './sources.js'"],
+    ['a service from a helper', 'engine/services/jobs.ts', "import { a } from './sources.js'"],
+    ['an adapter from the engine', 'engine/base/x.ts', "import { a } from '../../adapters/system/index.js'"],
+    ['a worldly builtin', 'engine/base/x.ts', "import { a } from 'node:fs'"],
+    ['a builtin without its prefix', 'engine/base/x.ts', "import { a } from 'fs'"],
+    ['a promise builtin', 'engine/base/x.ts', "import { a } from 'node:stream/promises'"],
+    ['another package', 'engine/base/x.ts', "import a from 'level'"],
+    ['a wrapped package elsewhere', 'engine/tree/x.ts', "import a from 'mitt'"],
+    ['more than types of services in the ports', 'engine/ports.ts', "export { a } from './services/jobs.js'"],
+    ['a session in the ports', 'engine/ports.ts', "export type { Core } from './session/core.js'"],
+    [
+      'the inside of the engine from an adapter',
+      'adapters/git/x.ts',
+      "import { a } from '../../engine/base/hash.js'",
+    ],
+    ['an adapter from another', 'adapters/git/x.ts', "import { a } from '../system/index.js'"],
+    ['the package from an adapter', 'adapters/level/x.ts', "import { a } from '../../index.js'"],
+    ['an adapter at once', 'index.ts', "import { a } from './adapters/git/index.js'"],
+    ['types of an adapter', 'index.ts', "import type { A } from './adapters/git/index.js'"],
+    ['LevelDB', 'index.ts', "await import('./adapters/level/index.js')"],
+    ['a package', 'index.ts', "import 'level'"],
+    ['the inside of the engine', 'index.ts', "import { a } from './engine/base/hash.js'"],
+    ['the inside of the engine for tests', 'testing.ts', "import { a } from './engine/base/hash.js'"],
+  ])('refuse %s', (_case, name, code) => {
+    expect(violations(parse(name, code))).toHaveLength(1)
+  })
+
+  test.each([
+    ['engine/tree/x.ts', "import { a } from '../base/hash.js'"],
+    ['engine/tree/x.ts', "import type { A } from './node.js'"],
+    ['engine/services/sources.ts', "import { a } from './jobs.js'"],
+    ['engine/ports.ts', "export type { A } from './services/git-ports.js'"],
+    ['engine/index.ts', "export { A } from './facade/engine.js'"],
+    ['engine/base/emitter.ts', "import a from 'mitt'"],
+    ['engine/base/x.ts', "import { a } from 'node:crypto'"],
+    ['engine/base/x.ts', "// import { a } from 'node:fs'\n/* import 'level' */"],
+    [
+      'adapters/git/x.ts',
+      "import type { A } from '../../engine/ports.js'\nimport 'node:fs'\nimport 'isomorphic-git'",
+    ],
+    ['index.ts', "const { a } = await import('./adapters/git/index.js')"],
+    ['index.ts', "import { a } from './adapters/system/index.js'"],
+  ])('let pass what %s imports', (name, code) => {
+    expect(violations(parse(name, code))).toEqual([])
+  })
+
+  test.each(['process.env', 'Date.now()', 'new Date()', 'Math.random()', 'performance.now()'])(
+    'see %s',
+    (code) => {
+      expect(worldly.test(code)).toBe(true)
+      expect(worldly.test(parse('x.ts', `// ${code}\n/** ${code} */`).code)).toBe(false)
+    },
+  )
+})
+
+describe('loading the package', () => {
+  let compiled: CompiledSource
+  let nothing: Loaded
+
+  beforeAll(async () => {
+    compiled = await compileSource('testing.ts')
+    nothing = await load('')
+  })
+  afterAll(() => compiled.remove())
+
+  test.each(['index.js', 'testing.js'])(
+    '%s loads no database, no git, no network and no addon',
+    async (entry) => {
+      const loaded = await load(`import ${JSON.stringify(compiled.url(entry))}`)
+      expect(loaded.modules.some((url) => url.endsWith('/engine/index.js'))).toBe(true)
+      expect(heavyParts(loaded)).toEqual([])
+    },
+  )
+
+  test.each([
+    ['level', ['package level', 'addon']],
+    ['classic-level', ['package classic-level', 'addon']],
+    ['isomorphic-git', ['package isomorphic-git']],
+    ['isomorphic-git/managers', ['package isomorphic-git']],
+    ['node:http', ['builtin http']],
+    ['node:https', ['builtin http']],
+  ])('would be seen to load %s', async (specifier, expected) => {
+    const entry = JSON.stringify(compiled.url('index.js'))
+    const parts = heavyParts(await load(`import ${JSON.stringify(specifier)}\nimport ${entry}`))
+    for (const part of expected) expect(parts).toContain(part)
+  })
+
+  test.each(['git', 'level'])('would be seen to load the %s adapter', async (name) => {
+    const adapter = await compileSource(`adapters/${name}/index.ts`)
+    try {
+      const parts = heavyParts(
+        await load(`import ${JSON.stringify(adapter.url(`adapters/${name}/index.js`))}`),
+      )
+      expect(parts).toContain(`adapter ${name}`)
+    } finally {
+      await adapter.remove()
+    }
+  })
+
+  /** Runs an entry in a process of its own and lists everything that this loaded. */
+  async function load(code: string): Promise<Loaded> {
+    const directory = fileURLToPath(new URL('.', compiled.url('index.js')))
+    const files = { hooks: join(directory, 'hooks.mjs'), entry: join(directory, `entry-${++entries}.mjs`) }
+    await writeFile(files.hooks, hooks)
+    await writeFile(files.entry, `${code}\n;${report}`)
+    const register = `import { register } from 'node:module'
+      globalThis.loaded = []
+      const { port1, port2 } = new MessageChannel()
+      port1.on('message', (url) => globalThis.loaded.push(url)).unref()
+      register(${JSON.stringify(new URL('hooks.mjs', compiled.url('index.js')).href)}, { data: port2, transferList: [port2] })`
+    const args = ['--import', `data:text/javascript,${encodeURIComponent(register)}`, files.entry]
+    const { stdout } = await promisify(execFile)(process.execPath, args, {
+      cwd: dirname(files.entry),
+      maxBuffer: 2 ** 26,
+    })
+    return JSON.parse(stdout) as Loaded
+  }
+
+  function heavyParts({ modules, builtins, addons }: Loaded): string[] {
+    const parts = new Set<string>()
+    for (const url of modules) {
+      const name = /node_modules\/((?:@[^/]+\/)?[^/]+)\/(?!.*node_modules\/)/.exec(url)?.[1]
+      if (name !== undefined && !(name in enginePackages) && name !== 'tslib') parts.add(`package ${name}`)
+      const adapter = /\/adapters\/([^/]+)\//.exec(url)?.[1]
+      if (adapter !== undefined && adapter !== 'system') parts.add(`adapter ${adapter}`)
+    }
+    for (const id of builtins) {
+      if (nothing.builtins.includes(id)) continue
+      const network = /^NativeModule (?:internal\/)?_?(https?2?|net|tls|dns|dgram)(?:_|$)/.exec(id)?.[1]
+      if (network !== undefined) parts.add(`builtin ${network.startsWith('http') ? 'http' : network}`)
+    }
+    if (addons.length > 0) parts.add('addon')
+    return [...parts].sort()
+  }
+})
+
+let entries = 0
+
+interface Loaded {
+  /** URLs of ES modules and of what they import, and paths of CommonJS modules. */
+  readonly modules: string[]
+  readonly builtins: string[]
+  readonly addons: string[]
+}
+
+const hooks = `
+  let port
+  export function initialize(data) { port = data }
+  export function load(url, context, next) {
+    port.postMessage(url)
+    return next(url, context)
+  }`
+
+/** Runs last in the entry, when everything imported has been evaluated. */
+const report = `
+  setTimeout(async () => {
+    const { _cache } = (await import('node:module')).default
+    // Not process.stdout, which loads a part of the network.
+    const { writeFileSync } = await import('node:fs')
+    writeFileSync(1, JSON.stringify({
+      modules: [...globalThis.loaded, ...Object.keys(_cache)],
+      builtins: process.moduleLoadList,
+      addons: process.report.getReport().sharedObjects.filter((path) => path.endsWith('.node')),
+    }))
+  }, 50)`
+
+function parse(name: string, text: string): SourceFile {
+  // Neither form of comment stands inside a string anywhere in src that also holds an import.
+  const code = text.replaceAll(/\/\*[\s\S]*?\*\//g, '').replaceAll(/(^|[\s;])\/\/.*$/gm, '$1')
+  const imports: Import[] = []
+  for (const [, specifier] of code.matchAll(
+    /^\s*(?:import|export)\b[^'"`;()]*?\bfrom\s*['"]([^'"]+)['"]/gm,
+  )) {
+    imports.push({ specifier: specifier!, dynamic: false })
+  }
+  for (const [, specifier] of code.matchAll(/^\s*import\s*['"]([^'"]+)['"]/gm)) {
+    imports.push({ specifier: specifier!, dynamic: false })
+  }
+  for (const [, specifier] of code.matchAll(/\bimport\s*\(\s*['"]([^'"]+)['"]/g)) {
+    imports.push({ specifier: specifier!, dynamic: true })
+  }
+  return { name, code, imports }
+}
+
+function violations({ name, imports }: SourceFile): string[] {
+  return imports.filter((one) => !allowed(name, one)).map(({ specifier }) => `${name} imports ${specifier}`)
+}
+
+function allowed(name: string, { specifier, dynamic }: Import): boolean {
+  if (!specifier.startsWith('.')) return allowedPackage(name, specifier)
+  const target = posix.join(posix.dirname(name), specifier).replace(/\.js$/, '.ts')
+  const inEngine = target.startsWith('engine/')
+  if (name.startsWith('engine/')) return inEngine && allowedInEngine(name, target)
+  if (name.startsWith('adapters/')) {
+    return isEngineDoor(target) || target.startsWith(`${name.split('/').slice(0, 2).join('/')}/`)
+  }
+  if (name === 'index.ts') {
+    if (target === 'adapters/git/index.ts') return dynamic
+    return target === 'engine/index.ts' || target === 'adapters/system/index.ts'
+  }
+  return target === 'engine/index.ts' || target === 'index.ts'
+}
+
+function allowedInEngine(name: string, target: string): boolean {
+  if (name === 'engine/index.ts') return place(target) !== 'door'
+  if (name === 'engine/ports.ts')
+    return /^engine\/(base|storage)\//.test(target) || target === 'engine/services/git-ports.ts'
+  const from = layers.indexOf(place(name) as (typeof layers)[number])
+  const to = layers.indexOf(place(target) as (typeof layers)[number])
+  if (to < 0 || to > from) return false
+  return place(name) !== 'services' || from !== to || serviceHelpers.includes(posix.basename(target, '.ts'))
+}
+
+function allowedPackage(name: string, specifier: string): boolean {
+  if (name.startsWith('adapters/')) return specifier !== 'forkspace' && !specifier.startsWith('forkspace/')
+  if (!name.startsWith('engine/')) return false
+  if (specifier.startsWith('node:')) return engineBuiltins.includes(specifier.slice('node:'.length))
+  return enginePackages[specifier] === name
+}
+
+function isEngineDoor(target: string): boolean {
+  return target === 'engine/index.ts' || target === 'engine/ports.ts'
+}
+
+function place(name: string): (typeof layers)[number] | 'door' | undefined {
+  if (isEngineDoor(name)) return 'door'
+  const [, folder, ...rest] = name.split('/')
+  return rest.length > 0 ? layers.find((layer) => layer === folder) : undefined
+}

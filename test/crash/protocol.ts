@@ -1,0 +1,32 @@
+import type { Outcome } from '../model/run-step.js'
+import type { TreeStep } from '../model/model-tree.js'
+
+/** What the writer does to a session. */
+export type Step =
+  | TreeStep
+  | { readonly op: 'checkpoint'; readonly label: string }
+  | { readonly op: 'restore'; readonly label: string }
+  | { readonly op: 'fork'; readonly tag: string; readonly label?: string }
+
+/** One line of the writer's report, written before the call, and after its promise has settled. */
+export type Line =
+  | { readonly kind: 'opened' }
+  | { readonly kind: 'call'; readonly n: number; readonly session: string; readonly step: Step }
+  | { readonly kind: 'settled'; readonly n: number; readonly outcome: Outcome; readonly forkId?: string }
+  | { readonly kind: 'broken'; readonly message: string }
+
+/** A fork is known by this tag, also when nobody lived to hear its id. */
+export const forkTag = 'fork'
+
+export interface WriterArguments {
+  readonly directory: string
+  readonly report: string
+  readonly durability: 'full' | 'relaxed'
+  readonly seed: number
+  /** Numbers of calls start here, so that they and labels are unique within a directory. */
+  readonly firstNumber: number
+  /** Calls that may be pending at once. */
+  readonly pending: number
+  /** After how many milliseconds the writer closes its engine; absent: never. */
+  readonly closeAfterMs?: number
+}

@@ -1,0 +1,355 @@
+import { Buffer } from 'node:buffer'
+import { createHash } from 'node:crypto'
+import { limits, type ErrorReason } from '../../src/index.js'
+
+export type Entry =
+  | { readonly kind: 'file'; readonly mode: number; readonly content: Content }
+  | { readonly kind: 'directory'; readonly mode: number }
+  | { readonly kind: 'symlink'; readonly target: string }
+
+/** Bytes with their hash, worked out once. */
+export class Content {
+  readonly bytes: Buffer
+  #hash: string | undefined
+
+  constructor(bytes: Buffer) {
+    this.bytes = bytes
+  }
+
+  get hash(): string {
+    return (this.#hash ??= `sha256:${createHash('sha256').update(this.bytes).digest('hex')}`)
+  }
+}
+
+/** A content in few words, so that a list of operations can be read. */
+export interface ContentSpec {
+  readonly size: number
+  readonly seed: number
+}
+
+export function contentOf({ size, seed }: ContentSpec): Buffer {
+  const pattern = Buffer.from(`${seed}:`)
+  return Buffer.alloc(size, pattern)
+}
+
+export interface WriteStep {
+  readonly op: 'write'
+  readonly path: string
+  readonly content: ContentSpec
+  readonly mode?: number
+  readonly guard?: string
+}
+
+export interface DeleteStep {
+  readonly op: 'delete'
+  readonly path: string
+  readonly guard?: string
+}
+
+/** A change of one session's tree. */
+export type TreeStep =
+  | WriteStep
+  | DeleteStep
+  | { readonly op: 'append'; readonly path: string; readonly content: ContentSpec; readonly guard?: string }
+  | { readonly op: 'mkdir'; readonly path: string; readonly mode?: number }
+  | { readonly op: 'rmdir'; readonly path: string }
+  | { readonly op: 'rename'; readonly from: string; readonly to: string }
+  | { readonly op: 'chmod'; readonly path: string; readonly mode: number }
+  | { readonly op: 'symlink'; readonly path: string; readonly target: string }
+  | { readonly op: 'batch'; readonly steps: readonly (WriteStep | DeleteStep)[] }
+
+/** What an operation is refused with. */
+export class Refusal {
+  readonly reason: ErrorReason
+
+  constructor(reason: ErrorReason) {
+    this.reason = reason
+  }
+}
+
+interface Place {
+  readonly path: string
+  readonly entry: Entry | undefined
+  /** Directories that are missing above the path, outermost first. */
+  readonly missing: readonly string[]
+}
+
+/** One change between two trees, in the words of the engine. */
+export interface ModelChange {
+  readonly path: string
+  readonly change: 'added' | 'removed' | 'modified'
+  readonly kind: Entry['kind']
+}
+
+/** The plain model: a map of paths. */
+export class ModelTree {
+  #entries: Map<string, Entry>
+
+  constructor(entries: Iterable<readonly [string, Entry]> = [['/', { kind: 'directory', mode: 0o755 }]]) {
+    this.#entries = new Map(entries)
+  }
+
+  clone(): ModelTree {
+    return new ModelTree(this.#entries)
+  }
+
+  get(path: string): Entry | undefined {
+    return this.#entries.get(path)
+  }
+
+  /** The root not included, in no order. */
+  paths(): string[] {
+    return [...this.#entries.keys()].filter((path) => path !== '/')
+  }
+
+  /** All or nothing; a refusal is thrown. */
+  apply(step: TreeStep): void {
+    switch (step.op) {
+      case 'write':
+        return this.#write(step)
+      case 'append': {
+        const place = this.#resolve(step.path, true)
+        this.#checkGuard(place.entry, step.guard)
+        if (place.entry === undefined) return this.#write({ ...step, op: 'write' })
+        if (place.entry.kind !== 'file') throw new Refusal('IS_A_DIRECTORY')
+        const { mode, content } = place.entry
+        const bytes = Buffer.concat([content.bytes, contentOf(step.content)])
+        this.#entries.set(place.path, { kind: 'file', mode, content: new Content(bytes) })
+        return
+      }
+      case 'delete': {
+        const place = this.#resolve(step.path, false)
+        if (place.entry === undefined) throw new Refusal('PATH_NOT_FOUND')
+        if (place.entry.kind === 'directory') throw new Refusal('IS_A_DIRECTORY')
+        if (step.guard !== '') this.#checkGuard(place.entry, step.guard)
+        this.#entries.delete(place.path)
+        return
+      }
+      case 'mkdir': {
+        const place = this.#vacant(step.path)
+        this.#entries.set(place, { kind: 'directory', mode: step.mode ?? 0o755 })
+        return
+      }
+      case 'symlink': {
+        const place = this.#vacant(step.path)
+        this.#entries.set(place, { kind: 'symlink', target: step.target })
+        return
+      }
+      case 'rmdir': {
+        const place = this.#resolve(step.path, false)
+        if (place.entry === undefined) throw new Refusal('PATH_NOT_FOUND')
+        if (place.entry.kind !== 'directory') throw new Refusal('NOT_A_DIRECTORY')
+        if (place.path === '/') throw new Refusal('INVALID_ARGUMENT')
+        this.#requireEmpty(place.path)
+        this.#entries.delete(place.path)
+        return
+      }
+      case 'chmod': {
+        const place = this.#resolve(step.path, true)
+        if (place.entry === undefined) throw new Refusal('PATH_NOT_FOUND')
+        this.#entries.set(place.path, { ...place.entry, mode: step.mode } as Entry)
+        return
+      }
+      case 'rename':
+        return this.#rename(step.from, step.to)
+      case 'batch': {
+        const before = new Map(this.#entries)
+        try {
+          for (const part of step.steps) this.apply(part)
+        } catch (refusal) {
+          this.#entries = before
+          throw refusal
+        }
+      }
+    }
+  }
+
+  /** The hash that a guard on the path would have to name; undefined where there is no file. */
+  hashAt(path: string): string | undefined {
+    try {
+      const { entry } = this.#resolve(path, true)
+      return entry?.kind === 'file' ? entry.content.hash : undefined
+    } catch {
+      return undefined
+    }
+  }
+
+  /** Every path but the root in manifest order: by the UTF-8 bytes of name after name. */
+  inOrder(): [path: string, entry: Entry][] {
+    const found: [string, Entry][] = []
+    const children = this.#children()
+    const walk = (parent: string): void => {
+      for (const path of children.get(parent) ?? []) {
+        found.push([path, this.#entries.get(path)!])
+        walk(path)
+      }
+    }
+    walk('/')
+    return found
+  }
+
+  /** The changes that lead from this tree to another one. */
+  diff(after: ModelTree): ModelChange[] {
+    const changes: ModelChange[] = []
+    const [left, right] = [this.#children(), after.#children()]
+    const whole = (
+      tree: ModelTree,
+      children: Map<string, string[]>,
+      path: string,
+      change: 'added' | 'removed',
+    ): void => {
+      changes.push({ path, change, kind: tree.#entries.get(path)!.kind })
+      for (const child of children.get(path) ?? []) whole(tree, children, child, change)
+    }
+    const compare = (parent: string): void => {
+      const paths = new Set([...(left.get(parent) ?? []), ...(right.get(parent) ?? [])])
+      for (const path of [...paths].sort(compareBytes)) {
+        const [a, b] = [this.#entries.get(path), after.#entries.get(path)]
+        if (a !== undefined && a.kind === b?.kind) {
+          if (!sameEntry(a, b)) changes.push({ path, change: 'modified', kind: b.kind })
+          if (a.kind === 'directory') compare(path)
+          continue
+        }
+        if (a !== undefined) whole(this, left, path, 'removed')
+        if (b !== undefined) whole(after, right, path, 'added')
+      }
+    }
+    compare('/')
+    return changes
+  }
+
+  #children(): Map<string, string[]> {
+    const children = new Map<string, string[]>()
+    for (const path of this.paths()) {
+      const parent = parentOf(path)
+      const siblings = children.get(parent)
+      if (siblings === undefined) children.set(parent, [path])
+      else siblings.push(path)
+    }
+    for (const siblings of children.values()) siblings.sort(compareBytes)
+    return children
+  }
+
+  #write(step: Omit<WriteStep, 'op'> & { op: 'write' }): void {
+    const place = this.#resolve(step.path, true)
+    this.#checkGuard(place.entry, step.guard)
+    if (place.entry?.kind === 'directory') throw new Refusal('IS_A_DIRECTORY')
+    const mode = step.mode ?? (place.entry?.kind === 'file' ? place.entry.mode : 0o644)
+    for (const parent of place.missing) this.#entries.set(parent, { kind: 'directory', mode: 0o755 })
+    this.#entries.set(place.path, { kind: 'file', mode, content: new Content(contentOf(step.content)) })
+  }
+
+  #rename(fromPath: string, toPath: string): void {
+    parse(fromPath)
+    parse(toPath)
+    const from = this.#resolve(fromPath, false)
+    if (from.missing.length > 0) throw new Refusal('PATH_NOT_FOUND')
+    const to = this.#resolve(toPath, false)
+    if (from.entry === undefined) throw new Refusal('PATH_NOT_FOUND')
+    if (from.path === '/') throw new Refusal('INVALID_ARGUMENT')
+    if (to.missing.length > 0) throw new Refusal('PATH_NOT_FOUND')
+    if (from.path === to.path) return
+    const isDirectory = from.entry.kind === 'directory'
+    if (isDirectory && to.path.startsWith(`${from.path}/`)) throw new Refusal('INVALID_ARGUMENT')
+    if (to.path === '/' || from.path.startsWith(`${to.path}/`)) throw new Refusal('DIRECTORY_NOT_EMPTY')
+    if (isDirectory && to.entry !== undefined) {
+      if (to.entry.kind !== 'directory') throw new Refusal('NOT_A_DIRECTORY')
+      this.#requireEmpty(to.path)
+    } else if (to.entry?.kind === 'directory') throw new Refusal('IS_A_DIRECTORY')
+    this.#entries.delete(to.path)
+    for (const [path, entry] of Array.from(this.#entries)) {
+      if (path !== from.path && !path.startsWith(`${from.path}/`)) continue
+      this.#entries.delete(path)
+      this.#entries.set(to.path + path.slice(from.path.length), entry)
+    }
+  }
+
+  /** A path at which nothing is, below an existing directory. */
+  #vacant(path: string): string {
+    const place = this.#resolve(path, false)
+    if (place.entry !== undefined) throw new Refusal('ALREADY_EXISTS')
+    if (place.missing.length > 0) throw new Refusal('PATH_NOT_FOUND')
+    return place.path
+  }
+
+  #requireEmpty(path: string): void {
+    const below = path === '/' ? '/' : `${path}/`
+    for (const other of this.#entries.keys()) {
+      if (other !== path && other.startsWith(below)) throw new Refusal('DIRECTORY_NOT_EMPTY')
+    }
+  }
+
+  #checkGuard(entry: Entry | undefined, guard: string | undefined): void {
+    if (guard === undefined) return
+    const actual = entry === undefined ? '' : entry.kind === 'file' ? entry.content.hash : undefined
+    if (actual !== guard) throw new Refusal('HASH_MISMATCH')
+  }
+
+  #resolve(path: string, followLast: boolean): Place {
+    const todo = parse(path)
+    const done: string[] = []
+    let hops = 0
+    while (todo.length > 0) {
+      const name = todo.shift()!
+      if (name === '' || name === '.') continue
+      if (name === '..') {
+        done.pop()
+        continue
+      }
+      const here = `/${[...done, name].join('/')}`
+      const entry = this.#entries.get(here)
+      const last = todo.every((part) => part === '' || part === '.')
+      if (entry?.kind === 'symlink' && (!last || followLast)) {
+        if (++hops > limits.symlinkHops) throw new Refusal('SYMLINK_LOOP')
+        if (entry.target.startsWith('/')) done.length = 0
+        todo.unshift(...entry.target.split('/'))
+        continue
+      }
+      if (last) return { path: here, entry, missing: [] }
+      if (entry === undefined) return this.#belowMissing(done, [name, ...todo])
+      if (entry.kind !== 'directory') throw new Refusal('NOT_A_DIRECTORY')
+      done.push(name)
+    }
+    const end = `/${done.join('/')}`
+    return { path: end, entry: this.#entries.get(end), missing: [] }
+  }
+
+  #belowMissing(done: readonly string[], rest: readonly string[]): Place {
+    const names = rest.filter((part) => part !== '' && part !== '.')
+    if (names.includes('..')) throw new Refusal('PATH_NOT_FOUND')
+    const all = [...done, ...names]
+    const missing: string[] = []
+    for (let depth = done.length + 1; depth < all.length; depth++)
+      missing.push(`/${all.slice(0, depth).join('/')}`)
+    return { path: `/${all.join('/')}`, entry: undefined, missing }
+  }
+}
+
+function parse(path: string): string[] {
+  if (!path.startsWith('/') || !path.isWellFormed()) throw new Refusal('INVALID_ARGUMENT')
+  if (Buffer.byteLength(path) > limits.pathBytes) throw new Refusal('NAME_TOO_LONG')
+  if (path === '/') return []
+  const names = path.slice(1).split('/')
+  if (names.length > limits.pathDepth) throw new Refusal('NAME_TOO_LONG')
+  for (const name of names) {
+    if (name === '' || name === '.' || name === '..' || name.includes('\0'))
+      throw new Refusal('INVALID_ARGUMENT')
+    if (Buffer.byteLength(name) > limits.nameBytes) throw new Refusal('NAME_TOO_LONG')
+  }
+  return names
+}
+
+function sameEntry(a: Entry, b: Entry): boolean {
+  if (a.kind === 'symlink') return b.kind === 'symlink' && a.target === b.target
+  if (b.kind === 'symlink' || a.mode !== b.mode) return false
+  if (a.kind === 'directory' || b.kind === 'directory') return a.kind === b.kind
+  return a.content === b.content || a.content.bytes.equals(b.content.bytes)
+}
+
+export function parentOf(path: string): string {
+  return path.slice(0, path.lastIndexOf('/')) || '/'
+}
+
+export function compareBytes(a: string, b: string): number {
+  return Buffer.compare(Buffer.from(a), Buffer.from(b))
+}

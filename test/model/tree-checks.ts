@@ -1,0 +1,64 @@
+import { expect } from 'vitest'
+import { limits } from '../../src/index.js'
+import { whenLoaded } from '../../src/engine/base/fault.js'
+import { Dir, FileNode, type Node, type NodeLoader, type Page } from '../../src/engine/tree/node.js'
+import { endsPage } from '../../src/engine/tree/page.js'
+import { compareBytes } from './model-tree.js'
+
+/**
+ * Loads a whole tree and checks every directory's pages: names in the order of their UTF-8 bytes, each page
+ * ended by the name that must end it, and by no other. Returns the tree as lines with all attributes.
+ */
+export async function checkTree(root: Dir, loader: NodeLoader): Promise<string[]> {
+  const lines: string[] = []
+  const walk = async (dir: Dir, path: string): Promise<void> => {
+    const pages = await whenLoaded(() => dir.pages ?? loader.loadDir(dir))
+    for (const page of pages) await whenLoaded(() => page.names ?? loader.loadPage(page))
+    checkPages(pages)
+    for (const page of pages) {
+      for (const [index, name] of page.names!.entries()) {
+        const node = page.nodes[index]!
+        lines.push(describe(`${path}/${name}`, node))
+        if (node instanceof Dir) await walk(node, `${path}/${name}`)
+      }
+    }
+  }
+  lines.push(describe('/', root))
+  await walk(root, '')
+  return lines
+}
+
+export function checkPages(pages: readonly Page[]): void {
+  expect(pages.map((page) => page.names!)).toEqual(canonicalPages(pages.flatMap((page) => page.names!)))
+  for (const page of pages) {
+    expect(page.nodes.length).toBe(page.names!.length)
+    expect(page.last).toBe(page.names!.at(-1) ?? '')
+  }
+  for (const page of pages.slice(0, -1))
+    expect(endsPage(page.last) || page.names!.length === limits.namesPerPage).toBe(true)
+}
+
+/** The pages that a directory of these names has, however they came into it. */
+export function canonicalPages(names: readonly string[]): string[][] {
+  const pages: string[][] = []
+  let page: string[] = []
+  for (const name of names.toSorted(compareBytes)) {
+    page.push(name)
+    if (!endsPage(name) && page.length < limits.namesPerPage) continue
+    pages.push(page)
+    page = []
+  }
+  if (page.length > 0 || pages.length === 0) pages.push(page)
+  return pages
+}
+
+function describe(path: string, node: Node): string {
+  const quoted = JSON.stringify(path)
+  if (node instanceof Dir) return `${quoted} ${attributes(node)}`
+  if (node instanceof FileNode) return `${quoted} ${attributes(node)} ${node.size}`
+  return `${quoted} ${node.ino} ${node.target} ${node.mtime}`
+}
+
+function attributes(node: Dir | FileNode): string {
+  return `${node.ino} ${node.mode.toString(8)} ${node.mtime} ${node.ctime} ${node.birthtime}`
+}

@@ -1,0 +1,72 @@
+import { execFile } from 'node:child_process'
+import { mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { hasGit } from '../support/git-repository.js'
+
+interface Row {
+  readonly what: string
+  readonly median: number
+  readonly best: number
+  readonly cpu?: number
+  readonly peer?: { readonly median: number; readonly best: number; readonly cpu?: number }
+  readonly ratio?: number
+}
+
+interface Report {
+  readonly scenarios: readonly { readonly scenario: string; readonly rows: readonly Row[] }[]
+}
+
+const run = promisify(execFile)
+const root = resolve(import.meta.dirname, '../..')
+
+describe('npm run bench', () => {
+  let directory: string
+
+  beforeAll(async () => {
+    // Below the root, where the package can import itself; not .build, which others may be building.
+    await mkdir(join(root, '.tmp'), { recursive: true })
+    directory = await mkdtemp(join(root, '.tmp/bench-'))
+    const tsc = join(root, 'node_modules/typescript/bin/tsc')
+    await run(process.execPath, [
+      tsc,
+      '-p',
+      join(root, 'tsconfig.tools.json'),
+      '--noCheck',
+      '--outDir',
+      directory,
+    ])
+  })
+
+  afterAll(() => rm(directory, { recursive: true, force: true }))
+
+  it('lists its scenarios', async () => {
+    const { stdout } = await run(process.execPath, [join(directory, 'bench/run.js'), '--list'])
+    expect(stdout).toMatch(/^core: .*\bmemory-files\b.*\bgit\b/m)
+    expect(stdout).toMatch(/^smoke: /m)
+  })
+
+  it('gives finite figures in every row of the short form', async () => {
+    const args = ['--expose-gc', join(directory, 'bench/run.js'), 'smoke', '--json']
+    const { stdout } = await run(process.execPath, args, { maxBuffer: 2 ** 24 })
+    const { scenarios } = JSON.parse(stdout) as Report
+    expect(scenarios.length).toBeGreaterThan(0)
+    for (const { scenario, rows } of scenarios) {
+      expect(rows.length > 0).toBe(scenario !== 'git' || hasGit)
+      for (const { what, median, best, cpu = 0, peer, ratio = 0 } of rows) {
+        const figures = [
+          median,
+          best,
+          cpu,
+          ratio,
+          ...(peer === undefined ? [] : [peer.median, peer.best, peer.cpu ?? 0]),
+        ]
+        expect({ what, unusable: figures.filter((figure) => !Number.isFinite(figure)) }).toEqual({
+          what,
+          unusable: [],
+        })
+      }
+    }
+  })
+})

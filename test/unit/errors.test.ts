@@ -1,0 +1,605 @@
+import { createHash } from 'node:crypto'
+import { existsSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createServer, type AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { createGitAdapter } from '../../src/adapters/git/index.js'
+import { levelStorage } from '../../src/adapters/level/index.js'
+import { systemEnvironment } from '../../src/adapters/system/index.js'
+import { createEngine } from '../../src/engine/index.js'
+import {
+  EngineError,
+  errorRegistry,
+  openEngine,
+  StatusCode,
+  type Engine,
+  type EngineOptions,
+  type ErrorReason,
+  type Session,
+} from '../../src/index.js'
+import { GitRepository, hasGit } from '../support/git-repository.js'
+import { serveGit, type GitServer, type GitServerOptions } from '../support/git-server.js'
+
+/** What a row may use; everything it opens is closed after it. */
+interface Context {
+  readonly engine: Engine
+  /** With /dir, /dir/file, /file and /link to /file. */
+  readonly session: Session
+  readonly directory: string
+  readonly open: (options?: EngineOptions) => Promise<Engine>
+  readonly keep: <T extends { close(): Promise<void> }>(resource: T) => T
+  readonly serve: (options?: GitServerOptions) => Promise<GitServer>
+  /** A repository below the served directory. */
+  readonly repository: (name?: string) => GitRepository
+}
+
+interface Row {
+  readonly reason: ErrorReason
+  readonly when: string
+  readonly provoke: (context: Context) => Promise<unknown>
+  /** What `details` hold; functions see the context. */
+  readonly details: Readonly<Record<string, unknown>>
+  readonly needs?: 'git' | '/dev/full'
+}
+
+const anyText: unknown = expect.any(String)
+const hash = (text: string): string => `sha256:${createHash('sha256').update(text).digest('hex')}`
+const unknownId = '0'.repeat(36)
+const git = { allowPrivateAddresses: true }
+
+const rows: readonly Row[] = [
+  {
+    reason: 'INVALID_ARGUMENT',
+    when: 'a path is relative',
+    provoke: ({ session }) => session.files.write({ path: 'relative', content: '' }),
+    details: { field: 'path' },
+  },
+  {
+    reason: 'NAME_TOO_LONG',
+    when: 'a name has 256 bytes',
+    provoke: ({ session }) => session.files.write({ path: `/${'x'.repeat(256)}`, content: '' }),
+    details: { field: 'path' },
+  },
+  {
+    reason: 'TOO_LARGE',
+    when: 'a tag is over its limit',
+    provoke: ({ engine }) => engine.sessions.create({ initialTags: { key: 'x'.repeat(1025) } }),
+    details: { field: 'initialTags', limit: '1024' },
+  },
+  {
+    reason: 'TOO_LARGE',
+    when: 'there are 65 tags',
+    provoke: ({ session }) =>
+      session.fork({ newTags: Object.fromEntries(Array.from({ length: 65 }, (_, i) => [`${i}`, ''])) }),
+    details: { field: 'newTags', limit: '64' },
+  },
+  {
+    reason: 'SESSION_NOT_FOUND',
+    when: 'no session has the id',
+    provoke: ({ engine }) => engine.sessions.open(unknownId),
+    details: { sessionId: unknownId },
+  },
+  {
+    reason: 'CHECKPOINT_NOT_FOUND',
+    when: 'no checkpoint has the label',
+    provoke: ({ session }) => session.restore({ checkpointLabel: 'none' }),
+    details: { checkpointLabel: 'none' },
+  },
+  {
+    reason: 'CHECKPOINT_NOT_FOUND',
+    when: 'no checkpoint has the id',
+    provoke: ({ session }) => session.restore({ checkpointId: unknownId }),
+    details: { checkpointId: unknownId },
+  },
+  {
+    reason: 'SOURCE_NOT_FOUND',
+    when: 'no source has the id',
+    provoke: ({ engine }) => engine.sources.get(unknownId),
+    details: { sourceId: unknownId },
+  },
+  {
+    reason: 'REVISION_NOT_FOUND',
+    when: 'the source has no such revision',
+    provoke: async ({ engine }) => {
+      const { sourceId } = await newSource(engine)
+      await engine.sessions.create({ sourceRef: { sourceId, revisionId: 'none' } })
+    },
+    details: { sourceId: anyText, revisionId: 'none' },
+  },
+  {
+    reason: 'JOB_NOT_FOUND',
+    when: 'the source has no such job',
+    provoke: ({ engine }) => engine.sources.getJob({ sourceId: unknownId, jobId: unknownId }),
+    details: { sourceId: unknownId, jobId: unknownId },
+  },
+  {
+    reason: 'PATH_NOT_FOUND',
+    when: 'nothing is there',
+    provoke: ({ session }) => session.files.delete({ path: '/none' }),
+    details: { path: '/none' },
+  },
+  {
+    reason: 'ALREADY_EXISTS',
+    when: 'something is there',
+    provoke: ({ session }) => session.files.createDirectory({ path: '/file' }),
+    details: { path: '/file' },
+  },
+  {
+    reason: 'ALREADY_EXISTS',
+    when: 'a label is taken',
+    provoke: async ({ session }) => {
+      await session.checkpoint({ label: 'one' })
+      await session.checkpoint({ label: 'one' })
+    },
+    details: { label: 'one' },
+  },
+  {
+    reason: 'PERMISSION_DENIED',
+    when: 'a repository is outside the roots',
+    provoke: ({ engine, directory }) =>
+      engine.sessions.create({ gitRepository: { path: directory } }).catch(rethrowCause),
+    details: { path: anyText },
+  },
+  {
+    reason: 'DIRECTORY_NOT_EMPTY',
+    when: 'a directory with entries is removed',
+    provoke: ({ session }) => session.files.removeDirectory({ path: '/dir' }),
+    details: { path: '/dir' },
+  },
+  {
+    reason: 'IS_A_DIRECTORY',
+    when: 'a directory is written',
+    provoke: ({ session }) => session.files.append({ path: '/dir', content: '' }),
+    details: { path: '/dir' },
+  },
+  {
+    reason: 'NOT_A_DIRECTORY',
+    when: 'a file stands among the directories',
+    provoke: ({ session }) => session.files.write({ path: '/file/x', content: '' }),
+    details: { path: '/file' },
+  },
+  {
+    reason: 'NOT_A_SYMLINK',
+    when: 'the target of a file is asked for',
+    provoke: ({ session }) => session.files.readSymlink('/file'),
+    details: { path: '/file' },
+  },
+  {
+    reason: 'SYMLINK_LOOP',
+    when: 'a symlink leads to itself',
+    provoke: async ({ session }) => {
+      const fork = await session.fork()
+      await fork.files.createSymlink({ linkPath: '/loop', target: 'loop' })
+      await fork.files.write({ path: '/loop', content: '' })
+    },
+    details: { path: '/loop' },
+  },
+  {
+    reason: 'SOURCE_WITHOUT_REVISION',
+    when: 'a session starts from a source without one',
+    provoke: async ({ engine }) => {
+      const { sourceId } = await newSource(engine)
+      await engine.sessions.create({ sourceRef: { sourceId } })
+    },
+    details: { sourceId: anyText },
+  },
+  {
+    reason: 'IMPORT_FAILED',
+    when: 'the waited-for job fails',
+    provoke: async ({ engine }) => {
+      const { sourceId } = await newSource(engine, 'http://127.0.0.1:1/closed')
+      await engine.sources.waitForJob(await engine.sources.startImport(sourceId))
+    },
+    details: { sourceId: anyText, jobId: anyText, errorCode: 'REMOTE_UNREACHABLE' },
+  },
+  {
+    reason: 'HASH_MISMATCH',
+    when: 'a guard is stale',
+    provoke: ({ session }) => session.files.write({ path: '/file', content: '', expectedHash: hash('old') }),
+    details: { path: '/file', expectedHash: hash('old'), actualHash: hash('file') },
+  },
+  {
+    reason: 'BRANCH_MOVED',
+    when: 'somebody else pushed first',
+    needs: 'git',
+    provoke: async (context) => {
+      const { repository, imported } = await importedSession(context)
+      await imported.files.write({ path: '/new', content: 'new' })
+      repository.stage([['100644', 'other', 'other']])
+      repository.commit()
+      await imported.commit({ message: 'mine', gitBranch: { branchName: 'main' } })
+    },
+    details: { branch: 'main', expectedOid: anyText, actualOid: anyText },
+  },
+  {
+    reason: 'FILE_TOO_LARGE',
+    when: 'a file would be over `maxFileBytes`',
+    provoke: async ({ open }) => {
+      const engine = await open({ maxFileBytes: 3 })
+      await engine.sessions.create({ files: { '/a': '1234' } })
+    },
+    details: { limit: '3' },
+  },
+  {
+    reason: 'STORE_FULL',
+    when: 'the disk is full',
+    needs: '/dev/full',
+    provoke: (context) => fillDisk(context, 'first'),
+    details: { outcome: 'unknown' },
+  },
+  {
+    reason: 'STORE_LOCKED',
+    when: 'the directory is open already',
+    provoke: async ({ open, directory }) => {
+      await open({ storage: levelStorage(join(directory, 'data')) })
+      await open({ storage: levelStorage(join(directory, 'data')) })
+    },
+    details: {},
+  },
+  {
+    reason: 'STORE_FORMAT',
+    when: 'the directory holds something else',
+    provoke: ({ open, directory }) => {
+      writeFileSync(join(directory, 'other'), '')
+      return open({ storage: levelStorage(directory) })
+    },
+    details: { supported: '1' },
+  },
+  {
+    reason: 'STORE_CLOSED',
+    when: 'the engine was closed',
+    provoke: async ({ open }) => {
+      const engine = await open()
+      const session = await engine.sessions.create()
+      await engine.close()
+      await session.files.write({ path: '/a', content: '' })
+    },
+    details: {},
+  },
+  {
+    reason: 'STORE_FAILED',
+    when: 'a write before failed',
+    needs: '/dev/full',
+    provoke: (context) => fillDisk(context, 'second'),
+    details: { outcome: 'not-applied' },
+  },
+  {
+    reason: 'DATA_LOSS',
+    when: 'a file of the store is gone',
+    provoke: async ({ open, directory }) => {
+      const storage = levelStorage(join(directory, 'data'))
+      await (await open({ storage })).close()
+      rmSync(join(directory, 'data/index/CURRENT'))
+      await open({ storage })
+    },
+    details: { missing: 'index/CURRENT' },
+  },
+  {
+    reason: 'NO_ADAPTER',
+    when: 'an engine is put together without git and commits',
+    provoke: async ({ keep }) => {
+      const { memoryStorage } = await import('../../src/index.js')
+      const engine = keep(await createEngine({ storage: memoryStorage(), environment: systemEnvironment }))
+      await (await engine.sessions.create({ files: { '/a': '' } })).commit({ message: 'x' })
+    },
+    details: {},
+  },
+  {
+    reason: 'GIT_UNSUPPORTED_TRANSPORT',
+    when: 'the URL of a source is that of SSH',
+    provoke: ({ engine }) => newSource(engine, 'ssh://example.org/a'),
+    details: {},
+  },
+  {
+    reason: 'GIT_ADDRESS_REFUSED',
+    when: 'a remote is on this host and that is not allowed',
+    provoke: async ({ open }) => importing(await open(), 'http://127.0.0.1:1/a'),
+    details: { host: '127.0.0.1' },
+  },
+  {
+    reason: 'GIT_UNREACHABLE',
+    when: 'nobody listens',
+    provoke: ({ engine }) => importing(engine, 'http://127.0.0.1:1/a'),
+    details: { host: '127.0.0.1:1', errno: 'ECONNREFUSED' },
+  },
+  {
+    reason: 'GIT_TIMEOUT',
+    when: 'the remote says nothing',
+    provoke: async ({ keep }) => {
+      const { memoryStorage } = await import('../../src/index.js')
+      const { importer } = createGitAdapter({ ...git, idleTimeoutMs: 50 })
+      const parts = {
+        storage: memoryStorage(),
+        environment: systemEnvironment,
+        importer: () => Promise.resolve(importer),
+      }
+      const server = createServer(() => undefined)
+      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+      keep({
+        close: async () => {
+          server.close()
+        },
+      })
+      const { port } = server.address() as AddressInfo
+      await importing(keep(await createEngine(parts)), `http://127.0.0.1:${port}/a`)
+    },
+    details: { host: anyText },
+  },
+  {
+    reason: 'GIT_REMOTE_ERROR',
+    when: 'the remote has an error',
+    provoke: async ({ engine, serve }) => importing(engine, `${(await serve(answer(500))).url}/a`),
+    details: { status: '500' },
+  },
+  {
+    reason: 'GIT_NOT_A_REPOSITORY',
+    when: 'the remote is a web page',
+    provoke: async ({ engine, serve }) => importing(engine, `${(await serve(answer(200))).url}/a`),
+    details: {},
+  },
+  {
+    reason: 'GIT_REPO_NOT_FOUND',
+    when: 'the remote has no such repository',
+    needs: 'git',
+    provoke: async ({ engine, serve }) => importing(engine, `${(await serve()).url}/none.git`),
+    details: { status: '404' },
+  },
+  {
+    reason: 'GIT_REF_NOT_FOUND',
+    when: 'the repository has no such branch',
+    needs: 'git',
+    provoke: async (context) => {
+      filled(context.repository())
+      await importing(context.engine, `${(await context.serve()).url}/r.git`, 'none')
+    },
+    details: { gitRef: 'none' },
+  },
+  {
+    reason: 'GIT_AUTH_REQUIRED',
+    when: 'the remote wants credentials and there are none',
+    needs: 'git',
+    provoke: async ({ engine, serve, repository }) => {
+      filled(repository())
+      await importing(engine, `${(await serve({ auth: 'a:b' })).url}/r.git`)
+    },
+    details: { status: '401' },
+  },
+  {
+    reason: 'GIT_AUTH_FAILED',
+    when: 'the remote refuses the credentials',
+    needs: 'git',
+    provoke: async ({ open, serve, repository }) => {
+      filled(repository())
+      const credentials = { username: 'a', password: 'wrong' }
+      const engine = await open({ git: { ...git, credentials: () => Promise.resolve(credentials) } })
+      await importing(engine, `${(await serve({ auth: 'a:b' })).url}/r.git`)
+    },
+    details: { status: '401' },
+  },
+  {
+    reason: 'GIT_NOT_A_TREE',
+    when: 'a tag names a file',
+    needs: 'git',
+    provoke: async ({ engine, serve, repository }) => {
+      const made = filled(repository())
+      made.git(['tag', 'file', made.blob('content')])
+      await importing(engine, `${(await serve()).url}/r.git`, 'file')
+    },
+    details: { objectId: anyText },
+  },
+  {
+    reason: 'GIT_UNSAFE_PATH',
+    when: 'a tree holds .git',
+    needs: 'git',
+    provoke: async ({ engine, serve, repository }) => {
+      const made = repository()
+      made.commitTree(made.rawTree([['100644', '.git', made.blob('x')]]))
+      await importing(engine, `${(await serve()).url}/r.git`)
+    },
+    details: { path: '/.git' },
+  },
+  {
+    reason: 'GIT_TOO_LARGE',
+    when: 'tags are nested too deep',
+    needs: 'git',
+    provoke: async ({ engine, serve, repository }) => {
+      const made = filled(repository())
+      for (let i = 0; i < 20; i++) made.git(['tag', '-a', '-m', 'x', `t${i}`, i === 0 ? 'main' : `t${i - 1}`])
+      await importing(engine, `${(await serve()).url}/r.git`, 't19')
+    },
+    details: { limit: '16' },
+  },
+  {
+    reason: 'GIT_CORRUPT',
+    when: 'the list of refs is cut short',
+    needs: 'git',
+    provoke: async ({ engine, serve, repository }) => {
+      filled(repository())
+      const { url } = await serve({ rewrite: (_request, body) => body.subarray(0, 60) })
+      await importing(engine, `${url}/r.git`)
+    },
+    details: {},
+  },
+  {
+    reason: 'GIT_PUSH_REJECTED',
+    when: 'a hook of the remote says no',
+    needs: 'git',
+    provoke: async (context) => {
+      const { repository, imported } = await importedSession(context)
+      repository.hook('pre-receive', 'echo not today; exit 1')
+      await imported.files.write({ path: '/new', content: 'new' })
+      await imported.commit({ message: 'mine', gitBranch: { branchName: 'main' } })
+    },
+    details: { reason: anyText, remoteMessage: expect.stringContaining('not today') },
+  },
+]
+
+/** A defect of this library cannot be provoked while none is known. */
+const notProvoked: readonly ErrorReason[] = ['INTERNAL']
+
+let context: Context
+let resources: { close(): Promise<void> }[]
+
+beforeEach(async () => {
+  resources = []
+  const directory = mkdtempSync(join(tmpdir(), 'errors-'))
+  const keep: Context['keep'] = (resource) => {
+    resources.push(resource)
+    return resource
+  }
+  const open: Context['open'] = async (options) => keep(await openEngine(options))
+  const engine = await open({ git })
+  const session = await engine.sessions.create({ files: { '/dir/file': 'x', '/file': 'file' } })
+  await session.files.createSymlink({ linkPath: '/link', target: 'file' })
+  context = {
+    directory,
+    engine,
+    session,
+    keep,
+    open,
+    serve: async (options) => keep(await serveGit(directory, options)),
+    repository: (name = 'r.git') => GitRepository.create(join(directory, name)),
+  }
+})
+
+afterEach(async () => {
+  for (const resource of resources.toReversed()) await resource.close().catch(() => undefined)
+  rmSync(context.directory, { recursive: true, force: true })
+})
+
+describe('every reason is thrown for real, and leaves what was there as it was:', () => {
+  for (const { reason, when, provoke, details, needs } of rows) {
+    const missing = needs === 'git' ? !hasGit : needs === '/dev/full' && !existsSync('/dev/full')
+    test.skipIf(missing)(`${reason} when ${when}`, async () => {
+      const before = await context.session.manifest()
+      const error = await provoke(context).then(
+        () => undefined,
+        (thrown: unknown) => thrown,
+      )
+      if (!(error instanceof EngineError)) throw error ?? new Error('nothing was thrown')
+      expect({ reason: error.reason, details: { ...error.details } }).toEqual({ reason, details })
+      expect(error.code).toBe(errorRegistry[reason].code)
+      expect(error.status).toBe(StatusCode[error.code])
+      expect(error.name).toBe('EngineError')
+      expect(error.message).not.toBe('')
+      for (const value of Object.values(error.details)) expect(typeof value).toBe('string')
+      expect(await context.session.manifest()).toEqual(before)
+    })
+  }
+
+  test('no reason of the registry is left out', () => {
+    const covered = new Set<ErrorReason>([...rows.map(({ reason }) => reason), ...notProvoked])
+    const missing = (Object.keys(errorRegistry) as ErrorReason[]).filter((reason) => !covered.has(reason))
+    expect(missing).toEqual([])
+  })
+
+  test('what is not provoked is not provoked by any row', () => {
+    expect(rows.filter(({ reason }) => notProvoked.includes(reason))).toEqual([])
+  })
+})
+
+describe('the registry', () => {
+  test('gives every reason a known code and a sentence', () => {
+    for (const [reason, { code, meaning }] of Object.entries(errorRegistry)) {
+      expect(reason).toMatch(/^[A-Z][A-Z0-9_]*$/)
+      expect(StatusCode).toHaveProperty(code)
+      expect(meaning).toMatch(/^[A-Z].*\.$/)
+    }
+  })
+
+  test('shows the errno of a reason in the view of node:fs', async () => {
+    const { promises } = context.session.fs
+    const calls: [call: () => Promise<unknown>, code: string][] = [
+      [() => promises.readFile('/none'), 'ENOENT'],
+      [() => promises.mkdir('/dir'), 'EEXIST'],
+      [() => promises.rmdir('/dir'), 'ENOTEMPTY'],
+      [() => promises.unlink('/dir'), 'EISDIR'],
+      [() => promises.readFile('/file/x'), 'ENOTDIR'],
+      [() => promises.readlink('/file'), 'EINVAL'],
+      [() => promises.writeFile(`/${'x'.repeat(256)}`, ''), 'ENAMETOOLONG'],
+    ]
+    for (const [call, code] of calls) {
+      const error = await call().catch((thrown: unknown) => thrown)
+      expect(error).toMatchObject({ code, cause: expect.any(EngineError) })
+      expect(errorRegistry[(error as { cause: EngineError }).cause.reason].errno).toBe(code)
+    }
+  })
+})
+
+function newSource(
+  engine: Engine,
+  remoteUrl = 'https://example.org/a.git',
+): ReturnType<Engine['sources']['create']> {
+  return engine.sources.create({ displayName: 'source', gitRemote: { remoteUrl } })
+}
+
+/** Imports, and throws what the failed job has as its cause; the job shows the code that belongs to it. */
+async function importing(engine: Engine, remoteUrl: string, gitRef = ''): Promise<void> {
+  const { sourceId } = await newSource(engine, remoteUrl)
+  const job = await engine.sources.startImport(sourceId, { git: { gitRef } })
+  try {
+    await engine.sources.waitForJob(job)
+  } catch (error) {
+    const { cause, details } = error as EngineError
+    if (!(cause instanceof EngineError)) throw error
+    expect(details['errorCode']).toBe(errorRegistry[cause.reason].job)
+    expect(await engine.sources.getJob(job)).toMatchObject({
+      state: 'UNDERLAY_IMPORT_JOB_STATE_FAILED',
+      errorCode: details['errorCode'],
+      errorMessage: cause.message,
+      revisionId: '',
+    })
+    expect((await engine.sources.get(sourceId)).status).toBe('UNDERLAY_SOURCE_STATUS_FAILED')
+    throw cause
+  }
+}
+
+function rethrowCause(error: unknown): never {
+  throw error instanceof EngineError && error.reason === 'IMPORT_FAILED' ? error.cause : error
+}
+
+function filled(repository: GitRepository): GitRepository {
+  repository.stage([['100644', 'file', 'content']])
+  repository.commit()
+  return repository
+}
+
+async function importedSession(context: Context): Promise<{ repository: GitRepository; imported: Session }> {
+  const repository = filled(context.repository())
+  const { engine } = context
+  const { sourceId } = await newSource(engine, `${(await context.serve()).url}/r.git`)
+  await engine.sources.waitForJob(await engine.sources.startImport(sourceId))
+  return { repository, imported: await engine.sessions.create({ sourceRef: { sourceId } }) }
+}
+
+function answer(status: number): GitServerOptions {
+  return {
+    intercept: (_request, response) => {
+      response.writeHead(status, { 'content-type': 'text/html' }).end('<html></html>')
+      return true
+    },
+  }
+}
+
+/** The log that LevelDB turns to when its current one is full leads to a device that is always full. */
+async function fillDisk({ open, directory }: Context, want: 'first' | 'second'): Promise<void> {
+  const engine = await open({ storage: levelStorage(join(directory, 'data'), { durability: 'relaxed' }) })
+  const session = await engine.sessions.create()
+  const index = join(directory, 'data/index')
+  const numbers = readdirSync(index).map((name) => Number.parseInt(/\d+/.exec(name)?.[0] ?? '0', 10))
+  const next = Math.max(...numbers) + 1
+  for (let number = next; number < next + 5; number++) {
+    symlinkSync('/dev/full', join(index, `${String(number).padStart(6, '0')}.log`))
+  }
+  let first: unknown
+  for (let i = 0; i < 20 && first === undefined; i++) {
+    const content = new Uint8Array(2 ** 20).fill(i)
+    first = await session.files.write({ path: `/${i}`, content }).then(
+      () => undefined,
+      (error: unknown) => error,
+    )
+  }
+  if (want === 'first') throw first
+  await engine.sessions.create()
+}
