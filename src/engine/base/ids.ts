@@ -1,9 +1,10 @@
+import { Buffer } from 'node:buffer'
 import type { Environment } from './environment.js'
 
 /** Crockford's base 32 in lower case: its order is the order of its bytes. */
-const alphabet = '0123456789abcdefghjkmnpqrstvwxyz'
-const pairs = Array.from({ length: 1024 }, (_, i) => alphabet[i >> 5]! + alphabet[i & 31]!)
-
+const alphabet = Buffer.from('0123456789abcdefghjkmnpqrstvwxyz')
+const idLength = 36
+const timeDigits = 10
 const idPattern = /^[0-9a-hjkmnp-tv-z]{36}$/
 const ticksPerMs = 32
 const poolWords = 1024
@@ -19,6 +20,7 @@ export function isId(text: unknown): text is string {
 export class IdSource {
   readonly #environment: Environment
   readonly #pool = new Uint32Array(poolWords)
+  readonly #text = Buffer.alloc(idLength)
   #used = poolWords
   #lastTick = 0
 
@@ -27,22 +29,26 @@ export class IdSource {
   }
 
   newId(): string {
-    const tick = Math.max(this.#lastTick + 1, this.#environment.wallClockMs() * ticksPerMs)
+    const tick = Math.max(this.#lastTick + 1, Math.floor(this.#environment.wallClockMs() * ticksPerMs))
     this.#lastTick = tick
-    const high = Math.floor(tick / 2 ** 30)
-    const low = tick % 2 ** 30
-    let id =
-      pairs[(high >>> 10) & 1023]! +
-      pairs[high & 1023]! +
-      pairs[low >>> 20]! +
-      pairs[(low >>> 10) & 1023]! +
-      pairs[low & 1023]!
-    // Thirteen pairs of 10 bits each, three pairs a word.
-    for (let word = 0; word < 4; word++) {
-      const bits = this.#word()
-      id += pairs[bits & 1023]! + pairs[(bits >>> 10) & 1023]! + pairs[(bits >>> 20) & 1023]!
+    const text = this.#text
+    let high = Math.floor(tick / 2 ** 25)
+    let low = tick % 2 ** 25
+    for (let i = timeDigits / 2 - 1; i >= 0; i--) {
+      text[i] = alphabet[high & 31]!
+      text[i + timeDigits / 2] = alphabet[low & 31]!
+      high >>>= 5
+      low >>>= 5
     }
-    return id + pairs[this.#word() & 1023]!
+    let bits = 0
+    for (let i = timeDigits; i < idLength; i++) {
+      // Six digits of five bits a word.
+      if ((i - timeDigits) % 6 === 0) bits = this.#word()
+      text[i] = alphabet[bits & 31]!
+      bits >>>= 5
+    }
+    // One flat string: joined pieces would keep all of them alive.
+    return text.toString('latin1')
   }
 
   /** A random 53-bit number, never 0. */

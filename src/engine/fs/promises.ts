@@ -289,11 +289,11 @@ export class FsPromises {
   ): Promise<void> {
     try {
       const name = toPath(paths.path)
-      const dest = 'dest' in paths ? toPath(paths.dest!) : ''
+      const dest = 'dest' in paths ? toPath(paths.dest) : ''
       const done = this.#access.run((live) =>
         mutate(this.#core, live, () => {
           if (slashed(paths.path)) requireDirectory(live, name)
-          if ('dest' in paths && slashed(paths.dest!)) requireDirectory(live, dest)
+          if ('dest' in paths && slashed(paths.dest)) requireDirectory(live, dest)
           return record(this.#core, live, plan(live, name, dest))
         }),
       )

@@ -2,6 +2,8 @@ import type { Dir } from '../tree/node.js'
 import type { Tree } from '../tree/tree.js'
 import type { CheckpointRecord, SessionRecord } from './records.js'
 
+const nothingPending = Promise.resolve()
+
 /** A session in memory. Its newest state; events up to `seq` are applied, the last ones perhaps not yet stored. */
 export class LiveSession {
   readonly id: string
@@ -21,7 +23,7 @@ export class LiveSession {
   /** Undefined until loaded. */
   checkpoints: CheckpointIndex | undefined
   /** The newest event's acknowledgement: what changes nothing rests on it. */
-  acknowledged: Promise<void> = Promise.resolve()
+  acknowledged: Promise<void> = nothingPending
   /** The last mutation that waits for something not loaded; later ones queue behind it. */
   tail: Promise<void> | undefined
   /** Set when a write failed or the session was deleted: what is in here is not what is stored. */

@@ -37,26 +37,10 @@ export class TreeDiff {
     const wide = before.wide || after.wide
     yield undefined
     for (;;) {
-      while (
-        left.atPageStart &&
-        right.atPageStart &&
-        left.page !== undefined &&
-        right.page !== undefined &&
-        samePage(left.page, right.page)
-      ) {
-        left.nextPage()
-        right.nextPage()
-      }
-      yield* loaded(() => left.settle(this.#loader))
-      yield* loaded(() => right.settle(this.#loader))
-      if (
-        left.atPageStart &&
-        right.atPageStart &&
-        left.page !== undefined &&
-        right.page !== undefined &&
-        samePage(left.page, right.page)
-      )
-        continue
+      skipEqual(left, right)
+      if (!left.settled) yield* loaded(() => left.settle(this.#loader))
+      if (!right.settled) yield* loaded(() => right.settle(this.#loader))
+      if (left.atEqualPages(right) || left.atEqualEntries(right)) continue
       const order = compareNames(left.name, right.name, wide)
       if (order === undefined) return
       if (order < 0) {
@@ -110,30 +94,68 @@ export class TreeDiff {
   }
 }
 
-/** A place in a directory's entries. After `settle` it stands on an entry or at the end. */
+/** Passes over what is known to be equal and loaded, without a step for each entry. */
+function skipEqual(left: EntryCursor, right: EntryCursor): void {
+  for (;;) {
+    if (left.atEqualPages(right)) {
+      left.nextPage()
+      right.nextPage()
+    } else if (left.atEqualEntries(right)) {
+      left.next()
+      right.next()
+    } else if (left.atPageEnd) left.nextPage()
+    else if (right.atPageEnd) right.nextPage()
+    else return
+  }
+}
+
+/** A place in a directory's entries. When settled, it stands on an entry or at the end. */
 class EntryCursor {
   readonly #pages: readonly Page[]
-  #page = 0
+  #pageIndex = 0
   #entry = 0
 
   constructor(pages: readonly Page[]) {
     this.#pages = pages
   }
 
-  get page(): Page | undefined {
-    return this.#pages[this.#page]
-  }
-
-  get atPageStart(): boolean {
-    return this.#entry === 0
-  }
-
   get name(): string | undefined {
-    return this.page?.names![this.#entry]
+    return this.#pages[this.#pageIndex]?.names![this.#entry]
   }
 
   get node(): Node {
-    return this.page!.nodes[this.#entry]!
+    return this.#pages[this.#pageIndex]!.nodes[this.#entry]!
+  }
+
+  /** Behind the last entry of a loaded page. */
+  get atPageEnd(): boolean {
+    const names = this.#pages[this.#pageIndex]?.names
+    return names !== undefined && names !== null && this.#entry >= names.length
+  }
+
+  get settled(): boolean {
+    const page = this.#pages[this.#pageIndex]
+    return page === undefined || (page.names !== null && this.#entry < page.names.length)
+  }
+
+  atEqualPages(other: EntryCursor): boolean {
+    if (this.#entry !== 0 || other.#entry !== 0) return false
+    const page = this.#pages[this.#pageIndex]
+    const otherPage = other.#pages[other.#pageIndex]
+    return page !== undefined && otherPage !== undefined && samePage(page, otherPage)
+  }
+
+  atEqualEntries(other: EntryCursor): boolean {
+    const page = this.#pages[this.#pageIndex]
+    const otherPage = other.#pages[other.#pageIndex]
+    if (page === undefined || otherPage === undefined || page.names === null || otherPage.names === null)
+      return false
+    const node = page.nodes[this.#entry]
+    return (
+      node !== undefined &&
+      node === otherPage.nodes[other.#entry] &&
+      page.names[this.#entry] === otherPage.names[other.#entry]
+    )
   }
 
   next(): void {
@@ -141,12 +163,12 @@ class EntryCursor {
   }
 
   nextPage(): void {
-    this.#page++
+    this.#pageIndex++
     this.#entry = 0
   }
 
   settle(loader: NodeLoader): void {
-    for (let page = this.page; page !== undefined; page = this.page) {
+    for (let page = this.#pages[this.#pageIndex]; page !== undefined; page = this.#pages[this.#pageIndex]) {
       const names = page.names ?? loader.loadPage(page)
       if (this.#entry < names.length) return
       this.nextPage()
