@@ -86,7 +86,14 @@ export { Engine, Sessions, type SessionCreateRequest } from './facade/engine.js'
 export type { SessionFiles } from './facade/files.js'
 export type { Sources } from './facade/sources.js'
 export { Session, type DiffTarget } from './facade/session.js'
-export type { FsPromises, ReaddirOptions, ReadFileOptions, WriteFileOptions } from './fs/promises.js'
+export type { FileHandle, FileReadOptions, FileReadResult } from './fs/file-handle.js'
+export type {
+  FsPromises,
+  MkdirOptions,
+  ReaddirOptions,
+  ReadFileOptions,
+  WriteFileOptions,
+} from './fs/promises.js'
 export type { Dirent, Stats } from './fs/stats.js'
 export type { SystemError } from './fs/errors.js'
 export type { SessionCommitRequest } from './services/commits.js'

@@ -28,7 +28,8 @@ export interface LevelStorageOptions {
  * - An operation whose promise resolved is there after `kill -9`, and with `durability: 'full'` also after
  *   a power cut. An operation is stored whole or not at all.
  * - One opener at a time, in this process and in others, whatever the spelling of the path.
- * - A store with missing files is refused; it never opens with fewer entries than it had.
+ * - A store with missing files is refused; it never opens with fewer entries than it had. One deletion
+ *   cannot be seen: that of the newer of two write-ahead logs, which only a kill at the wrong moment leaves.
  * - After one failed write nothing more is accepted until the engine was opened again; reads go on.
  *
  * Not guaranteed: several processes on one directory, file systems without working locks and fsync (many

@@ -42,9 +42,13 @@ const writeFlags = ['w', 'wx', 'xw', 'a', 'ax', 'xa', 'w+', 'wx+', 'a+', 'ax+', 
 /** The flags of open(2) by which a whole file is written. */
 export function parseFlag(flag: string): { append: boolean; exclusive: boolean } {
   if (!writeFlags.includes(flag)) {
-    throw argumentError('ERR_INVALID_ARG_VALUE', `The argument 'flags' is invalid. Received '${flag}'`)
+    throw flagError(flag)
   }
   return { append: flag.includes('a'), exclusive: flag.includes('x') }
+}
+
+export function flagError(flag: string): TypeError {
+  return argumentError('ERR_INVALID_ARG_VALUE', `The argument 'flags' is invalid. Received '${flag}'`)
 }
 
 export type Encoding = BufferEncoding | 'buffer' | null | undefined

@@ -5,6 +5,7 @@ const systemErrors: Readonly<Record<string, readonly [errno: number, message: st
   ENOENT: [-2, 'no such file or directory'],
   EIO: [-5, 'i/o error'],
   E2BIG: [-7, 'argument list too long'],
+  EBADF: [-9, 'bad file descriptor'],
   EAGAIN: [-11, 'resource temporarily unavailable'],
   EACCES: [-13, 'permission denied'],
   EBUSY: [-16, 'resource busy or locked'],

@@ -25,6 +25,7 @@ import { mutate, record } from '../session/transaction.js'
 import { Dir, FileNode, Symlink, type Node } from '../tree/node.js'
 import {
   checkText,
+  flagError,
   parseFlag,
   slashed,
   throwIfAborted,
@@ -37,6 +38,7 @@ import {
   type PathLike,
 } from './arguments.js'
 import { rmOfDirectory, systemError, toSystemError } from './errors.js'
+import { FileHandle } from './file-handle.js'
 import { Dirent, kindOf, Stats } from './stats.js'
 
 export interface ReadFileOptions {
@@ -130,6 +132,17 @@ export class FsPromises {
     } catch (thrown) {
       return Promise.reject(thrown)
     }
+  }
+
+  /** Opens a file for reading ranges; flags other than 'r' are for whole files only, see `writeFile`. */
+  open(path: PathLike, flags = 'r'): Promise<FileHandle> {
+    return this.#read('open', path, (live, name) => {
+      if (flags !== 'r' && flags !== 'rs') throw flagError(flags)
+      const { path: at, node } = resolve(live.tree, name, true)
+      if (node === undefined) throw notFound(name)
+      if (!(node instanceof FileNode)) throw isADirectory(name)
+      return new FileHandle(this.#core, live, { path: at, file: node })
+    })
   }
 
   stat(path: PathLike): Promise<Stats> {

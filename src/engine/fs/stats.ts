@@ -10,8 +10,45 @@ export function kindOf(node: Node): NodeKind {
   return node instanceof Dir ? 'directory' : 'symlink'
 }
 
+/** What Stats and Dirent answer alike. */
+abstract class Kind {
+  readonly #kind: NodeKind
+
+  constructor(kind: NodeKind) {
+    this.#kind = kind
+  }
+
+  isFile(): boolean {
+    return this.#kind === 'file'
+  }
+
+  isDirectory(): boolean {
+    return this.#kind === 'directory'
+  }
+
+  isSymbolicLink(): boolean {
+    return this.#kind === 'symlink'
+  }
+
+  isBlockDevice(): boolean {
+    return false
+  }
+
+  isCharacterDevice(): boolean {
+    return false
+  }
+
+  isFIFO(): boolean {
+    return false
+  }
+
+  isSocket(): boolean {
+    return false
+  }
+}
+
 /** The shape of node:fs Stats. `ino` is stable through rename, fork, checkpoint and restore; uid, gid and dev are 0. */
-export class Stats {
+export class Stats extends Kind {
   readonly dev = 0
   readonly ino: number
   readonly mode: number
@@ -28,6 +65,7 @@ export class Stats {
   readonly birthtimeMs: number
 
   constructor(node: Node) {
+    super(kindOf(node))
     this.ino = node.ino
     this.mtimeMs = node.mtime
     this.atimeMs = node.mtime
@@ -60,79 +98,22 @@ export class Stats {
   get birthtime(): Date {
     return new Date(this.birthtimeMs)
   }
-
-  isFile(): boolean {
-    return (this.mode & 0o170000) === typeBits.file
-  }
-
-  isDirectory(): boolean {
-    return (this.mode & 0o170000) === typeBits.directory
-  }
-
-  isSymbolicLink(): boolean {
-    return (this.mode & 0o170000) === typeBits.symlink
-  }
-
-  isBlockDevice(): boolean {
-    return false
-  }
-
-  isCharacterDevice(): boolean {
-    return false
-  }
-
-  isFIFO(): boolean {
-    return false
-  }
-
-  isSocket(): boolean {
-    return false
-  }
 }
 
 /** The shape of node:fs Dirent. */
-export class Dirent {
+export class Dirent extends Kind {
   readonly name: string
   readonly parentPath: string
-  readonly #kind: NodeKind
 
   constructor(name: string, parentPath: string, kind: NodeKind) {
+    super(kind)
     this.name = name
     this.parentPath = parentPath
-    this.#kind = kind
   }
 
   /** The older name of `parentPath`. */
   get path(): string {
     return this.parentPath
-  }
-
-  isFile(): boolean {
-    return this.#kind === 'file'
-  }
-
-  isDirectory(): boolean {
-    return this.#kind === 'directory'
-  }
-
-  isSymbolicLink(): boolean {
-    return this.#kind === 'symlink'
-  }
-
-  isBlockDevice(): boolean {
-    return false
-  }
-
-  isCharacterDevice(): boolean {
-    return false
-  }
-
-  isFIFO(): boolean {
-    return false
-  }
-
-  isSocket(): boolean {
-    return false
   }
 }
 

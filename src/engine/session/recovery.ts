@@ -45,7 +45,9 @@ async function loadSession(core: Core, sessionId: string): Promise<LiveSession> 
 
 /** The record, deleted sessions included. */
 export async function findSession(core: Core, sessionId: string): Promise<SessionRecord | undefined> {
-  const json = isId(sessionId) ? await core.store.get(keys.session(core.tenantKey, sessionId)) : undefined
+  if (!isId(sessionId)) return undefined
+  const key = keys.session(core.tenantKey, sessionId)
+  const json = core.store.getSync === undefined ? await core.store.get(key) : core.store.getSync(key)
   return json === undefined ? undefined : parseSession(json)
 }
 
