@@ -61,7 +61,12 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     committer: parts.committer ?? missing('committer'),
     remoteOf: (sourceId) => sources.remoteOf(sourceId),
   })
-  await sources.failInterrupted()
+  try {
+    await sources.failInterrupted()
+  } catch (error) {
+    await store.close()
+    throw error
+  }
   return new Engine(core, { sources, commits })
 }
 

@@ -23,7 +23,7 @@ export interface MemoryStorageOptions {
 
 /** Storage in this process' memory; what `openEngine()` uses when it is given none. */
 export function memoryStorage(options: MemoryStorageOptions = {}): Storage {
-  const data: MemoryData = { records: new Map(), events: new Map(), blobs: new Map() }
+  const data: MemoryData = { records: new Map(), events: new Map(), blobs: new Map(), sortedKeys: undefined }
   const capabilities = { durable: options.durable ?? false, syncReads: options.syncReads ?? true }
   const Kind = capabilities.syncReads
     ? capabilities.durable
@@ -37,6 +37,8 @@ interface MemoryData {
   readonly records: Map<string, string | object>
   readonly events: Map<string, StoredEvent['body'][]>
   readonly blobs: Map<string, Uint8Array>
+  /** Keys of the records, made when somebody scans; undefined when they have changed since. */
+  sortedKeys: string[] | undefined
 }
 
 const stored = Promise.resolve(true)
@@ -67,16 +69,25 @@ class MemoryStore implements Store {
         : undefined
       const values = durable ? put?.map(([, value]) => text(value)) : undefined
       if (events !== undefined) for (let i = 0; i < events.length; i++) this.#append(events[i]!, bodies)
-      if (put !== undefined)
-        for (const [i, [key, value]] of put.entries()) this.#data.records.set(key, values?.[i] ?? value)
+      if (put !== undefined) {
+        for (let i = 0; i < put.length; i++) this.#put(put[i]![0], values?.[i] ?? put[i]![1])
+      }
     } catch (error) {
       return Promise.reject(error)
     }
-    if (del !== undefined) for (const key of del) this.#data.records.delete(key)
+    if (del !== undefined)
+      for (const key of del) if (this.#data.records.delete(key)) this.#data.sortedKeys = undefined
     if (blobs !== undefined) for (const blob of blobs) this.#data.blobs.set(blob.hash, blob.bytes)
     // A loop that only awaits resolved promises would never let timers and sockets run.
     if (++this.#acknowledged % limits.acknowledgementsPerTurn === 0) return (this.#delayed = nextTurn())
     return stored
+  }
+
+  #put(key: string, value: string | object): void {
+    const { records } = this.#data
+    const before = records.size
+    records.set(key, value)
+    if (records.size !== before) this.#data.sortedKeys = undefined
   }
 
   /** Whether each event is the next of its session; false when one was passed already. */
@@ -127,11 +138,15 @@ class MemoryStore implements Store {
   }
 
   async scan({ gte, lt, limit, reverse }: ScanRange): Promise<readonly (readonly [string, string])[]> {
-    const found = [...this.read().records]
-      .filter(([key]) => compareUtf8(key, gte) >= 0 && compareUtf8(key, lt) < 0)
-      .toSorted(([a], [b]) => compareUtf8(a, b))
-    if (reverse === true) found.reverse()
-    return found.slice(0, limit).map(([key, value]) => [key, text(value)] as const)
+    const data = this.read()
+    data.sortedKeys ??= [...data.records.keys()].toSorted(compareUtf8)
+    const from = firstAtLeast(data.sortedKeys, gte)
+    const to = Math.max(from, firstAtLeast(data.sortedKeys, lt))
+    const keys =
+      reverse === true
+        ? data.sortedKeys.slice(Math.max(from, to - limit), to).reverse()
+        : data.sortedKeys.slice(from, Math.min(to, from + limit))
+    return keys.map((key) => [key, text(data.records.get(key)!)] as const)
   }
 
   async blob(hash: string, range: ByteRange): Promise<Uint8Array | undefined> {
@@ -163,6 +178,17 @@ class TransientMemoryStore extends SyncMemoryStore {
   forget(sessionId: string): void {
     this.read().events.delete(sessionId)
   }
+}
+
+function firstAtLeast(sorted: readonly string[], key: string): number {
+  let low = 0
+  let high = sorted.length
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if (compareUtf8(sorted[middle]!, key) < 0) low = middle + 1
+    else high = middle
+  }
+  return low
 }
 
 function readRange(bytes: Uint8Array | undefined, { offset, length }: ByteRange): Uint8Array | undefined {
