@@ -11,7 +11,7 @@ import { ObservedStorage } from './observed-storage.js'
 const scale = Number(env['FORKSPACE_SCALE'] ?? 1)
 const pairs = Math.ceil(10_000 * scale)
 const forks = Math.ceil(10_000 * scale)
-const memoryForks = Number(env['FORKSPACE_MEMORY_FORKS'] ?? Math.ceil(2000 * scale))
+const memoryForks = Number(env['FORKSPACE_MEMORY_FORKS'] ?? Math.ceil(10_000 * scale))
 const files = Math.ceil(100_000 * scale)
 
 let directory: string

@@ -1,7 +1,7 @@
 import type { Body } from '../cas/body.js'
 
 /** Whoever holds the token may change a directory or page in place; everybody else copies it first. */
-export type Owner = object
+export type Owner = symbol
 
 export type Node = FileNode | Dir | Symlink
 

@@ -1,6 +1,6 @@
 import { EngineError } from '../base/errors.js'
 import { joinPath, type PathNames } from '../base/path.js'
-import { Dir, type Attributes, type Node, type NodeLoader } from './node.js'
+import { Dir, type Attributes, type Node, type NodeLoader, type Owner } from './node.js'
 import { emptyPages, findName, removeName, setName } from './page.js'
 
 /**
@@ -10,7 +10,7 @@ import { emptyPages, findName, removeName, setName } from './page.js'
  */
 export class Tree {
   readonly loader: NodeLoader
-  #owner = new OwnerToken()
+  #owner: Owner = Symbol()
   #root: Dir
 
   constructor(root: Dir, loader: NodeLoader) {
@@ -20,13 +20,13 @@ export class Tree {
 
   /** A root that will not change; O(1). */
   freeze(): Dir {
-    this.#owner = new OwnerToken()
+    this.#owner = Symbol()
     return this.#root
   }
 
   /** Goes on from a frozen root; O(1). */
   reset(root: Dir): void {
-    this.#owner = new OwnerToken()
+    this.#owner = Symbol()
     this.#root = root
   }
 
@@ -112,10 +112,7 @@ function touch(dir: Dir, at: number): void {
   dir.ctime = at
 }
 
-/** Smaller than an object literal, of which V8 expects to grow. */
-class OwnerToken {}
-
 export function emptyRoot(attributes: Attributes): Dir {
-  const owner = new OwnerToken()
+  const owner = Symbol()
   return new Dir(owner, attributes, emptyPages(owner))
 }
