@@ -1,5 +1,6 @@
 import { systemEnvironment } from './adapters/system/index.js'
 import { createEngine, memoryStorage, type Engine, type Environment, type Storage } from './engine/index.js'
+import { invalid } from './engine/ports.js'
 
 export interface EngineOptions {
   /** Where the engine keeps everything: this process' memory by default, `levelStorage(directory)` from `forkspace/level`, or your own. */
@@ -32,7 +33,8 @@ export interface EngineOptions {
  * await fork.fs.promises.writeFile('/a.txt', 'two')
  * await engine.close()
  */
-export function openEngine(options: EngineOptions = {}): Promise<Engine> {
+export async function openEngine(options: EngineOptions = {}): Promise<Engine> {
+  if (typeof options !== 'object' || options === null) throw invalid('options', 'must be an object')
   const { storage = memoryStorage(), environment = systemEnvironment, maxFileBytes, git, hostPaths } = options
   const adapter = once(async () => {
     const { createGitAdapter } = await import('./adapters/git/index.js')
@@ -119,7 +121,13 @@ export type {
   StateReference,
   Stats,
   StatusName,
+  ScanRange,
   Storage,
+  Store,
+  StoreCapabilities,
+  StoreCommit,
+  StoredBlob,
+  StoredEvent,
   StringMap,
   SymlinkPage,
   SystemError,

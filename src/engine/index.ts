@@ -34,6 +34,8 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   const { environment, maxFileBytes = limits.fileBytes } = parts
   if (!Number.isSafeInteger(maxFileBytes) || maxFileBytes < 0)
     throw invalid('maxFileBytes', 'must be a whole number from 0 to 2^53 − 1')
+  if (typeof parts.storage?.open !== 'function')
+    throw invalid('storage', 'must be a storage, for example levelStorage(directory)')
   const store = await parts.storage.open()
   const ids = new IdSource(environment)
   const content = new ContentStore(store, environment)
@@ -51,6 +53,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     principal: localTenant,
     live: new Map(),
     deleting: new Set(),
+    draining: new Map(),
     background: new Set(),
   }
   const sources = new SourceService(core, {
@@ -140,4 +143,13 @@ export { SessionStatus } from './session/records.js'
 export type { ForkRequest, SessionInfo, SessionListRequest, SessionPage } from './session/sessions.js'
 export type { Change, Diff, StateReference } from './session/states.js'
 export { memoryStorage, type MemoryStorageOptions } from './storage/memory-store.js'
-export type { Storage } from './storage/store.js'
+export type {
+  ByteRange,
+  ScanRange,
+  Storage,
+  Store,
+  StoreCapabilities,
+  StoreCommit,
+  StoredBlob,
+  StoredEvent,
+} from './storage/store.js'

@@ -214,6 +214,8 @@ export class ModelTree {
         if (b !== undefined) whole(after, right, path, 'added')
       }
     }
+    const [root, otherRoot] = [this.#entries.get('/')!, after.#entries.get('/')!]
+    if (!sameEntry(root, otherRoot)) changes.push({ path: '/', change: 'modified', kind: 'directory' })
     compare('/')
     return changes
   }

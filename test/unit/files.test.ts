@@ -889,7 +889,7 @@ describe.each(storages)('files on %s', (_name, makeStorage, lasting) => {
       }))
       await files.batch(operations)
       expect(await text('/99')).toBe('9999')
-      const error = await refuse(() => files.batch([...operations, operations[0]!]), 'INVALID_ARGUMENT')
+      const error = await refuse(() => files.batch([...operations, operations[0]!]), 'TOO_LARGE')
       expect(error.details['field']).toBe('operations')
     })
 

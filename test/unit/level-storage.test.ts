@@ -332,6 +332,26 @@ describe('one opener', () => {
     await (await open()).close()
   })
 
+  test('a child that was started while the directory was open finds it locked, then free', async () => {
+    const store = await open()
+    const started = child(`
+      const outcome = () => levelStorage(directory).open().then(() => 'opened', (error) => error.reason + ': ' + error.message)
+      console.log(await outcome())
+      process.stdin.on('data', async () => console.log(await outcome()))`)
+    const ended = once(started, 'exit')
+    expect(await lineOf(started)).toMatch(/^STORE_LOCKED: .*in another process/)
+    await store.close()
+    started.stdin!.write('again')
+    expect(await lineOf(started)).toBe('opened')
+    started.stdin!.write('again')
+    expect(await lineOf(started)).toMatch(/^STORE_LOCKED: .*in this process/)
+    // What it was refused at last did not cost it the lock.
+    expect((await rejection(open())).reason).toBe('STORE_LOCKED')
+    started.kill('SIGKILL')
+    await ended
+    await (await open()).close()
+  })
+
   test('a worker thread is locked out, and its attempt does not open the door to other processes', async () => {
     const store = await open()
     const alias = join(directory, 'alias')
@@ -454,7 +474,7 @@ describe('one opener', () => {
     const url = compiled.url('adapters/level/index.js')
     const imports = `import { levelStorage } from ${JSON.stringify(url)}\nconst directory = ${JSON.stringify(data)}\n`
     const command = [...prefix, process.execPath, '--input-type=module', '-e', imports + script]
-    return spawn(command[0]!, command.slice(1), { stdio: ['ignore', 'pipe', 'inherit'] })
+    return spawn(command[0]!, command.slice(1), { stdio: ['pipe', 'pipe', 'inherit'] })
   }
 
   async function openInChild(): Promise<string> {

@@ -3,7 +3,7 @@
  * it is not enough, since a second path to the same file is a second lock to it, and closing any descriptor
  * of the lock file releases the lock of the whole process.
  */
-import { readdirSync, readlinkSync } from 'node:fs'
+import { readFileSync, readdirSync, readlinkSync } from 'node:fs'
 import { EngineError } from '../../engine/ports.js'
 
 /** Shared by every copy of this module in the process. */
@@ -36,17 +36,29 @@ function openDirectories(): Set<string> {
  */
 function heldByOtherThread(lockFile: string): boolean {
   if (process.platform !== 'linux') return false
-  const descriptors = '/proc/self/fd'
   try {
-    return readdirSync(descriptors).some((name) => linkTarget(`${descriptors}/${name}`) === lockFile)
+    return readdirSync('/proc/self/fd').some((fd) => linkTarget(fd) === lockFile && holdsLock(fd))
   } catch {
     return false
   }
 }
 
-function linkTarget(path: string): string | undefined {
+/**
+ * LevelDB's descriptors reach child processes, its locks do not: a descriptor without a lock was inherited.
+ * Where the system does not tell, every descriptor counts.
+ */
+function holdsLock(fd: string): boolean {
   try {
-    return readlinkSync(path)
+    const info = readFileSync(`/proc/self/fdinfo/${fd}`, 'latin1')
+    return !info.startsWith('pos:') || /^lock:/m.test(info)
+  } catch {
+    return true
+  }
+}
+
+function linkTarget(fd: string): string | undefined {
+  try {
+    return readlinkSync(`/proc/self/fd/${fd}`)
   } catch {
     return undefined
   }

@@ -28,9 +28,15 @@ export function parseText(field: string, value: unknown, maxBytes: number): stri
   return value
 }
 
+/** An id or label of a caller as it may stand in an error. */
+export function shown(value: unknown): string {
+  return typeof value === 'string' ? value.slice(0, 64) : typeof value
+}
+
 /** Operations take an object. */
 export function checkRequest(request: unknown, field = 'request'): void {
-  if (typeof request !== 'object' || request === null) throw invalid(field, 'must be an object')
+  if (typeof request !== 'object' || request === null || Array.isArray(request))
+    throw invalid(field, 'must be an object')
 }
 
 /** Permission bits, 0 to 0o7777. */
@@ -64,6 +70,6 @@ export function reviveStringMap(entries: StringMap): StringMap {
   return Object.assign(Object.create(null) as Record<string, string>, entries)
 }
 
-function tooLarge(field: string, unit: string, limit: number): EngineError {
+export function tooLarge(field: string, unit: string, limit: number): EngineError {
   return new EngineError('TOO_LARGE', `${field}: over ${limit} ${unit}`, { field, limit: String(limit) })
 }

@@ -35,6 +35,8 @@ export const limits = {
   cachedBlobBytes: 64 * 1024,
   /** Blob bytes gathered into one storage commit during an import. */
   importCommitBytes: 4 * 2 ** 20,
+  /** Records read from storage at once where a filter may pass over many. */
+  recordsPerScan: 256,
   /** Events read from storage at once. */
   eventsPerRead: 1000,
   /** Acknowledgements from memory before the event loop gets a turn. */

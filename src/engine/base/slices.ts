@@ -5,17 +5,34 @@ import { limits } from './limits.js'
 /** Long work cut into steps; a step yields nothing, or a promise that it needs awaited. */
 export type Steps<T> = Generator<Promise<void> | undefined, T, void>
 
+/** Says when a loop has run for long enough to let the event loop have a turn. */
+export class TimeSlice {
+  readonly #environment: Environment
+  #start: number
+
+  constructor(environment: Environment) {
+    this.#environment = environment
+    this.#start = environment.monotonicMs()
+  }
+
+  get over(): boolean {
+    return this.#environment.monotonicMs() - this.#start >= limits.sliceMs
+  }
+
+  async next(): Promise<void> {
+    await nextTurn()
+    this.#start = this.#environment.monotonicMs()
+  }
+}
+
 /** Runs long work in slices of a few milliseconds that leave the event loop free in between. */
 export async function runInSlices<T>(work: Steps<T>, environment: Environment): Promise<T> {
-  let sliceStart = environment.monotonicMs()
+  const slice = new TimeSlice(environment)
   for (;;) {
     const step = work.next()
     if (step.done === true) return step.value
     if (step.value !== undefined) await step.value
-    if (environment.monotonicMs() - sliceStart >= limits.sliceMs) {
-      await nextTurn()
-      sliceStart = environment.monotonicMs()
-    }
+    if (slice.over) await slice.next()
   }
 }
 

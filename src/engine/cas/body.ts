@@ -110,7 +110,9 @@ export function truncate(body: LoadedBody, size: number): LoadedBody {
 
 /** A body that is one blob of exactly the file's size says so, whatever way it came about. */
 export function normalize(body: LoadedBody, size: number): LoadedBody {
-  if (!(body instanceof BlockBody)) return body
+  // A blob stands for the whole content only where it is all of it.
+  if (body instanceof BlobRef) return body.length === size ? body : new BlockBody([0], [[body]])
+  if (body === undefined) return body
   if (body.chunks.length === 0) return size === 0 ? undefined : body
   if (body.chunks.length > 1 || body.chunkNumbers[0] !== 0) return body
   const blocks = body.chunks[0]!

@@ -3,10 +3,13 @@ import type { Environment } from '../base/environment.js'
 import { EngineError } from '../base/errors.js'
 import { sha256, sha256Stream } from '../base/hash.js'
 import { limits } from '../base/limits.js'
-import { nextTurn } from '../base/slices.js'
+import { nextTurn, TimeSlice } from '../base/slices.js'
 import type { Store } from '../storage/store.js'
 import { BlobRef } from './blob.js'
 import { blockAt, ExtentBlock, forEachExtent, type LoadedBody } from './body.js'
+
+/** What a cached blob costs beside its bytes, roughly. */
+const entryBytes = 256
 
 /** Reads and hashes the contents that bodies describe, and keeps a bounded cache of clean blobs. */
 export class ContentStore {
@@ -28,7 +31,7 @@ export class ContentStore {
       return
     }
     this.#cached.push(blob)
-    this.#cachedBytes += blob.length
+    this.#cachedBytes += blob.length + entryBytes
     if (this.#cachedBytes > limits.blobCacheBytes) this.#evict()
   }
 
@@ -50,6 +53,7 @@ export class ContentStore {
   }
 
   async read(body: LoadedBody, offset: number, length: number): Promise<Buffer> {
+    if (length > limits.importCommitBytes) return this.#readLong(body, offset, length)
     const ready = this.readSync(body, offset, length)
     if (ready !== undefined) return ready
     const target = Buffer.alloc(length)
@@ -64,16 +68,22 @@ export class ContentStore {
     return target
   }
 
+  async #readLong(body: LoadedBody, offset: number, length: number): Promise<Buffer> {
+    const target = Buffer.alloc(length)
+    for (let done = 0; done < length; done += limits.blockBytes) {
+      target.set(await this.read(body, offset + done, Math.min(limits.blockBytes, length - done)), done)
+      await nextTurn()
+    }
+    return target
+  }
+
   /** The SHA-256 of a whole content, hex, read in slices that yield to the event loop. */
   async hash(body: LoadedBody, size: number): Promise<string> {
     const hash = sha256Stream()
-    let sliceStart = this.#environment.monotonicMs()
+    const slice = new TimeSlice(this.#environment)
     for (let offset = 0; offset < size; offset += limits.blockBytes) {
       hash.update(await this.read(body, offset, Math.min(limits.blockBytes, size - offset)))
-      if (this.#environment.monotonicMs() - sliceStart >= limits.sliceMs) {
-        await nextTurn()
-        sliceStart = this.#environment.monotonicMs()
-      }
+      if (slice.over) await slice.next()
     }
     return hash.digest('hex')
   }
@@ -130,7 +140,7 @@ export class ContentStore {
     let count = 0
     while (this.#cachedBytes > limits.blobCacheBytes * 0.75) {
       const blob = this.#cached[count++]!
-      this.#cachedBytes -= blob.length
+      this.#cachedBytes -= blob.length + entryBytes
       blob.bytes = undefined
     }
     this.#cached.splice(0, count)

@@ -3,45 +3,40 @@ import { Fault } from '../base/fault.js'
 import { EngineError, invalid } from '../base/errors.js'
 import { limits } from '../base/limits.js'
 import { nextTurn } from '../base/slices.js'
-import type { Store } from '../storage/store.js'
+import type { Store, StoredBlob } from '../storage/store.js'
 import { BlobRef } from './blob.js'
 import type { ContentStore } from './content.js'
 
-/**
- * Content on its way in: copied from the caller and cut into blobs of at most one block. Content too large
- * for one storage commit is copied while it is stored, so its caller must leave it alone until then.
- */
+/** Content on its way in: copied from the caller at once, and cut into blobs of at most one block. */
 export class StagedContent {
   readonly size: number
-  readonly #input: Uint8Array
+  readonly #blobs: readonly BlobRef[]
   readonly #store: Store
   readonly #content: ContentStore
-  #blobs: BlobRef[] | undefined
-  #storedAhead = false
+  /** Content too large for one storage commit is stored before the event that names it. */
+  readonly #needsStoring: boolean
+  #stored = false
   #ahead: { readonly file: object; readonly bytes: Buffer } | undefined
 
   constructor(input: unknown, context: { store: Store; content: ContentStore; maxFileBytes: number }) {
-    this.#input = toBytes(input)
-    this.size = this.#input.byteLength
+    const bytes = toBytes(input)
+    this.size = bytes.byteLength
     this.#store = context.store
     this.#content = context.content
     checkFileSize(this.size, context.maxFileBytes)
-    if (this.size <= limits.importCommitBytes || !context.store.capabilities.durable)
-      this.#blobs = this.#cutAll()
+    this.#blobs = cut(bytes)
+    this.#needsStoring = this.size > limits.importCommitBytes && context.store.capabilities.durable
   }
 
-  /**
-   * The blobs, in order. Content too large for one storage commit is stored ahead of the event that names
-   * it, which takes a Fault; its blobs need not be committed again.
-   */
+  /** The blobs, in order; a Fault while content that must be stored ahead is not. */
   blobs(): readonly BlobRef[] {
-    if (this.#blobs === undefined) throw new Fault(() => this.storeAhead())
+    if (!this.ready) throw new Fault(() => this.storeAhead())
     return this.#blobs
   }
 
   /** The blobs that the event's own commit must hold. */
   toCommit(): readonly BlobRef[] {
-    return this.#storedAhead ? [] : this.blobs()
+    return this.#needsStoring ? [] : this.#blobs
   }
 
   /** Bytes of `file` that this content is to be merged with: read by a Fault, then at hand. */
@@ -54,42 +49,36 @@ export class StagedContent {
 
   /** Whether `blobs` answers without a Fault. */
   get ready(): boolean {
-    return this.#blobs !== undefined
+    return !this.#needsStoring || this.#stored
   }
 
-  /** Stores the content in commits of its own. */
+  /** Stores the content in commits of its own, with a turn of the event loop for each block. */
   async storeAhead(): Promise<void> {
-    const blobs: BlobRef[] = []
-    for (let offset = 0; offset < this.size;) {
-      const group: BlobRef[] = []
-      for (
-        ;
-        offset < this.size && group.length * limits.blockBytes < limits.importCommitBytes;
-        offset += limits.blockBytes
-      ) {
-        group.push(this.#cut(offset))
+    const perCommit = limits.importCommitBytes / limits.blockBytes
+    for (let start = 0; start < this.#blobs.length; start += perCommit) {
+      const group = this.#blobs.slice(start, start + perCommit)
+      const blobs: StoredBlob[] = []
+      for (const blob of group) {
+        blobs.push({ hash: blob.hash, bytes: blob.bytes! })
         await nextTurn()
       }
-      await this.#store.commit({ blobs: group.map((blob) => ({ hash: blob.hash, bytes: blob.bytes! })) })
-      for (const blob of group) this.#content.stored(blob)
-      blobs.push(...group)
+      await this.#store.commit({ blobs })
     }
-    this.#blobs = blobs
-    this.#storedAhead = true
+    // Only now: a second run must find the bytes, should this one fail.
+    for (const blob of this.#blobs) this.#content.stored(blob)
+    this.#stored = true
   }
+}
 
-  #cutAll(): BlobRef[] {
-    const blobs: BlobRef[] = []
-    for (let offset = 0; offset < this.size; offset += limits.blockBytes) blobs.push(this.#cut(offset))
-    return blobs
+function cut(bytes: Uint8Array): BlobRef[] {
+  const blobs: BlobRef[] = []
+  for (let offset = 0; offset < bytes.byteLength; offset += limits.blockBytes) {
+    const length = Math.min(limits.blockBytes, bytes.byteLength - offset)
+    const copy = Buffer.allocUnsafe(length)
+    copy.set(length === bytes.byteLength ? bytes : bytes.subarray(offset, offset + length))
+    blobs.push(BlobRef.of(copy))
   }
-
-  #cut(offset: number): BlobRef {
-    const length = Math.min(limits.blockBytes, this.size - offset)
-    const bytes = Buffer.allocUnsafe(length)
-    bytes.set(length === this.size ? this.#input : this.#input.subarray(offset, offset + length))
-    return BlobRef.of(bytes)
-  }
+  return blobs
 }
 
 export function checkFileSize(size: number, maxFileBytes: number): void {

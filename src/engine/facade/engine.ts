@@ -1,5 +1,6 @@
 import { invalid } from '../base/errors.js'
-import type { StringMap } from '../base/input.js'
+import { checkRequest, parseStringMap, parseText, type StringMap } from '../base/input.js'
+import { limits } from '../base/limits.js'
 import type { Commits } from '../services/commits.js'
 import type { SourceService } from '../services/sources.js'
 import { blankBaseline, filesBaseline } from '../session/baselines.js'
@@ -16,7 +17,7 @@ import {
   type SessionPage,
 } from '../session/sessions.js'
 import { writeSnapshot } from '../session/snapshot.js'
-import { Diff, findState, type StateReference } from '../session/states.js'
+import { diffOf, type Diff, type StateReference } from '../session/states.js'
 import { Session } from './session.js'
 import { Sources } from './sources.js'
 
@@ -50,8 +51,10 @@ export class Sessions {
    * const session = await engine.sessions.create({ files: { '/a.txt': 'hello' }, initialTags: { task: '42' } })
    */
   async create(request: SessionCreateRequest = {}): Promise<Session> {
+    checkRequest(request)
+    const tags = parseStringMap('initialTags', request.initialTags)
     const [baseline, root] = await this.#baseline(request)
-    return this.#handle(await createSession(this.#core, baseline, root, request.initialTags))
+    return this.#handle(await createSession(this.#core, baseline, root, tags))
   }
 
   /** A handle on an existing session. SESSION_NOT_FOUND. */
@@ -80,10 +83,15 @@ export class Sessions {
     if ([sourceRef, files, gitRepository].filter((given) => given !== undefined).length > 1) {
       throw invalid('sourceRef', 'at most one of sourceRef, files and gitRepository')
     }
-    if (sourceRef !== undefined) return this.#sources.baseline(sourceRef.sourceId, sourceRef.revisionId)
+    if (sourceRef !== undefined) {
+      checkRequest(sourceRef, 'sourceRef')
+      return this.#sources.baseline(sourceRef.sourceId, sourceRef.revisionId)
+    }
     if (files !== undefined) return filesBaseline(this.#core, files)
     if (gitRepository === undefined) return blankBaseline(this.#core)
+    checkRequest(gitRepository, 'gitRepository')
     const { path, gitRef = '' } = gitRepository
+    parseText('gitRepository.gitRef', gitRef, limits.labelBytes)
     const { sourceId } = await this.#sources.create({ displayName: path, gitRepository: { path } })
     const { revisionId } = await this.#sources.waitForJob(
       await this.#sources.startImport(sourceId, { git: { gitRef } }),
@@ -115,8 +123,9 @@ export class Engine {
   }
 
   /** The changes from one state to another, of any two sessions, checkpoints or bases. */
-  diff({ from, to }: { readonly from: StateReference; readonly to: StateReference }): Diff {
-    return new Diff(this.#core, Promise.all([findState(this.#core, from), findState(this.#core, to)]))
+  diff(request: { readonly from: StateReference; readonly to: StateReference }): Diff {
+    checkRequest(request)
+    return diffOf(this.#core, () => request.from, request.to)
   }
 
   /** Stops jobs, waits for every accepted write, and releases the storage. Idempotent. */
@@ -134,11 +143,15 @@ export class Engine {
     try {
       await this.#sourceService.close()
       for (const live of core.live.values()) await live.tail
-      await Promise.all(core.background)
-      if (core.store.capabilities.durable)
-        for (const live of core.live.values()) await writeSnapshot(core, live)
+      while (core.background.size > 0) await Promise.all(core.background)
+      if (core.store.capabilities.durable) {
+        // Snapshots only shorten the next opening; one that fails costs nothing else.
+        await Promise.all(
+          [...core.live.values()].map((live) => writeSnapshot(core, live).catch(() => undefined)),
+        )
+      }
     } finally {
-      for (const live of core.live.values()) live.discarded = true
+      for (const live of core.live.values()) live.discarded = 'failed'
       core.live.clear()
       await core.store.close()
     }

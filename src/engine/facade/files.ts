@@ -50,12 +50,12 @@ export class SessionFiles {
    * await session.files.write({ path: '/src/a.ts', content: 'export const a = 1', expectedHash: '' })
    */
   write(request: WriteRequest): Promise<void> {
-    return this.#staged(request, (live, staged) => planWrite(this.#access.core, live, request, staged))
+    return this.#staged(request, (live, copy, staged) => planWrite(this.#access.core, live, copy, staged))
   }
 
   /** Adds to the end of a file, which is made when it does not exist. Costs what is added. */
   append(request: WriteRequest): Promise<void> {
-    return this.#staged(request, (live, staged) => planAppend(this.#access.core, live, request, staged))
+    return this.#staged(request, (live, copy, staged) => planAppend(this.#access.core, live, copy, staged))
   }
 
   /**
@@ -82,22 +82,24 @@ export class SessionFiles {
   /** `sha256:<hex>` of the whole content: what `expectedHash` compares. */
   async contentHash(path: string): Promise<string> {
     const live = await this.#access.reading()
-    return formatHash(await whenLoaded(() => this.#access.core.contentIds.contentHash(findFile(live, path))))
+    // The content of the call, however often the file changes while it is hashed.
+    const file = await whenLoaded(() => findFile(live, path))
+    return formatHash(await whenLoaded(() => this.#access.core.contentIds.contentHash(file)))
   }
 
   /** A file or symlink. PATH_NOT_FOUND, IS_A_DIRECTORY, HASH_MISMATCH. */
   delete(request: DeleteRequest): Promise<void> {
-    return this.#change(request, (live) => planDelete(this.#access.core, live, request))
+    return this.#change(request, (live, copy) => planDelete(this.#access.core, live, copy))
   }
 
   /** ALREADY_EXISTS; PATH_NOT_FOUND when the parent is missing. */
   createDirectory(request: CreateDirectoryRequest): Promise<void> {
-    return this.#change(request, (live) => planCreateDirectory(this.#access.core, live, request))
+    return this.#change(request, (live, copy) => planCreateDirectory(this.#access.core, live, copy))
   }
 
   /** DIRECTORY_NOT_EMPTY, NOT_A_DIRECTORY, PATH_NOT_FOUND. */
   removeDirectory(request: { readonly path: string }): Promise<void> {
-    return this.#change(request, (live) => planRemoveDirectory(live, request))
+    return this.#change(request, (live, copy) => planRemoveDirectory(live, copy))
   }
 
   /**
@@ -105,17 +107,17 @@ export class SessionFiles {
    * is moved. PATH_NOT_FOUND, DIRECTORY_NOT_EMPTY, IS_A_DIRECTORY, NOT_A_DIRECTORY.
    */
   rename(request: RenameRequest): Promise<void> {
-    return this.#change(request, (live) => planRename(live, request))
+    return this.#change(request, (live, copy) => planRename(live, copy))
   }
 
   /** Permission bits, 0 to 0o7777. PATH_NOT_FOUND. */
   setMode(request: { readonly path: string; readonly mode: number }): Promise<void> {
-    return this.#change(request, (live) => planSetMode(live, request))
+    return this.#change(request, (live, copy) => planSetMode(live, copy))
   }
 
   /** ALREADY_EXISTS; PATH_NOT_FOUND when the parent is missing. The target need not exist. */
   createSymlink(request: CreateSymlinkRequest): Promise<void> {
-    return this.#change(request, (live) => planCreateSymlink(this.#access.core, live, request))
+    return this.#change(request, (live, copy) => planCreateSymlink(this.#access.core, live, copy))
   }
 
   /** NOT_A_SYMLINK, PATH_NOT_FOUND. */
@@ -143,23 +145,28 @@ export class SessionFiles {
     }
   }
 
-  #staged(request: WriteRequest, plan: (live: LiveSession, staged: StagedContent) => Plan): Promise<void> {
+  #staged(
+    request: WriteRequest,
+    plan: (live: LiveSession, copy: WriteRequest, staged: StagedContent) => Plan,
+  ): Promise<void> {
     try {
       checkRequest(request)
       const staged = new StagedContent(request.content, this.#access.core)
-      return this.#change(request, (live) => plan(live, staged))
+      return this.#change({ ...request, content: '' }, (live, copy) => plan(live, copy, staged))
     } catch (error) {
       return Promise.reject(error)
     }
   }
 
-  #change(request: object, plan: (live: LiveSession) => Plan): Promise<void> {
+  /** The request is read at the call: it may take effect later, when the caller has changed it. */
+  #change<T extends object>(request: T, plan: (live: LiveSession, copy: T) => Plan): Promise<void> {
     const { core } = this.#access
-    return this.#access.run((live) =>
-      mutate(core, live, () => {
-        checkRequest(request)
-        return record(core, live, plan(live))
-      }),
-    )
+    try {
+      checkRequest(request)
+      const copy = { ...request }
+      return this.#access.run((live) => mutate(core, live, () => record(core, live, plan(live, copy))))
+    } catch (error) {
+      return Promise.reject(error)
+    }
   }
 }

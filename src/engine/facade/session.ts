@@ -1,3 +1,5 @@
+import { invalid } from '../base/errors.js'
+import { checkRequest } from '../base/input.js'
 import type { PageRequest } from '../base/paging.js'
 import { FsPromises } from '../fs/promises.js'
 import { SessionAccess } from '../session/access.js'
@@ -19,7 +21,7 @@ import {
   type ForkRequest,
   type SessionInfo,
 } from '../session/sessions.js'
-import { Diff, findState, type StateReference } from '../session/states.js'
+import { diffOf, type Diff, type StateReference } from '../session/states.js'
 import type { Commits, SessionCommitRequest } from '../services/commits.js'
 import { SessionFiles } from './files.js'
 
@@ -76,7 +78,9 @@ export class Session {
   }
 
   /** Names the current state. ALREADY_EXISTS when the session has a checkpoint of this label. */
-  checkpoint({ label }: { readonly label?: string } = {}): Promise<Checkpoint> {
+  async checkpoint(request: { readonly label?: string } = {}): Promise<Checkpoint> {
+    checkRequest(request)
+    const { label } = request
     return this.#access.run((live) => createCheckpoint(this.#access.core, live, label))
   }
 
@@ -85,7 +89,9 @@ export class Session {
   }
 
   /** The files become again what they were at the checkpoint. CHECKPOINT_NOT_FOUND. */
-  async restore(reference: CheckpointReference): Promise<SessionInfo> {
+  async restore(request: CheckpointReference): Promise<SessionInfo> {
+    checkRequest(request)
+    const reference = { ...request }
     await this.#access.run((live) => restoreCheckpoint(this.#access.core, live, reference))
     return this.get()
   }
@@ -106,9 +112,7 @@ export class Session {
    */
   diff(against: DiffTarget = 'base'): Diff {
     const { core } = this.#access
-    const before = findState(core, this.#reference(against))
-    const after = findState(core, { sessionId: this.id })
-    return new Diff(core, Promise.all([before, after]))
+    return diffOf(core, () => this.#reference(against), { sessionId: this.id })
   }
 
   /**
@@ -122,6 +126,11 @@ export class Session {
   #reference(target: DiffTarget): StateReference {
     if (target === 'base') return { sessionId: this.id, base: true }
     if (target instanceof Session) return { sessionId: target.id }
-    return { sessionId: this.id, ...target }
+    checkRequest(target, 'against')
+    const reference = { sessionId: this.id, ...target }
+    if (reference.sessionId === this.id && Object.keys(target).length === 0) {
+      throw invalid('against', 'must name a session, a checkpoint, or the base')
+    }
+    return reference
   }
 }

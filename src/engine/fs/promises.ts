@@ -1,6 +1,7 @@
 import { Buffer } from 'node:buffer'
 import { EngineError } from '../base/errors.js'
 import { Fault, whenLoaded } from '../base/fault.js'
+import { limits } from '../base/limits.js'
 import { joinPath, parsePath } from '../base/path.js'
 import { StagedContent } from '../cas/staging.js'
 import type { SessionAccess } from '../session/access.js'
@@ -100,7 +101,8 @@ export class FsPromises {
       throwIfAborted(signal)
       const file = openFile(live, name)
       const body = this.#core.contentIds.body(file)
-      const bytes = this.#core.content.readSync(body, 0, file.size)
+      const short = file.size <= limits.importCommitBytes
+      const bytes = short ? this.#core.content.readSync(body, 0, file.size) : undefined
       if (bytes !== undefined) return decode(bytes, encoding)
       return this.#core.content.read(body, 0, file.size).then((read) => decode(read, encoding))
     })

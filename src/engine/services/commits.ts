@@ -4,7 +4,7 @@ import { checkRequest, parseText } from '../base/input.js'
 import { KeyedMutex } from '../base/keyed-mutex.js'
 import { limits } from '../base/limits.js'
 import { splitPath } from '../base/path.js'
-import type { Core } from '../session/core.js'
+import { inBackground, type Core } from '../session/core.js'
 import { eventTypes } from '../session/events.js'
 import type { LiveSession } from '../session/live.js'
 import { SessionStatus } from '../session/records.js'
@@ -53,6 +53,7 @@ export class Commits {
 
   commit(live: LiveSession, request: SessionCommitRequest): Promise<{ commitId: string }> {
     checkRequest(request)
+    if (request.gitBranch !== undefined) checkRequest(request.gitBranch, 'gitBranch')
     const message = parseText('message', request.message, limits.messageBytes)
     if (message.trim() === '') throw invalid('message', 'must not be empty')
     const branchName =
@@ -64,9 +65,15 @@ export class Commits {
     const author = parseAuthor(this.#core, request.author)
     // What is committed is the state of the call, as far as it is loaded.
     const root = live.tail === undefined ? live.tree.freeze() : undefined
-    return this.#mutex.run(live.id, () =>
+    const committed = this.#mutex.run(live.id, () =>
       this.#commit(live, root, { message, branchName, author, signal: request.signal }),
     )
+    // Closing waits: a push that went through must not be forgotten.
+    inBackground(
+      this.#core,
+      committed.then(() => undefined),
+    )
+    return committed
   }
 
   async #commit(
@@ -109,11 +116,16 @@ export class Commits {
       return { commitId }
     } catch (error) {
       if (error instanceof EngineError && error.reason === 'BRANCH_MOVED') {
-        const conflict = statusChange(core, live, SessionStatus.CONFLICT)
-        if (conflict !== undefined) await core.store.commit({ put: [conflict] })
+        // A session that is gone by now has no status; what went wrong is the moved branch all the same.
+        await mutate(core, live, () => this.#markConflict(live)).catch(() => undefined)
       }
       throw error
     }
+  }
+
+  async #markConflict(live: LiveSession): Promise<void> {
+    const conflict = statusChange(this.#core, live, SessionStatus.CONFLICT)
+    if (conflict !== undefined) await this.#core.store.commit({ put: [conflict] })
   }
 
   #settle(
@@ -149,6 +161,7 @@ export class Commits {
 
 function parseAuthor(core: Core, author: CommitIdentity | undefined): CommitIdentity {
   if (author === undefined) return { name: core.principal, email: `${core.principal}@localhost` }
+  checkRequest(author, 'author')
   const name = parseText('author.name', author.name, limits.labelBytes)
   const email = parseText('author.email', author.email, limits.labelBytes)
   if (name.trim() === '' && email.trim() === '') throw invalid('author', 'name or email must be given')

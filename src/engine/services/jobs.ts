@@ -1,6 +1,8 @@
 import { createEmitter } from '../base/emitter.js'
 import { formatTime } from '../base/environment.js'
 import { EngineError, errorRegistry } from '../base/errors.js'
+import { isId } from '../base/ids.js'
+import { checkRequest, shown } from '../base/input.js'
 import { limits } from '../base/limits.js'
 import type { Core } from '../session/core.js'
 import { keys, prefixEnd } from '../storage/keys.js'
@@ -111,31 +113,62 @@ export class Jobs {
     return job
   }
 
-  async get({ sourceId, jobId }: JobReference): Promise<ImportJob> {
+  async get(reference: JobReference): Promise<ImportJob> {
+    checkRequest(reference, 'job')
+    const { sourceId, jobId } = reference
+    if (!isId(sourceId) || !isId(jobId)) throw jobNotFound(reference)
     const running = this.#running.get(jobId)
     if (running !== undefined && running.job.sourceId === sourceId) return running.job
     const json = await this.#core.store.get(keys.job(this.#core.tenantKey, sourceId, jobId))
-    if (json === undefined) throw new EngineError('JOB_NOT_FOUND', 'no such job', { sourceId, jobId })
+    if (json === undefined) throw jobNotFound(reference)
     return JSON.parse(json) as ImportJob
   }
 
   /** Resolves to the succeeded job; rejects with IMPORT_FAILED, whose cause is what went wrong. */
-  async wait(reference: JobReference, { signal, onProgress }: WaitOptions = {}): Promise<ImportJob> {
+  async wait(reference: JobReference, options: WaitOptions = {}): Promise<ImportJob> {
+    checkRequest(reference, 'job')
+    checkRequest(options, 'options')
+    const { signal, onProgress } = options
     signal?.throwIfAborted()
     const running = this.#running.get(reference.jobId)
     if (running !== undefined && running.job.sourceId === reference.sourceId) {
-      if (onProgress !== undefined) this.#events.on(reference.jobId, onProgress)
-      try {
-        await (signal === undefined ? running.done : Promise.race([running.done, rejectOnAbort(signal)]))
-      } finally {
-        if (onProgress !== undefined) this.#events.off(reference.jobId, onProgress)
-      }
+      await this.#follow(running, signal, onProgress)
     }
     const job = await this.get(reference)
     if (job.state === ImportJobState.SUCCEEDED) return job
     const { jobId, sourceId, errorCode, errorMessage } = job
     const message = errorMessage || 'the job has not ended'
     throw new EngineError('IMPORT_FAILED', message, { jobId, sourceId, errorCode }, { cause: running?.cause })
+  }
+
+  /** Waits for the end; a signal, or a listener that throws, ends this waiting and not the job. */
+  #follow(
+    running: RunningJob,
+    signal: AbortSignal | undefined,
+    onProgress: WaitOptions['onProgress'],
+  ): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const { jobId } = running.job
+      const listen = (job: ImportJob): void => {
+        try {
+          onProgress?.(job)
+        } catch (error) {
+          end(() => reject(error))
+        }
+      }
+      const abort = (): void => end(() => reject(signal!.reason))
+      const end = (settle: () => void): void => {
+        this.#events.off(jobId, listen)
+        signal?.removeEventListener('abort', abort)
+        settle()
+      }
+      this.#events.on(jobId, listen)
+      signal?.addEventListener('abort', abort, { once: true })
+      running.done.then(
+        () => end(resolve),
+        (error: unknown) => end(() => reject(error)),
+      )
+    })
   }
 
   /** Aborts what runs and waits until it stopped. */
@@ -202,10 +235,6 @@ function jobCodeOf(error: unknown): string {
   return error instanceof EngineError ? (errorRegistry[error.reason].job ?? 'INTERNAL') : 'INTERNAL'
 }
 
-function rejectOnAbort(signal: AbortSignal): Promise<never> {
-  return new Promise((_resolve, reject) => {
-    const fail = (): void => reject(signal.reason as Error)
-    if (signal.aborted) fail()
-    else signal.addEventListener('abort', fail, { once: true })
-  })
+function jobNotFound({ sourceId, jobId }: JobReference): EngineError {
+  return new EngineError('JOB_NOT_FOUND', 'no such job', { sourceId: shown(sourceId), jobId: shown(jobId) })
 }

@@ -1,6 +1,6 @@
 import { EngineError, invalid } from '../base/errors.js'
 import { isId } from '../base/ids.js'
-import { parseFilter, parseStringMap, parseText, type StringMap } from '../base/input.js'
+import { checkRequest, parseFilter, parseStringMap, parseText, shown, type StringMap } from '../base/input.js'
 import { KeyedMutex } from '../base/keyed-mutex.js'
 import { limits } from '../base/limits.js'
 import { encodePageToken, parsePageSize, parsePageToken, type PageRequest } from '../base/paging.js'
@@ -75,6 +75,7 @@ export class SourceService {
   }
 
   async create(request: SourceCreateRequest): Promise<Source> {
+    checkRequest(request)
     const { kind, remote, defaultRef } = parseKind(request)
     const displayName = parseText('displayName', request.displayName, limits.labelBytes)
     const labels = parseStringMap('labels', request.labels)
@@ -102,14 +103,16 @@ export class SourceService {
   }
 
   async list(request: SourceListRequest = {}): Promise<SourcePage> {
+    checkRequest(request)
     const matches = parseFilter(request.filter)
     const pageSize = parsePageSize(request.pageSize)
     const prefix = keys.sources(this.#core.tenantKey)
+    const scanned = Math.max(pageSize, limits.recordsPerScan)
     let after = parsePageToken('sources', request.pageToken)
     const sources: Source[] = []
     for (;;) {
       const gte = after === undefined ? prefix : `${prefix}${after}\0`
-      const found = await this.#core.store.scan({ gte, lt: prefixEnd(prefix), limit: pageSize })
+      const found = await this.#core.store.scan({ gte, lt: prefixEnd(prefix), limit: scanned })
       for (const [, json] of found) {
         const source = parseSource(json)
         after = source.sourceId
@@ -117,12 +120,14 @@ export class SourceService {
         sources.push(describeSource(source))
         if (sources.length === pageSize) return { sources, nextPageToken: encodePageToken('sources', after) }
       }
-      if (found.length < pageSize) return { sources, nextPageToken: '' }
+      if (found.length < scanned) return { sources, nextPageToken: '' }
     }
   }
 
   /** Starts an import; the job runs on. Jobs of one source run one after the other. */
   async startImport(sourceId: string, request: ImportStartRequest = {}): Promise<ImportJob> {
+    checkRequest(request)
+    if (request.git !== undefined) checkRequest(request.git, 'git')
     const source = await this.#mustGet(sourceId)
     const gitRef = parseText('git.gitRef', request.git?.gitRef ?? '', limits.labelBytes) || source.defaultRef
     return this.#jobs.start(sourceId, request.signal, ({ onStart, signal, onProgress }) =>
@@ -233,7 +238,7 @@ export class SourceService {
   async #mustGet(sourceId: string): Promise<SourceRecord> {
     const source = await this.#find(sourceId)
     if (source === undefined)
-      throw new EngineError('SOURCE_NOT_FOUND', 'no such source', { sourceId: String(sourceId).slice(0, 64) })
+      throw new EngineError('SOURCE_NOT_FOUND', 'no such source', { sourceId: shown(sourceId) })
     return source
   }
 
@@ -251,9 +256,11 @@ function parseKind({ gitRemote, gitRepository }: SourceCreateRequest): {
     throw invalid('gitRemote', 'exactly one of gitRemote and gitRepository is needed')
   }
   if (gitRemote !== undefined) {
+    checkRequest(gitRemote, 'gitRemote')
     const remoteUrl = parseText('gitRemote.remoteUrl', gitRemote.remoteUrl, limits.pathBytes)
     return { kind: SourceKind.GIT_REMOTE, remote: { remoteUrl }, defaultRef: gitRemote.defaultRef ?? '' }
   }
+  checkRequest(gitRepository, 'gitRepository')
   const repositoryPath = parseText('gitRepository.path', gitRepository!.path, limits.pathBytes)
   return {
     kind: SourceKind.GIT_REPOSITORY,

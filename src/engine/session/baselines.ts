@@ -1,6 +1,7 @@
 import { invalid } from '../base/errors.js'
 import { limits } from '../base/limits.js'
 import { joinPath, parsePath } from '../base/path.js'
+import { TimeSlice } from '../base/slices.js'
 import { StagedContent } from '../cas/staging.js'
 import { Dir } from '../tree/node.js'
 import { emptyRoot, Tree } from '../tree/tree.js'
@@ -94,7 +95,9 @@ export async function filesBaseline(
     throw invalid('files', 'must be an object of paths and contents')
   const builder = new TreeBuilder(core)
   const at = core.environment.wallClockMs()
+  const slice = new TimeSlice(core.environment)
   for (const [path, content] of Object.entries(files)) {
+    if (slice.over) await slice.next()
     const names = parsePath(path, 'files')
     if (names.length === 0) throw invalid('files', 'the root is a directory')
     for (let depth = 1; depth < names.length; depth++) {

@@ -1,5 +1,5 @@
 import { invalid } from '../base/errors.js'
-import { checkRequest } from '../base/input.js'
+import { checkRequest, tooLarge } from '../base/input.js'
 import { limits } from '../base/limits.js'
 import type { BlobRef } from '../cas/blob.js'
 import { StagedContent } from '../cas/staging.js'
@@ -51,18 +51,18 @@ export interface BatchStep {
 export function parseBatch(core: Core, operations: readonly BatchOperation[]): BatchStep[] {
   if (!Array.isArray(operations)) throw invalid('operations', 'must be an array')
   if (operations.length > limits.batchOperations)
-    throw invalid('operations', `over ${limits.batchOperations} operations`)
+    throw tooLarge('operations', 'operations', limits.batchOperations)
   return operations.map((operation: BatchOperation, index) => {
     const keys = typeof operation === 'object' && operation !== null ? Object.keys(operation) : []
     if (keys.length === 1 && 'write' in operation) {
-      const { write } = operation
-      checkRequest(write, `operations[${index}].write`)
+      const write = { ...operation.write }
+      checkRequest(operation.write, `operations[${index}].write`)
       const staged = new StagedContent(write.content, core)
       return { path: write.path, plan: (live) => planWrite(core, live, write, staged) }
     }
     if (keys.length === 1 && 'delete' in operation) {
-      const request = operation.delete
-      checkRequest(request, `operations[${index}].delete`)
+      const request = { ...operation.delete }
+      checkRequest(operation.delete, `operations[${index}].delete`)
       return { path: request.path, plan: (live) => planDelete(core, live, request) }
     }
     throw invalid(`operations[${index}]`, 'must have exactly one of the keys write, delete')

@@ -1,7 +1,7 @@
 import { formatTime } from '../base/environment.js'
 import { EngineError, invalid } from '../base/errors.js'
 import { Fault } from '../base/fault.js'
-import { parseText } from '../base/input.js'
+import { checkRequest, parseText, shown } from '../base/input.js'
 import { limits } from '../base/limits.js'
 import { encodePageToken, parsePageSize, parsePageToken, type PageRequest } from '../base/paging.js'
 import { keys, prefixEnd } from '../storage/keys.js'
@@ -67,16 +67,19 @@ export async function listCheckpoints(
   live: LiveSession,
   request: PageRequest = {},
 ): Promise<CheckpointPage> {
+  checkRequest(request)
   await loadIndex(core, live)
   const pageSize = parsePageSize(request.pageSize)
   const after = parsePageToken(`checkpoints ${live.id}`, request.pageToken)
   const page: Checkpoint[] = []
+  let last = 0
   for (const checkpoint of live.checkpoints!.values()) {
-    if (after !== undefined && checkpoint.id <= after) continue
+    if (after !== undefined && checkpoint.seq <= Number(after)) continue
     if (page.length === pageSize) {
-      return { checkpoints: page, nextPageToken: encodePageToken(`checkpoints ${live.id}`, page.at(-1)!.id) }
+      return { checkpoints: page, nextPageToken: encodePageToken(`checkpoints ${live.id}`, String(last)) }
     }
     page.push(describe(live, checkpoint))
+    last = checkpoint.seq
   }
   return { checkpoints: page, nextPageToken: '' }
 }
@@ -123,6 +126,7 @@ export function pin(core: Core, live: LiveSession, seq: number, root: Dir): void
 }
 
 function mustFind(index: CheckpointIndex, reference: CheckpointReference): CheckpointRecord {
+  checkRequest(reference, 'checkpoint')
   const { checkpointId, checkpointLabel } = reference
   if ((checkpointId === undefined) === (checkpointLabel === undefined)) {
     throw invalid('checkpointId', 'exactly one of checkpointId and checkpointLabel is needed')
@@ -131,8 +135,8 @@ function mustFind(index: CheckpointIndex, reference: CheckpointReference): Check
   if (found !== undefined) return found
   const details =
     checkpointId === undefined
-      ? { checkpointLabel: String(checkpointLabel) }
-      : { checkpointId: String(checkpointId) }
+      ? { checkpointLabel: shown(checkpointLabel) }
+      : { checkpointId: shown(checkpointId) }
   throw new EngineError('CHECKPOINT_NOT_FOUND', 'no such checkpoint', details)
 }
 
@@ -143,18 +147,20 @@ function loadedIndex(core: Core, live: LiveSession): CheckpointIndex {
 
 async function loadIndex(core: Core, live: LiveSession): Promise<void> {
   if (live.checkpoints !== undefined) return
-  const index = new CheckpointIndex()
+  const records: CheckpointRecord[] = []
   const prefix = keys.checkpoints(live.id)
   for (let gte = prefix; ;) {
     const found = await core.store.scan({ gte, lt: prefixEnd(prefix), limit: limits.pageSizeMax })
     for (const [, json] of found) {
-      const checkpoint = JSON.parse(json) as CheckpointRecord
-      index.add(checkpoint)
+      records.push(JSON.parse(json) as CheckpointRecord)
     }
     if (found.length < limits.pageSizeMax) break
     gte = `${found.at(-1)![0]}\0`
   }
-  live.checkpoints ??= index
+  if (live.checkpoints !== undefined) return
+  // By seq: ids only grow within one process.
+  live.checkpoints = new CheckpointIndex()
+  for (const record of records.toSorted((a, b) => a.seq - b.seq)) live.checkpoints.add(record)
 }
 
 function describe(live: LiveSession, checkpoint: CheckpointRecord): Checkpoint {

@@ -1,4 +1,6 @@
+import { EngineError } from '../base/errors.js'
 import type { Environment } from '../base/environment.js'
+import { shown } from '../base/input.js'
 import type { IdSource } from '../base/ids.js'
 import type { ContentStore } from '../cas/content.js'
 import type { Store } from '../storage/store.js'
@@ -23,6 +25,8 @@ export interface Core {
   readonly live: Map<string, LiveSession>
   /** Sessions whose deletion is not stored yet: they are gone already. */
   readonly deleting: Set<string>
+  /** Sessions that were dropped while commits of theirs were queued: to be read again when these are settled. */
+  readonly draining: Map<string, Promise<void>>
   /** Work that `close()` waits for. */
   readonly background: Set<Promise<void>>
 }
@@ -35,4 +39,20 @@ export function inBackground(core: Core, work: Promise<void>): void {
       core.background.delete(settled)
     })
   core.background.add(settled)
+}
+
+/** Takes a session out of memory; whoever needs it reads it again from the store. */
+export function discard(core: Core, live: LiveSession, why: 'failed' | 'deleted'): void {
+  live.discarded = why
+  core.live.delete(live.id)
+  const settled = live.acknowledged
+    .catch(() => undefined)
+    .then(() => {
+      if (core.draining.get(live.id) === settled) core.draining.delete(live.id)
+    })
+  core.draining.set(live.id, settled)
+}
+
+export function sessionNotFound(sessionId: unknown): EngineError {
+  return new EngineError('SESSION_NOT_FOUND', 'no such session', { sessionId: shown(sessionId) })
 }

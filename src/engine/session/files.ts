@@ -93,8 +93,10 @@ export function planAppend(
   return { type: eventTypes.writeFile, details: { path }, redo, blobs }
 }
 
-export interface DeleteRequest extends HashGuard {
+export interface DeleteRequest {
   readonly path: string
+  /** Absent or `''`: no guard. Else: the file's content must have this hash. */
+  readonly expectedHash?: string
 }
 
 /** A file or symlink; the last symlink of the path is not followed. */
@@ -167,6 +169,10 @@ export function planRename(live: LiveSession, { sourcePath, destinationPath }: R
   }
   if (to.names.length < from.names.length && to.names.every((name, index) => from.names[index] === name)) {
     throw notEmpty(destinationPath)
+  }
+  if (from.node instanceof Dir && to.names.length + from.node.height > limits.pathDepth) {
+    const message = `what is moved would reach below ${limits.pathDepth} levels`
+    throw new EngineError('NAME_TOO_LONG', message, { field: 'destinationPath' })
   }
   if (from.node instanceof Dir && to.node !== undefined) {
     if (!(to.node instanceof Dir)) throw notADirectory(destinationPath)

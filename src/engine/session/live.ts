@@ -27,7 +27,7 @@ export class LiveSession {
   /** The last mutation that waits for something not loaded; later ones queue behind it. */
   tail: Promise<void> | undefined
   /** Set when a write failed or the session was deleted: what is in here is not what is stored. */
-  discarded = false
+  discarded: 'failed' | 'deleted' | undefined = undefined
 
   constructor(
     record: SessionRecord,

@@ -1,9 +1,10 @@
 import { formatHash } from '../base/hash.js'
 import { whenLoaded } from '../base/fault.js'
+import { checkRequest } from '../base/input.js'
 import { encodePageToken, parsePageSize, parsePageToken, type PageRequest } from '../base/paging.js'
 import { runInSlices } from '../base/slices.js'
 import { forEachExtent } from '../cas/body.js'
-import { visitPaths } from '../tree/cursor.js'
+import { parsePrefix, visitPaths } from '../tree/cursor.js'
 import { hashTree } from '../tree/hash.js'
 import { Dir, FileNode, Symlink, type Node } from '../tree/node.js'
 import type { Core } from './core.js'
@@ -53,8 +54,9 @@ export async function readManifest(
   root: Dir,
   request: ManifestRequest = {},
 ): Promise<ManifestPage> {
+  checkRequest(request)
   const { pathPrefix = '', includeCasExtents = false } = request
-  const listing = `manifest ${pathPrefix}`
+  const listing = `manifest ${parsePrefix(pathPrefix)}`
   const found = await listNodes(
     core,
     root,
@@ -63,6 +65,8 @@ export async function readManifest(
     pathPrefix,
     (node) => !(node instanceof Symlink),
   )
+  // First: it hashes contents in slices, and what it hashed is known below.
+  const hash = formatHash(await manifestHash(core, root))
   const nodes: ManifestNode[] = []
   for (const [path, node] of found.entries) {
     if (node instanceof Dir) {
@@ -92,7 +96,7 @@ export async function readManifest(
   return {
     nodes,
     nextPageToken: found.nextPageToken,
-    manifestHash: formatHash(await manifestHash(core, root)),
+    manifestHash: hash,
   }
 }
 
@@ -113,12 +117,13 @@ export async function listSymlinks(
   root: Dir,
   request: PageRequest & { readonly pathPrefix?: string } = {},
 ): Promise<SymlinkPage> {
+  checkRequest(request)
   const { pathPrefix = '' } = request
   const found = await listNodes(
     core,
     root,
     request,
-    `symlinks ${pathPrefix}`,
+    `symlinks ${parsePrefix(pathPrefix)}`,
     pathPrefix,
     (node) => node instanceof Symlink,
   )

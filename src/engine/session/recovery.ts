@@ -7,7 +7,7 @@ import type { StoredEvent } from '../storage/store.js'
 import type { Dir } from '../tree/node.js'
 import { Tree } from '../tree/tree.js'
 import { apply } from './apply.js'
-import type { Core } from './core.js'
+import { sessionNotFound, type Core } from './core.js'
 import type { EventBody } from './events.js'
 import { LiveSession } from './live.js'
 import { parseSession, type SessionRecord, type SnapshotRecord } from './records.js'
@@ -34,6 +34,7 @@ export async function openSession(core: Core, sessionId: string): Promise<LiveSe
 }
 
 async function loadSession(core: Core, sessionId: string): Promise<LiveSession> {
+  await core.draining.get(sessionId)
   const record = await findSession(core, sessionId)
   if (record === undefined || record.deletedAt !== undefined) throw sessionNotFound(sessionId)
   const baseline = core.roots.load(record.baseline.root)
@@ -49,12 +50,6 @@ export async function findSession(core: Core, sessionId: string): Promise<Sessio
   const key = keys.session(core.tenantKey, sessionId)
   const json = core.store.getSync === undefined ? await core.store.get(key) : core.store.getSync(key)
   return json === undefined ? undefined : parseSession(json)
-}
-
-export function sessionNotFound(sessionId: string): EngineError {
-  return new EngineError('SESSION_NOT_FOUND', 'no such session', {
-    sessionId: String(sessionId).slice(0, 64),
-  })
 }
 
 /** The root after event `seq` of a session, from memory or by replay. */
@@ -114,10 +109,12 @@ function knownRoot(core: Core, sessionId: string, seq: number): Dir | undefined 
   return live?.pins?.get(seq) ?? (live?.seq === seq ? live.tree.freeze() : undefined)
 }
 
-const replaysPerTurn = 1000
+/** Effects applied before the event loop gets a turn. */
+const effectsPerTurn = 1000
 
 async function replay(core: Core, tree: Tree, events: readonly StoredEvent[]): Promise<void> {
-  for (const [index, event] of events.entries()) {
+  let effects = 0
+  for (const event of events) {
     const [at, , , , redo] = event.body as unknown as EventBody
     const before = core.store.capabilities.syncReads ? undefined : tree.freeze()
     const step = (): void => {
@@ -126,7 +123,10 @@ async function replay(core: Core, tree: Tree, events: readonly StoredEvent[]): P
     }
     if (before === undefined) step()
     else await whenLoaded(step)
-    if (index % replaysPerTurn === replaysPerTurn - 1) await nextTurn()
+    effects += 1 + (redo?.length ?? 0)
+    if (effects < effectsPerTurn) continue
+    effects = 0
+    await nextTurn()
   }
 }
 

@@ -1,5 +1,6 @@
 import { formatTime } from '../base/environment.js'
-import { parseFilter, parseStringMap, type StringMap } from '../base/input.js'
+import { limits } from '../base/limits.js'
+import { checkRequest, parseFilter, parseStringMap, type StringMap } from '../base/input.js'
 import { encodePageToken, parsePageSize, parsePageToken, type PageRequest } from '../base/paging.js'
 import { keys, prefixEnd } from '../storage/keys.js'
 import type { Dir } from '../tree/node.js'
@@ -47,13 +48,13 @@ export async function createSession(
   core: Core,
   baseline: Baseline,
   root: Dir,
-  tags: StringMap | undefined,
+  tags: StringMap,
 ): Promise<LiveSession> {
   const session: SessionRecord = {
     id: core.ids.newId(),
     baseline,
     status: SessionStatus.ACTIVE,
-    tags: parseStringMap('initialTags', tags),
+    tags,
     createdAt: core.environment.wallClockMs(),
   }
   const { sourceId = '', revisionId = '' } = baseline.revision ?? {}
@@ -79,6 +80,7 @@ export async function forkSession(
   parent: LiveSession,
   request: ForkRequest = {},
 ): Promise<LiveSession> {
+  checkRequest(request)
   const { sourceCheckpointLabel, newTags } = request
   // What was called before the fork is in it.
   if (parent.tail !== undefined) await parent.tail
@@ -148,14 +150,16 @@ export function describeSession(
 
 /** Pages of stored sessions in order of creation. */
 export async function listSessions(core: Core, request: SessionListRequest = {}): Promise<SessionPage> {
+  checkRequest(request)
   const matches = parseFilter(request.filter)
   const pageSize = parsePageSize(request.pageSize)
   const prefix = keys.sessions(core.tenantKey)
+  const scanned = Math.max(pageSize, limits.recordsPerScan)
   let after = parsePageToken('sessions', request.pageToken)
   const sessions: SessionInfo[] = []
   for (;;) {
     const gte = after === undefined ? prefix : `${prefix}${after}\0`
-    const found = await core.store.scan({ gte, lt: prefixEnd(prefix), limit: pageSize })
+    const found = await core.store.scan({ gte, lt: prefixEnd(prefix), limit: scanned })
     for (const [, json] of found) {
       const session = parseSession(json)
       after = session.id
@@ -163,7 +167,7 @@ export async function listSessions(core: Core, request: SessionListRequest = {})
       sessions.push(describeSession({ record: session }, await lastActivity(core, session)))
       if (sessions.length === pageSize) return { sessions, nextPageToken: encodePageToken('sessions', after) }
     }
-    if (found.length < pageSize) return { sessions, nextPageToken: '' }
+    if (found.length < scanned) return { sessions, nextPageToken: '' }
   }
 }
 
@@ -183,7 +187,7 @@ export async function deleteSession(core: Core, sessionId: string): Promise<void
   // What was called before the deletion is carried out.
   if (live.tail !== undefined) await live.tail
   const key = keys.session(core.tenantKey, sessionId)
-  live.discarded = true
+  live.discarded = 'deleted'
   core.live.delete(sessionId)
   if (core.store.capabilities.durable) {
     const deleted: SessionRecord = { ...live.record, deletedAt: core.environment.wallClockMs() }

@@ -1,6 +1,6 @@
 import { invalid } from '../base/errors.js'
-import { nextTurn } from '../base/slices.js'
-import { limits } from '../base/limits.js'
+import { checkRequest } from '../base/input.js'
+import { TimeSlice } from '../base/slices.js'
 import { Dir, Symlink, type Node } from '../tree/node.js'
 import { TreeDiff, type TreeChange } from '../tree/diff.js'
 import { findCheckpoint, type CheckpointReference } from './checkpoints.js'
@@ -15,6 +15,7 @@ export interface StateReference extends CheckpointReference {
 }
 
 export async function findState(core: Core, reference: StateReference): Promise<Dir> {
+  checkRequest(reference, 'state')
   // Without an await in between, the state is that of the call.
   const live = core.live.get(reference.sessionId) ?? (await openSession(core, reference.sessionId))
   const { checkpointId, checkpointLabel, base } = reference
@@ -26,6 +27,12 @@ export async function findState(core: Core, reference: StateReference): Promise<
   if (checkpointId === undefined && checkpointLabel === undefined) return live.tree.freeze()
   const checkpoint = await findCheckpoint(core, live, reference)
   return rootAt(core, live.id, checkpoint.seq)
+}
+
+/** The changes between two states, both as of now; what is wrong with a reference shows when the diff is read. */
+export function diffOf(core: Core, from: () => StateReference, to: StateReference): Diff {
+  const before = (async () => findState(core, from()))()
+  return new Diff(core, Promise.all([before, findState(core, to)]))
 }
 
 /** One path on which two states differ. */
@@ -65,13 +72,11 @@ export class Diff implements AsyncIterable<Change> {
 }
 
 export async function* treeChanges(core: Core, before: Dir, after: Dir): AsyncGenerator<TreeChange> {
-  let sliceStart = core.environment.monotonicMs()
+  const slice = new TimeSlice(core.environment)
   for (const step of new TreeDiff(core.contentIds, core.loader).compare(before, after)) {
     if (step instanceof Promise) await step
     else if (step !== undefined) yield step
-    if (core.environment.monotonicMs() - sliceStart < limits.sliceMs) continue
-    await nextTurn()
-    sliceStart = core.environment.monotonicMs()
+    if (slice.over) await slice.next()
   }
 }
 

@@ -4,7 +4,7 @@ import { limits } from '../base/limits.js'
 import type { BlobRef } from '../cas/blob.js'
 import type { StoreCommit } from '../storage/store.js'
 import { apply } from './apply.js'
-import { inBackground, type Core } from './core.js'
+import { discard, inBackground, sessionNotFound, type Core } from './core.js'
 import type { EventType, Redo } from './events.js'
 import type { LiveSession } from './live.js'
 import { writeSnapshot } from './snapshot.js'
@@ -45,8 +45,9 @@ function enqueue<T>(core: Core, live: LiveSession, operation: () => Promise<T>, 
 }
 
 function attempt<T>(core: Core, live: LiveSession, operation: () => Promise<T>): Promise<T> {
-  if (live.discarded)
-    throw new EngineError('STORE_FAILED', 'the session was deleted, or a write before this one failed')
+  if (live.discarded === 'deleted') throw sessionNotFound(live.id)
+  if (live.discarded === 'failed')
+    throw new EngineError('STORE_FAILED', 'an operation before this one failed')
   if (core.store.capabilities.syncReads) return operation()
   return withRollback(live, operation)
 }
@@ -83,7 +84,13 @@ export interface NewEvent {
 export function record(core: Core, live: LiveSession, event: NewEvent | undefined): Promise<void> {
   if (event === undefined) return live.acknowledged
   const at = eventTime(core, live)
-  for (const redo of event.redo) applyLive(core, live, redo, at)
+  try {
+    for (const redo of event.redo) applyLive(core, live, redo, at)
+  } catch (thrown) {
+    // A read that failed halfway leaves a tree that no event explains: it is read again from the store.
+    if (!(thrown instanceof Fault)) discard(core, live, 'failed')
+    throw thrown
+  }
   return commitEvent(core, live, event, at)
 }
 
@@ -101,11 +108,7 @@ export function commitEvent(core: Core, live: LiveSession, event: NewEvent, at: 
   const seq = ++live.seq
   const body = durable ? [at, type, details, core.principal, redo] : [at, type, details, core.principal]
   const events = [{ sessionId: live.id, seq, body }]
-  if (!durable) {
-    // Memory fails only when it is closed, and then the session goes with it.
-    return core.store.commit(put === undefined ? { events } : { events, put }).then(nothing)
-  }
-  const stored = blobs?.map((blob) => ({ hash: blob.hash, bytes: blob.bytes! }))
+  const stored = !durable ? undefined : blobs?.map((blob) => ({ hash: blob.hash, bytes: blob.bytes! }))
   const commit: StoreCommit = { events, ...(put && { put }), ...(stored && { blobs: stored }) }
   live.acknowledged = acknowledged(core, live, core.store.commit(commit), blobs)
   return live.acknowledged
@@ -140,8 +143,6 @@ async function acknowledged(
 
 /** After a failed write memory is ahead of the store: everything is to be read again. */
 function discardAll(core: Core): void {
-  for (const live of core.live.values()) live.discarded = true
+  for (const live of core.live.values()) live.discarded = 'failed'
   core.live.clear()
 }
-
-function nothing(): void {}

@@ -23,14 +23,19 @@ export interface MemoryStorageOptions {
 
 /** Storage in this process' memory; what `openEngine()` uses when it is given none. */
 export function memoryStorage(options: MemoryStorageOptions = {}): Storage {
-  const data: MemoryData = { records: new Map(), events: new Map(), blobs: new Map(), sortedKeys: undefined }
+  const data = emptyData()
   const capabilities = { durable: options.durable ?? false, syncReads: options.syncReads ?? true }
   const Kind = capabilities.syncReads
     ? capabilities.durable
       ? SyncMemoryStore
       : TransientMemoryStore
     : MemoryStore
-  return { open: () => Promise.resolve(new Kind(data, capabilities)) }
+  // What is not durable ends with the engine that opened it.
+  return { open: () => Promise.resolve(new Kind(capabilities.durable ? data : emptyData(), capabilities)) }
+}
+
+function emptyData(): MemoryData {
+  return { records: new Map(), events: new Map(), blobs: new Map(), sortedKeys: undefined }
 }
 
 interface MemoryData {

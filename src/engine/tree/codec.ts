@@ -26,7 +26,7 @@ type EncodedBlock =
 type EncodedBlocks = [chunkNumber: number, blocks: EncodedBlock[]][]
 type EncodedBody = 0 | string | EncodedBlocks | { address: string }
 
-type EncodedDir = ['d', ...EncodedAttributes, address: string, hash: string | 0]
+type EncodedDir = ['d', ...EncodedAttributes, address: string, hash: string | 0, height: number]
 type EncodedFile = [
   'f',
   ...EncodedAttributes,
@@ -62,7 +62,7 @@ export function encodeContent(dir: Dir, put: Put): string {
 export function encodeNode(node: Node, put: Put): EncodedNode {
   if (node instanceof Symlink) return ['l', node.ino, node.target, node.mtime]
   const attributes: EncodedAttributes = [node.ino, node.mode, node.mtime, node.ctime, node.birthtime]
-  if (node instanceof Dir) return ['d', ...attributes, node.address!, node.hash ?? 0]
+  if (node instanceof Dir) return ['d', ...attributes, node.address!, node.hash ?? 0, node.height]
   const body = encodeBody(node.body, put)
   if (node.hash === undefined && node.contentId === undefined) return ['f', ...attributes, node.size, body]
   return ['f', ...attributes, node.size, body, node.hash ?? 0, node.contentId ?? 0]
@@ -81,6 +81,7 @@ export function decodeNode(encoded: EncodedNode): Node {
     const dir = new Dir(undefined, attributes, null)
     dir.address = encoded[6]
     dir.hash = encoded[7] === 0 ? undefined : encoded[7]
+    dir.height = encoded[8]
     return dir
   }
   const file = new FileNode(attributes, encoded[6], decodeBody(encoded[7], encoded[6]))

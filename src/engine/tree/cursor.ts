@@ -67,10 +67,16 @@ export function visitPaths(
   }
 }
 
-function splitPrefix(prefix: string): { dirNames: PathNames; namePrefix: string } {
-  if (prefix === '') return { dirNames: [], namePrefix: '' }
+/** '' or a literal prefix of absolute paths. */
+export function parsePrefix(prefix: unknown): string {
+  if (prefix === '') return ''
   if (typeof prefix !== 'string' || !prefix.startsWith('/')) throw invalid('pathPrefix', 'must be absolute')
   if (!prefix.isWellFormed() || prefix.includes('\0')) throw invalid('pathPrefix', 'is not well-formed')
+  return prefix
+}
+
+function splitPrefix(prefix: string): { dirNames: PathNames; namePrefix: string } {
+  if (prefix === '') return { dirNames: [], namePrefix: '' }
   const cut = prefix.lastIndexOf('/')
   return { dirNames: splitPath(prefix.slice(0, cut) || '/'), namePrefix: prefix.slice(cut + 1) }
 }

@@ -28,6 +28,7 @@ export class TreeDiff {
   }
 
   *compare(before: Dir, after: Dir): Generator<DiffStep, void, void> {
+    if (before.mode !== after.mode) yield { path: '/', before, after }
     if (!sameDir(before, after)) yield* this.#compareDirs(before, after, '')
   }
 

@@ -1,7 +1,7 @@
 import { sha256 } from '../base/hash.js'
 import type { Steps } from '../base/slices.js'
 import { encodeContent, encodePage, type Put } from './codec.js'
-import { Dir } from './node.js'
+import { Dir, type Page } from './node.js'
 
 /** Hex digits of a node's address: 160 bits of the SHA-256 of its JSON. */
 const addressLength = 40
@@ -10,15 +10,27 @@ const addressLength = 40
  * Gives every node of a frozen tree an address, children first, and hands the JSON of the new ones to
  * `write`. Nodes that have an address are passed over, so this costs what changed since the last time.
  */
-export function* flushTree(
-  root: Dir,
-  write: (address: string, json: string) => Promise<void> | undefined,
-): Steps<void> {
+export function* flushTree(root: Dir, write: (address: string, json: string) => void): Steps<void> {
   if (root.address !== undefined) return
-  let pending: Promise<void> | undefined
+  const addressed: (Dir | Page)[] = []
+  let complete = false
+  try {
+    yield* addressNodes(root, write, addressed)
+    complete = true
+  } finally {
+    // An address says that the node is handed over; whoever stops in the middle hands over nothing.
+    if (!complete) for (const node of addressed) node.address = undefined
+  }
+}
+
+function* addressNodes(
+  root: Dir,
+  write: (address: string, json: string) => void,
+  addressed: (Dir | Page)[],
+): Steps<void> {
   const put: Put = (json) => {
     const address = sha256(json).slice(0, addressLength)
-    pending = write(address, json) ?? pending
+    write(address, json)
     return address
   }
   // Not recursive: a tree may be as deep as paths allow.
@@ -35,14 +47,14 @@ export function* flushTree(
       for (const page of pages) {
         if (page.address !== undefined) continue
         page.address = put(JSON.stringify(encodePage(page, put)))
-        yield pending
-        pending = undefined
+        addressed.push(page)
+        yield undefined
       }
     }
     top.dir.address = put(encodeContent(top.dir, put))
+    addressed.push(top.dir)
     stack.pop()
-    yield pending
-    pending = undefined
+    yield undefined
   }
 }
 

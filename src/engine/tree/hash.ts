@@ -3,6 +3,9 @@ import { loaded, type Steps } from '../base/slices.js'
 import type { ContentIds } from './content-id.js'
 import { Dir, FileNode, type Node, type NodeLoader, type Page } from './node.js'
 
+/** A file from this size on is a step of its own. */
+const ownStepBytes = 16 * 1024
+
 /**
  * The canonical hash of a frozen directory: over mode and pages, a page over kind, mode, content and name of
  * its entries. Content only: no times, no inode numbers, no layout of extents. The same tree has the same
@@ -17,7 +20,13 @@ export function* hashTree(root: Dir, ids: ContentIds, loader: NodeLoader): Steps
     for (const page of pages) {
       if (page.hash !== undefined) continue
       if (page.names === null) yield* loaded(() => page.names ?? loader.loadPage(page))
-      for (const node of page.nodes) if (node instanceof Dir && node.hash === undefined) unhashed.push(node)
+      for (const node of page.nodes) {
+        if (node instanceof Dir && node.hash === undefined) unhashed.push(node)
+        else if (node instanceof FileNode && node.size >= ownStepBytes) {
+          yield* loaded(() => ids.contentId(node))
+          yield undefined
+        }
+      }
     }
     if (unhashed.length > 0) {
       for (const child of unhashed) stack.push(child)

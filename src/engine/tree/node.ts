@@ -19,6 +19,8 @@ export class Dir {
   pages: Page[] | null
   /** Whether a name in here needs the slower comparison by UTF-8 bytes; once set, it stays. */
   wide = false
+  /** How many names deep it goes below, at most: removals do not lower it. Bounds what a move may build. */
+  height = 0
   address: string | undefined
   hash: string | undefined
 

@@ -62,6 +62,7 @@ export function setName(dir: Dir, name: string, node: Node, owner: Owner, loader
     pages.push(new Page(owner, [name], [node], name))
     return true
   }
+  if (names.length >= limits.namesPerPage || endsPage(name)) loadRun(pages, i, loader)
   const page = writablePage(pages, i, owner)
   page.names!.splice(at, 0, name)
   page.nodes.splice(at, 0, node)
@@ -75,9 +76,13 @@ export function setName(dir: Dir, name: string, node: Node, owner: Owner, loader
 export function removeName(dir: Dir, name: string, owner: Owner, loader: NodeLoader): void {
   const pages = dir.pages!
   const i = pageIndex(pages, name, dir.wide)
+  const names = pages[i]!.names ?? loader.loadPage(pages[i]!)
+  const wasFull = names.length === limits.namesPerPage
+  const hadEnd = endsPage(pages[i]!.last)
+  if (hadEnd ? names.at(-1) === name : wasFull) loadRun(pages, i + 1, loader)
+  // The page that stays may become the only one, and the only page of a directory is always loaded.
+  if (pages.length === 2 && pages[1 - i]!.names === null) loader.loadPage(pages[1 - i]!)
   const page = writablePage(pages, i, owner, loader)
-  const wasFull = page.names!.length === limits.namesPerPage
-  const hadEnd = endsPage(page.last)
   const at = lowerBound(page.names!, name, dir.wide)
   page.names!.splice(at, 1)
   page.nodes.splice(at, 1)
@@ -87,6 +92,15 @@ export function removeName(dir: Dir, name: string, owner: Owner, loader: NodeLoa
     if (!hadEnd && wasFull) return pullUp(pages, i, owner, loader)
   }
   if (page.names!.length === 0 && pages.length > 1) pages.splice(i, 1)
+}
+
+/** Loads the pages from `first` to the end of their run: a load that fails must not leave a change half done. */
+function loadRun(pages: readonly Page[], first: number, loader: NodeLoader): void {
+  for (let i = first; i < pages.length; i++) {
+    const page = pages[i]!
+    if (page.names === null) loader.loadPage(page)
+    if (endsPage(page.last)) return
+  }
 }
 
 export function emptyPages(owner: Owner): Page[] {

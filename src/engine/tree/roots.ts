@@ -25,7 +25,7 @@ export class RootStore {
     if (this.#loaded.get(address)?.deref() === undefined) this.#loaded.delete(address)
   })
 
-  /** One flush at a time: an address says that the node is stored, so nobody may see it before that. */
+  /** One flush at a time: an address says that the node is in the store's queue, or stored. */
   #flushing: Promise<void> = Promise.resolve()
 
   constructor(store: Store, environment: Environment, ids: IdSource) {
@@ -40,9 +40,15 @@ export class RootStore {
    */
   async save(root: Dir): Promise<EncodedNode> {
     if (this.#store.capabilities.durable) {
-      const flushed = this.#flushing.then(() => this.#flush(root))
-      this.#flushing = flushed.catch(() => undefined)
-      await flushed
+      const turn = this.#flushing.then(() => this.#flush(root))
+      this.#flushing = turn.then(
+        () => undefined,
+        () => undefined,
+      )
+      // The next flush may start: its commits are behind these in the store's queue.
+      await (
+        await turn
+      ).stored
     } else root.address ??= this.#ids.newId()
     this.#remember(root, root.address!)
     return encodeNode(root, () => root.address!)
@@ -76,24 +82,28 @@ export class RootStore {
     this.#cleared.register(root, address)
   }
 
-  async #flush(root: Dir): Promise<void> {
-    let batch: [string, string][] = []
-    let bytes = 0
-    const write = async (): Promise<void> => {
-      const put = batch
-      batch = []
-      bytes = 0
-      await this.#store.commit({ put })
-    }
+  /** Resolves when the nodes are handed to the store; `stored` when it has them. */
+  async #flush(root: Dir): Promise<{ stored: Promise<unknown> }> {
+    const nodes: [string, string][] = []
     await runInSlices(
       flushTree(root, (address, json) => {
-        batch.push([keys.node(address), json])
-        bytes += json.length
-        return bytes >= limits.importCommitBytes ? write() : undefined
+        nodes.push([keys.node(address), json])
       }),
       this.#environment,
     )
-    if (batch.length > 0) await write()
+    const commits: Promise<boolean>[] = []
+    let put: [string, string][] = []
+    let bytes = 0
+    for (const node of nodes) {
+      put.push(node)
+      bytes += node[1].length
+      if (bytes < limits.importCommitBytes) continue
+      commits.push(this.#store.commit({ put }))
+      put = []
+      bytes = 0
+    }
+    if (put.length > 0) commits.push(this.#store.commit({ put }))
+    return { stored: Promise.all(commits) }
   }
 }
 

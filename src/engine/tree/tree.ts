@@ -46,7 +46,7 @@ export class Tree {
 
   /** Puts a node at a path whose parent exists; `at` becomes the parent's time when the name is new. */
   put(names: PathNames, node: Node, at: number): void {
-    const { parent, name } = this.#writableParent(names)
+    const { parent, name } = this.#writableParent(names, heightOf(node))
     if (setName(parent, name, node, this.#owner, this.loader)) touch(parent, at)
   }
 
@@ -66,7 +66,7 @@ export class Tree {
   /** Moves a node, replacing what is at the destination. */
   move(from: PathNames, to: PathNames, at: number): void {
     const node = this.remove(from, at)
-    const { parent, name } = this.#writableParent(to)
+    const { parent, name } = this.#writableParent(to, heightOf(node))
     setName(parent, name, node, this.#owner, this.loader)
     touch(parent, at)
   }
@@ -78,13 +78,16 @@ export class Tree {
     dir.ctime = change.ctime
   }
 
-  #writableParent(names: PathNames): { parent: Dir; name: string } {
-    return { parent: this.#writableDir(names, names.length - 1), name: names[names.length - 1]! }
+  /** `below` is how deep what comes to the path goes. */
+  #writableParent(names: PathNames, below = 0): { parent: Dir; name: string } {
+    const parent = this.#writableDir(names, names.length - 1, names.length + below)
+    return { parent, name: names[names.length - 1]! }
   }
 
-  #writableDir(names: PathNames, depth: number): Dir {
+  #writableDir(names: PathNames, depth: number, reach = 0): Dir {
     let dir = this.#root
     if (dir.owner !== this.#owner) dir = this.#root = this.#copy(dir)
+    if (dir.height < reach) dir.height = reach
     for (let i = 0; i < depth; i++) {
       const child = findName(dir, names[i]!, this.loader)
       if (!(child instanceof Dir))
@@ -95,6 +98,7 @@ export class Tree {
         setName(dir, names[i]!, copy, this.#owner, this.loader)
         dir = copy
       }
+      if (dir.height < reach - i - 1) dir.height = reach - i - 1
     }
     return dir
   }
@@ -103,8 +107,13 @@ export class Tree {
     const pages = dir.pages ?? this.loader.loadDir(dir)
     const copy = new Dir(this.#owner, dir, pages.slice())
     copy.wide = dir.wide
+    copy.height = dir.height
     return copy
   }
+}
+
+function heightOf(node: Node): number {
+  return node instanceof Dir ? node.height : 0
 }
 
 function touch(dir: Dir, at: number): void {

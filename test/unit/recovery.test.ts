@@ -1,0 +1,319 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { levelStorage } from '../../src/adapters/level/index.js'
+import { systemEnvironment } from '../../src/adapters/system/index.js'
+import { createEngine } from '../../src/engine/index.js'
+import type { Committer } from '../../src/engine/ports.js'
+import { EngineError } from '../../src/engine/ports.js'
+import { endsPage } from '../../src/engine/tree/page.js'
+import { memoryStorage, openEngine, type Engine, type Storage, type Store } from '../../src/index.js'
+
+let directory: string
+const opened: Engine[] = []
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'forkspace-recovery-'))
+})
+
+afterEach(async () => {
+  for (const engine of opened.splice(0)) await engine.close().catch(() => undefined)
+  await rm(directory, { recursive: true })
+})
+
+async function open(storage: Storage): Promise<Engine> {
+  const engine = await openEngine({ storage })
+  opened.push(engine)
+  return engine
+}
+
+/** A storage whose store is changed by `change` before the engine gets it. */
+function wrapped(storage: Storage, change: (store: Store) => void): Storage {
+  return {
+    async open() {
+      const store = await storage.open()
+      change(store)
+      return store
+    },
+  }
+}
+
+const endingName = Array.from({ length: 10_000 }, (_, i) => `name-${i}`).find(endsPage)!
+
+describe('what is stored', () => {
+  test('holds a directory of which only a page that was never read is left', async () => {
+    const storage = levelStorage(join(directory, 'store'), { durability: 'relaxed' })
+    const first = await open(storage)
+    const { id } = await first.sessions.create({ files: { [`/d/${endingName}`]: '1', '/d/zz': '2' } })
+    await first.close()
+    const second = await open(storage)
+    const session = await second.sessions.open(id)
+    await session.fs.promises.mkdir('/e')
+    await session.fs.promises.writeFile('/e/precious', 'data')
+    await session.fs.promises.unlink('/d/zz')
+    const writes = Array.from({ length: 2100 }, (_, i) => session.fs.promises.writeFile('/x', `${i}`))
+    await Promise.all(writes)
+    await session.fs.promises.readdir('/d')
+    await session.fs.promises.writeFile('/x', 'end')
+    await second.close()
+    const third = await open(storage)
+    const again = await third.sessions.open(id)
+    expect(await again.fs.promises.readFile('/e/precious', 'utf8')).toBe('data')
+    expect(await again.fs.promises.readdir('/d')).toEqual([endingName])
+  })
+
+  test('is what an operation left that failed in the middle of a read', async () => {
+    const names = Array.from({ length: 3000 }, (_, i) => `/d/file-${i}`)
+    const data = memoryStorage({ durable: true })
+    const first = await open(data)
+    const session = await first.sessions.create({
+      files: Object.fromEntries(names.map((name) => [name, name])),
+    })
+    await first.close()
+    for (const name of names.filter((name) => endsPage(name.slice(3)))) {
+      let failing = false
+      const engine = await open(
+        wrapped(data, (store) => {
+          const read = store.getSync!.bind(store)
+          store.getSync = (key) => {
+            if (failing && key.startsWith('n')) throw new EngineError('DATA_LOSS', 'too many open files')
+            return read(key)
+          }
+        }),
+      )
+      const again = await engine.sessions.open(session.id)
+      await again.fs.promises.stat(name)
+      failing = true
+      await again.fs.promises.unlink(name).catch(() => undefined)
+      failing = false
+      const live = (await again.manifest({ pageSize: 1 })).manifestHash
+      await engine.close()
+      const reopened = await open(data)
+      expect((await (await reopened.sessions.open(session.id)).manifest({ pageSize: 1 })).manifestHash).toBe(
+        live,
+      )
+      await reopened.close()
+    }
+  })
+
+  test('is what was asked for at the call, whatever the caller does with the request then', async () => {
+    const session = await (await open(memoryStorage({ durable: true }))).sessions.create()
+    const buffer = Buffer.alloc(5 << 20, 'a')
+    const pending = [session.files.write({ path: '/big', content: buffer })]
+    buffer.fill('b')
+    const request = { path: '/1', content: 'one' }
+    pending.push(session.files.write(request))
+    request.path = '/2'
+    request.content = 'two'
+    pending.push(session.files.write(request))
+    const entry = { write: { path: '/3', content: 'three' } }
+    pending.push(session.files.batch([entry]))
+    entry.write.path = '/4'
+    await Promise.all(pending)
+    const { promises } = session.fs
+    expect(await promises.readdir('/')).toEqual(['1', '2', '3', 'big'])
+    expect([await promises.readFile('/1', 'utf8'), await promises.readFile('/2', 'utf8')]).toEqual([
+      'one',
+      'two',
+    ])
+    expect((await promises.readFile('/big')).equals(Buffer.alloc(5 << 20, 'a'))).toBe(true)
+  })
+})
+
+describe('nothing waits for ever', () => {
+  test('in a batch with a guard on a large content that it wrote itself', async () => {
+    const session = await (await open(memoryStorage())).sessions.create()
+    const content = Buffer.alloc(2 << 20, 'x')
+    await session.files.write({ path: '/known', content })
+    const expectedHash = await session.files.contentHash('/known')
+    await session.files.batch([
+      { write: { path: '/b', content } },
+      { write: { path: '/b', content: 'small', expectedHash } },
+    ])
+    expect(await session.fs.promises.readFile('/b', 'utf8')).toBe('small')
+  })
+
+  test('for the hash of a file that keeps growing', async () => {
+    const session = await (await open(memoryStorage())).sessions.create()
+    await session.files.write({ path: '/log', content: Buffer.alloc(16 << 20) })
+    let growing = true
+    const grow = (async () => {
+      while (growing) {
+        await session.files.append({ path: '/log', content: 'line\n' })
+        await new Promise((resolve) => {
+          setTimeout(resolve, 1)
+        })
+      }
+    })()
+    expect(await session.files.contentHash('/log')).toMatch(/^sha256:/)
+    growing = false
+    await grow
+  })
+
+  test('and a tree gets no deeper than paths may be', async () => {
+    const session = await (await open(memoryStorage())).sessions.create()
+    await session.files.write({ path: '/a'.repeat(200), content: '' })
+    await session.files.write({ path: '/b'.repeat(100), content: '' })
+    const before = await session.manifest()
+    const destinationPath = `${'/b'.repeat(99)}/a`
+    const move = session.files.rename({ sourcePath: '/a', destinationPath })
+    await expect(move).rejects.toMatchObject({ reason: 'NAME_TOO_LONG' })
+    expect(await session.manifest()).toEqual(before)
+  })
+})
+
+describe('a commit in flight', () => {
+  let release: (() => void) | undefined
+
+  function slowCommitter(outcome: () => { commitId: string; treeId: string }): () => Promise<Committer> {
+    return () =>
+      Promise.resolve({
+        commit: async () => {
+          await new Promise<void>((resolve) => {
+            release = resolve
+          })
+          return outcome()
+        },
+      })
+  }
+
+  async function openWith(
+    storage: Storage,
+    outcome: () => { commitId: string; treeId: string },
+  ): Promise<Engine> {
+    const engine = await createEngine({
+      storage,
+      environment: systemEnvironment,
+      committer: slowCommitter(outcome),
+    })
+    opened.push(engine)
+    return engine
+  }
+
+  async function untilReleased(): Promise<void> {
+    while (release === undefined) {
+      await new Promise((resolve) => {
+        setImmediate(resolve)
+      })
+    }
+    release()
+    release = undefined
+  }
+
+  test('is waited for by close, so that what was pushed is not forgotten', async () => {
+    const storage = memoryStorage({ durable: true })
+    const engine = await openWith(storage, () => ({ commitId: 'c'.repeat(40), treeId: 'd'.repeat(40) }))
+    const session = await engine.sessions.create()
+    const committing = session.commit({ message: 'm' })
+    const closing = engine.close()
+    await untilReleased()
+    await expect(committing).resolves.toEqual({ commitId: 'c'.repeat(40) })
+    await closing
+  })
+
+  test('does not bring back a session that was deleted meanwhile', async () => {
+    const engine = await openWith(memoryStorage({ durable: true }), () => {
+      throw new EngineError('BRANCH_MOVED', 'moved')
+    })
+    const session = await engine.sessions.create()
+    const committing = session.commit({ message: 'm', gitBranch: { branchName: 'main' } })
+    await session.delete()
+    const failed = expect(committing).rejects.toMatchObject({ reason: 'BRANCH_MOVED' })
+    await untilReleased()
+    await failed
+    expect((await engine.sessions.list()).sessions).toEqual([])
+    await expect(engine.sessions.open(session.id)).rejects.toMatchObject({ reason: 'SESSION_NOT_FOUND' })
+  })
+})
+
+test('closing after a failed write releases the store, and loses nothing that was acknowledged', async () => {
+  const data = memoryStorage({ durable: true })
+  let failing = false
+  const engine = await open(
+    wrapped(data, (store) => {
+      const commit = store.commit.bind(store)
+      store.commit = (change) => {
+        if (failing) return Promise.reject(new EngineError('STORE_FULL', 'full'))
+        return commit(change)
+      }
+    }),
+  )
+  const session = await engine.sessions.create({ files: { '/a': '1' } })
+  await session.files.write({ path: '/a', content: '2' })
+  failing = true
+  await expect(session.files.write({ path: '/a', content: '3' })).rejects.toMatchObject({
+    reason: 'STORE_FULL',
+  })
+  expect(await session.fs.promises.readFile('/a', 'utf8')).toBe('2')
+  await engine.close()
+  const reopened = await open(data)
+  expect(await (await reopened.sessions.open(session.id)).fs.promises.readFile('/a', 'utf8')).toBe('2')
+})
+
+test('checkpoints are listed whole, also when the clock went back between two openings', async () => {
+  const storage = memoryStorage({ durable: true })
+  let now = Date.UTC(2025, 5, 1)
+  const environment = { ...systemEnvironment, wallClockMs: () => now }
+  const first = await openEngine({ storage, environment })
+  const session = await first.sessions.create()
+  await session.checkpoint({ label: '1' })
+  await session.checkpoint({ label: '2' })
+  await first.close()
+  now -= 1e9
+  const second = await openEngine({ storage, environment })
+  opened.push(second)
+  const again = await second.sessions.open(session.id)
+  await again.checkpoint({ label: '3' })
+  const labels: string[] = []
+  for (let pageToken = ''; ;) {
+    const page = await again.listCheckpoints({ pageSize: 1, pageToken })
+    labels.push(...page.checkpoints.map(({ label }) => label))
+    if (page.nextPageToken === '') break
+    pageToken = page.nextPageToken
+  }
+  expect(labels).toEqual(['1', '2', '3'])
+})
+
+test('what is no request is refused as an argument, and never taken for something else', async () => {
+  const engine = await open(memoryStorage())
+  const session = await engine.sessions.create()
+  const nothing = null as never
+  const calls: Record<string, () => Promise<unknown>> = {
+    openEngine: () => openEngine(nothing),
+    storage: () => openEngine({ storage: '/x' as never }),
+    'sessions.create': () => engine.sessions.create(nothing),
+    'sessions.create of text': () => engine.sessions.create('id' as never),
+    'sessions.create of a source': () => engine.sessions.create({ sourceRef: nothing }),
+    'sessions.list': () => engine.sessions.list(nothing),
+    'sources.create': () => engine.sources.create(nothing),
+    'sources.list': () => engine.sources.list(nothing),
+    'sources.getJob': () => engine.sources.getJob(nothing),
+    'sources.waitForJob': () => engine.sources.waitForJob(nothing),
+    'engine.diff': async () => engine.diff(nothing).paths(),
+    'engine.diff from nothing': async () =>
+      engine.diff({ from: nothing, to: { sessionId: session.id } }).paths(),
+    'session.diff with text': () => session.diff('before' as never).paths(),
+    'session.diff with nothing': () => session.diff(nothing).paths(),
+    'session.diff with no name': () => session.diff({}).paths(),
+    fork: () => session.fork(nothing),
+    'fork of a number': () => session.fork(5 as never),
+    checkpoint: () => session.checkpoint('before' as never),
+    restore: () => session.restore(nothing),
+    'restore without argument': () => (session.restore as () => Promise<unknown>)(),
+    listCheckpoints: () => session.listCheckpoints(nothing),
+    manifest: () => session.manifest(nothing),
+    'manifest below a symbol': () => session.manifest({ pathPrefix: Symbol('x') as never }),
+    listSymlinks: () => session.files.listSymlinks(nothing),
+    commit: () => session.commit(nothing),
+    'commit by nobody': () => session.commit({ message: 'm', author: nothing }),
+    'commit to nothing': () => session.commit({ message: 'm', gitBranch: nothing }),
+  }
+  const { manifestHash } = await session.manifest()
+  for (const [name, call] of Object.entries(calls)) {
+    await expect(Promise.resolve().then(call), name).rejects.toMatchObject({ reason: 'INVALID_ARGUMENT' })
+  }
+  expect((await session.manifest()).manifestHash).toBe(manifestHash)
+  expect((await session.listCheckpoints()).checkpoints).toEqual([])
+  expect((await engine.sessions.list()).sessions).toHaveLength(1)
+})
