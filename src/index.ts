@@ -24,7 +24,7 @@ export interface EngineOptions {
 /**
  * Opens an engine. Close it when done, or hold it with `await using`.
  *
- * Errors of a storage directory: STORE_LOCKED, STORE_FORMAT, DATA_LOSS.
+ * INVALID_ARGUMENT for options that make no sense; of a storage directory: STORE_LOCKED, STORE_FORMAT, DATA_LOSS.
  *
  * @example
  * const engine = await openEngine()

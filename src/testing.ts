@@ -54,7 +54,7 @@ export function openTestEngine(
 
 export { memoryStorage }
 
-/** The generator "mulberry32" of Tommy Ettinger: 32 bits of state, good enough for test data. */
+/** 32-bit numbers for test data that repeat for a seed: the generator "mulberry32" of Tommy Ettinger. */
 export function randomWords(seed: number): () => number {
   let state = seed >>> 0
   return () => {

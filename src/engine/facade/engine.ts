@@ -62,15 +62,18 @@ export class Sessions {
     return this.#handle(await openSession(this.#core, sessionId))
   }
 
+  /** What is known of a session, without a handle. SESSION_NOT_FOUND. */
   async get(sessionId: string): Promise<SessionInfo> {
     const live = await openSession(this.#core, sessionId)
     return describeSession(live, live.lastActivityAt)
   }
 
+  /** A page of all sessions in order of creation. INVALID_ARGUMENT for a malformed filter or page token. */
   list(request?: SessionListRequest): Promise<SessionPage> {
     return listSessions(this.#core, request)
   }
 
+  /** Hides a session at once; forks of it stay whole. SESSION_NOT_FOUND. */
   delete(sessionId: string): Promise<void> {
     return deleteSession(this.#core, sessionId)
   }

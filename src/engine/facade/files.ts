@@ -53,7 +53,10 @@ export class SessionFiles {
     return this.#staged(request, (live, copy, staged) => planWrite(this.#access.core, live, copy, staged))
   }
 
-  /** Adds to the end of a file, which is made when it does not exist. Costs what is added. */
+  /**
+   * Adds to the end of a file, which is made when it does not exist; costs what is added.
+   * HASH_MISMATCH, IS_A_DIRECTORY, NOT_A_DIRECTORY, FILE_TOO_LARGE.
+   */
   append(request: WriteRequest): Promise<void> {
     return this.#staged(request, (live, copy, staged) => planAppend(this.#access.core, live, copy, staged))
   }
@@ -79,7 +82,10 @@ export class SessionFiles {
     })
   }
 
-  /** `sha256:<hex>` of the whole content: what `expectedHash` compares. */
+  /**
+   * `sha256:<hex>` of the whole content: what `expectedHash` compares. Known at once for a file of one blob
+   * (1 MiB); a larger one is read once, in slices. PATH_NOT_FOUND, IS_A_DIRECTORY.
+   */
   async contentHash(path: string): Promise<string> {
     const live = await this.#access.reading()
     // The content of the call, however often the file changes while it is hashed.
@@ -126,6 +132,7 @@ export class SessionFiles {
     return whenLoaded(() => ({ target: findSymlink(live, path).target }))
   }
 
+  /** A page of the symlinks below a literal prefix of the path; the manifest does not list them. */
   async listSymlinks(request?: PageRequest & { readonly pathPrefix?: string }): Promise<SymlinkPage> {
     const live = await this.#access.reading()
     return listSymlinks(this.#access.core, live.tree.freeze(), request)
@@ -133,7 +140,10 @@ export class SessionFiles {
 
   /**
    * Carries out writes and deletes in order, later ones seeing earlier ones, as one atomic step: all of
-   * them, or with an error none.
+   * them, or with an error none. At most 10,000 (TOO_LARGE); the errors are those of write and delete.
+   *
+   * @example
+   * await session.files.batch([{ write: { path: '/b', content } }, { delete: { path: '/a', expectedHash } }])
    */
   batch(operations: readonly BatchOperation[]): Promise<void> {
     const { core } = this.#access

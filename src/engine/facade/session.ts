@@ -55,6 +55,7 @@ export class Session {
     return (this.#fs ??= { promises: new FsPromises(this.#access) })
   }
 
+  /** Tags, status, times and fingerprint as of now. */
   get(): Promise<SessionInfo> {
     return this.#access.run((live) => Promise.resolve(describeSession(live, live.lastActivityAt)))
   }
@@ -84,6 +85,7 @@ export class Session {
     return this.#access.run((live) => createCheckpoint(this.#access.core, live, label))
   }
 
+  /** A page of the checkpoints, oldest first. */
   listCheckpoints(request?: PageRequest): Promise<CheckpointPage> {
     return this.#access.run((live) => listCheckpoints(this.#access.core, live, request))
   }

@@ -32,6 +32,7 @@ export class Sources {
     return this.#service.get(sourceId)
   }
 
+  /** A page of all sources in order of creation. */
   list(request?: SourceListRequest): Promise<SourcePage> {
     return this.#service.list(request)
   }
