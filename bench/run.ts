@@ -24,20 +24,30 @@ const core = [importTime, memoryFiles, durable, heap, trees, treesOnDisk, git]
 /** The short form shows that everything runs; its figures say nothing. */
 const groups: Record<string, readonly Scenario[]> = { core, smoke: core }
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: {
-    n: { type: 'string' },
-    files: { type: 'string' },
-    json: { type: 'boolean', default: false },
-    list: { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false },
-  },
-})
+const options = {
+  n: { type: 'string' },
+  files: { type: 'string' },
+  json: { type: 'boolean', default: false },
+  list: { type: 'boolean', default: false },
+  help: { type: 'boolean', default: false },
+} as const
 
+const { values, positionals } = orRefuse(() => parseArgs({ allowPositionals: true, options }))
 if (values.help) console.log(usage)
 else if (values.list) list()
 else await main(positionals.length === 0 ? ['core'] : positionals)
+
+/** Ends the process with one line where the arguments are wrong. */
+function orRefuse<T>(parse: () => T): T {
+  try {
+    return parse()
+  } catch (error) {
+    // The hints of parseArgs after the first sentence are about something else.
+    const [line] = (error as Error).message.split(/\. |\n/)
+    console.error(`bench: ${line} (see npm run bench -- --help)`)
+    process.exit(1)
+  }
+}
 
 function list(): void {
   for (const [group, scenarios] of Object.entries(groups)) {
@@ -47,9 +57,13 @@ function list(): void {
 
 async function main(names: readonly string[]): Promise<void> {
   const smoke = names.includes('smoke')
-  const chosen = new Set(names.flatMap(find))
-  const rounds = values.n === undefined ? (smoke ? 1 : 7) : number(values.n)
-  const files = values.files?.split(',').map(number) ?? (smoke ? [200] : [1000, 10_000, 100_000])
+  const { chosen, rounds, files } = orRefuse(() => ({
+    chosen: new Set(names.flatMap(find)),
+    rounds: values.n === undefined ? (smoke ? 1 : 7) : number('--n', values.n),
+    files:
+      values.files?.split(',').map((text) => number('--files', text)) ??
+      (smoke ? [200] : [1000, 10_000, 100_000]),
+  }))
   const root = await mkdtemp(join(tmpdir(), 'forkspace-bench-'))
   const all: { scenario: string; rows: Row[] }[] = []
   try {
@@ -72,8 +86,11 @@ async function main(names: readonly string[]): Promise<void> {
 
 function find(name: string): readonly Scenario[] {
   const scenario = core.find((scenario) => scenario.name === name)
-  const found = groups[name] ?? (scenario && [scenario])
-  if (found === undefined) throw new Error(`no group or scenario ${name}\n${usage}`)
+  const found = (Object.hasOwn(groups, name) ? groups[name] : undefined) ?? (scenario && [scenario])
+  if (found === undefined) {
+    const known = [...Object.keys(groups), ...core.map((scenario) => scenario.name)]
+    throw new Error(`no group or scenario ${name}, only ${known.join(', ')}`)
+  }
   return found
 }
 
@@ -84,24 +101,28 @@ function withoutTarget(row: Row): Row {
 }
 
 function report(all: readonly { scenario: string; rows: readonly Row[] }[], rounds: number): void {
-  const { met, targets } = summarize(all.flatMap(({ rows }) => rows))
+  const { met, targets, belowNoise } = summarize(all.flatMap(({ rows }) => rows))
   if (values.json) {
     const scenarios = all.map(({ scenario, rows }) => ({
       scenario,
       rows: rows.map((row) => ({ ...row, met: isMet(row) })),
     }))
-    console.log(JSON.stringify({ node: process.version, rounds, scenarios, met, targets }, undefined, 2))
+    console.log(
+      JSON.stringify({ node: process.version, rounds, scenarios, met, targets, belowNoise }, undefined, 2),
+    )
     return
   }
   console.log(
-    `${rounds} rounds on node ${process.version}. A ratio counts by its median over the rounds, a figure by its best.`,
+    `${rounds} ${rounds === 1 ? 'round' : 'rounds'} on node ${process.version}. A speed counts by its median over the rounds, a figure by its best.`,
   )
-  console.log(`${met} of ${targets} targets met`)
+  const unseen = belowNoise === 0 ? '' : `, ${belowNoise} below noise`
+  if (targets + belowNoise > 0) console.log(`${met} of ${targets} targets met${unseen}`)
+  else console.log('no targets: they are held against full runs only')
 }
 
-function number(text: string): number {
+function number(option: string, text: string): number {
   const parsed = Number(text)
   if (!Number.isSafeInteger(parsed) || parsed < 1)
-    throw new Error(`not a number of things: ${text}\n${usage}`)
+    throw new Error(`${option} takes whole numbers from 1 on, not ${text === '' ? 'nothing' : text}`)
   return parsed
 }

@@ -11,7 +11,20 @@ import { join } from 'node:path'
 import { openEngine, type Engine, type EngineOptions, type ManifestNode, type Session } from 'forkspace'
 import { levelStorage } from 'forkspace/level'
 import { GitRepository, hasGit } from '../test/support/git-repository.js'
-import { bold, dim, duration, green, heading, indent, progress, red, step, table } from './support/output.js'
+import {
+  bold,
+  count,
+  counter,
+  dim,
+  duration,
+  green,
+  heading,
+  indent,
+  red,
+  size,
+  step,
+  table,
+} from './support/output.js'
 import { prepareRepository, type DemoRepository } from './support/repository.js'
 
 interface Attempt {
@@ -33,21 +46,22 @@ const author = { name: 'Forkspace Demo', email: 'demo@example.org' }
 
 async function main(): Promise<void> {
   if (!hasGit)
-    throw new Error('The demonstration needs native git: it makes the repository and reads the result.')
+    throw new Error('the demonstration needs native git: it makes the repository and reads the result')
   const directory = mkdtempSync(join(tmpdir(), 'forkspace-demo-'))
+  process.once('exit', () => rmSync(directory, { recursive: true, force: true, maxRetries: 5 }))
+  process.once('SIGINT', () => process.exit(130))
+  process.once('SIGTERM', () => process.exit(143))
+  const repository = await prepareRepository(directory, process.argv[2])
   try {
-    const repository = await prepareRepository(directory, process.argv[2])
-    try {
-      console.log(`Remote: ${bold(repository.url)} ${dim(`(${repository.about})`)}`)
-      await mainJob('in memory', repository, {})
-      const store = join(directory, 'store')
-      const sessionIds = await mainJob('over LevelDB, durable', repository, { storage: levelStorage(store) })
-      await reopen(store, sessionIds)
-    } finally {
-      await repository.close()
-    }
+    console.log(`Remote: ${bold(repository.url)} ${dim(`(${repository.about})`)}`)
+    if (repository.branch === undefined)
+      console.log('The repository is empty: there is nothing to import, so the story starts from no files.')
+    await mainJob('in memory', repository, {})
+    const store = join(directory, 'store')
+    const remembered = await mainJob('over LevelDB, durable', repository, { storage: levelStorage(store) })
+    await reopen(store, remembered)
   } finally {
-    rmSync(directory, { recursive: true, force: true })
+    await repository.close()
   }
   heading('Three lines to go on with')
   console.log(`   const engine = await openEngine({ storage: levelStorage('./workspaces') })
@@ -77,9 +91,8 @@ async function mainJob(
     const files = await allFiles(session)
     const attempts = await makeAttempts(session, files)
     table(
-      ['fork', 'edit', 'added', 'removed', 'modified', 'edit took', 'diff took'],
-      attempts.map((attempt, index) => [
-        String(index + 1),
+      ['fork', 'added', 'removed', 'changed', 'edit', 'diff'],
+      attempts.map((attempt) => [
         attempt.name,
         String(attempt.added),
         String(attempt.removed),
@@ -88,10 +101,10 @@ async function mainJob(
         duration(attempt.diffMs),
       ]),
     )
-    const best = attempts.toSorted((a, b) => b.modified - a.modified)[0]!
-    console.log(`   The best attempt is "${bold(best.name)}": it changes most files.`)
+    const best = attempts.toSorted((a, b) => b.modified - a.modified || b.added - a.added)[0]!
+    console.log(`   The attempt that changes most is "${bold(best.name)}".`)
     await breakAndRestore(best.fork)
-    const branchName = `demo/${where.split(' ').at(-1)!}`
+    const branchName = `forkspace-demo/${where.split(' ').at(-1)!}`
     const { commitId } = await step(`commit it and push to ${branchName}`, () =>
       best.fork.commit({ message: `Demonstration: ${best.name}`, author, gitBranch: { branchName } }),
     )
@@ -103,22 +116,23 @@ async function mainJob(
   }
 }
 
-async function importSession(engine: Engine, { url, branch }: DemoRepository): Promise<Session> {
+async function importSession(engine: Engine, { url, branch = '' }: DemoRepository): Promise<Session> {
   const source = await engine.sources.create({
     displayName: 'demo',
     gitRemote: { remoteUrl: url, defaultRef: branch },
   })
-  const bar = progress('files imported')
+  const received = (job: { filesProcessed: number; bytesProcessed: number }): string =>
+    `${count(job.filesProcessed, 'file')}, ${size(job.bytesProcessed)} received`
   const job = await step('import the repository over smart HTTP', async () => {
-    const queued = await engine.sources.startImport(source.sourceId)
-    return engine.sources.waitForJob(queued, {
-      onProgress: ({ filesProcessed }) => bar.update(filesProcessed),
-    })
+    const line = counter('waiting for the remote')
+    try {
+      const queued = await engine.sources.startImport(source.sourceId)
+      return await engine.sources.waitForJob(queued, { onProgress: (job) => line.update(received(job)) })
+    } finally {
+      line.stop()
+    }
   })
-  bar.stop()
-  console.log(
-    `   ${job.filesProcessed} files, ${job.bytesProcessed} bytes received, revision ${job.revisionId.slice(0, 12)}`,
-  )
+  console.log(`   ${received(job)}, revision ${job.revisionId.slice(0, 12)}`)
   const sourceRef = { sourceId: source.sourceId, revisionId: job.revisionId }
   return step('open a session on the revision', () =>
     engine.sessions.create({ sourceRef, initialTags: { demo: 'main' } }),
@@ -163,12 +177,12 @@ async function makeAttempts(session: Session, files: readonly ManifestNode[]): P
 async function breakAndRestore(fork: Session): Promise<void> {
   await step('checkpoint it', () => fork.checkpoint({ label: 'good' }))
   const { manifestHash: before } = await fork.manifest({ pageSize: 1 })
-  await step('break it: remove every directory', async () => {
+  await step('break it: remove everything', async () => {
     for (const entry of await fork.fs.promises.readdir('/'))
       await fork.fs.promises.rm(`/${entry}`, { recursive: true })
   })
   const { nodes } = await fork.manifest({ pageSize: 1 })
-  console.log(`   ${nodes.length} paths are left`)
+  console.log(`   ${count(nodes.length, 'path')} left`)
   await step('restore the checkpoint', () => fork.restore({ checkpointLabel: 'good' }))
   const { manifestHash: after } = await fork.manifest({ pageSize: 1 })
   console.log(
@@ -176,14 +190,22 @@ async function breakAndRestore(fork: Session): Promise<void> {
   )
 }
 
-function showRemote({ path, branch }: DemoRepository, branchName: string, commitId: string): void {
+function showRemote({ path, branch, sound }: DemoRepository, branchName: string, commitId: string): void {
   const git = new GitRepository(path)
+  // Only the end is trimmed: the lines stand below each other.
+  const output = (args: readonly string[]): string => indent(git.gitBytes(args).toString('utf8'))
+  const ref = `refs/heads/${branchName}`
   console.log(`   native git on the remote, ${dim(`git log --oneline -3 ${branchName}`)}:`)
-  console.log(indent(git.git(['log', '--oneline', '-3', branchName])))
-  console.log(`   ${dim(`git diff --stat ${branch} ${branchName}`)}:`)
-  console.log(indent(git.git(['diff', '--stat=72,40', '--stat-count=8', branch, branchName])))
-  git.fsck()
-  console.log(`   git fsck --strict: ${green('clean')}; commit ${commitId.slice(0, 12)}`)
+  console.log(output(['log', '--oneline', '-3', ref, '--']))
+  const base =
+    branch === undefined ? git.git(['hash-object', '-t', 'tree', '/dev/null']) : `refs/heads/${branch}`
+  console.log(`   ${dim(`git diff --stat ${branch ?? 'the empty tree'} ${branchName}`)}:`)
+  console.log(output(['diff', '--stat=72,40', '--stat-count=8', base, ref, '--']))
+  if (sound) git.fsck()
+  const verdict = sound ? green('clean') : 'not asked, it has complaints about what was imported'
+  console.log(`   git fsck --strict: ${verdict}; commit ${commitId.slice(0, 12)}`)
+  // An empty repository is empty for the next import too.
+  if (branch === undefined) git.git(['update-ref', '-d', ref])
 }
 
 async function reopen(store: string, { sessionId, bestId, manifestHash }: Remembered): Promise<void> {
@@ -199,88 +221,131 @@ async function reopen(store: string, { sessionId, bestId, manifestHash }: Rememb
     console.log(
       `   ${sessions.length} sessions, ${forks.length} of them forks; checkpoints: ${checkpoints.map(({ label }) => label).join(', ')}`,
     )
-    console.log(`   ${changes.modified.length} modified paths against the parent, as before`)
+    console.log(`   ${count(changes.modified.length, 'changed path')} against the parent, as before`)
     console.log(`   everything is ${page.manifestHash === manifestHash ? green('there') : red('NOT there')}`)
   } finally {
     await engine.close()
   }
 }
 
+/** Each works on any tree, also where names are taken or files are missing. */
 const edits: readonly Edit[] = [
   {
-    name: 'one word in one file',
-    apply: (fork, [first]) => fork.fs.promises.appendFile(first!.path, '\nOne more line.\n'),
+    name: 'one more line in a file',
+    async apply(fork, files) {
+      const [first] = await paths(fork, files)
+      await fork.fs.promises.appendFile(first, '\nOne more line.\n')
+    },
   },
   {
     name: 'a header on every file',
     async apply(fork, files) {
-      const operations = []
-      for (const { path, contentHash } of files) {
-        const content = Buffer.concat([
-          Buffer.from('// Copyright the shop\n'),
-          await fork.files.read({ path }),
-        ])
-        operations.push({ write: { path, content, expectedHash: contentHash } })
+      const header = Buffer.from('// Copyright the shop\n')
+      for (let i = 0; i < files.length; i += 1000) {
+        const operations = []
+        for (const { path, contentHash } of files.slice(i, i + 1000)) {
+          const content = Buffer.concat([header, await fork.files.read({ path })])
+          operations.push({ write: { path, content, expectedHash: contentHash } })
+        }
+        await fork.files.batch(operations)
       }
-      for (let i = 0; i < operations.length; i += 1000) await fork.files.batch(operations.slice(i, i + 1000))
     },
   },
   {
     name: 'rename a directory',
-    apply: async (fork) =>
-      fork.files.rename({ sourcePath: await firstDirectory(fork), destinationPath: '/renamed' }),
+    async apply(fork) {
+      const destinationPath = await freePath(fork, 'renamed')
+      await fork.files.rename({ sourcePath: await directory(fork), destinationPath })
+    },
   },
   {
     name: 'remove a directory',
-    apply: async (fork) => fork.fs.promises.rm(await firstDirectory(fork), { recursive: true }),
+    apply: async (fork) => fork.fs.promises.rm(await directory(fork), { recursive: true }),
   },
   {
     name: 'add a package',
     async apply(fork) {
+      const root = await freePath(fork, 'new-package')
       for (const name of ['index', 'types', 'errors']) {
-        await fork.files.write({
-          path: `/packages/new/src/${name}.ts`,
-          content: `export {}\n`,
-          expectedHash: '',
-        })
+        await fork.files.write({ path: `${root}/src/${name}.ts`, content: `export {}\n`, expectedHash: '' })
       }
     },
   },
   {
     name: 'make a file executable',
-    apply: (fork, [first]) => fork.fs.promises.chmod(first!.path, 0o755),
+    async apply(fork, files) {
+      const [first] = await paths(
+        fork,
+        files.filter(({ mode }) => (mode & 0o111) === 0),
+      )
+      await fork.fs.promises.chmod(first, 0o755)
+    },
   },
   {
     name: 'a symlink',
-    apply: (fork, [first]) => fork.fs.promises.symlink(first!.path, '/latest'),
+    async apply(fork, files) {
+      const [first] = await paths(fork, files)
+      await fork.fs.promises.symlink(first, await freePath(fork, 'latest'))
+    },
   },
   {
     name: 'a file of 8 MiB',
-    apply: (fork) =>
-      fork.files.write({ path: '/assets/video.bin', content: Buffer.alloc(8 << 20, 'forkspace') }),
+    async apply(fork) {
+      const path = await freePath(fork, 'video.bin')
+      await fork.files.write({ path, content: Buffer.alloc(8 << 20, 'forkspace') })
+    },
   },
   {
     name: 'a log of 1,000 lines',
     async apply(fork) {
-      for (let i = 0; i < 1000; i++) await fork.files.append({ path: '/run.log', content: `line ${i}\n` })
+      const path = await freePath(fork, 'run.log')
+      for (let i = 0; i < 1000; i++) await fork.files.append({ path, content: `line ${i}\n` })
     },
   },
   {
     name: 'swap two files',
-    async apply(fork, [first, second]) {
+    async apply(fork, files) {
       const { promises } = fork.fs
-      await promises.rename(first!.path, '/swap')
-      await promises.rename(second!.path, first!.path)
-      await promises.rename('/swap', second!.path)
+      const [first, second] = await paths(fork, files)
+      const between = await freePath(fork, 'swap')
+      await promises.rename(first, between)
+      await promises.rename(second, first)
+      await promises.rename(between, second)
     },
   },
 ]
 
-async function firstDirectory(session: Session): Promise<string> {
-  const entries = await session.fs.promises.readdir('/', { withFileTypes: true })
-  const directory = entries.find((entry) => entry.isDirectory())
-  if (directory === undefined) throw new Error('the repository has no directory')
-  return `/${directory.name}`
+/** Two files to work with; where there are none, new ones. */
+async function paths(fork: Session, files: readonly ManifestNode[]): Promise<[string, string]> {
+  const made = async (): Promise<string> => {
+    const path = await freePath(fork, 'notes.md')
+    await fork.files.write({ path, content: `# Notes in ${path}\n` })
+    return path
+  }
+  return [files[0]?.path ?? (await made()), files[1]?.path ?? (await made())]
 }
 
-await main()
+/** The first directory; where there is none, a new one. */
+async function directory(fork: Session): Promise<string> {
+  const entries = await fork.fs.promises.readdir('/', { withFileTypes: true })
+  const found = entries.find((entry) => entry.isDirectory())
+  if (found !== undefined) return `/${found.name}`
+  const path = await freePath(fork, 'docs')
+  await fork.fs.promises.mkdir(path)
+  return path
+}
+
+async function freePath(fork: Session, name: string): Promise<string> {
+  const taken = new Set(await fork.fs.promises.readdir('/'))
+  let free = name
+  for (let number = 2; taken.has(free); number++) free = `${number}-${name}`
+  return `/${free}`
+}
+
+try {
+  await main()
+} catch (error) {
+  const [line] = (error instanceof Error ? error.message : String(error)).split('\n')
+  console.error(`forkspace demo: ${line}`)
+  process.exitCode = 1
+}

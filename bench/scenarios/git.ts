@@ -19,7 +19,6 @@ const author = { name: 'Ada Author', email: 'ada@example.org' }
 export const git: Scenario = {
   name: 'git',
   title: 'Git over HTTP on loopback',
-  ratio: 'ours / peer',
   async *run(context) {
     if (!hasGit) return
     const size = context.count(2000)

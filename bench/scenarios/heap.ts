@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { singleRow } from '../support/rows.js'
+import { differenceRow, singleRow } from '../support/rows.js'
 import type { HeapReport } from '../support/report-heap.js'
 import type { Context, Scenario } from '../support/scenario.js'
 
@@ -11,16 +11,20 @@ const targets = { file: { atMost: 255 }, fork: { atMost: 490 } }
 export const heap: Scenario = {
   name: 'heap',
   title: 'JavaScript heap, and building a tree once in a fresh process',
-  ratio: 'ours / peer',
   async *run(context) {
     for (const size of context.files) {
       const memory = await report(context, size, 'memory')
       yield singleRow(`create from an object, per file, ${size} files`, 'time', memory.createMs / size)
-      yield singleRow(`heap per file, with its content's Buffer, ${size} files`, 'bytes', memory.perFile)
+      yield differenceRow(`heap per file, with its content's Buffer, ${size} files`, 'bytes', memory.perFile)
       const level = await report(context, size, 'level')
-      yield singleRow(`heap per file, contents on disk, ${size} files`, 'bytes', level.perFile, targets.file)
-      yield singleRow(`heap per fork, ${size} files`, 'bytes', memory.perFork, targets.fork)
-      yield singleRow(`heap per fork, on disk, ${size} files`, 'bytes', level.perFork)
+      yield differenceRow(
+        `heap per file, contents on disk, ${size} files`,
+        'bytes',
+        level.perFile,
+        targets.file,
+      )
+      yield differenceRow(`heap per fork, ${size} files`, 'bytes', memory.perFork, targets.fork)
+      yield differenceRow(`heap per fork, on disk, ${size} files`, 'bytes', level.perFork)
     }
   },
 }

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { race, type Contestant, type Timing } from '../support/measure.js'
 import { singleRow, timingRow } from '../support/rows.js'
-import type { Context, Row, Scenario } from '../support/scenario.js'
+import { noFigures, type Context, type Figures, type Row, type Scenario } from '../support/scenario.js'
 
 const run = promisify(execFile)
 const root = dirname(fileURLToPath(import.meta.resolve('forkspace/package.json')))
@@ -13,8 +13,8 @@ const root = dirname(fileURLToPath(import.meta.resolve('forkspace/package.json')
 /** A fresh process, which is where the time of an import shows. */
 export const importTime: Scenario = {
   name: 'import',
-  title: 'Import in a fresh process (ratio of CPU times)',
-  ratio: 'peer / ours',
+  title: 'Import in a fresh process',
+  clock: 'cpu',
   async *run(context) {
     const rounds = context.smoke ? 1 : Math.max(context.rounds, 11)
     const timings = await race(
@@ -31,7 +31,6 @@ export const importTime: Scenario = {
       what: "node, import('forkspace')",
       ours: forkspace,
       peer,
-      ratio: 'peer / ours',
       clock: 'cpu',
     })
     const ours = beyond(forkspace, empty)
@@ -40,8 +39,8 @@ export const importTime: Scenario = {
       what: "import('forkspace') alone",
       unit: 'time',
       ...ours,
-      peer: { name: "import('memfs')", ...theirs },
-      ratio: theirs.cpu / ours.cpu,
+      peer: { name: 'memfs', ...theirs },
+      ...(ours.cpu && theirs.cpu && { speed: theirs.cpu / ours.cpu }),
     }
     yield* loadedModules(context)
   },
@@ -59,13 +58,13 @@ function child(script: string): Contestant {
   }
 }
 
-/** What an import adds to an empty process. */
-function beyond(whole: Timing, empty: Timing): { median: number; best: number; cpu: number } {
-  return {
-    median: whole.median - empty.median,
-    best: whole.best - empty.best,
-    cpu: whole.cpuMedian - empty.cpuMedian,
-  }
+/** What an import adds to an empty process, if that is more than the empty process itself varies by. */
+function beyond(whole: Timing, empty: Timing): Figures {
+  const median = whole.median - empty.median
+  const best = whole.best - empty.best
+  const cpu = whole.cpuMedian - empty.cpuMedian
+  const noise = empty.median - empty.best
+  return median > noise && best > 0 && cpu > 0 ? { median, best, cpu } : noFigures
 }
 
 async function* loadedModules({ directory }: Context): AsyncGenerator<Row> {
@@ -87,7 +86,7 @@ async function* loadedModules({ directory }: Context): AsyncGenerator<Row> {
     scripts.push(...result.map(({ url }) => url).filter((url) => url.startsWith('file:')))
   }
   const packages = new Set(scripts.map(packageOf).filter((name) => name !== undefined))
-  const others = packages.size === 0 ? '' : ` (packages: ${[...packages].sort().join(', ')})`
+  const others = packages.size === 0 ? '' : ` (${[...packages].sort().join(', ')})`
   const git = scripts.filter((url) => packageOf(url) === 'isomorphic-git' || url.includes('/adapters/git/'))
   const none = { atMost: 0 }
   yield singleRow(`modules loaded${others}`, 'count', scripts.length)

@@ -21,7 +21,6 @@ const targets = { checkpoint: 0.005, restore: 0.005, open: 0.5, replay: 41 }
 export const treesOnDisk: Scenario = {
   name: 'trees-on-disk',
   title: 'Large trees on disk (relaxed)',
-  ratio: 'ours / peer',
   async *run(context) {
     for (const size of context.files) yield* atSize(context, size)
   },
@@ -98,20 +97,19 @@ async function* coldOpen(context: Context, stored: StoredTree): AsyncGenerator<R
     },
     { rounds: context.rounds },
   )
-  const peer = { name: 'classic-level open', timing: bare }
+  const peer = { name: 'raw open', timing: bare }
   const rounds = context.rounds
   const named = (what: string): string => `${what}, ${size} files`
   yield timingRow({ what: named('cold open to first read'), ours: whole, peer })
   yield timingRow({
-    what: named('of that: session and read'),
+    what: named('of that: session, read'),
     ours: clean.afterOpen(rounds),
     target: { atMost: targets.open },
     clock: 'none',
   })
-  const late = `with ${eventsToReplay} events to replay`
-  yield timingRow({ what: named(`the same ${late}`), ours: wholeReplayed, peer })
+  yield timingRow({ what: named(`cold open, ${eventsToReplay} events`), ours: wholeReplayed, peer })
   yield timingRow({
-    what: named('of that: session and read'),
+    what: named('of that: session, read'),
     ours: replayed.afterOpen(rounds),
     target: { atMost: targets.replay },
     clock: 'none',

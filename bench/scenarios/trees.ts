@@ -24,7 +24,6 @@ const millionTargets = { ...targets, 'diff, 10 changes': 0.25 }
 export const trees: Scenario = {
   name: 'trees',
   title: 'Large trees in memory',
-  ratio: 'ours / peer',
   async *run(context) {
     for (const size of context.files) yield* atSize(context, size)
   },

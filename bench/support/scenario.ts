@@ -2,13 +2,10 @@
 export interface Scenario {
   readonly name: string
   readonly title: string
-  /** Where the ratio column is made as said here, a row of a peer shows it. */
-  readonly ratio: RatioKind
+  /** By which time the speed is taken; 'wall' by default. */
+  readonly clock?: 'wall' | 'cpu'
   run(context: Context): AsyncIterable<Row>
 }
-
-/** Of times, the first is good when it is high, the second when it is low; of operations a second, the other way. */
-export type RatioKind = 'peer / ours' | 'ours / peer'
 
 export interface Context {
   /** Measured rounds of each contestant. */
@@ -26,37 +23,46 @@ export interface Context {
 /** Times are in milliseconds. */
 export type Unit = 'time' | 'bytes' | 'per second' | 'count'
 
-export interface Row {
-  readonly what: string
-  readonly unit: Unit
+export interface Figures {
   readonly median: number
   /** The best round; that of a figure taken once is the figure. */
   readonly best: number
   readonly cpu?: number
+  /** What was to be measured does not stand out of the noise; the figures are 0. */
+  readonly belowNoise?: true
+}
+
+export interface Row extends Figures {
+  readonly what: string
+  readonly unit: Unit
   readonly peer?: Peer
-  readonly ratio?: number
+  /** How many times as fast as the peer: 2 takes half its time. */
+  readonly speed?: number
   readonly target?: Target
 }
 
-export interface Peer {
+export interface Peer extends Figures {
   readonly name: string
-  readonly median: number
-  readonly best: number
-  readonly cpu?: number
 }
 
 /**
- * A ratio is held against the median of its rounds. A figure is held against its best round, because a busy
+ * A speed is held against the median of its rounds. A figure is held against its best round, because a busy
  * machine only ever adds to it.
  */
-export type Target =
-  | { readonly ratioAtLeast: number }
-  | { readonly ratioAtMost: number }
-  | { readonly atMost: number }
+export type Target = { readonly speedAtLeast: number } | { readonly atMost: number }
 
-export function isMet({ target, ratio, best }: Row): boolean | undefined {
-  if (target === undefined) return undefined
+export const noFigures: Figures = { median: 0, best: 0, belowNoise: true }
+
+/** Undefined where there is no target, or nothing to hold against it. */
+export function isMet({ target, speed, best, belowNoise }: Row): boolean | undefined {
+  if (target === undefined || belowNoise === true) return undefined
   if ('atMost' in target) return best <= target.atMost
-  if (ratio === undefined) throw new Error('a target for a ratio that is not there')
-  return 'ratioAtLeast' in target ? ratio >= target.ratioAtLeast : ratio <= target.ratioAtMost
+  if (speed === undefined) throw new Error('a target for a speed that is not there')
+  return speed >= target.speedAtLeast
+}
+
+/** How many times too slow or too large; infinite where nothing at all is allowed. */
+export function missedBy({ target, speed, best }: Row): number {
+  if (target === undefined) return 1
+  return 'atMost' in target ? best / target.atMost : target.speedAtLeast / speed!
 }

@@ -1,68 +1,91 @@
 import Table from 'cli-table3'
 import colors from 'picocolors'
-import { isMet, type Row, type Scenario, type Unit } from './scenario.js'
+import { isMet, missedBy, type Figures, type Row, type Scenario, type Unit } from './scenario.js'
 
-/** One table; everything it says by colour it says in words too. */
+const coloured = colors.isColorSupported && (process.stdout.isTTY || Boolean(process.env['FORCE_COLOR']))
+const { bold, green, red } = colors.createColors(coloured)
+
+interface Column {
+  readonly head: string
+  readonly left?: true
+  cell(row: Row): string
+}
+
+/** One table; everything it says by colour it says in words too. Columns that say nothing are left out. */
 export function renderTable(scenario: Scenario, rows: readonly Row[]): string {
+  const compared = rows.some(({ peer }) => peer !== undefined)
+  const columns = columnsOf(scenario).filter(({ cell }) => rows.some((row) => cell(row) !== ''))
   const table = new Table({
-    head: ['what', 'median', 'best', 'cpu', 'peer', 'median', 'best', 'cpu', scenario.ratio, 'target', ''],
-    colAligns: [
-      'left',
-      'right',
-      'right',
-      'right',
-      'left',
-      'right',
-      'right',
-      'right',
-      'right',
-      'right',
-      'left',
-    ],
-    style: { head: [], border: [], compact: true },
+    head: columns.map(({ head }) => head),
+    colAligns: columns.map(({ left }) => (left ? 'left' : 'right')),
+    chars: noBorders,
+    style: { head: [], border: [], compact: true, 'padding-left': 0, 'padding-right': 2 },
   })
-  for (const row of rows) table.push(cells(row))
-  return `${colors.bold(scenario.title)}\n${table.toString()}\n`
+  for (const row of rows) table.push(columns.map(({ cell }) => cell(row)))
+  const clock = scenario.clock === 'cpu' ? ', by CPU time' : ''
+  const title = compared ? `${scenario.title}\n${speedMeans}${clock}` : scenario.title
+  const lines = table.toString().split('\n')
+  return `${bold(title)}\n${lines.map((line) => line.trimEnd()).join('\n')}\n`
 }
 
-/** How many targets are met. */
-export function summarize(rows: readonly Row[]): { met: number; targets: number } {
-  const verdicts = rows.map(isMet).filter((met) => met !== undefined)
-  return { met: verdicts.filter(Boolean).length, targets: verdicts.length }
-}
+const speedMeans = 'speed: how many times as fast as the peer (2x takes half its time)'
 
-function cells(row: Row): string[] {
-  const { what, unit, cpu, peer, ratio } = row
+const edges = ['top', 'bottom', 'left', 'mid', 'right', 'middle']
+const joints = edges.flatMap((edge) => ['mid', 'left', 'right'].map((side) => `${edge}-${side}`))
+const noBorders = Object.fromEntries([...edges, ...joints].map((name) => [name, '']))
+
+function columnsOf({ clock }: Scenario): Column[] {
+  const cpu = clock === 'cpu'
   return [
-    what,
-    format(row.median, unit),
-    format(row.best, unit),
-    cpu === undefined ? '' : format(cpu, unit),
-    peer === undefined ? '' : peer.name,
-    peer === undefined ? '' : format(peer.median, unit),
-    peer === undefined ? '' : format(peer.best, unit),
-    peer?.cpu === undefined ? '' : format(peer.cpu, unit),
-    ratio === undefined ? '' : digits(ratio),
-    target(row),
-    verdict(isMet(row)),
+    { head: 'what', left: true, cell: ({ what }) => what },
+    { head: 'median', cell: (row) => figure(row, 'median', row.unit) },
+    { head: 'best', cell: best },
+    { head: 'cpu', cell: (row) => (cpu ? figure(row, 'cpu', row.unit) : '') },
+    { head: 'peer', left: true, cell: ({ peer }) => peer?.name ?? '' },
+    { head: 'median', cell: ({ peer, unit }) => figure(peer, 'median', unit) },
+    { head: 'cpu', cell: ({ peer, unit }) => (cpu ? figure(peer, 'cpu', unit) : '') },
+    { head: 'speed', cell: ({ speed }) => (speed === undefined ? '' : `${digits(speed)}x`) },
+    { head: 'target', cell: target },
+    { head: 'verdict', left: true, cell: verdict },
   ]
+}
+
+/** How many targets are met; those of what was not seen are not among them. */
+export function summarize(rows: readonly Row[]): { met: number; targets: number; belowNoise: number } {
+  const verdicts = rows.map(isMet).filter((met) => met !== undefined)
+  const belowNoise = rows.filter((row) => row.target !== undefined && isMet(row) === undefined).length
+  return { met: verdicts.filter(Boolean).length, targets: verdicts.length, belowNoise }
+}
+
+/** Of what is held against a peer the medians say all, and of what was taken once; the document has it always. */
+function best(row: Row): string {
+  const limited = row.target !== undefined && 'atMost' in row.target
+  return (limited || row.peer === undefined) && row.best !== row.median ? figure(row, 'best', row.unit) : ''
+}
+
+function figure(figures: Figures | undefined, which: 'median' | 'best' | 'cpu', unit: Unit): string {
+  if (figures?.belowNoise === true) return which === 'median' ? 'below noise' : ''
+  const value = figures?.[which]
+  return value === undefined ? '' : format(value, unit)
 }
 
 function target({ target, unit }: Row): string {
   if (target === undefined) return ''
-  if ('atMost' in target) return `<= ${format(target.atMost, unit)}`
-  return 'ratioAtLeast' in target ? `ratio >= ${target.ratioAtLeast}` : `ratio <= ${target.ratioAtMost}`
+  return 'atMost' in target ? `<= ${format(target.atMost, unit)}` : `>= ${target.speedAtLeast}x`
 }
 
-function verdict(met: boolean | undefined): string {
-  if (met === undefined) return ''
-  return met ? colors.green('ok') : colors.red('missed')
+function verdict(row: Row): string {
+  const met = isMet(row)
+  if (met === undefined) return row.target === undefined ? '' : 'not seen'
+  if (met) return green('ok')
+  const by = missedBy(row)
+  return red(Number.isFinite(by) ? `missed ${digits(by)}x` : 'missed')
 }
 
 function format(figure: number, unit: Unit): string {
   if (unit === 'time') {
-    if (Math.abs(figure) >= 1000) return `${digits(figure / 1000)} s`
-    return Math.abs(figure) >= 1 ? `${digits(figure)} ms` : `${digits(figure * 1000)} µs`
+    if (figure >= 1000) return `${digits(figure / 1000)} s`
+    return figure >= 1 ? `${digits(figure)} ms` : `${digits(figure * 1000)} µs`
   }
   if (unit === 'bytes') return `${Math.round(figure)} B`
   if (unit === 'per second') return `${Math.round(figure).toLocaleString('en')} /s`
@@ -70,6 +93,5 @@ function format(figure: number, unit: Unit): string {
 }
 
 function digits(figure: number): string {
-  const size = Math.abs(figure)
-  return figure.toFixed(size >= 100 ? 0 : size >= 10 ? 1 : 2)
+  return figure.toFixed(figure >= 100 ? 0 : figure >= 10 ? 1 : 2)
 }

@@ -2,7 +2,9 @@ import { SingleBar } from 'cli-progress'
 import Table from 'cli-table3'
 import colors from 'picocolors'
 
-export const { bold, dim, green, red, yellow } = colors
+const coloured = colors.isColorSupported && (process.stdout.isTTY || Boolean(process.env['FORCE_COLOR']))
+
+export const { bold, dim, green, red } = colors.createColors(coloured)
 
 export function heading(text: string): void {
   console.log(`\n${bold(`== ${text}`)}`)
@@ -21,38 +23,43 @@ export function duration(ms: number): string {
   return ms < 1000 ? `${ms.toFixed(1)} ms` : `${(ms / 1000).toFixed(2)} s`
 }
 
+export function count(number: number, noun: string): string {
+  return `${number.toLocaleString('en-US')} ${noun}${number === 1 ? '' : 's'}`
+}
+
+export function size(bytes: number): string {
+  if (bytes < 1000) return `${bytes} B`
+  return bytes < 1e6 ? `${(bytes / 1e3).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(1)} MB`
+}
+
+/** Numbers stand to the right of the first column. */
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): void {
-  const plain = { head: [], border: [] }
-  const out = new Table({ head: [...head], style: colors.isColorSupported ? {} : plain })
+  const out = new Table({
+    head: [...head],
+    colAligns: head.map((_, column) => (column === 0 ? 'left' : 'right')),
+    style: { head: [], border: [], compact: true },
+  })
   for (const row of rows) out.push([...row])
   console.log(out.toString())
 }
 
-export interface Progress {
-  update(done: number): void
+export interface Counter {
+  update(text: string): void
+  /** Takes the line away; what is printed next stands in its place. */
   stop(): void
 }
 
-/** A bar on a terminal, a line at the end elsewhere. */
-export function progress(unit: string): Progress {
-  if (!process.stdout.isTTY) {
-    let last = 0
-    return {
-      update: (done) => {
-        last = done
-      },
-      stop: () => console.log(`   ${last} ${unit}`),
-    }
-  }
-  const bar = new SingleBar({ format: `   {value} ${unit} {bar}`, clearOnComplete: true, hideCursor: true })
-  bar.start(1, 0)
-  return {
-    update: (done) => {
-      bar.setTotal(Math.max(done, 1))
-      bar.update(done)
-    },
-    stop: () => bar.stop(),
-  }
+/** A line that changes, on a terminal only. How much there is to do is not known, so there is no bar. */
+export function counter(text: string): Counter {
+  if (!process.stdout.isTTY) return { update: () => {}, stop: () => {} }
+  const line = new SingleBar({
+    format: '   {text}',
+    clearOnComplete: true,
+    hideCursor: true,
+    stream: process.stdout,
+  })
+  line.start(0, 0, { text })
+  return { update: (text) => line.update({ text }), stop: () => line.stop() }
 }
 
 export function indent(text: string): string {

@@ -1,5 +1,7 @@
-import { execFileSync } from 'node:child_process'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { GitRepository } from '../../test/support/git-repository.js'
 import { serveGit } from '../../test/support/git-server.js'
 
@@ -8,8 +10,11 @@ export interface DemoRepository {
   readonly path: string
   /** Where the engine finds it: smart HTTP on loopback. */
   readonly url: string
-  readonly branch: string
+  /** The branch to import; undefined in an empty repository. */
+  readonly branch: string | undefined
   readonly about: string
+  /** Whether `git fsck --strict` has nothing to say about it; old repositories often have some flaw. */
+  readonly sound: boolean
   close(): Promise<void>
 }
 
@@ -23,17 +28,76 @@ export async function prepareRepository(
 ): Promise<DemoRepository> {
   const path = join(directory, 'remote.git')
   if (given === undefined) makeRepository(path)
-  else execFileSync('git', ['clone', '--bare', '--quiet', given, path], { stdio: 'inherit' })
-  const git = new GitRepository(path)
-  git.git(['config', 'http.receivepack', 'true'])
-  const branch = git.git(['symbolic-ref', '--short', 'HEAD'])
+  else await copyRepository(given, path)
+  const repository = new GitRepository(path)
+  if (repository.git(['rev-parse', '--show-object-format']) !== 'sha1') {
+    throw new Error('the repository has SHA-256 ids, which forkspace does not import')
+  }
+  repository.git(['config', 'http.receivepack', 'true'])
+  const branch = branchOf(repository)
+  const sound = isSound(repository)
   const server = await serveGit(directory)
   return {
     path,
     url: `${server.url}/remote.git`,
     branch,
-    about: given === undefined ? 'a repository made by native git for this run' : `a copy of ${given}`,
+    about:
+      given === undefined
+        ? 'a repository made by native git for this run'
+        : `a copy of ${withoutCredentials(given)}`,
+    sound,
     close: () => server.close(),
+  }
+}
+
+/** A path or URL without user, password and query. */
+export function withoutCredentials(pathOrUrl: string): string {
+  const [scheme] = /^[a-z][a-z\d+.-]*:\/\//i.exec(pathOrUrl) ?? []
+  if (scheme === undefined) return pathOrUrl
+  // Where the credentials end is not known in what is no URL.
+  if (!URL.canParse(pathOrUrl)) return `${scheme}…`
+  return pathOrUrl.replace(/^([^/]*\/\/)[^/]*@/, '$1').replace(/[?#].*/s, '')
+}
+
+async function copyRepository(given: string, path: string): Promise<void> {
+  const shown = withoutCredentials(given)
+  console.log(`copying ${shown} with git clone…`)
+  // Git asks for passwords on the terminal itself; its messages may repeat the URL.
+  const args = ['clone', '--bare', '--quiet', '--', given, path]
+  const child = spawn('git', args, { stdio: ['inherit', 'ignore', 'pipe'] })
+  const kill = (): void => void child.kill()
+  process.once('exit', kill)
+  const closed = once(child, 'close')
+  const messages = await text(child.stderr)
+  const [status] = (await closed) as [number | null]
+  process.off('exit', kill)
+  if (status === 0) return
+  const fatal = /^fatal: (.*)$/m.exec(messages)?.[1] ?? 'git clone failed'
+  // Git repeats a URL in more than one form.
+  const reason = fatal
+    .replaceAll(given, shown)
+    .replace(/[a-z][a-z\d+.-]*:\/\/[^\s']*/gi, (url) => withoutCredentials(url))
+  throw new Error(`cannot copy ${shown}: ${reason}`)
+}
+
+/** The branch of HEAD, or else the first one; where no branch is, one on the newest commit. */
+function branchOf(repository: GitRepository): string | undefined {
+  const listed = repository.git(['for-each-ref', '--format=%(refname:lstrip=2) %(HEAD)', 'refs/heads'])
+  const branches = listed.split('\n').filter((line) => line !== '')
+  const line = branches.find((branch) => branch.endsWith('*')) ?? branches[0]
+  if (line !== undefined) return line.replace(/ .*/, '')
+  const commit = repository.git(['rev-list', '--max-count=1', '--all'])
+  if (commit === '') return undefined
+  repository.git(['update-ref', 'refs/heads/main', commit])
+  return 'main'
+}
+
+function isSound(repository: GitRepository): boolean {
+  try {
+    repository.fsck()
+    return true
+  } catch {
+    return false
   }
 }
 

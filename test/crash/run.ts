@@ -1,38 +1,123 @@
 /**
- * The crash tests from the command line.
- *
- *   npm run crash -- kill --n 200 [--seed 1] [--durability full|relaxed]
- *
- * Exits with 1 when anything acknowledged was lost, or an operation was there in part.
+ * The long loops from the command line; `npm run crash -- --help` says how. Exits with 1 when anything
+ * acknowledged was lost, an operation was there in part, or a test failed; with 2 for wrong arguments.
  */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { dirname, join } from 'node:path'
 import process from 'node:process'
+import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { runKills } from './kill.js'
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: {
-    n: { type: 'string', default: '200' },
-    seed: { type: 'string', default: String(Date.now() % 2 ** 31) },
-    durability: { type: 'string', default: 'full' },
-  },
-})
-const { durability } = values
-const [kills, seed] = [Number(values.n), Number(values.seed)]
-if (
-  positionals.join() !== 'kill' ||
-  !(kills > 0) ||
-  !Number.isInteger(seed) ||
-  (durability !== 'full' && durability !== 'relaxed')
-) {
-  console.error('usage: npm run crash -- kill [--n 200] [--seed 1] [--durability full|relaxed]')
-  process.exit(2)
+const usage = `npm run crash -- kill  [--n 200] [--seed 1] [--durability full|relaxed]
+npm run crash -- model [--n 1000] [--seed 1]
+npm run crash -- scale [--n 10000]
+
+  kill    kills a writing process n times, and checks after each what the next opener finds
+  model   n runs of random operations on each storage in memory, half as many on disk, against a model
+  scale   n pairs of checkpoint and restore, a chain of n forks, a tree of 10 n files`
+
+/** What one unit of the environment variables stands for in test/model. */
+const modelRuns = 25
+const scalePairs = 10_000
+
+const options = {
+  n: { type: 'string' },
+  seed: { type: 'string' },
+  durability: { type: 'string' },
+  help: { type: 'boolean', short: 'h', default: false },
+} as const
+
+class UsageError extends Error {}
+
+try {
+  process.exitCode = await main()
+} catch (error) {
+  if (!(error instanceof UsageError)) throw error
+  console.error(`crash: ${error.message}\n${usage}`)
+  process.exitCode = 2
 }
-console.log(`seed ${seed}, durability ${durability}`)
-const result = await runKills({ kills, seed, durability, onProgress: (line) => console.log(line) })
-const count = (value: number): string => value.toLocaleString('en-US')
-console.log(
-  `kill: ${count(result.kills)} kills, ${count(result.acknowledged)} acknowledged, ${count(result.lost)} lost, ` +
-    `${count(result.torn)} torn, slowest open ${Math.round(result.slowestOpenMs)} ms`,
-)
-process.exitCode = result.lost + result.torn === 0 ? 0 : 1
+
+async function main(): Promise<number> {
+  const { values, positionals } = parse()
+  if (values.help) {
+    console.log(usage)
+    return 0
+  }
+  const [loop, ...surplus] = positionals
+  if (loop === undefined || surplus.length > 0) throw new UsageError('name one of the loops')
+  const seed = number('seed', values.seed, Date.now() % 2 ** 31, 0)
+  if (values.durability !== undefined && loop !== 'kill') throw new UsageError('--durability is for kill')
+  if (loop === 'kill') return kill(number('n', values.n, 200), seed, values.durability ?? 'full')
+  if (loop === 'model') {
+    const n = number('n', values.n, 1000)
+    const env = { FORKSPACE_MODEL_RUNS: String(n / modelRuns), FORKSPACE_SEED: String(seed) }
+    return vitest(`model: n ${count(n)}, seed ${seed}`, 'test/model/model.test.ts', env)
+  }
+  if (loop === 'scale') {
+    if (values.seed !== undefined) throw new UsageError('nothing is random in scale')
+    const n = number('n', values.n, 10_000)
+    return vitest(`scale: n ${count(n)}`, 'test/model/scale.test.ts', {
+      FORKSPACE_SCALE: String(n / scalePairs),
+    })
+  }
+  throw new UsageError(`no loop ${loop}`)
+}
+
+async function kill(kills: number, seed: number, durability: string): Promise<number> {
+  if (durability !== 'full' && durability !== 'relaxed') throw new UsageError(`no durability ${durability}`)
+  console.log(`seed ${seed}, durability ${durability}`)
+  let killed = '0'
+  const onProgress = (line: string): void => {
+    const now = /^(\d+)\/\d+ killed/.exec(line)?.[1] ?? ''
+    // The number stands still where the writer had ended before the kill.
+    if (now === killed) return
+    killed = now || killed
+    console.log(line)
+  }
+  const result = await runKills({ kills, seed, durability, onProgress })
+  console.log(
+    `kill: ${count(result.kills)} kills, ${count(result.acknowledged)} acknowledged, ${count(result.lost)} lost, ` +
+      `${count(result.torn)} torn, slowest open ${Math.round(result.slowestOpenMs)} ms`,
+  )
+  return result.lost + result.torn === 0 ? 0 : 1
+}
+
+/** Runs a file of tests, and says its result in the last line. */
+async function vitest(what: string, file: string, env: Record<string, string>): Promise<number> {
+  const root = dirname(fileURLToPath(import.meta.resolve('forkspace/package.json')))
+  const script = join(dirname(fileURLToPath(import.meta.resolve('vitest/package.json'))), 'vitest.mjs')
+  const child = spawn(process.execPath, [script, 'run', file], {
+    cwd: root,
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  let end = ''
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    process.stdout.write(text)
+    end = (end + text).slice(-1000)
+  })
+  const [status] = (await once(child, 'close')) as [number | null]
+  const last = end.trimEnd().split('\n').at(-1)!
+  console.log(`${what}: ${/^\d+ passed, .*/.exec(last)?.[0] ?? 'ended early'}`)
+  return status ?? 1
+}
+
+function parse() {
+  try {
+    return parseArgs({ allowPositionals: true, options })
+  } catch (error) {
+    throw new UsageError((error as Error).message.split(/\. |\n/)[0])
+  }
+}
+
+function number(option: string, text: string | undefined, byDefault: number, least = 1): number {
+  const parsed = text === undefined ? byDefault : text.trim() === '' ? NaN : Number(text)
+  if (Number.isSafeInteger(parsed) && parsed >= least) return parsed
+  throw new UsageError(`--${option} takes whole numbers from ${least} on`)
+}
+
+function count(value: number): string {
+  return value.toLocaleString('en-US')
+}

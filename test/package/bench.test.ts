@@ -5,13 +5,16 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { hasGit } from '../support/git-repository.js'
 
-interface Row {
-  readonly what: string
+interface Figures {
   readonly median: number
   readonly best: number
   readonly cpu?: number
-  readonly peer?: { readonly median: number; readonly best: number; readonly cpu?: number }
-  readonly ratio?: number
+}
+
+interface Row extends Figures {
+  readonly what: string
+  readonly peer?: Figures
+  readonly speed?: number
 }
 
 interface Report {
@@ -47,22 +50,37 @@ describe('npm run bench', () => {
     expect(stdout).toMatch(/^smoke: /m)
   })
 
-  it('gives finite figures in every row of the short form', async () => {
+  it.each([
+    [['nothing'], 'no group or scenario nothing'],
+    [['smoke', '--n', 'many'], '--n takes whole numbers'],
+    [['--unknown'], "Unknown option '--unknown'"],
+  ])('refuses %j in one line', async (args, message) => {
+    const failed: unknown = await run(process.execPath, [join(directory, 'bench/run.js'), ...args]).catch(
+      (error: unknown) => error,
+    )
+    expect(failed).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining(message) as string })
+    expect((failed as { stderr: string }).stderr.trimEnd()).not.toContain('\n')
+  })
+
+  it('gives sane figures in every row of the short form', async () => {
     const args = ['--expose-gc', join(directory, 'bench/run.js'), 'smoke', '--json']
     const { stdout } = await run(process.execPath, args, { maxBuffer: 2 ** 24 })
     const { scenarios } = JSON.parse(stdout) as Report
     expect(scenarios.length).toBeGreaterThan(0)
     for (const { scenario, rows } of scenarios) {
       expect(rows.length > 0).toBe(scenario !== 'git' || hasGit)
-      for (const { what, median, best, cpu = 0, peer, ratio = 0 } of rows) {
+      for (const { what, median, best, cpu = 0, peer, speed = 0 } of rows) {
         const figures = [
           median,
           best,
           cpu,
-          ratio,
+          speed,
           ...(peer === undefined ? [] : [peer.median, peer.best, peer.cpu ?? 0]),
         ]
-        expect({ what, unusable: figures.filter((figure) => !Number.isFinite(figure)) }).toEqual({
+        expect({
+          what,
+          unusable: figures.filter((figure) => !(Number.isFinite(figure) && figure >= 0)),
+        }).toEqual({
           what,
           unusable: [],
         })

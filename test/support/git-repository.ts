@@ -82,6 +82,23 @@ export class GitRepository {
     return this.commitTree(this.git(['write-tree']), ref, message)
   }
 
+  /** Commits many files in one go: writes entries on top of a ref; content null removes a path. */
+  commitFiles(
+    entries: Iterable<readonly [mode: string, path: string, content: string | null]>,
+    ref = 'refs/heads/main',
+    message = 'a commit',
+  ): string {
+    const data = (text: string): string => `data ${Buffer.byteLength(text)}\n${text}\n`
+    const tip = this.tip(ref)
+    let stream = `commit ${ref}\ncommitter Carl Committer <carl@example.org> 1700000000 +0000\n${data(message)}`
+    if (tip !== undefined) stream += `from ${tip}\n`
+    for (const [mode, path, content] of entries) {
+      stream += content === null ? `D ${path}\n` : `M ${mode} inline ${path}\n${data(content)}`
+    }
+    this.git(['fast-import', '--quiet'], { input: stream })
+    return this.tip(ref)!
+  }
+
   commitTree(tree: string, ref = 'refs/heads/main', message = 'a commit'): string {
     const tip = this.tip(ref)
     const parents = tip === undefined ? [] : ['-p', tip]

@@ -9,6 +9,8 @@ export interface GitServerOptions {
   readonly auth?: string
   /** false: the server speaks only the first protocol. */
   readonly protocolV2?: boolean
+  /** Keeps a request waiting until the promise resolves. */
+  hold?(request: IncomingMessage): Promise<void> | undefined
   /** Answers in git's place, or not at all; true when it took the request. */
   intercept?(request: IncomingMessage, response: ServerResponse): boolean
   /** Destroys the connection after so many bytes of the answer; 0 lets git work and loses its answer. */
@@ -42,7 +44,10 @@ export async function serveGit(root: string, options: GitServerOptions = {}): Pr
       response.writeHead(401, { 'www-authenticate': 'Basic realm="git"' }).end('denied')
       return
     }
-    runBackend(root, options, request, response)
+    const run = (): void => runBackend(root, options, request, response)
+    const held = options.hold?.(request)
+    if (held === undefined) run()
+    else held.then(() => (response.destroyed ? undefined : run())).catch(() => response.destroy())
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   return {

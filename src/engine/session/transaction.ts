@@ -108,8 +108,10 @@ export function commitEvent(core: Core, live: LiveSession, event: NewEvent, at: 
   const seq = ++live.seq
   const body = durable ? [at, type, details, core.principal, redo] : [at, type, details, core.principal]
   const events = [{ sessionId: live.id, seq, body }]
-  const stored = !durable ? undefined : blobs?.map((blob) => ({ hash: blob.hash, bytes: blob.bytes! }))
-  const commit: StoreCommit = { events, ...(put && { put }), ...(stored && { blobs: stored }) }
+  const commit: { -readonly [Part in keyof StoreCommit]: StoreCommit[Part] } = { events }
+  if (put !== undefined) commit.put = put
+  if (durable && blobs !== undefined)
+    commit.blobs = blobs.map((blob) => ({ hash: blob.hash, bytes: blob.bytes! }))
   live.acknowledged = acknowledged(core, live, core.store.commit(commit), blobs)
   return live.acknowledged
 }
