@@ -45,7 +45,7 @@ function orRefuse<T>(parse: () => T): T {
     // The hints of parseArgs after the first sentence are about something else.
     const [line] = (error as Error).message.split(/\. |\n/)
     console.error(`bench: ${line} (see npm run bench -- --help)`)
-    process.exit(1)
+    return process.exit(1)
   }
 }
 

@@ -72,6 +72,7 @@ export {
 } from './engine/index.js'
 export type {
   BatchOperation,
+  ByteRange,
   CasExtent,
   Change,
   Checkpoint,

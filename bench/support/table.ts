@@ -8,7 +8,7 @@ const { bold, green, red } = colors.createColors(coloured)
 interface Column {
   readonly head: string
   readonly left?: true
-  cell(row: Row): string
+  readonly cell: (row: Row) => string
 }
 
 /** One table; everything it says by colour it says in words too. Columns that say nothing are left out. */
