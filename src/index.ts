@@ -1,6 +1,12 @@
 import { systemEnvironment } from './adapters/system/index.js'
-import { createEngine, memoryStorage, type Engine, type Environment, type Storage } from './engine/index.js'
-import { invalid } from './engine/ports.js'
+import {
+  createEngine,
+  EngineError,
+  memoryStorage,
+  type Engine,
+  type Environment,
+  type Storage,
+} from './engine/index.js'
 
 export interface EngineOptions {
   /** Where the engine keeps everything: this process' memory by default, `levelStorage(directory)` from `forkspace/level`, or your own. */
@@ -34,7 +40,8 @@ export interface EngineOptions {
  * await engine.close()
  */
 export async function openEngine(options: EngineOptions = {}): Promise<Engine> {
-  if (typeof options !== 'object' || options === null) throw invalid('options', 'must be an object')
+  if (typeof options !== 'object' || options === null)
+    throw new EngineError('INVALID_ARGUMENT', 'options: must be an object', { field: 'options' })
   const { storage = memoryStorage(), environment = systemEnvironment, maxFileBytes, git, hostPaths } = options
   const adapter = once(async () => {
     const { createGitAdapter } = await import('./adapters/git/index.js')
