@@ -58,6 +58,27 @@ describe.each([
     expect((await handle.read(Buffer.alloc(5), 0, 5, 0)).buffer.toString()).toBe('short')
   })
 
+  test('goes on when the way to the file is gone, and reads in the order of the calls', async () => {
+    await fs.mkdir('/p')
+    await fs.writeFile('/p/f', 'hello world')
+    const handle = await fs.open('/p/f')
+    await fs.rm('/p', { recursive: true })
+    await fs.writeFile('/p', 'a file now')
+    const reads = await Promise.all([handle.read(Buffer.alloc(6)), handle.read(Buffer.alloc(5))])
+    expect(reads.map(({ buffer }) => buffer.toString())).toEqual(['hello ', 'world'])
+    await fs.unlink('/p')
+    await fs.symlink('/p', '/p')
+    expect((await handle.read(Buffer.alloc(5), 0, 5, 0)).buffer.toString()).toBe('hello')
+    for (const position of [1.5, Number.NaN, -5]) {
+      await expect(handle.read(Buffer.alloc(1), { position })).rejects.toMatchObject({
+        code: 'ERR_OUT_OF_RANGE',
+      })
+    }
+    await expect(handle.read({ buffer: 'x' as never })).rejects.toMatchObject({
+      code: 'ERR_INVALID_ARG_TYPE',
+    })
+  })
+
   test('refuses what cannot be read', async () => {
     await fs.mkdir('/dir')
     await expect(fs.open('/dir')).rejects.toMatchObject({ code: 'EISDIR', syscall: 'open' })

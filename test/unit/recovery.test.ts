@@ -98,7 +98,8 @@ describe('what is stored', () => {
   })
 
   test('is what was asked for at the call, whatever the caller does with the request then', async () => {
-    const session = await (await open(memoryStorage({ durable: true }))).sessions.create()
+    const engine = await open(memoryStorage({ durable: true }))
+    const session = await engine.sessions.create()
     const buffer = Buffer.alloc(5 << 20, 'a')
     const pending = [session.files.write({ path: '/big', content: buffer })]
     buffer.fill('b')
@@ -110,6 +111,10 @@ describe('what is stored', () => {
     const entry = { write: { path: '/3', content: 'three' } }
     pending.push(session.files.batch([entry]))
     entry.write.path = '/4'
+    const early = Buffer.from('early')
+    const creating = engine.sessions.create({ files: { '/m': '1', '/n': early } })
+    early.write('LATER')
+    expect(await (await creating).fs.promises.readFile('/n', 'utf8')).toBe('early')
     await Promise.all(pending)
     const { promises } = session.fs
     expect(await promises.readdir('/')).toEqual(['1', '2', '3', 'big'])
@@ -118,6 +123,51 @@ describe('what is stored', () => {
       'two',
     ])
     expect((await promises.readFile('/big')).equals(Buffer.alloc(5 << 20, 'a'))).toBe(true)
+  })
+})
+
+describe('a checkpoint whose events are still queued', () => {
+  test('is forked and compared whole, also when its session is deleted right after the call', async () => {
+    for (const storage of [levelStorage(join(directory, 'queued')), memoryStorage()]) {
+      const engine = await open(storage)
+      const session = await engine.sessions.create({ files: { '/a': '0' } })
+      const other = await engine.sessions.create({ files: { '/a': '0' } })
+      const big = Buffer.alloc(3 << 20, 'x')
+      const pending: Promise<unknown>[] = []
+      for (let i = 0; i < 4; i++) pending.push(session.files.write({ path: `/big${i}`, content: big }))
+      pending.push(session.files.write({ path: '/a', content: '1' }), session.checkpoint({ label: 'c' }))
+      const forking = session.fork({ sourceCheckpointLabel: 'c' })
+      const diff = other.diff({ sessionId: session.id, checkpointLabel: 'c' })
+      const deleting = session.delete()
+      const fork = await forking
+      expect(await fork.fs.promises.readFile('/a', 'utf8')).toBe('1')
+      expect((await diff.paths()).modified).toEqual(['/a'])
+      await Promise.all([...pending, deleting])
+      await engine.close()
+    }
+    const reopened = await open(levelStorage(join(directory, 'queued')))
+    const { sessions } = await reopened.sessions.list()
+    const forks = await Promise.all(sessions.map(({ id }) => reopened.sessions.open(id)))
+    const contents = await Promise.all(forks.map((fork) => fork.fs.promises.readFile('/a', 'utf8')))
+    expect(contents.toSorted()).toEqual(['0', '1'])
+  })
+
+  test('is found whole when its root is no longer at hand', async () => {
+    const engine = await open(levelStorage(join(directory, 'pins'), { durability: 'relaxed' }))
+    const session = await engine.sessions.create()
+    const pending: Promise<unknown>[] = []
+    for (let i = 0; i < 4200; i++) {
+      pending.push(
+        session.files.write({ path: '/a', content: `v${i}` }),
+        session.checkpoint({ label: `l${i}` }),
+      )
+    }
+    const forking = session.fork({ sourceCheckpointLabel: 'l10' })
+    const restoring = session.restore({ checkpointLabel: 'l10' })
+    expect(await (await forking).fs.promises.readFile('/a', 'utf8')).toBe('v10')
+    await restoring
+    expect(await session.fs.promises.readFile('/a', 'utf8')).toBe('v10')
+    await Promise.all(pending)
   })
 })
 
@@ -160,6 +210,10 @@ describe('nothing waits for ever', () => {
     const move = session.files.rename({ sourcePath: '/a', destinationPath })
     await expect(move).rejects.toMatchObject({ reason: 'NAME_TOO_LONG' })
     expect(await session.manifest()).toEqual(before)
+    await session.fs.promises.rm('/a', { recursive: true })
+    await session.files.createDirectory({ path: '/a' })
+    await session.files.rename({ sourcePath: '/a', destinationPath })
+    expect((await session.manifest()).nodes.map(({ path }) => path)).toContain(destinationPath)
   })
 })
 

@@ -127,8 +127,11 @@ export class Engine {
 
   /** The changes from one state to another, of any two sessions, checkpoints or bases. */
   diff(request: { readonly from: StateReference; readonly to: StateReference }): Diff {
-    checkRequest(request)
-    return diffOf(this.#core, () => request.from, request.to)
+    const side = (name: 'from' | 'to') => (): StateReference => {
+      checkRequest(request)
+      return request[name]
+    }
+    return diffOf(this.#core, side('from'), side('to'))
   }
 
   /** Stops jobs, waits for every accepted write, and releases the storage. Idempotent. */

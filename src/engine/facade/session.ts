@@ -114,7 +114,11 @@ export class Session {
    */
   diff(against: DiffTarget = 'base'): Diff {
     const { core } = this.#access
-    return diffOf(core, () => this.#reference(against), { sessionId: this.id })
+    return diffOf(
+      core,
+      () => this.#reference(against),
+      () => ({ sessionId: this.id }),
+    )
   }
 
   /**

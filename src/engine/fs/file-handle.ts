@@ -1,11 +1,12 @@
 import { Buffer } from 'node:buffer'
+import { EngineError } from '../base/errors.js'
 import { whenLoaded } from '../base/fault.js'
-import type { Core } from '../session/core.js'
+import type { SessionAccess } from '../session/access.js'
 import type { LiveSession } from '../session/live.js'
 import { resolve } from '../session/resolve.js'
-import { FileNode } from '../tree/node.js'
+import { FileNode, type Node } from '../tree/node.js'
 import { argumentError, type Encoding } from './arguments.js'
-import { systemError } from './errors.js'
+import { systemError, toSystemError } from './errors.js'
 import { Stats } from './stats.js'
 
 export interface FileReadOptions<T extends ArrayBufferView = Buffer> {
@@ -30,16 +31,16 @@ const defaultBufferBytes = 16 * 1024
  * when the file is removed or replaced it goes on reading what the file last was.
  */
 export class FileHandle {
-  readonly #core: Core
-  readonly #live: LiveSession
+  readonly #access: SessionAccess
   readonly #path: string
   #file: FileNode
   #position = 0
   #closed = false
+  /** Reads one after the other: each goes on where the one before ended. */
+  #tail: Promise<unknown> = Promise.resolve()
 
-  constructor(core: Core, live: LiveSession, open: { path: string; file: FileNode }) {
-    this.#core = core
-    this.#live = live
+  constructor(access: SessionAccess, open: { path: string; file: FileNode }) {
+    this.#access = access
     this.#path = open.path
     this.#file = open.file
   }
@@ -71,20 +72,20 @@ export class FileHandle {
   }
 
   /** The rest of the file from the current position on. */
-  async readFile(options?: { encoding?: Encoding } | Encoding): Promise<Buffer | string> {
+  readFile(options?: { encoding?: Encoding } | Encoding): Promise<Buffer | string> {
     const encoding = typeof options === 'object' && options !== null ? options.encoding : options
-    const file = this.#current('read')
-    const start = Math.min(this.#position, file.size)
-    const body = await whenLoaded(() => this.#core.contentIds.body(file))
-    const bytes = await this.#core.content.read(body, start, file.size - start)
-    this.#position = Math.max(this.#position, file.size)
-    return encoding === undefined || encoding === null || encoding === 'buffer'
-      ? bytes
-      : bytes.toString(encoding)
+    return this.#inTurn('read', async (file) => {
+      const start = Math.min(this.#position, file.size)
+      const bytes = await this.#bytes(file, start, file.size - start)
+      this.#position = Math.max(this.#position, file.size)
+      return encoding === undefined || encoding === null || encoding === 'buffer'
+        ? bytes
+        : bytes.toString(encoding)
+    })
   }
 
-  async stat(): Promise<Stats> {
-    return new Stats(this.#current('fstat'))
+  stat(): Promise<Stats> {
+    return this.#inTurn('fstat', async (file) => new Stats(file))
   }
 
   async close(): Promise<void> {
@@ -95,28 +96,70 @@ export class FileHandle {
     return this.close()
   }
 
-  async #read(options: FileReadOptions<ArrayBufferView>): Promise<FileReadResult<ArrayBufferView>> {
-    const buffer = options.buffer ?? Buffer.alloc(defaultBufferBytes)
+  #read(options: FileReadOptions<ArrayBufferView>): Promise<FileReadResult<ArrayBufferView>> {
+    const buffer = checkBuffer(options.buffer ?? Buffer.alloc(defaultBufferBytes))
     const target = new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.byteLength)
     const offset = checkRange('offset', options.offset ?? 0, target.length)
     const length = checkRange('length', options.length ?? target.length - offset, target.length - offset)
-    const given = options.position ?? -1
-    const explicit = given >= 0
-    const file = this.#current('read')
-    const start = Math.min(explicit ? Number(given) : this.#position, file.size)
-    const count = Math.min(length, file.size - start)
-    const body = await whenLoaded(() => this.#core.contentIds.body(file))
-    target.set(await this.#core.content.read(body, start, count), offset)
-    if (!explicit) this.#position = start + count
-    return { bytesRead: count, buffer }
+    const position = checkPosition(options.position ?? -1)
+    return this.#inTurn('read', async (file) => {
+      const start = Math.min(position >= 0 ? position : this.#position, file.size)
+      const count = Math.min(length, file.size - start)
+      target.set(await this.#bytes(file, start, count), offset)
+      if (position < 0) this.#position = start + count
+      return { bytesRead: count, buffer }
+    })
   }
 
-  #current(syscall: string): FileNode {
-    if (this.#closed) throw systemError('EBADF', { syscall })
-    const { node } = resolve(this.#live.tree, this.#path, false)
+  async #bytes(file: FileNode, start: number, count: number): Promise<Buffer> {
+    const { content, contentIds } = this.#access.core
+    return content.read(await whenLoaded(() => contentIds.body(file)), start, count)
+  }
+
+  #inTurn<T>(syscall: string, work: (file: FileNode) => Promise<T>): Promise<T> {
+    const turn = this.#tail.then(async () => {
+      if (this.#closed) throw systemError('EBADF', { syscall })
+      try {
+        return await work(await this.#current())
+      } catch (thrown) {
+        throw toSystemError(thrown, { syscall })
+      }
+    })
+    this.#tail = turn.catch(() => undefined)
+    return turn
+  }
+
+  async #current(): Promise<FileNode> {
+    const live = await this.#access.live()
+    const node = await whenLoaded(() => find(live, this.#path))
     if (node instanceof FileNode && node.ino === this.#file.ino) this.#file = node
     return this.#file
   }
+}
+
+/** What is at the path; undefined also when the way there is no longer one. */
+function find(live: LiveSession, path: string): Node | undefined {
+  try {
+    return resolve(live.tree, path, false).node
+  } catch (thrown) {
+    if (thrown instanceof EngineError && thrown.code === 'FAILED_PRECONDITION') return undefined
+    throw thrown
+  }
+}
+
+function checkBuffer(buffer: unknown): ArrayBufferView {
+  if (ArrayBuffer.isView(buffer)) return buffer
+  throw argumentError(
+    'ERR_INVALID_ARG_TYPE',
+    'The "buffer" argument must be an instance of Buffer, TypedArray, or DataView.',
+  )
+}
+
+function checkPosition(position: unknown): number {
+  if (typeof position !== 'number' && typeof position !== 'bigint') {
+    throw argumentError('ERR_INVALID_ARG_TYPE', 'The "position" argument must be of type integer or bigint.')
+  }
+  return checkRange('position', Number(position) + 1, Number.MAX_SAFE_INTEGER) - 1
 }
 
 function checkRange(name: string, value: number, max: number): number {

@@ -143,7 +143,7 @@ export class FsPromises {
       const { path: at, node } = resolve(live.tree, name, true)
       if (node === undefined) throw notFound(name)
       if (!(node instanceof FileNode)) throw isADirectory(name)
-      return new FileHandle(this.#core, live, { path: at, file: node })
+      return new FileHandle(this.#access, { path: at, file: node })
     })
   }
 

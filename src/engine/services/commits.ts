@@ -7,6 +7,7 @@ import { splitPath } from '../base/path.js'
 import { inBackground, type Core } from '../session/core.js'
 import { eventTypes } from '../session/events.js'
 import type { LiveSession } from '../session/live.js'
+import { openSession } from '../session/recovery.js'
 import { SessionStatus } from '../session/records.js'
 import { statusChange } from '../session/status.js'
 import { treeChanges } from '../session/states.js'
@@ -110,17 +111,23 @@ export class Commits {
         objects: gitObjects(core),
         signal,
       })
-      await this.#settle(live, { type: eventTypes.commit, details: { commitId, branchName } }, [
+      await this.#settle(live.id, { type: eventTypes.commit, details: { commitId, branchName } }, [
         [tipKey, { commitId } satisfies BranchTip],
       ])
       return { commitId }
     } catch (error) {
       if (error instanceof EngineError && error.reason === 'BRANCH_MOVED') {
         // A session that is gone by now has no status; what went wrong is the moved branch all the same.
-        await mutate(core, live, () => this.#markConflict(live)).catch(() => undefined)
+        await this.#onCurrent(live.id, (current) => this.#markConflict(current)).catch(() => undefined)
       }
       throw error
     }
+  }
+
+  /** The session may have been dropped from memory and read again since the call. */
+  async #onCurrent(sessionId: string, change: (live: LiveSession) => Promise<void>): Promise<void> {
+    const live = this.#core.live.get(sessionId) ?? (await openSession(this.#core, sessionId))
+    return mutate(this.#core, live, () => change(live))
   }
 
   async #markConflict(live: LiveSession): Promise<void> {
@@ -129,11 +136,11 @@ export class Commits {
   }
 
   #settle(
-    live: LiveSession,
+    sessionId: string,
     event: { type: typeof eventTypes.commit; details: object },
     put: [string, object][],
   ): Promise<void> {
-    return mutate(this.#core, live, () => {
+    return this.#onCurrent(sessionId, (live) => {
       const status = statusChange(this.#core, live, SessionStatus.ACTIVE)
       return record(this.#core, live, {
         ...event,

@@ -93,10 +93,14 @@ export async function filesBaseline(
 ): Promise<[Baseline, Dir]> {
   if (typeof files !== 'object' || files === null)
     throw invalid('files', 'must be an object of paths and contents')
+  // Bytes are copied at the call; text cannot change.
+  const entries = Object.entries(files).map(
+    ([path, content]) => [path, content instanceof Uint8Array ? Uint8Array.from(content) : content] as const,
+  )
   const builder = new TreeBuilder(core)
   const at = core.environment.wallClockMs()
   const slice = new TimeSlice(core.environment)
-  for (const [path, content] of Object.entries(files)) {
+  for (const [path, content] of entries) {
     if (slice.over) await slice.next()
     const names = parsePath(path, 'files')
     if (names.length === 0) throw invalid('files', 'the root is a directory')

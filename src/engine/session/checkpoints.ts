@@ -103,7 +103,7 @@ export function restoreCheckpoint(
     const { id, label, seq } = mustFind(loadedIndex(core, live), reference)
     if (live.pins?.get(seq) === undefined) {
       throw new Fault(async () => {
-        pin(core, live, seq, await rootAt(core, live.id, seq))
+        pin(core, live, seq, await rootAt(core, live, seq))
       })
     }
     const put = statusChange(core, live, SessionStatus.ACTIVE)

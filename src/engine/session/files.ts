@@ -170,7 +170,7 @@ export function planRename(live: LiveSession, { sourcePath, destinationPath }: R
   if (to.names.length < from.names.length && to.names.every((name, index) => from.names[index] === name)) {
     throw notEmpty(destinationPath)
   }
-  if (from.node instanceof Dir && to.names.length + from.node.height > limits.pathDepth) {
+  if (from.node instanceof Dir && !fits(live, to.names.length, from.node)) {
     const message = `what is moved would reach below ${limits.pathDepth} levels`
     throw new EngineError('NAME_TOO_LONG', message, { field: 'destinationPath' })
   }
@@ -275,6 +275,22 @@ function makeParents(
 
 function requireParents(at: Location, path: string): void {
   if (at.parents < at.names.length - 1) throw notFound(path)
+}
+
+/** Whether a directory may stand at a depth. Its height is a bound; only one that is too high is measured. */
+function fits(live: LiveSession, depth: number, dir: Dir): boolean {
+  if (depth + dir.height > limits.pathDepth) dir.height = measureHeight(live, dir)
+  return depth + dir.height <= limits.pathDepth
+}
+
+function measureHeight(live: LiveSession, dir: Dir): number {
+  let height = 0
+  for (const page of dir.pages ?? live.tree.loader.loadDir(dir)) {
+    if ((page.names ?? live.tree.loader.loadPage(page)).length > 0) height = Math.max(height, 1)
+    for (const node of page.nodes)
+      if (node instanceof Dir) height = Math.max(height, 1 + measureHeight(live, node))
+  }
+  return height
 }
 
 function checkEmpty(live: LiveSession, dir: Dir, path: string): void {

@@ -52,13 +52,12 @@ export async function findSession(core: Core, sessionId: string): Promise<Sessio
   return json === undefined ? undefined : parseSession(json)
 }
 
-/** The root after event `seq` of a session, from memory or by replay. */
-export async function rootAt(core: Core, sessionId: string, seq: number): Promise<Dir> {
-  const live = core.live.get(sessionId)
-  const pinned = live?.pins?.get(seq)
+/** The root after event `seq` of a session that is or was in memory, from there or by replay. */
+export async function rootAt(core: Core, live: LiveSession, seq: number): Promise<Dir> {
+  const pinned = live.pins?.get(seq)
   if (pinned !== undefined) return pinned
-  if (live !== undefined && live.seq === seq) return live.tree.freeze()
-  return (await stateAt(core, sessionId, seq)).root
+  if (live.seq === seq && live.discarded !== 'failed') return live.tree.freeze()
+  return (await stateAt(core, live.id, seq)).root
 }
 
 interface State {
@@ -135,6 +134,7 @@ async function replay(core: Core, tree: Tree, events: readonly StoredEvent[]): P
  * goes on at the target; each event is read at most once.
  */
 async function readHistory(core: Core, sessionId: string, seq: number): Promise<History> {
+  await storedEvents(core, sessionId)
   const record = await findSession(core, sessionId)
   if (record === undefined)
     throw new EngineError('DATA_LOSS', 'a session that a fork rests on is missing', { sessionId })
@@ -152,6 +152,9 @@ async function readHistory(core: Core, sessionId: string, seq: number): Promise<
       at: last === undefined ? (snapshot?.at ?? record.createdAt) : (last.body as unknown as EventBody)[0],
       snapshotSeq: snapshot?.seq ?? 0,
     }
+    if (Number.isFinite(seq) && end.seq < seq) {
+      throw new EngineError('DATA_LOSS', 'the journal ends too early', { sessionId, seq: String(seq) })
+    }
     let position = last === undefined ? 0 : window.length
     for (;;) {
       let restore = position - 1
@@ -167,6 +170,12 @@ async function readHistory(core: Core, sessionId: string, seq: number): Promise<
       position = target - from + 1
     }
   }
+}
+
+/** What is queued is history only once it is stored: replay waits for it. */
+async function storedEvents(core: Core, sessionId: string): Promise<void> {
+  await core.live.get(sessionId)?.acknowledged.catch(() => undefined)
+  await core.draining.get(sessionId)
 }
 
 function restoreTarget(event: StoredEvent): number | undefined {

@@ -6,7 +6,7 @@ import { keys, prefixEnd } from '../storage/keys.js'
 import type { Dir } from '../tree/node.js'
 import { Tree } from '../tree/tree.js'
 import { findCheckpoint, pin } from './checkpoints.js'
-import type { Core } from './core.js'
+import { discard, type Core } from './core.js'
 import { eventTypes, type EventBody } from './events.js'
 import { CheckpointIndex, LiveSession } from './live.js'
 import { openSession, rootAt } from './recovery.js'
@@ -93,7 +93,7 @@ export async function forkSession(
     const checkpoint = await findCheckpoint(core, parent, { checkpointLabel: sourceCheckpointLabel })
     checkpointId = checkpoint.id
     seq = checkpoint.seq
-    root = await rootAt(core, parent.id, seq)
+    root = await rootAt(core, parent, seq)
     pin(core, parent, seq, root)
   }
   const session: SessionRecord = {
@@ -163,7 +163,12 @@ export async function listSessions(core: Core, request: SessionListRequest = {})
     for (const [, json] of found) {
       const session = parseSession(json)
       after = session.id
-      if (session.deletedAt !== undefined || (matches !== undefined && !matches(session.tags))) continue
+      if (
+        session.deletedAt !== undefined ||
+        core.deleting.has(session.id) ||
+        (matches !== undefined && !matches(session.tags))
+      )
+        continue
       sessions.push(describeSession({ record: session }, await lastActivity(core, session)))
       if (sessions.length === pageSize) return { sessions, nextPageToken: encodePageToken('sessions', after) }
     }
@@ -187,8 +192,7 @@ export async function deleteSession(core: Core, sessionId: string): Promise<void
   // What was called before the deletion is carried out.
   if (live.tail !== undefined) await live.tail
   const key = keys.session(core.tenantKey, sessionId)
-  live.discarded = 'deleted'
-  core.live.delete(sessionId)
+  discard(core, live, 'deleted')
   if (core.store.capabilities.durable) {
     const deleted: SessionRecord = { ...live.record, deletedAt: core.environment.wallClockMs() }
     core.deleting.add(sessionId)

@@ -14,8 +14,9 @@ export interface StateReference extends CheckpointReference {
   readonly base?: boolean
 }
 
-export async function findState(core: Core, reference: StateReference): Promise<Dir> {
-  checkRequest(reference, 'state')
+export async function findState(core: Core, request: StateReference): Promise<Dir> {
+  checkRequest(request, 'state')
+  const reference = { ...request }
   // Without an await in between, the state is that of the call.
   const live = core.live.get(reference.sessionId) ?? (await openSession(core, reference.sessionId))
   const { checkpointId, checkpointLabel, base } = reference
@@ -26,13 +27,14 @@ export async function findState(core: Core, reference: StateReference): Promise<
   }
   if (checkpointId === undefined && checkpointLabel === undefined) return live.tree.freeze()
   const checkpoint = await findCheckpoint(core, live, reference)
-  return rootAt(core, live.id, checkpoint.seq)
+  return rootAt(core, live, checkpoint.seq)
 }
 
 /** The changes between two states, both as of now; what is wrong with a reference shows when the diff is read. */
-export function diffOf(core: Core, from: () => StateReference, to: StateReference): Diff {
+export function diffOf(core: Core, from: () => StateReference, to: () => StateReference): Diff {
   const before = (async () => findState(core, from()))()
-  return new Diff(core, Promise.all([before, findState(core, to)]))
+  const after = (async () => findState(core, to()))()
+  return new Diff(core, Promise.all([before, after]))
 }
 
 /** One path on which two states differ. */

@@ -145,6 +145,5 @@ async function acknowledged(
 
 /** After a failed write memory is ahead of the store: everything is to be read again. */
 function discardAll(core: Core): void {
-  for (const live of core.live.values()) live.discarded = 'failed'
-  core.live.clear()
+  for (const live of core.live.values()) discard(core, live, 'failed')
 }

@@ -35,7 +35,8 @@ export class RootStore {
   }
 
   /**
-   * Resolves when every node is stored; the result stands for the root in records. On a store that is not
+   * Resolves when what was new in it is stored, and all else is stored or queued before; the result stands for
+   * the root in records. On a store that is not
    * durable a root lasts as long as somebody holds it, see {@link retain}.
    */
   async save(root: Dir): Promise<EncodedNode> {
