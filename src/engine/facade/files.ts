@@ -5,8 +5,6 @@ import type { PageRequest } from '../base/paging.js'
 import { StagedContent } from '../cas/staging.js'
 import { applyBatch, parseBatch, type BatchOperation } from '../session/batch.js'
 import {
-  findFile,
-  findSymlink,
   planAppend,
   planCreateDirectory,
   planCreateSymlink,
@@ -23,6 +21,7 @@ import {
   type WriteRequest,
 } from '../session/files.js'
 import type { LiveSession } from '../session/live.js'
+import { findFile, findSymlink } from '../session/lookup.js'
 import { listSymlinks, type SymlinkPage } from '../session/manifest.js'
 import { mutate, record } from '../session/transaction.js'
 import type { SessionAccess } from '../session/access.js'

@@ -7,9 +7,6 @@ import { StagedContent } from '../cas/staging.js'
 import type { SessionAccess } from '../session/access.js'
 import type { Core } from '../session/core.js'
 import {
-  findDirectory,
-  findNode,
-  findSymlink,
   planAppend,
   planCreateDirectory,
   planCreateSymlink,
@@ -21,9 +18,10 @@ import {
   type Plan,
 } from '../session/files.js'
 import type { LiveSession } from '../session/live.js'
+import { findDirectory, findNode, findSymlink } from '../session/lookup.js'
 import { isADirectory, notADirectory, notFound, resolve } from '../session/resolve.js'
 import { mutate, record } from '../session/transaction.js'
-import { Dir, FileNode, Symlink, type Node } from '../tree/node.js'
+import { Dir, FileNode, kindOf, Symlink } from '../tree/node.js'
 import {
   checkText,
   flagError,
@@ -40,7 +38,8 @@ import {
 } from './arguments.js'
 import { rmOfDirectory, systemError, toSystemError } from './errors.js'
 import { FileHandle } from './file-handle.js'
-import { Dirent, kindOf, Stats } from './stats.js'
+import { joinTo, listDirectory } from './listing.js'
+import { Dirent, Stats } from './stats.js'
 
 export interface ReadFileOptions {
   readonly encoding?: Encoding
@@ -395,35 +394,4 @@ function ancestor(path: string, levels: number): string {
   let end = path
   for (let i = 0; i < levels; i++) end = end.replace(/\/+[^/]+\/*$/, '')
   return end
-}
-
-function joinTo(base: string, parent: string): string {
-  if (parent === '') return base
-  return base.endsWith('/') ? `${base}${parent}` : `${base}/${parent}`
-}
-
-interface Entry {
-  /** Relative to the listed directory; '' for its own entries. */
-  readonly parent: string
-  readonly name: string
-  readonly node: Node
-}
-
-function listDirectory(live: LiveSession, dir: Dir, recursive: boolean): Entry[] {
-  const { loader } = live.tree
-  const entries: Entry[] = []
-  const pending: [parent: string, dir: Dir][] = [['', dir]]
-  // Not by shift(), which is linear in what is left.
-  for (let next = 0; next < pending.length; next++) {
-    const [parent, current] = pending[next]!
-    for (const page of current.pages ?? loader.loadDir(current)) {
-      const names = page.names ?? loader.loadPage(page)
-      for (const [index, name] of names.entries()) {
-        const node = page.nodes[index]!
-        entries.push({ parent, name, node })
-        if (recursive && node instanceof Dir) pending.push([parent === '' ? name : `${parent}/${name}`, node])
-      }
-    }
-  }
-  return entries
 }

@@ -1,14 +1,7 @@
-import { Dir, FileNode, type Node } from '../tree/node.js'
+import { Dir, FileNode, kindOf, type Node, type NodeKind } from '../tree/node.js'
 
 const typeBits = { file: 0o100000, directory: 0o040000, symlink: 0o120000 } as const
 const blockSize = 4096
-
-export type NodeKind = keyof typeof typeBits
-
-export function kindOf(node: Node): NodeKind {
-  if (node instanceof FileNode) return 'file'
-  return node instanceof Dir ? 'directory' : 'symlink'
-}
 
 /** What Stats and Dirent answer alike. */
 abstract class Kind {

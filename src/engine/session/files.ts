@@ -208,33 +208,6 @@ export function planCreateSymlink(core: Core, live: LiveSession, request: Create
   return { type: eventTypes.createSymlink, details: { linkPath, target }, redo }
 }
 
-/** The file that a path leads to, for reading. */
-export function findFile(live: LiveSession, path: string): FileNode {
-  const { node } = resolve(live.tree, path, true)
-  if (node === undefined) throw notFound(path)
-  if (!(node instanceof FileNode)) throw isADirectory(path)
-  return node
-}
-
-export function findDirectory(live: LiveSession, path: string): Dir {
-  const { node } = resolve(live.tree, path, true)
-  if (node === undefined) throw notFound(path)
-  if (!(node instanceof Dir)) throw notADirectory(path)
-  return node
-}
-
-export function findNode(live: LiveSession, path: string, followLast: boolean): Node {
-  const { node } = resolve(live.tree, path, followLast)
-  if (node === undefined) throw notFound(path)
-  return node
-}
-
-export function findSymlink(live: LiveSession, path: string): Symlink {
-  const node = findNode(live, path, false)
-  if (!(node instanceof Symlink)) throw new EngineError('NOT_A_SYMLINK', `${path} is not a symlink`, { path })
-  return node
-}
-
 function fileOrMissing(at: Location, path: string): FileNode | undefined {
   if (at.node instanceof Dir) throw isADirectory(path)
   return at.node as FileNode | undefined

@@ -1,7 +1,7 @@
 import { invalid } from '../base/errors.js'
 import { checkRequest } from '../base/input.js'
 import { TimeSlice } from '../base/slices.js'
-import { Dir, Symlink, type Node } from '../tree/node.js'
+import { kindOf, type Dir, type NodeKind } from '../tree/node.js'
 import { TreeDiff, type TreeChange } from '../tree/diff.js'
 import { findCheckpoint, type CheckpointReference } from './checkpoints.js'
 import type { Core } from './core.js'
@@ -42,7 +42,7 @@ export interface Change {
   readonly path: string
   /** `modified`: both have it, with another content, target or mode. */
   readonly change: 'added' | 'removed' | 'modified'
-  readonly kind: 'file' | 'directory' | 'symlink'
+  readonly kind: NodeKind
 }
 
 /**
@@ -85,9 +85,4 @@ export async function* treeChanges(core: Core, before: Dir, after: Dir): AsyncGe
 function describeChange({ path, before, after }: TreeChange): Change {
   const change = before === undefined ? 'added' : after === undefined ? 'removed' : 'modified'
   return { path, change, kind: kindOf((after ?? before)!) }
-}
-
-function kindOf(node: Node): Change['kind'] {
-  if (node instanceof Dir) return 'directory'
-  return node instanceof Symlink ? 'symlink' : 'file'
 }

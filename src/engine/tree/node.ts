@@ -94,6 +94,13 @@ export class Symlink {
   }
 }
 
+export type NodeKind = 'file' | 'directory' | 'symlink'
+
+export function kindOf(node: Node): NodeKind {
+  if (node instanceof FileNode) return 'file'
+  return node instanceof Dir ? 'directory' : 'symlink'
+}
+
 /** Permission bits and times in milliseconds since the epoch. */
 export interface Attributes {
   readonly ino: number
