@@ -122,15 +122,10 @@ export type {
 } from './services/sources.js'
 export type { BatchOperation } from './session/batch.js'
 export type { Checkpoint, CheckpointPage, CheckpointReference } from './session/checkpoints.js'
-export type {
-  CreateDirectoryRequest,
-  CreateSymlinkRequest,
-  DeleteRequest,
-  FileContent,
-  HashGuard,
-  RenameRequest,
-  WriteRequest,
-} from './session/files.js'
+export type { CreateDirectoryRequest, DeleteRequest, RenameRequest } from './session/files.js'
+export type { HashGuard } from './session/guards.js'
+export type { CreateSymlinkRequest } from './session/links.js'
+export type { FileContent, WriteRequest } from './session/writes.js'
 export {
   FileType,
   type CasExtent,

@@ -2,6 +2,7 @@ import { expect } from 'vitest'
 import { limits } from '../../src/index.js'
 import { whenLoaded } from '../../src/engine/base/fault.js'
 import { Dir, FileNode, type Node, type NodeLoader, type Page } from '../../src/engine/tree/node.js'
+import { resolveEntry } from '../../src/engine/tree/links.js'
 import { endsPage } from '../../src/engine/tree/page.js'
 import { compareBytes } from './model-tree.js'
 
@@ -17,7 +18,7 @@ export async function checkTree(root: Dir, loader: NodeLoader): Promise<string[]
     checkPages(pages)
     for (const page of pages) {
       for (const [index, name] of page.names!.entries()) {
-        const node = page.nodes[index]!
+        const node = resolveEntry(page.nodes[index]!, root, loader)
         lines.push(describe(`${path}/${name}`, node))
         if (node instanceof Dir) await walk(node, `${path}/${name}`)
       }

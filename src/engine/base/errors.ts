@@ -53,6 +53,11 @@ const registry = {
   REVISION_NOT_FOUND: { code: 'NOT_FOUND', meaning: 'The source has no revision of this id.' },
   JOB_NOT_FOUND: { code: 'NOT_FOUND', meaning: 'The source has no import job of this id.' },
   PATH_NOT_FOUND: { code: 'NOT_FOUND', errno: 'ENOENT', meaning: 'Nothing exists at this path.' },
+  XATTR_NOT_FOUND: { code: 'NOT_FOUND', meaning: 'The file or directory has no attribute of this name.' },
+  BLOB_NOT_FOUND: {
+    code: 'NOT_FOUND',
+    meaning: 'Neither the session nor its base holds content of this hash.',
+  },
   ALREADY_EXISTS: {
     code: 'ALREADY_EXISTS',
     errno: 'EEXIST',
@@ -62,6 +67,11 @@ const registry = {
     code: 'PERMISSION_DENIED',
     errno: 'EACCES',
     meaning: 'The options of the engine do not allow this, for example a host path outside the roots.',
+  },
+  NOT_PERMITTED: {
+    code: 'FAILED_PRECONDITION',
+    errno: 'EPERM',
+    meaning: 'A directory cannot have a second name.',
   },
   DIRECTORY_NOT_EMPTY: {
     code: 'FAILED_PRECONDITION',
@@ -87,6 +97,11 @@ const registry = {
   IMPORT_FAILED: {
     code: 'FAILED_PRECONDITION',
     meaning: 'The import job failed; `details.errorCode` is the job’s code, `cause` the reason in full.',
+  },
+  WOULD_BLOCK: {
+    code: 'UNAVAILABLE',
+    errno: 'EAGAIN',
+    meaning: 'A synchronous call met what has to be awaited: use the promise form, or try again later.',
   },
   HASH_MISMATCH: {
     code: 'ABORTED',

@@ -14,6 +14,11 @@ export const limits = {
   labelBytes: 1024,
   messageBytes: 64 * 1024,
   batchOperations: 10_000,
+  /** Chunks of one batch or patch, over all of its files. */
+  segments: 100_000,
+  xattrNameBytes: 255,
+  xattrValueBytes: 64 * 1024,
+  xattrsPerNode: 256,
   /** A file is cut into blocks of this size; a block is the largest blob. */
   blockBytes: 1 << 20,
   blocksPerChunk: 1024,

@@ -62,49 +62,37 @@ export interface Piece {
 
 export type LoadedBody = Exclude<Body, UnloadedBody>
 
-/** The body with `piece` laid over it. */
-export function splice(body: LoadedBody, piece: Piece): LoadedBody {
+/** The body with pieces laid over it, in order. */
+export function layOver(body: LoadedBody, pieces: readonly Piece[]): LoadedBody {
   const editor = new BlockEditor(body)
+  for (const piece of pieces) {
+    if (piece.blob === undefined) editor.clear(piece.offset, piece.offset + piece.length)
+    else forEachBlock(piece, (blockNumber, part) => editor.lay(blockNumber, part))
+  }
+  return editor.finish()
+}
+
+/** Cuts a piece at the borders of blocks; offsets of the parts are within their block. */
+export function forEachBlock(piece: Piece, visit: (blockNumber: number, part: Piece) => void): void {
   for (let done = 0; done < piece.length;) {
     const position = piece.offset + done
     const within = position % limits.blockBytes
     const length = Math.min(limits.blockBytes - within, piece.length - done)
-    const blockNumber = (position - within) / limits.blockBytes
-    editor.set(
-      blockNumber,
-      spliceBlock(editor.get(blockNumber), {
-        ...piece,
-        offset: within,
-        length,
-        casOffset: piece.casOffset + done,
-      }),
-    )
+    visit((position - within) / limits.blockBytes, {
+      offset: within,
+      length,
+      blob: piece.blob,
+      casOffset: piece.casOffset + done,
+    })
     done += length
   }
-  return editor.finish()
 }
 
 /** The body without any byte from `size` on. */
 export function truncate(body: LoadedBody, size: number): LoadedBody {
   if (body === undefined || (body instanceof BlobRef && body.length <= size)) return body
   const editor = new BlockEditor(body)
-  const within = size % limits.blockBytes
-  const first = (size - within) / limits.blockBytes
-  editor.cutAfter(within === 0 ? first : first + 1)
-  if (within > 0) {
-    const block = editor.get(first)
-    if (block !== undefined) {
-      editor.set(
-        first,
-        spliceBlock(block, {
-          offset: within,
-          length: limits.blockBytes - within,
-          blob: undefined,
-          casOffset: 0,
-        }),
-      )
-    }
-  }
+  editor.clear(size, Number.MAX_SAFE_INTEGER)
   return editor.finish()
 }
 
@@ -134,10 +122,14 @@ export function forEachExtent(
   if (body === undefined) return
   if (body instanceof BlobRef) return clip(0, body.length, body, 0)
   const bytesPerChunk = limits.blockBytes * limits.blocksPerChunk
-  for (const [index, number] of body.chunkNumbers.entries()) {
-    const chunkStart = number * bytesPerChunk
+  const numbers = body.chunkNumbers
+  for (
+    let index = firstAtLeast(numbers, Math.floor(range.from / bytesPerChunk));
+    index < numbers.length;
+    index++
+  ) {
+    const chunkStart = numbers[index]! * bytesPerChunk
     if (chunkStart >= range.to) return
-    if (chunkStart + bytesPerChunk <= range.from) continue
     const blocks = body.chunks[index]!
     const firstBlock = Math.max(0, Math.floor((range.from - chunkStart) / limits.blockBytes))
     for (let i = firstBlock; i < blocks.length; i++) {
@@ -145,8 +137,9 @@ export function forEachExtent(
       if (start >= range.to) return
       const block = blocks[i]
       if (block instanceof BlobRef) clip(start, block.length, block, 0)
-      else if (block !== undefined)
+      else if (block !== undefined) {
         for (const e of block.extents) clip(start + e.offset, e.length, e.blob, e.casOffset)
+      }
     }
   }
 }
@@ -154,16 +147,62 @@ export function forEachExtent(
 export function blockAt(body: LoadedBody, blockNumber: number): Block {
   if (body === undefined) return undefined
   if (body instanceof BlobRef) return blockNumber === 0 ? body : undefined
-  const index = body.chunkNumbers.indexOf(Math.floor(blockNumber / limits.blocksPerChunk))
+  const index = indexOfChunk(body.chunkNumbers, blockNumber)
   return index < 0 ? undefined : body.chunks[index]![blockNumber % limits.blocksPerChunk]
 }
 
-export function countExtents(body: LoadedBody): number {
-  let count = 0
-  forEachExtent(body, { from: 0, to: Number.MAX_SAFE_INTEGER }, () => {
-    count++
+function indexOfChunk(chunkNumbers: readonly number[], blockNumber: number): number {
+  const number = Math.floor(blockNumber / limits.blocksPerChunk)
+  const index = firstAtLeast(chunkNumbers, number)
+  return chunkNumbers[index] === number ? index : -1
+}
+
+/** The first index whose number is not below `number`. */
+function firstAtLeast(numbers: readonly number[], number: number): number {
+  let low = 0
+  let high = numbers.length
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if (numbers[middle]! < number) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+export function listExtents(body: LoadedBody, range: { from: number; to: number }): Extent[] {
+  const extents: Extent[] = []
+  forEachExtent(body, range, (offset, length, blob, casOffset) => {
+    extents.push({ offset, length, blob, casOffset })
   })
-  return count
+  return extents
+}
+
+/** Whether both are the same ranges of the same blobs. */
+export function sameExtents(a: readonly Extent[], b: readonly Extent[]): boolean {
+  return (
+    a.length === b.length &&
+    a.every((extent, i) => {
+      const other = b[i]!
+      return (
+        extent.blob === other.blob &&
+        extent.offset === other.offset &&
+        extent.length === other.length &&
+        extent.casOffset === other.casOffset
+      )
+    })
+  )
+}
+
+/** Whether a body has more extents than `limit`. */
+export function hasMoreExtents(body: BlockBody, limit: number): boolean {
+  let count = 0
+  for (const blocks of body.chunks) {
+    for (const block of blocks) {
+      if (block !== undefined) count += block instanceof BlobRef ? 1 : block.extents.length
+      if (count > limit) return true
+    }
+  }
+  return false
 }
 
 /** A copy of a body's block table in which only the chunks that are touched are copied. */
@@ -182,29 +221,44 @@ class BlockEditor {
     }
   }
 
-  get(blockNumber: number): Block {
-    const index = this.#numbers.indexOf(Math.floor(blockNumber / limits.blocksPerChunk))
+  lay(blockNumber: number, part: Piece): void {
+    this.#set(blockNumber, spliceBlock(this.#get(blockNumber), part))
+  }
+
+  /** Makes a hole from `from` to `to`; costs the blocks that hold data there. */
+  clear(from: number, to: number): void {
+    const { blockBytes, blocksPerChunk } = limits
+    const firstBlock = Math.floor(from / blockBytes)
+    const lastBlock = Math.floor((to - 1) / blockBytes)
+    if (to <= from) return
+    for (
+      let i = firstAtLeast(this.#numbers, Math.floor(firstBlock / blocksPerChunk));
+      i < this.#numbers.length;
+    ) {
+      const chunkStart = this.#numbers[i]! * blocksPerChunk
+      if (chunkStart > lastBlock) return
+      const end = Math.min(lastBlock + 1, chunkStart + this.#chunks[i]!.length)
+      for (let block = Math.max(firstBlock, chunkStart); block < end; block++) {
+        const start = block * blockBytes
+        const offset = Math.max(0, from - start)
+        const length = Math.min(blockBytes, to - start) - offset
+        if (this.#chunks[i]![block - chunkStart] === undefined) continue
+        this.lay(block, { offset, length, blob: undefined, casOffset: 0 })
+      }
+      i++
+    }
+  }
+
+  #get(blockNumber: number): Block {
+    const index = indexOfChunk(this.#numbers, blockNumber)
     return index < 0 ? undefined : this.#chunks[index]![blockNumber % limits.blocksPerChunk]
   }
 
-  set(blockNumber: number, block: Block): void {
+  #set(blockNumber: number, block: Block): void {
     const blocks = this.#writableChunk(Math.floor(blockNumber / limits.blocksPerChunk))
     const within = blockNumber % limits.blocksPerChunk
     while (blocks.length < within) blocks.push(undefined)
     blocks[within] = block
-  }
-
-  /** Drops every block from `blockCount` on. */
-  cutAfter(blockCount: number): void {
-    const lastChunk = Math.floor(blockCount / limits.blocksPerChunk)
-    while (this.#numbers.length > 0 && this.#numbers.at(-1)! > lastChunk) {
-      this.#numbers.pop()
-      this.#chunks.pop()
-    }
-    if (this.#numbers.at(-1) === lastChunk) {
-      const blocks = this.#writableChunk(lastChunk)
-      blocks.length = Math.min(blocks.length, blockCount % limits.blocksPerChunk)
-    }
   }
 
   finish(): BlockBody {
@@ -224,9 +278,8 @@ class BlockEditor {
   }
 
   #writableChunk(number: number): Block[] {
-    let index = this.#numbers.findLastIndex((candidate) => candidate <= number)
-    if (index < 0 || this.#numbers[index] !== number) {
-      index++
+    const index = firstAtLeast(this.#numbers, number)
+    if (this.#numbers[index] !== number) {
       this.#numbers.splice(index, 0, number)
       this.#chunks.splice(index, 0, [])
       this.#copied.add(number)
@@ -258,22 +311,32 @@ function spliceBlock(block: Block, piece: Piece): Block {
       next.push(extentEnd <= offset ? extent : { ...extent, length: offset - extent.offset })
     }
     if (!placed && extentEnd > offset) {
-      next.push({ offset, length, blob: blob!, casOffset })
+      join(next, { offset, length, blob: blob!, casOffset })
       placed = true
     }
     if (extentEnd > end) {
       const skip = Math.max(0, end - extent.offset)
-      next.push(
-        skip === 0
-          ? extent
-          : { offset: end, length: extentEnd - end, blob: extent.blob, casOffset: extent.casOffset + skip },
-      )
+      const { blob: kept } = extent
+      const rest = { offset: end, length: extentEnd - end, blob: kept, casOffset: extent.casOffset + skip }
+      join(next, skip === 0 ? extent : rest)
     }
   }
-  if (!placed) next.push({ offset, length, blob: blob!, casOffset })
+  if (!placed) join(next, { offset, length, blob: blob!, casOffset })
   if (next.length === 0) return undefined
   const only = next.length === 1 ? next[0]! : undefined
   return only !== undefined && only.offset === 0 && only.casOffset === 0 && only.length === only.blob.length
     ? only.blob
     : new ExtentBlock(next)
+}
+
+/** Adds an extent behind the others; one that goes on where the last ends, in the file and in its blob, is joined to it. */
+function join(extents: Extent[], extent: Extent): void {
+  const last = extents.at(-1)
+  const joins =
+    last !== undefined &&
+    last.blob === extent.blob &&
+    last.offset + last.length === extent.offset &&
+    last.casOffset + last.length === extent.casOffset
+  if (joins) extents[extents.length - 1] = { ...last, length: last.length + extent.length }
+  else extents.push(extent)
 }

@@ -5,30 +5,34 @@ import { limits } from '../base/limits.js'
 import { nextTurn } from '../base/slices.js'
 import type { Store, StoredBlob } from '../storage/store.js'
 import { BlobRef } from './blob.js'
+import { listExtents, sameExtents, type Extent, type LoadedBody } from './body.js'
 import type { ContentStore } from './content.js'
 
-/** Content on its way in: copied from the caller at once, and cut into blobs of at most one block. */
-export class StagedContent {
-  readonly size: number
+export interface StagingContext {
+  readonly store: Store
+  readonly content: ContentStore
+}
+
+/** Blobs on their way in, of at most one block each. */
+export class StagedBlobs {
   readonly #blobs: readonly BlobRef[]
   readonly #store: Store
   readonly #content: ContentStore
-  /** Content too large for one storage commit is stored before the event that names it. */
+  /** What is too large for one storage commit is stored before the event that names it. */
   readonly #needsStoring: boolean
   #stored = false
-  #ahead: { readonly file: object; readonly bytes: Buffer } | undefined
+  readonly #ahead: { readonly extents: readonly Extent[]; readonly bytes: Buffer }[] = []
 
-  constructor(input: unknown, context: { store: Store; content: ContentStore; maxFileBytes: number }) {
-    const bytes = toBytes(input)
-    this.size = bytes.byteLength
+  constructor(blobs: readonly BlobRef[], context: StagingContext) {
+    this.#blobs = blobs
     this.#store = context.store
     this.#content = context.content
-    checkFileSize(this.size, context.maxFileBytes)
-    this.#blobs = cut(bytes)
-    this.#needsStoring = this.size > limits.importCommitBytes && context.store.capabilities.durable
+    let bytes = 0
+    for (const blob of blobs) bytes += blob.length
+    this.#needsStoring = bytes > limits.importCommitBytes && context.store.capabilities.durable
   }
 
-  /** The blobs, in order; a Fault while content that must be stored ahead is not. */
+  /** The blobs, in order; a Fault while what must be stored ahead is not. */
   blobs(): readonly BlobRef[] {
     if (!this.ready) throw new Fault(() => this.storeAhead())
     return this.#blobs
@@ -39,11 +43,14 @@ export class StagedContent {
     return this.#needsStoring ? [] : this.#blobs
   }
 
-  /** Bytes of `file` that this content is to be merged with: read by a Fault, then at hand. */
-  readAhead(file: object, read: () => Promise<Buffer>): Buffer {
-    if (this.#ahead?.file === file) return this.#ahead.bytes
+  /** Bytes that are to be merged with these blobs: at once, or read by a Fault and then at hand. */
+  readAhead(body: LoadedBody, offset: number, length: number): Buffer {
+    const extents = listExtents(body, { from: offset, to: offset + length })
+    const known = this.#ahead.find((ahead) => sameExtents(ahead.extents, extents))
+    const bytes = known?.bytes ?? this.#content.readSync(body, offset, length)
+    if (bytes !== undefined) return bytes
     throw new Fault(async () => {
-      this.#ahead = { file, bytes: await read() }
+      this.#ahead.push({ extents, bytes: await this.#content.read(body, offset, length) })
     })
   }
 
@@ -52,11 +59,9 @@ export class StagedContent {
     return !this.#needsStoring || this.#stored
   }
 
-  /** Stores the content in commits of its own, with a turn of the event loop for each block. */
+  /** Stores them in commits of their own, with a turn of the event loop for each block. */
   async storeAhead(): Promise<void> {
-    const perCommit = limits.importCommitBytes / limits.blockBytes
-    for (let start = 0; start < this.#blobs.length; start += perCommit) {
-      const group = this.#blobs.slice(start, start + perCommit)
+    for (const group of this.#groups()) {
       const blobs: StoredBlob[] = []
       for (const blob of group) {
         blobs.push({ hash: blob.hash, bytes: blob.bytes! })
@@ -67,6 +72,40 @@ export class StagedContent {
     // Only now: a second run must find the bytes, should this one fail.
     for (const blob of this.#blobs) this.#content.stored(blob)
     this.#stored = true
+  }
+
+  /** Queues what must be stored ahead and does not wait: an event that is committed next stands behind it. */
+  storeNow(): void {
+    if (this.ready) return
+    this.#stored = true
+    for (const group of this.#groups()) {
+      const blobs = group.map((blob) => ({ hash: blob.hash, bytes: blob.bytes! }))
+      this.#store.commit({ blobs }).then(
+        () => {
+          for (const blob of group) this.#content.stored(blob)
+        },
+        // The event behind it fails too.
+        () => undefined,
+      )
+    }
+  }
+
+  *#groups(): Generator<readonly BlobRef[]> {
+    const perCommit = limits.importCommitBytes / limits.blockBytes
+    for (let start = 0; start < this.#blobs.length; start += perCommit)
+      yield this.#blobs.slice(start, start + perCommit)
+  }
+}
+
+/** The content of a file on its way in: copied from the caller at once, and cut into blobs. */
+export class StagedContent extends StagedBlobs {
+  readonly size: number
+
+  constructor(input: unknown, context: StagingContext & { maxFileBytes: number }) {
+    const bytes = toBytes(input)
+    checkFileSize(bytes.byteLength, context.maxFileBytes)
+    super(cut(bytes), context)
+    this.size = bytes.byteLength
   }
 }
 
@@ -88,9 +127,9 @@ export function checkFileSize(size: number, maxFileBytes: number): void {
   })
 }
 
-function toBytes(input: unknown): Uint8Array {
+export function toBytes(input: unknown, field = 'content'): Uint8Array {
   if (typeof input === 'string') return Buffer.from(input)
   if (input instanceof Uint8Array) return input
   if (ArrayBuffer.isView(input)) return new Uint8Array(input.buffer, input.byteOffset, input.byteLength)
-  throw invalid('content', 'must be a string or a Uint8Array')
+  throw invalid(field, 'must be a string or a Uint8Array')
 }

@@ -5,7 +5,8 @@ import type { Commits } from '../services/commits.js'
 import type { SourceService } from '../services/sources.js'
 import { blankBaseline, filesBaseline } from '../session/baselines.js'
 import type { Core } from '../session/core.js'
-import type { FileContent } from '../session/files.js'
+import type { FileContent } from '../session/writes.js'
+import { endFollowers } from '../session/feed.js'
 import { openSession } from '../session/recovery.js'
 import {
   createSession,
@@ -157,7 +158,10 @@ export class Engine {
         )
       }
     } finally {
-      for (const live of core.live.values()) live.discarded = 'failed'
+      for (const live of core.live.values()) {
+        live.discarded = 'failed'
+        endFollowers(live)
+      }
       core.live.clear()
       await core.store.close()
     }

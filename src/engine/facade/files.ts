@@ -1,29 +1,26 @@
 import { whenLoaded } from '../base/fault.js'
 import { formatHash } from '../base/hash.js'
-import { checkRequest, parseSize } from '../base/input.js'
+import { checkRequest, parseMode, parseSize } from '../base/input.js'
 import type { PageRequest } from '../base/paging.js'
 import { StagedContent } from '../cas/staging.js'
 import { applyBatch, parseBatch, type BatchOperation } from '../session/batch.js'
+import { planSetAttributes } from '../session/attributes.js'
 import {
-  planAppend,
   planCreateDirectory,
-  planCreateSymlink,
   planDelete,
   planRemoveDirectory,
   planRename,
-  planSetMode,
-  planWrite,
   type CreateDirectoryRequest,
-  type CreateSymlinkRequest,
   type DeleteRequest,
-  type Plan,
   type RenameRequest,
-  type WriteRequest,
 } from '../session/files.js'
+import { planCreateSymlink, type CreateSymlinkRequest } from '../session/links.js'
 import type { LiveSession } from '../session/live.js'
 import { findFile, findSymlink } from '../session/lookup.js'
 import { listSymlinks, type SymlinkPage } from '../session/manifest.js'
+import type { Plan } from '../session/plan.js'
 import { mutate, record } from '../session/transaction.js'
+import { planAppend, planWrite, type WriteRequest } from '../session/writes.js'
 import type { SessionAccess } from '../session/access.js'
 
 /**
@@ -117,7 +114,9 @@ export class SessionFiles {
 
   /** Permission bits, 0 to 0o7777. PATH_NOT_FOUND. */
   setMode(request: { readonly path: string; readonly mode: number }): Promise<void> {
-    return this.#change(request, (live, copy) => planSetMode(live, copy))
+    return this.#change(request, (live, copy) =>
+      planSetAttributes(live, { path: copy.path }, { mode: parseMode(copy.mode) }),
+    )
   }
 
   /** ALREADY_EXISTS; PATH_NOT_FOUND when the parent is missing. The target need not exist. */

@@ -2,6 +2,7 @@ import { EngineError, errorRegistry } from '../base/errors.js'
 
 /** Linux numbers and Node's messages. */
 const systemErrors: Readonly<Record<string, readonly [errno: number, message: string]>> = {
+  EPERM: [-1, 'operation not permitted'],
   ENOENT: [-2, 'no such file or directory'],
   EIO: [-5, 'i/o error'],
   E2BIG: [-7, 'argument list too long'],

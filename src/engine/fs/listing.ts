@@ -1,4 +1,5 @@
 import type { LiveSession } from '../session/live.js'
+import { resolveEntry } from '../tree/links.js'
 import { Dir, type Node } from '../tree/node.js'
 
 interface ListedEntry {
@@ -10,7 +11,7 @@ interface ListedEntry {
 
 /** The entries of a directory, on request with all that is below it, breadth first as in Node. */
 export function listDirectory(live: LiveSession, dir: Dir, recursive: boolean): ListedEntry[] {
-  const { loader } = live.tree
+  const { loader, root } = live.tree
   const entries: ListedEntry[] = []
   const pending: [parent: string, dir: Dir][] = [['', dir]]
   // Not by shift(), which is linear in what is left.
@@ -19,7 +20,7 @@ export function listDirectory(live: LiveSession, dir: Dir, recursive: boolean): 
     for (const page of current.pages ?? loader.loadDir(current)) {
       const names = page.names ?? loader.loadPage(page)
       for (const [index, name] of names.entries()) {
-        const node = page.nodes[index]!
+        const node = resolveEntry(page.nodes[index]!, root, loader)
         entries.push({ parent, name, node })
         if (recursive && node instanceof Dir) pending.push([parent === '' ? name : `${parent}/${name}`, node])
       }

@@ -6,21 +6,15 @@ import { joinPath, parsePath } from '../base/path.js'
 import { StagedContent } from '../cas/staging.js'
 import type { SessionAccess } from '../session/access.js'
 import type { Core } from '../session/core.js'
-import {
-  planAppend,
-  planCreateDirectory,
-  planCreateSymlink,
-  planDelete,
-  planRemoveDirectory,
-  planRename,
-  planSetMode,
-  planWrite,
-  type Plan,
-} from '../session/files.js'
+import { planSetAttributes } from '../session/attributes.js'
+import { planCreateDirectory, planDelete, planRemoveDirectory, planRename } from '../session/files.js'
+import { planCreateSymlink } from '../session/links.js'
 import type { LiveSession } from '../session/live.js'
 import { findDirectory, findNode, findSymlink } from '../session/lookup.js'
+import type { Plan } from '../session/plan.js'
 import { isADirectory, notADirectory, notFound, resolve } from '../session/resolve.js'
 import { mutate, record } from '../session/transaction.js'
+import { planAppend, planWrite } from '../session/writes.js'
 import { Dir, FileNode, kindOf, Symlink } from '../tree/node.js'
 import {
   checkText,
@@ -234,7 +228,7 @@ export class FsPromises {
 
   chmod(path: PathLike, mode: number | string): Promise<void> {
     return this.#mutate('chmod', { path }, (live, name) =>
-      planSetMode(live, { path: name, mode: toMode(mode) }),
+      planSetAttributes(live, { path: name }, { mode: toMode(mode) }),
     )
   }
 

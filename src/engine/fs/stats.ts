@@ -1,4 +1,4 @@
-import { Dir, FileNode, kindOf, type Node, type NodeKind } from '../tree/node.js'
+import { Dir, FileNode, kindOf, LinkedFile, type Node, type NodeKind } from '../tree/node.js'
 
 const typeBits = { file: 0o100000, directory: 0o040000, symlink: 0o120000 } as const
 const blockSize = 4096
@@ -45,7 +45,7 @@ export class Stats extends Kind {
   readonly dev = 0
   readonly ino: number
   readonly mode: number
-  readonly nlink = 1
+  readonly nlink: number
   readonly uid = 0
   readonly gid = 0
   readonly rdev = 0
@@ -60,6 +60,7 @@ export class Stats extends Kind {
   constructor(node: Node) {
     super(kindOf(node))
     this.ino = node.ino
+    this.nlink = node instanceof LinkedFile ? node.nlink : 1
     this.mtimeMs = node.mtime
     this.atimeMs = node.mtime
     if (node instanceof FileNode || node instanceof Dir) {

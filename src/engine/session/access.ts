@@ -1,12 +1,15 @@
 import type { Core } from './core.js'
 import type { LiveSession } from './live.js'
 import { openSession } from './recovery.js'
+import { mutateSync, wouldBlock } from './transaction.js'
 
 /** How a handle reaches its session: the state in memory, loaded again when it had to be dropped. */
 export class SessionAccess {
   readonly core: Core
   readonly sessionId: string
   #live: LiveSession
+  /** The commit of the newest synchronous change. */
+  #unflushed: Promise<unknown> | undefined
 
   constructor(core: Core, live: LiveSession) {
     this.core = core
@@ -27,6 +30,33 @@ export class SessionAccess {
   reading(): LiveSession | Promise<LiveSession> {
     const live = this.live()
     return live instanceof Promise ? live.then((loaded) => this.#touch(loaded)) : this.#touch(live)
+  }
+
+  /** As {@link live}, without waiting: WOULD_BLOCK where the session has to be loaded. */
+  liveSync(): LiveSession {
+    const live = this.#live
+    if (live.discarded === undefined) return live
+    const loaded = this.core.live.get(this.sessionId)
+    if (loaded === undefined) throw wouldBlock('the session has to be loaded')
+    return (this.#live = loaded)
+  }
+
+  /** Runs a change at once, WOULD_BLOCK where it cannot; {@link flush} waits for its commit. */
+  changeSync(operation: (live: LiveSession) => Promise<unknown>): void {
+    const live = this.liveSync()
+    const committed = mutateSync(this.core, live, () => operation(live))
+    this.#unflushed = committed
+    // Whoever flushes hears of it.
+    committed.catch(() => undefined)
+  }
+
+  /** Resolves when everything that this handle was asked to do so far is stored; rejects when something was not. */
+  async flush(): Promise<void> {
+    const live = this.#live
+    await live.tail
+    // The store's commits are one queue: the newest one's fate is known last.
+    await Promise.all([this.#unflushed, live.acknowledged])
+    this.#unflushed = undefined
   }
 
   #touch(live: LiveSession): LiveSession {

@@ -1,11 +1,12 @@
 import { assert } from '../base/errors.js'
-import { parsePath } from '../base/path.js'
+import { parsePath, type PathNames } from '../base/path.js'
 import { decodeBlob, type BlobRef, type EncodedBlob } from '../cas/blob.js'
-import { normalize, splice, truncate, type LoadedBody } from '../cas/body.js'
+import { layOver, normalize, truncate } from '../cas/body.js'
 import type { ContentIds } from '../tree/content-id.js'
-import { Dir, FileNode, Symlink, type Attributes } from '../tree/node.js'
+import { attributesOf, Dir, FileNode, Symlink, type Attributes } from '../tree/node.js'
 import type { Tree } from '../tree/tree.js'
-import type { Redo } from './events.js'
+import { withXattr } from '../tree/xattrs.js'
+import type { FileTarget, Redo, RedoPiece } from './events.js'
 
 /** What applying needs beside the tree: bodies of files that are not loaded. */
 export interface ApplyContext {
@@ -22,59 +23,103 @@ export function apply(
   at: number,
   context: ApplyContext,
 ): void {
-  const names = parsePath(redo[1])
   switch (redo[0]) {
     case 'w': {
       const blob = blobOf(redo[4])
       const attributes = { ino: redo[3], mode: redo[2], mtime: at, ctime: at, birthtime: at }
-      return tree.put(names, new FileNode(attributes, blob?.length ?? 0, blob), at)
+      return tree.put(parsePath(redo[1]), new FileNode(attributes, blob?.length ?? 0, blob), at)
     }
     case 'o': {
-      const file = fileAt(tree, redo[1])
       const blob = blobOf(redo[2])
-      return tree.put(names, new FileNode(changed(file, at), blob?.length ?? 0, blob), at)
-    }
-    case 'p': {
       const file = fileAt(tree, redo[1])
-      const size = redo[2]
-      let body: LoadedBody = context.contentIds.body(file)
-      if (size < file.size) body = truncate(body, size)
-      for (const [offset, length, blob, casOffset] of redo[3]) {
-        body = splice(body, { offset, length, blob: blobOf(blob), casOffset })
-      }
-      return tree.put(names, new FileNode(changed(file, at), size, normalize(body, size)), at)
+      return replace(tree, redo[1], new FileNode(changed(file, at), blob?.length ?? 0, blob), at)
     }
-    case 'c': {
+    case 'p':
+      return replace(tree, redo[1], patched(fileAt(tree, redo[1]), redo, at, context), at)
+    case 'k': {
+      const [from, to] = [fileAt(tree, redo[1]), fileAt(tree, redo[2])]
+      return replace(tree, redo[2], from.with(changed(to, at)), at)
+    }
+    case 'c':
+      return change(tree, redo[1], { mode: redo[2], ctime: at }, at)
+    case 't':
+      return change(tree, redo[1], { mtime: redo[2], ctime: at }, at)
+    case 'x': {
+      const names = parsePath(redo[1])
       const node = tree.find(names)
-      if (node instanceof Dir) return tree.changeDir(names, { mode: redo[2], ctime: at })
-      assert(node instanceof FileNode, 'a mode is set on a file or directory')
-      const { ino, mtime, birthtime } = node
-      const copy = new FileNode({ ino, mode: redo[2], mtime, ctime: at, birthtime }, node.size, node.body)
-      copy.hash = node.hash
-      copy.contentId = node.contentId
-      return tree.put(names, copy, at)
+      assert(node instanceof FileNode || node instanceof Dir, 'an attribute is set on a file or directory')
+      const value = redo[3] === 0 ? undefined : blobOf(redo[3])
+      return change(tree, redo[1], { xattrs: withXattr(node.xattrs, redo[2], value), ctime: at }, at)
     }
-    case 'd':
-      return tree.makeDir(names, { ino: redo[3], mode: redo[2], mtime: at, ctime: at, birthtime: at })
+    case 'd': {
+      const attributes = { ino: redo[3], mode: redo[2], mtime: at, ctime: at, birthtime: at }
+      return tree.makeDir(parsePath(redo[1]), attributes)
+    }
     case 's':
-      return tree.put(names, new Symlink(redo[3], redo[2], at), at)
+      return tree.put(parsePath(redo[1]), new Symlink(redo[3], redo[2], at), at)
+    case 'h':
+      return tree.link(parsePath(redo[1]), parsePath(redo[2]), at)
     case 'u':
-      return void tree.remove(names, at)
+      return tree.remove(parsePath(redo[1]), at)
     case 'm':
-      return tree.move(names, parsePath(redo[2]), at)
+      return tree.move(parsePath(redo[1]), parsePath(redo[2]), at)
   }
+}
+
+/** The file after pieces were laid over its content. */
+export function patched(
+  file: FileNode,
+  [, , size, pieces]: readonly ['p', FileTarget, number, readonly RedoPiece[]],
+  at: number,
+  context: ApplyContext,
+): FileNode {
+  const before = context.contentIds.body(file)
+  const cut = size < file.size ? truncate(before, size) : before
+  const body = layOver(
+    cut,
+    pieces.map(([offset, length, blob, casOffset]) => ({ offset, length, blob: blobOf(blob), casOffset })),
+  )
+  return new FileNode(changed(file, at), size, normalize(body, size))
+}
+
+function change(
+  tree: Tree,
+  target: FileTarget,
+  attributes: Partial<Omit<Attributes, 'ino' | 'birthtime'>>,
+  at: number,
+): void {
+  const names = namesOf(target)
+  const node = names === undefined ? fileAt(tree, target) : tree.find(names)
+  if (node instanceof Dir) return tree.changeDir(names!, attributes)
+  if (node instanceof FileNode)
+    return replace(tree, target, node.with({ ...attributesOf(node), ...attributes }), at)
+  assert(
+    node !== undefined && attributes.mtime !== undefined,
+    'attributes are set on something that has them',
+  )
+  return tree.put(names!, new Symlink(node.ino, node.target, attributes.mtime), at)
+}
+
+function replace(tree: Tree, target: FileTarget, file: FileNode, at: number): void {
+  tree.replace(namesOf(target) ?? [], file, at)
+}
+
+function fileAt(tree: Tree, target: FileTarget): FileNode {
+  const names = namesOf(target)
+  const node = names === undefined ? tree.findLinked(target as number) : tree.find(names)
+  assert(node instanceof FileNode, 'an event changes the content of a file')
+  return node
+}
+
+function namesOf(target: FileTarget): PathNames | undefined {
+  return typeof target === 'number' ? undefined : parsePath(target)
 }
 
 function blobOf(encoded: BlobRef | EncodedBlob | 0): BlobRef | undefined {
   return encoded === 0 ? undefined : decodeBlob(encoded)
 }
 
-function fileAt(tree: Tree, path: string): FileNode {
-  const node = tree.find(parsePath(path))
-  assert(node instanceof FileNode, 'an event changes the content of a file')
-  return node
-}
-
 function changed(file: FileNode, at: number): Attributes {
-  return { ino: file.ino, mode: file.mode, mtime: at, ctime: at, birthtime: file.birthtime }
+  const { ino, mode, birthtime, xattrs } = file
+  return { ino, mode, mtime: at, ctime: at, birthtime, xattrs }
 }

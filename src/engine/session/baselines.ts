@@ -8,9 +8,9 @@ import { emptyRoot, Tree } from '../tree/tree.js'
 import { apply } from './apply.js'
 import type { Core } from './core.js'
 import { piecesFrom } from './events.js'
-import type { FileContent } from './files.js'
 import { manifestHash } from './manifest.js'
 import type { Baseline } from './records.js'
+import type { FileContent } from './writes.js'
 
 /** A tree in the making that no session sees yet: what an import or an object of files becomes. */
 export class TreeBuilder {

@@ -5,9 +5,11 @@ import type { BlobRef } from '../cas/blob.js'
 import { StagedContent } from '../cas/staging.js'
 import type { Core } from './core.js'
 import { eventTypes, type Redo } from './events.js'
-import { planDelete, planWrite, type DeleteRequest, type Plan, type WriteRequest } from './files.js'
+import { planDelete, type DeleteRequest } from './files.js'
 import type { LiveSession } from './live.js'
+import type { Plan } from './plan.js'
 import { applyLive, commitEvent, eventTime, mutate, withRollback } from './transaction.js'
+import { planWrite, type WriteRequest } from './writes.js'
 
 /** Exactly one of the two. */
 export type BatchOperation = { readonly write: WriteRequest } | { readonly delete: DeleteRequest }

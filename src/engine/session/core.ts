@@ -7,6 +7,7 @@ import type { Store } from '../storage/store.js'
 import type { ContentIds } from '../tree/content-id.js'
 import type { NodeLoader } from '../tree/node.js'
 import type { RootStore } from '../tree/roots.js'
+import { endFollowers } from './feed.js'
 import type { LiveSession } from './live.js'
 
 /** What every part of one engine shares. */
@@ -44,6 +45,12 @@ export function inBackground(core: Core, work: Promise<void>): void {
 /** Takes a session out of memory; whoever needs it reads it again from the store. */
 export function discard(core: Core, live: LiveSession, why: 'failed' | 'deleted'): void {
   live.discarded = why
+  endFollowers(
+    live,
+    why === 'deleted'
+      ? undefined
+      : new EngineError('STORE_FAILED', 'a write failed, and the session was read again'),
+  )
   core.live.delete(live.id)
   const settled = live.acknowledged
     .catch(() => undefined)

@@ -13,6 +13,11 @@ export const eventTypes = {
   deleteFile: 'v1.FileSystemService.DeleteFile',
   applyBatch: 'v1.FileSystemService.ApplyBatch',
   createSymlink: 'v1.FileSystemService.CreateSymlink',
+  createHardLink: 'v1.FileSystemService.CreateHardLink',
+  unlink: 'v1.FileSystemService.Unlink',
+  patchSegments: 'v1.FileSystemService.PatchSegments',
+  setXattr: 'v1.FileSystemService.SetXattr',
+  removeXattr: 'v1.FileSystemService.RemoveXattr',
   writeFile: 'v1.FileSystemService.WriteFile',
   setAttributes: 'v1.FileSystemService.SetAttributes',
 } as const
@@ -20,6 +25,9 @@ export const eventTypes = {
 export type EventType = (typeof eventTypes)[keyof typeof eventTypes]
 
 type BlobIn = BlobRef | EncodedBlob
+
+/** A path, or the number of a file of several names that is reached by none of them. */
+export type FileTarget = string | number
 
 /** offset, length, blob (0 = a hole), the blob's offset */
 export type RedoPiece = readonly [offset: number, length: number, blob: BlobIn | 0, casOffset: number]
@@ -32,15 +40,23 @@ export type Redo =
   /** A new file with its whole content (0 = empty). */
   | readonly ['w', path: string, mode: number, ino: number, blob: BlobIn | 0]
   /** A whole new content for a file, which stays the same file. */
-  | readonly ['o', path: string, blob: BlobIn | 0]
+  | readonly ['o', file: FileTarget, blob: BlobIn | 0]
   /** Pieces laid over a file, which then has this size. */
-  | readonly ['p', path: string, size: number, pieces: readonly RedoPiece[]]
+  | readonly ['p', file: FileTarget, size: number, pieces: readonly RedoPiece[]]
+  /** The content of another file for a file, which stays the same file. */
+  | readonly ['k', from: string, to: string]
   /** Permission bits of a file or directory. */
-  | readonly ['c', path: string, mode: number]
+  | readonly ['c', node: FileTarget, mode: number]
+  /** The time of the last change of content, in milliseconds. */
+  | readonly ['t', node: FileTarget, mtime: number]
+  /** An extended attribute of a file or directory; 0 takes it away. */
+  | readonly ['x', path: string, name: string, value: BlobIn | 0]
   /** A new directory. */
   | readonly ['d', path: string, mode: number, ino: number]
   /** A new symlink. */
   | readonly ['s', path: string, target: string, ino: number]
+  /** A further name for a file. */
+  | readonly ['h', from: string, to: string]
   /** Whatever is at the path is gone, with everything below it. */
   | readonly ['u', path: string]
   /** A move; what was at the destination is gone. */

@@ -1,5 +1,7 @@
 import type { Dir } from '../tree/node.js'
 import type { Tree } from '../tree/tree.js'
+import type { Follower } from './feed.js'
+import type { HeldFile } from './held-files.js'
 import type { CheckpointRecord, SessionRecord } from './records.js'
 
 const nothingPending = Promise.resolve()
@@ -24,6 +26,10 @@ export class LiveSession {
   checkpoints: CheckpointIndex | undefined
   /** The newest event's acknowledgement: what changes nothing rests on it. */
   acknowledged: Promise<void> = nothingPending
+  /** Files that are open or locked. */
+  held: Set<HeldFile> | undefined
+  /** Who is told of stored events, each from behind a seq on. */
+  followers: Map<Follower, number> | undefined
   /** The last mutation that waits for something not loaded; later ones queue behind it. */
   tail: Promise<void> | undefined
   /** Set when a write failed or the session was deleted: what is in here is not what is stored. */
@@ -45,6 +51,8 @@ export class LiveSession {
     this.snapshotSeq = state.snapshotSeq
     this.pins = undefined
     this.checkpoints = undefined
+    this.held = undefined
+    this.followers = undefined
     this.tail = undefined
   }
 }

@@ -180,7 +180,7 @@ async function storedEvents(core: Core, sessionId: string): Promise<void> {
 
 function restoreTarget(event: StoredEvent): number | undefined {
   const redo = (event.body as unknown as EventBody)[4]
-  return redo?.length === 1 && redo[0]![0] === 'R' ? redo[0]![1] : undefined
+  return redo?.length === 1 && redo[0]![0] === 'R' ? redo[0][1] : undefined
 }
 
 async function newestSnapshot(

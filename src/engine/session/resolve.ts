@@ -1,7 +1,8 @@
 import { EngineError } from '../base/errors.js'
 import { limits } from '../base/limits.js'
 import { joinPath, parsePath, type PathNames } from '../base/path.js'
-import { Dir, Symlink, type Node } from '../tree/node.js'
+import { resolveEntry } from '../tree/links.js'
+import { Dir, Symlink, type Entry, type Node } from '../tree/node.js'
 import { findName } from '../tree/page.js'
 import type { Tree } from '../tree/tree.js'
 
@@ -23,7 +24,7 @@ export interface Location {
  */
 export function resolve(tree: Tree, path: string, followLast: boolean): Location {
   const names = parsePath(path)
-  let node: Node | undefined = tree.root
+  let node: Entry | undefined = tree.root
   for (let i = 0; i < names.length; i++) {
     if (!(node instanceof Dir)) {
       if (node === undefined) return { path, names, node: undefined, parents: i - 1 }
@@ -33,7 +34,7 @@ export function resolve(tree: Tree, path: string, followLast: boolean): Location
     node = findName(node, names[i]!, tree.loader)
   }
   if (followLast && node instanceof Symlink) return followLinks(tree, names, true)
-  return { path, names, node, parents: names.length - 1 }
+  return { path, names, node: resolveEntry(node, tree.root, tree.loader), parents: names.length - 1 }
 }
 
 function followLinks(tree: Tree, names: PathNames, followLast: boolean): Location {
@@ -62,7 +63,10 @@ function followLinks(tree: Tree, names: PathNames, followLast: boolean): Locatio
       for (const part of node.target.split('/').reverse()) pending.push(part)
       continue
     }
-    if (last) return { ...checked([...resolved, name]), node, parents: resolved.length }
+    if (last) {
+      const found = resolveEntry(node, tree.root, tree.loader)
+      return { ...checked([...resolved, name]), node: found, parents: resolved.length }
+    }
     if (node instanceof Dir) {
       resolved.push(name)
       dirs.push(node)

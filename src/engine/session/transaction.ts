@@ -6,6 +6,8 @@ import type { StoreCommit } from '../storage/store.js'
 import { apply } from './apply.js'
 import { discard, inBackground, sessionNotFound, type Core } from './core.js'
 import type { EventType, Redo } from './events.js'
+import { tellFollowers, type CommittedEvent } from './feed.js'
+import { afterEvent, beforeEffect } from './held-files.js'
 import type { LiveSession } from './live.js'
 import { writeSnapshot } from './snapshot.js'
 
@@ -23,6 +25,29 @@ export function mutate<T>(core: Core, live: LiveSession, operation: () => Promis
     if (thrown instanceof Fault) return enqueue(core, live, operation, thrown)
     return Promise.reject(thrown)
   }
+}
+
+/**
+ * As {@link mutate}, at once or not at all: WOULD_BLOCK where mutations are waiting already, or something has
+ * to be loaded that this store cannot read synchronously. The promise is the commit's.
+ */
+export function mutateSync<T>(core: Core, live: LiveSession, operation: () => Promise<T>): Promise<T> {
+  if (live.tail !== undefined) throw wouldBlock('operations before this one are waiting')
+  return loadedNow(() => attempt(core, live, operation))
+}
+
+/** What `look` finds, where everything that it needs is loaded or can be read synchronously. */
+export function loadedNow<T>(look: () => T): T {
+  try {
+    return look()
+  } catch (thrown) {
+    if (!(thrown instanceof Fault)) throw thrown
+    throw wouldBlock('something is not loaded, and reading it has to be awaited')
+  }
+}
+
+export function wouldBlock(message: string): EngineError {
+  return new EngineError('WOULD_BLOCK', message)
 }
 
 function enqueue<T>(core: Core, live: LiveSession, operation: () => Promise<T>, fault?: Fault): Promise<T> {
@@ -75,6 +100,7 @@ export interface NewEvent {
   readonly blobs?: readonly BlobRef[]
   /** Records that belong to the same commit. */
   readonly put?: StoreCommit['put']
+  readonly del?: StoreCommit['del']
 }
 
 /**
@@ -84,6 +110,7 @@ export interface NewEvent {
 export function record(core: Core, live: LiveSession, event: NewEvent | undefined): Promise<void> {
   if (event === undefined) return live.acknowledged
   const at = eventTime(core, live)
+  const before = live.followers !== undefined && event.redo[0]?.[0] === 'R' ? live.tree.freeze() : undefined
   try {
     for (const redo of event.redo) applyLive(core, live, redo, at)
   } catch (thrown) {
@@ -91,17 +118,25 @@ export function record(core: Core, live: LiveSession, event: NewEvent | undefine
     if (!(thrown instanceof Fault)) discard(core, live, 'failed')
     throw thrown
   }
-  return commitEvent(core, live, event, at)
+  return commitEvent(core, live, event, at, before && { before, after: live.tree.freeze() })
 }
 
 export function applyLive(core: Core, live: LiveSession, redo: Redo, at: number): void {
+  beforeEffect(live, redo)
   if (redo[0] === 'R') live.tree.reset(live.pins!.get(redo[1])!)
   else apply(live.tree, redo, at, core)
 }
 
 /** Commits an event whose redo is applied already. */
-export function commitEvent(core: Core, live: LiveSession, event: NewEvent, at: number): Promise<void> {
-  const { type, details, redo, blobs, put } = event
+export function commitEvent(
+  core: Core,
+  live: LiveSession,
+  event: NewEvent,
+  at: number,
+  restored?: CommittedEvent['restored'],
+): Promise<void> {
+  const { type, details, redo, blobs, put, del } = event
+  afterEvent(live, redo)
   live.lastEventAt = at
   live.lastActivityAt = Math.max(at, live.lastActivityAt)
   const { durable } = core.store.capabilities
@@ -110,9 +145,17 @@ export function commitEvent(core: Core, live: LiveSession, event: NewEvent, at: 
   const events = [{ sessionId: live.id, seq, body }]
   const commit: { -readonly [Part in keyof StoreCommit]: StoreCommit[Part] } = { events }
   if (put !== undefined) commit.put = put
+  if (del !== undefined) commit.del = del
   if (durable && blobs !== undefined)
     commit.blobs = blobs.map((blob) => ({ hash: blob.hash, bytes: blob.bytes! }))
   live.acknowledged = acknowledged(core, live, core.store.commit(commit), blobs)
+  if (live.followers !== undefined) {
+    const committed: CommittedEvent = { seq, at, type, details, principal: core.principal, redo }
+    const tell = (): void =>
+      tellFollowers(live, restored === undefined ? committed : { ...committed, restored })
+    // Those that it tells are told of a failure when the session is discarded.
+    live.acknowledged.then(tell, () => undefined)
+  }
   return live.acknowledged
 }
 

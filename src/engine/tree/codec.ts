@@ -6,8 +6,8 @@
 import { BlobRef } from '../cas/blob.js'
 import {
   BlockBody,
-  countExtents,
   ExtentBlock,
+  hasMoreExtents,
   UnloadedBody,
   type Block,
   type Body,
@@ -16,7 +16,8 @@ import {
 import { EngineError } from '../base/errors.js'
 import { needsUtf8Order } from '../base/order.js'
 import { limits } from '../base/limits.js'
-import { Dir, FileNode, Page, Symlink, type Attributes, type Node } from './node.js'
+import { Dir, FileNode, Link, LinkedFile, Page, Symlink, type Attributes, type Entry } from './node.js'
+import type { Xattrs } from './xattrs.js'
 
 type EncodedAttributes = [ino: number, mode: number, mtime: number, ctime: number, birthtime: number]
 type EncodedBlock =
@@ -26,7 +27,21 @@ type EncodedBlock =
 type EncodedBlocks = [chunkNumber: number, blocks: EncodedBlock[]][]
 type EncodedBody = 0 | string | EncodedBlocks | { address: string }
 
-type EncodedDir = ['d', ...EncodedAttributes, address: string, hash: string | 0, height: number]
+/** What most nodes do not have: extended attributes, links below, the root's table of links, the number of names. */
+interface EncodedExtra {
+  readonly x?: readonly (readonly [name: string, hash: string, length: number])[]
+  readonly l?: 1
+  readonly t?: EncodedDir
+  readonly n?: number
+}
+type EncodedDir = [
+  'd',
+  ...EncodedAttributes,
+  address: string,
+  hash: string | 0,
+  height: number,
+  extra?: EncodedExtra,
+]
 type EncodedFile = [
   'f',
   ...EncodedAttributes,
@@ -34,9 +49,11 @@ type EncodedFile = [
   body: EncodedBody,
   hash?: string | 0,
   contentId?: string | 0,
+  extra?: EncodedExtra,
 ]
 type EncodedSymlink = ['l', ino: number, target: string, mtime: number]
-export type EncodedNode = EncodedDir | EncodedFile | EncodedSymlink
+type EncodedLink = ['h', ino: number]
+export type EncodedNode = EncodedDir | EncodedFile | EncodedSymlink | EncodedLink
 type EncodedEntry = [name: string, node: EncodedNode]
 type EncodedPage = [last: string, address: string, hash: string | 0]
 type EncodedContent = [0, EncodedEntry[]] | [1, EncodedPage[], wide: 0 | 1]
@@ -59,16 +76,46 @@ export function encodeContent(dir: Dir, put: Put): string {
 }
 
 /** A node as it stands in its parent; a directory must have its address. */
-export function encodeNode(node: Node, put: Put): EncodedNode {
+export function encodeNode(node: Entry, put: Put): EncodedNode {
+  if (node instanceof Link) return ['h', node.ino]
   if (node instanceof Symlink) return ['l', node.ino, node.target, node.mtime]
   const attributes: EncodedAttributes = [node.ino, node.mode, node.mtime, node.ctime, node.birthtime]
-  if (node instanceof Dir) return ['d', ...attributes, node.address!, node.hash ?? 0, node.height]
+  if (node instanceof Dir) return encodeDir(node, attributes)
   const body = encodeBody(node.body, put)
-  if (node.hash === undefined && node.contentId === undefined) return ['f', ...attributes, node.size, body]
-  return ['f', ...attributes, node.size, body, node.hash ?? 0, node.contentId ?? 0]
+  const nlink = node instanceof LinkedFile ? { n: node.nlink } : undefined
+  if (node.xattrs === undefined && nlink === undefined) {
+    if (node.hash === undefined && node.contentId === undefined) return ['f', ...attributes, node.size, body]
+    return ['f', ...attributes, node.size, body, node.hash ?? 0, node.contentId ?? 0]
+  }
+  const extra = { ...encodeXattrs(node.xattrs), ...nlink }
+  return ['f', ...attributes, node.size, body, node.hash ?? 0, node.contentId ?? 0, extra]
 }
 
-export function decodeNode(encoded: EncodedNode): Node {
+function encodeDir(dir: Dir, attributes: EncodedAttributes): EncodedDir {
+  const plain: EncodedDir = ['d', ...attributes, dir.address!, dir.hash ?? 0, dir.height]
+  const { xattrs, linked, links } = dir
+  if (xattrs === undefined && !linked && links === undefined) return plain
+  const extra: EncodedExtra = {
+    ...encodeXattrs(xattrs),
+    ...(linked && { l: 1 as const }),
+    ...(links !== undefined && { t: encodeDir(links, [0, 0, 0, 0, 0]) }),
+  }
+  plain.push(extra)
+  return plain
+}
+
+function encodeXattrs(xattrs: Xattrs | undefined): EncodedExtra {
+  return xattrs === undefined
+    ? {}
+    : { x: xattrs.map(([name, value]) => [name, value.hash, value.length] as const) }
+}
+
+function decodeXattrs(extra: EncodedExtra | undefined): Xattrs | undefined {
+  return extra?.x?.map(([name, hash, length]) => [name, new BlobRef(length, undefined, hash)] as const)
+}
+
+export function decodeNode(encoded: EncodedNode): Entry {
+  if (encoded[0] === 'h') return new Link(encoded[1])
   if (encoded[0] === 'l') return new Symlink(encoded[1], encoded[2], encoded[3])
   const attributes: Attributes = {
     ino: encoded[1],
@@ -76,9 +123,12 @@ export function decodeNode(encoded: EncodedNode): Node {
     mtime: encoded[3],
     ctime: encoded[4],
     birthtime: encoded[5],
+    xattrs: decodeXattrs(encoded[0] === 'd' ? encoded[9] : encoded[10]),
   }
   if (encoded[0] === 'd') {
     const dir = new Dir(undefined, attributes, null)
+    dir.linked = encoded[9]?.l === 1
+    if (encoded[9]?.t !== undefined) dir.links = decodeNode(encoded[9].t) as Dir
     dir.address = encoded[6]
     dir.hash = encoded[7] === 0 ? undefined : encoded[7]
     dir.height = encoded[8]
@@ -89,7 +139,8 @@ export function decodeNode(encoded: EncodedNode): Node {
     file.hash = encoded[8] === 0 ? undefined : encoded[8]
     file.contentId = encoded[9] === 0 ? undefined : encoded[9]
   }
-  return file
+  const nlink = encoded[10]?.n
+  return nlink === undefined ? file : new LinkedFile(file, nlink)
 }
 
 export function decodePageInto(page: Page, json: string): string[] {
@@ -127,7 +178,7 @@ function encodeBody(body: Body, put: Put): EncodedBody {
     body.chunkNumbers[index]!,
     chunk.map(encodeBlock),
   ])
-  return countExtents(body) > limits.inlineExtents ? { address: put(JSON.stringify(blocks)) } : blocks
+  return hasMoreExtents(body, limits.inlineExtents) ? { address: put(JSON.stringify(blocks)) } : blocks
 }
 
 function encodeBlock(block: Block): EncodedBlock {

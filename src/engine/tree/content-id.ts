@@ -2,7 +2,15 @@ import { Fault } from '../base/fault.js'
 import { emptyHash, sha256 } from '../base/hash.js'
 import { limits } from '../base/limits.js'
 import { BlobRef } from '../cas/blob.js'
-import { blockAt, BlockBody, forEachExtent, UnloadedBody, type Extent, type LoadedBody } from '../cas/body.js'
+import {
+  blockAt,
+  BlockBody,
+  listExtents,
+  sameExtents,
+  UnloadedBody,
+  type Extent,
+  type LoadedBody,
+} from '../cas/body.js'
 import type { ContentStore } from '../cas/content.js'
 import type { FileNode, NodeLoader } from './node.js'
 
@@ -36,7 +44,7 @@ export class ContentIds {
     const known = this.knownHash(file)
     if (known !== undefined) return known
     const body = this.body(file)
-    const extents = listExtents(body, file.size)
+    const extents = listExtents(body, { from: 0, to: file.size })
     const memo = this.#memo(extents, file.size)
     if (memo !== undefined) return (file.hash = memo)
     throw new Fault(async () => {
@@ -49,17 +57,7 @@ export class ContentIds {
   /** The hash of an equal body of the same blobs: a batch that is run again makes its files anew. */
   #memo(extents: readonly Extent[], size: number): string | undefined {
     const memo = extents.length === 0 ? undefined : this.#hashes.get(extents[0]!.blob)
-    if (memo === undefined || memo.size !== size || memo.extents.length !== extents.length) return undefined
-    const same = memo.extents.every((extent, i) => {
-      const other = extents[i]!
-      return (
-        extent.blob === other.blob &&
-        extent.offset === other.offset &&
-        extent.length === other.length &&
-        extent.casOffset === other.casOffset
-      )
-    })
-    return same ? memo.hash : undefined
+    return memo?.size === size && sameExtents(memo.extents, extents) ? memo.hash : undefined
   }
 
   /**
@@ -116,14 +114,6 @@ function nextData(body: LoadedBody, block: number): number {
       if (blocks[i] !== undefined) return start + i
   }
   return Number.POSITIVE_INFINITY
-}
-
-function listExtents(body: LoadedBody, size: number): Extent[] {
-  const extents: Extent[] = []
-  forEachExtent(body, { from: 0, to: size }, (offset, length, blob, casOffset) => {
-    extents.push({ offset, length, blob, casOffset })
-  })
-  return extents
 }
 
 let zeroBlock: string | undefined

@@ -2,6 +2,7 @@ import { compareUtf8 } from '../base/order.js'
 import { splitPath, type PathNames } from '../base/path.js'
 import { invalid } from '../base/errors.js'
 import { Dir, type Node, type NodeLoader } from './node.js'
+import { resolveEntry } from './links.js'
 import { findName, lowerBound, pageIndex } from './page.js'
 
 /** A range of a tree in manifest order: depth first, names by their UTF-8 bytes, a directory before its children. */
@@ -58,7 +59,7 @@ export function visitPaths(
         const node = page.nodes[j]!
         const childPath = `${path}/${name}`
         const resumed = name === resumeName
-        if (!resumed && !visit(childPath, node)) return false
+        if (!resumed && !visit(childPath, resolveEntry(node, root, loader))) return false
         if (node instanceof Dir && !walk(node, childPath, resumed ? from : undefined, depth + 1, ''))
           return false
       }

@@ -1,7 +1,9 @@
 import { compareUtf8 } from '../base/order.js'
 import { loaded } from '../base/slices.js'
 import type { ContentIds } from './content-id.js'
-import { Dir, FileNode, Symlink, type Node, type NodeLoader, type Page } from './node.js'
+import { isLinked, resolveEntry } from './links.js'
+import { Dir, FileNode, Link, Symlink, type Entry, type Node, type NodeLoader, type Page } from './node.js'
+import { sameXattrs } from './xattrs.js'
 
 /** One path that differs: it was added, removed, or both sides have it with another content or mode. */
 export interface TreeChange {
@@ -28,13 +30,17 @@ export class TreeDiff {
   }
 
   *compare(before: Dir, after: Dir): Generator<DiffStep, void, void> {
-    if (before.mode !== after.mode) yield { path: '/', before, after }
-    if (!sameDir(before, after)) yield* this.#compareDirs(before, after, '')
+    const sides = new Sides(before, after)
+    if (!sameAttributes(before, after)) yield { path: '/', before, after }
+    if (!sides.sameDir(before, after)) yield* this.#compareDirs(sides, { before, after, path: '' })
   }
 
-  *#compareDirs(before: Dir, after: Dir, path: string): Generator<DiffStep, void, void> {
-    const left = new EntryCursor(yield* loaded(() => before.pages ?? this.#loader.loadDir(before)))
-    const right = new EntryCursor(yield* loaded(() => after.pages ?? this.#loader.loadDir(after)))
+  *#compareDirs(
+    sides: Sides,
+    { before, after, path }: { before: Dir; after: Dir; path: string },
+  ): Generator<DiffStep, void, void> {
+    const left = new EntryCursor(yield* loaded(() => before.pages ?? this.#loader.loadDir(before)), sides)
+    const right = new EntryCursor(yield* loaded(() => after.pages ?? this.#loader.loadDir(after)), sides)
     const wide = before.wide || after.wide
     yield undefined
     for (;;) {
@@ -45,38 +51,48 @@ export class TreeDiff {
       const order = compareNames(left.name, right.name, wide)
       if (order === undefined) return
       if (order < 0) {
-        yield* this.#whole(`${path}/${left.name}`, left.node, 'before')
+        yield* this.#whole(`${path}/${left.name}`, left.entry, sides.before)
         left.next()
       } else if (order > 0) {
-        yield* this.#whole(`${path}/${right.name}`, right.node, 'after')
+        yield* this.#whole(`${path}/${right.name}`, right.entry, sides.after)
         right.next()
       } else {
-        yield* this.#compareNodes(`${path}/${left.name}`, left.node, right.node)
+        yield* this.#compareEntries(sides, {
+          path: `${path}/${left.name}`,
+          left: left.entry,
+          right: right.entry,
+        })
         left.next()
         right.next()
       }
     }
   }
 
-  *#compareNodes(path: string, before: Node, after: Node): Generator<DiffStep, void, void> {
-    if (before === after) return
+  *#compareEntries(
+    sides: Sides,
+    { path, left, right }: { path: string; left: Entry; right: Entry },
+  ): Generator<DiffStep, void, void> {
+    const before = yield* loaded(() => resolveEntry(left, sides.before.root, this.#loader))
+    const after = yield* loaded(() => resolveEntry(right, sides.after.root, this.#loader))
     if (before instanceof Dir && after instanceof Dir) {
-      if (before.mode !== after.mode) yield { path, before, after }
-      if (!sameDir(before, after)) yield* this.#compareDirs(before, after, path)
+      if (!sameAttributes(before, after)) yield { path, before, after }
+      if (!sides.sameDir(before, after)) yield* this.#compareDirs(sides, { before, after, path })
     } else if (before instanceof FileNode && after instanceof FileNode) {
-      if (before.mode !== after.mode || !(yield* loaded(() => this.#sameContent(before, after))))
+      if (before === after) return
+      if (!sameAttributes(before, after) || !(yield* loaded(() => this.#sameContent(before, after))))
         yield { path, before, after }
     } else if (before instanceof Symlink && after instanceof Symlink) {
       if (before.target !== after.target) yield { path, before, after }
     } else {
-      yield* this.#whole(path, before, 'before')
-      yield* this.#whole(path, after, 'after')
+      yield* this.#whole(path, left, sides.before)
+      yield* this.#whole(path, right, sides.after)
     }
   }
 
   /** A node that only one side has, and everything below it. */
-  *#whole(path: string, node: Node, side: 'before' | 'after'): Generator<DiffStep, void, void> {
-    yield side === 'before'
+  *#whole(path: string, entry: Entry, side: Side): Generator<DiffStep, void, void> {
+    const node = yield* loaded(() => resolveEntry(entry, side.root, this.#loader))
+    yield side.name === 'before'
       ? { path, before: node, after: undefined }
       : { path, before: undefined, after: node }
     if (!(node instanceof Dir)) return
@@ -84,7 +100,7 @@ export class TreeDiff {
     for (;;) {
       yield* loaded(() => cursor.settle(this.#loader))
       if (cursor.name === undefined) return
-      yield* this.#whole(`${path}/${cursor.name}`, cursor.node, side)
+      yield* this.#whole(`${path}/${cursor.name}`, cursor.entry, side)
       cursor.next()
     }
   }
@@ -92,6 +108,40 @@ export class TreeDiff {
   #sameContent(a: FileNode, b: FileNode): boolean {
     if (a.size !== b.size) return false
     return a.body === b.body || this.#ids.contentId(a) === this.#ids.contentId(b)
+  }
+}
+
+interface Side {
+  readonly name: 'before' | 'after'
+  readonly root: Dir
+}
+
+/** The two trees, and whether a link means the same in both. */
+class Sides {
+  readonly before: Side
+  readonly after: Side
+  readonly sameLinks: boolean
+
+  constructor(before: Dir, after: Dir) {
+    this.before = { name: 'before', root: before }
+    this.after = { name: 'after', root: after }
+    const [a, b] = [before.links, after.links]
+    this.sameLinks = a === b || (a !== undefined && b !== undefined && sameStored(a, b))
+  }
+
+  /** Known to have equal content; false where nobody knows. Attributes of the directory itself not included. */
+  sameDir(a: Dir, b: Dir): boolean {
+    return (a === b || sameStored(a, b)) && (this.sameLinks || !(a.linked || b.linked))
+  }
+
+  sameEntry(a: Entry, b: Entry): boolean {
+    return a === b && (this.sameLinks || !isLinked(a))
+  }
+
+  samePage(a: Page, b: Page): boolean {
+    if (a.hash !== undefined && a.hash === b.hash) return true
+    if (a !== b && (a.address === undefined || a.address !== b.address)) return false
+    return this.sameLinks || (a.names !== null && !a.nodes.some(isLinked))
   }
 }
 
@@ -116,15 +166,18 @@ class EntryCursor {
   #pageIndex = 0
   #entry = 0
 
-  constructor(pages: readonly Page[]) {
+  readonly #sides: Sides | undefined
+
+  constructor(pages: readonly Page[], sides?: Sides) {
     this.#pages = pages
+    this.#sides = sides
   }
 
   get name(): string | undefined {
     return this.#pages[this.#pageIndex]?.names![this.#entry]
   }
 
-  get node(): Node {
+  get entry(): Entry {
     return this.#pages[this.#pageIndex]!.nodes[this.#entry]!
   }
 
@@ -143,7 +196,7 @@ class EntryCursor {
     if (this.#entry !== 0 || other.#entry !== 0) return false
     const page = this.#pages[this.#pageIndex]
     const otherPage = other.#pages[other.#pageIndex]
-    return page !== undefined && otherPage !== undefined && samePage(page, otherPage)
+    return page !== undefined && otherPage !== undefined && this.#sides!.samePage(page, otherPage)
   }
 
   atEqualEntries(other: EntryCursor): boolean {
@@ -151,10 +204,14 @@ class EntryCursor {
     const otherPage = other.#pages[other.#pageIndex]
     if (page === undefined || otherPage === undefined || page.names === null || otherPage.names === null)
       return false
-    const node = page.nodes[this.#entry]
+    const entry = page.nodes[this.#entry]
+    const otherEntry = otherPage.nodes[other.#entry]
     return (
-      node !== undefined &&
-      node === otherPage.nodes[other.#entry] &&
+      entry !== undefined &&
+      otherEntry !== undefined &&
+      (entry instanceof Link
+        ? otherEntry instanceof Link && entry.ino === otherEntry.ino && this.#sides!.sameLinks
+        : this.#sides!.sameEntry(entry, otherEntry)) &&
       page.names[this.#entry] === otherPage.names[other.#entry]
     )
   }
@@ -185,19 +242,10 @@ function compareNames(a: string | undefined, b: string | undefined, wide: boolea
   return a < b ? -1 : 1
 }
 
-/** Known to have equal content; false where nobody knows. Attributes of the directory itself not included. */
-function sameDir(a: Dir, b: Dir): boolean {
-  return (
-    a === b ||
-    (a.address !== undefined && a.address === b.address) ||
-    (a.hash !== undefined && a.hash === b.hash)
-  )
+function sameStored(a: Dir, b: Dir): boolean {
+  return (a.address !== undefined && a.address === b.address) || (a.hash !== undefined && a.hash === b.hash)
 }
 
-function samePage(a: Page, b: Page): boolean {
-  return (
-    a === b ||
-    (a.address !== undefined && a.address === b.address) ||
-    (a.hash !== undefined && a.hash === b.hash)
-  )
+function sameAttributes(a: FileNode | Dir, b: FileNode | Dir): boolean {
+  return a.mode === b.mode && sameXattrs(a.xattrs, b.xattrs)
 }

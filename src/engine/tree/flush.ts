@@ -15,6 +15,8 @@ export function* flushTree(root: Dir, write: (address: string, json: string) => 
   const addressed: (Dir | Page)[] = []
   let complete = false
   try {
+    if (root.links !== undefined && root.links.address === undefined)
+      yield* addressNodes(root.links, write, addressed)
     yield* addressNodes(root, write, addressed)
     complete = true
   } finally {

@@ -1,9 +1,14 @@
 import type { Body } from '../cas/body.js'
+import type { Xattrs } from './xattrs.js'
 
 /** Whoever holds the token may change a directory or page in place; everybody else copies it first. */
 export type Owner = symbol
 
+/** What a path leads to. */
 export type Node = FileNode | Dir | Symlink
+
+/** What stands in a directory: the node, or for a file of several names the number under which it stands in the root's table. */
+export type Entry = Node | Link
 
 /**
  * A directory: pages of names in UTF-8 order, copied on write. `pages` is null until it is loaded from
@@ -21,6 +26,14 @@ export class Dir {
   wide = false
   /** How many names deep it goes below, at most: removals do not lower it. Bounds what a move may build. */
   height = 0
+  /**
+   * Whether a {@link Link} stands in here or below; once set, it stays. What such a directory holds, its hash
+   * included, is known only together with the root's table of links, so its `hash` is never set.
+   */
+  linked = false
+  xattrs: Xattrs | undefined
+  /** Of a root only: the files of several names by {@link linkKey}. */
+  links: Dir | undefined
   address: string | undefined
   hash: string | undefined
 
@@ -32,6 +45,7 @@ export class Dir {
     this.ctime = attributes.ctime
     this.birthtime = attributes.birthtime
     this.pages = pages
+    this.xattrs = attributes.xattrs
   }
 }
 
@@ -39,13 +53,13 @@ export class Dir {
 export class Page {
   readonly owner: Owner | undefined
   names: string[] | null
-  nodes: Node[]
+  nodes: Entry[]
   /** The last name; '' in the only page of an empty directory. */
   last: string
   address: string | undefined
   hash: string | undefined
 
-  constructor(owner: Owner | undefined, names: string[] | null, nodes: Node[], last: string) {
+  constructor(owner: Owner | undefined, names: string[] | null, nodes: Entry[], last: string) {
     this.owner = owner
     this.names = names
     this.nodes = nodes
@@ -63,6 +77,7 @@ export class FileNode {
   readonly ctime: number
   readonly birthtime: number
   readonly size: number
+  readonly xattrs: Xattrs | undefined
   body: Body
   /** Memo of the SHA-256 of a content of several blobs, hex. */
   hash: string | undefined
@@ -76,10 +91,46 @@ export class FileNode {
     this.ctime = attributes.ctime
     this.birthtime = attributes.birthtime
     this.size = size
+    this.xattrs = attributes.xattrs
     this.body = body
     this.hash = undefined
     this.contentId = undefined
   }
+
+  /** The same content under other attributes. */
+  with(attributes: Attributes): FileNode {
+    const copy = new FileNode(attributes, this.size, this.body)
+    copy.hash = this.hash
+    copy.contentId = this.contentId
+    return copy
+  }
+}
+
+/** A file of several names; it stands in the root's table, its names are {@link Link}s. */
+export class LinkedFile extends FileNode {
+  /** How many names it has. */
+  readonly nlink: number
+
+  constructor(file: FileNode, nlink: number, ctime = file.ctime) {
+    super({ ...attributesOf(file), ctime }, file.size, file.body)
+    this.nlink = nlink
+    this.hash = file.hash
+    this.contentId = file.contentId
+  }
+}
+
+/** One of the names of a file that has several. */
+export class Link {
+  readonly ino: number
+
+  constructor(ino: number) {
+    this.ino = ino
+  }
+}
+
+/** The name of a file in the table of links. */
+export function linkKey(ino: number): string {
+  return ino.toString(36)
 }
 
 export class Symlink {
@@ -101,6 +152,11 @@ export function kindOf(node: Node): NodeKind {
   return node instanceof Dir ? 'directory' : 'symlink'
 }
 
+export function attributesOf(node: Attributes): Attributes {
+  const { ino, mode, mtime, ctime, birthtime, xattrs } = node
+  return { ino, mode, mtime, ctime, birthtime, xattrs }
+}
+
 /** Permission bits and times in milliseconds since the epoch. */
 export interface Attributes {
   readonly ino: number
@@ -108,6 +164,7 @@ export interface Attributes {
   readonly mtime: number
   readonly ctime: number
   readonly birthtime: number
+  readonly xattrs?: Xattrs | undefined
 }
 
 /** Loads what is null: at once, or by throwing a Fault. */

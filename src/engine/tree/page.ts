@@ -1,6 +1,6 @@
 import { compareUtf8, needsUtf8Order } from '../base/order.js'
 import { limits } from '../base/limits.js'
-import { Page, type Dir, type Node, type NodeLoader, type Owner } from './node.js'
+import { Page, type Dir, type Entry, type NodeLoader, type Owner } from './node.js'
 
 /**
  * The list of pages of one directory. Where a page ends depends on the names alone, so equal directories
@@ -38,7 +38,7 @@ export function pageIndex(pages: readonly Page[], name: string, wide: boolean): 
   return low
 }
 
-export function findName(dir: Dir, name: string, loader: NodeLoader): Node | undefined {
+export function findName(dir: Dir, name: string, loader: NodeLoader): Entry | undefined {
   const pages = dir.pages ?? loader.loadDir(dir)
   const page = pages.length === 1 ? pages[0]! : pages[pageIndex(pages, name, dir.wide)]!
   const names = page.names ?? loader.loadPage(page)
@@ -47,7 +47,7 @@ export function findName(dir: Dir, name: string, loader: NodeLoader): Node | und
 }
 
 /** Puts a node under a name and says whether the name is new; the directory must be owned by `owner`. */
-export function setName(dir: Dir, name: string, node: Node, owner: Owner, loader: NodeLoader): boolean {
+export function setName(dir: Dir, name: string, node: Entry, owner: Owner, loader: NodeLoader): boolean {
   if (!dir.wide && needsUtf8Order(name)) dir.wide = true
   const pages = dir.pages!
   const i = pages.length === 1 ? 0 : pageIndex(pages, name, dir.wide)
@@ -157,7 +157,7 @@ function pullUp(pages: Page[], first: number, owner: Owner, loader: NodeLoader):
 /** Cuts the names from page `first` to the end of its run again. */
 function repage(pages: Page[], first: number, owner: Owner, loader: NodeLoader): void {
   const names: string[] = []
-  const nodes: Node[] = []
+  const nodes: Entry[] = []
   let end = first
   while (end < pages.length) {
     const page = pages[end++]!

@@ -8,6 +8,7 @@ import type { Store } from '../storage/store.js'
 import { decodeNode, encodeNode, type EncodedNode } from './codec.js'
 import { flushTree } from './flush.js'
 import { Dir } from './node.js'
+import { sameXattrs } from './xattrs.js'
 
 /**
  * Frozen roots that outlast their session: baselines, revisions, snapshots. On a durable store their nodes
@@ -50,7 +51,10 @@ export class RootStore {
       await (
         await turn
       ).stored
-    } else root.address ??= this.#ids.newId()
+    } else {
+      root.address ??= this.#ids.newId()
+      if (root.links !== undefined) root.links.address ??= this.#ids.newId()
+    }
     this.#remember(root, root.address!)
     return encodeNode(root, () => root.address!)
   }
@@ -114,6 +118,8 @@ function sameAttributes(a: Dir, b: Dir): boolean {
     a.mode === b.mode &&
     a.mtime === b.mtime &&
     a.ctime === b.ctime &&
-    a.birthtime === b.birthtime
+    a.birthtime === b.birthtime &&
+    a.links?.address === b.links?.address &&
+    sameXattrs(a.xattrs, b.xattrs)
   )
 }

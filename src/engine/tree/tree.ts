@@ -1,12 +1,25 @@
 import { EngineError } from '../base/errors.js'
 import { joinPath, type PathNames } from '../base/path.js'
-import { Dir, type Attributes, type Node, type NodeLoader, type Owner } from './node.js'
+import { findLinked, forEachLink, isLinked, resolveEntry } from './links.js'
+import {
+  Dir,
+  FileNode,
+  Link,
+  linkKey,
+  LinkedFile,
+  type Attributes,
+  type Entry,
+  type Node,
+  type NodeLoader,
+  type Owner,
+} from './node.js'
 import { emptyPages, findName, removeName, setName } from './page.js'
 
 /**
  * A mutable view of a tree of immutable nodes. Directories and pages that carry this tree's owner token are
  * changed in place, all others are copied on the way down. Freezing hands out the root and takes a new
- * token: the frozen root never changes again. Symlinks are never followed here.
+ * token: the frozen root never changes again. Symlinks are never followed here; a file of several names is
+ * the same file under each of them.
  */
 export class Tree {
   readonly loader: NodeLoader
@@ -36,12 +49,17 @@ export class Tree {
   }
 
   find(names: PathNames): Node | undefined {
-    let node: Node | undefined = this.#root
+    let entry: Entry | undefined = this.#root
     for (const name of names) {
-      if (!(node instanceof Dir)) return undefined
-      node = findName(node, name, this.loader)
+      if (!(entry instanceof Dir)) return undefined
+      entry = findName(entry, name, this.loader)
     }
-    return node
+    return resolveEntry(entry, this.#root, this.loader)
+  }
+
+  /** The file of several names that has this number. */
+  findLinked(ino: number): LinkedFile | undefined {
+    return findLinked(this.#root, ino, this.loader)
   }
 
   /** Puts a node at a path whose parent exists; `at` becomes the parent's time when the name is new. */
@@ -50,44 +68,84 @@ export class Tree {
     if (setName(parent, name, node, this.#owner, this.loader)) touch(parent, at)
   }
 
+  /** Another state of the file at a path; of one with several names under all of them, whatever the path. */
+  replace(names: PathNames, file: FileNode, at: number): void {
+    const linked = this.findLinked(file.ino)
+    if (linked === undefined) this.put(names, file, at)
+    else this.#putLinked(new LinkedFile(file, linked.nlink))
+  }
+
+  #putLinked(file: LinkedFile): void {
+    setName(this.#writableLinks(), linkKey(file.ino), file, this.#owner, this.loader)
+  }
+
+  /** Gives the file at `from` a further name, whose parent exists. */
+  link(from: PathNames, to: PathNames, at: number): void {
+    const file = this.find(from)
+    if (!(file instanceof FileNode)) throw new EngineError('INTERNAL', `no file at ${joinPath(from)}`)
+    const link = new Link(file.ino)
+    if (!(file instanceof LinkedFile)) {
+      const { parent, name } = this.#writableParent(from, 0, true)
+      setName(parent, name, link, this.#owner, this.loader)
+    }
+    this.#putLinked(new LinkedFile(file, file instanceof LinkedFile ? file.nlink + 1 : 2, at))
+    const { parent, name } = this.#writableParent(to, 0, true)
+    setName(parent, name, link, this.#owner, this.loader)
+    touch(parent, at)
+  }
+
   makeDir(names: PathNames, attributes: Attributes): void {
     this.put(names, new Dir(this.#owner, attributes, emptyPages(this.#owner)), attributes.mtime)
   }
 
-  remove(names: PathNames, at: number): Node {
-    const { parent, name } = this.#writableParent(names)
-    const node = findName(parent, name, this.loader)
-    if (node === undefined) throw new EngineError('INTERNAL', `nothing to remove at ${joinPath(names)}`)
-    removeName(parent, name, this.#owner, this.loader)
-    touch(parent, at)
-    return node
+  /** Takes what is at a path out of the tree, with everything below it. */
+  remove(names: PathNames, at: number): void {
+    this.#forget(this.#detach(names, at), at)
   }
 
   /** Moves a node, replacing what is at the destination. */
   move(from: PathNames, to: PathNames, at: number): void {
-    const node = this.remove(from, at)
-    const { parent, name } = this.#writableParent(to, heightOf(node))
-    setName(parent, name, node, this.#owner, this.loader)
+    const entry = this.#detach(from, at)
+    const { parent, name } = this.#writableParent(to, heightOf(entry), isLinked(entry))
+    const replaced = findName(parent, name, this.loader)
+    setName(parent, name, entry, this.#owner, this.loader)
     touch(parent, at)
+    if (replaced !== undefined) this.#forget(replaced, at)
   }
 
   /** Changes the attributes of a directory, the root included. */
-  changeDir(names: PathNames, change: { mode: number; ctime: number }): void {
-    const dir = this.#writableDir(names, names.length)
-    dir.mode = change.mode
-    dir.ctime = change.ctime
+  changeDir(names: PathNames, change: Partial<Omit<Attributes, 'ino' | 'birthtime'>>): void {
+    Object.assign(this.#writableDir(names, names.length), change)
   }
 
-  /** `below` is how deep what comes to the path goes. */
-  #writableParent(names: PathNames, below = 0): { parent: Dir; name: string } {
-    const parent = this.#writableDir(names, names.length - 1, names.length + below)
+  #detach(names: PathNames, at: number): Entry {
+    const { parent, name } = this.#writableParent(names)
+    const entry = findName(parent, name, this.loader)
+    if (entry === undefined) throw new EngineError('INTERNAL', `nothing to remove at ${joinPath(names)}`)
+    removeName(parent, name, this.#owner, this.loader)
+    touch(parent, at)
+    return entry
+  }
+
+  /** Names that are gone count no longer; a file goes with its last one. */
+  #forget(entry: Entry, at: number): void {
+    forEachLink(entry, this.loader, (ino) => {
+      const file = this.findLinked(ino)
+      if (file === undefined) return
+      if (file.nlink > 1) this.#putLinked(new LinkedFile(file, file.nlink - 1, at))
+      else removeName(this.#writableLinks(), linkKey(ino), this.#owner, this.loader)
+    })
+  }
+
+  /** `below` is how deep what comes to the path goes; `linked`, whether it is or holds a link. */
+  #writableParent(names: PathNames, below = 0, linked = false): { parent: Dir; name: string } {
+    const parent = this.#writableDir(names, names.length - 1, { height: names.length + below, linked })
     return { parent, name: names[names.length - 1]! }
   }
 
-  #writableDir(names: PathNames, depth: number, reach = 0): Dir {
-    let dir = this.#root
-    if (dir.owner !== this.#owner) dir = this.#root = this.#copy(dir)
-    if (dir.height < reach) dir.height = reach
+  #writableDir(names: PathNames, depth: number, below = nothingBelow): Dir {
+    let dir = this.#writableRoot()
+    mark(dir, below.height, below.linked)
     for (let i = 0; i < depth; i++) {
       const child = findName(dir, names[i]!, this.loader)
       if (!(child instanceof Dir))
@@ -98,9 +156,21 @@ export class Tree {
         setName(dir, names[i]!, copy, this.#owner, this.loader)
         dir = copy
       }
-      if (dir.height < reach - i - 1) dir.height = reach - i - 1
+      mark(dir, below.height - i - 1, below.linked)
     }
     return dir
+  }
+
+  #writableRoot(): Dir {
+    if (this.#root.owner !== this.#owner) this.#root = this.#copy(this.#root)
+    return this.#root
+  }
+
+  #writableLinks(): Dir {
+    const root = this.#writableRoot()
+    if (root.links === undefined) root.links = new Dir(this.#owner, noAttributes, emptyPages(this.#owner))
+    else if (root.links.owner !== this.#owner) root.links = this.#copy(root.links)
+    return root.links
   }
 
   #copy(dir: Dir): Dir {
@@ -108,12 +178,22 @@ export class Tree {
     const copy = new Dir(this.#owner, dir, pages.slice())
     copy.wide = dir.wide
     copy.height = dir.height
+    copy.linked = dir.linked
+    copy.links = dir.links
     return copy
   }
 }
 
-function heightOf(node: Node): number {
-  return node instanceof Dir ? node.height : 0
+const nothingBelow = { height: 0, linked: false }
+const noAttributes: Attributes = { ino: 0, mode: 0, mtime: 0, ctime: 0, birthtime: 0 }
+
+function mark(dir: Dir, height: number, linked: boolean): void {
+  if (dir.height < height) dir.height = height
+  if (linked) dir.linked = true
+}
+
+function heightOf(entry: Entry): number {
+  return entry instanceof Dir ? entry.height : 0
 }
 
 function touch(dir: Dir, at: number): void {

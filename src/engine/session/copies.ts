@@ -1,0 +1,34 @@
+import { parsePath } from '../base/path.js'
+import { FileNode } from '../tree/node.js'
+import type { Core } from './core.js'
+import { eventTypes, type Redo } from './events.js'
+import type { LiveSession } from './live.js'
+import { findFile } from './lookup.js'
+import { requireParents } from './parents.js'
+import type { Plan } from './plan.js'
+import { alreadyExists, resolve } from './resolve.js'
+import { fileOrMissing } from './writes.js'
+
+export interface CopyFileRequest {
+  readonly sourcePath: string
+  readonly destinationPath: string
+  /** true: an existing destination is ALREADY_EXISTS. */
+  readonly exclusive?: boolean
+}
+
+/** A file with the same content, which both share until one is changed; a new one also has the mode. O(1). */
+export function planCopyFile(core: Core, live: LiveSession, request: CopyFileRequest): Plan {
+  const { sourcePath, destinationPath, exclusive = false } = request
+  parsePath(sourcePath, 'sourcePath')
+  parsePath(destinationPath, 'destinationPath')
+  const file = findFile(live, sourcePath)
+  const to = resolve(live.tree, destinationPath, !exclusive)
+  if (exclusive && to.node !== undefined) throw alreadyExists(destinationPath)
+  const existing = fileOrMissing(to, destinationPath)
+  requireParents(to, destinationPath)
+  if (existing instanceof FileNode && existing.ino === file.ino) return undefined
+  const { path } = to
+  const redo: Redo[] = existing === undefined ? [['w', path, file.mode, core.ids.newIno(), 0]] : []
+  redo.push(['k', resolve(live.tree, sourcePath, true).path, path])
+  return { type: eventTypes.writeFile, details: { path }, redo }
+}

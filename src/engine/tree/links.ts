@@ -1,0 +1,35 @@
+import { EngineError } from '../base/errors.js'
+import { Dir, Link, linkKey, LinkedFile, type Entry, type Node, type NodeLoader } from './node.js'
+import { findName } from './page.js'
+
+/** The node that an entry of a directory stands for, in the tree of this root. */
+export function resolveEntry(entry: Entry, root: Dir, loader: NodeLoader): Node
+export function resolveEntry(entry: Entry | undefined, root: Dir, loader: NodeLoader): Node | undefined
+export function resolveEntry(entry: Entry | undefined, root: Dir, loader: NodeLoader): Node | undefined {
+  if (!(entry instanceof Link)) return entry
+  const file = findLinked(root, entry.ino, loader)
+  if (file === undefined)
+    throw new EngineError('DATA_LOSS', 'a hard link leads nowhere', { ino: String(entry.ino) })
+  return file
+}
+
+/** The file of several names that has this number. */
+export function findLinked(root: Dir, ino: number, loader: NodeLoader): LinkedFile | undefined {
+  const file = root.links === undefined ? undefined : findName(root.links, linkKey(ino), loader)
+  return file instanceof LinkedFile ? file : undefined
+}
+
+/** Whether a link stands in an entry or below it. */
+export function isLinked(entry: Entry): boolean {
+  return entry instanceof Link || (entry instanceof Dir && entry.linked)
+}
+
+/** Calls `visit` with the number of each link in an entry and below it. */
+export function forEachLink(entry: Entry, loader: NodeLoader, visit: (ino: number) => void): void {
+  if (entry instanceof Link) return visit(entry.ino)
+  if (!(entry instanceof Dir) || !entry.linked) return
+  for (const page of entry.pages ?? loader.loadDir(entry)) {
+    if (page.names === null) loader.loadPage(page)
+    for (const node of page.nodes) forEachLink(node, loader, visit)
+  }
+}
