@@ -19,6 +19,10 @@ export const limits = {
   xattrNameBytes: 255,
   xattrValueBytes: 64 * 1024,
   xattrsPerNode: 256,
+  globBytes: 4096,
+  /** Alternatives of all braces and groups of a glob together, numbers of ranges included. */
+  globAlternatives: 1000,
+  globNesting: 10,
   /** A file is cut into blocks of this size; a block is the largest blob. */
   blockBytes: 1 << 20,
   blocksPerChunk: 1024,

@@ -1,0 +1,283 @@
+import { parsePattern, setHas, type CharacterSet, type Piece, type Repeat } from './glob-pattern.js'
+
+/**
+ * A parsed glob for paths.
+ *
+ * `*`, `?` and `[...]` match within a part of a path and never its leading dot; `**` as a whole part matches
+ * any number of parts that do not begin with a dot. `{a,b}`, `{1..3}`, `@(a|b)`, `?( )`, `*( )` and `+( )`
+ * are alternatives. A `?` matches one code point, a backslash takes the meaning of what follows, and case
+ * counts. A `/` at the end asks for a directory.
+ *
+ * Paths have no `.`, `..`, or empty parts and no `/` at the end; they begin with `/` only where the pattern
+ * does. A match costs at most the length of the path times the size of the pattern, and no more memory than
+ * the pattern.
+ */
+export interface Glob {
+  readonly pattern: string
+  /** Everything that matches is at or below this path; '' where nothing is known. */
+  readonly base: string
+  /** Whether only {@link base} itself can match. */
+  readonly literal: boolean
+  /** `directory` says that the path is one: then a pattern that ends with `/` may match it. */
+  matches: (path: string, directory?: boolean) => boolean
+  /** False when nothing below this directory can match; the empty path stands for where all paths begin. */
+  mayContain: (directory: string) => boolean
+}
+
+/** A parsed glob for text: as {@link Glob}, but `/` and a leading dot are characters like any other. */
+export interface TextGlob {
+  readonly pattern: string
+  matches: (text: string) => boolean
+}
+
+/** Throws INVALID_ARGUMENT for what is malformed, and for `!( )`; TOO_LARGE for what is over a limit. */
+export function parseGlob(pattern: string, field = 'pattern'): Glob {
+  const pieces = parsePattern(pattern, true, field)
+  return new PathGlob(pattern, pieces)
+}
+
+/** Throws like {@link parseGlob}. */
+export function parseTextGlob(pattern: string, field = 'pattern'): TextGlob {
+  const machine = new Machine(parsePattern(pattern, false, field), false)
+  return { pattern, matches: (text) => machine.accepts(machine.run(machine.start, text), text) }
+}
+
+/** {@link parseTextGlob} for one match. */
+export function matchText(pattern: string, text: string): boolean {
+  return parseTextGlob(pattern).matches(text)
+}
+
+class PathGlob implements Glob {
+  readonly pattern: string
+  readonly base: string
+  readonly literal: boolean
+  readonly #machine: Machine
+  /** The states behind the directory that was asked for last: what lies in one is asked for in a row. */
+  #directory = ''
+  #states: readonly State[]
+
+  constructor(pattern: string, pieces: readonly Piece[]) {
+    this.pattern = pattern
+    const plain = pieces.findIndex(({ type }) => type !== 'literal' && type !== 'slash')
+    this.literal = plain < 0
+    const text = pieces
+      .slice(0, this.literal ? pieces.length : plain)
+      .map((piece) => (piece.type === 'literal' ? String.fromCodePoint(piece.code) : '/'))
+      .join('')
+      .replaceAll(/\/{2,}/g, '/')
+    const end = this.literal && !text.endsWith('/') ? text.length : text.lastIndexOf('/')
+    this.base = end === 0 && text !== '' ? '/' : text.slice(0, Math.max(0, end))
+    this.#machine = new Machine(pieces, true)
+    this.#states = this.#machine.start
+  }
+
+  matches(path: string, directory = false): boolean {
+    const cut = path.lastIndexOf('/') + 1
+    const above = this.#behind(path.slice(0, cut))
+    const states = this.#machine.run(above, path.slice(cut), cut === 0 ? '' : '/')
+    if (this.#machine.accepts(states, path.at(-1) ?? '')) return true
+    if (!directory || path.length === cut) return false
+    return this.#machine.accepts(this.#machine.run(states, '/', path.at(-1)), '/')
+  }
+
+  mayContain(directory: string): boolean {
+    const text = directory === '' || directory.endsWith('/') ? directory : `${directory}/`
+    return this.#behind(text).some(canGoOn)
+  }
+
+  /** The states behind an empty text or one that ends with `/`. */
+  #behind(text: string): readonly State[] {
+    if (text !== this.#directory) {
+      this.#states = this.#machine.run(this.#machine.start, text)
+      this.#directory = text
+    }
+    return this.#states
+  }
+}
+
+/**
+ * A state of a nondeterministic automaton. All states that are possible at a character are carried along at
+ * once, so nothing is ever tried twice.
+ */
+interface State {
+  readonly type:
+    | 'end'
+    | 'split'
+    | 'filled'
+    | 'literal'
+    | 'slash'
+    | 'any'
+    | 'set'
+    | 'star'
+    | 'globstar'
+    | 'parts'
+  readonly code: number
+  readonly set: CharacterSet | undefined
+  /** What follows. Of `parts`: the ends that a `**` can have, a slash or the end. */
+  readonly to: State[]
+  /** The step that saw this state last. */
+  step: number
+}
+
+const slash = 47
+const dot = 46
+
+class Machine {
+  readonly start: readonly State[]
+  readonly #paths: boolean
+  #step = 0
+  #next: State[] = []
+
+  constructor(pieces: readonly Piece[], paths: boolean) {
+    this.#paths = paths
+    this.start = [compile(pieces, state('end', []))]
+  }
+
+  /** The states behind a text; `before` is the character that went before it, if any. */
+  run(states: readonly State[], text: string, before = ''): readonly State[] {
+    let now = states
+    let fresh = before === '' || before === '/'
+    for (let i = 0; i < text.length && now.length > 0; i++) {
+      const code = text.codePointAt(i)!
+      this.#advance(now, code, fresh, before !== '' || i > 0)
+      now = this.#next
+      if (code > 0xffff) i++
+      fresh = code === slash
+    }
+    return now
+  }
+
+  /** Whether the text may end here. */
+  accepts(states: readonly State[], before: string): boolean {
+    return this.#advance(states, -1, before === '' || before === '/', before !== '')
+  }
+
+  /**
+   * Takes one character, or −1 for the end, and leaves the states behind it in `#next`. Each state is seen
+   * once. `fresh` says that a part of the path begins here, `inside` that something went before. True when
+   * the text may end here.
+   */
+  #advance(states: readonly State[], code: number, fresh: boolean, inside: boolean): boolean {
+    const step = ++this.#step
+    const next: State[] = []
+    const todo = [...states]
+    const atStart = this.#paths && fresh
+    /** Whether a wildcard may take the character. */
+    const open = code >= 0 && !(this.#paths && (code === slash || (atStart && code === dot)))
+    let ended = false
+    /** What comes behind a wildcard or group that took nothing at the beginning of a part: never its end. */
+    const behindNothing: State[] = []
+    let slashes = inside
+    for (;;) {
+      let one = todo.pop()
+      if (one === undefined) {
+        // What was seen before may do all that is left to do here, and more.
+        if (code < 0 || code === slash) break
+        one = behindNothing.pop()
+        slashes = false
+      }
+      if (one === undefined) break
+      if (one.step === step) continue
+      one.step = step
+      switch (one.type) {
+        case 'end':
+          ended ||= code < 0
+          break
+        case 'split':
+          todo.push(...one.to)
+          break
+        case 'literal':
+          if (one.code === code) next.push(one.to[0]!)
+          break
+        case 'slash':
+          // Braces can make a slash behind a slash, which adds nothing.
+          if (atStart && slashes) todo.push(one.to[0]!)
+          else if (code === slash) next.push(one.to[0]!)
+          break
+        case 'any':
+          if (open) next.push(one.to[0]!)
+          break
+        case 'set':
+          if (open && setHas(one.set!, code)) next.push(one.to[0]!)
+          break
+        case 'star':
+          if (open) next.push(one)
+          if (!atStart) todo.push(one.to[0]!)
+          else if (open) behindNothing.push(one.to[0]!)
+          break
+        case 'filled':
+          if (atStart) behindNothing.push(one.to[0]!)
+          else todo.push(one.to[0]!)
+          break
+        case 'globstar':
+          todo.push(one.to[0]!)
+          if (atStart) todo.push(one.to[1]!)
+          break
+        case 'parts':
+          if (open || (code === slash && !atStart)) next.push(one)
+          for (const end of one.to) todo.push(atStart && end.type === 'slash' ? end.to[0]! : end)
+          break
+      }
+    }
+    this.#next = next
+    return ended
+  }
+}
+
+function state(type: State['type'], to: State[], code = 0, set?: CharacterSet): State {
+  return { type, code, set, to, step: 0 }
+}
+
+/** The state before these pieces, when `next` is the one behind them. */
+function compile(pieces: readonly Piece[], next: State): State {
+  return pieces.reduceRight((behind, piece) => compilePiece(piece, behind), next)
+}
+
+function compilePiece(piece: Piece, next: State): State {
+  switch (piece.type) {
+    case 'literal':
+      return state('literal', [next], piece.code)
+    case 'set':
+      return state('set', [next], 0, piece.set)
+    case 'any':
+    case 'slash':
+      return state(piece.type, [next])
+    case 'star':
+      return next.type === 'star' ? next : state('star', [next])
+    case 'globstar':
+      return compileGlobstar(next)
+    default:
+      return compileGroup(piece.repeat, piece.alternatives, next)
+  }
+}
+
+/** Behind a `**` that is a whole part comes a slash or the end; before anything else it is a star. */
+function compileGlobstar(next: State): State {
+  const star = state('star', [next])
+  const ends = reachable(next).filter(({ type }) => type === 'end' || type === 'slash')
+  return ends.length === 0 ? star : state('globstar', [star, state('parts', ends)])
+}
+
+function compileGroup(repeat: Repeat, alternatives: readonly (readonly Piece[])[], next: State): State {
+  if (repeat === 'braces') {
+    const ways = alternatives.map((one) => compile(one, next))
+    return state('split', ways)
+  }
+  const behind = state('filled', [next])
+  const again = repeat === '*' || repeat === '+' ? state('split', [behind]) : behind
+  const ways = alternatives.map((one) => compile(one, again))
+  if (again !== behind) again.to.push(...ways)
+  return repeat === '*' ? again : state('split', repeat === '?' ? [...ways, behind] : ways)
+}
+
+/** The states that can be next from here without a character. */
+function reachable(from: State): State[] {
+  const seen = new Set([from])
+  for (const one of seen) if (one.type === 'split') one.to.forEach((to) => seen.add(to))
+  return [...seen].filter(({ type }) => type !== 'split')
+}
+
+/** Whether more than the end can come. */
+function canGoOn(from: State): boolean {
+  return reachable(from).some(({ type }) => type !== 'end')
+}
