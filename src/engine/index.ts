@@ -120,11 +120,13 @@ export type {
   SourceListRequest,
   SourcePage,
 } from './services/sources.js'
-export type { BatchOperation } from './session/batch.js'
+export { SegmentConflictPolicy, type BatchOperation, type PatchSegmentsRequest } from './session/batch.js'
 export type { Checkpoint, CheckpointPage, CheckpointReference } from './session/checkpoints.js'
 export type { CreateDirectoryRequest, DeleteRequest, RenameRequest } from './session/files.js'
 export type { HashGuard } from './session/guards.js'
-export type { CreateSymlinkRequest } from './session/links.js'
+export type { CreateSymlinkRequest, LinkRequest } from './session/links.js'
+export type { SegmentChunk, SegmentWriteRequest } from './session/segments.js'
+export type { SetXattrRequest, XattrRequest } from './session/xattrs.js'
 export type { FileContent, WriteRequest } from './session/writes.js'
 export {
   FileType,

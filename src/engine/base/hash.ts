@@ -18,10 +18,10 @@ export function formatHash(hex: string): string {
 }
 
 /** The hex of an `expectedHash`; `''` (must not exist) stays `''`. */
-export function parseExpectedHash(text: unknown): string {
+export function parseExpectedHash(text: unknown, field = 'expectedHash'): string {
   if (text === '') return ''
   if (typeof text !== 'string' || !/^sha256:[0-9a-f]{64}$/.test(text)) {
-    throw invalid('expectedHash', 'must be empty or sha256:<64 hex digits>')
+    throw invalid(field, 'must be empty or sha256:<64 hex digits>')
   }
   return text.slice('sha256:'.length)
 }

@@ -44,6 +44,8 @@ export const limits = {
   cachedBlobBytes: 64 * 1024,
   /** Blob bytes gathered into one storage commit during an import. */
   importCommitBytes: 4 * 2 ** 20,
+  /** Contents hashed for one page of a manifest; a page that needs more ends early. */
+  manifestHashBytes: 2 ** 30,
   /** Records read from storage at once where a filter may pass over many. */
   recordsPerScan: 256,
   /** Events read from storage at once. */

@@ -3,7 +3,8 @@ import { formatHash } from '../base/hash.js'
 import { checkRequest, parseMode, parseSize } from '../base/input.js'
 import type { PageRequest } from '../base/paging.js'
 import { StagedContent } from '../cas/staging.js'
-import { applyBatch, parseBatch, type BatchOperation } from '../session/batch.js'
+import { Batch, SegmentPatch, type BatchOperation, type PatchSegmentsRequest } from '../session/batch.js'
+import { eventTypes } from '../session/events.js'
 import { planSetAttributes } from '../session/attributes.js'
 import {
   planCreateDirectory,
@@ -14,14 +15,23 @@ import {
   type DeleteRequest,
   type RenameRequest,
 } from '../session/files.js'
-import { planCreateSymlink, type CreateSymlinkRequest } from '../session/links.js'
+import { planCreateSymlink, planLink, type CreateSymlinkRequest, type LinkRequest } from '../session/links.js'
 import type { LiveSession } from '../session/live.js'
 import { findFile, findSymlink } from '../session/lookup.js'
-import { listSymlinks, type SymlinkPage } from '../session/manifest.js'
+import { extentsOf, listSymlinks, type CasExtent, type SymlinkPage } from '../session/manifest.js'
 import type { Plan } from '../session/plan.js'
 import { mutate, record } from '../session/transaction.js'
 import { planAppend, planWrite, type WriteRequest } from '../session/writes.js'
 import type { SessionAccess } from '../session/access.js'
+import {
+  findXattrAt,
+  listXattrs,
+  parseXattrValue,
+  planRemoveXattr,
+  planSetXattr,
+  type SetXattrRequest,
+  type XattrRequest,
+} from '../session/xattrs.js'
 
 /**
  * A session's files by the operations of the interface: guarded by hashes, in batches, parents made on
@@ -137,8 +147,9 @@ export class SessionFiles {
   }
 
   /**
-   * Carries out writes and deletes in order, later ones seeing earlier ones, as one atomic step: all of
-   * them, or with an error none. At most 10,000 (TOO_LARGE); the errors are those of write and delete.
+   * Carries out writes, deletes and segment writes in order, later ones seeing earlier ones, as one atomic step: all of
+   * them, or with an error none. At most 10,000 (TOO_LARGE); the errors are those of write, delete and
+   * patchSegments.
    *
    * @example
    * await session.files.batch([{ write: { path: '/b', content } }, { delete: { path: '/a', expectedHash } }])
@@ -146,11 +157,84 @@ export class SessionFiles {
   batch(operations: readonly BatchOperation[]): Promise<void> {
     const { core } = this.#access
     try {
-      const steps = parseBatch(core, operations)
-      return this.#access.run((live) => applyBatch(core, live, steps))
+      const batch = new Batch(core, operations)
+      return this.#access.run((live) => batch.apply(core, live))
     } catch (error) {
       return Promise.reject(error)
     }
+  }
+
+  /**
+   * Changes ranges of files, as one atomic step: data, holes, and ranges borrowed from content that the
+   * session or its base has. Costs what is changed, whatever the size of the file. With SKIP_ON_CONFLICT files
+   * whose `expectedHash` does not hold are left out and named in the result. The hash of a file of several
+   * blobs takes one pass over it when it is next asked for.
+   * HASH_MISMATCH, BLOB_NOT_FOUND, IS_A_DIRECTORY, FILE_TOO_LARGE; TOO_LARGE for over 100,000 chunks;
+   * INVALID_ARGUMENT for a chunk that ends behind `logicalSize`.
+   *
+   * @example
+   * const data = { offset: 4096, content: new Uint8Array(4096) }
+   * await session.files.patchSegments({ mutations: [{ path: '/disk.img', segments: [{ data }] }] })
+   */
+  async patchSegments(request: PatchSegmentsRequest): Promise<{ skippedPaths: string[] }> {
+    const { core } = this.#access
+    const patch = new SegmentPatch(core, request)
+    return this.#access.run((live) => patch.apply(core, live))
+  }
+
+  /** Where a file's bytes are, in order; what is not in it is a hole. PATH_NOT_FOUND, IS_A_DIRECTORY. */
+  async getCasExtents(request: { readonly path: string }): Promise<{ extents: CasExtent[] }> {
+    checkRequest(request)
+    const { path } = request
+    const live = await this.#access.reading()
+    return whenLoaded(() => ({ extents: extentsOf(this.#access.core, findFile(live, path)) }))
+  }
+
+  /**
+   * A further name for a file: content, mode, attributes and locks are the same under each of its names.
+   * PATH_NOT_FOUND, ALREADY_EXISTS, NOT_PERMITTED for a directory.
+   */
+  link(request: LinkRequest): Promise<void> {
+    return this.#change(request, (live, copy) => planLink(live, copy))
+  }
+
+  /** Takes away a name: the file goes with its last one. PATH_NOT_FOUND, IS_A_DIRECTORY, HASH_MISMATCH. */
+  unlink(request: DeleteRequest): Promise<void> {
+    return this.#change(request, (live, copy) => planDelete(this.#access.core, live, copy, eventTypes.unlink))
+  }
+
+  /** Of a file or directory; symlinks are followed. PATH_NOT_FOUND; TOO_LARGE for a value over 64 KiB or a name over 255 bytes. */
+  setXattr(request: SetXattrRequest): Promise<void> {
+    try {
+      checkRequest(request)
+      const value = parseXattrValue(request.value)
+      const { path, name } = request
+      return this.#change({ path, name }, (live, copy) => planSetXattr(live, copy, value))
+    } catch (error) {
+      return Promise.reject(error)
+    }
+  }
+
+  /** PATH_NOT_FOUND, XATTR_NOT_FOUND. */
+  async getXattr(request: XattrRequest): Promise<{ value: Uint8Array }> {
+    checkRequest(request)
+    const copy = { ...request }
+    const live = await this.#access.reading()
+    const { value } = await whenLoaded(() => findXattrAt(live, copy))
+    return { value: await this.#access.core.content.read(value, 0, value.length) }
+  }
+
+  /** In the order of the names' code units. PATH_NOT_FOUND. */
+  async listXattrs(request: { readonly path: string }): Promise<{ names: string[] }> {
+    checkRequest(request)
+    const { path } = request
+    const live = await this.#access.reading()
+    return whenLoaded(() => ({ names: listXattrs(live, path) }))
+  }
+
+  /** PATH_NOT_FOUND, XATTR_NOT_FOUND. */
+  removeXattr(request: XattrRequest): Promise<void> {
+    return this.#change(request, (live, copy) => planRemoveXattr(live, copy))
   }
 
   #staged(

@@ -2,71 +2,193 @@ import { invalid } from '../base/errors.js'
 import { checkRequest, tooLarge } from '../base/input.js'
 import { limits } from '../base/limits.js'
 import type { BlobRef } from '../cas/blob.js'
-import { StagedContent } from '../cas/staging.js'
+import { StagedContent, type StagedBlobs } from '../cas/staging.js'
+import { BorrowedBlobs } from './borrowed.js'
 import type { Core } from './core.js'
 import { eventTypes, type Redo } from './events.js'
 import { planDelete, type DeleteRequest } from './files.js'
 import type { LiveSession } from './live.js'
 import type { Plan } from './plan.js'
-import { applyLive, commitEvent, eventTime, mutate, withRollback } from './transaction.js'
+import { isConflict, planSegments, StagedSegments, type SegmentWriteRequest } from './segments.js'
+import { applyLive, commitEvent, eventTime, mutate, withRollback, type NewEvent } from './transaction.js'
 import { planWrite, type WriteRequest } from './writes.js'
 
-/** Exactly one of the two. */
-export type BatchOperation = { readonly write: WriteRequest } | { readonly delete: DeleteRequest }
+/** Exactly one of the three. */
+export interface BatchOperation {
+  readonly write?: WriteRequest
+  readonly delete?: DeleteRequest
+  readonly segmentWrite?: SegmentWriteRequest
+}
+
+export const SegmentConflictPolicy = {
+  ABORT_ON_CONFLICT: 'SEGMENT_CONFLICT_POLICY_ABORT_ON_CONFLICT',
+  SKIP_ON_CONFLICT: 'SEGMENT_CONFLICT_POLICY_SKIP_ON_CONFLICT',
+} as const
+export type SegmentConflictPolicy = (typeof SegmentConflictPolicy)[keyof typeof SegmentConflictPolicy]
+
+export interface PatchSegmentsRequest {
+  readonly mutations: readonly SegmentWriteRequest[]
+  /** What an `expectedHash` that does not hold does: abort everything (default), or leave that file out. */
+  readonly conflictPolicy?: SegmentConflictPolicy
+}
 
 const pathsInDetails = 100
 
+/** One step of a batch, planned on what the steps before it made. */
+export type PlanStep = (live: LiveSession) => Plan
+
 /**
- * Carries out all operations in order, later ones seeing earlier ones, as one atomic step: readers, a crash
- * and an error of any of them leave all or nothing.
+ * Carries out all steps in order, later ones seeing earlier ones, as one event: readers, a crash and an error
+ * of any of them leave all or nothing. `describe` is called when all are planned.
  */
-export function applyBatch(core: Core, live: LiveSession, steps: readonly BatchStep[]): Promise<void> {
-  return mutate(core, live, () =>
-    withRollback(live, () => {
-      const at = eventTime(core, live)
-      const redo: Redo[] = []
-      const blobs: BlobRef[] = []
-      for (const step of steps) {
-        const plan = step.plan(live)
-        for (const effect of plan?.redo ?? []) {
-          applyLive(core, live, effect, at)
-          redo.push(effect)
-        }
-        for (const blob of plan?.blobs ?? []) blobs.push(blob)
-      }
-      if (redo.length === 0) return Promise.resolve()
-      const details = {
-        operationCount: steps.length,
-        paths: steps.slice(0, pathsInDetails).map(({ path }) => path),
-      }
-      return commitEvent(core, live, { type: eventTypes.applyBatch, details, redo, blobs }, at)
-    }),
-  )
+export function applyPlans(
+  core: Core,
+  live: LiveSession,
+  steps: readonly PlanStep[],
+  describe: () => Pick<NewEvent, 'type' | 'details'>,
+): Promise<void> {
+  return mutate(core, live, () => applyPlansNow(core, live, steps, describe))
 }
 
-/** An operation that was checked, with its content copied. */
-export interface BatchStep {
-  readonly path: string
-  plan(live: LiveSession): Plan
-}
-
-export function parseBatch(core: Core, operations: readonly BatchOperation[]): BatchStep[] {
-  if (!Array.isArray(operations)) throw invalid('operations', 'must be an array')
-  if (operations.length > limits.batchOperations)
-    throw tooLarge('operations', 'operations', limits.batchOperations)
-  return operations.map((operation: BatchOperation, index) => {
-    const keys = typeof operation === 'object' && operation !== null ? Object.keys(operation) : []
-    if (keys.length === 1 && 'write' in operation) {
-      const write = { ...operation.write }
-      checkRequest(operation.write, `operations[${index}].write`)
-      const staged = new StagedContent(write.content, core)
-      return { path: write.path, plan: (live) => planWrite(core, live, write, staged) }
+/** As {@link applyPlans}, inside a mutation. */
+export function applyPlansNow(
+  core: Core,
+  live: LiveSession,
+  steps: readonly PlanStep[],
+  describe: () => Pick<NewEvent, 'type' | 'details'>,
+): Promise<void> {
+  return withRollback(live, () => {
+    const at = eventTime(core, live)
+    const redo: Redo[] = []
+    const blobs: BlobRef[] = []
+    for (const step of steps) {
+      const plan = step(live)
+      for (const effect of plan?.redo ?? []) {
+        applyLive(core, live, effect, at)
+        redo.push(effect)
+      }
+      for (const blob of plan?.blobs ?? []) blobs.push(blob)
     }
-    if (keys.length === 1 && 'delete' in operation) {
-      const request = { ...operation.delete }
-      checkRequest(operation.delete, `operations[${index}].delete`)
-      return { path: request.path, plan: (live) => planDelete(core, live, request) }
-    }
-    throw invalid(`operations[${index}]`, 'must have exactly one of the keys write, delete')
+    if (redo.length === 0) return live.acknowledged
+    return commitEvent(core, live, { ...describe(), redo, blobs }, at)
   })
+}
+
+/** Writes, deletions and segment writes, checked and with their contents copied. */
+export class Batch {
+  readonly #paths: string[] = []
+  readonly #steps: PlanStep[] = []
+
+  constructor(core: Core, operations: readonly BatchOperation[]) {
+    if (!Array.isArray(operations)) throw invalid('operations', 'must be an array')
+    if (operations.length > limits.batchOperations)
+      throw tooLarge('operations', 'operations', limits.batchOperations)
+    const segments = new SegmentSteps(core)
+    for (const [index, operation] of operations.entries()) {
+      const field = `operations[${index}]`
+      const keys = typeof operation === 'object' && operation !== null ? Object.keys(operation) : []
+      const { write, delete: deletion, segmentWrite } = keys.length === 1 ? operation : {}
+      if (write !== undefined) {
+        checkRequest(write, `${field}.write`)
+        const staged = new StagedContent(write.content, core)
+        segments.staged.push(staged)
+        const copy = { ...write, content: '' }
+        this.#add(write.path, (live) => planWrite(core, live, copy, staged))
+      } else if (deletion !== undefined) {
+        checkRequest(deletion, `${field}.delete`)
+        const copy = { ...deletion }
+        this.#add(copy.path, (live) => planDelete(core, live, copy))
+      } else if (segmentWrite !== undefined) {
+        this.#add(segmentWrite.path, segments.step(segmentWrite, `${field}.segmentWrite`))
+      } else throw invalid(field, 'must have exactly one of the keys write, delete, segmentWrite')
+    }
+  }
+
+  apply(core: Core, live: LiveSession): Promise<void> {
+    return applyPlans(core, live, this.#steps, () => ({
+      type: eventTypes.applyBatch,
+      details: { operationCount: this.#steps.length, paths: this.#paths.slice(0, pathsInDetails) },
+    }))
+  }
+
+  #add(path: string, step: PlanStep): void {
+    this.#paths.push(path)
+    this.#steps.push(step)
+  }
+}
+
+/** Segment writes to several files, checked and with their data copied. */
+export class SegmentPatch {
+  readonly #steps: PlanStep[]
+  readonly #paths: string[]
+  readonly #skipped = new Set<string>()
+
+  constructor(core: Core, request: PatchSegmentsRequest) {
+    checkRequest(request)
+    const { mutations, conflictPolicy = SegmentConflictPolicy.ABORT_ON_CONFLICT } = request
+    if (!Array.isArray(mutations)) throw invalid('mutations', 'must be an array')
+    if (mutations.length > limits.batchOperations)
+      throw tooLarge('mutations', 'mutations', limits.batchOperations)
+    if (!Object.values(SegmentConflictPolicy).includes(conflictPolicy))
+      throw invalid('conflictPolicy', 'is not a policy')
+    const segments = new SegmentSteps(core)
+    this.#steps = mutations.map((mutation: SegmentWriteRequest, index) => {
+      const step = segments.step(mutation, `mutations[${index}]`)
+      return conflictPolicy === SegmentConflictPolicy.SKIP_ON_CONFLICT
+        ? this.#skipping(mutation.path, step)
+        : step
+    })
+    this.#paths = mutations.map(({ path }: SegmentWriteRequest) => path)
+  }
+
+  async apply(core: Core, live: LiveSession): Promise<{ skippedPaths: string[] }> {
+    await applyPlans(core, live, this.#steps, () => ({
+      type: eventTypes.patchSegments,
+      details: {
+        paths: this.#paths.filter((path) => !this.#skipped.has(path)).slice(0, pathsInDetails),
+        skippedPaths: [...this.#skipped].slice(0, pathsInDetails),
+      },
+    }))
+    return { skippedPaths: [...this.#skipped] }
+  }
+
+  #skipping(path: string, step: PlanStep): PlanStep {
+    return (live) => {
+      try {
+        return step(live)
+      } catch (thrown) {
+        if (!isConflict(thrown)) throw thrown
+        this.#skipped.add(path)
+        return undefined
+      }
+    }
+  }
+}
+
+/** The segment writes of one request: they are bounded together, and borrow from each other. */
+class SegmentSteps {
+  readonly staged: StagedBlobs[] = []
+  readonly #core: Core
+  readonly #wanted: string[] = []
+  #borrowed: BorrowedBlobs | undefined
+  #chunks = 0
+
+  constructor(core: Core) {
+    this.#core = core
+  }
+
+  step(request: SegmentWriteRequest, field: string): PlanStep {
+    checkRequest(request, field)
+    const staged = new StagedSegments(request, this.#core, field)
+    this.#chunks += staged.chunks.length
+    if (this.#chunks > limits.segments) throw tooLarge(`${field}.segments`, 'chunks', limits.segments)
+    this.staged.push(staged)
+    for (const hash of staged.borrowed) this.#wanted.push(hash)
+    const copy = { ...request, segments: [] }
+    return (live) => {
+      // All steps are known when the first one is planned.
+      this.#borrowed ??= new BorrowedBlobs(this.#wanted, this.staged)
+      return planSegments(this.#core, live, copy, staged, this.#borrowed)
+    }
+  }
 }

@@ -1,6 +1,7 @@
 import { formatHash } from '../base/hash.js'
 import { whenLoaded } from '../base/fault.js'
 import { checkRequest } from '../base/input.js'
+import { limits } from '../base/limits.js'
 import { encodePageToken, parsePageSize, parsePageToken, type PageRequest } from '../base/paging.js'
 import { runInSlices } from '../base/slices.js'
 import { forEachExtent } from '../cas/body.js'
@@ -42,10 +43,10 @@ export interface ManifestRequest extends PageRequest {
 }
 
 export interface ManifestPage {
-  /** Depth first; names by their UTF-8 bytes; a directory before its children; neither the root nor symlinks. */
+  /** May end early, with a token, where large contents have to be hashed first. Depth first; names by their UTF-8 bytes; a directory before its children; neither the root nor symlinks. */
   readonly nodes: ManifestNode[]
   readonly nextPageToken: string
-  /** `sha256:<hex>` over paths, kinds, modes, contents and symlink targets of the whole tree. */
+  /** `sha256:<hex>` over paths, kinds, modes, contents, symlink targets and extended attributes of the whole tree. */
   readonly manifestHash: string
 }
 
@@ -68,6 +69,8 @@ export async function readManifest(
   // First: it hashes contents in slices, and what it hashed is known below.
   const hash = formatHash(await manifestHash(core, root))
   const nodes: ManifestNode[] = []
+  let hashedBytes = 0
+  let nextPageToken = found.nextPageToken
   for (const [path, node] of found.entries) {
     if (node instanceof Dir) {
       nodes.push({
@@ -79,9 +82,15 @@ export async function readManifest(
         casExtents: [],
       })
     } else if (node instanceof FileNode) {
-      const contentHash = formatHash(
-        core.contentIds.knownHash(node) ?? (await whenLoaded(() => core.contentIds.contentHash(node))),
-      )
+      const known = core.contentIds.knownHash(node)
+      if (known === undefined) {
+        hashedBytes += node.size
+        if (hashedBytes > limits.manifestHashBytes && nodes.length > 0) {
+          nextPageToken = encodePageToken(listing, nodes.at(-1)!.path)
+          break
+        }
+      }
+      const contentHash = formatHash(known ?? (await whenLoaded(() => core.contentIds.contentHash(node))))
       const casExtents = includeCasExtents ? await whenLoaded(() => extentsOf(core, node)) : []
       nodes.push({
         path,
@@ -93,11 +102,7 @@ export async function readManifest(
       })
     }
   }
-  return {
-    nodes,
-    nextPageToken: found.nextPageToken,
-    manifestHash: hash,
-  }
+  return { nodes, nextPageToken, manifestHash: hash }
 }
 
 /** Hex. */
@@ -158,7 +163,8 @@ async function listNodes(
   return { entries, nextPageToken: more ? encodePageToken(listing, entries.at(-1)![0]) : '' }
 }
 
-function extentsOf(core: Core, file: FileNode): CasExtent[] {
+/** Where a file's bytes are; a Fault where its body is not loaded. */
+export function extentsOf(core: Core, file: FileNode): CasExtent[] {
   const extents: CasExtent[] = []
   forEachExtent(core.contentIds.body(file), { from: 0, to: file.size }, (offset, length, blob, casOffset) => {
     extents.push({ offset, length, hash: formatHash(blob.hash), casOffset })

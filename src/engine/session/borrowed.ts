@@ -1,0 +1,88 @@
+import { EngineError } from '../base/errors.js'
+import { Fault, whenLoaded } from '../base/fault.js'
+import { formatHash } from '../base/hash.js'
+import { TimeSlice } from '../base/slices.js'
+import type { BlobRef } from '../cas/blob.js'
+import { forEachExtent } from '../cas/body.js'
+import type { StagedBlobs } from '../cas/staging.js'
+import { visitPaths } from '../tree/cursor.js'
+import { FileNode, type Dir } from '../tree/node.js'
+import type { Core } from './core.js'
+import type { LiveSession } from './live.js'
+import { treeChanges } from './states.js'
+
+/**
+ * Finds the blobs that a request borrows. Only what the session's files or its base hold is found: knowing a
+ * hash is no right to the content. Looked for in the request itself, the file that is written, the files that
+ * differ from the base, and at last in the whole base, which costs a pass over its files.
+ */
+export class BorrowedBlobs {
+  readonly #wanted: ReadonlySet<string>
+  readonly #staged: readonly StagedBlobs[]
+  /** undefined stands for a hash that was looked for and not found. */
+  readonly #found = new Map<string, BlobRef | undefined>()
+
+  constructor(wanted: readonly string[], staged: readonly StagedBlobs[]) {
+    this.#wanted = new Set(wanted)
+    this.#staged = staged
+  }
+
+  /** BLOB_NOT_FOUND; a Fault where it has to be looked for. */
+  get(core: Core, live: LiveSession, file: FileNode, hash: string): BlobRef {
+    if (this.#found.size === 0) for (const { blobs } of this.#staged.map(allBlobs)) this.#take(blobs)
+    let blob = this.#found.get(hash)
+    if (blob !== undefined) return blob
+    forEachExtent(core.contentIds.body(file), { from: 0, to: file.size }, (_offset, _length, candidate) => {
+      if (candidate.hash === hash) blob = candidate
+    })
+    if (blob !== undefined) return blob
+    if (!this.#found.has(hash)) {
+      const root = live.tree.freeze()
+      throw new Fault(() => this.#search(core, root, live.baseline))
+    }
+    throw new EngineError('BLOB_NOT_FOUND', 'what is borrowed is not in this session or its base', {
+      hash: formatHash(hash),
+    })
+  }
+
+  async #search(core: Core, root: Dir, baseline: Dir): Promise<void> {
+    for await (const { after } of treeChanges(core, baseline, root)) {
+      if (after instanceof FileNode) await whenLoaded(() => this.#look(core, after))
+      if (this.#complete) return
+    }
+    const slice = new TimeSlice(core.environment)
+    let after: string | undefined
+    for (let more = true; more && !this.#complete;) {
+      await whenLoaded(() => {
+        more = false
+        visitPaths(baseline, { prefix: '', after }, core.loader, (path, node) => {
+          if (node instanceof FileNode) this.#look(core, node)
+          after = path
+          more = slice.over
+          return !more && !this.#complete
+        })
+      })
+      await slice.next()
+    }
+    for (const hash of this.#wanted) if (!this.#found.has(hash)) this.#found.set(hash, undefined)
+  }
+
+  #look(core: Core, file: FileNode): void {
+    forEachExtent(core.contentIds.body(file), { from: 0, to: file.size }, (_offset, _length, blob) => {
+      this.#take([blob])
+    })
+  }
+
+  #take(blobs: readonly BlobRef[]): void {
+    for (const blob of blobs) if (this.#wanted.has(blob.hash)) this.#found.set(blob.hash, blob)
+  }
+
+  get #complete(): boolean {
+    for (const hash of this.#wanted) if (this.#found.get(hash) === undefined) return false
+    return true
+  }
+}
+
+function allBlobs(staged: StagedBlobs): { blobs: readonly BlobRef[] } {
+  return { blobs: staged.blobs() }
+}

@@ -1,0 +1,233 @@
+import { Buffer } from 'node:buffer'
+import { EngineError, invalid } from '../base/errors.js'
+import { parseExpectedHash } from '../base/hash.js'
+import { checkRequest, parseMode, parseSize, tooLarge } from '../base/input.js'
+import { limits } from '../base/limits.js'
+import { BlobRef } from '../cas/blob.js'
+import { forEachBlock } from '../cas/body.js'
+import { checkFileSize, StagedBlobs, toBytes } from '../cas/staging.js'
+import { FileNode } from '../tree/node.js'
+import type { BorrowedBlobs } from './borrowed.js'
+import { compact } from './compaction.js'
+import type { Core } from './core.js'
+import { eventTypes, type Redo, type RedoPiece } from './events.js'
+import { checkGuard, type HashGuard } from './guards.js'
+import type { LiveSession } from './live.js'
+import { makeParents } from './parents.js'
+import type { Plan } from './plan.js'
+import { resolve } from './resolve.js'
+import { fileOrMissing, type FileContent } from './writes.js'
+
+/** A range of a file and what it becomes: exactly one of the three. */
+export interface SegmentChunk {
+  readonly data?: { readonly offset: number; readonly content: FileContent }
+  /** Reads as zeros and takes no space. */
+  readonly hole?: { readonly offset: number; readonly length: number }
+  /** Bytes that the session or its base has already: those of the blob `hash` from `casOffset` on. */
+  readonly borrowed?: {
+    readonly offset: number
+    readonly length: number
+    /** `sha256:<hex>`, as `getCasExtents` gives it. */
+    readonly hash: string
+    readonly casOffset?: number
+  }
+}
+
+/** Bytes that are not named stay. */
+export interface SegmentWriteRequest extends HashGuard {
+  readonly path: string
+  /** In any order; where two overlap, the later one wins. */
+  readonly segments: readonly SegmentChunk[]
+  /** The size of the file afterwards; absent: as large as it was, or as its data needs. */
+  readonly logicalSize?: number
+  /** Permission bits; absent keeps them, and gives a new file 0o644. */
+  readonly mode?: number
+}
+
+/** Small chunks share a blob; from this size on a part is one of its own. */
+const ownBlobBytes = 64 * 1024
+
+interface ParsedChunk {
+  readonly offset: number
+  readonly length: number
+  /** Of data: the blob that holds it. */
+  readonly blob?: BlobRef
+  /** Of what is borrowed: hex. */
+  readonly hash?: string
+  readonly casOffset: number
+}
+
+/** The chunks of one file, checked, with their data copied and cut into blobs. */
+export class StagedSegments extends StagedBlobs {
+  readonly chunks: readonly ParsedChunk[]
+
+  constructor(request: SegmentWriteRequest, core: Core, field: string) {
+    const parser = new ChunkParser()
+    if (!Array.isArray(request.segments)) throw invalid(`${field}.segments`, 'must be an array')
+    if (request.segments.length > limits.segments)
+      throw tooLarge(`${field}.segments`, 'chunks', limits.segments)
+    for (const [index, chunk] of request.segments.entries()) parser.add(chunk, `${field}.segments[${index}]`)
+    const { chunks, blobs } = parser.finish()
+    super(blobs, core)
+    this.chunks = chunks
+  }
+
+  /** Hex of everything that is borrowed. */
+  get borrowed(): string[] {
+    return this.chunks.flatMap(({ hash }) => hash ?? [])
+  }
+}
+
+export function planSegments(
+  core: Core,
+  live: LiveSession,
+  request: SegmentWriteRequest,
+  staged: StagedSegments,
+  borrowed: BorrowedBlobs,
+): Plan {
+  const at = resolve(live.tree, request.path, true)
+  checkGuard(core, request.path, at.node, request.expectedHash)
+  const file = fileOrMissing(at, request.path)
+  const mode = request.mode === undefined ? undefined : parseMode(request.mode)
+  const before = file ?? emptyFile
+  const size = sizeAfter(before, request, staged.chunks)
+  checkFileSize(size, core.maxFileBytes)
+  staged.blobs()
+  const pieces = staged.chunks.map(({ offset, length, blob, hash, casOffset }): RedoPiece => {
+    if (hash === undefined) return [offset, length, blob ?? 0, casOffset]
+    const found = borrowed.get(core, live, before, hash)
+    if (casOffset + length > found.length) throw invalid('segments', 'what is borrowed ends behind its blob')
+    return [offset, length, found, casOffset]
+  })
+  const patch = compact(core, before, { size, pieces, blobs: staged.toCommit() }, staged)
+  const { path } = at
+  const redo: Redo[] = []
+  if (file === undefined) {
+    redo.push(...makeParents(core, at, request.path))
+    redo.push(['w', path, mode ?? 0o644, core.ids.newIno(), 0])
+  } else if (mode !== undefined && mode !== file.mode) redo.push(['c', path, mode])
+  if (patch.pieces.length > 0 || size !== before.size) redo.push(['p', path, size, patch.pieces])
+  if (redo.length === 0) return undefined
+  return {
+    type: eventTypes.patchSegments,
+    details: { paths: [path], skippedPaths: [] },
+    redo,
+    blobs: patch.blobs,
+  }
+}
+
+const emptyFile = new FileNode({ ino: 0, mode: 0, mtime: 0, ctime: 0, birthtime: 0 }, 0, undefined)
+
+function sizeAfter(
+  before: FileNode,
+  { logicalSize }: SegmentWriteRequest,
+  chunks: readonly ParsedChunk[],
+): number {
+  let dataEnd = 0
+  let end = 0
+  for (const { offset, length, blob, hash } of chunks) {
+    end = Math.max(end, offset + length)
+    if (blob !== undefined || hash !== undefined) dataEnd = Math.max(dataEnd, offset + length)
+  }
+  const size =
+    logicalSize === undefined ? Math.max(before.size, dataEnd) : parseSize('logicalSize', logicalSize)
+  if (end > size) throw invalid('segments', `a chunk ends at ${end}, behind the end of the file at ${size}`)
+  return size
+}
+
+/** Checks chunks one by one and packs their data. */
+class ChunkParser {
+  readonly #chunks: { offset: number; length: number; blob?: BlobRef; hash?: string; casOffset: number }[] =
+    []
+  readonly #blobs: BlobRef[] = []
+  /** Small parts that are to share a blob. */
+  #pack: { readonly bytes: Uint8Array; readonly chunk: { blob?: BlobRef; casOffset: number } }[] = []
+  #packBytes = 0
+
+  add(chunk: SegmentChunk, field: string): void {
+    checkRequest(chunk, field)
+    const keys = Object.keys(chunk)
+    if (keys.length === 1) {
+      const { data, hole, borrowed } = chunk
+      if (data !== undefined) return this.#data(data, `${field}.data`)
+      if (hole !== undefined) return this.#hole(hole, `${field}.hole`)
+      if (borrowed !== undefined) return this.#borrowed(borrowed, `${field}.borrowed`)
+    }
+    throw invalid(field, 'must have exactly one of the keys data, hole, borrowed')
+  }
+
+  finish(): { chunks: readonly ParsedChunk[]; blobs: readonly BlobRef[] } {
+    this.#flush()
+    return { chunks: this.#chunks, blobs: this.#blobs }
+  }
+
+  #data(data: NonNullable<SegmentChunk['data']>, field: string): void {
+    checkRequest(data, field)
+    const bytes = toBytes(data.content, `${field}.content`)
+    const { offset, length } = parseRange({ offset: data.offset, length: bytes.byteLength }, field)
+    // Cut where blocks end, so that a whole block is one blob.
+    forEachBlock({ offset, length, blob: undefined, casOffset: 0 }, (block, part) => {
+      const chunk = { offset: block * limits.blockBytes + part.offset, length: part.length, casOffset: 0 }
+      this.#chunks.push(chunk)
+      this.#stage(bytes.subarray(part.casOffset, part.casOffset + part.length), chunk)
+    })
+  }
+
+  #hole(hole: NonNullable<SegmentChunk['hole']>, field: string): void {
+    checkRequest(hole, field)
+    this.#chunks.push({ ...parseRange(hole, field), casOffset: 0 })
+  }
+
+  #borrowed(borrowed: NonNullable<SegmentChunk['borrowed']>, field: string): void {
+    checkRequest(borrowed, field)
+    const hash = parseExpectedHash(borrowed.hash, `${field}.hash`)
+    if (hash === '') throw invalid(`${field}.hash`, 'must be sha256:<64 hex digits>')
+    const range = parseRange(borrowed, field)
+    this.#chunks.push({ ...range, hash, casOffset: parseSize(`${field}.casOffset`, borrowed.casOffset ?? 0) })
+  }
+
+  #stage(bytes: Uint8Array, chunk: { blob?: BlobRef; casOffset: number }): void {
+    if (bytes.byteLength >= ownBlobBytes) {
+      chunk.blob = BlobRef.of(Buffer.from(bytes))
+      this.#blobs.push(chunk.blob)
+      return
+    }
+    if (this.#packBytes + bytes.byteLength > limits.blockBytes) this.#flush()
+    this.#pack.push({ bytes, chunk })
+    this.#packBytes += bytes.byteLength
+  }
+
+  #flush(): void {
+    if (this.#pack.length === 0) return
+    const blob = BlobRef.of(
+      Buffer.concat(
+        this.#pack.map(({ bytes }) => bytes),
+        this.#packBytes,
+      ),
+    )
+    let offset = 0
+    for (const { bytes, chunk } of this.#pack) {
+      chunk.blob = blob
+      chunk.casOffset = offset
+      offset += bytes.byteLength
+    }
+    this.#blobs.push(blob)
+    this.#pack = []
+    this.#packBytes = 0
+  }
+}
+
+function parseRange(
+  range: { readonly offset: number; readonly length: number },
+  field: string,
+): { offset: number; length: number } {
+  const offset = parseSize(`${field}.offset`, range.offset)
+  const length = parseSize(`${field}.length`, range.length)
+  parseSize(`${field}.offset + length`, offset + length)
+  return { offset, length }
+}
+
+/** What a mutation that is skipped met. */
+export function isConflict(thrown: unknown): boolean {
+  return thrown instanceof EngineError && thrown.reason === 'HASH_MISMATCH'
+}
