@@ -13,7 +13,7 @@ const root = resolve(import.meta.dirname, '../src')
 const layers = ['base', 'storage', 'cas', 'tree', 'session', 'fs', 'services', 'facade'] as const
 
 /** What services share; the services themselves do not know each other. */
-const serviceHelpers = ['git-ports', 'git-objects', 'jobs', 'source-records']
+const serviceHelpers = ['git-ports', 'git-objects', 'jobs', 'source-records', 'lock-table', 'lock-requests']
 
 /** The packages of the engine, each behind the one file that wraps it. */
 const enginePackages: Readonly<Record<string, string>> = {

@@ -7,7 +7,9 @@ import { limits } from './base/limits.js'
 import { ContentStore } from './cas/content.js'
 import { Engine } from './facade/engine.js'
 import { Commits } from './services/commits.js'
+import { FileLocks } from './services/file-locks.js'
 import type { Committer, GitRemote, Importer } from './services/git-ports.js'
+import { PosixLocks, type FileHolds } from './services/posix-locks.js'
 import { SourceService } from './services/sources.js'
 import type { Core } from './session/core.js'
 import type { Storage } from './storage/store.js'
@@ -22,6 +24,8 @@ export interface EngineParts {
   /** Adapters, loaded when they are first needed. */
   readonly importer?: () => Promise<Importer>
   readonly committer?: () => Promise<Committer>
+  /** Tells when a file is gone; without it, locks outlive their files. */
+  readonly fileHolds?: FileHolds
   /** Throws when a source with this remote must not be created. */
   readonly checkRemote?: (remote: GitRemote) => Promise<void>
 }
@@ -70,7 +74,12 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     await store.close()
     throw error
   }
-  return new Engine(core, { sources, commits })
+  return new Engine(core, {
+    sources,
+    commits,
+    fileLocks: new FileLocks(core),
+    posixLocks: new PosixLocks(core, parts.fileHolds ?? { hold: () => () => undefined }),
+  })
 }
 
 function missing(name: string): () => Promise<never> {
@@ -93,6 +102,8 @@ export type { PageRequest } from './base/paging.js'
 export { Engine, Sessions, type SessionCreateRequest } from './facade/engine.js'
 export type { SessionFiles } from './facade/files.js'
 export type { Sources } from './facade/sources.js'
+export type { SessionFileLocks } from './facade/file-locks.js'
+export type { SessionPosixLocks } from './facade/posix-locks.js'
 export { Session, type DiffTarget } from './facade/session.js'
 export type { FileHandle, FileReadOptions, FileReadResult } from './fs/file-handle.js'
 export type {
@@ -105,6 +116,25 @@ export type {
 export type { Dirent, Stats } from './fs/stats.js'
 export type { SystemError } from './fs/errors.js'
 export type { SessionCommitRequest } from './services/commits.js'
+export type {
+  FileForceUnlockRequest,
+  FileLock,
+  FileLockReference,
+  FileLockRequest,
+} from './services/file-locks.js'
+export {
+  PosixFlockMode,
+  PosixLockKind,
+  type LockWaitOptions,
+  type PosixFlockRequest,
+  type PosixGetRequest,
+  type PosixLock,
+  type PosixLockOwner,
+  type PosixLockRange,
+  type PosixSetRequest,
+  type PosixUnlockRequest,
+} from './services/lock-requests.js'
+export type { FileHolds, PosixLockConflict } from './services/posix-locks.js'
 export type { CommitIdentity } from './services/git-ports.js'
 export type { JobProgress, JobReference, WaitOptions } from './services/jobs.js'
 export {

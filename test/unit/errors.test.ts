@@ -12,6 +12,7 @@ import {
   EngineError,
   errorRegistry,
   openEngine,
+  PosixLockKind,
   StatusCode,
   type Engine,
   type EngineOptions,
@@ -46,6 +47,7 @@ interface Row {
 const anyText: unknown = expect.any(String)
 const hash = (text: string): string => `sha256:${createHash('sha256').update(text).digest('hex')}`
 const unknownId = '0'.repeat(36)
+const exclusive = PosixLockKind.EXCLUSIVE
 const git = { allowPrivateAddresses: true }
 
 const rows: readonly Row[] = [
@@ -211,6 +213,64 @@ const rows: readonly Row[] = [
       await imported.commit({ message: 'mine', gitBranch: { branchName: 'main' } })
     },
     details: { branch: 'main', expectedOid: anyText, actualOid: anyText },
+  },
+  {
+    reason: 'LOCK_HELD',
+    when: 'another owner has locked the range',
+    provoke: async ({ session }) => {
+      await session.posixLocks.set({ path: '/file', kind: exclusive, owner: { ownerId: 'a' } })
+      await session.posixLocks.set({ path: '/link', kind: exclusive, owner: { ownerId: 'b' } })
+    },
+    details: { path: '/link' },
+  },
+  {
+    reason: 'LOCK_HELD',
+    when: 'a path has a file lock',
+    provoke: async ({ session }) => {
+      await session.fileLocks.lock({ path: '/none', timeoutSeconds: 60 })
+      await session.fileLocks.lock({ path: '/none', timeoutSeconds: 60 })
+    },
+    details: { path: '/none' },
+  },
+  {
+    reason: 'DEADLOCK',
+    when: 'two owners wait for each other',
+    provoke: async ({ session }) => {
+      const [a, b] = [{ ownerId: 'a' }, { ownerId: 'b' }]
+      await session.posixLocks.flock({ path: '/file', owner: a })
+      await session.posixLocks.flock({ path: '/dir', owner: b })
+      const waiting = session.posixLocks.flock({ path: '/dir', owner: a, blocking: true })
+      const refused = session.posixLocks.flock({ path: '/file', owner: b, blocking: true })
+      await refused.finally(() => session.posixLocks.funlock({ path: '/dir', owner: b, isFlock: true }))
+      await waiting
+    },
+    details: { path: '/file' },
+  },
+  {
+    reason: 'LOCK_NOT_FOUND',
+    when: 'the path has another file lock',
+    provoke: async ({ session }) => {
+      await session.fileLocks.lock({ path: '/file', timeoutSeconds: 60 })
+      await session.fileLocks.unlock({ path: '/file', lockId: unknownId })
+    },
+    details: { path: '/file', lockId: unknownId },
+  },
+  {
+    reason: 'LOCK_NOT_FOUND',
+    when: 'the path has no file lock',
+    provoke: ({ session }) => session.fileLocks.forceUnlock({ path: '/file' }),
+    details: { path: '/file' },
+  },
+  {
+    reason: 'QUOTA',
+    when: 'a session has 10,001 locks',
+    provoke: async ({ session }) => {
+      const owner = { ownerId: 'a' }
+      for (let start = 0; start <= 20_000; start += 2) {
+        await session.posixLocks.set({ path: '/file', kind: exclusive, owner, range: { start, length: 1 } })
+      }
+    },
+    details: { limit: '10000' },
   },
   {
     reason: 'FILE_TOO_LARGE',

@@ -112,7 +112,21 @@ const registry = {
     code: 'ABORTED',
     meaning: 'The branch has a commit that this session does not build on; nothing was sent.',
   },
+  LOCK_HELD: { code: 'ABORTED', errno: 'EAGAIN', meaning: 'Another owner holds the lock.' },
+  DEADLOCK: {
+    code: 'ABORTED',
+    errno: 'EDEADLK',
+    meaning: 'Waiting for the lock would close a circle of owners who wait for each other.',
+  },
+  LOCK_NOT_FOUND: {
+    code: 'NOT_FOUND',
+    meaning: 'The path has no file lock of this id: it was released, or its time ran out.',
+  },
   FILE_TOO_LARGE: { code: 'OUT_OF_RANGE', errno: 'EFBIG', meaning: 'The file would exceed `maxFileBytes`.' },
+  QUOTA: {
+    code: 'RESOURCE_EXHAUSTED',
+    meaning: 'The session has as many of these as it may have; `details.limit` says how many.',
+  },
   STORE_FULL: { code: 'RESOURCE_EXHAUSTED', errno: 'ENOSPC', meaning: 'The disk has no space left.' },
   STORE_LOCKED: { code: 'FAILED_PRECONDITION', errno: 'EBUSY', meaning: 'The directory is open already.' },
   STORE_FORMAT: {

@@ -23,6 +23,14 @@ export const limits = {
   /** Alternatives of all braces and groups of a glob together, numbers of ranges included. */
   globAlternatives: 1000,
   globNesting: 10,
+  /** Requests of a session that wait for a POSIX lock. */
+  lockWaiters: 1000,
+  /** POSIX locks of a session: ranges of one kind of one owner; waiters may go over it by two each. */
+  heldLocks: 10_000,
+  /** File locks of a session. */
+  fileLocks: 10_000,
+  /** The longest life of a file lock that is not renewed, in seconds. */
+  fileLockSeconds: 86_400,
   /** A file is cut into blocks of this size; a block is the largest blob. */
   blockBytes: 1 << 20,
   blocksPerChunk: 1024,

@@ -1,7 +1,6 @@
 import { invalid } from '../base/errors.js'
 import { checkRequest, parseStringMap, parseText, type StringMap } from '../base/input.js'
 import { limits } from '../base/limits.js'
-import type { Commits } from '../services/commits.js'
 import type { SourceService } from '../services/sources.js'
 import { blankBaseline, filesBaseline } from '../session/baselines.js'
 import type { Core } from '../session/core.js'
@@ -10,7 +9,6 @@ import { endFollowers } from '../session/feed.js'
 import { openSession } from '../session/recovery.js'
 import {
   createSession,
-  deleteSession,
   describeSession,
   listSessions,
   type SessionInfo,
@@ -19,7 +17,7 @@ import {
 } from '../session/sessions.js'
 import { writeSnapshot } from '../session/snapshot.js'
 import { diffOf, type Diff, type StateReference } from '../session/states.js'
-import { Session } from './session.js'
+import { endSession, Session, type SessionServices } from './session.js'
 import { Sources } from './sources.js'
 
 /** At most one of `sourceRef`, `files` and `gitRepository`; without one the session starts blank. */
@@ -33,16 +31,18 @@ export interface SessionCreateRequest {
   readonly initialTags?: StringMap
 }
 
+export interface EngineServices extends SessionServices {
+  readonly sources: SourceService
+}
+
 /** The sessions of an engine. */
 export class Sessions {
   readonly #core: Core
-  readonly #sources: SourceService
-  readonly #commits: Commits
+  readonly #services: EngineServices
 
-  constructor(core: Core, services: { sources: SourceService; commits: Commits }) {
+  constructor(core: Core, services: EngineServices) {
     this.#core = core
-    this.#sources = services.sources
-    this.#commits = services.commits
+    this.#services = services
   }
 
   /**
@@ -76,7 +76,7 @@ export class Sessions {
 
   /** Hides a session at once; forks of it stay whole. SESSION_NOT_FOUND. */
   delete(sessionId: string): Promise<void> {
-    return deleteSession(this.#core, sessionId)
+    return endSession(this.#core, this.#services, sessionId)
   }
 
   async #baseline({
@@ -89,22 +89,22 @@ export class Sessions {
     }
     if (sourceRef !== undefined) {
       checkRequest(sourceRef, 'sourceRef')
-      return this.#sources.baseline(sourceRef.sourceId, sourceRef.revisionId)
+      return this.#services.sources.baseline(sourceRef.sourceId, sourceRef.revisionId)
     }
     if (files !== undefined) return filesBaseline(this.#core, files)
     if (gitRepository === undefined) return blankBaseline(this.#core)
     checkRequest(gitRepository, 'gitRepository')
     const { path, gitRef = '' } = gitRepository
     parseText('gitRepository.gitRef', gitRef, limits.labelBytes)
-    const { sourceId } = await this.#sources.create({ displayName: path, gitRepository: { path } })
-    const { revisionId } = await this.#sources.waitForJob(
-      await this.#sources.startImport(sourceId, { git: { gitRef } }),
+    const { sourceId } = await this.#services.sources.create({ displayName: path, gitRepository: { path } })
+    const { revisionId } = await this.#services.sources.waitForJob(
+      await this.#services.sources.startImport(sourceId, { git: { gitRef } }),
     )
-    return this.#sources.baseline(sourceId, revisionId)
+    return this.#services.sources.baseline(sourceId, revisionId)
   }
 
   #handle(live: ConstructorParameters<typeof Session>[1]): Session {
-    return new Session(this.#core, live, this.#commits)
+    return new Session(this.#core, live, this.#services)
   }
 }
 
@@ -116,12 +116,12 @@ export class Engine {
   readonly sessions: Sessions
   readonly sources: Sources
   readonly #core: Core
-  readonly #sourceService: SourceService
+  readonly #services: EngineServices
   #closing: Promise<void> | undefined
 
-  constructor(core: Core, services: { sources: SourceService; commits: Commits }) {
+  constructor(core: Core, services: EngineServices) {
     this.#core = core
-    this.#sourceService = services.sources
+    this.#services = services
     this.sources = new Sources(services.sources)
     this.sessions = new Sessions(core, services)
   }
@@ -135,7 +135,7 @@ export class Engine {
     return diffOf(this.#core, side('from'), side('to'))
   }
 
-  /** Stops jobs, waits for every accepted write, and releases the storage. Idempotent. */
+  /** Stops jobs and whoever waits for a lock, waits for every accepted write, and releases the storage. Idempotent. */
   close(): Promise<void> {
     this.#closing ??= this.#close()
     return this.#closing
@@ -148,7 +148,8 @@ export class Engine {
   async #close(): Promise<void> {
     const core = this.#core
     try {
-      await this.#sourceService.close()
+      this.#services.posixLocks.close()
+      await this.#services.sources.close()
       for (const live of core.live.values()) await live.tail
       while (core.background.size > 0) await Promise.all(core.background)
       if (core.store.capabilities.durable) {

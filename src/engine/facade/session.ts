@@ -23,7 +23,24 @@ import {
 } from '../session/sessions.js'
 import { diffOf, type Diff, type StateReference } from '../session/states.js'
 import type { Commits, SessionCommitRequest } from '../services/commits.js'
+import type { FileLocks } from '../services/file-locks.js'
+import type { PosixLocks } from '../services/posix-locks.js'
+import { SessionFileLocks } from './file-locks.js'
 import { SessionFiles } from './files.js'
+import { SessionPosixLocks } from './posix-locks.js'
+
+/** The services behind a session's handle. */
+export interface SessionServices {
+  readonly commits: Commits
+  readonly fileLocks: FileLocks
+  readonly posixLocks: PosixLocks
+}
+
+/** Hides a session, and ends what it has in memory only. */
+export async function endSession(core: Core, services: SessionServices, sessionId: string): Promise<void> {
+  await deleteSession(core, sessionId)
+  services.posixLocks.forget(sessionId)
+}
 
 /** What `session.diff` compares with: another session's handle, any state by name, or this session's base. */
 export type DiffTarget = Session | StateReference | CheckpointReference | 'base'
@@ -35,14 +52,16 @@ export type DiffTarget = Session | StateReference | CheckpointReference | 'base'
 export class Session {
   readonly id: string
   readonly #access: SessionAccess
-  readonly #commits: Commits
+  readonly #services: SessionServices
   #files: SessionFiles | undefined
+  #fileLocks: SessionFileLocks | undefined
+  #posixLocks: SessionPosixLocks | undefined
   #fs: { readonly promises: FsPromises } | undefined
 
-  constructor(core: Core, live: LiveSession, commits: Commits) {
+  constructor(core: Core, live: LiveSession, services: SessionServices) {
     this.id = live.id
     this.#access = new SessionAccess(core, live)
-    this.#commits = commits
+    this.#services = services
   }
 
   /** Files by the operations of the interface. */
@@ -55,6 +74,16 @@ export class Session {
     return (this.#fs ??= { promises: new FsPromises(this.#access) })
   }
 
+  /** Locks on ranges and files in the manner of fcntl and flock, in memory. */
+  get posixLocks(): SessionPosixLocks {
+    return (this.#posixLocks ??= new SessionPosixLocks(this.#access, this.#services.posixLocks))
+  }
+
+  /** Locks on paths with a time to live, stored. */
+  get fileLocks(): SessionFileLocks {
+    return (this.#fileLocks ??= new SessionFileLocks(this.#access, this.#services.fileLocks))
+  }
+
   /** Tags, status, times and fingerprint as of now. */
   get(): Promise<SessionInfo> {
     return this.#access.run((live) => Promise.resolve(describeSession(live, live.lastActivityAt)))
@@ -62,7 +91,7 @@ export class Session {
 
   /** Hides the session at once; forks of it stay whole. */
   delete(): Promise<void> {
-    return deleteSession(this.#access.core, this.id)
+    return endSession(this.#access.core, this.#services, this.id)
   }
 
   /**
@@ -75,7 +104,7 @@ export class Session {
   async fork(request?: ForkRequest): Promise<Session> {
     const { core } = this.#access
     const live = await this.#access.run((parent) => forkSession(core, parent, request))
-    return new Session(core, live, this.#commits)
+    return new Session(core, live, this.#services)
   }
 
   /** Names the current state. ALREADY_EXISTS when the session has a checkpoint of this label. */
@@ -126,7 +155,7 @@ export class Session {
    * branch is given. BRANCH_MOVED, with the remote unchanged, when somebody else was there first.
    */
   async commit(request: SessionCommitRequest): Promise<{ commitId: string }> {
-    return this.#access.run((live) => this.#commits.commit(live, request))
+    return this.#access.run((live) => this.#services.commits.commit(live, request))
   }
 
   #reference(target: DiffTarget): StateReference {

@@ -20,6 +20,9 @@ export const eventTypes = {
   removeXattr: 'v1.FileSystemService.RemoveXattr',
   writeFile: 'v1.FileSystemService.WriteFile',
   setAttributes: 'v1.FileSystemService.SetAttributes',
+  lockFile: 'v1.CollaborationService.LockFile',
+  unlockFile: 'v1.CollaborationService.UnlockFile',
+  forceUnlockFile: 'v1.CollaborationService.ForceUnlockFile',
 } as const
 
 export type EventType = (typeof eventTypes)[keyof typeof eventTypes]

@@ -159,6 +159,16 @@ export function commitEvent(
   return live.acknowledged
 }
 
+/** Commits records without an event: a change that history does not tell. */
+export function commitRecords(
+  core: Core,
+  live: LiveSession,
+  records: Pick<StoreCommit, 'put' | 'del'>,
+): Promise<void> {
+  live.acknowledged = acknowledged(core, live, core.store.commit(records))
+  return live.acknowledged
+}
+
 async function acknowledged(
   core: Core,
   live: LiveSession,

@@ -1,0 +1,68 @@
+import {
+  parseFileLock,
+  parseFileLockList,
+  parseFileLockReference,
+  parseForceUnlock,
+  type FileForceUnlockRequest,
+  type FileLock,
+  type FileLockReference,
+  type FileLockRequest,
+  type FileLocks,
+} from '../services/file-locks.js'
+import type { SessionAccess } from '../session/access.js'
+
+/**
+ * Locks on paths by which those who work on a session agree who may change what. They keep nobody from
+ * writing. A lock ends when its time is over; until then it survives the closing of the engine, on a durable
+ * storage. Forks have none of them.
+ */
+export class SessionFileLocks {
+  readonly #access: SessionAccess
+  readonly #service: FileLocks
+
+  constructor(access: SessionAccess, service: FileLocks) {
+    this.#access = access
+    this.#service = service
+  }
+
+  /**
+   * Takes the lock of a path; its id is the right to renew and release it. The path need not exist.
+   * LOCK_HELD for everyone while it is held, also for who holds it; QUOTA for over 10,000 in a session.
+   *
+   * @example
+   * const { lockId } = await session.fileLocks.lock({ path: '/src/a.ts', timeoutSeconds: 60 })
+   */
+  async lock(request: FileLockRequest): Promise<{ lockId: string }> {
+    const lock = parseFileLock(request)
+    return this.#access.run((live) => this.#service.lock(live, lock))
+  }
+
+  /** The lock's time starts anew; it may be shorter than what was left. LOCK_NOT_FOUND. */
+  async renew(
+    request: FileLockRequest & FileLockReference,
+  ): Promise<{ lockId: string; remainingTtlSeconds: number }> {
+    const lock = { ...parseFileLock(request), ...parseFileLockReference(request) }
+    return this.#access.run((live) => this.#service.renew(live, lock))
+  }
+
+  /**
+   * The locks that are held, in the order of their paths. `pathPrefix` is literal: `/src` also matches
+   * `/srcfoo`; absent or '' is all.
+   */
+  async list(request: { readonly pathPrefix?: string } = {}): Promise<{ locks: FileLock[] }> {
+    const prefix = parseFileLockList(request)
+    return this.#service.list(await this.#access.reading(), prefix)
+  }
+
+  /** LOCK_NOT_FOUND when it was released, its time ran out, or the id is of another lock. */
+  async unlock(request: FileLockReference): Promise<void> {
+    const lock = parseFileLockReference(request)
+    return this.#access.run((live) => this.#service.unlock(live, lock))
+  }
+
+  /** Ends whoever's lock it is, and says whose it was. The reason stands in the event. LOCK_NOT_FOUND. */
+  async forceUnlock(request: FileForceUnlockRequest): Promise<{ lockId: string; ownerId: string }> {
+    const lock = parseForceUnlock(request)
+    return this.#access.run((live) => this.#service.forceUnlock(live, lock))
+  }
+}

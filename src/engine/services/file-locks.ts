@@ -1,0 +1,277 @@
+import { EngineError, invalid } from '../base/errors.js'
+import { Fault, whenLoaded } from '../base/fault.js'
+import { checkRequest, parseText, shown } from '../base/input.js'
+import { limits } from '../base/limits.js'
+import { compareUtf8 } from '../base/order.js'
+import { parsePath } from '../base/path.js'
+import type { Core } from '../session/core.js'
+import { eventTypes } from '../session/events.js'
+import type { LiveSession } from '../session/live.js'
+import { commitRecords, mutate, record } from '../session/transaction.js'
+import { keys, prefixEnd } from '../storage/keys.js'
+import { parsePrefix } from '../tree/cursor.js'
+
+export interface FileLockRequest {
+  /** Need not exist. */
+  readonly path: string
+  /** From 1; above 86,400 it is 86,400. */
+  readonly timeoutSeconds: number
+}
+
+/** Names a lock; having its id is the right to it. */
+export interface FileLockReference {
+  readonly path: string
+  readonly lockId: string
+}
+
+export interface FileForceUnlockRequest {
+  readonly path: string
+  /** At most 65,536 bytes; '' by default. */
+  readonly reason?: string
+}
+
+/** A lock as it is shown. */
+export interface FileLock extends FileLockReference {
+  /** The principal that took it. */
+  readonly ownerId: string
+  /** Rounded up. */
+  readonly remainingTtlSeconds: number
+}
+
+/** A lock as it stands in storage, as JSON. */
+interface FileLockRecord {
+  readonly path: string
+  readonly lockId: string
+  readonly ownerId: string
+  /** By the wall clock, in milliseconds since the epoch. */
+  readonly expiresAt: number
+  readonly ttlSeconds: number
+}
+
+interface HeldLock {
+  readonly lockId: string
+  readonly ownerId: string
+  /** By the monotonic clock. */
+  readonly expiresAt: number
+}
+
+/** The locks of a session in memory; those whose time has run out stay until somebody takes a lock. */
+interface LockIndex {
+  readonly byPath: Map<string, HeldLock>
+  /** No lock in the index expires before this. */
+  nextExpiry: number
+}
+
+/** Locks on paths with a time to live. They keep nobody from writing: who holds one is an agreement. */
+export class FileLocks {
+  readonly #core: Core
+  readonly #indexes = new WeakMap<LiveSession, LockIndex>()
+
+  constructor(core: Core) {
+    this.#core = core
+  }
+
+  lock(live: LiveSession, { path, timeoutSeconds }: FileLockRequest): Promise<{ lockId: string }> {
+    return mutate(this.#core, live, () => {
+      const { byPath } = this.#loaded(live)
+      if (this.#find(live, path) !== undefined) {
+        throw new EngineError('LOCK_HELD', `${path} is locked`, { path })
+      }
+      const expired = this.#sweep(live)
+      if (byPath.size >= limits.fileLocks) {
+        const limit = String(limits.fileLocks)
+        throw new EngineError('QUOTA', `a session has at most ${limit} file locks`, { limit })
+      }
+      const lockId = this.#core.ids.newId()
+      const put = this.#put(live, { path, lockId, ownerId: this.#core.principal, timeoutSeconds })
+      const del = expired.filter((one) => one !== path).map((one) => keys.fileLock(live.id, one))
+      const committed = record(this.#core, live, {
+        type: eventTypes.lockFile,
+        details: { path, lockId },
+        redo: [],
+        ...this.#stored({ put: [put], ...(del.length > 0 && { del }) }),
+      })
+      return committed.then(() => ({ lockId }))
+    })
+  }
+
+  renew(
+    live: LiveSession,
+    { path, lockId, timeoutSeconds }: FileLockRequest & FileLockReference,
+  ): Promise<{ lockId: string; remainingTtlSeconds: number }> {
+    return mutate(this.#core, live, () => {
+      const { ownerId } = this.#mustFind(live, path, lockId)
+      const put = this.#put(live, { path, lockId, ownerId, timeoutSeconds })
+      const committed = this.#core.store.capabilities.durable
+        ? commitRecords(this.#core, live, { put: [put] })
+        : live.acknowledged
+      return committed.then(() => ({ lockId, remainingTtlSeconds: timeoutSeconds }))
+    })
+  }
+
+  /** In the order of the paths. */
+  async list(live: LiveSession, pathPrefix: string): Promise<{ locks: FileLock[] }> {
+    const { byPath } = await whenLoaded(() => this.#loaded(live))
+    const now = this.#core.environment.monotonicMs()
+    const locks: FileLock[] = []
+    for (const [path, { lockId, ownerId, expiresAt }] of byPath) {
+      if (expiresAt <= now || !path.startsWith(pathPrefix)) continue
+      locks.push({ lockId, path, ownerId, remainingTtlSeconds: Math.ceil((expiresAt - now) / 1000) })
+    }
+    return { locks: locks.sort((a, b) => compareUtf8(pathOrder(a.path), pathOrder(b.path))) }
+  }
+
+  unlock(live: LiveSession, { path, lockId }: FileLockReference): Promise<void> {
+    return mutate(this.#core, live, () => {
+      this.#mustFind(live, path, lockId)
+      return this.#remove(live, path, { type: eventTypes.unlockFile, details: { path, lockId } })
+    })
+  }
+
+  forceUnlock(
+    live: LiveSession,
+    { path, reason }: Required<FileForceUnlockRequest>,
+  ): Promise<{ lockId: string; ownerId: string }> {
+    return mutate(this.#core, live, () => {
+      const { lockId, ownerId } = this.#mustFind(live, path)
+      const details = { path, lockId, reason }
+      const committed = this.#remove(live, path, { type: eventTypes.forceUnlockFile, details })
+      return committed.then(() => ({ lockId, ownerId }))
+    })
+  }
+
+  #remove(
+    live: LiveSession,
+    path: string,
+    event: { type: (typeof eventTypes)['unlockFile' | 'forceUnlockFile']; details: object },
+  ): Promise<void> {
+    this.#loaded(live).byPath.delete(path)
+    return record(this.#core, live, {
+      ...event,
+      redo: [],
+      ...this.#stored({ del: [keys.fileLock(live.id, path)] }),
+    })
+  }
+
+  /** A store that ends with the engine need not keep what memory has. */
+  #stored<T extends object>(records: T): T | undefined {
+    return this.#core.store.capabilities.durable ? records : undefined
+  }
+
+  /** A lock that is held now. */
+  #find(live: LiveSession, path: string): HeldLock | undefined {
+    const lock = this.#loaded(live).byPath.get(path)
+    return lock !== undefined && lock.expiresAt > this.#core.environment.monotonicMs() ? lock : undefined
+  }
+
+  #mustFind(live: LiveSession, path: string, lockId?: string): HeldLock {
+    const lock = this.#find(live, path)
+    if (lock !== undefined && (lockId === undefined || lock.lockId === lockId)) return lock
+    throw new EngineError('LOCK_NOT_FOUND', `${path} has no such lock`, {
+      path,
+      ...(lockId !== undefined && { lockId: shown(lockId) }),
+    })
+  }
+
+  /** Sets a lock in memory; returns its record. */
+  #put(
+    live: LiveSession,
+    lock: { path: string; lockId: string; ownerId: string; timeoutSeconds: number },
+  ): readonly [key: string, record: FileLockRecord] {
+    const { path, lockId, ownerId, timeoutSeconds } = lock
+    const { environment } = this.#core
+    const expiresAt = environment.monotonicMs() + timeoutSeconds * 1000
+    const index = this.#loaded(live)
+    index.byPath.set(path, { lockId, ownerId, expiresAt })
+    index.nextExpiry = Math.min(index.nextExpiry, expiresAt)
+    return [
+      keys.fileLock(live.id, path),
+      {
+        path,
+        lockId,
+        ownerId,
+        expiresAt: environment.wallClockMs() + timeoutSeconds * 1000,
+        ttlSeconds: timeoutSeconds,
+      },
+    ]
+  }
+
+  /** Takes out the locks whose time has run out; their paths. */
+  #sweep(live: LiveSession): string[] {
+    const index = this.#loaded(live)
+    const now = this.#core.environment.monotonicMs()
+    if (index.nextExpiry > now) return []
+    const expired: string[] = []
+    index.nextExpiry = Number.POSITIVE_INFINITY
+    for (const [path, { expiresAt }] of index.byPath) {
+      if (expiresAt <= now) {
+        expired.push(path)
+        index.byPath.delete(path)
+      } else index.nextExpiry = Math.min(index.nextExpiry, expiresAt)
+    }
+    return expired
+  }
+
+  #loaded(live: LiveSession): LockIndex {
+    const index = this.#indexes.get(live)
+    if (index !== undefined) return index
+    if (this.#core.store.capabilities.durable) throw new Fault(() => this.#load(live))
+    const empty = { byPath: new Map(), nextExpiry: Number.POSITIVE_INFINITY }
+    this.#indexes.set(live, empty)
+    return empty
+  }
+
+  async #load(live: LiveSession): Promise<void> {
+    const byPath = new Map<string, HeldLock>()
+    const prefix = keys.fileLocks(live.id)
+    let nextExpiry = Number.POSITIVE_INFINITY
+    for (let gte = prefix; ;) {
+      const found = await this.#core.store.scan({ gte, lt: prefixEnd(prefix), limit: limits.recordsPerScan })
+      const wallNow = this.#core.environment.wallClockMs()
+      const now = this.#core.environment.monotonicMs()
+      for (const [, json] of found) {
+        const { path, lockId, ownerId, expiresAt, ttlSeconds } = JSON.parse(json) as FileLockRecord
+        const remaining = Math.min(Math.max(0, expiresAt - wallNow), ttlSeconds * 1000)
+        byPath.set(path, { lockId, ownerId, expiresAt: now + remaining })
+        nextExpiry = Math.min(nextExpiry, now + remaining)
+      }
+      if (found.length < limits.recordsPerScan) break
+      gte = `${found.at(-1)![0]}\0`
+    }
+    if (!this.#indexes.has(live)) this.#indexes.set(live, { byPath, nextExpiry })
+  }
+}
+
+export function parseFileLock(request: FileLockRequest): FileLockRequest {
+  checkRequest(request)
+  const { path, timeoutSeconds } = request
+  parsePath(path)
+  if (!Number.isInteger(timeoutSeconds) || timeoutSeconds <= 0)
+    throw invalid('timeoutSeconds', 'must be a whole number from 1')
+  return { path, timeoutSeconds: Math.min(timeoutSeconds, limits.fileLockSeconds) }
+}
+
+export function parseFileLockReference(request: FileLockReference): FileLockReference {
+  checkRequest(request)
+  const { path, lockId } = request
+  parsePath(path)
+  if (typeof lockId !== 'string') throw invalid('lockId', 'must be a string')
+  return { path, lockId }
+}
+
+export function parseForceUnlock(request: FileForceUnlockRequest): Required<FileForceUnlockRequest> {
+  checkRequest(request)
+  const { path, reason = '' } = request
+  parsePath(path)
+  return { path, reason: parseText('reason', reason, limits.messageBytes) }
+}
+
+export function parseFileLockList(request: { readonly pathPrefix?: string }): string {
+  checkRequest(request)
+  return parsePrefix(request.pathPrefix ?? '')
+}
+
+/** Sorts as if `/` were below every other character: a directory, then what is in it. */
+function pathOrder(path: string): string {
+  return path.replaceAll('/', '\0')
+}

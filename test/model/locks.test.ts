@@ -1,0 +1,331 @@
+import { env } from 'node:process'
+import { describe, expect, test } from 'vitest'
+import { EngineError, limits } from '../../src/index.js'
+import { LockTable, type LockKind, type LockRequest } from '../../src/engine/services/lock-table.js'
+import { randomWords } from '../../src/testing.js'
+import { seed } from './seed.js'
+
+const runs = Number(env['FORKSPACE_LOCK_RUNS'] ?? 100)
+const stepsPerRun = 120
+const bytes = 8
+const places = [0, 1, 2] as const
+type Owner = { readonly key: string }
+
+interface Wait {
+  readonly place: number
+  readonly owner: string
+  readonly kind: LockKind
+  readonly start: number
+  readonly end: number
+  readonly abort: AbortController
+  settled: string[]
+}
+
+/** Locks as they are told of: an array of bytes for each owner, a line for each place, and a graph. */
+class Model {
+  readonly held = places.map(() => new Map<string, (LockKind | undefined)[]>())
+  lines: Wait[][] = places.map(() => [])
+
+  conflictingHolders(wait: Wait): string[] {
+    return [...this.held[wait.place]!]
+      .filter(
+        ([owner, kinds]) =>
+          owner !== wait.owner &&
+          kinds.some(
+            (kind, at) =>
+              kind !== undefined &&
+              at >= wait.start &&
+              at < wait.end &&
+              (kind === 'exclusive' || wait.kind === 'exclusive'),
+          ),
+      )
+      .map(([owner]) => owner)
+  }
+
+  /** Whom the request waits for when it stands behind `line`. */
+  waitsFor(wait: Wait, line: readonly Wait[]): Set<string> {
+    const ahead = line.includes(wait) ? line.slice(0, line.indexOf(wait)) : line
+    return new Set([
+      ...this.conflictingHolders(wait),
+      ...ahead.filter((one) => clash(one, wait)).map(({ owner }) => owner),
+    ])
+  }
+
+  /** Every owner with all that it waits for, directly or through others. */
+  closure(lines: readonly Wait[][]): Map<string, Set<string>> {
+    const graph = new Map<string, Set<string>>()
+    for (const line of lines) {
+      for (const wait of line) {
+        graph.set(wait.owner, new Set([...(graph.get(wait.owner) ?? []), ...this.waitsFor(wait, line)]))
+      }
+    }
+    for (let grown = true; grown;) {
+      grown = false
+      for (const reached of graph.values()) {
+        const before = reached.size
+        for (const one of [...reached]) for (const next of graph.get(one) ?? []) reached.add(next)
+        if (reached.size > before) grown = true
+      }
+    }
+    return graph
+  }
+
+  hasCircle(lines = this.lines): boolean {
+    return [...this.closure(lines)].some(([owner, reached]) => reached.has(owner))
+  }
+
+  /** The line that the request stands behind: whoever waits for its owner is not in it. */
+  ahead(wait: Wait): Wait[] {
+    const graph = this.closure(this.lines)
+    const line = this.lines[wait.place]!
+    return line.filter(
+      (one) =>
+        ![...this.waitsFor(one, line)].some(
+          (owner) => owner === wait.owner || graph.get(owner)?.has(wait.owner) === true,
+        ),
+    )
+  }
+
+  conflict(wait: Wait): boolean {
+    return this.waitsFor(wait, this.ahead(wait)).size > 0
+  }
+
+  request(wait: Wait, blocking: boolean): 'held' | 'LOCK_HELD' | 'DEADLOCK' | 'waits' {
+    const ahead = this.ahead(wait)
+    if (this.waitsFor(wait, ahead).size === 0) {
+      this.put(wait, wait.kind)
+      return 'held'
+    }
+    if (!blocking) return 'LOCK_HELD'
+    const behind = this.lines[wait.place]!.filter((one) => !ahead.includes(one))
+    const lines = this.lines.map((line, place) => (place === wait.place ? [...ahead, wait, ...behind] : line))
+    if (this.hasCircle(lines)) return 'DEADLOCK'
+    this.lines = lines
+    return 'waits'
+  }
+
+  put({ place, owner, start, end }: Wait, kind: LockKind | undefined): void {
+    const kinds = this.held[place]!.get(owner) ?? Array.from<undefined>({ length: bytes })
+    this.held[place]!.set(
+      owner,
+      kinds.map((old, at) => (at >= start && at < end ? kind : old)),
+    )
+  }
+
+  /** Grants the first that waits for nobody, until there is none. */
+  wake(): Wait[] {
+    const granted: Wait[] = []
+    for (;;) {
+      const next = this.lines.flatMap((line) => line.filter((one) => this.waitsFor(one, line).size === 0))[0]
+      if (next === undefined) return granted
+      this.leave(next)
+      this.put(next, next.kind)
+      granted.push(next)
+    }
+  }
+
+  leave(wait: Wait): void {
+    this.lines = this.lines.map((line) => line.filter((one) => one !== wait))
+  }
+}
+
+function clash(a: Wait, b: Wait): boolean {
+  return (
+    a.owner !== b.owner &&
+    (a.kind === 'exclusive' || b.kind === 'exclusive') &&
+    a.start < b.end &&
+    b.start < a.end
+  )
+}
+
+/** Places 0 and 1 are two files; place 2 is the first file's other space. */
+function toRequest({ place, owner, kind, start, end }: Wait): LockRequest<Owner> {
+  return {
+    file: place % 2,
+    space: place === 2 ? 'whole' : 'ranges',
+    owner: { key: owner },
+    kind,
+    start: BigInt(start),
+    end: BigInt(end),
+    path: `/${place}`,
+  }
+}
+
+async function run(runSeed: number): Promise<Map<string, number>> {
+  const word = randomWords(runSeed)
+  const pick = (count: number): number => word() % count
+  const seen = new Map<string, number>()
+  const count = (what: string): void => void seen.set(what, (seen.get(what) ?? 0) + 1)
+  const model = new Model()
+  const unused = new Set<number>([0, 1])
+  const table = new LockTable<Owner>((file) => {
+    expect(unused.has(file)).toBe(false)
+    unused.add(file)
+  })
+  const owners = Array.from({ length: 2 + pick(4) }, (_, i) => `owner-${i}`)
+  const all: Wait[] = []
+  const make = (): Wait => {
+    const place = pick(places.length)
+    const start = place === 2 ? 0 : pick(bytes)
+    const end = place === 2 ? bytes : start + 1 + pick(bytes - start)
+    const kind = pick(2) === 0 ? 'shared' : 'exclusive'
+    const owner = owners[pick(owners.length)]!
+    return { place, start, end, kind, owner, abort: new AbortController(), settled: [] }
+  }
+  const checkGranted = async (granted: readonly Wait[], what: string): Promise<void> => {
+    await new Promise(setImmediate)
+    for (const wait of granted) expect(wait.settled, what).toEqual(['granted'])
+    for (const wait of model.lines.flat()) expect(wait.settled, what).toEqual([])
+  }
+
+  for (let step = 0; step < stepsPerRun; step++) {
+    const what = `FORKSPACE_SEED=${seed}, run ${runSeed}, step ${step}`
+    const wait = make()
+    const request = toRequest(wait)
+    const action = pick(10)
+    let granted: Wait[] = []
+    if (action < 6) {
+      const blocking = action < 4
+      expect(table.conflict(request) !== undefined, what).toBe(model.conflict(wait))
+      const expected = model.request(wait, blocking)
+      unused.delete(request.file)
+      let outcome: string = 'waits'
+      try {
+        if (blocking) {
+          table.wait(request, wait.abort.signal).then(
+            () => wait.settled.push('granted'),
+            (error: unknown) => wait.settled.push(error instanceof EngineError ? error.reason : 'aborted'),
+          )
+          all.push(wait)
+        } else table.set(request)
+      } catch (error) {
+        outcome = (error as EngineError).reason
+      }
+      await Promise.resolve()
+      await Promise.resolve()
+      if (outcome === 'waits' && (!blocking || wait.settled.length > 0)) outcome = 'held'
+      expect(outcome, what).toBe(expected)
+      count(expected)
+      granted = model.wake()
+    } else if (action < 8) {
+      model.put(wait, undefined)
+      table.release(request)
+      granted = model.wake()
+    } else if (action === 8) {
+      const line = model.lines.flat()
+      const leaving = line[pick(line.length || 1)]
+      if (leaving !== undefined) {
+        model.leave(leaving)
+        leaving.abort.abort(new Error('enough'))
+        granted = model.wake()
+        await new Promise(setImmediate)
+        expect(leaving.settled, what).toEqual(['aborted'])
+        count('aborted')
+      }
+    } else if (pick(4) === 0) {
+      const file = pick(2)
+      const dropped = model.lines.filter((_, place) => place % 2 === file).flat()
+      for (const place of places.filter((one) => one % 2 === file)) model.held[place]!.clear()
+      for (const one of dropped) model.leave(one)
+      table.drop(file, () => new EngineError('PATH_NOT_FOUND', 'gone'))
+      unused.add(file)
+      await new Promise(setImmediate)
+      for (const one of dropped) expect(one.settled, what).toEqual(['PATH_NOT_FOUND'])
+    }
+    count(`granted later ${Math.min(granted.length, 2)}`)
+    await checkGranted(granted, what)
+    // A request may close a circle, nothing else does.
+    expect(model.hasCircle(), what).toBe(false)
+    for (const place of places) {
+      for (let at = 0; at < bytes; at++) {
+        const probe = { ...make(), place, owner: 'probe', start: at, end: at + 1 }
+        for (const kind of ['shared', 'exclusive'] as const) {
+          const found = table.conflict(toRequest({ ...probe, kind }))
+          expect(found !== undefined, what).toBe(model.conflict({ ...probe, kind }))
+        }
+      }
+    }
+    for (const file of [0, 1]) {
+      const used = places
+        .filter((place) => place % 2 === file)
+        .some(
+          (place) =>
+            model.lines[place]!.length > 0 ||
+            [...model.held[place]!.values()].some((kinds) => kinds.some((kind) => kind !== undefined)),
+        )
+      expect(table.uses(file), what).toBe(used)
+      if (!used) unused.add(file)
+      expect(unused.has(file), what).toBe(!used)
+    }
+  }
+
+  // Nobody waits for ever: those who hold let go, one after the other, until nobody is left.
+  for (let round = 0; !table.empty; round++) {
+    expect(round).toBeLessThan(1000)
+    for (const owner of owners) {
+      for (const place of places) {
+        const everything = { ...make(), place, owner, start: 0, end: bytes }
+        model.put(everything, undefined)
+        table.release(toRequest(everything))
+        await checkGranted(model.wake(), `run ${runSeed}, the end`)
+      }
+    }
+  }
+  expect(model.lines.flat()).toEqual([])
+  for (const wait of all) expect(wait.settled.length).toBeLessThanOrEqual(1)
+  return seen
+}
+
+describe('the table of locks', () => {
+  test(`does what a plain model does, ${runs} runs`, { timeout: 60_000 + runs * 1000 }, async () => {
+    const total = new Map<string, number>()
+    for (let i = 0; i < runs; i++) {
+      for (const [what, count] of await run(seed + i)) total.set(what, (total.get(what) ?? 0) + count)
+    }
+    // The runs are of use only when everything happens in them.
+    for (const what of ['held', 'LOCK_HELD', 'DEADLOCK', 'waits', 'aborted', 'granted later 1']) {
+      expect(total.get(what) ?? 0, what).toBeGreaterThan(runs / 10)
+    }
+  })
+
+  test('counts its waiters and locks right to the end', async () => {
+    const table = new LockTable<Owner>()
+    const request = (owner: string, start = 0n): LockRequest<Owner> => ({
+      file: 1,
+      space: 'ranges',
+      owner: { key: owner },
+      kind: 'exclusive',
+      start,
+      end: start + 1n,
+      path: '/a',
+    })
+    for (let round = 0; round < 3; round++) {
+      table.set(request('holder'))
+      const abort = new AbortController()
+      const order: number[] = []
+      const waits: Promise<unknown>[] = []
+      for (let i = 0; i < limits.lockWaiters; i++) {
+        const signal = i % 2 === 0 ? { signal: abort.signal } : {}
+        waits.push(
+          table.wait(request(`waiter-${i}`), signal.signal).then(
+            () => order.push(i),
+            () => undefined,
+          ),
+        )
+      }
+      expect(() => table.wait(request('one more'))).toThrow(expect.objectContaining({ reason: 'QUOTA' }))
+      abort.abort()
+      table.release(request('holder'))
+      for (let i = 1; i < limits.lockWaiters; i += 2) table.release(request(`waiter-${i}`))
+      await Promise.all(waits)
+      expect(order).toEqual(Array.from({ length: limits.lockWaiters / 2 }, (_, i) => 2 * i + 1))
+      expect(table.empty).toBe(true)
+      for (let i = 0n; i < BigInt(limits.heldLocks); i++) table.set(request('holder', i * 2n))
+      const over = request('other', 1n)
+      expect(() => table.set(over)).toThrow(expect.objectContaining({ reason: 'QUOTA' }))
+      expect(table.conflict(over)).toBe(undefined)
+      table.release({ ...request('holder'), end: 1n << 63n })
+      expect(table.empty).toBe(true)
+    }
+  })
+})
