@@ -63,7 +63,7 @@ class Model {
       grown = false
       for (const reached of graph.values()) {
         const before = reached.size
-        for (const one of [...reached]) for (const next of graph.get(one) ?? []) reached.add(next)
+        for (const one of reached) for (const next of graph.get(one) ?? []) reached.add(next)
         if (reached.size > before) grown = true
       }
     }
@@ -151,6 +151,10 @@ function toRequest({ place, owner, kind, start, end }: Wait): LockRequest<Owner>
   }
 }
 
+function same(what: string, actual: unknown, expected: unknown): void {
+  expect(actual, what).toEqual(expected)
+}
+
 async function run(runSeed: number): Promise<Map<string, number>> {
   const word = randomWords(runSeed)
   const pick = (count: number): number => word() % count
@@ -174,8 +178,8 @@ async function run(runSeed: number): Promise<Map<string, number>> {
   }
   const checkGranted = async (granted: readonly Wait[], what: string): Promise<void> => {
     await new Promise(setImmediate)
-    for (const wait of granted) expect(wait.settled, what).toEqual(['granted'])
-    for (const wait of model.lines.flat()) expect(wait.settled, what).toEqual([])
+    for (const wait of granted) same(what, wait.settled, ['granted'])
+    for (const wait of model.lines.flat()) same(what, wait.settled, [])
   }
 
   for (let step = 0; step < stepsPerRun; step++) {
@@ -186,7 +190,7 @@ async function run(runSeed: number): Promise<Map<string, number>> {
     let granted: Wait[] = []
     if (action < 6) {
       const blocking = action < 4
-      expect(table.conflict(request) !== undefined, what).toBe(model.conflict(wait))
+      same(what, table.conflict(request) !== undefined, model.conflict(wait))
       const expected = model.request(wait, blocking)
       unused.delete(request.file)
       let outcome: string = 'waits'
@@ -204,7 +208,7 @@ async function run(runSeed: number): Promise<Map<string, number>> {
       await Promise.resolve()
       await Promise.resolve()
       if (outcome === 'waits' && (!blocking || wait.settled.length > 0)) outcome = 'held'
-      expect(outcome, what).toBe(expected)
+      same(what, outcome, expected)
       count(expected)
       granted = model.wake()
     } else if (action < 8) {
@@ -219,7 +223,7 @@ async function run(runSeed: number): Promise<Map<string, number>> {
         leaving.abort.abort(new Error('enough'))
         granted = model.wake()
         await new Promise(setImmediate)
-        expect(leaving.settled, what).toEqual(['aborted'])
+        same(what, leaving.settled, ['aborted'])
         count('aborted')
       }
     } else if (pick(4) === 0) {
@@ -230,18 +234,18 @@ async function run(runSeed: number): Promise<Map<string, number>> {
       table.drop(file, () => new EngineError('PATH_NOT_FOUND', 'gone'))
       unused.add(file)
       await new Promise(setImmediate)
-      for (const one of dropped) expect(one.settled, what).toEqual(['PATH_NOT_FOUND'])
+      for (const one of dropped) same(what, one.settled, ['PATH_NOT_FOUND'])
     }
     count(`granted later ${Math.min(granted.length, 2)}`)
     await checkGranted(granted, what)
     // A request may close a circle, nothing else does.
-    expect(model.hasCircle(), what).toBe(false)
+    same(what, model.hasCircle(), false)
     for (const place of places) {
       for (let at = 0; at < bytes; at++) {
         const probe = { ...make(), place, owner: 'probe', start: at, end: at + 1 }
         for (const kind of ['shared', 'exclusive'] as const) {
           const found = table.conflict(toRequest({ ...probe, kind }))
-          expect(found !== undefined, what).toBe(model.conflict({ ...probe, kind }))
+          same(what, found !== undefined, model.conflict({ ...probe, kind }))
         }
       }
     }
@@ -253,9 +257,9 @@ async function run(runSeed: number): Promise<Map<string, number>> {
             model.lines[place]!.length > 0 ||
             [...model.held[place]!.values()].some((kinds) => kinds.some((kind) => kind !== undefined)),
         )
-      expect(table.uses(file), what).toBe(used)
+      same(what, table.uses(file), used)
       if (!used) unused.add(file)
-      expect(unused.has(file), what).toBe(!used)
+      same(what, unused.has(file), !used)
     }
   }
 

@@ -241,8 +241,10 @@ const rows: readonly Row[] = [
       await session.posixLocks.flock({ path: '/dir', owner: b })
       const waiting = session.posixLocks.flock({ path: '/dir', owner: a, blocking: true })
       const refused = session.posixLocks.flock({ path: '/file', owner: b, blocking: true })
-      await refused.finally(() => session.posixLocks.funlock({ path: '/dir', owner: b, isFlock: true }))
+      const error: unknown = await refused.catch((thrown: unknown) => thrown)
+      await session.posixLocks.funlock({ path: '/dir', owner: b, isFlock: true })
       await waiting
+      throw error
     },
     details: { path: '/file' },
   },

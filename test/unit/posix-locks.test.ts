@@ -1,0 +1,321 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { systemEnvironment } from '../../src/adapters/system/index.js'
+import { createEngine, type FileHolds } from '../../src/engine/index.js'
+import {
+  memoryStorage,
+  PosixFlockMode,
+  PosixLockKind,
+  type Engine,
+  type PosixLockOwner,
+  type PosixLockRange,
+  type Session,
+  type SessionPosixLocks,
+} from '../../src/index.js'
+
+const [a, b, c] = ['a', 'b', 'c'].map((ownerId) => ({ ownerId })) as [
+  PosixLockOwner,
+  PosixLockOwner,
+  PosixLockOwner,
+]
+const { EXCLUSIVE, SHARED } = PosixLockKind
+
+/** Holds as they are told of; `gone` says that a file is gone. */
+class TestHolds implements FileHolds {
+  readonly held = new Map<string, () => void>()
+
+  hold({ id }: { id: string }, _path: string, ino: number, onGone: () => void): () => void {
+    const key = `${id} ${ino}`
+    expect(this.held.has(key)).toBe(false)
+    this.held.set(key, onGone)
+    return () => {
+      expect(this.held.delete(key)).toBe(true)
+    }
+  }
+
+  gone(): void {
+    for (const [key, onGone] of this.held) {
+      this.held.delete(key)
+      onGone()
+    }
+  }
+}
+
+describe.each([
+  ['memory', () => memoryStorage()],
+  ['durable memory without synchronous reads', () => memoryStorage({ durable: true, syncReads: false })],
+])('POSIX locks on %s', (_name, makeStorage) => {
+  let engine: Engine
+  let holds: TestHolds
+  let session: Session
+  let locks: SessionPosixLocks
+
+  beforeEach(async () => {
+    holds = new TestHolds()
+    const storage = makeStorage()
+    const open = (): Promise<Engine> =>
+      createEngine({ storage, environment: systemEnvironment, fileHolds: holds })
+    engine = await open()
+    session = await engine.sessions.create({ files: { '/d/f': '1', '/g': '2' } })
+    await session.files.createSymlink({ linkPath: '/link', target: 'd/f' })
+    locks = session.posixLocks
+  })
+
+  afterEach(() => engine.close())
+
+  const set = (
+    owner: PosixLockOwner,
+    start: number | bigint = 0,
+    length: number | bigint = 0,
+    kind: PosixLockKind = EXCLUSIVE,
+    path = '/d/f',
+  ): Promise<void> => locks.set({ path, kind, range: { start, length }, owner })
+
+  /** The ranges that stand in the way of another owner, one after the other. */
+  async function held(path = '/d/f'): Promise<string[]> {
+    const found: string[] = []
+    for (let start = 0n; ;) {
+      const range = { start, length: 0n }
+      const { conflict } = await locks.get({ path, kind: EXCLUSIVE, range, owner: { ownerId: 'probe' } })
+      if (conflict === undefined) return found
+      const end = conflict.range.start + conflict.range.length
+      found.push(
+        `${conflict.owner.ownerId} ${conflict.kind === SHARED ? 's' : 'x'} ${conflict.range.start} ${conflict.range.length}`,
+      )
+      if (conflict.range.length === 0n) return found
+      start = end
+    }
+  }
+
+  const refused = (reason: string): unknown => expect.objectContaining({ name: 'EngineError', reason })
+
+  test('tell what is in the way', async () => {
+    const owner = { ownerId: 'a', pid: 7, clientId: 'host' }
+    await locks.set({ path: '/link', kind: SHARED, range: { start: 5, length: 10 }, owner })
+    const range = { start: 0, length: 6 }
+    expect(await locks.get({ path: '/d/f', kind: EXCLUSIVE, range, owner: b })).toEqual({
+      hasConflict: true,
+      conflict: { kind: SHARED, range: { start: 5n, length: 10n }, owner, isFlock: false },
+    })
+    expect(await locks.get({ path: '/d/f', kind: SHARED, range, owner: b })).toEqual({ hasConflict: false })
+    expect(await locks.get({ path: '/d/f', kind: EXCLUSIVE, range, owner })).toEqual({ hasConflict: false })
+    expect(await locks.get({ path: '/d/f', kind: EXCLUSIVE, owner: b, isFlock: true })).toEqual({
+      hasConflict: false,
+    })
+    await locks.flock({ path: '/d/f', owner })
+    expect(await locks.get({ path: '/d/f', kind: SHARED, range, owner: b, isFlock: true })).toEqual({
+      hasConflict: true,
+      conflict: { kind: EXCLUSIVE, range: { start: 0n, length: 0n }, owner, isFlock: true },
+    })
+    // The same ownerId of another client is another owner.
+    await expect(set({ ownerId: 'a', clientId: 'other' })).rejects.toEqual(refused('LOCK_HELD'))
+  })
+
+  test('of one owner replace, split and merge', async () => {
+    await set(a, 0, 10)
+    await set(a, 10, 10)
+    expect(await held()).toEqual(['a x 0 20'])
+    await set(a, 5, 5, SHARED)
+    expect(await held()).toEqual(['a x 0 5', 'a s 5 5', 'a x 10 10'])
+    await locks.funlock({ path: '/d/f', range: { start: 12, length: 2 }, owner: a })
+    expect(await held()).toEqual(['a x 0 5', 'a s 5 5', 'a x 10 2', 'a x 14 6'])
+    await set(a, 3, 0)
+    expect(await held()).toEqual(['a x 0 0'])
+    await locks.funlock({ path: '/d/f', owner: b })
+    expect(await held()).toEqual(['a x 0 0'])
+    await locks.funlock({ path: '/d/f', owner: a })
+    expect(await held()).toEqual([])
+    expect(holds.held.size).toBe(0)
+  })
+
+  test('reach to 2^63', async () => {
+    const last = 2n ** 63n - 1n
+    await set(a, last, 1)
+    await set(b, 0, last)
+    await expect(set(b, 0, 0)).rejects.toEqual(refused('LOCK_HELD'))
+    expect(await held()).toEqual([`b x 0 ${last}`, `a x ${last} 0`])
+    const wrong: PosixLockRange[] = [
+      { start: last, length: 2 },
+      { start: 1n, length: 2n ** 63n },
+      { start: -1 },
+      { start: 0.5 },
+      { start: 2 ** 53 },
+      { length: -1n },
+      { start: '1' as unknown as number },
+      null as unknown as PosixLockRange,
+    ]
+    for (const range of wrong) {
+      const request = { path: '/g', kind: EXCLUSIVE, range, owner: a }
+      await expect(locks.set(request)).rejects.toEqual(refused('INVALID_ARGUMENT'))
+      await expect(locks.funlock(request)).rejects.toEqual(refused('INVALID_ARGUMENT'))
+    }
+  })
+
+  test('refuse what makes no sense', async () => {
+    const request = { path: '/g', kind: EXCLUSIVE, owner: a }
+    const wrong: [change: object, field: string][] = [
+      [{ path: 'g' }, 'path'],
+      [{ kind: 'POSIX_LOCK_KIND_UNLOCK' }, 'kind'],
+      [{ kind: 'toString' }, 'kind'],
+      [{ owner: undefined }, 'owner'],
+      [{ owner: { ownerId: '' } }, 'owner.ownerId'],
+      [{ owner: { ownerId: 'a', pid: 1.5 } }, 'owner.pid'],
+      [{ owner: { ownerId: 'a', clientId: 1 } }, 'owner.clientId'],
+    ]
+    for (const [change, field] of wrong) {
+      await expect(locks.set({ ...request, ...change })).rejects.toMatchObject({
+        reason: 'INVALID_ARGUMENT',
+        details: { field },
+      })
+    }
+    const mode = 'exclusive' as PosixFlockMode
+    await expect(locks.flock({ path: '/g', mode, owner: a })).rejects.toEqual(refused('INVALID_ARGUMENT'))
+    const signal = {} as AbortSignal
+    await expect(locks.setBlocking(request, { signal })).rejects.toEqual(refused('INVALID_ARGUMENT'))
+    await expect(set(a, 0, 0, EXCLUSIVE, '/none')).rejects.toEqual(refused('PATH_NOT_FOUND'))
+    await expect(locks.get({ path: '/none', kind: SHARED, owner: a })).rejects.toEqual(
+      refused('PATH_NOT_FOUND'),
+    )
+    expect(holds.held.size).toBe(0)
+  })
+
+  test('are had in the order of the calls, and nobody is overtaken', async () => {
+    const order: string[] = []
+    const wait = async (owner: PosixLockOwner, kind: PosixLockKind): Promise<void> => {
+      await locks.setBlocking({ path: '/d/f', kind, owner })
+      order.push(owner.ownerId)
+    }
+    await set(a, 0, 0, SHARED)
+    const writer = wait(b, EXCLUSIVE)
+    const reader = wait(c, SHARED)
+    await expect(set({ ownerId: 'd' }, 0, 1, SHARED)).rejects.toEqual(refused('LOCK_HELD'))
+    // What the holder sets anew goes ahead of those who wait for it.
+    await set(a, 0, 0, SHARED)
+    await set(a)
+    await locks.funlock({ path: '/d/f', owner: a })
+    await writer
+    expect(order).toEqual(['b'])
+    expect(await held()).toEqual(['b x 0 0'])
+    await set(b, 0, 0, SHARED)
+    await reader
+    expect(order).toEqual(['b', 'c'])
+  })
+
+  test('find deadlocks over files and spaces, and two who upgrade', async () => {
+    await set(a)
+    await locks.flock({ path: '/g', owner: b })
+    const first = locks.flock({ path: '/g', owner: a, mode: PosixFlockMode.SHARED, blocking: true })
+    await expect(locks.setBlocking({ path: '/d/f', kind: SHARED, owner: b })).rejects.toEqual(
+      refused('DEADLOCK'),
+    )
+    await locks.funlock({ path: '/g', owner: b, isFlock: true })
+    await first
+    await set(a, 0, 0, SHARED)
+    await set(b, 0, 0, SHARED)
+    const upgrade = locks.setBlocking({ path: '/d/f', kind: EXCLUSIVE, owner: a })
+    await expect(locks.setBlocking({ path: '/d/f', kind: EXCLUSIVE, owner: b })).rejects.toEqual(
+      refused('DEADLOCK'),
+    )
+    expect(await held()).toEqual(expect.arrayContaining(['a s 0 0']))
+    await locks.funlock({ path: '/d/f', owner: b })
+    await upgrade
+    expect(await held()).toEqual(['a x 0 0'])
+  })
+
+  test('are no longer waited for after an abort', async () => {
+    await set(a, 0, 0, SHARED)
+    const abort = new AbortController()
+    const { signal } = abort
+    const first = locks.setBlocking({ path: '/d/f', kind: EXCLUSIVE, owner: b }, { signal })
+    const second = locks.setBlocking({ path: '/d/f', kind: SHARED, owner: { ownerId: 'd' } }, { signal })
+    const third = locks.setBlocking({ path: '/d/f', kind: SHARED, owner: c })
+    await expect(set(c, 0, 0, SHARED)).rejects.toEqual(refused('LOCK_HELD'))
+    abort.abort()
+    await expect(first).rejects.toMatchObject({ name: 'AbortError' })
+    // It could be had now, but whoever asked has left.
+    await expect(second).rejects.toMatchObject({ name: 'AbortError' })
+    await third
+    const reason = new Error('too long')
+    await expect(
+      locks.flock({ path: '/g', owner: a, blocking: true }, { signal: AbortSignal.abort(reason) }),
+    ).rejects.toBe(reason)
+    expect(await held('/g')).toEqual([])
+  })
+
+  test('follow the file, and go with it', async () => {
+    await set(a)
+    await session.files.rename({ sourcePath: '/d', destinationPath: '/e' })
+    await session.files.write({ path: '/e/f', content: 'changed' })
+    await session.files.write({ path: '/d/f', content: 'another' })
+    await set(b)
+    await expect(set(b, 0, 0, EXCLUSIVE, '/e/f')).rejects.toEqual(refused('LOCK_HELD'))
+    const waiting = locks.setBlocking({ path: '/e/f', kind: SHARED, owner: c })
+    const outcome = waiting.catch((error: unknown) => error)
+    await expect(set(c, 0, 0, SHARED, '/e/f')).rejects.toEqual(refused('LOCK_HELD'))
+    expect(holds.held.size).toBe(2)
+    holds.gone()
+    expect(await outcome).toMatchObject({ reason: 'PATH_NOT_FOUND', details: { path: '/e/f' } })
+    await set(c)
+    await locks.funlock({ path: '/d/f', owner: c })
+    expect(holds.held.size).toBe(0)
+  })
+
+  test('are of directories too, outlive a restore, and are not inherited', async () => {
+    await session.checkpoint({ label: 'one' })
+    await set(a, 0, 0, EXCLUSIVE, '/')
+    await set(a, 0, 0, EXCLUSIVE, '/d')
+    const fork = await session.fork()
+    await fork.posixLocks.set({ path: '/d', kind: EXCLUSIVE, owner: b })
+    await session.restore({ checkpointLabel: 'one' })
+    await expect(set(b, 0, 0, EXCLUSIVE, '/d')).rejects.toEqual(refused('LOCK_HELD'))
+    await expect(set(b, 0, 0, EXCLUSIVE, '/')).rejects.toEqual(refused('LOCK_HELD'))
+  })
+
+  test('are what was asked for at the call', async () => {
+    const request = { path: '/d/f', kind: EXCLUSIVE, range: { start: 1, length: 2 }, owner: { ownerId: 'a' } }
+    const pending = locks.set(request)
+    request.range.start = 50
+    request.owner.ownerId = 'b'
+    await pending
+    expect(await held()).toEqual(['a x 1 2'])
+  })
+
+  test('end with the session', async () => {
+    await set(a)
+    const waiting = locks.setBlocking({ path: '/d/f', kind: SHARED, owner: b })
+    const outcome = waiting.catch((error: unknown) => error)
+    await set(a, 0, 0, SHARED, '/g')
+    await engine.sessions.delete(session.id)
+    expect(await outcome).toEqual(refused('SESSION_NOT_FOUND'))
+    await expect(set(a)).rejects.toEqual(refused('SESSION_NOT_FOUND'))
+    expect(holds.held.size).toBe(0)
+  })
+
+  test('end with the engine', async () => {
+    await set(a)
+    const waiting = locks.setBlocking({ path: '/d/f', kind: SHARED, owner: b })
+    const outcome = waiting.catch((error: unknown) => error)
+    await set(a, 0, 0, SHARED, '/g')
+    const closing = engine.close()
+    await expect(locks.setBlocking({ path: '/d/f', kind: SHARED, owner: b })).rejects.toEqual(
+      refused('STORE_CLOSED'),
+    )
+    expect(await outcome).toEqual(refused('STORE_CLOSED'))
+    await closing
+    expect(holds.held.size).toBe(0)
+  })
+
+  test('take at most 1,000 waiters a session', async () => {
+    await set(a)
+    const abort = new AbortController()
+    const wait = (ownerId: string): Promise<string> =>
+      locks
+        .flock({ path: '/g', owner: { ownerId }, blocking: true }, { signal: abort.signal })
+        .then(() => 'held')
+        .catch((error: { reason?: string; name: string }) => error.reason ?? error.name)
+    await wait('holder')
+    const waits = Array.from({ length: 1001 }, (_, i) => wait(`${i}`))
+    expect(await waits[1000]).toBe('QUOTA')
+    abort.abort()
+    expect(new Set(await Promise.all(waits.slice(0, 1000)))).toEqual(new Set(['AbortError']))
+  })
+})
