@@ -263,6 +263,11 @@ export class LockTable<Owner extends LockOwner> {
     for (const { request } of waiters) this.#tidy(request.file, request.space)
   }
 
+  /** For {@link Search}. */
+  waitingOwners(): Iterable<string> {
+    return this.#waiting.keys()
+  }
+
   #leave(waiter: Waiter<Owner>): void {
     const { queue, request, signal } = waiter
     queue.waiting.splice(queue.waiting.indexOf(waiter), 1)
@@ -291,10 +296,12 @@ export class LockTable<Owner extends LockOwner> {
 /** Finds out who waits for one owner, directly or through others. Each owner is looked at once. */
 class Search<Owner extends LockOwner> {
   readonly #table: LockTable<Owner>
+  readonly #target: string
   readonly #known: Map<string, boolean>
 
   constructor(table: LockTable<Owner>, target: string) {
     this.#table = table
+    this.#target = target
     this.#known = new Map([[target, true]])
   }
 
@@ -304,13 +311,23 @@ class Search<Owner extends LockOwner> {
 
   /** Whether a request that stands in `line`, or at its end, waits for the target. */
   leads(locks: FileLocks<Owner>, request: LockRequest<Owner>, line: readonly Waiter<Owner>[]): boolean {
-    for (const { owner } of conflictsWithHeld(locks, request)) if (this.#waits(owner.key)) return true
+    if (this.#holds(this.#target, locks, request)) return true
+    // Of those who hold something, only who waits for something else leads anywhere.
+    for (const owner of this.#table.waitingOwners()) {
+      if (this.#known.get(owner) !== false && this.#holds(owner, locks, request) && this.#waits(owner))
+        return true
+    }
     for (const other of line) {
       if (other.request === request) break
       const { key } = other.request.owner
       if (this.#known.get(key) !== false && conflicts(other.request, request) && this.#waits(key)) return true
     }
     return false
+  }
+
+  #holds(owner: string, { held }: FileLocks<Owner>, request: Lock<Owner>): boolean {
+    const locks = held.get(owner)
+    return locks !== undefined && firstConflict(locks, request) !== undefined
   }
 
   #waits(owner: string): boolean {
@@ -342,14 +359,21 @@ function* conflictsWithHeld<Owner extends LockOwner>(
 ): Generator<Lock<Owner>> {
   for (const [owner, locks] of held) {
     if (owner === request.owner.key) continue
-    for (let i = firstEndingAfter(locks, request.start); i < locks.length; i++) {
-      const lock = locks[i]!
-      if (lock.start >= request.end) break
-      if (!conflicts(lock, request)) continue
-      yield lock
-      break
-    }
+    const lock = firstConflict(locks, request)
+    if (lock !== undefined) yield lock
   }
+}
+
+function firstConflict<Owner extends LockOwner>(
+  locks: readonly Lock<Owner>[],
+  request: Lock<Owner>,
+): Lock<Owner> | undefined {
+  for (let i = firstEndingAfter(locks, request.start); i < locks.length; i++) {
+    const lock = locks[i]!
+    if (lock.start >= request.end) return undefined
+    if (conflicts(lock, request)) return lock
+  }
+  return undefined
 }
 
 function hasConflict<Owner extends LockOwner>(locks: FileLocks<Owner>, request: Lock<Owner>): boolean {
