@@ -9,7 +9,7 @@ import { Engine } from './facade/engine.js'
 import { Commits } from './services/commits.js'
 import { FileLocks } from './services/file-locks.js'
 import type { Committer, GitRemote, Importer } from './services/git-ports.js'
-import { PosixLocks, type FileHolds } from './services/posix-locks.js'
+import { PosixLocks } from './services/posix-locks.js'
 import { SourceService } from './services/sources.js'
 import type { Core } from './session/core.js'
 import type { Storage } from './storage/store.js'
@@ -24,8 +24,6 @@ export interface EngineParts {
   /** Adapters, loaded when they are first needed. */
   readonly importer?: () => Promise<Importer>
   readonly committer?: () => Promise<Committer>
-  /** Tells when a file is gone; without it, locks outlive their files. */
-  readonly fileHolds?: FileHolds
   /** Throws when a source with this remote must not be created. */
   readonly checkRemote?: (remote: GitRemote) => Promise<void>
 }
@@ -78,7 +76,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     sources,
     commits,
     fileLocks: new FileLocks(core),
-    posixLocks: new PosixLocks(core, parts.fileHolds ?? { hold: () => () => undefined }),
+    posixLocks: new PosixLocks(core),
   })
 }
 
@@ -134,7 +132,7 @@ export {
   type PosixSetRequest,
   type PosixUnlockRequest,
 } from './services/lock-requests.js'
-export type { FileHolds, PosixLockConflict } from './services/posix-locks.js'
+export type { PosixLockConflict } from './services/posix-locks.js'
 export type { CommitIdentity } from './services/git-ports.js'
 export type { JobProgress, JobReference, WaitOptions } from './services/jobs.js'
 export {

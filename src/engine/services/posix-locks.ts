@@ -1,21 +1,13 @@
 import { EngineError } from '../base/errors.js'
 import { whenLoaded } from '../base/fault.js'
 import { sessionNotFound, type Core } from '../session/core.js'
+import { holdFile, releaseFile, targetOf, type HeldFile } from '../session/held-files.js'
 import type { LiveSession } from '../session/live.js'
 import { notFound, resolve } from '../session/resolve.js'
 import { mutate } from '../session/transaction.js'
+import type { Node } from '../tree/node.js'
 import { showLock, type Owner, type ParsedLock, type ParsedUnlock, type PosixLock } from './lock-requests.js'
 import { LockTable } from './lock-table.js'
-
-/** Tells when a file is gone. */
-export interface FileHolds {
-  /**
-   * Watches a file of a session, whatever it is renamed to. `onGone` is called once, when its last name is
-   * gone; the watching ends then, or with a call of the function returned. `path` is where the file was found
-   * last, without symlinks; after its session was read again from the store it may be elsewhere by now.
-   */
-  hold(live: LiveSession, path: string, ino: number, onGone: () => void): () => void
-}
 
 /** What `get` says. */
 export interface PosixLockConflict {
@@ -24,9 +16,10 @@ export interface PosixLockConflict {
   readonly conflict?: PosixLock
 }
 
-interface Hold {
-  path: string
-  release: () => void
+interface FoundNode {
+  /** Without symlinks. */
+  readonly path: string
+  readonly node: Node
 }
 
 /** A session's locks; there from the first lock to the last. */
@@ -35,7 +28,7 @@ interface SessionLocks {
   live: LiveSession
   readonly table: LockTable<Owner>
   /** By inode number; exactly the files that the table uses. */
-  readonly holds: Map<number, Hold>
+  readonly holds: Map<number, HeldFile>
 }
 
 /**
@@ -47,18 +40,16 @@ interface SessionLocks {
  */
 export class PosixLocks {
   readonly #core: Core
-  readonly #holds: FileHolds
   readonly #sessions = new Map<string, SessionLocks>()
   #closed = false
 
-  constructor(core: Core, holds: FileHolds) {
+  constructor(core: Core) {
     this.#core = core
-    this.#holds = holds
   }
 
   async get(live: LiveSession, lock: ParsedLock): Promise<PosixLockConflict> {
     return whenLoaded(() => {
-      const { ino } = this.#find(live, lock.path)
+      const { ino } = this.#find(live, lock.path).node
       const conflict = this.#sessions.get(live.id)?.table.conflict({ ...lock, file: ino })
       if (conflict === undefined) return { hasConflict: false }
       return { hasConflict: true, conflict: showLock(conflict, lock.space === 'whole') }
@@ -72,28 +63,28 @@ export class PosixLocks {
     wait: { readonly signal: AbortSignal | undefined } | false,
   ): Promise<void> {
     return mutate(this.#core, live, () => {
-      const { path, ino } = this.#find(live, lock.path)
-      const request = { ...lock, file: ino }
+      const found = this.#find(live, lock.path)
+      const request = { ...lock, file: found.node.ino }
       const session = this.#session(live)
       try {
         if (wait !== false) return session.table.wait(request, wait.signal)
         session.table.set(request)
         return Promise.resolve()
       } finally {
-        this.#settle(session, ino, path)
+        this.#settle(session, found)
       }
     })
   }
 
   release(live: LiveSession, lock: ParsedUnlock): Promise<void> {
     return mutate(this.#core, live, () => {
-      const { path, ino } = this.#find(live, lock.path)
+      const found = this.#find(live, lock.path)
       const session = this.#session(live)
       try {
-        session.table.release({ ...lock, file: ino })
+        session.table.release({ ...lock, file: found.node.ino })
         return Promise.resolve()
       } finally {
-        this.#settle(session, ino, path)
+        this.#settle(session, found)
       }
     })
   }
@@ -109,20 +100,21 @@ export class PosixLocks {
     for (const sessionId of this.#sessions.keys()) this.#end(sessionId, closed)
   }
 
-  #find(live: LiveSession, path: string): { path: string; ino: number } {
+  #find(live: LiveSession, path: string): FoundNode {
     if (this.#closed) throw closed()
     const found = resolve(live.tree, path, true)
     if (found.node === undefined) throw notFound(path)
-    return { path: found.path, ino: found.node.ino }
+    return { path: found.path, node: found.node }
   }
 
   #session(live: LiveSession): SessionLocks {
     let session = this.#sessions.get(live.id)
     if (session === undefined) {
-      const holds = new Map<number, Hold>()
+      const holds = new Map<number, HeldFile>()
       const table = new LockTable<Owner>((ino) => {
         // A file that was locked and unlocked in one step has no hold.
-        holds.get(ino)?.release()
+        const held = holds.get(ino)
+        if (held !== undefined) releaseFile(this.#sessions.get(live.id)?.live ?? live, held)
         holds.delete(ino)
         if (table.empty) this.#sessions.delete(live.id)
       })
@@ -130,39 +122,32 @@ export class PosixLocks {
       this.#sessions.set(live.id, session)
     }
     if (session.live !== live) {
+      // The session was read again from the store, and follows none of them yet.
       session.live = live
-      for (const [ino, hold] of session.holds) {
-        hold.release()
-        hold.release = this.#hold(session, hold.path, ino)
-      }
+      for (const held of session.holds.values()) targetOf(live, held)
     }
     return session
   }
 
-  /** Holds a file that has locks or waiters, and knows where it was found last. */
-  #settle(session: SessionLocks, ino: number, path: string): void {
+  /** Holds a file that has locks or waiters. */
+  #settle(session: SessionLocks, { path, node }: FoundNode): void {
     if (session.table.empty) this.#sessions.delete(session.live.id)
-    if (!session.table.uses(ino)) return
-    const hold = session.holds.get(ino)
-    if (hold === undefined) session.holds.set(ino, { path, release: this.#hold(session, path, ino) })
-    else hold.path = path
-  }
-
-  #hold(session: SessionLocks, path: string, ino: number): () => void {
-    return this.#holds.hold(session.live, path, ino, () => {
+    const { ino } = node
+    if (!session.table.uses(ino) || session.holds.has(ino)) return
+    const held = holdFile(session.live, path, node, () => {
       const { table, holds } = session
-      const last = holds.get(ino)?.path ?? path
       holds.delete(ino)
-      table.drop(ino, () => notFound(last))
+      table.drop(ino, () => notFound(held.path))
       if (table.empty) this.#sessions.delete(session.live.id)
     })
+    session.holds.set(ino, held)
   }
 
   #end(sessionId: string, reason: () => EngineError): void {
     const session = this.#sessions.get(sessionId)
     if (session === undefined) return
     this.#sessions.delete(sessionId)
-    for (const { release } of session.holds.values()) release()
+    for (const held of session.holds.values()) releaseFile(session.live, held)
     session.holds.clear()
     session.table.close(reason)
   }

@@ -40,7 +40,7 @@ export function releaseFile(live: LiveSession, held: HeldFile): void {
 export function currentFile(live: LiveSession, held: HeldFile): FileNode {
   // The session may have been read again from the store since.
   if (!held.gone) (live.held ??= new Set()).add(held)
-  refresh(live.tree, held)
+  refresh(live, held)
   return held.last!
 }
 
@@ -65,7 +65,7 @@ export function afterEvent(live: LiveSession, effects: readonly Redo[]): void {
     if (redo[0] !== 'm') continue
     const [, from, to] = redo
     for (const held of live.held) {
-      if (held.path === to || held.path.startsWith(`${to}/`)) refresh(live.tree, held)
+      if (held.path === to || held.path.startsWith(`${to}/`)) refresh(live, held)
       if (held.gone) continue
       if (held.path === from) held.path = to
       else if (held.path.startsWith(`${from}/`)) held.path = to + held.path.slice(from.length)
@@ -74,14 +74,11 @@ export function afterEvent(live: LiveSession, effects: readonly Redo[]): void {
   if (!effects.some(takesNames)) return
   for (const held of live.held) {
     try {
-      refresh(live.tree, held)
+      refresh(live, held)
     } catch (thrown) {
       // What is not loaded is looked at when the holder asks.
       if (!(thrown instanceof Fault)) throw thrown
     }
-    if (!held.gone) continue
-    live.held.delete(held)
-    held.onGone?.()
   }
 }
 
@@ -89,8 +86,11 @@ function takesNames(redo: Redo): boolean {
   return redo[0] === 'u' || redo[0] === 'm' || redo[0] === 'R'
 }
 
-function refresh(tree: Tree, held: HeldFile): void {
-  if (!held.gone && !look(tree, held)) held.gone = true
+function refresh(live: LiveSession, held: HeldFile): void {
+  if (held.gone || look(live.tree, held)) return
+  held.gone = true
+  live.held?.delete(held)
+  held.onGone?.()
 }
 
 /** Whether the file is still in the tree. */
