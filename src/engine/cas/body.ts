@@ -284,7 +284,7 @@ class BlockEditor {
       this.#chunks.splice(index, 0, [])
       this.#copied.add(number)
     } else if (!this.#copied.has(number)) {
-      this.#chunks[index] = [...this.#chunks[index]!]
+      this.#chunks[index] = this.#chunks[index]!.slice()
       this.#copied.add(number)
     }
     return this.#chunks[index] as Block[]
@@ -294,39 +294,50 @@ class BlockEditor {
 function spliceBlock(block: Block, piece: Piece): Block {
   const { offset, length, blob, casOffset } = piece
   const end = offset + length
-  const wholeBlob = blob !== undefined && offset === 0 && casOffset === 0 && length === blob.length
   const extents =
     block === undefined
       ? []
       : block instanceof BlobRef
         ? [{ offset: 0, length: block.length, blob: block, casOffset: 0 }]
         : block.extents
-  const last = extents.at(-1)
-  if (wholeBlob && (last === undefined || last.offset + last.length <= end)) return blob
-  const next: Extent[] = []
-  let placed = blob === undefined
-  for (const extent of extents) {
-    const extentEnd = extent.offset + extent.length
-    if (extent.offset < offset) {
-      next.push(extentEnd <= offset ? extent : { ...extent, length: offset - extent.offset })
-    }
-    if (!placed && extentEnd > offset) {
-      join(next, { offset, length, blob: blob!, casOffset })
-      placed = true
-    }
-    if (extentEnd > end) {
-      const skip = Math.max(0, end - extent.offset)
-      const { blob: kept } = extent
-      const rest = { offset: end, length: extentEnd - end, blob: kept, casOffset: extent.casOffset + skip }
-      join(next, skip === 0 ? extent : rest)
-    }
+  // Those before `first` end at or before the piece, those from `behind` on start at or behind its end.
+  const first = firstExtent(extents, (extent) => extent.offset + extent.length > offset)
+  const behind = firstExtent(extents, (extent) => extent.offset >= end)
+  const next = extents.slice(0, first)
+  const before = extents[first]
+  if (before !== undefined && before.offset < offset) next.push({ ...before, length: offset - before.offset })
+  if (blob !== undefined) join(next, { offset, length, blob, casOffset })
+  const after = behind > first ? extents[behind - 1]! : undefined
+  if (after !== undefined && after.offset + after.length > end) {
+    const skip = end - after.offset
+    join(next, {
+      offset: end,
+      length: after.length - skip,
+      blob: after.blob,
+      casOffset: after.casOffset + skip,
+    })
   }
-  if (!placed) join(next, { offset, length, blob: blob!, casOffset })
+  if (behind < extents.length) {
+    join(next, extents[behind]!)
+    for (let i = behind + 1; i < extents.length; i++) next.push(extents[i]!)
+  }
   if (next.length === 0) return undefined
   const only = next.length === 1 ? next[0]! : undefined
   return only !== undefined && only.offset === 0 && only.casOffset === 0 && only.length === only.blob.length
     ? only.blob
     : new ExtentBlock(next)
+}
+
+/** The index of the first extent for which `holds` does; it does for all behind it. */
+function firstExtent(extents: readonly Extent[], holds: (extent: Extent) => boolean): number {
+  let low = 0
+  let high = extents.length
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if (holds(extents[middle]!)) high = middle
+    else low = middle + 1
+  }
+  return low
 }
 
 /** Adds an extent behind the others; one that goes on where the last ends, in the file and in its blob, is joined to it. */

@@ -4,7 +4,7 @@ import { EngineError, invalid } from '../base/errors.js'
 import { limits } from '../base/limits.js'
 import { nextTurn } from '../base/slices.js'
 import type { Store, StoredBlob } from '../storage/store.js'
-import { BlobRef } from './blob.js'
+import { BlobRef, copyBytes } from './blob.js'
 import { listExtents, sameExtents, type Extent, type LoadedBody } from './body.js'
 import type { ContentStore } from './content.js'
 
@@ -113,9 +113,8 @@ function cut(bytes: Uint8Array): BlobRef[] {
   const blobs: BlobRef[] = []
   for (let offset = 0; offset < bytes.byteLength; offset += limits.blockBytes) {
     const length = Math.min(limits.blockBytes, bytes.byteLength - offset)
-    const copy = Buffer.allocUnsafe(length)
-    copy.set(length === bytes.byteLength ? bytes : bytes.subarray(offset, offset + length))
-    blobs.push(BlobRef.of(copy))
+    const part = length === bytes.byteLength ? bytes : bytes.subarray(offset, offset + length)
+    blobs.push(BlobRef.of(copyBytes(part)))
   }
   return blobs
 }

@@ -3,7 +3,7 @@ import { EngineError, invalid } from '../base/errors.js'
 import { parseExpectedHash } from '../base/hash.js'
 import { checkRequest, parseMode, parseSize, tooLarge } from '../base/input.js'
 import { limits } from '../base/limits.js'
-import { BlobRef } from '../cas/blob.js'
+import { BlobRef, copyBytes } from '../cas/blob.js'
 import { forEachBlock } from '../cas/body.js'
 import { checkFileSize, StagedBlobs, toBytes } from '../cas/staging.js'
 import { FileNode } from '../tree/node.js'
@@ -188,7 +188,7 @@ class ChunkParser {
 
   #stage(bytes: Uint8Array, chunk: { blob?: BlobRef; casOffset: number }): void {
     if (bytes.byteLength >= ownBlobBytes) {
-      chunk.blob = BlobRef.of(Buffer.from(bytes))
+      chunk.blob = BlobRef.of(copyBytes(bytes))
       this.#blobs.push(chunk.blob)
       return
     }
@@ -199,12 +199,8 @@ class ChunkParser {
 
   #flush(): void {
     if (this.#pack.length === 0) return
-    const blob = BlobRef.of(
-      Buffer.concat(
-        this.#pack.map(({ bytes }) => bytes),
-        this.#packBytes,
-      ),
-    )
+    const parts = this.#pack.map(({ bytes }) => bytes)
+    const blob = BlobRef.of(parts.length === 1 ? copyBytes(parts[0]!) : Buffer.concat(parts, this.#packBytes))
     let offset = 0
     for (const { bytes, chunk } of this.#pack) {
       chunk.blob = blob
