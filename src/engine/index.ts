@@ -103,15 +103,9 @@ export type { Sources } from './facade/sources.js'
 export type { SessionFileLocks } from './facade/file-locks.js'
 export type { SessionPosixLocks } from './facade/posix-locks.js'
 export { Session, type DiffTarget } from './facade/session.js'
-export type { FileHandle, FileReadOptions, FileReadResult } from './fs/file-handle.js'
-export type {
-  FsPromises,
-  MkdirOptions,
-  ReaddirOptions,
-  ReadFileOptions,
-  WriteFileOptions,
-} from './fs/promises.js'
-export type { Dirent, Stats } from './fs/stats.js'
+export type { GlobOptions } from './fs/glob.js'
+export type { FsPromises, SessionFs } from './fs/types.js'
+export type { WatchQueueOptions } from './fs/watch-iterator.js'
 export type { SystemError } from './fs/errors.js'
 export type { SessionCommitRequest } from './services/commits.js'
 export type {

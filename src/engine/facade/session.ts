@@ -1,7 +1,8 @@
 import { invalid } from '../base/errors.js'
 import { checkRequest } from '../base/input.js'
 import type { PageRequest } from '../base/paging.js'
-import { FsPromises } from '../fs/promises.js'
+import { createSessionFs } from '../fs/session-fs.js'
+import type { SessionFs } from '../fs/types.js'
 import { SessionAccess } from '../session/access.js'
 import {
   createCheckpoint,
@@ -56,7 +57,7 @@ export class Session {
   #files: SessionFiles | undefined
   #fileLocks: SessionFileLocks | undefined
   #posixLocks: SessionPosixLocks | undefined
-  #fs: { readonly promises: FsPromises } | undefined
+  #fs: SessionFs | undefined
 
   constructor(core: Core, live: LiveSession, services: SessionServices) {
     this.id = live.id
@@ -69,9 +70,18 @@ export class Session {
     return (this.#files ??= new SessionFiles(this.#access))
   }
 
-  /** Files in the shape of node:fs. */
-  get fs(): { readonly promises: FsPromises } {
-    return (this.#fs ??= { promises: new FsPromises(this.#access) })
+  /** Files in the shape of node:fs, in all its forms; made when it is first asked for. */
+  get fs(): SessionFs {
+    return (this.#fs ??= createSessionFs(this.#access))
+  }
+
+  /**
+   * Resolves when everything that was done by this handle is acknowledged: after synchronous calls of
+   * `session.fs` on a store whose commits are not synchronous, this is the point from which they are
+   * durable. Rejects when one of their commits failed.
+   */
+  flush(): Promise<void> {
+    return this.#access.flush()
   }
 
   /** Locks on ranges and files in the manner of fcntl and flock, in memory. */

@@ -1,137 +1,171 @@
 import { Buffer } from 'node:buffer'
+import type { PathLike } from 'node:fs'
+import { argumentError, rangeError, typeError, valueError } from './argument-errors.js'
 
-export type PathLike = string | Uint8Array | URL
-
-/** An absolute path without `.`, `..`, double or trailing slashes; a relative one is refused by the engine. */
-export function toPath(path: PathLike, name = 'path'): string {
-  const text = toText(path, name)
-  checkText(text, name)
-  if (!text.includes('//') && !text.includes('/.') && (text.length === 1 || !text.endsWith('/'))) return text
-  return normalize(text)
-}
-
-/** A path or target must not contain NUL. */
-export function checkText(text: string, name: string): string {
-  if (!text.includes('\0')) return text
-  throw argumentError(
-    'ERR_INVALID_ARG_VALUE',
-    `The argument '${name}' must be a string, Uint8Array, or URL without null bytes.`,
-  )
-}
-
-/** The path as it was given, as text. */
-export function toText(path: PathLike, name = 'path'): string {
-  return typeof path === 'string' ? path : decodePath(path, name)
-}
-
-/** Whether a path ends with a slash, and so asks for a directory. */
-export function slashed(path: PathLike): boolean {
-  const text = toText(path)
-  return text.length > 1 && text.charCodeAt(text.length - 1) === 47
-}
-
-/** Node's own abort error, with the signal's reason as its cause. */
-export function throwIfAborted(signal: AbortSignal | undefined): void {
-  if (signal?.aborted !== true) return
-  const error = new Error('The operation was aborted', { cause: signal.reason })
-  throw Object.assign(error, { name: 'AbortError', code: 'ABORT_ERR' })
-}
-
-const writeFlags = ['w', 'wx', 'xw', 'a', 'ax', 'xa', 'w+', 'wx+', 'a+', 'ax+', 'as']
-
-/** The flags of open(2) by which a whole file is written. */
-export function parseFlag(flag: string): { append: boolean; exclusive: boolean } {
-  if (!writeFlags.includes(flag)) {
-    throw flagError(flag)
-  }
-  return { append: flag.includes('a'), exclusive: flag.includes('x') }
-}
-
-export function flagError(flag: string): TypeError {
-  return argumentError('ERR_INVALID_ARG_VALUE', `The argument 'flags' is invalid. Received '${flag}'`)
-}
+const uint32Max = 2 ** 32 - 1
+const int32Max = 2 ** 31 - 1
 
 export type Encoding = BufferEncoding | 'buffer' | null | undefined
 
-/** What Node takes as options: an object, or just the encoding. */
-export function toOptions<T extends { encoding?: Encoding }>(options: T | Encoding): T {
-  if (options === null || options === undefined) return {} as T
-  const object = typeof options === 'string' ? ({ encoding: options } as T) : options
-  const { encoding } = object
-  if (encoding !== undefined && encoding !== null && encoding !== 'buffer' && !Buffer.isEncoding(encoding)) {
-    throw argumentError(
-      'ERR_INVALID_ARG_VALUE',
-      `The argument 'encoding' is invalid encoding. Received '${String(encoding)}'`,
-    )
-  }
-  return object
+/** A path as the caller gave it, checked: what errors name and results are built from. */
+export function givenPath(path: unknown, name = 'path'): string {
+  const text = typeof path === 'string' ? path : decodePath(path as PathLike, name)
+  if (!text.includes('\0')) return text
+  throw valueError(name, 'must be a string, Uint8Array, or URL without null bytes', path)
 }
 
-export function toBytes(data: unknown, encoding: Encoding): string | Uint8Array {
-  if (typeof data === 'string')
-    return encoding === undefined || encoding === null || encoding === 'buffer' || encoding === 'utf8'
-      ? data
-      : Buffer.from(data, encoding)
-  if (ArrayBuffer.isView(data)) return new Uint8Array(data.buffer, data.byteOffset, data.byteLength)
-  throw argumentError(
-    'ERR_INVALID_ARG_TYPE',
-    'The "data" argument must be of type string or an instance of Buffer, TypedArray, or DataView.',
-  )
+/** An absolute path without `.`, `..`, double or trailing slashes; a relative one is refused by the engine. */
+export function plainPath(given: string): string {
+  if (!given.includes('//') && !given.includes('/.') && (given.length === 1 || !slashed(given))) return given
+  return given.startsWith('/') ? resolvePath('/', given) : given
 }
 
-/** Octal text or a number, permission bits only; without a fallback it must be given. */
-export function toMode(mode: number | string | null | undefined, fallback?: number): number {
-  if (fallback !== undefined && (mode === undefined || mode === null)) return fallback
-  if (typeof mode === 'string') {
-    if (/^[0-7]+$/.test(mode)) return Number.parseInt(mode, 8) & 0o7777
-    throw argumentError(
-      'ERR_INVALID_ARG_VALUE',
-      `The argument 'mode' must be a 32-bit unsigned integer or an octal string. Received '${mode}'`,
-    )
-  }
-  const bits: unknown = mode
-  if (typeof bits !== 'number') {
-    throw argumentError(
-      'ERR_INVALID_ARG_TYPE',
-      `The "mode" argument must be of type number. Received ${String(bits)}`,
-    )
-  }
-  if (!Number.isInteger(bits) || bits < 0 || bits > 2 ** 32 - 1) {
-    const error = new RangeError(
-      `The value of "mode" is out of range. It must be >= 0 && <= 4294967295. Received ${bits}`,
-    )
-    throw Object.assign(error, { code: 'ERR_OUT_OF_RANGE' })
-  }
-  return bits & 0o7777
-}
-
-function decodePath(path: unknown, name: string): string {
-  if (path instanceof Uint8Array) return Buffer.from(path.buffer, path.byteOffset, path.byteLength).toString()
-  if (path instanceof URL) {
-    if (path.protocol !== 'file:')
-      throw argumentError('ERR_INVALID_URL_SCHEME', 'The URL must be of scheme file')
-    if (/%2f/i.test(path.pathname)) {
-      throw argumentError('ERR_INVALID_FILE_URL_PATH', 'File URL path must not include encoded / characters')
-    }
-    return decodeURIComponent(path.pathname)
-  }
-  throw argumentError(
-    'ERR_INVALID_ARG_TYPE',
-    `The "${name}" argument must be of type string or an instance of Buffer or URL.`,
-  )
-}
-
-function normalize(path: string): string {
-  if (!path.startsWith('/')) return path
+/** A path, from a directory on where it is relative, without `.` and `..`. */
+export function resolvePath(from: string, path: string): string {
   const names: string[] = []
-  for (const name of path.split('/')) {
+  for (const name of (path.startsWith('/') ? path : `${from}/${path}`).split('/')) {
     if (name === '..') names.pop()
     else if (name !== '' && name !== '.') names.push(name)
   }
   return `/${names.join('/')}`
 }
 
-export function argumentError(code: string, message: string): TypeError {
-  const error = new TypeError(message)
-  return Object.assign(error, { code })
+/** Whether a path ends with a slash, and so asks for a directory. */
+export function slashed(path: string): boolean {
+  return path.length > 1 && path.charCodeAt(path.length - 1) === 47
+}
+
+export interface Options {
+  readonly encoding?: Encoding
+  readonly signal?: AbortSignal
+}
+
+const noOptions = {}
+
+/** What Node takes as options: an object, or just the encoding. */
+export function toOptions<T extends Options>(options: unknown): T {
+  if (options === null || options === undefined || typeof options === 'function') return noOptions as T
+  const object = typeof options === 'string' ? { encoding: options as Encoding } : (options as Options)
+  if (typeof object !== 'object') throw typeError('options', 'one of type string or object', options)
+  if (object.encoding !== 'buffer') checkEncoding(object.encoding)
+  checkSignal(object.signal)
+  return object as T
+}
+
+/** Options that are an object or absent. */
+export function toObject<T extends object>(options: unknown): T {
+  if (options === undefined || typeof options === 'function') return noOptions as T
+  if (typeof options !== 'object' || options === null || Array.isArray(options))
+    throw typeError('options', 'of type object', options)
+  return options as T
+}
+
+export function checkSignal(signal: unknown, name = 'options.signal'): asserts signal is AbortSignal | undefined {
+  if (signal === undefined) return
+  if (typeof signal !== 'object' || signal === null || !('aborted' in signal))
+    throw typeError(name, 'an instance of AbortSignal', signal)
+}
+
+export function checkBoolean(name: string, value: unknown): boolean {
+  if (typeof value !== 'boolean') throw typeError(name, 'of type boolean', value)
+  return value
+}
+
+/** Whole numbers only. */
+export function checkInteger(name: string, value: unknown, min?: number, max = Number.MAX_SAFE_INTEGER): number {
+  if (typeof value !== 'number') throw typeError(name, 'of type number', value)
+  if (!Number.isInteger(value)) throw rangeError(name, 'an integer', value)
+  const least = min ?? Number.MIN_SAFE_INTEGER
+  if (value < least || value > max) throw rangeError(name, `>= ${least} && <= ${max}`, value)
+  return value
+}
+
+export function toNumber(fd: unknown): number {
+  return Object.is(fd, -0) ? 0 : checkInteger('fd', fd, 0, int32Max)
+}
+
+export function toOwner(name: string, id: unknown): number {
+  return checkInteger(name, id, -1, uint32Max)
+}
+
+/** The bytes of a caller's data; strings stay what they are when they are UTF-8. */
+export function toBytes(data: unknown, encoding: Encoding, name = 'data'): string | Uint8Array {
+  if (typeof data === 'string') {
+    return encoding === undefined || encoding === null || encoding === 'buffer' || encoding === 'utf8'
+      ? data
+      : Buffer.from(data, encoding)
+  }
+  if (data instanceof Uint8Array) return data
+  if (ArrayBuffer.isView(data)) return viewBytes(data)
+  throw typeError(name, 'of type string or an instance of Buffer, TypedArray, or DataView', data)
+}
+
+export function toBuffer(buffer: unknown): ArrayBufferView {
+  if (ArrayBuffer.isView(buffer)) return buffer
+  throw typeError('buffer', 'an instance of Buffer, TypedArray, or DataView', buffer)
+}
+
+export function toBuffers(buffers: unknown): ArrayBufferView[] {
+  if (!Array.isArray(buffers) || !buffers.every((buffer) => ArrayBuffer.isView(buffer)))
+    throw typeError('buffers', 'an ArrayBufferView[]', buffers)
+  return buffers as ArrayBufferView[]
+}
+
+export function viewBytes(view: ArrayBufferView): Uint8Array {
+  return new Uint8Array(view.buffer, view.byteOffset, view.byteLength)
+}
+
+/** Octal text or a number, permission bits only; without a fallback it must be given. */
+export function toMode(mode: unknown, fallback?: number): number {
+  if (fallback !== undefined && (mode === undefined || mode === null)) return fallback
+  if (typeof mode === 'string') {
+    if (/^[0-7]+$/.test(mode)) return Number.parseInt(mode, 8) & 0o7777
+    throw valueError('mode', 'must be a 32-bit unsigned integer or an octal string', mode)
+  }
+  return checkInteger('mode', mode, 0, uint32Max) & 0o7777
+}
+
+/** Milliseconds since the epoch of a time in seconds or a Date; a negative number is `now`, as in Node. */
+export function toTime(time: unknown, now: () => number, name = 'time'): number {
+  const seconds = typeof time === 'string' && time !== '' ? Number(time) : time
+  if (typeof seconds === 'number' && Number.isFinite(seconds)) {
+    // A double of seconds holds more digits of a time than it has: what is kept is whole nanoseconds.
+    return typeof time === 'number' && seconds < 0 ? now() : Math.round(seconds * 1e9) / 1e6
+  }
+  if (time instanceof Date) return time.getTime()
+  throw typeError(name, 'an instance of Date or an Time in seconds', time)
+}
+
+/** Text in an encoding, or bytes. */
+export function encodeName(name: string, encoding: Encoding): string | Buffer {
+  if (encoding === undefined || encoding === null || encoding === 'utf8' || encoding === 'utf-8') return name
+  const bytes = Buffer.from(name)
+  return encoding === 'buffer' ? bytes : bytes.toString(encoding)
+}
+
+export function decodeBytes(bytes: Buffer, encoding: Encoding): Buffer | string {
+  return encoding === undefined || encoding === null || encoding === 'buffer'
+    ? bytes
+    : bytes.toString(encoding)
+}
+
+function checkEncoding(encoding: unknown): void {
+  if (encoding === undefined || encoding === null || encoding === '') return
+  if (typeof encoding !== 'string' || !Buffer.isEncoding(encoding))
+    throw valueError('encoding', 'is invalid encoding', encoding)
+}
+
+function decodePath(path: PathLike, name: string): string {
+  if (path instanceof Uint8Array) return Buffer.from(path.buffer, path.byteOffset, path.byteLength).toString()
+  if (path instanceof URL) {
+    if (path.protocol !== 'file:')
+      throw argumentError('ERR_INVALID_URL_SCHEME', 'The URL must be of scheme file')
+    if (path.hostname !== '')
+      throw argumentError('ERR_INVALID_FILE_URL_HOST', 'File URL host must be "localhost" or empty on linux')
+    if (/%2f/i.test(path.pathname)) {
+      throw argumentError('ERR_INVALID_FILE_URL_PATH', 'File URL path must not include encoded / characters')
+    }
+    return decodeURIComponent(path.pathname)
+  }
+  throw typeError(name, 'of type string or an instance of Buffer or URL', path)
 }

@@ -11,21 +11,24 @@ const systemErrors: Readonly<Record<string, readonly [errno: number, message: st
   EACCES: [-13, 'permission denied'],
   EBUSY: [-16, 'resource busy or locked'],
   EEXIST: [-17, 'file already exists'],
+  EXDEV: [-18, 'cross-device link not permitted'],
   ENOTDIR: [-20, 'not a directory'],
   EISDIR: [-21, 'illegal operation on a directory'],
   EINVAL: [-22, 'invalid argument'],
   EFBIG: [-27, 'file too large'],
   ENOSPC: [-28, 'no space left on device'],
+  EMLINK: [-31, 'too many links'],
   ENAMETOOLONG: [-36, 'name too long'],
   ENOTEMPTY: [-39, 'directory not empty'],
   ELOOP: [-40, 'too many symbolic links encountered'],
+  ENODATA: [-61, 'no data available'],
 }
 
 /** What an error says of the call that failed. */
 export interface SystemCall {
   readonly syscall: string
-  readonly path?: string
-  readonly dest?: string
+  readonly path?: string | undefined
+  readonly dest?: string | undefined
 }
 
 export interface SystemError extends Error {
@@ -38,7 +41,7 @@ export interface SystemError extends Error {
 
 /** The error that node:fs would throw; its cause is the engine's own. */
 export function systemError(code: string, call: SystemCall, cause?: unknown): SystemError {
-  const [errno, message] = systemErrors[code]!
+  const [errno, message] = systemErrors[code] ?? systemErrors['EIO']!
   const { syscall, path, dest } = call
   let text = `${code}: ${message}, ${syscall}`
   if (path !== undefined) text += ` '${path}'`
@@ -58,16 +61,28 @@ export function toSystemError(thrown: unknown, call: SystemCall): Error {
   return systemError(errorRegistry[thrown.reason].errno ?? 'EIO', call, thrown)
 }
 
+/** The code that an error would show, or undefined when it is not the engine's or the system's. */
+export function codeOf(thrown: unknown): string | undefined {
+  if (thrown instanceof EngineError) return errorRegistry[thrown.reason].errno ?? 'EIO'
+  return (thrown as Partial<SystemError>).code
+}
+
+const positiveErrno: Readonly<Record<string, number>> = { EEXIST: 17, ENOTDIR: 20, EISDIR: 21, EINVAL: 22 }
+
+/** Errors of `rm` and `cp` that Node makes itself: `text` is how its message starts. */
+export function composedError(
+  nodeCode: string,
+  text: string,
+  { code, message, path, syscall }: { code: string; message: string; path: string; syscall: string },
+): Error {
+  const errno = positiveErrno[code]!
+  const error = new Error(`${text}: ${syscall} returned ${code} (${message}) ${path}`)
+  const info = { code, message, path, syscall, errno }
+  return Object.assign(error, { name: 'SystemError', code: nodeCode, info, errno, syscall, path })
+}
+
 /** What Node throws for `rm` of a directory without `recursive`. */
 export function rmOfDirectory(path: string): Error {
-  const error = new Error(`Path is a directory: rm returned EISDIR (is a directory) ${path}`)
-  const info = { code: 'EISDIR', message: 'is a directory', path, syscall: 'rm', errno: 21 }
-  return Object.assign(error, {
-    name: 'SystemError',
-    code: 'ERR_FS_EISDIR',
-    info,
-    errno: 21,
-    syscall: 'rm',
-    path,
-  })
+  const info = { code: 'EISDIR', message: 'is a directory', path, syscall: 'rm' }
+  return composedError('ERR_FS_EISDIR', 'Path is a directory', info)
 }

@@ -1,18 +1,24 @@
 import type { LiveSession } from '../session/live.js'
-import { resolveEntry } from '../tree/links.js'
-import { Dir, type Node } from '../tree/node.js'
+import { Dir, Symlink } from '../tree/node.js'
+import { encodeName, type Encoding } from './arguments.js'
+import { Dirent } from './stats.js'
 
-interface ListedEntry {
-  /** Relative to the listed directory; '' for its own entries. */
-  readonly parent: string
-  readonly name: string
-  readonly node: Node
+export interface ListOptions {
+  readonly encoding?: Encoding
+  readonly recursive?: boolean | undefined
+  readonly withFileTypes?: boolean | undefined
 }
 
-/** The entries of a directory, on request with all that is below it, breadth first as in Node. */
-export function listDirectory(live: LiveSession, dir: Dir, recursive: boolean): ListedEntry[] {
-  const { loader, root } = live.tree
-  const entries: ListedEntry[] = []
+export type Listed = string | Buffer | Dirent
+
+/**
+ * What is in a directory, in the order of UTF-8 bytes; on request with all that is below it, a directory's own
+ * entries before those of the directories in it. Symlinks are not followed. `given` is where entries say they are.
+ */
+export function listDirectory(live: LiveSession, dir: Dir, given: string, options: ListOptions): Listed[] {
+  const { encoding, recursive = false, withFileTypes = false } = options
+  const { loader } = live.tree
+  const listed: Listed[] = []
   const pending: [parent: string, dir: Dir][] = [['', dir]]
   // Not by shift(), which is linear in what is left.
   for (let next = 0; next < pending.length; next++) {
@@ -20,13 +26,16 @@ export function listDirectory(live: LiveSession, dir: Dir, recursive: boolean): 
     for (const page of current.pages ?? loader.loadDir(current)) {
       const names = page.names ?? loader.loadPage(page)
       for (const [index, name] of names.entries()) {
-        const node = resolveEntry(page.nodes[index]!, root, loader)
-        entries.push({ parent, name, node })
+        const node = page.nodes[index]!
+        const kind = node instanceof Dir ? 'directory' : node instanceof Symlink ? 'symlink' : 'file'
+        if (withFileTypes)
+          listed.push(new Dirent(encodeName(name, encoding), joinTo(given, parent), kind))
+        else listed.push(encodeName(parent === '' ? name : `${parent}/${name}`, encoding))
         if (recursive && node instanceof Dir) pending.push([parent === '' ? name : `${parent}/${name}`, node])
       }
     }
   }
-  return entries
+  return listed
 }
 
 /** The path of a directory below the listed one. */

@@ -1,75 +1,131 @@
-import { Dir, FileNode, kindOf, LinkedFile, type Node, type NodeKind } from '../tree/node.js'
+import { Dir, FileNode, LinkedFile, type Node, type NodeKind } from '../tree/node.js'
+import { constants } from './constants.js'
 
-const typeBits = { file: 0o100000, directory: 0o040000, symlink: 0o120000 } as const
+const { S_IFMT, S_IFREG, S_IFDIR, S_IFLNK, S_IFBLK, S_IFCHR, S_IFIFO, S_IFSOCK } = constants
+const typeBits: Record<NodeKind, number> = { file: S_IFREG, directory: S_IFDIR, symlink: S_IFLNK }
 const blockSize = 4096
 
-/** What Stats and Dirent answer alike. */
+/** What Stats, BigIntStats and Dirent answer alike: kinds of nodes by the type bits of a mode. */
 abstract class Kind {
-  readonly #kind: NodeKind
-
-  constructor(kind: NodeKind) {
-    this.#kind = kind
-  }
+  abstract _type(): number
 
   isFile(): boolean {
-    return this.#kind === 'file'
+    return this._type() === S_IFREG
   }
 
   isDirectory(): boolean {
-    return this.#kind === 'directory'
+    return this._type() === S_IFDIR
   }
 
   isSymbolicLink(): boolean {
-    return this.#kind === 'symlink'
+    return this._type() === S_IFLNK
   }
 
   isBlockDevice(): boolean {
-    return false
+    return this._type() === S_IFBLK
   }
 
   isCharacterDevice(): boolean {
-    return false
+    return this._type() === S_IFCHR
   }
 
   isFIFO(): boolean {
-    return false
+    return this._type() === S_IFIFO
   }
 
   isSocket(): boolean {
-    return false
+    return this._type() === S_IFSOCK
   }
 }
 
-/** The shape of node:fs Stats. `ino` is stable through rename, fork, checkpoint and restore; uid, gid and dev are 0. */
-export class Stats extends Kind {
-  readonly dev = 0
-  readonly ino: number
-  readonly mode: number
-  readonly nlink: number
-  readonly uid = 0
-  readonly gid = 0
-  readonly rdev = 0
-  readonly size: number
-  readonly blksize = blockSize
-  readonly blocks: number
-  readonly atimeMs: number
-  readonly mtimeMs: number
-  readonly ctimeMs: number
-  readonly birthtimeMs: number
+/** Dates are made when they are asked for; they may be replaced, as in Node. */
+abstract class Times extends Kind {
+  #dates: Record<string, Date> | undefined
+
+  abstract _ms(name: string): number
+
+  get atime(): Date {
+    return this.#date('atime')
+  }
+
+  set atime(date: Date) {
+    this.#set('atime', date)
+  }
+
+  get mtime(): Date {
+    return this.#date('mtime')
+  }
+
+  set mtime(date: Date) {
+    this.#set('mtime', date)
+  }
+
+  get ctime(): Date {
+    return this.#date('ctime')
+  }
+
+  set ctime(date: Date) {
+    this.#set('ctime', date)
+  }
+
+  get birthtime(): Date {
+    return this.#date('birthtime')
+  }
+
+  set birthtime(date: Date) {
+    this.#set('birthtime', date)
+  }
+
+  #date(name: string): Date {
+    this.#dates ??= {}
+    return (this.#dates[name] ??= new Date(Math.round(this._ms(`${name}Ms`))))
+  }
+
+  #set(name: string, date: Date): void {
+    this.#dates ??= {}
+    this.#dates[name] = date
+  }
+}
+
+/**
+ * The shape of node:fs Stats. `ino` is stable through rename, fork, checkpoint and restore; uid, gid and dev
+ * are 0, a directory's size is 0 and its nlink 1, and atime is mtime.
+ */
+export class Stats extends Times {
+  dev = 0
+  mode: number
+  nlink: number
+  uid = 0
+  gid = 0
+  rdev = 0
+  blksize = blockSize
+  ino: number
+  size: number
+  blocks: number
+  atimeMs: number
+  mtimeMs: number
+  ctimeMs: number
+  birthtimeMs: number
 
   constructor(node: Node) {
-    super(kindOf(node))
+    super()
     this.ino = node.ino
-    this.nlink = node instanceof LinkedFile ? node.nlink : 1
     this.mtimeMs = node.mtime
     this.atimeMs = node.mtime
-    if (node instanceof FileNode || node instanceof Dir) {
-      this.mode = node.mode | (node instanceof Dir ? typeBits.directory : typeBits.file)
+    this.nlink = 1
+    if (node instanceof FileNode) {
+      this.mode = node.mode | S_IFREG
       this.ctimeMs = node.ctime
       this.birthtimeMs = node.birthtime
-      this.size = node instanceof Dir ? 0 : node.size
+      this.size = node.size
+      if (node instanceof LinkedFile) this.nlink = node.nlink
+    } else if (node instanceof Dir) {
+      this.mode = node.mode | S_IFDIR
+      this.ctimeMs = node.ctime
+      this.birthtimeMs = node.birthtime
+      this.size = 0
     } else {
-      this.mode = 0o777 | typeBits.symlink
+      this.mode = 0o777 | S_IFLNK
       this.ctimeMs = node.mtime
       this.birthtimeMs = node.mtime
       this.size = byteLength(node.target)
@@ -77,38 +133,91 @@ export class Stats extends Kind {
     this.blocks = Math.ceil(this.size / 512)
   }
 
-  get atime(): Date {
-    return new Date(this.atimeMs)
+  _type(): number {
+    return this.mode & S_IFMT
   }
 
-  get mtime(): Date {
-    return new Date(this.mtimeMs)
-  }
-
-  get ctime(): Date {
-    return new Date(this.ctimeMs)
-  }
-
-  get birthtime(): Date {
-    return new Date(this.birthtimeMs)
+  _ms(name: 'mtimeMs'): number {
+    return this[name]
   }
 }
 
-/** The shape of node:fs Dirent. */
-export class Dirent extends Kind {
-  readonly name: string
-  readonly parentPath: string
+/** The same in whole numbers without bound, with times in nanoseconds. */
+export class BigIntStats extends Times {
+  dev = 0n
+  mode: bigint
+  nlink: bigint
+  uid = 0n
+  gid = 0n
+  rdev = 0n
+  blksize = BigInt(blockSize)
+  ino: bigint
+  size: bigint
+  blocks: bigint
+  atimeMs: bigint
+  mtimeMs: bigint
+  ctimeMs: bigint
+  birthtimeMs: bigint
+  atimeNs: bigint
+  mtimeNs: bigint
+  ctimeNs: bigint
+  birthtimeNs: bigint
 
-  constructor(name: string, parentPath: string, kind: NodeKind) {
-    super(kind)
+  constructor(stats: Stats) {
+    super()
+    this.mode = BigInt(stats.mode)
+    this.nlink = BigInt(stats.nlink)
+    this.ino = BigInt(stats.ino)
+    this.size = BigInt(stats.size)
+    this.blocks = BigInt(stats.blocks)
+    this.atimeNs = nanoseconds(stats.atimeMs)
+    this.mtimeNs = nanoseconds(stats.mtimeMs)
+    this.ctimeNs = nanoseconds(stats.ctimeMs)
+    this.birthtimeNs = nanoseconds(stats.birthtimeMs)
+    this.atimeMs = this.atimeNs / 1_000_000n
+    this.mtimeMs = this.mtimeNs / 1_000_000n
+    this.ctimeMs = this.ctimeNs / 1_000_000n
+    this.birthtimeMs = this.birthtimeNs / 1_000_000n
+  }
+
+  _type(): number {
+    return Number(this.mode) & S_IFMT
+  }
+
+  _ms(name: 'mtimeMs'): number {
+    return Number(this[name])
+  }
+}
+
+/** The shape of node:fs Dirent. `name` is text, or bytes where these were asked for. */
+export class Dirent extends Kind {
+  name: string | Buffer
+  parentPath: string
+  /** The older name of `parentPath`. */
+  path: string
+  readonly #type: number
+
+  constructor(name: string | Buffer, parentPath: string, kind: NodeKind) {
+    super()
     this.name = name
     this.parentPath = parentPath
+    this.path = parentPath
+    this.#type = typeBits[kind]
   }
 
-  /** The older name of `parentPath`. */
-  get path(): string {
-    return this.parentPath
+  _type(): number {
+    return this.#type
   }
+}
+
+export function statsOf(node: Node, bigint: unknown): Stats | BigIntStats {
+  const stats = new Stats(node)
+  return bigint === true ? new BigIntStats(stats) : stats
+}
+
+function nanoseconds(ms: number): bigint {
+  const whole = Math.floor(ms)
+  return BigInt(whole) * 1_000_000n + BigInt(Math.round((ms - whole) * 1e6))
 }
 
 function byteLength(text: string): number {

@@ -1,0 +1,80 @@
+import { Buffer } from 'node:buffer'
+
+type ArgumentCode =
+  | 'ERR_INVALID_ARG_TYPE'
+  | 'ERR_INVALID_ARG_VALUE'
+  | 'ERR_INVALID_FILE_URL_HOST'
+  | 'ERR_INVALID_FILE_URL_PATH'
+  | 'ERR_INVALID_URL_SCHEME'
+  | 'ERR_INCOMPATIBLE_OPTION_PAIR'
+
+/** What Node throws for arguments of a wrong type or form. */
+export function argumentError(code: ArgumentCode, message: string): TypeError {
+  return Object.assign(new TypeError(message), { code })
+}
+
+/** `expected` is the middle of Node's sentence, for example "of type string". */
+export function typeError(name: string, expected: string, value: unknown): TypeError {
+  const kind = name.includes('.') ? 'property' : 'argument'
+  return argumentError('ERR_INVALID_ARG_TYPE', `The "${name}" ${kind} must be ${expected}.${received(value)}`)
+}
+
+/** `reason` is the end of Node's sentence, for example "is invalid". */
+export function valueError(name: string, reason: string, value: unknown): TypeError {
+  const kind = name.includes('.') ? 'property' : 'argument'
+  return argumentError('ERR_INVALID_ARG_VALUE', `The ${kind} '${name}' ${reason}. Received ${inspect(value)}`)
+}
+
+export function rangeError(name: string, range: string, value: unknown): RangeError {
+  const message = `The value of "${name}" is out of range. It must be ${range}. Received ${inspectNumber(value)}`
+  return Object.assign(new RangeError(message), { code: 'ERR_OUT_OF_RANGE' })
+}
+
+/** Node's own abort error, with the signal's reason as its cause. */
+export function abortError(signal: AbortSignal): Error {
+  const error = new Error('The operation was aborted', { cause: signal.reason })
+  return Object.assign(error, { name: 'AbortError', code: 'ABORT_ERR' })
+}
+
+export function throwIfAborted(signal: AbortSignal | undefined): void {
+  if (signal?.aborted === true) throw abortError(signal)
+}
+
+/** A plain error with a code of Node's. */
+export function codedError(code: string, message: string): Error {
+  return Object.assign(new Error(message), { code })
+}
+
+function received(value: unknown): string {
+  if (value === undefined || value === null) return ` Received ${String(value)}`
+  if (typeof value === 'function') return ` Received function ${value.name}`
+  if (typeof value === 'object') {
+    const name = (value.constructor as { readonly name?: string } | undefined)?.name
+    return name === undefined || name === ''
+      ? ' Received [Object: null prototype] {}'
+      : ` Received an instance of ${name}`
+  }
+  return ` Received type ${typeof value} (${inspect(value)})`
+}
+
+function inspect(value: unknown): string {
+  if (typeof value === 'string') {
+    const text = value.length > 128 ? `${value.slice(0, 128)}...` : value
+    return `'${text.replaceAll('\0', String.raw`\x00`).replaceAll('\n', String.raw`\n`)}'`
+  }
+  if (typeof value === 'bigint') return `${value}n`
+  if (Buffer.isBuffer(value)) return `<Buffer ${value.toString('hex').replaceAll(/(..)(?=.)/g, '$1 ')}>`
+  if (typeof value === 'object' && value !== null) return Array.isArray(value) ? '[]' : '{}'
+  return String(value)
+}
+
+/** Large numbers have their digits in groups of three. */
+function inspectNumber(value: unknown): string {
+  if (typeof value === 'bigint') return `${grouped(String(value))}n`
+  if (typeof value !== 'number') return inspect(value)
+  return Number.isInteger(value) && Math.abs(value) > 2 ** 32 ? grouped(String(value)) : String(value)
+}
+
+function grouped(digits: string): string {
+  return digits.replaceAll(/(?<=\d)(?=(?:\d{3})+$)/g, '_')
+}

@@ -1,0 +1,107 @@
+import { Buffer } from 'node:buffer'
+import { Fault } from '../base/fault.js'
+import { limits } from '../base/limits.js'
+import type { SessionAccess } from '../session/access.js'
+import type { Core } from '../session/core.js'
+import type { Plan } from '../session/plan.js'
+import type { LiveSession } from '../session/live.js'
+import { notADirectory, resolve } from '../session/resolve.js'
+import { Dir, type FileNode } from '../tree/node.js'
+import { plainPath, slashed } from './arguments.js'
+import type { SystemCall } from './errors.js'
+import type { OpenFiles } from './open-files.js'
+
+/** The three forms in which Node has each call; some of its errors name another system call in each. */
+export type Form = 'promise' | 'callback' | 'sync'
+
+/** What all calls of one `session.fs` share, and the form in which one was made. */
+export interface Context {
+  readonly access: SessionAccess
+  readonly core: Core
+  readonly files: OpenFiles
+  readonly form: Form
+}
+
+/**
+ * One call whose arguments are checked and copied; nothing has happened yet.
+ *
+ * With a plan it is a change: the plan is applied and recorded, then `look` gives the result, for which
+ * nothing may have to be loaded. Without one, `look` is all. Both may throw a Fault and then run again; they
+ * have no effect before their last one.
+ */
+export interface Call<T> {
+  /** What errors of the engine are shown as. */
+  readonly names: SystemCall
+  readonly plan: ((live: LiveSession) => Plan) | undefined
+  readonly look: (live: LiveSession) => T
+}
+
+/** Checks the arguments of a call, and throws what Node throws for them. */
+export type Define<T> = (
+  context: Context,
+  a?: unknown,
+  b?: unknown,
+  c?: unknown,
+  d?: unknown,
+  e?: unknown,
+) => Call<T>
+
+export function read<T>(names: SystemCall, look: (live: LiveSession) => T): Call<T> {
+  return { names, plan: undefined, look }
+}
+
+export function change(names: SystemCall, plan: (live: LiveSession) => Plan): Call<void> {
+  return { names, plan, look: nothing }
+}
+
+export function changeWith<T>(
+  names: SystemCall,
+  plan: (live: LiveSession) => Plan,
+  look: (live: LiveSession) => T,
+): Call<T> {
+  return { names, plan, look }
+}
+
+export function nothing(): void {}
+
+/** The path by which the engine is asked; one that ends with a slash must not lead to anything but a directory. */
+export function locate(live: LiveSession, given: string): string {
+  const path = plainPath(given)
+  if (slashed(given)) {
+    const { node } = resolve(live.tree, path, true)
+    if (node !== undefined && !(node instanceof Dir)) throw notADirectory(path)
+  }
+  return path
+}
+
+/** Buffers of Node end here. */
+const maxReadBytes = 2 ** 31 - 1
+
+export function checkReadable(size: number): void {
+  if (size <= maxReadBytes) return
+  const error = new RangeError(`File size (${size}) is greater than 2 GiB`)
+  throw Object.assign(error, { code: 'ERR_FS_FILE_TOO_LARGE' })
+}
+
+/**
+ * One range of a file's content, read at once where that is possible. Else, and in the forms that may wait
+ * for all that is large, by a Fault: the content of the first attempt is what later ones get.
+ */
+export class Content {
+  #bytes: Buffer | undefined
+
+  /** Whether a Fault has brought the content: whatever the file is now, this is what it was. */
+  get ready(): Buffer | undefined {
+    return this.#bytes
+  }
+
+  read({ core, form }: Context, file: FileNode, start: number, count: number): Buffer {
+    const body = core.contentIds.body(file)
+    const wait = form !== 'sync' && count > limits.importCommitBytes
+    const bytes = wait ? undefined : core.content.readSync(body, start, count)
+    if (bytes !== undefined) return bytes
+    throw new Fault(async () => {
+      this.#bytes = await core.content.read(body, start, count)
+    })
+  }
+}

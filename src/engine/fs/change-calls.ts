@@ -1,0 +1,261 @@
+import { EngineError } from '../base/errors.js'
+import { parsePath, joinPath } from '../base/path.js'
+import { planSetAttributes } from '../session/attributes.js'
+import {
+  planCreateDirectory,
+  planDelete,
+  planRemoveDirectory,
+  planRename,
+} from '../session/files.js'
+import { planCreateSymlink, planLink } from '../session/links.js'
+import type { LiveSession } from '../session/live.js'
+import { findNode } from '../session/lookup.js'
+import type { Plan } from '../session/plan.js'
+import { notFound, resolve } from '../session/resolve.js'
+import { planResize } from '../session/writes.js'
+import { Dir, Symlink } from '../tree/node.js'
+import { codedError } from './argument-errors.js'
+import {
+  checkBoolean,
+  checkInteger,
+  encodeName,
+  givenPath,
+  plainPath,
+  slashed,
+  toMode,
+  toObject,
+  toOptions,
+  toOwner,
+  toTime,
+  type Options,
+} from './arguments.js'
+import { change, changeWith, locate, read, type Context, type Define } from './calls.js'
+import { codeOf, rmOfDirectory, systemError } from './errors.js'
+
+interface MkdirOptions {
+  readonly recursive?: boolean
+  readonly mode?: number | string
+}
+
+/** With `recursive` the result is the first directory that was made, if any. */
+export const mkdir: Define<string | undefined> = ({ core }, path, options) => {
+  const settings = (typeof options === 'object' && options !== null ? options : { mode: options }) as MkdirOptions
+  const recursive = checkBoolean('options.recursive', settings.recursive ?? false)
+  const given = givenPath(path)
+  const mode = toMode(typeof settings.mode === 'function' ? undefined : settings.mode, 0o755)
+  let first: string | undefined
+  return changeWith(
+    { syscall: 'mkdir', path: given },
+    (live) => {
+      const name = locate(live, given)
+      if (recursive) refuseDangling(live, name)
+      const plan = planCreateDirectory(core, live, { path: name, mode }, recursive)
+      first = plan === undefined || !recursive ? undefined : ancestor(given, plan.redo.length - 1)
+      return plan
+    },
+    () => first,
+  )
+}
+
+interface RemoveOptions {
+  readonly recursive?: boolean
+  readonly force?: boolean
+  readonly maxRetries?: number
+  readonly retryDelay?: number
+}
+
+function toRemoveOptions(options: unknown): { recursive: boolean; force: boolean } {
+  const { recursive = false, force = false, maxRetries = 0, retryDelay = 100 } = toObject<RemoveOptions>(options)
+  checkBoolean('options.recursive', recursive)
+  checkInteger('options.retryDelay', retryDelay, 0, 2 ** 31 - 1)
+  checkInteger('options.maxRetries', maxRetries, 0, 2 ** 32 - 1)
+  checkBoolean('options.force', force)
+  return { recursive, force }
+}
+
+export const rmdir: Define<void> = ({ form }, path, options) => {
+  const given = givenPath(path)
+  const { recursive } = toRemoveOptions(options)
+  const syscall = recursive ? (form === 'promise' ? 'stat' : 'lstat') : 'rmdir'
+  return change({ syscall, path: given }, (live) => {
+    if (plainPath(given) === '/') throw systemError('EBUSY', { syscall: 'rmdir', path: given })
+    const name = locate(live, given)
+    if (/(?:^|\/)\.\/*$/.test(given)) throw systemError('EINVAL', { syscall: 'rmdir', path: given })
+    if (recursive && !(findNode(live, name, false) instanceof Dir))
+      throw systemError('ENOTDIR', { syscall: 'rmdir', path: given })
+    return planRemoveDirectory(live, { path: name }, recursive)
+  })
+}
+
+export const unlink: Define<void> = ({ core }, path) => {
+  const given = givenPath(path)
+  return change({ syscall: 'unlink', path: given }, (live) =>
+    planDelete(core, live, { path: locate(live, given) }),
+  )
+}
+
+/** As in Node, what is missing fails at `lstat`, and a directory needs `recursive`. */
+export const rm: Define<void> = ({ core, form }, path, options) => {
+  const given = givenPath(path)
+  const { recursive, force } = toRemoveOptions(options)
+  const syscall = form === 'sync' && recursive && force ? 'unlink' : 'lstat'
+  return change({ syscall, path: given }, (live) => {
+    const name = locate(live, given)
+    const { node } = resolve(live.tree, name, false)
+    if (node === undefined && force) return undefined
+    if (!(node instanceof Dir)) return planDelete(core, live, { path: name })
+    if (recursive) return planRemoveDirectory(live, { path: name }, true)
+    throw rmOfDirectory(given)
+  })
+}
+
+export const rename: Define<void> = (_context, oldPath, newPath) => {
+  const path = givenPath(oldPath, 'oldPath')
+  const dest = givenPath(newPath, 'newPath')
+  return change({ syscall: 'rename', path, dest }, (live) =>
+    planRename(live, { sourcePath: locate(live, path), destinationPath: locate(live, dest) }),
+  )
+}
+
+export const link: Define<void> = (_context, existingPath, newPath) => {
+  const path = givenPath(existingPath, 'existingPath')
+  const dest = givenPath(newPath, 'newPath')
+  return change({ syscall: 'link', path, dest }, (live) => {
+    const srcPath = locate(live, path)
+    const dstPath = locate(live, dest)
+    return planLink(live, { srcPath, dstPath })
+  })
+}
+
+/** The target is kept as it is given; the kind of link that Windows wants is ignored. */
+export const symlink: Define<void> = ({ core }, target, path, type) => {
+  const text = givenPath(target, 'target')
+  const given = givenPath(path)
+  if (typeof type === 'string' && !['dir', 'file', 'junction'].includes(type)) {
+    const message = `Symlink type must be one of "dir", "file", or "junction". Received "${type}"`
+    throw codedError('ERR_FS_INVALID_SYMLINK_TYPE', message)
+  }
+  return change({ syscall: 'symlink', path: text, dest: given }, (live) => {
+    if (text === '') throw notFound('')
+    return planCreateSymlink(core, live, { linkPath: locate(live, given), target: text })
+  })
+}
+
+export const chmod: Define<void> = (_context, path, mode) => {
+  const given = givenPath(path)
+  const bits = toMode(mode)
+  return change({ syscall: 'chmod', path: given }, (live) =>
+    planSetAttributes(live, { path: locate(live, given) }, { mode: bits }),
+  )
+}
+
+/** Owners are not kept: what can be checked is checked. */
+function chownBy(syscall: 'chown' | 'lchown'): Define<void> {
+  return (_context, path, uid, gid) => {
+    const given = givenPath(path)
+    toOwner('uid', uid)
+    toOwner('gid', gid)
+    return read({ syscall, path: given }, (live) => {
+      findNode(live, locate(live, given), syscall === 'chown' || slashed(given))
+    })
+  }
+}
+
+export const chown = chownBy('chown')
+export const lchown = chownBy('lchown')
+
+/** The time of access is not kept. */
+function utimesBy(syscall: 'utime' | 'lutime'): Define<void> {
+  return (context, path, atime, mtime) => {
+    const given = givenPath(path)
+    const time = toTimes(context, atime, mtime)
+    return change({ syscall, path: given }, (live) =>
+      planSetAttributes(
+        live,
+        { path: locate(live, given), followLast: syscall === 'utime' || slashed(given) },
+        { mtime: time },
+      ),
+    )
+  }
+}
+
+export const utimes = utimesBy('utime')
+export const lutimes = utimesBy('lutime')
+
+export function toTimes({ core }: Context, atime: unknown, mtime: unknown, named = false): number {
+  const now = (): number => core.environment.wallClockMs()
+  toTime(atime, now, named ? 'atime' : 'time')
+  return toTime(mtime, now, named ? 'mtime' : 'time')
+}
+
+export const truncate: Define<void> = (_context, path, length) => {
+  const given = givenPath(path)
+  const size = toLength(length)
+  return change({ syscall: 'open', path: given }, (live) => {
+    const name = locate(live, given)
+    findNode(live, name, true)
+    return resized(() => planResize(_context.core, live, { path: name }, size))
+  })
+}
+
+export function toLength(length: unknown): number {
+  return length === undefined || typeof length === 'function' ? 0 : Math.max(0, checkInteger('len', length))
+}
+
+/** A size over the limit fails at the system call that sets it. */
+export function resized(plan: () => Plan): Plan {
+  try {
+    return plan()
+  } catch (thrown) {
+    if (codeOf(thrown) === 'EFBIG') throw systemError('EFBIG', { syscall: 'ftruncate' }, thrown)
+    throw thrown
+  }
+}
+
+const mkdtempLetters = 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789'
+
+export const mkdtemp: Define<string | Buffer> = ({ core }, prefix, options) => {
+  const { encoding } = toOptions<Options>(options)
+  const given = givenPath(prefix, 'prefix')
+  let made = ''
+  return changeWith(
+    { syscall: 'mkdtemp', path: `${given}XXXXXX` },
+    (live) => {
+      for (;;) {
+        made = given + randomLetters(core.environment.randomFill.bind(core.environment))
+        try {
+          return planCreateDirectory(core, live, { path: plainPath(made), mode: 0o700 })
+        } catch (thrown) {
+          if (!(thrown instanceof EngineError) || thrown.reason !== 'ALREADY_EXISTS') throw thrown
+        }
+      }
+    },
+    () => encodeName(made, encoding),
+  )
+}
+
+function randomLetters(randomFill: (bytes: Uint8Array) => void): string {
+  const bytes = new Uint8Array(6)
+  randomFill(bytes)
+  return [...bytes].map((byte) => mkdtempLetters[byte % mkdtempLetters.length]).join('')
+}
+
+/** A recursive mkdir makes nothing through a symlink that leads nowhere. */
+function refuseDangling(live: LiveSession, path: string): void {
+  const names = parsePath(path)
+  if (resolve(live.tree, path, true).path === path) return
+  for (let depth = 1; depth <= names.length; depth++) {
+    const part = joinPath(names.slice(0, depth))
+    const { node } = resolve(live.tree, part, false)
+    if (node === undefined) return
+    if (!(node instanceof Symlink) || resolve(live.tree, part, true).node !== undefined) continue
+    throw depth === names.length ? notFound(path) : systemError('ENOTDIR', { syscall: 'mkdir', path: part })
+  }
+}
+
+/** The path as it was given without its last `levels` names. */
+function ancestor(path: string, levels: number): string {
+  let end = path
+  for (let i = 0; i < levels; i++) end = end.replace(/\/+[^/]+\/*$/, '')
+  return end
+}

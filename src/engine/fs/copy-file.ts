@@ -1,0 +1,25 @@
+import { planCopyFile } from '../session/copies.js'
+import { argumentError } from './argument-errors.js'
+import { givenPath } from './arguments.js'
+import { change, locate, type Define } from './calls.js'
+import { constants } from './constants.js'
+
+/** A copy costs nothing but its name: the content is shared. */
+export const copyFile: Define<void> = ({ core }, src, dest, mode) => {
+  const path = givenPath(src, 'src')
+  const target = givenPath(dest, 'dest')
+  const exclusive = (toCopyMode(mode) & constants.COPYFILE_EXCL) !== 0
+  return change({ syscall: 'copyfile', path, dest: target }, (live) => {
+    const sourcePath = locate(live, path)
+    const destinationPath = locate(live, target)
+    return planCopyFile(core, live, { sourcePath, destinationPath, exclusive })
+  })
+}
+
+function toCopyMode(mode: unknown): number {
+  if (mode === undefined || mode === null || typeof mode === 'function') return 0
+  if (typeof mode !== 'number' || !Number.isInteger(mode))
+    throw argumentError('ERR_INVALID_ARG_TYPE', 'mode must be int32 or null/undefined')
+  if (mode >= 0 && mode <= 7) return mode
+  throw Object.assign(new RangeError('mode is out of range: >= 0 && <= 7'), { code: 'ERR_OUT_OF_RANGE' })
+}

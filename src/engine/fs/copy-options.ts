@@ -1,0 +1,44 @@
+import { argumentError, typeError } from './argument-errors.js'
+import { checkBoolean, checkInteger, toObject } from './arguments.js'
+
+export interface CopyOptions {
+  readonly dereference: boolean
+  readonly errorOnExist: boolean
+  readonly filter: ((src: string, dest: string) => unknown) | undefined
+  readonly force: boolean
+  readonly preserveTimestamps: boolean
+  readonly recursive: boolean
+  readonly verbatimSymlinks: boolean
+}
+
+const defaults: CopyOptions = {
+  dereference: false,
+  errorOnExist: false,
+  filter: undefined,
+  force: true,
+  preserveTimestamps: false,
+  recursive: false,
+  verbatimSymlinks: false,
+}
+
+const switches = [
+  'dereference',
+  'errorOnExist',
+  'force',
+  'preserveTimestamps',
+  'recursive',
+  'verbatimSymlinks',
+] as const
+
+export function toCopyOptions(given: unknown): CopyOptions {
+  const options = { ...defaults, ...toObject<Partial<CopyOptions> & { mode?: number }>(given) }
+  for (const name of switches) checkBoolean(`options.${name}`, options[name])
+  if (options.mode !== undefined && options.mode !== null) checkInteger('mode', options.mode, 0, 7)
+  if (options.dereference && options.verbatimSymlinks) {
+    const message = 'Option "dereference" cannot be used in combination with option "verbatimSymlinks"'
+    throw argumentError('ERR_INCOMPATIBLE_OPTION_PAIR', message)
+  }
+  if (options.filter !== undefined && typeof options.filter !== 'function')
+    throw typeError('options.filter', 'of type function', options.filter)
+  return options
+}

@@ -1,0 +1,253 @@
+import { Buffer } from 'node:buffer'
+import { StagedContent } from '../cas/staging.js'
+import { planSetAttributes, type AttributeChange } from '../session/attributes.js'
+import type { LiveSession } from '../session/live.js'
+import { planResize, planWriteAt } from '../session/writes.js'
+import type { FileNode } from '../tree/node.js'
+import { throwIfAborted } from './argument-errors.js'
+import {
+  decodeBytes,
+  toBuffers,
+  toBytes,
+  toMode,
+  toNumber,
+  toOwner,
+  viewBytes,
+  type Encoding,
+} from './arguments.js'
+import { change, changeWith, checkReadable, Content, nothing, read as look, type Call, type Context, type Define } from './calls.js'
+import { toLength, toTimes } from './change-calls.js'
+import { systemError } from './errors.js'
+import type { OpenFile } from './open-files.js'
+import { toReadRange, toWriteRange } from './ranges.js'
+import { statsOf, type BigIntStats, type Stats } from './stats.js'
+
+export interface ReadResult<T = ArrayBufferView> {
+  readonly bytesRead: number
+  readonly buffer: T
+}
+
+export interface WriteResult<T = ArrayBufferView | string> {
+  readonly bytesWritten: number
+  readonly buffer: T
+}
+
+export const close: Define<void> = ({ files }, fd) => {
+  const number = toNumber(fd)
+  return look({ syscall: 'close' }, (live) => files.close(live, number))
+}
+
+export const read: Define<ReadResult> = (context, fd, ...parameters) => {
+  const number = toNumber(fd)
+  const { buffer, offset, length, position } = toReadRange(context.form, parameters)
+  const target = viewBytes(buffer)
+  const range = new FileRange(context, number, { length, position })
+  return look({ syscall: 'read' }, (live) => {
+    if (length === 0) return { bytesRead: 0, buffer }
+    const bytes = range.bytes(live)
+    target.set(bytes, offset)
+    return { bytesRead: bytes.length, buffer }
+  })
+}
+
+export const readv: Define<{ bytesRead: number; buffers: ArrayBufferView[] }> = (context, fd, list, at) => {
+  const number = toNumber(fd)
+  const buffers = toBuffers(list)
+  const position = typeof at === 'number' ? at : -1
+  const length = buffers.reduce((sum, buffer) => sum + buffer.byteLength, 0)
+  const range = new FileRange(context, number, { length, position })
+  return look({ syscall: 'read' }, (live) => {
+    if (buffers.length === 0) throw systemError('EINVAL', { syscall: 'read' })
+    const bytes = range.bytes(live)
+    let done = 0
+    for (const buffer of buffers) {
+      const target = viewBytes(buffer)
+      target.set(bytes.subarray(done, done + target.length))
+      done += target.length
+    }
+    return { bytesRead: bytes.length, buffers }
+  })
+}
+
+/** The rest of the content from the current position on. */
+export function readRest(
+  context: Context,
+  number: number,
+  encoding: Encoding,
+  signal: AbortSignal | undefined,
+): Call<Buffer | string> {
+  const range = new FileRange(context, number, { length: Number.MAX_SAFE_INTEGER, position: -1, whole: true })
+  return look({ syscall: 'read' }, (live) => {
+    throwIfAborted(signal)
+    const bytes = range.bytes(live)
+    return decodeBytes(bytes, encoding)
+  })
+}
+
+/**
+ * A read of an open file. Its range is fixed, and the file's position moved on, at the first attempt: reads
+ * that are called one after the other go on where the one before ends, even if that waits for its content.
+ */
+class FileRange {
+  readonly #context: Context
+  readonly #number: number
+  readonly #wanted: { readonly length: number; readonly position: number; readonly whole?: boolean }
+  readonly #content = new Content()
+  #range: { readonly file: FileNode; readonly start: number; readonly count: number } | undefined
+
+  constructor(
+    context: Context,
+    number: number,
+    wanted: { length: number; position: number; whole?: boolean },
+  ) {
+    this.#context = context
+    this.#number = number
+    this.#wanted = wanted
+  }
+
+  bytes(live: LiveSession): Buffer {
+    if (this.#content.ready !== undefined) return this.#content.ready
+    this.#range ??= this.#begin(live)
+    const { file, start, count } = this.#range
+    return this.#content.read(this.#context, file, start, count)
+  }
+
+  #begin(live: LiveSession): { file: FileNode; start: number; count: number } {
+    const { length, position, whole = false } = this.#wanted
+    const { files, form } = this.#context
+    const open = files.get(this.#number, whole && form !== 'promise' ? 'fstat' : 'read')
+    if (!open.flags.read) throw systemError('EBADF', { syscall: 'read' })
+    const file = open.file(live)
+    const start = Math.min(position < 0 ? open.position : position, file.size)
+    const count = Math.min(length, file.size - start)
+    if (whole) checkReadable(count)
+    if (position < 0) open.position += count
+    return { file, start, count }
+  }
+}
+
+export const write: Define<WriteResult> = (context, fd, data, ...parameters) => {
+  const number = toNumber(fd)
+  if (typeof data === 'string') {
+    const [at, encoding] = parameters
+    const bytes = Buffer.from(data, (typeof encoding === 'string' ? encoding : 'utf8') as BufferEncoding)
+    return writing(context, number, bytes, { position: toPosition(at), result: (count) => ({ bytesWritten: count, buffer: data }) })
+  }
+  if (context.form === 'promise' && (data as ArrayBufferView | undefined)?.byteLength === 0)
+    return look({ syscall: 'write' }, () => ({ bytesWritten: 0, buffer: data as ArrayBufferView }))
+  toBytes(data, undefined, 'buffer')
+  const buffer = data as ArrayBufferView
+  const { offset, length, position } = toWriteRange(buffer, parameters)
+  const bytes = viewBytes(buffer).subarray(offset, offset + length)
+  return writing(context, number, bytes, { position, result: (count) => ({ bytesWritten: count, buffer }) })
+}
+
+export const writev: Define<{ bytesWritten: number; buffers: ArrayBufferView[] }> = (context, fd, list, at) => {
+  const number = toNumber(fd)
+  const buffers = toBuffers(list)
+  const bytes = Buffer.concat(buffers.map(viewBytes))
+  return writing(context, number, bytes, {
+    position: toPosition(at),
+    result: (count) => ({ bytesWritten: count, buffers }),
+  })
+}
+
+/** A whole content at the current position: what writeFile does with a descriptor. */
+export function writeHere(
+  context: Context,
+  number: number,
+  bytes: string | Uint8Array,
+  signal: AbortSignal | undefined,
+): Call<void> {
+  const call = writing(context, number, bytes, { position: undefined, result: nothing })
+  if (signal === undefined) return call
+  return {
+    ...call,
+    plan: (live) => {
+      throwIfAborted(signal)
+      return call.plan!(live)
+    },
+  }
+}
+
+function toPosition(at: unknown): number | undefined {
+  return typeof at === 'number' && at >= 0 ? at : undefined
+}
+
+function writing<T>(
+  context: Context,
+  number: number,
+  bytes: string | Uint8Array,
+  { position, result }: { position: number | undefined; result: (count: number) => T },
+): Call<T> {
+  const { core, files, form } = context
+  const staged = new StagedContent(bytes, core)
+  if (form === 'sync') staged.storeNow()
+  let open: OpenFile
+  return changeWith(
+    { syscall: 'write' },
+    (live) => {
+      open = files.get(number, 'write')
+      if (!open.flags.write) throw systemError('EBADF', { syscall: 'write' })
+      if (staged.size === 0) return undefined
+      const at = open.flags.append ? 'end' : (position ?? open.position)
+      return planWriteAt(core, live, open.held, { position: at, staged })
+    },
+    (live) => {
+      if (position === undefined && staged.size > 0)
+        open.position = open.flags.append ? open.file(live).size : open.position + staged.size
+      return result(staged.size)
+    },
+  )
+}
+
+export const fstat: Define<Stats | BigIntStats> = ({ files }, fd, options) => {
+  const number = toNumber(fd)
+  const { bigint } = (typeof options === 'object' && options !== null ? options : {}) as { bigint?: unknown }
+  return look({ syscall: 'fstat' }, (live) => statsOf(files.get(number, 'fstat').node(live), bigint))
+}
+
+export const ftruncate: Define<void> = ({ core, files }, fd, length) => {
+  const number = toNumber(fd)
+  const size = toLength(length)
+  return change({ syscall: 'ftruncate' }, (live) => {
+    const open = files.get(number, 'ftruncate')
+    if (!open.flags.write) throw systemError('EINVAL', { syscall: 'ftruncate' })
+    return planResize(core, live, open.held, size)
+  })
+}
+
+/** Nothing is left to do but to wait: what was written is acknowledged before this is. */
+function syncBy(syscall: string): Define<void> {
+  return ({ files }, fd) => {
+    const number = toNumber(fd)
+    return change({ syscall }, () => {
+      files.get(number, syscall)
+      return undefined
+    })
+  }
+}
+
+export const fsync = syncBy('fsync')
+export const fdatasync = syncBy('fdatasync')
+
+/** A change of attributes; of a directory that is nowhere any more it is not kept. */
+function setting({ files }: Context, syscall: string, number: number, changes: AttributeChange): Call<void> {
+  return change({ syscall }, (live) => {
+    const target = files.get(number, syscall).target(live)
+    return target === undefined ? undefined : planSetAttributes(live, target, changes)
+  })
+}
+
+export const fchmod: Define<void> = (context, fd, mode) =>
+  setting(context, 'fchmod', toNumber(fd), { mode: toMode(mode) })
+
+export const fchown: Define<void> = (context, fd, uid, gid) => {
+  const number = toNumber(fd)
+  toOwner('uid', uid)
+  toOwner('gid', gid)
+  return setting(context, 'fchown', number, {})
+}
+
+export const futimes: Define<void> = (context, fd, atime, mtime) =>
+  setting(context, 'futime', toNumber(fd), { mtime: toTimes(context, atime, mtime, true) })

@@ -1,0 +1,128 @@
+import { EngineError } from '../base/errors.js'
+import { Fault, whenLoaded } from '../base/fault.js'
+import type { LiveSession } from '../session/live.js'
+import { mutate, record } from '../session/transaction.js'
+import { typeError } from './argument-errors.js'
+import type { Call, Context, Define } from './calls.js'
+import { toSystemError } from './errors.js'
+
+/** A function of any of the three forms. */
+export type FsFunction = (...parameters: unknown[]) => unknown
+
+/** At once where everything is loaded: a read that awaits nothing costs one promise. */
+export function runLater<T>(context: Context, call: Call<T>): Promise<T> {
+  if (call.plan !== undefined) return changeLater(context, call, call.plan)
+  try {
+    const live = context.access.reading()
+    if (live instanceof Promise) return lookLater(call, live)
+    return Promise.resolve(call.look(live))
+  } catch (thrown) {
+    if (thrown instanceof Fault) return lookLater(call, context.access.reading())
+    return Promise.reject(toSystemError(thrown, call.names))
+  }
+}
+
+async function lookLater<T>(call: Call<T>, live: LiveSession | Promise<LiveSession>): Promise<T> {
+  try {
+    const loaded = await live
+    return await whenLoaded(() => call.look(loaded))
+  } catch (thrown) {
+    throw toSystemError(thrown, call.names)
+  }
+}
+
+function changeLater<T>(
+  { access, core }: Context,
+  call: Call<T>,
+  plan: NonNullable<Call<T>['plan']>,
+): Promise<T> {
+  let result: T
+  const apply = (live: LiveSession): Promise<void> => {
+    const committed = record(core, live, plan(live))
+    result = call.look(live)
+    return committed
+  }
+  try {
+    return access
+      .run((live) => mutate(core, live, () => apply(live)))
+      .then(
+        () => result,
+        (thrown: unknown) => {
+          throw toSystemError(thrown, call.names)
+        },
+      )
+  } catch (thrown) {
+    return Promise.reject(toSystemError(thrown, call.names))
+  }
+}
+
+/** At once, or EAGAIN where that is not possible. */
+export function runNow<T>({ access, core }: Context, call: Call<T>): T {
+  const { plan } = call
+  try {
+    if (plan === undefined) return call.look(access.liveSync())
+    let result: T
+    access.changeSync((live) => {
+      const committed = record(core, live, plan(live))
+      result = call.look(live)
+      return committed
+    })
+    return result!
+  } catch (thrown) {
+    const reason = thrown instanceof Fault ? wouldBlock() : thrown
+    throw toSystemError(reason, call.names)
+  }
+}
+
+function wouldBlock(): EngineError {
+  return new EngineError('WOULD_BLOCK', 'what is needed is not loaded: use the promise form')
+}
+
+export function promiseForm<T>(context: Context, define: Define<T>): FsFunction {
+  return (a, b, c, d, e) => {
+    try {
+      return runLater(context, define(context, a, b, c, d, e))
+    } catch (thrown) {
+      return Promise.reject(thrown)
+    }
+  }
+}
+
+export function syncForm<T>(context: Context, define: Define<T>): FsFunction {
+  return (a, b, c, d, e) => runNow(context, define(context, a, b, c, d, e))
+}
+
+/** How a callback gets a result that is not just one value. */
+export type Spread<T> = (result: T) => readonly unknown[]
+
+export type Callback = (error: unknown, ...results: unknown[]) => void
+
+/** Arguments of the wrong form throw at once, as in Node; everything else goes to the callback. */
+export function callbackForm<T>(context: Context, define: Define<T>, spread?: Spread<T>): FsFunction {
+  return (...parameters) => {
+    const callback = takeCallback(parameters)
+    const [a, b, c, d, e] = parameters
+    deliver(runLater(context, define(context, a, b, c, d, e)), callback, spread)
+  }
+}
+
+/** The callback is the last argument; it is taken off. */
+export function takeCallback(parameters: unknown[]): Callback {
+  while (parameters.length > 0 && parameters.at(-1) === undefined) parameters.pop()
+  const callback = parameters.pop()
+  if (typeof callback !== 'function') throw typeError('cb', 'of type function', callback)
+  return callback as Callback
+}
+
+/** What a callback throws is an uncaught exception, not a rejection that nobody handles. */
+export function deliver<T>(promise: Promise<T>, callback: Callback, spread?: Spread<T>): void {
+  promise.then(
+    (result) => {
+      const results = spread?.(result) ?? (result === undefined ? [] : [result])
+      queueMicrotask(() => callback(null, ...results))
+    },
+    (error: unknown) => {
+      queueMicrotask(() => callback(error))
+    },
+  )
+}

@@ -1,0 +1,181 @@
+import { StagedContent } from '../cas/staging.js'
+import type { LiveSession } from '../session/live.js'
+import type { Plan } from '../session/plan.js'
+import { isADirectory, resolve } from '../session/resolve.js'
+import { planAppend, planWrite, planWriteAt, type WriteOptions } from '../session/writes.js'
+import { FileNode } from '../tree/node.js'
+import { throwIfAborted } from './argument-errors.js'
+import {
+  checkBoolean,
+  decodeBytes,
+  givenPath,
+  slashed,
+  toBytes,
+  toMode,
+  toNumber,
+  toOptions,
+  type Options,
+} from './arguments.js'
+import { changeWith, checkReadable, Content, locate, nothing, read, type Call, type Context, type Define } from './calls.js'
+import { readRest, writeHere } from './descriptor-calls.js'
+import { systemError } from './errors.js'
+import { toFlags, type Flags } from './flags.js'
+import { openedAt, planOpen } from './open-calls.js'
+
+interface ReadOptions extends Options {
+  readonly flag?: string | number
+}
+
+export const readFile: Define<Buffer | string> = (context, path, options) => {
+  const { encoding, flag, signal } = readOptions(context, options)
+  if (typeof path === 'number' && context.form !== 'promise')
+    return readRest(context, toNumber(path), encoding, signal)
+  const given = givenPath(path)
+  const content = new Content()
+  const names = { syscall: 'open', path: given }
+  if (flag === undefined || flag === 'r') {
+    return read(names, (live) => {
+      throwIfAborted(signal)
+      if (content.ready !== undefined) return decodeBytes(content.ready, encoding)
+      const { node } = resolve(live.tree, locate(live, given), true)
+      if (node === undefined) openedAt(live, given, toFlags(flag))
+      return decodeBytes(readWhole(context, content, node), encoding)
+    })
+  }
+  const flags = toFlags(flag)
+  let bytes: Buffer
+  return changeWith(
+    names,
+    (live) => {
+      throwIfAborted(signal)
+      const at = openedAt(live, given, flags)
+      const empty = at.node === undefined || flags.truncate
+      if (flags.read) bytes = empty ? Buffer.alloc(0) : (content.ready ?? readWhole(context, content, at.node))
+      return planOpen(context, live, at.path, { at, flags, mode: 0o644 })
+    },
+    () => {
+      if (!flags.read) throw systemError('EBADF', { syscall: 'read' })
+      return decodeBytes(bytes, encoding)
+    },
+  )
+}
+
+/** The rest of an open file, by its number. */
+export const readOpened: Define<Buffer | string> = (context, number, options) => {
+  const { encoding, signal } = readOptions(context, options)
+  return readRest(context, number as number, encoding, signal)
+}
+
+function readOptions({ form }: Context, options: unknown): ReadOptions {
+  const settings = toOptions<ReadOptions>(options)
+  // As in Node, a synchronous call is not ended.
+  return form === 'sync' && settings.signal !== undefined ? withoutSignal(settings) : settings
+}
+
+function withoutSignal<T extends Options>({ signal: _signal, ...options }: T): Omit<T, 'signal'> {
+  return options
+}
+
+/** Node opens a directory and fails at the read, without a path. */
+function readWhole(context: Context, content: Content, node: unknown): Buffer {
+  if (!(node instanceof FileNode)) throw systemError('EISDIR', { syscall: 'read' })
+  checkReadable(node.size)
+  return content.read(context, node, 0, node.size)
+}
+
+export interface WriteFileOptions extends Options {
+  readonly mode?: number | string
+  readonly flag?: string | number
+  readonly flush?: boolean
+}
+
+const plain: WriteFileOptions = {}
+const required: WriteOptions = { parents: 'require' }
+const requiredNew: WriteOptions = { parents: 'require', exclusive: true }
+
+export const writeFile: Define<void> = (context, path, data, options) =>
+  writeWhole(context, path, data, options, 'w')
+
+export const appendFile: Define<void> = (context, path, data, options) =>
+  writeWhole(context, path, data, options, 'a')
+
+function writeWhole(
+  context: Context,
+  path: unknown,
+  data: unknown,
+  options: unknown,
+  defaultFlag: string,
+): Call<void> {
+  const settings = writeOptions(context, options)
+  const { encoding, signal } = settings
+  const bytes = toBytes(data, encoding)
+  if (typeof path === 'number' && context.form !== 'promise')
+    return writeHere(context, toNumber(path), bytes, signal)
+  const given = givenPath(path)
+  const flags = toFlags(settings.flag || defaultFlag)
+  const mode = settings.mode === undefined ? undefined : toMode(settings.mode, 0o644)
+  const staged = new StagedContent(bytes, context.core)
+  if (context.form === 'sync') staged.storeNow()
+  return changeWith(
+    { syscall: 'open', path: given },
+    (live) => {
+      throwIfAborted(signal)
+      return planWhole(context, live, given, { flags, mode, staged })
+    },
+    flags.write ? nothing : refuseWrite,
+  )
+}
+
+/** From the current position of an open file on, by its number. */
+export const writeOpened: Define<void> = (context, number, data, options) => {
+  const { encoding, signal } = writeOptions(context, options)
+  return writeHere(context, number as number, toBytes(data, encoding), signal)
+}
+
+function writeOptions({ form }: Context, options: unknown): WriteFileOptions {
+  if (options === undefined) return plain
+  const settings = toOptions<WriteFileOptions>(options)
+  const { flush, signal } = settings
+  if (flush !== undefined && flush !== null) checkBoolean('options.flush', flush)
+  return form === 'sync' && signal !== undefined ? withoutSignal(settings) : settings
+}
+
+function planWhole(
+  context: Context,
+  live: LiveSession,
+  given: string,
+  { flags, mode, staged }: { flags: Flags; mode: number | undefined; staged: StagedContent },
+): Plan {
+  if (!flags.write || !flags.create || flags.directory || flags.noFollow || !(flags.truncate || flags.append)) {
+    return planOver(context, live, given, { flags, mode, staged })
+  }
+  const { core } = context
+  const name = locate(live, given)
+  if (slashed(given)) throw isADirectory(name)
+  // As for open(2), the mode is that of a new file only.
+  const creates = mode !== undefined && resolve(live.tree, name, true).node === undefined
+  const request = creates ? { path: name, content: '', mode } : { path: name, content: '' }
+  if (flags.append && !flags.exclusive) return planAppend(core, live, request, staged, required)
+  return planWrite(core, live, request, staged, flags.exclusive ? requiredNew : required)
+}
+
+/** The flags that write over the start of what is there, or write nothing. */
+function planOver(
+  context: Context,
+  live: LiveSession,
+  given: string,
+  { flags, mode = 0o644, staged }: { flags: Flags; mode: number | undefined; staged: StagedContent },
+): Plan {
+  const at = openedAt(live, given, flags)
+  if (!flags.write) return planOpen(context, live, at.path, { at, flags, mode })
+  const { path } = at
+  if (at.node === undefined || flags.truncate)
+    return planWrite(context.core, live, { path, content: '', ...(at.node === undefined && { mode }) }, staged, required)
+  if (staged.size === 0) return undefined
+  return planWriteAt(context.core, live, { path }, { position: flags.append ? 'end' : 0, staged })
+}
+
+function refuseWrite(): never {
+  throw systemError('EBADF', { syscall: 'write' })
+}
+

@@ -1,0 +1,126 @@
+import { parseGlob, type Glob } from '../base/glob.js'
+import type { LiveSession } from '../session/live.js'
+import { resolve } from '../session/resolve.js'
+import { Dir, Symlink, type Entry } from '../tree/node.js'
+import { typeError } from './argument-errors.js'
+import { givenPath, resolvePath, toObject } from './arguments.js'
+import { read, type Define } from './calls.js'
+import { toSystemError } from './errors.js'
+import { Dirent } from './stats.js'
+
+export interface GlobOptions {
+  /** Where relative patterns begin; `/` by default. */
+  readonly cwd?: string | URL
+  /** What is left out, with all that is below it: by a function of the path or entry, or by patterns. */
+  readonly exclude?: ((entry: string | Dirent) => boolean) | readonly string[]
+  readonly withFileTypes?: boolean
+}
+
+/**
+ * Files, directories and symlinks that match, each once; symlinks are not followed. Paths are relative to
+ * `cwd` where the pattern is.
+ */
+export const glob: Define<(string | Dirent)[]> = (_context, pattern, options) => {
+  const patterns = (Array.isArray(pattern) ? pattern : [pattern]) as unknown[]
+  const { cwd = '/', exclude, withFileTypes = false } = toObject<GlobOptions>(options)
+  const start = resolvePath('/', givenPath(cwd, 'options.cwd'))
+  const searches = patterns.map((one) => parse(one, start))
+  const excluded = toExclude(exclude)
+  return read({ syscall: 'glob', path: start }, (live) => {
+    const found = new Map<string, string | Dirent>()
+    for (const search of searches) {
+      const { node } = resolve(live.tree, search.start, true)
+      if (!(node instanceof Dir)) continue
+      new Search(live, search, { withFileTypes, excluded, found }).visit(node, '')
+    }
+    return [...found.values()]
+  })
+}
+
+interface Parsed {
+  readonly glob: Glob
+  /** Where the walk begins, and what stands before the paths that it gives. */
+  readonly start: string
+  readonly prefix: string
+}
+
+function parse(pattern: unknown, cwd: string): Parsed {
+  if (typeof pattern !== 'string') throw typeError('pattern', 'of type string', pattern)
+  let rest = pattern
+  let start = cwd
+  let prefix = ''
+  if (pattern.startsWith('/')) {
+    start = '/'
+    prefix = '/'
+    rest = pattern.replace(/^\/+/, '')
+  }
+  for (let lead = /^(\.\.?)\/+/.exec(rest); lead !== null; lead = /^(\.\.?)\/+/.exec(rest)) {
+    rest = rest.slice(lead[0].length)
+    if (lead[1] === '.') continue
+    start = resolvePath(start, '..')
+    if (prefix !== '/') prefix += '../'
+  }
+  try {
+    return { glob: parseGlob(rest), start, prefix }
+  } catch (thrown) {
+    throw toSystemError(thrown, { syscall: 'glob', path: pattern })
+  }
+}
+
+type Excluded = (path: string, entry: () => Dirent) => boolean
+
+function toExclude(exclude: GlobOptions['exclude']): (withFileTypes: boolean) => Excluded {
+  if (exclude === undefined || exclude === null) return () => () => false
+  if (typeof exclude === 'function')
+    return (withFileTypes) => (path, entry) => exclude(withFileTypes ? entry() : path)
+  if (!Array.isArray(exclude)) throw typeError('options.exclude', 'of type function or an instance of Array', exclude)
+  const globs = exclude.map((one) => parse(one, '/').glob)
+  return () => (path) => globs.some((one) => one.matches(path, true))
+}
+
+class Search {
+  readonly #live: LiveSession
+  readonly #parsed: Parsed
+  readonly #withFileTypes: boolean
+  readonly #excluded: Excluded
+  readonly #found: Map<string, string | Dirent>
+
+  constructor(
+    live: LiveSession,
+    parsed: Parsed,
+    options: {
+      withFileTypes: boolean
+      excluded: (withFileTypes: boolean) => Excluded
+      found: Map<string, string | Dirent>
+    },
+  ) {
+    this.#live = live
+    this.#parsed = parsed
+    this.#withFileTypes = options.withFileTypes
+    this.#excluded = options.excluded(options.withFileTypes)
+    this.#found = options.found
+  }
+
+  visit(dir: Dir, at: string): void {
+    const { glob, prefix } = this.#parsed
+    const { loader } = this.#live.tree
+    for (const page of dir.pages ?? loader.loadDir(dir)) {
+      const names = page.names ?? loader.loadPage(page)
+      for (const [index, name] of names.entries()) {
+        const node = page.nodes[index]!
+        const path = at === '' ? name : `${at}/${name}`
+        const entry = (): Dirent => this.#entry(at, name, node)
+        const inside = node instanceof Dir && glob.mayContain(path)
+        const matches = glob.matches(path, node instanceof Dir)
+        if ((!inside && !matches) || this.#excluded(prefix + path, entry)) continue
+        if (matches) this.#found.set(prefix + path, this.#withFileTypes ? entry() : prefix + path)
+        if (inside) this.visit(node, path)
+      }
+    }
+  }
+
+  #entry(at: string, name: string, node: Entry): Dirent {
+    const kind = node instanceof Dir ? 'directory' : node instanceof Symlink ? 'symlink' : 'file'
+    return new Dirent(name, resolvePath(this.#parsed.start, at), kind)
+  }
+}

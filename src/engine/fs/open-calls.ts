@@ -1,0 +1,70 @@
+import { EngineError } from '../base/errors.js'
+import { StagedContent } from '../cas/staging.js'
+import type { Plan } from '../session/plan.js'
+import type { LiveSession } from '../session/live.js'
+import { isADirectory, notADirectory, notFound, resolve, type Location } from '../session/resolve.js'
+import { planWrite } from '../session/writes.js'
+import { Dir, Symlink } from '../tree/node.js'
+import { givenPath, plainPath, slashed, toMode } from './arguments.js'
+import { changeWith, read, type Call, type Context, type Define } from './calls.js'
+import { toFlags, type Flags } from './flags.js'
+import type { OpenFile } from './open-files.js'
+
+/** What a new file's mode is when none is given: Node's 0o666 under the usual umask. */
+const defaultMode = 0o644
+
+export function openCall(context: Context, path: unknown, flags: unknown, mode: unknown): Call<OpenFile> {
+  const given = givenPath(path)
+  const settings = toFlags(flags)
+  const bits = toMode(typeof mode === 'function' ? undefined : mode, defaultMode)
+  const names = { syscall: 'open', path: given }
+  if (!settings.create && !settings.truncate) {
+    return read(names, (live) => context.files.open(live, openedAt(live, given, settings), settings))
+  }
+  let at: Location
+  return changeWith(
+    names,
+    (live) => {
+      at = openedAt(live, given, settings)
+      return planOpen(context, live, at.path, { at, flags: settings, mode: bits })
+    },
+    (live) => context.files.open(live, resolve(live.tree, at.path, false), settings),
+  )
+}
+
+/** In the forms with numbers. */
+export const open: Define<number> = (context, path, flags, mode) => {
+  const call = openCall(context, path, flags, mode)
+  return { ...call, look: (live) => call.look(live).number }
+}
+
+/** Where an open leads: errors are those of open(2). A missing file is only returned where it may be made. */
+export function openedAt(live: LiveSession, given: string, flags: Flags): Location {
+  const path = plainPath(given)
+  if (slashed(given) && flags.create) throw isADirectory(path)
+  const followLast = !flags.exclusive && !flags.noFollow
+  const at = resolve(live.tree, path, followLast || slashed(given))
+  if (at.node === undefined) {
+    if (!flags.create) throw notFound(path)
+    return at
+  }
+  if (flags.exclusive) throw new EngineError('ALREADY_EXISTS', `${path} exists already`, { path })
+  if (at.node instanceof Symlink) throw new EngineError('SYMLINK_LOOP', `${path} is a symlink`, { path })
+  if (!(at.node instanceof Dir)) {
+    if (flags.directory || slashed(given)) throw notADirectory(path)
+  } else if (flags.write || flags.create || flags.truncate) throw isADirectory(path)
+  return at
+}
+
+/** Makes or empties the file where the flags say so. */
+export function planOpen(
+  { core }: Context,
+  live: LiveSession,
+  path: string,
+  { at, flags, mode }: { at: Location; flags: Flags; mode: number },
+): Plan {
+  if (at.node !== undefined && !flags.truncate) return undefined
+  const staged = new StagedContent('', core)
+  const request = at.node === undefined ? { path, content: '', mode } : { path, content: '' }
+  return planWrite(core, live, request, staged, { parents: 'require', exclusive: flags.exclusive })
+}

@@ -1,0 +1,85 @@
+import { EngineError } from '../base/errors.js'
+import { splitPath } from '../base/path.js'
+import { currentFile, holdFile, releaseFile, type HeldFile } from '../session/held-files.js'
+import type { LiveSession } from '../session/live.js'
+import type { Location } from '../session/resolve.js'
+import { Dir, FileNode } from '../tree/node.js'
+import { systemError } from './errors.js'
+import type { Flags } from './flags.js'
+
+/** Descriptors start here, far from those of the process. */
+const firstNumber = 10_000
+
+/**
+ * Something that was opened. A file is followed through renames; after its removal it is what it last was,
+ * and what is written to it then only this sees.
+ */
+export class OpenFile {
+  readonly number: number
+  readonly flags: Flags
+  /** Where the next read or write without a position of its own begins. */
+  position = 0
+  readonly #held: HeldFile
+  /** A directory as it was last seen. */
+  #dir: Dir | undefined
+
+  constructor(number: number, flags: Flags, live: LiveSession, path: string, node: FileNode | Dir) {
+    this.number = number
+    this.flags = flags
+    this.#held = holdFile(live, path, node)
+    this.#dir = node instanceof Dir ? node : undefined
+  }
+
+  node(live: LiveSession): FileNode | Dir {
+    if (this.#dir === undefined) return currentFile(live, this.#held)
+    const node = this.#held.gone ? undefined : live.tree.find(splitPath(this.#held.path))
+    if (node instanceof Dir && node.ino === this.#held.ino) this.#dir = node
+    return this.#dir
+  }
+
+  /** The file; EISDIR for a directory. */
+  file(live: LiveSession): FileNode {
+    const node = this.node(live)
+    if (node instanceof FileNode) return node
+    throw new EngineError('IS_A_DIRECTORY', 'a directory has no content')
+  }
+
+  /** What plans of changes are made for; undefined for a directory that is nowhere any more. */
+  target(live: LiveSession): HeldFile | { readonly path: string } | undefined {
+    if (this.#dir === undefined) return this.#held
+    const node = this.#held.gone ? undefined : live.tree.find(splitPath(this.#held.path))
+    return node?.ino === this.#held.ino ? { path: this.#held.path } : undefined
+  }
+
+  /** What is written to. */
+  get held(): HeldFile {
+    return this.#held
+  }
+
+  release(live: LiveSession): void {
+    releaseFile(live, this.#held)
+  }
+}
+
+/** The numbers of one `session.fs`, and what they stand for. */
+export class OpenFiles {
+  readonly #byNumber = new Map<number, OpenFile>()
+  #next = firstNumber
+
+  open(live: LiveSession, { path, node }: Location, flags: Flags): OpenFile {
+    const file = new OpenFile(this.#next, flags, live, path, node as FileNode | Dir)
+    this.#byNumber.set(this.#next++, file)
+    return file
+  }
+
+  get(number: number, syscall: string): OpenFile {
+    const file = this.#byNumber.get(number)
+    if (file === undefined) throw systemError('EBADF', { syscall })
+    return file
+  }
+
+  close(live: LiveSession, number: number): void {
+    this.get(number, 'close').release(live)
+    this.#byNumber.delete(number)
+  }
+}

@@ -1,0 +1,98 @@
+import { findDirectory } from '../session/lookup.js'
+import { codedError, typeError } from './argument-errors.js'
+import { checkInteger, givenPath, toOptions, type Options } from './arguments.js'
+import { locate, read, type Define } from './calls.js'
+import { deliver, type Callback } from './drivers.js'
+import { listDirectory } from './listing.js'
+import type { Dirent } from './stats.js'
+
+/** The shape of node:fs Dir. Its entries are those of the moment when it was opened. */
+export class OpenDirectory {
+  readonly path: string
+  readonly #entries: readonly Dirent[]
+  #next = 0
+  #closed = false
+
+  constructor(path: string, entries: readonly Dirent[]) {
+    this.path = path
+    this.#entries = entries
+  }
+
+  read(): Promise<Dirent | null>
+  read(callback: Callback): void
+  read(callback?: Callback): Promise<Dirent | null> | void {
+    this.#check()
+    const entry = Promise.resolve(this.readSync())
+    if (callback === undefined) return entry
+    deliver(entry, checkCallback(callback))
+  }
+
+  readSync(): Dirent | null {
+    this.#check()
+    return this.#entries[this.#next++] ?? null
+  }
+
+  close(): Promise<void>
+  close(callback: Callback): void
+  close(callback?: Callback): Promise<void> | void {
+    const closed = this.#closed ? Promise.reject(closedError()) : Promise.resolve()
+    if (callback !== undefined) deliver(closed, checkCallback(callback))
+    this.#closed = true
+    if (callback === undefined) return closed
+  }
+
+  closeSync(): void {
+    this.#check()
+    this.#closed = true
+  }
+
+  async *entries(): AsyncGenerator<Dirent, void, void> {
+    try {
+      for (let entry = await this.read(); entry !== null; entry = await this.read()) yield entry
+    } finally {
+      await this.close()
+    }
+  }
+
+  [Symbol.asyncIterator](): AsyncGenerator<Dirent, void, void> {
+    return this.entries()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (!this.#closed) await this.close()
+  }
+
+  [Symbol.dispose](): void {
+    if (!this.#closed) this.closeSync()
+  }
+
+  #check(): void {
+    if (this.#closed) throw closedError()
+  }
+}
+
+function closedError(): Error {
+  return codedError('ERR_DIR_CLOSED', 'Directory handle was closed')
+}
+
+function checkCallback(callback: unknown): Callback {
+  if (typeof callback === 'function') return callback as Callback
+  throw typeError('callback', 'of type function', callback)
+}
+
+interface OpendirOptions extends Options {
+  readonly bufferSize?: number
+  readonly recursive?: boolean
+}
+
+export const opendir: Define<OpenDirectory> = ({ form }, path, options) => {
+  const given = givenPath(path)
+  const { encoding, recursive, bufferSize = 32 } = toOptions<OpendirOptions>(options)
+  checkInteger('options.bufferSize', bufferSize, 1, 2 ** 32 - 1)
+  const names = { syscall: 'opendir', path: form === 'sync' ? undefined : given }
+  return read(names, (live) => {
+    const dir = findDirectory(live, locate(live, given))
+    const entries = listDirectory(live, dir, given, { encoding, recursive, withFileTypes: true })
+    return new OpenDirectory(given, entries as Dirent[])
+  })
+}

@@ -1,0 +1,77 @@
+import { Buffer } from 'node:buffer'
+import { rangeError, typeError, valueError } from './argument-errors.js'
+import { checkInteger, toBuffer } from './arguments.js'
+import type { Form } from './calls.js'
+
+/** A part of a caller's buffer, and where in the file it belongs; −1 or undefined: at the current position. */
+export interface ReadRange {
+  readonly buffer: ArrayBufferView
+  readonly offset: number
+  readonly length: number
+  readonly position: number
+}
+
+interface RangeOptions {
+  readonly buffer?: unknown
+  readonly offset?: unknown
+  readonly length?: unknown
+  readonly position?: unknown
+}
+
+const defaultBufferBytes = 16 * 1024
+
+/** `(buffer, offset, length, position)`, `(buffer, options)` or, where Node has it, `(options)`. */
+export function toReadRange(form: Form, parameters: readonly unknown[]): ReadRange {
+  const [first, second] = parameters
+  let given: RangeOptions
+  if (ArrayBuffer.isView(first) || form === 'sync') {
+    toBuffer(first)
+    if (typeof second === 'object' && second !== null) given = { ...second, buffer: first }
+    else given = { buffer: first, offset: second, length: parameters[2], position: parameters[3] }
+  } else {
+    if (first !== undefined && first !== null && (typeof first !== 'object' || Array.isArray(first)))
+      throw typeError(form === 'promise' ? 'options' : 'options', 'of type object', first)
+    given = { buffer: Buffer.alloc(defaultBufferBytes), ...(first as RangeOptions | undefined) }
+  }
+  const buffer = toBuffer(given.buffer)
+  const offset = given.offset == null ? 0 : checkInteger('offset', given.offset, 0)
+  const length = given.length == null ? buffer.byteLength - offset : Number(given.length)
+  if (length === 0) return { buffer, offset, length, position: -1 }
+  if (buffer.byteLength === 0) throw valueError('buffer', 'is empty and cannot be written', buffer)
+  if (length < 0) throw rangeError('length', '>= 0', length)
+  if (offset + length > buffer.byteLength)
+    throw rangeError('length', `<= ${buffer.byteLength - offset}`, length)
+  return { buffer, offset, length, position: toReadPosition(form, given.position) }
+}
+
+function toReadPosition(form: Form, position: unknown): number {
+  if (position === undefined || position === null) return -1
+  if (form === 'promise') return Number.isSafeInteger(position) ? (position as number) : -1
+  if (typeof position === 'bigint') {
+    const [min, max] = [-(2n ** 63n), 2n ** 63n - 1n]
+    if (position < min || position > max) throw rangeError('position', `>= ${min} && <= ${max}`, position)
+    return Number(position)
+  }
+  if (typeof position !== 'number') throw typeError('position', 'of type bigint or integer', position)
+  return checkInteger('position', position, -1)
+}
+
+/** `(buffer, offset, length, position)` or `(buffer, options)`. */
+export function toWriteRange(
+  buffer: ArrayBufferView,
+  parameters: readonly unknown[],
+): { offset: number; length: number; position: number | undefined } {
+  const [second] = parameters
+  const options = typeof second === 'object' && second !== null
+  const given: RangeOptions = options
+    ? second
+    : { offset: second, length: parameters[1], position: parameters[2] }
+  const offset = given.offset == null ? 0 : checkInteger('offset', given.offset, 0)
+  const size = buffer.byteLength
+  const length = typeof given.length === 'number' ? given.length : size - offset
+  if (offset > size) throw rangeError('offset', `<= ${size}`, offset)
+  if (length > size - offset) throw rangeError('length', `<= ${size - offset}`, length)
+  if (length < 0) throw rangeError('length', '>= 0', length)
+  const position = typeof given.position === 'number' && given.position >= 0 ? given.position : undefined
+  return { offset, length, position }
+}

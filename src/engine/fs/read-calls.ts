@@ -1,0 +1,139 @@
+import { EngineError } from '../base/errors.js'
+import { findDirectory, findNode, findSymlink } from '../session/lookup.js'
+import type { LiveSession } from '../session/live.js'
+import { notFound, resolve } from '../session/resolve.js'
+import { FileNode, Symlink, type Node } from '../tree/node.js'
+import {
+  checkBoolean,
+  encodeName,
+  givenPath,
+  plainPath,
+  resolvePath,
+  slashed,
+  toOptions,
+  type Options,
+} from './arguments.js'
+import { locate, read, type Context, type Define } from './calls.js'
+import { constants } from './constants.js'
+import { codeOf, systemError } from './errors.js'
+import { listDirectory, type Listed, type ListOptions } from './listing.js'
+import { statsOf, type BigIntStats, type Stats } from './stats.js'
+
+interface StatOptions {
+  readonly bigint?: boolean
+  readonly throwIfNoEntry?: boolean
+}
+
+function statBy(syscall: 'stat' | 'lstat'): Define<Stats | BigIntStats | undefined> {
+  return ({ form }, path, options) => {
+    const given = givenPath(path)
+    const { bigint, throwIfNoEntry = true } = (options ?? {}) as StatOptions
+    const optional = form === 'sync' && !throwIfNoEntry
+    return read({ syscall, path: given }, (live) => {
+      const follow = syscall === 'stat' || slashed(given)
+      if (!optional) return statsOf(findNode(live, locate(live, given), follow), bigint)
+      try {
+        return statsOf(findNode(live, locate(live, given), follow), bigint)
+      } catch (thrown) {
+        if (['ENOENT', 'ENOTDIR'].includes(codeOf(thrown) ?? '')) return undefined
+        throw thrown
+      }
+    })
+  }
+}
+
+export const stat = statBy('stat')
+export const lstat = statBy('lstat')
+
+/** Nobody is denied anything, but a file that nobody may run is not executable. */
+export const access: Define<void> = (_context, path, mode) => {
+  const given = givenPath(path)
+  return read({ syscall: 'access', path: given }, (live) => {
+    const node = findNode(live, locate(live, given), true)
+    const executable = typeof mode === 'number' && (mode & constants.X_OK) !== 0
+    if (executable && node instanceof FileNode && (node.mode & 0o111) === 0)
+      throw systemError('EACCES', { syscall: 'access', path: given })
+  })
+}
+
+export const exists: Define<boolean> = (_context, path) => {
+  let given: string
+  try {
+    given = givenPath(path)
+  } catch {
+    return read({ syscall: 'access' }, () => false)
+  }
+  return read({ syscall: 'access', path: given }, (live) => {
+    try {
+      return resolve(live.tree, locate(live, given), true).node !== undefined
+    } catch (thrown) {
+      if (thrown instanceof EngineError && thrown.reason !== 'WOULD_BLOCK') return false
+      throw thrown
+    }
+  })
+}
+
+export const readlink: Define<string | Buffer> = (_context, path, options) => {
+  const { encoding } = toOptions<Options>(options)
+  const given = givenPath(path, 'oldPath')
+  return read({ syscall: 'readlink', path: given }, (live) =>
+    encodeName(findSymlink(live, locate(live, given)).target, encoding),
+  )
+}
+
+export const realpathNative: Define<string | Buffer> = (_context, path, options) => {
+  const { encoding } = toOptions<Options>(options)
+  const given = givenPath(path)
+  return read({ syscall: 'realpath', path: given }, (live) => {
+    const at = resolve(live.tree, locate(live, given), true)
+    if (at.node === undefined) throw notFound(given)
+    return encodeName(at.path, encoding)
+  })
+}
+
+/** Node's own walk, where a failure names the part of the path that failed. */
+export const realpath: Define<string | Buffer> = (context, path, options) => {
+  if (context.form === 'promise') return realpathNative(context, path, options)
+  const { encoding } = toOptions<Options>(options)
+  const given = givenPath(path)
+  return read({ syscall: 'lstat', path: given }, (live) => {
+    let rest = plainPath(given)
+    let current = ''
+    for (let hops = 0; rest !== '' && rest !== '/';) {
+      const end = rest.indexOf('/', 1)
+      const base = current + (end < 0 ? rest : rest.slice(0, end))
+      const node = part(live, 'lstat', base, false)
+      rest = end < 0 ? '' : rest.slice(end)
+      if (!(node instanceof Symlink)) {
+        current = base
+        continue
+      }
+      if (++hops > 100) throw systemError('ELOOP', { syscall: 'stat', path: base })
+      part(live, 'stat', base, true)
+      rest = resolvePath(current, node.target) + rest
+      current = ''
+    }
+    return encodeName(current === '' ? '/' : current, encoding)
+  })
+}
+
+function part(live: LiveSession, syscall: string, path: string, follow: boolean): Node {
+  try {
+    return findNode(live, path, follow)
+  } catch (thrown) {
+    throw thrown instanceof EngineError ? systemError(codeOf(thrown)!, { syscall, path }, thrown) : thrown
+  }
+}
+
+interface ReaddirOptions extends Options, ListOptions {}
+
+export const readdir: Define<readonly Listed[]> = ({ form }: Context, path, options) => {
+  const { encoding, recursive, withFileTypes } = toOptions<ReaddirOptions>(options)
+  const given = givenPath(path)
+  if (form !== 'promise' && recursive != null) checkBoolean('options.recursive', recursive)
+  return read({ syscall: 'scandir', path: given }, (live) => {
+    const dir = findDirectory(live, locate(live, given))
+    return listDirectory(live, dir, given, { encoding, recursive, withFileTypes })
+  })
+}
+

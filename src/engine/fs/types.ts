@@ -1,0 +1,102 @@
+import type * as fs from 'node:fs'
+import type { GlobOptions } from './glob.js'
+import type { WatchQueueOptions } from './watch-iterator.js'
+
+type Names =
+  | 'access'
+  | 'appendFile'
+  | 'chmod'
+  | 'chown'
+  | 'close'
+  | 'copyFile'
+  | 'cp'
+  | 'fchmod'
+  | 'fchown'
+  | 'fdatasync'
+  | 'fstat'
+  | 'fsync'
+  | 'ftruncate'
+  | 'futimes'
+  | 'lchown'
+  | 'link'
+  | 'lstat'
+  | 'lutimes'
+  | 'mkdir'
+  | 'mkdtemp'
+  | 'open'
+  | 'opendir'
+  | 'read'
+  | 'readdir'
+  | 'readFile'
+  | 'readlink'
+  | 'readv'
+  | 'realpath'
+  | 'rename'
+  | 'rm'
+  | 'rmdir'
+  | 'stat'
+  | 'symlink'
+  | 'truncate'
+  | 'unlink'
+  | 'utimes'
+  | 'write'
+  | 'writeFile'
+  | 'writev'
+
+type Others =
+  | 'constants'
+  | 'createReadStream'
+  | 'createWriteStream'
+  | 'Dirent'
+  | 'exists'
+  | 'existsSync'
+  | 'Stats'
+  | 'watch'
+
+type PromiseNames = Exclude<keyof typeof fs.promises, 'lchmod' | 'statfs' | 'watch' | 'glob'>
+
+type WithTypes = { readonly withFileTypes: true }
+
+/** `session.fs.promises`: the shape of `node:fs/promises`. */
+export interface FsPromises extends Pick<typeof fs.promises, PromiseNames> {
+  /** Paths that match a pattern or several; relative ones are relative to `options.cwd`, `/` by default. */
+  glob(pattern: string | readonly string[], options: GlobOptions & WithTypes): AsyncIterableIterator<fs.Dirent>
+  glob(pattern: string | readonly string[], options?: GlobOptions): AsyncIterableIterator<string>
+  /** The changes of a file or directory. ERR_FS_WATCH_QUEUE_OVERFLOW when they are not taken in time. */
+  watch(
+    filename: fs.PathLike,
+    options: WatchQueueOptions & { readonly encoding: 'buffer' },
+  ): AsyncIterable<{ eventType: 'rename' | 'change'; filename: Buffer }>
+  watch(
+    filename: fs.PathLike,
+    options?: WatchQueueOptions | BufferEncoding,
+  ): AsyncIterable<{ eventType: 'rename' | 'change'; filename: string }>
+}
+
+type GlobCallback<T> = (error: NodeJS.ErrnoException | null, matches: T[]) => void
+
+/**
+ * A session's files in the shape of `node:fs`, in its three forms, with Node's errors. All functions work
+ * unbound. Paths are absolute; `.` and `..` are resolved before anything else.
+ *
+ * A change by a promise or callback is acknowledged when that is called. A synchronous one takes effect at
+ * once. It is durable when it returns where the store commits synchronously; on others its commit is queued
+ * in order, and `session.flush()` waits for it. A synchronous call throws EAGAIN where it would have to
+ * wait: while asynchronous changes of the session are waiting, or for what a store cannot read at once.
+ *
+ * Where it differs from Node on purpose is listed, with reasons, in the README of this folder.
+ *
+ * @example
+ * session.fs.mkdirSync('/src', { recursive: true })
+ * await session.fs.promises.writeFile('/src/a.ts', 'export const a = 1')
+ * session.fs.readFileSync('/src/a.ts', 'utf8')
+ */
+export interface SessionFs
+  extends Pick<typeof fs, Names | `${Names}Sync` | Others> {
+  readonly promises: FsPromises
+  globSync(pattern: string | readonly string[], options: GlobOptions & WithTypes): fs.Dirent[]
+  globSync(pattern: string | readonly string[], options?: GlobOptions): string[]
+  glob(pattern: string | readonly string[], callback: GlobCallback<string>): void
+  glob(pattern: string | readonly string[], options: GlobOptions & WithTypes, callback: GlobCallback<fs.Dirent>): void
+  glob(pattern: string | readonly string[], options: GlobOptions, callback: GlobCallback<string>): void
+}

@@ -1,0 +1,69 @@
+import type { Core } from '../session/core.js'
+import type { CommittedEvent } from '../session/feed.js'
+import { TreeDiff } from '../tree/diff.js'
+
+/** 'rename': a name came, went or moved; 'change': content or attributes of what has it. */
+export type WatchEventType = 'rename' | 'change'
+
+export interface WatchChange {
+  readonly type: WatchEventType
+  readonly path: string
+  /** Of a move, where it went. */
+  readonly movedTo?: string
+  readonly removed?: boolean
+}
+
+/** What an event changed, as watchers are told of it. For a restore: what differs. */
+export function changesOf(core: Core, event: CommittedEvent): WatchChange[] | Promise<WatchChange[]> {
+  if (event.restored !== undefined) return differences(core, event.restored)
+  const changes: WatchChange[] = []
+  for (const redo of event.redo) {
+    const [letter, path] = redo
+    if (typeof path !== 'string') continue
+    switch (letter) {
+      case 'w':
+        changes.push({ type: 'rename', path })
+        if (redo[4] !== 0) changes.push({ type: 'change', path })
+        break
+      case 'd':
+      case 's':
+        changes.push({ type: 'rename', path })
+        break
+      case 'u':
+        changes.push({ type: 'rename', path, removed: true })
+        break
+      case 'm':
+        changes.push({ type: 'rename', path, movedTo: redo[2] }, { type: 'rename', path: redo[2] })
+        break
+      default:
+        changes.push(...otherChanges(redo))
+    }
+  }
+  return changes.filter((one, i) => i === 0 || !same(one, changes[i - 1]!))
+}
+
+function otherChanges(redo: readonly unknown[]): WatchChange[] {
+  const [letter, path, second] = redo
+  // A further name, and a content taken over, say with their second path what they change.
+  if (letter === 'h') return [{ type: 'rename', path: second as string }]
+  return [{ type: 'change', path: (letter === 'k' ? second : path) as string }]
+}
+
+function same(a: WatchChange, b: WatchChange): boolean {
+  return a.type === b.type && a.path === b.path && a.movedTo === b.movedTo
+}
+
+async function differences(
+  core: Core,
+  { before, after }: NonNullable<CommittedEvent['restored']>,
+): Promise<WatchChange[]> {
+  const changes: WatchChange[] = []
+  for (const step of new TreeDiff(core.contentIds, core.loader).compare(before, after)) {
+    if (step instanceof Promise) await step
+    else if (step !== undefined) {
+      const type = step.before === undefined || step.after === undefined ? 'rename' : 'change'
+      changes.push({ type, path: step.path, removed: step.after === undefined })
+    }
+  }
+  return changes
+}

@@ -1,0 +1,178 @@
+import { EventEmitter } from 'node:events'
+import type { Buffer } from 'node:buffer'
+import { EngineError } from '../base/errors.js'
+import { follow, type CommittedEvent } from '../session/feed.js'
+import type { LiveSession } from '../session/live.js'
+import { notFound, resolve } from '../session/resolve.js'
+import { Dir } from '../tree/node.js'
+import {
+  checkBoolean,
+  checkSignal,
+  encodeName,
+  givenPath,
+  toOptions,
+  type Encoding,
+  type Options,
+} from './arguments.js'
+import { locate, type Context } from './calls.js'
+import { codeOf, systemError } from './errors.js'
+import { changesOf, type WatchChange, type WatchEventType } from './watch-changes.js'
+
+export interface WatchOptions extends Options {
+  readonly persistent?: boolean
+  readonly recursive?: boolean
+}
+
+export type WatchListener = (eventType: WatchEventType, filename: string | Buffer) => void
+
+/** What a watcher is told. `end` is the last call: with an error when what follows is not known. */
+export interface WatchSink {
+  change(eventType: WatchEventType, filename: string | Buffer): void
+  end(error?: unknown): void
+}
+
+/** Follows one file or directory through the session's journal, and through its own moves. */
+export class Watched {
+  readonly #context: Context
+  readonly #sink: WatchSink
+  readonly #recursive: boolean
+  readonly #encoding: Encoding
+  readonly #unfollow: () => void
+  #path: string
+  #directory: boolean
+  /** Set when what was watched is gone: nothing more is told of it. */
+  #gone = false
+  /** Changes of a restore that are still looked for: later events wait for them. */
+  #pending: Promise<void> | undefined
+
+  constructor(
+    context: Context,
+    live: LiveSession,
+    { given, options, sink }: { given: string; options: WatchOptions; sink: WatchSink },
+  ) {
+    this.#context = context
+    this.#sink = sink
+    this.#recursive = options.recursive ?? false
+    this.#encoding = options.encoding
+    try {
+      const at = resolve(live.tree, locate(live, given), true)
+      if (at.node === undefined) throw notFound(given)
+      this.#path = at.path
+      this.#directory = at.node instanceof Dir
+    } catch (thrown) {
+      if (!(thrown instanceof EngineError)) throw thrown
+      throw Object.assign(systemError(codeOf(thrown)!, { syscall: 'watch', path: given }, thrown), {
+        filename: given,
+      })
+    }
+    this.#unfollow = follow(live, {
+      event: (event) => this.#event(event),
+      end: (error) => this.#sink.end(error),
+    })
+  }
+
+  stop(): void {
+    this.#gone = true
+    this.#unfollow()
+  }
+
+  #event(event: CommittedEvent): void {
+    const changes = changesOf(this.#context.core, event)
+    if (!(changes instanceof Promise) && this.#pending === undefined) {
+      for (const change of changes) this.#tell(change)
+      return
+    }
+    const before = this.#pending
+    const pending = (async () => {
+      await before
+      for (const change of await changes) this.#tell(change)
+    })()
+      .catch((error: unknown) => this.#sink.end(error))
+      .then(() => {
+        if (this.#pending === pending) this.#pending = undefined
+      })
+    this.#pending = pending
+  }
+
+  #tell({ type, path, movedTo, removed = false }: WatchChange): void {
+    if (this.#gone) return
+    const own = this.#path
+    if (path === own || (own.startsWith(`${path}/`) && (removed || movedTo !== undefined))) {
+      this.#say(type, nameOf(own))
+      if (movedTo !== undefined) this.#path = movedTo + own.slice(path.length)
+      else if (removed) this.#gone = true
+      return
+    }
+    if (!this.#directory) return
+    const base = own === '/' ? '/' : `${own}/`
+    if (!path.startsWith(base)) return
+    const name = path.slice(base.length)
+    if (this.#recursive || !name.includes('/')) this.#say(type, name)
+  }
+
+  #say(type: WatchEventType, name: string): void {
+    this.#sink.change(type, encodeName(name, this.#encoding))
+  }
+}
+
+/** The shape of node:fs FSWatcher. It never keeps the process alive: `ref`, `unref` and `persistent` change nothing. */
+export class FSWatcher extends EventEmitter {
+  #watched: Watched | undefined
+
+  constructor(context: Context, filename: unknown, options: unknown) {
+    super()
+    const settings = toWatchOptions(options)
+    const given = givenPath(filename, 'filename')
+    const { signal } = settings
+    const sink: WatchSink = {
+      change: (type, name) =>
+        queueMicrotask(() => {
+          if (this.#watched !== undefined) this.emit('change', type, name)
+        }),
+      end: (error) => {
+        queueMicrotask(() => {
+          if (error !== undefined && this.#watched !== undefined) this.emit('error', error)
+          this.close()
+        })
+      },
+    }
+    this.#watched = new Watched(context, context.access.liveSync(), { given, options: settings, sink })
+    if (signal?.aborted === true) queueMicrotask(() => this.close())
+    signal?.addEventListener('abort', () => this.close(), { once: true })
+  }
+
+  close(): void {
+    if (this.#watched === undefined) return
+    this.#watched.stop()
+    this.#watched = undefined
+    queueMicrotask(() => this.emit('close'))
+  }
+
+  ref(): this {
+    return this
+  }
+
+  unref(): this {
+    return this
+  }
+}
+
+export function watch(context: Context, filename: unknown, options?: unknown, listener?: unknown): FSWatcher {
+  const watcher = new FSWatcher(context, filename, typeof options === 'function' ? undefined : options)
+  const onChange = typeof options === 'function' ? options : listener
+  if (typeof onChange === 'function') watcher.on('change', onChange as WatchListener)
+  return watcher
+}
+
+export function toWatchOptions(options: unknown): WatchOptions {
+  const settings = toOptions<WatchOptions>(options)
+  checkBoolean('options.persistent', settings.persistent ?? true)
+  checkBoolean('options.recursive', settings.recursive ?? false)
+  checkSignal(settings.signal)
+  return settings
+}
+
+
+function nameOf(path: string): string {
+  return path.slice(path.lastIndexOf('/') + 1)
+}

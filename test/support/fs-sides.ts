@@ -1,0 +1,178 @@
+import * as disk from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { levelStorage } from '../../src/adapters/level/index.js'
+import { expect } from 'vitest'
+import { openEngine, type Engine, type Session, type SessionFs } from '../../src/index.js'
+
+/** The promise form of node:fs, by which all three forms are compared. */
+export type Promises = typeof disk.promises
+
+export type Form = 'promise' | 'callback' | 'sync'
+
+export type At = (path: string) => string
+
+type Functions = Record<string, (...parameters: unknown[]) => unknown>
+
+/** A form of the calls that the promise form has too, behind promises. What is thrown at once is marked. */
+export function inForm(fs: typeof disk | SessionFs, form: Form): Promises {
+  if (form === 'promise') return fs.promises as Promises
+  const functions = fs as unknown as Functions
+  return new Proxy(fs.promises, {
+    get: (_promises, name: string) =>
+      form === 'sync'
+        ? async (...parameters: unknown[]) => functions[`${name}Sync`]!(...parameters)
+        : (...parameters: unknown[]) => calledBack(functions[name]!, parameters),
+  }) as unknown as Promises
+}
+
+function calledBack(call: Functions[string], parameters: unknown[]): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    try {
+      call(...withoutTail(parameters), (error: unknown, result: unknown) => {
+        if (error === null || error === undefined) resolve(result)
+        else reject(error as Error)
+      })
+    } catch (error) {
+      reject(Object.assign(error as Error, { atOnce: true }))
+    }
+  })
+}
+
+function withoutTail(parameters: unknown[]): unknown[] {
+  // A path may be missing, which is what some cases are about; options that are not there are left out.
+  const end = parameters.length > 1 && parameters.at(-1) === undefined ? -1 : undefined
+  return parameters.slice(0, end)
+}
+
+/** A session and a directory of the disk, on which everything is done alike. */
+export class Sides {
+  readonly form: Form
+  readonly durable: boolean
+  engine!: Engine
+  session!: Session
+  fs!: SessionFs
+  directory!: string
+  #store: string | undefined
+
+  constructor(form: Form, durable: boolean) {
+    this.form = form
+    this.durable = durable
+  }
+
+  async open(): Promise<void> {
+    if (this.durable) this.#store = await disk.promises.mkdtemp(join(tmpdir(), 'fs-store-'))
+    this.engine = await openEngine(
+      this.#store === undefined ? {} : { storage: levelStorage(join(this.#store, 'db')) },
+    )
+  }
+
+  async close(): Promise<void> {
+    await this.engine.close()
+    if (this.#store !== undefined) await disk.promises.rm(this.#store, { recursive: true })
+  }
+
+  async begin(): Promise<void> {
+    this.directory = disk.realpathSync(disk.mkdtempSync(join(tmpdir(), 'fs-sides-')))
+    disk.chmodSync(this.directory, 0o755)
+    this.session = await this.engine.sessions.create()
+    this.fs = this.session.fs
+  }
+
+  end(): void {
+    disk.rmSync(this.directory, { recursive: true, force: true })
+  }
+
+  /** The same calls on both sides, which must come to the same and leave the same trees. */
+  async same(
+    label: string,
+    operation: (fs: Promises, at: At) => unknown,
+    errors: 'whole' | 'code only' = 'whole',
+  ): Promise<void> {
+    await this.sameFs(
+      label,
+      (fs, at) => operation(inForm(fs, this.form), at),
+      errors,
+    )
+  }
+
+  /** As {@link same}, with all forms at hand. */
+  async sameFs(
+    label: string,
+    operation: (fs: typeof disk, at: At) => unknown,
+    errors: 'whole' | 'code only' = 'whole',
+  ): Promise<void> {
+    const onDisk = await outcome(() => operation(disk, this.onDisk), errors)
+    const inSession = await outcome(() => operation(this.fs as unknown as typeof disk, (path) => path), errors)
+    expect([label, inSession]).toEqual([label, withoutRoot(this.directory, onDisk)])
+    expect(tree(this.fs as unknown as typeof disk, '')).toEqual(tree(disk, this.directory))
+  }
+
+  readonly onDisk: At = (path) => (path === '/' ? this.directory : this.directory + path)
+}
+
+export async function outcome(operation: () => unknown, errors: 'whole' | 'code only'): Promise<unknown> {
+  let pending: unknown
+  try {
+    pending = operation()
+  } catch (error) {
+    return { thrownAtOnce: describeError(error, errors) }
+  }
+  try {
+    const result = await pending
+    // None of the operations gives true; that such a call gives nothing has a test of its own.
+    return { result: result === true ? undefined : result }
+  } catch (thrown) {
+    return describeError(thrown, errors)
+  }
+}
+
+function describeError(thrown: unknown, errors: 'whole' | 'code only'): object {
+  const { name, message, code, errno, syscall, path, dest, atOnce } = thrown as NodeJS.ErrnoException & {
+    dest?: string
+    atOnce?: true
+  }
+  return errors === 'whole' ? { name, message, code, errno, syscall, path, dest, atOnce } : { name, code, atOnce }
+}
+
+/** Everything in it as it would be with the directory as root. */
+function withoutRoot(directory: string, value: unknown): unknown {
+  if (typeof value === 'string') {
+    return value === directory
+      ? '/'
+      : value.replaceAll(`${directory}/`, '/').replaceAll(`'${directory}'`, "'/'")
+  }
+  if (Array.isArray(value)) return value.map((part) => withoutRoot(directory, part))
+  if (typeof value !== 'object' || value === null || ArrayBuffer.isView(value)) return value
+  return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, withoutRoot(directory, part)]))
+}
+
+export function describeStats(stats: disk.Stats): unknown {
+  return {
+    kinds: [stats.isFile(), stats.isDirectory(), stats.isSymbolicLink(), stats.isFIFO(), stats.isSocket()],
+    devices: [stats.isBlockDevice(), stats.isCharacterDevice()],
+    size: stats.isDirectory() ? 0 : stats.size,
+    mode: stats.mode,
+    nlink: stats.isDirectory() ? 1 : stats.nlink,
+    dates: [stats.mtime, stats.atime, stats.ctime, stats.birthtime].map((date) => date instanceof Date),
+    times: [stats.mtimeMs, stats.atimeMs, stats.ctimeMs, stats.birthtimeMs].map((ms) => typeof ms),
+  }
+}
+
+/** Names, modes, targets and contents of everything. */
+function tree(fs: typeof disk, root: string): unknown[] {
+  const found: unknown[] = []
+  const visit = (path: string): void => {
+    for (const name of fs.readdirSync(root + path || '/').sort()) {
+      const child = `${path}/${name}`
+      const stats = fs.lstatSync(root + child)
+      if (stats.isDirectory()) {
+        found.push([child, stats.mode])
+        visit(child)
+      } else if (stats.isSymbolicLink()) found.push([child, fs.readlinkSync(root + child)])
+      else found.push([child, stats.mode, stats.size, fs.readFileSync(root + child, 'hex'), stats.nlink])
+    }
+  }
+  visit('')
+  return found
+}
