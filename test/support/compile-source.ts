@@ -11,13 +11,14 @@ export interface CompiledSource {
   remove(): Promise<void>
 }
 
-/** Compiles a source file and what it imports, for child processes and workers, which know no TypeScript. */
-export async function compileSource(file: string): Promise<CompiledSource> {
+/** Compiles source files and what they import, for child processes and workers, which know no TypeScript. */
+export async function compileSource(...names: readonly string[]): Promise<CompiledSource> {
   const root = resolve(import.meta.dirname, '../..')
   const directory = await mkdtemp(join(tmpdir(), 'compiled-'))
   const compilerOptions = { noEmit: false, noCheck: true, rootDir: join(root, 'src'), outDir: directory }
-  const config = { extends: join(root, 'tsconfig.json'), compilerOptions, files: [join(root, 'src', file)] }
-  await writeFile(join(directory, 'tsconfig.json'), JSON.stringify({ ...config, include: [] }))
+  const files = names.map((name) => join(root, 'src', name))
+  const config = { extends: join(root, 'tsconfig.json'), compilerOptions, files, include: [] }
+  await writeFile(join(directory, 'tsconfig.json'), JSON.stringify(config))
   await writeFile(join(directory, 'package.json'), '{"type":"module"}')
   await symlink(join(root, 'node_modules'), join(directory, 'node_modules'), 'junction')
   const tsc = join(root, 'node_modules/typescript/bin/tsc')

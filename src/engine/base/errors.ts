@@ -141,7 +141,7 @@ const registry = {
   DATA_LOSS: { code: 'DATA_LOSS', meaning: 'Stored data is missing or damaged.' },
   NO_ADAPTER: {
     code: 'FAILED_PRECONDITION',
-    meaning: 'The engine was opened without the adapter that this needs.',
+    meaning: 'What this needs is missing: an adapter of the engine, or a module of this Node.',
   },
   GIT_UNSUPPORTED_TRANSPORT: {
     code: 'INVALID_ARGUMENT',

@@ -1,0 +1,84 @@
+import type * as nodeFs from 'node:fs'
+
+/** What of node:fs the provider calls; `session.fs` has it. */
+export type NodeFs = Pick<
+  typeof nodeFs,
+  | 'accessSync'
+  | 'appendFileSync'
+  | 'chmodSync'
+  | 'chownSync'
+  | 'close'
+  | 'closeSync'
+  | 'copyFileSync'
+  | 'existsSync'
+  | 'fchmod'
+  | 'fchmodSync'
+  | 'fchown'
+  | 'fdatasync'
+  | 'fstat'
+  | 'fstatSync'
+  | 'fsync'
+  | 'ftruncate'
+  | 'ftruncateSync'
+  | 'futimes'
+  | 'futimesSync'
+  | 'lchownSync'
+  | 'linkSync'
+  | 'lstatSync'
+  | 'lutimesSync'
+  | 'mkdirSync'
+  | 'open'
+  | 'openSync'
+  | 'read'
+  | 'readFileSync'
+  | 'readSync'
+  | 'readdirSync'
+  | 'readlinkSync'
+  | 'realpathSync'
+  | 'renameSync'
+  | 'rmdirSync'
+  | 'statSync'
+  | 'symlinkSync'
+  | 'unlinkSync'
+  | 'utimesSync'
+  | 'watch'
+  | 'write'
+  | 'writeFileSync'
+  | 'writeSync'
+> & {
+  readonly promises: Pick<
+    typeof nodeFs.promises,
+    | 'access'
+    | 'appendFile'
+    | 'chmod'
+    | 'chown'
+    | 'copyFile'
+    | 'lchown'
+    | 'link'
+    | 'lstat'
+    | 'lutimes'
+    | 'mkdir'
+    | 'readFile'
+    | 'readdir'
+    | 'readlink'
+    | 'realpath'
+    | 'rename'
+    | 'rmdir'
+    | 'stat'
+    | 'symlink'
+    | 'unlink'
+    | 'utimes'
+    | 'watch'
+    | 'writeFile'
+  >
+}
+
+/** Calls a function that takes a callback, and gives what the callback is given. */
+export function promised<T>(start: (done: (error: Error | null, value?: T) => void) => void): Promise<T> {
+  return new Promise((resolve, reject) => {
+    start((error, value) => {
+      if (error === null || error === undefined) resolve(value as T)
+      else reject(error)
+    })
+  })
+}

@@ -1,0 +1,66 @@
+import { posix } from 'node:path'
+import type { NodeFs } from './node-fs.js'
+
+type Method = (...args: readonly unknown[]) => unknown
+type Methods = Record<string, Method>
+
+/** Methods whose first argument is a path; each has a form with a promise and one that ends in Sync. */
+const onePath = [
+  'access',
+  'appendFile',
+  'chmod',
+  'chown',
+  'lchown',
+  'lstat',
+  'lutimes',
+  'mkdir',
+  'readFile',
+  'readdir',
+  'readlink',
+  'realpath',
+  'rmdir',
+  'stat',
+  'unlink',
+  'utimes',
+  'writeFile',
+] as const satisfies readonly (keyof NodeFs['promises'])[]
+
+const twoPaths = ['copyFile', 'link', 'rename'] as const satisfies readonly (keyof NodeFs['promises'])[]
+
+/** What node:vfs calls with paths, carried out by the methods of the same names. */
+export function pathMethods(fs: NodeFs): Methods {
+  const methods: Methods = {}
+  const add = (name: keyof NodeFs['promises'], prepare: (args: readonly unknown[]) => unknown[]): void => {
+    const promise = fs.promises[name] as unknown as Method
+    const sync = (fs as unknown as Methods)[`${name}Sync`]!
+    methods[name] = (...args) => promise(...prepare(args))
+    methods[`${name}Sync`] = (...args) => sync(...prepare(args))
+  }
+  for (const name of onePath) add(name, ([path, ...rest]) => [absolute(path), ...rest])
+  for (const name of twoPaths) add(name, ([from, to, ...rest]) => [absolute(from), absolute(to), ...rest])
+  add('symlink', ([target, path, type]) => [target, absolute(path), type])
+  // No symlink has permissions, and Linux has no such call.
+  methods['existsSync'] = (path) => fs.existsSync(absolute(path))
+  methods['exists'] = (path) => Promise.resolve(fs.existsSync(absolute(path)))
+  const readdirSync = methods['readdirSync']!
+  methods['readdirSync'] = (path, options) => named(absolute(path), readdirSync(path, options), options)
+  return methods
+}
+
+/** node:vfs gives absolute paths when it is mounted, and otherwise what it was called with. */
+export function absolute(path: unknown): string {
+  return posix.resolve('/', String(path))
+}
+
+/**
+ * Of a recursive listing with types node:vfs expects names relative to where it began, from which it makes
+ * `name` and `parentPath`. It does so in the sync form only: the other form gives its result as it is.
+ */
+function named(path: string, listing: unknown, options: unknown): unknown {
+  const { recursive, withFileTypes } = (options ?? {}) as Record<string, unknown>
+  if (recursive !== true || withFileTypes !== true) return listing
+  for (const entry of listing as { name: string; parentPath: string }[]) {
+    entry.name = posix.relative(path, posix.join(entry.parentPath, entry.name))
+  }
+  return listing
+}

@@ -1,0 +1,55 @@
+/** Where the bytes of a read or a write are, and where in the file they belong; no position: the current one. */
+export interface Transfer<T extends NodeJS.ArrayBufferView = NodeJS.ArrayBufferView> {
+  readonly buffer: T
+  readonly offset: number
+  readonly length: number
+  readonly position: Position
+}
+
+export type Position = number | bigint | null | undefined
+
+/** What a caller may give instead of single arguments; what is left out has a default. */
+export interface TransferOptions {
+  readonly buffer?: NodeJS.ArrayBufferView
+  readonly offset?: number | null
+  readonly length?: number | null
+  readonly position?: Position
+}
+
+const defaultBufferSize = 16 * 1024
+
+/** The forms of `filehandle.read`: (buffer, offset, length, position), (buffer, options), (options). */
+export function readForm(
+  target: NodeJS.ArrayBufferView | TransferOptions | undefined,
+  second: number | null | TransferOptions | undefined,
+  length: number | null | undefined,
+  position: Position,
+): Transfer {
+  if (ArrayBuffer.isView(target)) return viewForm(target, second, length, position)
+  const { buffer = Buffer.alloc(defaultBufferSize), ...rest } = target ?? {}
+  return viewForm(buffer, rest, undefined, undefined)
+}
+
+/** The forms of `filehandle.write`: those of read without the last, and (string, position, encoding). */
+export function writeForm(
+  source: NodeJS.ArrayBufferView | string,
+  second: number | null | TransferOptions | undefined,
+  third: number | string | null | undefined,
+  position: Position,
+): Transfer {
+  if (typeof source !== 'string') return viewForm(source, second, third as number | undefined, position)
+  const encoding = typeof third === 'string' ? (third as BufferEncoding) : 'utf8'
+  const at = typeof second === 'number' ? second : null
+  return viewForm(Buffer.from(source, encoding), 0, undefined, at)
+}
+
+function viewForm(
+  buffer: NodeJS.ArrayBufferView,
+  second: number | null | TransferOptions | undefined,
+  length: number | null | undefined,
+  position: Position,
+): Transfer {
+  const given = typeof second === 'object' && second !== null ? second : { offset: second, length, position }
+  const offset = given.offset ?? 0
+  return { buffer, offset, length: given.length ?? buffer.byteLength - offset, position: given.position }
+}

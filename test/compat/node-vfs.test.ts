@@ -1,0 +1,40 @@
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { expect, test } from 'vitest'
+import { sessionProvider } from '../../src/adapters/node-vfs/index.js'
+import { openEngine } from '../../src/index.js'
+import { compileSource } from '../support/compile-source.js'
+
+/** A Node that has node:vfs; the absence of one is an error where all tests must run. */
+const node = process.env['FORKSPACE_NODE26']
+if (node === undefined && process.env['FORKSPACE_REQUIRE_ALL'] === '1') {
+  throw new Error('FORKSPACE_NODE26 does not name a Node with node:vfs')
+}
+
+test.skipIf(node === undefined)('a mounted session, by all that node:fs and the loader do', async () => {
+  const compiled = await compileSource('index.ts', 'adapters/node-vfs/index.ts')
+  try {
+    const program = join(import.meta.dirname, 'node-vfs-program.ts')
+    const urls = [compiled.url('index.js'), compiled.url('adapters/node-vfs/index.js')]
+    const flags = ['--experimental-vfs', '--disable-warning=ExperimentalWarning']
+    const { stdout } = await promisify(execFile)(node!, [...flags, program, ...urls], { timeout: 50_000 })
+    const results = JSON.parse(stdout) as [name: string, error: string | null][]
+    expect(results.filter(([, error]) => error !== null)).toEqual([])
+    expect(results.length).toBeGreaterThan(10)
+  } finally {
+    await compiled.remove()
+  }
+})
+
+test.skipIf(process.getBuiltinModule('node:vfs') !== undefined)(
+  'a Node without node:vfs is told what it lacks',
+  async () => {
+    const engine = await openEngine()
+    const session = await engine.sessions.create({})
+    expect(() => sessionProvider(session)).toThrow(
+      expect.objectContaining({ reason: 'NO_ADAPTER', details: { module: 'node:vfs' } }),
+    )
+    await engine.close()
+  },
+)
