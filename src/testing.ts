@@ -1,4 +1,4 @@
-import { memoryStorage, type Engine, type Environment } from './engine/index.js'
+import { memoryStorage, type Engine, type Environment, type Session } from './engine/index.js'
 import { openEngine, type EngineOptions } from './index.js'
 
 export interface FixedEnvironmentOptions {
@@ -53,6 +53,65 @@ export function openTestEngine(
 }
 
 export { memoryStorage }
+
+/**
+ * Writes files into a session, as memfs does: keys are paths, relative ones start at `cwd` (`/` by default);
+ * missing parents are made, files that exist are replaced, and null makes a directory. Not atomic: for that,
+ * and for files of a session from its beginning, see `session.files.batch` and `engine.sessions.create`.
+ * The errors are those of `session.fs.promises`.
+ *
+ * @example
+ * await fromJSON(session, { 'package.json': '{}', 'src/a.ts': 'export const a = 1', empty: null }, '/app')
+ */
+export async function fromJSON(
+  session: Session,
+  files: Readonly<Record<string, string | Uint8Array | null>>,
+  cwd = '/',
+): Promise<void> {
+  const { promises } = session.fs
+  for (const [name, content] of Object.entries(files)) {
+    const path = name.startsWith('/') ? name : `${cwd}/${name}`
+    await promises.mkdir(content === null ? path : `${path}/..`, { recursive: true })
+    if (content !== null) await promises.writeFile(path, content)
+  }
+}
+
+/**
+ * The files at and below a path by their absolute paths, with their contents as text, sorted by path within
+ * each directory: what {@link fromJSON} takes, and what a test compares. Empty directories are null. As with
+ * memfs, symlinks on the way are followed in `path` and left out below it, and nothing at `path` gives an
+ * object without entries.
+ *
+ * @returns an object without a prototype.
+ *
+ * @example
+ * expect(await toJSON(session, '/app/src')).toEqual({ '/app/src/a.ts': 'export const a = 1' })
+ */
+export async function toJSON(session: Session, path = '/'): Promise<Record<string, string | null>> {
+  const { promises } = session.fs
+  const found = Object.create(null) as Record<string, string | null>
+  const start = await promises.realpath(path).catch(nothingThere)
+  if (start === undefined) return found
+  if ((await promises.stat(start)).isFile()) {
+    found[start] = await promises.readFile(start, 'utf8')
+    return found
+  }
+  const addDirectory = async (directory: string): Promise<void> => {
+    const entries = await promises.readdir(directory === '' ? '/' : directory, { withFileTypes: true })
+    if (entries.length === 0 && directory !== '') found[directory] = null
+    for (const entry of entries) {
+      const child = `${directory}/${entry.name}`
+      if (entry.isDirectory()) await addDirectory(child)
+      else if (entry.isFile()) found[child] = await promises.readFile(child, 'utf8')
+    }
+  }
+  await addDirectory(start === '/' ? '' : start)
+  return found
+}
+
+function nothingThere(error: unknown): undefined {
+  if ((error as { code?: string }).code !== 'ENOENT') throw error
+}
 
 /** 32-bit numbers for test data that repeat for a seed: the generator "mulberry32" of Tommy Ettinger. */
 export function randomWords(seed: number): () => number {
