@@ -211,9 +211,9 @@ const checks: Record<string, (one: Mounted) => void | Promise<void>> = {
   },
 
   'modules of the session are required and imported': async (one) => {
-    const require = createRequire(one.path('lib/x.js'))
-    assert.equal(require('./use.js'), 13)
-    assert.equal(require.resolve('dep'), one.path('node_modules/dep/main.js'))
+    const load = createRequire(one.path('lib/x.js'))
+    assert.equal(load('./use.js'), 13)
+    assert.equal(load.resolve('dep'), one.path('node_modules/dep/main.js'))
     const url = pathToFileURL(one.path('lib/add.mjs')).href
     assert.equal(((await import(url)) as { sum: number }).sum, 15)
   },
