@@ -1,14 +1,16 @@
 // Runs on a Node that has node:vfs, which also strips these types. Arguments: the URLs of the compiled engine
-// and adapter. Prints a line of JSON: for every check its name and, when it failed, the error.
+// and adapters. Prints a line of JSON: for every check its name and, when it failed, the error.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import fs from 'node:fs'
 import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
+import type * as level from '../../src/adapters/level/index.ts'
 import type * as adapter from '../../src/adapters/node-vfs/index.ts'
 import type * as forkspace from '../../src/index.ts'
 
@@ -18,9 +20,10 @@ interface Mount {
   readonly provider: unknown
 }
 
-const [engineUrl = '', adapterUrl = ''] = process.argv.slice(2)
+const [engineUrl = '', adapterUrl = '', levelUrl = ''] = process.argv.slice(2)
 const { openEngine } = (await import(engineUrl)) as typeof forkspace
 const { sessionProvider } = (await import(adapterUrl)) as typeof adapter
+const { levelStorage } = (await import(levelUrl)) as typeof level
 const vfs = process.getBuiltinModule('node:vfs') as unknown as { create(provider: object): Mount }
 
 const files = {
@@ -245,6 +248,29 @@ const checks: Record<string, (one: Mounted) => void | Promise<void>> = {
     assert.equal(fs.existsSync(again.path('a.txt')), false)
     assert.equal(fs.readFileSync(one.path('a.txt'), 'utf8'), 'changed')
     fork.vfs.unmount()
+  },
+
+  'a session on disk, of which nothing is loaded, is mounted': async () => {
+    const directory = fs.mkdtempSync(join(tmpdir(), 'mounted-'))
+    const options = { storage: levelStorage(directory, { durability: 'relaxed' }) }
+    try {
+      const first = await openEngine(options)
+      const { id } = await first.sessions.create({ files })
+      await first.close()
+      const second = await openEngine(options)
+      const cold = new Mounted(await second.sessions.open(id))
+      assert.equal(createRequire(cold.path('x.js'))('./lib/use.js'), 13)
+      fs.writeFileSync(cold.path('kept.txt'), 'kept')
+      cold.vfs.unmount()
+      await second.close()
+      const third = await openEngine(options)
+      const again = new Mounted(await third.sessions.open(id))
+      assert.equal(fs.readFileSync(again.path('kept.txt'), 'utf8'), 'kept')
+      again.vfs.unmount()
+      await third.close()
+    } finally {
+      fs.rmSync(directory, { recursive: true })
+    }
   },
 }
 

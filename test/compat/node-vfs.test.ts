@@ -13,10 +13,11 @@ if (node === undefined && process.env['FORKSPACE_REQUIRE_ALL'] === '1') {
 }
 
 test.skipIf(node === undefined)('a mounted session, by all that node:fs and the loader do', async () => {
-  const compiled = await compileSource('index.ts', 'adapters/node-vfs/index.ts')
+  const files = ['index', 'adapters/node-vfs/index', 'adapters/level/index']
+  const compiled = await compileSource(...files.map((file) => `${file}.ts`))
   try {
     const program = join(import.meta.dirname, 'node-vfs-program.ts')
-    const urls = [compiled.url('index.js'), compiled.url('adapters/node-vfs/index.js')]
+    const urls = files.map((file) => compiled.url(`${file}.js`))
     const flags = ['--experimental-vfs', '--disable-warning=ExperimentalWarning']
     const { stdout } = await promisify(execFile)(node!, [...flags, program, ...urls], { timeout: 50_000 })
     const results = JSON.parse(stdout) as [name: string, error: string | null][]

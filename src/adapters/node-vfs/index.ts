@@ -30,6 +30,7 @@ export interface SessionProvider {
  * What node:vfs does in its own way
  * - It calls sync methods where the caller awaits: for `open`, `chmod`, `chown`, `utimes` and streams.
  *   Those are acknowledged as sync calls of `session.fs` are, and can throw EAGAIN as they do.
+ * - It has no call for `fsync` of a descriptor, and `fs.watchFile` is not served.
  * - Read streams take the whole file into memory. `rm` is many single steps. `cp` does not reach a mount.
  * - `parentPath` of what `readdir` gives with types is the path inside the session, but for its sync form.
  * - Absolute symlink targets start at the root of the session, not at the mount.

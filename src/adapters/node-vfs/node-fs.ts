@@ -68,9 +68,8 @@ export type NodeFs = Pick<
     | 'symlink'
     | 'unlink'
     | 'utimes'
-    | 'watch'
     | 'writeFile'
-  >
+  > & { watch(filename: string, options?: object): unknown }
 }
 
 /** Calls a function that takes a callback, and gives what the callback is given. */
