@@ -274,16 +274,18 @@ const checks: Record<string, (one: Mounted) => void | Promise<void>> = {
   },
 }
 
-const results: [name: string, error: string | null][] = []
+// Whatever is still to be answered when nothing is left to wait for, the results are told.
+const results = new Map<string, string | null>()
+process.once('exit', () => process.stdout.write(`${JSON.stringify([...results])}\n`))
 for (const [name, check] of Object.entries(checks)) {
+  results.set(name, 'did not end')
   const mounted = new Mounted(await engine.sessions.create({ files }))
   try {
     await check(mounted)
-    results.push([name, null])
+    results.set(name, null)
   } catch (error) {
-    results.push([name, error instanceof Error ? String(error.stack) : String(error)])
+    results.set(name, error instanceof Error ? String(error.stack) : String(error))
   }
   mounted.vfs.unmount()
 }
 await engine.close()
-process.stdout.write(`${JSON.stringify(results)}\n`)
