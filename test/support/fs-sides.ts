@@ -89,11 +89,7 @@ export class Sides {
     operation: (fs: Promises, at: At) => unknown,
     errors: 'whole' | 'code only' = 'whole',
   ): Promise<void> {
-    await this.sameFs(
-      label,
-      (fs, at) => operation(inForm(fs, this.form), at),
-      errors,
-    )
+    await this.sameFs(label, (fs, at) => operation(inForm(fs, this.form), at), errors)
   }
 
   /** As {@link same}, with all forms at hand. */
@@ -103,7 +99,10 @@ export class Sides {
     errors: 'whole' | 'code only' = 'whole',
   ): Promise<void> {
     const onDisk = await outcome(() => operation(disk, this.onDisk), errors)
-    const inSession = await outcome(() => operation(this.fs as unknown as typeof disk, (path) => path), errors)
+    const inSession = await outcome(
+      () => operation(this.fs as unknown as typeof disk, (path) => path),
+      errors,
+    )
     expect([label, inSession]).toEqual([label, withoutRoot(this.directory, onDisk)])
     expect(tree(this.fs as unknown as typeof disk, '')).toEqual(tree(disk, this.directory))
   }
@@ -132,7 +131,9 @@ function describeError(thrown: unknown, errors: 'whole' | 'code only'): object {
     dest?: string
     atOnce?: true
   }
-  return errors === 'whole' ? { name, message, code, errno, syscall, path, dest, atOnce } : { name, code, atOnce }
+  return errors === 'whole'
+    ? { name, message, code, errno, syscall, path, dest, atOnce }
+    : { name, code, atOnce }
 }
 
 /** Everything in it as it would be with the directory as root. */

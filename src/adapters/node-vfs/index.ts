@@ -49,7 +49,7 @@ export interface SessionProvider {
  */
 export function sessionProvider(session: Session): SessionProvider {
   if (typeof session?.fs !== 'object') throw invalid('session', 'must be a session')
-  const fs = session.fs as unknown as NodeFs
+  const fs: NodeFs = session.fs
   // Only an instance counts: node:vfs takes any other object for options and serves an empty tree instead.
   const provider = new (virtualProvider())()
   Object.defineProperties(provider, {

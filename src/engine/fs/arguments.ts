@@ -60,7 +60,10 @@ export function toObject<T extends object>(options: unknown): T {
   return options as T
 }
 
-export function checkSignal(signal: unknown, name = 'options.signal'): asserts signal is AbortSignal | undefined {
+export function checkSignal(
+  signal: unknown,
+  name = 'options.signal',
+): asserts signal is AbortSignal | undefined {
   if (signal === undefined) return
   if (typeof signal !== 'object' || signal === null || !('aborted' in signal))
     throw typeError(name, 'an instance of AbortSignal', signal)
@@ -72,7 +75,12 @@ export function checkBoolean(name: string, value: unknown): boolean {
 }
 
 /** Whole numbers only. */
-export function checkInteger(name: string, value: unknown, min?: number, max = Number.MAX_SAFE_INTEGER): number {
+export function checkInteger(
+  name: string,
+  value: unknown,
+  min?: number,
+  max = Number.MAX_SAFE_INTEGER,
+): number {
   if (typeof value !== 'number') throw typeError(name, 'of type number', value)
   if (!Number.isInteger(value)) throw rangeError(name, 'an integer', value)
   const least = min ?? Number.MIN_SAFE_INTEGER

@@ -1,12 +1,7 @@
 import { EngineError } from '../base/errors.js'
 import { parsePath, joinPath } from '../base/path.js'
 import { planSetAttributes } from '../session/attributes.js'
-import {
-  planCreateDirectory,
-  planDelete,
-  planRemoveDirectory,
-  planRename,
-} from '../session/files.js'
+import { planCreateDirectory, planDelete, planRemoveDirectory, planRename } from '../session/files.js'
 import { planCreateSymlink, planLink } from '../session/links.js'
 import type { LiveSession } from '../session/live.js'
 import { findNode } from '../session/lookup.js'
@@ -39,7 +34,9 @@ interface MkdirOptions {
 
 /** With `recursive` the result is the first directory that was made, if any. */
 export const mkdir: Define<string | undefined> = ({ core }, path, options) => {
-  const settings = (typeof options === 'object' && options !== null ? options : { mode: options }) as MkdirOptions
+  const settings = (
+    typeof options === 'object' && options !== null ? options : { mode: options }
+  ) as MkdirOptions
   const recursive = checkBoolean('options.recursive', settings.recursive ?? false)
   const given = givenPath(path)
   const mode = toMode(typeof settings.mode === 'function' ? undefined : settings.mode, 0o755)
@@ -65,7 +62,12 @@ interface RemoveOptions {
 }
 
 function toRemoveOptions(options: unknown): { recursive: boolean; force: boolean } {
-  const { recursive = false, force = false, maxRetries = 0, retryDelay = 100 } = toObject<RemoveOptions>(options)
+  const {
+    recursive = false,
+    force = false,
+    maxRetries = 0,
+    retryDelay = 100,
+  } = toObject<RemoveOptions>(options)
   checkBoolean('options.recursive', recursive)
   checkInteger('options.retryDelay', retryDelay, 0, 2 ** 31 - 1)
   checkInteger('options.maxRetries', maxRetries, 0, 2 ** 32 - 1)

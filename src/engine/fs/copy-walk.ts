@@ -87,7 +87,11 @@ export class CopyWalk {
 
   *#checkParents(source: Node, src: string, dest: string): Walk<void> {
     const end = resolvePath(src, '..')
-    for (let parent = resolvePath(dest, '..'); parent !== end && parent !== '/'; parent = resolvePath(parent, '..')) {
+    for (
+      let parent = resolvePath(dest, '..');
+      parent !== end && parent !== '/';
+      parent = resolvePath(parent, '..')
+    ) {
       const node = yield* this.#find('stat', parent, true)
       if (node === undefined) return
       if (node.ino === source.ino) throw intoItself(src, dest)
@@ -150,12 +154,16 @@ export class CopyWalk {
       if (isBelow(link, there)) throw intoItself(link, there, dest)
       const led = yield* this.#find('stat', src)
       if (led instanceof Dir && isBelow(there, link)) {
-        throw composedError('ERR_FS_CP_SYMLINK_TO_SUBDIRECTORY', 'Cannot overwrite symlink in subdirectory of self', {
-          code: 'EINVAL',
-          message: `cannot overwrite ${there} with ${link}`,
-          path: dest,
-          syscall: 'cp',
-        })
+        throw composedError(
+          'ERR_FS_CP_SYMLINK_TO_SUBDIRECTORY',
+          'Cannot overwrite symlink in subdirectory of self',
+          {
+            code: 'EINVAL',
+            message: `cannot overwrite ${there} with ${link}`,
+            path: dest,
+            syscall: 'cp',
+          },
+        )
       }
       this.#step(path, (live) => planDelete(this.#core, live, { path }))
     }
@@ -193,7 +201,12 @@ interface Ends {
 }
 
 function invalid(message: string, path: string): Error {
-  return composedError('ERR_FS_CP_EINVAL', 'Invalid src or dest', { code: 'EINVAL', message, path, syscall: 'cp' })
+  return composedError('ERR_FS_CP_EINVAL', 'Invalid src or dest', {
+    code: 'EINVAL',
+    message,
+    path,
+    syscall: 'cp',
+  })
 }
 
 function intoItself(src: string, dest: string, path = dest): Error {

@@ -67,7 +67,8 @@ function copyNow(context: Context, walk: CopyWalk): void {
 
 export function cpForms(context: (form: Context['form']) => Context): Record<Context['form'], FsFunction> {
   return {
-    promise: async (src, dest, options) => copyLater(context('promise'), prepare(context('promise'), src, dest, options)),
+    promise: async (src, dest, options) =>
+      copyLater(context('promise'), prepare(context('promise'), src, dest, options)),
     sync: (src, dest, options) => copyNow(context('sync'), prepare(context('sync'), src, dest, options)),
     callback: (...parameters) => {
       const callback = takeCallback(parameters)
@@ -94,7 +95,9 @@ function apply(core: Context['core'], live: LiveSession, steps: readonly CopySte
 }
 
 function notABoolean(): TypeError {
-  const message =
-    'Expected boolean to be returned from the "filter" function but got an instance of Promise.'
-  return Object.assign(typeError('filter', 'synchronous', undefined), { code: 'ERR_INVALID_RETURN_VALUE', message })
+  const message = 'Expected boolean to be returned from the "filter" function but got an instance of Promise.'
+  return Object.assign(typeError('filter', 'synchronous', undefined), {
+    code: 'ERR_INVALID_RETURN_VALUE',
+    message,
+  })
 }

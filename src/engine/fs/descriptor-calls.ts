@@ -15,7 +15,17 @@ import {
   viewBytes,
   type Encoding,
 } from './arguments.js'
-import { change, changeWith, checkReadable, Content, nothing, read as look, type Call, type Context, type Define } from './calls.js'
+import {
+  change,
+  changeWith,
+  checkReadable,
+  Content,
+  nothing,
+  read as look,
+  type Call,
+  type Context,
+  type Define,
+} from './calls.js'
 import { toLength, toTimes } from './change-calls.js'
 import { systemError } from './errors.js'
 import type { OpenFile } from './open-files.js'
@@ -131,7 +141,10 @@ export const write: Define<WriteResult> = (context, fd, data, ...parameters) => 
   if (typeof data === 'string') {
     const [at, encoding] = parameters
     const bytes = Buffer.from(data, (typeof encoding === 'string' ? encoding : 'utf8') as BufferEncoding)
-    return writing(context, number, bytes, { position: toPosition(at), result: (count) => ({ bytesWritten: count, buffer: data }) })
+    return writing(context, number, bytes, {
+      position: toPosition(at),
+      result: (count) => ({ bytesWritten: count, buffer: data }),
+    })
   }
   if (context.form === 'promise' && (data as ArrayBufferView | undefined)?.byteLength === 0)
     return look({ syscall: 'write' }, () => ({ bytesWritten: 0, buffer: data as ArrayBufferView }))
@@ -142,7 +155,12 @@ export const write: Define<WriteResult> = (context, fd, data, ...parameters) => 
   return writing(context, number, bytes, { position, result: (count) => ({ bytesWritten: count, buffer }) })
 }
 
-export const writev: Define<{ bytesWritten: number; buffers: ArrayBufferView[] }> = (context, fd, list, at) => {
+export const writev: Define<{ bytesWritten: number; buffers: ArrayBufferView[] }> = (
+  context,
+  fd,
+  list,
+  at,
+) => {
   const number = toNumber(fd)
   const buffers = toBuffers(list)
   const bytes = Buffer.concat(buffers.map(viewBytes))

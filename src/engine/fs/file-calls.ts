@@ -16,7 +16,17 @@ import {
   toOptions,
   type Options,
 } from './arguments.js'
-import { changeWith, checkReadable, Content, locate, nothing, read, type Call, type Context, type Define } from './calls.js'
+import {
+  changeWith,
+  checkReadable,
+  Content,
+  locate,
+  nothing,
+  read,
+  type Call,
+  type Context,
+  type Define,
+} from './calls.js'
 import { readRest, writeHere } from './descriptor-calls.js'
 import { systemError } from './errors.js'
 import { toFlags, type Flags } from './flags.js'
@@ -50,7 +60,8 @@ export const readFile: Define<Buffer | string> = (context, path, options) => {
       throwIfAborted(signal)
       const at = openedAt(live, given, flags)
       const empty = at.node === undefined || flags.truncate
-      if (flags.read) bytes = empty ? Buffer.alloc(0) : (content.ready ?? readWhole(context, content, at.node))
+      if (flags.read)
+        bytes = empty ? Buffer.alloc(0) : (content.ready ?? readWhole(context, content, at.node))
       return planOpen(context, live, at.path, { at, flags, mode: 0o644 })
     },
     () => {
@@ -146,7 +157,13 @@ function planWhole(
   given: string,
   { flags, mode, staged }: { flags: Flags; mode: number | undefined; staged: StagedContent },
 ): Plan {
-  if (!flags.write || !flags.create || flags.directory || flags.noFollow || !(flags.truncate || flags.append)) {
+  if (
+    !flags.write ||
+    !flags.create ||
+    flags.directory ||
+    flags.noFollow ||
+    !(flags.truncate || flags.append)
+  ) {
     return planOver(context, live, given, { flags, mode, staged })
   }
   const { core } = context
@@ -170,7 +187,13 @@ function planOver(
   if (!flags.write) return planOpen(context, live, at.path, { at, flags, mode })
   const { path } = at
   if (at.node === undefined || flags.truncate)
-    return planWrite(context.core, live, { path, content: '', ...(at.node === undefined && { mode }) }, staged, required)
+    return planWrite(
+      context.core,
+      live,
+      { path, content: '', ...(at.node === undefined && { mode }) },
+      staged,
+      required,
+    )
   if (staged.size === 0) return undefined
   return planWriteAt(context.core, live, { path }, { position: flags.append ? 'end' : 0, staged })
 }
@@ -178,4 +201,3 @@ function planOver(
 function refuseWrite(): never {
   throw systemError('EBADF', { syscall: 'write' })
 }
-

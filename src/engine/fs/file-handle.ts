@@ -76,7 +76,8 @@ export class FileHandle extends EventEmitter {
 
   /** From the current position on. */
   writeFile(data: unknown, options?: unknown): Promise<unknown> {
-    if (isChunks(data)) return writeChunks((chunk) => this.#call('writeFile', writeOpened, [chunk]), data, options)
+    if (isChunks(data))
+      return writeChunks((chunk) => this.#call('writeFile', writeOpened, [chunk]), data, options)
     return this.#call('writeFile', writeOpened, [data, options])
   }
 

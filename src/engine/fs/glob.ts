@@ -73,7 +73,8 @@ function toExclude(exclude: GlobOptions['exclude']): (withFileTypes: boolean) =>
   if (exclude === undefined || exclude === null) return () => () => false
   if (typeof exclude === 'function')
     return (withFileTypes) => (path, entry) => exclude(withFileTypes ? entry() : path)
-  if (!Array.isArray(exclude)) throw typeError('options.exclude', 'of type function or an instance of Array', exclude)
+  if (!Array.isArray(exclude))
+    throw typeError('options.exclude', 'of type function or an instance of Array', exclude)
   const globs = exclude.map((one) => parse(one, '/').glob)
   return () => (path) => globs.some((one) => one.matches(path, true))
 }

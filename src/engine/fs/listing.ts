@@ -28,8 +28,7 @@ export function listDirectory(live: LiveSession, dir: Dir, given: string, option
       for (const [index, name] of names.entries()) {
         const node = page.nodes[index]!
         const kind = node instanceof Dir ? 'directory' : node instanceof Symlink ? 'symlink' : 'file'
-        if (withFileTypes)
-          listed.push(new Dirent(encodeName(name, encoding), joinTo(given, parent), kind))
+        if (withFileTypes) listed.push(new Dirent(encodeName(name, encoding), joinTo(given, parent), kind))
         else listed.push(encodeName(parent === '' ? name : `${parent}/${name}`, encoding))
         if (recursive && node instanceof Dir) pending.push([parent === '' ? name : `${parent}/${name}`, node])
       }

@@ -136,4 +136,3 @@ export const readdir: Define<readonly Listed[]> = ({ form }: Context, path, opti
     return listDirectory(live, dir, given, { encoding, recursive, withFileTypes })
   })
 }
-

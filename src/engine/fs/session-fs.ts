@@ -6,7 +6,15 @@ import { constants } from './constants.js'
 import { copyFile } from './copy-file.js'
 import { cpForms } from './cp.js'
 import * as descriptors from './descriptor-calls.js'
-import { callbackForm, promiseForm, runLater, syncForm, takeCallback, type FsFunction, type Spread } from './drivers.js'
+import {
+  callbackForm,
+  promiseForm,
+  runLater,
+  syncForm,
+  takeCallback,
+  type FsFunction,
+  type Spread,
+} from './drivers.js'
 import { appendFile, readFile, writeFile } from './file-calls.js'
 import { FileHandle } from './file-handle.js'
 import { glob } from './glob.js'
@@ -69,7 +77,12 @@ const numbers: Readonly<Record<string, AnyDefine>> = {
   writev: descriptors.writev,
 }
 
-type Counted = { readonly bytesRead?: number; readonly bytesWritten?: number; readonly buffer?: unknown; readonly buffers?: unknown }
+type Counted = {
+  readonly bytesRead?: number
+  readonly bytesWritten?: number
+  readonly buffer?: unknown
+  readonly buffers?: unknown
+}
 
 /** Reads and writes give their callback the count and the buffer, and return the count alone. */
 const spreads: Readonly<Record<string, Spread<unknown>>> = Object.fromEntries(
@@ -96,7 +109,8 @@ export function createSessionFs(access: SessionAccess): SessionFs {
   for (const [name, define] of [...Object.entries(paths), ...Object.entries(numbers)]) {
     const spread = spreads[name]
     fs[name] = callbackForm(contexts.callback, define, spread)
-    fs[`${name}Sync`] = spread === undefined ? syncForm(contexts.sync, define) : counted(contexts.sync, define)
+    fs[`${name}Sync`] =
+      spread === undefined ? syncForm(contexts.sync, define) : counted(contexts.sync, define)
   }
   addPromises(promises, contexts.promise)
   addOthers(fs, contexts)
@@ -125,7 +139,10 @@ function addPromises(promises: Record<string, unknown>, context: Context): void 
   const openHandle = async (path: unknown, flags: unknown, mode: unknown): Promise<FileHandle> =>
     new FileHandle(context, await runLater(context, openCall(context, path, flags, mode)))
   const writeAll = async (path: unknown, data: unknown, options: unknown, flag: string): Promise<void> => {
-    const given = { flag, ...(typeof options === 'string' ? { encoding: options } : (options as { flag?: string })) }
+    const given = {
+      flag,
+      ...(typeof options === 'string' ? { encoding: options } : (options as { flag?: string })),
+    }
     const handle = await openHandle(path, given.flag, (given as { mode?: unknown }).mode)
     try {
       await handle.writeFile(data, options)

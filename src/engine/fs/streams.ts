@@ -209,7 +209,8 @@ export class WriteStream extends Writable {
     this.start = start
     this.pos = start
     file.onHandleClosed(() => this.close())
-    if (encoding !== undefined && encoding !== null && encoding !== 'buffer') this.setDefaultEncoding(encoding)
+    if (encoding !== undefined && encoding !== null && encoding !== 'buffer')
+      this.setDefaultEncoding(encoding)
   }
 
   /** Whether the file is not open yet. */

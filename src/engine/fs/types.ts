@@ -60,7 +60,10 @@ type WithTypes = { readonly withFileTypes: true }
 /** `session.fs.promises`: the shape of `node:fs/promises`. */
 export interface FsPromises extends Pick<typeof fs.promises, PromiseNames> {
   /** Paths that match a pattern or several; relative ones are relative to `options.cwd`, `/` by default. */
-  glob(pattern: string | readonly string[], options: GlobOptions & WithTypes): AsyncIterableIterator<fs.Dirent>
+  glob(
+    pattern: string | readonly string[],
+    options: GlobOptions & WithTypes,
+  ): AsyncIterableIterator<fs.Dirent>
   glob(pattern: string | readonly string[], options?: GlobOptions): AsyncIterableIterator<string>
   /** The changes of a file or directory. ERR_FS_WATCH_QUEUE_OVERFLOW when they are not taken in time. */
   watch(
@@ -91,12 +94,15 @@ type GlobCallback<T> = (error: NodeJS.ErrnoException | null, matches: T[]) => vo
  * await session.fs.promises.writeFile('/src/a.ts', 'export const a = 1')
  * session.fs.readFileSync('/src/a.ts', 'utf8')
  */
-export interface SessionFs
-  extends Pick<typeof fs, Names | `${Names}Sync` | Others> {
+export interface SessionFs extends Pick<typeof fs, Names | `${Names}Sync` | Others> {
   readonly promises: FsPromises
   globSync(pattern: string | readonly string[], options: GlobOptions & WithTypes): fs.Dirent[]
   globSync(pattern: string | readonly string[], options?: GlobOptions): string[]
   glob(pattern: string | readonly string[], callback: GlobCallback<string>): void
-  glob(pattern: string | readonly string[], options: GlobOptions & WithTypes, callback: GlobCallback<fs.Dirent>): void
+  glob(
+    pattern: string | readonly string[],
+    options: GlobOptions & WithTypes,
+    callback: GlobCallback<fs.Dirent>,
+  ): void
   glob(pattern: string | readonly string[], options: GlobOptions, callback: GlobCallback<string>): void
 }

@@ -1,8 +1,9 @@
 import type { Buffer } from 'node:buffer'
+import { whenLoaded } from '../base/fault.js'
 import { abortError, codedError, throwIfAborted, valueError } from './argument-errors.js'
 import { checkInteger, givenPath } from './arguments.js'
 import type { Context } from './calls.js'
-import { toWatchOptions, Watched, type WatchOptions } from './watch.js'
+import { toWatchOptions, Watched, type WatchOptions, type WatchSink } from './watch.js'
 
 export interface WatchEvent {
   readonly eventType: 'rename' | 'change'
@@ -28,7 +29,8 @@ export async function* watchEvents(
   const { signal, maxQueue = defaultMaxQueue, overflow = 'throw' } = settings
   const given = givenPath(filename)
   checkInteger('options.maxQueue', maxQueue, 1)
-  if (overflow !== 'ignore' && overflow !== 'throw') throw valueError('options.overflow', 'is invalid', overflow)
+  if (overflow !== 'ignore' && overflow !== 'throw')
+    throw valueError('options.overflow', 'is invalid', overflow)
   throwIfAborted(signal)
   const queue: WatchEvent[] = []
   let ended: { readonly error: unknown } | undefined
@@ -37,18 +39,18 @@ export async function* watchEvents(
     ended ??= { error }
     wake?.()
   }
-  const watched = new Watched(context, await context.access.live(), {
-    given,
-    options: settings,
-    sink: {
-      change: (eventType, name) => {
-        if (queue.length < maxQueue) queue.push({ eventType, filename: name })
-        else if (overflow === 'throw') end(overflowError(maxQueue))
-        wake?.()
-      },
-      end,
+  const sink: WatchSink = {
+    change: (eventType, name) => {
+      if (queue.length < maxQueue) queue.push({ eventType, filename: name })
+      else if (overflow === 'throw') end(overflowError(maxQueue))
+      wake?.()
     },
-  })
+    end,
+  }
+  // Nothing is awaited where everything is loaded: what is written right after the call is told.
+  const opened = context.access.live()
+  const live = opened instanceof Promise ? await opened : opened
+  const watched = await whenLoaded(() => new Watched(context, live, { given, options: settings, sink }))
   const onAbort = (): void => end(abortError(signal!))
   signal?.addEventListener('abort', onAbort, { once: true })
   try {

@@ -172,7 +172,6 @@ export function toWatchOptions(options: unknown): WatchOptions {
   return settings
 }
 
-
 function nameOf(path: string): string {
   return path.slice(path.lastIndexOf('/') + 1)
 }
