@@ -27,9 +27,13 @@ const engineBuiltins = ['crypto', 'buffer', 'events', 'stream', 'zlib', 'diagnos
 const worldly =
   /\bprocess\s*\.|\bDate\s*\.\s*now\b|\bnew\s+Date\s*\(\s*\)|\bMath\s*\.\s*random\b|\bperformance\s*\./
 
+/** What may give types alone, and where. */
+const typesOnly: Readonly<Record<string, RegExp>> = { 'node:fs': /^engine\/fs\// }
+
 interface Import {
   readonly specifier: string
   readonly dynamic: boolean
+  readonly types?: boolean
 }
 
 interface SourceFile {
@@ -88,6 +92,8 @@ describe('the rules', () => {
     ['a service from a helper', 'engine/services/jobs.ts', "import { a } from './sources.js'"],
     ['an adapter from the engine', 'engine/base/x.ts', "import { a } from '../../adapters/system/index.js'"],
     ['a worldly builtin', 'engine/base/x.ts', "import { a } from 'node:fs'"],
+    ['a builtin of the disk for more than types', 'engine/fs/x.ts', "import { a } from 'node:fs'"],
+    ['types of the disk elsewhere', 'engine/session/x.ts', "import type { A } from 'node:fs'"],
     ['a builtin without its prefix', 'engine/base/x.ts', "import { a } from 'fs'"],
     ['a promise builtin', 'engine/base/x.ts', "import { a } from 'node:stream/promises'"],
     ['another package', 'engine/base/x.ts', "import a from 'level'"],
@@ -254,10 +260,10 @@ function parse(name: string, text: string): SourceFile {
   // Neither form of comment stands inside a string anywhere in src that also holds an import.
   const code = text.replaceAll(/\/\*[\s\S]*?\*\//g, '').replaceAll(/(^|[\s;])\/\/.*$/gm, '$1')
   const imports: Import[] = []
-  for (const [, specifier] of code.matchAll(
-    /^\s*(?:import|export)\b[^'"`;()]*?\bfrom\s*['"]([^'"]+)['"]/gm,
+  for (const [, types, specifier] of code.matchAll(
+    /^\s*(?:import|export)\b(\s+type\b)?[^'"`;()]*?\bfrom\s*['"]([^'"]+)['"]/gm,
   )) {
-    imports.push({ specifier: specifier!, dynamic: false })
+    imports.push({ specifier: specifier!, dynamic: false, types: types !== undefined })
   }
   for (const [, specifier] of code.matchAll(/^\s*import\s*['"]([^'"]+)['"]/gm)) {
     imports.push({ specifier: specifier!, dynamic: false })
@@ -272,7 +278,8 @@ function violations({ name, imports }: SourceFile): string[] {
   return imports.filter((one) => !allowed(name, one)).map(({ specifier }) => `${name} imports ${specifier}`)
 }
 
-function allowed(name: string, { specifier, dynamic }: Import): boolean {
+function allowed(name: string, { specifier, dynamic, types = false }: Import): boolean {
+  if (types && typesOnly[specifier]?.test(name) === true) return true
   if (!specifier.startsWith('.')) return allowedPackage(name, specifier)
   const target = posix.join(posix.dirname(name), specifier).replace(/\.js$/, '.ts')
   const inEngine = target.startsWith('engine/')
