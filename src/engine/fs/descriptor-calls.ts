@@ -86,7 +86,10 @@ export function readRest(
   encoding: Encoding,
   signal: AbortSignal | undefined,
 ): Call<Buffer | string> {
-  const range = new FileRange(context, number, { length: Number.MAX_SAFE_INTEGER, position: -1, whole: true })
+  // Node looks at the size first, but for the synchronous form as UTF-8.
+  const utf8 = encoding === 'utf8' || encoding === 'utf-8'
+  const first = context.form === 'promise' || (context.form === 'sync' && utf8) ? 'read' : 'fstat'
+  const range = new FileRange(context, number, { length: Number.MAX_SAFE_INTEGER, position: -1, first })
   return look({ syscall: 'read' }, (live) => {
     throwIfAborted(signal)
     const bytes = range.bytes(live)
@@ -101,14 +104,14 @@ export function readRest(
 class FileRange {
   readonly #context: Context
   readonly #number: number
-  readonly #wanted: { readonly length: number; readonly position: number; readonly whole?: boolean }
+  readonly #wanted: { readonly length: number; readonly position: number; readonly first?: string }
   readonly #content = new Content()
   #range: { readonly file: FileNode; readonly start: number; readonly count: number } | undefined
 
   constructor(
     context: Context,
     number: number,
-    wanted: { length: number; position: number; whole?: boolean },
+    wanted: { length: number; position: number; first?: string },
   ) {
     this.#context = context
     this.#number = number
@@ -123,14 +126,13 @@ class FileRange {
   }
 
   #begin(live: LiveSession): { file: FileNode; start: number; count: number } {
-    const { length, position, whole = false } = this.#wanted
-    const { files, form } = this.#context
-    const open = files.get(this.#number, whole && form !== 'promise' ? 'fstat' : 'read')
+    const { length, position, first } = this.#wanted
+    const open = this.#context.files.get(this.#number, first ?? 'read')
     if (!open.flags.read) throw systemError('EBADF', { syscall: 'read' })
     const file = open.file(live)
     const start = Math.min(position < 0 ? open.position : position, file.size)
     const count = Math.min(length, file.size - start)
-    if (whole) checkReadable(count)
+    if (first !== undefined) checkReadable(count)
     if (position < 0) open.position += count
     return { file, start, count }
   }

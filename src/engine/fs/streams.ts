@@ -1,5 +1,5 @@
 import { Buffer } from 'node:buffer'
-import { Readable, Writable } from 'node:stream'
+import { addAbortSignal, Readable, Writable } from 'node:stream'
 import { rangeError, typeError } from './argument-errors.js'
 import { checkBoolean, checkInteger, givenPath, toNumber, toOptions, type Options } from './arguments.js'
 import type { Context } from './calls.js'
@@ -127,6 +127,7 @@ export class ReadStream extends Readable {
     this.end = end ?? Infinity
     this.pos = start
     file.onHandleClosed(() => this.close())
+    if (settings.signal !== undefined) addAbortSignal(settings.signal, this)
   }
 
   /** Whether the file is not open yet. */
@@ -209,6 +210,7 @@ export class WriteStream extends Writable {
     this.start = start
     this.pos = start
     file.onHandleClosed(() => this.close())
+    if (settings.signal !== undefined) addAbortSignal(settings.signal, this)
     if (encoding !== undefined && encoding !== null && encoding !== 'buffer')
       this.setDefaultEncoding(encoding)
   }
@@ -267,10 +269,9 @@ export class WriteStream extends Writable {
 }
 
 /** What node:stream itself takes of the options. */
-function streamOptions({ encoding, signal, emitClose, highWaterMark }: StreamOptions): object {
+function streamOptions({ encoding, emitClose, highWaterMark }: StreamOptions): object {
   return {
     ...(encoding !== undefined && encoding !== null && encoding !== 'buffer' && { encoding }),
-    ...(signal !== undefined && { signal }),
     ...(emitClose !== undefined && { emitClose }),
     ...(highWaterMark !== undefined && { highWaterMark }),
   }
