@@ -104,7 +104,9 @@ export class Sides {
       errors,
     )
     expect([label, inSession]).toEqual([label, withoutRoot(this.directory, onDisk)])
-    expect(tree(this.fs as unknown as typeof disk, '')).toEqual(tree(disk, this.directory))
+    expect(tree(this.fs as unknown as typeof disk, '')).toEqual(
+      withoutRoot(this.directory, tree(disk, this.directory)),
+    )
   }
 
   readonly onDisk: At = (path) => (path === '/' ? this.directory : this.directory + path)

@@ -66,7 +66,10 @@ describe.each([
         attempt(() => fs.writeSync(fd, 'AB'))
         attempt(() => fs.writeSync(fd, Buffer.from('XYZ'), 1, 2, 1))
         attempt(() => fs.writevSync(fd, [Buffer.from('p'), Buffer.from('q')]))
-        attempt(() => [fs.readvSync(fd, [buffer.subarray(0, 1), buffer.subarray(2)], 3), buffer.toString('latin1')])
+        attempt(() => [
+          fs.readvSync(fd, [buffer.subarray(0, 1), buffer.subarray(2)], 3),
+          buffer.toString('latin1'),
+        ])
         attempt(() => fs.readFileSync(fd, 'utf8'))
         attempt(() => fs.writeFileSync(fd, 'more'))
         attempt(() => fs.ftruncateSync(fd, 12))
@@ -82,16 +85,22 @@ describe.each([
     )
 
     test.each(flags.map((flag) => [flag]))(`whole files at ${path} with %s`, async (flag) => {
-      await sides.sameFs('readFile', (fs, at) => fs.readFileSync(at(path), { flag: flag as string, encoding: 'utf8' }))
+      await sides.sameFs('readFile', (fs, at) =>
+        fs.readFileSync(at(path), { flag: flag as string, encoding: 'utf8' }),
+      )
       await sides.sameFs('writeFile', (fs, at) => fs.writeFileSync(at(path), 'new', { flag: flag as string }))
       await sides.sameFs('writeFile', (fs, at) => fs.promises.writeFile(at(path), Buffer.from('N'), { flag }))
-      await sides.sameFs('appendFile', (fs, at) => fs.appendFileSync(at(path), 'more', { flag: flag as string }))
+      await sides.sameFs('appendFile', (fs, at) =>
+        fs.appendFileSync(at(path), 'more', { flag: flag as string }),
+      )
     })
   }
 
   test('closed and unknown numbers', async () => {
     for (const call of ['close', 'fstat', 'ftruncate', 'fsync', 'fdatasync'] as const)
-      await sides.sameFs(call, (fs) => (fs as unknown as Record<string, (fd: number) => unknown>)[`${call}Sync`]!(9999))
+      await sides.sameFs(call, (fs) =>
+        (fs as unknown as Record<string, (fd: number) => unknown>)[`${call}Sync`]!(9999),
+      )
     await sides.sameFs('futimes', (fs) => fs.futimesSync(9999, 1, 1))
     await sides.sameFs('fchmod', (fs) => fs.fchmodSync(9999, 1))
     await sides.sameFs('read', (fs) => fs.readSync(9999, Buffer.alloc(1), 0, 1, 0))
@@ -154,7 +163,8 @@ describe.each([
       },
       'is a stream': async (handle) => {
         const chunks: string[] = []
-        for await (const chunk of handle.createReadStream({ start: 2, end: 6, encoding: 'utf8' })) chunks.push(chunk as string)
+        for await (const chunk of handle.createReadStream({ start: 2, end: 6, encoding: 'utf8' }))
+          chunks.push(chunk as string)
         return [chunks.join(''), handle.fd]
       },
       'is written by a stream': async (handle) => {
@@ -200,7 +210,15 @@ describe.each([
   })
 
   describe('streams', () => {
-    const reads = [{}, { start: 3 }, { end: 4 }, { start: 2, end: 2 }, { start: 50 }, { highWaterMark: 3 }, { encoding: 'hex' as const }]
+    const reads = [
+      {},
+      { start: 3 },
+      { end: 4 },
+      { start: 2, end: 2 },
+      { start: 50 },
+      { highWaterMark: 3 },
+      { encoding: 'hex' as const },
+    ]
     test.each(reads.map((options) => [options]))('read with %o', (options) =>
       sides.sameFs('read', async (fs, at) => {
         const stream = fs.createReadStream(at('/file'), options)
@@ -214,19 +232,23 @@ describe.each([
       }),
     )
 
-    test.each([[{}], [{ flags: 'a' }], [{ flags: 'r+', start: 4 }], [{ mode: 0o600 }], [{ encoding: 'hex' as const }]])(
-      'write with %o',
-      (options) =>
-        sides.sameFs('write', async (fs, at) => {
-          const stream = fs.createWriteStream(at('mode' in options ? '/new' : '/file'), options)
-          const events: unknown[] = []
-          for (const name of ['ready', 'finish', 'close']) stream.on(name, () => events.push(name))
-          stream.write('abcd')
-          stream.end('ef')
-          await finished(stream)
-          if (!stream.closed) await new Promise<void>((resolve) => stream.once('close', () => resolve()))
-          return [events, stream.bytesWritten]
-        }),
+    test.each([
+      [{}],
+      [{ flags: 'a' }],
+      [{ flags: 'r+', start: 4 }],
+      [{ mode: 0o600 }],
+      [{ encoding: 'hex' as const }],
+    ])('write with %o', (options) =>
+      sides.sameFs('write', async (fs, at) => {
+        const stream = fs.createWriteStream(at('mode' in options ? '/new' : '/file'), options)
+        const events: unknown[] = []
+        for (const name of ['ready', 'finish', 'close']) stream.on(name, () => events.push(name))
+        stream.write('abcd')
+        stream.end('ef')
+        await finished(stream)
+        if (!stream.closed) await new Promise<void>((resolve) => stream.once('close', () => resolve()))
+        return [events, stream.bytesWritten]
+      }),
     )
 
     test('fail as on a disk', async () => {
@@ -235,7 +257,11 @@ describe.each([
       await sides.sameFs('missing', (fs, at) => failed(fs.createReadStream(at('/none'))))
       await sides.sameFs('directory', (fs, at) => failed(fs.createReadStream(at('/dir')).resume()))
       await sides.sameFs('no parent', (fs, at) => failed(fs.createWriteStream(at('/none/x'))))
-      await sides.sameFs('aborted', (fs, at) => failed(fs.createReadStream(at('/file'), { signal: AbortSignal.abort() })), 'code only')
+      await sides.sameFs(
+        'aborted',
+        (fs, at) => failed(fs.createReadStream(at('/file'), { signal: AbortSignal.abort() })),
+        'code only',
+      )
       await sides.sameFs('range', (fs, at) => fs.createReadStream(at('/file'), { start: 5, end: 2 }))
       await sides.sameFs('path', (fs) => fs.createReadStream(5 as never))
     })
@@ -244,7 +270,8 @@ describe.each([
   test('opendir', async () => {
     await sides.sameFs('entries', async (fs, at) => {
       const found: unknown[] = []
-      for await (const entry of await fs.promises.opendir(at('/dir'))) found.push([entry.name, entry.parentPath, entry.isFile()])
+      for await (const entry of await fs.promises.opendir(at('/dir')))
+        found.push([entry.name, entry.parentPath, entry.isFile()])
       return found
     })
     await sides.sameFs('sync', (fs, at) => {

@@ -1,0 +1,180 @@
+// oxlint-disable vitest/expect-expect -- `same` does.
+import { constants } from 'node:fs'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { Sides, type Form, type Promises } from '../../support/fs-sides.js'
+
+describe.each([['promise'], ['callback'], ['sync']] as [Form][])('as on a disk, by %s:', (form) => {
+  const sides = new Sides(form, false)
+  beforeAll(() => sides.open())
+  afterAll(() => sides.close())
+  beforeEach(async () => {
+    await sides.begin()
+    await sides.sameFs('setup', (fs, at) => {
+      fs.writeFileSync(at('/file'), 'content', { mode: 0o640 })
+      fs.mkdirSync(at('/dir/sub'), { recursive: true })
+      fs.writeFileSync(at('/dir/sub/deep'), 'deep')
+      fs.writeFileSync(at('/dir/a'), 'a')
+      fs.mkdirSync(at('/other'))
+      fs.writeFileSync(at('/other/a'), 'b')
+      fs.symlinkSync('file', at('/link'))
+      fs.symlinkSync('nowhere', at('/dangling'))
+      fs.symlinkSync('dir', at('/dirlink'))
+      fs.symlinkSync('loop', at('/loop'))
+    })
+  })
+  afterEach(() => sides.end())
+
+  const ends = [
+    '/file',
+    '/dir',
+    '/dir/a',
+    '/link',
+    '/dirlink',
+    '/dangling',
+    '/loop',
+    '/none',
+    '/none/x',
+    '/file/x',
+    '/other',
+    '/dir/sub/new',
+  ]
+  const pairs: Record<string, (fs: Promises, from: string, to: string) => Promise<unknown>> = {
+    copyFile: (fs, from, to) => fs.copyFile(from, to),
+    'exclusive copyFile': (fs, from, to) => fs.copyFile(from, to, constants.COPYFILE_EXCL),
+    link: (fs, from, to) => fs.link(from, to),
+    cp: (fs, from, to) => fs.cp(from, to),
+    'recursive cp': (fs, from, to) => fs.cp(from, to, { recursive: true }),
+    'verbatim cp': (fs, from, to) => fs.cp(from, to, { recursive: true, verbatimSymlinks: true }),
+    'cp of what it leads to': (fs, from, to) => fs.cp(from, to, { recursive: true, dereference: true }),
+    'cp without force': (fs, from, to) => fs.cp(from, to, { recursive: true, force: false }),
+    'cp where nothing is': (fs, from, to) =>
+      fs.cp(from, to, { recursive: true, force: false, errorOnExist: true }),
+  }
+  for (const [name, call] of Object.entries(pairs)) {
+    for (const from of ends) {
+      test.each(ends.map((to) => [to]))(`${name} ${from} to %s`, (to) =>
+        sides.same(name, (fs, at) => call(fs, at(from), at(to))),
+      )
+    }
+  }
+
+  for (const path of ends) {
+    test(`times, owners and sizes of ${path}`, async () => {
+      for (const [atime, mtime] of [
+        [1, 2],
+        [new Date(1000), new Date(2500)],
+        ['3', '4.5'],
+        ['x', 1],
+        [{}, 1],
+      ]) {
+        await sides.same('utimes', (fs, at) => fs.utimes(at(path), atime as number, mtime as number))
+        await sides.same(
+          'mtime',
+          async (fs, at) => (await fs.stat(at(path))).isFile() && (await fs.stat(at(path))).mtimeMs,
+        )
+        await sides.same('lutimes', (fs, at) => fs.lutimes(at(path), atime as number, mtime as number))
+      }
+      await sides.same('chown', (fs, at) => fs.chown(at(path), 0, 0))
+      await sides.same('lchown', (fs, at) => fs.lchown(at(path), 0, 0))
+      await sides.same('chown', (fs, at) => fs.chown(at(path), 'x' as never, 0))
+      for (const length of [0, 3, 20, -1, undefined])
+        await sides.same('truncate', (fs, at) => fs.truncate(at(path), length))
+      await sides.same('access', (fs, at) => fs.access(at(path), constants.X_OK))
+      await sides.same('bigint', async (fs, at) => typeof (await fs.stat(at(path), { bigint: true })).mtimeNs)
+    })
+  }
+
+  test('mkdtemp', async () => {
+    await sides.same('length', async (fs, at) => {
+      const made = await fs.mkdtemp(at('/tmp-'))
+      const { mode } = await fs.stat(made)
+      await fs.rmdir(made)
+      return [made.replace(/.{6}$/, ''), mode]
+    })
+    await sides.same('missing', (fs, at) => fs.mkdtemp(at('/none/x')))
+  })
+})
+
+describe('on sessions alone:', () => {
+  const sides = new Sides('promise', false)
+  beforeAll(() => sides.open())
+  afterAll(() => sides.close())
+  beforeEach(() => sides.begin())
+  afterEach(() => sides.end())
+
+  test('a callback that is missing is refused at once; its own errors are not rejections', () => {
+    expect(() => (sides.fs.stat as unknown as (path: string) => void)('/')).toThrow(
+      expect.objectContaining({ code: 'ERR_INVALID_ARG_TYPE' }),
+    )
+  })
+
+  test('own enumerable properties, usable unbound', async () => {
+    const { writeFileSync, readFile, promises } = Object.assign({}, sides.fs)
+    writeFileSync('/x', 'x')
+    expect(await promises.readFile('/x', 'utf8')).toBe('x')
+    expect(await new Promise((resolve) => readFile('/x', 'utf8', (_error, text) => resolve(text)))).toBe('x')
+    expect(Object.getOwnPropertyDescriptor(sides.fs, 'promises')?.enumerable).toBe(true)
+  })
+
+  test('watch tells of names and contents', async () => {
+    const { fs } = sides
+    fs.mkdirSync('/w/sub', { recursive: true })
+    const seen: [string, string, string | null][] = []
+    const flat = fs.watch('/w', (type, name) => seen.push(['flat', type, name]))
+    const deep = fs.watch('/w', { recursive: true }, (type, name) => seen.push(['deep', type, name]))
+    await fs.promises.writeFile('/w/a', 'x')
+    await fs.promises.writeFile('/w/sub/b', '')
+    await fs.promises.chmod('/w/a', 0o600)
+    await fs.promises.rename('/w/a', '/w/c')
+    await fs.promises.unlink('/w/c')
+    await sides.session.flush()
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(seen.filter(([kind]) => kind === 'flat').map(([, ...rest]) => rest)).toEqual([
+      ['rename', 'a'],
+      ['change', 'a'],
+      ['change', 'a'],
+      ['rename', 'a'],
+      ['rename', 'c'],
+      ['rename', 'c'],
+    ])
+    expect(seen).toContainEqual(['deep', 'rename', 'sub/b'])
+    const closed = new Promise((resolve) => flat.once('close', () => resolve(true)))
+    flat.close()
+    deep.close()
+    expect(await closed).toBe(true)
+    expect(() => fs.watch('/none')).toThrow(
+      expect.objectContaining({ code: 'ENOENT', syscall: 'watch', path: '/none' }),
+    )
+  })
+
+  test('promises.watch is bounded and ends by a signal', async () => {
+    const { fs } = sides
+    const abort = new AbortController()
+    const events = fs.promises.watch('/', { signal: abort.signal, maxQueue: 2 })[Symbol.asyncIterator]()
+    const first = events.next()
+    await new Promise((resolve) => setImmediate(resolve))
+    await fs.promises.writeFile('/a', '')
+    expect((await first).value).toEqual({ eventType: 'rename', filename: 'a' })
+    for (const name of ['b', 'c', 'd']) await fs.promises.mkdir(`/${name}`)
+    await expect(events.next()).rejects.toMatchObject({ code: 'ERR_FS_WATCH_QUEUE_OVERFLOW' })
+  })
+
+  test('glob', async () => {
+    const { fs } = sides
+    for (const path of ['/src/a.ts', '/src/sub/b.ts', '/src/c.js']) {
+      fs.mkdirSync(path.slice(0, path.lastIndexOf('/')), { recursive: true })
+      fs.writeFileSync(path, '')
+    }
+    expect(fs.globSync('src/**/*.ts')).toEqual(['src/a.ts', 'src/sub/b.ts'])
+    expect(fs.globSync('**/*.ts', { cwd: '/src', exclude: ['sub'] })).toEqual(['a.ts'])
+    expect(fs.globSync('/src/*', { withFileTypes: true }).map(({ name }) => name)).toEqual([
+      'a.ts',
+      'c.js',
+      'sub',
+    ])
+    const found: string[] = []
+    for await (const path of fs.promises.glob(['src/*.js', '../src/*.ts'], { cwd: '/src/..' }))
+      found.push(path)
+    expect(found).toEqual(['src/c.js', '../src/a.ts'])
+  })
+})
