@@ -1,4 +1,8 @@
 import { planCopyFile } from '../session/copies.js'
+import { findNode } from '../session/lookup.js'
+import { requireParents } from '../session/parents.js'
+import { alreadyExists, resolve } from '../session/resolve.js'
+import { Dir, FileNode } from '../tree/node.js'
 import { argumentError } from './argument-errors.js'
 import { givenPath } from './arguments.js'
 import { change, locate, type Define } from './calls.js'
@@ -12,7 +16,17 @@ export const copyFile: Define<void> = ({ core }, src, dest, mode) => {
   return change({ syscall: 'copyfile', path, dest: target }, (live) => {
     const sourcePath = locate(live, path)
     const destinationPath = locate(live, target)
-    return planCopyFile(core, live, { sourcePath, destinationPath, exclusive })
+    const source = findNode(live, sourcePath, true)
+    const to = resolve(live.tree, destinationPath, !exclusive)
+    if (source instanceof Dir) {
+      // It is opened before it turns out to be no file: errors of the destination come first.
+      if (exclusive && to.node !== undefined) throw alreadyExists(destinationPath)
+      requireParents(to, destinationPath)
+    }
+    const plan = planCopyFile(core, live, { sourcePath, destinationPath, exclusive })
+    if (plan === undefined || !(to.node instanceof FileNode) || !(source instanceof FileNode)) return plan
+    // What was there takes the mode over too.
+    return source.mode === to.node.mode ? plan : { ...plan, redo: [...plan.redo, ['c', to.path, source.mode]] }
   })
 }
 

@@ -101,7 +101,7 @@ export class CopyWalk {
   *#copy({ source, target }: Ends, src: string, dest: string): Walk<void> {
     if (source instanceof Dir) {
       if (!this.#options.recursive) {
-        throw composedError('ERR_FS_EISDIR', 'Recursive option not enabled, cannot copy a directory', {
+        throw composedError('ERR_FS_EISDIR', 'Path is a directory', {
           code: 'EISDIR',
           message: `${src} is a directory (not copied)`,
           path: src,
