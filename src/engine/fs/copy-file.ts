@@ -26,7 +26,9 @@ export const copyFile: Define<void> = ({ core }, src, dest, mode) => {
     const plan = planCopyFile(core, live, { sourcePath, destinationPath, exclusive })
     if (plan === undefined || !(to.node instanceof FileNode) || !(source instanceof FileNode)) return plan
     // What was there takes the mode over too.
-    return source.mode === to.node.mode ? plan : { ...plan, redo: [...plan.redo, ['c', to.path, source.mode]] }
+    return source.mode === to.node.mode
+      ? plan
+      : { ...plan, redo: [...plan.redo, ['c', to.path, source.mode]] }
   })
 }
 
