@@ -1,7 +1,16 @@
 import { expect } from 'vitest'
 import { limits } from '../../src/index.js'
 import { whenLoaded } from '../../src/engine/base/fault.js'
-import { Dir, FileNode, type Node, type NodeLoader, type Page } from '../../src/engine/tree/node.js'
+import {
+  Dir,
+  FileNode,
+  Link,
+  LinkedFile,
+  type Entry,
+  type Node,
+  type NodeLoader,
+  type Page,
+} from '../../src/engine/tree/node.js'
 import { resolveEntry } from '../../src/engine/tree/links.js'
 import { endsPage } from '../../src/engine/tree/page.js'
 import { compareBytes } from './model-tree.js'
@@ -12,13 +21,15 @@ import { compareBytes } from './model-tree.js'
  */
 export async function checkTree(root: Dir, loader: NodeLoader): Promise<string[]> {
   const lines: string[] = []
+  const resolved = (entry: Entry): Node | Promise<Node> =>
+    entry instanceof Link ? whenLoaded(() => resolveEntry(entry, root, loader)) : entry
   const walk = async (dir: Dir, path: string): Promise<void> => {
     const pages = await whenLoaded(() => dir.pages ?? loader.loadDir(dir))
     for (const page of pages) await whenLoaded(() => page.names ?? loader.loadPage(page))
     checkPages(pages)
     for (const page of pages) {
       for (const [index, name] of page.names!.entries()) {
-        const node = resolveEntry(page.nodes[index]!, root, loader)
+        const node = await resolved(page.nodes[index]!)
         lines.push(describe(`${path}/${name}`, node))
         if (node instanceof Dir) await walk(node, `${path}/${name}`)
       }
@@ -56,10 +67,14 @@ export function canonicalPages(names: readonly string[]): string[][] {
 function describe(path: string, node: Node): string {
   const quoted = JSON.stringify(path)
   if (node instanceof Dir) return `${quoted} ${attributes(node)}`
-  if (node instanceof FileNode) return `${quoted} ${attributes(node)} ${node.size}`
+  if (node instanceof FileNode) {
+    const names = node instanceof LinkedFile ? node.nlink : 1
+    return `${quoted} ${attributes(node)} ${node.size} ${names}`
+  }
   return `${quoted} ${node.ino} ${node.target} ${node.mtime}`
 }
 
 function attributes(node: Dir | FileNode): string {
-  return `${node.ino} ${node.mode.toString(8)} ${node.mtime} ${node.ctime} ${node.birthtime}`
+  const xattrs = (node.xattrs ?? []).map(([name, value]) => `${name}=${value.hash}`)
+  return `${node.ino} ${node.mode.toString(8)} ${node.mtime} ${node.ctime} ${node.birthtime} ${xattrs.join()}`
 }

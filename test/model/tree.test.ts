@@ -10,7 +10,7 @@ import { TreeDiff } from '../../src/engine/tree/diff.js'
 import { flushTree } from '../../src/engine/tree/flush.js'
 import { hashTree } from '../../src/engine/tree/hash.js'
 import { StoreLoader } from '../../src/engine/tree/loader.js'
-import { Dir, FileNode } from '../../src/engine/tree/node.js'
+import { Dir, FileNode, LinkedFile, type Page } from '../../src/engine/tree/node.js'
 import { emptyRoot, Tree } from '../../src/engine/tree/tree.js'
 import { memoryStorage } from '../../src/index.js'
 import { fixedEnvironment, randomWords } from '../../src/testing.js'
@@ -189,12 +189,7 @@ test(`a diff is what comparing all paths gives (FORKSPACE_SEED=${seed})`, async 
     if (random() % 2 === 0) after = (await stored.reload(after)).root
     // Half of the diffs know no hash, and have to look.
     if (random() % 2 === 0) await Promise.all([stored.hash(before), stored.hash(after)])
-    const found: string[] = []
-    for (const step of new TreeDiff(stored.ids, stored.loader).compare(before, after)) {
-      if (step instanceof Promise) await step
-      else if (step !== undefined)
-        found.push(`${step.before === undefined ? '+' : step.after === undefined ? '-' : '~'} ${step.path}`)
-    }
+    const found = await differences(stored, before, after)
     const [left, right] = [await contentsOf(before, stored), await contentsOf(after, stored)]
     const expected: string[] = []
     for (const [path, content] of left) {
@@ -211,6 +206,180 @@ test(`a diff is what comparing all paths gives (FORKSPACE_SEED=${seed})`, async 
     }
   }
 })
+
+test(`links in many pages are the files that they stand for (FORKSPACE_SEED=${seed})`, async () => {
+  for (let round = 0; round < 30 * size; round++) {
+    const random = randomWords(seed + round)
+    const stored = await storedTrees(round % 2 === 0)
+    let tree = stored.empty()
+    const directories = ['d', 'e', 'e/f']
+    for (const path of directories) tree.makeDir(path.split('/'), attributes)
+    // Names that lead to one file share its object.
+    const model = new Map<string, LinkModel>()
+    const pick = (): string => [...model.keys()][random() % model.size]!
+    const freePath = (): string => {
+      const name = [...ending.slice(0, 100), ...plain.slice(0, 100)][random() % 200]!
+      return ['', ...directories][random() % 4]!.replace(/.$/, '$&/') + name
+    }
+    let frozen: { root: Dir; model: Map<string, string> } | undefined
+    for (let i = 0; i < 250; i++) {
+      const [to, kind] = [freePath(), random() % 12]
+      if (kind < 3 || model.size === 0) {
+        const content = { text: `${i}`, ino: model.get(to)?.ino ?? 1000 + i }
+        const known = model.get(to)
+        if (known === undefined) model.set(to, content)
+        else known.text = content.text
+        await stored.change(tree, () => {
+          const node = fileOf(content)
+          if (known === undefined) tree.put(to.split('/'), node, 2)
+          else tree.replace(to.split('/'), node, 2)
+        })
+      } else if (kind < 6) {
+        const from = pick()
+        if (model.has(to)) continue
+        model.set(to, model.get(from)!)
+        await stored.change(tree, () => tree.link(from.split('/'), to.split('/'), 3))
+      } else if (kind < 8) {
+        const path = pick()
+        model.delete(path)
+        await stored.change(tree, () => tree.remove(path.split('/'), 4))
+      } else if (kind < 9) {
+        const from = pick()
+        if (model.get(to) === model.get(from)) continue
+        model.set(to, model.get(from)!)
+        model.delete(from)
+        await stored.change(tree, () => tree.move(from.split('/'), to.split('/'), 5))
+      } else if (kind < 10) {
+        // Undone, as a change that fails is.
+        const before = tree.freeze()
+        const [from, path] = [pick(), pick()]
+        await stored.change(tree, () => {
+          tree.link(from.split('/'), ['undone'], 6)
+          tree.replace(from.split('/'), fileOf({ text: 'undone', ino: model.get(from)!.ino }), 6)
+          tree.remove(path.split('/'), 6)
+        })
+        tree.reset(before)
+      } else if (kind < 11) {
+        if (random() % 4 === 0 || frozen === undefined)
+          frozen = { root: tree.freeze(), model: textsOf(model) }
+        else if (random() % 4 === 0) {
+          await stored.change(tree, () => {
+            tree.remove(['e', 'f'], 7)
+            tree.makeDir(['e', 'f'], attributes)
+          })
+          for (const path of model.keys()) if (path.startsWith('e/f/')) model.delete(path)
+        }
+      } else tree = await stored.reload(tree.freeze())
+    }
+    const root = tree.freeze()
+    await checkTree(root, tree.loader)
+    if (root.links !== undefined) checkPages(await pagesOf(root.links, tree))
+    // As many names as the model has, and nothing in the table that has none.
+    const counts = new Map<number, number>()
+    for (const { ino } of model.values()) counts.set(ino, (counts.get(ino) ?? 0) + 1)
+    for (const [path, { ino, text }] of model) {
+      const node = tree.find(path.split('/'))
+      expect(node).toMatchObject({ ino, size: text.length })
+      expect(node instanceof LinkedFile ? node.nlink : 1).toBe(counts.get(ino))
+    }
+    const table = root.links === undefined ? [] : await pagesOf(root.links, tree)
+    for (const page of table)
+      for (const node of page.nodes) expect(counts.has((node as FileNode).ino)).toBe(true)
+    // Separate files that are equal make the same tree.
+    const fresh = stored.empty()
+    for (const path of directories) fresh.makeDir(path.split('/'), attributes)
+    for (const [path, { text }] of shuffled([...model], random)) fresh.put(path.split('/'), file(text), 3)
+    const separate = fresh.freeze()
+    const unloaded = (await stored.reload(root)).root
+    if (random() % 2 === 0) expect(await stored.hash(root)).toBe(await stored.hash(separate))
+    expect(await stored.hash(unloaded)).toBe(await stored.hash(separate))
+    expect(await differences(stored, root, separate)).toEqual([])
+    expect(await differences(stored, unloaded, root)).toEqual([])
+    if (frozen === undefined) continue
+    const expected: string[] = []
+    const [left, right] = [frozen.model, textsOf(model)]
+    for (const path of new Set([...left.keys(), ...right.keys()])) {
+      const [a, b] = [left.get(path), right.get(path)]
+      if (a !== b) expected.push(`${a === undefined ? '+' : b === undefined ? '-' : '~'} /${path}`)
+    }
+    for (const [before, after] of [
+      [frozen.root, root],
+      [(await stored.reload(frozen.root)).root, root],
+      [frozen.root, unloaded],
+    ] as const)
+      expect((await differences(stored, before, after)).toSorted()).toEqual(expected.toSorted())
+  }
+})
+
+test('two trees that share directories with links are hashed at the same time', async () => {
+  const large = 'x'.repeat(20_000)
+  const fill = (tree: Tree): void => {
+    for (const path of [['d'], ['d', 'e'], ['d', 'g']]) tree.makeDir(path, attributes)
+    for (const name of [...ending.slice(0, 5), 'f']) tree.put(['d', name], file(large), 2)
+  }
+  const expected: string[] = []
+  for (const text of ['one', 'two']) {
+    const separate = await storedTrees(true)
+    const tree = separate.empty()
+    fill(tree)
+    for (const path of [['a'], ['d', 'e', 'b'], ['d', 'g', 'b']]) tree.put(path, file(text), 2)
+    expected.push(await separate.hash(tree.freeze()))
+  }
+  for (let lead = 0; lead < 40; lead++) {
+    const stored = await storedTrees(true)
+    const tree = stored.empty()
+    fill(tree)
+    tree.put(['a'], fileOf({ text: 'one', ino: 7 }), 2)
+    for (const name of ['e', 'g']) tree.link(['a'], ['d', name, 'b'], 2)
+    const before = tree.freeze()
+    tree.replace(['a'], fileOf({ text: 'two', ino: 7 }), 3)
+    const roots = [before, tree.freeze()]
+    const works = roots.map((root) => hashTree(root, stored.ids, stored.loader))
+    const hashes: (string | undefined)[] = [undefined, undefined]
+    for (let step = 0; hashes.includes(undefined); step++) {
+      // Work that each side makes the other do again has no end.
+      expect(step).toBeLessThan(1000)
+      for (const [index, work] of works.entries()) {
+        if (hashes[index] !== undefined || (index === 1 && step < lead)) continue
+        const next = work.next()
+        if (next.done === true) hashes[index] = next.value
+        else if (next.value !== undefined) await next.value
+      }
+    }
+    expect(hashes, `${lead} steps ahead`).toEqual(expected)
+    for (const [index, root] of roots.entries()) expect(await stored.hash(root)).toBe(expected[index])
+  }
+})
+
+interface LinkModel {
+  text: string
+  readonly ino: number
+}
+
+function textsOf(model: ReadonlyMap<string, LinkModel>): Map<string, string> {
+  return new Map([...model].map(([path, { text }]) => [path, text]))
+}
+
+function fileOf({ text, ino }: LinkModel): FileNode {
+  const bytes = Buffer.from(text)
+  return new FileNode({ ...attributes, ino, mode: 0o644 }, bytes.length, BlobRef.of(bytes))
+}
+
+async function pagesOf(dir: Dir, { loader }: Tree): Promise<readonly Page[]> {
+  const pages = await whenLoaded(() => dir.pages ?? loader.loadDir(dir))
+  for (const page of pages) await whenLoaded(() => page.names ?? loader.loadPage(page))
+  return pages
+}
+
+async function differences(stored: StoredTrees, before: Dir, after: Dir): Promise<string[]> {
+  const found: string[] = []
+  for (const step of new TreeDiff(stored.ids, stored.loader).compare(before, after)) {
+    if (step instanceof Promise) await step
+    else if (step !== undefined)
+      found.push(`${step.before === undefined ? '+' : step.after === undefined ? '-' : '~'} ${step.path}`)
+  }
+  return found
+}
 
 /** Trees over a store that reads at once, or by faults. */
 async function storedTrees(syncReads: boolean) {
