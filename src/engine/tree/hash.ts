@@ -25,6 +25,8 @@ class TreeHash {
   readonly #root: Dir
   readonly #ids: ContentIds
   readonly #loader: NodeLoader
+  /** Of this run: the memo of a directory may meanwhile come to hold for another tree. */
+  readonly #linked = new Map<Dir, string>()
 
   constructor(root: Dir, ids: ContentIds, loader: NodeLoader) {
     this.#root = root
@@ -72,14 +74,22 @@ class TreeHash {
       lines += `\n${page.hash ?? (yield* loaded(() => this.#hashPage(page)))}`
       yield undefined
     }
-    if (dir.linked) linkedHashes.set(dir, { links: this.#root.links, hash: sha256(lines) })
-    else dir.hash = sha256(lines)
+    const hash = sha256(lines)
+    if (!dir.linked) dir.hash = hash
+    else {
+      linkedHashes.set(dir, { links: this.#root.links, hash })
+      this.#linked.set(dir, hash)
+    }
   }
 
   #known(dir: Dir): string | undefined {
     if (!dir.linked) return dir.hash
+    const known = this.#linked.get(dir)
+    if (known !== undefined) return known
     const memo = linkedHashes.get(dir)
-    return memo !== undefined && memo.links === this.#root.links ? memo.hash : undefined
+    if (memo === undefined || memo.links !== this.#root.links) return undefined
+    this.#linked.set(dir, memo.hash)
+    return memo.hash
   }
 
   /** What a page without links hashes to holds in every tree. */
