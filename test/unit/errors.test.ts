@@ -122,6 +122,29 @@ const rows: readonly Row[] = [
     details: { path: '/none' },
   },
   {
+    reason: 'XATTR_NOT_FOUND',
+    when: 'an attribute that is not there is read',
+    provoke: ({ session }) => session.files.getXattr({ path: '/link', name: 'user.none' }),
+    details: { name: 'user.none' },
+  },
+  {
+    reason: 'XATTR_NOT_FOUND',
+    when: 'an attribute that is not there is removed',
+    provoke: ({ session }) => session.files.removeXattr({ path: '/', name: '__proto__' }),
+    details: { name: '__proto__' },
+  },
+  {
+    reason: 'BLOB_NOT_FOUND',
+    when: 'what is borrowed is known to another session only',
+    provoke: async ({ engine, session }) => {
+      const other = await engine.sessions.create({ files: { '/secret': 'secret' } })
+      const { extents } = await other.files.getCasExtents({ path: '/secret' })
+      const borrowed = { offset: 0, length: 6, hash: extents[0]!.hash }
+      await session.files.patchSegments({ mutations: [{ path: '/file', segments: [{ borrowed }] }] })
+    },
+    details: { hash: hash('secret') },
+  },
+  {
     reason: 'ALREADY_EXISTS',
     when: 'something is there',
     provoke: ({ session }) => session.files.createDirectory({ path: '/file' }),
@@ -142,6 +165,12 @@ const rows: readonly Row[] = [
     provoke: ({ engine, directory }) =>
       engine.sessions.create({ gitRepository: { path: directory } }).catch(rethrowCause),
     details: { path: anyText },
+  },
+  {
+    reason: 'NOT_PERMITTED',
+    when: 'a directory is linked',
+    provoke: ({ session }) => session.files.link({ srcPath: '/dir', dstPath: '/second' }),
+    details: { path: '/dir' },
   },
   {
     reason: 'DIRECTORY_NOT_EMPTY',
