@@ -3,9 +3,21 @@ import { createHash } from 'node:crypto'
 import { limits, type ErrorReason } from '../../src/index.js'
 
 export type Entry =
-  | { readonly kind: 'file'; readonly mode: number; readonly content: Content }
-  | { readonly kind: 'directory'; readonly mode: number }
+  | {
+      readonly kind: 'file'
+      readonly mode: number
+      readonly content: Content
+      readonly xattrs: Xattrs
+      /** What all names of one file share; undefined: it never had a second one. */
+      readonly link?: number | undefined
+    }
+  | { readonly kind: 'directory'; readonly mode: number; readonly xattrs: Xattrs }
   | { readonly kind: 'symlink'; readonly target: string }
+
+/** Values by name. */
+export type Xattrs = ReadonlyMap<string, string>
+
+const noXattrs: Xattrs = new Map()
 
 /** Bytes with their hash, worked out once. */
 export class Content {
@@ -56,6 +68,10 @@ export type TreeStep =
   | { readonly op: 'rename'; readonly from: string; readonly to: string }
   | { readonly op: 'chmod'; readonly path: string; readonly mode: number }
   | { readonly op: 'symlink'; readonly path: string; readonly target: string }
+  | { readonly op: 'link'; readonly from: string; readonly to: string }
+  | { readonly op: 'unlink'; readonly path: string; readonly guard?: string }
+  | { readonly op: 'setXattr'; readonly path: string; readonly name: string; readonly value: string }
+  | { readonly op: 'removeXattr'; readonly path: string; readonly name: string }
   | { readonly op: 'batch'; readonly steps: readonly (WriteStep | DeleteStep)[] }
 
 /** What an operation is refused with. */
@@ -81,11 +97,14 @@ export interface ModelChange {
   readonly kind: Entry['kind']
 }
 
+const emptyRoot: Entry = { kind: 'directory', mode: 0o755, xattrs: noXattrs }
+let links = 0
+
 /** The plain model: a map of paths. */
 export class ModelTree {
   #entries: Map<string, Entry>
 
-  constructor(entries: Iterable<readonly [string, Entry]> = [['/', { kind: 'directory', mode: 0o755 }]]) {
+  constructor(entries: Iterable<readonly [string, Entry]> = [['/', emptyRoot]]) {
     this.#entries = new Map(entries)
   }
 
@@ -102,6 +121,16 @@ export class ModelTree {
     return [...this.#entries.keys()].filter((path) => path !== '/')
   }
 
+  /** Every name of the file at a path. */
+  namesOf(path: string): string[] {
+    const entry = this.#entries.get(path)
+    if (entry?.kind !== 'file' || entry.link === undefined) return [path]
+    return this.paths().filter((other) => {
+      const found = this.#entries.get(other)
+      return found?.kind === 'file' && found.link === entry.link
+    })
+  }
+
   /** All or nothing; a refusal is thrown. */
   apply(step: TreeStep): void {
     switch (step.op) {
@@ -112,12 +141,11 @@ export class ModelTree {
         this.#checkGuard(place.entry, step.guard)
         if (place.entry === undefined) return this.#write({ ...step, op: 'write' })
         if (place.entry.kind !== 'file') throw new Refusal('IS_A_DIRECTORY')
-        const { mode, content } = place.entry
-        const bytes = Buffer.concat([content.bytes, contentOf(step.content)])
-        this.#entries.set(place.path, { kind: 'file', mode, content: new Content(bytes) })
-        return
+        const bytes = Buffer.concat([place.entry.content.bytes, contentOf(step.content)])
+        return this.#change(place.path, { ...place.entry, content: new Content(bytes) })
       }
-      case 'delete': {
+      case 'delete':
+      case 'unlink': {
         const place = this.#resolve(step.path, false)
         if (place.entry === undefined) throw new Refusal('PATH_NOT_FOUND')
         if (place.entry.kind === 'directory') throw new Refusal('IS_A_DIRECTORY')
@@ -127,7 +155,7 @@ export class ModelTree {
       }
       case 'mkdir': {
         const place = this.#vacant(step.path)
-        this.#entries.set(place, { kind: 'directory', mode: step.mode ?? 0o755 })
+        this.#entries.set(place, { kind: 'directory', mode: step.mode ?? 0o755, xattrs: noXattrs })
         return
       }
       case 'symlink': {
@@ -147,8 +175,18 @@ export class ModelTree {
       case 'chmod': {
         const place = this.#resolve(step.path, true)
         if (place.entry === undefined) throw new Refusal('PATH_NOT_FOUND')
-        this.#entries.set(place.path, { ...place.entry, mode: step.mode } as Entry)
-        return
+        return this.#change(place.path, { ...place.entry, mode: step.mode } as Entry)
+      }
+      case 'link':
+        return this.#link(step.from, step.to)
+      case 'setXattr':
+      case 'removeXattr': {
+        const { path, entry } = this.#resolve(step.path, true)
+        if (entry === undefined || entry.kind === 'symlink') throw new Refusal('PATH_NOT_FOUND')
+        const xattrs = new Map(entry.xattrs)
+        if (step.op === 'setXattr') xattrs.set(step.name, step.value)
+        else if (!xattrs.delete(step.name)) throw new Refusal('XATTR_NOT_FOUND')
+        return this.#change(path, { ...entry, xattrs })
       }
       case 'rename':
         return this.#rename(step.from, step.to)
@@ -232,13 +270,37 @@ export class ModelTree {
     return children
   }
 
+  /** Another state of what is at a path; of a file under each of its names. */
+  #change(path: string, entry: Entry): void {
+    for (const name of this.namesOf(path)) this.#entries.set(name, entry)
+  }
+
+  #link(fromPath: string, toPath: string): void {
+    parse(fromPath)
+    parse(toPath)
+    const { path, entry } = this.#resolve(fromPath, false)
+    if (entry === undefined) throw new Refusal('PATH_NOT_FOUND')
+    const to = this.#vacant(toPath)
+    if (entry.kind === 'directory') throw new Refusal('NOT_PERMITTED')
+    if (entry.kind === 'symlink') {
+      this.#entries.set(to, entry)
+      return
+    }
+    const linked = { ...entry, link: entry.link ?? ++links }
+    this.#change(path, linked)
+    this.#entries.set(to, linked)
+  }
+
   #write(step: Omit<WriteStep, 'op'> & { op: 'write' }): void {
     const place = this.#resolve(step.path, true)
     this.#checkGuard(place.entry, step.guard)
     if (place.entry?.kind === 'directory') throw new Refusal('IS_A_DIRECTORY')
-    const mode = step.mode ?? (place.entry?.kind === 'file' ? place.entry.mode : 0o644)
-    for (const parent of place.missing) this.#entries.set(parent, { kind: 'directory', mode: 0o755 })
-    this.#entries.set(place.path, { kind: 'file', mode, content: new Content(contentOf(step.content)) })
+    const content = new Content(contentOf(step.content))
+    if (place.entry?.kind === 'file')
+      return this.#change(place.path, { ...place.entry, content, mode: step.mode ?? place.entry.mode })
+    for (const parent of place.missing)
+      this.#entries.set(parent, { kind: 'directory', mode: 0o755, xattrs: noXattrs })
+    this.#entries.set(place.path, { kind: 'file', mode: step.mode ?? 0o644, content, xattrs: noXattrs })
   }
 
   #rename(fromPath: string, toPath: string): void {
@@ -251,6 +313,8 @@ export class ModelTree {
     if (from.path === '/') throw new Refusal('INVALID_ARGUMENT')
     if (to.missing.length > 0) throw new Refusal('PATH_NOT_FOUND')
     if (from.path === to.path) return
+    const [a, b] = [from.entry, to.entry]
+    if (a.kind === 'file' && b?.kind === 'file' && a.link !== undefined && a.link === b.link) return
     const isDirectory = from.entry.kind === 'directory'
     if (isDirectory && to.path.startsWith(`${from.path}/`)) throw new Refusal('INVALID_ARGUMENT')
     if (to.path === '/' || from.path.startsWith(`${to.path}/`)) throw new Refusal('DIRECTORY_NOT_EMPTY')
@@ -343,7 +407,8 @@ function parse(path: string): string[] {
 
 function sameEntry(a: Entry, b: Entry): boolean {
   if (a.kind === 'symlink') return b.kind === 'symlink' && a.target === b.target
-  if (b.kind === 'symlink' || a.mode !== b.mode) return false
+  if (b.kind === 'symlink' || a.mode !== b.mode || a.xattrs.size !== b.xattrs.size) return false
+  for (const [name, value] of a.xattrs) if (b.xattrs.get(name) !== value) return false
   if (a.kind === 'directory' || b.kind === 'directory') return a.kind === b.kind
   return a.content === b.content || a.content.bytes.equals(b.content.bytes)
 }

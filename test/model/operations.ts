@@ -25,6 +25,10 @@ export type Change =
   | { readonly op: 'chmod'; readonly path: PathChoice; readonly mode: number }
   | { readonly op: 'rename'; readonly path: PathChoice; readonly to: PathChoice }
   | { readonly op: 'symlink'; readonly path: PathChoice; readonly target: PathChoice | string }
+  | { readonly op: 'link'; readonly path: PathChoice; readonly to: PathChoice }
+  | { readonly op: 'unlink'; readonly path: PathChoice; readonly guard: GuardChoice }
+  | { readonly op: 'setXattr'; readonly path: PathChoice; readonly name: string; readonly value: string }
+  | { readonly op: 'removeXattr'; readonly path: PathChoice; readonly name: string }
   | { readonly op: 'batch'; readonly parts: readonly (Change & { readonly op: 'write' | 'delete' })[] }
   | { readonly op: 'fill'; readonly path: PathChoice; readonly count: number; readonly ends: boolean }
   | { readonly op: 'clear'; readonly path: PathChoice; readonly from: number; readonly count: number }
@@ -116,6 +120,8 @@ const target = fc.oneof(
 const write = fc.record({ op: fc.constant('write' as const), path, content, mode: optionalMode, guard })
 const remove = fc.record({ op: fc.constant('delete' as const), path, guard })
 
+const xattrName = fc.constantFrom('user.a', 'user.b', '__proto__', 'é', '\u{1f600}', 'constructor')
+
 const change: fc.Arbitrary<Change> = fc.oneof(
   { weight: 24, arbitrary: write },
   { weight: 8, arbitrary: fc.record({ op: fc.constant('append' as const), path, content, guard }) },
@@ -125,6 +131,18 @@ const change: fc.Arbitrary<Change> = fc.oneof(
   { weight: 12, arbitrary: fc.record({ op: fc.constant('rename' as const), path, to: path }) },
   { weight: 6, arbitrary: fc.record({ op: fc.constant('chmod' as const), path, mode: modes }) },
   { weight: 5, arbitrary: fc.record({ op: fc.constant('symlink' as const), path, target }) },
+  { weight: 14, arbitrary: fc.record({ op: fc.constant('link' as const), path, to: path }) },
+  { weight: 5, arbitrary: fc.record({ op: fc.constant('unlink' as const), path, guard }) },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      op: fc.constant('setXattr' as const),
+      path,
+      name: xattrName,
+      value: fc.constantFrom('', 'x', 'y', 'é\0'),
+    }),
+  },
+  { weight: 4, arbitrary: fc.record({ op: fc.constant('removeXattr' as const), path, name: xattrName }) },
   {
     weight: 8,
     arbitrary: fc.record({

@@ -1,3 +1,4 @@
+import { Buffer } from 'node:buffer'
 import { EngineError, type ErrorReason, type ManifestNode, type Session } from '../../src/index.js'
 import { contentOf, Refusal, type ModelTree, type TreeStep } from './model-tree.js'
 
@@ -24,6 +25,14 @@ export function runStep(session: Session, step: TreeStep): Promise<void> {
       return files.setMode({ path: step.path, mode: step.mode })
     case 'symlink':
       return files.createSymlink({ linkPath: step.path, target: step.target })
+    case 'link':
+      return files.link({ srcPath: step.from, dstPath: step.to })
+    case 'unlink':
+      return files.unlink({ path: step.path, ...guard(step.guard) })
+    case 'setXattr':
+      return files.setXattr({ path: step.path, name: step.name, value: step.value })
+    case 'removeXattr':
+      return files.removeXattr({ path: step.path, name: step.name })
     default:
       return files.batch(
         step.steps.map((part) =>
@@ -74,6 +83,22 @@ export async function describeSession(session: Session, pageSize = 1000): Promis
   const root = await session.fs.promises.stat('/')
   lines.push(`root ${(root.mode & 0o7777).toString(8)}`)
   return lines
+}
+
+/** How many names a file or directory has, and its attributes with their values. */
+export async function describeFile(session: Session, path: string): Promise<unknown> {
+  const { names } = await session.files.listXattrs({ path })
+  const xattrs: [string, string][] = []
+  for (const name of names)
+    xattrs.push([name, Buffer.from((await session.files.getXattr({ path, name })).value).toString()])
+  return { names: (await session.fs.promises.lstat(path)).nlink, xattrs }
+}
+
+/** What {@link describeFile} must say of a session that equals the model. */
+export function describeModelFile(tree: ModelTree, path: string): unknown {
+  const entry = tree.get(path)!
+  const xattrs = entry.kind === 'symlink' ? [] : [...entry.xattrs]
+  return { names: tree.namesOf(path).length, xattrs: xattrs.toSorted(([a], [b]) => (a < b ? -1 : 1)) }
 }
 
 /** What {@link describeSession} must say of a session that equals the model. */

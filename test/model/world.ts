@@ -10,7 +10,15 @@ import {
 import type { Dir } from '../../src/engine/tree/node.js'
 import { Tree } from '../../src/engine/tree/tree.js'
 import { fixedEnvironment, randomWords } from '../../src/testing.js'
-import { compareBytes, Content, contentOf, ModelTree, parentOf, type TreeStep } from './model-tree.js'
+import {
+  compareBytes,
+  Content,
+  contentOf,
+  ModelTree,
+  parentOf,
+  type Entry,
+  type TreeStep,
+} from './model-tree.js'
 import { ObservedStorage } from './observed-storage.js'
 import {
   manyNames,
@@ -20,7 +28,16 @@ import {
   type PathChoice,
   type StateChoice,
 } from './operations.js'
-import { applyToModel, describeModel, describeSession, outcomeOf, runStep, type Outcome } from './run-step.js'
+import {
+  applyToModel,
+  describeFile,
+  describeModelFile,
+  describeModel,
+  describeSession,
+  outcomeOf,
+  runStep,
+  type Outcome,
+} from './run-step.js'
 import { checkTree } from './tree-checks.js'
 
 interface ModelSession {
@@ -243,6 +260,14 @@ export class World {
       const read = await session.files.read({ path })
       expect(new Content(Buffer.from(read)).hash).toBe(entry.content.hash)
     }
+    for (const [path, entry] of [['/', model.tree.get('/')!] as const, ...model.tree.inOrder()]) {
+      const special = entry.kind !== 'symlink' && (entry.xattrs.size > 0 || isLinked(entry))
+      if (!special || path.length > 2000) continue
+      expect([path, await describeFile(session, path)]).toEqual([path, describeModelFile(model.tree, path)])
+      const { ino } = await session.fs.promises.stat(path)
+      const [first] = model.tree.namesOf(path).filter((name) => name.length <= 2000)
+      expect((await session.fs.promises.stat(first!)).ino).toBe(ino)
+    }
     const { checkpoints } = await session.listCheckpoints()
     expect(checkpoints.map(({ label }) => label)).toEqual(model.checkpoints.map(({ label }) => label))
     await this.#attributes(session)
@@ -262,10 +287,16 @@ export class World {
       await makeDirectory(parentOf(path))
       await other.files.createDirectory({ path })
     }
+    const setXattrs = async (path: string, entry: Entry): Promise<void> => {
+      if (entry.kind === 'symlink') return
+      for (const [name, value] of random() % 2 === 0 ? entry.xattrs : [...entry.xattrs].reverse())
+        await other.files.setXattr({ path, name, value })
+    }
     for (const [path, entry] of shuffled) {
       if (entry.kind === 'directory') {
         await makeDirectory(path)
         await other.files.setMode({ path, mode: entry.mode })
+        await setXattrs(path, entry)
         continue
       }
       const parent = parentOf(path)
@@ -279,11 +310,13 @@ export class World {
         const cut = bytes.length < 2 ? 0 : random() % bytes.length
         await other.files.write({ path, content: bytes.subarray(0, cut), mode: entry.mode })
         await other.files.append({ path, content: bytes.subarray(cut) })
+        await setXattrs(path, entry)
       }
       if (noisy) await other.files.delete({ path: noise })
     }
     const root = model.tree.get('/')!
     if (root.kind === 'directory') await other.files.setMode({ path: '/', mode: root.mode })
+    await setXattrs('/', root)
     const expected = (await other.manifest({ pageSize: 1 })).manifestHash
     await engine.close()
     const session = await this.#handle(model)
@@ -309,6 +342,10 @@ export class World {
     freeze.mockRestore()
     return checkTree(root, tree.loader)
   }
+}
+
+function isLinked(entry: Entry): boolean {
+  return entry.kind === 'file' && entry.link !== undefined
 }
 
 async function expectNotFound(promise: Promise<unknown>): Promise<void> {
@@ -338,10 +375,16 @@ function stepOf(tree: ModelTree, change: Exclude<Change, { op: 'checkpoint' | 'r
         ...(change.op === 'write' && change.mode !== undefined && { mode: change.mode }),
       }
     }
-    case 'delete': {
+    case 'delete':
+    case 'unlink': {
       const path = choosePath(tree, change.path)
-      return { op: 'delete', path, ...guardOf(tree, path, change.guard) }
+      return { op: change.op, path, ...guardOf(tree, path, change.guard) }
     }
+    case 'link':
+      return { op: 'link', from: choosePath(tree, change.path), to: choosePath(tree, change.to) }
+    case 'setXattr':
+    case 'removeXattr':
+      return { ...change, path: choosePath(tree, change.path) }
     case 'mkdir':
       return {
         op: 'mkdir',
