@@ -351,7 +351,14 @@ export class ModelTree {
     if (actual !== guard) throw new Refusal('HASH_MISMATCH')
   }
 
+  /** Names that come out of symlinks pass the same gate as those of the caller. */
   #resolve(path: string, followLast: boolean): Place {
+    const place = this.#follow(path, followLast)
+    parse(place.path)
+    return place
+  }
+
+  #follow(path: string, followLast: boolean): Place {
     const todo = parse(path)
     const done: string[] = []
     let hops = 0
