@@ -129,12 +129,17 @@ export class Tree {
 
   /** Names that are gone count no longer; a file goes with its last one. */
   #forget(entry: Entry, at: number): void {
+    const gone = new Map<number, number>()
     forEachLink(entry, this.loader, (ino) => {
-      const file = this.findLinked(ino)
-      if (file === undefined) return
-      if (file.nlink > 1) this.#putLinked(new LinkedFile(file, file.nlink - 1, at))
-      else removeName(this.#writableLinks(), linkKey(ino), this.#owner, this.loader)
+      gone.set(ino, (gone.get(ino) ?? 0) + 1)
     })
+    // Once for each file: what has to be loaded makes all of this run again.
+    for (const [ino, names] of gone) {
+      const file = this.findLinked(ino)
+      if (file === undefined) continue
+      if (file.nlink > names) this.#putLinked(new LinkedFile(file, file.nlink - names, at))
+      else removeName(this.#writableLinks(), linkKey(ino), this.#owner, this.loader)
+    }
   }
 
   /** `below` is how deep what comes to the path goes; `linked`, whether it is or holds a link. */
