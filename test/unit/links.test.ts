@@ -1,4 +1,3 @@
-// oxlint-disable vitest/expect-expect -- `same` and `refuse` do.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,4 +1,3 @@
-// oxlint-disable vitest/expect-expect -- `refuse` does.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
