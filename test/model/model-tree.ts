@@ -371,7 +371,7 @@ export class ModelTree {
       }
       const here = `/${[...done, name].join('/')}`
       const entry = this.#entries.get(here)
-      const last = todo.every((part) => part === '' || part === '.')
+      const last = todo.length === 0
       if (entry?.kind === 'symlink' && (!last || followLast)) {
         if (++hops > limits.symlinkHops) throw new Refusal('SYMLINK_LOOP')
         if (entry.target.startsWith('/')) done.length = 0
@@ -389,6 +389,7 @@ export class ModelTree {
 
   #belowMissing(done: readonly string[], rest: readonly string[]): Place {
     const names = rest.filter((part) => part !== '' && part !== '.')
+    if (['', '.'].includes(rest.at(-1)!)) throw new Refusal('PATH_NOT_FOUND')
     if (names.includes('..')) throw new Refusal('PATH_NOT_FOUND')
     const all = [...done, ...names]
     const missing: string[] = []

@@ -389,6 +389,21 @@ describe.each(storages)('hard links on %s', (_name, makeStorage, lasting) => {
     })
   })
 
+  test('a symlink whose target ends with a slash leads to a directory or nowhere', async () => {
+    for (const target of ['./c/', 'c/.', 'none/c/']) {
+      await files.createSymlink({ linkPath: '/l', target })
+      await refuse(files.write({ path: '/l', content: '' }), 'PATH_NOT_FOUND', await hashOf())
+      await refuse(files.append({ path: '/l', content: '' }), 'PATH_NOT_FOUND', await hashOf())
+      await files.unlink({ path: '/l' })
+    }
+    await files.createSymlink({ linkPath: '/l', target: 'a/' })
+    await refuse(files.write({ path: '/l', content: '' }), 'NOT_A_DIRECTORY', await hashOf())
+    await refuse(files.read({ path: '/l' }), 'NOT_A_DIRECTORY', await hashOf())
+    await files.createSymlink({ linkPath: '/m', target: './c/' })
+    await files.write({ path: '/m/new', content: 'below' })
+    expect(await text('/c/new')).toBe('below')
+  })
+
   test('40 symlinks are followed, 41 are not', async () => {
     await files.createSymlink({ linkPath: '/s1', target: 'a' })
     for (let i = 2; i <= 41; i++) await files.createSymlink({ linkPath: `/s${i}`, target: `s${i - 1}` })

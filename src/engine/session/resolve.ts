@@ -72,8 +72,10 @@ function followLinks(tree: Tree, names: PathNames, followLast: boolean): Locatio
       dirs.push(node)
     } else if (node !== undefined) throw notADirectory(joinPath([...resolved, name]))
     else {
+      // A target that ends with a slash asks for a directory, which no operation makes through it.
+      const slashed = pending[0] === '' || pending[0] === '.'
       const rest = pending.reverse().filter((part) => part !== '' && part !== '.')
-      if (rest.includes('..')) throw notFound(joinPath([...resolved, name]))
+      if (slashed || rest.includes('..')) throw notFound(joinPath([...resolved, name]))
       return { ...checked([...resolved, name, ...rest]), node: undefined, parents: resolved.length }
     }
   }
