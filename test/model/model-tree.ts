@@ -69,6 +69,7 @@ export type TreeStep =
   | { readonly op: 'chmod'; readonly path: string; readonly mode: number }
   | { readonly op: 'symlink'; readonly path: string; readonly target: string }
   | { readonly op: 'link'; readonly from: string; readonly to: string }
+  | { readonly op: 'rm'; readonly path: string }
   | { readonly op: 'unlink'; readonly path: string; readonly guard?: string }
   | { readonly op: 'setXattr'; readonly path: string; readonly name: string; readonly value: string }
   | { readonly op: 'removeXattr'; readonly path: string; readonly name: string }
@@ -170,6 +171,14 @@ export class ModelTree {
         if (place.path === '/') throw new Refusal('INVALID_ARGUMENT')
         this.#requireEmpty(place.path)
         this.#entries.delete(place.path)
+        return
+      }
+      case 'rm': {
+        const { path, entry } = this.#resolve(step.path, false)
+        if (entry === undefined) throw new Refusal('PATH_NOT_FOUND')
+        if (path === '/') throw new Refusal('INVALID_ARGUMENT')
+        for (const other of this.paths())
+          if (other === path || other.startsWith(`${path}/`)) this.#entries.delete(other)
         return
       }
       case 'chmod': {

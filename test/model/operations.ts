@@ -26,6 +26,8 @@ export type Change =
   | { readonly op: 'rename'; readonly path: PathChoice; readonly to: PathChoice }
   | { readonly op: 'symlink'; readonly path: PathChoice; readonly target: PathChoice | string }
   | { readonly op: 'link'; readonly path: PathChoice; readonly to: PathChoice }
+  /** With all that is below it. */
+  | { readonly op: 'rm'; readonly path: PathChoice }
   | { readonly op: 'unlink'; readonly path: PathChoice; readonly guard: GuardChoice }
   | { readonly op: 'setXattr'; readonly path: PathChoice; readonly name: string; readonly value: string }
   | { readonly op: 'removeXattr'; readonly path: PathChoice; readonly name: string }
@@ -78,6 +80,11 @@ const path: fc.Arbitrary<PathChoice> = fc.oneof(
   { weight: 4, arbitrary: fc.record({ at: fc.constant(undefined), names }) },
   { weight: 1, arbitrary: fc.constant({ at: undefined, names: [] }) },
 )
+const existing: fc.Arbitrary<PathChoice> = fc.record({ at: number, names: fc.constant<string[]>([]) })
+const vacant: fc.Arbitrary<PathChoice> = fc.record({
+  at: fc.option(number, { nil: undefined }),
+  names: fc.array(name, { minLength: 1, maxLength: 1 }),
+})
 const block = 1 << 20
 const size = fc.oneof(
   { weight: 6, arbitrary: fc.constant(0) },
@@ -131,7 +138,9 @@ const change: fc.Arbitrary<Change> = fc.oneof(
   { weight: 12, arbitrary: fc.record({ op: fc.constant('rename' as const), path, to: path }) },
   { weight: 6, arbitrary: fc.record({ op: fc.constant('chmod' as const), path, mode: modes }) },
   { weight: 5, arbitrary: fc.record({ op: fc.constant('symlink' as const), path, target }) },
-  { weight: 14, arbitrary: fc.record({ op: fc.constant('link' as const), path, to: path }) },
+  { weight: 14, arbitrary: fc.record({ op: fc.constant('link' as const), path: existing, to: vacant }) },
+  { weight: 4, arbitrary: fc.record({ op: fc.constant('link' as const), path, to: path }) },
+  { weight: 3, arbitrary: fc.record({ op: fc.constant('rm' as const), path: existing }) },
   { weight: 5, arbitrary: fc.record({ op: fc.constant('unlink' as const), path, guard }) },
   {
     weight: 6,

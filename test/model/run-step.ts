@@ -27,6 +27,10 @@ export function runStep(session: Session, step: TreeStep): Promise<void> {
       return files.createSymlink({ linkPath: step.path, target: step.target })
     case 'link':
       return files.link({ srcPath: step.from, dstPath: step.to })
+    case 'rm':
+      return session.fs.promises.rm(step.path, { recursive: true }).catch((error: unknown) => {
+        throw error instanceof Error && error.cause instanceof EngineError ? error.cause : error
+      })
     case 'unlink':
       return files.unlink({ path: step.path, ...guard(step.guard) })
     case 'setXattr':

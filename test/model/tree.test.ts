@@ -1,16 +1,18 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { Fault, whenLoaded } from '../../src/engine/base/fault.js'
+import { IdSource } from '../../src/engine/base/ids.js'
 import { runInSlices } from '../../src/engine/base/slices.js'
 import { BlobRef } from '../../src/engine/cas/blob.js'
 import { ContentStore } from '../../src/engine/cas/content.js'
 import { ContentIds } from '../../src/engine/tree/content-id.js'
-import { decodeNode, encodeNode } from '../../src/engine/tree/codec.js'
+import { decodeNode, encodeNode, type EncodedNode } from '../../src/engine/tree/codec.js'
 import { TreeDiff } from '../../src/engine/tree/diff.js'
 import { flushTree } from '../../src/engine/tree/flush.js'
 import { hashTree } from '../../src/engine/tree/hash.js'
 import { StoreLoader } from '../../src/engine/tree/loader.js'
 import { Dir, FileNode, LinkedFile, type Page } from '../../src/engine/tree/node.js'
+import { RootStore } from '../../src/engine/tree/roots.js'
 import { emptyRoot, Tree } from '../../src/engine/tree/tree.js'
 import { memoryStorage } from '../../src/index.js'
 import { fixedEnvironment, randomWords } from '../../src/testing.js'
@@ -351,6 +353,32 @@ test('two trees that share directories with links are hashed at the same time', 
     for (const [index, root] of roots.entries()) expect(await stored.hash(root)).toBe(expected[index])
   }
 })
+
+test.each([true, false])(
+  'roots that differ in their links only are kept apart (durable: %s)',
+  async (durable) => {
+    const store = await memoryStorage({ durable }).open()
+    const roots = new RootStore(store, environment, new IdSource(environment))
+    const loader = new StoreLoader(store)
+    const tree = new Tree(emptyRoot(attributes), loader)
+    tree.put(['a'], fileOf({ text: 'one', ino: 7 }), 2)
+    tree.link(['a'], ['b'], 1)
+    const [before, encoded] = [tree.freeze(), [] as string[]]
+    encoded.push(JSON.stringify(await roots.save(before)))
+    tree.replace(['b'], fileOf({ text: 'three', ino: 7 }), 3)
+    const after = tree.freeze()
+    encoded.push(JSON.stringify(await roots.save(after)))
+    const sizes = encoded.map((json) => {
+      const loaded = new Tree(roots.load(JSON.parse(json) as EncodedNode), loader)
+      return ['a', 'b'].map((name) => (loaded.find([name]) as FileNode).size)
+    })
+    expect(sizes).toEqual([
+      [3, 3],
+      [5, 5],
+    ])
+    expect([before.mtime, after.mtime]).toEqual([1, 1])
+  },
+)
 
 interface LinkModel {
   text: string

@@ -392,7 +392,8 @@ function stepOf(tree: ModelTree, change: Exclude<Change, { op: 'checkpoint' | 'r
         ...(change.mode !== undefined && { mode: change.mode }),
       }
     case 'rmdir':
-      return { op: 'rmdir', path: choosePath(tree, change.path) }
+    case 'rm':
+      return { op: change.op, path: choosePath(tree, change.path) }
     case 'chmod':
       return { op: 'chmod', path: choosePath(tree, change.path), mode: change.mode }
     case 'rename':
