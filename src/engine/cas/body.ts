@@ -62,14 +62,67 @@ export interface Piece {
 
 export type LoadedBody = Exclude<Body, UnloadedBody>
 
-/** The body with pieces laid over it, in order. */
+/** The body with pieces laid over it, in order; n of them in one block cost n log n. */
 export function layOver(body: LoadedBody, pieces: readonly Piece[]): LoadedBody {
   const editor = new BlockEditor(body)
-  for (const piece of pieces) {
-    if (piece.blob === undefined) editor.clear(piece.offset, piece.offset + piece.length)
-    else forEachBlock(piece, (blockNumber, part) => editor.lay(blockNumber, part))
+  let current = -1
+  let parts: Piece[] = []
+  const add = (blockNumber: number, part: Piece): void => {
+    if (blockNumber !== current) {
+      if (parts.length > 0) editor.lay(current, parts)
+      current = blockNumber
+      parts = []
+    }
+    parts.push(part)
   }
+  // They no longer overlap, so the parts of a block come one after the other.
+  for (const piece of flatten(pieces)) {
+    if (piece.blob === undefined) editor.forEachWithin(piece, add)
+    else forEachBlock(piece, add)
+  }
+  if (parts.length > 0) editor.lay(current, parts)
   return editor.finish()
+}
+
+/** What is seen of pieces that lie on each other, the later ones on top: sorted, none overlaps. */
+function flatten(pieces: readonly Piece[], from = 0, to = pieces.length): readonly Piece[] {
+  if (to - from <= 1) return pieces.slice(from, to).filter(({ length }) => length > 0)
+  const middle = (from + to) >>> 1
+  return cover(flatten(pieces, from, middle), flatten(pieces, middle, to))
+}
+
+/** Two sorted lists without overlaps as one: `above` whole, and what it leaves of `below`. */
+function cover<T extends Piece>(below: readonly T[], above: readonly T[]): readonly T[] {
+  const lastBelow = below.at(-1)
+  if (lastBelow === undefined || above.length === 0) return above.length === 0 ? below : above
+  if (endOf(lastBelow) <= above[0]!.offset) return [...below, ...above]
+  const covered: T[] = []
+  let index = 0
+  let rest: T | undefined = below[0]
+  for (const top of above) {
+    while (rest !== undefined && endOf(rest) <= top.offset) {
+      covered.push(rest)
+      rest = below[++index]
+    }
+    if (rest !== undefined && rest.offset < top.offset) {
+      covered.push({ ...rest, length: top.offset - rest.offset })
+    }
+    covered.push(top)
+    const end = endOf(top)
+    while (rest !== undefined && endOf(rest) <= end) rest = below[++index]
+    if (rest !== undefined && rest.offset < end) rest = startingAt(rest, end)
+  }
+  for (; rest !== undefined; rest = below[++index]) covered.push(rest)
+  return covered
+}
+
+function endOf({ offset, length }: Piece): number {
+  return offset + length
+}
+
+function startingAt<T extends Piece>(piece: T, offset: number): T {
+  const skip = offset - piece.offset
+  return { ...piece, offset, length: piece.length - skip, casOffset: piece.casOffset + skip }
 }
 
 /** Cuts a piece at the borders of blocks; offsets of the parts are within their block. */
@@ -91,9 +144,9 @@ export function forEachBlock(piece: Piece, visit: (blockNumber: number, part: Pi
 /** The body without any byte from `size` on. */
 export function truncate(body: LoadedBody, size: number): LoadedBody {
   if (body === undefined || (body instanceof BlobRef && body.length <= size)) return body
-  const editor = new BlockEditor(body)
-  editor.clear(size, Number.MAX_SAFE_INTEGER)
-  return editor.finish()
+  return layOver(body, [
+    { offset: size, length: Number.MAX_SAFE_INTEGER - size, blob: undefined, casOffset: 0 },
+  ])
 }
 
 /** A body that is one blob of exactly the file's size says so, whatever way it came about. */
@@ -221,16 +274,18 @@ class BlockEditor {
     }
   }
 
-  lay(blockNumber: number, part: Piece): void {
-    this.#set(blockNumber, spliceBlock(this.#get(blockNumber), part))
+  /** Sorted parts that do not overlap. */
+  lay(blockNumber: number, parts: readonly Piece[]): void {
+    this.#set(blockNumber, spliceBlock(this.#get(blockNumber), parts))
   }
 
-  /** Makes a hole from `from` to `to`; costs the blocks that hold data there. */
-  clear(from: number, to: number): void {
+  /** As {@link forEachBlock}, of a hole: only the blocks that hold data. */
+  forEachWithin(hole: Piece, visit: (blockNumber: number, part: Piece) => void): void {
     const { blockBytes, blocksPerChunk } = limits
+    const from = hole.offset
+    const to = from + hole.length
     const firstBlock = Math.floor(from / blockBytes)
     const lastBlock = Math.floor((to - 1) / blockBytes)
-    if (to <= from) return
     for (
       let i = firstAtLeast(this.#numbers, Math.floor(firstBlock / blocksPerChunk));
       i < this.#numbers.length;
@@ -243,7 +298,7 @@ class BlockEditor {
         const offset = Math.max(0, from - start)
         const length = Math.min(blockBytes, to - start) - offset
         if (this.#chunks[i]![block - chunkStart] === undefined) continue
-        this.lay(block, { offset, length, blob: undefined, casOffset: 0 })
+        visit(block, { offset, length, blob: undefined, casOffset: 0 })
       }
       i++
     }
@@ -291,15 +346,24 @@ class BlockEditor {
   }
 }
 
-function spliceBlock(block: Block, piece: Piece): Block {
-  const { offset, length, blob, casOffset } = piece
-  const end = offset + length
+function spliceBlock(block: Block, parts: readonly Piece[]): Block {
   const extents =
     block === undefined
       ? []
       : block instanceof BlobRef
         ? [{ offset: 0, length: block.length, blob: block, casOffset: 0 }]
         : block.extents
+  const next = parts.length === 1 ? spliced(extents, parts[0]!) : joined(cover<Piece>(extents, parts))
+  if (next.length === 0) return undefined
+  const only = next.length === 1 ? next[0]! : undefined
+  return only !== undefined && only.offset === 0 && only.casOffset === 0 && only.length === only.blob.length
+    ? only.blob
+    : new ExtentBlock(next)
+}
+
+/** One piece into extents. */
+function spliced(extents: readonly Extent[], { offset, length, blob, casOffset }: Piece): Extent[] {
+  const end = offset + length
   // Those before `first` end at or before the piece, those from `behind` on start at or behind its end.
   const first = firstExtent(extents, (extent) => extent.offset + extent.length > offset)
   const behind = firstExtent(extents, (extent) => extent.offset >= end)
@@ -321,11 +385,13 @@ function spliceBlock(block: Block, piece: Piece): Block {
     join(next, extents[behind]!)
     for (let i = behind + 1; i < extents.length; i++) next.push(extents[i]!)
   }
-  if (next.length === 0) return undefined
-  const only = next.length === 1 ? next[0]! : undefined
-  return only !== undefined && only.offset === 0 && only.casOffset === 0 && only.length === only.blob.length
-    ? only.blob
-    : new ExtentBlock(next)
+  return next
+}
+
+function joined(pieces: readonly Piece[]): Extent[] {
+  const extents: Extent[] = []
+  for (const piece of pieces) if (piece.blob !== undefined) join(extents, piece as Extent)
+  return extents
 }
 
 /** The index of the first extent for which `holds` does; it does for all behind it. */
