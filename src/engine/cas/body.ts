@@ -411,9 +411,14 @@ function join(extents: Extent[], extent: Extent): void {
   const last = extents.at(-1)
   const joins =
     last !== undefined &&
-    last.blob === extent.blob &&
     last.offset + last.length === extent.offset &&
-    last.casOffset + last.length === extent.casOffset
+    last.casOffset + last.length === extent.casOffset &&
+    sameBlob(last.blob, extent.blob)
   if (joins) extents[extents.length - 1] = { ...last, length: last.length + extent.length }
   else extents.push(extent)
+}
+
+/** By content: replay and loading make handles of their own, and must come to the same extents. */
+function sameBlob(a: BlobRef, b: BlobRef): boolean {
+  return a === b || (a.length === b.length && a.hash === b.hash)
 }
