@@ -36,6 +36,8 @@ export const limits = {
   blocksPerChunk: 1024,
   /** A write that would give a block more extents than this writes the block anew as one blob. */
   extentsPerBlock: 512,
+  /** Hashes of contents of several blobs kept beside their files; more than a batch has operations. */
+  rememberedHashes: 16_384,
   /** A body of more extents than this is stored as a node of its own. */
   inlineExtents: 64,
   /** A run of names without a canonical page end is cut by position at this many. */

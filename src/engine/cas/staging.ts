@@ -21,7 +21,7 @@ export class StagedBlobs {
   /** What is too large for one storage commit is stored before the event that names it. */
   readonly #needsStoring: boolean
   #stored = false
-  readonly #ahead: { readonly extents: readonly Extent[]; readonly bytes: Buffer }[] = []
+  readonly #merged: { readonly extents: readonly Extent[]; readonly blob: BlobRef }[] = []
 
   constructor(blobs: readonly BlobRef[], context: StagingContext) {
     this.#blobs = blobs
@@ -43,14 +43,23 @@ export class StagedBlobs {
     return this.#needsStoring ? [] : this.#blobs
   }
 
-  /** Bytes that are to be merged with these blobs: at once, or read by a Fault and then at hand. */
-  readAhead(body: LoadedBody, offset: number, length: number): Buffer {
+  /**
+   * A range of a body as one blob, the same one each time that it is asked for; a Fault where the bytes have
+   * to be read.
+   */
+  merged(body: LoadedBody, offset: number, length: number): BlobRef {
     const extents = listExtents(body, { from: offset, to: offset + length })
-    const known = this.#ahead.find((ahead) => sameExtents(ahead.extents, extents))
-    const bytes = known?.bytes ?? this.#content.readSync(body, offset, length)
-    if (bytes !== undefined) return bytes
+    const known = this.#merged.find((merged) => sameExtents(merged.extents, extents))
+    if (known !== undefined) return known.blob
+    const keep = (bytes: Buffer): BlobRef => {
+      const blob = BlobRef.of(bytes)
+      this.#merged.push({ extents, blob })
+      return blob
+    }
+    const bytes = this.#content.readSync(body, offset, length)
+    if (bytes !== undefined) return keep(bytes)
     throw new Fault(async () => {
-      this.#ahead.push({ extents, bytes: await this.#content.read(body, offset, length) })
+      keep(await this.#content.read(body, offset, length))
     })
   }
 

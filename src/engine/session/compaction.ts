@@ -1,5 +1,5 @@
 import { limits } from '../base/limits.js'
-import { BlobRef } from '../cas/blob.js'
+import type { BlobRef } from '../cas/blob.js'
 import { blockAt, ExtentBlock, forEachBlock, layOver, truncate, type LoadedBody } from '../cas/body.js'
 import type { StagedBlobs } from '../cas/staging.js'
 import type { FileNode } from '../tree/node.js'
@@ -30,7 +30,7 @@ export function compact(core: Core, file: FileNode, patch: Patch, staged: Staged
     if (!(block instanceof ExtentBlock) || block.extents.length <= limits.extentsPerBlock) continue
     const offset = blockNumber * limits.blockBytes
     const length = Math.min(limits.blockBytes, patch.size - offset)
-    const blob = BlobRef.of(staged.readAhead(next, offset, length))
+    const blob = staged.merged(next, offset, length)
     rewritten.add(blockNumber)
     pieces.push([offset, length, blob, 0])
     blobs.push(blob)

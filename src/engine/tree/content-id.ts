@@ -2,15 +2,7 @@ import { Fault } from '../base/fault.js'
 import { emptyHash, sha256 } from '../base/hash.js'
 import { limits } from '../base/limits.js'
 import { BlobRef } from '../cas/blob.js'
-import {
-  blockAt,
-  BlockBody,
-  listExtents,
-  sameExtents,
-  UnloadedBody,
-  type Extent,
-  type LoadedBody,
-} from '../cas/body.js'
+import { blockAt, BlockBody, forEachExtent, UnloadedBody, type LoadedBody } from '../cas/body.js'
 import type { ContentStore } from '../cas/content.js'
 import type { FileNode, NodeLoader } from './node.js'
 
@@ -18,8 +10,10 @@ import type { FileNode, NodeLoader } from './node.js'
 export class ContentIds {
   readonly #content: ContentStore
   readonly #loader: NodeLoader
-  /** By the first blob of a content. */
-  readonly #hashes = new WeakMap<BlobRef, { size: number; extents: readonly Extent[]; hash: string }>()
+  /** By {@link #signature}; the oldest go first. */
+  readonly #hashes = new Map<string, string>()
+  readonly #numbers = new WeakMap<BlobRef, number>()
+  #lastNumber = 0
 
   constructor(content: ContentStore, loader: NodeLoader) {
     this.#content = content
@@ -44,20 +38,25 @@ export class ContentIds {
     const known = this.knownHash(file)
     if (known !== undefined) return known
     const body = this.body(file)
-    const extents = listExtents(body, { from: 0, to: file.size })
-    const memo = this.#memo(extents, file.size)
+    const signature = this.#signature(body, file.size)
+    const memo = this.#hashes.get(signature)
     if (memo !== undefined) return (file.hash = memo)
     throw new Fault(async () => {
       file.hash = await this.#content.hash(body, file.size)
-      if (extents.length > 0)
-        this.#hashes.set(extents[0]!.blob, { size: file.size, extents, hash: file.hash })
+      this.#hashes.set(signature, file.hash)
+      if (this.#hashes.size > limits.rememberedHashes) this.#hashes.delete(this.#hashes.keys().next().value!)
     })
   }
 
-  /** The hash of an equal body of the same blobs: a batch that is run again makes its files anew. */
-  #memo(extents: readonly Extent[], size: number): string | undefined {
-    const memo = extents.length === 0 ? undefined : this.#hashes.get(extents[0]!.blob)
-    return memo?.size === size && sameExtents(memo.extents, extents) ? memo.hash : undefined
+  /** Equal for bodies of the same ranges of the same blobs: a batch that is run again makes its files anew. */
+  #signature(body: LoadedBody, size: number): string {
+    const numbers: number[] = [size]
+    forEachExtent(body, { from: 0, to: size }, (offset, length, blob, casOffset) => {
+      let number = this.#numbers.get(blob)
+      if (number === undefined) this.#numbers.set(blob, (number = ++this.#lastNumber))
+      numbers.push(offset, length, number, casOffset)
+    })
+    return sha256(new Uint8Array(Float64Array.from(numbers).buffer))
   }
 
   /**
