@@ -60,17 +60,17 @@ export function applyPlansNow(
   return withRollback(live, () => {
     const at = eventTime(core, live)
     const redo: Redo[] = []
-    const blobs: BlobRef[] = []
+    const blobs = new Set<BlobRef>()
     for (const step of steps) {
       const plan = step(live)
       for (const effect of plan?.redo ?? []) {
         applyLive(core, live, effect, at)
         redo.push(effect)
       }
-      for (const blob of plan?.blobs ?? []) blobs.push(blob)
+      for (const blob of plan?.blobs ?? []) blobs.add(blob)
     }
     if (redo.length === 0) return live.acknowledged
-    return commitEvent(core, live, { ...describe(), redo, blobs }, at)
+    return commitEvent(core, live, { ...describe(), redo, blobs: [...blobs] }, at)
   })
 }
 

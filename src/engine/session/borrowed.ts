@@ -19,6 +19,7 @@ import { treeChanges } from './states.js'
 export class BorrowedBlobs {
   readonly #wanted: ReadonlySet<string>
   readonly #staged: readonly StagedBlobs[]
+  #brought: ReadonlySet<BlobRef> | undefined
   /** undefined stands for a hash that was looked for and not found. */
   readonly #found = new Map<string, BlobRef | undefined>()
 
@@ -43,6 +44,12 @@ export class BorrowedBlobs {
     throw new EngineError('BLOB_NOT_FOUND', 'what is borrowed is not in this session or its base', {
       hash: formatHash(hash),
     })
+  }
+
+  /** Whether the event has to bring a blob: it is new in this request, perhaps for a file that is left out. */
+  brings(blob: BlobRef): boolean {
+    this.#brought ??= new Set(this.#staged.flatMap((staged) => staged.toCommit()))
+    return this.#brought.has(blob)
   }
 
   async #search(core: Core, root: Dir, baseline: Dir): Promise<void> {

@@ -93,10 +93,12 @@ export function planSegments(
   const size = sizeAfter(before, request, staged.chunks)
   checkFileSize(size, core.maxFileBytes)
   staged.blobs()
+  const brought = new Set<BlobRef>()
   const pieces = staged.chunks.map(({ offset, length, blob, hash, casOffset }): RedoPiece => {
     if (hash === undefined) return [offset, length, blob ?? 0, casOffset]
     const found = borrowed.get(core, live, before, hash)
     if (casOffset + length > found.length) throw invalid('segments', 'what is borrowed ends behind its blob')
+    if (borrowed.brings(found)) brought.add(found)
     return [offset, length, found, casOffset]
   })
   const patch = compact(core, before, { size, pieces, blobs: staged.toCommit() }, staged)
@@ -112,7 +114,7 @@ export function planSegments(
     type: eventTypes.patchSegments,
     details: { paths: [path], skippedPaths: [] },
     redo,
-    blobs: patch.blobs,
+    blobs: [...patch.blobs, ...brought],
   }
 }
 
