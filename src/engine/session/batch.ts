@@ -180,7 +180,7 @@ class SegmentSteps {
   step(request: SegmentWriteRequest, field: string): PlanStep {
     checkRequest(request, field)
     const staged = new StagedSegments(request, this.#core, field)
-    this.#chunks += staged.chunks.length
+    this.#chunks += staged.requested
     if (this.#chunks > limits.segments) throw tooLarge(`${field}.segments`, 'chunks', limits.segments)
     this.staged.push(staged)
     for (const hash of staged.borrowed) this.#wanted.push(hash)

@@ -60,6 +60,8 @@ interface ParsedChunk {
 /** The chunks of one file, checked, with their data copied and cut into blobs. */
 export class StagedSegments extends StagedBlobs {
   readonly chunks: readonly ParsedChunk[]
+  /** Chunks of the request: where they cross the borders of blocks, `chunks` are more. */
+  readonly requested: number
 
   constructor(request: SegmentWriteRequest, core: Core, field: string) {
     const parser = new ChunkParser()
@@ -70,6 +72,7 @@ export class StagedSegments extends StagedBlobs {
     const { chunks, blobs } = parser.finish()
     super(blobs, core)
     this.chunks = chunks
+    this.requested = request.segments.length
   }
 
   /** Hex of everything that is borrowed. */
