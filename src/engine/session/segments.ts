@@ -104,7 +104,12 @@ export function planSegments(
     if (borrowed.brings(found)) brought.add(found)
     return [offset, length, found, casOffset]
   })
-  const patch = compact(core, before, { size, pieces, blobs: staged.toCommit() }, staged)
+  const patch = compact(
+    core,
+    before,
+    { size, pieces: pieces.filter(([, length]) => length > 0), blobs: staged.toCommit() },
+    staged,
+  )
   const { path } = at
   const redo: Redo[] = []
   if (file === undefined) {
@@ -132,7 +137,7 @@ function sizeAfter(
   let end = 0
   for (const { offset, length, blob, hash } of chunks) {
     end = Math.max(end, offset + length)
-    if (blob !== undefined || hash !== undefined) dataEnd = Math.max(dataEnd, offset + length)
+    if (length > 0 && (blob !== undefined || hash !== undefined)) dataEnd = Math.max(dataEnd, offset + length)
   }
   const size =
     logicalSize === undefined ? Math.max(before.size, dataEnd) : parseSize('logicalSize', logicalSize)
@@ -170,6 +175,8 @@ class ChunkParser {
     checkRequest(data, field)
     const bytes = toBytes(data.content, `${field}.content`)
     const { offset, length } = parseRange({ offset: data.offset, length: bytes.byteLength }, field)
+    // Of no length, it takes part in the checks alone.
+    if (length === 0) this.#chunks.push({ offset, length, casOffset: 0 })
     // Cut where blocks end, so that a whole block is one blob.
     forEachBlock({ offset, length, blob: undefined, casOffset: 0 }, (block, part) => {
       const chunk = { offset: block * limits.blockBytes + part.offset, length: part.length, casOffset: 0 }
