@@ -121,7 +121,8 @@ export class Batch {
 export class SegmentPatch {
   readonly #steps: PlanStep[]
   readonly #paths: string[]
-  readonly #skipped = new Set<string>()
+  /** Numbers of the mutations that were left out. */
+  readonly #skipped = new Set<number>()
 
   constructor(core: Core, request: PatchSegmentsRequest) {
     checkRequest(request)
@@ -134,9 +135,7 @@ export class SegmentPatch {
     const segments = new SegmentSteps(core)
     this.#steps = mutations.map((mutation: SegmentWriteRequest, index) => {
       const step = segments.step(mutation, `mutations[${index}]`)
-      return conflictPolicy === SegmentConflictPolicy.SKIP_ON_CONFLICT
-        ? this.#skipping(mutation.path, step)
-        : step
+      return conflictPolicy === SegmentConflictPolicy.SKIP_ON_CONFLICT ? this.#skipping(index, step) : step
     })
     this.#paths = mutations.map(({ path }: SegmentWriteRequest) => path)
   }
@@ -145,20 +144,29 @@ export class SegmentPatch {
     await applyPlans(core, live, this.#steps, () => ({
       type: eventTypes.patchSegments,
       details: {
-        paths: this.#paths.filter((path) => !this.#skipped.has(path)).slice(0, pathsInDetails),
-        skippedPaths: [...this.#skipped].slice(0, pathsInDetails),
+        paths: this.#pathsOf((index) => !this.#skipped.has(index)).slice(0, pathsInDetails),
+        skippedPaths: this.#skippedPaths().slice(0, pathsInDetails),
       },
     }))
-    return { skippedPaths: [...this.#skipped] }
+    return { skippedPaths: this.#skippedPaths() }
   }
 
-  #skipping(path: string, step: PlanStep): PlanStep {
+  #skippedPaths(): string[] {
+    return this.#pathsOf((index) => this.#skipped.has(index))
+  }
+
+  #pathsOf(wanted: (index: number) => boolean): string[] {
+    return [...new Set(this.#paths.filter((_, index) => wanted(index)))]
+  }
+
+  #skipping(index: number, step: PlanStep): PlanStep {
     return (live) => {
+      this.#skipped.delete(index)
       try {
         return step(live)
       } catch (thrown) {
         if (!isConflict(thrown)) throw thrown
-        this.#skipped.add(path)
+        this.#skipped.add(index)
         return undefined
       }
     }
