@@ -137,13 +137,15 @@ function sizeAfter(
   let end = 0
   for (const { offset, length, blob, hash } of chunks) {
     end = Math.max(end, offset + length)
-    if (length > 0 && (blob !== undefined || hash !== undefined)) dataEnd = Math.max(dataEnd, offset + length)
+    if (blob !== undefined || hash !== undefined) dataEnd = Math.max(dataEnd, offset + length)
   }
   const size =
     logicalSize === undefined ? Math.max(before.size, dataEnd) : parseSize('logicalSize', logicalSize)
   if (end > size) throw invalid('segments', `a chunk ends at ${end}, behind the end of the file at ${size}`)
   return size
 }
+
+const noBytes = BlobRef.of(Buffer.alloc(0))
 
 /** Checks chunks one by one and packs their data. */
 class ChunkParser {
@@ -175,8 +177,8 @@ class ChunkParser {
     checkRequest(data, field)
     const bytes = toBytes(data.content, `${field}.content`)
     const { offset, length } = parseRange({ offset: data.offset, length: bytes.byteLength }, field)
-    // Of no length, it takes part in the checks alone.
-    if (length === 0) this.#chunks.push({ offset, length, casOffset: 0 })
+    // Of no length, it says no more than where the data ends.
+    if (length === 0) this.#chunks.push({ offset, length, blob: noBytes, casOffset: 0 })
     // Cut where blocks end, so that a whole block is one blob.
     forEachBlock({ offset, length, blob: undefined, casOffset: 0 }, (block, part) => {
       const chunk = { offset: block * limits.blockBytes + part.offset, length: part.length, casOffset: 0 }
