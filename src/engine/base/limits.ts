@@ -38,6 +38,8 @@ export const limits = {
   extentsPerBlock: 512,
   /** Hashes of contents of several blobs kept beside their files; more than a batch has operations. */
   rememberedHashes: 16_384,
+  /** What one read gives at most, as in Node. */
+  readBytes: 2 ** 31 - 1,
   /** A body of more extents than this is stored as a node of its own. */
   inlineExtents: 64,
   /** A run of names without a canonical page end is cut by position at this many. */

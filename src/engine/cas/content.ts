@@ -1,6 +1,7 @@
 import { Buffer } from 'node:buffer'
 import type { Environment } from '../base/environment.js'
 import { EngineError } from '../base/errors.js'
+import { tooLarge } from '../base/input.js'
 import { sha256, sha256Stream } from '../base/hash.js'
 import { limits } from '../base/limits.js'
 import { nextTurn, TimeSlice } from '../base/slices.js'
@@ -52,7 +53,9 @@ export class ContentStore {
     return complete ? target : undefined
   }
 
+  /** TOO_LARGE for over 2 GiB. */
   async read(body: LoadedBody, offset: number, length: number): Promise<Buffer> {
+    if (length > limits.readBytes) throw tooLarge('length', 'bytes', limits.readBytes)
     if (length > limits.importCommitBytes) return this.#readLong(body, offset, length)
     const ready = this.readSync(body, offset, length)
     if (ready !== undefined) return ready
