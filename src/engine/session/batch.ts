@@ -99,7 +99,8 @@ export class Batch {
         const copy = { ...deletion }
         this.#add(copy.path, (live) => planDelete(core, live, copy))
       } else if (segmentWrite !== undefined) {
-        this.#add(segmentWrite.path, segments.step(segmentWrite, `${field}.segmentWrite`))
+        const step = segments.step(segmentWrite, `${field}.segmentWrite`)
+        this.#add(segmentWrite.path, step)
       } else throw invalid(field, 'must have exactly one of the keys write, delete, segmentWrite')
     }
   }
@@ -133,7 +134,8 @@ export class SegmentPatch {
     if (!Object.values(SegmentConflictPolicy).includes(conflictPolicy))
       throw invalid('conflictPolicy', 'is not a policy')
     const segments = new SegmentSteps(core)
-    this.#steps = mutations.map((mutation: SegmentWriteRequest, index) => {
+    // Places that were never set are none: `map` would pass over them.
+    this.#steps = Array.from(mutations as readonly SegmentWriteRequest[], (mutation, index) => {
       const step = segments.step(mutation, `mutations[${index}]`)
       return conflictPolicy === SegmentConflictPolicy.SKIP_ON_CONFLICT ? this.#skipping(index, step) : step
     })
