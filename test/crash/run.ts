@@ -8,15 +8,18 @@ import { dirname, join } from 'node:path'
 import process from 'node:process'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
+import { runFsx } from '../model/fsx.js'
 import { runKills } from './kill.js'
 
 const usage = `npm run crash -- kill  [--n 200] [--seed 1] [--durability full|relaxed]
 npm run crash -- model [--n 1000] [--seed 1]
 npm run crash -- scale [--n 10000]
+npm run crash -- fsx   [--n 100000] [--seed 1]
 
   kill    kills a writing process n times, and checks after each what the next opener finds
   model   n runs of random operations on each storage in memory, half as many on disk, against a model
-  scale   n pairs of checkpoint and restore, a chain of n forks, a tree of 10 n files`
+  scale   n pairs of checkpoint and restore, a chain of n forks, a tree of 10 n files
+  fsx     n random reads and changes of files, on each storage in turn, against plain bytes`
 
 /** What one unit of the environment variables stands for in test/model. */
 const modelRuns = 25
@@ -62,6 +65,7 @@ async function main(): Promise<number> {
       FORKSPACE_SCALE: String(n / scalePairs),
     })
   }
+  if (loop === 'fsx') return fsx(number('n', values.n, 100_000), seed)
   throw new UsageError(`no loop ${loop}`)
 }
 
@@ -82,6 +86,20 @@ async function kill(kills: number, seed: number, durability: string): Promise<nu
       `${count(result.torn)} torn, slowest open ${Math.round(result.slowestOpenMs)} ms`,
   )
   return result.lost + result.torn === 0 ? 0 : 1
+}
+
+async function fsx(operations: number, seed: number): Promise<number> {
+  console.log(`seed ${seed}`)
+  try {
+    const result = await runFsx({ seed, operations, onProgress: (line) => console.log(line) })
+    const perSecond = Math.round(result.operations / result.seconds)
+    console.log(`fsx: ${count(result.operations)} operations, 0 mismatches, ${count(perSecond)} a second`)
+    return 0
+  } catch (error) {
+    console.error(error)
+    console.log(`fsx: seed ${seed}, ${(error as Error).message}`)
+    return 1
+  }
 }
 
 /** Runs a file of tests, and says its result in the last line. */
