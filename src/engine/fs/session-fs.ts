@@ -1,5 +1,5 @@
 import type { SessionAccess } from '../session/access.js'
-import type { Context, Define, Form } from './calls.js'
+import type { Context, Define } from './calls.js'
 import * as changes from './change-calls.js'
 import { isChunks } from './chunks.js'
 import { constants } from './constants.js'
@@ -18,6 +18,7 @@ import {
 import { appendFile, readFile, writeFile } from './file-calls.js'
 import { FileHandle } from './file-handle.js'
 import { glob } from './glob.js'
+import { lazyObject } from './lazy-object.js'
 import { open, openCall } from './open-calls.js'
 import { OpenFiles } from './open-files.js'
 import { opendir } from './opendir.js'
@@ -95,36 +96,114 @@ const spreads: Readonly<Record<string, Spread<unknown>>> = Object.fromEntries(
   ]),
 )
 
-/** Makes the three forms of everything from its one definition. */
-export function createSessionFs(access: SessionAccess): SessionFs {
-  const shared = { access, core: access.core, files: new OpenFiles() }
-  const contexts: Record<Form, Context> = {
-    promise: { ...shared, form: 'promise' },
-    callback: { ...shared, form: 'callback' },
-    sync: { ...shared, form: 'sync' },
-  }
-  const fs: Record<string, unknown> = {}
-  const promises: Record<string, unknown> = {}
-  for (const [name, define] of Object.entries(paths)) promises[name] = promiseForm(contexts.promise, define)
-  for (const [name, define] of [...Object.entries(paths), ...Object.entries(numbers)]) {
-    const spread = spreads[name]
-    fs[name] = callbackForm(contexts.callback, define, spread)
-    fs[`${name}Sync`] =
-      spread === undefined ? syncForm(contexts.sync, define) : counted(contexts.sync, define)
-  }
-  addPromises(promises, contexts.promise)
-  addOthers(fs, contexts)
-  const cp = cpForms((form) => contexts[form])
-  return Object.assign(fs, {
-    cp: cp.callback,
-    cpSync: cp.sync,
-    constants,
-    ...{ F_OK: constants.F_OK, R_OK: constants.R_OK, W_OK: constants.W_OK, X_OK: constants.X_OK },
-    Stats,
-    Dirent,
-    promises: Object.assign(promises, { cp: cp.promise, constants }),
-  }) as unknown as SessionFs
+/** What all properties of one `session.fs` share. */
+interface Shared {
+  readonly promise: Context
+  readonly callback: Context
+  readonly sync: Context
 }
+
+/**
+ * A session's files in the shape of `node:fs`. Everything is made from its one definition, and only when
+ * somebody asks for it.
+ */
+export function createSessionFs(access: SessionAccess): SessionFs {
+  const base = { access, core: access.core, files: new OpenFiles() }
+  const shared: Shared = {
+    promise: { ...base, form: 'promise' },
+    callback: { ...base, form: 'callback' },
+    sync: { ...base, form: 'sync' },
+  }
+  return lazyObject(fsMakers, shared) as SessionFs
+}
+
+type MakerTable = Record<string, (shared: Shared) => unknown>
+
+const promiseMakers: MakerTable = {}
+const fsMakers: MakerTable = {}
+
+for (const [name, define] of Object.entries({ ...paths, ...numbers })) {
+  const spread = spreads[name]
+  fsMakers[name] = ({ callback }) => callbackForm(callback, define, spread)
+  fsMakers[`${name}Sync`] = ({ sync }) =>
+    spread === undefined ? syncForm(sync, define) : counted(sync, define)
+}
+for (const [name, define] of Object.entries(paths))
+  promiseMakers[name] = ({ promise }) => promiseForm(promise, define)
+
+const cp = ({ promise, callback, sync }: Shared): ReturnType<typeof cpForms> =>
+  cpForms((form) => ({ promise, callback, sync })[form])
+
+Object.assign<MakerTable, MakerTable>(promiseMakers, {
+  readFile: ({ promise }) => {
+    const whole = promiseForm(promise, readFile)
+    return (path: unknown, options: unknown) =>
+      path instanceof FileHandle ? path.readFile(options) : whole(path, options)
+  },
+  writeFile: ({ promise }) => orHandle(promise, { define: writeFile, name: 'writeFile', flag: 'w' }),
+  appendFile: ({ promise }) => orHandle(promise, { define: appendFile, name: 'appendFile', flag: 'a' }),
+  open:
+    ({ promise }) =>
+    (path: unknown, flags: unknown, mode: unknown) =>
+      openHandle(promise, path, flags, mode),
+  realpath: ({ promise }) => promiseForm(promise, reads.realpathNative),
+  watch:
+    ({ promise }) =>
+    (filename: unknown, options: unknown) =>
+      watchEvents(promise, filename, options),
+  glob: ({ promise }) =>
+    async function* (pattern: unknown, options: unknown) {
+      yield* await runLater(promise, glob(promise, pattern, options))
+    },
+  cp: (shared) => cp(shared).promise,
+  constants: () => constants,
+})
+
+Object.assign<MakerTable, MakerTable>(fsMakers, {
+  promises: (shared) => lazyObject(promiseMakers, shared),
+  cp: (shared) => cp(shared).callback,
+  cpSync: (shared) => cp(shared).sync,
+  realpath: ({ callback }) =>
+    Object.assign(callbackForm(callback, reads.realpath), {
+      native: callbackForm(callback, reads.realpathNative),
+    }),
+  realpathSync: ({ sync }) =>
+    Object.assign(syncForm(sync, reads.realpath), { native: syncForm(sync, reads.realpathNative) }),
+  existsSync: ({ sync }) => syncForm(sync, reads.exists),
+  exists:
+    ({ callback }) =>
+    (...parameters: unknown[]) => {
+      const done = takeCallback(parameters) as (exists: boolean) => void
+      runLater(callback, reads.exists(callback, parameters[0])).then(
+        (exists) => queueMicrotask(() => done(exists)),
+        () => queueMicrotask(() => done(false)),
+      )
+    },
+  close: ({ callback }) => {
+    const close = callbackForm(callback, descriptors.close)
+    // Without a callback, as Node has it for this one.
+    return (fd: unknown, done: unknown = ignore) => close(fd, done)
+  },
+  watch:
+    ({ callback }) =>
+    (filename: unknown, options: unknown, listener: unknown) =>
+      watch(callback, filename, options, listener),
+  createReadStream:
+    ({ callback }) =>
+    (path: unknown, options: unknown) =>
+      new ReadStream(callback, path, options),
+  createWriteStream:
+    ({ callback }) =>
+    (path: unknown, options: unknown) =>
+      new WriteStream(callback, path, options),
+  constants: () => constants,
+  F_OK: () => constants.F_OK,
+  R_OK: () => constants.R_OK,
+  W_OK: () => constants.W_OK,
+  X_OK: () => constants.X_OK,
+  Stats: () => Stats,
+  Dirent: () => Dirent,
+})
 
 function counted(context: Context, define: AnyDefine): FsFunction {
   const call = syncForm(context, define)
@@ -134,60 +213,42 @@ function counted(context: Context, define: AnyDefine): FsFunction {
   }
 }
 
-function addPromises(promises: Record<string, unknown>, context: Context): void {
-  const { readFile: read, writeFile: write, appendFile: append } = promises as Record<string, FsFunction>
-  const openHandle = async (path: unknown, flags: unknown, mode: unknown): Promise<FileHandle> =>
-    new FileHandle(context, await runLater(context, openCall(context, path, flags, mode)))
-  const writeAll = async (path: unknown, data: unknown, options: unknown, flag: string): Promise<void> => {
-    const given = {
-      flag,
-      ...(typeof options === 'string' ? { encoding: options } : (options as { flag?: string })),
-    }
-    const handle = await openHandle(path, given.flag, (given as { mode?: unknown }).mode)
-    try {
-      await handle.writeFile(data, options)
-    } finally {
-      await handle.close()
-    }
-  }
-  const orHandle =
-    (whole: FsFunction, name: 'writeFile' | 'appendFile', flag: string): FsFunction =>
-    (path, data, options) => {
-      if (path instanceof FileHandle) return path[name](data, options)
-      return isChunks(data) ? writeAll(path, data, options, flag) : whole(path, data, options)
-    }
-  promises['readFile'] = (path: unknown, options: unknown) =>
-    path instanceof FileHandle ? path.readFile(options) : read!(path, options)
-  promises['writeFile'] = orHandle(write!, 'writeFile', 'w')
-  promises['appendFile'] = orHandle(append!, 'appendFile', 'a')
-  promises['open'] = openHandle
-  promises['realpath'] = promiseForm(context, reads.realpathNative)
-  promises['watch'] = (filename: unknown, options: unknown) => watchEvents(context, filename, options)
-  promises['glob'] = async function* (pattern: unknown, options: unknown) {
-    yield* await runLater(context, glob(context, pattern, options))
+async function openHandle(
+  context: Context,
+  path: unknown,
+  flags: unknown,
+  mode: unknown,
+): Promise<FileHandle> {
+  return new FileHandle(context, await runLater(context, openCall(context, path, flags, mode)))
+}
+
+/** Writes to a path, or to what is open; content that comes in pieces is written as it comes. */
+function orHandle(
+  context: Context,
+  { define, name, flag }: { define: AnyDefine; name: 'writeFile' | 'appendFile'; flag: string },
+): FsFunction {
+  const whole = promiseForm(context, define)
+  return (path, data, options) => {
+    if (path instanceof FileHandle) return path[name](data, options)
+    return isChunks(data) ? writeChunks(context, path, data, options, flag) : whole(path, data, options)
   }
 }
 
-function addOthers(fs: Record<string, unknown>, contexts: Record<Form, Context>): void {
-  const { callback, sync } = contexts
-  const realpath = fs as { realpath: FsFunction; realpathSync: FsFunction }
-  Object.assign(realpath.realpath, { native: callbackForm(callback, reads.realpathNative) })
-  Object.assign(realpath.realpathSync, { native: syncForm(sync, reads.realpathNative) })
-  fs['existsSync'] = syncForm(sync, reads.exists)
-  fs['exists'] = (...parameters: unknown[]) => {
-    const done = takeCallback(parameters) as (exists: boolean) => void
-    runLater(callback, reads.exists(callback, parameters[0])).then(
-      (exists) => queueMicrotask(() => done(exists)),
-      () => queueMicrotask(() => done(false)),
-    )
+async function writeChunks(
+  context: Context,
+  path: unknown,
+  data: unknown,
+  options: unknown,
+  flag: string,
+): Promise<void> {
+  const given: { flag?: unknown; mode?: unknown } =
+    typeof options === 'object' && options !== null ? options : {}
+  const handle = await openHandle(context, path, given.flag ?? flag, given.mode)
+  try {
+    await handle.writeFile(data, options)
+  } finally {
+    await handle.close()
   }
-  // Without a callback, as Node has it for this one.
-  const close = fs['close'] as FsFunction
-  fs['close'] = (fd: unknown, done: unknown = ignore) => close(fd, done)
-  fs['watch'] = (filename: unknown, options: unknown, listener: unknown) =>
-    watch(callback, filename, options, listener)
-  fs['createReadStream'] = (path: unknown, options: unknown) => new ReadStream(callback, path, options)
-  fs['createWriteStream'] = (path: unknown, options: unknown) => new WriteStream(callback, path, options)
 }
 
 function ignore(): void {}
