@@ -1,7 +1,8 @@
 import { Fault } from '../base/fault.js'
 import { parsePath } from '../base/path.js'
 import { EngineError } from '../base/errors.js'
-import { FileNode, type Node } from '../tree/node.js'
+import { findInos } from '../tree/find-ino.js'
+import { FileNode, type Dir, type Node } from '../tree/node.js'
 import type { Tree } from '../tree/tree.js'
 import type { FileTarget, Redo } from './events.js'
 import type { LiveSession } from './live.js'
@@ -9,7 +10,7 @@ import type { LiveSession } from './live.js'
 /** A file or directory that somebody holds: an open file, a lock. It is followed through renames, and told when it is gone. */
 export class HeldFile {
   readonly ino: number
-  /** The name by which it is held, as far as it is known. */
+  /** The name by which it is held; '' when another one was put in its place. */
   path: string
   /** Set when no name leads to it any more. */
   gone = false
@@ -58,28 +59,42 @@ export function beforeEffect(live: LiveSession, redo: Redo): void {
   for (const held of live.held) look(live.tree, held)
 }
 
-/** To be called when the effects of an event are applied for good. */
-export function afterEvent(live: LiveSession, effects: readonly Redo[]): void {
+/**
+ * To be called when the effects of an event are applied for good; `restored`, the trees before and after a
+ * restore. What is not loaded is looked at when the holder asks.
+ */
+export function afterEvent(
+  live: LiveSession,
+  effects: readonly Redo[],
+  restored?: { readonly before: Dir; readonly after: Dir },
+): void {
   if (live.held === undefined) return
-  for (const redo of effects) {
-    if (redo[0] !== 'm') continue
-    const [, from, to] = redo
-    for (const held of live.held) {
-      if (held.path === to || held.path.startsWith(`${to}/`)) refresh(live, held)
-      if (held.gone) continue
-      if (held.path === from) held.path = to
-      else if (held.path.startsWith(`${from}/`)) held.path = to + held.path.slice(from.length)
-    }
-  }
+  for (const redo of effects) if (redo[0] === 'm') followMove(live, redo[1], redo[2])
   if (!effects.some(takesNames)) return
-  for (const held of live.held) {
-    try {
-      refresh(live, held)
-    } catch (thrown) {
-      // What is not loaded is looked at when the holder asks.
-      if (!(thrown instanceof Fault)) throw thrown
-    }
+  try {
+    if (restored !== undefined) followRestore(live, restored.before, restored.after)
+    for (const held of live.held) refresh(live, held)
+  } catch (thrown) {
+    if (!(thrown instanceof Fault)) throw thrown
   }
+}
+
+function followMove(live: LiveSession, from: string, to: string): void {
+  for (const held of live.held!) {
+    if (held.path === from) held.path = to
+    else if (held.path.startsWith(`${from}/`)) held.path = to + held.path.slice(from.length)
+    // What was at the destination is gone, unless it has another name: then that is not known.
+    else if (held.path === to || held.path.startsWith(`${to}/`)) held.path = ''
+  }
+}
+
+/** A restore may put a file back where it was before a rename. */
+function followRestore(live: LiveSession, before: Dir, after: Dir): void {
+  const missing = new Set<number>()
+  for (const held of live.held!) if (!look(live.tree, held)) missing.add(held.ino)
+  if (missing.size === 0) return
+  const found = findInos(before, after, missing, live.tree.loader)
+  for (const held of live.held!) held.path = found.get(held.ino) ?? held.path
 }
 
 function takesNames(redo: Redo): boolean {
@@ -103,6 +118,7 @@ function look(tree: Tree, held: HeldFile): boolean {
 
 /** A move may have made a path longer than paths may be; then nothing is known to be there. */
 function nodeAt(tree: Tree, path: string): Node | undefined {
+  if (path === '') return undefined
   try {
     return tree.find(parsePath(path))
   } catch (thrown) {

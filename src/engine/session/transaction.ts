@@ -110,7 +110,7 @@ export interface NewEvent {
 export function record(core: Core, live: LiveSession, event: NewEvent | undefined): Promise<void> {
   if (event === undefined) return live.acknowledged
   const at = eventTime(core, live)
-  const before = live.followers !== undefined && event.redo[0]?.[0] === 'R' ? live.tree.freeze() : undefined
+  const before = event.redo[0]?.[0] === 'R' ? live.tree.freeze() : undefined
   try {
     for (const redo of event.redo) applyLive(core, live, redo, at)
   } catch (thrown) {
@@ -136,7 +136,7 @@ export function commitEvent(
   restored?: CommittedEvent['restored'],
 ): Promise<void> {
   const { type, details, redo, blobs, put, del } = event
-  afterEvent(live, redo)
+  afterEvent(live, redo, restored)
   live.lastEventAt = at
   live.lastActivityAt = Math.max(at, live.lastActivityAt)
   const { durable } = core.store.capabilities
