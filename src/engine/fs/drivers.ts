@@ -114,15 +114,14 @@ export function takeCallback(parameters: unknown[]): Callback {
   return callback as Callback
 }
 
-/** What a callback throws is an uncaught exception, not a rejection that nobody handles. */
 export function deliver<T>(promise: Promise<T>, callback: Callback, spread?: Spread<T>): void {
   promise.then(
-    (result) => {
-      const results = spread?.(result) ?? (result === undefined ? [] : [result])
-      queueMicrotask(() => callback(null, ...results))
-    },
-    (error: unknown) => {
-      queueMicrotask(() => callback(error))
-    },
+    (result) => hand(callback, null, ...(spread?.(result) ?? (result === undefined ? [] : [result]))),
+    (error: unknown) => hand(callback, error),
   )
+}
+
+/** What a callback throws is an uncaught exception, not a rejection that nobody handles. */
+function hand(callback: Callback, ...results: readonly unknown[]): void {
+  queueMicrotask(() => callback(...(results as [unknown])))
 }

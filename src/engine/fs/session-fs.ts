@@ -8,6 +8,7 @@ import { cpForms } from './cp.js'
 import * as descriptors from './descriptor-calls.js'
 import {
   callbackForm,
+  deliver,
   promiseForm,
   runLater,
   syncForm,
@@ -174,10 +175,8 @@ Object.assign<MakerTable, MakerTable>(fsMakers, {
     ({ callback }) =>
     (...parameters: unknown[]) => {
       const done = takeCallback(parameters) as (exists: boolean) => void
-      runLater(callback, reads.exists(callback, parameters[0])).then(
-        (exists) => queueMicrotask(() => done(exists)),
-        () => queueMicrotask(() => done(false)),
-      )
+      const exists = runLater(callback, reads.exists(callback, parameters[0])).catch(() => false)
+      deliver(exists, (_error, found) => done(found === true))
     },
   close: ({ callback }) => {
     const close = callbackForm(callback, descriptors.close)
