@@ -114,14 +114,14 @@ export function takeCallback(parameters: unknown[]): Callback {
   return callback as Callback
 }
 
-export function deliver<T>(promise: Promise<T>, callback: Callback, spread?: Spread<T>): void {
+export function deliver<T>(promise: Promise<T>, receiver: Callback, spread?: Spread<T>): void {
   promise.then(
-    (result) => hand(callback, null, ...(spread?.(result) ?? (result === undefined ? [] : [result]))),
-    (error: unknown) => hand(callback, error),
+    (result) => hand(receiver, null, ...(spread?.(result) ?? (result === undefined ? [] : [result]))),
+    (error: unknown) => hand(receiver, error),
   )
 }
 
 /** What a callback throws is an uncaught exception, not a rejection that nobody handles. */
-function hand(callback: Callback, ...results: readonly unknown[]): void {
-  queueMicrotask(() => callback(...(results as [unknown])))
+function hand(receiver: Callback, ...results: readonly unknown[]): void {
+  queueMicrotask(() => receiver(...(results as [unknown])))
 }
