@@ -43,14 +43,12 @@ export class ContentStore {
       body.bytes.copy(copy, 0, offset, offset + length)
       return copy
     }
-    const target = Buffer.alloc(length)
-    let complete = true
-    forEachExtent(body, { from: offset, to: offset + length }, (start, count, blob, casOffset) => {
-      const bytes = complete ? this.#blobSync(blob, casOffset, count) : undefined
-      if (bytes === undefined) complete = false
-      else target.set(bytes, start - offset)
-    })
-    return complete ? target : undefined
+    const hulls = hullsOf(body, offset, length)
+    for (const hull of hulls.values()) {
+      hull.bytes ??= this.#blobSync(hull.blob, hull.from, hull.to - hull.from)
+      if (hull.bytes === undefined) return undefined
+    }
+    return assemble(body, offset, length, hulls)
   }
 
   /** TOO_LARGE for over 2 GiB. */
@@ -59,16 +57,12 @@ export class ContentStore {
     if (length > limits.importCommitBytes) return this.#readLong(body, offset, length)
     const ready = this.readSync(body, offset, length)
     if (ready !== undefined) return ready
-    const target = Buffer.alloc(length)
-    const reads: Promise<void>[] = []
-    forEachExtent(body, { from: offset, to: offset + length }, (start, count, blob, casOffset) => {
-      const read = async (): Promise<void> => {
-        target.set(await this.#blob(blob, casOffset, count), start - offset)
-      }
-      reads.push(read())
-    })
-    await Promise.all(reads)
-    return target
+    const hulls = hullsOf(body, offset, length)
+    const load = async (hull: Hull): Promise<void> => {
+      hull.bytes ??= await this.#blob(hull.blob, hull.from, hull.to - hull.from)
+    }
+    await Promise.all([...hulls.values()].map(load))
+    return assemble(body, offset, length, hulls)
   }
 
   async #readLong(body: LoadedBody, offset: number, length: number): Promise<Buffer> {
@@ -150,6 +144,48 @@ export class ContentStore {
     }
     this.#cached.splice(0, count)
   }
+}
+
+/** What a read takes of a blob: once, however many extents it is in. */
+interface Hull {
+  readonly blob: BlobRef
+  from: number
+  to: number
+  bytes: Uint8Array | undefined
+}
+
+/** Of a blob that is not in memory by its hash: those that were loaded have a handle for each extent. */
+function hullsOf(body: LoadedBody, offset: number, length: number): Map<BlobRef | string, Hull> {
+  const hulls = new Map<BlobRef | string, Hull>()
+  forEachExtent(body, { from: offset, to: offset + length }, (_start, count, blob, casOffset) => {
+    if (blob.bytes !== undefined) {
+      // Held from here on: another read may have it dropped.
+      hulls.set(blob, { blob, from: 0, to: blob.length, bytes: blob.bytes })
+      return
+    }
+    const hull = hulls.get(blob.hash)
+    const to = casOffset + count
+    if (hull === undefined) hulls.set(blob.hash, { blob, from: casOffset, to, bytes: undefined })
+    else {
+      hull.from = Math.min(hull.from, casOffset)
+      hull.to = Math.max(hull.to, to)
+    }
+  })
+  return hulls
+}
+
+function assemble(
+  body: LoadedBody,
+  offset: number,
+  length: number,
+  hulls: ReadonlyMap<BlobRef | string, Hull>,
+): Buffer {
+  const target = Buffer.alloc(length)
+  forEachExtent(body, { from: offset, to: offset + length }, (start, count, blob, casOffset) => {
+    const { from, bytes } = (hulls.get(blob) ?? hulls.get(blob.hash))!
+    target.set(bytes!.subarray(casOffset - from, casOffset - from + count), start - offset)
+  })
+  return target
 }
 
 let zeroBlock: Buffer | undefined
