@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { durable } from './scenarios/durable.js'
+import { fs } from './scenarios/fs.js'
 import { git } from './scenarios/git.js'
 import { heap } from './scenarios/heap.js'
 import { importTime } from './scenarios/import-time.js'
@@ -20,7 +21,7 @@ npm run bench -- --list
   --files   sizes of the trees, in files
   --json    one JSON document instead of tables; times are in milliseconds`
 
-const core = [importTime, memoryFiles, durable, heap, trees, treesOnDisk, git]
+const core = [importTime, memoryFiles, fs, durable, heap, trees, treesOnDisk, git]
 /** The short form shows that everything runs; its figures say nothing. */
 const groups: Record<string, readonly Scenario[]> = { core, smoke: core }
 
