@@ -145,6 +145,7 @@ export type {
 export { SegmentConflictPolicy, type BatchOperation, type PatchSegmentsRequest } from './session/batch.js'
 export type { Checkpoint, CheckpointPage, CheckpointReference } from './session/checkpoints.js'
 export type { CreateDirectoryRequest, DeleteRequest, RenameRequest } from './session/files.js'
+export type { CasExtent } from './session/extents.js'
 export type { HashGuard } from './session/guards.js'
 export type { CreateSymlinkRequest, LinkRequest } from './session/links.js'
 export type { SegmentChunk, SegmentWriteRequest } from './session/segments.js'
@@ -152,7 +153,6 @@ export type { SetXattrRequest, XattrRequest } from './session/xattrs.js'
 export type { FileContent, WriteRequest } from './session/writes.js'
 export {
   FileType,
-  type CasExtent,
   type ManifestNode,
   type ManifestPage,
   type ManifestRequest,

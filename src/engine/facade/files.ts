@@ -18,7 +18,8 @@ import {
 import { planCreateSymlink, planLink, type CreateSymlinkRequest, type LinkRequest } from '../session/links.js'
 import type { LiveSession } from '../session/live.js'
 import { findFile, findSymlink } from '../session/lookup.js'
-import { extentsOf, listSymlinks, type CasExtent, type SymlinkPage } from '../session/manifest.js'
+import { listCasExtents, type CasExtent } from '../session/extents.js'
+import { listSymlinks, type SymlinkPage } from '../session/manifest.js'
 import type { Plan } from '../session/plan.js'
 import { mutate, record } from '../session/transaction.js'
 import { planAppend, planWrite, type WriteRequest } from '../session/writes.js'
@@ -187,7 +188,9 @@ export class SessionFiles {
     checkRequest(request)
     const { path } = request
     const live = await this.#access.reading()
-    return whenLoaded(() => ({ extents: extentsOf(this.#access.core, findFile(live, path)) }))
+    // The file of the call, however often it changes while its blobs are hashed.
+    const file = await whenLoaded(() => findFile(live, path))
+    return { extents: await listCasExtents(this.#access.core, file) }
   }
 
   /**

@@ -4,25 +4,17 @@ import { checkRequest } from '../base/input.js'
 import { limits } from '../base/limits.js'
 import { encodePageToken, parsePageSize, parsePageToken, type PageRequest } from '../base/paging.js'
 import { runInSlices } from '../base/slices.js'
-import { forEachExtent } from '../cas/body.js'
 import { parsePrefix, visitPaths } from '../tree/cursor.js'
 import { hashTree } from '../tree/hash.js'
 import { Dir, FileNode, Symlink, type Node } from '../tree/node.js'
 import type { Core } from './core.js'
+import { listCasExtents, type CasExtent } from './extents.js'
 
 export const FileType = {
   DIRECTORY: 'VFS_FILE_TYPE_DIRECTORY',
   FILE: 'VFS_FILE_TYPE_FILE',
 } as const
 export type FileType = (typeof FileType)[keyof typeof FileType]
-
-/** `length` bytes of the file at `offset` are the bytes of the blob `hash` from `casOffset` on. */
-export interface CasExtent {
-  readonly offset: number
-  readonly length: number
-  readonly hash: string
-  readonly casOffset: number
-}
 
 export interface ManifestNode {
   readonly path: string
@@ -91,7 +83,7 @@ export async function readManifest(
         }
       }
       const contentHash = formatHash(known ?? (await whenLoaded(() => core.contentIds.contentHash(node))))
-      const casExtents = includeCasExtents ? await whenLoaded(() => extentsOf(core, node)) : []
+      const casExtents = includeCasExtents ? await listCasExtents(core, node) : []
       nodes.push({
         path,
         fileType: FileType.FILE,
@@ -161,13 +153,4 @@ async function listNodes(
     }),
   )
   return { entries, nextPageToken: more ? encodePageToken(listing, entries.at(-1)![0]) : '' }
-}
-
-/** Where a file's bytes are; a Fault where its body is not loaded. */
-export function extentsOf(core: Core, file: FileNode): CasExtent[] {
-  const extents: CasExtent[] = []
-  forEachExtent(core.contentIds.body(file), { from: 0, to: file.size }, (offset, length, blob, casOffset) => {
-    extents.push({ offset, length, hash: formatHash(blob.hash), casOffset })
-  })
-  return extents
 }
