@@ -1,10 +1,10 @@
 import { planCopyFile } from '../session/copies.js'
 import { findNode } from '../session/lookup.js'
 import { requireParents } from '../session/parents.js'
-import { alreadyExists, resolve } from '../session/resolve.js'
+import { alreadyExists, isADirectory, resolve } from '../session/resolve.js'
 import { Dir, FileNode } from '../tree/node.js'
 import { argumentError } from './argument-errors.js'
-import { givenPath } from './arguments.js'
+import { givenPath, plainPath, slashed } from './arguments.js'
 import { change, locate, type Define } from './calls.js'
 import { constants } from './constants.js'
 
@@ -15,13 +15,14 @@ export const copyFile: Define<void> = ({ core }, src, dest, mode) => {
   const exclusive = (toCopyMode(mode) & constants.COPYFILE_EXCL) !== 0
   return change({ syscall: 'copyfile', path, dest: target }, (live) => {
     const sourcePath = locate(live, path)
-    const destinationPath = locate(live, target)
+    const destinationPath = plainPath(target)
     const source = findNode(live, sourcePath, true)
     const to = resolve(live.tree, destinationPath, !exclusive)
-    if (source instanceof Dir) {
-      // It is opened before it turns out to be no file: errors of the destination come first.
-      if (exclusive && to.node !== undefined) throw alreadyExists(destinationPath)
+    if (source instanceof Dir || slashed(target)) {
+      // The source is opened before it turns out to be no file: errors of the destination come first.
+      if (exclusive && to.node !== undefined && !slashed(target)) throw alreadyExists(destinationPath)
       requireParents(to, destinationPath)
+      throw isADirectory(slashed(target) ? destinationPath : sourcePath)
     }
     const plan = planCopyFile(core, live, { sourcePath, destinationPath, exclusive })
     if (plan === undefined || !(to.node instanceof FileNode) || !(source instanceof FileNode)) return plan

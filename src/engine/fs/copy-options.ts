@@ -6,6 +6,8 @@ export interface CopyOptions {
   readonly errorOnExist: boolean
   readonly filter: ((src: string, dest: string) => unknown) | undefined
   readonly force: boolean
+  /** As that of copyFile. */
+  readonly mode: number
   readonly preserveTimestamps: boolean
   readonly recursive: boolean
   readonly verbatimSymlinks: boolean
@@ -16,6 +18,7 @@ const defaults: CopyOptions = {
   errorOnExist: false,
   filter: undefined,
   force: true,
+  mode: 0,
   preserveTimestamps: false,
   recursive: false,
   verbatimSymlinks: false,
@@ -31,14 +34,15 @@ const switches = [
 ] as const
 
 export function toCopyOptions(given: unknown): CopyOptions {
-  const options = { ...defaults, ...toObject<Partial<CopyOptions> & { mode?: number }>(given) }
+  const options = { ...defaults, ...toObject<Partial<CopyOptions>>(given) }
   for (const name of switches) checkBoolean(`options.${name}`, options[name])
-  if (options.mode !== undefined && options.mode !== null) checkInteger('mode', options.mode, 0, 7)
+  const mode = options.mode ?? 0
+  checkInteger('mode', mode, 0, 7)
   if (options.dereference && options.verbatimSymlinks) {
     const message = 'Option "dereference" cannot be used in combination with option "verbatimSymlinks"'
     throw argumentError('ERR_INCOMPATIBLE_OPTION_PAIR', message)
   }
   if (options.filter !== undefined && typeof options.filter !== 'function')
     throw typeError('options.filter', 'of type function', options.filter)
-  return options
+  return { ...options, mode }
 }

@@ -1,57 +1,57 @@
 import { loaded } from '../base/slices.js'
-import { planSetAttributes } from '../session/attributes.js'
-import { planCopyFile } from '../session/copies.js'
-import type { Core } from '../session/core.js'
-import { planCreateDirectory, planDelete } from '../session/files.js'
-import { planCreateSymlink } from '../session/links.js'
 import type { LiveSession } from '../session/live.js'
 import { findNode } from '../session/lookup.js'
-import type { Plan } from '../session/plan.js'
-import { Dir, FileNode, Symlink, type Node } from '../tree/node.js'
-import { resolvePath } from './arguments.js'
-import { locate } from './calls.js'
+import { Dir, Symlink, type FileNode, type Node } from '../tree/node.js'
+import { plainPath, resolvePath } from './arguments.js'
+import { locate, type Call, type Context } from './calls.js'
+import { mkdir, symlink, unlink, utimes } from './change-calls.js'
+import { copyFile } from './copy-file.js'
 import type { CopyOptions } from './copy-options.js'
-import { codeOf, composedError, systemError, toSystemError } from './errors.js'
+import { codeOf, composedError, systemError, toSystemError, type SystemCall } from './errors.js'
 import { listDirectory } from './listing.js'
 
+/** One of the calls of which a copy is made. */
 export interface CopyStep {
   readonly path: string
-  readonly plan: (live: LiveSession) => Plan
+  readonly call: Call<unknown>
 }
 
-/** What the walk asks for: that something is loaded, or the answer of the caller's filter. */
+/** What the walk asks for: that something is loaded, the answer of the caller's filter, or time for others. */
 export interface Question {
-  readonly kind: 'load' | 'filter'
+  readonly kind: 'load' | 'filter' | 'pause'
   readonly result: unknown
 }
 
 type Walk<T> = Generator<Question, T, unknown>
 
-/** Looks at everything that `cp` is to copy, by Node's rules, and gathers what is to be done. Changes nothing. */
+/**
+ * Looks at everything that `cp` is to copy, by Node's rules, and gathers what is to be done. Changes nothing.
+ * What changes meanwhile is found as it was or as it is then.
+ */
 export class CopyWalk {
-  readonly src: string
-  readonly dest: string
+  readonly names: SystemCall
   readonly steps: CopyStep[] = []
-  readonly #core: Core
+  readonly #ends: readonly [src: string, dest: string]
+  readonly #context: Context
   readonly #options: CopyOptions
   #live!: LiveSession
 
-  constructor(core: Core, { src, dest }: { src: string; dest: string }, options: CopyOptions) {
-    this.#core = core
+  constructor(context: Context, { src, dest }: { src: string; dest: string }, options: CopyOptions) {
+    this.#context = context
     this.#options = options
-    this.src = src
-    this.dest = dest
+    this.#ends = [src, dest]
+    this.names = { syscall: 'cp', path: src, dest }
   }
 
   *run(live: LiveSession): Walk<void> {
     this.#live = live
-    const { src, dest } = this
+    const [src, dest] = this.#ends
     const found = yield* this.#check(src, dest)
     if (found === undefined) return
     yield* this.#checkParents(found.source, src, dest)
     const parent = resolvePath(dest, '..')
     if ((yield* this.#find('stat', parent, true)) === undefined)
-      this.#step(parent, () => planCreateDirectory(this.#core, this.#live, { path: parent }, true))
+      this.#step(parent, mkdir(this.#context, parent, { recursive: true }))
     yield* this.#copy(found, src, dest)
   }
 
@@ -65,19 +65,17 @@ export class CopyWalk {
     if (target !== undefined) {
       if (target.ino === source.ino) throw invalid('src and dest cannot be the same', dest)
       if (source instanceof Dir && !(target instanceof Dir)) {
-        throw composedError('ERR_FS_CP_DIR_TO_NON_DIR', 'Cannot overwrite non-directory with directory', {
+        throw copyError('ERR_FS_CP_DIR_TO_NON_DIR', 'Cannot overwrite non-directory with directory', {
           code: 'EISDIR',
           message: `cannot overwrite non-directory ${dest} with directory ${src}`,
           path: dest,
-          syscall: 'cp',
         })
       }
       if (!(source instanceof Dir) && target instanceof Dir) {
-        throw composedError('ERR_FS_CP_NON_DIR_TO_DIR', 'Cannot overwrite directory with non-directory', {
+        throw copyError('ERR_FS_CP_NON_DIR_TO_DIR', 'Cannot overwrite directory with non-directory', {
           code: 'ENOTDIR',
           message: `cannot overwrite directory ${dest} with non-directory ${src}`,
           path: dest,
-          syscall: 'cp',
         })
       }
     }
@@ -85,8 +83,10 @@ export class CopyWalk {
     return { source, target }
   }
 
+  /** Errors name the path just below the source. */
   *#checkParents(source: Node, src: string, dest: string): Walk<void> {
     const end = resolvePath(src, '..')
+    let child = dest
     for (
       let parent = resolvePath(dest, '..');
       parent !== end && parent !== '/';
@@ -94,18 +94,20 @@ export class CopyWalk {
     ) {
       const node = yield* this.#find('stat', parent, true)
       if (node === undefined) return
-      if (node.ino === source.ino) throw intoItself(src, dest)
+      if (node.ino === source.ino) throw intoItself(src, child)
+      child = parent
     }
   }
 
   *#copy({ source, target }: Ends, src: string, dest: string): Walk<void> {
     if (source instanceof Dir) {
       if (!this.#options.recursive) {
-        throw composedError('ERR_FS_EISDIR', 'Path is a directory', {
+        throw copyError('ERR_FS_EISDIR', 'Path is a directory', {
           code: 'EISDIR',
           message: `${src} is a directory (not copied)`,
           path: src,
-          syscall: 'cp',
+          // The number does not fit the code, as in Node.
+          ...(this.#context.form === 'sync' ? { errno: einval } : {}),
         })
       }
       yield* this.#copyDirectory(source, target, src, dest)
@@ -114,60 +116,52 @@ export class CopyWalk {
   }
 
   #copyFile(source: FileNode, target: Node | undefined, src: string, dest: string): void {
-    const { force, errorOnExist, preserveTimestamps } = this.#options
-    const core = this.#core
-    const path = locate(this.#live, dest)
-    const sourcePath = locate(this.#live, src)
+    const { force, errorOnExist, mode, preserveTimestamps } = this.#options
     if (target !== undefined && !force) {
       if (!errorOnExist) return
-      const what = { code: 'EEXIST', message: `${dest} already exists`, path: dest, syscall: 'cp' }
-      throw composedError('ERR_FS_CP_EEXIST', 'Target already exists', what)
+      const what = { code: 'EEXIST', message: `${dest} already exists`, path: dest }
+      throw copyError('ERR_FS_CP_EEXIST', 'Target already exists', what)
     }
-    if (target !== undefined) this.#step(path, (live) => planDelete(core, live, { path }))
-    this.#step(path, (live) => planCopyFile(core, live, { sourcePath, destinationPath: path }))
-    const { mode, mtime } = source
-    const kept = preserveTimestamps ? { mode, mtime } : { mode }
-    this.#step(path, (live) => planSetAttributes(live, { path }, kept))
+    if (target !== undefined) this.#step(dest, unlink(this.#context, dest))
+    this.#step(dest, copyFile(this.#context, src, dest, mode))
+    if (!preserveTimestamps) return
+    const time = new Date(Math.round(source.mtime))
+    this.#step(dest, utimes(this.#context, dest, time, time))
   }
 
   *#copyDirectory(source: Dir, target: Node | undefined, src: string, dest: string): Walk<void> {
-    if (target === undefined) {
-      const path = locate(this.#live, dest)
-      this.#step(path, (live) => planCreateDirectory(this.#core, live, { path, mode: source.mode }))
-    }
+    if (target === undefined) this.#step(dest, mkdir(this.#context, dest, { mode: source.mode }))
     const names = yield* this.#ask(() => listDirectory(this.#live, source, '', {}) as string[])
     for (const name of names) {
-      const ends: [string, string] = [below(src, name), below(dest, name)]
+      yield { kind: 'pause', result: undefined }
+      const ends: [string, string] = [resolvePath(src, name), resolvePath(dest, name)]
       const found = yield* this.#check(...ends)
       if (found !== undefined) yield* this.#copy(found, ...ends)
     }
   }
 
   *#copySymlink(source: Symlink, target: Node | undefined, src: string, dest: string): Walk<void> {
-    const from = resolvePath(src, '..')
-    const text = this.#options.verbatimSymlinks ? source.target : resolvePath(from, source.target)
-    const link = source.target.startsWith('/') ? source.target : text
-    const path = locate(this.#live, dest)
+    const kept = this.#options.verbatimSymlinks || source.target.startsWith('/')
+    const text = kept ? source.target : resolvePath(resolvePath(src, '..'), source.target)
     if (target !== undefined) {
-      if (!(target instanceof Symlink)) throw systemError('EEXIST', { syscall: 'symlink', path: link, dest })
-      const there = resolvePath(resolvePath(dest, '..'), target.target)
-      if (isBelow(link, there)) throw intoItself(link, there, dest)
-      const led = yield* this.#find('stat', src)
-      if (led instanceof Dir && isBelow(there, link)) {
-        throw composedError(
-          'ERR_FS_CP_SYMLINK_TO_SUBDIRECTORY',
-          'Cannot overwrite symlink in subdirectory of self',
-          {
-            code: 'EINVAL',
-            message: `cannot overwrite ${there} with ${link}`,
-            path: dest,
-            syscall: 'cp',
-          },
-        )
-      }
-      this.#step(path, (live) => planDelete(this.#core, live, { path }))
+      if (!(target instanceof Symlink)) throw systemError('EEXIST', { syscall: 'symlink', path: text, dest })
+      yield* this.#checkTargets(text, resolvePath(resolvePath(dest, '..'), target.target), src, dest)
+      this.#step(dest, unlink(this.#context, dest))
     }
-    this.#step(path, (live) => planCreateSymlink(this.#core, live, { linkPath: path, target: link }))
+    this.#step(dest, symlink(this.#context, text, dest))
+  }
+
+  /** Where the symlinks at both ends lead. A relative text is in no directory, as there is no working one. */
+  *#checkTargets(text: string, there: string, src: string, dest: string): Walk<void> {
+    const placed = text.startsWith('/')
+    if (placed && isBelow(text, there)) throw intoItself(text, there, dest)
+    const led = yield* this.#find('stat', this.#context.form === 'sync' ? dest : src)
+    if (!(led instanceof Dir) || !placed || !isBelow(there, text)) return
+    throw copyError('ERR_FS_CP_SYMLINK_TO_SUBDIRECTORY', 'Cannot overwrite symlink in subdirectory of self', {
+      code: 'EINVAL',
+      message: `cannot overwrite ${there} with ${text}`,
+      path: dest,
+    })
   }
 
   #find(syscall: string, path: string): Walk<Node>
@@ -190,8 +184,8 @@ export class CopyWalk {
     }
   }
 
-  #step(path: string, plan: (live: LiveSession) => Plan): void {
-    this.steps.push({ path, plan })
+  #step(path: string, call: Call<unknown>): void {
+    this.steps.push({ path: plainPath(path), call })
   }
 }
 
@@ -200,13 +194,18 @@ interface Ends {
   readonly target: Node | undefined
 }
 
+const einval = 22
+
+function copyError(
+  nodeCode: string,
+  text: string,
+  what: { code: string; message: string; path: string; errno?: number },
+): Error {
+  return composedError(nodeCode, text, { ...what, syscall: 'cp' })
+}
+
 function invalid(message: string, path: string): Error {
-  return composedError('ERR_FS_CP_EINVAL', 'Invalid src or dest', {
-    code: 'EINVAL',
-    message,
-    path,
-    syscall: 'cp',
-  })
+  return copyError('ERR_FS_CP_EINVAL', 'Invalid src or dest', { code: 'EINVAL', message, path })
 }
 
 function intoItself(src: string, dest: string, path = dest): Error {
@@ -218,8 +217,4 @@ function isBelow(parent: string, path: string): boolean {
   const above = resolvePath('/', parent)
   const own = resolvePath('/', path)
   return above === '/' || own === above || own.startsWith(`${above}/`)
-}
-
-function below(path: string, name: string): string {
-  return path.endsWith('/') ? `${path}${name}` : `${path}/${name}`
 }

@@ -1,11 +1,12 @@
 import { EngineError } from '../base/errors.js'
 import { Fault } from '../base/fault.js'
 import { limits } from '../base/limits.js'
+import { TimeSlice } from '../base/slices.js'
 import { applyPlansNow } from '../session/batch.js'
 import { eventTypes } from '../session/events.js'
 import type { LiveSession } from '../session/live.js'
+import type { Plan } from '../session/plan.js'
 import { mutate } from '../session/transaction.js'
-import { typeError } from './argument-errors.js'
 import type { Context } from './calls.js'
 import { CopyWalk, type CopyStep } from './copy-walk.js'
 import { toCopyOptions } from './copy-options.js'
@@ -18,32 +19,32 @@ const pathsInDetails = 100
 function prepare(context: Context, src: unknown, dest: unknown, options: unknown): CopyWalk {
   const settings = toCopyOptions(options)
   const from = givenPath(src, 'src')
-  return new CopyWalk(context.core, { src: from, dest: givenPath(dest, 'dest') }, settings)
+  return new CopyWalk(context, { src: from, dest: givenPath(dest, 'dest') }, settings)
 }
 
 /**
  * The whole source is looked at before anything is copied; then everything is one event, or one for each
  * 10,000 steps. A copied file shares its content with its source.
  */
-async function copyLater(context: Context, walk: CopyWalk): Promise<void> {
-  const { access, core } = context
+async function copyLater({ access, core }: Context, walk: CopyWalk): Promise<void> {
   try {
     const work = walk.run(await access.reading())
+    const slice = new TimeSlice(core.environment)
     for (let answer: unknown; ;) {
       const { done, value } = work.next(answer)
       if (done === true) break
-      answer = await value.result
+      answer = value.kind === 'pause' ? undefined : await value.result
+      if (slice.over) await slice.next()
     }
     for (const steps of batches(walk.steps)) {
       await access.run((live) => mutate(core, live, () => apply(core, live, steps)))
     }
   } catch (thrown) {
-    throw toSystemError(thrown, { syscall: 'cp', path: walk.src, dest: walk.dest })
+    throw toSystemError(thrown, walk.names)
   }
 }
 
-function copyNow(context: Context, walk: CopyWalk): void {
-  const { access, core } = context
+function copyNow({ access, core }: Context, walk: CopyWalk): void {
   try {
     const work = walk.run(access.liveSync())
     for (let answer: unknown; ;) {
@@ -51,29 +52,25 @@ function copyNow(context: Context, walk: CopyWalk): void {
       if (done === true) break
       if (value.result instanceof Promise) {
         value.result.catch(() => undefined)
-        if (value.kind === 'load') throw new EngineError('WOULD_BLOCK', 'the tree is not loaded')
-        throw notABoolean()
+        throw value.kind === 'load' ? notLoaded() : notABoolean(value.result)
       }
       answer = value.result
     }
-    for (const steps of batches(walk.steps)) {
-      access.changeSync((live) => apply(core, live, steps))
-    }
+    for (const steps of batches(walk.steps)) access.changeSync((live) => apply(core, live, steps))
   } catch (thrown) {
-    const reason = thrown instanceof Fault ? new EngineError('WOULD_BLOCK', 'the tree is not loaded') : thrown
-    throw toSystemError(reason, { syscall: 'cp', path: walk.src, dest: walk.dest })
+    throw toSystemError(thrown instanceof Fault ? notLoaded() : thrown, walk.names)
   }
 }
 
-export function cpForms(context: (form: Context['form']) => Context): Record<Context['form'], FsFunction> {
+export function cpForms(contexts: (form: Context['form']) => Context): Record<Context['form'], FsFunction> {
+  const [later, now, calledBack] = [contexts('promise'), contexts('sync'), contexts('callback')]
   return {
-    promise: async (src, dest, options) =>
-      copyLater(context('promise'), prepare(context('promise'), src, dest, options)),
-    sync: (src, dest, options) => copyNow(context('sync'), prepare(context('sync'), src, dest, options)),
+    promise: async (src, dest, options) => copyLater(later, prepare(later, src, dest, options)),
+    sync: (src, dest, options) => copyNow(now, prepare(now, src, dest, options)),
     callback: (...parameters) => {
       const callback = takeCallback(parameters)
       const [src, dest, options] = parameters
-      deliver(copyLater(context('callback'), prepare(context('callback'), src, dest, options)), callback)
+      deliver(copyLater(calledBack, prepare(calledBack, src, dest, options)), callback)
     },
   }
 }
@@ -84,7 +81,7 @@ function* batches(steps: readonly CopyStep[]): Generator<readonly CopyStep[]> {
 }
 
 function apply(core: Context['core'], live: LiveSession, steps: readonly CopyStep[]): Promise<void> {
-  const plans = steps.map(({ plan }) => plan)
+  const plans = steps.map((step) => (now: LiveSession) => planStep(now, step))
   return applyPlansNow(core, live, plans, () => ({
     type: eventTypes.applyBatch,
     details: {
@@ -94,10 +91,20 @@ function apply(core: Context['core'], live: LiveSession, steps: readonly CopySte
   }))
 }
 
-function notABoolean(): TypeError {
-  const message = 'Expected boolean to be returned from the "filter" function but got an instance of Promise.'
-  return Object.assign(typeError('filter', 'synchronous', undefined), {
-    code: 'ERR_INVALID_RETURN_VALUE',
-    message,
-  })
+/** What fails only now is told as the call that it would have been. */
+function planStep(live: LiveSession, { call }: CopyStep): Plan {
+  try {
+    return call.plan?.(live)
+  } catch (thrown) {
+    throw toSystemError(thrown, call.names)
+  }
+}
+
+function notLoaded(): EngineError {
+  return new EngineError('WOULD_BLOCK', 'the tree is not loaded: use the promise form')
+}
+
+function notABoolean(answer: Promise<unknown>): TypeError {
+  const message = `Expected boolean to be returned from the "filter" function but got an instance of ${answer.constructor.name}.`
+  return Object.assign(new TypeError(message), { code: 'ERR_INVALID_RETURN_VALUE' })
 }

@@ -73,9 +73,14 @@ const positiveErrno: Readonly<Record<string, number>> = { EEXIST: 17, ENOTDIR: 2
 export function composedError(
   nodeCode: string,
   text: string,
-  { code, message, path, syscall }: { code: string; message: string; path: string; syscall: string },
+  {
+    code,
+    message,
+    path,
+    syscall,
+    errno = positiveErrno[code]!,
+  }: { code: string; message: string; path: string; syscall: string; errno?: number },
 ): Error {
-  const errno = positiveErrno[code]!
   const error = new Error(`${text}: ${syscall} returned ${code} (${message}) ${path}`)
   const info = { code, message, path, syscall, errno }
   return Object.assign(error, { name: 'SystemError', code: nodeCode, info, errno, syscall, path })

@@ -1,0 +1,271 @@
+// oxlint-disable vitest/expect-expect -- `same` does.
+import * as nodeFs from 'node:fs'
+import { constants } from 'node:fs'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { memoryStorage, openEngine } from '../../../src/index.js'
+import { Sides, type At, type Form } from '../../support/fs-sides.js'
+
+function setUp(fs: typeof nodeFs, at: At): void {
+  fs.mkdirSync(at('/dir/sub'), { recursive: true })
+  fs.mkdirSync(at('/to'))
+  for (const [index, path] of ['/file', '/dir/a', '/dir/b', '/dir/sub/c'].entries()) {
+    fs.writeFileSync(at(path), path, { mode: 0o640 })
+    fs.utimesSync(at(path), 1000 + index, 2000 + index)
+  }
+  fs.chmodSync(at('/dir/b'), 0o444)
+  fs.chmodSync(at('/dir/sub'), 0o700)
+  fs.symlinkSync('a', at('/dir/to-a'))
+  fs.symlinkSync('../dir/sub', at('/dir/to-sub'))
+  fs.symlinkSync(at('/file'), at('/dir/absolute'))
+}
+
+/** What a call is refused with; the messages of wrong arguments too. */
+const wrongOptions: readonly unknown[] = [
+  null,
+  5,
+  'x',
+  [],
+  { recursive: 1 },
+  { force: null },
+  { mode: 8 },
+  { mode: 1.5 },
+  { mode: 'x' },
+  { filter: 1 },
+  { filter: null },
+  { dereference: true, verbatimSymlinks: true },
+]
+
+describe.each([['promise'], ['callback'], ['sync']] as [Form][])('cp as on a disk, by %s:', (form) => {
+  const sides = new Sides(form, false)
+  beforeAll(() => sides.open())
+  afterAll(() => sides.close())
+  beforeEach(async () => {
+    await sides.begin()
+    setUp(nodeFs, sides.onDisk)
+    setUp(sides.fs as unknown as typeof nodeFs, (path) => path)
+  })
+  afterEach(() => sides.end())
+
+  test.each([
+    [{}],
+    [{ dereference: true }],
+    [{ verbatimSymlinks: true }],
+    [{ force: false }],
+    [{ mode: constants.COPYFILE_EXCL }],
+    [{ mode: constants.COPYFILE_FICLONE }],
+  ])('a tree with links, with %j', async (options) => {
+    await sides.same('new', (fs, at) =>
+      fs.cp(at('/dir'), at('/made/on/the/way'), { recursive: true, ...options }),
+    )
+    await sides.same('into', (fs, at) => fs.cp(at('/dir'), at('/to'), { recursive: true, ...options }))
+    await sides.same('change', (fs, at) => fs.writeFile(at('/to/a'), 'other', { mode: 0o600 }))
+    // Links whose targets are the same are refused, unless they are kept or followed.
+    await sides.same('again', (fs, at) => fs.cp(at('/dir/a'), at('/to/a'), { recursive: true, ...options }))
+    await sides.same('link', (fs, at) => fs.cp(at('/dir/to-a'), at('/to/to-a'), options))
+  })
+
+  test('a filter decides, and is asked about everything above first', async () => {
+    await sides.same('filter', async (fs, at) => {
+      const asked: string[] = []
+      const filter = (from: string, to: string): boolean => {
+        asked.push(from, to)
+        return !from.endsWith('/a') && !from.endsWith('sub')
+      }
+      await fs.cp(`${at('/dir')}//`, at('/to/../new'), { recursive: true, filter })
+      return [asked[0], asked.sort()]
+    })
+    await sides.same('nothing', (fs, at) => fs.cp(at('/none'), at('/to/x'), { filter: () => false }))
+    await sides.same('its error', (fs, at) =>
+      fs.cp(at('/dir'), at('/to'), {
+        recursive: true,
+        filter: () => {
+          throw new RangeError('no')
+        },
+      }),
+    )
+  })
+
+  test('a filter that answers later', async () => {
+    await sides.same('filter', (fs, at) =>
+      fs.cp(at('/dir'), at('/new'), { recursive: true, filter: async (from) => !from.endsWith('/a') }),
+    )
+    if (form === 'sync') return
+    await sides.same('rejects', (fs, at) =>
+      fs.cp(at('/dir'), at('/to'), { filter: () => Promise.reject(new RangeError('no')) }),
+    )
+  })
+
+  test('times', async () => {
+    const times = (names: readonly string[]) =>
+      sides.same('times', (fs, at) =>
+        Promise.all(names.map(async (name) => (await fs.stat(at(`${name}`))).mtimeMs)),
+      )
+    await sides.same('with', (fs, at) =>
+      fs.cp(at('/dir'), at('/kept'), { recursive: true, preserveTimestamps: true, dereference: true }),
+    )
+    await times(['/kept/a', '/kept/b', '/kept/sub/c', '/kept/to-a', '/kept/to-sub/c', '/kept/absolute'])
+    await sides.same('without', (fs, at) => fs.cp(at('/file'), at('/to/file')))
+    await sides.same('is new', async (fs, at) => (await fs.stat(at('/to/file'))).mtimeMs > 1_000_000_000)
+  })
+
+  test('errorOnExist is of no use with force', async () => {
+    await sides.same('force', (fs, at) => fs.cp(at('/file'), at('/dir/a'), { errorOnExist: true }))
+    await sides.same('no force', (fs, at) =>
+      fs.cp(at('/file'), at('/dir/a'), { errorOnExist: true, force: false }),
+    )
+  })
+
+  test('symlinks that lead into each other', async () => {
+    await sides.sameFs('setup', (fs, at) => {
+      fs.symlinkSync(at('/dir'), at('/outer'))
+      fs.symlinkSync(at('/dir/sub'), at('/inner'))
+      fs.symlinkSync('dir', at('/relative'))
+      fs.symlinkSync('dir', at('/same'))
+    })
+    const links = ['/outer', '/inner', '/relative', '/same']
+    for (const from of links) {
+      for (const to of links) {
+        await sides.same(`${from} to ${to}`, (fs, at) => fs.cp(at(from), at(to)))
+        await sides.same(`${from} kept, to ${to}`, (fs, at) =>
+          fs.cp(at(from), at(to), { verbatimSymlinks: true }),
+        )
+      }
+    }
+  })
+
+  test('into itself', async () => {
+    await sides.same('setup', (fs, at) => fs.symlink('dir', at('/dirlink')))
+    for (const [from, to] of [
+      ['/dir', '/dir'],
+      ['/dir', '/dir/'],
+      ['/dir', '/dir/x'],
+      ['/dir', '/dir/sub/x/y'],
+      ['/dir', '/dirlink/sub/x'],
+      ['/dirlink/', '/dir/x'],
+      ['/dirlink', '/dir/sub/x'],
+      ['/dir/sub', '/dir/sub2'],
+    ] as const) {
+      await sides.same(`${from} to ${to}`, (fs, at) => fs.cp(at(from), at(to), { recursive: true }))
+      await sides.same(`what ${from} leads to, to ${to}`, (fs, at) =>
+        fs.cp(at(from), at(to), { recursive: true, dereference: true }),
+      )
+    }
+  })
+
+  test('slashes at the end, and what leads nowhere', async () => {
+    await sides.same('setup', (fs, at) => fs.symlink('nowhere', at('/dangling')))
+    for (const [from, to] of [
+      ['/dir/', '/new/'],
+      ['/file', '/new2/'],
+      ['/file/', '/new3'],
+      ['/file', '/dir/a/'],
+      ['/file', '/dangling/'],
+      ['/file', '/dangling'],
+      ['/file', '/dangling/x'],
+      ['/dir', '/dangling/x'],
+    ] as const) {
+      for (const mode of [0, constants.COPYFILE_EXCL]) {
+        const options = { recursive: true, dereference: true, mode }
+        await sides.same(`${from} to ${to}`, (fs, at) => fs.cp(at(from), at(to), options))
+        await sides.same(`copyFile ${from} to ${to}`, async (fs, at) =>
+          from.startsWith('/dir') ? undefined : fs.copyFile(at(from), at(to), mode),
+        )
+      }
+    }
+  })
+
+  test.each(wrongOptions.map((options) => [options]))('wrong options: %j', (options) =>
+    sides.same('refused', (fs, at) => fs.cp(at('/file'), at('/new'), options as object)),
+  )
+})
+
+describe('cp of sessions alone:', () => {
+  const sides = new Sides('promise', false)
+  beforeAll(() => sides.open())
+  afterAll(() => sides.close())
+  beforeEach(async () => {
+    await sides.begin()
+    setUp(sides.fs as unknown as typeof nodeFs, (path) => path)
+  })
+  afterEach(() => sides.end())
+
+  test('one event for 10,000 steps', async () => {
+    const storage = memoryStorage()
+    const opened = storage.open()
+    const engine = await openEngine({ storage: { open: () => opened } })
+    const session = await engine.sessions.create()
+    const { fs } = session
+    const seq = async (): Promise<number> => {
+      await session.flush()
+      return (await (await opened).lastEvent(session.id))!.seq
+    }
+    fs.mkdirSync('/many/deep', { recursive: true })
+    for (let i = 0; i < 12_000; i++) fs.writeFileSync(i % 2 === 0 ? `/many/${i}` : `/many/deep/${i}`, `${i}`)
+    const before = await seq()
+    await fs.promises.cp('/many', '/later', { recursive: true })
+    expect(await seq()).toBe(before + 2)
+    fs.cpSync('/many', '/now', { recursive: true })
+    expect(await seq()).toBe(before + 4)
+    fs.cpSync('/many/deep', '/one', { recursive: true })
+    expect(await seq()).toBe(before + 5)
+    for (const copy of ['/later', '/now']) {
+      expect(fs.readdirSync(copy, { recursive: true })).toHaveLength(12_001)
+      expect(fs.readFileSync(`${copy}/deep/11999`, 'utf8')).toBe('11999')
+    }
+    await engine.close()
+  })
+
+  test('everything is looked at first: what fails changes nothing', async () => {
+    const { fs } = sides
+    fs.writeFileSync('/to/b', 'there')
+    const options = { recursive: true, force: false, errorOnExist: true }
+    await expect(fs.promises.cp('/dir', '/to', options)).rejects.toMatchObject({ code: 'ERR_FS_CP_EEXIST' })
+    expect(() => fs.cpSync('/dir', '/to', options)).toThrow(
+      expect.objectContaining({ code: 'ERR_FS_CP_EEXIST', path: '/to/b' }),
+    )
+    expect(() => fs.cpSync('/dir', '/missing/x')).toThrow(expect.objectContaining({ code: 'ERR_FS_EISDIR' }))
+    expect(fs.readdirSync('/to')).toEqual(['b'])
+    expect(fs.existsSync('/missing')).toBe(false)
+  })
+
+  test('what is gone when it is to be copied fails as its own call, and nothing is copied', async () => {
+    const { fs } = sides
+    const filter = async (from: string): Promise<boolean> => {
+      if (from === '/dir/to-a') await fs.promises.unlink('/dir/a')
+      return true
+    }
+    await expect(fs.promises.cp('/dir', '/new', { recursive: true, filter })).rejects.toMatchObject({
+      code: 'ENOENT',
+      syscall: 'copyfile',
+      path: '/dir/a',
+      dest: '/new/a',
+    })
+    expect(fs.existsSync('/new')).toBe(false)
+  })
+
+  test('where both ends fail, the error of the source', async () => {
+    const { fs } = sides
+    await expect(fs.promises.cp('/none', '/file/x')).rejects.toMatchObject({ code: 'ENOENT', path: '/none' })
+    await expect(
+      new Promise((_resolve, reject) => {
+        fs.cp('/none', '/file/x', reject)
+      }),
+    ).rejects.toMatchObject({ code: 'ENOENT', path: '/none' })
+  })
+
+  test('a directory is refused by copyFile, and the file stays', async () => {
+    const { fs } = sides
+    await expect(fs.promises.copyFile('/dir', '/file')).rejects.toMatchObject({ code: 'EISDIR' })
+    expect(fs.readFileSync('/file', 'utf8')).toBe('/file')
+  })
+
+  test('a copy is its own file', () => {
+    const { fs } = sides
+    fs.cpSync('/file', '/copy')
+    fs.writeFileSync('/copy', 'other')
+    expect(fs.readFileSync('/file', 'utf8')).toBe('/file')
+    expect(() => fs.cpSync('/', '/to/all', { recursive: true })).toThrow(
+      expect.objectContaining({ code: 'ERR_FS_CP_EINVAL', path: '/to/all' }),
+    )
+  })
+})
