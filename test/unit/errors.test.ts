@@ -11,6 +11,7 @@ import { createEngine } from '../../src/engine/index.js'
 import {
   EngineError,
   errorRegistry,
+  memoryStorage,
   openEngine,
   PosixLockKind,
   StatusCode,
@@ -370,7 +371,6 @@ const rows: readonly Row[] = [
     reason: 'NO_ADAPTER',
     when: 'an engine is put together without git and commits',
     provoke: async ({ keep }) => {
-      const { memoryStorage } = await import('../../src/index.js')
       const engine = keep(await createEngine({ storage: memoryStorage(), environment: systemEnvironment }))
       await (await engine.sessions.create({ files: { '/a': '' } })).commit({ message: 'x' })
     },
@@ -398,7 +398,6 @@ const rows: readonly Row[] = [
     reason: 'GIT_TIMEOUT',
     when: 'the remote says nothing',
     provoke: async ({ keep }) => {
-      const { memoryStorage } = await import('../../src/index.js')
       const { importer } = createGitAdapter({ ...git, idleTimeoutMs: 50 })
       const parts = {
         storage: memoryStorage(),
@@ -523,6 +522,23 @@ const rows: readonly Row[] = [
       await imported.commit({ message: 'mine', gitBranch: { branchName: 'main' } })
     },
     details: { reason: anyText, remoteMessage: expect.stringContaining('not today') },
+  },
+  {
+    reason: 'WOULD_BLOCK',
+    when: 'a synchronous read needs what can only be awaited',
+    provoke: async ({ open }) => {
+      const storage = memoryStorage({ durable: true, syncReads: false })
+      const first = await open({ storage })
+      const { id } = await first.sessions.create({ files: { '/file': 'content' } })
+      await first.close()
+      const { fs } = await (await open({ storage })).sessions.open(id)
+      try {
+        fs.readFileSync('/file')
+      } catch (error) {
+        throw (error as Error).cause
+      }
+    },
+    details: {},
   },
 ]
 

@@ -2,30 +2,12 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { levelStorage } from '../../src/adapters/level/index.js'
-import {
-  memoryStorage,
-  openEngine,
-  type Engine,
-  type Session,
-  type Storage,
-  type Store,
-} from '../../src/index.js'
+import { openEngine, type Engine, type Session, type Storage, type Store } from '../../src/index.js'
 import { fixedEnvironment, type FixedEnvironment } from '../../src/testing.js'
+import { storages } from '../support/storages.js'
 
 const refused = (reason: string): unknown => expect.objectContaining({ name: 'EngineError', reason })
 const unknownId = '0'.repeat(36)
-
-const storages: readonly (readonly [name: string, make: (directory: string) => Storage, lasting: boolean])[] =
-  [
-    ['memory', () => memoryStorage(), false],
-    [
-      'durable memory without synchronous reads',
-      () => memoryStorage({ durable: true, syncReads: false }),
-      true,
-    ],
-    ['level', (directory) => levelStorage(join(directory, 'data'), { durability: 'relaxed' }), true],
-  ]
 
 describe.each(storages)('file locks on %s', (_name, makeStorage, lasting) => {
   let directory: string

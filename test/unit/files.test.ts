@@ -4,7 +4,6 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { levelStorage } from '../../src/adapters/level/index.js'
 import { EngineError, memoryStorage, openEngine } from '../../src/index.js'
 import type {
   BatchOperation,
@@ -15,14 +14,7 @@ import type {
   SessionFiles,
   Storage,
 } from '../../src/index.js'
-
-const storages: readonly (readonly [name: string, make: (directory: string) => Storage, lasting: boolean])[] =
-  [
-    ['memory', () => memoryStorage(), false],
-    ['durable memory', () => memoryStorage({ durable: true }), true],
-    ['durable memory without synchronous reads', withoutSyncReads, true],
-    ['level', (directory) => levelStorage(join(directory, 'data'), { durability: 'relaxed' }), true],
-  ]
+import { storages } from '../support/storages.js'
 
 const mebibyte = 2 ** 20
 
@@ -1242,28 +1234,6 @@ async function failure(operation: () => Promise<unknown>): Promise<EngineError> 
   )
   if (!(thrown instanceof EngineError)) throw thrown
   return thrown
-}
-
-/** A blob that is read this often is read in a loop that would never end. */
-const maxReadsOfBlob = 200
-
-/** Lasting memory without synchronous reads; refuses what would otherwise go on for ever. */
-function withoutSyncReads(): Storage {
-  const inner = memoryStorage({ durable: true, syncReads: false })
-  const open = async (): ReturnType<Storage['open']> => {
-    const store = await inner.open()
-    const reads = new Map<string, number>()
-    const blob = store.blob.bind(store)
-    return Object.assign(store, {
-      blob: (hash: string, range: Parameters<typeof blob>[1]) => {
-        const count = (reads.get(hash) ?? 0) + 1
-        reads.set(hash, count)
-        if (count > maxReadsOfBlob) throw new Error('the same blob was read over and over')
-        return blob(hash, range)
-      },
-    })
-  }
-  return { open }
 }
 
 function hashOf(content: string | Uint8Array): string {

@@ -2,7 +2,6 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { levelStorage } from '../../src/adapters/level/index.js'
 import { endsPage } from '../../src/engine/tree/page.js'
 import {
   EngineError,
@@ -16,18 +15,7 @@ import {
 } from '../../src/index.js'
 import { GitRepository, hasGit } from '../support/git-repository.js'
 import { serveGit } from '../support/git-server.js'
-
-const storages: readonly (readonly [name: string, make: (directory: string) => Storage, lasting: boolean])[] =
-  [
-    ['memory', () => memoryStorage(), false],
-    ['durable memory', () => memoryStorage({ durable: true }), true],
-    [
-      'durable memory without synchronous reads',
-      () => memoryStorage({ durable: true, syncReads: false }),
-      true,
-    ],
-    ['level', (directory) => levelStorage(join(directory, 'data'), { durability: 'relaxed' }), true],
-  ]
+import { storages } from '../support/storages.js'
 
 const endings = Array.from({ length: 20_000 }, (_, i) => `n${i}`).filter(endsPage)
 

@@ -4,8 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { levelStorage } from '../../src/adapters/level/index.js'
-import { EngineError, memoryStorage, openEngine, SegmentConflictPolicy } from '../../src/index.js'
+import { EngineError, openEngine, SegmentConflictPolicy } from '../../src/index.js'
 import type {
   Engine,
   ErrorReason,
@@ -17,18 +16,7 @@ import type {
 } from '../../src/index.js'
 import type { Store, StoredEvent } from '../../src/engine/ports.js'
 import { randomWords } from '../../src/testing.js'
-
-const storages: readonly (readonly [name: string, make: (directory: string) => Storage, lasting: boolean])[] =
-  [
-    ['memory', () => memoryStorage(), false],
-    ['durable memory', () => memoryStorage({ durable: true }), true],
-    [
-      'durable memory without synchronous reads',
-      () => memoryStorage({ durable: true, syncReads: false }),
-      true,
-    ],
-    ['level', (directory) => levelStorage(join(directory, 'data'), { durability: 'relaxed' }), true],
-  ]
+import { storages } from '../support/storages.js'
 
 const mebibyte = 2 ** 20
 const skip = { conflictPolicy: SegmentConflictPolicy.SKIP_ON_CONFLICT }

@@ -3,10 +3,8 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { levelStorage } from '../../src/adapters/level/index.js'
 import {
   EngineError,
-  memoryStorage,
   openEngine,
   type Change,
   type Diff,
@@ -20,18 +18,7 @@ import {
   type Storage,
 } from '../../src/index.js'
 import { fixedEnvironment, type FixedEnvironment } from '../../src/testing.js'
-
-const storages: readonly (readonly [name: string, make: (directory: string) => Storage, lasting: boolean])[] =
-  [
-    ['memory', () => memoryStorage(), false],
-    ['durable memory', () => memoryStorage({ durable: true }), true],
-    [
-      'durable memory without synchronous reads',
-      () => memoryStorage({ durable: true, syncReads: false }),
-      true,
-    ],
-    ['level', (directory) => levelStorage(join(directory, 'data'), { durability: 'relaxed' }), true],
-  ]
+import { storages } from '../support/storages.js'
 
 describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
   let directory: string

@@ -2,11 +2,9 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { levelStorage } from '../../src/adapters/level/index.js'
 import {
   EngineError,
   limits,
-  memoryStorage,
   openEngine,
   type Engine,
   type ErrorReason,
@@ -14,18 +12,7 @@ import {
   type SessionFiles,
   type Storage,
 } from '../../src/index.js'
-
-const storages: readonly (readonly [name: string, make: (directory: string) => Storage, lasting: boolean])[] =
-  [
-    ['memory', () => memoryStorage(), false],
-    ['durable memory', () => memoryStorage({ durable: true }), true],
-    [
-      'durable memory without synchronous reads',
-      () => memoryStorage({ durable: true, syncReads: false }),
-      true,
-    ],
-    ['level', (directory) => levelStorage(join(directory, 'data'), { durability: 'relaxed' }), true],
-  ]
+import { storages } from '../support/storages.js'
 
 const targets = ['/a', '/d', '/d/x', '/']
 
