@@ -31,7 +31,7 @@ function calledBack(call: Functions[string], parameters: unknown[]): Promise<unk
     try {
       call(...withoutTail(parameters), (error: unknown, result: unknown) => {
         if (error === null || error === undefined) resolve(result)
-        else reject(error as Error)
+        else reject(error)
       })
     } catch (error) {
       reject(Object.assign(error as Error, { atOnce: true }))

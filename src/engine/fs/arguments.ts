@@ -43,21 +43,21 @@ export interface Options {
 const noOptions = {}
 
 /** What Node takes as options: an object, or just the encoding. */
-export function toOptions<T extends Options>(options: unknown): T {
-  if (options === null || options === undefined || typeof options === 'function') return noOptions as T
+export function toOptions(options: unknown): Options {
+  if (options === null || options === undefined || typeof options === 'function') return noOptions
   const object = typeof options === 'string' ? { encoding: options as Encoding } : (options as Options)
   if (typeof object !== 'object') throw typeError('options', 'one of type string or object', options)
   if (object.encoding !== 'buffer') checkEncoding(object.encoding)
   checkSignal(object.signal)
-  return object as T
+  return object
 }
 
 /** Options that are an object or absent. */
-export function toObject<T extends object>(options: unknown): T {
-  if (options === undefined || typeof options === 'function') return noOptions as T
+export function toObject(options: unknown): object {
+  if (options === undefined || typeof options === 'function') return noOptions
   if (typeof options !== 'object' || options === null || Array.isArray(options))
     throw typeError('options', 'of type object', options)
-  return options as T
+  return options
 }
 
 export function checkSignal(
@@ -116,7 +116,7 @@ export function toBuffer(buffer: unknown): ArrayBufferView {
 export function toBuffers(buffers: unknown): ArrayBufferView[] {
   if (!Array.isArray(buffers) || !buffers.every((buffer) => ArrayBuffer.isView(buffer)))
     throw typeError('buffers', 'an ArrayBufferView[]', buffers)
-  return buffers as ArrayBufferView[]
+  return buffers
 }
 
 export function viewBytes(view: ArrayBufferView): Uint8Array {

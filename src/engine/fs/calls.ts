@@ -1,4 +1,4 @@
-import { Buffer } from 'node:buffer'
+import type { Buffer } from 'node:buffer'
 import { Fault } from '../base/fault.js'
 import { limits } from '../base/limits.js'
 import type { SessionAccess } from '../session/access.js'

@@ -22,9 +22,8 @@ import {
   toOptions,
   toOwner,
   toTime,
-  type Options,
 } from './arguments.js'
-import { change, changeWith, locate, read, type Context, type Define } from './calls.js'
+import { change, changeWith, locate, read, type Context, type Define, type Form } from './calls.js'
 import { codeOf, rmOfDirectory, systemError } from './errors.js'
 
 interface MkdirOptions {
@@ -33,7 +32,7 @@ interface MkdirOptions {
 }
 
 /** With `recursive` the result is the first directory that was made, if any. */
-export const mkdir: Define<string | undefined> = ({ core }, path, options) => {
+export const mkdir: Define<string | undefined> = ({ core, form }, path, options) => {
   const settings = (
     typeof options === 'object' && options !== null ? options : { mode: options }
   ) as MkdirOptions
@@ -45,7 +44,7 @@ export const mkdir: Define<string | undefined> = ({ core }, path, options) => {
     { syscall: 'mkdir', path: given },
     (live) => {
       const name = locate(live, given)
-      if (recursive) refuseDangling(live, name)
+      if (recursive) refuseDangling(live, name, form)
       const plan = planCreateDirectory(core, live, { path: name, mode }, recursive)
       first = plan === undefined || !recursive ? undefined : ancestor(given, plan.redo.length - 1)
       return plan
@@ -67,7 +66,7 @@ function toRemoveOptions(options: unknown): { recursive: boolean; force: boolean
     force = false,
     maxRetries = 0,
     retryDelay = 100,
-  } = toObject<RemoveOptions>(options)
+  }: RemoveOptions = toObject(options)
   checkBoolean('options.recursive', recursive)
   checkInteger('options.retryDelay', retryDelay, 0, 2 ** 31 - 1)
   checkInteger('options.maxRetries', maxRetries, 0, 2 ** 32 - 1)
@@ -217,7 +216,7 @@ export function resized(plan: () => Plan): Plan {
 const mkdtempLetters = 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789'
 
 export const mkdtemp: Define<string | Buffer> = ({ core }, prefix, options) => {
-  const { encoding } = toOptions<Options>(options)
+  const { encoding } = toOptions(options)
   const given = givenPath(prefix, 'prefix')
   let made = ''
   return changeWith(
@@ -242,8 +241,8 @@ function randomLetters(randomFill: (bytes: Uint8Array) => void): string {
   return [...bytes].map((byte) => mkdtempLetters[byte % mkdtempLetters.length]).join('')
 }
 
-/** A recursive mkdir makes nothing through a symlink that leads nowhere. */
-function refuseDangling(live: LiveSession, path: string): void {
+/** A recursive mkdir makes nothing through a symlink that leads nowhere; only the synchronous form names the whole path. */
+function refuseDangling(live: LiveSession, path: string, form: Form): void {
   const names = parsePath(path)
   if (resolve(live.tree, path, true).path === path) return
   for (let depth = 1; depth <= names.length; depth++) {
@@ -251,7 +250,8 @@ function refuseDangling(live: LiveSession, path: string): void {
     const { node } = resolve(live.tree, part, false)
     if (node === undefined) return
     if (!(node instanceof Symlink) || resolve(live.tree, part, true).node !== undefined) continue
-    throw depth === names.length ? notFound(path) : systemError('ENOTDIR', { syscall: 'mkdir', path: part })
+    if (form === 'sync' || depth === names.length) throw notFound(path)
+    throw systemError('ENOTDIR', { syscall: 'mkdir', path: part })
   }
 }
 

@@ -1,5 +1,5 @@
 import { throwIfAborted } from './argument-errors.js'
-import { toBytes, toOptions, type Options } from './arguments.js'
+import { toBytes, toOptions } from './arguments.js'
 
 export type Chunks = Iterable<unknown> | AsyncIterable<unknown>
 
@@ -15,7 +15,7 @@ export async function writeChunks(
   data: Chunks,
   options: unknown,
 ): Promise<void> {
-  const { encoding, signal } = toOptions<Options>(options)
+  const { encoding, signal } = toOptions(options)
   throwIfAborted(signal)
   for await (const chunk of data) {
     throwIfAborted(signal)

@@ -34,7 +34,8 @@ const switches = [
 ] as const
 
 export function toCopyOptions(given: unknown): CopyOptions {
-  const options = { ...defaults, ...toObject<Partial<CopyOptions>>(given) }
+  const some: Partial<CopyOptions> = toObject(given)
+  const options = { ...defaults, ...some }
   for (const name of switches) checkBoolean(`options.${name}`, options[name])
   const mode = options.mode ?? 0
   checkInteger('mode', mode, 0, 7)

@@ -29,7 +29,7 @@ import {
 import { toLength, toTimes } from './change-calls.js'
 import { systemError } from './errors.js'
 import type { OpenFile } from './open-files.js'
-import { toReadRange, toWriteRange } from './ranges.js'
+import { toPosition, toReadRange, toWriteRange } from './ranges.js'
 import { statsOf, type BigIntStats, type Stats } from './stats.js'
 
 export interface ReadResult<T = ArrayBufferView> {
@@ -63,7 +63,7 @@ export const read: Define<ReadResult> = (context, fd, ...parameters) => {
 export const readv: Define<{ bytesRead: number; buffers: ArrayBufferView[] }> = (context, fd, list, at) => {
   const number = toNumber(fd)
   const buffers = toBuffers(list)
-  const position = typeof at === 'number' ? at : -1
+  const position = toPosition(at) ?? -1
   const length = buffers.reduce((sum, buffer) => sum + buffer.byteLength, 0)
   const range = new FileRange(context, number, { length, position })
   return look({ syscall: 'read' }, (live) => {
@@ -188,10 +188,6 @@ export function writeHere(
       return call.plan!(live)
     },
   }
-}
-
-function toPosition(at: unknown): number | undefined {
-  return typeof at === 'number' && at >= 0 ? at : undefined
 }
 
 function writing<T>(

@@ -78,7 +78,7 @@ export const readOpened: Define<Buffer | string> = (context, number, options) =>
 }
 
 function readOptions({ form }: Context, options: unknown): ReadOptions {
-  const settings = toOptions<ReadOptions>(options)
+  const settings: ReadOptions = toOptions(options)
   // As in Node, a synchronous call is not ended.
   return form === 'sync' && settings.signal !== undefined ? withoutSignal(settings) : settings
 }
@@ -145,7 +145,7 @@ export const writeOpened: Define<void> = (context, number, data, options) => {
 
 function writeOptions({ form }: Context, options: unknown): WriteFileOptions {
   if (options === undefined) return plain
-  const settings = toOptions<WriteFileOptions>(options)
+  const settings: WriteFileOptions = toOptions(options)
   const { flush, signal } = settings
   if (flush !== undefined && flush !== null) checkBoolean('options.flush', flush)
   return form === 'sync' && signal !== undefined ? withoutSignal(settings) : settings

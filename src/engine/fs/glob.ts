@@ -22,7 +22,7 @@ export interface GlobOptions {
  */
 export const glob: Define<(string | Dirent)[]> = (_context, pattern, options) => {
   const patterns = (Array.isArray(pattern) ? pattern : [pattern]) as unknown[]
-  const { cwd = '/', exclude, withFileTypes = false } = toObject<GlobOptions>(options)
+  const { cwd = '/', exclude, withFileTypes = false }: GlobOptions = toObject(options)
   const start = resolvePath('/', givenPath(cwd, 'options.cwd'))
   const searches = patterns.map((one) => parse(one, start))
   const excluded = toExclude(exclude)

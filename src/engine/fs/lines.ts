@@ -28,7 +28,8 @@ export class FileLines extends EventEmitter {
 
   #pump(): void {
     const pump = async (): Promise<void> => {
-      for await (const line of this) this.emit('line', line)
+      // What a listener throws is its own: it must not end the reading.
+      for await (const line of this) queueMicrotask(() => this.emit('line', line))
     }
     pump().catch((error: unknown) => {
       queueMicrotask(() => this.emit('error', error))
@@ -49,7 +50,7 @@ export class FileLines extends EventEmitter {
       if (rest !== '') yield rest.replace(/\r$/, '')
     } finally {
       this.#stream.destroy()
-      this.emit('close')
+      queueMicrotask(() => this.emit('close'))
     }
   }
 }

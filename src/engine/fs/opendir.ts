@@ -87,7 +87,7 @@ interface OpendirOptions extends Options {
 
 export const opendir: Define<OpenDirectory> = ({ form }, path, options) => {
   const given = givenPath(path)
-  const { encoding, recursive, bufferSize = 32 } = toOptions<OpendirOptions>(options)
+  const { encoding, recursive, bufferSize = 32 }: OpendirOptions = toOptions(options)
   checkInteger('options.bufferSize', bufferSize, 1, 2 ** 32 - 1)
   const names = { syscall: 'opendir', path: form === 'sync' ? undefined : given }
   return read(names, (live) => {

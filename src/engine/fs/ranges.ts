@@ -19,6 +19,7 @@ interface RangeOptions {
 }
 
 const defaultBufferBytes = 16 * 1024
+const int32Max = 2 ** 31 - 1
 
 /** `(buffer, offset, length, position)`, `(buffer, options)` or, where Node has it, `(options)`. */
 export function toReadRange(form: Form, parameters: readonly unknown[]): ReadRange {
@@ -30,12 +31,12 @@ export function toReadRange(form: Form, parameters: readonly unknown[]): ReadRan
     else given = { buffer: first, offset: second, length: parameters[2], position: parameters[3] }
   } else {
     if (first !== undefined && first !== null && (typeof first !== 'object' || Array.isArray(first)))
-      throw typeError(form === 'promise' ? 'options' : 'options', 'of type object', first)
+      throw typeError('options', 'of type object', first)
     given = { buffer: Buffer.alloc(defaultBufferBytes), ...(first as RangeOptions | undefined) }
   }
   const buffer = toBuffer(given.buffer)
   const offset = given.offset == null ? 0 : checkInteger('offset', given.offset, 0)
-  const length = given.length == null ? buffer.byteLength - offset : Number(given.length)
+  const length = given.length == null ? buffer.byteLength - offset : toReadLength(form, given.length)
   if (length === 0) return { buffer, offset, length, position: -1 }
   if (buffer.byteLength === 0) throw valueError('buffer', 'is empty and cannot be written', buffer)
   if (length < 0) throw rangeError('length', '>= 0', length)
@@ -44,9 +45,14 @@ export function toReadRange(form: Form, parameters: readonly unknown[]): ReadRan
   return { buffer, offset, length, position: toReadPosition(form, given.position) }
 }
 
+/** Forms with numbers cut what they are given to a whole number, as Node does; the other takes nothing else. */
+function toReadLength(form: Form, length: unknown): number {
+  return form === 'promise' ? checkInteger('length', length, -int32Max, int32Max) : Number(length) | 0
+}
+
 function toReadPosition(form: Form, position: unknown): number {
   if (position === undefined || position === null) return -1
-  if (form === 'promise') return Number.isSafeInteger(position) ? (position as number) : -1
+  if (form === 'promise') return toPosition(position) ?? -1
   if (typeof position === 'bigint') {
     const [min, max] = [-(2n ** 63n), 2n ** 63n - 1n]
     if (position < min || position > max) throw rangeError('position', `>= ${min} && <= ${max}`, position)
@@ -72,6 +78,11 @@ export function toWriteRange(
   if (offset > size) throw rangeError('offset', `<= ${size}`, offset)
   if (length > size - offset) throw rangeError('length', `<= ${size - offset}`, length)
   if (length < 0) throw rangeError('length', '>= 0', length)
-  const position = typeof given.position === 'number' && given.position >= 0 ? given.position : undefined
-  return { offset, length, position }
+  checkInteger('length', length, 0, int32Max)
+  return { offset, length, position: toPosition(given.position) }
+}
+
+/** Where a call is to begin; undefined, the current position, for all that is no place in a file. */
+export function toPosition(position: unknown): number | undefined {
+  return Number.isSafeInteger(position) && (position as number) >= 0 ? (position as number) : undefined
 }

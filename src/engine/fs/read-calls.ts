@@ -74,7 +74,7 @@ export const exists: Define<boolean> = (_context, path) => {
 }
 
 export const readlink: Define<string | Buffer> = (_context, path, options) => {
-  const { encoding } = toOptions<Options>(options)
+  const { encoding } = toOptions(options)
   const given = givenPath(path, 'oldPath')
   return read({ syscall: 'readlink', path: given }, (live) =>
     encodeName(findSymlink(live, locate(live, given)).target, encoding),
@@ -82,7 +82,7 @@ export const readlink: Define<string | Buffer> = (_context, path, options) => {
 }
 
 export const realpathNative: Define<string | Buffer> = (_context, path, options) => {
-  const { encoding } = toOptions<Options>(options)
+  const { encoding } = toOptions(options)
   const given = givenPath(path)
   return read({ syscall: 'realpath', path: given }, (live) => {
     const at = resolve(live.tree, locate(live, given), true)
@@ -94,7 +94,7 @@ export const realpathNative: Define<string | Buffer> = (_context, path, options)
 /** Node's own walk, where a failure names the part of the path that failed. */
 export const realpath: Define<string | Buffer> = (context, path, options) => {
   if (context.form === 'promise') return realpathNative(context, path, options)
-  const { encoding } = toOptions<Options>(options)
+  const { encoding } = toOptions(options)
   const given = givenPath(path)
   return read({ syscall: 'lstat', path: given }, (live) => {
     let rest = plainPath(given)
@@ -128,7 +128,7 @@ function part(live: LiveSession, syscall: string, path: string, follow: boolean)
 interface ReaddirOptions extends Options, ListOptions {}
 
 export const readdir: Define<readonly Listed[]> = ({ form }: Context, path, options) => {
-  const { encoding, recursive, withFileTypes } = toOptions<ReaddirOptions>(options)
+  const { encoding, recursive, withFileTypes }: ReaddirOptions = toOptions(options)
   const given = givenPath(path)
   if (form !== 'promise' && recursive != null) checkBoolean('options.recursive', recursive)
   return read({ syscall: 'scandir', path: given }, (live) => {

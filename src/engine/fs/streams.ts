@@ -6,6 +6,7 @@ import type { Context } from './calls.js'
 import * as descriptors from './descriptor-calls.js'
 import { runLater } from './drivers.js'
 import { open } from './open-calls.js'
+import { settle } from './settle.js'
 
 /** What a stream needs of a FileHandle. */
 interface Handle {
@@ -85,21 +86,23 @@ class StreamFile {
 type Done = (error?: Error | null) => void
 
 function finish(work: Promise<unknown>, done: Done): void {
-  work.then(
+  settle(
+    work,
     () => done(),
-    (error: unknown) => done(error as Error),
+    (error) => done(error as Error),
   )
 }
 
 function openInto(stream: Readable | Writable, file: StreamFile, done: Done): void {
-  file.open().then(
+  settle(
+    file.open(),
     (opened) => {
       done()
       if (!opened) return
       stream.emit('open', file.fd)
       stream.emit('ready')
     },
-    (error: unknown) => done(error as Error),
+    (error) => done(error as Error),
   )
 }
 
@@ -113,7 +116,7 @@ export class ReadStream extends Readable {
   readonly #file: StreamFile
 
   constructor(context: Context, path: unknown, options: unknown) {
-    const settings = toOptions<StreamOptions>(options)
+    const settings: StreamOptions = toOptions(options)
     const file = new StreamFile(context, path, settings, 'r')
     const { start, end, autoClose = true } = settings
     if (start !== undefined) checkInteger('start', start, 0)
@@ -157,25 +160,24 @@ export class ReadStream extends Readable {
     const { context } = this.#file
     const buffer = Buffer.allocUnsafeSlow(length)
     const position = this.pos ?? null
-    this.#file
-      .work((fd) => runLater(context, descriptors.read(context, fd, buffer, 0, length, position)))
-      .then(
-        ({ bytesRead }) => {
-          if (this.destroyed) return
-          if (bytesRead === 0) {
-            this.push(null)
-            return
-          }
-          if (this.pos !== undefined) this.pos += bytesRead
-          this.bytesRead += bytesRead
-          // A copy, so that a short read does not keep the whole buffer.
-          this.push(bytesRead === length ? buffer : Buffer.from(buffer.subarray(0, bytesRead)))
-        },
-        (error: unknown) => {
-          if (this.autoClose) this.destroy(error as Error)
-          else this.emit('error', error)
-        },
-      )
+    settle(
+      this.#file.work((fd) => runLater(context, descriptors.read(context, fd, buffer, 0, length, position))),
+      ({ bytesRead }) => {
+        if (this.destroyed) return
+        if (bytesRead === 0) {
+          this.push(null)
+          return
+        }
+        if (this.pos !== undefined) this.pos += bytesRead
+        this.bytesRead += bytesRead
+        // A copy, so that a short read does not keep the whole buffer.
+        this.push(bytesRead === length ? buffer : Buffer.from(buffer.subarray(0, bytesRead)))
+      },
+      (error) => {
+        if (this.autoClose) this.destroy(error as Error)
+        else this.emit('error', error)
+      },
+    )
   }
 
   override _destroy(error: Error | null, done: Done): void {
@@ -198,7 +200,7 @@ export class WriteStream extends Writable {
   readonly #file: StreamFile
 
   constructor(context: Context, path: unknown, options: unknown) {
-    const settings = toOptions<StreamOptions>(options)
+    const settings: StreamOptions = toOptions(options)
     const file = new StreamFile(context, path, settings, 'w')
     const { start, autoClose = true, encoding, flush } = settings
     const flushes = flush == null ? false : checkBoolean('options.flush', flush)

@@ -165,7 +165,7 @@ export function watch(context: Context, filename: unknown, options?: unknown, li
 }
 
 export function toWatchOptions(options: unknown): WatchOptions {
-  const settings = toOptions<WatchOptions>(options)
+  const settings: WatchOptions = toOptions(options)
   checkBoolean('options.persistent', settings.persistent ?? true)
   checkBoolean('options.recursive', settings.recursive ?? false)
   checkSignal(settings.signal)
