@@ -2,7 +2,7 @@ import { loaded } from '../base/slices.js'
 import type { LiveSession } from '../session/live.js'
 import { findNode } from '../session/lookup.js'
 import { Dir, Symlink, type FileNode, type Node } from '../tree/node.js'
-import { plainPath, resolvePath } from './arguments.js'
+import { plainPath, resolvePath, slashed } from './arguments.js'
 import { locate, type Call, type Context } from './calls.js'
 import { mkdir, symlink, unlink, utimes } from './change-calls.js'
 import { copyFile } from './copy-file.js'
@@ -168,7 +168,9 @@ export class CopyWalk {
   #find(syscall: string, path: string, optional: true): Walk<Node | undefined>
   *#find(syscall: string, path: string, optional = false): Walk<Node | undefined> {
     try {
-      return yield* this.#ask(() => findNode(this.#live, locate(this.#live, path), syscall === 'stat'))
+      return yield* this.#ask(() =>
+        findNode(this.#live, locate(this.#live, path), syscall === 'stat' || slashed(path)),
+      )
     } catch (thrown) {
       if (optional && codeOf(thrown) === 'ENOENT') return undefined
       throw toSystemError(thrown, { syscall, path })

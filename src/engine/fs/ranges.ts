@@ -27,7 +27,8 @@ export function toReadRange(form: Form, parameters: readonly unknown[]): ReadRan
   let given: RangeOptions
   if (ArrayBuffer.isView(first) || form === 'sync') {
     toBuffer(first)
-    if (typeof second === 'object' && second !== null) given = { ...second, buffer: first }
+    if (typeof second === 'object' && (second !== null || form === 'sync'))
+      given = { ...second, buffer: first }
     else given = { buffer: first, offset: second, length: parameters[2], position: parameters[3] }
   } else {
     if (first !== undefined && first !== null && (typeof first !== 'object' || Array.isArray(first)))
@@ -47,7 +48,9 @@ export function toReadRange(form: Form, parameters: readonly unknown[]): ReadRan
 
 /** Forms with numbers cut what they are given to a whole number, as Node does; the other takes nothing else. */
 function toReadLength(form: Form, length: unknown): number {
-  return form === 'promise' ? checkInteger('length', length, -int32Max, int32Max) : Number(length) | 0
+  return form === 'promise'
+    ? checkInteger('length', length, -Number.MAX_VALUE, Number.MAX_VALUE)
+    : (length as number) | 0
 }
 
 function toReadPosition(form: Form, position: unknown): number {
@@ -68,10 +71,10 @@ export function toWriteRange(
   parameters: readonly unknown[],
 ): { offset: number; length: number; position: number | undefined } {
   const [second] = parameters
-  const options = typeof second === 'object' && second !== null
-  const given: RangeOptions = options
-    ? second
-    : { offset: second, length: parameters[1], position: parameters[2] }
+  const given: RangeOptions =
+    typeof second === 'object'
+      ? (second ?? {})
+      : { offset: second, length: parameters[1], position: parameters[2] }
   const offset = given.offset == null ? 0 : checkInteger('offset', given.offset, 0)
   const size = buffer.byteLength
   const length = typeof given.length === 'number' ? given.length : size - offset

@@ -180,7 +180,8 @@ async function acknowledged(
     stored = await pending
   } catch (error) {
     discardAll(core)
-    throw error
+    if (error instanceof EngineError) throw error
+    throw new EngineError('STORE_FAILED', 'a write to the store failed', {}, { cause: error })
   }
   if (!stored) {
     discardAll(core)

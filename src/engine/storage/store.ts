@@ -14,6 +14,9 @@
  *
  * Durability. A durable store's acknowledged commit survives `kill -9`; whether it survives a power cut is
  * the adapter's option. A store that is not durable lives as long as its process.
+ *
+ * Errors are EngineErrors, such as STORE_FAILED, STORE_FULL and DATA_LOSS. What else a commit fails with, the
+ * engine passes on as the cause of STORE_FAILED.
  */
 export interface Store {
   readonly capabilities: StoreCapabilities

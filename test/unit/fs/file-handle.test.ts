@@ -194,9 +194,9 @@ describe.each([
 
 describe('arguments, as on a disk:', () => {
   const odd: readonly unknown[] = [1.5, Number.NaN, -5, -1, 0, 1, 3, '1', null, {}, 2n, 2 ** 31, 2 ** 53]
-  /** What makes Node end the process, or depends on how many arguments there are. */
+  /** What ends the process of Node, makes a file of 2 GiB, or depends on how many arguments there are. */
   const skipped =
-    /^promise read length (1\.5|NaN|1 \(string\)|\[object Object\])$|^sync read length (null|\[object Object\])$|^sync read offset (3|2147483648|9007199254740992)$|^\w+ truncate (2147483648|9007199254740992)$/
+    /^promise read length (1\.5|NaN|1 \(string\)|2|\[object Object\])$|^sync read length (null|\[object Object\])$|^sync read offset (3|2147483648|9007199254740992)$|^\w+ truncate (2147483648|9007199254740992)$|^\w+ write(v| text| position) 2147483648$/
   let engine: Engine
   let session: Session
   let directory: string
@@ -294,7 +294,7 @@ test('after a failed write open files are what is stored', async () => {
   await expect(handle.write('lost', 0)).rejects.toMatchObject({ code: 'EIO', syscall: 'write' })
   const read = (await handle.read(Buffer.alloc(12), 0, 12, 0)).buffer.toString()
   expect(read).toBe('acknowledged')
-  expect((await handle.readFile()).subarray(0, 5)).toEqual(bytes.subarray(12, 17))
+  expect((await handle.readFile()).subarray(12).equals(bytes.subarray(12))).toBe(true)
   await expect(handle.write('lost', 0)).rejects.toMatchObject({ code: 'EIO' })
   await handle.close()
   await expect(handle.stat()).rejects.toMatchObject({ code: 'EBADF' })
