@@ -97,6 +97,13 @@ export function readRest(
   })
 }
 
+interface OpenRange {
+  readonly open: OpenFile
+  readonly file: FileNode
+  readonly start: number
+  readonly count: number
+}
+
 /**
  * A read of an open file. Its range is fixed, and the file's position moved on, at the first attempt: reads
  * that are called one after the other go on where the one before ends, even if that waits for its content.
@@ -106,7 +113,7 @@ class FileRange {
   readonly #number: number
   readonly #wanted: { readonly length: number; readonly position: number; readonly first?: string }
   readonly #content = new Content()
-  #range: { readonly file: FileNode; readonly start: number; readonly count: number } | undefined
+  #range: OpenRange | undefined
 
   constructor(
     context: Context,
@@ -121,11 +128,17 @@ class FileRange {
   bytes(live: LiveSession): Buffer {
     if (this.#content.ready !== undefined) return this.#content.ready
     this.#range ??= this.#begin(live)
-    const { file, start, count } = this.#range
-    return this.#content.read(this.#context, file, start, count)
+    const { open, file, start, count } = this.#range
+    try {
+      return this.#content.read(this.#context, file, start, count)
+    } catch (thrown) {
+      // A synchronous read has no further attempt: it has not happened.
+      if (this.#context.form === 'sync' && this.#wanted.position < 0) open.position -= count
+      throw thrown
+    }
   }
 
-  #begin(live: LiveSession): { file: FileNode; start: number; count: number } {
+  #begin(live: LiveSession): OpenRange {
     const { length, position, first } = this.#wanted
     const open = this.#context.files.get(this.#number, first ?? 'read')
     if (!open.flags.read) throw systemError('EBADF', { syscall: 'read' })
@@ -134,7 +147,7 @@ class FileRange {
     const count = Math.min(length, file.size - start)
     if (first !== undefined) checkReadable(count)
     if (position < 0) open.position += count
-    return { file, start, count }
+    return { open, file, start, count }
   }
 }
 

@@ -3,7 +3,7 @@ import { whenLoaded } from '../base/fault.js'
 import { abortError, codedError, throwIfAborted, valueError } from './argument-errors.js'
 import { checkInteger, givenPath } from './arguments.js'
 import type { Context } from './calls.js'
-import { toWatchOptions, Watched, type WatchOptions, type WatchSink } from './watch.js'
+import { toWatchOptions, Watched, watchError, type WatchOptions, type WatchSink } from './watch.js'
 
 export interface WatchEvent {
   readonly eventType: 'rename' | 'change'
@@ -47,10 +47,15 @@ export async function* watchEvents(
     },
     end,
   }
-  // Nothing is awaited where everything is loaded: what is written right after the call is told.
-  const opened = context.access.live()
-  const live = opened instanceof Promise ? await opened : opened
-  const watched = await whenLoaded(() => new Watched(context, live, { given, options: settings, sink }))
+  let watched: Watched
+  try {
+    // Nothing is awaited where everything is loaded: what is written right after the call is told.
+    const opened = context.access.live()
+    const live = opened instanceof Promise ? await opened : opened
+    watched = await whenLoaded(() => new Watched(context, live, { given, options: settings, sink }))
+  } catch (thrown) {
+    throw watchError(thrown, given)
+  }
   const onAbort = (): void => end(abortError(signal!))
   signal?.addEventListener('abort', onAbort, { once: true })
   try {

@@ -1,9 +1,9 @@
 import { EventEmitter } from 'node:events'
 import type { Buffer } from 'node:buffer'
-import { EngineError } from '../base/errors.js'
 import { follow, type CommittedEvent } from '../session/feed.js'
 import type { LiveSession } from '../session/live.js'
 import { notFound, resolve } from '../session/resolve.js'
+import { loadedNow } from '../session/transaction.js'
 import { Dir } from '../tree/node.js'
 import {
   checkBoolean,
@@ -15,7 +15,7 @@ import {
   type Options,
 } from './arguments.js'
 import { locate, type Context } from './calls.js'
-import { codeOf, systemError } from './errors.js'
+import { toSystemError } from './errors.js'
 import { changesOf, type WatchChange, type WatchEventType } from './watch-changes.js'
 
 export interface WatchOptions extends Options {
@@ -54,17 +54,10 @@ export class Watched {
     this.#sink = sink
     this.#recursive = options.recursive ?? false
     this.#encoding = options.encoding
-    try {
-      const at = resolve(live.tree, locate(live, given), true)
-      if (at.node === undefined) throw notFound(given)
-      this.#path = at.path
-      this.#directory = at.node instanceof Dir
-    } catch (thrown) {
-      if (!(thrown instanceof EngineError)) throw thrown
-      throw Object.assign(systemError(codeOf(thrown)!, { syscall: 'watch', path: given }, thrown), {
-        filename: given,
-      })
-    }
+    const at = resolve(live.tree, locate(live, given), true)
+    if (at.node === undefined) throw notFound(given)
+    this.#path = at.path
+    this.#directory = at.node instanceof Dir
     this.#unfollow = follow(live, {
       event: (event) => this.#event(event),
       end: (error) => this.#sink.end(error),
@@ -136,9 +129,17 @@ export class FSWatcher extends EventEmitter {
         })
       },
     }
-    this.#watched = new Watched(context, context.access.liveSync(), { given, options: settings, sink })
-    if (signal?.aborted === true) queueMicrotask(() => this.close())
-    signal?.addEventListener('abort', () => this.close(), { once: true })
+    try {
+      const live = context.access.liveSync()
+      this.#watched = loadedNow(() => new Watched(context, live, { given, options: settings, sink }))
+    } catch (thrown) {
+      throw watchError(thrown, given)
+    }
+    if (signal === undefined) return
+    const onAbort = (): void => this.close()
+    if (signal.aborted) queueMicrotask(onAbort)
+    signal.addEventListener('abort', onAbort, { once: true })
+    this.once('close', () => signal.removeEventListener('abort', onAbort))
   }
 
   close(): void {
@@ -162,6 +163,12 @@ export function watch(context: Context, filename: unknown, options?: unknown, li
   const onChange = typeof options === 'function' ? options : listener
   if (typeof onChange === 'function') watcher.on('change', onChange as WatchListener)
   return watcher
+}
+
+/** What beginning to watch fails with: Node names the file twice. */
+export function watchError(thrown: unknown, given: string): Error {
+  const error = toSystemError(thrown, { syscall: 'watch', path: given })
+  return error === thrown ? error : Object.assign(error, { filename: given })
 }
 
 export function toWatchOptions(options: unknown): WatchOptions {

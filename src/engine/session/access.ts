@@ -1,4 +1,4 @@
-import type { Core } from './core.js'
+import { sessionNotFound, type Core } from './core.js'
 import type { LiveSession } from './live.js'
 import { openSession } from './recovery.js'
 import { mutateSync, wouldBlock } from './transaction.js'
@@ -10,6 +10,8 @@ export class SessionAccess {
   #live: LiveSession
   /** The commit of the newest synchronous change. */
   #unflushed: Promise<unknown> | undefined
+  /** The first synchronous change that was not stored, until a flush has told of it. */
+  #lost: { readonly error: unknown } | undefined
 
   constructor(core: Core, live: LiveSession) {
     this.core = core
@@ -32,10 +34,11 @@ export class SessionAccess {
     return live instanceof Promise ? live.then((loaded) => this.#touch(loaded)) : this.#touch(live)
   }
 
-  /** As {@link live}, without waiting: WOULD_BLOCK where the session has to be loaded. */
+  /** As {@link live}, without waiting: WOULD_BLOCK where the session has to be loaded again. */
   liveSync(): LiveSession {
     const live = this.#live
     if (live.discarded === undefined) return live
+    if (live.discarded === 'deleted') throw sessionNotFound(this.sessionId)
     const loaded = this.core.live.get(this.sessionId)
     if (loaded === undefined) throw wouldBlock('the session has to be loaded')
     return (this.#live = loaded)
@@ -46,17 +49,26 @@ export class SessionAccess {
     const live = this.liveSync()
     const committed = mutateSync(this.core, live, () => operation(live))
     this.#unflushed = committed
-    // Whoever flushes hears of it.
-    committed.catch(() => undefined)
+    committed.catch((error: unknown) => {
+      this.#lost ??= { error }
+    })
   }
 
-  /** Resolves when everything that this handle was asked to do so far is stored; rejects when something was not. */
+  /**
+   * Resolves when everything that this handle was asked to do so far is stored; rejects when something was not,
+   * once for a synchronous change.
+   */
   async flush(): Promise<void> {
     const live = this.#live
     await live.tail
+    const unflushed = this.#unflushed
     // The store's commits are one queue: the newest one's fate is known last.
-    await Promise.all([this.#unflushed, live.acknowledged])
-    this.#unflushed = undefined
+    const fates = await Promise.allSettled([unflushed, live.acknowledged])
+    if (this.#unflushed === unflushed) this.#unflushed = undefined
+    const lost = this.#lost
+    this.#lost = undefined
+    if (lost !== undefined) throw lost.error
+    for (const fate of fates) if (fate.status === 'rejected') throw fate.reason
   }
 
   #touch(live: LiveSession): LiveSession {

@@ -1,0 +1,174 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { memoryStorage, openEngine, type Engine, type Session, type SessionFs } from '../../../src/index.js'
+import { FailingStorage } from '../../support/failing-storage.js'
+import { storages } from '../../support/storages.js'
+
+type Call = readonly [name: string, syscall: string, run: (fs: SessionFs) => unknown]
+
+const reads: readonly Call[] = [
+  ['accessSync', 'access', (fs) => fs.accessSync('/dir/file')],
+  ['existsSync', 'access', (fs) => fs.existsSync('/dir/file')],
+  ['globSync', 'glob', (fs) => fs.globSync('/dir/*')],
+  ['lstatSync', 'lstat', (fs) => fs.lstatSync('/dir/link')],
+  ['openSync to read', 'open', (fs) => fs.openSync('/dir/file', 'r')],
+  ['openSync to write over', 'open', (fs) => fs.openSync('/dir/file', 'r+')],
+  ['opendirSync', 'opendir', (fs) => fs.opendirSync('/dir')],
+  ['readFileSync', 'open', (fs) => fs.readFileSync('/dir/file')],
+  ['readdirSync', 'scandir', (fs) => fs.readdirSync('/dir')],
+  ['readdirSync, recursive', 'scandir', (fs) => fs.readdirSync('/', { recursive: true })],
+  ['readlinkSync', 'readlink', (fs) => fs.readlinkSync('/dir/link')],
+  ['realpathSync', 'lstat', (fs) => fs.realpathSync('/dir/link')],
+  ['realpathSync.native', 'realpath', (fs) => fs.realpathSync.native('/dir/link')],
+  ['statSync', 'stat', (fs) => fs.statSync('/dir/file')],
+  ['statSync without an error', 'stat', (fs) => fs.statSync('/dir/file', { throwIfNoEntry: false })],
+  ['watch', 'watch', (fs) => fs.watch('/dir').close()],
+]
+
+const changes: readonly Call[] = [
+  ['appendFileSync', 'open', (fs) => fs.appendFileSync('/dir/file', 'more')],
+  ['chmodSync', 'chmod', (fs) => fs.chmodSync('/dir/file', 0o600)],
+  ['copyFileSync', 'copyfile', (fs) => fs.copyFileSync('/dir/file', '/dir/copy')],
+  ['cpSync', 'cp', (fs) => fs.cpSync('/dir', '/copy', { recursive: true })],
+  ['linkSync', 'link', (fs) => fs.linkSync('/dir/file', '/dir/second')],
+  ['lutimesSync', 'lutime', (fs) => fs.lutimesSync('/dir/file', 1, 1)],
+  ['mkdirSync', 'mkdir', (fs) => fs.mkdirSync('/dir/made')],
+  ['mkdirSync, recursive', 'mkdir', (fs) => fs.mkdirSync('/dir/made/deep', { recursive: true })],
+  ['mkdtempSync', 'mkdtemp', (fs) => fs.mkdtempSync('/dir/temp-')],
+  ['openSync of a new file', 'open', (fs) => fs.openSync('/dir/new', 'w')],
+  ['renameSync', 'rename', (fs) => fs.renameSync('/dir/file', '/dir/moved')],
+  ['rmSync', 'lstat', (fs) => fs.rmSync('/dir/file')],
+  ['rmSync, recursive', 'lstat', (fs) => fs.rmSync('/dir', { recursive: true })],
+  ['rmdirSync', 'rmdir', (fs) => fs.rmdirSync('/dir/empty')],
+  ['symlinkSync', 'symlink', (fs) => fs.symlinkSync('file', '/dir/another')],
+  ['truncateSync', 'open', (fs) => fs.truncateSync('/dir/file', 2)],
+  ['unlinkSync', 'unlink', (fs) => fs.unlinkSync('/dir/file')],
+  ['utimesSync', 'utime', (fs) => fs.utimesSync('/dir/file', 1, 1)],
+  ['writeFileSync', 'open', (fs) => fs.writeFileSync('/dir/new', 'new')],
+  ['writeFileSync of 10 MiB', 'open', (fs) => fs.writeFileSync('/dir/new', Buffer.alloc(10 * 2 ** 20, 1))],
+]
+
+const large = Buffer.alloc(5 * 2 ** 20, 'large')
+
+async function setUp({ fs: { promises: fs } }: Session): Promise<void> {
+  await fs.mkdir('/dir/empty', { recursive: true })
+  await fs.writeFile('/dir/file', 'hello world')
+  await fs.writeFile('/dir/large', large)
+  await fs.symlink('file', '/dir/link')
+}
+
+async function loadAll(fs: SessionFs): Promise<void> {
+  for (const entry of await fs.promises.readdir('/', { recursive: true, withFileTypes: true })) {
+    const path = join(entry.parentPath, entry.name)
+    if (entry.isFile()) await fs.promises.readFile(path)
+    else if (entry.isDirectory()) await fs.promises.readdir(path)
+  }
+}
+
+const again = (syscall: string): object => expect.objectContaining({ code: 'EAGAIN', errno: -11, syscall })
+
+describe.each(storages)('synchronous calls on %s', (name, make, lasting) => {
+  const waits = name === 'durable memory without synchronous reads'
+  let directory: string
+  let engine: Engine
+  let session: Session
+  let hash: string
+
+  beforeEach(async () => {
+    directory = mkdtempSync(join(tmpdir(), 'eagain-'))
+    const storage = make(directory)
+    engine = await openEngine({ storage })
+    session = await engine.sessions.create()
+    await setUp(session)
+    hash = (await session.manifest()).manifestHash
+    if (!lasting) return
+    await engine.close()
+    engine = await openEngine({ storage })
+    session = await engine.sessions.open(session.id)
+  })
+
+  afterEach(async () => {
+    await engine.close()
+    rmSync(directory, { recursive: true })
+  })
+
+  test.each([...reads, ...changes])('of a session that was just opened: %s', async (_name, syscall, run) => {
+    const { fs } = session
+    if (waits) {
+      expect(() => run(fs)).toThrow(again(syscall))
+      expect((await session.manifest()).manifestHash).toBe(hash)
+      await loadAll(fs)
+    }
+    run(fs)
+    await session.flush()
+  })
+
+  test.each(changes)('behind a change that waits: %s', async (_name, syscall, run) => {
+    const { fs } = session
+    await loadAll(fs)
+    // What is stored ahead of its event is waited for; a store that does not last takes all at once.
+    const written = fs.promises.writeFile('/dir/large', Buffer.alloc(large.length, 1))
+    for (const [, , read] of reads) read(fs)
+    const old = (): boolean => fs.readFileSync('/dir/large').equals(large)
+    // Blocks of a large file are not kept in memory.
+    if (waits) expect(old).toThrow(again('open'))
+    else expect(old()).toBe(lasting)
+    if (lasting) expect(() => run(fs)).toThrow(again(syscall))
+    else run(fs)
+    await written
+    expect(() => run(fs)).not.toThrow(again(syscall))
+    await session.flush()
+  })
+
+  test('with a number: what fails has not happened', async () => {
+    const { fs } = session
+    const handle = await fs.promises.open('/dir/file', 'r+')
+    const { fd } = handle
+    const buffer = Buffer.alloc(5)
+    const readCalls = [
+      () => fs.readSync(fd, buffer),
+      () => fs.readvSync(fd, [buffer]),
+      () => fs.readFileSync(fd),
+      () => fs.readSync(fd, buffer, 0, 5, 3),
+    ]
+    if (waits) for (const read of readCalls) expect(read).toThrow(again('read'))
+    expect((await handle.read(buffer)).buffer.toString()).toBe('hello')
+    expect(fs.readSync(fd, buffer)).toBe(5)
+    expect(buffer.toString()).toBe(' worl')
+    expect(fs.readFileSync(fd, 'utf8')).toBe('d')
+    expect(fs.fstatSync(fd).size).toBe(11)
+    expect(fs.writeSync(fd, '!')).toBe(1)
+    fs.ftruncateSync(fd, 8)
+    fs.closeSync(fd)
+    expect(await fs.promises.readFile('/dir/file', 'utf8')).toBe('hello wo')
+    await session.flush()
+  })
+
+  test('after the session was deleted fail for good', async () => {
+    await engine.sessions.delete(session.id)
+    for (const [, syscall, run] of [...reads, ...changes])
+      expect(() => run(session.fs)).toThrow(expect.objectContaining({ code: 'EIO', syscall }))
+    await expect(session.fs.promises.stat('/')).rejects.toMatchObject({ code: 'EIO', syscall: 'stat' })
+  })
+})
+
+describe.each([[true], [false]])('after a failed write, synchronous reads: %s,', (syncReads) => {
+  test.each([...reads, ...changes])('until the session is read again: %s', async (_name, syscall, run) => {
+    const storage = new FailingStorage(memoryStorage({ durable: true, syncReads }))
+    const engine = await openEngine({ storage })
+    const session = await engine.sessions.create()
+    const { fs } = session
+    await setUp(session)
+    storage.next = 'pass'
+    fs.writeFileSync('/dir/lost', 'x')
+    await expect(session.flush()).rejects.toMatchObject({ reason: 'STORE_FAILED' })
+    expect(() => run(fs)).toThrow(again(syscall))
+    await loadAll(fs)
+    expect(fs.existsSync('/dir/lost')).toBe(false)
+    run(fs)
+    await session.flush()
+    await engine.close()
+  })
+})
