@@ -42,6 +42,8 @@ export class Watched {
   #directory: boolean
   /** Set when what was watched is gone: nothing more is told of it. */
   #gone = false
+  /** Set between the two halves of its own move, which is told once. */
+  #arriving = false
   /** Changes of a restore that are still looked for: later events wait for them. */
   #pending: Promise<void> | undefined
 
@@ -89,11 +91,17 @@ export class Watched {
 
   #tell({ type, path, movedTo, removed = false }: WatchChange): void {
     if (this.#gone) return
+    if (this.#arriving) {
+      this.#arriving = false
+      return
+    }
     const own = this.#path
     if (path === own || (own.startsWith(`${path}/`) && (removed || movedTo !== undefined))) {
       this.#say(type, nameOf(own))
-      if (movedTo !== undefined) this.#path = movedTo + own.slice(path.length)
-      else if (removed) this.#gone = true
+      if (movedTo !== undefined) {
+        this.#path = movedTo + own.slice(path.length)
+        this.#arriving = path === own
+      } else if (removed) this.#gone = true
       return
     }
     if (!this.#directory) return

@@ -148,49 +148,6 @@ describe('on sessions alone:', () => {
     expect(Object.getOwnPropertyDescriptor(sides.fs, 'promises')?.enumerable).toBe(true)
   })
 
-  test('watch tells of names and contents', async () => {
-    const { fs } = sides
-    fs.mkdirSync('/w/sub', { recursive: true })
-    const seen: [string, string, string | null][] = []
-    const flat = fs.watch('/w', (type, name) => seen.push(['flat', type, name]))
-    const deep = fs.watch('/w', { recursive: true }, (type, name) => seen.push(['deep', type, name]))
-    await fs.promises.writeFile('/w/a', 'x')
-    await fs.promises.writeFile('/w/sub/b', '')
-    await fs.promises.chmod('/w/a', 0o600)
-    await fs.promises.rename('/w/a', '/w/c')
-    await fs.promises.unlink('/w/c')
-    await sides.session.flush()
-    await new Promise((resolve) => setImmediate(resolve))
-    expect(seen.filter(([kind]) => kind === 'flat').map(([, ...rest]) => rest)).toEqual([
-      ['rename', 'a'],
-      ['change', 'a'],
-      ['change', 'a'],
-      ['rename', 'a'],
-      ['rename', 'c'],
-      ['rename', 'c'],
-    ])
-    expect(seen).toContainEqual(['deep', 'rename', 'sub/b'])
-    const closed = new Promise((resolve) => flat.once('close', () => resolve(true)))
-    flat.close()
-    deep.close()
-    expect(await closed).toBe(true)
-    expect(() => fs.watch('/none')).toThrow(
-      expect.objectContaining({ code: 'ENOENT', syscall: 'watch', path: '/none' }),
-    )
-  })
-
-  test('promises.watch is bounded and ends by a signal', async () => {
-    const { fs } = sides
-    const abort = new AbortController()
-    const events = fs.promises.watch('/', { signal: abort.signal, maxQueue: 2 })[Symbol.asyncIterator]()
-    const first = events.next()
-    await new Promise((resolve) => setImmediate(resolve))
-    await fs.promises.writeFile('/a', '')
-    expect((await first).value).toEqual({ eventType: 'rename', filename: 'a' })
-    for (const name of ['b', 'c', 'd']) await fs.promises.mkdir(`/${name}`)
-    await expect(events.next()).rejects.toMatchObject({ code: 'ERR_FS_WATCH_QUEUE_OVERFLOW' })
-  })
-
   test('glob', async () => {
     const { fs } = sides
     for (const path of ['/src/a.ts', '/src/sub/b.ts', '/src/c.js']) {
