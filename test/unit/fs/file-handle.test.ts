@@ -3,20 +3,20 @@ import * as disk from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { memoryStorage, openEngine, type Engine, type Session } from '../../../src/index.js'
+import { memoryStorage, openEngine, type Engine, type Session, type Storage } from '../../../src/index.js'
 import { FailingStorage } from '../../support/failing-storage.js'
 import { outcome } from '../../support/fs-sides.js'
+import { storages } from '../../support/storages.js'
 
 type Fs = typeof disk
 type Handle = disk.promises.FileHandle
 
 const content = Buffer.from(Array.from({ length: 100_000 }, (_, i) => i % 251))
 
-describe.each([
-  ['memory', true],
-  ['a store without synchronous reads', false],
-])('an open file on %s', (_name, syncReads) => {
-  const storage = memoryStorage({ durable: true, syncReads })
+const lastingStorages = storages.filter(([, , lasting]) => lasting)
+
+describe.each(lastingStorages)('an open file on %s', (_name, make) => {
+  let storage: Storage
   let engine: Engine
   let session: Session
   let fs: disk.promises.FileHandle extends never ? never : Fs['promises']
@@ -31,9 +31,10 @@ describe.each([
   }
 
   beforeEach(async () => {
+    directory = disk.mkdtempSync(join(tmpdir(), 'handle-'))
+    storage = make(directory)
     engine = await openEngine({ storage })
     session = await engine.sessions.create()
-    directory = disk.mkdtempSync(join(tmpdir(), 'handle-'))
     await session.fs.promises.writeFile('/file', content)
     disk.writeFileSync(join(directory, 'file'), content)
     await reopen()
@@ -139,6 +140,38 @@ describe.each([
     expect((await session.manifest()).manifestHash).toBe(without)
     await expect(fs.stat('/file')).rejects.toMatchObject({ code: 'ENOENT' })
     await handle.close()
+  })
+
+  test('of a removed file goes on, whatever else happens', async () => {
+    await session.checkpoint({ label: 'with the file' })
+    const [handle, second] = await Promise.all([fs.open('/file', 'r+'), fs.open('/file')])
+    await fs.unlink('/file')
+    await Promise.all([handle.write('ab'), handle.write('cd'), handle.appendFile('ef')])
+    const { ino } = await handle.stat()
+    expect((await second.stat()).ino).toBe(ino)
+    expect((await second.readFile()).equals(content)).toBe(true)
+    await fs.writeFile('/file', 'another')
+    await handle.writev([Buffer.from('g'), Buffer.from('h')])
+    expect(await fs.readFile('/file', 'utf8')).toBe('another')
+    const fork = await session.fork()
+    expect(await fork.fs.promises.readFile('/file', 'utf8')).toBe('another')
+    await session.restore({ checkpointLabel: 'with the file' })
+    expect((await fs.readFile('/file')).equals(content)).toBe(true)
+    await second.close()
+    await expect(second.stat()).rejects.toMatchObject({ code: 'EBADF' })
+    await handle.truncate(8)
+    const lines: string[] = []
+    for await (const line of handle.readLines({ start: 0 })) lines.push(line)
+    expect(lines).toEqual(['abcdefgh'])
+    expect(handle.fd).toBe(-1)
+  })
+
+  test('of a removed file is nothing that is kept when the engine closes', async () => {
+    const handle = await fs.open('/file', 'r+')
+    await fs.rm('/file')
+    await handle.write('x'.repeat(10_000), 0)
+    await reopen()
+    expect(await fs.readdir('/')).toEqual([])
   })
 
   test('of which one of two names is removed writes to the other', async () => {
