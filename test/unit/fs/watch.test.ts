@@ -134,12 +134,10 @@ describe.each(storages)('watching on %s', (name, make) => {
     await fs.promises.rm('/w/sub', { recursive: true })
     const [flat, deep] = [told('/w'), told('/w', { recursive: true })]
     await session.restore({ checkpointLabel: 'before' })
-    const after = fs.promises.writeFile('/w/after', '')
-    await after
-    await settled()
-    await turn()
+    await fs.promises.writeFile('/w/after', '')
+    // What differs may have to be read first; what happens later is told later.
+    while ([flat, deep].some((events) => events.at(-1)?.[1] !== 'after')) await turn()
     const sorted = (events: Told[]): Told[] => events.toSorted(([, a], [, b]) => (a! < b! ? -1 : 1))
-    expect(flat.at(-1)).toEqual(['rename', 'after'])
     expect(sorted(flat)).toEqual([
       ['rename', 'after'],
       ['change', 'file'],
