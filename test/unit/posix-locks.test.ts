@@ -7,6 +7,7 @@ import {
   type Engine,
   type PosixLockOwner,
   type PosixLockRange,
+  type PosixSetRequest,
   type Session,
   type SessionPosixLocks,
 } from '../../src/index.js'
@@ -302,5 +303,26 @@ describe.each([
     expect(await waits[1000]).toBe('QUOTA')
     abort.abort()
     expect(new Set(await Promise.all(waits.slice(0, 1000)))).toEqual(new Set(['AbortError']))
+  })
+
+  test('that are released wake whom that concerns, among many', async () => {
+    const abort = new AbortController()
+    const at = (start: number, ownerId: string): PosixSetRequest => ({
+      path: '/g',
+      kind: SHARED,
+      range: { start, length: 1 },
+      owner: { ownerId },
+    })
+    for (let i = 0; i < 2000; i++) await locks.set(at(i + 1, `holder ${i}`))
+    await locks.set({ ...at(0, 'last'), kind: EXCLUSIVE })
+    const waits = Array.from({ length: 990 }, (_, i) =>
+      locks.setBlocking(at(0, `waiter ${i}`), { signal: abort.signal }),
+    )
+    for (let i = 0; i < 500; i++) {
+      const { path, range, owner } = at(i + 1, `holder ${i}`)
+      await locks.funlock({ path, range: range!, owner })
+    }
+    await locks.funlock({ path: '/g', owner: { ownerId: 'last' } })
+    expect(await Promise.all(waits)).toHaveLength(990)
   })
 })

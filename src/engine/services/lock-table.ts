@@ -17,6 +17,8 @@ export interface LockRange {
   readonly end: bigint
 }
 
+const everything: LockRange = { start: 0n, end: endOfRanges }
+
 /** Which locks meet: those of ranges and those of whole files know nothing of each other. */
 export type LockSpace = 'ranges' | 'whole'
 
@@ -107,7 +109,7 @@ export class LockTable<Owner extends LockOwner> {
       if (first === undefined || lock.start < first.start) first = lock
     }
     if (first !== undefined) return first
-    const position = this.#position(locks, request)
+    const position = this.#position(locks, this.#search(request))
     return position.find((waiter) => conflicts(waiter.request, request))?.request
   }
 
@@ -131,8 +133,9 @@ export class LockTable<Owner extends LockOwner> {
     }
     const { file, space, owner, path } = request
     const queue = this.#files[space].get(file)!
-    const ahead = this.#position(queue, request)
-    if (this.#knows(owner) && new Search(this, owner.key).leads(queue, request, ahead)) {
+    const search = this.#search(request)
+    const ahead = this.#position(queue, search)
+    if (search?.leads(queue, request, ahead) === true) {
       throw new EngineError('DEADLOCK', `waiting for ${path} would never end`, { path })
     }
     if (this.#waitingTotal >= limits.lockWaiters) throw quota('lock waiters', limits.lockWaiters)
@@ -189,7 +192,7 @@ export class LockTable<Owner extends LockOwner> {
       throw quota('locks', limits.heldLocks)
     }
     files.set(target.file, locks)
-    if (this.#put(locks, target, request, after)) this.#wake(locks)
+    if (this.#put(locks, target, request, after)) this.#wake(locks, target)
     this.#tidy(target.file, target.space)
   }
 
@@ -211,24 +214,28 @@ export class LockTable<Owner extends LockOwner> {
     )
   }
 
-  /** Grants, first in line first, whatever nothing conflicts with any more. */
-  #wake(locks: FileLocks<Owner>): void {
+  /** Grants, first in line first, whatever nothing conflicts with any more now that something left a range. */
+  #wake(locks: FileLocks<Owner>, left: LockRange): void {
     const { waiting, held } = locks
-    for (let i = 0; i < waiting.length;) {
-      const waiter = waiting[i]!
-      const { request } = waiter
-      if (
-        hasConflict(locks, request) ||
-        waiting.some((one, at) => at < i && conflicts(one.request, request))
-      ) {
-        i++
-        continue
+    const freed = [left]
+    // It grows while it is gone through: a waiter that gets less than it had lets others go on.
+    for (const range of freed) {
+      for (let i = 0; i < waiting.length;) {
+        const waiter = waiting[i]!
+        const { request } = waiter
+        if (
+          !overlap(request, range) ||
+          waiting.some((one, at) => at < i && conflicts(one.request, request)) ||
+          hasConflict(locks, request)
+        ) {
+          i++
+          continue
+        }
+        this.#leave(waiter)
+        waiter.resolve()
+        const after = replaced(held.get(request.owner.key) ?? [], request, request)
+        if (this.#put(locks, request, request, after)) freed.push(request)
       }
-      this.#leave(waiter)
-      waiter.resolve()
-      const after = replaced(held.get(request.owner.key) ?? [], request, request)
-      // A waiter that gets less than it had lets earlier ones go on.
-      if (this.#put(locks, request, request, after)) i = 0
     }
   }
 
@@ -236,15 +243,14 @@ export class LockTable<Owner extends LockOwner> {
    * The waiters that a request stands behind. Those that wait for its owner stay behind it: putting it
    * before them makes them wait for nobody else than they do.
    */
-  #position(locks: FileLocks<Owner>, { owner }: LockRequest<Owner>): readonly Waiter<Owner>[] {
-    if (locks.waiting.length === 0 || !this.#knows(owner)) return locks.waiting
-    const search = new Search(this, owner.key)
+  #position(locks: FileLocks<Owner>, search: Search<Owner> | undefined): readonly Waiter<Owner>[] {
+    if (search === undefined) return locks.waiting
     return locks.waiting.filter((waiter) => !search.leadsFrom(waiter))
   }
 
   /** Nobody waits for an owner who neither holds nor waits for anything. */
-  #knows({ key }: Owner): boolean {
-    return this.#held.has(key) || this.#waiting.has(key)
+  #search({ owner: { key } }: LockRequest<Owner>): Search<Owner> | undefined {
+    return this.#held.has(key) || this.#waiting.has(key) ? new Search(this, key) : undefined
   }
 
   /** For {@link Search}. */
@@ -259,7 +265,7 @@ export class LockTable<Owner extends LockOwner> {
       this.#leave(waiter)
       waiter.reject(signal.reason)
     }
-    for (const queue of new Set(waiters.map((waiter) => waiter.queue))) this.#wake(queue)
+    for (const queue of new Set(waiters.map((waiter) => waiter.queue))) this.#wake(queue, everything)
     for (const { request } of waiters) this.#tidy(request.file, request.space)
   }
 
@@ -298,11 +304,14 @@ class Search<Owner extends LockOwner> {
   readonly #table: LockTable<Owner>
   readonly #target: string
   readonly #known: Map<string, boolean>
+  /** Of the owners who wait, those who may wait for the target. */
+  readonly #open: Set<string>
 
   constructor(table: LockTable<Owner>, target: string) {
     this.#table = table
     this.#target = target
     this.#known = new Map([[target, true]])
+    this.#open = new Set(table.waitingOwners())
   }
 
   leadsFrom({ queue, request }: Waiter<Owner>): boolean {
@@ -313,14 +322,13 @@ class Search<Owner extends LockOwner> {
   leads(locks: FileLocks<Owner>, request: LockRequest<Owner>, line: readonly Waiter<Owner>[]): boolean {
     if (this.#holds(this.#target, locks, request)) return true
     // Of those who hold something, only who waits for something else leads anywhere.
-    for (const owner of this.#table.waitingOwners()) {
-      if (this.#known.get(owner) !== false && this.#holds(owner, locks, request) && this.#waits(owner))
-        return true
+    for (const owner of this.#open) {
+      if (this.#holds(owner, locks, request) && this.#waits(owner)) return true
     }
     for (const other of line) {
       if (other.request === request) break
       const { key } = other.request.owner
-      if (this.#known.get(key) !== false && conflicts(other.request, request) && this.#waits(key)) return true
+      if (this.#open.has(key) && conflicts(other.request, request) && this.#waits(key)) return true
     }
     return false
   }
@@ -335,9 +343,11 @@ class Search<Owner extends LockOwner> {
     if (known !== undefined) return known
     // Nobody waits for itself: no answer below rests on this one before it is known.
     this.#known.set(owner, false)
+    this.#open.delete(owner)
     for (const waiter of this.#table.waitersOf(owner)) {
       if (!this.leadsFrom(waiter)) continue
       this.#known.set(owner, true)
+      this.#open.add(owner)
       return true
     }
     return false
@@ -368,6 +378,7 @@ function firstConflict<Owner extends LockOwner>(
   locks: readonly Lock<Owner>[],
   request: Lock<Owner>,
 ): Lock<Owner> | undefined {
+  if (locks[0]!.start >= request.end || locks.at(-1)!.end <= request.start) return undefined
   for (let i = firstEndingAfter(locks, request.start); i < locks.length; i++) {
     const lock = locks[i]!
     if (lock.start >= request.end) return undefined
