@@ -113,12 +113,14 @@ export class FileLocks {
   async list(live: LiveSession, pathPrefix: string): Promise<{ locks: FileLock[] }> {
     const { byPath } = await whenLoaded(() => this.#loaded(live))
     const now = this.#core.environment.monotonicMs()
-    const locks: FileLock[] = []
+    const found: { readonly order: string; readonly lock: FileLock }[] = []
     for (const [path, { lockId, ownerId, expiresAt }] of byPath) {
       if (expiresAt <= now || !path.startsWith(pathPrefix)) continue
-      locks.push({ lockId, path, ownerId, remainingTtlSeconds: Math.ceil((expiresAt - now) / 1000) })
+      const remainingTtlSeconds = Math.ceil((expiresAt - now) / 1000)
+      found.push({ order: pathOrder(path), lock: { lockId, path, ownerId, remainingTtlSeconds } })
     }
-    return { locks: locks.sort((a, b) => compareUtf8(pathOrder(a.path), pathOrder(b.path))) }
+    found.sort((a, b) => compareUtf8(a.order, b.order))
+    return { locks: found.map(({ lock }) => lock) }
   }
 
   unlock(live: LiveSession, { path, lockId }: FileLockReference): Promise<void> {
