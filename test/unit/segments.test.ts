@@ -508,6 +508,21 @@ describe.each(storages)('segments on %s', (_name, makeStorage, lasting) => {
       await check('/b', expected)
     })
 
+    test('20,000 ranges of a file of 50,000 extents', async () => {
+      const segments = Array.from({ length: 50_000 }, (_, i) =>
+        data(Math.floor(i / 500) * mebibyte + (i % 500) * 2000, `content ${i}`),
+      )
+      await patch('/a', ...segments)
+      const { extents } = await files.getCasExtents({ path: '/a' })
+      expect(extents.length).toBe(segments.length)
+      const last = extents.slice(-20_000)
+      await patch(
+        '/a',
+        ...last.map((extent, i) => ({ borrowed: { ...extent, offset: i * 5000, length: 1 } })),
+      )
+      expect(Buffer.from(await files.read({ path: '/a', offset: 5000, length: 3 })).toString()).toBe('c\0\0')
+    })
+
     test('a range behind the end of the blob is refused', async () => {
       await files.write({ path: '/a', content })
       for (const [length, casOffset] of [

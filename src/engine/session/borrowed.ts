@@ -17,27 +17,35 @@ import { treeChanges } from './states.js'
  * differ from the base, and at last in the whole base, which costs a pass over its files.
  */
 export class BorrowedBlobs {
-  readonly #wanted: ReadonlySet<string>
+  /** What is wanted and not found yet. */
+  readonly #missing: Set<string>
+  readonly #found = new Map<string, BlobRef>()
   readonly #staged: readonly StagedBlobs[]
+  /** Of the request, what was not looked through yet: all or nothing. */
+  #unlooked: readonly StagedBlobs[]
+  /** The file that was looked through last. */
+  #looked: FileNode | undefined
+  /** Whether the session and its base were looked through. */
+  #searched = false
   #brought: ReadonlySet<BlobRef> | undefined
-  /** undefined stands for a hash that was looked for and not found. */
-  readonly #found = new Map<string, BlobRef | undefined>()
 
   constructor(wanted: readonly string[], staged: readonly StagedBlobs[]) {
-    this.#wanted = new Set(wanted)
+    this.#missing = new Set(wanted)
     this.#staged = staged
+    this.#unlooked = staged
   }
 
   /** BLOB_NOT_FOUND; a Fault where it has to be looked for. */
   get(core: Core, live: LiveSession, file: FileNode, hash: string): BlobRef {
-    if (this.#found.size === 0) for (const { blobs } of this.#staged.map(allBlobs)) this.#take(blobs)
-    let blob = this.#found.get(hash)
+    for (const staged of this.#unlooked) this.#take(staged.blobs())
+    this.#unlooked = []
+    if (this.#missing.has(hash) && this.#looked !== file) {
+      this.#look(core, file)
+      this.#looked = file
+    }
+    const blob = this.#found.get(hash)
     if (blob !== undefined) return blob
-    forEachExtent(core.contentIds.body(file), { from: 0, to: file.size }, (_offset, _length, candidate) => {
-      if (candidate.hash === hash) blob = candidate
-    })
-    if (blob !== undefined) return blob
-    if (!this.#found.has(hash)) {
+    if (!this.#searched) {
       const root = live.tree.freeze()
       throw new Fault(() => this.#search(core, root, live.baseline))
     }
@@ -55,7 +63,7 @@ export class BorrowedBlobs {
   async #search(core: Core, root: Dir, baseline: Dir): Promise<void> {
     for await (const { after } of treeChanges(core, baseline, root)) {
       if (after instanceof FileNode) await whenLoaded(() => this.#look(core, after))
-      if (this.#complete) return
+      if (this.#complete) break
     }
     const slice = new TimeSlice(core.environment)
     let after: string | undefined
@@ -71,7 +79,7 @@ export class BorrowedBlobs {
       })
       await slice.next()
     }
-    for (const hash of this.#wanted) if (!this.#found.has(hash)) this.#found.set(hash, undefined)
+    this.#searched = true
   }
 
   #look(core: Core, file: FileNode): void {
@@ -81,15 +89,10 @@ export class BorrowedBlobs {
   }
 
   #take(blobs: readonly BlobRef[]): void {
-    for (const blob of blobs) if (this.#wanted.has(blob.hash)) this.#found.set(blob.hash, blob)
+    for (const blob of blobs) if (this.#missing.delete(blob.hash)) this.#found.set(blob.hash, blob)
   }
 
   get #complete(): boolean {
-    for (const hash of this.#wanted) if (this.#found.get(hash) === undefined) return false
-    return true
+    return this.#missing.size === 0
   }
-}
-
-function allBlobs(staged: StagedBlobs): { blobs: readonly BlobRef[] } {
-  return { blobs: staged.blobs() }
 }
