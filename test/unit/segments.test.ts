@@ -314,6 +314,25 @@ describe.each(storages)('segments on %s', (_name, makeStorage, lasting) => {
       await check('/a', states.at(-1)!)
     })
 
+    test('guards on 6,000 files whose hashes nobody asked for yet', async () => {
+      const paths = Array.from({ length: 6000 }, (_, i) => `/d/${i}`)
+      const mutate = (part: SegmentChunk, expectedHash?: (path: string) => string): Promise<unknown> =>
+        files.patchSegments({
+          mutations: paths.map((path) => ({
+            path,
+            segments: [part],
+            ...(expectedHash && { expectedHash: expectedHash(path) }),
+          })),
+        })
+      await mutate(data(0, 'ab'))
+      await mutate(data(1, 'cd'))
+      await expect(mutate(data(0, 'x'), () => hashOf('abd'))).rejects.toMatchObject({
+        reason: 'HASH_MISMATCH',
+      })
+      await mutate(data(0, 'x'), () => hashOf('acd'))
+      await check('/d/5999', Buffer.from('xcd'))
+    })
+
     test('a guard on nothing but a hole', async () => {
       await files.patchSegments({
         mutations: [

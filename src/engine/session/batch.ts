@@ -1,6 +1,8 @@
 import { invalid } from '../base/errors.js'
+import { Fault, whenLoaded } from '../base/fault.js'
 import { checkRequest, tooLarge } from '../base/input.js'
 import { limits } from '../base/limits.js'
+import { TimeSlice } from '../base/slices.js'
 import type { BlobRef } from '../cas/blob.js'
 import { StagedContent, type StagedBlobs } from '../cas/staging.js'
 import { BorrowedBlobs } from './borrowed.js'
@@ -47,7 +49,32 @@ export function applyPlans(
   steps: readonly PlanStep[],
   describe: () => Pick<NewEvent, 'type' | 'details'>,
 ): Promise<void> {
-  return mutate(core, live, () => applyPlansNow(core, live, steps, describe))
+  let lookedAhead = false
+  return mutate(core, live, () => {
+    try {
+      return applyPlansNow(core, live, steps, describe)
+    } catch (thrown) {
+      if (!(thrown instanceof Fault) || lookedAhead) throw thrown
+      lookedAhead = true
+      throw new Fault(() => lookAhead(core, live, steps, thrown))
+    }
+  })
+}
+
+/** Every fault runs all steps again: what they need of the state before the first one is seen to at once. */
+async function lookAhead(
+  core: Core,
+  live: LiveSession,
+  steps: readonly PlanStep[],
+  fault: Fault,
+): Promise<void> {
+  await fault.resolve()
+  const slice = new TimeSlice(core.environment)
+  for (const step of steps) {
+    // What is wrong with a step shows when it is its turn.
+    await whenLoaded(() => step(live)).catch(() => undefined)
+    if (slice.over) await slice.next()
+  }
 }
 
 /** As {@link applyPlans}, inside a mutation. */
