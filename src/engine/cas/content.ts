@@ -74,10 +74,15 @@ export class ContentStore {
     return target
   }
 
+  /** For work on contents that is to yield to the event loop. */
+  slice(): TimeSlice {
+    return new TimeSlice(this.#environment)
+  }
+
   /** The SHA-256 of a whole content, hex, read in slices that yield to the event loop. */
   async hash(body: LoadedBody, size: number): Promise<string> {
     const hash = sha256Stream()
-    const slice = new TimeSlice(this.#environment)
+    const slice = this.slice()
     for (let offset = 0; offset < size; offset += limits.blockBytes) {
       const length = Math.min(limits.blockBytes, size - offset)
       const isHole = blockAt(body, offset / limits.blockBytes) === undefined

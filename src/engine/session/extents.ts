@@ -14,9 +14,13 @@ export interface CasExtent {
 }
 
 /** Where a file's bytes are, in order; hashes that nobody asked for yet are computed in slices. */
-export async function listCasExtents(core: Core, file: FileNode): Promise<CasExtent[]> {
+export async function listCasExtents(
+  core: Core,
+  file: FileNode,
+  slice = new TimeSlice(core.environment),
+): Promise<CasExtent[]> {
+  if (slice.over) await slice.next()
   const body = await whenLoaded(() => core.contentIds.body(file))
-  const slice = new TimeSlice(core.environment)
   const extents: CasExtent[] = []
   for (const { offset, length, blob, casOffset } of listExtents(body, { from: 0, to: file.size })) {
     extents.push({ offset, length, hash: formatHash(blob.hash), casOffset })

@@ -3,7 +3,7 @@ import { whenLoaded } from '../base/fault.js'
 import { checkRequest } from '../base/input.js'
 import { limits } from '../base/limits.js'
 import { encodePageToken, parsePageSize, parsePageToken, type PageRequest } from '../base/paging.js'
-import { runInSlices } from '../base/slices.js'
+import { runInSlices, TimeSlice } from '../base/slices.js'
 import { parsePrefix, visitPaths } from '../tree/cursor.js'
 import { hashTree } from '../tree/hash.js'
 import { Dir, FileNode, Symlink, type Node } from '../tree/node.js'
@@ -61,6 +61,7 @@ export async function readManifest(
   // First: it hashes contents in slices, and what it hashed is known below.
   const hash = formatHash(await manifestHash(core, root))
   const nodes: ManifestNode[] = []
+  const slice = new TimeSlice(core.environment)
   let hashedBytes = 0
   let nextPageToken = found.nextPageToken
   for (const [path, node] of found.entries) {
@@ -83,7 +84,7 @@ export async function readManifest(
         }
       }
       const contentHash = formatHash(known ?? (await whenLoaded(() => core.contentIds.contentHash(node))))
-      const casExtents = includeCasExtents ? await listCasExtents(core, node) : []
+      const casExtents = includeCasExtents ? await listCasExtents(core, node, slice) : []
       nodes.push({
         path,
         fileType: FileType.FILE,
@@ -128,6 +129,9 @@ export async function listSymlinks(
   return { symlinks, nextPageToken: found.nextPageToken }
 }
 
+/** Paths between two looks at the clock. */
+const visitsPerLook = 64
+
 async function listNodes(
   core: Core,
   root: Dir,
@@ -140,17 +144,24 @@ async function listNodes(
   let after = parsePageToken(listing, request.pageToken)
   const entries: [string, Node][] = []
   let more = false
-  // What was visited before a fault is not visited again.
-  await whenLoaded(() =>
-    visitPaths(root, { prefix, after }, core.loader, (path, node) => {
-      if (wanted(node)) {
-        more = entries.length === pageSize
-        if (more) return false
-        entries.push([path, node])
-      }
-      after = path
-      return true
-    }),
-  )
+  const slice = new TimeSlice(core.environment)
+  let visited = 0
+  for (let paused = true; paused;) {
+    if (slice.over) await slice.next()
+    paused = false
+    // What was visited before a fault is not visited again.
+    await whenLoaded(() =>
+      visitPaths(root, { prefix, after }, core.loader, (path, node) => {
+        if (wanted(node)) {
+          more = entries.length === pageSize
+          if (more) return false
+          entries.push([path, node])
+        }
+        after = path
+        paused = ++visited % visitsPerLook === 0 && slice.over
+        return !paused
+      }),
+    )
+  }
   return { entries, nextPageToken: more ? encodePageToken(listing, entries.at(-1)![0]) : '' }
 }

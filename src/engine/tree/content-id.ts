@@ -78,7 +78,9 @@ export class ContentIds {
     const lines: string[] = [`blocks ${size}`]
     let holes = 0
     const lastBlock = Math.floor((size - 1) / limits.blockBytes)
+    const slice = this.#content.slice()
     for (let block = 0; block <= lastBlock;) {
+      if (slice.over) await slice.next()
       const full = (block + 1) * limits.blockBytes <= size
       const skip = blockAt(body, block) === undefined ? Math.min(nextData(body, block), lastBlock) - block : 0
       if (skip > 0) {
