@@ -56,6 +56,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     live: new Map(),
     deleting: new Set(),
     draining: new Map(),
+    dropped: new Map(),
     background: new Set(),
   }
   const sources = new SourceService(core, {

@@ -1,5 +1,13 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { memoryStorage, openEngine, PosixLockKind, type Engine, type Session } from '../../src/index.js'
+import {
+  EngineError,
+  memoryStorage,
+  openEngine,
+  PosixLockKind,
+  type Engine,
+  type Session,
+} from '../../src/index.js'
+import type { Store } from '../../src/engine/ports.js'
 
 const kind = PosixLockKind.EXCLUSIVE
 const range = { start: 0, length: 0 }
@@ -75,5 +83,72 @@ describe.each([
     await lock('/b')
     await session.restore({ checkpointLabel: 'before' })
     expect(await isLocked('/a')).toBe(true)
+  })
+})
+
+describe.each([{ syncReads: true }, { syncReads: false }])('in a session that is read again, %o', (reads) => {
+  let failing = false
+  let release: (() => void) | undefined
+  let engine: Engine
+  let session: Session
+
+  beforeEach(async () => {
+    const inner = memoryStorage({ durable: true, ...reads })
+    const open = async (): Promise<Store> => {
+      const store = await inner.open()
+      const commit = store.commit.bind(store)
+      store.commit = async (request) => {
+        if (failing) throw new EngineError('STORE_FULL', 'full')
+        if (release !== undefined) await new Promise<void>((resolve) => (release = resolve))
+        return commit(request)
+      }
+      return store
+    }
+    engine = await openEngine({ storage: { open } })
+    session = await engine.sessions.create({ files: { '/a': '1', '/d/x': '2' } })
+  })
+
+  afterEach(() => engine.close())
+
+  const full = async (change: Promise<unknown>): Promise<void> => {
+    await expect(change).rejects.toMatchObject({ reason: 'STORE_FULL' })
+    failing = false
+  }
+
+  test('locked and open files are followed', async () => {
+    const take = (path: string, ownerId: string): Promise<void> =>
+      session.posixLocks.set({ path, kind, owner: { ownerId } })
+    await take('/a', 'one')
+    await take('/d', 'one')
+    const open = await session.fs.promises.open('/d/x', 'r+')
+    failing = true
+    await full(session.files.rename({ sourcePath: '/d', destinationPath: '/e' }))
+    await session.files.rename({ sourcePath: '/a', destinationPath: '/b' })
+    await session.files.rename({ sourcePath: '/d/x', destinationPath: '/y' })
+    for (const path of ['/b', '/d'])
+      await expect(take(path, 'two')).rejects.toMatchObject({ reason: 'LOCK_HELD' })
+    await open.write('3')
+    expect(Buffer.from(await session.files.read({ path: '/y' })).toString()).toBe('3')
+    await open.close()
+    await session.posixLocks.funlock({ path: '/b', owner: { ownerId: 'one' } })
+    await take('/b', 'two')
+    await session.files.delete({ path: '/b' })
+    await session.files.write({ path: '/b', content: '' })
+    await take('/b', 'three')
+  })
+
+  test('a flush waits for what was called before', async () => {
+    const other = await engine.sessions.create()
+    failing = true
+    await full(other.files.write({ path: '/f', content: '' }))
+    release = () => undefined
+    let stored = false
+    const written = session.files.write({ path: '/f', content: '' }).then(() => (stored = true))
+    const flushed = session.flush().then(() => stored)
+    for (let i = 0; i < 100; i++) await new Promise(setImmediate)
+    release()
+    release = undefined
+    expect(await flushed).toBe(true)
+    await written
   })
 })

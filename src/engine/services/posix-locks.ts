@@ -1,7 +1,7 @@
 import { EngineError } from '../base/errors.js'
 import { whenLoaded } from '../base/fault.js'
 import { sessionNotFound, type Core } from '../session/core.js'
-import { holdFile, releaseFile, targetOf, type HeldFile } from '../session/held-files.js'
+import { holdFile, releaseFile, type HeldFile } from '../session/held-files.js'
 import type { LiveSession } from '../session/live.js'
 import { notFound, resolve } from '../session/resolve.js'
 import { mutate } from '../session/transaction.js'
@@ -121,11 +121,7 @@ export class PosixLocks {
       session = { live, table, holds }
       this.#sessions.set(live.id, session)
     }
-    if (session.live !== live) {
-      // The session was read again from the store, and follows none of them yet.
-      session.live = live
-      for (const held of session.holds.values()) targetOf(live, held)
-    }
+    session.live = live
     return session
   }
 

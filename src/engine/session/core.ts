@@ -28,6 +28,8 @@ export interface Core {
   readonly deleting: Set<string>
   /** Sessions that were dropped while commits of theirs were queued: to be read again when these are settled. */
   readonly draining: Map<string, Promise<void>>
+  /** What was dropped of sessions with held files, until they are read again: the files stay held. */
+  readonly dropped: Map<string, LiveSession>
   /** Work that `close()` waits for. */
   readonly background: Set<Promise<void>>
 }
@@ -52,6 +54,7 @@ export function discard(core: Core, live: LiveSession, why: 'failed' | 'deleted'
       : new EngineError('STORE_FAILED', 'a write failed, and the session was read again'),
   )
   core.live.delete(live.id)
+  if (why === 'failed' && live.held !== undefined) core.dropped.set(live.id, live)
   const settled = live.acknowledged
     .catch(() => undefined)
     .then(() => {

@@ -79,6 +79,14 @@ export function afterEvent(
   }
 }
 
+/** The files that were held in a session before it was read again: those that are still there stay held. */
+export function takeOver(live: LiveSession, dropped: LiveSession): void {
+  live.held = dropped.held
+  if (live.held === undefined) return
+  followRestore(live, dropped.tree.freeze(), live.tree.freeze())
+  for (const held of live.held) refresh(live, held)
+}
+
 function followMove(live: LiveSession, from: string, to: string): void {
   for (const held of live.held!) {
     if (held.path === from) held.path = to

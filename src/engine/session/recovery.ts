@@ -9,6 +9,7 @@ import { Tree } from '../tree/tree.js'
 import { apply } from './apply.js'
 import { sessionNotFound, type Core } from './core.js'
 import type { EventBody } from './events.js'
+import { takeOver } from './held-files.js'
 import { LiveSession } from './live.js'
 import { parseSession, type SessionRecord, type SnapshotRecord } from './records.js'
 
@@ -40,6 +41,9 @@ async function loadSession(core: Core, sessionId: string): Promise<LiveSession> 
   const baseline = core.roots.load(record.baseline.root)
   const state = await stateAt(core, sessionId, Number.POSITIVE_INFINITY)
   const live = new LiveSession(record, baseline, new Tree(state.root, core.loader), state)
+  const dropped = core.dropped.get(sessionId)
+  if (dropped !== undefined) await whenLoaded(() => takeOver(live, dropped))
+  core.dropped.delete(sessionId)
   core.live.set(sessionId, live)
   return live
 }
