@@ -8,6 +8,7 @@ export class SessionAccess {
   readonly core: Core
   readonly sessionId: string
   #live: LiveSession
+  #reopening: Promise<LiveSession> | undefined
   /** The commit of the newest synchronous change. */
   #unflushed: Promise<unknown> | undefined
   /** The first synchronous change that was not stored, until a flush has told of it. */
@@ -59,7 +60,8 @@ export class SessionAccess {
    * once for a synchronous change.
    */
   async flush(): Promise<void> {
-    const live = this.#live
+    // What was called before runs first when the session is there.
+    const live = (await this.#reopening) ?? this.#live
     await live.tail
     const unflushed = this.#unflushed
     // The store's commits are one queue: the newest one's fate is known last.
@@ -79,11 +81,14 @@ export class SessionAccess {
 
   /** A promise only when the session has to be loaded; SESSION_NOT_FOUND when it was deleted. */
   live(): LiveSession | Promise<LiveSession> {
-    return this.#live.discarded ? this.#reopen() : this.#live
+    return this.#live.discarded ? (this.#reopening ??= this.#reopen()) : this.#live
   }
 
   async #reopen(): Promise<LiveSession> {
-    this.#live = await openSession(this.core, this.sessionId)
-    return this.#live
+    try {
+      return (this.#live = await openSession(this.core, this.sessionId))
+    } finally {
+      this.#reopening = undefined
+    }
   }
 }
