@@ -64,6 +64,7 @@ function once<T>(load: () => Promise<T>): () => Promise<T> {
 
 export {
   Engine,
+  EngineScope,
   EngineError,
   FileType,
   ImportJobState,

@@ -2,7 +2,6 @@
 import type { Environment } from './base/environment.js'
 import { EngineError, invalid } from './base/errors.js'
 import { IdSource } from './base/ids.js'
-import { sha256 } from './base/hash.js'
 import { limits } from './base/limits.js'
 import { ContentStore } from './cas/content.js'
 import { Engine } from './facade/engine.js'
@@ -11,7 +10,7 @@ import { FileLocks } from './services/file-locks.js'
 import type { Committer, GitRemote, Importer } from './services/git-ports.js'
 import { PosixLocks } from './services/posix-locks.js'
 import { SourceService } from './services/sources.js'
-import type { Core } from './session/core.js'
+import { coreFor, localCaller, type SharedCore } from './session/core.js'
 import type { Storage } from './storage/store.js'
 import { ContentIds } from './tree/content-id.js'
 import { StoreLoader } from './tree/loader.js'
@@ -28,9 +27,6 @@ export interface EngineParts {
   readonly checkRemote?: (remote: GitRemote) => Promise<void>
 }
 
-const localTenant = 'local'
-const tenantKeyLength = 16
-
 /** Puts an engine together from its parts and recovers what an earlier process left. */
 export async function createEngine(parts: EngineParts): Promise<Engine> {
   const { environment, maxFileBytes = limits.fileBytes } = parts
@@ -42,7 +38,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   const ids = new IdSource(environment)
   const content = new ContentStore(store, environment)
   const loader = new StoreLoader(store)
-  const core: Core = {
+  const shared: SharedCore = {
     store,
     environment,
     ids,
@@ -51,24 +47,23 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     contentIds: new ContentIds(content, loader),
     roots: new RootStore(store, environment, ids),
     maxFileBytes,
-    tenantKey: sha256(localTenant).slice(0, tenantKeyLength),
-    principal: localTenant,
     live: new Map(),
     deleting: new Set(),
     draining: new Map(),
     dropped: new Map(),
     background: new Set(),
   }
-  const sources = new SourceService(core, {
+  const core = coreFor(shared, localCaller)
+  const sources = new SourceService({
     importer: parts.importer ?? missing('importer'),
     checkRemote: parts.checkRemote ?? (() => Promise.resolve()),
   })
-  const commits = new Commits(core, {
+  const commits = new Commits({
     committer: parts.committer ?? missing('committer'),
-    remoteOf: (sourceId) => sources.remoteOf(sourceId),
+    remoteOf: (caller, sourceId) => sources.remoteOf(caller, sourceId),
   })
   try {
-    await sources.failInterrupted()
+    await sources.failInterrupted(core)
   } catch (error) {
     await store.close()
     throw error
@@ -76,8 +71,8 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   return new Engine(core, {
     sources,
     commits,
-    fileLocks: new FileLocks(core),
-    posixLocks: new PosixLocks(core),
+    fileLocks: new FileLocks(),
+    posixLocks: new PosixLocks(),
   })
 }
 
@@ -98,7 +93,7 @@ export type { Environment } from './base/environment.js'
 export type { StringMap } from './base/input.js'
 export { limits } from './base/limits.js'
 export type { PageRequest } from './base/paging.js'
-export { Engine, Sessions, type SessionCreateRequest } from './facade/engine.js'
+export { Engine, EngineScope, Sessions, type SessionCreateRequest } from './facade/engine.js'
 export type { SessionFiles } from './facade/files.js'
 export type { Sources } from './facade/sources.js'
 export type { SessionFileLocks } from './facade/file-locks.js'

@@ -3,7 +3,7 @@ import { checkRequest, parseStringMap, parseText, type StringMap } from '../base
 import { limits } from '../base/limits.js'
 import type { SourceService } from '../services/sources.js'
 import { blankBaseline, filesBaseline } from '../session/baselines.js'
-import type { Core } from '../session/core.js'
+import { coreFor, localCaller, type Caller, type Core } from '../session/core.js'
 import type { FileContent } from '../session/writes.js'
 import { endFollowers } from '../session/feed.js'
 import { openSession } from '../session/recovery.js'
@@ -89,18 +89,22 @@ export class Sessions {
     }
     if (sourceRef !== undefined) {
       checkRequest(sourceRef, 'sourceRef')
-      return this.#services.sources.baseline(sourceRef.sourceId, sourceRef.revisionId)
+      return this.#services.sources.baseline(this.#core, sourceRef.sourceId, sourceRef.revisionId)
     }
     if (files !== undefined) return filesBaseline(this.#core, files)
     if (gitRepository === undefined) return blankBaseline(this.#core)
     checkRequest(gitRepository, 'gitRepository')
     const { path, gitRef = '' } = gitRepository
     parseText('gitRepository.gitRef', gitRef, limits.labelBytes)
-    const { sourceId } = await this.#services.sources.create({ displayName: path, gitRepository: { path } })
+    const { sourceId } = await this.#services.sources.create(this.#core, {
+      displayName: path,
+      gitRepository: { path },
+    })
     const { revisionId } = await this.#services.sources.waitForJob(
-      await this.#services.sources.startImport(sourceId, { git: { gitRef } }),
+      this.#core,
+      await this.#services.sources.startImport(this.#core, sourceId, { git: { gitRef } }),
     )
-    return this.#services.sources.baseline(sourceId, revisionId)
+    return this.#services.sources.baseline(this.#core, sourceId, revisionId)
   }
 
   #handle(live: ConstructorParameters<typeof Session>[1]): Session {
@@ -108,21 +112,15 @@ export class Sessions {
   }
 }
 
-/**
- * Versioned, isolated workspaces in this process. Open one with `openEngine`, close it when done: closing
- * waits for everything that was accepted.
- */
-export class Engine {
+/** What one principal of one tenant sees of an engine: another tenant's ids are not found. */
+export class EngineScope {
   readonly sessions: Sessions
   readonly sources: Sources
   readonly #core: Core
-  readonly #services: EngineServices
-  #closing: Promise<void> | undefined
 
   constructor(core: Core, services: EngineServices) {
     this.#core = core
-    this.#services = services
-    this.sources = new Sources(services.sources)
+    this.sources = new Sources(core, services.sources)
     this.sessions = new Sessions(core, services)
   }
 
@@ -133,6 +131,45 @@ export class Engine {
       return request[name]
     }
     return diffOf(this.#core, side('from'), side('to'))
+  }
+}
+
+/**
+ * Versioned, isolated workspaces in this process. Open one with `openEngine`, close it when done: closing
+ * waits for everything that was accepted.
+ *
+ * Its own sessions and sources are those of the tenant `local`, and what is done by them is done by the
+ * principal `local`; {@link as} is the same engine for others.
+ */
+export class Engine extends EngineScope {
+  readonly #core: Core
+  readonly #services: EngineServices
+  #closing: Promise<void> | undefined
+
+  constructor(core: Core, services: EngineServices) {
+    super(core, services)
+    this.#core = core
+    this.#services = services
+  }
+
+  /**
+   * The engine as one principal of one tenant sees it; both are `local` when absent. The principal stands on
+   * what it changes: events, annotations, approvals, locks, messages. Cheap; nothing is to be closed.
+   * INVALID_ARGUMENT for an empty name, TOO_LARGE for one over 1,024 bytes.
+   *
+   * @example
+   * const session = await engine.as({ tenant: 'acme', principal: 'agent-1' }).sessions.create()
+   */
+  as(caller: Partial<Caller>): EngineScope {
+    checkRequest(caller, 'caller')
+    const { tenant = localCaller.tenant, principal = localCaller.principal } = caller
+    return new EngineScope(
+      coreFor(this.#core, {
+        tenant: parseName('tenant', tenant),
+        principal: parseName('principal', principal),
+      }),
+      this.#services,
+    )
   }
 
   /** Stops jobs and whoever waits for a lock, waits for every accepted write, and releases the storage. Idempotent. */
@@ -167,4 +204,10 @@ export class Engine {
       await core.store.close()
     }
   }
+}
+
+function parseName(field: string, name: string): string {
+  const text = parseText(field, name, limits.labelBytes)
+  if (text === '') throw invalid(field, 'must not be empty')
+  return text
 }

@@ -47,7 +47,7 @@ export class SessionPosixLocks {
    */
   async set(request: PosixSetRequest): Promise<void> {
     const lock = parseSet(request)
-    return this.#access.run((live) => this.#service.set(live, lock, false))
+    return this.#access.run((live) => this.#service.set(this.#access.core, live, lock, false))
   }
 
   /**
@@ -63,7 +63,7 @@ export class SessionPosixLocks {
     const lock = parseSet(request)
     const signal = parseSignal(options)
     signal?.throwIfAborted()
-    return this.#access.run((live) => this.#service.set(live, lock, { signal }))
+    return this.#access.run((live) => this.#service.set(this.#access.core, live, lock, { signal }))
   }
 
   /**
@@ -74,12 +74,14 @@ export class SessionPosixLocks {
     const { blocking, ...lock } = parseFlock(request)
     const signal = parseSignal(options)
     signal?.throwIfAborted()
-    return this.#access.run((live) => this.#service.set(live, lock, blocking && { signal }))
+    return this.#access.run((live) =>
+      this.#service.set(this.#access.core, live, lock, blocking && { signal }),
+    )
   }
 
   /** Releases what the owner holds of the range, or its flock lock; it need not hold any. PATH_NOT_FOUND. */
   async funlock(request: PosixUnlockRequest): Promise<void> {
     const lock = parseUnlock(request)
-    return this.#access.run((live) => this.#service.release(live, lock))
+    return this.#access.run((live) => this.#service.release(this.#access.core, live, lock))
   }
 }

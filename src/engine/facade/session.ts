@@ -165,7 +165,7 @@ export class Session {
    * branch is given. BRANCH_MOVED, with the remote unchanged, when somebody else was there first.
    */
   async commit(request: SessionCommitRequest): Promise<{ commitId: string }> {
-    return this.#access.run((live) => this.#services.commits.commit(live, request))
+    return this.#access.run((live) => this.#services.commits.commit(this.#access.core, live, request))
   }
 
   #reference(target: DiffTarget): StateReference {

@@ -1,3 +1,4 @@
+import type { Core } from '../session/core.js'
 import type { JobReference, WaitOptions } from '../services/jobs.js'
 import type { ImportJob, Source } from '../services/source-records.js'
 import type {
@@ -10,9 +11,11 @@ import type {
 
 /** The sources of an engine: durable baselines that sessions start from. */
 export class Sources {
+  readonly #core: Core
   readonly #service: SourceService
 
-  constructor(service: SourceService) {
+  constructor(core: Core, service: SourceService) {
+    this.#core = core
     this.#service = service
   }
 
@@ -24,17 +27,17 @@ export class Sources {
    * const source = await engine.sources.create({ displayName: 'app', gitRemote: { remoteUrl: 'https://example.org/app.git' } })
    */
   create(request: SourceCreateRequest): Promise<Source> {
-    return this.#service.create(request)
+    return this.#service.create(this.#core, request)
   }
 
   /** SOURCE_NOT_FOUND. */
   get(sourceId: string): Promise<Source> {
-    return this.#service.get(sourceId)
+    return this.#service.get(this.#core, sourceId)
   }
 
   /** A page of all sources in order of creation. */
   list(request?: SourceListRequest): Promise<SourcePage> {
-    return this.#service.list(request)
+    return this.#service.list(this.#core, request)
   }
 
   /**
@@ -42,12 +45,12 @@ export class Sources {
    * run one after the other. SOURCE_NOT_FOUND; what goes wrong later stands in the job.
    */
   startImport(sourceId: string, request?: ImportStartRequest): Promise<ImportJob> {
-    return this.#service.startImport(sourceId, request)
+    return this.#service.startImport(this.#core, sourceId, request)
   }
 
   /** JOB_NOT_FOUND. */
   getJob(reference: JobReference): Promise<ImportJob> {
-    return this.#service.getJob(reference)
+    return this.#service.getJob(this.#core, reference)
   }
 
   /**
@@ -57,6 +60,6 @@ export class Sources {
    * const { revisionId } = await engine.sources.waitForJob(job, { onProgress: (job) => bar.update(job.filesProcessed) })
    */
   waitForJob(reference: JobReference, options?: WaitOptions): Promise<ImportJob> {
-    return this.#service.waitForJob(reference, options)
+    return this.#service.waitForJob(this.#core, reference, options)
   }
 }

@@ -4,7 +4,7 @@ import { checkRequest, parseText } from '../base/input.js'
 import { KeyedMutex } from '../base/keyed-mutex.js'
 import { limits } from '../base/limits.js'
 import { splitPath } from '../base/path.js'
-import { inBackground, type Core } from '../session/core.js'
+import { inBackground, inMemory, type Core } from '../session/core.js'
 import { eventTypes } from '../session/events.js'
 import type { LiveSession } from '../session/live.js'
 import { openSession } from '../session/recovery.js'
@@ -34,25 +34,20 @@ interface BranchTip {
 
 /** Writes sessions' states as git commits. */
 export class Commits {
-  readonly #core: Core
   readonly #committer: () => Promise<Committer>
-  readonly #remoteOf: (sourceId: string) => Promise<GitRemote | undefined>
+  readonly #remoteOf: (core: Core, sourceId: string) => Promise<GitRemote | undefined>
   /** One commit of a session at a time: each is the parent of the next. */
   readonly #mutex = new KeyedMutex()
 
-  constructor(
-    core: Core,
-    ports: {
-      committer: () => Promise<Committer>
-      remoteOf: (sourceId: string) => Promise<GitRemote | undefined>
-    },
-  ) {
-    this.#core = core
+  constructor(ports: {
+    committer: () => Promise<Committer>
+    remoteOf: (core: Core, sourceId: string) => Promise<GitRemote | undefined>
+  }) {
     this.#committer = ports.committer
     this.#remoteOf = ports.remoteOf
   }
 
-  commit(live: LiveSession, request: SessionCommitRequest): Promise<{ commitId: string }> {
+  commit(core: Core, live: LiveSession, request: SessionCommitRequest): Promise<{ commitId: string }> {
     checkRequest(request)
     if (request.gitBranch !== undefined) checkRequest(request.gitBranch, 'gitBranch')
     const message = parseText('message', request.message, limits.messageBytes)
@@ -63,21 +58,22 @@ export class Commits {
         : parseText('gitBranch.branchName', request.gitBranch.branchName, limits.labelBytes)
     if (request.gitBranch !== undefined && branchName === '')
       throw invalid('gitBranch.branchName', 'must not be empty')
-    const author = parseAuthor(this.#core, request.author)
+    const author = parseAuthor(core, request.author)
     // What is committed is the state of the call, as far as it is loaded.
     const root = live.tail === undefined ? live.tree.freeze() : undefined
     const committed = this.#mutex.run(live.id, () =>
-      this.#commit(live, root, { message, branchName, author, signal: request.signal }),
+      this.#commit(core, live, root, { message, branchName, author, signal: request.signal }),
     )
     // Closing waits: a push that went through must not be forgotten.
     inBackground(
-      this.#core,
+      core,
       committed.then(() => undefined),
     )
     return committed
   }
 
   async #commit(
+    core: Core,
     live: LiveSession,
     state: Dir | undefined,
     request: { message: string; branchName: string; author: CommitIdentity; signal: AbortSignal | undefined },
@@ -85,11 +81,10 @@ export class Commits {
     const { message, branchName, author, signal = new AbortController().signal } = request
     signal.throwIfAborted()
     if (state === undefined) await live.tail
-    const core = this.#core
     const root = state ?? live.tree.freeze()
     const { revision } = live.record.baseline
     const remote =
-      revision === undefined || branchName === '' ? undefined : await this.#remoteOf(revision.sourceId)
+      revision === undefined || branchName === '' ? undefined : await this.#remoteOf(core, revision.sourceId)
     const tipKey = keys.branchTip(live.id, branchName)
     const tip = await core.store.get(tipKey)
     const parent =
@@ -104,64 +99,64 @@ export class Commits {
         ...(remote && { push: { remote, branchName, expectedTip: parent } }),
         parent,
         baseTree: revision?.git?.treeId ?? null,
-        changes: this.#changes(base, root),
+        changes: changesOf(core, base, root),
         message,
         author,
         timestampSeconds: Math.floor(core.environment.wallClockMs() / 1000),
         objects: gitObjects(core),
         signal,
       })
-      await this.#settle(live.id, { type: eventTypes.commit, details: { commitId, branchName } }, [
+      await settle(core, live.id, { type: eventTypes.commit, details: { commitId, branchName } }, [
         [tipKey, { commitId } satisfies BranchTip],
       ])
       return { commitId }
     } catch (error) {
       if (error instanceof EngineError && error.reason === 'BRANCH_MOVED') {
         // A session that is gone by now has no status; what went wrong is the moved branch all the same.
-        await this.#onCurrent(live.id, (current) => this.#markConflict(current)).catch(() => undefined)
+        await onCurrent(core, live.id, (current) => markConflict(core, current)).catch(() => undefined)
       }
       throw error
     }
   }
+}
 
-  /** The session may have been dropped from memory and read again since the call. */
-  async #onCurrent(sessionId: string, change: (live: LiveSession) => Promise<void>): Promise<void> {
-    const live = this.#core.live.get(sessionId) ?? (await openSession(this.#core, sessionId))
-    return mutate(this.#core, live, () => change(live))
-  }
+/** The session may have been dropped from memory and read again since the call. */
+async function onCurrent(
+  core: Core,
+  sessionId: string,
+  change: (live: LiveSession) => Promise<void>,
+): Promise<void> {
+  const live = inMemory(core, sessionId) ?? (await openSession(core, sessionId))
+  return mutate(core, live, () => change(live))
+}
 
-  async #markConflict(live: LiveSession): Promise<void> {
-    const conflict = statusChange(this.#core, live, SessionStatus.CONFLICT)
-    if (conflict !== undefined) await this.#core.store.commit({ put: [conflict] })
-  }
+async function markConflict(core: Core, live: LiveSession): Promise<void> {
+  const conflict = statusChange(core, live, SessionStatus.CONFLICT)
+  if (conflict !== undefined) await core.store.commit({ put: [conflict] })
+}
 
-  #settle(
-    sessionId: string,
-    event: { type: typeof eventTypes.commit; details: object },
-    put: [string, object][],
-  ): Promise<void> {
-    return this.#onCurrent(sessionId, (live) => {
-      const status = statusChange(this.#core, live, SessionStatus.ACTIVE)
-      return record(this.#core, live, {
-        ...event,
-        redo: [],
-        put: status === undefined ? put : [...put, status],
-      })
-    })
-  }
+function settle(
+  core: Core,
+  sessionId: string,
+  event: { type: typeof eventTypes.commit; details: object },
+  put: [string, object][],
+): Promise<void> {
+  return onCurrent(core, sessionId, (live) => {
+    const status = statusChange(core, live, SessionStatus.ACTIVE)
+    return record(core, live, { ...event, redo: [], put: status === undefined ? put : [...put, status] })
+  })
+}
 
-  async *#changes(base: Dir, root: Dir): AsyncGenerator<PathChange> {
-    const core = this.#core
-    for await (const { path, after } of treeChanges(core, base, root)) {
-      const parts = splitPath(path)
-      if (after === undefined) yield { parts, kind: 'removed' }
-      else if (after instanceof Symlink) yield { parts, kind: 'symlink', target: after.target }
-      else if (after instanceof FileNode) {
-        const read = async (): Promise<Uint8Array> =>
-          core.content.read(await whenLoaded(() => core.contentIds.body(after)), 0, after.size)
-        const executable = (after.mode & 0o111) !== 0
-        yield { parts, kind: 'file', executable, read }
-      }
+async function* changesOf(core: Core, base: Dir, root: Dir): AsyncGenerator<PathChange> {
+  for await (const { path, after } of treeChanges(core, base, root)) {
+    const parts = splitPath(path)
+    if (after === undefined) yield { parts, kind: 'removed' }
+    else if (after instanceof Symlink) yield { parts, kind: 'symlink', target: after.target }
+    else if (after instanceof FileNode) {
+      const read = async (): Promise<Uint8Array> =>
+        core.content.read(await whenLoaded(() => core.contentIds.body(after)), 0, after.size)
+      const executable = (after.mode & 0o111) !== 0
+      yield { parts, kind: 'file', executable, read }
     }
   }
 }

@@ -64,55 +64,55 @@ interface LockIndex {
 
 /** Locks on paths with a time to live. They keep nobody from writing: who holds one is an agreement. */
 export class FileLocks {
-  readonly #core: Core
   readonly #indexes = new WeakMap<LiveSession, LockIndex>()
 
-  constructor(core: Core) {
-    this.#core = core
-  }
-
-  lock(live: LiveSession, { path, timeoutSeconds }: FileLockRequest): Promise<{ lockId: string }> {
-    return mutate(this.#core, live, () => {
-      const { byPath } = this.#loaded(live)
-      if (this.#find(live, path) !== undefined) {
+  lock(
+    core: Core,
+    live: LiveSession,
+    { path, timeoutSeconds }: FileLockRequest,
+  ): Promise<{ lockId: string }> {
+    return mutate(core, live, () => {
+      const { byPath } = this.#loaded(core, live)
+      if (this.#find(core, live, path) !== undefined) {
         throw new EngineError('LOCK_HELD', `${path} is locked`, { path })
       }
-      const expired = this.#sweep(live)
+      const expired = this.#sweep(core, live)
       if (byPath.size >= limits.fileLocks) {
         const limit = String(limits.fileLocks)
         throw new EngineError('QUOTA', `a session has at most ${limit} file locks`, { limit })
       }
-      const lockId = this.#core.ids.newId()
-      const put = this.#put(live, { path, lockId, ownerId: this.#core.principal, timeoutSeconds })
+      const lockId = core.ids.newId()
+      const put = this.#put(core, live, { path, lockId, ownerId: core.principal, timeoutSeconds })
       const del = expired.filter((one) => one !== path).map((one) => keys.fileLock(live.id, one))
-      const committed = record(this.#core, live, {
+      const committed = record(core, live, {
         type: eventTypes.lockFile,
         details: { path, lockId },
         redo: [],
-        ...this.#stored({ put: [put], ...(del.length > 0 && { del }) }),
+        ...this.#stored(core, { put: [put], ...(del.length > 0 && { del }) }),
       })
       return committed.then(() => ({ lockId }))
     })
   }
 
   renew(
+    core: Core,
     live: LiveSession,
     { path, lockId, timeoutSeconds }: FileLockRequest & FileLockReference,
   ): Promise<{ lockId: string; remainingTtlSeconds: number }> {
-    return mutate(this.#core, live, () => {
-      const { ownerId } = this.#mustFind(live, path, lockId)
-      const put = this.#put(live, { path, lockId, ownerId, timeoutSeconds })
-      const committed = this.#core.store.capabilities.durable
-        ? commitRecords(this.#core, live, { put: [put] })
+    return mutate(core, live, () => {
+      const { ownerId } = this.#mustFind(core, live, path, lockId)
+      const put = this.#put(core, live, { path, lockId, ownerId, timeoutSeconds })
+      const committed = core.store.capabilities.durable
+        ? commitRecords(core, live, { put: [put] })
         : live.acknowledged
       return committed.then(() => ({ lockId, remainingTtlSeconds: timeoutSeconds }))
     })
   }
 
   /** In the order of the paths. */
-  async list(live: LiveSession, pathPrefix: string): Promise<{ locks: FileLock[] }> {
-    const { byPath } = await whenLoaded(() => this.#loaded(live))
-    const now = this.#core.environment.monotonicMs()
+  async list(core: Core, live: LiveSession, pathPrefix: string): Promise<{ locks: FileLock[] }> {
+    const { byPath } = await whenLoaded(() => this.#loaded(core, live))
+    const now = core.environment.monotonicMs()
     const found: { readonly order: string; readonly lock: FileLock }[] = []
     for (const [path, { lockId, ownerId, expiresAt }] of byPath) {
       if (expiresAt <= now || !path.startsWith(pathPrefix)) continue
@@ -123,51 +123,53 @@ export class FileLocks {
     return { locks: found.map(({ lock }) => lock) }
   }
 
-  unlock(live: LiveSession, { path, lockId }: FileLockReference): Promise<void> {
-    return mutate(this.#core, live, () => {
-      this.#mustFind(live, path, lockId)
-      return this.#remove(live, path, { type: eventTypes.unlockFile, details: { path, lockId } })
+  unlock(core: Core, live: LiveSession, { path, lockId }: FileLockReference): Promise<void> {
+    return mutate(core, live, () => {
+      this.#mustFind(core, live, path, lockId)
+      return this.#remove(core, live, path, { type: eventTypes.unlockFile, details: { path, lockId } })
     })
   }
 
   forceUnlock(
+    core: Core,
     live: LiveSession,
     { path, reason }: Required<FileForceUnlockRequest>,
   ): Promise<{ lockId: string; ownerId: string }> {
-    return mutate(this.#core, live, () => {
-      const { lockId, ownerId } = this.#mustFind(live, path)
+    return mutate(core, live, () => {
+      const { lockId, ownerId } = this.#mustFind(core, live, path)
       const details = { path, lockId, reason }
-      const committed = this.#remove(live, path, { type: eventTypes.forceUnlockFile, details })
+      const committed = this.#remove(core, live, path, { type: eventTypes.forceUnlockFile, details })
       return committed.then(() => ({ lockId, ownerId }))
     })
   }
 
   #remove(
+    core: Core,
     live: LiveSession,
     path: string,
     event: { type: (typeof eventTypes)['unlockFile' | 'forceUnlockFile']; details: object },
   ): Promise<void> {
-    this.#loaded(live).byPath.delete(path)
-    return record(this.#core, live, {
+    this.#loaded(core, live).byPath.delete(path)
+    return record(core, live, {
       ...event,
       redo: [],
-      ...this.#stored({ del: [keys.fileLock(live.id, path)] }),
+      ...this.#stored(core, { del: [keys.fileLock(live.id, path)] }),
     })
   }
 
   /** A store that ends with the engine need not keep what memory has. */
-  #stored<T extends object>(records: T): T | undefined {
-    return this.#core.store.capabilities.durable ? records : undefined
+  #stored<T extends object>(core: Core, records: T): T | undefined {
+    return core.store.capabilities.durable ? records : undefined
   }
 
   /** A lock that is held now. */
-  #find(live: LiveSession, path: string): HeldLock | undefined {
-    const lock = this.#loaded(live).byPath.get(path)
-    return lock !== undefined && lock.expiresAt > this.#core.environment.monotonicMs() ? lock : undefined
+  #find(core: Core, live: LiveSession, path: string): HeldLock | undefined {
+    const lock = this.#loaded(core, live).byPath.get(path)
+    return lock !== undefined && lock.expiresAt > core.environment.monotonicMs() ? lock : undefined
   }
 
-  #mustFind(live: LiveSession, path: string, lockId?: string): HeldLock {
-    const lock = this.#find(live, path)
+  #mustFind(core: Core, live: LiveSession, path: string, lockId?: string): HeldLock {
+    const lock = this.#find(core, live, path)
     if (lock !== undefined && (lockId === undefined || lock.lockId === lockId)) return lock
     throw new EngineError('LOCK_NOT_FOUND', `${path} has no such lock`, {
       path,
@@ -177,13 +179,14 @@ export class FileLocks {
 
   /** Sets a lock in memory; returns its record. */
   #put(
+    core: Core,
     live: LiveSession,
     lock: { path: string; lockId: string; ownerId: string; timeoutSeconds: number },
   ): readonly [key: string, record: FileLockRecord] {
     const { path, lockId, ownerId, timeoutSeconds } = lock
-    const { environment } = this.#core
+    const { environment } = core
     const expiresAt = environment.monotonicMs() + timeoutSeconds * 1000
-    const index = this.#loaded(live)
+    const index = this.#loaded(core, live)
     index.byPath.set(path, { lockId, ownerId, expiresAt })
     index.nextExpiry = Math.min(index.nextExpiry, expiresAt)
     return [
@@ -199,9 +202,9 @@ export class FileLocks {
   }
 
   /** Takes out the locks whose time has run out; their paths. */
-  #sweep(live: LiveSession): string[] {
-    const index = this.#loaded(live)
-    const now = this.#core.environment.monotonicMs()
+  #sweep(core: Core, live: LiveSession): string[] {
+    const index = this.#loaded(core, live)
+    const now = core.environment.monotonicMs()
     if (index.nextExpiry > now) return []
     const expired: string[] = []
     index.nextExpiry = Number.POSITIVE_INFINITY
@@ -214,23 +217,23 @@ export class FileLocks {
     return expired
   }
 
-  #loaded(live: LiveSession): LockIndex {
+  #loaded(core: Core, live: LiveSession): LockIndex {
     const index = this.#indexes.get(live)
     if (index !== undefined) return index
-    if (this.#core.store.capabilities.durable) throw new Fault(() => this.#load(live))
+    if (core.store.capabilities.durable) throw new Fault(() => this.#load(core, live))
     const empty = { byPath: new Map(), nextExpiry: Number.POSITIVE_INFINITY }
     this.#indexes.set(live, empty)
     return empty
   }
 
-  async #load(live: LiveSession): Promise<void> {
+  async #load(core: Core, live: LiveSession): Promise<void> {
     const byPath = new Map<string, HeldLock>()
     const prefix = keys.fileLocks(live.id)
     let nextExpiry = Number.POSITIVE_INFINITY
     for (let gte = prefix; ;) {
-      const found = await this.#core.store.scan({ gte, lt: prefixEnd(prefix), limit: limits.recordsPerScan })
-      const wallNow = this.#core.environment.wallClockMs()
-      const now = this.#core.environment.monotonicMs()
+      const found = await core.store.scan({ gte, lt: prefixEnd(prefix), limit: limits.recordsPerScan })
+      const wallNow = core.environment.wallClockMs()
+      const now = core.environment.monotonicMs()
       for (const [, json] of found) {
         const { path, lockId, ownerId, expiresAt, ttlSeconds } = JSON.parse(json) as FileLockRecord
         const remaining = Math.min(Math.max(0, expiresAt - wallNow), ttlSeconds * 1000)

@@ -33,6 +33,7 @@ export interface JobResult {
 }
 
 interface RunningJob {
+  readonly tenantKey: string
   job: ImportJob
   readonly abort: AbortController
   done: Promise<void>
@@ -41,29 +42,24 @@ interface RunningJob {
 
 /** Import jobs: queued, running, then succeeded or failed, each step stored. */
 export class Jobs {
-  readonly #core: Core
   readonly #running = new Map<string, RunningJob>()
   readonly #events = createEmitter<Record<string, ImportJob>>()
 
-  constructor(core: Core) {
-    this.#core = core
-  }
-
   /** Fails the jobs that an earlier process left unfinished. To be called once, at opening. */
-  async failInterrupted(): Promise<void> {
+  async failInterrupted(core: Core): Promise<void> {
     const prefix = keys.unfinishedJobs()
     for (;;) {
-      const found = await this.#core.store.scan({
+      const found = await core.store.scan({
         gte: prefix,
         lt: prefixEnd(prefix),
         limit: limits.pageSizeDefault,
       })
       for (const [unfinishedKey, jobKey] of found) {
-        const json = await this.#core.store.get(jobKey)
+        const json = await core.store.get(jobKey)
         const put: [string, object][] = []
         if (json !== undefined)
-          put.push([jobKey, this.#failed(JSON.parse(json) as ImportJob, 'INTERRUPTED', 'the process ended')])
-        await this.#core.store.commit({ put, del: [unfinishedKey] })
+          put.push([jobKey, failed(core, JSON.parse(json) as ImportJob, 'INTERRUPTED', 'the process ended')])
+        await core.store.commit({ put, del: [unfinishedKey] })
       }
       if (found.length < limits.pageSizeDefault) return
     }
@@ -71,6 +67,7 @@ export class Jobs {
 
   /** Resolves to the queued job once it is stored; the work goes on. */
   async start(
+    core: Core,
     sourceId: string,
     signal: AbortSignal | undefined,
     work: (context: {
@@ -81,11 +78,11 @@ export class Jobs {
   ): Promise<ImportJob> {
     signal?.throwIfAborted()
     const job: ImportJob = {
-      jobId: this.#core.ids.newId(),
+      jobId: core.ids.newId(),
       sourceId,
       state: ImportJobState.QUEUED,
       revisionId: '',
-      createdAt: this.#now(),
+      createdAt: nowOf(core),
       startedAt: '',
       completedAt: '',
       errorCode: '',
@@ -93,8 +90,8 @@ export class Jobs {
       bytesProcessed: 0,
       filesProcessed: 0,
     }
-    const [jobKey, unfinishedKey] = this.#keys(job)
-    await this.#core.store.commit({
+    const [jobKey, unfinishedKey] = keysOf(core, job)
+    await core.store.commit({
       put: [
         [jobKey, job],
         [unfinishedKey, jobKey],
@@ -104,41 +101,50 @@ export class Jobs {
     const follow = (): void => abort.abort(signal!.reason)
     if (signal?.aborted === true) follow()
     signal?.addEventListener('abort', follow, { once: true })
-    const running: RunningJob = { job, abort, done: Promise.resolve(), cause: undefined }
+    const running: RunningJob = {
+      tenantKey: core.tenantKey,
+      job,
+      abort,
+      done: Promise.resolve(),
+      cause: undefined,
+    }
     this.#running.set(job.jobId, running)
-    running.done = this.#run(running, work).finally(() => {
+    running.done = this.#run(core, running, work).finally(() => {
       signal?.removeEventListener('abort', follow)
       this.#running.delete(job.jobId)
     })
     return job
   }
 
-  async get(reference: JobReference): Promise<ImportJob> {
+  async get(core: Core, reference: JobReference): Promise<ImportJob> {
     checkRequest(reference, 'job')
     const { sourceId, jobId } = reference
     if (!isId(sourceId) || !isId(jobId)) throw jobNotFound(reference)
-    const running = this.#running.get(jobId)
-    if (running !== undefined && running.job.sourceId === sourceId) return running.job
-    const json = await this.#core.store.get(keys.job(this.#core.tenantKey, sourceId, jobId))
+    const running = this.#find(core, reference)
+    if (running !== undefined) return running.job
+    const json = await core.store.get(keys.job(core.tenantKey, sourceId, jobId))
     if (json === undefined) throw jobNotFound(reference)
     return JSON.parse(json) as ImportJob
   }
 
   /** Resolves to the succeeded job; rejects with IMPORT_FAILED, whose cause is what went wrong. */
-  async wait(reference: JobReference, options: WaitOptions = {}): Promise<ImportJob> {
+  async wait(core: Core, reference: JobReference, options: WaitOptions = {}): Promise<ImportJob> {
     checkRequest(reference, 'job')
     checkRequest(options, 'options')
     const { signal, onProgress } = options
     signal?.throwIfAborted()
-    const running = this.#running.get(reference.jobId)
-    if (running !== undefined && running.job.sourceId === reference.sourceId) {
-      await this.#follow(running, signal, onProgress)
-    }
-    const job = await this.get(reference)
+    const running = this.#find(core, reference)
+    if (running !== undefined) await this.#follow(running, signal, onProgress)
+    const job = await this.get(core, reference)
     if (job.state === ImportJobState.SUCCEEDED) return job
     const { jobId, sourceId, errorCode, errorMessage } = job
     const message = errorMessage || 'the job has not ended'
     throw new EngineError('IMPORT_FAILED', message, { jobId, sourceId, errorCode }, { cause: running?.cause })
+  }
+
+  #find({ tenantKey }: Core, { sourceId, jobId }: JobReference): RunningJob | undefined {
+    const running = this.#running.get(jobId)
+    return running?.tenantKey === tenantKey && running.job.sourceId === sourceId ? running : undefined
   }
 
   /** Waits for the end; a signal, or a listener that throws, ends this waiting and not the job. */
@@ -179,8 +185,8 @@ export class Jobs {
     await Promise.all(all.map(({ done }) => done))
   }
 
-  async #run(running: RunningJob, work: Parameters<Jobs['start']>[2]): Promise<void> {
-    const [jobKey, unfinishedKey] = this.#keys(running.job)
+  async #run(core: Core, running: RunningJob, work: Parameters<Jobs['start']>[3]): Promise<void> {
+    const [jobKey, unfinishedKey] = keysOf(core, running.job)
     const { signal } = running.abort
     try {
       const { revisionId, put } = await work({
@@ -188,8 +194,8 @@ export class Jobs {
         onProgress: (progress) => this.#update(running, progress),
         onStart: async () => {
           signal.throwIfAborted()
-          this.#update(running, { state: ImportJobState.RUNNING, startedAt: this.#now() })
-          await this.#core.store.commit({ put: [[jobKey, running.job]] })
+          this.#update(running, { state: ImportJobState.RUNNING, startedAt: nowOf(core) })
+          await core.store.commit({ put: [[jobKey, running.job]] })
         },
       })
       signal.throwIfAborted()
@@ -197,18 +203,18 @@ export class Jobs {
         ...running.job,
         state: ImportJobState.SUCCEEDED,
         revisionId,
-        completedAt: this.#now(),
+        completedAt: nowOf(core),
       }
-      await this.#core.store.commit({ put: [...put, [jobKey, succeeded]], del: [unfinishedKey] })
+      await core.store.commit({ put: [...put, [jobKey, succeeded]], del: [unfinishedKey] })
       this.#update(running, succeeded)
     } catch (error) {
       running.cause = error
       const code = signal.aborted ? 'INTERRUPTED' : jobCodeOf(error)
       const message = error instanceof Error ? error.message : String(error)
-      const failed = this.#failed(running.job, code, message)
+      const ended = failed(core, running.job, code, message)
       // A store that fails here leaves the job unfinished; the next opening fails it as interrupted.
-      await this.#core.store.commit({ put: [[jobKey, failed]], del: [unfinishedKey] }).catch(() => false)
-      this.#update(running, failed)
+      await core.store.commit({ put: [[jobKey, ended]], del: [unfinishedKey] }).catch(() => false)
+      this.#update(running, ended)
     }
   }
 
@@ -216,19 +222,21 @@ export class Jobs {
     running.job = { ...running.job, ...change }
     this.#events.emit(running.job.jobId, running.job)
   }
+}
 
-  #failed(job: ImportJob, errorCode: string, errorMessage: string): ImportJob {
-    return { ...job, state: ImportJobState.FAILED, errorCode, errorMessage, completedAt: this.#now() }
-  }
+function failed(core: Core, job: ImportJob, errorCode: string, errorMessage: string): ImportJob {
+  return { ...job, state: ImportJobState.FAILED, errorCode, errorMessage, completedAt: nowOf(core) }
+}
 
-  #keys({ sourceId, jobId }: JobReference): [jobKey: string, unfinishedKey: string] {
-    const { tenantKey } = this.#core
-    return [keys.job(tenantKey, sourceId, jobId), keys.unfinishedJob(tenantKey, sourceId, jobId)]
-  }
+function keysOf(
+  { tenantKey }: Core,
+  { sourceId, jobId }: JobReference,
+): [jobKey: string, unfinishedKey: string] {
+  return [keys.job(tenantKey, sourceId, jobId), keys.unfinishedJob(tenantKey, sourceId, jobId)]
+}
 
-  #now(): string {
-    return formatTime(this.#core.environment.wallClockMs())
-  }
+function nowOf(core: Core): string {
+  return formatTime(core.environment.wallClockMs())
 }
 
 function jobCodeOf(error: unknown): string {

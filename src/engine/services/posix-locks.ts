@@ -39,13 +39,8 @@ interface SessionLocks {
  * Requests take effect in the order of the calls, among the session's changes.
  */
 export class PosixLocks {
-  readonly #core: Core
   readonly #sessions = new Map<string, SessionLocks>()
   #closed = false
-
-  constructor(core: Core) {
-    this.#core = core
-  }
 
   async get(live: LiveSession, lock: ParsedLock): Promise<PosixLockConflict> {
     return whenLoaded(() => {
@@ -58,11 +53,12 @@ export class PosixLocks {
 
   /** LOCK_HELD, DEADLOCK, QUOTA, PATH_NOT_FOUND. A lock that is waited for is had when the promise resolves. */
   set(
+    core: Core,
     live: LiveSession,
     lock: ParsedLock,
     wait: { readonly signal: AbortSignal | undefined } | false,
   ): Promise<void> {
-    return mutate(this.#core, live, () => {
+    return mutate(core, live, () => {
       const found = this.#find(live, lock.path)
       const request = { ...lock, file: found.node.ino }
       const session = this.#session(live)
@@ -76,8 +72,8 @@ export class PosixLocks {
     })
   }
 
-  release(live: LiveSession, lock: ParsedUnlock): Promise<void> {
-    return mutate(this.#core, live, () => {
+  release(core: Core, live: LiveSession, lock: ParsedUnlock): Promise<void> {
+    return mutate(core, live, () => {
       const found = this.#find(live, lock.path)
       const session = this.#session(live)
       try {

@@ -57,32 +57,30 @@ export interface SourcePage {
 
 /** Sources, their revisions, and the jobs that import them. */
 export class SourceService {
-  readonly #core: Core
   readonly #importer: () => Promise<Importer>
   readonly #checkRemote: (remote: GitRemote) => Promise<void>
   readonly #jobs: Jobs
   /** One job of a source at a time. */
   readonly #mutex = new KeyedMutex()
 
-  constructor(
-    core: Core,
-    ports: { importer: () => Promise<Importer>; checkRemote: (remote: GitRemote) => Promise<void> },
-  ) {
-    this.#core = core
+  constructor(ports: {
+    importer: () => Promise<Importer>
+    checkRemote: (remote: GitRemote) => Promise<void>
+  }) {
     this.#importer = ports.importer
     this.#checkRemote = ports.checkRemote
-    this.#jobs = new Jobs(core)
+    this.#jobs = new Jobs()
   }
 
-  async create(request: SourceCreateRequest): Promise<Source> {
+  async create(core: Core, request: SourceCreateRequest): Promise<Source> {
     checkRequest(request)
     const { kind, remote, defaultRef } = parseKind(request)
     const displayName = parseText('displayName', request.displayName, limits.labelBytes)
     const labels = parseStringMap('labels', request.labels)
     await this.#checkRemote(remote)
-    const now = this.#core.environment.wallClockMs()
+    const now = core.environment.wallClockMs()
     const source: SourceRecord = {
-      sourceId: this.#core.ids.newId(),
+      sourceId: core.ids.newId(),
       displayName,
       kind,
       remote,
@@ -91,28 +89,28 @@ export class SourceService {
       latestRevisionId: '',
       createdAt: now,
       updatedAt: now,
-      createdBy: this.#core.principal,
+      createdBy: core.principal,
       labels,
     }
-    await this.#core.store.commit({ put: [this.#entry(source)] })
+    await core.store.commit({ put: [this.#entry(core, source)] })
     return describeSource(source)
   }
 
-  async get(sourceId: string): Promise<Source> {
-    return describeSource(await this.#mustGet(sourceId))
+  async get(core: Core, sourceId: string): Promise<Source> {
+    return describeSource(await this.#mustGet(core, sourceId))
   }
 
-  async list(request: SourceListRequest = {}): Promise<SourcePage> {
+  async list(core: Core, request: SourceListRequest = {}): Promise<SourcePage> {
     checkRequest(request)
     const matches = parseFilter(request.filter)
     const pageSize = parsePageSize(request.pageSize)
-    const prefix = keys.sources(this.#core.tenantKey)
+    const prefix = keys.sources(core.tenantKey)
     const scanned = Math.max(pageSize, limits.recordsPerScan)
     let after = parsePageToken('sources', request.pageToken)
     const sources: Source[] = []
     for (;;) {
       const gte = after === undefined ? prefix : `${prefix}${after}\0`
-      const found = await this.#core.store.scan({ gte, lt: prefixEnd(prefix), limit: scanned })
+      const found = await core.store.scan({ gte, lt: prefixEnd(prefix), limit: scanned })
       for (const [, json] of found) {
         const source = parseSource(json)
         after = source.sourceId
@@ -125,50 +123,50 @@ export class SourceService {
   }
 
   /** Starts an import; the job runs on. Jobs of one source run one after the other. */
-  async startImport(sourceId: string, request: ImportStartRequest = {}): Promise<ImportJob> {
+  async startImport(core: Core, sourceId: string, request: ImportStartRequest = {}): Promise<ImportJob> {
     checkRequest(request)
     if (request.git !== undefined) checkRequest(request.git, 'git')
-    const source = await this.#mustGet(sourceId)
+    const source = await this.#mustGet(core, sourceId)
     const gitRef = parseText('git.gitRef', request.git?.gitRef ?? '', limits.labelBytes) || source.defaultRef
-    return this.#jobs.start(sourceId, request.signal, ({ onStart, signal, onProgress }) =>
+    return this.#jobs.start(core, sourceId, request.signal, ({ onStart, signal, onProgress }) =>
       this.#mutex.run(sourceId, async () => {
         await onStart()
         try {
-          return await this.#import(source, gitRef, { signal, onProgress })
+          return await this.#import(core, source, gitRef, { signal, onProgress })
         } catch (error) {
-          await this.#markFailed(sourceId)
+          await this.#markFailed(core, sourceId)
           throw error
         }
       }),
     )
   }
 
-  getJob(reference: JobReference): Promise<ImportJob> {
-    return this.#jobs.get(reference)
+  getJob(core: Core, reference: JobReference): Promise<ImportJob> {
+    return this.#jobs.get(core, reference)
   }
 
-  waitForJob(reference: JobReference, options?: WaitOptions): Promise<ImportJob> {
-    return this.#jobs.wait(reference, options)
+  waitForJob(core: Core, reference: JobReference, options?: WaitOptions): Promise<ImportJob> {
+    return this.#jobs.wait(core, reference, options)
   }
 
   /** What a session on a revision starts from; `revisionId` '' or absent is the latest. */
-  async baseline(sourceId: string, revisionId = ''): Promise<[Baseline, Dir]> {
-    const source = await this.#mustGet(sourceId)
+  async baseline(core: Core, sourceId: string, revisionId = ''): Promise<[Baseline, Dir]> {
+    const source = await this.#mustGet(core, sourceId)
     const wanted = revisionId === '' ? source.latestRevisionId : revisionId
     if (wanted === '')
       throw new EngineError('SOURCE_WITHOUT_REVISION', 'the source has no revision yet', { sourceId })
-    const revision = await this.#findRevision(sourceId, wanted)
+    const revision = await this.#findRevision(core, sourceId, wanted)
     if (revision === undefined)
       throw new EngineError('REVISION_NOT_FOUND', 'no such revision', { sourceId, revisionId: wanted })
-    return [revision, this.#core.roots.load(revision.root)]
+    return [revision, core.roots.load(revision.root)]
   }
 
-  async remoteOf(sourceId: string): Promise<GitRemote | undefined> {
-    return (await this.#find(sourceId))?.remote
+  async remoteOf(core: Core, sourceId: string): Promise<GitRemote | undefined> {
+    return (await this.#find(core, sourceId))?.remote
   }
 
-  failInterrupted(): Promise<void> {
-    return this.#jobs.failInterrupted()
+  failInterrupted(core: Core): Promise<void> {
+    return this.#jobs.failInterrupted(core)
   }
 
   close(): Promise<void> {
@@ -176,11 +174,12 @@ export class SourceService {
   }
 
   async #import(
+    core: Core,
     { sourceId, remote }: SourceRecord,
     gitRef: string,
     context: { signal: AbortSignal; onProgress: (progress: JobProgress) => void },
   ): Promise<JobResult> {
-    const builder = new TreeBuilder(this.#core)
+    const builder = new TreeBuilder(core)
     const sink: TreeSink = {
       directory: (path, { mode, mtimeMs }) => builder.directory(path, mode, mtimeMs),
       file: (path, content, { mode, mtimeMs }) => builder.file(path, content, mode, mtimeMs),
@@ -189,61 +188,61 @@ export class SourceService {
     const importer = await this.#importer()
     const { revisionId: commitId, treeId } = await importer.import({ remote, gitRef }, sink, {
       ...context,
-      objects: gitObjects(this.#core),
+      objects: gitObjects(core),
     })
     const root = await builder.finish()
-    const [baseline] = await saveBaseline(this.#core, root)
+    const [baseline] = await saveBaseline(core, root)
     // An empty repository has no commit: its revision is named by its tree.
     const revisionId = commitId === '' ? baseline.fingerprint : commitId
     const put: [string, object][] = []
-    if ((await this.#findRevision(sourceId, revisionId)) === undefined) {
-      this.#core.roots.retain(root)
+    if ((await this.#findRevision(core, sourceId, revisionId)) === undefined) {
+      core.roots.retain(root)
       const git = commitId === '' ? undefined : { commitId, treeId }
       const revision: RevisionRecord = {
         ...baseline,
         revision: { sourceId, revisionId, ...(git && { git }) },
       }
-      put.push([keys.revision(this.#core.tenantKey, sourceId, revisionId), revision])
+      put.push([keys.revision(core.tenantKey, sourceId, revisionId), revision])
     }
-    const source = await this.#mustGet(sourceId)
-    const updatedAt = this.#core.environment.wallClockMs()
-    put.push(this.#entry({ ...source, status: SourceStatus.READY, latestRevisionId: revisionId, updatedAt }))
+    const source = await this.#mustGet(core, sourceId)
+    const updatedAt = core.environment.wallClockMs()
+    put.push(
+      this.#entry(core, { ...source, status: SourceStatus.READY, latestRevisionId: revisionId, updatedAt }),
+    )
     return { revisionId, put }
   }
 
   /** A source without any revision shows that its import failed; one with a revision stays usable. */
-  async #markFailed(sourceId: string): Promise<void> {
-    const source = await this.#find(sourceId)
+  async #markFailed(core: Core, sourceId: string): Promise<void> {
+    const source = await this.#find(core, sourceId)
     if (source === undefined || source.latestRevisionId !== '') return
-    const updatedAt = this.#core.environment.wallClockMs()
-    await this.#core.store.commit({
-      put: [this.#entry({ ...source, status: SourceStatus.FAILED, updatedAt })],
+    const updatedAt = core.environment.wallClockMs()
+    await core.store.commit({
+      put: [this.#entry(core, { ...source, status: SourceStatus.FAILED, updatedAt })],
     })
   }
 
-  async #findRevision(sourceId: string, revisionId: string): Promise<RevisionRecord | undefined> {
-    const json = await this.#core.store.get(
-      keys.revision(this.#core.tenantKey, sourceId, parseText('revisionId', revisionId, limits.labelBytes)),
+  async #findRevision(core: Core, sourceId: string, revisionId: string): Promise<RevisionRecord | undefined> {
+    const json = await core.store.get(
+      keys.revision(core.tenantKey, sourceId, parseText('revisionId', revisionId, limits.labelBytes)),
     )
     return json === undefined ? undefined : (JSON.parse(json) as RevisionRecord)
   }
 
-  async #find(sourceId: string): Promise<SourceRecord | undefined> {
-    const json = isId(sourceId)
-      ? await this.#core.store.get(keys.source(this.#core.tenantKey, sourceId))
-      : undefined
+  async #find(core: Core, sourceId: string): Promise<SourceRecord | undefined> {
+    const json = isId(sourceId) ? await core.store.get(keys.source(core.tenantKey, sourceId)) : undefined
     return json === undefined ? undefined : parseSource(json)
   }
 
-  async #mustGet(sourceId: string): Promise<SourceRecord> {
-    const source = await this.#find(sourceId)
+  async #mustGet(core: Core, sourceId: string): Promise<SourceRecord> {
+    const source = await this.#find(core, sourceId)
     if (source === undefined)
       throw new EngineError('SOURCE_NOT_FOUND', 'no such source', { sourceId: shown(sourceId) })
     return source
   }
 
-  #entry(source: SourceRecord): [string, SourceRecord] {
-    return [keys.source(this.#core.tenantKey, source.sourceId), source]
+  #entry(core: Core, source: SourceRecord): [string, SourceRecord] {
+    return [keys.source(core.tenantKey, source.sourceId), source]
   }
 }
 

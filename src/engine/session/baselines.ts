@@ -74,14 +74,14 @@ export class TreeBuilder {
   }
 }
 
-const blanks = new WeakMap<Core, Promise<[Baseline, Dir]>>()
+const blanks = new WeakMap<Core['roots'], Promise<[Baseline, Dir]>>()
 
 /** The empty tree, one for all blank sessions of an engine. */
 export function blankBaseline(core: Core): Promise<[Baseline, Dir]> {
-  let blank = blanks.get(core)
+  let blank = blanks.get(core.roots)
   if (blank === undefined) {
     blank = saveBaseline(core, emptyDirectory(core))
-    blanks.set(core, blank)
+    blanks.set(core.roots, blank)
   }
   return blank
 }

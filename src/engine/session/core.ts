@@ -1,5 +1,6 @@
 import { EngineError } from '../base/errors.js'
 import type { Environment } from '../base/environment.js'
+import { sha256 } from '../base/hash.js'
 import { shown } from '../base/input.js'
 import type { IdSource } from '../base/ids.js'
 import type { ContentStore } from '../cas/content.js'
@@ -20,8 +21,11 @@ export interface Core {
   readonly loader: NodeLoader
   readonly roots: RootStore
   readonly maxFileBytes: number
-  readonly tenantKey: string
+  /** Who acts by way of this core: what it finds is the tenant's, what it changes is the principal's. */
+  readonly tenant: string
   readonly principal: string
+  /** The tenant in keys, of fixed width. */
+  readonly tenantKey: string
   /** Sessions in memory. */
   readonly live: Map<string, LiveSession>
   /** Sessions whose deletion is not stored yet: they are gone already. */
@@ -32,6 +36,31 @@ export interface Core {
   readonly dropped: Map<string, LiveSession>
   /** Work that `close()` waits for. */
   readonly background: Set<Promise<void>>
+}
+
+/** Who acts. */
+export interface Caller {
+  readonly tenant: string
+  readonly principal: string
+}
+
+/** Who acts where nobody is named. */
+export const localCaller: Caller = { tenant: 'local', principal: 'local' }
+
+const tenantKeyLength = 16
+
+/** What is the same for all who act. */
+export type SharedCore = Omit<Core, keyof Caller | 'tenantKey'>
+
+/** The same engine for somebody else. */
+export function coreFor(core: SharedCore, { tenant, principal }: Caller): Core {
+  return { ...core, tenant, principal, tenantKey: sha256(tenant).slice(0, tenantKeyLength) }
+}
+
+/** A session in memory, if it is the tenant's. */
+export function inMemory(core: Core, sessionId: string): LiveSession | undefined {
+  const live = core.live.get(sessionId)
+  return live?.tenantKey === core.tenantKey ? live : undefined
 }
 
 /** Runs something that `close()` waits for; its failure is its own to report. */

@@ -9,6 +9,7 @@ const nothingPending = Promise.resolve()
 /** A session in memory. Its newest state; events up to `seq` are applied, the last ones perhaps not yet stored. */
 export class LiveSession {
   readonly id: string
+  readonly tenantKey: string
   record: SessionRecord
   /** The root of `record.baseline`, shared with all forks. */
   readonly baseline: Dir
@@ -36,12 +37,14 @@ export class LiveSession {
   discarded: 'failed' | 'deleted' | undefined = undefined
 
   constructor(
+    tenantKey: string,
     record: SessionRecord,
     baseline: Dir,
     tree: Tree,
     state: { seq: number; at: number; snapshotSeq: number },
   ) {
     this.id = record.id
+    this.tenantKey = tenantKey
     this.record = record
     this.baseline = baseline
     this.tree = tree

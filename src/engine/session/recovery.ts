@@ -7,30 +7,32 @@ import type { StoredEvent } from '../storage/store.js'
 import type { Dir } from '../tree/node.js'
 import { Tree } from '../tree/tree.js'
 import { apply } from './apply.js'
-import { sessionNotFound, type Core } from './core.js'
+import { inMemory, sessionNotFound, type Core } from './core.js'
 import type { EventBody } from './events.js'
 import { takeOver } from './held-files.js'
 import { LiveSession } from './live.js'
 import { parseSession, type SessionRecord, type SnapshotRecord } from './records.js'
 
-const opening = new WeakMap<Core, Map<string, Promise<LiveSession>>>()
+/** Loads under way, by the sessions in memory that they add to. */
+const opening = new WeakMap<Core['live'], Map<string, Promise<LiveSession>>>()
 
 /** The session in memory, loaded when it is not. Callers that come at once share one load. */
 export async function openSession(core: Core, sessionId: string): Promise<LiveSession> {
-  const known = core.live.get(sessionId)
+  const known = inMemory(core, sessionId)
   if (known !== undefined) return known
   if (core.deleting.has(sessionId)) throw sessionNotFound(sessionId)
-  let loads = opening.get(core)
-  if (loads === undefined) opening.set(core, (loads = new Map()))
-  let load = loads.get(sessionId)
+  let loads = opening.get(core.live)
+  if (loads === undefined) opening.set(core.live, (loads = new Map()))
+  const key = core.tenantKey + String(sessionId)
+  let load = loads.get(key)
   if (load === undefined) {
     load = loadSession(core, sessionId)
-    loads.set(sessionId, load)
+    loads.set(key, load)
   }
   try {
     return await load
   } finally {
-    loads.delete(sessionId)
+    loads.delete(key)
   }
 }
 
@@ -40,7 +42,7 @@ async function loadSession(core: Core, sessionId: string): Promise<LiveSession> 
   if (record === undefined || record.deletedAt !== undefined) throw sessionNotFound(sessionId)
   const baseline = core.roots.load(record.baseline.root)
   const state = await stateAt(core, sessionId, Number.POSITIVE_INFINITY)
-  const live = new LiveSession(record, baseline, new Tree(state.root, core.loader), state)
+  const live = new LiveSession(core.tenantKey, record, baseline, new Tree(state.root, core.loader), state)
   const dropped = core.dropped.get(sessionId)
   if (dropped !== undefined) await whenLoaded(() => takeOver(live, dropped))
   core.dropped.delete(sessionId)

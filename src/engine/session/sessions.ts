@@ -6,7 +6,7 @@ import { keys, prefixEnd } from '../storage/keys.js'
 import type { Dir } from '../tree/node.js'
 import { Tree } from '../tree/tree.js'
 import { findCheckpoint, pin } from './checkpoints.js'
-import { discard, type Core } from './core.js'
+import { discard, inMemory, type Core } from './core.js'
 import { eventTypes, type EventBody } from './events.js'
 import { CheckpointIndex, LiveSession } from './live.js'
 import { openSession, rootAt } from './recovery.js'
@@ -115,7 +115,7 @@ async function start(
   root: Dir,
   event: { type: (typeof eventTypes)[keyof typeof eventTypes]; details: object },
 ): Promise<LiveSession> {
-  const live = new LiveSession(session, baseline, new Tree(root, core.loader), {
+  const live = new LiveSession(core.tenantKey, session, baseline, new Tree(root, core.loader), {
     seq: 0,
     at: session.createdAt,
     snapshotSeq: 0,
@@ -177,7 +177,7 @@ export async function listSessions(core: Core, request: SessionListRequest = {})
 }
 
 async function lastActivity(core: Core, session: SessionRecord): Promise<number> {
-  const live = core.live.get(session.id)
+  const live = inMemory(core, session.id)
   if (live !== undefined) return live.lastActivityAt
   const last = await core.store.lastEvent(session.id)
   return last === undefined ? session.createdAt : (last.body as unknown as EventBody)[0]
@@ -188,7 +188,7 @@ async function lastActivity(core: Core, session: SessionRecord): Promise<number>
  * until collection has made them independent.
  */
 export async function deleteSession(core: Core, sessionId: string): Promise<void> {
-  const live = core.live.get(sessionId) ?? (await openSession(core, sessionId))
+  const live = inMemory(core, sessionId) ?? (await openSession(core, sessionId))
   // What was called before the deletion is carried out.
   if (live.tail !== undefined) await live.tail
   const key = keys.session(core.tenantKey, sessionId)

@@ -4,7 +4,7 @@ import { TimeSlice } from '../base/slices.js'
 import { kindOf, type Dir, type NodeKind } from '../tree/node.js'
 import { TreeDiff, type TreeChange } from '../tree/diff.js'
 import { findCheckpoint, type CheckpointReference } from './checkpoints.js'
-import type { Core } from './core.js'
+import { inMemory, type Core } from './core.js'
 import { openSession, rootAt } from './recovery.js'
 
 /** Names one state: a session's newest, one of its checkpoints, or what it started from. */
@@ -18,7 +18,7 @@ export async function findState(core: Core, request: StateReference): Promise<Di
   checkRequest(request, 'state')
   const reference = { ...request }
   // Without an await in between, the state is that of the call.
-  const live = core.live.get(reference.sessionId) ?? (await openSession(core, reference.sessionId))
+  const live = inMemory(core, reference.sessionId) ?? (await openSession(core, reference.sessionId))
   const { checkpointId, checkpointLabel, base } = reference
   if (base === true) {
     if (checkpointId !== undefined || checkpointLabel !== undefined)
