@@ -10,6 +10,7 @@ import { FileLocks } from './services/file-locks.js'
 import type { Committer, GitRemote, Importer } from './services/git-ports.js'
 import { PosixLocks } from './services/posix-locks.js'
 import { SourceService } from './services/sources.js'
+import type { Authorize } from './session/permissions.js'
 import { coreFor, localCaller, type SharedCore } from './session/core.js'
 import type { Storage } from './storage/store.js'
 import { ContentIds } from './tree/content-id.js'
@@ -20,6 +21,8 @@ export interface EngineParts {
   readonly storage: Storage
   readonly environment: Environment
   readonly maxFileBytes?: number
+  /** Whether a principal may do something; everything is allowed by default. */
+  readonly authorize?: Authorize
   /** Adapters, loaded when they are first needed. */
   readonly importer?: () => Promise<Importer>
   readonly committer?: () => Promise<Committer>
@@ -47,6 +50,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     contentIds: new ContentIds(content, loader),
     roots: new RootStore(store, environment, ids),
     maxFileBytes,
+    authorize: parts.authorize,
     live: new Map(),
     deleting: new Set(),
     draining: new Map(),

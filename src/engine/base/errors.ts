@@ -58,6 +58,10 @@ const registry = {
     code: 'NOT_FOUND',
     meaning: 'Neither the session nor its base holds content of this hash.',
   },
+  ANNOTATION_NOT_FOUND: { code: 'NOT_FOUND', meaning: 'The session has no annotation of this id.' },
+  APPROVAL_NOT_FOUND: { code: 'NOT_FOUND', meaning: 'The session has no approval of this id.' },
+  CACHE_KEY_NOT_FOUND: { code: 'NOT_FOUND', meaning: 'The cache has no entry of this key.' },
+  SECRET_NOT_FOUND: { code: 'NOT_FOUND', meaning: 'The session has no secret of this name.' },
   ALREADY_EXISTS: {
     code: 'ALREADY_EXISTS',
     errno: 'EEXIST',
@@ -66,7 +70,7 @@ const registry = {
   PERMISSION_DENIED: {
     code: 'PERMISSION_DENIED',
     errno: 'EACCES',
-    meaning: 'The options of the engine do not allow this, for example a host path outside the roots.',
+    meaning: 'Not allowed: by the engine’s options, by its `authorize`, or because the handle was narrowed.',
   },
   NOT_PERMITTED: {
     code: 'FAILED_PRECONDITION',
@@ -93,6 +97,14 @@ const registry = {
   SOURCE_WITHOUT_REVISION: {
     code: 'FAILED_PRECONDITION',
     meaning: 'The source has no revision yet: import it first.',
+  },
+  APPROVAL_NOT_PENDING: {
+    code: 'FAILED_PRECONDITION',
+    meaning: 'The approval was granted or denied already.',
+  },
+  NO_MASTER_KEY: {
+    code: 'FAILED_PRECONDITION',
+    meaning: 'Secrets need `secrets.masterKey`, and the engine was opened without the key of this one.',
   },
   IMPORT_FAILED: {
     code: 'FAILED_PRECONDITION',
@@ -126,6 +138,10 @@ const registry = {
   QUOTA: {
     code: 'RESOURCE_EXHAUSTED',
     meaning: 'The session has as many of these as it may have; `details.limit` says how many.',
+  },
+  SLOW_CONSUMER: {
+    code: 'RESOURCE_EXHAUSTED',
+    meaning: 'A subscriber did not take its messages, and its queue is full.',
   },
   STORE_FULL: { code: 'RESOURCE_EXHAUSTED', errno: 'ENOSPC', meaning: 'The disk has no space left.' },
   STORE_LOCKED: { code: 'FAILED_PRECONDITION', errno: 'EBUSY', meaning: 'The directory is open already.' },

@@ -15,6 +15,7 @@ import {
   type SessionListRequest,
   type SessionPage,
 } from '../session/sessions.js'
+import { ScopeAccess } from '../session/scope-access.js'
 import { writeSnapshot } from '../session/snapshot.js'
 import { diffOf, type Diff, type StateReference } from '../session/states.js'
 import { endSession, Session, type SessionServices } from './session.js'
@@ -39,10 +40,12 @@ export interface EngineServices extends SessionServices {
 export class Sessions {
   readonly #core: Core
   readonly #services: EngineServices
+  readonly #access: ScopeAccess
 
-  constructor(core: Core, services: EngineServices) {
-    this.#core = core
+  constructor(access: ScopeAccess, services: EngineServices) {
+    this.#core = access.core
     this.#services = services
+    this.#access = access
   }
 
   /**
@@ -52,10 +55,12 @@ export class Sessions {
    * const session = await engine.sessions.create({ files: { '/a.txt': 'hello' }, initialTags: { task: '42' } })
    */
   async create(request: SessionCreateRequest = {}): Promise<Session> {
-    checkRequest(request)
-    const tags = parseStringMap('initialTags', request.initialTags)
-    const [baseline, root] = await this.#baseline(request)
-    return this.#handle(await createSession(this.#core, baseline, root, tags))
+    return this.#access.run('createSession', {}, async () => {
+      checkRequest(request)
+      const tags = parseStringMap('initialTags', request.initialTags)
+      const [baseline, root] = await this.#baseline(request)
+      return this.#handle(await createSession(this.#core, baseline, root, tags))
+    })
   }
 
   /** A handle on an existing session. SESSION_NOT_FOUND. */
@@ -65,18 +70,23 @@ export class Sessions {
 
   /** What is known of a session, without a handle. SESSION_NOT_FOUND. */
   async get(sessionId: string): Promise<SessionInfo> {
-    const live = await openSession(this.#core, sessionId)
-    return describeSession(live, live.lastActivityAt)
+    return this.#access.run('getSession', { sessionId }, async () =>
+      describeSession(await openSession(this.#core, sessionId), this.#access.permissions),
+    )
   }
 
   /** A page of all sessions in order of creation. INVALID_ARGUMENT for a malformed filter or page token. */
   list(request?: SessionListRequest): Promise<SessionPage> {
-    return listSessions(this.#core, request)
+    return this.#access.run('listSessions', {}, () =>
+      listSessions(this.#core, this.#access.permissions, request),
+    )
   }
 
   /** Hides a session at once; forks of it stay whole. SESSION_NOT_FOUND. */
   delete(sessionId: string): Promise<void> {
-    return endSession(this.#core, this.#services, sessionId)
+    return this.#access.run('deleteSession', { sessionId }, () =>
+      endSession(this.#core, this.#services, sessionId),
+    )
   }
 
   async #baseline({
@@ -108,7 +118,7 @@ export class Sessions {
   }
 
   #handle(live: ConstructorParameters<typeof Session>[1]): Session {
-    return new Session(this.#core, live, this.#services)
+    return new Session(this.#core, live, this.#services, this.#access.permissions)
   }
 }
 
@@ -116,21 +126,23 @@ export class Sessions {
 export class EngineScope {
   readonly sessions: Sessions
   readonly sources: Sources
-  readonly #core: Core
+  readonly #access: ScopeAccess
 
   constructor(core: Core, services: EngineServices) {
-    this.#core = core
-    this.sources = new Sources(core, services.sources)
-    this.sessions = new Sessions(core, services)
+    this.#access = new ScopeAccess(core)
+    this.sources = new Sources(this.#access, services.sources)
+    this.sessions = new Sessions(this.#access, services)
   }
 
   /** The changes from one state to another, of any two sessions, checkpoints or bases. */
   diff(request: { readonly from: StateReference; readonly to: StateReference }): Diff {
     const side = (name: 'from' | 'to') => (): StateReference => {
       checkRequest(request)
+      const { sessionId } = request[name] ?? {}
+      this.#access.permissions.check('diff', sessionId === undefined ? {} : { sessionId })
       return request[name]
     }
-    return diffOf(this.#core, side('from'), side('to'))
+    return diffOf(this.#access.core, side('from'), side('to'))
   }
 }
 

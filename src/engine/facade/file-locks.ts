@@ -34,7 +34,7 @@ export class SessionFileLocks {
    */
   async lock(request: FileLockRequest): Promise<{ lockId: string }> {
     const lock = parseFileLock(request)
-    return this.#access.run((live) => this.#service.lock(this.#access.core, live, lock))
+    return this.#access.run('lockFile', (live) => this.#service.lock(this.#access.core, live, lock))
   }
 
   /** The lock's time starts anew; it may be shorter than what was left. LOCK_NOT_FOUND. */
@@ -42,7 +42,7 @@ export class SessionFileLocks {
     request: FileLockRequest & FileLockReference,
   ): Promise<{ lockId: string; remainingTtlSeconds: number }> {
     const lock = { ...parseFileLock(request), ...parseFileLockReference(request) }
-    return this.#access.run((live) => this.#service.renew(this.#access.core, live, lock))
+    return this.#access.run('renewFileLock', (live) => this.#service.renew(this.#access.core, live, lock))
   }
 
   /**
@@ -51,18 +51,20 @@ export class SessionFileLocks {
    */
   async list(request: { readonly pathPrefix?: string } = {}): Promise<{ locks: FileLock[] }> {
     const prefix = parseFileLockList(request)
-    return this.#service.list(this.#access.core, await this.#access.reading(), prefix)
+    return this.#access.look('listFileLocks', (live) => this.#service.list(this.#access.core, live, prefix))
   }
 
   /** LOCK_NOT_FOUND when it was released, its time ran out, or the id is of another lock. */
   async unlock(request: FileLockReference): Promise<void> {
     const lock = parseFileLockReference(request)
-    return this.#access.run((live) => this.#service.unlock(this.#access.core, live, lock))
+    return this.#access.run('unlockFile', (live) => this.#service.unlock(this.#access.core, live, lock))
   }
 
   /** Ends whoever's lock it is, and says whose it was. The reason stands in the event. LOCK_NOT_FOUND. */
   async forceUnlock(request: FileForceUnlockRequest): Promise<{ lockId: string; ownerId: string }> {
     const lock = parseForceUnlock(request)
-    return this.#access.run((live) => this.#service.forceUnlock(this.#access.core, live, lock))
+    return this.#access.run('forceUnlockFile', (live) =>
+      this.#service.forceUnlock(this.#access.core, live, lock),
+    )
   }
 }

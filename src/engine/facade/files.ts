@@ -1,6 +1,7 @@
 import { whenLoaded } from '../base/fault.js'
 import { formatHash } from '../base/hash.js'
 import { checkRequest, parseMode, parseSize } from '../base/input.js'
+import type { Action } from '../operations/index.js'
 import type { PageRequest } from '../base/paging.js'
 import { StagedContent } from '../cas/staging.js'
 import { Batch, SegmentPatch, type BatchOperation, type PatchSegmentsRequest } from '../session/batch.js'
@@ -57,7 +58,9 @@ export class SessionFiles {
    * await session.files.write({ path: '/src/a.ts', content: 'export const a = 1', expectedHash: '' })
    */
   write(request: WriteRequest): Promise<void> {
-    return this.#staged(request, (live, copy, staged) => planWrite(this.#access.core, live, copy, staged))
+    return this.#staged('writeFile', request, (live, copy, staged) =>
+      planWrite(this.#access.core, live, copy, staged),
+    )
   }
 
   /**
@@ -65,7 +68,9 @@ export class SessionFiles {
    * HASH_MISMATCH, IS_A_DIRECTORY, NOT_A_DIRECTORY, FILE_TOO_LARGE.
    */
   append(request: WriteRequest): Promise<void> {
-    return this.#staged(request, (live, copy, staged) => planAppend(this.#access.core, live, copy, staged))
+    return this.#staged('appendFile', request, (live, copy, staged) =>
+      planAppend(this.#access.core, live, copy, staged),
+    )
   }
 
   /**
@@ -81,12 +86,14 @@ export class SessionFiles {
     const offset = parseSize('offset', request.offset ?? 0)
     const limit = parseSize('length', request.length ?? Number.MAX_SAFE_INTEGER)
     const { core } = this.#access
-    const live = await this.#access.reading()
-    return whenLoaded(() => {
-      const file = findFile(live, request.path)
-      const length = Math.max(0, Math.min(limit, file.size - offset))
-      return core.content.read(core.contentIds.body(file), offset, length)
-    })
+    const { path } = request
+    return this.#access.look('readFile', (live) =>
+      whenLoaded(() => {
+        const file = findFile(live, path)
+        const length = Math.max(0, Math.min(limit, file.size - offset))
+        return core.content.read(core.contentIds.body(file), offset, length)
+      }),
+    )
   }
 
   /**
@@ -94,25 +101,28 @@ export class SessionFiles {
    * (1 MiB); a larger one is read once, in slices. PATH_NOT_FOUND, IS_A_DIRECTORY.
    */
   async contentHash(path: string): Promise<string> {
-    const live = await this.#access.reading()
-    // The content of the call, however often the file changes while it is hashed.
-    const file = await whenLoaded(() => findFile(live, path))
-    return formatHash(await whenLoaded(() => this.#access.core.contentIds.contentHash(file)))
+    return this.#access.look('contentHash', async (live) => {
+      // The content of the call, however often the file changes while it is hashed.
+      const file = await whenLoaded(() => findFile(live, path))
+      return formatHash(await whenLoaded(() => this.#access.core.contentIds.contentHash(file)))
+    })
   }
 
   /** A file or symlink. PATH_NOT_FOUND, IS_A_DIRECTORY, HASH_MISMATCH. */
   delete(request: DeleteRequest): Promise<void> {
-    return this.#change(request, (live, copy) => planDelete(this.#access.core, live, copy))
+    return this.#change('deleteFile', request, (live, copy) => planDelete(this.#access.core, live, copy))
   }
 
   /** ALREADY_EXISTS; PATH_NOT_FOUND when the parent is missing. */
   createDirectory(request: CreateDirectoryRequest): Promise<void> {
-    return this.#change(request, (live, copy) => planCreateDirectory(this.#access.core, live, copy))
+    return this.#change('createDirectory', request, (live, copy) =>
+      planCreateDirectory(this.#access.core, live, copy),
+    )
   }
 
   /** DIRECTORY_NOT_EMPTY, NOT_A_DIRECTORY, PATH_NOT_FOUND. */
   removeDirectory(request: { readonly path: string }): Promise<void> {
-    return this.#change(request, (live, copy) => planRemoveDirectory(live, copy))
+    return this.#change('removeDirectory', request, (live, copy) => planRemoveDirectory(live, copy))
   }
 
   /**
@@ -120,31 +130,35 @@ export class SessionFiles {
    * is moved. PATH_NOT_FOUND, DIRECTORY_NOT_EMPTY, IS_A_DIRECTORY, NOT_A_DIRECTORY.
    */
   rename(request: RenameRequest): Promise<void> {
-    return this.#change(request, (live, copy) => planRename(live, copy))
+    return this.#change('rename', request, (live, copy) => planRename(live, copy))
   }
 
   /** Permission bits, 0 to 0o7777. PATH_NOT_FOUND. */
   setMode(request: { readonly path: string; readonly mode: number }): Promise<void> {
-    return this.#change(request, (live, copy) =>
+    return this.#change('setMode', request, (live, copy) =>
       planSetAttributes(live, { path: copy.path }, { mode: parseMode(copy.mode) }),
     )
   }
 
   /** ALREADY_EXISTS; PATH_NOT_FOUND when the parent is missing. The target need not exist. */
   createSymlink(request: CreateSymlinkRequest): Promise<void> {
-    return this.#change(request, (live, copy) => planCreateSymlink(this.#access.core, live, copy))
+    return this.#change('createSymlink', request, (live, copy) =>
+      planCreateSymlink(this.#access.core, live, copy),
+    )
   }
 
   /** NOT_A_SYMLINK, PATH_NOT_FOUND. */
   async readSymlink(path: string): Promise<{ target: string }> {
-    const live = await this.#access.reading()
-    return whenLoaded(() => ({ target: findSymlink(live, path).target }))
+    return this.#access.look('readSymlink', (live) =>
+      whenLoaded(() => ({ target: findSymlink(live, path).target })),
+    )
   }
 
   /** A page of the symlinks below a literal prefix of the path; the manifest does not list them. */
   async listSymlinks(request?: PageRequest & { readonly pathPrefix?: string }): Promise<SymlinkPage> {
-    const live = await this.#access.reading()
-    return listSymlinks(this.#access.core, live.tree.freeze(), request)
+    return this.#access.look('listSymlinks', ({ tree }) =>
+      listSymlinks(this.#access.core, tree.freeze(), request),
+    )
   }
 
   /**
@@ -159,7 +173,7 @@ export class SessionFiles {
     const { core } = this.#access
     try {
       const batch = new Batch(core, operations)
-      return this.#access.run((live) => batch.apply(core, live))
+      return this.#access.run('applyBatch', (live) => batch.apply(core, live))
     } catch (error) {
       return Promise.reject(error)
     }
@@ -180,17 +194,18 @@ export class SessionFiles {
   async patchSegments(request: PatchSegmentsRequest): Promise<{ skippedPaths: string[] }> {
     const { core } = this.#access
     const patch = new SegmentPatch(core, request)
-    return this.#access.run((live) => patch.apply(core, live))
+    return this.#access.run('patchSegments', (live) => patch.apply(core, live))
   }
 
   /** Where a file's bytes are, in order; what is not in it is a hole. PATH_NOT_FOUND, IS_A_DIRECTORY. */
   async getCasExtents(request: { readonly path: string }): Promise<{ extents: CasExtent[] }> {
     checkRequest(request)
     const { path } = request
-    const live = await this.#access.reading()
-    // The file of the call, however often it changes while its blobs are hashed.
-    const file = await whenLoaded(() => findFile(live, path))
-    return { extents: await listCasExtents(this.#access.core, file) }
+    return this.#access.look('getCasExtents', async (live) => {
+      // The file of the call, however often it changes while its blobs are hashed.
+      const file = await whenLoaded(() => findFile(live, path))
+      return { extents: await listCasExtents(this.#access.core, file) }
+    })
   }
 
   /**
@@ -198,12 +213,14 @@ export class SessionFiles {
    * PATH_NOT_FOUND, ALREADY_EXISTS, NOT_PERMITTED for a directory.
    */
   link(request: LinkRequest): Promise<void> {
-    return this.#change(request, (live, copy) => planLink(live, copy))
+    return this.#change('createHardLink', request, (live, copy) => planLink(live, copy))
   }
 
   /** Takes away a name: the file goes with its last one. PATH_NOT_FOUND, IS_A_DIRECTORY, HASH_MISMATCH. */
   unlink(request: DeleteRequest): Promise<void> {
-    return this.#change(request, (live, copy) => planDelete(this.#access.core, live, copy, eventTypes.unlink))
+    return this.#change('unlink', request, (live, copy) =>
+      planDelete(this.#access.core, live, copy, eventTypes.unlink),
+    )
   }
 
   /** Of a file or directory; symlinks are followed. PATH_NOT_FOUND; TOO_LARGE for a value over 64 KiB or a name over 255 bytes. */
@@ -212,7 +229,7 @@ export class SessionFiles {
       checkRequest(request)
       const value = parseXattrValue(request.value)
       const { path, name } = request
-      return this.#change({ path, name }, (live, copy) => planSetXattr(live, copy, value))
+      return this.#change('setXattr', { path, name }, (live, copy) => planSetXattr(live, copy, value))
     } catch (error) {
       return Promise.reject(error)
     }
@@ -222,44 +239,51 @@ export class SessionFiles {
   async getXattr(request: XattrRequest): Promise<{ value: Uint8Array }> {
     checkRequest(request)
     const copy = { ...request }
-    const live = await this.#access.reading()
-    const { value } = await whenLoaded(() => findXattrAt(live, copy))
-    return { value: await this.#access.core.content.read(value, 0, value.length) }
+    return this.#access.look('getXattr', async (live) => {
+      const { value } = await whenLoaded(() => findXattrAt(live, copy))
+      return { value: await this.#access.core.content.read(value, 0, value.length) }
+    })
   }
 
   /** In the order of the names' code units. PATH_NOT_FOUND. */
   async listXattrs(request: { readonly path: string }): Promise<{ names: string[] }> {
     checkRequest(request)
     const { path } = request
-    const live = await this.#access.reading()
-    return whenLoaded(() => ({ names: listXattrs(live, path) }))
+    return this.#access.look('listXattrs', (live) => whenLoaded(() => ({ names: listXattrs(live, path) })))
   }
 
   /** PATH_NOT_FOUND, XATTR_NOT_FOUND. */
   removeXattr(request: XattrRequest): Promise<void> {
-    return this.#change(request, (live, copy) => planRemoveXattr(live, copy))
+    return this.#change('removeXattr', request, (live, copy) => planRemoveXattr(live, copy))
   }
 
   #staged(
+    action: Action,
     request: WriteRequest,
     plan: (live: LiveSession, copy: WriteRequest, staged: StagedContent) => Plan,
   ): Promise<void> {
     try {
       checkRequest(request)
       const staged = new StagedContent(request.content, this.#access.core)
-      return this.#change({ ...request, content: '' }, (live, copy) => plan(live, copy, staged))
+      return this.#change(action, { ...request, content: '' }, (live, copy) => plan(live, copy, staged))
     } catch (error) {
       return Promise.reject(error)
     }
   }
 
   /** The request is read at the call: it may take effect later, when the caller has changed it. */
-  #change<T extends object>(request: T, plan: (live: LiveSession, copy: T) => Plan): Promise<void> {
+  #change<T extends object>(
+    action: Action,
+    request: T,
+    plan: (live: LiveSession, copy: T) => Plan,
+  ): Promise<void> {
     const { core } = this.#access
     try {
       checkRequest(request)
       const copy = { ...request }
-      return this.#access.run((live) => mutate(core, live, () => record(core, live, plan(live, copy))))
+      return this.#access.run(action, (live) =>
+        mutate(core, live, () => record(core, live, plan(live, copy))),
+      )
     } catch (error) {
       return Promise.reject(error)
     }

@@ -34,7 +34,7 @@ export class SessionPosixLocks {
   /** What `set` would be refused for. PATH_NOT_FOUND. */
   async get(request: PosixGetRequest): Promise<PosixLockConflict> {
     const lock = parseGet(request)
-    return this.#service.get(await this.#access.reading(), lock)
+    return this.#access.look('getPosixLock', (live) => this.#service.get(live, lock))
   }
 
   /**
@@ -47,7 +47,7 @@ export class SessionPosixLocks {
    */
   async set(request: PosixSetRequest): Promise<void> {
     const lock = parseSet(request)
-    return this.#access.run((live) => this.#service.set(this.#access.core, live, lock, false))
+    return this.#access.run('setPosixLock', (live) => this.#service.set(this.#access.core, live, lock, false))
   }
 
   /**
@@ -63,7 +63,9 @@ export class SessionPosixLocks {
     const lock = parseSet(request)
     const signal = parseSignal(options)
     signal?.throwIfAborted()
-    return this.#access.run((live) => this.#service.set(this.#access.core, live, lock, { signal }))
+    return this.#access.run('setPosixLockBlocking', (live) =>
+      this.#service.set(this.#access.core, live, lock, { signal }),
+    )
   }
 
   /**
@@ -74,7 +76,7 @@ export class SessionPosixLocks {
     const { blocking, ...lock } = parseFlock(request)
     const signal = parseSignal(options)
     signal?.throwIfAborted()
-    return this.#access.run((live) =>
+    return this.#access.run('flock', (live) =>
       this.#service.set(this.#access.core, live, lock, blocking && { signal }),
     )
   }
@@ -82,6 +84,6 @@ export class SessionPosixLocks {
   /** Releases what the owner holds of the range, or its flock lock; it need not hold any. PATH_NOT_FOUND. */
   async funlock(request: PosixUnlockRequest): Promise<void> {
     const lock = parseUnlock(request)
-    return this.#access.run((live) => this.#service.release(this.#access.core, live, lock))
+    return this.#access.run('funlock', (live) => this.#service.release(this.#access.core, live, lock))
   }
 }

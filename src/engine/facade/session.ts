@@ -1,9 +1,11 @@
 import { invalid } from '../base/errors.js'
 import { checkRequest } from '../base/input.js'
 import type { PageRequest } from '../base/paging.js'
+import { capabilities, type Capability } from '../operations/operation.js'
 import { createSessionFs } from '../fs/session-fs.js'
 import type { SessionFs } from '../fs/types.js'
 import { SessionAccess } from '../session/access.js'
+import type { Permissions } from '../session/permissions.js'
 import {
   createCheckpoint,
   listCheckpoints,
@@ -54,14 +56,16 @@ export class Session {
   readonly id: string
   readonly #access: SessionAccess
   readonly #services: SessionServices
+  readonly #permissions: Permissions
   #files: SessionFiles | undefined
   #fileLocks: SessionFileLocks | undefined
   #posixLocks: SessionPosixLocks | undefined
   #fs: SessionFs | undefined
 
-  constructor(core: Core, live: LiveSession, services: SessionServices) {
+  constructor(core: Core, live: LiveSession, services: SessionServices, permissions: Permissions) {
     this.id = live.id
-    this.#access = new SessionAccess(core, live)
+    this.#access = new SessionAccess(core, live, permissions.open ? undefined : permissions)
+    this.#permissions = permissions
     this.#services = services
   }
 
@@ -94,14 +98,34 @@ export class Session {
     return (this.#fileLocks ??= new SessionFileLocks(this.#access, this.#services.fileLocks))
   }
 
+  /**
+   * A handle on the same session that may do less: what needs one of the capabilities in `without` is
+   * PERMISSION_DENIED by it, and by whatever is made from it. INVALID_ARGUMENT for an unknown capability.
+   *
+   * @example
+   * const forAgent = session.narrow({ without: ['approvals.decide', 'locks.force', 'commit', 'promote'] })
+   */
+  narrow(request: { readonly without: readonly Capability[] }): Session {
+    checkRequest(request)
+    if (!Array.isArray(request.without)) throw invalid('without', 'must be an array')
+    for (const capability of request.without) {
+      if (!capabilities.includes(capability)) throw invalid('without', 'names an unknown capability')
+    }
+    const permissions = this.#permissions.without(request.without)
+    return new Session(this.#access.core, this.#access.known, this.#services, permissions)
+  }
+
   /** Tags, status, times and fingerprint as of now. */
   get(): Promise<SessionInfo> {
-    return this.#access.run((live) => Promise.resolve(describeSession(live, live.lastActivityAt)))
+    return this.#access.run('getSession', (live) => Promise.resolve(describeSession(live, this.#permissions)))
   }
 
   /** Hides the session at once; forks of it stay whole. */
   delete(): Promise<void> {
-    return endSession(this.#access.core, this.#services, this.id)
+    return this.#access.traced('deleteSession', () => {
+      this.#access.permit('deleteSession')
+      return endSession(this.#access.core, this.#services, this.id)
+    })
   }
 
   /**
@@ -113,36 +137,37 @@ export class Session {
    */
   async fork(request?: ForkRequest): Promise<Session> {
     const { core } = this.#access
-    const live = await this.#access.run((parent) => forkSession(core, parent, request))
-    return new Session(core, live, this.#services)
+    const live = await this.#access.run('forkSession', (parent) => forkSession(core, parent, request))
+    return new Session(core, live, this.#services, this.#permissions)
   }
 
   /** Names the current state. ALREADY_EXISTS when the session has a checkpoint of this label. */
   async checkpoint(request: { readonly label?: string } = {}): Promise<Checkpoint> {
     checkRequest(request)
     const { label } = request
-    return this.#access.run((live) => createCheckpoint(this.#access.core, live, label))
+    return this.#access.run('createCheckpoint', (live) => createCheckpoint(this.#access.core, live, label))
   }
 
   /** A page of the checkpoints, oldest first. */
   listCheckpoints(request?: PageRequest): Promise<CheckpointPage> {
-    return this.#access.run((live) => listCheckpoints(this.#access.core, live, request))
+    return this.#access.run('listCheckpoints', (live) => listCheckpoints(this.#access.core, live, request))
   }
 
   /** The files become again what they were at the checkpoint. CHECKPOINT_NOT_FOUND. */
   async restore(request: CheckpointReference): Promise<SessionInfo> {
     checkRequest(request)
     const reference = { ...request }
-    await this.#access.run((live) => restoreCheckpoint(this.#access.core, live, reference))
-    return this.get()
+    return this.#access.run('restoreCheckpoint', async (live) => {
+      await restoreCheckpoint(this.#access.core, live, reference)
+      return describeSession(live, this.#permissions)
+    })
   }
 
   /** A page of the tree; its `manifestHash` names the state of the whole tree. */
   manifest(request?: ManifestRequest): Promise<ManifestPage> {
-    const live = this.#access.reading()
-    const read = ({ tree }: LiveSession): Promise<ManifestPage> =>
-      readManifest(this.#access.core, tree.freeze(), request)
-    return live instanceof Promise ? live.then(read) : read(live)
+    return this.#access.look('getManifest', ({ tree }) =>
+      readManifest(this.#access.core, tree.freeze(), request),
+    )
   }
 
   /**
@@ -155,7 +180,10 @@ export class Session {
     const { core } = this.#access
     return diffOf(
       core,
-      () => this.#reference(against),
+      () => {
+        this.#access.permit('diff')
+        return this.#reference(against)
+      },
       () => ({ sessionId: this.id }),
     )
   }
@@ -165,7 +193,9 @@ export class Session {
    * branch is given. BRANCH_MOVED, with the remote unchanged, when somebody else was there first.
    */
   async commit(request: SessionCommitRequest): Promise<{ commitId: string }> {
-    return this.#access.run((live) => this.#services.commits.commit(this.#access.core, live, request))
+    return this.#access.run('commit', (live) =>
+      this.#services.commits.commit(this.#access.core, live, request),
+    )
   }
 
   #reference(target: DiffTarget): StateReference {

@@ -1,4 +1,7 @@
+import type { Action } from '../operations/index.js'
 import type { Core } from '../session/core.js'
+import type { Resource } from '../session/permissions.js'
+import type { ScopeAccess } from '../session/scope-access.js'
 import type { JobReference, WaitOptions } from '../services/jobs.js'
 import type { ImportJob, Source } from '../services/source-records.js'
 import type {
@@ -11,11 +14,11 @@ import type {
 
 /** The sources of an engine: durable baselines that sessions start from. */
 export class Sources {
-  readonly #core: Core
+  readonly #access: ScopeAccess
   readonly #service: SourceService
 
-  constructor(core: Core, service: SourceService) {
-    this.#core = core
+  constructor(access: ScopeAccess, service: SourceService) {
+    this.#access = access
     this.#service = service
   }
 
@@ -27,17 +30,17 @@ export class Sources {
    * const source = await engine.sources.create({ displayName: 'app', gitRemote: { remoteUrl: 'https://example.org/app.git' } })
    */
   create(request: SourceCreateRequest): Promise<Source> {
-    return this.#service.create(this.#core, request)
+    return this.#run('createSource', {}, (core) => this.#service.create(core, request))
   }
 
   /** SOURCE_NOT_FOUND. */
   get(sourceId: string): Promise<Source> {
-    return this.#service.get(this.#core, sourceId)
+    return this.#run('getSource', { sourceId }, (core) => this.#service.get(core, sourceId))
   }
 
   /** A page of all sources in order of creation. */
   list(request?: SourceListRequest): Promise<SourcePage> {
-    return this.#service.list(this.#core, request)
+    return this.#run('listSources', {}, (core) => this.#service.list(core, request))
   }
 
   /**
@@ -45,12 +48,14 @@ export class Sources {
    * run one after the other. SOURCE_NOT_FOUND; what goes wrong later stands in the job.
    */
   startImport(sourceId: string, request?: ImportStartRequest): Promise<ImportJob> {
-    return this.#service.startImport(this.#core, sourceId, request)
+    return this.#run('startImport', { sourceId }, (core) =>
+      this.#service.startImport(core, sourceId, request),
+    )
   }
 
   /** JOB_NOT_FOUND. */
   getJob(reference: JobReference): Promise<ImportJob> {
-    return this.#service.getJob(this.#core, reference)
+    return this.#run('getJob', {}, (core) => this.#service.getJob(core, reference))
   }
 
   /**
@@ -60,6 +65,10 @@ export class Sources {
    * const { revisionId } = await engine.sources.waitForJob(job, { onProgress: (job) => bar.update(job.filesProcessed) })
    */
   waitForJob(reference: JobReference, options?: WaitOptions): Promise<ImportJob> {
-    return this.#service.waitForJob(this.#core, reference, options)
+    return this.#run('getJob', {}, (core) => this.#service.waitForJob(core, reference, options))
+  }
+
+  #run<T>(action: Action, resource: Resource, operation: (core: Core) => Promise<T>): Promise<T> {
+    return this.#access.run(action, resource, () => operation(this.#access.core))
   }
 }

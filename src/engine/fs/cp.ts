@@ -28,7 +28,7 @@ function prepare(context: Context, src: unknown, dest: unknown, options: unknown
  */
 async function copyLater({ access, core }: Context, walk: CopyWalk): Promise<void> {
   try {
-    const work = walk.run(await access.reading())
+    const work = walk.run(await access.reading('fs.read'))
     const slice = new TimeSlice(core.environment)
     for (let answer: unknown; ;) {
       const { done, value } = work.next(answer)
@@ -37,7 +37,7 @@ async function copyLater({ access, core }: Context, walk: CopyWalk): Promise<voi
       if (slice.over) await slice.next()
     }
     for (const steps of batches(walk.steps)) {
-      await access.run((live) => mutate(core, live, () => apply(core, live, steps)))
+      await access.run('fs.write', (live) => mutate(core, live, () => apply(core, live, steps)))
     }
   } catch (thrown) {
     throw toSystemError(thrown, walk.names)
@@ -46,7 +46,7 @@ async function copyLater({ access, core }: Context, walk: CopyWalk): Promise<voi
 
 function copyNow({ access, core }: Context, walk: CopyWalk): void {
   try {
-    const work = walk.run(access.liveSync())
+    const work = walk.run(access.liveSync('fs.read'))
     for (let answer: unknown; ;) {
       const { done, value } = work.next(answer)
       if (done === true) break
@@ -56,7 +56,7 @@ function copyNow({ access, core }: Context, walk: CopyWalk): void {
       }
       answer = value.result
     }
-    for (const steps of batches(walk.steps)) access.changeSync((live) => apply(core, live, steps))
+    for (const steps of batches(walk.steps)) access.changeSync('fs.write', (live) => apply(core, live, steps))
   } catch (thrown) {
     throw toSystemError(thrown instanceof Fault ? notLoaded() : thrown, walk.names)
   }

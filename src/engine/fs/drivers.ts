@@ -13,11 +13,11 @@ export type FsFunction = (...parameters: unknown[]) => unknown
 export function runLater<T>(context: Context, call: Call<T>): Promise<T> {
   if (call.plan !== undefined) return changeLater(context, call, call.plan)
   try {
-    const live = context.access.reading()
+    const live = context.access.reading('fs.read')
     if (live instanceof Promise) return lookLater(call, live)
     return Promise.resolve(call.look(live))
   } catch (thrown) {
-    if (thrown instanceof Fault) return lookLater(call, context.access.reading())
+    if (thrown instanceof Fault) return lookLater(call, context.access.reading('fs.read'))
     return Promise.reject(toSystemError(thrown, call.names))
   }
 }
@@ -44,7 +44,7 @@ function changeLater<T>(
   }
   try {
     return access
-      .run((live) => mutate(core, live, () => apply(live)))
+      .run('fs.write', (live) => mutate(core, live, () => apply(live)))
       .then(
         () => result,
         (thrown: unknown) => {
@@ -60,9 +60,9 @@ function changeLater<T>(
 export function runNow<T>({ access, core }: Context, call: Call<T>): T {
   const { plan } = call
   try {
-    if (plan === undefined) return call.look(access.liveSync())
+    if (plan === undefined) return call.look(access.liveSync('fs.read'))
     let result: T
-    access.changeSync((live) => {
+    access.changeSync('fs.write', (live) => {
       const committed = record(core, live, plan(live))
       result = call.look(live)
       return committed

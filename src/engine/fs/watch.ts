@@ -138,7 +138,7 @@ export class FSWatcher extends EventEmitter {
       },
     }
     try {
-      const live = context.access.liveSync()
+      const live = context.access.liveSync('fs.read')
       this.#watched = loadedNow(() => new Watched(context, live, { given, options: settings, sink }))
     } catch (thrown) {
       throw watchError(thrown, given)

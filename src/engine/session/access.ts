@@ -1,5 +1,8 @@
+import { traced, tracedSync, type OperationTrace } from '../base/diagnostics.js'
+import type { Action } from '../operations/index.js'
 import { sessionNotFound, type Core } from './core.js'
 import type { LiveSession } from './live.js'
+import type { Permissions } from './permissions.js'
 import { openSession } from './recovery.js'
 import { mutateSync, wouldBlock } from './transaction.js'
 
@@ -13,30 +16,67 @@ export class SessionAccess {
   #unflushed: Promise<unknown> | undefined
   /** The first synchronous change that was not stored, until a flush has told of it. */
   #lost: { readonly error: unknown } | undefined
+  /** Undefined where everything is allowed. */
+  readonly #permissions: Permissions | undefined
 
-  constructor(core: Core, live: LiveSession) {
+  constructor(core: Core, live: LiveSession, permissions?: Permissions) {
     this.core = core
     this.sessionId = live.id
     this.#live = live
+    this.#permissions = permissions
   }
 
   /**
    * Runs an operation on the session, at once when it is in memory: operations take effect in the order of
-   * the calls, so nothing may be awaited before them.
+   * the calls, so nothing may be awaited before them. PERMISSION_DENIED.
    */
-  run<T>(operation: (live: LiveSession) => Promise<T>): Promise<T> {
-    const live = this.live()
-    return live instanceof Promise ? live.then(operation) : operation(live)
+  run<T>(action: Action, operation: (live: LiveSession) => Promise<T>): Promise<T> {
+    return this.traced(action, () => {
+      const live = this.live(action)
+      return live instanceof Promise ? live.then(operation) : operation(live)
+    })
   }
 
-  /** As {@link live}, for a read: reads move `lastActivityAt` too, in memory. */
-  reading(): LiveSession | Promise<LiveSession> {
-    const live = this.live()
+  /** As {@link run}, for a read: reads move `lastActivityAt` too, in memory. */
+  look<T>(action: Action, operation: (live: LiveSession) => Promise<T>): Promise<T> {
+    return this.traced(action, () => {
+      const live = this.reading(action)
+      return live instanceof Promise ? live.then(operation) : operation(live)
+    })
+  }
+
+  /** As {@link live}, for a read. */
+  reading(action: Action): LiveSession | Promise<LiveSession> {
+    const live = this.live(action)
     return live instanceof Promise ? live.then((loaded) => this.#touch(loaded)) : this.#touch(live)
   }
 
+  /** The session as this handle saw it last; it may have been dropped from memory since. */
+  get known(): LiveSession {
+    return this.#live
+  }
+
+  /** Tells those who listen to diagnostics; what `act` throws becomes a rejection. */
+  traced<T>(action: Action, act: () => Promise<T>): Promise<T> {
+    try {
+      return traced(() => this.#trace(action), act)
+    } catch (error) {
+      return Promise.reject(error)
+    }
+  }
+
+  tracedSync<T>(action: Action, act: () => T): T {
+    return tracedSync(() => this.#trace(action), act)
+  }
+
+  /** PERMISSION_DENIED where this handle may not do it. */
+  permit(action: Action): void {
+    this.#permissions?.check(action, { sessionId: this.sessionId })
+  }
+
   /** As {@link live}, without waiting: WOULD_BLOCK where the session has to be loaded again. */
-  liveSync(): LiveSession {
+  liveSync(action: Action): LiveSession {
+    this.permit(action)
     const live = this.#live
     if (live.discarded === undefined) return live
     if (live.discarded === 'deleted') throw sessionNotFound(this.sessionId)
@@ -46,8 +86,8 @@ export class SessionAccess {
   }
 
   /** Runs a change at once, WOULD_BLOCK where it cannot; {@link flush} waits for its commit. */
-  changeSync(operation: (live: LiveSession) => Promise<unknown>): void {
-    const live = this.liveSync()
+  changeSync(action: Action, operation: (live: LiveSession) => Promise<unknown>): void {
+    const live = this.liveSync(action)
     const committed = mutateSync(this.core, live, () => operation(live))
     this.#unflushed = committed
     committed.catch((error: unknown) => {
@@ -73,14 +113,20 @@ export class SessionAccess {
     for (const fate of fates) if (fate.status === 'rejected') throw fate.reason
   }
 
+  #trace(action: Action): OperationTrace {
+    const { tenant, principal } = this.core
+    return { action, tenant, principal, sessionId: this.sessionId }
+  }
+
   #touch(live: LiveSession): LiveSession {
     const now = this.core.environment.wallClockMs()
     if (now > live.lastActivityAt) live.lastActivityAt = now
     return live
   }
 
-  /** A promise only when the session has to be loaded; SESSION_NOT_FOUND when it was deleted. */
-  live(): LiveSession | Promise<LiveSession> {
+  /** A promise only when the session has to be loaded; SESSION_NOT_FOUND when it was deleted, PERMISSION_DENIED. */
+  live(action: Action): LiveSession | Promise<LiveSession> {
+    this.permit(action)
     return this.#live.discarded ? (this.#reopening ??= this.#reopen()) : this.#live
   }
 

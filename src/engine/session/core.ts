@@ -8,6 +8,7 @@ import type { Store } from '../storage/store.js'
 import type { ContentIds } from '../tree/content-id.js'
 import type { NodeLoader } from '../tree/node.js'
 import type { RootStore } from '../tree/roots.js'
+import type { Authorize } from './permissions.js'
 import { endFollowers } from './feed.js'
 import type { LiveSession } from './live.js'
 
@@ -21,6 +22,8 @@ export interface Core {
   readonly loader: NodeLoader
   readonly roots: RootStore
   readonly maxFileBytes: number
+  /** Asked for each operation; without it everything is allowed. */
+  readonly authorize: Authorize | undefined
   /** Who acts by way of this core: what it finds is the tenant's, what it changes is the principal's. */
   readonly tenant: string
   readonly principal: string

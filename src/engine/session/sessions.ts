@@ -9,6 +9,8 @@ import { findCheckpoint, pin } from './checkpoints.js'
 import { discard, inMemory, type Core } from './core.js'
 import { eventTypes, type EventBody } from './events.js'
 import { CheckpointIndex, LiveSession } from './live.js'
+import type { Action } from '../operations/index.js'
+import type { Permissions } from './permissions.js'
 import { openSession, rootAt } from './recovery.js'
 import { parseSession, SessionStatus, type Baseline, type SessionRecord } from './records.js'
 import { record } from './transaction.js'
@@ -134,9 +136,10 @@ function mergeTags(kept: StringMap, added: StringMap): StringMap {
 }
 
 export function describeSession(
-  { record: session }: LiveSession | { record: SessionRecord },
-  lastActivityAt: number,
+  { record: session, lastActivityAt }: { readonly record: SessionRecord; readonly lastActivityAt: number },
+  permissions: Permissions,
 ): SessionInfo {
+  const may = (action: Action): boolean => permissions.allows(action, { sessionId: session.id })
   return {
     id: session.id,
     baseFingerprint: session.baseline.fingerprint,
@@ -144,12 +147,20 @@ export function describeSession(
     tags: { ...session.tags },
     createdAt: formatTime(session.createdAt),
     lastActivityAt: formatTime(lastActivityAt),
-    capabilities: { commit: true, approvals: true, annotations: true },
+    capabilities: {
+      commit: may('commit'),
+      approvals: may('requestApproval'),
+      annotations: may('addAnnotation'),
+    },
   }
 }
 
 /** Pages of stored sessions in order of creation. */
-export async function listSessions(core: Core, request: SessionListRequest = {}): Promise<SessionPage> {
+export async function listSessions(
+  core: Core,
+  permissions: Permissions,
+  request: SessionListRequest = {},
+): Promise<SessionPage> {
   checkRequest(request)
   const matches = parseFilter(request.filter)
   const pageSize = parsePageSize(request.pageSize)
@@ -169,7 +180,8 @@ export async function listSessions(core: Core, request: SessionListRequest = {})
         (matches !== undefined && !matches(session.tags))
       )
         continue
-      sessions.push(describeSession({ record: session }, await lastActivity(core, session)))
+      const lastActivityAt = await lastActivity(core, session)
+      sessions.push(describeSession({ record: session, lastActivityAt }, permissions))
       if (sessions.length === pageSize) return { sessions, nextPageToken: encodePageToken('sessions', after) }
     }
     if (found.length < scanned) return { sessions, nextPageToken: '' }

@@ -1,0 +1,35 @@
+import { busOperations } from './bus.js'
+import { cacheOperations } from './cache.js'
+import { fileOperations } from './files.js'
+import { lockOperations } from './locks.js'
+import { nativeActions } from './native.js'
+import type { Capability } from './operation.js'
+import { reviewOperations } from './review.js'
+import { secretOperations } from './secrets.js'
+import { sessionOperations } from './sessions.js'
+import { sourceOperations } from './sources.js'
+import { visibilityOperations } from './visibility.js'
+
+/** Every operation of the interface, by name: what it needs, records and may fail with, and its route. */
+export const operations = {
+  ...sessionOperations,
+  ...fileOperations,
+  ...lockOperations,
+  ...reviewOperations,
+  ...cacheOperations,
+  ...busOperations,
+  ...visibilityOperations,
+  ...secretOperations,
+  ...sourceOperations,
+}
+
+export type OperationName = keyof typeof operations
+
+/** Whatever `authorize` is asked for, and diagnostics tell of. */
+export type Action = OperationName | keyof typeof nativeActions
+
+export function capabilityOf(action: Action): Capability {
+  return action in nativeActions
+    ? nativeActions[action as keyof typeof nativeActions]
+    : operations[action as OperationName].capability
+}
