@@ -6,6 +6,7 @@ export type {
   Store,
   StoreCapabilities,
   StoreCommit,
+  NewStoredEvent,
   StoredEvent,
 } from './storage/store.js'
 export { currentFormat } from './storage/format.js'

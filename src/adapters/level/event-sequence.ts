@@ -1,5 +1,5 @@
 import { EngineError, keys } from '../../engine/ports.js'
-import type { StoredEvent } from '../../engine/ports.js'
+import type { NewStoredEvent } from '../../engine/ports.js'
 import type { Database } from './database.js'
 import { readError } from './errors.js'
 
@@ -23,7 +23,7 @@ export class EventSequence {
    *
    * @throws EngineError `INTERNAL` when a number is ahead of its session: sequences have no gaps.
    */
-  claim(events: readonly StoredEvent[]): boolean {
+  claim(events: readonly NewStoredEvent[]): boolean {
     for (let i = 0; i < events.length; i++) {
       const { sessionId, seq } = events[i]!
       const next = this.#next.get(sessionId) ?? this.#look(sessionId, seq)
@@ -58,7 +58,7 @@ export class EventSequence {
     }
   }
 
-  #giveBack(events: readonly StoredEvent[], count: number): void {
+  #giveBack(events: readonly NewStoredEvent[], count: number): void {
     for (let i = count - 1; i >= 0; i--) this.#next.set(events[i]!.sessionId, events[i]!.seq)
   }
 }

@@ -159,8 +159,8 @@ function fill(group: Group, commit: StoreCommit, bodies: readonly string[], valu
   group.bytes += bytes
 }
 
-function encodeBody(event: { readonly body: readonly unknown[] }): string {
-  return JSON.stringify(event.body)
+function encodeBody({ body }: { readonly body: readonly unknown[] | string }): string {
+  return typeof body === 'string' ? body : JSON.stringify(body)
 }
 
 function encodeValue([, value]: readonly [string, string | object]): string {

@@ -28,6 +28,7 @@ import { diffOf, type Diff, type StateReference } from '../session/states.js'
 import type { Commits, SessionCommitRequest } from '../services/commits.js'
 import type { FileLocks } from '../services/file-locks.js'
 import type { PosixLocks } from '../services/posix-locks.js'
+import { SessionEvents } from './events.js'
 import { SessionFileLocks } from './file-locks.js'
 import { SessionFiles } from './files.js'
 import { SessionPosixLocks } from './posix-locks.js'
@@ -57,6 +58,7 @@ export class Session {
   readonly #access: SessionAccess
   readonly #services: SessionServices
   readonly #permissions: Permissions
+  #events: SessionEvents | undefined
   #files: SessionFiles | undefined
   #fileLocks: SessionFileLocks | undefined
   #posixLocks: SessionPosixLocks | undefined
@@ -72,6 +74,11 @@ export class Session {
   /** Files by the operations of the interface. */
   get files(): SessionFiles {
     return (this.#files ??= new SessionFiles(this.#access))
+  }
+
+  /** What happened, as a log that is only added to. */
+  get events(): SessionEvents {
+    return (this.#events ??= new SessionEvents(this.#access))
   }
 
   /** Files in the shape of node:fs, in all its forms; made when it is first asked for. */

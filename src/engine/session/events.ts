@@ -4,6 +4,7 @@ import type { BlobRef, EncodedBlob } from '../cas/blob.js'
 export const eventTypes = {
   createSession: 'v1.SessionService.CreateSession',
   forkSession: 'v1.SessionService.ForkSession',
+  deleteSession: 'v1.SessionService.DeleteSession',
   createCheckpoint: 'v1.PersistenceService.CreateCheckpoint',
   restoreCheckpoint: 'v1.PersistenceService.RestoreCheckpoint',
   commit: 'v1.PersistenceService.Commit',
@@ -67,12 +68,17 @@ export type Redo =
   /** The whole tree is again what it was after event `seq` of this session. */
   | readonly ['R', seq: number]
 
-/** An event as it is stored: the public part, then who did it, then the redo part (absent on stores that are not durable). */
+/**
+ * An event as it is stored. Its public part is what happened and who did it, then, on durable stores, the
+ * hash of the public part before it and of its own redo; see `chain.ts`. The redo comes last.
+ */
 export type EventBody = readonly [
   at: number,
   type: EventType,
   details: object,
   principal: string,
+  previous?: string,
+  redoHash?: string,
   redo?: readonly Redo[],
 ]
 

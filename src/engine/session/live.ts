@@ -15,6 +15,8 @@ export class LiveSession {
   readonly baseline: Dir
   readonly tree: Tree
   seq: number
+  /** The hash of the newest event; '' before the first, and always on stores that are not durable. */
+  chain: string
   /** Time of the newest event; event times never go back. */
   lastEventAt: number
   lastActivityAt: number
@@ -41,7 +43,7 @@ export class LiveSession {
     record: SessionRecord,
     baseline: Dir,
     tree: Tree,
-    state: { seq: number; at: number; snapshotSeq: number },
+    state: { seq: number; at: number; chain: string; snapshotSeq: number },
   ) {
     this.id = record.id
     this.tenantKey = tenantKey
@@ -49,6 +51,7 @@ export class LiveSession {
     this.baseline = baseline
     this.tree = tree
     this.seq = state.seq
+    this.chain = state.chain
     this.lastEventAt = state.at
     this.lastActivityAt = state.at
     this.snapshotSeq = state.snapshotSeq

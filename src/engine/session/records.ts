@@ -48,10 +48,11 @@ export interface CheckpointRecord {
   readonly createdAt: number
 }
 
-/** A cached state: the tree after event `seq`, which happened at `at`. */
+/** A cached state: the tree after event `seq`, which happened at `at` and has the hash `chain`. */
 export interface SnapshotRecord {
   readonly seq: number
   readonly at: number
+  readonly chain: string
   readonly root: EncodedNode
 }
 

@@ -8,6 +8,7 @@ import type { Dir } from '../tree/node.js'
 import { Tree } from '../tree/tree.js'
 import { apply } from './apply.js'
 import { inMemory, sessionNotFound, type Core } from './core.js'
+import { chainStart, hashOfEvent } from './chain.js'
 import type { EventBody } from './events.js'
 import { takeOver } from './held-files.js'
 import { LiveSession } from './live.js'
@@ -70,6 +71,8 @@ interface State {
   readonly root: Dir
   readonly seq: number
   readonly at: number
+  /** The hash of event `seq`. */
+  readonly chain: string
   readonly snapshotSeq: number
 }
 
@@ -82,6 +85,8 @@ interface History {
   readonly snapshot: SnapshotRecord | undefined
   readonly seq: number
   readonly at: number
+  /** The hash of event `seq`. */
+  readonly chain: string
   readonly snapshotSeq: number
 }
 
@@ -105,8 +110,8 @@ async function stateAt(core: Core, sessionId: string, seq: number): Promise<Stat
   }
   const tree = new Tree(start, core.loader)
   for (const { events } of histories.toReversed()) await replay(core, tree, events)
-  const { seq: reached, at, snapshotSeq } = histories[0]!
-  return { root: tree.freeze(), seq: reached, at, snapshotSeq }
+  const { seq: reached, at, chain, snapshotSeq } = histories[0]!
+  return { root: tree.freeze(), seq: reached, at, chain, snapshotSeq }
 }
 
 function knownRoot(core: Core, sessionId: string, seq: number): Dir | undefined {
@@ -120,7 +125,7 @@ const effectsPerTurn = 1000
 async function replay(core: Core, tree: Tree, events: readonly StoredEvent[]): Promise<void> {
   let effects = 0
   for (const event of events) {
-    const [at, , , , redo] = event.body as unknown as EventBody
+    const [at, , , , , , redo] = event.body as unknown as EventBody
     const before = core.store.capabilities.syncReads ? undefined : tree.freeze()
     const step = (): void => {
       if (before !== undefined) tree.reset(before)
@@ -145,7 +150,7 @@ async function readHistory(core: Core, sessionId: string, seq: number): Promise<
   if (record === undefined)
     throw new EngineError('DATA_LOSS', 'a session that a fork rests on is missing', { sessionId })
   const newestFirst: (readonly StoredEvent[])[] = []
-  let end: { seq: number; at: number; snapshotSeq: number } | undefined
+  let end: Pick<State, 'seq' | 'at' | 'chain' | 'snapshotSeq'> | undefined
   for (let wanted = seq; ;) {
     const snapshot = await newestSnapshot(core, sessionId, wanted)
     const from = (snapshot?.seq ?? 0) + 1
@@ -156,6 +161,8 @@ async function readHistory(core: Core, sessionId: string, seq: number): Promise<
     end ??= {
       seq: last?.seq ?? snapshot?.seq ?? 0,
       at: last === undefined ? (snapshot?.at ?? record.createdAt) : (last.body as unknown as EventBody)[0],
+      chain:
+        last === undefined ? (snapshot?.chain ?? chainStart) : hashOfEvent(last.body as unknown as EventBody),
       snapshotSeq: snapshot?.seq ?? 0,
     }
     if (Number.isFinite(seq) && end.seq < seq) {
@@ -185,7 +192,7 @@ async function storedEvents(core: Core, sessionId: string): Promise<void> {
 }
 
 function restoreTarget(event: StoredEvent): number | undefined {
-  const redo = (event.body as unknown as EventBody)[4]
+  const redo = (event.body as unknown as EventBody)[6]
   return redo?.length === 1 && redo[0]![0] === 'R' ? redo[0][1] : undefined
 }
 

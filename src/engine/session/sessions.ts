@@ -5,6 +5,7 @@ import { encodePageToken, parsePageSize, parsePageToken, type PageRequest } from
 import { keys, prefixEnd } from '../storage/keys.js'
 import type { Dir } from '../tree/node.js'
 import { Tree } from '../tree/tree.js'
+import { chainEvent, chainStart } from './chain.js'
 import { findCheckpoint, pin } from './checkpoints.js'
 import { discard, inMemory, type Core } from './core.js'
 import { eventTypes, type EventBody } from './events.js'
@@ -13,7 +14,7 @@ import type { Action } from '../operations/index.js'
 import type { Permissions } from './permissions.js'
 import { openSession, rootAt } from './recovery.js'
 import { parseSession, SessionStatus, type Baseline, type SessionRecord } from './records.js'
-import { record } from './transaction.js'
+import { eventTime, record } from './transaction.js'
 
 /** A session as it is shown. */
 export interface SessionInfo {
@@ -120,6 +121,7 @@ async function start(
   const live = new LiveSession(core.tenantKey, session, baseline, new Tree(root, core.loader), {
     seq: 0,
     at: session.createdAt,
+    chain: chainStart,
     snapshotSeq: 0,
   })
   live.checkpoints = new CheckpointIndex()
@@ -206,10 +208,13 @@ export async function deleteSession(core: Core, sessionId: string): Promise<void
   const key = keys.session(core.tenantKey, sessionId)
   discard(core, live, 'deleted')
   if (core.store.capabilities.durable) {
-    const deleted: SessionRecord = { ...live.record, deletedAt: core.environment.wallClockMs() }
     core.deleting.add(sessionId)
     try {
-      await core.store.commit({ put: [[key, deleted]] })
+      const at = eventTime(core, live)
+      const shown = [at, eventTypes.deleteSession, {}, core.principal] as const
+      const body = chainEvent(shown, live.chain, []).text
+      const deleted: SessionRecord = { ...live.record, deletedAt: at }
+      await core.store.commit({ events: [{ sessionId, seq: live.seq + 1, body }], put: [[key, deleted]] })
     } finally {
       core.deleting.delete(sessionId)
     }

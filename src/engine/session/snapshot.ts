@@ -8,9 +8,9 @@ export async function writeSnapshot(core: Core, live: LiveSession): Promise<void
   if (live.discarded || live.seq === live.snapshotSeq) return
   live.snapshotting = true
   try {
-    const { seq, lastEventAt: at } = live
+    const { seq, lastEventAt: at, chain } = live
     const root = await core.roots.save(live.tree.freeze())
-    const snapshot: SnapshotRecord = { seq, at, root }
+    const snapshot: SnapshotRecord = { seq, at, chain, root }
     await core.store.commit({ put: [[keys.snapshot(live.id, seq), snapshot]] })
     live.snapshotSeq = seq
   } finally {

@@ -4,6 +4,7 @@ import { limits } from '../base/limits.js'
 import type { BlobRef } from '../cas/blob.js'
 import type { StoreCommit } from '../storage/store.js'
 import { apply } from './apply.js'
+import { chainEvent } from './chain.js'
 import { discard, inBackground, sessionNotFound, type Core } from './core.js'
 import type { EventType, Redo } from './events.js'
 import { tellFollowers, type CommittedEvent } from './feed.js'
@@ -141,7 +142,13 @@ export function commitEvent(
   live.lastActivityAt = Math.max(at, live.lastActivityAt)
   const { durable } = core.store.capabilities
   const seq = ++live.seq
-  const body = durable ? [at, type, details, core.principal, redo] : [at, type, details, core.principal]
+  const shown = [at, type, details, core.principal] as const
+  let body: readonly unknown[] | string = shown
+  if (durable) {
+    const chained = chainEvent(shown, live.chain, redo)
+    live.chain = chained.hash
+    body = chained.text
+  }
   const events = [{ sessionId: live.id, seq, body }]
   const commit: { -readonly [Part in keyof StoreCommit]: StoreCommit[Part] } = { events }
   if (put !== undefined) commit.put = put

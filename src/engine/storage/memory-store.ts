@@ -7,6 +7,7 @@ import type {
   Storage,
   Store,
   StoreCapabilities,
+  NewStoredEvent,
   StoreCommit,
   StoredEvent,
 } from './store.js'
@@ -69,11 +70,9 @@ class MemoryStore implements Store {
       if (events !== undefined && !this.#follows(events)) return passed
       // What cannot be encoded fails before anything has changed.
       const { durable } = this.capabilities
-      const bodies = durable
-        ? events?.map(({ body }) => JSON.parse(JSON.stringify(body)) as StoredEvent['body'])
-        : undefined
+      const bodies = durable ? events?.map(({ body }) => parsed(body)) : undefined
       const values = durable ? put?.map(([, value]) => text(value)) : undefined
-      if (events !== undefined) for (let i = 0; i < events.length; i++) this.#append(events[i]!, bodies)
+      if (events !== undefined) for (let i = 0; i < events.length; i++) this.#append(events[i]!, bodies?.[i])
       if (put !== undefined) {
         for (let i = 0; i < put.length; i++) this.#put(put[i]![0], values?.[i] ?? put[i]![1])
       }
@@ -96,7 +95,7 @@ class MemoryStore implements Store {
   }
 
   /** Whether each event is the next of its session; false when one was passed already. */
-  #follows(events: readonly StoredEvent[]): boolean {
+  #follows(events: readonly NewStoredEvent[]): boolean {
     if (events.length === 1) return this.#isNext(events[0]!, 0)
     const counts = new Map<string, number>()
     for (const event of events) {
@@ -107,14 +106,14 @@ class MemoryStore implements Store {
     return true
   }
 
-  #isNext({ sessionId, seq }: StoredEvent, queued: number): boolean {
+  #isNext({ sessionId, seq }: NewStoredEvent, queued: number): boolean {
     const next = (this.#data.events.get(sessionId)?.length ?? 0) + queued + 1
     assert(seq <= next, 'an event leaves a gap in its session')
     return seq === next
   }
 
-  #append({ sessionId, body }: StoredEvent, encoded: StoredEvent['body'][] | undefined): void {
-    const kept = encoded === undefined ? body : encoded.shift()!
+  #append({ sessionId, body }: NewStoredEvent, copy: StoredEvent['body'] | undefined): void {
+    const kept = copy ?? (body as StoredEvent['body'])
     const list = this.#data.events.get(sessionId)
     if (list === undefined) this.#data.events.set(sessionId, [kept])
     else list.push(kept)
@@ -198,6 +197,11 @@ function firstAtLeast(sorted: readonly string[], key: string): number {
 
 function readRange(bytes: Uint8Array | undefined, { offset, length }: ByteRange): Uint8Array | undefined {
   return bytes?.subarray(offset, offset + length)
+}
+
+/** A copy, as if it had been read from a disk. */
+function parsed(body: NewStoredEvent['body']): StoredEvent['body'] {
+  return JSON.parse(typeof body === 'string' ? body : JSON.stringify(body)) as StoredEvent['body']
 }
 
 function text(value: string | object): string

@@ -59,7 +59,7 @@ export interface StoreCapabilities {
 }
 
 export interface StoreCommit {
-  readonly events?: readonly StoredEvent[]
+  readonly events?: readonly NewStoredEvent[]
   /** A value that is an object is stored as its JSON text; neither it nor an event's body may change later. */
   readonly put?: readonly (readonly [key: string, value: string | object])[]
   readonly del?: readonly string[]
@@ -71,6 +71,11 @@ export interface StoredEvent {
   readonly seq: number
   /** A JSON array; the store may keep it as it is or encode it. */
   readonly body: readonly unknown[]
+}
+
+/** The body of a new event is the JSON array, or its text. */
+export interface NewStoredEvent extends Omit<StoredEvent, 'body'> {
+  readonly body: StoredEvent['body'] | string
 }
 
 export interface StoredBlob {

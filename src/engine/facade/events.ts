@@ -1,0 +1,66 @@
+import type { SessionAccess } from '../session/access.js'
+import {
+  followEvents,
+  listEvents,
+  verifyEvents,
+  type EventListRequest,
+  type EventPage,
+  type LogVerification,
+  type SessionEvent,
+} from '../session/event-log.js'
+
+/**
+ * What happened in a session, oldest first: successful changes only, each with who made it. Nothing is ever
+ * changed or taken out, and a restore adds to it.
+ */
+export class SessionEvents {
+  readonly #access: SessionAccess
+
+  constructor(access: SessionAccess) {
+    this.#access = access
+  }
+
+  /**
+   * A page of the events, between times if any are given. INVALID_ARGUMENT for a malformed time or token.
+   *
+   * @example
+   * const { events } = await session.events.list({ startTime: '2026-01-31T00:00:00Z', pageSize: 100 })
+   */
+  list(request?: EventListRequest): Promise<EventPage> {
+    return this.#access.look('listEvents', (live) => listEvents(this.#access.core, live, request))
+  }
+
+  /** Every event that is stored, page by page. */
+  async *[Symbol.asyncIterator](): AsyncGenerator<SessionEvent, void, undefined> {
+    for (let pageToken: string | undefined; pageToken !== '';) {
+      const page: EventPage = await this.list(pageToken === undefined ? {} : { pageToken })
+      yield* page.events
+      pageToken = page.nextPageToken
+    }
+  }
+
+  /**
+   * Every event after `afterEventId`, or all, then those that are yet to come. Ends when the session is deleted
+   * or the engine closed; throws the signal's reason, or STORE_FAILED when a write failed.
+   *
+   * @example
+   * for await (const { eventType, details } of session.events.follow({ signal })) show(eventType, details)
+   */
+  async *follow(
+    options: { readonly afterEventId?: string; readonly signal?: AbortSignal } = {},
+  ): AsyncGenerator<SessionEvent, void, undefined> {
+    // Nothing is awaited where the session is loaded: its end, right after the call, is told.
+    const opened = this.#access.reading('listEvents')
+    const live = opened instanceof Promise ? await opened : opened
+    yield* followEvents(this.#access.core, live, options)
+  }
+
+  /**
+   * Reads the whole log and checks that each event names the one before it by its hash, and has the effects it
+   * was recorded with. DATA_LOSS, naming the first that does not. Who kept `headHash` of an earlier time can
+   * compare it with that event's own.
+   */
+  verify(): Promise<LogVerification> {
+    return this.#access.look('listEvents', (live) => verifyEvents(this.#access.core, live))
+  }
+}

@@ -1,0 +1,186 @@
+import { formatTime } from '../base/environment.js'
+import { EngineError, invalid } from '../base/errors.js'
+import { checkRequest } from '../base/input.js'
+import { encodePageToken, parsePageSize, parsePageToken, type PageRequest } from '../base/paging.js'
+import { parseTime } from '../base/time.js'
+import { decodeSeq, encodeSeq, seqWidth } from '../storage/keys.js'
+import { chainStart, hashOfEvent, isChained } from './chain.js'
+import type { Core } from './core.js'
+import type { EventBody, EventType } from './events.js'
+import { follow } from './feed.js'
+import type { LiveSession } from './live.js'
+
+/** What happened, as it is shown. */
+export interface SessionEvent {
+  /** Sorts in the order of the events. */
+  readonly eventId: string
+  readonly timestamp: string
+  readonly eventType: EventType
+  /** Who did it. */
+  readonly principal: string
+  /** Depends on the type. */
+  readonly details: Readonly<Record<string, unknown>>
+}
+
+export interface EventListRequest extends PageRequest {
+  /** RFC 3339; events from here on. */
+  readonly startTime?: string
+  /** RFC 3339; events before it. */
+  readonly endTime?: string
+}
+
+export interface EventPage {
+  /** Oldest first. */
+  readonly events: SessionEvent[]
+  readonly nextPageToken: string
+}
+
+/** What a whole log was found to be. */
+export interface LogVerification {
+  readonly eventCount: number
+  /** Of the newest event: whoever keeps it can tell later that nothing before it was changed. */
+  readonly headHash: string
+}
+
+/** Events that are stored, a page of them. Times are found by bisection: event times never go back. */
+export async function listEvents(
+  core: Core,
+  live: LiveSession,
+  request: EventListRequest = {},
+): Promise<EventPage> {
+  checkRequest(request)
+  const { startTime, endTime } = request
+  const start = startTime === undefined ? undefined : parseTime('startTime', startTime)
+  const end = endTime === undefined ? undefined : parseTime('endTime', endTime)
+  const pageSize = parsePageSize(request.pageSize)
+  const listing = `events ${live.id}`
+  const after = parsePageToken(listing, request.pageToken)
+  const last = (await core.store.lastEvent(live.id))?.seq ?? 0
+  const from = Math.max(
+    start === undefined ? 1 : await firstSince(core, live.id, last, start),
+    after === undefined ? 1 : parseSeq('pageToken', after) + 1,
+  )
+  const to = end === undefined ? last : (await firstSince(core, live.id, last, end)) - 1
+  const events: SessionEvent[] = []
+  for await (const page of core.store.events(live.id, { from, to: Math.min(to, from + pageSize - 1) })) {
+    for (const { seq, body } of page) events.push(describe(live.id, seq, body as unknown as EventBody))
+  }
+  const reached = from + events.length - 1
+  return { events, nextPageToken: reached < to ? encodePageToken(listing, encodeSeq(reached)) : '' }
+}
+
+/** The first event at or after a time; one past the last when there is none. */
+async function firstSince(core: Core, sessionId: string, last: number, time: number): Promise<number> {
+  let low = 1
+  let high = last + 1
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    const body = await bodyOf(core, sessionId, middle)
+    if (body[0] < time) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+async function bodyOf(core: Core, sessionId: string, seq: number): Promise<EventBody> {
+  for await (const [event] of core.store.events(sessionId, { from: seq, to: seq })) {
+    if (event !== undefined) return event.body as unknown as EventBody
+  }
+  throw new EngineError('DATA_LOSS', 'the journal has a gap', { sessionId, seq: String(seq) })
+}
+
+/**
+ * All events from one on, those that are yet to come included. Ends with the session's deletion and the
+ * engine's closing; throws the signal's reason, or what a write failed with.
+ */
+export async function* followEvents(
+  core: Core,
+  live: LiveSession,
+  { afterEventId, signal }: { readonly afterEventId?: string; readonly signal?: AbortSignal } = {},
+): AsyncGenerator<SessionEvent, void, undefined> {
+  signal?.throwIfAborted()
+  let seq = afterEventId === undefined ? 0 : parseEventId(live.id, afterEventId)
+  let told = false
+  let ended: { readonly error: Error | undefined } | undefined
+  let wake: (() => void) | undefined
+  const tell = (): void => {
+    told = true
+    wake?.()
+  }
+  const stop = follow(live, {
+    event: tell,
+    end: (error) => {
+      ended = { error }
+      tell()
+    },
+  })
+  signal?.addEventListener('abort', tell, { once: true })
+  try {
+    for (;;) {
+      told = false
+      // However far behind the reader is, one page is held.
+      for await (const page of core.store.events(live.id, { from: seq + 1, to: Number.POSITIVE_INFINITY })) {
+        for (const event of page) {
+          signal?.throwIfAborted()
+          seq = event.seq
+          yield describe(live.id, seq, event.body as unknown as EventBody)
+        }
+      }
+      if (!told) {
+        await new Promise<void>((resolve) => {
+          wake = resolve
+        })
+      }
+      signal?.throwIfAborted()
+      if (ended?.error !== undefined) throw ended.error
+      if (ended !== undefined) return
+    }
+  } finally {
+    stop()
+    signal?.removeEventListener('abort', tell)
+  }
+}
+
+/** DATA_LOSS, with the seq, when an event is missing or is not what it was when the next one was made. */
+export async function verifyEvents(core: Core, live: LiveSession): Promise<LogVerification> {
+  let previous = chainStart
+  let count = 0
+  for await (const page of core.store.events(live.id, { from: 1, to: Number.POSITIVE_INFINITY })) {
+    for (const { seq, body } of page) {
+      const event = body as unknown as EventBody
+      if (seq !== ++count || (core.store.capabilities.durable && !isChained(event, previous))) {
+        throw new EngineError('DATA_LOSS', 'the event log was changed', {
+          sessionId: live.id,
+          seq: String(count),
+        })
+      }
+      previous = hashOfEvent(event)
+    }
+  }
+  return { eventCount: count, headHash: previous }
+}
+
+function describe(
+  sessionId: string,
+  seq: number,
+  [at, eventType, details, principal]: EventBody,
+): SessionEvent {
+  return {
+    eventId: `${sessionId}-${encodeSeq(seq)}`,
+    timestamp: formatTime(at),
+    eventType,
+    principal,
+    details: { ...details },
+  }
+}
+
+function parseEventId(sessionId: string, eventId: unknown): number {
+  if (typeof eventId !== 'string' || !eventId.startsWith(`${sessionId}-`))
+    throw invalid('afterEventId', 'is not an event of this session')
+  return parseSeq('afterEventId', eventId.slice(sessionId.length + 1))
+}
+
+function parseSeq(field: string, text: string): number {
+  if (!/^[0-9a-z]+$/.test(text) || text.length !== seqWidth) throw invalid(field, 'is malformed')
+  return decodeSeq(text)
+}

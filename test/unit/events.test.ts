@@ -1,0 +1,226 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import {
+  openEngine,
+  type Engine,
+  type EventListRequest,
+  type Session,
+  type SessionEvent,
+  type Storage,
+  type Store,
+} from '../../src/index.js'
+import { fixedEnvironment, type FixedEnvironment } from '../../src/testing.js'
+import { storages } from '../support/storages.js'
+
+const refused = (reason: string): unknown => expect.objectContaining({ name: 'EngineError', reason })
+
+describe.each(storages)('the event log on %s', (_name, makeStorage, lasting) => {
+  let directory: string
+  let storage: Storage
+  let store: Store
+  let environment: FixedEnvironment
+  let engine: Engine
+  let session: Session
+
+  beforeEach(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'events-'))
+    const made = makeStorage(directory)
+    storage = { open: async () => (store = await made.open()) }
+    environment = fixedEnvironment({ stepMs: 0 })
+    engine = await openEngine({ storage, environment })
+    session = await engine.as({ tenant: 'local', principal: 'ann' }).sessions.create({ files: { '/a': '1' } })
+  })
+
+  afterEach(async () => {
+    await engine.close()
+    await rm(directory, { recursive: true, force: true })
+  })
+
+  async function reload(): Promise<void> {
+    if (!lasting) return
+    await engine.close()
+    engine = await openEngine({ storage, environment })
+    session = await engine.as({ principal: 'ann' }).sessions.open(session.id)
+  }
+
+  const all = async (request: EventListRequest = {}): Promise<SessionEvent[]> => {
+    const found: SessionEvent[] = []
+    for (let pageToken = ''; ;) {
+      const page = await session.events.list({ ...request, pageToken })
+      found.push(...page.events)
+      if ((pageToken = page.nextPageToken) === '') return found
+    }
+  }
+
+  test('has what happened, who did it, and nothing else', async () => {
+    const bob = await engine.as({ principal: 'bob' }).sessions.open(session.id)
+    await session.files.rename({ sourcePath: '/a', destinationPath: '/b' })
+    await bob.files.batch([{ write: { path: '/c', content: 'x' } }, { delete: { path: '/b' } }])
+    await bob.fs.promises.chmod('/c', 0o600)
+    const { id: checkpointId } = await session.checkpoint({ label: 'one' })
+    await session.restore({ checkpointLabel: 'one' })
+    await expect(session.files.delete({ path: '/none' })).rejects.toEqual(refused('PATH_NOT_FOUND'))
+    await session.files.read({ path: '/c' })
+    for (let round = 0; round < 2; round++) {
+      const events = await all()
+      expect(events.map(({ eventType, principal, details }) => [eventType, principal, details])).toEqual([
+        ['v1.SessionService.CreateSession', 'ann', { sourceId: '', revisionId: '' }],
+        ['v1.FileSystemService.Rename', 'ann', { sourcePath: '/a', destinationPath: '/b' }],
+        ['v1.FileSystemService.ApplyBatch', 'bob', { operationCount: 2, paths: ['/c', '/b'] }],
+        ['v1.FileSystemService.SetAttributes', 'bob', { path: '/c' }],
+        ['v1.PersistenceService.CreateCheckpoint', 'ann', { checkpointId, label: 'one' }],
+        ['v1.PersistenceService.RestoreCheckpoint', 'ann', { checkpointId, label: 'one' }],
+      ])
+      expect(Object.keys(events[0]!).toSorted()).toEqual([
+        'details',
+        'eventId',
+        'eventType',
+        'principal',
+        'timestamp',
+      ])
+      const ids = events.map(({ eventId }) => eventId)
+      expect(ids.toSorted()).toEqual(ids)
+      expect(new Set(ids).size).toBe(ids.length)
+      await reload()
+    }
+  })
+
+  test('has pages, and bounds in time', async () => {
+    const times: string[] = []
+    for (let i = 0; i < 25; i++) {
+      environment.advance(1000)
+      times.push(new Date(environment.wallClockMs()).toISOString())
+      await session.files.write({ path: '/a', content: `${i}` })
+      // Several of one time.
+      if (i % 5 === 0) await session.files.write({ path: '/b', content: `${i}` })
+    }
+    await reload()
+    const everything = await all()
+    expect(everything).toHaveLength(31)
+    for (const pageSize of [1, 7, 30, 31, 32]) expect(await all({ pageSize })).toEqual(everything)
+    for (const [from, to] of [
+      [0, 24],
+      [3, 4],
+      [5, 5],
+      [20, 24],
+    ] as const) {
+      const bounds = { startTime: times[from]!, endTime: times[to]! }
+      const expected = everything.filter(
+        ({ timestamp }) => timestamp >= bounds.startTime && timestamp < bounds.endTime,
+      )
+      expect(await all(bounds)).toEqual(expected)
+      expect(await all({ ...bounds, pageSize: 2 })).toEqual(expected)
+    }
+    expect(await all({ endTime: '1970-01-01T00:00:00Z' })).toEqual([])
+    expect(await all({ startTime: '2999-01-01T00:00:00+05:00' })).toEqual([])
+    expect(await all({ startTime: '2999-01-01T00:00:00Z', endTime: '1970-01-01T00:00:00Z' })).toEqual([])
+    const iterated: SessionEvent[] = []
+    for await (const event of session.events) iterated.push(event)
+    expect(iterated).toEqual(everything)
+  })
+
+  test.each([
+    { startTime: 'yesterday' },
+    { startTime: '2026-02-30T00:00:00Z' },
+    { endTime: '2026-01-01' },
+    { endTime: 7 },
+    { pageSize: -1 },
+    { pageToken: 'x' },
+    'x',
+  ])('refuses %j', async (request) => {
+    await expect(session.events.list(request as never)).rejects.toEqual(refused('INVALID_ARGUMENT'))
+  })
+
+  test('takes no token of another session, and shows no event of a parent', async () => {
+    await session.files.write({ path: '/x', content: '' })
+    const fork = await session.fork()
+    const { nextPageToken } = await session.events.list({ pageSize: 1 })
+    await expect(fork.events.list({ pageToken: nextPageToken })).rejects.toEqual(refused('INVALID_ARGUMENT'))
+    const { events } = await fork.events.list()
+    expect(events.map(({ eventType }) => eventType)).toEqual(['v1.SessionService.ForkSession'])
+  })
+
+  test('is followed from any event on, without gap or repeat', async () => {
+    const write = (i: number): Promise<void> => session.files.write({ path: '/f', content: `${i}` })
+    for (let i = 0; i < 10; i++) await write(i)
+    const [first] = await all({ pageSize: 1 })
+    const abort = new AbortController()
+    const seen: string[] = []
+    const following = (async () => {
+      for await (const { eventId } of session.events.follow({
+        afterEventId: first!.eventId,
+        signal: abort.signal,
+      })) {
+        seen.push(eventId)
+        if (seen.length === 110) return
+      }
+    })()
+    await Promise.all(Array.from({ length: 100 }, (_, i) => write(i)))
+    await following
+    expect(seen).toEqual((await all()).slice(1).map(({ eventId }) => eventId))
+    const waiting = session.events.follow({ afterEventId: seen.at(-1)!, signal: abort.signal }).next()
+    abort.abort(new Error('enough'))
+    await expect(waiting).rejects.toThrow('enough')
+    await expect(session.events.follow({ signal: abort.signal }).next()).rejects.toThrow('enough')
+    await expect(session.events.follow({ afterEventId: 'x' }).next()).rejects.toEqual(
+      refused('INVALID_ARGUMENT'),
+    )
+  })
+
+  test.each(['delete', 'close'])('following ends with %s', async (how) => {
+    const last = (await all()).at(-1)!.eventId
+    const next = session.events.follow({ afterEventId: last }).next()
+    await session.files.write({ path: '/x', content: '' })
+    expect((await next).value?.eventType).toBe('v1.FileSystemService.WriteFile')
+    const rest = session.events.follow({ afterEventId: last })
+    await rest.next()
+    const end = rest.next()
+    if (how === 'delete') await session.delete()
+    else await engine.close()
+    expect(await end).toEqual({ done: true, value: undefined })
+  })
+
+  test('verifies, over restores and reopening', async () => {
+    const { headHash } = await session.events.verify()
+    await session.checkpoint({ label: 'c' })
+    await session.files.write({ path: '/é"\u2028', content: 'x'.repeat(2 ** 21) })
+    await session.restore({ checkpointLabel: 'c' })
+    for (let round = 0; round < 2; round++) {
+      const verified = await session.events.verify()
+      expect(verified.eventCount).toBe(4 + round)
+      expect(verified.headHash).not.toBe(headHash)
+      expect(verified.headHash).toMatch(/^[0-9a-f]{64}$/)
+      await reload()
+      await session.files.write({ path: '/after', content: '' })
+    }
+  })
+
+  test('shows that an event was changed', async () => {
+    if (!lasting) return
+    for (let i = 0; i < 5; i++) await session.files.write({ path: '/a', content: `${i}` })
+    const changes: ((body: unknown[]) => unknown[])[] = [
+      ([at, ...rest]) => [(at as number) + 1, ...rest],
+      ([at, type, , ...rest]) => [at, type, { path: '/b' }, ...rest],
+      ([at, type, details, , ...rest]) => [at, type, details, 'eve', ...rest],
+      (body) => [...body.slice(0, 6), [['u', '/a']]],
+    ]
+    const events = store.events.bind(store)
+    for (const change of changes) {
+      store.events = async function* (sessionId, range) {
+        for await (const page of events(sessionId, range)) {
+          yield page.map((event) => (event.seq === 3 ? { ...event, body: change([...event.body]) } : event))
+        }
+      }
+      await expect(session.events.verify()).rejects.toEqual(refused('DATA_LOSS'))
+    }
+    store.events = async function* (sessionId, range) {
+      for await (const page of events(sessionId, range)) {
+        yield page.map((event) => ({ ...event, body: event.body.slice(0, 6) }))
+      }
+    }
+    expect((await session.events.verify()).eventCount).toBe(6)
+    store.events = events
+  })
+})
