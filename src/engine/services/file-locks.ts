@@ -1,5 +1,5 @@
 import { EngineError, invalid } from '../base/errors.js'
-import { Fault, whenLoaded } from '../base/fault.js'
+import { whenLoaded } from '../base/fault.js'
 import { checkRequest, parseText, shown } from '../base/input.js'
 import { limits } from '../base/limits.js'
 import { compareUtf8 } from '../base/order.js'
@@ -7,8 +7,9 @@ import { parsePath } from '../base/path.js'
 import type { Core } from '../session/core.js'
 import { eventTypes } from '../session/events.js'
 import type { LiveSession } from '../session/live.js'
+import { ifDurable, SessionIndex } from '../session/session-index.js'
 import { commitRecords, mutate, record } from '../session/transaction.js'
-import { keys, prefixEnd } from '../storage/keys.js'
+import { keys } from '../storage/keys.js'
 import { parsePrefix } from '../tree/cursor.js'
 
 export interface FileLockRequest {
@@ -62,9 +63,22 @@ interface LockIndex {
   nextExpiry: number
 }
 
+/** What is left of a lock's time by the wall clock is what it has by the monotonic one. */
+function addStored(index: LockIndex, json: string, { environment }: Core): void {
+  const { path, lockId, ownerId, expiresAt: storedExpiry, ttlSeconds } = JSON.parse(json) as FileLockRecord
+  const remaining = Math.min(Math.max(0, storedExpiry - environment.wallClockMs()), ttlSeconds * 1000)
+  const expiresAt = environment.monotonicMs() + remaining
+  index.byPath.set(path, { lockId, ownerId, expiresAt })
+  index.nextExpiry = Math.min(index.nextExpiry, expiresAt)
+}
+
 /** Locks on paths with a time to live. They keep nobody from writing: who holds one is an agreement. */
 export class FileLocks {
-  readonly #indexes = new WeakMap<LiveSession, LockIndex>()
+  readonly #indexes = new SessionIndex<LockIndex>(
+    keys.fileLocks,
+    () => ({ byPath: new Map(), nextExpiry: Number.POSITIVE_INFINITY }),
+    addStored,
+  )
 
   lock(
     core: Core,
@@ -72,7 +86,7 @@ export class FileLocks {
     { path, timeoutSeconds }: FileLockRequest,
   ): Promise<{ lockId: string }> {
     return mutate(core, live, () => {
-      const { byPath } = this.#loaded(core, live)
+      const { byPath } = this.#indexes.get(core, live)
       if (this.#find(core, live, path) !== undefined) {
         throw new EngineError('LOCK_HELD', `${path} is locked`, { path })
       }
@@ -88,7 +102,7 @@ export class FileLocks {
         type: eventTypes.lockFile,
         details: { path, lockId },
         redo: [],
-        ...this.#stored(core, { put: [put], ...(del.length > 0 && { del }) }),
+        ...ifDurable(core, { put: [put], ...(del.length > 0 && { del }) }),
       })
       return committed.then(() => ({ lockId }))
     })
@@ -111,7 +125,7 @@ export class FileLocks {
 
   /** In the order of the paths. */
   async list(core: Core, live: LiveSession, pathPrefix: string): Promise<{ locks: FileLock[] }> {
-    const { byPath } = await whenLoaded(() => this.#loaded(core, live))
+    const { byPath } = await whenLoaded(() => this.#indexes.get(core, live))
     const now = core.environment.monotonicMs()
     const found: { readonly order: string; readonly lock: FileLock }[] = []
     for (const [path, { lockId, ownerId, expiresAt }] of byPath) {
@@ -149,22 +163,17 @@ export class FileLocks {
     path: string,
     event: { type: (typeof eventTypes)['unlockFile' | 'forceUnlockFile']; details: object },
   ): Promise<void> {
-    this.#loaded(core, live).byPath.delete(path)
+    this.#indexes.get(core, live).byPath.delete(path)
     return record(core, live, {
       ...event,
       redo: [],
-      ...this.#stored(core, { del: [keys.fileLock(live.id, path)] }),
+      ...ifDurable(core, { del: [keys.fileLock(live.id, path)] }),
     })
-  }
-
-  /** A store that ends with the engine need not keep what memory has. */
-  #stored<T extends object>(core: Core, records: T): T | undefined {
-    return core.store.capabilities.durable ? records : undefined
   }
 
   /** A lock that is held now. */
   #find(core: Core, live: LiveSession, path: string): HeldLock | undefined {
-    const lock = this.#loaded(core, live).byPath.get(path)
+    const lock = this.#indexes.get(core, live).byPath.get(path)
     return lock !== undefined && lock.expiresAt > core.environment.monotonicMs() ? lock : undefined
   }
 
@@ -186,7 +195,7 @@ export class FileLocks {
     const { path, lockId, ownerId, timeoutSeconds } = lock
     const { environment } = core
     const expiresAt = environment.monotonicMs() + timeoutSeconds * 1000
-    const index = this.#loaded(core, live)
+    const index = this.#indexes.get(core, live)
     index.byPath.set(path, { lockId, ownerId, expiresAt })
     index.nextExpiry = Math.min(index.nextExpiry, expiresAt)
     return [
@@ -203,7 +212,7 @@ export class FileLocks {
 
   /** Takes out the locks whose time has run out; their paths. */
   #sweep(core: Core, live: LiveSession): string[] {
-    const index = this.#loaded(core, live)
+    const index = this.#indexes.get(core, live)
     const now = core.environment.monotonicMs()
     if (index.nextExpiry > now) return []
     const expired: string[] = []
@@ -215,35 +224,6 @@ export class FileLocks {
       } else index.nextExpiry = Math.min(index.nextExpiry, expiresAt)
     }
     return expired
-  }
-
-  #loaded(core: Core, live: LiveSession): LockIndex {
-    const index = this.#indexes.get(live)
-    if (index !== undefined) return index
-    if (core.store.capabilities.durable) throw new Fault(() => this.#load(core, live))
-    const empty = { byPath: new Map(), nextExpiry: Number.POSITIVE_INFINITY }
-    this.#indexes.set(live, empty)
-    return empty
-  }
-
-  async #load(core: Core, live: LiveSession): Promise<void> {
-    const byPath = new Map<string, HeldLock>()
-    const prefix = keys.fileLocks(live.id)
-    let nextExpiry = Number.POSITIVE_INFINITY
-    for (let gte = prefix; ;) {
-      const found = await core.store.scan({ gte, lt: prefixEnd(prefix), limit: limits.recordsPerScan })
-      const wallNow = core.environment.wallClockMs()
-      const now = core.environment.monotonicMs()
-      for (const [, json] of found) {
-        const { path, lockId, ownerId, expiresAt, ttlSeconds } = JSON.parse(json) as FileLockRecord
-        const remaining = Math.min(Math.max(0, expiresAt - wallNow), ttlSeconds * 1000)
-        byPath.set(path, { lockId, ownerId, expiresAt: now + remaining })
-        nextExpiry = Math.min(nextExpiry, now + remaining)
-      }
-      if (found.length < limits.recordsPerScan) break
-      gte = `${found.at(-1)![0]}\0`
-    }
-    if (!this.#indexes.has(live)) this.#indexes.set(live, { byPath, nextExpiry })
   }
 }
 

@@ -1,0 +1,60 @@
+import { Fault } from '../base/fault.js'
+import { limits } from '../base/limits.js'
+import { prefixEnd } from '../storage/keys.js'
+import type { StoreCommit } from '../storage/store.js'
+import type { Core } from './core.js'
+import type { LiveSession } from './live.js'
+
+/**
+ * Records of one kind that belong to a session, in memory from when they are first needed until the session
+ * leaves it. What is in memory is ahead of the store by what is queued, and gone with the session when a write
+ * fails, so that it is read again.
+ */
+export class SessionIndex<Index> {
+  readonly #indexes = new WeakMap<LiveSession, Index>()
+  readonly #prefix: (sessionId: string) => string
+  readonly #make: () => Index
+  readonly #add: (index: Index, json: string, core: Core) => void
+
+  /** `add` puts a record that was read into an index; records come in the order of their keys. */
+  constructor(
+    prefix: (sessionId: string) => string,
+    make: () => Index,
+    add: (index: Index, json: string, core: Core) => void,
+  ) {
+    this.#prefix = prefix
+    this.#make = make
+    this.#add = add
+  }
+
+  /** Throws a Fault where it has to be read. */
+  get(core: Core, live: LiveSession): Index {
+    const index = this.#indexes.get(live)
+    if (index !== undefined) return index
+    if (core.store.capabilities.durable) throw new Fault(() => this.#load(core, live))
+    const empty = this.#make()
+    this.#indexes.set(live, empty)
+    return empty
+  }
+
+  async #load(core: Core, live: LiveSession): Promise<void> {
+    const index = this.#make()
+    const prefix = this.#prefix(live.id)
+    for (let gte = prefix; ;) {
+      const found = await core.store.scan({ gte, lt: prefixEnd(prefix), limit: limits.recordsPerScan })
+      for (const [, json] of found) this.#add(index, json, core)
+      if (found.length < limits.recordsPerScan) break
+      gte = `${found.at(-1)![0]}\0`
+    }
+    // Somebody else may have been faster, and changed it since.
+    if (!this.#indexes.has(live)) this.#indexes.set(live, index)
+  }
+}
+
+/** A store that ends with the engine need not keep what memory has. */
+export function ifDurable<T extends Pick<StoreCommit, 'put' | 'del' | 'blobs'>>(
+  core: Core,
+  records: T,
+): T | undefined {
+  return core.store.capabilities.durable ? records : undefined
+}
