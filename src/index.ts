@@ -63,6 +63,8 @@ function once<T>(load: () => Promise<T>): () => Promise<T> {
 }
 
 export {
+  AnnotationStatus,
+  ApprovalStatus,
   Engine,
   EngineScope,
   EngineError,
@@ -82,6 +84,11 @@ export {
   memoryStorage,
 } from './engine/index.js'
 export type {
+  Annotation,
+  AnnotationAddRequest,
+  AnnotationStatusRequest,
+  Approval,
+  ApprovalRequest,
   BatchOperation,
   ByteRange,
   CasExtent,
@@ -90,6 +97,7 @@ export type {
   CheckpointPage,
   CheckpointReference,
   CommitIdentity,
+  CommitSummary,
   CreateDirectoryRequest,
   CreateSymlinkRequest,
   DeleteRequest,
@@ -134,6 +142,8 @@ export type {
   ScanRange,
   SegmentChunk,
   SegmentWriteRequest,
+  SessionAnnotations,
+  SessionApprovals,
   SessionCommitRequest,
   SessionCreateRequest,
   SessionEvent,

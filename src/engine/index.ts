@@ -5,6 +5,8 @@ import { IdSource } from './base/ids.js'
 import { limits } from './base/limits.js'
 import { ContentStore } from './cas/content.js'
 import { Engine } from './facade/engine.js'
+import { Annotations } from './services/annotations.js'
+import { Approvals } from './services/approvals.js'
 import { Commits } from './services/commits.js'
 import { FileLocks } from './services/file-locks.js'
 import type { Committer, GitRemote, Importer } from './services/git-ports.js'
@@ -74,6 +76,8 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   }
   return new Engine(core, {
     sources,
+    annotations: new Annotations(),
+    approvals: new Approvals(),
     commits,
     fileLocks: new FileLocks(),
     posixLocks: new PosixLocks(),
@@ -109,6 +113,16 @@ export type { GlobOptions } from './fs/glob.js'
 export type { FsPromises, SessionFs } from './fs/types.js'
 export type { WatchQueueOptions } from './fs/watch-iterator.js'
 export type { SystemError } from './fs/errors.js'
+export {
+  AnnotationStatus,
+  type Annotation,
+  type AnnotationAddRequest,
+  type AnnotationStatusRequest,
+} from './services/annotations.js'
+export { ApprovalStatus, type Approval, type ApprovalRequest } from './services/approvals.js'
+export type { SessionAnnotations } from './facade/annotations.js'
+export type { SessionApprovals } from './facade/approvals.js'
+export type { CommitSummary } from './services/commit-summary.js'
 export type { SessionCommitRequest } from './services/commits.js'
 export type {
   FileForceUnlockRequest,

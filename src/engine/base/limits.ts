@@ -31,6 +31,13 @@ export const limits = {
   fileLocks: 10_000,
   /** The longest life of a file lock that is not renewed, in seconds. */
   fileLockSeconds: 86_400,
+  /** Annotations of a session, and the bytes of all their comments. */
+  annotations: 10_000,
+  annotationBytes: 16 * 2 ** 20,
+  /** Approvals of a session, decided or not. */
+  approvals: 10_000,
+  /** Paths that a request for an approval names. */
+  changedFiles: 10_000,
   /** A file is cut into blocks of this size; a block is the largest blob. */
   blockBytes: 1 << 20,
   blocksPerChunk: 1024,

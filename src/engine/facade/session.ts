@@ -25,9 +25,14 @@ import {
   type SessionInfo,
 } from '../session/sessions.js'
 import { diffOf, type Diff, type StateReference } from '../session/states.js'
+import type { Annotations } from '../services/annotations.js'
+import type { Approvals } from '../services/approvals.js'
+import { summarize, type CommitSummary } from '../services/commit-summary.js'
 import type { Commits, SessionCommitRequest } from '../services/commits.js'
 import type { FileLocks } from '../services/file-locks.js'
 import type { PosixLocks } from '../services/posix-locks.js'
+import { SessionAnnotations } from './annotations.js'
+import { SessionApprovals } from './approvals.js'
 import { SessionEvents } from './events.js'
 import { SessionFileLocks } from './file-locks.js'
 import { SessionFiles } from './files.js'
@@ -35,6 +40,8 @@ import { SessionPosixLocks } from './posix-locks.js'
 
 /** The services behind a session's handle. */
 export interface SessionServices {
+  readonly annotations: Annotations
+  readonly approvals: Approvals
   readonly commits: Commits
   readonly fileLocks: FileLocks
   readonly posixLocks: PosixLocks
@@ -58,6 +65,8 @@ export class Session {
   readonly #access: SessionAccess
   readonly #services: SessionServices
   readonly #permissions: Permissions
+  #annotations: SessionAnnotations | undefined
+  #approvals: SessionApprovals | undefined
   #events: SessionEvents | undefined
   #files: SessionFiles | undefined
   #fileLocks: SessionFileLocks | undefined
@@ -93,6 +102,16 @@ export class Session {
    */
   flush(): Promise<void> {
     return this.#access.flush()
+  }
+
+  /** Notes on files, for review. */
+  get annotations(): SessionAnnotations {
+    return (this.#annotations ??= new SessionAnnotations(this.#access, this.#services.annotations))
+  }
+
+  /** Requests that somebody else decides on. */
+  get approvals(): SessionApprovals {
+    return (this.#approvals ??= new SessionApprovals(this.#access, this.#services.approvals))
   }
 
   /** Locks on ranges and files in the manner of fcntl and flock, in memory. */
@@ -202,6 +221,16 @@ export class Session {
   async commit(request: SessionCommitRequest): Promise<{ commitId: string }> {
     return this.#access.run('commit', (live) =>
       this.#services.commits.commit(this.#access.core, live, request),
+    )
+  }
+
+  /**
+   * A description of what changed since the session's base, made from the paths alone, and the changed files:
+   * what a request for an approval takes as its details.
+   */
+  generateCommitSummary(): Promise<CommitSummary> {
+    return this.#access.look('generateCommitSummary', ({ baseline, tree }) =>
+      summarize(this.#access.core, baseline, tree.freeze()),
     )
   }
 

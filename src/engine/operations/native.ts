@@ -8,6 +8,7 @@ export const nativeActions = {
   contentHash: 'files.read',
   diff: 'files.read',
   listCheckpoints: 'files.read',
+  listApprovals: 'approvals',
   /** Reads of `session.fs`. */
   'fs.read': 'files.read',
   /** Changes of `session.fs`. */

@@ -8,8 +8,7 @@ import { inBackground, inMemory, type Core } from '../session/core.js'
 import { eventTypes } from '../session/events.js'
 import type { LiveSession } from '../session/live.js'
 import { openSession } from '../session/recovery.js'
-import { SessionStatus } from '../session/records.js'
-import { statusChange } from '../session/status.js'
+import { markConflict, settleStatus } from '../session/status.js'
 import { treeChanges } from '../session/states.js'
 import { mutate, record } from '../session/transaction.js'
 import { keys } from '../storage/keys.js'
@@ -113,7 +112,7 @@ export class Commits {
     } catch (error) {
       if (error instanceof EngineError && error.reason === 'BRANCH_MOVED') {
         // A session that is gone by now has no status; what went wrong is the moved branch all the same.
-        await onCurrent(core, live.id, (current) => markConflict(core, current)).catch(() => undefined)
+        await onCurrent(core, live.id, (current) => storeConflict(core, current)).catch(() => undefined)
       }
       throw error
     }
@@ -130,8 +129,8 @@ async function onCurrent(
   return mutate(core, live, () => change(live))
 }
 
-async function markConflict(core: Core, live: LiveSession): Promise<void> {
-  const conflict = statusChange(core, live, SessionStatus.CONFLICT)
+async function storeConflict(core: Core, live: LiveSession): Promise<void> {
+  const conflict = markConflict(core, live)
   if (conflict !== undefined) await core.store.commit({ put: [conflict] })
 }
 
@@ -142,7 +141,7 @@ function settle(
   put: [string, object][],
 ): Promise<void> {
   return onCurrent(core, sessionId, (live) => {
-    const status = statusChange(core, live, SessionStatus.ACTIVE)
+    const status = settleStatus(core, live)
     return record(core, live, { ...event, redo: [], put: status === undefined ? put : [...put, status] })
   })
 }

@@ -10,6 +10,7 @@ import type { LiveSession } from '../session/live.js'
 import { ifDurable, SessionIndex } from '../session/session-index.js'
 import { commitRecords, mutate, record } from '../session/transaction.js'
 import { keys } from '../storage/keys.js'
+import { checkQuota } from './quota.js'
 import { parsePrefix } from '../tree/cursor.js'
 
 export interface FileLockRequest {
@@ -91,10 +92,7 @@ export class FileLocks {
         throw new EngineError('LOCK_HELD', `${path} is locked`, { path })
       }
       const expired = this.#sweep(core, live)
-      if (byPath.size >= limits.fileLocks) {
-        const limit = String(limits.fileLocks)
-        throw new EngineError('QUOTA', `a session has at most ${limit} file locks`, { limit })
-      }
+      checkQuota('file locks', byPath.size + 1, limits.fileLocks)
       const lockId = core.ids.newId()
       const put = this.#put(core, live, { path, lockId, ownerId: core.principal, timeoutSeconds })
       const del = expired.filter((one) => one !== path).map((one) => keys.fileLock(live.id, one))

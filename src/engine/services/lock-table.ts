@@ -1,5 +1,6 @@
 import { EngineError } from '../base/errors.js'
 import { limits } from '../base/limits.js'
+import { quota } from './quota.js'
 
 export type LockKind = 'shared' | 'exclusive'
 
@@ -428,10 +429,6 @@ function replaced<Owner extends LockOwner>(
     else merged[merged.length - 1] = { ...last, end: piece.end, owner: (lock ?? piece).owner }
   }
   return [...locks.slice(0, from), ...merged, ...locks.slice(to)]
-}
-
-function quota(what: string, limit: number): EngineError {
-  return new EngineError('QUOTA', `a session has at most ${limit} ${what}`, { limit: String(limit) })
 }
 
 function addTo<Key, Value>(map: Map<Key, Set<Value>>, key: Key, value: Value): void {

@@ -10,8 +10,8 @@ import type { Core } from './core.js'
 import { eventTypes } from './events.js'
 import { CheckpointIndex, type LiveSession } from './live.js'
 import { rootAt } from './recovery.js'
-import { SessionStatus, type CheckpointRecord } from './records.js'
-import { statusChange } from './status.js'
+import type { CheckpointRecord } from './records.js'
+import { settleStatus } from './status.js'
 import { mutate, record } from './transaction.js'
 
 /** A named state of a session. */
@@ -106,7 +106,7 @@ export function restoreCheckpoint(
         pin(core, live, seq, await rootAt(core, live, seq))
       })
     }
-    const put = statusChange(core, live, SessionStatus.ACTIVE)
+    const put = settleStatus(core, live)
     return record(core, live, {
       type: eventTypes.restoreCheckpoint,
       details: { checkpointId: id, label },

@@ -37,6 +37,8 @@ export interface SessionRecord {
   readonly status: SessionStatus
   readonly tags: StringMap
   readonly createdAt: number
+  /** Approvals that are not decided on; absent: none. */
+  readonly pendingApprovals?: number
   /** A deleted session is hidden; forks may still rest on its history. */
   readonly deletedAt?: number
 }

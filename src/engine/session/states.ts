@@ -82,7 +82,7 @@ export async function* treeChanges(core: Core, before: Dir, after: Dir): AsyncGe
   }
 }
 
-function describeChange({ path, before, after }: TreeChange): Change {
+export function describeChange({ path, before, after }: TreeChange): Change {
   const change = before === undefined ? 'added' : after === undefined ? 'removed' : 'modified'
   return { path, change, kind: kindOf((after ?? before)!) }
 }

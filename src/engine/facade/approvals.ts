@@ -1,0 +1,59 @@
+import {
+  ApprovalStatus,
+  parseApprovalRequest,
+  parseDecision,
+  type Approval,
+  type ApprovalRequest,
+  type Approvals,
+} from '../services/approvals.js'
+import { checkRequest } from '../base/input.js'
+import type { SessionAccess } from '../session/access.js'
+
+/**
+ * Requests that somebody else decides on. As long as one is pending the session's status is PENDING_APPROVAL,
+ * which says so and keeps nobody from writing or committing. Forks have none of them.
+ */
+export class SessionApprovals {
+  readonly #access: SessionAccess
+  readonly #service: Approvals
+
+  constructor(access: SessionAccess, service: Approvals) {
+    this.#access = access
+    this.#service = service
+  }
+
+  /**
+   * Asks for an approval. Several may be pending at once. QUOTA for over 10,000 in a session.
+   *
+   * @example
+   * const { summary, changedFiles } = await session.generateCommitSummary()
+   * const { approvalId } = await session.approvals.request({ details: { summary, changedFiles } })
+   */
+  async request(request: ApprovalRequest = {}): Promise<{ approvalId: string }> {
+    const parsed = parseApprovalRequest(request)
+    return this.#access.run('requestApproval', (live) =>
+      this.#service.request(this.#access.core, live, parsed),
+    )
+  }
+
+  /** APPROVAL_NOT_FOUND; APPROVAL_NOT_PENDING when it was granted or denied before. */
+  async grant(request: { readonly approvalId: string }): Promise<void> {
+    checkRequest(request)
+    const decision = parseDecision(request.approvalId, ApprovalStatus.GRANTED)
+    return this.#access.run('grantApproval', (live) =>
+      this.#service.decide(this.#access.core, live, decision),
+    )
+  }
+
+  /** As {@link grant}; the feedback stands in the approval and its event. */
+  async deny(request: { readonly approvalId: string; readonly feedback?: string }): Promise<void> {
+    checkRequest(request)
+    const decision = parseDecision(request.approvalId, ApprovalStatus.DENIED, request.feedback)
+    return this.#access.run('denyApproval', (live) => this.#service.decide(this.#access.core, live, decision))
+  }
+
+  /** All of the session, in order of creation. */
+  async list(): Promise<{ approvals: Approval[] }> {
+    return this.#access.look('listApprovals', (live) => this.#service.list(this.#access.core, live))
+  }
+}

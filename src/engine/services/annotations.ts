@@ -1,0 +1,177 @@
+import { Buffer } from 'node:buffer'
+import { formatTime } from '../base/environment.js'
+import { EngineError, invalid } from '../base/errors.js'
+import { parseExpectedHash } from '../base/hash.js'
+import { checkRequest, parseText, shown } from '../base/input.js'
+import { limits } from '../base/limits.js'
+import { parsePath } from '../base/path.js'
+import { whenLoaded } from '../base/fault.js'
+import type { Core } from '../session/core.js'
+import { eventTypes } from '../session/events.js'
+import { checkGuard } from '../session/guards.js'
+import type { LiveSession } from '../session/live.js'
+import { findFile } from '../session/lookup.js'
+import { ifDurable, SessionIndex } from '../session/session-index.js'
+import { mutate, record } from '../session/transaction.js'
+import { keys } from '../storage/keys.js'
+import { checkQuota } from './quota.js'
+
+export const AnnotationStatus = {
+  OPEN: 'ANNOTATION_STATUS_OPEN',
+  RESOLVED: 'ANNOTATION_STATUS_RESOLVED',
+} as const
+export type AnnotationStatus = (typeof AnnotationStatus)[keyof typeof AnnotationStatus]
+
+/** A note of a reviewer on a file as it was. */
+export interface Annotation {
+  readonly id: string
+  readonly sessionId: string
+  readonly filePath: string
+  /** From 1; 0 is the whole file. */
+  readonly lineNumber: number
+  /** What the file was when the note was made; it may have changed since. */
+  readonly contentHash: string
+  readonly comment: string
+  /** The principal that made it. */
+  readonly reviewerId: string
+  readonly status: AnnotationStatus
+  readonly createdAt: string
+}
+
+export interface AnnotationAddRequest {
+  readonly filePath: string
+  /** From 1, also beyond the end; absent or 0: the whole file. */
+  readonly lineNumber?: number
+  /** `sha256:<hex>`: what the reviewer saw. */
+  readonly expectedContentHash: string
+  /** At most 65,536 bytes. */
+  readonly comment?: string
+}
+
+interface AnnotationIndex {
+  readonly byId: Map<string, Annotation>
+  bytes: number
+}
+
+/** Notes on files; they stay when the file changes, and forks start without any. */
+export class Annotations {
+  readonly #indexes = new SessionIndex<AnnotationIndex>(
+    keys.annotations,
+    () => ({ byId: new Map(), bytes: 0 }),
+    (index, json) => put(index, JSON.parse(json) as Annotation),
+  )
+
+  add(
+    core: Core,
+    live: LiveSession,
+    request: Required<AnnotationAddRequest>,
+  ): Promise<{ annotation: Annotation }> {
+    const { filePath, lineNumber, expectedContentHash, comment } = request
+    return mutate(core, live, () => {
+      const index = this.#indexes.get(core, live)
+      checkGuard(core, filePath, findFile(live, filePath), expectedContentHash)
+      checkQuota('annotations', index.byId.size + 1, limits.annotations)
+      checkQuota('bytes of comments', index.bytes + Buffer.byteLength(comment), limits.annotationBytes)
+      const annotation: Annotation = {
+        id: core.ids.newId(),
+        sessionId: live.id,
+        filePath,
+        lineNumber,
+        contentHash: expectedContentHash,
+        comment,
+        reviewerId: core.principal,
+        status: AnnotationStatus.OPEN,
+        createdAt: formatTime(core.environment.wallClockMs()),
+      }
+      return this.#store(core, live, annotation, {
+        type: eventTypes.addAnnotation,
+        details: { filePath, annotationId: annotation.id },
+      })
+    })
+  }
+
+  /** In order of creation; all of the session without a path. */
+  async list(core: Core, live: LiveSession, filePath: string): Promise<{ annotations: Annotation[] }> {
+    const { byId } = await whenLoaded(() => this.#indexes.get(core, live))
+    const all = [...byId.values()]
+    return { annotations: filePath === '' ? all : all.filter((one) => one.filePath === filePath) }
+  }
+
+  setStatus(
+    core: Core,
+    live: LiveSession,
+    { annotationId, newStatus }: AnnotationStatusRequest,
+  ): Promise<{ annotation: Annotation }> {
+    return mutate(core, live, () => {
+      const annotation = this.#indexes.get(core, live).byId.get(annotationId)
+      if (annotation === undefined) {
+        throw new EngineError('ANNOTATION_NOT_FOUND', 'no such annotation', {
+          annotationId: shown(annotationId),
+        })
+      }
+      if (annotation.status === newStatus) return live.acknowledged.then(() => ({ annotation }))
+      return this.#store(
+        core,
+        live,
+        { ...annotation, status: newStatus },
+        {
+          type: eventTypes.updateAnnotationStatus,
+          details: { annotationId, newStatus },
+        },
+      )
+    })
+  }
+
+  async #store(
+    core: Core,
+    live: LiveSession,
+    annotation: Annotation,
+    event: { type: (typeof eventTypes)['addAnnotation' | 'updateAnnotationStatus']; details: object },
+  ): Promise<{ annotation: Annotation }> {
+    put(this.#indexes.get(core, live), annotation)
+    const records = ifDurable(core, { put: [[keys.annotation(live.id, annotation.id), annotation]] })
+    await record(core, live, { ...event, redo: [], ...records })
+    return { annotation }
+  }
+}
+
+export interface AnnotationStatusRequest {
+  readonly annotationId: string
+  readonly newStatus: AnnotationStatus
+}
+
+function put(index: AnnotationIndex, annotation: Annotation): void {
+  if (!index.byId.has(annotation.id)) index.bytes += Buffer.byteLength(annotation.comment)
+  index.byId.set(annotation.id, annotation)
+}
+
+export function parseAnnotation(request: AnnotationAddRequest): Required<AnnotationAddRequest> {
+  checkRequest(request)
+  const { filePath, lineNumber = 0, expectedContentHash, comment = '' } = request
+  parsePath(filePath, 'filePath')
+  if (!Number.isSafeInteger(lineNumber) || lineNumber < 0)
+    throw invalid('lineNumber', 'must be a whole number from 0')
+  parseExpectedHash(expectedContentHash, 'expectedContentHash')
+  return {
+    filePath,
+    lineNumber,
+    expectedContentHash,
+    comment: parseText('comment', comment, limits.messageBytes),
+  }
+}
+
+export function parseAnnotationList(request: { readonly filePath?: string }): string {
+  checkRequest(request)
+  const { filePath = '' } = request
+  if (filePath !== '') parsePath(filePath, 'filePath')
+  return filePath
+}
+
+export function parseAnnotationStatus(request: AnnotationStatusRequest): AnnotationStatusRequest {
+  checkRequest(request)
+  const { annotationId, newStatus } = request
+  if (typeof annotationId !== 'string') throw invalid('annotationId', 'must be a string')
+  if (!Object.values(AnnotationStatus).includes(newStatus))
+    throw invalid('newStatus', 'must be one of the annotation statuses')
+  return { annotationId, newStatus }
+}

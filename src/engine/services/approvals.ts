@@ -1,0 +1,163 @@
+import { formatTime } from '../base/environment.js'
+import { EngineError, invalid } from '../base/errors.js'
+import { whenLoaded } from '../base/fault.js'
+import { checkRequest, parseText, shown, tooLarge } from '../base/input.js'
+import { limits } from '../base/limits.js'
+import { parsePath } from '../base/path.js'
+import type { Core } from '../session/core.js'
+import { eventTypes, type EventType } from '../session/events.js'
+import type { LiveSession } from '../session/live.js'
+import { ifDurable, SessionIndex } from '../session/session-index.js'
+import { settleStatus } from '../session/status.js'
+import { mutate, record } from '../session/transaction.js'
+import { keys } from '../storage/keys.js'
+import { checkQuota } from './quota.js'
+
+export const ApprovalStatus = {
+  PENDING: 'APPROVAL_STATUS_PENDING',
+  GRANTED: 'APPROVAL_STATUS_GRANTED',
+  DENIED: 'APPROVAL_STATUS_DENIED',
+} as const
+export type ApprovalStatus = (typeof ApprovalStatus)[keyof typeof ApprovalStatus]
+
+/** A request that somebody else is to decide on. */
+export interface Approval {
+  readonly approvalId: string
+  readonly sessionId: string
+  readonly reason: string
+  readonly summary: string
+  readonly changedFiles: readonly string[]
+  readonly status: ApprovalStatus
+  readonly requestedBy: string
+  readonly createdAt: string
+  /** '' until it was decided on, as is what follows. */
+  readonly decidedBy: string
+  readonly decidedAt: string
+  /** Of a denial. */
+  readonly feedback: string
+}
+
+export interface ApprovalRequest {
+  /** Upper case with underscores; `COMMIT_TO_MAIN` by default. */
+  readonly reason?: string
+  readonly details?: {
+    /** At most 65,536 bytes. */
+    readonly summary?: string
+    /** At most 10,000 paths. */
+    readonly changedFiles?: readonly string[]
+  }
+}
+
+type ParsedRequest = Pick<Approval, 'reason' | 'summary' | 'changedFiles'>
+
+interface Decision {
+  readonly approvalId: string
+  readonly status: ApprovalStatus
+  readonly feedback: string
+}
+
+/**
+ * Requests for approval. While one is pending, so is the session; that is a notice and keeps nobody from
+ * writing or committing. Each is decided on once.
+ */
+export class Approvals {
+  readonly #indexes = new SessionIndex<Map<string, Approval>>(
+    keys.approvals,
+    () => new Map(),
+    (byId, json) => {
+      const approval = JSON.parse(json) as Approval
+      byId.set(approval.approvalId, approval)
+    },
+  )
+
+  request(core: Core, live: LiveSession, request: ParsedRequest): Promise<{ approvalId: string }> {
+    return mutate(core, live, () => {
+      const byId = this.#indexes.get(core, live)
+      checkQuota('approvals', byId.size + 1, limits.approvals)
+      const approvalId = core.ids.newId()
+      const approval: Approval = {
+        approvalId,
+        sessionId: live.id,
+        ...request,
+        status: ApprovalStatus.PENDING,
+        requestedBy: core.principal,
+        createdAt: formatTime(core.environment.wallClockMs()),
+        decidedBy: '',
+        decidedAt: '',
+        feedback: '',
+      }
+      byId.set(approvalId, approval)
+      const stored = this.#store(core, live, approval, {
+        type: eventTypes.requestApproval,
+        details: { approvalId, ...request },
+      })
+      return stored.then(() => ({ approvalId }))
+    })
+  }
+
+  /** APPROVAL_NOT_FOUND, APPROVAL_NOT_PENDING. */
+  decide(core: Core, live: LiveSession, { approvalId, status, feedback }: Decision): Promise<void> {
+    return mutate(core, live, () => {
+      const byId = this.#indexes.get(core, live)
+      const approval = byId.get(approvalId)
+      if (approval === undefined)
+        throw new EngineError('APPROVAL_NOT_FOUND', 'no such approval', { approvalId: shown(approvalId) })
+      if (approval.status !== ApprovalStatus.PENDING)
+        throw new EngineError('APPROVAL_NOT_PENDING', 'the approval is no longer pending', { approvalId })
+      const decided: Approval = {
+        ...approval,
+        status,
+        feedback,
+        decidedBy: core.principal,
+        decidedAt: formatTime(core.environment.wallClockMs()),
+      }
+      byId.set(approvalId, decided)
+      const granted = status === ApprovalStatus.GRANTED
+      return this.#store(core, live, decided, {
+        type: granted ? eventTypes.grantApproval : eventTypes.denyApproval,
+        details: granted ? { approvalId } : { approvalId, feedback },
+      })
+    })
+  }
+
+  /** In order of creation. */
+  async list(core: Core, live: LiveSession): Promise<{ approvals: Approval[] }> {
+    const byId = await whenLoaded(() => this.#indexes.get(core, live))
+    return { approvals: [...byId.values()] }
+  }
+
+  #store(
+    core: Core,
+    live: LiveSession,
+    approval: Approval,
+    event: { type: EventType; details: object },
+  ): Promise<void> {
+    const session = settleStatus(core, live, approval.status === ApprovalStatus.PENDING ? 1 : -1)
+    const own = ifDurable(core, { put: [[keys.approval(live.id, approval.approvalId), approval]] as const })
+    const put = [...(own?.put ?? []), ...(session === undefined ? [] : [session])]
+    return record(core, live, { ...event, redo: [], put })
+  }
+}
+
+export function parseApprovalRequest(request: ApprovalRequest): ParsedRequest {
+  checkRequest(request)
+  const { reason = 'COMMIT_TO_MAIN', details = {} } = request
+  checkRequest(details, 'details')
+  parseText('reason', reason, limits.labelBytes)
+  if (!/^[A-Z][A-Z0-9_]*$/.test(reason)) throw invalid('reason', 'must be upper case with underscores')
+  const { summary = '', changedFiles = [] } = details
+  if (!Array.isArray(changedFiles)) throw invalid('details.changedFiles', 'must be an array')
+  if (changedFiles.length > limits.changedFiles)
+    throw tooLarge('details.changedFiles', 'paths', limits.changedFiles)
+  for (const path of changedFiles) parsePath(path as string, 'details.changedFiles')
+  return {
+    reason,
+    summary: parseText('details.summary', summary, limits.messageBytes),
+    changedFiles: [...(changedFiles as string[])],
+  }
+}
+
+export function parseDecision(approvalId: unknown, status: ApprovalStatus, feedback: unknown = ''): Decision {
+  if (typeof approvalId !== 'string') throw invalid('approvalId', 'must be a string')
+  return { approvalId, status, feedback: parseText('feedback', feedback, limits.messageBytes) }
+}
