@@ -84,6 +84,30 @@ describe.each([
     await session.restore({ checkpointLabel: 'before' })
     expect(await isLocked('/a')).toBe(true)
   })
+
+  test('costs little for each removal of a batch, and is what it last was', async () => {
+    const paths = Array.from({ length: 4000 }, (_, i) => `/many/${i}`)
+    await session.files.batch(paths.map((path) => ({ write: { path, content: '' } })))
+    for (const [i, path] of paths.entries())
+      await session.posixLocks.set({ path, kind, range, owner: { ownerId: `${i}` } })
+    await session.files.link({ srcPath: '/many/0', dstPath: '/other' })
+    const open = await session.fs.promises.open('/many/0', 'r')
+    await session.files.batch([
+      ...Array.from({ length: 9000 }, (_, i) => [
+        { write: { path: `/tmp${i % 2}`, content: '' } },
+        { delete: { path: `/tmp${i % 2}` } },
+      ])
+        .flat()
+        .slice(0, 9990),
+      { delete: { path: '/many/0' } },
+      { write: { path: '/other', content: 'last' } },
+      { delete: { path: '/other' } },
+      { write: { path: '/other', content: 'new' } },
+    ])
+    expect(await open.readFile('utf8')).toBe('last')
+    await open.close()
+    expect([await isLocked('/other'), await isLocked('/many/1')]).toEqual([false, true])
+  })
 })
 
 describe.each([{ syncReads: true }, { syncReads: false }])('in a session that is read again, %o', (reads) => {

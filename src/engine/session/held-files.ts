@@ -2,7 +2,7 @@ import { Fault } from '../base/fault.js'
 import { parsePath } from '../base/path.js'
 import { EngineError } from '../base/errors.js'
 import { findInos } from '../tree/find-ino.js'
-import { FileNode, type Dir, type Node } from '../tree/node.js'
+import { FileNode, LinkedFile, type Dir, type Node } from '../tree/node.js'
 import type { Tree } from '../tree/tree.js'
 import type { FileTarget, Redo } from './events.js'
 import type { LiveSession } from './live.js'
@@ -55,8 +55,15 @@ export function targetOf(live: LiveSession, held: HeldFile): FileTarget | undefi
 /** To be called before an effect takes names away. */
 export function beforeEffect(live: LiveSession, redo: Redo): void {
   if (live.held === undefined || !takesNames(redo)) return
-  // The effect may yet be undone, so nothing is gone here.
-  for (const held of live.held) look(live.tree, held)
+  const taken = redo[0] === 'm' ? redo[2] : redo[0] === 'u' ? redo[1] : undefined
+  const below = `${taken}/`
+  for (const held of live.held) {
+    const { path, last } = held
+    // A file of several names may lose another one than that by which it is held.
+    const unknown = taken === undefined || path === '' || last instanceof LinkedFile
+    // The effect may yet be undone, so nothing is gone here.
+    if (unknown || path === taken || path.startsWith(below)) look(live.tree, held)
+  }
 }
 
 /**
