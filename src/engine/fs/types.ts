@@ -68,7 +68,7 @@ export interface FsPromises extends Pick<typeof fs.promises, PromiseNames> {
   /** The changes of a file or directory. ERR_FS_WATCH_QUEUE_OVERFLOW when they are not taken in time. */
   watch(
     filename: fs.PathLike,
-    options: WatchQueueOptions & { readonly encoding: 'buffer' },
+    options: 'buffer' | (WatchQueueOptions & { readonly encoding: 'buffer' }),
   ): AsyncIterable<{ eventType: 'rename' | 'change'; filename: Buffer }>
   watch(
     filename: fs.PathLike,
