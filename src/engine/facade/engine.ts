@@ -160,7 +160,7 @@ export class Engine {
       }
     } finally {
       for (const live of core.live.values()) {
-        live.discarded = 'failed'
+        live.discarded = 'closed'
         endFollowers(live)
       }
       core.live.clear()

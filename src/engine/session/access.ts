@@ -1,3 +1,4 @@
+import { EngineError } from '../base/errors.js'
 import { sessionNotFound, type Core } from './core.js'
 import type { LiveSession } from './live.js'
 import { openSession } from './recovery.js'
@@ -35,11 +36,12 @@ export class SessionAccess {
     return live instanceof Promise ? live.then((loaded) => this.#touch(loaded)) : this.#touch(live)
   }
 
-  /** As {@link live}, without waiting: WOULD_BLOCK where the session has to be loaded again. */
+  /** As {@link live}, without waiting: WOULD_BLOCK where the session has to be loaded, and waiting would help. */
   liveSync(): LiveSession {
     const live = this.#live
     if (live.discarded === undefined) return live
-    if (live.discarded === 'deleted') throw sessionNotFound(this.sessionId)
+    if (live.discarded === 'deleted') throw sessionNotFound(live.id)
+    if (live.discarded === 'closed') throw new EngineError('STORE_CLOSED', 'the engine was closed')
     const loaded = this.core.live.get(this.sessionId)
     if (loaded === undefined) throw wouldBlock('the session has to be loaded')
     return (this.#live = loaded)

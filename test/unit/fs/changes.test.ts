@@ -2,6 +2,7 @@
 import * as nodeFs from 'node:fs'
 import { constants } from 'node:fs'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { openEngine, type EngineError, type Session } from '../../../src/index.js'
 import { Sides, type At, type Form, type Promises } from '../../support/fs-sides.js'
 
 /** Differences on purpose; the README of src/engine/fs has them too. */
@@ -138,6 +139,24 @@ describe('on sessions alone:', () => {
     expect(() => (sides.fs.stat as unknown as (path: string) => void)('/')).toThrow(
       expect.objectContaining({ code: 'ERR_INVALID_ARG_TYPE' }),
     )
+  })
+
+  test('synchronous calls do not say EAGAIN where another time is no better', async () => {
+    const engine = await openEngine()
+    const [deleted, left] = [await engine.sessions.create(), await engine.sessions.create()]
+    const failures = ({ fs }: Session): unknown[] =>
+      [() => fs.readdirSync('/'), () => fs.writeFileSync('/x', 'x')].map((call) => {
+        try {
+          return call()
+        } catch (error) {
+          const { code, cause } = error as NodeJS.ErrnoException
+          return [code, (cause as EngineError).reason]
+        }
+      })
+    await engine.sessions.delete(deleted.id)
+    expect(failures(deleted)).toEqual(Array(2).fill(['EIO', 'SESSION_NOT_FOUND']))
+    await engine.close()
+    expect(failures(left)).toEqual(Array(2).fill(['EIO', 'STORE_CLOSED']))
   })
 
   test('own enumerable properties, usable unbound', async () => {
