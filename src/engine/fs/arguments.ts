@@ -1,4 +1,4 @@
-import { Buffer } from 'node:buffer'
+import { Buffer, isUtf8 } from 'node:buffer'
 import type { PathLike } from 'node:fs'
 import { argumentError, rangeError, typeError, valueError } from './argument-errors.js'
 
@@ -164,7 +164,10 @@ function checkEncoding(encoding: unknown): void {
 }
 
 function decodePath(path: PathLike, name: string): string {
-  if (path instanceof Uint8Array) return Buffer.from(path.buffer, path.byteOffset, path.byteLength).toString()
+  if (path instanceof Uint8Array) {
+    if (!isUtf8(path)) throw valueError(name, 'must be UTF-8', path)
+    return Buffer.from(path.buffer, path.byteOffset, path.byteLength).toString()
+  }
   if (path instanceof URL) {
     if (path.protocol !== 'file:')
       throw argumentError('ERR_INVALID_URL_SCHEME', 'The URL must be of scheme file')

@@ -159,6 +159,14 @@ describe('on sessions alone:', () => {
     expect(failures(left)).toEqual(Array(2).fill(['EIO', 'STORE_CLOSED']))
   })
 
+  test('paths that are not UTF-8 are refused: they would name other files', () => {
+    expect(() => sides.fs.writeFileSync(Buffer.from([0x2f, 0xff]), 'x')).toThrow(
+      expect.objectContaining({ code: 'ERR_INVALID_ARG_VALUE' }),
+    )
+    expect(() => sides.fs.writeFileSync('/\ud800', 'x')).toThrow(expect.objectContaining({ code: 'EINVAL' }))
+    expect(sides.fs.existsSync(Buffer.from([0x2f, 0xff]))).toBe(false)
+  })
+
   test('own enumerable properties, usable unbound', async () => {
     const { writeFileSync, readFile, promises } = Object.assign({}, sides.fs)
     writeFileSync('/x', 'x')
