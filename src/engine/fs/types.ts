@@ -2,21 +2,14 @@ import type * as fs from 'node:fs'
 import type { GlobOptions } from './glob.js'
 import type { WatchQueueOptions } from './watch-iterator.js'
 
-type Names =
+/** What all three forms have. */
+type PathNames =
   | 'access'
   | 'appendFile'
   | 'chmod'
   | 'chown'
-  | 'close'
   | 'copyFile'
   | 'cp'
-  | 'fchmod'
-  | 'fchown'
-  | 'fdatasync'
-  | 'fstat'
-  | 'fsync'
-  | 'ftruncate'
-  | 'futimes'
   | 'lchown'
   | 'link'
   | 'lstat'
@@ -25,11 +18,9 @@ type Names =
   | 'mkdtemp'
   | 'open'
   | 'opendir'
-  | 'read'
   | 'readdir'
   | 'readFile'
   | 'readlink'
-  | 'readv'
   | 'realpath'
   | 'rename'
   | 'rm'
@@ -39,9 +30,24 @@ type Names =
   | 'truncate'
   | 'unlink'
   | 'utimes'
-  | 'write'
   | 'writeFile'
+
+/** What takes numbers of open files. */
+type NumberNames =
+  | 'close'
+  | 'fchmod'
+  | 'fchown'
+  | 'fdatasync'
+  | 'fstat'
+  | 'fsync'
+  | 'ftruncate'
+  | 'futimes'
+  | 'read'
+  | 'readv'
+  | 'write'
   | 'writev'
+
+type Names = PathNames | NumberNames
 
 type Others =
   | 'constants'
@@ -53,12 +59,10 @@ type Others =
   | 'Stats'
   | 'watch'
 
-type PromiseNames = Exclude<keyof typeof fs.promises, 'lchmod' | 'statfs' | 'watch' | 'glob'>
-
 type WithTypes = { readonly withFileTypes: true }
 
 /** `session.fs.promises`: the shape of `node:fs/promises`. */
-export interface FsPromises extends Pick<typeof fs.promises, PromiseNames> {
+export interface FsPromises extends Pick<typeof fs.promises, PathNames | 'constants'> {
   /** Paths that match a pattern or several; relative ones are relative to `options.cwd`, `/` by default. */
   glob(
     pattern: string | readonly string[],
@@ -74,6 +78,12 @@ export interface FsPromises extends Pick<typeof fs.promises, PromiseNames> {
     filename: fs.PathLike,
     options?: WatchQueueOptions | BufferEncoding,
   ): AsyncIterable<{ eventType: 'rename' | 'change'; filename: string }>
+  watch(
+    filename: fs.PathLike,
+    options: WatchQueueOptions | string,
+  ):
+    | AsyncIterable<{ eventType: 'rename' | 'change'; filename: string }>
+    | AsyncIterable<{ eventType: 'rename' | 'change'; filename: Buffer }>
 }
 
 type GlobCallback<T> = (error: NodeJS.ErrnoException | null, matches: T[]) => void
