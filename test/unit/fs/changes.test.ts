@@ -111,7 +111,8 @@ describe.each([['promise'], ['callback'], ['sync']] as [Form][])('as on a disk, 
       await sides.same('chown', (fs, at) => fs.chown(at(path), 'x' as never, 0))
       for (const length of [0, 3, 20, -1, undefined])
         await sides.same('truncate', (fs, at) => fs.truncate(at(path), length))
-      await sides.same('access', (fs, at) => fs.access(at(path), constants.X_OK))
+      for (const mode of [constants.X_OK, null, 8, -1, 1.5, 'x'])
+        await sides.same('access', (fs, at) => fs.access(at(path), mode as number))
       await sides.same('bigint', async (fs, at) => typeof (await fs.stat(at(path), { bigint: true })).mtimeNs)
     })
   }
