@@ -70,21 +70,14 @@ export interface FsPromises extends Pick<typeof fs.promises, PathNames | 'consta
   ): AsyncIterableIterator<fs.Dirent>
   glob(pattern: string | readonly string[], options?: GlobOptions): AsyncIterableIterator<string>
   /** The changes of a file or directory. ERR_FS_WATCH_QUEUE_OVERFLOW when they are not taken in time. */
-  watch(
-    filename: fs.PathLike,
-    options: 'buffer' | (WatchQueueOptions & { readonly encoding: 'buffer' }),
-  ): AsyncIterable<{ eventType: 'rename' | 'change'; filename: Buffer }>
-  watch(
-    filename: fs.PathLike,
-    options?: WatchQueueOptions | BufferEncoding,
-  ): AsyncIterable<{ eventType: 'rename' | 'change'; filename: string }>
-  watch(
-    filename: fs.PathLike,
-    options: WatchQueueOptions | string,
-  ):
-    | AsyncIterable<{ eventType: 'rename' | 'change'; filename: string }>
-    | AsyncIterable<{ eventType: 'rename' | 'change'; filename: Buffer }>
+  readonly watch: typeof fs.promises.watch & WatchWithQueue
 }
+
+/** With options that Node has, but not each version of its types. */
+type WatchWithQueue = (
+  filename: fs.PathLike,
+  options: WatchQueueOptions,
+) => AsyncIterable<{ eventType: 'rename' | 'change'; filename: string }>
 
 type GlobCallback<T> = (error: NodeJS.ErrnoException | null, matches: T[]) => void
 
