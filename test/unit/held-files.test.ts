@@ -56,6 +56,19 @@ describe.each([
     expect([await isLocked('/a'), await isLocked('/d/b')]).toEqual([false, false])
   })
 
+  test('that is open is what it last was by the last of its names', async () => {
+    const { fs, files } = session
+    const handle = await fs.promises.open('/a')
+    await files.link({ srcPath: '/a', dstPath: '/d/b' })
+    await files.unlink({ path: '/a' })
+    await files.write({ path: '/a', content: 'another' })
+    await files.rename({ sourcePath: '/d', destinationPath: '/e' })
+    await fs.promises.writeFile('/e/b', 'last')
+    await fs.promises.rm('/e', { recursive: true })
+    expect([await handle.readFile('utf8'), (await handle.stat()).nlink]).toEqual(['last', 0])
+    await handle.close()
+  })
+
   test('is locked after a restore that has it where it was before a rename', async () => {
     await session.checkpoint({ label: 'before' })
     await lock('/a')
