@@ -56,6 +56,19 @@ describe.each([
     expect([await isLocked('/a'), await isLocked('/d/b')]).toEqual([false, false])
   })
 
+  test('that is open is what it last was by the last of its names', async () => {
+    const { fs, files } = session
+    const handle = await fs.promises.open('/a')
+    await files.link({ srcPath: '/a', dstPath: '/d/b' })
+    await files.unlink({ path: '/a' })
+    await files.write({ path: '/a', content: 'another' })
+    await files.rename({ sourcePath: '/d', destinationPath: '/e' })
+    await fs.promises.writeFile('/e/b', 'last')
+    await fs.promises.rm('/e', { recursive: true })
+    expect([await handle.readFile('utf8'), (await handle.stat()).nlink]).toEqual(['last', 0])
+    await handle.close()
+  })
+
   test('is locked after a restore that has it where it was before a rename', async () => {
     await session.checkpoint({ label: 'before' })
     await lock('/a')
@@ -83,6 +96,30 @@ describe.each([
     await lock('/b')
     await session.restore({ checkpointLabel: 'before' })
     expect(await isLocked('/a')).toBe(true)
+  })
+
+  test('costs little for each removal of a batch, and is what it last was', async () => {
+    const paths = Array.from({ length: 4000 }, (_, i) => `/many/${i}`)
+    await session.files.batch(paths.map((path) => ({ write: { path, content: '' } })))
+    for (const [i, path] of paths.entries())
+      await session.posixLocks.set({ path, kind, range, owner: { ownerId: `${i}` } })
+    await session.files.link({ srcPath: '/many/0', dstPath: '/other' })
+    const open = await session.fs.promises.open('/many/0', 'r')
+    await session.files.batch([
+      ...Array.from({ length: 9000 }, (_, i) => [
+        { write: { path: `/tmp${i % 2}`, content: '' } },
+        { delete: { path: `/tmp${i % 2}` } },
+      ])
+        .flat()
+        .slice(0, 9990),
+      { delete: { path: '/many/0' } },
+      { write: { path: '/other', content: 'last' } },
+      { delete: { path: '/other' } },
+      { write: { path: '/other', content: 'new' } },
+    ])
+    expect(await open.readFile('utf8')).toBe('last')
+    await open.close()
+    expect([await isLocked('/other'), await isLocked('/many/1')]).toEqual([false, true])
   })
 })
 

@@ -25,6 +25,8 @@ export class LevelStore implements Store {
   readonly #commits: GroupCommit
   readonly #onClosed: () => void
   #closing: Promise<void> | undefined
+  /** The blob of which a part was read last. */
+  #last: { readonly hash: string; readonly bytes: Uint8Array } | undefined
 
   /** `db` is open and this store's own. */
   constructor(db: Database, options: LevelStoreOptions) {
@@ -109,10 +111,14 @@ export class LevelStore implements Store {
     }
   }
 
+  /** LevelDB reads blobs whole; who wants a part often wants the next one too. */
   blobSync(hash: string, range: ByteRange): Uint8Array | undefined {
     this.#assertOpen()
+    if (this.#last?.hash === hash) return cut(this.#last.bytes, range)
     try {
-      return cut(this.#db.getSync<string, Uint8Array>(keys.blob(hash), asBytes), range)
+      const bytes = this.#db.getSync<string, Uint8Array>(keys.blob(hash), asBytes)
+      if (bytes !== undefined && range.length < bytes.length) this.#last = { hash, bytes }
+      return cut(bytes, range)
     } catch (error) {
       throw this.#asReadError(error)
     }

@@ -86,19 +86,19 @@ export function layOver(body: LoadedBody, pieces: readonly Piece[]): LoadedBody 
 
 /** What is seen of pieces that lie on each other, the later ones on top: sorted, none overlaps. */
 function flatten(pieces: readonly Piece[], from = 0, to = pieces.length): readonly Piece[] {
-  if (to - from <= 1) return pieces.slice(from, to).filter(({ length }) => length > 0)
+  if (to - from <= 1) return to > from && pieces[from]!.length > 0 ? [pieces[from]!] : []
   const middle = (from + to) >>> 1
   return cover(flatten(pieces, from, middle), flatten(pieces, middle, to))
 }
 
 /** Two sorted lists without overlaps as one: `above` whole, and what it leaves of `below`. */
-function cover<T extends Piece>(below: readonly T[], above: readonly T[]): readonly T[] {
+function cover(below: readonly Piece[], above: readonly Piece[]): readonly Piece[] {
   const lastBelow = below.at(-1)
   if (lastBelow === undefined || above.length === 0) return above.length === 0 ? below : above
   if (endOf(lastBelow) <= above[0]!.offset) return [...below, ...above]
-  const covered: T[] = []
+  const covered: Piece[] = []
   let index = 0
-  let rest: T | undefined = below[0]
+  let rest: Piece | undefined = below[0]
   for (const top of above) {
     while (rest !== undefined && endOf(rest) <= top.offset) {
       covered.push(rest)
@@ -120,9 +120,10 @@ function endOf({ offset, length }: Piece): number {
   return offset + length
 }
 
-function startingAt<T extends Piece>(piece: T, offset: number): T {
+function startingAt(piece: Piece, offset: number): Piece {
   const skip = offset - piece.offset
-  return { ...piece, offset, length: piece.length - skip, casOffset: piece.casOffset + skip }
+  // A spread costs ten times as much.
+  return { offset, length: piece.length - skip, blob: piece.blob, casOffset: piece.casOffset + skip }
 }
 
 /** Cuts a piece at the borders of blocks; offsets of the parts are within their block. */
@@ -353,7 +354,7 @@ function spliceBlock(block: Block, parts: readonly Piece[]): Block {
       : block instanceof BlobRef
         ? [{ offset: 0, length: block.length, blob: block, casOffset: 0 }]
         : block.extents
-  const next = parts.length === 1 ? spliced(extents, parts[0]!) : joined(cover<Piece>(extents, parts))
+  const next = parts.length === 1 ? spliced(extents, parts[0]!) : joined(cover(extents, parts))
   if (next.length === 0) return undefined
   const only = next.length === 1 ? next[0]! : undefined
   return only !== undefined && only.offset === 0 && only.casOffset === 0 && only.length === only.blob.length

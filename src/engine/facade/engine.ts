@@ -209,7 +209,7 @@ export class Engine extends EngineScope {
       }
     } finally {
       for (const live of core.live.values()) {
-        live.discarded = 'failed'
+        live.discarded = 'closed'
         endFollowers(live)
       }
       core.live.clear()

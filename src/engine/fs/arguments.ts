@@ -1,4 +1,4 @@
-import { Buffer } from 'node:buffer'
+import { Buffer, isUtf8 } from 'node:buffer'
 import type { PathLike } from 'node:fs'
 import { argumentError, rangeError, typeError, valueError } from './argument-errors.js'
 
@@ -133,6 +133,15 @@ export function toMode(mode: unknown, fallback?: number): number {
   return checkInteger('mode', mode, 0, uint32Max) & 0o7777
 }
 
+/** The three bits that access and copyFile take. */
+export function toModeBits(mode: unknown): number {
+  if (mode === undefined || mode === null || typeof mode === 'function') return 0
+  if (typeof mode !== 'number')
+    throw argumentError('ERR_INVALID_ARG_TYPE', 'mode must be int32 or null/undefined')
+  if (mode >= 0 && mode <= 7) return Math.trunc(mode)
+  throw Object.assign(new RangeError('mode is out of range: >= 0 && <= 7'), { code: 'ERR_OUT_OF_RANGE' })
+}
+
 /** Milliseconds since the epoch of a time in seconds or a Date; a negative number is `now`, as in Node. */
 export function toTime(time: unknown, now: () => number, name = 'time'): number {
   const seconds = typeof time === 'string' && time !== '' ? Number(time) : time
@@ -164,7 +173,10 @@ function checkEncoding(encoding: unknown): void {
 }
 
 function decodePath(path: PathLike, name: string): string {
-  if (path instanceof Uint8Array) return Buffer.from(path.buffer, path.byteOffset, path.byteLength).toString()
+  if (path instanceof Uint8Array) {
+    if (!isUtf8(path)) throw valueError(name, 'must be UTF-8', path)
+    return Buffer.from(path.buffer, path.byteOffset, path.byteLength).toString()
+  }
   if (path instanceof URL) {
     if (path.protocol !== 'file:')
       throw argumentError('ERR_INVALID_URL_SCHEME', 'The URL must be of scheme file')

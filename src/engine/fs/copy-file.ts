@@ -3,8 +3,7 @@ import { findNode } from '../session/lookup.js'
 import { requireParents } from '../session/parents.js'
 import { alreadyExists, isADirectory, resolve } from '../session/resolve.js'
 import { Dir, FileNode } from '../tree/node.js'
-import { argumentError } from './argument-errors.js'
-import { givenPath, plainPath, slashed } from './arguments.js'
+import { givenPath, plainPath, slashed, toModeBits } from './arguments.js'
 import { change, locate, type Define } from './calls.js'
 import { constants } from './constants.js'
 
@@ -12,7 +11,7 @@ import { constants } from './constants.js'
 export const copyFile: Define<void> = ({ core }, src, dest, mode) => {
   const path = givenPath(src, 'src')
   const target = givenPath(dest, 'dest')
-  const exclusive = (toCopyMode(mode) & constants.COPYFILE_EXCL) !== 0
+  const exclusive = (toModeBits(mode) & constants.COPYFILE_EXCL) !== 0
   return change({ syscall: 'copyfile', path, dest: target }, (live) => {
     const sourcePath = locate(live, path)
     const destinationPath = plainPath(target)
@@ -31,12 +30,4 @@ export const copyFile: Define<void> = ({ core }, src, dest, mode) => {
       ? plan
       : { ...plan, redo: [...plan.redo, ['c', to.path, source.mode]] }
   })
-}
-
-function toCopyMode(mode: unknown): number {
-  if (mode === undefined || mode === null || typeof mode === 'function') return 0
-  if (typeof mode !== 'number' || !Number.isInteger(mode))
-    throw argumentError('ERR_INVALID_ARG_TYPE', 'mode must be int32 or null/undefined')
-  if (mode >= 0 && mode <= 7) return mode
-  throw Object.assign(new RangeError('mode is out of range: >= 0 && <= 7'), { code: 'ERR_OUT_OF_RANGE' })
 }

@@ -233,7 +233,10 @@ function writing<T>(
 export const fstat: Define<Stats | BigIntStats> = ({ files }, fd, options) => {
   const number = toNumber(fd)
   const { bigint } = (typeof options === 'object' && options !== null ? options : {}) as { bigint?: unknown }
-  return look({ syscall: 'fstat' }, (live) => statsOf(files.get(number, 'fstat').node(live), bigint))
+  return look({ syscall: 'fstat' }, (live) => {
+    const open = files.get(number, 'fstat')
+    return statsOf(open.node(live), bigint, open.held.gone)
+  })
 }
 
 export const ftruncate: Define<void> = ({ core, files }, fd, length) => {

@@ -1,4 +1,5 @@
 import { EventEmitter } from 'node:events'
+import { TimeSlice } from '../base/slices.js'
 import { codedError } from './argument-errors.js'
 import type { Context, Define } from './calls.js'
 import * as descriptors from './descriptor-calls.js'
@@ -13,8 +14,9 @@ const defaultChunkBytes = 16 * 1024
 
 /**
  * An open file in the shape of node:fs FileHandle. It follows its file through renames, and when that is
- * removed or replaced it goes on with what the file last was. Reads and writes without a position take
- * effect in the order of the calls. It is not closed by being forgotten.
+ * removed or replaced it goes on with what the file last was. Writes without a position take effect in the
+ * order of the calls, and so do reads; a read does not wait for writes before it that are not acknowledged.
+ * It is not closed by being forgotten.
  */
 export class FileHandle extends EventEmitter {
   readonly #context: Context
@@ -23,6 +25,7 @@ export class FileHandle extends EventEmitter {
   #busy = 0
   #idle: (() => void) | undefined
   #closing: Promise<void> | undefined
+  #streamed = false
 
   constructor(context: Context, file: OpenFile) {
     super()
@@ -53,15 +56,22 @@ export class FileHandle extends EventEmitter {
     return new FileLines(this.createReadStream(options))
   }
 
-  /** The rest of the file in chunks of 16 KiB. */
+  /** The rest of the file, in bytes: chunks of 16 KiB, or what a reader's own buffers hold. Closes nothing. */
   readableWebStream(_options?: unknown): ReadableStream<Uint8Array> {
-    return new ReadableStream<Uint8Array>({
+    if (this.#fd < 0) throw codedError('ERR_INVALID_STATE', 'Invalid state: The FileHandle is closed')
+    if (this.#streamed) throw codedError('ERR_INVALID_STATE', 'Invalid state: The FileHandle is locked')
+    this.#streamed = true
+    const slice = new TimeSlice(this.#context.core.environment)
+    return new ReadableStream({
+      type: 'bytes',
+      autoAllocateChunkSize: defaultChunkBytes,
       pull: async (controller) => {
-        const { bytesRead, buffer } = (await this.read({
-          buffer: new Uint8Array(defaultChunkBytes),
-        })) as descriptors.ReadResult<Uint8Array>
+        // There is one for every read, as chunks are allocated for readers without buffers.
+        const request = controller.byobRequest!
+        if (slice.over) await slice.next()
+        const { bytesRead } = (await this.read(request.view)) as descriptors.ReadResult
         if (bytesRead === 0) controller.close()
-        else controller.enqueue(buffer.subarray(0, bytesRead))
+        request.respond(bytesRead)
       },
     })
   }

@@ -12,7 +12,7 @@ export class FileLines extends EventEmitter {
   constructor(stream: ReadStream) {
     super()
     this.#stream = stream
-    stream.setEncoding('utf8')
+    if (stream.readableEncoding === null) stream.setEncoding('utf8')
     this.on('newListener', (name) => {
       if (name === 'line' && this.#lines === undefined) queueMicrotask(() => this.#pump())
     })
@@ -37,19 +37,23 @@ export class FileLines extends EventEmitter {
   }
 
   async *#read(): AsyncGenerator<string, void, void> {
+    const { autoClose } = this.#stream
     let rest = ''
+    let returned = false
     try {
-      for await (const chunk of this.#stream) {
-        rest += chunk as string
-        // A carriage return at the end may be half of a line's end.
-        const whole = rest.endsWith('\r') ? rest.slice(0, -1) : rest
-        const lines = whole.split(/\r\n|\n|\r/)
-        rest = lines.pop()! + rest.slice(whole.length)
+      for await (const read of this.#stream.iterator({ destroyOnReturn: autoClose })) {
+        const chunk = read as string
+        // Half of a line's end may stand in the chunk before. What is left of that one is not split again.
+        const text: string = returned && chunk.startsWith('\n') ? chunk.slice(1) : chunk
+        returned = text.endsWith('\r')
+        const lines = text.split(/\r\n|\n|\r/)
+        lines[0] = rest + lines[0]!
+        rest = lines.pop()!
         yield* lines
       }
-      if (rest !== '') yield rest.replace(/\r$/, '')
+      if (rest !== '') yield rest
     } finally {
-      this.#stream.destroy()
+      if (autoClose) this.#stream.destroy()
       queueMicrotask(() => this.emit('close'))
     }
   }

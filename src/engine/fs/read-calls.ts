@@ -10,6 +10,7 @@ import {
   plainPath,
   resolvePath,
   slashed,
+  toModeBits,
   toOptions,
   type Options,
 } from './arguments.js'
@@ -48,9 +49,9 @@ export const lstat = statBy('lstat')
 /** Nobody is denied anything, but a file that nobody may run is not executable. */
 export const access: Define<void> = (_context, path, mode) => {
   const given = givenPath(path)
+  const executable = (toModeBits(mode) & constants.X_OK) !== 0
   return read({ syscall: 'access', path: given }, (live) => {
     const node = findNode(live, locate(live, given), true)
-    const executable = typeof mode === 'number' && (mode & constants.X_OK) !== 0
     if (executable && node instanceof FileNode && (node.mode & 0o111) === 0)
       throw systemError('EACCES', { syscall: 'access', path: given })
   })

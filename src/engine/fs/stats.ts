@@ -210,8 +210,10 @@ export class Dirent extends Kind {
   }
 }
 
-export function statsOf(node: Node, bigint: unknown): Stats | BigIntStats {
+/** `gone`: no name leads to it. */
+export function statsOf(node: Node, bigint: unknown, gone = false): Stats | BigIntStats {
   const stats = new Stats(node)
+  if (gone) stats.nlink = 0
   return bigint === true ? new BigIntStats(stats) : stats
 }
 

@@ -1,5 +1,6 @@
 import { Buffer } from 'node:buffer'
-import { addAbortSignal, Readable, Writable } from 'node:stream'
+import { addAbortSignal, finished, Readable, Writable } from 'node:stream'
+import { TimeSlice } from '../base/slices.js'
 import { rangeError, typeError } from './argument-errors.js'
 import { checkBoolean, checkInteger, givenPath, toNumber, toOptions, type Options } from './arguments.js'
 import type { Context } from './calls.js'
@@ -37,16 +38,17 @@ class StreamFile {
   readonly mode: unknown
   fd: number | null = null
   readonly #handle: Handle | undefined
+  readonly #slice: TimeSlice
   #working: Promise<unknown> = Promise.resolve()
 
   constructor(context: Context, path: unknown, options: StreamOptions, defaultFlags: string) {
     this.context = context
+    this.#slice = new TimeSlice(context.core.environment)
     const { fd } = options
     if (fd === undefined || fd === null) {
       this.path = givenPath(path)
       this.flags = options.flags ?? defaultFlags
       this.mode = options.mode
-      open(context, this.path, this.flags, this.mode)
     } else if (typeof fd === 'number') this.fd = toNumber(fd)
     else if (typeof fd === 'object' && 'fd' in fd) {
       this.#handle = fd
@@ -65,9 +67,12 @@ class StreamFile {
     return true
   }
 
-  /** Reads and writes one at a time; closing waits for the one under way. */
+  /**
+   * Reads and writes one at a time; closing waits for the one under way. What is in memory is there at once,
+   * so a long stream lets the event loop have a turn now and then.
+   */
   work<T>(run: (fd: number) => Promise<T>): Promise<T> {
-    const working = run(this.fd!)
+    const working = this.#slice.over ? this.#slice.next().then(() => run(this.fd!)) : run(this.fd!)
     this.#working = working.catch(() => undefined)
     return working
   }
@@ -185,7 +190,7 @@ export class ReadStream extends Readable {
   }
 
   close(callback?: (error?: Error | null) => void): void {
-    if (callback !== undefined) this.once('close', () => callback())
+    if (callback !== undefined) finished(this, callback)
     this.destroy()
   }
 }
@@ -255,6 +260,11 @@ export class WriteStream extends Writable {
       else this.on('close', () => callback())
     }
     if (!this.autoClose) this.on('finish', () => this.destroy())
+    this.end()
+  }
+
+  /** As `end`: what is written first is kept. */
+  destroySoon(): void {
     this.end()
   }
 

@@ -2,21 +2,14 @@ import type * as fs from 'node:fs'
 import type { GlobOptions } from './glob.js'
 import type { WatchQueueOptions } from './watch-iterator.js'
 
-type Names =
+/** What all three forms have. */
+type PathNames =
   | 'access'
   | 'appendFile'
   | 'chmod'
   | 'chown'
-  | 'close'
   | 'copyFile'
   | 'cp'
-  | 'fchmod'
-  | 'fchown'
-  | 'fdatasync'
-  | 'fstat'
-  | 'fsync'
-  | 'ftruncate'
-  | 'futimes'
   | 'lchown'
   | 'link'
   | 'lstat'
@@ -25,11 +18,9 @@ type Names =
   | 'mkdtemp'
   | 'open'
   | 'opendir'
-  | 'read'
   | 'readdir'
   | 'readFile'
   | 'readlink'
-  | 'readv'
   | 'realpath'
   | 'rename'
   | 'rm'
@@ -39,9 +30,24 @@ type Names =
   | 'truncate'
   | 'unlink'
   | 'utimes'
-  | 'write'
   | 'writeFile'
+
+/** What takes numbers of open files. */
+type NumberNames =
+  | 'close'
+  | 'fchmod'
+  | 'fchown'
+  | 'fdatasync'
+  | 'fstat'
+  | 'fsync'
+  | 'ftruncate'
+  | 'futimes'
+  | 'read'
+  | 'readv'
+  | 'write'
   | 'writev'
+
+type Names = PathNames | NumberNames
 
 type Others =
   | 'constants'
@@ -53,12 +59,10 @@ type Others =
   | 'Stats'
   | 'watch'
 
-type PromiseNames = Exclude<keyof typeof fs.promises, 'lchmod' | 'statfs' | 'watch' | 'glob'>
-
 type WithTypes = { readonly withFileTypes: true }
 
 /** `session.fs.promises`: the shape of `node:fs/promises`. */
-export interface FsPromises extends Pick<typeof fs.promises, PromiseNames> {
+export interface FsPromises extends Pick<typeof fs.promises, PathNames | 'constants'> {
   /** Paths that match a pattern or several; relative ones are relative to `options.cwd`, `/` by default. */
   glob(
     pattern: string | readonly string[],
@@ -66,15 +70,14 @@ export interface FsPromises extends Pick<typeof fs.promises, PromiseNames> {
   ): AsyncIterableIterator<fs.Dirent>
   glob(pattern: string | readonly string[], options?: GlobOptions): AsyncIterableIterator<string>
   /** The changes of a file or directory. ERR_FS_WATCH_QUEUE_OVERFLOW when they are not taken in time. */
-  watch(
-    filename: fs.PathLike,
-    options: WatchQueueOptions & { readonly encoding: 'buffer' },
-  ): AsyncIterable<{ eventType: 'rename' | 'change'; filename: Buffer }>
-  watch(
-    filename: fs.PathLike,
-    options?: WatchQueueOptions | BufferEncoding,
-  ): AsyncIterable<{ eventType: 'rename' | 'change'; filename: string }>
+  readonly watch: typeof fs.promises.watch & WatchWithQueue
 }
+
+/** With options that Node has, but not each version of its types. */
+type WatchWithQueue = (
+  filename: fs.PathLike,
+  options: WatchQueueOptions,
+) => AsyncIterable<{ eventType: 'rename' | 'change'; filename: string }>
 
 type GlobCallback<T> = (error: NodeJS.ErrnoException | null, matches: T[]) => void
 

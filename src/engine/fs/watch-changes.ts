@@ -8,7 +8,7 @@ export type WatchEventType = 'rename' | 'change'
 export interface WatchChange {
   readonly type: WatchEventType
   readonly path: string
-  /** Of a move, where it went. */
+  /** Of a move, where it went: a name that changed too. */
   readonly movedTo?: string
   readonly removed?: boolean
 }
@@ -33,7 +33,7 @@ export function changesOf(core: Core, event: CommittedEvent): WatchChange[] | Pr
         changes.push({ type: 'rename', path, removed: true })
         break
       case 'm':
-        changes.push({ type: 'rename', path, movedTo: redo[2] }, { type: 'rename', path: redo[2] })
+        changes.push({ type: 'rename', path, movedTo: redo[2] })
         break
       default:
         changes.push(...otherChanges(redo))

@@ -10,6 +10,7 @@ import {
   checkSignal,
   encodeName,
   givenPath,
+  plainPath,
   toOptions,
   type Encoding,
   type Options,
@@ -38,12 +39,12 @@ export class Watched {
   readonly #recursive: boolean
   readonly #encoding: Encoding
   readonly #unfollow: () => void
+  /** The last name of the path that was given, by which it is called whatever it is called now. */
+  readonly #name: string
   #path: string
   #directory: boolean
   /** Set when what was watched is gone: nothing more is told of it. */
   #gone = false
-  /** Set between the two halves of its own move, which is told once. */
-  #arriving = false
   /** Changes of a restore that are still looked for: later events wait for them. */
   #pending: Promise<void> | undefined
 
@@ -56,6 +57,7 @@ export class Watched {
     this.#sink = sink
     this.#recursive = options.recursive ?? false
     this.#encoding = options.encoding
+    this.#name = nameOf(plainPath(given))
     const at = resolve(live.tree, locate(live, given), true)
     if (at.node === undefined) throw notFound(given)
     this.#path = at.path
@@ -91,17 +93,22 @@ export class Watched {
 
   #tell({ type, path, movedTo, removed = false }: WatchChange): void {
     if (this.#gone) return
-    if (this.#arriving) {
-      this.#arriving = false
+    const own = this.#path
+    const takenAway = removed || movedTo !== undefined
+    if (takenAway && (path === own || own.startsWith(`${path}/`))) {
+      this.#say(type, this.#name)
+      if (movedTo !== undefined) this.#path = movedTo + own.slice(path.length)
+      else this.#gone = true
       return
     }
+    this.#tellName(type, path)
+    if (movedTo !== undefined) this.#tellName(type, movedTo)
+  }
+
+  #tellName(type: WatchEventType, path: string): void {
     const own = this.#path
-    if (path === own || (own.startsWith(`${path}/`) && (removed || movedTo !== undefined))) {
-      this.#say(type, nameOf(own))
-      if (movedTo !== undefined) {
-        this.#path = movedTo + own.slice(path.length)
-        this.#arriving = path === own
-      } else if (removed) this.#gone = true
+    if (path === own) {
+      this.#say(type, this.#name)
       return
     }
     if (!this.#directory) return

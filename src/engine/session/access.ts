@@ -1,5 +1,6 @@
 import { traced, tracedSync, type OperationTrace } from '../base/diagnostics.js'
 import type { Action } from '../operations/index.js'
+import { EngineError } from '../base/errors.js'
 import { sessionNotFound, type Core } from './core.js'
 import type { LiveSession } from './live.js'
 import type { Permissions } from './permissions.js'
@@ -74,12 +75,13 @@ export class SessionAccess {
     this.#permissions?.check(action, { sessionId: this.sessionId })
   }
 
-  /** As {@link live}, without waiting: WOULD_BLOCK where the session has to be loaded again. */
+  /** As {@link live}, without waiting: WOULD_BLOCK where the session has to be loaded, and waiting would help. */
   liveSync(action: Action): LiveSession {
     this.permit(action)
     const live = this.#live
     if (live.discarded === undefined) return live
-    if (live.discarded === 'deleted') throw sessionNotFound(this.sessionId)
+    if (live.discarded === 'deleted') throw sessionNotFound(live.id)
+    if (live.discarded === 'closed') throw new EngineError('STORE_CLOSED', 'the engine was closed')
     const loaded = this.core.live.get(this.sessionId)
     if (loaded === undefined) throw wouldBlock('the session has to be loaded')
     return (this.#live = loaded)

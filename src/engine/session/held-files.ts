@@ -10,10 +10,12 @@ import type { LiveSession } from './live.js'
 /** A file or directory that somebody holds: an open file, a lock. It is followed through renames, and told when it is gone. */
 export class HeldFile {
   readonly ino: number
-  /** The name by which it is held; '' when another one was put in its place. */
+  /** The name by which it is held; '' when that does not lead to it any more, but others do or may. */
   path: string
   /** Set when no name leads to it any more. */
   gone = false
+  /** Set while an event is applied that may take its name: then it has to be looked for. */
+  touched = false
   /** A file as it was last seen; of one that is gone, what only its holder sees. */
   last: FileNode | undefined
   readonly onGone: (() => void) | undefined
@@ -56,7 +58,11 @@ export function targetOf(live: LiveSession, held: HeldFile): FileTarget | undefi
 export function beforeEffect(live: LiveSession, redo: Redo): void {
   if (live.held === undefined || !takesNames(redo)) return
   // The effect may yet be undone, so nothing is gone here.
-  for (const held of live.held) look(live.tree, held)
+  for (const held of live.held) {
+    if (!mayTake(redo, held.path)) continue
+    held.touched = true
+    look(live.tree, held)
+  }
 }
 
 /**
@@ -73,7 +79,11 @@ export function afterEvent(
   if (!effects.some(takesNames)) return
   try {
     if (restored !== undefined) followRestore(live, restored.before, restored.after)
-    for (const held of live.held) refresh(live, held)
+    for (const held of live.held) {
+      if (!held.touched) continue
+      refresh(live, held)
+      held.touched = false
+    }
   } catch (thrown) {
     if (!(thrown instanceof Fault)) throw thrown
   }
@@ -109,6 +119,14 @@ function takesNames(redo: Redo): boolean {
   return redo[0] === 'u' || redo[0] === 'm' || redo[0] === 'R'
 }
 
+/** Whether an effect may take the name by which a file is held; '' is no name, and such a file may be anywhere. */
+function mayTake(redo: Redo, path: string): boolean {
+  if (redo[0] === 'R' || path === '') return true
+  const isIn = (root: string): boolean =>
+    path.startsWith(root) && (path.length === root.length || path[root.length] === '/')
+  return isIn(redo[1] as string) || (redo[0] === 'm' && isIn(redo[2]))
+}
+
 function refresh(live: LiveSession, held: HeldFile): void {
   if (held.gone || look(live.tree, held)) return
   held.gone = true
@@ -118,8 +136,11 @@ function refresh(live: LiveSession, held: HeldFile): void {
 
 /** Whether the file is still in the tree. */
 function look(tree: Tree, held: HeldFile): boolean {
-  const named = nodeAt(tree, held.path)
-  const node = named?.ino === held.ino ? named : tree.findLinked(held.ino)
+  let node = nodeAt(tree, held.path)
+  if (node?.ino !== held.ino) {
+    node = tree.findLinked(held.ino)
+    if (node !== undefined) held.path = ''
+  }
   if (node instanceof FileNode) held.last = node
   return node !== undefined
 }

@@ -35,8 +35,8 @@ export class LiveSession {
   followers: Map<Follower, number> | undefined
   /** The last mutation that waits for something not loaded; later ones queue behind it. */
   tail: Promise<void> | undefined
-  /** Set when a write failed or the session was deleted: what is in here is not what is stored. */
-  discarded: 'failed' | 'deleted' | undefined = undefined
+  /** Set when a write failed, the session was deleted or its engine closed: what is in here does not count any more. */
+  discarded: 'failed' | 'deleted' | 'closed' | undefined = undefined
 
   constructor(
     tenantKey: string,

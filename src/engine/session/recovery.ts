@@ -63,7 +63,7 @@ export async function findSession(core: Core, sessionId: string): Promise<Sessio
 export async function rootAt(core: Core, live: LiveSession, seq: number): Promise<Dir> {
   const pinned = live.pins?.get(seq)
   if (pinned !== undefined) return pinned
-  if (live.seq === seq && live.discarded !== 'failed') return live.tree.freeze()
+  if (live.seq === seq && (live.discarded ?? 'deleted') === 'deleted') return live.tree.freeze()
   return (await stateAt(core, live.id, seq)).root
 }
 

@@ -72,7 +72,7 @@ function enqueue<T>(core: Core, live: LiveSession, operation: () => Promise<T>, 
 
 function attempt<T>(core: Core, live: LiveSession, operation: () => Promise<T>): Promise<T> {
   if (live.discarded === 'deleted') throw sessionNotFound(live.id)
-  if (live.discarded === 'failed')
+  if (live.discarded !== undefined)
     throw new EngineError('STORE_FAILED', 'an operation before this one failed')
   if (core.store.capabilities.syncReads) return operation()
   return withRollback(live, operation)

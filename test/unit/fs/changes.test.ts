@@ -2,6 +2,7 @@
 import * as nodeFs from 'node:fs'
 import { constants } from 'node:fs'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { openEngine, type EngineError, type Session } from '../../../src/index.js'
 import { Sides, type At, type Form, type Promises } from '../../support/fs-sides.js'
 
 /** Differences on purpose; the README of src/engine/fs has them too. */
@@ -110,7 +111,8 @@ describe.each([['promise'], ['callback'], ['sync']] as [Form][])('as on a disk, 
       await sides.same('chown', (fs, at) => fs.chown(at(path), 'x' as never, 0))
       for (const length of [0, 3, 20, -1, undefined])
         await sides.same('truncate', (fs, at) => fs.truncate(at(path), length))
-      await sides.same('access', (fs, at) => fs.access(at(path), constants.X_OK))
+      for (const mode of [constants.X_OK, null, 8, -1, 1.5, 'x'])
+        await sides.same('access', (fs, at) => fs.access(at(path), mode as number))
       await sides.same('bigint', async (fs, at) => typeof (await fs.stat(at(path), { bigint: true })).mtimeNs)
     })
   }
@@ -138,6 +140,33 @@ describe('on sessions alone:', () => {
     expect(() => (sides.fs.stat as unknown as (path: string) => void)('/')).toThrow(
       expect.objectContaining({ code: 'ERR_INVALID_ARG_TYPE' }),
     )
+  })
+
+  test('synchronous calls do not say EAGAIN where another time is no better', async () => {
+    const engine = await openEngine()
+    const [deleted, left] = [await engine.sessions.create(), await engine.sessions.create()]
+    const failures = ({ fs }: Session): unknown[] =>
+      [() => fs.readdirSync('/'), () => fs.writeFileSync('/x', 'x')].map((call) => {
+        try {
+          return call()
+        } catch (error) {
+          const { code, cause } = error as NodeJS.ErrnoException
+          return [code, (cause as EngineError).reason]
+        }
+      })
+    await engine.sessions.delete(deleted.id)
+    const both = (reason: string): unknown[] => [1, 2].map(() => ['EIO', reason])
+    expect(failures(deleted)).toEqual(both('SESSION_NOT_FOUND'))
+    await engine.close()
+    expect(failures(left)).toEqual(both('STORE_CLOSED'))
+  })
+
+  test('paths that are not UTF-8 are refused: they would name other files', () => {
+    expect(() => sides.fs.writeFileSync(Buffer.from([0x2f, 0xff]), 'x')).toThrow(
+      expect.objectContaining({ code: 'ERR_INVALID_ARG_VALUE' }),
+    )
+    expect(() => sides.fs.writeFileSync('/\ud800', 'x')).toThrow(expect.objectContaining({ code: 'EINVAL' }))
+    expect(sides.fs.existsSync(Buffer.from([0x2f, 0xff]))).toBe(false)
   })
 
   test('own enumerable properties, usable unbound', async () => {

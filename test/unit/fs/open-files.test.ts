@@ -196,9 +196,9 @@ describe.each([
         await handle.write('BB', 4)
         const gone = (await handle.read(Buffer.alloc(10), 0, 10, 0)).buffer.toString()
         await handle.truncate(3)
-        const { size } = await handle.stat()
+        const { size, nlink } = await handle.stat()
         await handle.close()
-        return [moved, gone, size, fs.readFileSync(at('/file'), 'utf8')]
+        return [moved, gone, size, nlink, fs.readFileSync(at('/file'), 'utf8')]
       }))
   })
 

@@ -117,14 +117,22 @@ describe.each(storages)('watching on %s', (name, make) => {
       ['rename', 'file'],
       ['change', 'file'],
       ['rename', 'file'],
-      ['change', 'moved'],
-      ['rename', 'moved'],
+      ['change', 'file'],
+      ['rename', 'file'],
     ])
     expect(dir).toEqual([
       ['rename', 'sub'],
       ['rename', 'x'],
       ['rename', 'sub'],
     ])
+  })
+
+  test('what is watched has the name that was given, through a symlink too', async () => {
+    await fs.promises.symlink('file', '/w/given')
+    const file = told('/w/given')
+    await fs.promises.writeFile('/w/file', 'x')
+    await settled()
+    expect(file).toEqual([['change', 'given']])
   })
 
   test('the restore of a checkpoint tells what differs', async () => {
