@@ -3,6 +3,7 @@ import {
   createEngine,
   EngineError,
   memoryStorage,
+  type Authorize,
   type Engine,
   type Environment,
   type Storage,
@@ -21,6 +22,11 @@ export interface EngineOptions {
     /** Credentials for a remote; never stored. */
     readonly credentials?: (remoteUrl: string) => Promise<{ username: string; password: string } | undefined>
   }
+  /**
+   * Asked before each operation whether the principal may do it; only true lets it, at once: a promise does not.
+   * Without it every principal of a tenant may do everything.
+   */
+  readonly authorize?: Authorize
   readonly hostPaths?: {
     /** Directories of this host below which local repositories may be opened; none by default. */
     readonly roots?: readonly string[]
@@ -42,7 +48,14 @@ export interface EngineOptions {
 export async function openEngine(options: EngineOptions = {}): Promise<Engine> {
   if (typeof options !== 'object' || options === null)
     throw new EngineError('INVALID_ARGUMENT', 'options: must be an object', { field: 'options' })
-  const { storage = memoryStorage(), environment = systemEnvironment, maxFileBytes, git, hostPaths } = options
+  const {
+    storage = memoryStorage(),
+    environment = systemEnvironment,
+    maxFileBytes,
+    git,
+    hostPaths,
+    authorize,
+  } = options
   const adapter = once(async () => {
     const { createGitAdapter } = await import('./adapters/git/index.js')
     return createGitAdapter({ ...git, ...(hostPaths?.roots && { hostPathRoots: hostPaths.roots }) })
@@ -51,6 +64,7 @@ export async function openEngine(options: EngineOptions = {}): Promise<Engine> {
     storage,
     environment,
     ...(maxFileBytes !== undefined && { maxFileBytes }),
+    ...(authorize !== undefined && { authorize }),
     importer: async () => (await adapter()).importer,
     committer: async () => (await adapter()).committer,
     checkRemote: async (remote) => (await adapter()).checkRemote(remote),
@@ -89,6 +103,11 @@ export type {
   AnnotationStatusRequest,
   Approval,
   ApprovalRequest,
+  Authorize,
+  Action,
+  Caller,
+  Capability,
+  Resource,
   BatchOperation,
   ByteRange,
   CasExtent,

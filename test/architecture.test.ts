@@ -10,10 +10,28 @@ import { compileSource, type CompiledSource } from './support/compile-source.js'
 const root = resolve(import.meta.dirname, '../src')
 
 /** From the bottom up. A file imports from its own folder and from the folders before it. */
-const layers = ['base', 'storage', 'cas', 'tree', 'session', 'fs', 'services', 'facade'] as const
+const layers = [
+  'base',
+  'storage',
+  'cas',
+  'tree',
+  'operations',
+  'session',
+  'fs',
+  'services',
+  'facade',
+] as const
 
 /** What services share; the services themselves do not know each other. */
-const serviceHelpers = ['git-ports', 'git-objects', 'jobs', 'source-records', 'lock-table', 'lock-requests']
+const serviceHelpers = [
+  'git-ports',
+  'git-objects',
+  'jobs',
+  'source-records',
+  'lock-table',
+  'lock-requests',
+  'quota',
+]
 
 /** The packages of the engine, each behind the one file that wraps it. */
 const enginePackages: Readonly<Record<string, string>> = {

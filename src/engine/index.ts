@@ -174,6 +174,10 @@ export {
   type ManifestRequest,
   type SymlinkPage,
 } from './session/manifest.js'
+export type { Action } from './operations/index.js'
+export type { Capability } from './operations/operation.js'
+export type { Caller } from './session/core.js'
+export type { Authorize, Resource } from './session/permissions.js'
 export { SessionStatus } from './session/records.js'
 export type { ForkRequest, SessionInfo, SessionListRequest, SessionPage } from './session/sessions.js'
 export type { Change, Diff, StateReference } from './session/states.js'

@@ -299,7 +299,7 @@ describe.each(storages)('review on %s', (_name, makeStorage, lasting) => {
     })
 
     test.each([undefined, {}, { without: 'commit' }, { without: ['toString'] }])('refuses %j', (request) => {
-      expect(() => session.narrow(request as never)).toThrow(refused('INVALID_ARGUMENT') as Error)
+      expect(() => session.narrow(request as never)).toThrow(refused('INVALID_ARGUMENT'))
     })
   })
 

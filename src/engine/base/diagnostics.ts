@@ -12,7 +12,8 @@ export interface OperationTrace {
 /** `start`, `end`, `asyncStart`, `asyncEnd` and `error` of each operation, as `node:diagnostics_channel` has them. */
 const channel = tracingChannel<unknown, OperationTrace>('forkspace.operation')
 
-function observed(): boolean {
+/** Whether anybody listens. */
+export function observed(): boolean {
   const { start, end, asyncStart, asyncEnd, error } = channel
   return (
     start.hasSubscribers ||

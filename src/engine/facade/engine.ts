@@ -65,7 +65,9 @@ export class Sessions {
 
   /** A handle on an existing session. SESSION_NOT_FOUND. */
   async open(sessionId: string): Promise<Session> {
-    return this.#handle(await openSession(this.#core, sessionId))
+    return this.#access.run('getSession', { sessionId }, async () =>
+      this.#handle(await openSession(this.#core, sessionId)),
+    )
   }
 
   /** What is known of a session, without a handle. SESSION_NOT_FOUND. */

@@ -1,5 +1,7 @@
+import { observed } from '../base/diagnostics.js'
 import { EngineError } from '../base/errors.js'
 import { Fault, whenLoaded } from '../base/fault.js'
+import type { Action } from '../operations/index.js'
 import type { LiveSession } from '../session/live.js'
 import { mutate, record } from '../session/transaction.js'
 import { typeError } from './argument-errors.js'
@@ -9,8 +11,18 @@ import { toSystemError } from './errors.js'
 /** A function of any of the three forms. */
 export type FsFunction = (...parameters: unknown[]) => unknown
 
-/** At once where everything is loaded: a read that awaits nothing costs one promise. */
+function actionOf({ plan }: Call<unknown>): Action {
+  return plan === undefined ? 'fs.read' : 'fs.write'
+}
+
 export function runLater<T>(context: Context, call: Call<T>): Promise<T> {
+  return observed()
+    ? context.access.traced(actionOf(call), () => startLater(context, call))
+    : startLater(context, call)
+}
+
+/** At once where everything is loaded: a read that awaits nothing costs one promise. */
+function startLater<T>(context: Context, call: Call<T>): Promise<T> {
   if (call.plan !== undefined) return changeLater(context, call, call.plan)
   try {
     const live = context.access.reading('fs.read')
@@ -57,7 +69,13 @@ function changeLater<T>(
 }
 
 /** At once, or EAGAIN where that is not possible. */
-export function runNow<T>({ access, core }: Context, call: Call<T>): T {
+export function runNow<T>(context: Context, call: Call<T>): T {
+  return observed()
+    ? context.access.tracedSync(actionOf(call), () => doNow(context, call))
+    : doNow(context, call)
+}
+
+function doNow<T>({ access, core }: Context, call: Call<T>): T {
   const { plan } = call
   try {
     if (plan === undefined) return call.look(access.liveSync('fs.read'))

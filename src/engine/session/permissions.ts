@@ -36,7 +36,10 @@ export class Permissions {
 
   allows(action: Action, resource: Resource): boolean {
     if (this.#withheld.has(capabilityOf(action))) return false
-    return this.#authorize === undefined || this.#authorize(this.#caller, action, resource) === true
+    if (this.#authorize === undefined) return true
+    // A promise is no permission.
+    const answer: unknown = this.#authorize(this.#caller, action, resource)
+    return answer === true
   }
 
   /** The same without some capabilities; what is withheld already stays so. */

@@ -1,0 +1,119 @@
+import { tracingChannel } from 'node:diagnostics_channel'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { openEngine, type Engine, type Session } from '../../src/index.js'
+
+interface Trace {
+  readonly action: string
+  readonly tenant: string
+  readonly principal: string
+  readonly sessionId?: string
+  readonly error?: unknown
+}
+
+const channel = tracingChannel<unknown, Trace>('forkspace.operation')
+
+describe('authorize', () => {
+  let engine: Engine
+  let session: Session
+  let asked: unknown[]
+  let answer: (action: string) => unknown
+
+  beforeEach(async () => {
+    asked = []
+    answer = () => true
+    engine = await openEngine({
+      authorize: (caller, action, resource) => {
+        asked.push([caller, action, resource])
+        return answer(action) as boolean
+      },
+    })
+    session = await engine.as({ tenant: 't', principal: 'p' }).sessions.create({ files: { '/a': '1' } })
+  })
+
+  afterEach(() => engine.close())
+
+  test('is asked who does what with which session', async () => {
+    const caller = { tenant: 't', principal: 'p' }
+    const { id: sessionId } = session
+    asked = []
+    await session.files.write({ path: '/a', content: '2' })
+    session.fs.readFileSync('/a')
+    await session.fs.promises.unlink('/a')
+    await session.diff().paths()
+    expect(asked).toEqual([
+      [caller, 'writeFile', { sessionId }],
+      [caller, 'fs.read', { sessionId }],
+      [caller, 'fs.write', { sessionId }],
+      [caller, 'diff', { sessionId }],
+    ])
+  })
+
+  test.each([false, undefined, null, 1, 'yes', Promise.resolve(true)])('takes %o for a no', async (no) => {
+    const { manifestHash } = await session.manifest()
+    answer = (action) => (action === 'getManifest' ? true : no)
+    const denied = expect.objectContaining({ reason: 'PERMISSION_DENIED' }) as Error
+    await expect(session.files.delete({ path: '/a' })).rejects.toEqual(denied)
+    await expect(session.files.read({ path: '/a' })).rejects.toEqual(denied)
+    await expect(session.fork()).rejects.toEqual(denied)
+    await expect(session.delete()).rejects.toEqual(denied)
+    await expect(session.diff().paths()).rejects.toEqual(denied)
+    await expect(session.events.list()).rejects.toEqual(denied)
+    await expect(session.events.follow().next()).rejects.toEqual(denied)
+    await expect(engine.sessions.create()).rejects.toEqual(denied)
+    await expect(engine.sessions.list()).rejects.toEqual(denied)
+    await expect(engine.as({ tenant: 't' }).sessions.open(session.id)).rejects.toEqual(denied)
+    await expect(engine.sources.list()).rejects.toEqual(denied)
+    expect(() => session.fs.statSync('/a')).toThrow(expect.objectContaining({ code: 'EACCES' }) as Error)
+    expect((await session.manifest()).manifestHash).toBe(manifestHash)
+  })
+
+  test('shows in the capabilities', async () => {
+    answer = (action) => action !== 'commit'
+    const { capabilities } = await session.get()
+    expect(capabilities).toEqual({ commit: false, approvals: true, annotations: true })
+  })
+
+  test('that throws denies with its error', async () => {
+    answer = () => {
+      throw new Error('mine')
+    }
+    await expect(session.files.delete({ path: '/a' })).rejects.toThrow('mine')
+  })
+})
+
+describe('diagnostics', () => {
+  test('tell of each operation, its caller and its end', async () => {
+    const started: Trace[] = []
+    const ended: Trace[] = []
+    const failed: unknown[] = []
+    const handlers = {
+      start: (trace: Trace) => started.push(trace),
+      asyncEnd: (trace: Trace) => ended.push(trace),
+      end: () => undefined,
+      asyncStart: () => undefined,
+      error: ({ error }: Trace) => failed.push(error),
+    }
+    const engine = await openEngine()
+    channel.subscribe(handlers as never)
+    try {
+      const session = await engine.as({ principal: 'p' }).sessions.create()
+      await session.files.write({ path: '/a', content: '1' })
+      await session.fs.promises.stat('/a')
+      session.fs.statSync('/a')
+      await expect(session.files.read({ path: '/none' })).rejects.toThrow('/none')
+      const who = { tenant: 'local', principal: 'p' }
+      expect(started).toMatchObject([
+        { action: 'createSession', ...who },
+        { action: 'writeFile', ...who, sessionId: session.id },
+        { action: 'fs.read', sessionId: session.id },
+        { action: 'fs.read', sessionId: session.id },
+        { action: 'readFile', sessionId: session.id },
+      ])
+      expect(ended.map(({ action }) => action)).toEqual(['createSession', 'writeFile', 'fs.read', 'readFile'])
+      expect(failed).toEqual([expect.objectContaining({ reason: 'PATH_NOT_FOUND' })])
+    } finally {
+      channel.unsubscribe(handlers as never)
+      await engine.close()
+    }
+  })
+})
