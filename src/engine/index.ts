@@ -5,15 +5,18 @@ import { IdSource } from './base/ids.js'
 import { limits } from './base/limits.js'
 import { ContentStore } from './cas/content.js'
 import { Engine } from './facade/engine.js'
+import { Analytics } from './services/analytics.js'
 import { Annotations } from './services/annotations.js'
 import { Approvals } from './services/approvals.js'
 import { Commits } from './services/commits.js'
 import { FileLocks } from './services/file-locks.js'
 import type { Committer, GitRemote, Importer } from './services/git-ports.js'
+import { UsageMeter } from './services/usage.js'
 import { PosixLocks } from './services/posix-locks.js'
 import { SourceService } from './services/sources.js'
 import type { Authorize } from './session/permissions.js'
 import { coreFor, localCaller, type SharedCore } from './session/core.js'
+import { meteredStores } from './storage/metered-store.js'
 import type { Storage } from './storage/store.js'
 import { ContentIds } from './tree/content-id.js'
 import { StoreLoader } from './tree/loader.js'
@@ -44,7 +47,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   const content = new ContentStore(store, environment)
   const loader = new StoreLoader(store)
   const shared: SharedCore = {
-    store,
+    storeOf: meteredStores(store, environment),
     environment,
     ids,
     content,
@@ -76,11 +79,13 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   }
   return new Engine(core, {
     sources,
+    analytics: new Analytics(),
     annotations: new Annotations(),
     approvals: new Approvals(),
     commits,
     fileLocks: new FileLocks(),
     posixLocks: new PosixLocks(),
+    usage: new UsageMeter(),
   })
 }
 
@@ -108,7 +113,7 @@ export type { SessionEvents } from './facade/events.js'
 export type { EventListRequest, EventPage, LogVerification, SessionEvent } from './session/event-log.js'
 export type { SessionFileLocks } from './facade/file-locks.js'
 export type { SessionPosixLocks } from './facade/posix-locks.js'
-export { Session, type DiffTarget } from './facade/session.js'
+export { Session, type DiffTarget, type SessionAnalytics } from './facade/session.js'
 export type { GlobOptions } from './fs/glob.js'
 export type { FsPromises, SessionFs } from './fs/types.js'
 export type { WatchQueueOptions } from './fs/watch-iterator.js'
@@ -122,6 +127,9 @@ export {
 export { ApprovalStatus, type Approval, type ApprovalRequest } from './services/approvals.js'
 export type { SessionAnnotations } from './facade/annotations.js'
 export type { SessionApprovals } from './facade/approvals.js'
+export { UsageGranularity, type CasMetrics, type Usage, type UsageRequest } from './services/usage.js'
+export type { SessionCounts } from './services/analytics.js'
+export type { TenantUsage } from './facade/usage.js'
 export type { CommitSummary } from './services/commit-summary.js'
 export type { SessionCommitRequest } from './services/commits.js'
 export type {

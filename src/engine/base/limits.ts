@@ -53,6 +53,8 @@ export const limits = {
   namesPerPage: 1024,
   /** Work on a frozen tree yields to the event loop after this many milliseconds. */
   sliceMs: 8,
+  /** Between two times that a session's last read is stored, in milliseconds. */
+  activityStoredMs: 60_000,
   /** Events between two snapshots of a session on a durable store. */
   eventsPerSnapshot: 2000,
   /** Roots of checkpoints kept in memory per session; older ones are found again by replay. */

@@ -2,9 +2,12 @@ import { invalid } from '../base/errors.js'
 import { checkRequest, parseStringMap, parseText, type StringMap } from '../base/input.js'
 import { limits } from '../base/limits.js'
 import type { SourceService } from '../services/sources.js'
+import type { UsageMeter } from '../services/usage.js'
+import { storeActivity } from '../session/activity.js'
 import { blankBaseline, filesBaseline } from '../session/baselines.js'
 import { coreFor, localCaller, type Caller, type Core } from '../session/core.js'
 import type { FileContent } from '../session/writes.js'
+import type { LiveSession } from '../session/live.js'
 import { endFollowers } from '../session/feed.js'
 import { openSession } from '../session/recovery.js'
 import {
@@ -20,6 +23,7 @@ import { writeSnapshot } from '../session/snapshot.js'
 import { diffOf, type Diff, type StateReference } from '../session/states.js'
 import { endSession, Session, type SessionServices } from './session.js'
 import { Sources } from './sources.js'
+import { TenantUsage } from './usage.js'
 
 /** At most one of `sourceRef`, `files` and `gitRepository`; without one the session starts blank. */
 export interface SessionCreateRequest {
@@ -33,6 +37,7 @@ export interface SessionCreateRequest {
 }
 
 export interface EngineServices extends SessionServices {
+  readonly usage: UsageMeter
   readonly sources: SourceService
 }
 
@@ -128,11 +133,13 @@ export class Sessions {
 export class EngineScope {
   readonly sessions: Sessions
   readonly sources: Sources
+  readonly usage: TenantUsage
   readonly #access: ScopeAccess
 
   constructor(core: Core, services: EngineServices) {
     this.#access = new ScopeAccess(core)
     this.sources = new Sources(this.#access, services.sources)
+    this.usage = new TenantUsage(this.#access, services.usage)
     this.sessions = new Sessions(this.#access, services)
   }
 
@@ -203,11 +210,10 @@ export class Engine extends EngineScope {
       await this.#services.sources.close()
       for (const live of core.live.values()) await live.tail
       while (core.background.size > 0) await Promise.all(core.background)
+      await this.#services.usage.flush()
       if (core.store.capabilities.durable) {
-        // Snapshots only shorten the next opening; one that fails costs nothing else.
-        await Promise.all(
-          [...core.live.values()].map((live) => writeSnapshot(core, live).catch(() => undefined)),
-        )
+        // Snapshots only shorten the next opening, and reads are no changes: what fails here costs nothing else.
+        await Promise.all([...core.live.values()].map((live) => settle(core, live).catch(() => undefined)))
       }
     } finally {
       for (const live of core.live.values()) {
@@ -218,6 +224,11 @@ export class Engine extends EngineScope {
       await core.store.close()
     }
   }
+}
+
+async function settle(core: Core, live: LiveSession): Promise<void> {
+  await storeActivity(core, live)
+  await writeSnapshot(core, live)
 }
 
 function parseName(field: string, name: string): string {

@@ -27,7 +27,7 @@ export class SessionEvents {
    * const { events } = await session.events.list({ startTime: '2026-01-31T00:00:00Z', pageSize: 100 })
    */
   list(request?: EventListRequest): Promise<EventPage> {
-    return this.#access.look('listEvents', (live) => listEvents(this.#access.core, live, request))
+    return this.#access.run('listEvents', (live) => listEvents(this.#access.core, live, request))
   }
 
   /** Every event that is stored, page by page. */
@@ -50,7 +50,7 @@ export class SessionEvents {
     options: { readonly afterEventId?: string; readonly signal?: AbortSignal } = {},
   ): AsyncGenerator<SessionEvent, void, undefined> {
     // Nothing is awaited where the session is loaded: its end, right after the call, is told.
-    const opened = this.#access.reading('listEvents')
+    const opened = this.#access.live('listEvents')
     const live = opened instanceof Promise ? await opened : opened
     yield* followEvents(this.#access.core, live, options)
   }
@@ -61,6 +61,6 @@ export class SessionEvents {
    * compare it with that event's own.
    */
   verify(): Promise<LogVerification> {
-    return this.#access.look('listEvents', (live) => verifyEvents(this.#access.core, live))
+    return this.#access.run('listEvents', (live) => verifyEvents(this.#access.core, live))
   }
 }

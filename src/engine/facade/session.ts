@@ -25,6 +25,7 @@ import {
   type SessionInfo,
 } from '../session/sessions.js'
 import { diffOf, type Diff, type StateReference } from '../session/states.js'
+import type { Analytics, SessionCounts } from '../services/analytics.js'
 import type { Annotations } from '../services/annotations.js'
 import type { Approvals } from '../services/approvals.js'
 import { summarize, type CommitSummary } from '../services/commit-summary.js'
@@ -40,6 +41,7 @@ import { SessionPosixLocks } from './posix-locks.js'
 
 /** The services behind a session's handle. */
 export interface SessionServices {
+  readonly analytics: Analytics
   readonly annotations: Annotations
   readonly approvals: Approvals
   readonly commits: Commits
@@ -51,6 +53,10 @@ export interface SessionServices {
 export async function endSession(core: Core, services: SessionServices, sessionId: string): Promise<void> {
   await deleteSession(core, sessionId)
   services.posixLocks.forget(sessionId)
+}
+
+export interface SessionAnalytics extends SessionCounts {
+  readonly sessionId: string
 }
 
 /** What `session.diff` compares with: another session's handle, any state by name, or this session's base. */
@@ -144,6 +150,15 @@ export class Session {
   /** Tags, status, times and fingerprint as of now. */
   get(): Promise<SessionInfo> {
     return this.#access.run('getSession', (live) => Promise.resolve(describeSession(live, this.#permissions)))
+  }
+
+  /** What was done in the session, counted from its events; right after reopening too. A fork starts anew. */
+  analytics(): Promise<SessionAnalytics> {
+    // Who watches a session does not use it.
+    return this.#access.run('getAnalytics', async (live) => ({
+      sessionId: this.id,
+      ...(await this.#services.analytics.counts(this.#access.core, live)),
+    }))
   }
 
   /** Hides the session at once; forks of it stay whole. */

@@ -1,6 +1,7 @@
 import { traced, tracedSync, type OperationTrace } from '../base/diagnostics.js'
 import type { Action } from '../operations/index.js'
 import { EngineError } from '../base/errors.js'
+import { touch } from './activity.js'
 import { sessionNotFound, type Core } from './core.js'
 import type { LiveSession } from './live.js'
 import type { Permissions } from './permissions.js'
@@ -121,8 +122,7 @@ export class SessionAccess {
   }
 
   #touch(live: LiveSession): LiveSession {
-    const now = this.core.environment.wallClockMs()
-    if (now > live.lastActivityAt) live.lastActivityAt = now
+    touch(this.core, live)
     return live
   }
 

@@ -38,7 +38,10 @@ export class TreeBuilder {
     const staged = new StagedContent(content, this.#core)
     if (!staged.ready) return staged.storeAhead().then(() => this.#put(path, staged, mode, at))
     this.#put(path, staged, mode, at)
-    if (!store.capabilities.durable) return undefined
+    if (!store.capabilities.durable) {
+      store.wrote(staged.size)
+      return undefined
+    }
     for (const blob of staged.blobs()) {
       this.#pending.push({ hash: blob.hash, bytes: blob.bytes! })
       this.#pendingBytes += blob.length

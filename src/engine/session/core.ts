@@ -4,7 +4,7 @@ import { sha256 } from '../base/hash.js'
 import { shown } from '../base/input.js'
 import type { IdSource } from '../base/ids.js'
 import type { ContentStore } from '../cas/content.js'
-import type { Store } from '../storage/store.js'
+import type { MeteredStore } from '../storage/metered-store.js'
 import type { ContentIds } from '../tree/content-id.js'
 import type { NodeLoader } from '../tree/node.js'
 import type { RootStore } from '../tree/roots.js'
@@ -14,7 +14,9 @@ import type { LiveSession } from './live.js'
 
 /** What every part of one engine shares. */
 export interface Core {
-  readonly store: Store
+  /** As the tenant uses it. */
+  readonly store: MeteredStore
+  readonly storeOf: (tenantKey: string) => MeteredStore
   readonly environment: Environment
   readonly ids: IdSource
   readonly content: ContentStore
@@ -53,11 +55,12 @@ export const localCaller: Caller = { tenant: 'local', principal: 'local' }
 const tenantKeyLength = 16
 
 /** What is the same for all who act. */
-export type SharedCore = Omit<Core, keyof Caller | 'tenantKey'>
+export type SharedCore = Omit<Core, keyof Caller | 'tenantKey' | 'store'>
 
 /** The same engine for somebody else. */
 export function coreFor(core: SharedCore, { tenant, principal }: Caller): Core {
-  return { ...core, tenant, principal, tenantKey: sha256(tenant).slice(0, tenantKeyLength) }
+  const tenantKey = sha256(tenant).slice(0, tenantKeyLength)
+  return { ...core, tenant, principal, tenantKey, store: core.storeOf(tenantKey) }
 }
 
 /** A session in memory, if it is the tenant's. */

@@ -20,6 +20,8 @@ export class LiveSession {
   /** Time of the newest event; event times never go back. */
   lastEventAt: number
   lastActivityAt: number
+  /** The last activity that is stored. */
+  activityStoredAt: number
   /** The newest event that a stored snapshot covers. */
   snapshotSeq: number
   snapshotting = false
@@ -43,7 +45,7 @@ export class LiveSession {
     record: SessionRecord,
     baseline: Dir,
     tree: Tree,
-    state: { seq: number; at: number; chain: string; snapshotSeq: number },
+    state: { seq: number; at: number; readAt?: number; chain: string; snapshotSeq: number },
   ) {
     this.id = record.id
     this.tenantKey = tenantKey
@@ -53,7 +55,8 @@ export class LiveSession {
     this.seq = state.seq
     this.chain = state.chain
     this.lastEventAt = state.at
-    this.lastActivityAt = state.at
+    this.lastActivityAt = Math.max(state.at, state.readAt ?? 0)
+    this.activityStoredAt = this.lastActivityAt
     this.snapshotSeq = state.snapshotSeq
     this.pins = undefined
     this.checkpoints = undefined

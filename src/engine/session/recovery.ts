@@ -8,6 +8,7 @@ import type { Dir } from '../tree/node.js'
 import { Tree } from '../tree/tree.js'
 import { apply } from './apply.js'
 import { inMemory, sessionNotFound, type Core } from './core.js'
+import { storedRead } from './activity.js'
 import { chainStart, hashOfEvent } from './chain.js'
 import type { EventBody } from './events.js'
 import { takeOver } from './held-files.js'
@@ -43,7 +44,10 @@ async function loadSession(core: Core, sessionId: string): Promise<LiveSession> 
   if (record === undefined || record.deletedAt !== undefined) throw sessionNotFound(sessionId)
   const baseline = core.roots.load(record.baseline.root)
   const state = await stateAt(core, sessionId, Number.POSITIVE_INFINITY)
-  const live = new LiveSession(core.tenantKey, record, baseline, new Tree(state.root, core.loader), state)
+  const live = new LiveSession(core.tenantKey, record, baseline, new Tree(state.root, core.loader), {
+    ...state,
+    readAt: await storedRead(core, sessionId),
+  })
   const dropped = core.dropped.get(sessionId)
   if (dropped !== undefined) await whenLoaded(() => takeOver(live, dropped))
   core.dropped.delete(sessionId)

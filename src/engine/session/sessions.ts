@@ -5,10 +5,11 @@ import { encodePageToken, parsePageSize, parsePageToken, type PageRequest } from
 import { keys, prefixEnd } from '../storage/keys.js'
 import type { Dir } from '../tree/node.js'
 import { Tree } from '../tree/tree.js'
+import { lastActivity } from './activity.js'
 import { chainEvent, chainStart } from './chain.js'
 import { findCheckpoint, pin } from './checkpoints.js'
 import { discard, inMemory, type Core } from './core.js'
-import { eventTypes, type EventBody } from './events.js'
+import { eventTypes } from './events.js'
 import { CheckpointIndex, LiveSession } from './live.js'
 import type { Action } from '../operations/index.js'
 import type { Permissions } from './permissions.js'
@@ -190,13 +191,6 @@ export async function listSessions(
   }
 }
 
-async function lastActivity(core: Core, session: SessionRecord): Promise<number> {
-  const live = inMemory(core, session.id)
-  if (live !== undefined) return live.lastActivityAt
-  const last = await core.store.lastEvent(session.id)
-  return last === undefined ? session.createdAt : (last.body as unknown as EventBody)[0]
-}
-
 /**
  * Hides a session at once; its id is unknown from then on. Forks of it stay whole: what they rest on is kept
  * until collection has made them independent.
@@ -207,13 +201,13 @@ export async function deleteSession(core: Core, sessionId: string): Promise<void
   if (live.tail !== undefined) await live.tail
   const key = keys.session(core.tenantKey, sessionId)
   discard(core, live, 'deleted')
+  const at = eventTime(core, live)
+  // Its record stays: usage counts what the session was.
+  const deleted: SessionRecord = { ...live.record, deletedAt: at }
   if (core.store.capabilities.durable) {
+    const body = chainEvent([at, eventTypes.deleteSession, {}, core.principal], live.chain, []).text
     core.deleting.add(sessionId)
     try {
-      const at = eventTime(core, live)
-      const shown = [at, eventTypes.deleteSession, {}, core.principal] as const
-      const body = chainEvent(shown, live.chain, []).text
-      const deleted: SessionRecord = { ...live.record, deletedAt: at }
       await core.store.commit({ events: [{ sessionId, seq: live.seq + 1, body }], put: [[key, deleted]] })
     } finally {
       core.deleting.delete(sessionId)
@@ -221,6 +215,6 @@ export async function deleteSession(core: Core, sessionId: string): Promise<void
     return
   }
   const checkpoints = [...(live.checkpoints?.values() ?? [])].map(({ id }) => keys.checkpoint(sessionId, id))
-  await core.store.commit({ del: [key, ...checkpoints] })
+  await core.store.commit({ put: [[key, { ...deleted, tags: {} }]], del: checkpoints })
   core.store.forget?.(sessionId)
 }

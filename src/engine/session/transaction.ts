@@ -140,6 +140,7 @@ export function commitEvent(
   afterEvent(live, redo, restored)
   live.lastEventAt = at
   live.lastActivityAt = Math.max(at, live.lastActivityAt)
+  live.activityStoredAt = Math.max(at, live.activityStoredAt)
   const { durable } = core.store.capabilities
   const seq = ++live.seq
   const shown = [at, type, details, core.principal] as const
@@ -153,8 +154,10 @@ export function commitEvent(
   const commit: { -readonly [Part in keyof StoreCommit]: StoreCommit[Part] } = { events }
   if (put !== undefined) commit.put = put
   if (del !== undefined) commit.del = del
-  if (durable && blobs !== undefined)
-    commit.blobs = blobs.map((blob) => ({ hash: blob.hash, bytes: blob.bytes! }))
+  if (blobs !== undefined) {
+    if (durable) commit.blobs = blobs.map((blob) => ({ hash: blob.hash, bytes: blob.bytes! }))
+    else for (const blob of blobs) core.store.wrote(blob.length)
+  }
   live.acknowledged = acknowledged(core, live, core.store.commit(commit), blobs)
   if (live.followers !== undefined) {
     const committed: CommittedEvent = { seq, at, type, details, principal: core.principal, redo }

@@ -46,6 +46,15 @@ export const keys = {
   approval: (sessionId: string, approvalId: string): string => `p${sessionId}${approvalId}`,
   approvals: (sessionId: string): string => `p${sessionId}`,
   gitObject: (tenantKey: string, oid: string): string => `g${tenantKey}${oid}`,
+  /** That a tenant has a blob: since when, how large, how often it was written. */
+  tenantBlob: (tenantKey: string, hash: string): string => `y${tenantKey}${hash}`,
+  tenantBlobs: (tenantKey: string): string => `y${tenantKey}`,
+  /** Bytes that were sent to a tenant's clients in one minute. */
+  egress: (tenantKey: string, minute: number): string => `w${tenantKey}${encodeSeq(minute)}`,
+  /** When a session was last read. */
+  lastRead: (sessionId: string): string => `t${sessionId}`,
+  /** What a session's events were counted to be. */
+  analytics: (sessionId: string): string => `q${sessionId}`,
   node: (address: string): string => `n${address}`,
   blob: (hash: string): string => `b${hash}`,
 } as const

@@ -1,0 +1,44 @@
+import {
+  parseUsage,
+  type CasMetrics,
+  type Usage,
+  type UsageMeter,
+  type UsageRequest,
+} from '../services/usage.js'
+import type { ScopeAccess } from '../session/scope-access.js'
+import { parseSize } from '../base/input.js'
+
+/** What the tenant used. */
+export class TenantUsage {
+  readonly #access: ScopeAccess
+  readonly #service: UsageMeter
+
+  constructor(access: ScopeAccess, service: UsageMeter) {
+    this.#access = access
+    this.#service = service
+  }
+
+  /**
+   * The hours of sessions, the contents kept and the bytes sent in a window of time, deleted sessions included.
+   * Worked out from what is recorded: the time it takes grows with the tenant's sessions and contents.
+   * INVALID_ARGUMENT for a window that ends before it starts.
+   *
+   * @example
+   * const { sessionHours } = await engine.usage.get({ windowStart: '2026-01-01T00:00:00Z', windowEnd: '2026-02-01T00:00:00Z' })
+   */
+  get(request: UsageRequest): Promise<Usage> {
+    return this.#access.run('getUsage', {}, async () =>
+      this.#service.usage(this.#access.core, parseUsage(request)),
+    )
+  }
+
+  /** How many contents the tenant keeps, and how often it wrote them. In memory equal contents are several. */
+  metrics(): Promise<CasMetrics> {
+    return this.#access.run('getCasMetrics', {}, () => this.#service.metrics(this.#access.core))
+  }
+
+  /** For adapters: so many bytes were sent to a client of the tenant. */
+  sent(bytes: number): void {
+    this.#service.sent(this.#access.core, parseSize('bytes', bytes))
+  }
+}

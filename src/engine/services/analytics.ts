@@ -1,0 +1,92 @@
+import { formatTime } from '../base/environment.js'
+import { limits } from '../base/limits.js'
+import { inBackground, type Core } from '../session/core.js'
+import { eventTypes, type EventBody, type EventType } from '../session/events.js'
+import type { LiveSession } from '../session/live.js'
+import { keys } from '../storage/keys.js'
+
+/** What was done in a session. */
+export interface SessionCounts {
+  /** From the creation to the first change of a file; 0 before it. */
+  readonly timeToFirstWriteMs: number
+  /** Successful changes of files: a batch is one. */
+  readonly totalFileMutations: number
+  readonly checkpointCount: number
+  readonly restoreCount: number
+  /** Of the first commit; '' before it. */
+  readonly completionTime: string
+}
+
+/** The events of a session up to one, counted; as it stands in storage, as JSON. */
+interface Counted {
+  readonly seq: number
+  readonly mutations: number
+  readonly checkpoints: number
+  readonly restores: number
+  /** 0: never. */
+  readonly firstWriteAt: number
+  readonly completedAt: number
+}
+
+const nothing: Counted = {
+  seq: 0,
+  mutations: 0,
+  checkpoints: 0,
+  restores: 0,
+  firstWriteAt: 0,
+  completedAt: 0,
+}
+
+/** Counts the events of sessions when somebody asks, each once. */
+export class Analytics {
+  readonly #counted = new WeakMap<LiveSession, Counted>()
+
+  /** A fork starts with nothing. */
+  async counts(core: Core, live: LiveSession): Promise<SessionCounts> {
+    const before = this.#counted.get(live) ?? (await stored(core, live.id))
+    const counted = await count(core, live.id, before)
+    this.#counted.set(live, counted)
+    if (core.store.capabilities.durable && counted.seq - before.seq >= limits.eventsPerSnapshot) {
+      const put = [[keys.analytics(live.id), counted]] as const
+      inBackground(
+        core,
+        core.store.commit({ put }).then(() => undefined),
+      )
+    }
+    const { firstWriteAt, completedAt } = counted
+    return {
+      timeToFirstWriteMs: firstWriteAt === 0 ? 0 : Math.max(0, firstWriteAt - live.record.createdAt),
+      totalFileMutations: counted.mutations,
+      checkpointCount: counted.checkpoints,
+      restoreCount: counted.restores,
+      completionTime: completedAt === 0 ? '' : formatTime(completedAt),
+    }
+  }
+}
+
+async function stored(core: Core, sessionId: string): Promise<Counted> {
+  const json = await core.store.get(keys.analytics(sessionId))
+  return json === undefined ? nothing : (JSON.parse(json) as Counted)
+}
+
+async function count(core: Core, sessionId: string, before: Counted): Promise<Counted> {
+  const counted = { ...before }
+  const events = core.store.events(sessionId, { from: before.seq + 1, to: Number.POSITIVE_INFINITY })
+  for await (const page of events) {
+    for (const { seq, body } of page) {
+      const [at, type] = body as unknown as EventBody
+      counted.seq = seq
+      if (isMutation(type)) {
+        counted.mutations++
+        counted.firstWriteAt ||= at
+      } else if (type === eventTypes.createCheckpoint) counted.checkpoints++
+      else if (type === eventTypes.restoreCheckpoint) counted.restores++
+      else if (type === eventTypes.commit) counted.completedAt ||= at
+    }
+  }
+  return counted
+}
+
+function isMutation(type: EventType): boolean {
+  return type.startsWith('v1.FileSystemService.')
+}

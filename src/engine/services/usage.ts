@@ -1,0 +1,179 @@
+import { invalid } from '../base/errors.js'
+import { checkRequest } from '../base/input.js'
+import { limits } from '../base/limits.js'
+import { TimeSlice } from '../base/slices.js'
+import { parseTime } from '../base/time.js'
+import { lastActivity } from '../session/activity.js'
+import { inBackground, type Core } from '../session/core.js'
+import { parseSession } from '../session/records.js'
+import { keys, prefixEnd } from '../storage/keys.js'
+
+export const UsageGranularity = { HOUR: 'hour', DAY: 'day', MONTH: 'month' } as const
+export type UsageGranularity = (typeof UsageGranularity)[keyof typeof UsageGranularity]
+
+export interface UsageRequest {
+  /** RFC 3339; the window's start is in it. */
+  readonly windowStart: string
+  /** RFC 3339; after the start. The window's end is not in it. */
+  readonly windowEnd: string
+  /** `day` by default; the figures are those of the whole window. */
+  readonly granularity?: UsageGranularity
+}
+
+/** What a tenant used in a window of time. */
+export interface Usage {
+  readonly tenantId: string
+  readonly windowStart: string
+  readonly windowEnd: string
+  readonly granularity: string
+  /** How the figures are worked out; another number is another way. */
+  readonly aggregationVersion: number
+  /** Sessions, each from its creation to its last activity. */
+  readonly sessionHours: number
+  /** Contents that were kept: 10^9 bytes for 30 days are 1. */
+  readonly storageGbMonth: number
+  /** 10^9 bytes that adapters sent are 1. */
+  readonly egressGb: number
+}
+
+/** The contents that a tenant keeps. */
+export interface CasMetrics {
+  readonly objectCount: number
+  /** Each content once. */
+  readonly storedBytes: number
+  /** Each as often as it was written. */
+  readonly logicalBytes: number
+  /** logicalBytes ÷ storedBytes; 1 when nothing is stored. */
+  readonly dedupRatio: number
+}
+
+const aggregationVersion = 1
+const hourMs = 3_600_000
+const monthMs = 30 * 24 * hourMs
+const gigabyte = 1e9
+const minuteMs = 60_000
+
+/** Bytes sent to a tenant's clients in one minute that are not stored yet. */
+interface Sent {
+  readonly core: Core
+  readonly minute: number
+  bytes: number
+}
+
+/** What tenants use, worked out from what is recorded. */
+export class UsageMeter {
+  /** By tenant: the minute that is still counted. */
+  readonly #sending = new Map<string, Sent>()
+  /** One at a time: each adds to what the one before it stored. */
+  #storing: Promise<void> = Promise.resolve()
+
+  async usage(core: Core, { windowStart, windowEnd, granularity }: Required<UsageRequest>): Promise<Usage> {
+    const start = parseTime('windowStart', windowStart)
+    const end = parseTime('windowEnd', windowEnd)
+    await this.flush()
+    return {
+      tenantId: core.tenant,
+      windowStart,
+      windowEnd,
+      granularity,
+      aggregationVersion,
+      sessionHours: (await sessionMs(core, start, end)) / hourMs,
+      storageGbMonth: (await storedByteMs(core, start, end)) / gigabyte / monthMs,
+      egressGb: (await this.#egressBytes(core, start, end)) / gigabyte,
+    }
+  }
+
+  async metrics(core: Core): Promise<CasMetrics> {
+    let [objectCount, storedBytes, logicalBytes] = [0, 0, 0]
+    const slice = new TimeSlice(core.environment)
+    for await (const { bytes, count, writtenBytes } of core.store.amounts()) {
+      objectCount += count
+      storedBytes += bytes
+      logicalBytes += writtenBytes
+      if (slice.over) await slice.next()
+    }
+    return {
+      objectCount,
+      storedBytes,
+      logicalBytes,
+      dedupRatio: storedBytes === 0 ? 1 : logicalBytes / storedBytes,
+    }
+  }
+
+  /** To be called by whoever sends something to a tenant's client. Stored once the minute is over, and on close. */
+  sent(core: Core, bytes: number): void {
+    const minute = Math.floor(core.environment.wallClockMs() / minuteMs)
+    const current = this.#sending.get(core.tenantKey)
+    if (current?.minute === minute) current.bytes += bytes
+    else {
+      if (current !== undefined) inBackground(core, this.#flush(current))
+      this.#sending.set(core.tenantKey, { core, minute, bytes })
+    }
+  }
+
+  /** Stores what was sent so far, of all tenants. */
+  async flush(): Promise<void> {
+    await Promise.all([...this.#sending.values()].map((sent) => this.#flush(sent)))
+  }
+
+  #flush(sent: Sent): Promise<void> {
+    const { core, minute, bytes } = sent
+    if (this.#sending.get(core.tenantKey) === sent) this.#sending.delete(core.tenantKey)
+    const key = keys.egress(core.tenantKey, minute)
+    const stored = this.#storing.then(async () => {
+      const before = Number((await core.store.get(key)) ?? 0)
+      await core.store.commit({ put: [[key, String(before + bytes)]] })
+    })
+    this.#storing = stored.catch(() => undefined)
+    return stored
+  }
+
+  async #egressBytes(core: Core, start: number, end: number): Promise<number> {
+    let bytes = 0
+    const minuteOf = (time: number): number => Math.max(0, Math.ceil(time / minuteMs))
+    const lt = keys.egress(core.tenantKey, minuteOf(end))
+    for (let gte = keys.egress(core.tenantKey, minuteOf(start)); gte < lt;) {
+      const found = await core.store.scan({ gte, lt, limit: limits.recordsPerScan })
+      for (const [, text] of found) bytes += Number(text)
+      if (found.length < limits.recordsPerScan) break
+      gte = `${found.at(-1)![0]}\0`
+    }
+    return bytes
+  }
+}
+
+async function sessionMs(core: Core, start: number, end: number): Promise<number> {
+  const prefix = keys.sessions(core.tenantKey)
+  let total = 0
+  for (let gte = prefix; ;) {
+    const found = await core.store.scan({ gte, lt: prefixEnd(prefix), limit: limits.recordsPerScan })
+    for (const [, json] of found) {
+      const session = parseSession(json)
+      if (session.createdAt >= end) continue
+      const until = Math.min(end, await lastActivity(core, session))
+      total += Math.max(0, until - Math.max(start, session.createdAt))
+    }
+    if (found.length < limits.recordsPerScan) return total
+    gte = `${found.at(-1)![0]}\0`
+  }
+}
+
+async function storedByteMs(core: Core, start: number, end: number): Promise<number> {
+  let total = 0
+  const slice = new TimeSlice(core.environment)
+  for await (const { at, bytes } of core.store.amounts()) {
+    if (at < end) total += bytes * (end - Math.max(start, at))
+    if (slice.over) await slice.next()
+  }
+  return total
+}
+
+export function parseUsage(request: UsageRequest): Required<UsageRequest> {
+  checkRequest(request)
+  const { windowStart, windowEnd, granularity = UsageGranularity.DAY } = request
+  if (parseTime('windowEnd', windowEnd) <= parseTime('windowStart', windowStart))
+    throw invalid('windowEnd', 'must be after windowStart')
+  if (!Object.values(UsageGranularity).includes(granularity))
+    throw invalid('granularity', 'must be hour, day or month')
+  return { windowStart, windowEnd, granularity }
+}

@@ -1,0 +1,40 @@
+import { limits } from '../base/limits.js'
+import { keys } from '../storage/keys.js'
+import { inBackground, inMemory, type Core } from './core.js'
+import type { EventBody } from './events.js'
+import type { LiveSession } from './live.js'
+import type { SessionRecord } from './records.js'
+
+/** A read is an activity too: it stands in memory, and is stored at most once a minute, and on close. */
+export function touch(core: Core, live: LiveSession): void {
+  const now = core.environment.wallClockMs()
+  if (now <= live.lastActivityAt) return
+  live.lastActivityAt = now
+  if (now - live.activityStoredAt >= limits.activityStoredMs && core.store.capabilities.durable)
+    inBackground(core, storeActivity(core, live))
+}
+
+/** Stores when the session was last read, unless its newest event says it. */
+export async function storeActivity(core: Core, live: LiveSession): Promise<void> {
+  const at = live.lastActivityAt
+  if (at <= live.activityStoredAt) return
+  live.activityStoredAt = at
+  await core.store.commit({ put: [[keys.lastRead(live.id), String(at)]] })
+}
+
+/** When a session was last read, as far as that is stored; 0 when it is not. */
+export async function storedRead(core: Core, sessionId: string): Promise<number> {
+  const key = keys.lastRead(sessionId)
+  const text = core.store.getSync === undefined ? await core.store.get(key) : core.store.getSync(key)
+  return Number(text ?? 0)
+}
+
+/** Of any session, deleted ones included. */
+export async function lastActivity(core: Core, session: SessionRecord): Promise<number> {
+  if (session.deletedAt !== undefined) return session.deletedAt
+  const live = inMemory(core, session.id)
+  if (live !== undefined) return live.lastActivityAt
+  const last = await core.store.lastEvent(session.id)
+  const changedAt = last === undefined ? session.createdAt : (last.body as unknown as EventBody)[0]
+  return Math.max(changedAt, await storedRead(core, session.id))
+}

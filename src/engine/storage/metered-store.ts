@@ -1,0 +1,151 @@
+import type { Environment } from '../base/environment.js'
+import { limits } from '../base/limits.js'
+import { keys, prefixEnd } from './keys.js'
+import type { Store, StoreCommit, StoredBlob } from './store.js'
+
+/** Contents that came at one time: how many bytes, in how many blobs, and how often they were written. */
+export interface StoredAmount {
+  readonly at: number
+  readonly bytes: number
+  readonly count: number
+  readonly writtenBytes: number
+}
+
+/**
+ * A store as one tenant uses it. Each commit that brings a blob records, in the same step, that the tenant has
+ * it, since when, and how often it was written: a blob counts once for a tenant, however many sessions have it.
+ */
+export interface MeteredStore extends Store {
+  /** To be called for contents that a store which is not durable is never given. */
+  wrote(bytes: number): void
+  /** Everything that the tenant has stored, in no order. */
+  amounts(): AsyncIterable<StoredAmount>
+}
+
+const minuteMs = 60_000
+
+/** The stores of the tenants of one engine; a tenant's is always the same. */
+export function meteredStores(store: Store, environment: Environment): (tenantKey: string) => MeteredStore {
+  const stores = new Map<string, MeteredStore>()
+  return (tenantKey) => {
+    let metered = stores.get(tenantKey)
+    if (metered === undefined) stores.set(tenantKey, (metered = meter(store, environment, tenantKey)))
+    return metered
+  }
+}
+
+function meter(store: Store, environment: Environment, tenantKey: string): MeteredStore {
+  const ledger = store.capabilities.durable
+    ? new StoredLedger(store, environment, tenantKey)
+    : new MinuteLedger(environment)
+  const { getSync, blobSync, forget } = store
+  return {
+    capabilities: store.capabilities,
+    commit: (commit) => (commit.blobs === undefined ? store.commit(commit) : ledger.commit(store, commit)),
+    events: (sessionId, range) => store.events(sessionId, range),
+    get: (key) => store.get(key),
+    lastEvent: (sessionId) => store.lastEvent(sessionId),
+    scan: (range) => store.scan(range),
+    blob: (hash, range) => store.blob(hash, range),
+    close: () => store.close(),
+    ...(getSync && { getSync: getSync.bind(store) }),
+    ...(blobSync && { blobSync: blobSync.bind(store) }),
+    ...(forget && { forget: forget.bind(store) }),
+    wrote: (bytes) => ledger.wrote(bytes),
+    amounts: () => ledger.amounts(),
+  }
+}
+
+/** `[at, bytes, times written]`, as it stands in storage. */
+type BlobAmount = readonly [at: number, bytes: number, times: number]
+
+/** Keeps a record for each blob of the tenant. */
+class StoredLedger {
+  readonly #store: Store
+  readonly #environment: Environment
+  readonly #tenantKey: string
+  /** What is queued, and cannot be read yet. */
+  readonly #queued = new Map<string, BlobAmount>()
+
+  constructor(store: Store, environment: Environment, tenantKey: string) {
+    this.#store = store
+    this.#environment = environment
+    this.#tenantKey = tenantKey
+  }
+
+  async commit(store: Store, commit: StoreCommit): Promise<boolean> {
+    const amounts = new Map<string, BlobAmount>()
+    for (const blob of commit.blobs!)
+      amounts.set(keys.tenantBlob(this.#tenantKey, blob.hash), this.#count(blob))
+    for (const [key, amount] of amounts) this.#queued.set(key, amount)
+    try {
+      return await store.commit({ ...commit, put: [...(commit.put ?? []), ...amounts] })
+    } finally {
+      for (const [key, amount] of amounts) if (this.#queued.get(key) === amount) this.#queued.delete(key)
+    }
+  }
+
+  wrote(): void {}
+
+  /** A store without synchronous reads counts a blob that comes again as if it came first. */
+  #count({ hash, bytes }: StoredBlob): BlobAmount {
+    const key = keys.tenantBlob(this.#tenantKey, hash)
+    const json = this.#queued.get(key) ?? this.#store.getSync?.(key)
+    if (json === undefined) return [this.#environment.wallClockMs(), bytes.byteLength, 1]
+    const [at, length, times] = typeof json === 'string' ? (JSON.parse(json) as BlobAmount) : json
+    return [at, length, times + 1]
+  }
+
+  async *amounts(): AsyncGenerator<StoredAmount> {
+    const prefix = keys.tenantBlobs(this.#tenantKey)
+    for (let gte = prefix; ;) {
+      const found = await this.#store.scan({ gte, lt: prefixEnd(prefix), limit: limits.eventsPerRead })
+      for (const [, json] of found) {
+        const [at, bytes, times] = JSON.parse(json) as BlobAmount
+        yield { at, bytes, count: 1, writtenBytes: bytes * times }
+      }
+      if (found.length < limits.eventsPerRead) return
+      gte = `${found.at(-1)![0]}\0`
+    }
+  }
+}
+
+interface Minute {
+  bytes: number
+  count: number
+  /** The sum of bytes times the moment at which they came. */
+  moment: number
+}
+
+/** In memory equal contents are kept as often as they are written; what came in one minute is one amount. */
+class MinuteLedger {
+  readonly #environment: Environment
+  readonly #minutes = new Map<number, Minute>()
+
+  constructor(environment: Environment) {
+    this.#environment = environment
+  }
+
+  commit(store: Store, commit: StoreCommit): Promise<boolean> {
+    for (const { bytes } of commit.blobs!) this.wrote(bytes.byteLength)
+    return store.commit(commit)
+  }
+
+  wrote(bytes: number): void {
+    const at = this.#environment.wallClockMs()
+    const number = Math.floor(at / minuteMs)
+    let minute = this.#minutes.get(number)
+    if (minute === undefined) this.#minutes.set(number, (minute = { bytes: 0, count: 0, moment: 0 }))
+    minute.bytes += bytes
+    minute.count++
+    // From the minute's own start: the sum stays exact.
+    minute.moment += bytes * (at - number * minuteMs)
+  }
+
+  async *amounts(): AsyncGenerator<StoredAmount> {
+    for (const [number, { bytes, count, moment }] of this.#minutes) {
+      const at = number * minuteMs + (bytes === 0 ? 0 : moment / bytes)
+      yield { at, bytes, count, writtenBytes: bytes }
+    }
+  }
+}

@@ -1,0 +1,244 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import {
+  openEngine,
+  type Engine,
+  type EngineScope,
+  type Session,
+  type Storage,
+  type UsageRequest,
+} from '../../src/index.js'
+import { fixedEnvironment, type FixedEnvironment } from '../../src/testing.js'
+import { storages } from '../support/storages.js'
+
+const refused = (reason: string): unknown => expect.objectContaining({ name: 'EngineError', reason })
+const hour = 3_600_000
+const day = 24 * hour
+const monthHours = 30 * 24
+
+describe.each(storages)('usage on %s', (name, makeStorage, lasting) => {
+  let directory: string
+  let storage: Storage
+  let environment: FixedEnvironment
+  let engine: Engine
+  let acme: EngineScope
+  let start: number
+
+  beforeEach(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'usage-'))
+    storage = makeStorage(directory)
+    environment = fixedEnvironment({ stepMs: 0 })
+    start = environment.wallClockMs()
+    await open()
+  })
+
+  afterEach(async () => {
+    await engine.close()
+    await rm(directory, { recursive: true, force: true })
+  })
+
+  async function open(): Promise<void> {
+    engine = await openEngine({ storage, environment })
+    acme = engine.as({ tenant: 'acme', principal: 'ann' })
+  }
+
+  async function reload(): Promise<void> {
+    if (!lasting) return
+    await engine.close()
+    await open()
+  }
+
+  const time = (ms: number): string => new Date(start + ms).toISOString()
+  const window = (from: number, to: number): UsageRequest => ({
+    windowStart: time(from),
+    windowEnd: time(to),
+  })
+  const at = (ms: number): void => environment.advance(start + ms - environment.wallClockMs())
+
+  async function threeDays(): Promise<Session> {
+    // The first day: a session of six hours, with a million bytes from its second hour on.
+    const session = await acme.sessions.create()
+    at(hour)
+    await session.files.write({ path: '/a', content: Buffer.alloc(1_000_000, 'a') })
+    acme.usage.sent(2_000_000)
+    at(5 * hour)
+    await session.checkpoint({ label: 'one' })
+    at(6 * hour)
+    await session.files.read({ path: '/a', length: 1 })
+    // The second day: a fork of three hours, with another half a million bytes; it is deleted.
+    at(day)
+    await reload()
+    const parent = await acme.sessions.open(session.id)
+    const fork = await parent.fork()
+    at(day + 2 * hour)
+    await fork.files.batch([
+      { write: { path: '/b', content: Buffer.alloc(300_000, 'b') } },
+      { write: { path: '/c', content: Buffer.alloc(200_000, 'c') } },
+    ])
+    at(day + 3 * hour)
+    await fork.delete()
+    acme.usage.sent(500_000)
+    acme.usage.sent(500_000)
+    // The third day: another tenant.
+    at(2 * day)
+    await engine.as({ tenant: 'other' }).sessions.create({ files: { '/a': Buffer.alloc(1_000_000, 'a') } })
+    at(3 * day)
+    return parent
+  }
+
+  test('of three days is exact, before and after reopening', async () => {
+    const { id } = await threeDays()
+    for (let round = 0; round < 2; round++) {
+      const whole = await acme.usage.get(window(0, 3 * day))
+      expect(whole).toEqual({
+        tenantId: 'acme',
+        ...window(0, 3 * day),
+        granularity: 'day',
+        aggregationVersion: 1,
+        sessionHours: 6 + 3,
+        storageGbMonth: expect.closeTo(
+          (1_000_000 * (72 - 1) + 500_000 * (72 - 26)) / 1e9 / monthHours,
+          15,
+        ) as number,
+        egressGb: 3_000_000 / 1e9,
+      })
+      // Windows that begin and end in the middle of things.
+      expect(await acme.usage.get({ ...window(2 * hour, 4 * hour), granularity: 'hour' })).toMatchObject({
+        granularity: 'hour',
+        sessionHours: 2,
+        storageGbMonth: expect.closeTo((1_000_000 * 2) / 1e9 / monthHours, 15) as number,
+        egressGb: 0,
+      })
+      expect(await acme.usage.get(window(day + hour, day + 2.5 * hour))).toMatchObject({
+        sessionHours: 1.5,
+        storageGbMonth: expect.closeTo((1_000_000 * 1.5 + 500_000 * 0.5) / 1e9 / monthHours, 15) as number,
+      })
+      expect(await acme.usage.get(window(day, 2 * day))).toMatchObject({ egressGb: 1_000_000 / 1e9 })
+      expect(await acme.usage.get(window(-day, 0))).toMatchObject({
+        sessionHours: 0,
+        storageGbMonth: 0,
+        egressGb: 0,
+      })
+      expect(await engine.as({ tenant: 'other' }).usage.get(window(2 * day, 3 * day))).toMatchObject({
+        tenantId: 'other',
+        sessionHours: 0,
+        storageGbMonth: expect.closeTo((1_000_000 * 24) / 1e9 / monthHours, 15) as number,
+        egressGb: 0,
+      })
+      expect(await engine.usage.get(window(0, 3 * day))).toMatchObject({ sessionHours: 0, storageGbMonth: 0 })
+      const session = await acme.sessions.open(id)
+      expect(await session.analytics()).toMatchObject({
+        sessionId: id,
+        timeToFirstWriteMs: hour,
+        totalFileMutations: 1,
+        checkpointCount: 1,
+        restoreCount: 0,
+        completionTime: '',
+      })
+      expect((await session.get()).lastActivityAt).toBe(time(6 * hour))
+      await reload()
+    }
+  })
+
+  test('counts a content once for each tenant that has it', async () => {
+    const content = Buffer.alloc(1000, 'x')
+    expect(await acme.usage.metrics()).toEqual({
+      objectCount: 0,
+      storedBytes: 0,
+      logicalBytes: 0,
+      dedupRatio: 1,
+    })
+    const session = await acme.sessions.create({ files: { '/a': content } })
+    await Promise.all([
+      session.files.write({ path: '/b', content }),
+      session.files.write({ path: '/c', content }),
+    ])
+    await session.fork()
+    const other = engine.as({ tenant: 'other' })
+    await other.sessions.create({ files: { '/a': content } })
+    await reload()
+    await (await acme.sessions.open(session.id)).files.write({ path: '/d', content })
+    const exact = { objectCount: 1, storedBytes: 1000, logicalBytes: 4000, dedupRatio: 4 }
+    const severalTimes = { objectCount: 4, storedBytes: 4000, logicalBytes: 4000, dedupRatio: 1 }
+    if (name === 'memory') expect(await acme.usage.metrics()).toEqual(severalTimes)
+    else if (!name.includes('without')) expect(await acme.usage.metrics()).toEqual(exact)
+    expect(await engine.as({ tenant: 'other' }).usage.metrics()).toMatchObject({ objectCount: 1, storedBytes: 1000, dedupRatio: 1 })
+  })
+
+  test.each([
+    undefined,
+    {},
+    { windowStart: '2026-01-01T00:00:00Z' },
+    { windowStart: '2026-01-01T00:00:00Z', windowEnd: '2026-01-01T00:00:00Z' },
+    { windowStart: '2026-01-02T00:00:00Z', windowEnd: '2026-01-01T00:00:00Z' },
+    { windowStart: '2026-01-01T00:00:00Z', windowEnd: '2026-01-02T00:00:00Z', granularity: 'week' },
+    { windowStart: '2026-01-01', windowEnd: '2026-01-02T00:00:00Z' },
+  ])('refuses %j', async (request) => {
+    await expect(acme.usage.get(request as never)).rejects.toEqual(refused('INVALID_ARGUMENT'))
+    expect(() => acme.usage.sent(-1)).toThrow(refused('INVALID_ARGUMENT') as Error)
+  })
+
+  test('analytics count each kind of change once', async () => {
+    const session = await acme.sessions.create()
+    expect(await session.analytics()).toMatchObject({ timeToFirstWriteMs: 0, totalFileMutations: 0 })
+    environment.advance(1500)
+    await session.checkpoint({ label: 'c' })
+    await session.files.createDirectory({ path: '/d' })
+    environment.advance(500)
+    await session.fs.promises.writeFile('/d/a', 'x')
+    await session.files.batch([
+      { write: { path: '/b', content: '' } },
+      { write: { path: '/c', content: '' } },
+    ])
+    await expect(session.files.delete({ path: '/none' })).rejects.toEqual(refused('PATH_NOT_FOUND'))
+    const fork = await session.fork()
+    await session.restore({ checkpointLabel: 'c' })
+    const completionTime = new Date(environment.wallClockMs()).toISOString()
+    await session.commit({ message: 'one' })
+    environment.advance(1000)
+    await session.commit({ message: 'two' })
+    const expected = {
+      sessionId: session.id,
+      timeToFirstWriteMs: 1500,
+      totalFileMutations: 3,
+      checkpointCount: 1,
+      restoreCount: 1,
+      completionTime,
+    }
+    for (let round = 0; round < 2; round++) {
+      expect(await (await acme.sessions.open(session.id)).analytics()).toMatchObject(expected)
+      expect(await (await acme.sessions.open(fork.id)).analytics()).toMatchObject({
+        timeToFirstWriteMs: 0,
+        totalFileMutations: 0,
+        checkpointCount: 0,
+      })
+      await reload()
+    }
+  })
+
+  test('analytics go on from what was counted', async () => {
+    const session = await acme.sessions.create()
+    const write = (count: number): Promise<unknown> =>
+      Promise.all(
+        Array.from({ length: count }, (_, i) => session.files.write({ path: '/a', content: `${i}` })),
+      )
+    await write(2500)
+    expect((await session.analytics()).totalFileMutations).toBe(2500)
+    await write(10)
+    await reload()
+    expect((await (await acme.sessions.open(session.id)).analytics()).totalFileMutations).toBe(2510)
+  })
+
+  test('a read is stored as an activity at most once a minute, and on close', async () => {
+    const session = await acme.sessions.create({ files: { '/a': '' } })
+    environment.advance(10_000)
+    await session.files.read({ path: '/a' })
+    const readAt = new Date(environment.wallClockMs()).toISOString()
+    await reload()
+    environment.advance(5_000)
+    expect((await acme.sessions.get(session.id)).lastActivityAt).toBe(readAt)
+    expect((await acme.sessions.list()).sessions[0]!.lastActivityAt).toBe(readAt)
+  })
+})
