@@ -6,6 +6,7 @@ import {
   type Authorize,
   type Engine,
   type Environment,
+  type LogEntry,
   type Storage,
 } from './engine/index.js'
 
@@ -27,6 +28,8 @@ export interface EngineOptions {
    * Without it every principal of a tenant may do everything.
    */
   readonly authorize?: Authorize
+  /** Told of what no caller is told of: failed writes, jobs, slow subscribers. The library prints nothing. */
+  readonly log?: (entry: LogEntry) => void
   readonly hostPaths?: {
     /** Directories of this host below which local repositories may be opened; none by default. */
     readonly roots?: readonly string[]
@@ -55,6 +58,7 @@ export async function openEngine(options: EngineOptions = {}): Promise<Engine> {
     git,
     hostPaths,
     authorize,
+    log,
   } = options
   const adapter = once(async () => {
     const { createGitAdapter } = await import('./adapters/git/index.js')
@@ -65,6 +69,7 @@ export async function openEngine(options: EngineOptions = {}): Promise<Engine> {
     environment,
     ...(maxFileBytes !== undefined && { maxFileBytes }),
     ...(authorize !== undefined && { authorize }),
+    ...(log !== undefined && { log }),
     importer: async () => (await adapter()).importer,
     committer: async () => (await adapter()).committer,
     checkRemote: async (remote) => (await adapter()).checkRemote(remote),
@@ -144,6 +149,7 @@ export type {
   JobReference,
   LinkRequest,
   LockWaitOptions,
+  LogEntry,
   LogVerification,
   ManifestNode,
   ManifestPage,

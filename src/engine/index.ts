@@ -3,6 +3,7 @@ import type { Environment } from './base/environment.js'
 import { EngineError, invalid } from './base/errors.js'
 import { IdSource } from './base/ids.js'
 import { limits } from './base/limits.js'
+import { logTo, type LogEntry } from './base/log.js'
 import { ContentStore } from './cas/content.js'
 import { Engine } from './facade/engine.js'
 import { Analytics } from './services/analytics.js'
@@ -26,6 +27,8 @@ export interface EngineParts {
   readonly storage: Storage
   readonly environment: Environment
   readonly maxFileBytes?: number
+  /** Told of what no caller is told of. */
+  readonly log?: (entry: LogEntry) => void
   /** Whether a principal may do something; everything is allowed by default. */
   readonly authorize?: Authorize
   /** Adapters, loaded when they are first needed. */
@@ -49,6 +52,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   const shared: SharedCore = {
     storeOf: meteredStores(store, environment),
     environment,
+    log: logTo(parts.log),
     ids,
     content,
     loader,
@@ -103,6 +107,7 @@ export {
   type StatusName,
 } from './base/errors.js'
 export type { Environment } from './base/environment.js'
+export type { LogEntry } from './base/log.js'
 export type { StringMap } from './base/input.js'
 export { limits } from './base/limits.js'
 export type { PageRequest } from './base/paging.js'

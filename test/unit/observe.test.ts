@@ -1,6 +1,7 @@
 import { tracingChannel } from 'node:diagnostics_channel'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { openEngine, type Engine, type Session } from '../../src/index.js'
+import { memoryStorage, openEngine, type Engine, type LogEntry, type Session } from '../../src/index.js'
+import { FailingStorage } from '../support/failing-storage.js'
 
 interface Trace {
   readonly action: string
@@ -115,5 +116,45 @@ describe('diagnostics', () => {
       channel.unsubscribe(handlers as never)
       await engine.close()
     }
+  })
+})
+
+describe('the log', () => {
+  test('tells of what no caller is told of', async () => {
+    const storage = new FailingStorage(memoryStorage({ durable: true }))
+    const entries: LogEntry[] = []
+    const engine = await openEngine({ storage, log: (entry) => entries.push(entry) })
+    const session = await engine.sessions.create()
+    expect(entries).toEqual([])
+    storage.next = 'fail'
+    await expect(session.files.write({ path: '/a', content: '' })).rejects.toMatchObject({
+      reason: 'STORE_FAILED',
+    })
+    expect(entries).toEqual([
+      {
+        level: 'error',
+        message: 'a write failed: all sessions are read again',
+        details: { sessions: 1 },
+      },
+    ])
+    storage.next = 'commit'
+    await engine.close()
+  })
+
+  test('that throws changes nothing', async () => {
+    const storage = new FailingStorage(memoryStorage({ durable: true }))
+    const engine = await openEngine({
+      storage,
+      log: () => {
+        throw new Error('mine')
+      },
+    })
+    const session = await engine.sessions.create()
+    storage.next = 'fail'
+    await expect(session.files.write({ path: '/a', content: '' })).rejects.toMatchObject({
+      reason: 'STORE_FAILED',
+    })
+    storage.next = 'commit'
+    await engine.close()
   })
 })

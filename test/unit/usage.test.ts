@@ -164,7 +164,11 @@ describe.each(storages)('usage on %s', (name, makeStorage, lasting) => {
     const severalTimes = { objectCount: 4, storedBytes: 4000, logicalBytes: 4000, dedupRatio: 1 }
     if (name === 'memory') expect(await acme.usage.metrics()).toEqual(severalTimes)
     else if (!name.includes('without')) expect(await acme.usage.metrics()).toEqual(exact)
-    expect(await engine.as({ tenant: 'other' }).usage.metrics()).toMatchObject({ objectCount: 1, storedBytes: 1000, dedupRatio: 1 })
+    expect(await engine.as({ tenant: 'other' }).usage.metrics()).toMatchObject({
+      objectCount: 1,
+      storedBytes: 1000,
+      dedupRatio: 1,
+    })
   })
 
   test.each([

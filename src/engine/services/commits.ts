@@ -66,7 +66,10 @@ export class Commits {
     // Closing waits: a push that went through must not be forgotten.
     inBackground(
       core,
-      committed.then(() => undefined),
+      committed.then(
+        () => undefined,
+        () => undefined,
+      ),
     )
     return committed
   }

@@ -60,6 +60,7 @@ export class Jobs {
         if (json !== undefined)
           put.push([jobKey, failed(core, JSON.parse(json) as ImportJob, 'INTERRUPTED', 'the process ended')])
         await core.store.commit({ put, del: [unfinishedKey] })
+        core.log('warn', 'a job of an earlier process was interrupted')
       }
       if (found.length < limits.pageSizeDefault) return
     }
@@ -188,6 +189,8 @@ export class Jobs {
   async #run(core: Core, running: RunningJob, work: Parameters<Jobs['start']>[3]): Promise<void> {
     const [jobKey, unfinishedKey] = keysOf(core, running.job)
     const { signal } = running.abort
+    const { sourceId, jobId } = running.job
+    const reference = { sourceId, jobId }
     try {
       const { revisionId, put } = await work({
         signal,
@@ -207,6 +210,7 @@ export class Jobs {
       }
       await core.store.commit({ put: [...put, [jobKey, succeeded]], del: [unfinishedKey] })
       this.#update(running, succeeded)
+      core.log('info', 'a job succeeded', { ...reference, filesProcessed: succeeded.filesProcessed })
     } catch (error) {
       running.cause = error
       const code = signal.aborted ? 'INTERRUPTED' : jobCodeOf(error)
@@ -215,6 +219,7 @@ export class Jobs {
       // A store that fails here leaves the job unfinished; the next opening fails it as interrupted.
       await core.store.commit({ put: [[jobKey, ended]], del: [unfinishedKey] }).catch(() => false)
       this.#update(running, ended)
+      core.log('warn', 'a job failed', { ...reference, errorCode: code })
     }
   }
 

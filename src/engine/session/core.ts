@@ -1,6 +1,7 @@
 import { EngineError } from '../base/errors.js'
 import type { Environment } from '../base/environment.js'
 import { sha256 } from '../base/hash.js'
+import type { Log } from '../base/log.js'
 import { shown } from '../base/input.js'
 import type { IdSource } from '../base/ids.js'
 import type { ContentStore } from '../cas/content.js'
@@ -18,6 +19,7 @@ export interface Core {
   readonly store: MeteredStore
   readonly storeOf: (tenantKey: string) => MeteredStore
   readonly environment: Environment
+  readonly log: Log
   readonly ids: IdSource
   readonly content: ContentStore
   readonly contentIds: ContentIds
@@ -72,7 +74,10 @@ export function inMemory(core: Core, sessionId: string): LiveSession | undefined
 /** Runs something that `close()` waits for; its failure is its own to report. */
 export function inBackground(core: Core, work: Promise<void>): void {
   const settled = work
-    .catch(() => undefined)
+    .catch((error: unknown) => {
+      const { message } = error as Error
+      core.log('warn', 'work in the background failed', { error: message })
+    })
     .then(() => {
       core.background.delete(settled)
     })

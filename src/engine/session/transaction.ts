@@ -209,5 +209,6 @@ async function acknowledged(
 
 /** After a failed write memory is ahead of the store: everything is to be read again. */
 function discardAll(core: Core): void {
+  core.log('error', 'a write failed: all sessions are read again', { sessions: core.live.size })
   for (const live of core.live.values()) discard(core, live, 'failed')
 }
