@@ -28,6 +28,7 @@ const serviceHelpers = [
   'git-objects',
   'jobs',
   'source-records',
+  'lock-ranges',
   'lock-table',
   'lock-requests',
   'quota',

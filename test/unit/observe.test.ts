@@ -95,7 +95,7 @@ describe('diagnostics', () => {
       error: ({ error }: Trace) => failed.push(error),
     }
     const engine = await openEngine()
-    channel.subscribe(handlers as never)
+    channel.subscribe(handlers)
     try {
       const session = await engine.as({ principal: 'p' }).sessions.create()
       await session.files.write({ path: '/a', content: '1' })
@@ -113,7 +113,7 @@ describe('diagnostics', () => {
       expect(ended.map(({ action }) => action)).toEqual(['createSession', 'writeFile', 'fs.read', 'readFile'])
       expect(failed).toEqual([expect.objectContaining({ reason: 'PATH_NOT_FOUND' })])
     } finally {
-      channel.unsubscribe(handlers as never)
+      channel.unsubscribe(handlers)
       await engine.close()
     }
   })

@@ -162,8 +162,10 @@ describe.each(storages)('usage on %s', (name, makeStorage, lasting) => {
     await (await acme.sessions.open(session.id)).files.write({ path: '/d', content })
     const exact = { objectCount: 1, storedBytes: 1000, logicalBytes: 4000, dedupRatio: 4 }
     const severalTimes = { objectCount: 4, storedBytes: 4000, logicalBytes: 4000, dedupRatio: 1 }
-    if (name === 'memory') expect(await acme.usage.metrics()).toEqual(severalTimes)
-    else if (!name.includes('without')) expect(await acme.usage.metrics()).toEqual(exact)
+    // A store that cannot look things up at once takes what comes again for new.
+    const again = { ...exact, logicalBytes: 1000, dedupRatio: 1 }
+    const expected = name === 'memory' ? severalTimes : name.includes('without') ? again : exact
+    expect(await acme.usage.metrics()).toEqual(expected)
     expect(await engine.as({ tenant: 'other' }).usage.metrics()).toMatchObject({
       objectCount: 1,
       storedBytes: 1000,
@@ -181,7 +183,7 @@ describe.each(storages)('usage on %s', (name, makeStorage, lasting) => {
     { windowStart: '2026-01-01', windowEnd: '2026-01-02T00:00:00Z' },
   ])('refuses %j', async (request) => {
     await expect(acme.usage.get(request as never)).rejects.toEqual(refused('INVALID_ARGUMENT'))
-    expect(() => acme.usage.sent(-1)).toThrow(refused('INVALID_ARGUMENT') as Error)
+    expect(() => acme.usage.sent(-1)).toThrow(refused('INVALID_ARGUMENT'))
   })
 
   test('analytics count each kind of change once', async () => {

@@ -2,7 +2,7 @@ import { invalid } from '../base/errors.js'
 import { checkRequest, parseSize, parseText } from '../base/input.js'
 import { limits } from '../base/limits.js'
 import { parsePath } from '../base/path.js'
-import { endOfRanges, type LockKind, type LockOwner, type LockRange } from './lock-table.js'
+import { endOfRanges, type LockKind, type LockOwner, type LockRange } from './lock-ranges.js'
 
 export const PosixLockKind = {
   EXCLUSIVE: 'POSIX_LOCK_KIND_EXCLUSIVE',

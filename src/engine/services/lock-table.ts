@@ -1,24 +1,18 @@
 import { EngineError } from '../base/errors.js'
 import { limits } from '../base/limits.js'
+import {
+  conflicts,
+  conflictsWithHeld,
+  everything,
+  firstConflict,
+  overlap,
+  replaced,
+  type Lock,
+  type LockKind,
+  type LockOwner,
+  type LockRange,
+} from './lock-ranges.js'
 import { quota } from './quota.js'
-
-export type LockKind = 'shared' | 'exclusive'
-
-/** The end of every file: a range that ends here goes to infinity. */
-export const endOfRanges = 1n << 63n
-
-/** Equal keys are the same owner; what else is known of it is information. */
-export interface LockOwner {
-  readonly key: string
-}
-
-/** `start` is in the range, `end` is not. */
-export interface LockRange {
-  readonly start: bigint
-  readonly end: bigint
-}
-
-const everything: LockRange = { start: 0n, end: endOfRanges }
 
 /** Which locks meet: those of ranges and those of whole files know nothing of each other. */
 export type LockSpace = 'ranges' | 'whole'
@@ -34,12 +28,6 @@ export interface LockTarget<Owner extends LockOwner> extends LockRange {
 
 export interface LockRequest<Owner extends LockOwner> extends LockTarget<Owner> {
   readonly kind: LockKind
-}
-
-/** A lock in the way of a request. */
-export interface Lock<Owner extends LockOwner> extends LockRange {
-  readonly kind: LockKind
-  readonly owner: Owner
 }
 
 interface Waiter<Owner extends LockOwner> {
@@ -106,7 +94,7 @@ export class LockTable<Owner extends LockOwner> {
     const locks = this.#files[request.space].get(request.file)
     if (locks === undefined) return undefined
     let first: Lock<Owner> | undefined
-    for (const lock of conflictsWithHeld(locks, request)) {
+    for (const lock of conflictsWithHeld(locks.held, request)) {
       if (first === undefined || lock.start < first.start) first = lock
     }
     if (first !== undefined) return first
@@ -355,80 +343,8 @@ class Search<Owner extends LockOwner> {
   }
 }
 
-function overlap(a: LockRange, b: LockRange): boolean {
-  return a.start < b.end && b.start < a.end
-}
-
-function conflicts<Owner extends LockOwner>(a: Lock<Owner>, b: Lock<Owner>): boolean {
-  return (a.kind === 'exclusive' || b.kind === 'exclusive') && a.owner.key !== b.owner.key && overlap(a, b)
-}
-
-/** Of every other owner the first lock that conflicts. */
-function* conflictsWithHeld<Owner extends LockOwner>(
-  { held }: FileLocks<Owner>,
-  request: Lock<Owner>,
-): Generator<Lock<Owner>> {
-  for (const [owner, locks] of held) {
-    if (owner === request.owner.key) continue
-    const lock = firstConflict(locks, request)
-    if (lock !== undefined) yield lock
-  }
-}
-
-function firstConflict<Owner extends LockOwner>(
-  locks: readonly Lock<Owner>[],
-  request: Lock<Owner>,
-): Lock<Owner> | undefined {
-  if (locks[0]!.start >= request.end || locks.at(-1)!.end <= request.start) return undefined
-  for (let i = firstEndingAfter(locks, request.start); i < locks.length; i++) {
-    const lock = locks[i]!
-    if (lock.start >= request.end) return undefined
-    if (conflicts(lock, request)) return lock
-  }
-  return undefined
-}
-
 function hasConflict<Owner extends LockOwner>(locks: FileLocks<Owner>, request: Lock<Owner>): boolean {
-  return conflictsWithHeld(locks, request).next().done !== true
-}
-
-function firstEndingAfter(locks: readonly LockRange[], offset: bigint): number {
-  let low = 0
-  let high = locks.length
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    if (locks[middle]!.end > offset) high = middle
-    else low = middle + 1
-  }
-  return low
-}
-
-/** An owner's locks after it set one, or with undefined took a range back. */
-function replaced<Owner extends LockOwner>(
-  locks: readonly Lock<Owner>[],
-  { start, end }: LockRange,
-  lock: Lock<Owner> | undefined,
-): readonly Lock<Owner>[] {
-  // Those that overlap the range or touch it.
-  const from = firstEndingAfter(locks, start - 1n)
-  let to = from
-  while (to < locks.length && locks[to]!.start <= end) to++
-  const near = locks.slice(from, to)
-  const before = near.filter((one) => one.start < start)
-  const after = near.filter((one) => one.end > end)
-  const pieces = [
-    ...before.map((one) => (one.end > start ? { ...one, end: start } : one)),
-    ...(lock === undefined ? [] : [{ start, end, kind: lock.kind, owner: lock.owner }]),
-    ...after.map((one) => (one.start < end ? { ...one, start: end } : one)),
-  ]
-  const merged: Lock<Owner>[] = []
-  for (const piece of pieces) {
-    const last = merged.at(-1)
-    if (last === undefined || last.kind !== piece.kind || last.end !== piece.start) merged.push(piece)
-    // What was set last is what is known of the owner.
-    else merged[merged.length - 1] = { ...last, end: piece.end, owner: (lock ?? piece).owner }
-  }
-  return [...locks.slice(0, from), ...merged, ...locks.slice(to)]
+  return conflictsWithHeld(locks.held, request).next().done !== true
 }
 
 function addTo<Key, Value>(map: Map<Key, Set<Value>>, key: Key, value: Value): void {

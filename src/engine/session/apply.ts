@@ -1,7 +1,7 @@
 import { assert } from '../base/errors.js'
 import { parsePath, type PathNames } from '../base/path.js'
 import { decodeBlob, type BlobRef, type EncodedBlob } from '../cas/blob.js'
-import { layOver, normalize, truncate } from '../cas/body.js'
+import { layOver, normalize, truncate } from '../cas/body-edit.js'
 import type { ContentIds } from '../tree/content-id.js'
 import { attributesOf, Dir, FileNode, Symlink, type Attributes } from '../tree/node.js'
 import type { Tree } from '../tree/tree.js'

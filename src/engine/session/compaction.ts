@@ -1,6 +1,7 @@
 import { limits } from '../base/limits.js'
 import type { BlobRef } from '../cas/blob.js'
-import { blockAt, ExtentBlock, forEachBlock, layOver, truncate, type LoadedBody } from '../cas/body.js'
+import { forEachBlock, layOver, truncate } from '../cas/body-edit.js'
+import { blockAt, ExtentBlock, type LoadedBody } from '../cas/body.js'
 import type { StagedBlobs } from '../cas/staging.js'
 import type { FileNode } from '../tree/node.js'
 import type { Core } from './core.js'

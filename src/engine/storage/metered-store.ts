@@ -1,7 +1,7 @@
 import type { Environment } from '../base/environment.js'
 import { limits } from '../base/limits.js'
 import { keys, prefixEnd } from './keys.js'
-import type { Store, StoreCommit, StoredBlob } from './store.js'
+import type { ByteRange, Store, StoreCommit, StoredBlob } from './store.js'
 
 /** Contents that came at one time: how many bytes, in how many blobs, and how often they were written. */
 export interface StoredAmount {
@@ -38,7 +38,6 @@ function meter(store: Store, environment: Environment, tenantKey: string): Meter
   const ledger = store.capabilities.durable
     ? new StoredLedger(store, environment, tenantKey)
     : new MinuteLedger(environment)
-  const { getSync, blobSync, forget } = store
   return {
     capabilities: store.capabilities,
     commit: (commit) => (commit.blobs === undefined ? store.commit(commit) : ledger.commit(store, commit)),
@@ -48,9 +47,9 @@ function meter(store: Store, environment: Environment, tenantKey: string): Meter
     scan: (range) => store.scan(range),
     blob: (hash, range) => store.blob(hash, range),
     close: () => store.close(),
-    ...(getSync && { getSync: getSync.bind(store) }),
-    ...(blobSync && { blobSync: blobSync.bind(store) }),
-    ...(forget && { forget: forget.bind(store) }),
+    ...(store.getSync && { getSync: (key: string) => store.getSync!(key) }),
+    ...(store.blobSync && { blobSync: (hash: string, range: ByteRange) => store.blobSync!(hash, range) }),
+    ...(store.forget && { forget: (sessionId: string) => store.forget!(sessionId) }),
     wrote: (bytes) => ledger.wrote(bytes),
     amounts: () => ledger.amounts(),
   }

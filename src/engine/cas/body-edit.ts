@@ -1,0 +1,284 @@
+import { limits } from '../base/limits.js'
+import { BlobRef } from './blob.js'
+import {
+  BlockBody,
+  ExtentBlock,
+  firstAtLeast,
+  indexOfChunk,
+  type Block,
+  type Extent,
+  type LoadedBody,
+} from './body.js'
+
+/** Bytes to put into a body; without a blob, a hole. */
+export interface Piece {
+  readonly offset: number
+  readonly length: number
+  readonly blob: BlobRef | undefined
+  readonly casOffset: number
+}
+
+/** The body with pieces laid over it, in order; n of them in one block cost n log n. */
+export function layOver(body: LoadedBody, pieces: readonly Piece[]): LoadedBody {
+  const editor = new BlockEditor(body)
+  let current = -1
+  let parts: Piece[] = []
+  const add = (blockNumber: number, part: Piece): void => {
+    if (blockNumber !== current) {
+      if (parts.length > 0) editor.lay(current, parts)
+      current = blockNumber
+      parts = []
+    }
+    parts.push(part)
+  }
+  // They no longer overlap, so the parts of a block come one after the other.
+  for (const piece of flatten(pieces)) {
+    if (piece.blob === undefined) editor.forEachWithin(piece, add)
+    else forEachBlock(piece, add)
+  }
+  if (parts.length > 0) editor.lay(current, parts)
+  return editor.finish()
+}
+
+/** What is seen of pieces that lie on each other, the later ones on top: sorted, none overlaps. */
+function flatten(pieces: readonly Piece[], from = 0, to = pieces.length): readonly Piece[] {
+  if (to - from <= 1) return to > from && pieces[from]!.length > 0 ? [pieces[from]!] : []
+  const middle = (from + to) >>> 1
+  return cover(flatten(pieces, from, middle), flatten(pieces, middle, to))
+}
+
+/** Two sorted lists without overlaps as one: `above` whole, and what it leaves of `below`. */
+function cover(below: readonly Piece[], above: readonly Piece[]): readonly Piece[] {
+  const lastBelow = below.at(-1)
+  if (lastBelow === undefined || above.length === 0) return above.length === 0 ? below : above
+  if (endOf(lastBelow) <= above[0]!.offset) return [...below, ...above]
+  const covered: Piece[] = []
+  let index = 0
+  let rest: Piece | undefined = below[0]
+  for (const top of above) {
+    while (rest !== undefined && endOf(rest) <= top.offset) {
+      covered.push(rest)
+      rest = below[++index]
+    }
+    if (rest !== undefined && rest.offset < top.offset) {
+      covered.push({ ...rest, length: top.offset - rest.offset })
+    }
+    covered.push(top)
+    const end = endOf(top)
+    while (rest !== undefined && endOf(rest) <= end) rest = below[++index]
+    if (rest !== undefined && rest.offset < end) rest = startingAt(rest, end)
+  }
+  for (; rest !== undefined; rest = below[++index]) covered.push(rest)
+  return covered
+}
+
+function endOf({ offset, length }: Piece): number {
+  return offset + length
+}
+
+function startingAt(piece: Piece, offset: number): Piece {
+  const skip = offset - piece.offset
+  // A spread costs ten times as much.
+  return { offset, length: piece.length - skip, blob: piece.blob, casOffset: piece.casOffset + skip }
+}
+
+/** Cuts a piece at the borders of blocks; offsets of the parts are within their block. */
+export function forEachBlock(piece: Piece, visit: (blockNumber: number, part: Piece) => void): void {
+  for (let done = 0; done < piece.length;) {
+    const position = piece.offset + done
+    const within = position % limits.blockBytes
+    const length = Math.min(limits.blockBytes - within, piece.length - done)
+    visit((position - within) / limits.blockBytes, {
+      offset: within,
+      length,
+      blob: piece.blob,
+      casOffset: piece.casOffset + done,
+    })
+    done += length
+  }
+}
+
+/** The body without any byte from `size` on. */
+export function truncate(body: LoadedBody, size: number): LoadedBody {
+  if (body === undefined || (body instanceof BlobRef && body.length <= size)) return body
+  return layOver(body, [
+    { offset: size, length: Number.MAX_SAFE_INTEGER - size, blob: undefined, casOffset: 0 },
+  ])
+}
+
+/** A body that is one blob of exactly the file's size says so, whatever way it came about. */
+export function normalize(body: LoadedBody, size: number): LoadedBody {
+  // A blob stands for the whole content only where it is all of it.
+  if (body instanceof BlobRef) return body.length === size ? body : new BlockBody([0], [[body]])
+  if (body === undefined) return body
+  if (body.chunks.length === 0) return size === 0 ? undefined : body
+  if (body.chunks.length > 1 || body.chunkNumbers[0] !== 0) return body
+  const blocks = body.chunks[0]!
+  const only = blocks.length === 1 ? blocks[0] : undefined
+  return only instanceof BlobRef && only.length === size ? only : body
+}
+
+/** A copy of a body's block table in which only the chunks that are touched are copied. */
+class BlockEditor {
+  readonly #numbers: number[]
+  readonly #chunks: (readonly Block[])[]
+  readonly #copied = new Set<number>()
+
+  constructor(body: LoadedBody) {
+    if (body instanceof BlockBody) {
+      this.#numbers = [...body.chunkNumbers]
+      this.#chunks = [...body.chunks]
+    } else {
+      this.#numbers = body === undefined ? [] : [0]
+      this.#chunks = body === undefined ? [] : [[body]]
+    }
+  }
+
+  /** Sorted parts that do not overlap. */
+  lay(blockNumber: number, parts: readonly Piece[]): void {
+    this.#set(blockNumber, spliceBlock(this.#get(blockNumber), parts))
+  }
+
+  /** As {@link forEachBlock}, of a hole: only the blocks that hold data. */
+  forEachWithin(hole: Piece, visit: (blockNumber: number, part: Piece) => void): void {
+    const { blockBytes, blocksPerChunk } = limits
+    const from = hole.offset
+    const to = from + hole.length
+    const firstBlock = Math.floor(from / blockBytes)
+    const lastBlock = Math.floor((to - 1) / blockBytes)
+    for (
+      let i = firstAtLeast(this.#numbers, Math.floor(firstBlock / blocksPerChunk));
+      i < this.#numbers.length;
+    ) {
+      const chunkStart = this.#numbers[i]! * blocksPerChunk
+      if (chunkStart > lastBlock) return
+      const end = Math.min(lastBlock + 1, chunkStart + this.#chunks[i]!.length)
+      for (let block = Math.max(firstBlock, chunkStart); block < end; block++) {
+        const start = block * blockBytes
+        const offset = Math.max(0, from - start)
+        const length = Math.min(blockBytes, to - start) - offset
+        if (this.#chunks[i]![block - chunkStart] === undefined) continue
+        visit(block, { offset, length, blob: undefined, casOffset: 0 })
+      }
+      i++
+    }
+  }
+
+  #get(blockNumber: number): Block {
+    const index = indexOfChunk(this.#numbers, blockNumber)
+    return index < 0 ? undefined : this.#chunks[index]![blockNumber % limits.blocksPerChunk]
+  }
+
+  #set(blockNumber: number, block: Block): void {
+    const blocks = this.#writableChunk(Math.floor(blockNumber / limits.blocksPerChunk))
+    const within = blockNumber % limits.blocksPerChunk
+    while (blocks.length < within) blocks.push(undefined)
+    blocks[within] = block
+  }
+
+  finish(): BlockBody {
+    const numbers: number[] = []
+    const chunks: (readonly Block[])[] = []
+    for (const [index, number] of this.#numbers.entries()) {
+      const blocks = this.#chunks[index]!
+      if (this.#copied.has(number)) {
+        const writable = blocks as Block[]
+        while (writable.length > 0 && writable.at(-1) === undefined) writable.pop()
+      }
+      if (blocks.length === 0) continue
+      numbers.push(number)
+      chunks.push(blocks)
+    }
+    return new BlockBody(numbers, chunks)
+  }
+
+  #writableChunk(number: number): Block[] {
+    const index = firstAtLeast(this.#numbers, number)
+    if (this.#numbers[index] !== number) {
+      this.#numbers.splice(index, 0, number)
+      this.#chunks.splice(index, 0, [])
+      this.#copied.add(number)
+    } else if (!this.#copied.has(number)) {
+      this.#chunks[index] = this.#chunks[index]!.slice()
+      this.#copied.add(number)
+    }
+    return this.#chunks[index] as Block[]
+  }
+}
+
+function spliceBlock(block: Block, parts: readonly Piece[]): Block {
+  const extents =
+    block === undefined
+      ? []
+      : block instanceof BlobRef
+        ? [{ offset: 0, length: block.length, blob: block, casOffset: 0 }]
+        : block.extents
+  const next = parts.length === 1 ? spliced(extents, parts[0]!) : joined(cover(extents, parts))
+  if (next.length === 0) return undefined
+  const only = next.length === 1 ? next[0]! : undefined
+  return only !== undefined && only.offset === 0 && only.casOffset === 0 && only.length === only.blob.length
+    ? only.blob
+    : new ExtentBlock(next)
+}
+
+/** One piece into extents. */
+function spliced(extents: readonly Extent[], { offset, length, blob, casOffset }: Piece): Extent[] {
+  const end = offset + length
+  // Those before `first` end at or before the piece, those from `behind` on start at or behind its end.
+  const first = firstExtent(extents, (extent) => extent.offset + extent.length > offset)
+  const behind = firstExtent(extents, (extent) => extent.offset >= end)
+  const next = extents.slice(0, first)
+  const before = extents[first]
+  if (before !== undefined && before.offset < offset) next.push({ ...before, length: offset - before.offset })
+  if (blob !== undefined) join(next, { offset, length, blob, casOffset })
+  const after = behind > first ? extents[behind - 1]! : undefined
+  if (after !== undefined && after.offset + after.length > end) {
+    const skip = end - after.offset
+    join(next, {
+      offset: end,
+      length: after.length - skip,
+      blob: after.blob,
+      casOffset: after.casOffset + skip,
+    })
+  }
+  if (behind < extents.length) {
+    join(next, extents[behind]!)
+    for (let i = behind + 1; i < extents.length; i++) next.push(extents[i]!)
+  }
+  return next
+}
+
+function joined(pieces: readonly Piece[]): Extent[] {
+  const extents: Extent[] = []
+  for (const piece of pieces) if (piece.blob !== undefined) join(extents, piece as Extent)
+  return extents
+}
+
+/** The index of the first extent for which `holds` does; it does for all behind it. */
+function firstExtent(extents: readonly Extent[], holds: (extent: Extent) => boolean): number {
+  let low = 0
+  let high = extents.length
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if (holds(extents[middle]!)) high = middle
+    else low = middle + 1
+  }
+  return low
+}
+
+/** Adds an extent behind the others; one that goes on where the last ends, in the file and in its blob, is joined to it. */
+function join(extents: Extent[], extent: Extent): void {
+  const last = extents.at(-1)
+  const joins =
+    last !== undefined &&
+    last.offset + last.length === extent.offset &&
+    last.casOffset + last.length === extent.casOffset &&
+    sameBlob(last.blob, extent.blob)
+  if (joins) extents[extents.length - 1] = { ...last, length: last.length + extent.length }
+  else extents.push(extent)
+}
+
+/** By content: replay and loading make handles of their own, and must come to the same extents. */
+function sameBlob(a: BlobRef, b: BlobRef): boolean {
+  return a === b || (a.length === b.length && a.hash === b.hash)
+}

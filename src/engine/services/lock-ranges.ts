@@ -1,0 +1,97 @@
+/** Locks on ranges: what conflicts, and what an owner's locks are after it set another one. */
+
+export type LockKind = 'shared' | 'exclusive'
+
+/** The end of every file: a range that ends here goes to infinity. */
+export const endOfRanges = 1n << 63n
+
+/** Equal keys are the same owner; what else is known of it is information. */
+export interface LockOwner {
+  readonly key: string
+}
+
+/** `start` is in the range, `end` is not. */
+export interface LockRange {
+  readonly start: bigint
+  readonly end: bigint
+}
+
+export const everything: LockRange = { start: 0n, end: endOfRanges }
+
+/** A lock in the way of a request. */
+export interface Lock<Owner extends LockOwner> extends LockRange {
+  readonly kind: LockKind
+  readonly owner: Owner
+}
+
+export function overlap(a: LockRange, b: LockRange): boolean {
+  return a.start < b.end && b.start < a.end
+}
+
+export function conflicts<Owner extends LockOwner>(a: Lock<Owner>, b: Lock<Owner>): boolean {
+  return (a.kind === 'exclusive' || b.kind === 'exclusive') && a.owner.key !== b.owner.key && overlap(a, b)
+}
+
+/** Of every other owner the first lock that conflicts. */
+export function* conflictsWithHeld<Owner extends LockOwner>(
+  held: ReadonlyMap<string, readonly Lock<Owner>[]>,
+  request: Lock<Owner>,
+): Generator<Lock<Owner>> {
+  for (const [owner, locks] of held) {
+    if (owner === request.owner.key) continue
+    const lock = firstConflict(locks, request)
+    if (lock !== undefined) yield lock
+  }
+}
+
+export function firstConflict<Owner extends LockOwner>(
+  locks: readonly Lock<Owner>[],
+  request: Lock<Owner>,
+): Lock<Owner> | undefined {
+  if (locks[0]!.start >= request.end || locks.at(-1)!.end <= request.start) return undefined
+  for (let i = firstEndingAfter(locks, request.start); i < locks.length; i++) {
+    const lock = locks[i]!
+    if (lock.start >= request.end) return undefined
+    if (conflicts(lock, request)) return lock
+  }
+  return undefined
+}
+
+function firstEndingAfter(locks: readonly LockRange[], offset: bigint): number {
+  let low = 0
+  let high = locks.length
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if (locks[middle]!.end > offset) high = middle
+    else low = middle + 1
+  }
+  return low
+}
+
+/** An owner's locks after it set one, or with undefined took a range back. */
+export function replaced<Owner extends LockOwner>(
+  locks: readonly Lock<Owner>[],
+  { start, end }: LockRange,
+  lock: Lock<Owner> | undefined,
+): readonly Lock<Owner>[] {
+  // Those that overlap the range or touch it.
+  const from = firstEndingAfter(locks, start - 1n)
+  let to = from
+  while (to < locks.length && locks[to]!.start <= end) to++
+  const near = locks.slice(from, to)
+  const before = near.filter((one) => one.start < start)
+  const after = near.filter((one) => one.end > end)
+  const pieces = [
+    ...before.map((one) => (one.end > start ? { ...one, end: start } : one)),
+    ...(lock === undefined ? [] : [{ start, end, kind: lock.kind, owner: lock.owner }]),
+    ...after.map((one) => (one.start < end ? { ...one, start: end } : one)),
+  ]
+  const merged: Lock<Owner>[] = []
+  for (const piece of pieces) {
+    const last = merged.at(-1)
+    if (last === undefined || last.kind !== piece.kind || last.end !== piece.start) merged.push(piece)
+    // What was set last is what is known of the owner.
+    else merged[merged.length - 1] = { ...last, end: piece.end, owner: (lock ?? piece).owner }
+  }
+  return [...locks.slice(0, from), ...merged, ...locks.slice(to)]
+}
