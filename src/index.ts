@@ -17,6 +17,8 @@ export interface EngineOptions {
   readonly environment?: Environment
   /** The largest file, in bytes; 64 GiB by default, at most 2^53 − 1. */
   readonly maxFileBytes?: number
+  /** Keys and values of a session's cache together, in bytes; 64 MiB by default. */
+  readonly cacheBytes?: number
   readonly git?: {
     /** Allows remotes on loopback and private addresses; refused by default. */
     readonly allowPrivateAddresses?: boolean
@@ -55,6 +57,7 @@ export async function openEngine(options: EngineOptions = {}): Promise<Engine> {
     storage = memoryStorage(),
     environment = systemEnvironment,
     maxFileBytes,
+    cacheBytes,
     git,
     hostPaths,
     authorize,
@@ -68,6 +71,7 @@ export async function openEngine(options: EngineOptions = {}): Promise<Engine> {
     storage,
     environment,
     ...(maxFileBytes !== undefined && { maxFileBytes }),
+    ...(cacheBytes !== undefined && { cacheBytes }),
     ...(authorize !== undefined && { authorize }),
     ...(log !== undefined && { log }),
     importer: async () => (await adapter()).importer,
@@ -117,6 +121,15 @@ export type {
   Resource,
   BatchOperation,
   ByteRange,
+  CacheCompareAndSetRequest,
+  CacheKeyPage,
+  CacheKeysRequest,
+  CacheMetadata,
+  CachePutRequest,
+  CacheReference,
+  CacheStats,
+  CacheSwap,
+  CacheValue,
   CasExtent,
   Change,
   Checkpoint,
@@ -155,6 +168,7 @@ export type {
   ManifestPage,
   ManifestRequest,
   MemoryStorageOptions,
+  NamedCacheValue,
   PageRequest,
   PatchSegmentsRequest,
   PosixFlockRequest,
@@ -173,6 +187,7 @@ export type {
   SessionAnnotations,
   SessionCounts,
   SessionApprovals,
+  SessionCache,
   SessionCommitRequest,
   SessionCreateRequest,
   SessionEvent,

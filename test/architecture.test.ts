@@ -32,6 +32,10 @@ const serviceHelpers = [
   'lock-table',
   'lock-requests',
   'quota',
+  'cache-content',
+  'cache-entries',
+  'cache-requests',
+  'expiry-queue',
 ]
 
 /** The packages of the engine, each behind the one file that wraps it. */

@@ -9,6 +9,7 @@ import { Engine } from './facade/engine.js'
 import { Analytics } from './services/analytics.js'
 import { Annotations } from './services/annotations.js'
 import { Approvals } from './services/approvals.js'
+import { CacheService } from './services/cache.js'
 import { Commits } from './services/commits.js'
 import { FileLocks } from './services/file-locks.js'
 import type { Committer, GitRemote, Importer } from './services/git-ports.js'
@@ -29,6 +30,8 @@ export interface EngineParts {
   readonly maxFileBytes?: number
   /** Told of what no caller is told of. */
   readonly log?: (entry: LogEntry) => void
+  /** Keys and values of a session's cache together. */
+  readonly cacheBytes?: number
   /** Whether a principal may do something; everything is allowed by default. */
   readonly authorize?: Authorize
   /** Adapters, loaded when they are first needed. */
@@ -40,9 +43,11 @@ export interface EngineParts {
 
 /** Puts an engine together from its parts and recovers what an earlier process left. */
 export async function createEngine(parts: EngineParts): Promise<Engine> {
-  const { environment, maxFileBytes = limits.fileBytes } = parts
+  const { environment, maxFileBytes = limits.fileBytes, cacheBytes = limits.cacheBytes } = parts
   if (!Number.isSafeInteger(maxFileBytes) || maxFileBytes < 0)
     throw invalid('maxFileBytes', 'must be a whole number from 0 to 2^53 − 1')
+  if (!Number.isSafeInteger(cacheBytes) || cacheBytes < 0)
+    throw invalid('cacheBytes', 'must be a whole number from 0 to 2^53 − 1')
   if (typeof parts.storage?.open !== 'function')
     throw invalid('storage', 'must be a storage, for example levelStorage(directory)')
   const store = await parts.storage.open()
@@ -86,6 +91,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     analytics: new Analytics(),
     annotations: new Annotations(),
     approvals: new Approvals(),
+    cache: new CacheService({ maxBytes: cacheBytes }),
     commits,
     fileLocks: new FileLocks(),
     posixLocks: new PosixLocks(),
@@ -135,6 +141,19 @@ export type { SessionApprovals } from './facade/approvals.js'
 export { UsageGranularity, type CasMetrics, type Usage, type UsageRequest } from './services/usage.js'
 export type { SessionCounts } from './services/analytics.js'
 export type { TenantUsage } from './facade/usage.js'
+export type { SessionCache } from './facade/cache.js'
+export type {
+  CacheCompareAndSetRequest,
+  CacheKeyPage,
+  CacheKeysRequest,
+  CacheMetadata,
+  CachePutRequest,
+  CacheReference,
+  CacheStats,
+  CacheSwap,
+  CacheValue,
+  NamedCacheValue,
+} from './services/cache-requests.js'
 export type { CommitSummary } from './services/commit-summary.js'
 export type { SessionCommitRequest } from './services/commits.js'
 export type {

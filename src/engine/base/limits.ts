@@ -38,6 +38,16 @@ export const limits = {
   approvals: 10_000,
   /** Paths that a request for an approval names. */
   changedFiles: 10_000,
+  cacheKeyBytes: 1024,
+  cacheValueBytes: 8 * 2 ** 20,
+  /** Default of `cacheBytes`: keys and values of a session's cache together. */
+  cacheBytes: 64 * 2 ** 20,
+  /** Entries of a session's cache. */
+  cacheEntries: 100_000,
+  /** A cached value up to this stands in its record, a larger one in blobs. */
+  cacheInlineBytes: 4096,
+  /** The longest time to live of a cache entry, in seconds: a year. */
+  cacheSeconds: 365 * 86_400,
   /** A file is cut into blocks of this size; a block is the largest blob. */
   blockBytes: 1 << 20,
   blocksPerChunk: 1024,

@@ -113,12 +113,13 @@ export class StagedContent extends StagedBlobs {
   constructor(input: unknown, context: StagingContext & { maxFileBytes: number }) {
     const bytes = toBytes(input)
     checkFileSize(bytes.byteLength, context.maxFileBytes)
-    super(cut(bytes), context)
+    super(cutIntoBlobs(bytes), context)
     this.size = bytes.byteLength
   }
 }
 
-function cut(bytes: Uint8Array): BlobRef[] {
+/** A copy of a caller's bytes as blobs of one block each, the last one shorter. */
+export function cutIntoBlobs(bytes: Uint8Array): BlobRef[] {
   const blobs: BlobRef[] = []
   for (let offset = 0; offset < bytes.byteLength; offset += limits.blockBytes) {
     const length = Math.min(limits.blockBytes, bytes.byteLength - offset)

@@ -29,11 +29,13 @@ import type { Analytics, SessionCounts } from '../services/analytics.js'
 import type { Annotations } from '../services/annotations.js'
 import type { Approvals } from '../services/approvals.js'
 import { summarize, type CommitSummary } from '../services/commit-summary.js'
+import type { CacheService } from '../services/cache.js'
 import type { Commits, SessionCommitRequest } from '../services/commits.js'
 import type { FileLocks } from '../services/file-locks.js'
 import type { PosixLocks } from '../services/posix-locks.js'
 import { SessionAnnotations } from './annotations.js'
 import { SessionApprovals } from './approvals.js'
+import { SessionCache } from './cache.js'
 import { SessionEvents } from './events.js'
 import { SessionFileLocks } from './file-locks.js'
 import { SessionFiles } from './files.js'
@@ -44,6 +46,7 @@ export interface SessionServices {
   readonly analytics: Analytics
   readonly annotations: Annotations
   readonly approvals: Approvals
+  readonly cache: CacheService
   readonly commits: Commits
   readonly fileLocks: FileLocks
   readonly posixLocks: PosixLocks
@@ -73,6 +76,7 @@ export class Session {
   readonly #permissions: Permissions
   #annotations: SessionAnnotations | undefined
   #approvals: SessionApprovals | undefined
+  #cache: SessionCache | undefined
   #events: SessionEvents | undefined
   #files: SessionFiles | undefined
   #fileLocks: SessionFileLocks | undefined
@@ -118,6 +122,11 @@ export class Session {
   /** Requests that somebody else decides on. */
   get approvals(): SessionApprovals {
     return (this.#approvals ??= new SessionApprovals(this.#access, this.#services.approvals))
+  }
+
+  /** Keys and values beside the files. */
+  get cache(): SessionCache {
+    return (this.#cache ??= new SessionCache(this.#access, this.#services.cache))
   }
 
   /** Locks on ranges and files in the manner of fcntl and flock, in memory. */

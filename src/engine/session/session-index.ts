@@ -12,29 +12,45 @@ import type { LiveSession } from './live.js'
  */
 export class SessionIndex<Index> {
   readonly #indexes = new WeakMap<LiveSession, Index>()
+  /** Those that ask while it is read wait for the same reading. */
+  readonly #loading = new WeakMap<LiveSession, Promise<void>>()
   readonly #prefix: (sessionId: string) => string
   readonly #make: () => Index
   readonly #add: (index: Index, json: string, core: Core) => void
+  readonly #complete: ((index: Index, core: Core) => void) | undefined
 
-  /** `add` puts a record that was read into an index; records come in the order of their keys. */
+  /**
+   * `add` puts a record that was read into an index; records come in the order of their keys. `complete` is
+   * called behind the last one.
+   */
   constructor(
     prefix: (sessionId: string) => string,
     make: () => Index,
     add: (index: Index, json: string, core: Core) => void,
+    complete?: (index: Index, core: Core) => void,
   ) {
     this.#prefix = prefix
     this.#make = make
     this.#add = add
+    this.#complete = complete
   }
 
   /** Throws a Fault where it has to be read. */
   get(core: Core, live: LiveSession): Index {
     const index = this.#indexes.get(live)
     if (index !== undefined) return index
-    if (core.store.capabilities.durable) throw new Fault(() => this.#load(core, live))
+    if (core.store.capabilities.durable) throw new Fault(() => this.#loaded(core, live))
     const empty = this.#make()
     this.#indexes.set(live, empty)
     return empty
+  }
+
+  #loaded(core: Core, live: LiveSession): Promise<void> {
+    const known = this.#loading.get(live)
+    if (known !== undefined) return known
+    const loading = this.#load(core, live).finally(() => this.#loading.delete(live))
+    this.#loading.set(live, loading)
+    return loading
   }
 
   async #load(core: Core, live: LiveSession): Promise<void> {
@@ -46,6 +62,7 @@ export class SessionIndex<Index> {
       if (found.length < limits.recordsPerScan) break
       gte = `${found.at(-1)![0]}\0`
     }
+    this.#complete?.(index, core)
     // Somebody else may have been faster, and changed it since.
     if (!this.#indexes.has(live)) this.#indexes.set(live, index)
   }

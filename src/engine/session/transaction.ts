@@ -169,13 +169,18 @@ export function commitEvent(
   return live.acknowledged
 }
 
-/** Commits records without an event: a change that history does not tell. */
+/** Commits records, and blobs that they name, without an event: a change that history does not tell. */
 export function commitRecords(
   core: Core,
   live: LiveSession,
   records: Pick<StoreCommit, 'put' | 'del'>,
+  blobs: readonly BlobRef[] = [],
 ): Promise<void> {
-  live.acknowledged = acknowledged(core, live, core.store.commit(records))
+  const commit: StoreCommit =
+    blobs.length === 0
+      ? records
+      : { ...records, blobs: blobs.map((blob) => ({ hash: blob.hash, bytes: blob.bytes! })) }
+  live.acknowledged = acknowledged(core, live, core.store.commit(commit), blobs)
   return live.acknowledged
 }
 

@@ -45,6 +45,9 @@ export const keys = {
   annotations: (sessionId: string): string => `a${sessionId}`,
   approval: (sessionId: string, approvalId: string): string => `p${sessionId}${approvalId}`,
   approvals: (sessionId: string): string => `p${sessionId}`,
+  /** The sign before the key keeps whatever it starts with below the end of the session's range. */
+  cacheEntry: (sessionId: string, key: string): string => `c${sessionId}:${key}`,
+  cacheEntries: (sessionId: string): string => `c${sessionId}`,
   gitObject: (tenantKey: string, oid: string): string => `g${tenantKey}${oid}`,
   /** That a tenant has a blob: since when, how large, how often it was written. */
   tenantBlob: (tenantKey: string, hash: string): string => `y${tenantKey}${hash}`,
