@@ -9,6 +9,7 @@ import { git } from './scenarios/git.js'
 import { heap } from './scenarios/heap.js'
 import { importTime } from './scenarios/import-time.js'
 import { memoryFiles } from './scenarios/memory-files.js'
+import { services } from './scenarios/services.js'
 import { treesOnDisk } from './scenarios/trees-on-disk.js'
 import { trees } from './scenarios/trees.js'
 import { isMet, type Context, type Row, type Scenario } from './support/scenario.js'
@@ -21,7 +22,7 @@ npm run bench -- --list
   --files   sizes of the trees, in files
   --json    one JSON document instead of tables; times are in milliseconds`
 
-const core = [importTime, memoryFiles, fs, durable, heap, trees, treesOnDisk, git]
+const core = [importTime, memoryFiles, fs, durable, heap, trees, treesOnDisk, git, services]
 /** The short form shows that everything runs; its figures say nothing. */
 const groups: Record<string, readonly Scenario[]> = { core, smoke: core }
 

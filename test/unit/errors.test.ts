@@ -146,6 +146,12 @@ const rows: readonly Row[] = [
     details: { hash: hash('secret') },
   },
   {
+    reason: 'CACHE_KEY_NOT_FOUND',
+    when: 'the times of an entry that is not there are wanted',
+    provoke: ({ session }) => session.cache.metadata({ key: 'none' }),
+    details: { key: 'none' },
+  },
+  {
     reason: 'ALREADY_EXISTS',
     when: 'something is there',
     provoke: ({ session }) => session.files.createDirectory({ path: '/file' }),

@@ -1,10 +1,11 @@
 import { Buffer } from 'node:buffer'
 import { formatTime } from '../base/environment.js'
 import { EngineError } from '../base/errors.js'
-import { whenLoaded } from '../base/fault.js'
+import { Fault, whenLoaded } from '../base/fault.js'
 import { shown, tooLarge } from '../base/input.js'
 import { limits } from '../base/limits.js'
 import { encodePageToken, parsePageSize, parsePageToken } from '../base/paging.js'
+import type { BlobRef } from '../cas/blob.js'
 import { StagedBlobs } from '../cas/staging.js'
 import type { Core } from '../session/core.js'
 import type { LiveSession } from '../session/live.js'
@@ -19,7 +20,7 @@ import {
   type CacheContent,
   type EncodedContent,
 } from './cache-content.js'
-import { CacheEntries, type CacheItem } from './cache-entries.js'
+import { CacheEntries } from './cache-entries.js'
 import type {
   CacheKeyPage,
   CacheMetadata,
@@ -91,13 +92,18 @@ export class CacheService {
     const staged = stage(core, writes)
     return mutate(core, live, () => {
       const { entries } = this.#current(core, live)
-      staged.blobs()
+      staged?.blobs()
       return this.#write(core, live, entries, writes, staged)
     })
   }
 
   async get(core: Core, live: LiveSession, key: string): Promise<CacheValue> {
-    return readValue(core, await whenLoaded(() => look(this.#current(core, live), key)))
+    const loaded = this.#loaded(core, live)
+    // Every await costs as much as the look-up.
+    const content = look(loaded instanceof Promise ? await loaded : loaded, key)
+    if (content === undefined) return { value: Buffer.alloc(0), found: false }
+    const value = readContent(core.content, content)
+    return { value: value instanceof Promise ? await value : value, found: true }
   }
 
   /** TOO_LARGE when the values, one that is asked for twice counted twice, are over the bound of a cache. */
@@ -151,7 +157,7 @@ export class CacheService {
         held === undefined ? expected === undefined : expected !== undefined && sameContent(held, expected)
       let committed = live.acknowledged
       if (swapped) {
-        staged.blobs()
+        staged?.blobs()
         committed = this.#write(core, live, entries, [write], staged)
       } else entries.use(write.key)
       const now = swapped ? write.content : held
@@ -196,38 +202,39 @@ export class CacheService {
     return index
   }
 
+  /** As {@link #current}, a promise only where it has to be read. */
+  #loaded(core: Core, live: LiveSession): CacheIndex | Promise<CacheIndex> {
+    try {
+      return this.#current(core, live)
+    } catch (thrown) {
+      if (thrown instanceof Fault) return whenLoaded(() => this.#current(core, live))
+      throw thrown
+    }
+  }
+
   #write(
     core: Core,
     live: LiveSession,
     entries: CacheEntries,
     writes: readonly CacheWrite[],
-    staged: StagedBlobs,
+    staged: StagedBlobs | undefined,
   ): Promise<void> {
     const { environment } = core
     const { durable } = core.store.capabilities
     const now = environment.wallClockMs()
-    const put = new Map<string, readonly [key: string, record: CacheRecord]>()
+    // By key: the last one counts.
+    const put = durable ? new Map<string, CacheRecord>() : undefined
     for (const { key, content, ttlSeconds } of writes) {
+      const ttlMs = ttlSeconds * 1000
       const createdAt = entries.get(key)?.createdAt ?? now
-      const expiresAt = ttlSeconds === 0 ? 0 : now + ttlSeconds * 1000
-      const deadline =
-        ttlSeconds === 0 ? Number.POSITIVE_INFINITY : environment.monotonicMs() + ttlSeconds * 1000
-      const item: CacheItem = { key, content, createdAt, updatedAt: now, expiresAt, deadline }
-      const order = entries.put(item)
-      if (!durable) continue
-      const record = {
-        key,
-        order,
-        createdAt,
-        updatedAt: now,
-        expiresAt,
-        ttlSeconds,
-        value: encodeContent(content),
-      }
-      put.set(key, [keys.cacheEntry(live.id, key), record])
+      const expiresAt = ttlMs === 0 ? 0 : now + ttlMs
+      const deadline = ttlMs === 0 ? Number.POSITIVE_INFINITY : environment.monotonicMs() + ttlMs
+      const times = { createdAt, updatedAt: now, expiresAt }
+      const order = entries.put({ key, content, ...times, deadline })
+      put?.set(key, { key, order, ...times, ttlSeconds, value: encodeContent(content) })
     }
     entries.evict()
-    return this.#commit(core, live, entries, [...put.values()], staged)
+    return this.#commit(core, live, entries, put, staged)
   }
 
   #delete(
@@ -246,20 +253,27 @@ export class CacheService {
     core: Core,
     live: LiveSession,
     entries: CacheEntries,
-    put: readonly (readonly [key: string, record: CacheRecord])[] = [],
+    written: ReadonlyMap<string, CacheRecord> = new Map(),
     staged?: StagedBlobs,
   ): Promise<void> {
     const removed = entries.takeRemoved()
-    if (!core.store.capabilities.durable || (put.length === 0 && removed.length === 0))
+    const blobs = staged?.toCommit() ?? []
+    if (!core.store.capabilities.durable) {
+      for (const blob of blobs) core.store.wrote(blob.length)
       return live.acknowledged
+    }
+    if (written.size + removed.length === 0) return live.acknowledged
+    const put = Array.from(written, ([key, record]) => [keys.cacheEntry(live.id, key), record] as const)
     const del = removed.map((key) => keys.cacheEntry(live.id, key))
-    return commitRecords(core, live, { put, del }, staged?.toCommit())
+    return commitRecords(core, live, { put, del }, blobs)
   }
 }
 
-function stage(core: Core, writes: readonly CacheWrite[]): StagedBlobs {
-  const blobs = writes.flatMap(({ content: { bytes } }) => (typeof bytes === 'string' ? [] : bytes))
-  return new StagedBlobs(blobs, core)
+/** The blobs of large values on their way in; undefined where all are small. */
+function stage(core: Core, writes: readonly CacheWrite[]): StagedBlobs | undefined {
+  const blobs: BlobRef[] = []
+  for (const { content } of writes) if (typeof content.bytes !== 'string') blobs.push(...content.bytes)
+  return blobs.length === 0 ? undefined : new StagedBlobs(blobs, core)
 }
 
 /** A hit, which counts as use, or a miss. */
