@@ -10,6 +10,7 @@ import { Analytics } from './services/analytics.js'
 import { Annotations } from './services/annotations.js'
 import { Approvals } from './services/approvals.js'
 import { CacheService } from './services/cache.js'
+import { MessageBus } from './services/bus.js'
 import { Commits } from './services/commits.js'
 import { FileLocks } from './services/file-locks.js'
 import type { Committer, GitRemote, Importer } from './services/git-ports.js'
@@ -92,6 +93,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     annotations: new Annotations(),
     approvals: new Approvals(),
     cache: new CacheService({ maxBytes: cacheBytes }),
+    bus: new MessageBus(),
     commits,
     fileLocks: new FileLocks(),
     posixLocks: new PosixLocks(),
@@ -154,6 +156,14 @@ export type {
   CacheValue,
   NamedCacheValue,
 } from './services/cache-requests.js'
+export type { SessionBus } from './facade/bus.js'
+export {
+  BusScope,
+  type BusMessage,
+  type BusPublishRequest,
+  type BusSubscribeRequest,
+} from './services/bus-requests.js'
+export type { BusSubscription } from './services/bus-subscription.js'
 export type { CommitSummary } from './services/commit-summary.js'
 export type { SessionCommitRequest } from './services/commits.js'
 export type {

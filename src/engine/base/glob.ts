@@ -27,6 +27,8 @@ export interface Glob {
 /** A parsed glob for text: as {@link Glob}, but `/` and a leading dot are characters like any other. */
 export interface TextGlob {
   readonly pattern: string
+  /** How many signs a match may have to look at for each character of the text. */
+  readonly size: number
   matches: (text: string) => boolean
 }
 
@@ -38,8 +40,23 @@ export function parseGlob(pattern: string, field = 'pattern'): Glob {
 
 /** Throws like {@link parseGlob}. */
 export function parseTextGlob(pattern: string, field = 'pattern'): TextGlob {
-  const machine = new Machine(parsePattern(pattern, false, field), false)
-  return { pattern, matches: (text) => machine.accepts(machine.run(machine.start, text), text) }
+  const pieces = parsePattern(pattern, false, field)
+  const machine = new Machine(pieces, false)
+  return {
+    pattern,
+    size: sizeOf(pieces),
+    matches: (text) => machine.accepts(machine.run(machine.start, text), text),
+  }
+}
+
+function sizeOf(pieces: readonly Piece[]): number {
+  let size = 0
+  for (const piece of pieces) {
+    size++
+    if (piece.type === 'set') size += piece.set.ranges.length / 2 + piece.set.classes.size
+    else if (piece.type === 'group') for (const one of piece.alternatives) size += 1 + sizeOf(one)
+  }
+  return size
 }
 
 /** {@link parseTextGlob} for one match. */

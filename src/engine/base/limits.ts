@@ -48,6 +48,22 @@ export const limits = {
   cacheInlineBytes: 4096,
   /** The longest time to live of a cache entry, in seconds: a year. */
   cacheSeconds: 365 * 86_400,
+  busTopicBytes: 1024,
+  busPayloadBytes: 2 ** 20,
+  /** Messages of a session that are kept for replay, and the bytes of their payloads; the newest is kept always. */
+  busKeptMessages: 1000,
+  busKeptBytes: 16 * 2 ** 20,
+  /** Subscriptions of a session. */
+  busSubscribers: 1000,
+  /** Topics, and as many patterns, of one subscription. */
+  busTopics: 256,
+  /** Signs of all different patterns of a session's subscriptions: each may look at each character of a topic. */
+  busPatternSize: 16_384,
+  /** What may wait for one subscriber: messages, and the bytes of their payloads. */
+  busWaitingMessages: 10_000,
+  busWaitingBytes: 2 * 2 ** 20,
+  /** A message's payload up to this is copied for a subscriber when it is handed over, a larger one when it is read. */
+  busCopiedBytes: 16 * 1024,
   /** A file is cut into blocks of this size; a block is the largest blob. */
   blockBytes: 1 << 20,
   blocksPerChunk: 1024,

@@ -28,6 +28,7 @@ import { diffOf, type Diff, type StateReference } from '../session/states.js'
 import type { Analytics, SessionCounts } from '../services/analytics.js'
 import type { Annotations } from '../services/annotations.js'
 import type { Approvals } from '../services/approvals.js'
+import type { MessageBus } from '../services/bus.js'
 import { summarize, type CommitSummary } from '../services/commit-summary.js'
 import type { CacheService } from '../services/cache.js'
 import type { Commits, SessionCommitRequest } from '../services/commits.js'
@@ -36,6 +37,7 @@ import type { PosixLocks } from '../services/posix-locks.js'
 import { SessionAnnotations } from './annotations.js'
 import { SessionApprovals } from './approvals.js'
 import { SessionCache } from './cache.js'
+import { SessionBus } from './bus.js'
 import { SessionEvents } from './events.js'
 import { SessionFileLocks } from './file-locks.js'
 import { SessionFiles } from './files.js'
@@ -47,6 +49,7 @@ export interface SessionServices {
   readonly annotations: Annotations
   readonly approvals: Approvals
   readonly cache: CacheService
+  readonly bus: MessageBus
   readonly commits: Commits
   readonly fileLocks: FileLocks
   readonly posixLocks: PosixLocks
@@ -77,6 +80,7 @@ export class Session {
   #annotations: SessionAnnotations | undefined
   #approvals: SessionApprovals | undefined
   #cache: SessionCache | undefined
+  #bus: SessionBus | undefined
   #events: SessionEvents | undefined
   #files: SessionFiles | undefined
   #fileLocks: SessionFileLocks | undefined
@@ -127,6 +131,11 @@ export class Session {
   /** Keys and values beside the files. */
   get cache(): SessionCache {
     return (this.#cache ??= new SessionCache(this.#access, this.#services.cache))
+  }
+
+  /** Messages to those who work on the session now, and the newest for those who come later. */
+  get bus(): SessionBus {
+    return (this.#bus ??= new SessionBus(this.#access, this.#services.bus))
   }
 
   /** Locks on ranges and files in the manner of fcntl and flock, in memory. */

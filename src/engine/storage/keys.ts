@@ -48,6 +48,8 @@ export const keys = {
   /** The sign before the key keeps whatever it starts with below the end of the session's range. */
   cacheEntry: (sessionId: string, key: string): string => `c${sessionId}:${key}`,
   cacheEntries: (sessionId: string): string => `c${sessionId}`,
+  busMessage: (sessionId: string, seq: number): string => `u${sessionId}${encodeSeq(seq)}`,
+  busMessages: (sessionId: string): string => `u${sessionId}`,
   gitObject: (tenantKey: string, oid: string): string => `g${tenantKey}${oid}`,
   /** That a tenant has a blob: since when, how large, how often it was written. */
   tenantBlob: (tenantKey: string, hash: string): string => `y${tenantKey}${hash}`,

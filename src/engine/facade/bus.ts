@@ -1,0 +1,65 @@
+import type { MessageBus } from '../services/bus.js'
+import {
+  parsePublication,
+  parseQuery,
+  type BusPublishRequest,
+  type BusSubscribeRequest,
+} from '../services/bus-requests.js'
+import { Subscription, type BusSubscription } from '../services/bus-subscription.js'
+import type { SessionAccess } from '../session/access.js'
+
+/**
+ * Messages between those who work on a session: who subscribes to a topic gets what is published to it. The last
+ * 1,000 messages, or 16 MiB of payload if that is less, are kept for those who come later, on a durable storage
+ * also over a closing of the engine. Forks have none of them.
+ */
+export class SessionBus {
+  readonly #access: SessionAccess
+  readonly #service: MessageBus
+
+  constructor(access: SessionAccess, service: MessageBus) {
+    this.#access = access
+    this.#service = service
+  }
+
+  /**
+   * Resolves when the message is stored; every subscriber gets the messages of a session in one order, that of
+   * the calls, and each only when it is stored. TOO_LARGE for a payload over 1 MiB.
+   *
+   * @example
+   * await session.bus.publish({ topic: 'tests:done', payload: JSON.stringify({ failed: 0 }) })
+   */
+  async publish(request: BusPublishRequest): Promise<{ messageId: string }> {
+    const publication = parsePublication(request)
+    return this.#access.run('publishMessage', (live) =>
+      this.#service.publish(this.#access.core, live, publication),
+    )
+  }
+
+  /**
+   * What is published after this call, in this process, and before it as far as a replay is asked for; without
+   * gap or repeat between the two. What is no longer kept is not replayed.
+   *
+   * Never throws: what is wrong with the arguments, an aborted signal, PERMISSION_DENIED, SESSION_NOT_FOUND, and
+   * QUOTA for over 1,000 subscribers in a session, reject the first `next()`, and `opened`.
+   *
+   * Ends when the loop is left, when the session is deleted, and when the engine is closed, behind the last
+   * message. Throws the signal's reason at once, and behind what was received before: STORE_FAILED when a write
+   * failed, SLOW_CONSUMER when over 10,000 messages or 2 MiB of payload would have waited for this subscriber.
+   * A replay does not count there as long as its messages are kept anyway.
+   *
+   * @example
+   * for await (const { topic, payload } of session.bus.subscribe({ topicPatterns: ['tests:*'], signal }))
+   *   show(topic, payload)
+   */
+  subscribe(request: BusSubscribeRequest = {}): BusSubscription {
+    return new Subscription(this.#access.sessionId, async (subscription) => {
+      const { query, signal } = parseQuery(request)
+      subscription.abortWith(signal)
+      // Nothing is awaited before: the call's place among others is now.
+      await this.#access.look('subscribe', (live) =>
+        this.#service.subscribe(this.#access.core, live, subscription, query),
+      )
+    })
+  }
+}
