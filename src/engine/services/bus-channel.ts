@@ -11,6 +11,9 @@ import { checkQuota } from './quota.js'
 /** What a subscriber listens to; a topic's or a pattern's name stands behind a letter. */
 type Channels = `t${string}` | `p${string}` | 'all' | 'dropped'
 
+/** Signs of patterns times characters of a topic that are matched without a look at the clock. */
+const quickMatches = 2 ** 18
+
 interface UsedPattern {
   readonly glob: TextGlob
   subscribers: number
@@ -62,12 +65,12 @@ export class BusChannel {
   }
 
   /** Resolves when it and all before it are delivered; rejects with what `stored` rejects with. */
-  deliver(message: KeptMessage, stored: Promise<void>): Promise<void> {
+  deliver(message: KeptMessage, stored: Promise<void>, environment: Environment): Promise<void> {
     const pause = this.#pauseAfter(message) ? nextTurn : undefined
     const before = this.#settled
     // It may fail while what was before it is still waited for.
     stored.catch(() => undefined)
-    const delivered = before.then(() => stored).then(() => this.#emit(message))
+    const delivered = before.then(() => stored).then(() => this.#emit(message, environment))
     this.#settled = delivered.then(pause, () => undefined)
     return delivered
   }
@@ -127,14 +130,26 @@ export class BusChannel {
     this.#keptBytes += message.payload.byteLength
   }
 
-  #emit(message: KeptMessage): void {
+  /** Whoever subscribes while it goes on is behind this message anyway. */
+  #emit(message: KeptMessage, environment: Environment): void | Promise<void> {
     this.#delivered = message.seq
     const { topic } = message
     this.#emitter.emit('all', message)
     this.#emitter.emit(`t${topic}`, message)
-    for (const [pattern, { glob }] of this.#patterns) {
-      if (glob.matches(topic)) this.#emitter.emit(`p${pattern}`, message)
+    if (this.#patternSize * topic.length > quickMatches) return this.#emitInSlices(message, environment)
+    for (const { glob } of this.#patterns.values()) this.#emitIfMatched(glob, message)
+  }
+
+  async #emitInSlices(message: KeptMessage, environment: Environment): Promise<void> {
+    const slice = new TimeSlice(environment)
+    for (const { glob } of this.#patterns.values()) {
+      this.#emitIfMatched(glob, message)
+      if (slice.over) await slice.next()
     }
+  }
+
+  #emitIfMatched({ pattern, matches }: TextGlob, message: KeptMessage): void {
+    if (matches(message.topic)) this.#emitter.emit(`p${pattern}`, message)
   }
 
   /**
@@ -166,8 +181,12 @@ export class BusChannel {
       if (message === undefined) break
       if (message.seq > this.#delivered) continue
       const { topic } = message
-      if (everything || topics.has(topic) || patterns.some((glob) => glob.matches(topic))) found.push(message)
-      if (patterns.length > 0 && slice.over) await slice.next()
+      let matches = everything || topics.has(topic)
+      for (let i = 0; i < patterns.length && !matches; i++) {
+        matches = patterns[i]!.matches(topic)
+        if (slice.over) await slice.next()
+      }
+      if (matches) found.push(message)
     }
     return found.reverse()
   }

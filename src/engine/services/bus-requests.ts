@@ -2,6 +2,7 @@ import { invalid } from '../base/errors.js'
 import { parseTextGlob, type TextGlob } from '../base/glob.js'
 import { checkRequest, parseSize, parseText, tooLarge } from '../base/input.js'
 import { limits } from '../base/limits.js'
+import { copyBytes } from '../cas/blob.js'
 import { toBytes } from '../cas/staging.js'
 import { decodeSeq, seqWidth } from '../storage/keys.js'
 
@@ -53,7 +54,7 @@ export interface BusSubscribeRequest {
 
 export interface Publication {
   readonly topic: string
-  /** Nobody else's. */
+  /** Nobody else's; the memory behind it may be shared. */
   readonly payload: Uint8Array
 }
 
@@ -72,7 +73,7 @@ export function parsePublication(request: BusPublishRequest): Publication {
   if (typeof payload === 'string') parseText('payload', payload, limit)
   const bytes = toBytes(payload, 'payload')
   if (bytes.byteLength > limit) throw tooLarge('payload', 'bytes', limit)
-  return { topic: parseTopic('topic', topic), payload: new Uint8Array(bytes) }
+  return { topic: parseTopic('topic', topic), payload: copyBytes(bytes) }
 }
 
 export function parseQuery(request: BusSubscribeRequest): {
@@ -89,12 +90,20 @@ export function parseQuery(request: BusSubscribeRequest): {
   const replayed = (limit === undefined && after !== undefined) || (limit ?? 0) > 0
   const query: BusQuery = {
     topics: parseTopics('topics', topics),
-    patterns: [...parseTopics('topicPatterns', topicPatterns)].map((one) =>
-      parseTextGlob(one, 'topicPatterns'),
-    ),
+    patterns: parsePatterns(topicPatterns),
     replay: replayed ? { after: after ?? 0, limit: limit ?? Number.POSITIVE_INFINITY } : undefined,
   }
   return { query, signal }
+}
+
+function parsePatterns(patterns: readonly string[] | undefined): readonly TextGlob[] {
+  let size = 0
+  return Array.from(parseTopics('topicPatterns', patterns), (pattern) => {
+    const glob = parseTextGlob(pattern, 'topicPatterns')
+    size += glob.size
+    if (size > limits.busPatternSize) throw tooLarge('topicPatterns', 'signs', limits.busPatternSize)
+    return glob
+  })
 }
 
 function parseTopics(field: string, topics: readonly string[] | undefined): ReadonlySet<string> {

@@ -33,7 +33,7 @@ export class MessageBus {
       }
       // A store that keeps nothing still says when others are to have a turn.
       const stored = commitRecords(core, live, records || {})
-      return channel.deliver(message, stored).then(() => ({ messageId: message.messageId }))
+      return channel.deliver(message, stored, core.environment).then(() => ({ messageId: message.messageId }))
     })
   }
 
