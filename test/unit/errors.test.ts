@@ -311,6 +311,25 @@ const rows: readonly Row[] = [
     details: { limit: '10000' },
   },
   {
+    reason: 'QUOTA',
+    when: 'a session has 1,001 subscribers',
+    provoke: async ({ session }) => {
+      const all = Array.from({ length: 1001 }, () => session.bus.subscribe())
+      return all.at(-1)!.next()
+    },
+    details: { limit: '1000' },
+  },
+  {
+    reason: 'SLOW_CONSUMER',
+    when: 'over 2 MiB wait for a subscriber',
+    provoke: async ({ session }) => {
+      const subscription = session.bus.subscribe()
+      for (let i = 0; i < 3; i++) await session.bus.publish({ topic: 't', payload: new Uint8Array(2 ** 20) })
+      for await (const { topic } of subscription) expect(topic).toBe('t')
+    },
+    details: { limit: '2097152' },
+  },
+  {
     reason: 'FILE_TOO_LARGE',
     when: 'a file would be over `maxFileBytes`',
     provoke: async ({ open }) => {

@@ -1,3 +1,4 @@
+import { touch } from '../session/activity.js'
 import type { Core } from '../session/core.js'
 import { follow } from '../session/feed.js'
 import type { LiveSession } from '../session/live.js'
@@ -24,9 +25,10 @@ export class MessageBus {
   publish(core: Core, live: LiveSession, publication: Publication): Promise<{ messageId: string }> {
     return mutate(core, live, () => {
       const channel = this.#channels.get(core, live)
-      const at = core.environment.wallClockMs()
-      const { message, dropped } = channel.add(publication, { senderId: core.principal, at })
-      live.lastActivityAt = Math.max(at, live.lastActivityAt)
+      const by = { senderId: core.principal, at: core.environment.wallClockMs() }
+      const { message, dropped } = channel.add(publication, by)
+      // There is no event that would tell of it.
+      touch(core, live)
       const records = core.store.capabilities.durable && {
         put: [[keys.busMessage(live.id, message.seq), toRecord(message)] as const],
         del: dropped.map(({ seq }) => keys.busMessage(live.id, seq)),
