@@ -545,3 +545,32 @@ test('the message bus lets others run while it matches long patterns, and keeps 
   await session.delete()
   expect(await next).toEqual([end, end, end])
 })
+
+test('the message bus lets others run while many copy a large payload, and keeps the order', async () => {
+  await using engine = await openTestEngine()
+  const session = await engine.sessions.create()
+  const seen: string[][] = []
+  const reading = Array.from({ length: 100 }, async (_, i) => {
+    const request = [{}, { topics: ['t'] }, { topicPatterns: ['*'] }, { topicPatterns: ['t*', '?'] }][i % 4]!
+    const mine: string[] = (seen[i] = [])
+    for await (const { topic, payload } of session.bus.subscribe(request)) {
+      mine.push(`${topic} ${payload.byteLength} ${payload[9] ?? ''}`)
+      payload.fill(1)
+      if (mine.length === 3) break
+    }
+  })
+  let others = 0
+  let running = true
+  const counting = (async () => {
+    for (; running; others++) await nextTurn()
+  })()
+  const large = new Uint8Array(mebibyte).fill(9)
+  await Promise.all(
+    [large, new Uint8Array(1), large].map((payload) => session.bus.publish({ topic: 't', payload })),
+  )
+  running = false
+  await Promise.all([...reading, counting])
+  expect(others).toBeGreaterThan(20)
+  const expected = [`t ${mebibyte} 9`, 't 1 ', `t ${mebibyte} 9`]
+  expect(seen).toEqual(seen.map(() => expected))
+})

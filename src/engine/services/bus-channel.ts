@@ -13,6 +13,8 @@ type Channels = `t${string}` | `p${string}` | 'all' | 'dropped'
 
 /** Signs of patterns times characters of a topic that are matched without a look at the clock. */
 const quickMatches = 2 ** 18
+/** Bytes that subscribers may copy before the event loop gets a turn. */
+const quickBytes = 8 * 2 ** 20
 
 interface UsedPattern {
   readonly glob: TextGlob
@@ -130,26 +132,39 @@ export class BusChannel {
     this.#keptBytes += message.payload.byteLength
   }
 
-  /** Whoever subscribes while it goes on is behind this message anyway. */
+  /** At once where that is quick. Whoever subscribes while it goes on is behind this message anyway. */
   #emit(message: KeptMessage, environment: Environment): void | Promise<void> {
     this.#delivered = message.seq
-    const { topic } = message
+    const { topic, payload } = message
+    const copied = payload.byteLength * this.#subscribers.size
+    if (this.#patternSize * topic.length > quickMatches || copied > quickBytes)
+      return this.#emitInSlices(message, environment)
     this.#emitter.emit('all', message)
     this.#emitter.emit(`t${topic}`, message)
-    if (this.#patternSize * topic.length > quickMatches) return this.#emitInSlices(message, environment)
-    for (const { glob } of this.#patterns.values()) this.#emitIfMatched(glob, message)
-  }
-
-  async #emitInSlices(message: KeptMessage, environment: Environment): Promise<void> {
-    const slice = new TimeSlice(environment)
     for (const { glob } of this.#patterns.values()) {
-      this.#emitIfMatched(glob, message)
-      if (slice.over) await slice.next()
+      if (glob.matches(topic)) this.#emitter.emit(`p${glob.pattern}`, message)
     }
   }
 
-  #emitIfMatched({ pattern, matches }: TextGlob, message: KeptMessage): void {
-    if (matches(message.topic)) this.#emitter.emit(`p${pattern}`, message)
+  /** The event loop gets turns between matches that are long, and between subscribers who copy much. */
+  async #emitInSlices(message: KeptMessage, environment: Environment): Promise<void> {
+    const slice = new TimeSlice(environment)
+    let bytes = 0
+    const tell = async (name: Channels): Promise<void> => {
+      for (const receive of this.#emitter.all.get(name)?.slice() ?? []) {
+        ;(receive as (message: KeptMessage) => void)(message)
+        bytes += message.payload.byteLength
+        if (bytes < quickBytes) continue
+        bytes = 0
+        await slice.next()
+      }
+    }
+    await tell('all')
+    await tell(`t${message.topic}`)
+    for (const { glob } of this.#patterns.values()) {
+      if (glob.matches(message.topic)) await tell(`p${glob.pattern}`)
+      if (slice.over) await slice.next()
+    }
   }
 
   /**
