@@ -7,6 +7,7 @@ import {
   type Engine,
   type Environment,
   type LogEntry,
+  type SecretOptions,
   type Storage,
 } from './engine/index.js'
 
@@ -32,6 +33,11 @@ export interface EngineOptions {
   readonly authorize?: Authorize
   /** Told of what no caller is told of: failed writes, jobs, slow subscribers. The library prints nothing. */
   readonly log?: (entry: LogEntry) => void
+  /**
+   * The master key of secrets, 32 random bytes that are kept elsewhere than the storage. Without one secrets are
+   * refused on a durable storage; in memory the engine makes a key of its own.
+   */
+  readonly secrets?: SecretOptions
   readonly hostPaths?: {
     /** Directories of this host below which local repositories may be opened; none by default. */
     readonly roots?: readonly string[]
@@ -62,6 +68,7 @@ export async function openEngine(options: EngineOptions = {}): Promise<Engine> {
     hostPaths,
     authorize,
     log,
+    secrets,
   } = options
   const adapter = once(async () => {
     const { createGitAdapter } = await import('./adapters/git/index.js')
@@ -74,9 +81,14 @@ export async function openEngine(options: EngineOptions = {}): Promise<Engine> {
     ...(cacheBytes !== undefined && { cacheBytes }),
     ...(authorize !== undefined && { authorize }),
     ...(log !== undefined && { log }),
+    ...(secrets !== undefined && { secrets }),
     importer: async () => (await adapter()).importer,
     committer: async () => (await adapter()).committer,
     checkRemote: async (remote) => (await adapter()).checkRemote(remote),
+    reportReader: once(async () => {
+      const { createReportReader } = await import('./adapters/junit/index.js')
+      return createReportReader()
+    }),
   })
 }
 
@@ -93,10 +105,13 @@ export {
   EngineScope,
   EngineError,
   FileType,
+  HealthStatus,
   ImportJobState,
   SegmentConflictPolicy,
   PosixFlockMode,
   PosixLockKind,
+  Secret,
+  SecretScope,
   Session,
   SessionStatus,
   Sessions,
@@ -161,6 +176,10 @@ export type {
   FsPromises,
   GlobOptions,
   HashGuard,
+  Health,
+  HealthReport,
+  HealthReportPage,
+  HealthReportRequest,
   ImportJob,
   ImportStartRequest,
   JobProgress,
@@ -172,6 +191,7 @@ export type {
   ManifestNode,
   ManifestPage,
   ManifestRequest,
+  MasterKey,
   MemoryStorageOptions,
   NamedCacheValue,
   PageRequest,
@@ -186,6 +206,10 @@ export type {
   PosixUnlockRequest,
   RenameRequest,
   ScanRange,
+  SecretInfo,
+  SecretOptions,
+  SecretPutRequest,
+  SecretReference,
   SegmentChunk,
   SegmentWriteRequest,
   SessionAnalytics,
@@ -201,10 +225,12 @@ export type {
   SessionFileLocks,
   SessionFiles,
   SessionFs,
+  SessionHealth,
   SessionInfo,
   SessionListRequest,
   SessionPage,
   SessionPosixLocks,
+  SessionSecrets,
   SetXattrRequest,
   Source,
   SourceCreateRequest,

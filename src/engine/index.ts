@@ -13,9 +13,13 @@ import { CacheService } from './services/cache.js'
 import { MessageBus } from './services/bus.js'
 import { Commits } from './services/commits.js'
 import { FileLocks } from './services/file-locks.js'
+import { HealthReports } from './services/health.js'
 import type { Committer, GitRemote, Importer } from './services/git-ports.js'
 import { UsageMeter } from './services/usage.js'
 import { PosixLocks } from './services/posix-locks.js'
+import type { ReportReader } from './services/report-ports.js'
+import { parseSecretOptions, randomKeyRing, type SecretOptions } from './services/secret-keys.js'
+import { Secrets } from './services/secrets.js'
 import { SourceService } from './services/sources.js'
 import type { Authorize } from './session/permissions.js'
 import { coreFor, localCaller, type SharedCore } from './session/core.js'
@@ -38,8 +42,11 @@ export interface EngineParts {
   /** Adapters, loaded when they are first needed. */
   readonly importer?: () => Promise<Importer>
   readonly committer?: () => Promise<Committer>
+  readonly reportReader?: () => Promise<ReportReader>
   /** Throws when a source with this remote must not be created. */
   readonly checkRemote?: (remote: GitRemote) => Promise<void>
+  /** Without a master key, secrets work only on a storage that is not durable. */
+  readonly secrets?: SecretOptions
 }
 
 /** Puts an engine together from its parts and recovers what an earlier process left. */
@@ -51,6 +58,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     throw invalid('cacheBytes', 'must be a whole number from 0 to 2^53 − 1')
   if (typeof parts.storage?.open !== 'function')
     throw invalid('storage', 'must be a storage, for example levelStorage(directory)')
+  const keyRing = parseSecretOptions(parts.secrets)
   const store = await parts.storage.open()
   const ids = new IdSource(environment)
   const content = new ContentStore(store, environment)
@@ -96,8 +104,10 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     bus: new MessageBus(),
     commits,
     fileLocks: new FileLocks(),
+    health: new HealthReports(parts.reportReader ?? missing('reportReader')),
     posixLocks: new PosixLocks(),
     usage: new UsageMeter(),
+    secrets: new Secrets(keyRing.usable || store.capabilities.durable ? keyRing : randomKeyRing(environment)),
   })
 }
 
@@ -165,6 +175,19 @@ export {
 } from './services/bus-requests.js'
 export type { BusSubscription } from './services/bus-subscription.js'
 export type { CommitSummary } from './services/commit-summary.js'
+export {
+  HealthStatus,
+  type Health,
+  type HealthReport,
+  type HealthReportPage,
+  type HealthReportRequest,
+} from './services/health.js'
+export type { SessionHealth } from './facade/health.js'
+export { Secret } from './services/secret.js'
+export type { MasterKey, SecretOptions } from './services/secret-keys.js'
+export { SecretScope } from './services/secret-records.js'
+export type { SecretInfo, SecretPutRequest, SecretReference } from './services/secrets.js'
+export type { SessionSecrets } from './facade/secrets.js'
 export type { SessionCommitRequest } from './services/commits.js'
 export type {
   FileForceUnlockRequest,

@@ -3,7 +3,7 @@ import type { Environment } from './environment.js'
 
 /** Crockford's base 32 in lower case: its order is the order of its bytes. */
 const alphabet = Buffer.from('0123456789abcdefghjkmnpqrstvwxyz')
-const idLength = 36
+export const idLength = 36
 const timeDigits = 10
 const idPattern = /^[0-9a-hjkmnp-tv-z]{36}$/
 const ticksPerMs = 32

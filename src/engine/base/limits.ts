@@ -64,6 +64,16 @@ export const limits = {
   busWaitingBytes: 2 * 2 ** 20,
   /** A message's payload up to this is copied for a subscriber when it is handed over, a larger one when it is read. */
   busCopiedBytes: 16 * 1024,
+  /** A report of tests. */
+  reportBytes: 16 * 2 ** 20,
+  /** Reports of a session that are kept; older ones are forgotten. */
+  healthReports: 1000,
+  secretNameBytes: 128,
+  secretValueBytes: 64 * 1024,
+  /** Secrets of a session. */
+  secrets: 1000,
+  /** The id of a master key. */
+  masterKeyIdBytes: 128,
   /** A file is cut into blocks of this size; a block is the largest blob. */
   blockBytes: 1 << 20,
   blocksPerChunk: 1024,

@@ -5,7 +5,7 @@ import type { SourceService } from '../services/sources.js'
 import type { UsageMeter } from '../services/usage.js'
 import { storeActivity } from '../session/activity.js'
 import { blankBaseline, filesBaseline } from '../session/baselines.js'
-import { coreFor, localCaller, type Caller, type Core } from '../session/core.js'
+import { coreFor, inBackground, localCaller, type Caller, type Core } from '../session/core.js'
 import type { FileContent } from '../session/writes.js'
 import type { LiveSession } from '../session/live.js'
 import { endFollowers } from '../session/feed.js'
@@ -191,6 +191,27 @@ export class Engine extends EngineScope {
       }),
       this.#services,
     )
+  }
+
+  /**
+   * Wraps the keys of all secrets in the storage, of every tenant, with the current master key; values are not
+   * touched. When it is through, the previous keys are needed no more. Reads and changes go on meanwhile.
+   *
+   * NO_MASTER_KEY when a secret is under a key that the engine was not opened with, DATA_LOSS when one is
+   * damaged; all others are wrapped even so. A call that was interrupted is simply made again.
+   *
+   * @example
+   * const secrets = { masterKey: { id: '2026', key }, previousKeys: [{ id: '2025', key: oldKey }] }
+   * const engine = await openEngine({ storage, secrets })
+   * await engine.rotateSecrets()
+   */
+  rotateSecrets(): Promise<{ rewrapped: number }> {
+    const rotated = this.#services.secrets.rotate(this.#core)
+    inBackground(
+      this.#core,
+      rotated.then(() => undefined),
+    )
+    return rotated
   }
 
   /** Stops jobs and whoever waits for a lock, waits for every accepted write, and releases the storage. Idempotent. */

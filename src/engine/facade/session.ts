@@ -33,7 +33,9 @@ import { summarize, type CommitSummary } from '../services/commit-summary.js'
 import type { CacheService } from '../services/cache.js'
 import type { Commits, SessionCommitRequest } from '../services/commits.js'
 import type { FileLocks } from '../services/file-locks.js'
+import type { HealthReports } from '../services/health.js'
 import type { PosixLocks } from '../services/posix-locks.js'
+import type { Secrets } from '../services/secrets.js'
 import { SessionAnnotations } from './annotations.js'
 import { SessionApprovals } from './approvals.js'
 import { SessionCache } from './cache.js'
@@ -41,7 +43,9 @@ import { SessionBus } from './bus.js'
 import { SessionEvents } from './events.js'
 import { SessionFileLocks } from './file-locks.js'
 import { SessionFiles } from './files.js'
+import { SessionHealth } from './health.js'
 import { SessionPosixLocks } from './posix-locks.js'
+import { SessionSecrets } from './secrets.js'
 
 /** The services behind a session's handle. */
 export interface SessionServices {
@@ -52,13 +56,16 @@ export interface SessionServices {
   readonly bus: MessageBus
   readonly commits: Commits
   readonly fileLocks: FileLocks
+  readonly health: HealthReports
   readonly posixLocks: PosixLocks
+  readonly secrets: Secrets
 }
 
-/** Hides a session, and ends what it has in memory only. */
+/** Hides a session, ends what it has in memory only, and takes its secrets out of the store. */
 export async function endSession(core: Core, services: SessionServices, sessionId: string): Promise<void> {
   await deleteSession(core, sessionId)
   services.posixLocks.forget(sessionId)
+  await services.secrets.forget(core, sessionId)
 }
 
 export interface SessionAnalytics extends SessionCounts {
@@ -84,7 +91,9 @@ export class Session {
   #events: SessionEvents | undefined
   #files: SessionFiles | undefined
   #fileLocks: SessionFileLocks | undefined
+  #health: SessionHealth | undefined
   #posixLocks: SessionPosixLocks | undefined
+  #secrets: SessionSecrets | undefined
   #fs: SessionFs | undefined
 
   constructor(core: Core, live: LiveSession, services: SessionServices, permissions: Permissions) {
@@ -146,6 +155,16 @@ export class Session {
   /** Locks on paths with a time to live, stored. */
   get fileLocks(): SessionFileLocks {
     return (this.#fileLocks ??= new SessionFileLocks(this.#access, this.#services.fileLocks))
+  }
+
+  /** What tests say of the session. */
+  get health(): SessionHealth {
+    return (this.#health ??= new SessionHealth(this.#access, this.#services.health))
+  }
+
+  /** Values that are kept apart from files, encrypted. */
+  get secrets(): SessionSecrets {
+    return (this.#secrets ??= new SessionSecrets(this.#access, this.#services.secrets))
   }
 
   /**

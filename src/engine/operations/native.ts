@@ -9,6 +9,7 @@ export const nativeActions = {
   diff: 'files.read',
   listCheckpoints: 'files.read',
   listApprovals: 'approvals',
+  listHealthReports: 'health',
   /** Reads of `session.fs`. */
   'fs.read': 'files.read',
   /** Changes of `session.fs`. */

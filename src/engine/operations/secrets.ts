@@ -1,6 +1,6 @@
 import { defineOperations } from './operation.js'
 
-const errors = ['SESSION_NOT_FOUND', 'NO_MASTER_KEY'] as const
+const errors = ['SESSION_NOT_FOUND'] as const
 
 export const secretOperations = defineOperations({
   listSecrets: {
@@ -15,13 +15,13 @@ export const secretOperations = defineOperations({
     path: '/v1/sessions/{sessionId}/secrets/{secretName}',
     capability: 'secrets',
     event: 'v1.SecretsService.PutSecret',
-    errors: [...errors, 'QUOTA'],
+    errors: [...errors, 'NO_MASTER_KEY', 'QUOTA'],
   },
   getSecret: {
     method: 'GET',
     path: '/v1/sessions/{sessionId}/secrets/{secretName}',
     capability: 'secrets',
-    errors: [...errors, 'SECRET_NOT_FOUND'],
+    errors: [...errors, 'NO_MASTER_KEY', 'SECRET_NOT_FOUND'],
   },
   deleteSecret: {
     method: 'DELETE',

@@ -29,6 +29,9 @@ export const eventTypes = {
   lockFile: 'v1.CollaborationService.LockFile',
   unlockFile: 'v1.CollaborationService.UnlockFile',
   forceUnlockFile: 'v1.CollaborationService.ForceUnlockFile',
+  reportHealth: 'v1.HealthService.ReportHealth',
+  putSecret: 'v1.SecretsService.PutSecret',
+  deleteSecret: 'v1.SecretsService.DeleteSecret',
 } as const
 
 export type EventType = (typeof eventTypes)[keyof typeof eventTypes]

@@ -16,8 +16,8 @@ export class SessionIndex<Index> {
   readonly #loading = new WeakMap<LiveSession, Promise<void>>()
   readonly #prefix: (sessionId: string) => string
   readonly #make: () => Index
-  readonly #add: (index: Index, json: string, core: Core) => void
   readonly #complete: ((index: Index, core: Core) => void) | undefined
+  readonly #add: (index: Index, json: string, core: Core, key: string) => void
 
   /**
    * `add` puts a record that was read into an index; records come in the order of their keys. `complete` is
@@ -26,7 +26,7 @@ export class SessionIndex<Index> {
   constructor(
     prefix: (sessionId: string) => string,
     make: () => Index,
-    add: (index: Index, json: string, core: Core) => void,
+    add: (index: Index, json: string, core: Core, key: string) => void,
     complete?: (index: Index, core: Core) => void,
   ) {
     this.#prefix = prefix
@@ -58,7 +58,7 @@ export class SessionIndex<Index> {
     const prefix = this.#prefix(live.id)
     for (let gte = prefix; ;) {
       const found = await core.store.scan({ gte, lt: prefixEnd(prefix), limit: limits.recordsPerScan })
-      for (const [, json] of found) this.#add(index, json, core)
+      for (const [key, json] of found) this.#add(index, json, core, key)
       if (found.length < limits.recordsPerScan) break
       gte = `${found.at(-1)![0]}\0`
     }

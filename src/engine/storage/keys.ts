@@ -50,6 +50,12 @@ export const keys = {
   cacheEntries: (sessionId: string): string => `c${sessionId}`,
   busMessage: (sessionId: string, seq: number): string => `u${sessionId}${encodeSeq(seq)}`,
   busMessages: (sessionId: string): string => `u${sessionId}`,
+  healthReport: (sessionId: string, seq: number): string => `h${sessionId}${encodeSeq(seq)}`,
+  healthReports: (sessionId: string): string => `h${sessionId}`,
+  secret: (sessionId: string, secretName: string): string => `x${sessionId}${secretName}`,
+  secrets: (sessionId: string): string => `x${sessionId}`,
+  /** Of every session. */
+  allSecrets: (): string => 'x',
   gitObject: (tenantKey: string, oid: string): string => `g${tenantKey}${oid}`,
   /** That a tenant has a blob: since when, how large, how often it was written. */
   tenantBlob: (tenantKey: string, hash: string): string => `y${tenantKey}${hash}`,

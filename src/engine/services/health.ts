@@ -1,0 +1,184 @@
+import { Buffer } from 'node:buffer'
+import { formatTime } from '../base/environment.js'
+import { invalid } from '../base/errors.js'
+import { whenLoaded } from '../base/fault.js'
+import { checkRequest, tooLarge } from '../base/input.js'
+import { limits } from '../base/limits.js'
+import { encodePageToken, parsePageSize, parsePageToken, type PageRequest } from '../base/paging.js'
+import { runInSlices } from '../base/slices.js'
+import { inBackground, type Core } from '../session/core.js'
+import { eventTypes } from '../session/events.js'
+import type { LiveSession } from '../session/live.js'
+import { ifDurable, SessionIndex } from '../session/session-index.js'
+import { eventTime, mutate, record } from '../session/transaction.js'
+import { encodeSeq, keys } from '../storage/keys.js'
+import type { ReportReader, TestCounts } from './report-ports.js'
+
+export const HealthStatus = {
+  PASSING: 'STATUS_PASSING',
+  FAILING: 'STATUS_FAILING',
+  UNKNOWN: 'STATUS_UNKNOWN',
+} as const
+export type HealthStatus = (typeof HealthStatus)[keyof typeof HealthStatus]
+
+/** What the newest report of tests says of a session. */
+export interface Health {
+  /** Failing when any test failed; unknown before the first report, and when a report had no test in it. */
+  readonly status: HealthStatus
+  readonly testsPassed: number
+  /** Failures and errors. */
+  readonly testsFailed: number
+  readonly testsSkipped: number
+  /** '' before the first report. */
+  readonly lastUpdatedAt: string
+}
+
+/** What one report said. */
+export interface HealthReport extends Health {
+  /** The principal. */
+  readonly reportedBy: string
+}
+
+export interface HealthReportPage {
+  /** Oldest first. */
+  readonly reports: HealthReport[]
+  /** Empty when there is no further page. */
+  readonly nextPageToken: string
+}
+
+export interface HealthReportRequest {
+  readonly reportFormat: 'junit-xml/v1'
+  /** The report, in UTF-8 where it is bytes; at most 16 MiB. */
+  readonly reportContent: Uint8Array | string
+}
+
+/** A report as it stands in storage, as JSON; `seq` is its event's. */
+interface StoredReport extends HealthReport {
+  readonly seq: number
+}
+
+const unknown: Health = {
+  status: HealthStatus.UNKNOWN,
+  testsPassed: 0,
+  testsFailed: 0,
+  testsSkipped: 0,
+  lastUpdatedAt: '',
+}
+
+/** What tests say of a session. Reports outlive restores; forks start without any. */
+export class HealthReports {
+  readonly #reader: () => Promise<ReportReader>
+  readonly #indexes = new SessionIndex<StoredReport[]>(
+    keys.healthReports,
+    () => [],
+    (reports, json) => reports.push(JSON.parse(json) as StoredReport),
+  )
+  /** The report of each session that was handed in last: reports count in the order of the calls. */
+  readonly #newest = new WeakMap<LiveSession, Promise<unknown>>()
+
+  constructor(reader: () => Promise<ReportReader>) {
+    this.#reader = reader
+  }
+
+  async get(core: Core, live: LiveSession): Promise<{ health: Health }> {
+    const newest = (await whenLoaded(() => this.#indexes.get(core, live))).at(-1)
+    return { health: newest === undefined ? { ...unknown } : describeHealth(newest) }
+  }
+
+  /** Reading a long report lets other operations of the session go first. */
+  report(core: Core, live: LiveSession, content: Uint8Array): Promise<{ newHealthStatus: Health }> {
+    const stored = this.#report(core, live, content, this.#newest.get(live))
+    this.#newest.set(live, stored)
+    inBackground(
+      core,
+      stored.then(() => undefined),
+    )
+    return stored
+  }
+
+  async #report(
+    core: Core,
+    live: LiveSession,
+    content: Uint8Array,
+    before: Promise<unknown> | undefined,
+  ): Promise<{ newHealthStatus: Health }> {
+    await before?.catch(() => undefined)
+    const reader = await this.#reader()
+    const counts = await runInSlices(reader.count(content), core.environment)
+    return mutate(core, live, () => this.#store(core, live, counts))
+  }
+
+  #store(
+    core: Core,
+    live: LiveSession,
+    { passed, failed, skipped }: TestCounts,
+  ): Promise<{ newHealthStatus: Health }> {
+    const reports = this.#indexes.get(core, live)
+    const report: StoredReport = {
+      status: statusOf(passed + failed + skipped, failed),
+      testsPassed: passed,
+      testsFailed: failed,
+      testsSkipped: skipped,
+      lastUpdatedAt: formatTime(eventTime(core, live)),
+      reportedBy: core.principal,
+      seq: live.seq + 1,
+    }
+    reports.push(report)
+    const forgotten = reports.splice(0, reports.length - limits.healthReports)
+    const committed = record(core, live, {
+      type: eventTypes.reportHealth,
+      details: { status: report.status },
+      redo: [],
+      ...ifDurable(core, {
+        put: [[keys.healthReport(live.id, report.seq), report]],
+        del: forgotten.map(({ seq }) => keys.healthReport(live.id, seq)),
+      }),
+    })
+    return committed.then(() => ({ newHealthStatus: describeHealth(report) }))
+  }
+
+  async history(core: Core, live: LiveSession, request: PageRequest): Promise<HealthReportPage> {
+    const pageSize = parsePageSize(request.pageSize)
+    const listing = `health ${live.id}`
+    const after = parsePageToken(listing, request.pageToken)
+    const all = await whenLoaded(() => this.#indexes.get(core, live))
+    const rest = after === undefined ? all : all.filter(({ seq }) => encodeSeq(seq) > after)
+    const page = rest.slice(0, pageSize)
+    const last = page.at(-1)
+    return {
+      reports: page.map((one) => ({ ...describeHealth(one), reportedBy: one.reportedBy })),
+      nextPageToken:
+        last !== undefined && page.length < rest.length ? encodePageToken(listing, encodeSeq(last.seq)) : '',
+    }
+  }
+}
+
+function statusOf(tests: number, failed: number): HealthStatus {
+  // Nothing was tested: that is neither good nor bad news.
+  if (tests === 0) return HealthStatus.UNKNOWN
+  return failed > 0 ? HealthStatus.FAILING : HealthStatus.PASSING
+}
+
+function describeHealth({ status, testsPassed, testsFailed, testsSkipped, lastUpdatedAt }: Health): Health {
+  return { status, testsPassed, testsFailed, testsSkipped, lastUpdatedAt }
+}
+
+/** The bytes of a report, copied. */
+export function parseHealthReport(request: HealthReportRequest): Uint8Array {
+  checkRequest(request)
+  const { reportFormat, reportContent } = request
+  if (reportFormat !== 'junit-xml/v1') throw invalid('reportFormat', 'must be junit-xml/v1')
+  const isText = typeof reportContent === 'string'
+  if (!isText && !(reportContent instanceof Uint8Array))
+    throw invalid('reportContent', 'must be a string or a Uint8Array')
+  if (reportContent.length > limits.reportBytes || Buffer.byteLength(reportContent) > limits.reportBytes)
+    throw tooLarge('reportContent', 'bytes', limits.reportBytes)
+  if (isText && !reportContent.isWellFormed()) throw invalid('reportContent', 'contains a lone surrogate')
+  return isText ? Buffer.from(reportContent) : new Uint8Array(reportContent)
+}
+
+export function parseHealthHistory(request: PageRequest): PageRequest {
+  checkRequest(request)
+  const { pageSize, pageToken } = request
+  return { ...(pageSize !== undefined && { pageSize }), ...(pageToken !== undefined && { pageToken }) }
+}
