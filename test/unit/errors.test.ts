@@ -150,6 +150,52 @@ const rows: readonly Row[] = [
     when: 'the times of an entry that is not there are wanted',
     provoke: ({ session }) => session.cache.metadata({ key: 'none' }),
     details: { key: 'none' },
+    reason: 'SECRET_NOT_FOUND',
+    when: 'no secret has the name',
+    provoke: ({ session }) => session.secrets.get({ secretName: '__proto__' }),
+    details: { secretName: '__proto__' },
+  },
+  {
+    reason: 'NO_MASTER_KEY',
+    when: 'a durable storage was opened without a key',
+    provoke: async ({ open }) => {
+      const engine = await open({ storage: memoryStorage({ durable: true }) })
+      const session = await engine.sessions.create()
+      await session.secrets.put({ secretName: 'TOKEN', secretValue: 'x' })
+    },
+    details: {},
+  },
+  {
+    reason: 'NO_MASTER_KEY',
+    when: 'a secret is under another key',
+    provoke: async ({ open }) => {
+      const storage = memoryStorage({ durable: true })
+      const masterKey = { id: 'one', key: new Uint8Array(32).fill(1) }
+      const before = await open({ storage, secrets: { masterKey } })
+      const { id, secrets } = await before.sessions.create()
+      await secrets.put({ secretName: 'TOKEN', secretValue: 'x' })
+      await before.close()
+      const engine = await open({ storage, secrets: { masterKey: new Uint8Array(32).fill(2) } })
+      await (await engine.sessions.open(id)).secrets.get({ secretName: 'TOKEN' })
+    },
+    details: { sessionId: anyText, secretName: 'TOKEN', keyId: 'one' },
+  },
+  {
+    reason: 'NO_ADAPTER',
+    when: 'a report comes and nobody reads it',
+    provoke: async ({ keep }) => {
+      const engine = keep(await createEngine({ storage: memoryStorage(), environment: systemEnvironment }))
+      const session = await engine.sessions.create()
+      await session.health.report({ reportFormat: 'junit-xml/v1', reportContent: '<testsuite/>' })
+    },
+    details: {},
+  },
+  {
+    reason: 'INVALID_ARGUMENT',
+    when: 'a report is not well-formed',
+    provoke: ({ session }) =>
+      session.health.report({ reportFormat: 'junit-xml/v1', reportContent: '<testsuite>' }),
+    details: { field: 'reportContent' },
   },
   {
     reason: 'ALREADY_EXISTS',

@@ -209,7 +209,10 @@ export class Engine extends EngineScope {
     const rotated = this.#services.secrets.rotate(this.#core)
     inBackground(
       this.#core,
-      rotated.then(() => undefined),
+      rotated.then(
+        () => undefined,
+        () => undefined,
+      ),
     )
     return rotated
   }

@@ -33,7 +33,7 @@ import { summarize, type CommitSummary } from '../services/commit-summary.js'
 import type { CacheService } from '../services/cache.js'
 import type { Commits, SessionCommitRequest } from '../services/commits.js'
 import type { FileLocks } from '../services/file-locks.js'
-import type { HealthReports } from '../services/health.js'
+import type { Health, HealthReports } from '../services/health.js'
 import type { PosixLocks } from '../services/posix-locks.js'
 import type { Secrets } from '../services/secrets.js'
 import { SessionAnnotations } from './annotations.js'
@@ -70,6 +70,8 @@ export async function endSession(core: Core, services: SessionServices, sessionI
 
 export interface SessionAnalytics extends SessionCounts {
   readonly sessionId: string
+  /** As `session.health.get()` has it. */
+  readonly lastReportedHealth: Health
 }
 
 /** What `session.diff` compares with: another session's handle, any state by name, or this session's base. */
@@ -195,6 +197,7 @@ export class Session {
     return this.#access.run('getAnalytics', async (live) => ({
       sessionId: this.id,
       ...(await this.#services.analytics.counts(this.#access.core, live)),
+      lastReportedHealth: (await this.#services.health.get(this.#access.core, live)).health,
     }))
   }
 

@@ -89,9 +89,13 @@ export class HealthReports {
   report(core: Core, live: LiveSession, content: Uint8Array): Promise<{ newHealthStatus: Health }> {
     const stored = this.#report(core, live, content, this.#newest.get(live))
     this.#newest.set(live, stored)
+    // Closing waits for what is being read; how it ends is told to who called.
     inBackground(
       core,
-      stored.then(() => undefined),
+      stored.then(
+        () => undefined,
+        () => undefined,
+      ),
     )
     return stored
   }
