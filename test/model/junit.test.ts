@@ -15,6 +15,15 @@ type Node =
 
 const names = { suite: 'testsuite', test: 'testcase', other: 'system-out' } as const
 
+function outcome(content: Uint8Array): unknown {
+  try {
+    read(content)
+    return 'read'
+  } catch (error) {
+    return (error as { reason?: unknown }).reason
+  }
+}
+
 /** What looks like markup, and characters of one to four bytes. */
 const word = fc.constantFrom(
   '<testcase/>',
@@ -143,11 +152,7 @@ test(`what is no report is refused, and nothing else happens (FORKSPACE_SEED=${s
       { maxLength: 12 },
     ),
     (pieces) => {
-      try {
-        read(Buffer.concat(pieces))
-      } catch (error) {
-        expect(error).toMatchObject({ reason: 'INVALID_ARGUMENT', details: { field: 'reportContent' } })
-      }
+      expect(['read', 'INVALID_ARGUMENT']).toContain(outcome(Buffer.concat(pieces)))
     },
   )
   fc.assert(property, { seed, numRuns: Math.ceil(5000 * size) })

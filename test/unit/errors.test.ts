@@ -9,6 +9,7 @@ import { levelStorage } from '../../src/adapters/level/index.js'
 import { systemEnvironment } from '../../src/adapters/system/index.js'
 import { createEngine } from '../../src/engine/index.js'
 import {
+  AnnotationStatus,
   EngineError,
   errorRegistry,
   memoryStorage,
@@ -150,6 +151,8 @@ const rows: readonly Row[] = [
     when: 'the times of an entry that is not there are wanted',
     provoke: ({ session }) => session.cache.metadata({ key: 'none' }),
     details: { key: 'none' },
+  },
+  {
     reason: 'SECRET_NOT_FOUND',
     when: 'no secret has the name',
     provoke: ({ session }) => session.secrets.get({ secretName: '__proto__' }),
@@ -610,6 +613,29 @@ const rows: readonly Row[] = [
       }
     },
     details: {},
+  },
+  {
+    reason: 'ANNOTATION_NOT_FOUND',
+    when: 'no annotation has the id',
+    provoke: ({ session }) =>
+      session.annotations.setStatus({ annotationId: unknownId, newStatus: AnnotationStatus.OPEN }),
+    details: { annotationId: unknownId },
+  },
+  {
+    reason: 'APPROVAL_NOT_FOUND',
+    when: 'no approval has the id',
+    provoke: ({ session }) => session.approvals.grant({ approvalId: unknownId }),
+    details: { approvalId: unknownId },
+  },
+  {
+    reason: 'APPROVAL_NOT_PENDING',
+    when: 'an approval was granted before',
+    provoke: async ({ session }) => {
+      const { approvalId } = await session.approvals.request()
+      await session.approvals.grant({ approvalId })
+      await session.approvals.deny({ approvalId })
+    },
+    details: { approvalId: anyText },
   },
 ]
 

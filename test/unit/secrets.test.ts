@@ -148,9 +148,9 @@ describe.each(storages)('secrets on %s', (_name, makeStorage, lasting) => {
       put('A', '2'),
       session.secrets.delete({ secretName: 'A' }),
       put('A', '3'),
-      expect(session.secrets.delete({ secretName: 'B' })).rejects.toEqual(refused('SECRET_NOT_FOUND')),
+      session.secrets.delete({ secretName: 'B' }).catch((error: unknown) => error),
     ]
-    await Promise.all(calls)
+    expect((await Promise.all(calls)).at(-1)).toEqual(refused('SECRET_NOT_FOUND'))
     await reload()
     expect(await reveal('A')).toBe('3')
   })
@@ -318,7 +318,7 @@ describe.each(storages)('secrets on %s', (_name, makeStorage, lasting) => {
         return bytes.toString('base64')
       }
       const { value, dataKey, version } = sealed
-      const damages: unknown[] = [
+      const damages: (object | string)[] = [
         ...[0, 11, 12, 27, 28, -1].flatMap((at) => [
           { ...sealed, value: flip(value, at) },
           { ...sealed, dataKey: flip(dataKey, at) },
@@ -337,16 +337,16 @@ describe.each(storages)('secrets on %s', (_name, makeStorage, lasting) => {
         { ...sealed, value: stranger.value, dataKey: stranger.dataKey },
         stranger,
         { ...(await records()).get(`x${session.id}B`)!, secretName: 'A' },
-        null,
+        'null',
         [],
-        7,
+        '7',
         '{',
       ]
       for (const damage of damages) {
         await engine.close()
         const store = await storage.open()
         await store.commit({
-          put: [[own, typeof damage === 'object' ? JSON.stringify(damage) : String(damage)]],
+          put: [[own, typeof damage === 'string' ? damage : JSON.stringify(damage)]],
         })
         await store.close()
         engine = await openEngine({ storage, secrets: { masterKey: key(1) } })
@@ -446,7 +446,7 @@ describe('a Secret', () => {
     expect(secret.reveal()).toBe(value)
     const shown = [
       String(secret),
-      `${secret as unknown as string}`,
+      `<${secret as unknown as string}>`,
       secret + '',
       JSON.stringify(secret),
       JSON.stringify({ secret }),
@@ -457,13 +457,13 @@ describe('a Secret', () => {
       inspect({ deep: [secret] }, { showHidden: true, depth: null, showProxy: true }),
       inspect(new Error('x', { cause: secret })),
       JSON.stringify(structuredClone(secret)),
-      JSON.stringify({ ...secret }),
+      JSON.stringify(Object.assign({}, secret)),
       JSON.stringify(Object.getOwnPropertyDescriptors(secret)),
       Reflect.ownKeys(secret).join(),
       Object.keys(secret).join(),
     ]
     for (const text of shown) expect(text).not.toContain(value)
-    expect(shown.slice(0, 4)).toEqual(['[redacted]', '[redacted]', '[redacted]', '"[redacted]"'])
+    expect(shown.slice(0, 4)).toEqual(['[redacted]', '<[redacted]>', '[redacted]', '"[redacted]"'])
     expect(inspect(secret)).toBe('[redacted]')
     const enumerated: string[] = []
     for (const name in secret) enumerated.push(name)

@@ -29,6 +29,8 @@ export class SessionHealth {
    * `failure` or `error` child has failed, else one with a `skipped` child was skipped, else it has passed.
    * `STATUS_FAILING` when any failed, else `STATUS_PASSING`; a report without any test is `STATUS_UNKNOWN`.
    *
+   * Reports of a session count in the order of the calls; while one is read, everything else goes on.
+   *
    * INVALID_ARGUMENT, with nothing changed, for what is not well-formed, not in UTF-8, nested over 256 elements
    * deep, no JUnit report, or has a document type declaration; TOO_LARGE for over 16 MiB.
    *
