@@ -374,13 +374,16 @@ describe.skipIf(!hasGit)('after reopening a directory', () => {
     const first = await commit(fork, 'work')
     await fork.files.write({ path: '/second', content: '2' })
     const second = await commit(fork, 'work')
-    const before = await Promise.all([fork.get(), describeTree(fork), describeTree(session), listAll(engine)])
+    // What is read moves the last activity, so that comes first.
+    const trees = await Promise.all([describeTree(fork), describeTree(session)])
+    const before = [await fork.get(), ...trees, await listAll(engine)]
     await engine.close()
 
     engine = await open()
     const again = await engine.sessions.open(fork.id)
     const parent = await engine.sessions.open(session.id)
-    const after = await Promise.all([again.get(), describeTree(again), describeTree(parent), listAll(engine)])
+    const infos = [await again.get(), await listAll(engine)] as const
+    const after = [infos[0], await describeTree(again), await describeTree(parent), infos[1]]
     expect(after).toEqual(before)
     expect(after[0].tags).toEqual({ task: 'größe', attempt: '1' })
     expect(await engine.sources.getJob(job)).toEqual(job)

@@ -1029,7 +1029,9 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       await session.files.createSymlink({ linkPath: '/l', target: `${i}` })
       await session.files.batch([{ write: { path: '/x', content: '' } }, { delete: { path: '/base' } }])
       await session.files.rename({ sourcePath: '/a', destinationPath: '/z' })
-      created.push([await session.get(), await session.manifest()])
+      // A read is an activity too, so it comes first.
+      const page = await session.manifest()
+      created.push([await session.get(), page])
     }
     await reopen()
     await reopen()
