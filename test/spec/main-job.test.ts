@@ -385,7 +385,7 @@ describe.skipIf(!hasGit)('after reopening a directory', () => {
     const infos = [await again.get(), await listAll(engine)] as const
     const after = [infos[0], await describeTree(again), await describeTree(parent), infos[1]]
     expect(after).toEqual(before)
-    expect(after[0].tags).toEqual({ task: 'größe', attempt: '1' })
+    expect(infos[0].tags).toEqual({ task: 'größe', attempt: '1' })
     expect(await engine.sources.getJob(job)).toEqual(job)
     expect((await again.listCheckpoints()).checkpoints).toEqual([checkpoint])
     const { added, removed, modified } = expectedPaths(edits[wide]!)

@@ -1,0 +1,35 @@
+import type * as z from 'zod'
+import type { OperationName } from '../index.js'
+import { busSchemas } from './bus.js'
+import { cacheSchemas } from './cache.js'
+import { fileSchemas } from './files.js'
+import { lockSchemas } from './locks.js'
+import type { OperationSchemas } from './operation-schemas.js'
+import { reviewSchemas } from './review.js'
+import { secretSchemas } from './secrets.js'
+import { sessionSchemas } from './sessions.js'
+import { sourceSchemas } from './sources.js'
+import { visibilitySchemas } from './visibility.js'
+
+/**
+ * The schemas of every operation. The engine takes types from here and nothing else: it does not load zod.
+ * Unknown fields are passed over, but in the operations of a batch and in chunks. Fields of a response are
+ * always there, but for `conflict` of getPosixLock.
+ */
+export const schemas = {
+  ...sessionSchemas,
+  ...fileSchemas,
+  ...lockSchemas,
+  ...reviewSchemas,
+  ...cacheSchemas,
+  ...busSchemas,
+  ...visibilitySchemas,
+  ...secretSchemas,
+  ...sourceSchemas,
+} satisfies Readonly<Record<OperationName, OperationSchemas>>
+
+/** What an operation takes, natively. */
+export type OperationRequest<Name extends OperationName> = z.output<(typeof schemas)[Name]['request']>
+
+/** What an operation gives, natively. */
+export type OperationResponse<Name extends OperationName> = z.output<(typeof schemas)[Name]['response']>
