@@ -46,11 +46,17 @@ const serviceHelpers = [
   'secret-records',
 ]
 
-/** The packages of the engine, each behind the one file that wraps it. */
+/** The packages that the engine loads, each behind the one file that wraps it. */
 const enginePackages: Readonly<Record<string, string>> = {
   mitt: 'engine/base/emitter.ts',
   'async-mutex': 'engine/base/keyed-mutex.ts',
 }
+
+/** The only files of the engine with zod: others take their types alone, so that it loads without. */
+const schemas = 'engine/operations/schemas/'
+
+/** Loads the schemas too. */
+const contract = 'engine/contract.ts'
 
 const engineBuiltins = ['crypto', 'buffer', 'events', 'stream', 'zlib', 'diagnostics_channel']
 
@@ -121,6 +127,16 @@ describe('the rules', () => {
     ['the ports from inside', 'engine/services/x.ts', "import type { A } from '../ports.js'"],
     ['a service from another', 'engine/services/commits.ts', "import { a } from './sources.js'"],
     ['a service from a helper', 'engine/services/jobs.ts', "import { a } from './sources.js'"],
+    [
+      'schemas for more than types',
+      'engine/facade/x.ts',
+      "import { a } from '../operations/schemas/index.js'",
+    ],
+    ['schemas in the door', 'engine/index.ts', "export { a } from './operations/schemas/index.js'"],
+    ['a service in the contract', 'engine/contract.ts', "export { a } from './services/jobs.js'"],
+    ['the contract from inside', 'engine/facade/x.ts', "import type { A } from '../contract.js'"],
+    ['the contract from the package', 'index.ts', "export { a } from './engine/contract.js'"],
+    ['zod outside of schemas', 'engine/operations/x.ts', "import * as z from 'zod'"],
     ['an adapter from the engine', 'engine/base/x.ts', "import { a } from '../../adapters/system/index.js'"],
     ['a worldly builtin', 'engine/base/x.ts', "import { a } from 'node:fs'"],
     ['a builtin of the disk for more than types', 'engine/fs/x.ts', "import { a } from 'node:fs'"],
@@ -156,6 +172,10 @@ describe('the rules', () => {
     ['engine/ports.ts', "export type { A } from './services/git-ports.js'"],
     ['engine/index.ts', "export { A } from './facade/engine.js'"],
     ['engine/base/emitter.ts', "import a from 'mitt'"],
+    ['engine/operations/schemas/x.ts', "import * as z from 'zod'\nimport { a } from './y.js'"],
+    ['engine/facade/x.ts', "import type { A } from '../operations/schemas/index.js'"],
+    ['engine/contract.ts', "export { a } from './operations/schemas/index.js'"],
+    ['adapters/http/x.ts', "import { a } from '../../engine/contract.js'\nimport 'zod'"],
     ['engine/base/x.ts', "import { a } from 'node:crypto'"],
     ['engine/base/x.ts', "// import { a } from 'node:fs'\n/* import 'level' */"],
     [
@@ -201,6 +221,7 @@ describe('loading the package', () => {
     ['level', ['package level', 'addon']],
     ['classic-level', ['package classic-level', 'addon']],
     ['isomorphic-git', ['package isomorphic-git']],
+    ['zod', ['package zod']],
     ['isomorphic-git/managers', ['package isomorphic-git']],
     ['saxes', ['package saxes', 'package xmlchars']],
     ['node:http', ['builtin http']],
@@ -317,6 +338,7 @@ function allowed(name: string, { specifier, dynamic, types = false }: Import): b
   if (!specifier.startsWith('.')) return allowedPackage(name, specifier)
   const target = posix.join(posix.dirname(name), specifier).replace(/\.js$/, '.ts')
   const inEngine = target.startsWith('engine/')
+  if (target.startsWith(schemas) && !types && !name.startsWith(schemas) && name !== contract) return false
   if (name.startsWith('engine/')) return inEngine && allowedInEngine(name, target)
   if (name.startsWith('adapters/')) {
     return isEngineDoor(target) || target.startsWith(`${name.split('/').slice(0, 2).join('/')}/`)
@@ -332,6 +354,7 @@ function allowedInEngine(name: string, target: string): boolean {
   if (name === 'engine/index.ts') return place(target) !== 'door'
   if (name === 'engine/ports.ts')
     return /^engine\/(base|storage)\//.test(target) || /^engine\/services\/[a-z]+-ports\.ts$/.test(target)
+  if (name === contract) return /^engine\/(operations|facade)\//.test(target)
   const from = layers.indexOf(place(name) as (typeof layers)[number])
   const to = layers.indexOf(place(target) as (typeof layers)[number])
   if (to < 0 || to > from) return false
@@ -342,11 +365,11 @@ function allowedPackage(name: string, specifier: string): boolean {
   if (name.startsWith('adapters/')) return specifier !== 'forkspace' && !specifier.startsWith('forkspace/')
   if (!name.startsWith('engine/')) return false
   if (specifier.startsWith('node:')) return engineBuiltins.includes(specifier.slice('node:'.length))
-  return enginePackages[specifier] === name
+  return enginePackages[specifier] === name || (specifier === 'zod' && name.startsWith(schemas))
 }
 
 function isEngineDoor(target: string): boolean {
-  return target === 'engine/index.ts' || target === 'engine/ports.ts'
+  return target === 'engine/index.ts' || target === 'engine/ports.ts' || target === contract
 }
 
 function place(name: string): (typeof layers)[number] | 'door' | undefined {

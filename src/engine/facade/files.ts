@@ -25,6 +25,7 @@ import type { Plan } from '../session/plan.js'
 import { mutate, record } from '../session/transaction.js'
 import { planAppend, planWrite, type WriteRequest } from '../session/writes.js'
 import type { SessionAccess } from '../session/access.js'
+import type { FileNode } from '../tree/node.js'
 import {
   findXattrAt,
   listXattrs,
@@ -34,6 +35,14 @@ import {
   type SetXattrRequest,
   type XattrRequest,
 } from '../session/xattrs.js'
+
+export interface FileReadRequest {
+  readonly path: string
+  /** 0 by default. */
+  readonly offset?: number
+  /** Up to the end by default. */
+  readonly length?: number
+}
 
 /**
  * A session's files by the operations of the interface: guarded by hashes, in batches, parents made on
@@ -77,23 +86,25 @@ export class SessionFiles {
    * `length` bytes from `offset` on, fewer at the end of the file; all of it by default. A fresh copy.
    * PATH_NOT_FOUND, IS_A_DIRECTORY.
    */
-  async read(request: {
-    readonly path: string
-    readonly offset?: number
-    readonly length?: number
-  }): Promise<Uint8Array> {
-    checkRequest(request)
-    const offset = parseSize('offset', request.offset ?? 0)
-    const limit = parseSize('length', request.length ?? Number.MAX_SAFE_INTEGER)
-    const { core } = this.#access
-    const { path } = request
+  async read(request: FileReadRequest): Promise<Uint8Array> {
+    const part = parseRead(request)
     return this.#access.look('readFile', (live) =>
-      whenLoaded(() => {
-        const file = findFile(live, path)
-        const length = Math.max(0, Math.min(limit, file.size - offset))
-        return core.content.read(core.contentIds.body(file), offset, length)
-      }),
+      whenLoaded(() => this.#readPart(findFile(live, part.path), part)),
     )
+  }
+
+  /** As {@link read}, with hash and size of the whole content that the bytes are of. */
+  async readWithHash(
+    request: FileReadRequest,
+  ): Promise<{ content: Uint8Array; contentHash: string; sizeBytes: number }> {
+    const part = parseRead(request)
+    return this.#access.look('readFile', async (live) => {
+      // The content of the call, however often the file changes while it is hashed.
+      const file = await whenLoaded(() => findFile(live, part.path))
+      const content = await whenLoaded(() => this.#readPart(file, part))
+      const contentHash = formatHash(await whenLoaded(() => this.#access.core.contentIds.contentHash(file)))
+      return { content, contentHash, sizeBytes: file.size }
+    })
   }
 
   /**
@@ -257,6 +268,12 @@ export class SessionFiles {
     return this.#change('removeXattr', request, (live, copy) => planRemoveXattr(live, copy))
   }
 
+  #readPart(file: FileNode, { offset, length }: Required<FileReadRequest>): Promise<Uint8Array> {
+    const { content, contentIds } = this.#access.core
+    const count = Math.max(0, Math.min(length, file.size - offset))
+    return content.read(contentIds.body(file), offset, count)
+  }
+
   #staged(
     action: Action,
     request: WriteRequest,
@@ -287,5 +304,15 @@ export class SessionFiles {
     } catch (error) {
       return Promise.reject(error)
     }
+  }
+}
+
+function parseRead(request: FileReadRequest): Required<FileReadRequest> {
+  checkRequest(request)
+  const { path, offset, length } = request
+  return {
+    path,
+    offset: parseSize('offset', offset ?? 0),
+    length: parseSize('length', length ?? Number.MAX_SAFE_INTEGER),
   }
 }

@@ -77,6 +77,13 @@ export interface SessionAnalytics extends SessionCounts {
 /** What `session.diff` compares with: another session's handle, any state by name, or this session's base. */
 export type DiffTarget = Session | StateReference | CheckpointReference | 'base'
 
+let describe: (session: Session) => SessionInfo
+
+/** What a handle knows of its session: for who just made it, and need not be allowed to look. */
+export function describeHandle(session: Session): SessionInfo {
+  return describe(session)
+}
+
 /**
  * A handle on one session. Handles are cheap and stateless: several of one session are the same session.
  * Every method throws SESSION_NOT_FOUND once the session was deleted.
@@ -86,6 +93,11 @@ export class Session {
   readonly #access: SessionAccess
   readonly #services: SessionServices
   readonly #permissions: Permissions
+
+  static {
+    describe = (session) => describeSession(session.#access.known, session.#permissions)
+  }
+
   #annotations: SessionAnnotations | undefined
   #approvals: SessionApprovals | undefined
   #cache: SessionCache | undefined

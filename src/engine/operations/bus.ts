@@ -11,6 +11,7 @@ export const busOperations = defineOperations({
     method: 'GET',
     path: '/v1/sessions/{sessionId}/bus',
     query: ['topics', 'topicPatterns', 'scope', 'replayLimit', 'replayAfterMessageId'],
+    stream: true,
     capability: 'bus',
     errors: ['SESSION_NOT_FOUND', 'QUOTA', 'SLOW_CONSUMER'],
   },

@@ -38,6 +38,8 @@ export interface Operation {
   readonly query?: readonly string[]
   /** Beyond the interface: marked as an extension in the contract. */
   readonly extension?: true
+  /** What it gives is a stream of responses, which stays open. */
+  readonly stream?: true
   readonly capability: Capability
   /** The type of the event that it records when it changes something. */
   readonly event?: `v1.${string}.${string}`

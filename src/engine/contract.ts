@@ -1,0 +1,9 @@
+/**
+ * The contract's door for adapters: every operation with its route, its schemas and how to carry it out. Loads
+ * zod, which the engine itself does not.
+ */
+export { commonErrors, operations, type Operation, type OperationName } from './operations/index.js'
+export { callOperation, type CallableOperation, type CallOptions } from './facade/call.js'
+export { schemas, type OperationRequest, type OperationResponse } from './operations/schemas/index.js'
+export { statusSchema } from './operations/schemas/status.js'
+export { wireJsonSchema } from './operations/schemas/kinds.js'

@@ -1,0 +1,146 @@
+import { invalid } from '../base/errors.js'
+import type { OperationName } from '../operations/index.js'
+import type { OperationRequest, OperationResponse } from '../operations/schemas/index.js'
+import type { EngineScope } from './engine.js'
+import { describeHandle, type Session } from './session.js'
+
+export interface CallOptions {
+  /** Ends the waiting for a lock, with the signal's reason; other operations run to their end. */
+  readonly signal?: AbortSignal
+}
+
+/** Operations that nothing carries out yet. */
+type Missing =
+  | 'putCacheEntry'
+  | 'getCacheEntry'
+  | 'deleteCacheEntry'
+  | 'cacheEntryExists'
+  | 'getCacheMetadata'
+  | 'compareAndSetCacheEntry'
+  | 'listCacheKeys'
+  | 'getCacheStats'
+  | 'batchGetCache'
+  | 'batchSetCache'
+  | 'batchDeleteCache'
+  | 'deleteCacheByPrefix'
+  | 'publishMessage'
+  | 'subscribe'
+  | 'getHealth'
+  | 'reportHealth'
+  | 'getAnalytics'
+  | 'getUsage'
+  | 'getCasMetrics'
+  | 'listSecrets'
+  | 'putSecret'
+  | 'getSecret'
+  | 'deleteSecret'
+  | 'refreshSource'
+  | 'promoteSession'
+
+export type CallableOperation = Exclude<OperationName, Missing>
+
+type Call<Name extends OperationName> = (
+  scope: EngineScope,
+  request: OperationRequest<Name>,
+  options: CallOptions,
+) => Promise<OperationResponse<Name>>
+
+/** What gives nothing gives the empty object. */
+type Answer<Result> = Result extends void ? Record<never, never> : Result
+
+/** Every operation has a row: one whose name leaves {@link Missing} without one is an error of the compiler. */
+const calls: { readonly [Name in CallableOperation]: Call<Name> } = {
+  createSession: async ({ sessions }, { empty, ...request }) => {
+    if (empty !== undefined && request.sourceRef !== undefined)
+      throw invalid('sourceRef', 'at most one of sourceRef and empty')
+    return describeHandle(await sessions.create(request))
+  },
+  getSession: ({ sessions }, { sessionId }) => sessions.get(sessionId),
+  listSessions: ({ sessions }, request) => sessions.list(request),
+  deleteSession: async ({ sessions }, { sessionId }) => answer(await sessions.delete(sessionId)),
+  getManifest: inSession((session, request) => session.manifest(request)),
+  forkSession: async ({ sessions }, { sourceSessionId, ...request }) => {
+    const session = await sessions.open(sourceSessionId)
+    return describeHandle(await session.fork(request))
+  },
+  createCheckpoint: inSession((session, request) => session.checkpoint(request)),
+  restoreCheckpoint: inSession((session, request) => session.restore(request)),
+  listEvents: inSession(async (session, request) => {
+    const { events, nextPageToken } = await session.events.list(request)
+    return { events: events.map(({ principal: _, ...event }) => event), nextPageToken }
+  }),
+
+  createDirectory: inSession(({ files }, request) => files.createDirectory(request)),
+  removeDirectory: inSession(({ files }, request) => files.removeDirectory(request)),
+  rename: inSession(({ files }, request) => files.rename(request)),
+  deleteFile: inSession(({ files }, request) => files.delete(request)),
+  applyBatch: inSession(({ files }, { operations }) => files.batch(operations)),
+  patchSegments: inSession(({ files }, request) => files.patchSegments(request)),
+  createSymlink: inSession(({ files }, request) => files.createSymlink(request)),
+  listSymlinks: inSession(({ files }, request) => files.listSymlinks(request)),
+  readSymlink: inSession(({ files }, { path }) => files.readSymlink(path)),
+  createHardLink: inSession(({ files }, request) => files.link(request)),
+  unlink: inSession(({ files }, request) => files.unlink(request)),
+  getCasExtents: inSession(({ files }, request) => files.getCasExtents(request)),
+  readFile: inSession(({ files }, request) => files.readWithHash(request)),
+  setXattr: inSession(({ files }, request) => files.setXattr(request)),
+  getXattr: inSession(({ files }, request) => files.getXattr(request)),
+  listXattrs: inSession(({ files }, request) => files.listXattrs(request)),
+  removeXattr: inSession(({ files }, request) => files.removeXattr(request)),
+
+  getPosixLock: inSession(({ posixLocks }, request) => posixLocks.get(request)),
+  setPosixLock: inSession(({ posixLocks }, request) => posixLocks.set(request)),
+  setPosixLockBlocking: inSession(({ posixLocks }, request, options) =>
+    posixLocks.setBlocking(request, options),
+  ),
+  flock: inSession(({ posixLocks }, request, options) => posixLocks.flock(request, options)),
+  funlock: inSession(({ posixLocks }, request) => posixLocks.funlock(request)),
+  lockFile: inSession(({ fileLocks }, request) => fileLocks.lock(request)),
+  renewFileLock: inSession(({ fileLocks }, request) => fileLocks.renew(request)),
+  listFileLocks: inSession(({ fileLocks }, request) => fileLocks.list(request)),
+  unlockFile: inSession(({ fileLocks }, request) => fileLocks.unlock(request)),
+  forceUnlockFile: inSession(({ fileLocks }, request) => fileLocks.forceUnlock(request)),
+
+  addAnnotation: inSession(({ annotations }, request) => annotations.add(request)),
+  listAnnotations: inSession(({ annotations }, request) => annotations.list(request)),
+  updateAnnotationStatus: inSession(({ annotations }, request) => annotations.setStatus(request)),
+  requestApproval: inSession(({ approvals }, request) => approvals.request(request)),
+  grantApproval: inSession(({ approvals }, request) => approvals.grant(request)),
+  denyApproval: inSession(({ approvals }, request) => approvals.deny(request)),
+  commit: inSession((session, request) => session.commit(request)),
+  generateCommitSummary: inSession((session) => session.generateCommitSummary()),
+
+  createSource: ({ sources }, request) => sources.create(request),
+  listSources: ({ sources }, request) => sources.list(request),
+  getSource: ({ sources }, { sourceId }) => sources.get(sourceId),
+  startImport: ({ sources }, { sourceId, ...request }) => sources.startImport(sourceId, request),
+  getJob: ({ sources }, { sourceId, jobId }) => sources.getJob({ sourceId, jobId }),
+}
+
+/**
+ * Carries out an operation by its name, as the caller of the scope. Request and response are those of its
+ * schemas, natively; what the engine does not understand it refuses with its own errors. The request must not
+ * change before the promise is settled.
+ *
+ * @example
+ * await callOperation(engine, 'rename', { sessionId, sourcePath: '/a', destinationPath: '/b' })
+ */
+export async function callOperation<Name extends CallableOperation>(
+  scope: EngineScope,
+  name: Name,
+  request: OperationRequest<Name>,
+  options: CallOptions = {},
+): Promise<OperationResponse<Name>> {
+  return calls[name](scope, request, options)
+}
+
+function inSession<Request extends { readonly sessionId: string }, Result>(
+  act: (session: Session, request: Omit<Request, 'sessionId'>, options: CallOptions) => Promise<Result>,
+): (scope: EngineScope, request: Request, options: CallOptions) => Promise<Answer<Result>> {
+  return async ({ sessions }, { sessionId, ...request }, options) =>
+    answer(await act(await sessions.open(sessionId), request, options))
+}
+
+function answer<Result>(result: Result): Answer<Result> {
+  return (result === undefined ? {} : result) as Answer<Result>
+}
