@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { bytes, integer, nothing, text, time } from './kinds.js'
+import { bytes, extension, integer, nothing, text, time } from './kinds.js'
 import { defineSchemas } from './operation-schemas.js'
 import { statusSchema } from './status.js'
 
@@ -22,7 +22,7 @@ export const busSchemas = defineSchemas({
       sessionId: text,
       topics: z.array(text).exactOptional(),
       /** Globs. */
-      topicPatterns: z.array(text).exactOptional(),
+      topicPatterns: extension(z.array(text).exactOptional()),
       scope: z.enum(['SESSION_ONLY']).exactOptional(),
       replayLimit: integer.exactOptional(),
       replayAfterMessageId: text.exactOptional(),

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { bytes, hash, int64, integer, nothing, pageRequest, text } from './kinds.js'
+import { bytes, extension, hash, int64, integer, nothing, pageRequest, text } from './kinds.js'
 import { defineSchemas } from './operation-schemas.js'
 import { casExtent } from './sessions.js'
 
@@ -28,7 +28,7 @@ const segmentWrite = z.object({
 
 /** An operation has exactly one key; others are refused. */
 const batchOperation = z.strictObject({
-  write: z.object({ path: text, content, expectedHash, mode }).exactOptional(),
+  write: z.object({ path: text, content, expectedHash, mode: extension(mode) }).exactOptional(),
   delete: z.object({ path: text, expectedHash }).exactOptional(),
   segmentWrite: segmentWrite.exactOptional(),
 })

@@ -13,7 +13,7 @@ const maxInt64 = 2n ** 63n - 1n
 /** Digits, or a JSON number where that is exact. */
 const int64Wire = z
   .custom<string | number>(isInt64, 'must be decimal digits, up to 2^63 − 1')
-  .meta({ type: 'string', format: 'int64' })
+  .register(z.globalRegistry, { type: 'string', format: 'int64' })
 
 /** Natively a number: sizes, offsets and counts. What is over 2^53 − 1 is rounded, and for the engine to refuse. */
 export const int64 = z.codec(
@@ -68,14 +68,19 @@ export const stringMap = z
     (value) => isObject(value) && Object.values(value).every((one) => typeof one === 'string'),
     'must be an object of strings',
   )
-  .meta({ type: 'object', additionalProperties: { type: 'string' } })
+  .register(z.globalRegistry, { type: 'object', additionalProperties: { type: 'string' } })
 
 /** An object whose keys depend on something else. */
 export const anyObject = z
   .custom<Readonly<Record<string, unknown>>>(isObject, 'must be an object')
-  .meta({ type: 'object', additionalProperties: true })
+  .register(z.globalRegistry, { type: 'object', additionalProperties: true })
 
 export const nothing = z.object({})
+
+/** Marks a field that the interface does not have. */
+export function extension<Schema extends z.ZodType>(schema: Schema): Schema {
+  return schema.meta({ 'x-extension': true })
+}
 
 /** What the requests of paginated listings have besides. */
 export const pageRequest = { pageSize: integer.exactOptional(), pageToken: text.exactOptional() }
@@ -107,11 +112,15 @@ function isObject(value: unknown): value is object {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Undefined for what is no base64. The decoder passes over what it does not know, which shows in the length. */
+/**
+ * Undefined for what is no base64. The decoder passes over what it does not know, which shows in the length, and
+ * takes the low bytes of characters beyond ASCII, which are looked for.
+ */
 function decodeBase64(text: string): Uint8Array | undefined {
   const padding = text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0
   const digits = text.length - padding
   if (digits % 4 === 1 || (padding > 0 && text.length % 4 !== 0)) return undefined
-  const decoded = Buffer.from(text, 'base64')
-  return decoded.length === Math.floor((digits * 3) / 4) ? decoded : undefined
+  if (Buffer.byteLength(text) !== text.length) return undefined
+  const { buffer, byteOffset, length } = Buffer.from(text, 'base64')
+  return length === Math.floor((digits * 3) / 4) ? new Uint8Array(buffer, byteOffset, length) : undefined
 }

@@ -1,0 +1,136 @@
+/** Requests and responses of the schemas and those of the engine's methods are the same types. */
+import { expectTypeOf, test } from 'vitest'
+import type {
+  CallableOperation,
+  OperationName,
+  OperationRequest,
+  OperationResponse,
+} from '../../src/engine/contract.js'
+import type { EventPage, Session, SessionEvent, SessionFiles, Sessions, Sources } from '../../src/index.js'
+
+/**
+ * The method behind each operation, as taking the request without the session's id; with what is there natively
+ * only left out.
+ */
+interface Methods {
+  createSession: (
+    request: Omit<NonNullable<Parameters<Sessions['create']>[0]>, 'files' | 'gitRepository'> & {
+      empty?: object
+    },
+  ) => ReturnType<Session['get']>
+  getSession: (request: object) => ReturnType<Session['get']>
+  listSessions: Sessions['list']
+  deleteSession: (request: object) => ReturnType<Session['delete']>
+  getManifest: Session['manifest']
+  forkSession: (
+    request: { sourceSessionId: string } & NonNullable<Parameters<Session['fork']>[0]>,
+  ) => ReturnType<Session['get']>
+  createCheckpoint: Session['checkpoint']
+  restoreCheckpoint: Session['restore']
+  listEvents: (...request: Parameters<Session['events']['list']>) => Promise<
+    Omit<EventPage, 'events'> & {
+      events: (Omit<SessionEvent, 'principal' | 'eventType'> & { eventType: string })[]
+    }
+  >
+
+  createDirectory: SessionFiles['createDirectory']
+  removeDirectory: SessionFiles['removeDirectory']
+  rename: SessionFiles['rename']
+  deleteFile: SessionFiles['delete']
+  applyBatch: (request: { operations: Parameters<SessionFiles['batch']>[0] }) => Promise<void>
+  patchSegments: SessionFiles['patchSegments']
+  createSymlink: SessionFiles['createSymlink']
+  listSymlinks: SessionFiles['listSymlinks']
+  readSymlink: (request: {
+    path: Parameters<SessionFiles['readSymlink']>[0]
+  }) => ReturnType<SessionFiles['readSymlink']>
+  createHardLink: SessionFiles['link']
+  unlink: SessionFiles['unlink']
+  getCasExtents: SessionFiles['getCasExtents']
+  readFile: SessionFiles['readWithHash']
+  setXattr: SessionFiles['setXattr']
+  getXattr: SessionFiles['getXattr']
+  listXattrs: SessionFiles['listXattrs']
+  removeXattr: SessionFiles['removeXattr']
+
+  getPosixLock: Session['posixLocks']['get']
+  setPosixLock: Session['posixLocks']['set']
+  setPosixLockBlocking: Session['posixLocks']['setBlocking']
+  flock: Session['posixLocks']['flock']
+  funlock: Session['posixLocks']['funlock']
+  lockFile: Session['fileLocks']['lock']
+  renewFileLock: Session['fileLocks']['renew']
+  listFileLocks: Session['fileLocks']['list']
+  unlockFile: Session['fileLocks']['unlock']
+  forceUnlockFile: Session['fileLocks']['forceUnlock']
+
+  addAnnotation: Session['annotations']['add']
+  listAnnotations: Session['annotations']['list']
+  updateAnnotationStatus: Session['annotations']['setStatus']
+  requestApproval: Session['approvals']['request']
+  grantApproval: Session['approvals']['grant']
+  denyApproval: Session['approvals']['deny']
+  commit: (request: Omit<Parameters<Session['commit']>[0], 'signal'>) => ReturnType<Session['commit']>
+  generateCommitSummary: (request: object) => ReturnType<Session['generateCommitSummary']>
+
+  createSource: (
+    request: Omit<Parameters<Sources['create']>[0], 'gitRepository'>,
+  ) => ReturnType<Sources['create']>
+  listSources: Sources['list']
+  getSource: (request: { sourceId: Parameters<Sources['get']>[0] }) => ReturnType<Sources['get']>
+  startImport: (
+    request: { sourceId: string } & Omit<NonNullable<Parameters<Sources['startImport']>[1]>, 'signal'>,
+  ) => ReturnType<Sources['startImport']>
+  getJob: Sources['getJob']
+}
+
+type RequestOf<Method> = Method extends (...request: infer Request) => unknown
+  ? Plain<NonNullable<Request[0]>>
+  : never
+type ResponseOf<Method> = Method extends (...request: never) => Promise<infer Response>
+  ? Plain<Response extends void ? object : Response>
+  : never
+
+/** Without readonly; a string where bytes may stand too is left out. */
+type Plain<T> = [Extract<T, Uint8Array>] extends [never] ? PlainParts<T> : Uint8Array
+type PlainParts<T> = T extends readonly (infer Element)[]
+  ? Plain<Element>[]
+  : T extends Readonly<Record<string, never>>
+    ? object
+    : T extends object
+      ? { -readonly [Key in keyof T]: Plain<T[Key]> }
+      : T
+
+type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false
+
+type WithoutSession<Name extends OperationName> = Omit<OperationRequest<Name>, 'sessionId'>
+
+type Differing<What extends 'request' | 'response'> = {
+  [Name in keyof Methods & OperationName]: (
+    What extends 'request'
+      ? Same<Plain<WithoutSession<Name>>, RequestOf<Methods[Name]>>
+      : Same<Plain<OperationResponse<Name>>, ResponseOf<Methods[Name]>>
+  ) extends true
+    ? never
+    : Name
+}[keyof Methods & OperationName]
+
+test('every operation is compared', () => {
+  expectTypeOf<keyof Methods>().toEqualTypeOf<CallableOperation>()
+})
+
+test('they differ only for the kinds of sources that the engine does not have', () => {
+  expectTypeOf<Differing<'request'>>().toEqualTypeOf<'createSource' | 'startImport'>()
+  expectTypeOf<Differing<'response'>>().toEqualTypeOf<'createSource' | 'listSources' | 'getSource'>()
+})
+
+test('what differs is seen', () => {
+  interface Wide {
+    readonly path: string
+    readonly mode?: number
+  }
+  expectTypeOf<Same<Plain<Wide>, { path: string; mode?: number }>>().toEqualTypeOf<true>()
+  expectTypeOf<Same<Plain<Wide>, { path: string }>>().toEqualTypeOf<false>()
+  expectTypeOf<Same<Plain<Wide>, { path: string; mode: number }>>().toEqualTypeOf<false>()
+  expectTypeOf<Same<Plain<readonly Wide[]>, { path: string }[]>>().toEqualTypeOf<false>()
+})
