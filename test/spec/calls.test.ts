@@ -1,0 +1,482 @@
+/** Every operation, called by its name with what is right and with what is not. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import * as z from 'zod'
+import {
+  callOperation,
+  commonErrors,
+  operations,
+  schemas,
+  type CallableOperation,
+  type Operation,
+  type OperationRequest,
+  type OperationResponse,
+} from '../../src/engine/contract.js'
+import { EngineError, openEngine, type Engine, type Session, type Storage } from '../../src/index.js'
+import { storages } from '../support/storages.js'
+
+const table: Readonly<Record<CallableOperation, Operation>> = operations
+
+const unknownId = '0'.repeat(36)
+const unknownHash = `sha256:${'0'.repeat(64)}`
+const content = new TextEncoder().encode('content')
+const owner = { ownerId: 'a' }
+const kind = 'POSIX_LOCK_KIND_EXCLUSIVE'
+
+/** A session of its own, with files, for one call. */
+interface World {
+  readonly engine: Engine
+  readonly session: Session
+  readonly sessionId: string
+}
+
+/** A request that is carried out, in a world that it may prepare. */
+const requests: {
+  readonly [Name in CallableOperation]: (
+    world: World,
+  ) => OperationRequest<Name> | Promise<OperationRequest<Name>>
+} = {
+  createSession: async ({ engine }) => ({
+    sourceRef: { sourceId: await newSource(engine), revisionId: '' },
+    initialTags: { a: 'b' },
+  }),
+  getSession: ({ sessionId }) => ({ sessionId }),
+  listSessions: () => ({ filter: 'template=yes', pageSize: 2, pageToken: '' }),
+  deleteSession: ({ sessionId }) => ({ sessionId }),
+  getManifest: ({ sessionId }) => ({
+    sessionId,
+    pathPrefix: '/',
+    pageSize: 3,
+    pageToken: '',
+    includeCasExtents: true,
+  }),
+  forkSession: async ({ session, sessionId }) => {
+    await session.checkpoint({ label: 'here' })
+    return { sourceSessionId: sessionId, sourceCheckpointLabel: 'here', newTags: { c: 'd' } }
+  },
+  createCheckpoint: ({ sessionId }) => ({ sessionId, label: 'here' }),
+  restoreCheckpoint: async ({ session, sessionId }) => {
+    const { id: checkpointId } = await session.checkpoint({ label: 'here' })
+    return { sessionId, checkpointId }
+  },
+  listEvents: async ({ session, sessionId }) => {
+    await session.files.rename({ sourcePath: '/file', destinationPath: '/moved' })
+    return {
+      sessionId,
+      startTime: '2020-01-01T00:00:00Z',
+      endTime: '2100-01-01T00:00:00.000Z',
+      pageSize: 10,
+      pageToken: '',
+    }
+  },
+
+  createDirectory: ({ sessionId }) => ({ sessionId, path: '/dir/made', mode: 0o700 }),
+  removeDirectory: ({ sessionId }) => ({ sessionId, path: '/empty' }),
+  rename: ({ sessionId }) => ({ sessionId, sourcePath: '/file', destinationPath: '/dir/moved' }),
+  deleteFile: async (world) => ({
+    sessionId: world.sessionId,
+    path: '/file',
+    expectedHash: await world.session.files.contentHash('/file'),
+  }),
+  applyBatch: async ({ session, sessionId }) => ({
+    sessionId,
+    operations: [
+      { write: { path: '/new/file', content, expectedHash: '', mode: 0o600 } },
+      { delete: { path: '/file', expectedHash: await session.files.contentHash('/file') } },
+      { segmentWrite: { path: '/dir/file', segments: [{ data: { offset: 2, content } }], mode: 0o600 } },
+    ],
+  }),
+  patchSegments: async ({ session, sessionId }) => {
+    const [extent] = (await session.files.getCasExtents({ path: '/file' })).extents
+    return {
+      sessionId,
+      mutations: [
+        {
+          path: '/new',
+          segments: [
+            { data: { offset: 0, content } },
+            { hole: { offset: 2, length: 3 } },
+            { borrowed: { offset: 20, length: extent!.length, hash: extent!.hash, casOffset: 0 } },
+          ],
+          logicalSize: 100,
+          expectedHash: '',
+          mode: 0o600,
+        },
+        { path: '/dir/file', segments: [], expectedHash: unknownHash },
+      ],
+      conflictPolicy: 'SEGMENT_CONFLICT_POLICY_SKIP_ON_CONFLICT',
+    }
+  },
+  createSymlink: ({ sessionId }) => ({ sessionId, linkPath: '/dir/link', target: '../file' }),
+  listSymlinks: ({ sessionId }) => ({ sessionId, pathPrefix: '/', pageSize: 1, pageToken: '' }),
+  readSymlink: ({ sessionId }) => ({ sessionId, path: '/link' }),
+  createHardLink: ({ sessionId }) => ({ sessionId, srcPath: '/file', dstPath: '/dir/other' }),
+  unlink: ({ sessionId }) => ({ sessionId, path: '/file', expectedHash: '' }),
+  getCasExtents: ({ sessionId }) => ({ sessionId, path: '/file' }),
+  readFile: ({ sessionId }) => ({ sessionId, path: '/file', offset: 1, length: 3 }),
+  setXattr: ({ sessionId }) => ({ sessionId, path: '/file', name: 'user.b', value: content }),
+  getXattr: ({ sessionId }) => ({ sessionId, path: '/file', name: 'user.a' }),
+  listXattrs: ({ sessionId }) => ({ sessionId, path: '/file' }),
+  removeXattr: ({ sessionId }) => ({ sessionId, path: '/file', name: 'user.a' }),
+
+  getPosixLock: async ({ session, sessionId }) => {
+    await session.posixLocks.set({ path: '/file', kind, range: { start: 2n ** 60n }, owner })
+    const range = { start: 5, length: 0n }
+    return {
+      sessionId,
+      path: '/file',
+      kind: 'POSIX_LOCK_KIND_SHARED',
+      range,
+      owner: { ownerId: 'b' },
+      isFlock: false,
+    }
+  },
+  setPosixLock: async ({ session, sessionId }) => {
+    const other = { ownerId: 'b' }
+    await session.posixLocks.set({ path: '/file', kind, range: { start: 100, length: 1 }, owner: other })
+    await session.posixLocks.set({ path: '/dir/file', kind, owner: other })
+    return { sessionId, path: '/file', kind, range: { start: 0, length: 10n }, owner: { ...owner, pid: 1 } }
+  },
+  setPosixLockBlocking: ({ sessionId }) => ({
+    sessionId,
+    path: '/file',
+    kind,
+    range: { start: 0, length: 10 },
+    owner: { ...owner, pid: 1, clientId: 'c' },
+  }),
+  flock: ({ sessionId }) => ({
+    sessionId,
+    path: '/file',
+    mode: 'POSIX_FLOCK_MODE_SHARED',
+    owner,
+    blocking: true,
+  }),
+  funlock: async ({ session, sessionId }) => {
+    await session.posixLocks.set({ path: '/file', kind, owner })
+    return { sessionId, path: '/file', owner, range: { start: 5, length: 1 }, isFlock: false }
+  },
+  lockFile: async ({ session, sessionId }) => {
+    await session.fileLocks.lock({ path: '/dir/file', timeoutSeconds: 60 })
+    return { sessionId, path: '/file', timeoutSeconds: 60 }
+  },
+  renewFileLock: async ({ session, sessionId }) => {
+    const { lockId } = await session.fileLocks.lock({ path: '/file', timeoutSeconds: 60 })
+    return { sessionId, path: '/file', lockId, timeoutSeconds: 30 }
+  },
+  listFileLocks: async ({ session, sessionId }) => {
+    await session.fileLocks.lock({ path: '/file', timeoutSeconds: 60 })
+    return { sessionId, pathPrefix: '/f' }
+  },
+  unlockFile: async ({ session, sessionId }) => {
+    const { lockId } = await session.fileLocks.lock({ path: '/file', timeoutSeconds: 60 })
+    return { sessionId, path: '/file', lockId }
+  },
+  forceUnlockFile: async ({ session, sessionId }) => {
+    await session.fileLocks.lock({ path: '/file', timeoutSeconds: 60 })
+    return { sessionId, path: '/file', reason: 'gone' }
+  },
+
+  addAnnotation: async ({ session, sessionId }) => ({
+    sessionId,
+    filePath: '/file',
+    lineNumber: 1,
+    expectedContentHash: await session.files.contentHash('/file'),
+    comment: 'why?',
+  }),
+  listAnnotations: async ({ session, sessionId }) => {
+    await annotate(session)
+    return { sessionId, filePath: '/file' }
+  },
+  updateAnnotationStatus: async ({ session, sessionId }) => ({
+    sessionId,
+    annotationId: await annotate(session),
+    newStatus: 'ANNOTATION_STATUS_RESOLVED',
+  }),
+  requestApproval: ({ sessionId }) => ({
+    sessionId,
+    reason: 'COMMIT_TO_MAIN',
+    details: { summary: 'all', changedFiles: ['/file'] },
+  }),
+  grantApproval: async ({ session, sessionId }) => ({ sessionId, ...(await session.approvals.request()) }),
+  denyApproval: async ({ session, sessionId }) => ({
+    sessionId,
+    ...(await session.approvals.request()),
+    feedback: 'no',
+  }),
+  commit: ({ sessionId }) => ({
+    sessionId,
+    message: 'all',
+    author: { name: 'Ada', email: 'ada@example.org' },
+    gitBranch: { branchName: 'main' },
+  }),
+  generateCommitSummary: async ({ session, sessionId }) => {
+    await session.files.write({ path: '/new', content: '' })
+    return { sessionId }
+  },
+
+  createSource: () => ({
+    displayName: 'app',
+    gitRemote: { remoteUrl: 'https://git.example.org/app.git', defaultRef: 'main' },
+    labels: { a: 'b' },
+  }),
+  listSources: async ({ engine }) => {
+    await newSource(engine)
+    return { filter: 'a=b', pageSize: 1, pageToken: '' }
+  },
+  getSource: async ({ engine }) => ({ sourceId: await newSource(engine) }),
+  startImport: async ({ engine }) => ({ sourceId: await newSource(engine), git: { gitRef: 'main' } }),
+  getJob: async ({ engine }) => {
+    const { sourceId, jobId } = await engine.sources.startImport(await newSource(engine))
+    return { sourceId, jobId }
+  },
+}
+
+/** What is refused as it stands: there is nothing on the network that a source could be imported from. */
+const refusedAsTheyStand: ReadonlySet<CallableOperation> = new Set(['createSession'])
+
+const names = Object.keys(requests) as CallableOperation[]
+
+const hostile: readonly unknown[] = [
+  undefined,
+  null,
+  true,
+  -1,
+  0,
+  1.5,
+  NaN,
+  2 ** 60,
+  2n ** 63n,
+  '',
+  'x',
+  '\ud800',
+  'k='.repeat(40_000),
+  [],
+  [null],
+  {},
+  JSON.parse('{"__proto__": {"path": "/file"}}'),
+  Symbol.iterator,
+  unknownId,
+]
+const paths: readonly string[] = [
+  '/',
+  '/file',
+  '/none',
+  '/none/x',
+  '/file/x',
+  '/dir',
+  '/dir/file',
+  '/dir/file/x',
+  '/empty',
+  '/empty/x',
+  '/link',
+  '/broken',
+  '/loop',
+  '/loop/x',
+  '/dir/../file',
+  'file',
+  '/a\0',
+  `/${'n'.repeat(256)}`,
+  `/${'d/'.repeat(3000)}x`,
+]
+const hashes: readonly string[] = ['', unknownHash, 'sha256:', 'md5:0']
+
+interface Change {
+  readonly name: string
+  readonly request: object
+}
+
+/** The request with one of its values exchanged, or left out; and with any two of its paths. */
+function changesOf(request: object): Change[] {
+  const found: Change[] = []
+  const walk = (value: unknown, at: readonly (string | number)[]): void => {
+    if (at.length > 0) {
+      for (const other of valuesFor(String(at.at(-1)))) {
+        found.push({ name: `${at.join('.')} = ${shown(other)}`, request: exchanged(request, at, other) })
+      }
+      found.push({ name: `without ${at.join('.')}`, request: exchanged(request, at) })
+    }
+    if (typeof value !== 'object' || value === null || value instanceof Uint8Array) return
+    for (const [key, part] of Object.entries(value))
+      walk(part, [...at, Array.isArray(value) ? Number(key) : key])
+  }
+  walk(request, [])
+  const [one, other] = Object.keys(request).filter((key) => key.endsWith('Path') && key !== 'filePath')
+  if (one !== undefined && other !== undefined) {
+    for (const from of paths) {
+      for (const to of paths) {
+        found.push({ name: `${from} ${to}`.slice(0, 80), request: { ...request, [one]: from, [other]: to } })
+      }
+    }
+  }
+  return found
+}
+
+function valuesFor(field: string): readonly unknown[] {
+  if (/path$/i.test(field)) return [...hostile, ...paths]
+  return /hash$/i.test(field) ? [...hostile, ...hashes] : hostile
+}
+
+function exchanged(
+  value: unknown,
+  [key, ...rest]: readonly (string | number)[],
+  ...other: unknown[]
+): object {
+  if (Array.isArray(value)) {
+    const copy: unknown[] = [...(value as unknown[])]
+    if (rest.length > 0) copy[Number(key)] = exchanged(copy[Number(key)], rest, ...other)
+    else copy.splice(Number(key), 1, ...other)
+    return copy
+  }
+  const copy = { ...(value as Record<string, unknown>) }
+  if (rest.length > 0) copy[key!] = exchanged(copy[key!], rest, ...other)
+  else if (other.length > 0) copy[key!] = other[0]
+  else delete copy[key!]
+  return copy
+}
+
+function shown(value: unknown): string {
+  return typeof value === 'string'
+    ? JSON.stringify(value.slice(0, 30))
+    : String(typeof value === 'object' ? JSON.stringify(value) : value)
+}
+
+async function newSource(engine: Engine): Promise<string> {
+  // Nobody listens there: what is imported from it fails.
+  const gitRemote = { remoteUrl: 'https://127.0.0.1:9/app.git' }
+  const { sourceId } = await engine.sources.create({ displayName: 'app', gitRemote, labels: { a: 'b' } })
+  return sourceId
+}
+
+async function annotate(session: Session): Promise<string> {
+  const expectedContentHash = await session.files.contentHash('/file')
+  const { annotation } = await session.annotations.add({ filePath: '/file', expectedContentHash })
+  return annotation.id
+}
+
+/** Nothing missing, nothing unknown, and the same again when it was on the wire. */
+function checkForm(schema: z.ZodType, value: unknown): void {
+  const wire = JSON.parse(JSON.stringify(z.encode(schema, value as never))) as never
+  const back = z.decode(schema, wire)
+  expect(ordinary(back)).toEqual(ordinary(value))
+  expect(
+    JSON.stringify(ordinary(value), (_, part: unknown) => (part === undefined ? 'undefined' : part)),
+  ).not.toContain('"undefined"')
+}
+
+/** Bytes as hex and 64-bit integers as digits, whatever their native form. */
+function ordinary(value: unknown): unknown {
+  if (typeof value === 'bigint' || typeof value === 'number') return String(value)
+  if (value instanceof Uint8Array) return Buffer.from(value).toString('hex')
+  if (Array.isArray(value)) return value.map(ordinary)
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, ordinary(part)]))
+}
+
+describe.each(storages.filter(([name]) => name === 'memory' || name === 'level'))(
+  'on %s',
+  (storageName, makeStorage) => {
+    let directory: string
+    let engine: Engine
+    let template: Session
+    /** The types of the events that were stored, of all sessions. */
+    let recorded: string[]
+
+    beforeAll(async () => {
+      directory = mkdtempSync(join(tmpdir(), 'calls-'))
+      recorded = []
+      engine = await openEngine({
+        storage: recording(makeStorage(directory), (type) => recorded.push(type)),
+        git: { allowPrivateAddresses: true },
+      })
+      template = await engine.sessions.create({
+        files: { '/file': 'one\ntwo\n', '/dir/file': 'three' },
+        initialTags: { template: 'yes' },
+      })
+      const { files } = template
+      await files.createDirectory({ path: '/empty' })
+      await files.createSymlink({ linkPath: '/link', target: 'file' })
+      await files.createSymlink({ linkPath: '/broken', target: 'none' })
+      await files.createSymlink({ linkPath: '/loop', target: 'loop' })
+      await files.setXattr({ path: '/file', name: 'user.a', value: 'a' })
+    })
+
+    afterAll(async () => {
+      await engine.close()
+      rmSync(directory, { recursive: true, force: true })
+    })
+
+    async function prepare<Name extends CallableOperation>(name: Name): Promise<OperationRequest<Name>> {
+      const session = await template.fork()
+      const request = await requests[name]({ engine, session, sessionId: session.id })
+      recorded.length = 0
+      return request
+    }
+
+    /** What the call gives, or the reason why it was refused, once all of it was checked. */
+    async function call<Name extends CallableOperation>(
+      name: Name,
+      request: OperationRequest<Name>,
+    ): Promise<OperationResponse<Name> | string> {
+      const { event, errors } = table[name]
+      try {
+        const response = await callOperation(engine, name, request)
+        checkForm(schemas[name].response, response)
+        expect([[], [event]]).toContainEqual(recorded)
+        return response
+      } catch (error) {
+        if (!(error instanceof EngineError)) throw error
+        expect([...errors, ...commonErrors.filter((reason) => reason !== 'INTERNAL')]).toContain(error.reason)
+        expect(recorded).toEqual([])
+        return error.reason
+      }
+    }
+
+    test.each(names)('%s takes, gives and records what it says', async (name) => {
+      const request = await prepare(name)
+      checkForm(schemas[name].request, request)
+      const result = await call(name, request)
+      if (refusedAsTheyStand.has(name)) return
+      expect(result).toBeTypeOf('object')
+      const { event } = table[name]
+      // What is not durable forgets a session's events with the session.
+      const forgotten = name === 'deleteSession' && storageName === 'memory'
+      expect(recorded).toEqual(event === undefined || forgotten ? [] : [event])
+    })
+
+    test.each(names)('%s refuses what makes no sense, for a reason that it may have', async (name) => {
+      const { length } = changesOf(await prepare(name))
+      const refused = new Set<string>()
+      for (let index = 0; index < length; index++) {
+        const { name: change, request } = changesOf(await prepare(name))[index]!
+        try {
+          const result = await call(name, request as OperationRequest<typeof name>)
+          if (typeof result === 'string') refused.add(result)
+        } catch (error) {
+          throw new Error(`${name}: ${change}`, { cause: error })
+        }
+      }
+      expect(refused.size).toBeGreaterThan(0)
+    })
+  },
+)
+
+/** Tells the type of each event of a session that is stored. */
+function recording(storage: Storage, tell: (type: string) => void): Storage {
+  return {
+    open: async () => {
+      const store = await storage.open()
+      const commit = store.commit.bind(store)
+      return Object.assign(store, {
+        commit: (one: Parameters<typeof commit>[0]) => {
+          for (const { body } of one.events ?? []) {
+            const [, type] = (typeof body === 'string' ? JSON.parse(body) : body) as [number, string]
+            tell(type)
+          }
+          return commit(one)
+        },
+      })
+    },
+  }
+}
