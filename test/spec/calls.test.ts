@@ -14,7 +14,14 @@ import {
   type OperationRequest,
   type OperationResponse,
 } from '../../src/engine/contract.js'
-import { EngineError, openEngine, type Engine, type Session, type Storage } from '../../src/index.js'
+import {
+  EngineError,
+  openEngine,
+  type Engine,
+  type ErrorReason,
+  type Session,
+  type Storage,
+} from '../../src/index.js'
 import { storages } from '../support/storages.js'
 
 const table: Readonly<Record<CallableOperation, Operation>> = operations
@@ -24,6 +31,12 @@ const unknownHash = `sha256:${'0'.repeat(64)}`
 const content = new TextEncoder().encode('content')
 const owner = { ownerId: 'a' }
 const kind = 'POSIX_LOCK_KIND_EXCLUSIVE'
+const maxFileBytes = 2 ** 30
+const tooLarge = { path: '/file', segments: [], logicalSize: maxFileBytes + 1 }
+const ofNothing = {
+  path: '/file',
+  segments: [{ borrowed: { offset: 0, length: 1, hash: unknownHash } }],
+}
 
 /** A session of its own, with files, for one call. */
 interface World {
@@ -38,10 +51,7 @@ const requests: {
     world: World,
   ) => OperationRequest<Name> | Promise<OperationRequest<Name>>
 } = {
-  createSession: async ({ engine }) => ({
-    sourceRef: { sourceId: await newSource(engine), revisionId: '' },
-    initialTags: { a: 'b' },
-  }),
+  createSession: () => ({ empty: {}, initialTags: { a: 'b' } }),
   getSession: ({ sessionId }) => ({ sessionId }),
   listSessions: () => ({ filter: 'template=yes', pageSize: 2, pageToken: '' }),
   deleteSession: ({ sessionId }) => ({ sessionId }),
@@ -233,10 +243,83 @@ const requests: {
   },
 }
 
-/** What is refused as it stands: there is nothing on the network that a source could be imported from. */
-const refusedAsTheyStand: ReadonlySet<CallableOperation> = new Set(['createSession'])
-
 const names = Object.keys(requests) as CallableOperation[]
+
+/** Further requests, which may be refused as they stand. */
+const further: {
+  readonly [Name in CallableOperation]?: readonly ((world: World) => Promise<OperationRequest<Name>>)[]
+} = {
+  createSession: [
+    async ({ engine }) => ({ sourceRef: { sourceId: await newSource(engine), revisionId: '' } }),
+    async ({ engine }) => ({ empty: {}, sourceRef: { sourceId: await newSource(engine) } }),
+  ],
+  createCheckpoint: [
+    async ({ session, sessionId }) => {
+      await session.checkpoint({ label: 'here' })
+      return { sessionId, label: 'here' }
+    },
+  ],
+  restoreCheckpoint: [
+    async ({ session, sessionId }) => {
+      await session.checkpoint({ label: 'here' })
+      return { sessionId, checkpointLabel: 'here' }
+    },
+  ],
+  applyBatch: [
+    async ({ sessionId }) => ({ sessionId, operations: [] }),
+    async ({ sessionId }) => ({ sessionId, operations: [{ segmentWrite: tooLarge }] }),
+    async ({ sessionId }) => ({ sessionId, operations: [{ segmentWrite: ofNothing }] }),
+  ],
+  patchSegments: [
+    async ({ sessionId }) => ({ sessionId, mutations: [] }),
+    async ({ sessionId }) => ({ sessionId, mutations: [tooLarge] }),
+    async ({ sessionId }) => ({ sessionId, mutations: [ofNothing] }),
+    async ({ sessionId }) => ({ sessionId, mutations: [{ path: '/dir', segments: [] }] }),
+  ],
+  requestApproval: [
+    async ({ sessionId }) => ({ sessionId }),
+    async ({ sessionId }) => ({ sessionId, details: { changedFiles: [`/${'n'.repeat(256)}`] } }),
+  ],
+  grantApproval: [
+    async ({ session, sessionId }) => {
+      const { approvalId } = await session.approvals.request()
+      await session.approvals.deny({ approvalId })
+      return { sessionId, approvalId }
+    },
+  ],
+  denyApproval: [
+    async ({ session, sessionId }) => {
+      const { approvalId } = await session.approvals.request()
+      await session.approvals.grant({ approvalId })
+      return { sessionId, approvalId }
+    },
+  ],
+  createSource: [
+    async () => ({ displayName: 'a', gitRemote: { remoteUrl: 'ssh://git.example.org/app.git' } }),
+    async () => ({ displayName: 'a', gitRemote: { remoteUrl: 'https://u:p@git.example.org/app.git' } }),
+  ],
+}
+
+/** What takes a git repository that misbehaves, thousands of records, waiting, or an engine of other options. */
+const notMet: { readonly [Name in CallableOperation | 'everywhere']?: readonly ErrorReason[] } = {
+  everywhere: ['QUOTA'],
+  setPosixLockBlocking: ['DEADLOCK'],
+  flock: ['DEADLOCK', 'LOCK_HELD'],
+  createSource: ['GIT_ADDRESS_REFUSED'],
+  commit: [
+    'BRANCH_MOVED',
+    'NO_ADAPTER',
+    'GIT_ADDRESS_REFUSED',
+    'GIT_UNREACHABLE',
+    'GIT_TIMEOUT',
+    'GIT_REMOTE_ERROR',
+    'GIT_REPO_NOT_FOUND',
+    'GIT_NOT_A_REPOSITORY',
+    'GIT_AUTH_REQUIRED',
+    'GIT_AUTH_FAILED',
+    'GIT_PUSH_REJECTED',
+  ],
+}
 
 const hostile: readonly unknown[] = [
   undefined,
@@ -283,19 +366,19 @@ const paths: readonly string[] = [
 const hashes: readonly string[] = ['', unknownHash, 'sha256:', 'md5:0']
 
 interface Change {
-  readonly name: string
+  readonly what: string
   readonly request: object
 }
 
-/** The request with one of its values exchanged, or left out; and with any two of its paths. */
+/** The request, with one of its values exchanged, or left out; and with any two of its paths. */
 function changesOf(request: object): Change[] {
-  const found: Change[] = []
+  const found: Change[] = [{ what: 'as it is', request }]
   const walk = (value: unknown, at: readonly (string | number)[]): void => {
     if (at.length > 0) {
       for (const other of valuesFor(String(at.at(-1)))) {
-        found.push({ name: `${at.join('.')} = ${shown(other)}`, request: exchanged(request, at, other) })
+        found.push({ what: `${at.join('.')} = ${shown(other)}`, request: exchanged(request, at, other) })
       }
-      found.push({ name: `without ${at.join('.')}`, request: exchanged(request, at) })
+      found.push({ what: `without ${at.join('.')}`, request: exchanged(request, at) })
     }
     if (typeof value !== 'object' || value === null || value instanceof Uint8Array) return
     for (const [key, part] of Object.entries(value))
@@ -306,7 +389,7 @@ function changesOf(request: object): Change[] {
   if (one !== undefined && other !== undefined) {
     for (const from of paths) {
       for (const to of paths) {
-        found.push({ name: `${from} ${to}`.slice(0, 80), request: { ...request, [one]: from, [other]: to } })
+        found.push({ what: `${from} ${to}`.slice(0, 80), request: { ...request, [one]: from, [other]: to } })
       }
     }
   }
@@ -388,6 +471,7 @@ describe.each(storages.filter(([name]) => name === 'memory' || name === 'level')
       recorded = []
       engine = await openEngine({
         storage: recording(makeStorage(directory), (type) => recorded.push(type)),
+        maxFileBytes,
         git: { allowPrivateAddresses: true },
       })
       template = await engine.sessions.create({
@@ -407,9 +491,13 @@ describe.each(storages.filter(([name]) => name === 'memory' || name === 'level')
       rmSync(directory, { recursive: true, force: true })
     })
 
-    async function prepare<Name extends CallableOperation>(name: Name): Promise<OperationRequest<Name>> {
+    async function prepare<Name extends CallableOperation>(
+      name: Name,
+      which = 0,
+    ): Promise<OperationRequest<Name>> {
       const session = await template.fork()
-      const request = await requests[name]({ engine, session, sessionId: session.id })
+      const make = [requests[name], ...(further[name] ?? [])][which]!
+      const request = await make({ engine, session, sessionId: session.id })
       recorded.length = 0
       return request
     }
@@ -436,9 +524,7 @@ describe.each(storages.filter(([name]) => name === 'memory' || name === 'level')
     test.each(names)('%s takes, gives and records what it says', async (name) => {
       const request = await prepare(name)
       checkForm(schemas[name].request, request)
-      const result = await call(name, request)
-      if (refusedAsTheyStand.has(name)) return
-      expect(result).toBeTypeOf('object')
+      expect(await call(name, request)).toBeTypeOf('object')
       const { event } = table[name]
       // What is not durable forgets a session's events with the session.
       const forgotten = name === 'deleteSession' && storageName === 'memory'
@@ -446,21 +532,77 @@ describe.each(storages.filter(([name]) => name === 'memory' || name === 'level')
     })
 
     test.each(names)('%s refuses what makes no sense, for a reason that it may have', async (name) => {
-      const { length } = changesOf(await prepare(name))
-      const refused = new Set<string>()
-      for (let index = 0; index < length; index++) {
-        const { name: change, request } = changesOf(await prepare(name))[index]!
-        try {
-          const result = await call(name, request as OperationRequest<typeof name>)
-          if (typeof result === 'string') refused.add(result)
-        } catch (error) {
-          throw new Error(`${name}: ${change}`, { cause: error })
+      const refused = new Set<string>([...notMet.everywhere!, ...(notMet[name] ?? [])])
+      for (let which = 0; which <= (further[name]?.length ?? 0); which++) {
+        const { length } = changesOf(await prepare(name, which))
+        for (let index = 0; index < length; index++) {
+          const { what, request } = changesOf(await prepare(name, which))[index]!
+          try {
+            const result = await call(name, request as OperationRequest<typeof name>)
+            if (typeof result === 'string') refused.add(result)
+          } catch (error) {
+            throw new Error(`${name}, request ${which}, ${what}`, { cause: error })
+          }
         }
       }
-      expect(refused.size).toBeGreaterThan(0)
+      expect(table[name].errors.filter((reason) => !refused.has(reason))).toEqual([])
     })
   },
 )
+
+describe('a call', () => {
+  test('that waits for a lock ends with its signal, or where it would wait for ever', async () => {
+    const engine = await openEngine()
+    try {
+      const session = await engine.sessions.create({ files: { '/a': '', '/b': '' } })
+      const sessionId = session.id
+      const lock = (path: string, ownerId: string, options = {}): Promise<object> =>
+        callOperation(engine, 'setPosixLockBlocking', { sessionId, path, kind, owner: { ownerId } }, options)
+      const flock = (path: string, ownerId: string, blocking: boolean, options = {}): Promise<object> =>
+        callOperation(engine, 'flock', { sessionId, path, owner: { ownerId }, blocking }, options)
+      for (const take of [lock, (path: string, id: string, options = {}) => flock(path, id, true, options)]) {
+        await take('/a', 'one')
+        await take('/b', 'two')
+        const abort = new AbortController()
+        const waiting = take('/b', 'one', { signal: abort.signal })
+        await expect(take('/a', 'two')).rejects.toMatchObject({ reason: 'DEADLOCK' })
+        abort.abort(new Error('enough'))
+        await expect(waiting).rejects.toThrow('enough')
+      }
+      await expect(flock('/a', 'two', false)).rejects.toMatchObject({ reason: 'LOCK_HELD' })
+    } finally {
+      await engine.close()
+    }
+  })
+
+  test('that makes a session needs no right to look at it', async () => {
+    const engine = await openEngine({ authorize: (_, action) => action !== 'getSession' })
+    try {
+      const { id } = await callOperation(engine, 'createSession', {})
+      expect((await callOperation(engine, 'forkSession', { sourceSessionId: id })).id).not.toBe(id)
+      await expect(callOperation(engine, 'getSession', { sessionId: id })).rejects.toMatchObject({
+        reason: 'PERMISSION_DENIED',
+      })
+    } finally {
+      await engine.close()
+    }
+  })
+
+  test('is done by the caller of the scope', async () => {
+    const engine = await openEngine()
+    try {
+      const scope = engine.as({ tenant: 'acme', principal: 'ann' })
+      const { id: sessionId } = await callOperation(scope, 'createSession', {})
+      await expect(callOperation(engine, 'getSession', { sessionId })).rejects.toMatchObject({
+        reason: 'SESSION_NOT_FOUND',
+      })
+      const session = await scope.sessions.open(sessionId)
+      expect((await session.events.list()).events[0]!.principal).toBe('ann')
+    } finally {
+      await engine.close()
+    }
+  })
+})
 
 /** Tells the type of each event of a session that is stored. */
 function recording(storage: Storage, tell: (type: string) => void): Storage {
