@@ -226,6 +226,13 @@ const requests: {
     return { sessionId }
   },
 
+  getUsage: () => ({
+    windowStart: '2026-01-01T00:00:00Z',
+    windowEnd: '2026-02-01T00:00:00Z',
+    granularity: 'day',
+  }),
+  getCasMetrics: () => ({}),
+
   createSource: () => ({
     displayName: 'app',
     gitRemote: { remoteUrl: 'https://git.example.org/app.git', defaultRef: 'main' },

@@ -6,7 +6,15 @@ import type {
   OperationRequest,
   OperationResponse,
 } from '../../src/engine/contract.js'
-import type { EventPage, Session, SessionEvent, SessionFiles, Sessions, Sources } from '../../src/index.js'
+import type {
+  Engine,
+  EventPage,
+  Session,
+  SessionEvent,
+  SessionFiles,
+  Sessions,
+  Sources,
+} from '../../src/index.js'
 
 /**
  * The method behind each operation, as taking the request without the session's id; with what is there natively
@@ -72,6 +80,9 @@ interface Methods {
   denyApproval: Session['approvals']['deny']
   commit: (request: Omit<Parameters<Session['commit']>[0], 'signal'>) => ReturnType<Session['commit']>
   generateCommitSummary: (request: object) => ReturnType<Session['generateCommitSummary']>
+
+  getUsage: Engine['usage']['get']
+  getCasMetrics: (request: object) => ReturnType<Engine['usage']['metrics']>
 
   createSource: (
     request: Omit<Parameters<Sources['create']>[0], 'gitRepository'>,

@@ -1,7 +1,7 @@
 import { invalid } from '../base/errors.js'
 import type { OperationName } from '../operations/index.js'
 import type { OperationRequest, OperationResponse } from '../operations/schemas/index.js'
-import type { EngineScope } from './engine.js'
+import { openFor, type EngineScope } from './engine.js'
 import { describeHandle, type Session } from './session.js'
 
 export interface CallOptions {
@@ -28,8 +28,6 @@ type Missing =
   | 'getHealth'
   | 'reportHealth'
   | 'getAnalytics'
-  | 'getUsage'
-  | 'getCasMetrics'
   | 'listSecrets'
   | 'putSecret'
   | 'getSecret'
@@ -39,10 +37,14 @@ type Missing =
 
 export type CallableOperation = Exclude<OperationName, Missing>
 
+interface CallContext extends CallOptions {
+  readonly action: CallableOperation
+}
+
 type Call<Name extends OperationName> = (
   scope: EngineScope,
   request: OperationRequest<Name>,
-  options: CallOptions,
+  context: CallContext,
 ) => Promise<OperationResponse<Name>>
 
 /** What gives nothing gives the empty object. */
@@ -59,8 +61,8 @@ const calls: { readonly [Name in CallableOperation]: Call<Name> } = {
   listSessions: ({ sessions }, request) => sessions.list(request),
   deleteSession: async ({ sessions }, { sessionId }) => answer(await sessions.delete(sessionId)),
   getManifest: inSession((session, request) => session.manifest(request)),
-  forkSession: async ({ sessions }, { sourceSessionId, ...request }) => {
-    const session = await sessions.open(sourceSessionId)
+  forkSession: async ({ sessions }, { sourceSessionId, ...request }, { action }) => {
+    const session = await openFor(sessions, action, sourceSessionId)
     return describeHandle(await session.fork(request))
   },
   createCheckpoint: inSession((session, request) => session.checkpoint(request)),
@@ -90,10 +92,10 @@ const calls: { readonly [Name in CallableOperation]: Call<Name> } = {
 
   getPosixLock: inSession(({ posixLocks }, request) => posixLocks.get(request)),
   setPosixLock: inSession(({ posixLocks }, request) => posixLocks.set(request)),
-  setPosixLockBlocking: inSession(({ posixLocks }, request, options) =>
-    posixLocks.setBlocking(request, options),
+  setPosixLockBlocking: inSession(({ posixLocks }, request, context) =>
+    posixLocks.setBlocking(request, context),
   ),
-  flock: inSession(({ posixLocks }, request, options) => posixLocks.flock(request, options)),
+  flock: inSession(({ posixLocks }, request, context) => posixLocks.flock(request, context)),
   funlock: inSession(({ posixLocks }, request) => posixLocks.funlock(request)),
   lockFile: inSession(({ fileLocks }, request) => fileLocks.lock(request)),
   renewFileLock: inSession(({ fileLocks }, request) => fileLocks.renew(request)),
@@ -109,6 +111,9 @@ const calls: { readonly [Name in CallableOperation]: Call<Name> } = {
   denyApproval: inSession(({ approvals }, request) => approvals.deny(request)),
   commit: inSession((session, request) => session.commit(request)),
   generateCommitSummary: inSession((session) => session.generateCommitSummary()),
+
+  getUsage: ({ usage }, request) => usage.get(request),
+  getCasMetrics: ({ usage }) => usage.metrics(),
 
   createSource: ({ sources }, request) => sources.create(request),
   listSources: ({ sources }, request) => sources.list(request),
@@ -131,14 +136,14 @@ export async function callOperation<Name extends CallableOperation>(
   request: OperationRequest<Name>,
   options: CallOptions = {},
 ): Promise<OperationResponse<Name>> {
-  return calls[name](scope, request, options)
+  return calls[name](scope, request, { ...options, action: name })
 }
 
 function inSession<Request extends { readonly sessionId: string }, Result>(
-  act: (session: Session, request: Omit<Request, 'sessionId'>, options: CallOptions) => Promise<Result>,
-): (scope: EngineScope, request: Request, options: CallOptions) => Promise<Answer<Result>> {
-  return async ({ sessions }, { sessionId, ...request }, options) =>
-    answer(await act(await sessions.open(sessionId), request, options))
+  act: (session: Session, request: Omit<Request, 'sessionId'>, context: CallContext) => Promise<Result>,
+): (scope: EngineScope, request: Request, context: CallContext) => Promise<Answer<Result>> {
+  return async ({ sessions }, { sessionId, ...request }, context) =>
+    answer(await act(await openFor(sessions, context.action, sessionId), request, context))
 }
 
 function answer<Result>(result: Result): Answer<Result> {

@@ -1,6 +1,7 @@
 import { invalid } from '../base/errors.js'
 import { checkRequest, parseStringMap, parseText, type StringMap } from '../base/input.js'
 import { limits } from '../base/limits.js'
+import type { Action } from '../operations/index.js'
 import type { SourceService } from '../services/sources.js'
 import type { UsageMeter } from '../services/usage.js'
 import { storeActivity } from '../session/activity.js'
@@ -41,11 +42,29 @@ export interface EngineServices extends SessionServices {
   readonly sources: SourceService
 }
 
+let reach: (sessions: Sessions, action: Action, sessionId: string) => Promise<Session>
+
+/** A handle for one operation, the right to which is all that it takes. SESSION_NOT_FOUND, of that operation. */
+export function openFor(sessions: Sessions, action: Action, sessionId: string): Promise<Session> {
+  return reach(sessions, action, sessionId)
+}
+
 /** The sessions of an engine. */
 export class Sessions {
   readonly #core: Core
   readonly #services: EngineServices
   readonly #access: ScopeAccess
+
+  static {
+    reach = async (sessions, action, sessionId) => {
+      try {
+        return sessions.#handle(await openSession(sessions.#core, sessionId))
+      } catch (error) {
+        // Asked for and told as the operation itself would have been.
+        return sessions.#access.run(action, { sessionId }, () => Promise.reject(error))
+      }
+    }
+  }
 
   constructor(access: ScopeAccess, services: EngineServices) {
     this.#core = access.core
