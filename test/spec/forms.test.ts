@@ -112,6 +112,7 @@ type PlainParts<T> = T extends readonly (infer Element)[]
       ? { -readonly [Key in keyof T]: Plain<T[Key]> }
       : T
 
+// oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- Only so does the compiler compare both exactly.
 type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false
 
 type WithoutSession<Name extends OperationName> = Omit<OperationRequest<Name>, 'sessionId'>

@@ -52,10 +52,8 @@ describe('the routes', () => {
 
 describe('the table', () => {
   test('has the fields of a query nowhere but in requests without a body', () => {
-    for (const name of names) {
-      const { method, query } = table[name]
-      if (query !== undefined) expect([name, method]).toEqual([name, expect.stringMatching(/^(GET|DELETE)$/)])
-    }
+    const withQuery = names.filter((name) => table[name].query !== undefined)
+    expect(withQuery.filter((name) => !['GET', 'DELETE'].includes(table[name].method))).toEqual([])
   })
 
   test('has an event of its own for each kind of change, and none for reads', () => {

@@ -48,7 +48,7 @@ type Call<Name extends OperationName> = (
 ) => Promise<OperationResponse<Name>>
 
 /** What gives nothing gives the empty object. */
-type Answer<Result> = Result extends void ? Record<never, never> : Result
+type Answer<Result> = Result extends void ? Record<string, never> : Result
 
 /** Every operation has a row: one whose name leaves {@link Missing} without one is an error of the compiler. */
 const calls: { readonly [Name in CallableOperation]: Call<Name> } = {
@@ -69,7 +69,15 @@ const calls: { readonly [Name in CallableOperation]: Call<Name> } = {
   restoreCheckpoint: inSession((session, request) => session.restore(request)),
   listEvents: inSession(async (session, request) => {
     const { events, nextPageToken } = await session.events.list(request)
-    return { events: events.map(({ principal: _, ...event }) => event), nextPageToken }
+    return {
+      events: events.map(({ eventId, timestamp, eventType, details }) => ({
+        eventId,
+        timestamp,
+        eventType,
+        details,
+      })),
+      nextPageToken,
+    }
   }),
 
   createDirectory: inSession(({ files }, request) => files.createDirectory(request)),
