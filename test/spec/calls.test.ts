@@ -302,6 +302,12 @@ const further: {
       return { sessionId, approvalId }
     },
   ],
+  commit: [
+    async ({ session, sessionId }) => {
+      await session.files.write({ path: '/.git/config', content: '' })
+      return { sessionId, message: 'all' }
+    },
+  ],
   createSource: [
     async () => ({ displayName: 'a', gitRemote: { remoteUrl: 'ssh://git.example.org/app.git' } }),
     async () => ({ displayName: 'a', gitRemote: { remoteUrl: 'https://u:p@git.example.org/app.git' } }),
@@ -326,6 +332,8 @@ const notMet: { readonly [Name in CallableOperation | 'everywhere']?: readonly E
     'GIT_AUTH_REQUIRED',
     'GIT_AUTH_FAILED',
     'GIT_PUSH_REJECTED',
+    'GIT_TOO_LARGE',
+    'GIT_CORRUPT',
   ],
 }
 

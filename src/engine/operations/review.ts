@@ -70,6 +70,9 @@ export const reviewOperations = defineOperations({
       'GIT_AUTH_FAILED',
       'GIT_ADDRESS_REFUSED',
       'GIT_PUSH_REJECTED',
+      'GIT_UNSAFE_PATH',
+      'GIT_TOO_LARGE',
+      'GIT_CORRUPT',
     ],
   },
   generateCommitSummary: {
