@@ -3,7 +3,7 @@
  * zod, which the engine itself does not.
  */
 export { commonErrors, operations, type Operation, type OperationName } from './operations/index.js'
-export { callOperation, type CallableOperation } from './facade/call.js'
+export { callOperation, openStream, type CallableOperation } from './facade/call.js'
 export { schemas, type OperationRequest, type OperationResponse } from './operations/schemas/index.js'
 export { statusSchema } from './operations/schemas/status.js'
 export { wireJsonSchema } from './operations/schemas/kinds.js'

@@ -8,6 +8,7 @@ import * as z from 'zod'
 import {
   callOperation,
   commonErrors,
+  openStream,
   operations,
   schemas,
   type CallableOperation,
@@ -30,6 +31,7 @@ const table: Readonly<Record<CallableOperation, Operation>> = operations
 const unknownId = '0'.repeat(36)
 const unknownHash = `sha256:${'0'.repeat(64)}`
 const content = new TextEncoder().encode('content')
+const report = new TextEncoder().encode('<testsuite><testcase name="a"/></testsuite>')
 const owner = { ownerId: 'a' }
 const kind = 'POSIX_LOCK_KIND_EXCLUSIVE'
 const maxFileBytes = 2 ** 30
@@ -227,6 +229,40 @@ const requests: {
     return { sessionId }
   },
 
+  putCacheEntry: ({ sessionId }) => ({ sessionId, key: 'k', value: content, ttlSeconds: 60 }),
+  getCacheEntry: cached(({ sessionId }) => ({ sessionId, key: 'k' })),
+  deleteCacheEntry: cached(({ sessionId }) => ({ sessionId, key: 'k' })),
+  cacheEntryExists: cached(({ sessionId }) => ({ sessionId, key: 'k' })),
+  getCacheMetadata: cached(({ sessionId }) => ({ sessionId, key: 'k' })),
+  compareAndSetCacheEntry: cached(({ sessionId }) => ({
+    sessionId,
+    key: 'k',
+    expectedValue: content,
+    newValue: content,
+    ttlSeconds: 60,
+  })),
+  listCacheKeys: cached(({ sessionId }) => ({ sessionId, prefix: 'k', pageSize: 1, pageToken: '' })),
+  getCacheStats: cached(({ sessionId }) => ({ sessionId })),
+  batchGetCache: cached(({ sessionId }) => ({ sessionId, keys: ['k', 'none'] })),
+  batchSetCache: ({ sessionId }) => ({ sessionId, entries: [{ key: 'k', value: content, ttlSeconds: 60 }] }),
+  batchDeleteCache: cached(({ sessionId }) => ({ sessionId, keys: ['k', 'none'] })),
+  deleteCacheByPrefix: cached(({ sessionId }) => ({ sessionId, prefix: 'k' })),
+
+  publishMessage: ({ sessionId }) => ({ sessionId, topic: 't', payload: content }),
+
+  listSecrets: hiding(({ sessionId }) => ({ sessionId, scope: 'SECRET_SCOPE_SESSION' })),
+  putSecret: ({ sessionId }) => ({
+    sessionId,
+    secretName: 's',
+    secretValue: 'hidden',
+    scope: 'SECRET_SCOPE_SESSION',
+  }),
+  getSecret: hiding(({ sessionId }) => ({ sessionId, secretName: 's' })),
+  deleteSecret: hiding(({ sessionId }) => ({ sessionId, secretName: 's', scope: 'SECRET_SCOPE_SESSION' })),
+
+  getHealth: ({ sessionId }) => ({ sessionId }),
+  reportHealth: ({ sessionId }) => ({ sessionId, reportFormat: 'junit-xml/v1', reportContent: report }),
+  getAnalytics: ({ sessionId }) => ({ sessionId }),
   getUsage: () => ({
     windowStart: '2026-01-01T00:00:00Z',
     windowEnd: '2026-02-01T00:00:00Z',
@@ -316,7 +352,7 @@ const further: {
 
 /** What takes a git repository that misbehaves, thousands of records, waiting, or an engine of other options. */
 const notMet: { readonly [Name in CallableOperation | 'everywhere']?: readonly ErrorReason[] } = {
-  everywhere: ['QUOTA'],
+  everywhere: ['QUOTA', 'NO_MASTER_KEY'],
   setPosixLockBlocking: ['DEADLOCK'],
   flock: ['DEADLOCK', 'LOCK_HELD'],
   createSource: ['GIT_ADDRESS_REFUSED'],
@@ -441,6 +477,20 @@ function exchanged(
   return copy
 }
 
+function cached<Request>(make: (world: World) => Request): (world: World) => Promise<Request> {
+  return async (world) => {
+    await world.session.cache.put({ key: 'k', value: content })
+    return make(world)
+  }
+}
+
+function hiding<Request>(make: (world: World) => Request): (world: World) => Promise<Request> {
+  return async (world) => {
+    await world.session.secrets.put({ secretName: 's', secretValue: 'hidden' })
+    return make(world)
+  }
+}
+
 async function newSource(engine: Engine): Promise<string> {
   // Nobody listens there: what is imported from it fails.
   const gitRemote = { remoteUrl: 'https://127.0.0.1:9/app.git' }
@@ -470,6 +520,7 @@ function ordinary(value: unknown): unknown {
   if (value instanceof Uint8Array) return Buffer.from(value).toString('hex')
   if (Array.isArray(value)) return value.map(ordinary)
   if (typeof value !== 'object' || value === null) return value
+  if ('reveal' in value && typeof value.reveal === 'function') return value.reveal() as unknown
   return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, ordinary(part)]))
 }
 
@@ -488,6 +539,7 @@ describe.each(storages.filter(([name]) => name === 'memory' || name === 'level')
       engine = await openEngine({
         storage: recording(makeStorage(directory), (type) => recorded.push(type)),
         maxFileBytes,
+        secrets: { masterKey: { id: 'one', key: new Uint8Array(32) } },
         git: { allowPrivateAddresses: true },
       })
       template = await engine.sessions.create({
@@ -566,6 +618,49 @@ describe.each(storages.filter(([name]) => name === 'memory' || name === 'level')
     })
   },
 )
+
+describe('a stream', () => {
+  test('gives messages, and ends with its signal', async () => {
+    const engine = await openEngine()
+    try {
+      const { id: sessionId } = await callOperation(engine, 'createSession', {})
+      await callOperation(engine, 'publishMessage', { sessionId, topic: 't', payload: content })
+      const abort = new AbortController()
+      const request = { sessionId, topics: ['t'], replayLimit: 1 }
+      const stream = await openStream(engine, 'subscribe', request, { signal: abort.signal })
+      const given: unknown[] = []
+      const reading = (async () => {
+        for await (const item of stream) {
+          checkForm(schemas.subscribe.response, item)
+          given.push(item)
+          abort.abort(new Error('enough'))
+        }
+      })()
+      await expect(reading).rejects.toThrow('enough')
+      expect(given).toMatchObject([
+        { result: { sessionId, topic: 't', payload: content, senderId: 'local' } },
+      ])
+    } finally {
+      await engine.close()
+    }
+  })
+
+  test('is refused before it starts', async () => {
+    const engine = await openEngine()
+    try {
+      const refused = (reason: string): unknown => expect.objectContaining({ reason })
+      await expect(openStream(engine, 'subscribe', { sessionId: unknownId })).rejects.toEqual(
+        refused('SESSION_NOT_FOUND'),
+      )
+      const { id: sessionId } = await callOperation(engine, 'createSession', {})
+      await expect(openStream(engine, 'subscribe', { sessionId, replayLimit: -1 })).rejects.toEqual(
+        refused('INVALID_ARGUMENT'),
+      )
+    } finally {
+      await engine.close()
+    }
+  })
+})
 
 describe('a call', () => {
   test('that waits for a lock ends with its signal, or where it would wait for ever', async () => {

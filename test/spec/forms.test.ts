@@ -9,6 +9,7 @@ import type {
 import type {
   Engine,
   EventPage,
+  Secret,
   Session,
   SessionEvent,
   SessionFiles,
@@ -81,6 +82,32 @@ interface Methods {
   commit: (request: Omit<Parameters<Session['commit']>[0], 'signal'>) => ReturnType<Session['commit']>
   generateCommitSummary: (request: object) => ReturnType<Session['generateCommitSummary']>
 
+  putCacheEntry: Session['cache']['put']
+  getCacheEntry: Session['cache']['get']
+  deleteCacheEntry: Session['cache']['delete']
+  cacheEntryExists: Session['cache']['exists']
+  getCacheMetadata: Session['cache']['metadata']
+  compareAndSetCacheEntry: Session['cache']['compareAndSet']
+  listCacheKeys: Session['cache']['keys']
+  getCacheStats: (request: object) => ReturnType<Session['cache']['stats']>
+  batchGetCache: Session['cache']['batchGet']
+  batchSetCache: Session['cache']['batchSet']
+  batchDeleteCache: Session['cache']['batchDelete']
+  deleteCacheByPrefix: Session['cache']['deleteByPrefix']
+
+  publishMessage: (...request: Parameters<Session['bus']['publish']>) => Promise<void>
+  listSecrets: Session['secrets']['list']
+  putSecret: Session['secrets']['put']
+  getSecret: (...request: Parameters<Session['secrets']['get']>) => Promise<
+    Omit<Awaited<ReturnType<Session['secrets']['get']>>, 'secretValue'> & {
+      secretValue: Pick<Secret, 'reveal'>
+    }
+  >
+  deleteSecret: Session['secrets']['delete']
+
+  getHealth: (request: object) => ReturnType<Session['health']['get']>
+  reportHealth: Session['health']['report']
+  getAnalytics: (request: object) => ReturnType<Session['analytics']>
   getUsage: Engine['usage']['get']
   getCasMetrics: (request: object) => ReturnType<Engine['usage']['metrics']>
 

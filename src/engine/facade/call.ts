@@ -10,32 +10,12 @@ export interface CallOptions {
 }
 
 /** Operations that nothing carries out yet. */
-type Missing =
-  | 'putCacheEntry'
-  | 'getCacheEntry'
-  | 'deleteCacheEntry'
-  | 'cacheEntryExists'
-  | 'getCacheMetadata'
-  | 'compareAndSetCacheEntry'
-  | 'listCacheKeys'
-  | 'getCacheStats'
-  | 'batchGetCache'
-  | 'batchSetCache'
-  | 'batchDeleteCache'
-  | 'deleteCacheByPrefix'
-  | 'publishMessage'
-  | 'subscribe'
-  | 'getHealth'
-  | 'reportHealth'
-  | 'getAnalytics'
-  | 'listSecrets'
-  | 'putSecret'
-  | 'getSecret'
-  | 'deleteSecret'
-  | 'refreshSource'
-  | 'promoteSession'
+type Missing = 'refreshSource' | 'promoteSession'
 
-export type CallableOperation = Exclude<OperationName, Missing>
+/** Operations whose response is a stream: see {@link openStream}. */
+export type StreamOperation = 'subscribe'
+
+export type CallableOperation = Exclude<OperationName, Missing | StreamOperation>
 
 interface CallContext extends CallOptions {
   readonly action: CallableOperation
@@ -120,6 +100,31 @@ const calls: { readonly [Name in CallableOperation]: Call<Name> } = {
   commit: inSession((session, request) => session.commit(request)),
   generateCommitSummary: inSession((session) => session.generateCommitSummary()),
 
+  putCacheEntry: inSession(({ cache }, request) => cache.put(request)),
+  getCacheEntry: inSession(({ cache }, request) => cache.get(request)),
+  deleteCacheEntry: inSession(({ cache }, request) => cache.delete(request)),
+  cacheEntryExists: inSession(({ cache }, request) => cache.exists(request)),
+  getCacheMetadata: inSession(({ cache }, request) => cache.metadata(request)),
+  compareAndSetCacheEntry: inSession(({ cache }, request) => cache.compareAndSet(request)),
+  listCacheKeys: inSession(({ cache }, request) => cache.keys(request)),
+  getCacheStats: inSession(({ cache }) => cache.stats()),
+  batchGetCache: inSession(({ cache }, request) => cache.batchGet(request)),
+  batchSetCache: inSession(({ cache }, request) => cache.batchSet(request)),
+  batchDeleteCache: inSession(({ cache }, request) => cache.batchDelete(request)),
+  deleteCacheByPrefix: inSession(({ cache }, request) => cache.deleteByPrefix(request)),
+
+  publishMessage: inSession(async ({ bus }, request) => {
+    await bus.publish(request)
+  }),
+
+  listSecrets: inSession(({ secrets }, request) => secrets.list(request)),
+  putSecret: inSession(({ secrets }, request) => secrets.put(request)),
+  getSecret: inSession(({ secrets }, request) => secrets.get(request)),
+  deleteSecret: inSession(({ secrets }, request) => secrets.delete(request)),
+
+  getHealth: inSession(({ health }) => health.get()),
+  reportHealth: inSession(({ health }, request) => health.report(request)),
+  getAnalytics: inSession((session) => session.analytics()),
   getUsage: ({ usage }, request) => usage.get(request),
   getCasMetrics: ({ usage }) => usage.metrics(),
 
@@ -145,6 +150,26 @@ export async function callOperation<Name extends CallableOperation>(
   options: CallOptions = {},
 ): Promise<OperationResponse<Name>> {
   return calls[name](scope, request, { ...options, action: name })
+}
+
+/**
+ * Opens a stream by its name; its items are those of the schema, and what ends it early is thrown. Resolves when
+ * the stream stands, so that what is wrong with the request is told before. Ends when its loop is left.
+ */
+export async function openStream(
+  { sessions }: EngineScope,
+  name: StreamOperation,
+  { sessionId, ...request }: OperationRequest<StreamOperation>,
+  options: CallOptions = {},
+): Promise<AsyncIterable<OperationResponse<StreamOperation>>> {
+  const session = await openFor(sessions, name, sessionId)
+  const messages = session.bus.subscribe({ ...request, ...options })
+  await messages.opened
+  return items(messages)
+}
+
+async function* items<Message>(messages: AsyncIterable<Message>): AsyncGenerator<{ result: Message }, void> {
+  for await (const result of messages) yield { result }
 }
 
 function inSession<Request extends { readonly sessionId: string }, Result>(
