@@ -2,7 +2,7 @@ import { Fault } from '../base/fault.js'
 import { parsePath } from '../base/path.js'
 import { EngineError } from '../base/errors.js'
 import { findInos } from '../tree/find-ino.js'
-import { FileNode, type Dir, type Node } from '../tree/node.js'
+import { FileNode, LinkedFile, type Dir, type Node } from '../tree/node.js'
 import type { Tree } from '../tree/tree.js'
 import type { FileTarget, Redo } from './events.js'
 import type { LiveSession } from './live.js'
@@ -59,7 +59,9 @@ export function beforeEffect(live: LiveSession, redo: Redo): void {
   if (live.held === undefined || !takesNames(redo)) return
   // The effect may yet be undone, so nothing is gone here.
   for (const held of live.held) {
-    if (!mayTake(redo, held.path)) continue
+    // A file of several names may have lost the one by which it is held in this event already.
+    const elsewhere = held.touched && held.last instanceof LinkedFile
+    if (!elsewhere && !mayTake(redo, held.path)) continue
     held.touched = true
     look(live.tree, held)
   }
