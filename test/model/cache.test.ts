@@ -241,11 +241,14 @@ async function run(world: World, step: Step): Promise<void> {
       break
     }
     case 'batchGet': {
-      const { entries } = await cache.batchGet(step)
-      same(
-        entries.map(shown),
-        step.keys.map((key) => ({ key, ...model.get(key) })),
+      const bytes = step.keys.reduce((sum, key) => sum + (model.find(key)?.value.length ?? 0), 0)
+      const outcome = await cache.batchGet(step).then(
+        ({ entries }) => entries.map(shown),
+        ({ reason }: { reason: string }) => reason,
       )
+      // What is refused is no use of anything.
+      const fits = bytes <= cacheBytes
+      same(outcome, fits ? step.keys.map((key) => ({ key, ...model.get(key) })) : 'TOO_LARGE')
       break
     }
     case 'batchDelete':

@@ -111,11 +111,11 @@ export class CacheService {
     // All at once: no change comes between two of them.
     const found = await whenLoaded(() => {
       const index = this.#current(core, live)
+      let bytes = 0
+      for (const key of wanted) bytes += index.entries.get(key)?.content.size ?? 0
+      if (bytes > this.maxBytes) throw tooLarge('keys', 'bytes of values', this.maxBytes)
       return wanted.map((key) => ({ key, content: look(index, key) }))
     })
-    let bytes = 0
-    for (const { content } of found) bytes += content?.size ?? 0
-    if (bytes > this.maxBytes) throw tooLarge('keys', 'bytes of values', this.maxBytes)
     const values: NamedCacheValue[] = []
     for (const { key, content } of found) values.push({ key, ...(await readValue(core, content)) })
     return values
