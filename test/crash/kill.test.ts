@@ -15,7 +15,7 @@ beforeAll(async () => {
   const root = resolve(import.meta.dirname, '../..')
   directory = await mkdtemp(join(tmpdir(), 'crash-'))
   const compilerOptions = { noEmit: false, noCheck: true, sourceMap: true, rootDir: root, outDir: directory }
-  const files = ['run.ts', 'writer.ts'].map((file) => join(root, 'test/crash', file))
+  const files = ['run.ts', 'writer.ts', 'services-writer.ts'].map((file) => join(root, 'test/crash', file))
   const config = { extends: join(root, 'tsconfig.json'), compilerOptions, files, include: [] }
   await writeFile(join(directory, 'tsconfig.json'), JSON.stringify(config))
   await writeFile(join(directory, 'package.json'), '{"type":"module"}')
@@ -26,12 +26,14 @@ beforeAll(async () => {
 afterAll(() => rm(directory, { recursive: true }))
 
 test.each([
-  ['relaxed', 8],
-  ['full', 4],
+  ['kill', 'relaxed', 8],
+  ['kill', 'full', 4],
+  ['services', 'relaxed', 4],
+  ['services', 'full', 2],
 ])(
-  `what was acknowledged survives kill -9, whole (%s, FORKSPACE_SEED=${seed})`,
-  async (durability, kills) => {
-    const args = ['kill', '--n', String(kills), '--seed', String(seed), '--durability', durability]
+  `what was acknowledged survives kill -9, whole (%s, %s, FORKSPACE_SEED=${seed})`,
+  async (loop, durability, kills) => {
+    const args = [loop, '--n', String(kills), '--seed', String(seed), '--durability', durability]
     const script = join(directory, 'test/crash/run.js')
     const { stdout } = await run(execPath, ['--enable-source-maps', script, ...args]).catch(
       (failed: { stdout: string }) => failed,

@@ -1,18 +1,13 @@
-import { spawn, type ChildProcess } from 'node:child_process'
-import { once } from 'node:events'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { execPath } from 'node:process'
-import { createInterface } from 'node:readline'
-import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import { levelStorage } from '../../src/adapters/level/index.js'
 import { openEngine, type Engine, type Session, type SessionInfo } from '../../src/index.js'
 import { randomWords } from '../../src/testing.js'
 import { ModelTree } from '../model/model-tree.js'
 import { ObservedStorage } from '../model/observed-storage.js'
 import { describeModel, describeSession } from '../model/run-step.js'
+import { runUntilKilled } from './child.js'
 import { ExpectedSession, parseReport, type Prefix } from './expected.js'
 import { forkTag, type WriterArguments } from './protocol.js'
 
@@ -98,17 +93,9 @@ class Directory {
       pending: 1 + (this.#random() % 64),
       ...(phase === 'closing' && { closeAfterMs: this.#random() % 300 }),
     }
-    const writer = fileURLToPath(new URL('writer.js', import.meta.url))
-    const child = spawn(execPath, ['--enable-source-maps', writer, JSON.stringify(settings)], {
-      stdio: ['ignore', 'pipe', 'inherit'],
-    })
-    const exited = once(child, 'exit')
-    await phaseReached(child, phase)
-    const delayMs = { opening: 40, closing: 15, ready: 300 }[phase]
-    await Promise.race([sleep((this.#random() % (delayMs * 100)) / 100), exited])
-    child.kill('SIGKILL')
-    const [, signal] = (await exited) as [number | null, string | null]
-    if (signal === 'SIGKILL') this.#result.kills++
+    const mostMs = { opening: 40, closing: 15, ready: 300 }[phase]
+    const delayMs = (this.#random() % (mostMs * 100)) / 100
+    if (await runUntilKilled('writer.js', settings, { line: phase, delayMs })) this.#result.kills++
     return phase
   }
 
@@ -221,11 +208,6 @@ class Directory {
     this.#result[kind] += count
     this.#options.onProgress(`${kind.toUpperCase()} ${count} in session ${sessionId}: ${message}`)
   }
-}
-
-/** Resolves when the writer says that it is there, or has ended. */
-async function phaseReached(child: ChildProcess, phase: Phase): Promise<void> {
-  for await (const line of createInterface({ input: child.stdout! })) if (line === phase) return
 }
 
 async function fingerprint(session: Session): Promise<string> {

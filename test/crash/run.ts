@@ -10,16 +10,19 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { runFsx } from '../model/fsx.js'
 import { runKills } from './kill.js'
+import { runServiceKills } from './services.js'
 
 const usage = `npm run crash -- kill  [--n 200] [--seed 1] [--durability full|relaxed]
 npm run crash -- model [--n 1000] [--seed 1]
 npm run crash -- scale [--n 10000]
 npm run crash -- fsx   [--n 100000] [--seed 1]
+npm run crash -- services [--n 200] [--seed 1] [--durability full|relaxed]
 
   kill    kills a writing process n times, and checks after each what the next opener finds
   model   n runs of random operations on each storage in memory, half as many on disk, against a model
   scale   n pairs of checkpoint and restore, a chain of n forks, a tree of 10 n files
-  fsx     n random reads and changes of files, on each storage in turn, against plain bytes`
+  fsx     n random reads and changes of files, on each storage in turn, against plain bytes
+  services  as kill, for annotations, approvals, locks, cache, bus, secrets and reports`
 
 /** What one unit of the environment variables stands for in test/model. */
 const modelRuns = 25
@@ -51,8 +54,10 @@ async function main(): Promise<number> {
   const [loop, ...surplus] = positionals
   if (loop === undefined || surplus.length > 0) throw new UsageError('name one of the loops')
   const seed = number('seed', values.seed, Date.now() % 2 ** 31, 0)
-  if (values.durability !== undefined && loop !== 'kill') throw new UsageError('--durability is for kill')
-  if (loop === 'kill') return kill(number('n', values.n, 200), seed, values.durability ?? 'full')
+  if (values.durability !== undefined && loop !== 'kill' && loop !== 'services')
+    throw new UsageError('--durability is for kill and services')
+  if (loop === 'kill') return kill(runKills, number('n', values.n, 200), seed, values.durability)
+  if (loop === 'services') return kill(runServiceKills, number('n', values.n, 200), seed, values.durability)
   if (loop === 'model') {
     const n = number('n', values.n, 1000)
     const env = { FORKSPACE_MODEL_RUNS: String(n / modelRuns), FORKSPACE_SEED: String(seed) }
@@ -69,7 +74,7 @@ async function main(): Promise<number> {
   throw new UsageError(`no loop ${loop}`)
 }
 
-async function kill(kills: number, seed: number, durability: string): Promise<number> {
+async function kill(run: typeof runKills, kills: number, seed: number, durability = 'full'): Promise<number> {
   if (durability !== 'full' && durability !== 'relaxed') throw new UsageError(`no durability ${durability}`)
   console.log(`seed ${seed}, durability ${durability}`)
   let killed = '0'
@@ -80,7 +85,7 @@ async function kill(kills: number, seed: number, durability: string): Promise<nu
     killed = now || killed
     console.log(line)
   }
-  const result = await runKills({ kills, seed, durability, onProgress })
+  const result = await run({ kills, seed, durability, onProgress })
   console.log(
     `kill: ${count(result.kills)} kills, ${count(result.acknowledged)} acknowledged, ${count(result.lost)} lost, ` +
       `${count(result.torn)} torn, slowest open ${Math.round(result.slowestOpenMs)} ms`,
