@@ -101,7 +101,7 @@ export function wireJsonSchema(schema: z.ZodType): z.core.JSONSchema.JSONSchema 
 
 function isInt64(value: unknown): boolean {
   if (typeof value === 'number') return Number.isSafeInteger(value) && value >= 0
-  return typeof value === 'string' && /^\d{1,19}$/.test(value) && BigInt(value) <= maxInt64
+  return typeof value === 'string' && /^(0|[1-9]\d{0,18})$/.test(value) && BigInt(value) <= maxInt64
 }
 
 function isWhole(value: number): boolean {
