@@ -40,7 +40,7 @@ function meter(store: Store, environment: Environment, tenantKey: string): Meter
     : new MinuteLedger(environment)
   return {
     capabilities: store.capabilities,
-    commit: (commit) => (commit.blobs === undefined ? store.commit(commit) : ledger.commit(store, commit)),
+    commit: (commit) => (commit.blobs?.length ? ledger.commit(store, commit) : store.commit(commit)),
     events: (sessionId, range) => store.events(sessionId, range),
     get: (key) => store.get(key),
     lastEvent: (sessionId) => store.lastEvent(sessionId),
@@ -72,16 +72,18 @@ class StoredLedger {
     this.#tenantKey = tenantKey
   }
 
-  async commit(store: Store, commit: StoreCommit): Promise<boolean> {
+  /** The promise is the store's own: what is acknowledged is so in the order of the commits. */
+  commit(store: Store, commit: StoreCommit): Promise<boolean> {
     const amounts = new Map<string, BlobAmount>()
     for (const blob of commit.blobs!)
       amounts.set(keys.tenantBlob(this.#tenantKey, blob.hash), this.#count(blob))
     for (const [key, amount] of amounts) this.#queued.set(key, amount)
-    try {
-      return await store.commit({ ...commit, put: [...(commit.put ?? []), ...amounts] })
-    } finally {
+    const stored = store.commit({ ...commit, put: [...(commit.put ?? []), ...amounts] })
+    const forget = (): void => {
       for (const [key, amount] of amounts) if (this.#queued.get(key) === amount) this.#queued.delete(key)
     }
+    stored.then(forget, forget)
+    return stored
   }
 
   wrote(): void {}
