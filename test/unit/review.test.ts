@@ -303,6 +303,31 @@ describe.each(storages)('review on %s', (_name, makeStorage, lasting) => {
     })
   })
 
+  test('what is handed out is the caller’s', async () => {
+    const expectedContentHash = await session.files.contentHash('/a')
+    const { annotation } = await session.annotations.add({ filePath: '/a', expectedContentHash })
+    await session.approvals.request({ details: { changedFiles: ['/a'] } })
+    const request = { annotationId: annotation.id, newStatus: AnnotationStatus.OPEN }
+    const read = async () => ({
+      annotations: (await session.annotations.list()).annotations,
+      again: (await session.annotations.setStatus(request)).annotation,
+      approvals: (await session.approvals.list()).approvals,
+      events: (await session.events.list()).events,
+    })
+    const before = await read()
+    const copy = structuredClone(before)
+    const spoil = (value: unknown): void => {
+      if (typeof value !== 'object' || value === null) return
+      for (const part of Object.values(value)) spoil(part)
+      if (Array.isArray(value)) value.push('more')
+      else Object.assign(value, { status: 'other', details: 'other', comment: 'other' })
+    }
+    spoil([annotation, before])
+    expect(await read()).toEqual(copy)
+    await reload()
+    expect(await read()).toEqual(copy)
+  })
+
   test('a summary says what changed', async () => {
     expect(await session.generateCommitSummary()).toEqual({ summary: 'No changes', changedFiles: [] })
     await session.files.write({ path: '/e/f', content: '' })

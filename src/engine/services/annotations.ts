@@ -93,8 +93,10 @@ export class Annotations {
   /** In order of creation; all of the session without a path. */
   async list(core: Core, live: LiveSession, filePath: string): Promise<{ annotations: Annotation[] }> {
     const { byId } = await whenLoaded(() => this.#indexes.get(core, live))
-    const all = [...byId.values()]
-    return { annotations: filePath === '' ? all : all.filter((one) => one.filePath === filePath) }
+    const annotations: Annotation[] = []
+    for (const one of byId.values())
+      if (filePath === '' || one.filePath === filePath) annotations.push({ ...one })
+    return { annotations }
   }
 
   setStatus(
@@ -109,7 +111,8 @@ export class Annotations {
           annotationId: shown(annotationId),
         })
       }
-      if (annotation.status === newStatus) return live.acknowledged.then(() => ({ annotation }))
+      if (annotation.status === newStatus)
+        return live.acknowledged.then(() => ({ annotation: { ...annotation } }))
       return this.#store(
         core,
         live,
@@ -131,7 +134,7 @@ export class Annotations {
     put(this.#indexes.get(core, live), annotation)
     const records = ifDurable(core, { put: [[keys.annotation(live.id, annotation.id), annotation]] })
     await record(core, live, { ...event, redo: [], ...records })
-    return { annotation }
+    return { annotation: { ...annotation } }
   }
 }
 

@@ -123,7 +123,9 @@ export class Approvals {
   /** In order of creation. */
   async list(core: Core, live: LiveSession): Promise<{ approvals: Approval[] }> {
     const byId = await whenLoaded(() => this.#indexes.get(core, live))
-    return { approvals: [...byId.values()] }
+    return {
+      approvals: Array.from(byId.values(), (one) => ({ ...one, changedFiles: [...one.changedFiles] })),
+    }
   }
 
   #store(

@@ -170,8 +170,15 @@ function describe(
     timestamp: formatTime(at),
     eventType,
     principal,
-    details: { ...details },
+    details: copyOf(details),
   }
+}
+
+/** Details hold texts, numbers and lists of texts. */
+function copyOf(details: object): Record<string, unknown> {
+  const copy: Record<string, unknown> = { ...details }
+  for (const key in copy) if (Array.isArray(copy[key])) copy[key] = [...(copy[key] as unknown[])]
+  return copy
 }
 
 function parseEventId(sessionId: string, eventId: unknown): number {
