@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import {
   EngineError,
+  memoryStorage,
   openEngine,
   type Change,
   type Diff,
@@ -18,6 +19,7 @@ import {
   type Storage,
 } from '../../src/index.js'
 import { fixedEnvironment, type FixedEnvironment } from '../../src/testing.js'
+import { FailingStorage } from '../support/failing-storage.js'
 import { storages } from '../support/storages.js'
 
 describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
@@ -326,6 +328,28 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       await written
       await deleted
       await refused(() => session.get(), 'SESSION_NOT_FOUND')
+    })
+
+    test('happens once, whoever asks', async () => {
+      const session = await reloaded(await engine.sessions.create({ files: { '/d/a': 'a' } }))
+      const written = session.files.write({ path: '/d/a', content: 'b' })
+      const calls = [written, session.delete(), session.delete(), engine.sessions.delete(session.id)]
+      const ends = (await Promise.allSettled(calls)).map(({ status }) => status)
+      expect(ends).toEqual(['fulfilled', 'fulfilled', 'rejected', 'rejected'])
+    })
+
+    test.each(['fail', 'pass'] as const)('that is not stored leaves the session (%s)', async (how) => {
+      const failing = new FailingStorage(memoryStorage({ durable: true }))
+      const opened = await openEngine({ storage: failing })
+      const session = await opened.sessions.create({ files: { '/a': 'a' } })
+      failing.next = how
+      await refused(() => session.delete(), 'STORE_FAILED')
+      failing.next = 'commit'
+      expect(Buffer.from(await session.files.read({ path: '/a' })).toString()).toBe('a')
+      expect((await opened.sessions.list()).sessions.map(({ id }) => id)).toEqual([session.id])
+      await session.delete()
+      await refused(() => session.get(), 'SESSION_NOT_FOUND')
+      await opened.close()
     })
 
     test('of what is no session is refused', async () => {

@@ -2,7 +2,9 @@ import { formatTime } from '../base/environment.js'
 import { limits } from '../base/limits.js'
 import { checkRequest, parseFilter, parseStringMap, type StringMap } from '../base/input.js'
 import { encodePageToken, parsePageSize, parsePageToken, type PageRequest } from '../base/paging.js'
+import { nextTurn } from '../base/slices.js'
 import { keys, prefixEnd } from '../storage/keys.js'
+import type { StoreCommit } from '../storage/store.js'
 import type { Dir } from '../tree/node.js'
 import { Tree } from '../tree/tree.js'
 import { lastActivity } from './activity.js'
@@ -15,7 +17,7 @@ import type { Action } from '../operations/index.js'
 import type { Permissions } from './permissions.js'
 import { openSession, rootAt } from './recovery.js'
 import { parseSession, SessionStatus, type Baseline, type SessionRecord } from './records.js'
-import { eventTime, record } from './transaction.js'
+import { acknowledged, eventTime, record } from './transaction.js'
 
 /** A session as it is shown. */
 export interface SessionInfo {
@@ -199,22 +201,37 @@ export async function deleteSession(core: Core, sessionId: string): Promise<void
   const live = inMemory(core, sessionId) ?? (await openSession(core, sessionId))
   // What was called before the deletion is carried out.
   if (live.tail !== undefined) await live.tail
-  const key = keys.session(core.tenantKey, sessionId)
+  // Meanwhile it may have been deleted, or dropped and to be read again.
+  if (live.discarded !== undefined) return deleteSession(core, sessionId)
+  const { followers } = live
+  const deletion = deletionOf(core, live)
   discard(core, live, 'deleted')
+  core.deleting.add(sessionId)
+  try {
+    await acknowledged(core, live, core.store.commit(deletion))
+  } catch (error) {
+    // It is there still: to be read again, as all others.
+    live.discarded = 'failed'
+    if (live.held !== undefined) core.dropped.set(sessionId, live)
+    throw error
+  } finally {
+    core.deleting.delete(sessionId)
+  }
+  if (core.store.forget === undefined) return
+  // Who follows it reads to its end first.
+  if (followers !== undefined) await nextTurn()
+  core.store.forget(sessionId)
+}
+
+function deletionOf(core: Core, live: LiveSession): StoreCommit {
   const at = eventTime(core, live)
+  const key = keys.session(core.tenantKey, live.id)
   // Its record stays: usage counts what the session was.
   const deleted: SessionRecord = { ...live.record, deletedAt: at }
   if (core.store.capabilities.durable) {
     const body = chainEvent([at, eventTypes.deleteSession, {}, core.principal], live.chain, []).text
-    core.deleting.add(sessionId)
-    try {
-      await core.store.commit({ events: [{ sessionId, seq: live.seq + 1, body }], put: [[key, deleted]] })
-    } finally {
-      core.deleting.delete(sessionId)
-    }
-    return
+    return { events: [{ sessionId: live.id, seq: live.seq + 1, body }], put: [[key, deleted]] }
   }
-  const checkpoints = [...(live.checkpoints?.values() ?? [])].map(({ id }) => keys.checkpoint(sessionId, id))
-  await core.store.commit({ put: [[key, { ...deleted, tags: {} }]], del: checkpoints })
-  core.store.forget?.(sessionId)
+  const checkpoints = [...(live.checkpoints?.values() ?? [])].map(({ id }) => keys.checkpoint(live.id, id))
+  return { put: [[key, { ...deleted, tags: {} }]], del: checkpoints }
 }

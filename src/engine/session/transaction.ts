@@ -184,7 +184,8 @@ export function commitRecords(
   return live.acknowledged
 }
 
-async function acknowledged(
+/** What a commit came to: STORE_FAILED, with all sessions to be read again, when it was not stored. */
+export async function acknowledged(
   core: Core,
   live: LiveSession,
   pending: Promise<boolean>,
