@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import {
+  limits,
   openEngine,
   type Engine,
   type EventListRequest,
@@ -15,6 +16,12 @@ import { fixedEnvironment, type FixedEnvironment } from '../../src/testing.js'
 import { storages } from '../support/storages.js'
 
 const refused = (reason: string): unknown => expect.objectContaining({ name: 'EngineError', reason })
+
+async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const all: T[] = []
+  for await (const item of items) all.push(item)
+  return all
+}
 
 describe.each(storages)('the event log on %s', (_name, makeStorage, lasting) => {
   let directory: string
@@ -180,6 +187,27 @@ describe.each(storages)('the event log on %s', (_name, makeStorage, lasting) => 
     if (how === 'delete') await session.delete()
     else await engine.close()
     expect(await end).toEqual({ done: true, value: undefined })
+  })
+
+  test('what was called before the end is followed to it', async () => {
+    const last = (await all()).at(-1)!.eventId
+    const following = collect(session.events.follow({ afterEventId: last }))
+    const writes = Array.from({ length: 50 }, (_, i) => session.files.write({ path: `/${i}`, content: '' }))
+    await Promise.all([...writes, session.delete()])
+    expect((await following).map(({ details }) => details)).toEqual(
+      Array.from({ length: 50 }, (_, i) => ({ path: `/${i}` })),
+    )
+  })
+
+  test('a reader that lags behind meets the end of a closed engine, too', async () => {
+    const paths = Array.from({ length: limits.eventsPerRead + 10 }, (_, i) => `/${i}`)
+    await Promise.all(paths.map((path) => session.files.write({ path, content: '' })))
+    const lagging = session.events.follow()
+    await lagging.next()
+    await engine.close()
+    const rest = await collect(lagging)
+    expect(rest.length).toBeGreaterThanOrEqual(limits.eventsPerRead - 1)
+    expect(rest.map(({ eventId }) => eventId)).toEqual(rest.map(({ eventId }) => eventId).toSorted())
   })
 
   test('verifies, over restores and reopening', async () => {

@@ -90,8 +90,9 @@ async function bodyOf(core: Core, sessionId: string, seq: number): Promise<Event
 }
 
 /**
- * All events from one on, those that are yet to come included. Ends with the session's deletion and the
- * engine's closing; throws the signal's reason, or what a write failed with.
+ * All events from one on, those that are yet to come included. Ends behind what was called before the session's
+ * deletion, or where the reader is when the engine was closed; throws the signal's reason, or what a write
+ * failed with.
  */
 export async function* followEvents(
   core: Core,
@@ -118,23 +119,30 @@ export async function* followEvents(
   try {
     for (;;) {
       told = false
+      const last = ended
+      if (last?.error !== undefined) throw last.error
+      // What was accepted before the end belongs to it.
+      if (last !== undefined) await live.acknowledged.catch(() => undefined)
       // However far behind the reader is, one page is held.
-      for await (const page of core.store.events(live.id, { from: seq + 1, to: Number.POSITIVE_INFINITY })) {
+      for await (const page of core.store.events(live.id, { from: seq + 1, to: live.seq })) {
         for (const event of page) {
           signal?.throwIfAborted()
           seq = event.seq
           yield describe(live.id, seq, event.body as unknown as EventBody)
         }
       }
+      if (last !== undefined) return
       if (!told) {
         await new Promise<void>((resolve) => {
           wake = resolve
         })
       }
       signal?.throwIfAborted()
-      if (ended?.error !== undefined) throw ended.error
-      if (ended !== undefined) return
     }
+  } catch (error) {
+    // A reader that lags behind meets the closed store instead of its end.
+    if (live.discarded !== 'closed' || !(error instanceof EngineError) || error.reason !== 'STORE_CLOSED')
+      throw error
   } finally {
     stop()
     signal?.removeEventListener('abort', tell)
