@@ -68,6 +68,31 @@ describe('authorize', () => {
     expect((await session.manifest()).manifestHash).toBe(manifestHash)
   })
 
+  test('is asked about both sides of a diff', async () => {
+    const other = await engine.as({ tenant: 't', principal: 'p' }).sessions.create({ files: { '/b': '' } })
+    answer = (action) => action !== 'diff' || asked.length === 1
+    const caller = { tenant: 't', principal: 'p' }
+    for (const target of [other, { sessionId: other.id }, { sessionId: other.id, base: true }]) {
+      asked = []
+      await expect(session.diff(target).paths()).rejects.toMatchObject({ reason: 'PERMISSION_DENIED' })
+      expect(asked).toEqual([
+        [caller, 'diff', { sessionId: session.id }],
+        [caller, 'diff', { sessionId: other.id }],
+      ])
+    }
+  })
+
+  test.each(['createSession', 'createSource', 'startImport'])(
+    'is asked for all that a session from a repository takes: %s',
+    async (withheld) => {
+      answer = (action) => action !== withheld
+      await expect(engine.sessions.create({ gitRepository: { path: '/none' } })).rejects.toMatchObject({
+        reason: 'PERMISSION_DENIED',
+        details: { action: withheld },
+      })
+    },
+  )
+
   test('shows in the capabilities', async () => {
     answer = (action) => action !== 'commit'
     const { capabilities } = await session.get()

@@ -130,6 +130,7 @@ export class Sessions {
     if (files !== undefined) return filesBaseline(this.#core, files)
     if (gitRepository === undefined) return blankBaseline(this.#core)
     checkRequest(gitRepository, 'gitRepository')
+    for (const action of ['createSource', 'startImport'] as const) this.#access.permissions.check(action, {})
     const { path, gitRef = '' } = gitRepository
     parseText('gitRepository.gitRef', gitRef, limits.labelBytes)
     const { sourceId } = await this.#services.sources.create(this.#core, {
@@ -166,9 +167,11 @@ export class EngineScope {
   diff(request: { readonly from: StateReference; readonly to: StateReference }): Diff {
     const side = (name: 'from' | 'to') => (): StateReference => {
       checkRequest(request)
-      const { sessionId } = request[name] ?? {}
+      checkRequest(request[name], name)
+      const reference = { ...request[name] }
+      const { sessionId } = reference
       this.#access.permissions.check('diff', sessionId === undefined ? {} : { sessionId })
-      return request[name]
+      return reference
     }
     return diffOf(this.#access.core, side('from'), side('to'))
   }

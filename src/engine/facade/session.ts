@@ -274,8 +274,12 @@ export class Session {
     return diffOf(
       core,
       () => {
+        // Both sides are looked at.
         this.#access.permit('diff')
-        return this.#reference(against)
+        const reference = this.#reference(against)
+        if (reference.sessionId !== this.id)
+          this.#permissions.check('diff', { sessionId: reference.sessionId })
+        return reference
       },
       () => ({ sessionId: this.id }),
     )
