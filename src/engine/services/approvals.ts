@@ -8,7 +8,7 @@ import type { Core } from '../session/core.js'
 import { eventTypes, type EventType } from '../session/events.js'
 import type { LiveSession } from '../session/live.js'
 import { ifDurable, SessionIndex } from '../session/session-index.js'
-import { settleStatus } from '../session/status.js'
+import { settled } from '../session/status.js'
 import { mutate, record } from '../session/transaction.js'
 import { keys } from '../storage/keys.js'
 import { checkQuota } from './quota.js'
@@ -134,10 +134,9 @@ export class Approvals {
     approval: Approval,
     event: { type: EventType; details: object },
   ): Promise<void> {
-    const session = settleStatus(core, live, approval.status === ApprovalStatus.PENDING ? 1 : -1)
-    const own = ifDurable(core, { put: [[keys.approval(live.id, approval.approvalId), approval]] as const })
-    const put = [...(own?.put ?? []), ...(session === undefined ? [] : [session])]
-    return record(core, live, { ...event, redo: [], put })
+    const session = settled(live, approval.status === ApprovalStatus.PENDING ? 1 : -1)
+    const records = ifDurable(core, { put: [[keys.approval(live.id, approval.approvalId), approval]] })
+    return record(core, live, { ...event, redo: [], ...records, session })
   }
 }
 

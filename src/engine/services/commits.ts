@@ -8,9 +8,9 @@ import { inBackground, inMemory, type Core } from '../session/core.js'
 import { eventTypes } from '../session/events.js'
 import type { LiveSession } from '../session/live.js'
 import { openSession } from '../session/recovery.js'
-import { markConflict, settleStatus } from '../session/status.js'
+import { conflicting, settled } from '../session/status.js'
 import { treeChanges } from '../session/states.js'
-import { mutate, record } from '../session/transaction.js'
+import { commitSession, mutate, record } from '../session/transaction.js'
 import { keys } from '../storage/keys.js'
 import { FileNode, Symlink, type Dir } from '../tree/node.js'
 import { emptyRoot } from '../tree/tree.js'
@@ -132,9 +132,9 @@ async function onCurrent(
   return mutate(core, live, () => change(live))
 }
 
-async function storeConflict(core: Core, live: LiveSession): Promise<void> {
-  const conflict = markConflict(core, live)
-  if (conflict !== undefined) await core.store.commit({ put: [conflict] })
+function storeConflict(core: Core, live: LiveSession): Promise<void> {
+  const conflict = conflicting(live)
+  return conflict === undefined ? live.acknowledged : commitSession(core, live, conflict)
 }
 
 function settle(
@@ -143,10 +143,9 @@ function settle(
   event: { type: typeof eventTypes.commit; details: object },
   put: [string, object][],
 ): Promise<void> {
-  return onCurrent(core, sessionId, (live) => {
-    const status = settleStatus(core, live)
-    return record(core, live, { ...event, redo: [], put: status === undefined ? put : [...put, status] })
-  })
+  return onCurrent(core, sessionId, (live) =>
+    record(core, live, { ...event, redo: [], put, session: settled(live) }),
+  )
 }
 
 async function* changesOf(core: Core, base: Dir, root: Dir): AsyncGenerator<PathChange> {

@@ -11,7 +11,7 @@ import { eventTypes } from './events.js'
 import { CheckpointIndex, type LiveSession } from './live.js'
 import { rootAt } from './recovery.js'
 import type { CheckpointRecord } from './records.js'
-import { settleStatus } from './status.js'
+import { settled } from './status.js'
 import { mutate, record } from './transaction.js'
 
 /** A named state of a session. */
@@ -106,12 +106,11 @@ export function restoreCheckpoint(
         pin(core, live, seq, await rootAt(core, live, seq))
       })
     }
-    const put = settleStatus(core, live)
     return record(core, live, {
       type: eventTypes.restoreCheckpoint,
       details: { checkpointId: id, label },
       redo: [['R', seq]],
-      ...(put && { put: [put] }),
+      session: settled(live),
     })
   })
 }

@@ -1,35 +1,28 @@
-import { keys } from '../storage/keys.js'
-import type { Core } from './core.js'
 import type { LiveSession } from './live.js'
 import { SessionStatus, type SessionRecord } from './records.js'
 
-type Entry = [key: string, record: SessionRecord]
-
-/** A commit met a moved branch. The record is to be stored; undefined when the status is that already. */
-export function markConflict(core: Core, live: LiveSession): Entry | undefined {
-  return change(core, live, SessionStatus.CONFLICT, live.record.pendingApprovals)
+/** The session's record when a commit met a moved branch; undefined when its status is that already. */
+export function conflicting(live: LiveSession): SessionRecord | undefined {
+  return changed(live, SessionStatus.CONFLICT, live.record.pendingApprovals)
 }
 
 /**
- * The status of a session that nothing else holds back: active, or waiting for an approval. `approvals` is how
- * many more of them are pending now. The record is to be stored with what caused it; undefined when nothing
+ * The record of a session that nothing else holds back: active, or waiting for an approval. `approvals` is how
+ * many more of them are pending now. It takes effect with the event that it belongs to; undefined when nothing
  * changes.
  */
-export function settleStatus(core: Core, live: LiveSession, approvals = 0): Entry | undefined {
+export function settled(live: LiveSession, approvals = 0): SessionRecord | undefined {
   const pending = (live.record.pendingApprovals ?? 0) + approvals
   const status = pending > 0 ? SessionStatus.PENDING_APPROVAL : SessionStatus.ACTIVE
-  return change(core, live, status, pending > 0 ? pending : undefined)
+  return changed(live, status, pending > 0 ? pending : undefined)
 }
 
-function change(
-  core: Core,
-  live: LiveSession,
+function changed(
+  { record }: LiveSession,
   status: SessionStatus,
   pendingApprovals: number | undefined,
-): Entry | undefined {
-  const { record } = live
+): SessionRecord | undefined {
   if (record.status === status && record.pendingApprovals === pendingApprovals) return undefined
   const { pendingApprovals: _, ...rest } = record
-  live.record = { ...rest, status, ...(pendingApprovals !== undefined && { pendingApprovals }) }
-  return [keys.session(core.tenantKey, live.id), live.record]
+  return { ...rest, status, ...(pendingApprovals !== undefined && { pendingApprovals }) }
 }

@@ -2,6 +2,7 @@ import { EngineError } from '../base/errors.js'
 import { Fault, whenLoaded } from '../base/fault.js'
 import { limits } from '../base/limits.js'
 import type { BlobRef } from '../cas/blob.js'
+import { keys } from '../storage/keys.js'
 import type { StoreCommit } from '../storage/store.js'
 import { apply } from './apply.js'
 import { chainEvent } from './chain.js'
@@ -10,6 +11,7 @@ import type { EventType, Redo } from './events.js'
 import { tellFollowers, type CommittedEvent } from './feed.js'
 import { afterEvent, beforeEffect } from './held-files.js'
 import type { LiveSession } from './live.js'
+import type { SessionRecord } from './records.js'
 import { writeSnapshot } from './snapshot.js'
 
 /**
@@ -102,6 +104,8 @@ export interface NewEvent {
   /** Records that belong to the same commit. */
   readonly put?: StoreCommit['put']
   readonly del?: StoreCommit['del']
+  /** What the session's record is from here on. */
+  readonly session?: SessionRecord | undefined
 }
 
 /**
@@ -136,7 +140,7 @@ export function commitEvent(
   at: number,
   restored?: CommittedEvent['restored'],
 ): Promise<void> {
-  const { type, details, redo, blobs, put, del } = event
+  const { type, details, redo, blobs, put, del, session } = event
   afterEvent(live, redo, restored)
   live.lastEventAt = at
   live.lastActivityAt = Math.max(at, live.lastActivityAt)
@@ -152,7 +156,8 @@ export function commitEvent(
   }
   const events = [{ sessionId: live.id, seq, body }]
   const commit: { -readonly [Part in keyof StoreCommit]: StoreCommit[Part] } = { events }
-  if (put !== undefined) commit.put = put
+  if (session !== undefined) commit.put = [...(put ?? []), sessionEntry(core, live, session)]
+  else if (put !== undefined) commit.put = put
   if (del !== undefined) commit.del = del
   if (blobs !== undefined) {
     if (durable) commit.blobs = blobs.map((blob) => ({ hash: blob.hash, bytes: blob.bytes! }))
@@ -167,6 +172,17 @@ export function commitEvent(
     live.acknowledged.then(tell, () => undefined)
   }
   return live.acknowledged
+}
+
+/** Gives a session another record, which is to be stored. */
+function sessionEntry(core: Core, live: LiveSession, session: SessionRecord): [string, SessionRecord] {
+  live.record = session
+  return [keys.session(core.tenantKey, live.id), session]
+}
+
+/** Commits a session's record without an event. */
+export function commitSession(core: Core, live: LiveSession, session: SessionRecord): Promise<void> {
+  return commitRecords(core, live, { put: [sessionEntry(core, live, session)] })
 }
 
 /** Commits records, and blobs that they name, without an event: a change that history does not tell. */
