@@ -1,8 +1,10 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import {
+  memoryStorage,
   openEngine,
   type Engine,
   type EngineScope,
@@ -247,4 +249,23 @@ describe.each(storages)('usage on %s', (name, makeStorage, lasting) => {
     expect((await acme.sessions.get(session.id)).lastActivityAt).toBe(readAt)
     expect((await acme.sessions.list()).sessions[0]!.lastActivityAt).toBe(readAt)
   })
+})
+
+test('what was sent is counted by everybody who asks, while it is being stored', async () => {
+  const inner = memoryStorage({ durable: true })
+  const slow = async (): ReturnType<Storage['open']> => {
+    const store = await inner.open()
+    const get = store.get.bind(store)
+    const later = async (key: string): Promise<string | undefined> => {
+      for (let turn = 0; turn < 20; turn++) await nextTurn()
+      return get(key)
+    }
+    return Object.assign(store, { get: later })
+  }
+  const engine = await openEngine({ storage: { open: slow } })
+  engine.usage.sent(1e9)
+  const request = { windowStart: '2000-01-01T00:00:00Z', windowEnd: '2100-01-01T00:00:00Z' }
+  const answers = await Promise.all([engine.usage.get(request), engine.usage.get(request)])
+  expect(answers.map(({ egressGb }) => egressGb)).toEqual([1, 1])
+  await engine.close()
 })

@@ -114,6 +114,8 @@ export class UsageMeter {
   /** Stores what was sent so far, of all tenants. */
   async flush(): Promise<void> {
     await Promise.all([...this.#sending.values()].map((sent) => this.#flush(sent)))
+    // Of minutes that are over, and what others ask to be stored.
+    await this.#storing
   }
 
   #flush(sent: Sent): Promise<void> {
