@@ -700,6 +700,24 @@ describe('a call', () => {
     }
   })
 
+  test('is refused by a name that is no operation’s', async () => {
+    const engine = await openEngine()
+    try {
+      for (const name of ['constructor', '__proto__', 'toString', 'subscribe', '', 5]) {
+        await expect(callOperation(engine, name as 'getSession', { sessionId: '' })).rejects.toMatchObject({
+          reason: 'INVALID_ARGUMENT',
+        })
+      }
+      for (const request of [null, undefined, 'x', []]) {
+        await expect(callOperation(engine, 'getSession', request as never)).rejects.toMatchObject({
+          reason: 'INVALID_ARGUMENT',
+        })
+      }
+    } finally {
+      await engine.close()
+    }
+  })
+
   test('is done by the caller of the scope', async () => {
     const engine = await openEngine()
     try {

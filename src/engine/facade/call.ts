@@ -1,4 +1,5 @@
 import { invalid } from '../base/errors.js'
+import { checkRequest } from '../base/input.js'
 import type { OperationName } from '../operations/index.js'
 import type { OperationRequest, OperationResponse } from '../operations/schemas/index.js'
 import { openFor, type EngineScope } from './engine.js'
@@ -138,7 +139,7 @@ const calls: { readonly [Name in CallableOperation]: Call<Name> } = {
 /**
  * Carries out an operation by its name, as the caller of the scope. Request and response are those of its
  * schemas, natively; what the engine does not understand it refuses with its own errors. The request must not
- * change before the promise is settled.
+ * change before the promise is settled. INVALID_ARGUMENT for a name that is no operation's.
  *
  * @example
  * await callOperation(engine, 'rename', { sessionId, sourcePath: '/a', destinationPath: '/b' })
@@ -149,6 +150,8 @@ export async function callOperation<Name extends CallableOperation>(
   request: OperationRequest<Name>,
   options: CallOptions = {},
 ): Promise<OperationResponse<Name>> {
+  if (!Object.hasOwn(calls, name)) throw invalid('name', 'is no operation that can be called')
+  checkRequest(request)
   return calls[name](scope, request, { ...options, action: name })
 }
 
