@@ -26,16 +26,11 @@ export async function openSession(core: Core, sessionId: string): Promise<LiveSe
   let loads = opening.get(core.live)
   if (loads === undefined) opening.set(core.live, (loads = new Map()))
   const key = core.tenantKey + String(sessionId)
-  let load = loads.get(key)
-  if (load === undefined) {
-    load = loadSession(core, sessionId)
-    loads.set(key, load)
-  }
-  try {
-    return await load
-  } finally {
-    loads.delete(key)
-  }
+  const shared = loads.get(key)
+  if (shared !== undefined) return shared
+  const load = loadSession(core, sessionId).finally(() => loads.delete(key))
+  loads.set(key, load)
+  return load
 }
 
 async function loadSession(core: Core, sessionId: string): Promise<LiveSession> {
