@@ -3,7 +3,7 @@ import { checkRequest } from '../base/input.js'
 import { limits } from '../base/limits.js'
 import { TimeSlice } from '../base/slices.js'
 import { parseTime } from '../base/time.js'
-import { lastActivity } from '../session/activity.js'
+import { lastActivities } from '../session/activity.js'
 import { inBackground, type Core } from '../session/core.js'
 import { parseSession } from '../session/records.js'
 import { keys, prefixEnd } from '../storage/keys.js'
@@ -149,12 +149,10 @@ async function sessionMs(core: Core, start: number, end: number): Promise<number
   let total = 0
   for (let gte = prefix; ;) {
     const found = await core.store.scan({ gte, lt: prefixEnd(prefix), limit: limits.recordsPerScan })
-    for (const [, json] of found) {
-      const session = parseSession(json)
-      if (session.createdAt >= end) continue
-      const until = Math.min(end, await lastActivity(core, session))
-      total += Math.max(0, until - Math.max(start, session.createdAt))
-    }
+    const sessions = found.map(([, json]) => parseSession(json)).filter(({ createdAt }) => createdAt < end)
+    const times = await lastActivities(core, sessions)
+    for (const [index, { createdAt }] of sessions.entries())
+      total += Math.max(0, Math.min(end, times[index]!) - Math.max(start, createdAt))
     if (found.length < limits.recordsPerScan) return total
     gte = `${found.at(-1)![0]}\0`
   }

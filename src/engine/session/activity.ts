@@ -29,8 +29,19 @@ export async function storedRead(core: Core, sessionId: string): Promise<number>
   return Number(text ?? 0)
 }
 
-/** Of any session, deleted ones included. */
-export async function lastActivity(core: Core, session: SessionRecord): Promise<number> {
+/** Of any sessions, deleted ones included. Those that are not in memory are read several at a time. */
+export async function lastActivities(core: Core, sessions: readonly SessionRecord[]): Promise<number[]> {
+  const times: number[] = []
+  for (let start = 0; start < sessions.length; start += readsAtOnce) {
+    const some = sessions.slice(start, start + readsAtOnce)
+    times.push(...(await Promise.all(some.map((session) => lastActivity(core, session)))))
+  }
+  return times
+}
+
+const readsAtOnce = 64
+
+async function lastActivity(core: Core, session: SessionRecord): Promise<number> {
   if (session.deletedAt !== undefined) return session.deletedAt
   const live = inMemory(core, session.id)
   if (live !== undefined) return live.lastActivityAt

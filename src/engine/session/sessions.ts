@@ -7,7 +7,7 @@ import { keys, prefixEnd } from '../storage/keys.js'
 import type { StoreCommit } from '../storage/store.js'
 import type { Dir } from '../tree/node.js'
 import { Tree } from '../tree/tree.js'
-import { lastActivity } from './activity.js'
+import { lastActivities } from './activity.js'
 import { chainEvent, chainStart } from './chain.js'
 import { findCheckpoint, pin } from './checkpoints.js'
 import { discard, inMemory, type Core } from './core.js'
@@ -176,6 +176,7 @@ export async function listSessions(
   for (;;) {
     const gte = after === undefined ? prefix : `${prefix}${after}\0`
     const found = await core.store.scan({ gte, lt: prefixEnd(prefix), limit: scanned })
+    const shown: SessionRecord[] = []
     for (const [, json] of found) {
       const session = parseSession(json)
       after = session.id
@@ -185,10 +186,13 @@ export async function listSessions(
         (matches !== undefined && !matches(session.tags))
       )
         continue
-      const lastActivityAt = await lastActivity(core, session)
-      sessions.push(describeSession({ record: session, lastActivityAt }, permissions))
-      if (sessions.length === pageSize) return { sessions, nextPageToken: encodePageToken('sessions', after) }
+      shown.push(session)
+      if (sessions.length + shown.length === pageSize) break
     }
+    const times = await lastActivities(core, shown)
+    for (const [index, session] of shown.entries())
+      sessions.push(describeSession({ record: session, lastActivityAt: times[index]! }, permissions))
+    if (sessions.length === pageSize) return { sessions, nextPageToken: encodePageToken('sessions', after!) }
     if (found.length < scanned) return { sessions, nextPageToken: '' }
   }
 }
