@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import {
+  limits,
   memoryStorage,
   openEngine,
   type Engine,
@@ -173,6 +174,20 @@ describe.each(storages)('usage on %s', (name, makeStorage, lasting) => {
       storedBytes: 1000,
       dedupRatio: 1,
     })
+  })
+
+  test('counts a content as often as one commit has it', async () => {
+    const session = await acme.sessions.create()
+    const content = Buffer.alloc(1000, 'x')
+    await session.files.batch(['/a', '/b', '/c'].map((path) => ({ write: { path, content } })))
+    expect(await acme.usage.metrics()).toMatchObject({ logicalBytes: 3000 })
+    // Cut into blocks that are equal, and stored ahead.
+    const blocks = (limits.importCommitBytes / limits.blockBytes) * 2
+    await session.files.write({ path: '/d', content: Buffer.alloc(blocks * limits.blockBytes) })
+    const { logicalBytes } = await acme.usage.metrics()
+    // Of two commits, as above.
+    const counted = name.includes('without') ? blocks / 2 : blocks
+    expect(logicalBytes).toBe(3000 + counted * limits.blockBytes)
   })
 
   test.each([

@@ -75,8 +75,13 @@ class StoredLedger {
   /** The promise is the store's own: what is acknowledged is so in the order of the commits. */
   commit(store: Store, commit: StoreCommit): Promise<boolean> {
     const amounts = new Map<string, BlobAmount>()
-    for (const blob of commit.blobs!)
-      amounts.set(keys.tenantBlob(this.#tenantKey, blob.hash), this.#count(blob))
+    for (const blob of commit.blobs!) {
+      const key = keys.tenantBlob(this.#tenantKey, blob.hash)
+      amounts.set(
+        key,
+        this.#count(blob, amounts.get(key) ?? this.#queued.get(key) ?? this.#store.getSync?.(key)),
+      )
+    }
     for (const [key, amount] of amounts) this.#queued.set(key, amount)
     const stored = store.commit({ ...commit, put: [...(commit.put ?? []), ...amounts] })
     const forget = (): void => {
@@ -89,11 +94,9 @@ class StoredLedger {
   wrote(): void {}
 
   /** A store without synchronous reads counts a blob that comes again as if it came first. */
-  #count({ hash, bytes }: StoredBlob): BlobAmount {
-    const key = keys.tenantBlob(this.#tenantKey, hash)
-    const json = this.#queued.get(key) ?? this.#store.getSync?.(key)
-    if (json === undefined) return [this.#environment.wallClockMs(), bytes.byteLength, 1]
-    const [at, length, times] = typeof json === 'string' ? (JSON.parse(json) as BlobAmount) : json
+  #count({ bytes }: StoredBlob, before: BlobAmount | string | undefined): BlobAmount {
+    if (before === undefined) return [this.#environment.wallClockMs(), bytes.byteLength, 1]
+    const [at, length, times] = typeof before === 'string' ? (JSON.parse(before) as BlobAmount) : before
     return [at, length, times + 1]
   }
 
