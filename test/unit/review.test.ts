@@ -13,6 +13,7 @@ import {
   type Session,
   type Storage,
 } from '../../src/index.js'
+import { fixedEnvironment } from '../../src/testing.js'
 import { storages } from '../support/storages.js'
 
 const refused = (reason: string): unknown => expect.objectContaining({ name: 'EngineError', reason })
@@ -301,6 +302,28 @@ describe.each(storages)('review on %s', (_name, makeStorage, lasting) => {
     test.each([undefined, {}, { without: 'commit' }, { without: ['toString'] }])('refuses %j', (request) => {
       expect(() => session.narrow(request as never)).toThrow(refused('INVALID_ARGUMENT'))
     })
+  })
+
+  test('order is that of creation, although the clock went back while nobody worked', async () => {
+    let now = Date.UTC(2030, 0, 1)
+    const environment = { ...fixedEnvironment(), wallClockMs: () => now }
+    const comments = ['one', 'two', 'three']
+    for (const comment of comments) {
+      await engine.close()
+      engine = await openEngine({ storage, environment })
+      if (!lasting) await use((await engine.sessions.create({ files: { '/a': 'one' } })).id)
+      else await use(session.id)
+      const expectedContentHash = await session.files.contentHash('/a')
+      await session.annotations.add({ filePath: '/a', expectedContentHash, comment })
+      await session.approvals.request({ details: { summary: comment } })
+      now -= 86_400_000
+    }
+    await reload()
+    const expected = lasting ? comments : comments.slice(-1)
+    const { annotations } = await session.annotations.list()
+    expect(annotations.map(({ comment }) => comment)).toEqual(expected)
+    const { approvals } = await session.approvals.list()
+    expect(approvals.map(({ summary }) => summary)).toEqual(expected)
   })
 
   test('what is handed out is the caller’s', async () => {

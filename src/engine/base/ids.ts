@@ -28,8 +28,10 @@ export class IdSource {
     this.#environment = environment
   }
 
-  newId(): string {
-    const tick = Math.max(this.#lastTick + 1, Math.floor(this.#environment.wallClockMs() * ticksPerMs))
+  /** Greater than all that were made before it, and than `after`, which may be of an earlier process. */
+  newId(after?: string): string {
+    const known = after === undefined ? this.#lastTick : Math.max(this.#lastTick, tickOf(after))
+    const tick = Math.max(known + 1, Math.floor(this.#environment.wallClockMs() * ticksPerMs))
     this.#lastTick = tick
     const text = this.#text
     let high = Math.floor(tick / 2 ** 25)
@@ -63,4 +65,10 @@ export class IdSource {
     }
     return this.#pool[this.#used++]!
   }
+}
+
+function tickOf(id: string): number {
+  let tick = 0
+  for (let i = 0; i < timeDigits; i++) tick = tick * 32 + alphabet.indexOf(id.charCodeAt(i))
+  return tick
 }

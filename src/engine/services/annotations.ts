@@ -50,6 +50,8 @@ export interface AnnotationAddRequest {
 
 interface AnnotationIndex {
   readonly byId: Map<string, Annotation>
+  /** The id that was made last: order of ids is order of creation. */
+  newest: string | undefined
   bytes: number
 }
 
@@ -57,7 +59,7 @@ interface AnnotationIndex {
 export class Annotations {
   readonly #indexes = new SessionIndex<AnnotationIndex>(
     keys.annotations,
-    () => ({ byId: new Map(), bytes: 0 }),
+    () => ({ byId: new Map(), newest: undefined, bytes: 0 }),
     (index, json) => put(index, JSON.parse(json) as Annotation),
   )
 
@@ -73,7 +75,7 @@ export class Annotations {
       checkQuota('annotations', index.byId.size + 1, limits.annotations)
       checkQuota('bytes of comments', index.bytes + Buffer.byteLength(comment), limits.annotationBytes)
       const annotation: Annotation = {
-        id: core.ids.newId(),
+        id: core.ids.newId(index.newest),
         sessionId: live.id,
         filePath,
         lineNumber,
@@ -144,7 +146,10 @@ export interface AnnotationStatusRequest {
 }
 
 function put(index: AnnotationIndex, annotation: Annotation): void {
-  if (!index.byId.has(annotation.id)) index.bytes += Buffer.byteLength(annotation.comment)
+  if (!index.byId.has(annotation.id)) {
+    index.bytes += Buffer.byteLength(annotation.comment)
+    index.newest = annotation.id
+  }
   index.byId.set(annotation.id, annotation)
 }
 

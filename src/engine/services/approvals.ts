@@ -56,25 +56,32 @@ interface Decision {
   readonly feedback: string
 }
 
+interface ApprovalIndex {
+  readonly byId: Map<string, Approval>
+  /** The id that was made last: order of ids is order of creation. */
+  newest: string | undefined
+}
+
 /**
  * Requests for approval. While one is pending, so is the session; that is a notice and keeps nobody from
  * writing or committing. Each is decided on once.
  */
 export class Approvals {
-  readonly #indexes = new SessionIndex<Map<string, Approval>>(
+  readonly #indexes = new SessionIndex<ApprovalIndex>(
     keys.approvals,
-    () => new Map(),
-    (byId, json) => {
+    () => ({ byId: new Map(), newest: undefined }),
+    (index, json) => {
       const approval = JSON.parse(json) as Approval
-      byId.set(approval.approvalId, approval)
+      index.byId.set(approval.approvalId, approval)
+      index.newest = approval.approvalId
     },
   )
 
   request(core: Core, live: LiveSession, request: ParsedRequest): Promise<{ approvalId: string }> {
     return mutate(core, live, () => {
-      const byId = this.#indexes.get(core, live)
-      checkQuota('approvals', byId.size + 1, limits.approvals)
-      const approvalId = core.ids.newId()
+      const index = this.#indexes.get(core, live)
+      checkQuota('approvals', index.byId.size + 1, limits.approvals)
+      const approvalId = core.ids.newId(index.newest)
       const approval: Approval = {
         approvalId,
         sessionId: live.id,
@@ -86,7 +93,8 @@ export class Approvals {
         decidedAt: '',
         feedback: '',
       }
-      byId.set(approvalId, approval)
+      index.byId.set(approvalId, approval)
+      index.newest = approvalId
       const stored = this.#store(core, live, approval, {
         type: eventTypes.requestApproval,
         details: { approvalId, ...request },
@@ -98,7 +106,7 @@ export class Approvals {
   /** APPROVAL_NOT_FOUND, APPROVAL_NOT_PENDING. */
   decide(core: Core, live: LiveSession, { approvalId, status, feedback }: Decision): Promise<void> {
     return mutate(core, live, () => {
-      const byId = this.#indexes.get(core, live)
+      const { byId } = this.#indexes.get(core, live)
       const approval = byId.get(approvalId)
       if (approval === undefined)
         throw new EngineError('APPROVAL_NOT_FOUND', 'no such approval', { approvalId: shown(approvalId) })
@@ -122,7 +130,7 @@ export class Approvals {
 
   /** In order of creation. */
   async list(core: Core, live: LiveSession): Promise<{ approvals: Approval[] }> {
-    const byId = await whenLoaded(() => this.#indexes.get(core, live))
+    const { byId } = await whenLoaded(() => this.#indexes.get(core, live))
     return {
       approvals: Array.from(byId.values(), (one) => ({ ...one, changedFiles: [...one.changedFiles] })),
     }
