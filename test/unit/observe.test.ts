@@ -99,6 +99,24 @@ describe('authorize', () => {
     expect(capabilities).toEqual({ commit: false, approvals: true, annotations: true })
   })
 
+  test('is asked which source a session is made from', async () => {
+    asked = []
+    answer = () => false
+    const sourceRef = { sourceId: '0'.repeat(36) }
+    await expect(engine.sessions.create({ sourceRef })).rejects.toMatchObject({ reason: 'PERMISSION_DENIED' })
+    expect(asked).toEqual([[{ tenant: 'local', principal: 'local' }, 'createSession', sourceRef]])
+  })
+
+  test('that throws for what is only shown is a no, and what was done stays told', async () => {
+    await session.checkpoint({ label: 'one' })
+    answer = (action) => {
+      if (action === 'commit') throw new Error('mine')
+      return true
+    }
+    const { capabilities } = await session.restore({ checkpointLabel: 'one' })
+    expect(capabilities).toEqual({ commit: false, approvals: true, annotations: true })
+  })
+
   test('that throws denies with its error', async () => {
     answer = () => {
       throw new Error('mine')

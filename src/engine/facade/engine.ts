@@ -79,8 +79,10 @@ export class Sessions {
    * const session = await engine.sessions.create({ files: { '/a.txt': 'hello' }, initialTags: { task: '42' } })
    */
   async create(request: SessionCreateRequest = {}): Promise<Session> {
-    return this.#access.run('createSession', {}, async () => {
-      checkRequest(request)
+    checkRequest(request)
+    const { sourceRef } = request
+    const resource = typeof sourceRef?.sourceId === 'string' ? { sourceId: sourceRef.sourceId } : {}
+    return this.#access.run('createSession', resource, async () => {
       const tags = parseStringMap('initialTags', request.initialTags)
       const [baseline, root] = await this.#baseline(request)
       return this.#handle(await createSession(this.#core, baseline, root, tags))

@@ -28,13 +28,22 @@ export class Permissions {
     this.#withheld = withheld
   }
 
-  /** PERMISSION_DENIED. */
+  /** PERMISSION_DENIED, or what `authorize` throws. */
   check(action: Action, resource: Resource): void {
-    if (this.allows(action, resource)) return
+    if (this.#ask(action, resource)) return
     throw new EngineError('PERMISSION_DENIED', `${action} is not allowed`, { action })
   }
 
+  /** For what is shown, not done: an `authorize` that throws is a no. */
   allows(action: Action, resource: Resource): boolean {
+    try {
+      return this.#ask(action, resource)
+    } catch {
+      return false
+    }
+  }
+
+  #ask(action: Action, resource: Resource): boolean {
     if (this.#withheld.has(capabilityOf(action))) return false
     if (this.#authorize === undefined) return true
     // A promise is no permission.
