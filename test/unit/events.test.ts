@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import {
   limits,
+  memoryStorage,
   openEngine,
   type Engine,
   type EventListRequest,
@@ -13,6 +14,7 @@ import {
   type Store,
 } from '../../src/index.js'
 import { fixedEnvironment, type FixedEnvironment } from '../../src/testing.js'
+import { FailingStorage } from '../support/failing-storage.js'
 import { storages } from '../support/storages.js'
 
 const refused = (reason: string): unknown => expect.objectContaining({ name: 'EngineError', reason })
@@ -251,4 +253,23 @@ describe.each(storages)('the event log on %s', (_name, makeStorage, lasting) => 
     expect((await session.events.verify()).eventCount).toBe(6)
     store.events = events
   })
+})
+
+test('following tells of a write that failed, and goes on behind what was stored', async () => {
+  const storage = new FailingStorage(memoryStorage({ durable: true }))
+  const engine = await openEngine({ storage })
+  const session = await engine.sessions.create()
+  await session.files.write({ path: '/a', content: '' })
+  const following = session.events.follow()
+  const seen = [(await following.next()).value, (await following.next()).value]
+  const next = following.next()
+  storage.next = 'fail'
+  await expect(session.files.write({ path: '/b', content: '' })).rejects.toEqual(refused('STORE_FAILED'))
+  await expect(next).rejects.toEqual(refused('STORE_FAILED'))
+  storage.next = 'commit'
+  const again = session.events.follow({ afterEventId: seen.at(-1)!.eventId })
+  await session.files.write({ path: '/c', content: '' })
+  expect((await again.next()).value?.details).toEqual({ path: '/c' })
+  expect(await session.events.verify()).toMatchObject({ eventCount: 3 })
+  await engine.close()
 })
