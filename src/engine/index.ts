@@ -64,7 +64,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   const content = new ContentStore(store, environment)
   const loader = new StoreLoader(store)
   const shared: SharedCore = {
-    storeOf: meteredStores(store, environment),
+    storeOf: meteredStores(store, environment, ids),
     environment,
     log: logTo(parts.log),
     ids,

@@ -57,9 +57,9 @@ export const keys = {
   /** Of every session. */
   allSecrets: (): string => 'x',
   gitObject: (tenantKey: string, oid: string): string => `g${tenantKey}${oid}`,
-  /** That a tenant has a blob: since when, how large, how often it was written. */
-  tenantBlob: (tenantKey: string, hash: string): string => `y${tenantKey}${hash}`,
-  tenantBlobs: (tenantKey: string): string => `y${tenantKey}`,
+  /** Blobs that a tenant wrote in one commit. */
+  writtenBlobs: (tenantKey: string, id: string): string => `y${tenantKey}${id}`,
+  allWrittenBlobs: (tenantKey: string): string => `y${tenantKey}`,
   /** Bytes that were sent to a tenant's clients in one minute. */
   egress: (tenantKey: string, minute: number): string => `w${tenantKey}${encodeSeq(minute)}`,
   /** When a session was last read. */

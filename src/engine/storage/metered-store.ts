@@ -1,7 +1,8 @@
 import type { Environment } from '../base/environment.js'
+import type { IdSource } from '../base/ids.js'
 import { limits } from '../base/limits.js'
 import { keys, prefixEnd } from './keys.js'
-import type { ByteRange, Store, StoreCommit, StoredBlob } from './store.js'
+import type { ByteRange, Store, StoreCommit } from './store.js'
 
 /** Contents that came at one time: how many bytes, in how many blobs, and how often they were written. */
 export interface StoredAmount {
@@ -12,8 +13,8 @@ export interface StoredAmount {
 }
 
 /**
- * A store as one tenant uses it. Each commit that brings a blob records, in the same step, that the tenant has
- * it, since when, and how often it was written: a blob counts once for a tenant, however many sessions have it.
+ * A store as one tenant uses it. Each commit that brings blobs records, in the same step, that the tenant wrote
+ * them and when: a blob counts once for a tenant, however often it was written and however many sessions have it.
  */
 export interface MeteredStore extends Store {
   /** To be called for contents that a store which is not durable is never given. */
@@ -25,18 +26,22 @@ export interface MeteredStore extends Store {
 const minuteMs = 60_000
 
 /** The stores of the tenants of one engine; a tenant's is always the same. */
-export function meteredStores(store: Store, environment: Environment): (tenantKey: string) => MeteredStore {
+export function meteredStores(
+  store: Store,
+  environment: Environment,
+  ids: IdSource,
+): (tenantKey: string) => MeteredStore {
   const stores = new Map<string, MeteredStore>()
   return (tenantKey) => {
     let metered = stores.get(tenantKey)
-    if (metered === undefined) stores.set(tenantKey, (metered = meter(store, environment, tenantKey)))
+    if (metered === undefined) stores.set(tenantKey, (metered = meter(store, environment, ids, tenantKey)))
     return metered
   }
 }
 
-function meter(store: Store, environment: Environment, tenantKey: string): MeteredStore {
+function meter(store: Store, environment: Environment, ids: IdSource, tenantKey: string): MeteredStore {
   const ledger = store.capabilities.durable
-    ? new StoredLedger(store, environment, tenantKey)
+    ? new StoredLedger(store, environment, ids, tenantKey)
     : new MinuteLedger(environment)
   return {
     capabilities: store.capabilities,
@@ -55,58 +60,50 @@ function meter(store: Store, environment: Environment, tenantKey: string): Meter
   }
 }
 
-/** `[at, bytes, times written]`, as it stands in storage. */
-type BlobAmount = readonly [at: number, bytes: number, times: number]
+/** When blobs were written, then of each the first digits of its hash and its size; as it stands in storage. */
+type WrittenBlobs = readonly [at: number, ...hashesAndSizes: (string | number)[]]
 
-/** Keeps a record for each blob of the tenant. */
+/** 96 bits tell the blobs of a tenant apart. */
+const hashDigits = 24
+
+/** Keeps a record for each commit that brought blobs, which nothing has to be looked up for. */
 class StoredLedger {
   readonly #store: Store
   readonly #environment: Environment
+  readonly #ids: IdSource
   readonly #tenantKey: string
-  /** What is queued, and cannot be read yet. */
-  readonly #queued = new Map<string, BlobAmount>()
 
-  constructor(store: Store, environment: Environment, tenantKey: string) {
+  constructor(store: Store, environment: Environment, ids: IdSource, tenantKey: string) {
     this.#store = store
     this.#environment = environment
+    this.#ids = ids
     this.#tenantKey = tenantKey
   }
 
   /** The promise is the store's own: what is acknowledged is so in the order of the commits. */
   commit(store: Store, commit: StoreCommit): Promise<boolean> {
-    const amounts = new Map<string, BlobAmount>()
-    for (const blob of commit.blobs!) {
-      const key = keys.tenantBlob(this.#tenantKey, blob.hash)
-      amounts.set(
-        key,
-        this.#count(blob, amounts.get(key) ?? this.#queued.get(key) ?? this.#store.getSync?.(key)),
-      )
-    }
-    for (const [key, amount] of amounts) this.#queued.set(key, amount)
-    const stored = store.commit({ ...commit, put: [...(commit.put ?? []), ...amounts] })
-    const forget = (): void => {
-      for (const [key, amount] of amounts) if (this.#queued.get(key) === amount) this.#queued.delete(key)
-    }
-    stored.then(forget, forget)
-    return stored
+    const written: [number, ...(string | number)[]] = [this.#environment.wallClockMs()]
+    for (const { hash, bytes } of commit.blobs!) written.push(hash.slice(0, hashDigits), bytes.byteLength)
+    const key = keys.writtenBlobs(this.#tenantKey, this.#ids.newId())
+    return store.commit({ ...commit, put: [...(commit.put ?? []), [key, written satisfies WrittenBlobs]] })
   }
 
   wrote(): void {}
 
-  /** A store without synchronous reads counts a blob that comes again as if it came first. */
-  #count({ bytes }: StoredBlob, before: BlobAmount | string | undefined): BlobAmount {
-    if (before === undefined) return [this.#environment.wallClockMs(), bytes.byteLength, 1]
-    const [at, length, times] = typeof before === 'string' ? (JSON.parse(before) as BlobAmount) : before
-    return [at, length, times + 1]
-  }
-
   async *amounts(): AsyncGenerator<StoredAmount> {
-    const prefix = keys.tenantBlobs(this.#tenantKey)
+    const known = new Set<string>()
+    const prefix = keys.allWrittenBlobs(this.#tenantKey)
     for (let gte = prefix; ;) {
       const found = await this.#store.scan({ gte, lt: prefixEnd(prefix), limit: limits.eventsPerRead })
       for (const [, json] of found) {
-        const [at, bytes, times] = JSON.parse(json) as BlobAmount
-        yield { at, bytes, count: 1, writtenBytes: bytes * times }
+        const [at, ...blobs] = JSON.parse(json) as WrittenBlobs
+        for (let i = 0; i < blobs.length; i += 2) {
+          const hash = blobs[i] as string
+          const writtenBytes = blobs[i + 1] as number
+          const isNew = !known.has(hash)
+          known.add(hash)
+          yield { at, bytes: isNew ? writtenBytes : 0, count: isNew ? 1 : 0, writtenBytes }
+        }
       }
       if (found.length < limits.eventsPerRead) return
       gte = `${found.at(-1)![0]}\0`
