@@ -221,7 +221,7 @@ describe.each(storages)('the event log on %s', (_name, makeStorage, lasting) => 
       const verified = await session.events.verify()
       expect(verified.eventCount).toBe(4 + round)
       expect(verified.headHash).not.toBe(headHash)
-      expect(verified.headHash).toMatch(/^[0-9a-f]{64}$/)
+      expect(verified.headHash).toMatch(/^[\w-]{43}$/)
       await reload()
       await session.files.write({ path: '/after', content: '' })
     }
@@ -234,7 +234,7 @@ describe.each(storages)('the event log on %s', (_name, makeStorage, lasting) => 
       ([at, ...rest]) => [(at as number) + 1, ...rest],
       ([at, type, , ...rest]) => [at, type, { path: '/b' }, ...rest],
       ([at, type, details, , ...rest]) => [at, type, details, 'eve', ...rest],
-      (body) => [...body.slice(0, 6), [['u', '/a']]],
+      (body) => [...body.slice(0, 5), [['u', '/a']]],
     ]
     const events = store.events.bind(store)
     for (const change of changes) {
@@ -245,12 +245,6 @@ describe.each(storages)('the event log on %s', (_name, makeStorage, lasting) => 
       }
       await expect(session.events.verify()).rejects.toEqual(refused('DATA_LOSS'))
     }
-    store.events = async function* (sessionId, range) {
-      for await (const page of events(sessionId, range)) {
-        yield page.map((event) => ({ ...event, body: event.body.slice(0, 6) }))
-      }
-    }
-    expect((await session.events.verify()).eventCount).toBe(6)
     store.events = events
   })
 })

@@ -1,37 +1,39 @@
-import { sha256 } from '../base/hash.js'
+import { hash } from 'node:crypto'
 import type { EventBody, EventType, Redo } from './events.js'
 
-/** The `previous` of a session's first event. */
+type PublicPart = readonly [at: number, type: EventType, details: object, principal: string]
+
+/** The link before a session's first event. */
 export const chainStart = ''
 
-export interface ChainedEvent {
-  /** The event's body as it is stored. */
-  readonly text: string
-  /** What the next event names as the one before it. */
-  readonly hash: string
-}
-
 /**
- * The body of an event: its public part, in which the hash of the public part before it and that of its own
- * redo stand, then the redo. So each event fixes all before it, and goes on doing so when redo is pruned.
+ * The body of an event as it is stored, and its link: the SHA-256 over the link before it, its public part and
+ * the SHA-256 of its redo. So each event fixes all before it.
  */
 export function chainEvent(
-  [at, type, details, principal]: readonly [at: number, type: EventType, details: object, principal: string],
+  event: PublicPart,
   previous: string,
   redo: readonly Redo[],
-): ChainedEvent {
+): { readonly text: string; readonly link: string } {
+  const publicText = JSON.stringify(event)
   const redoText = JSON.stringify(redo)
-  const publicText = JSON.stringify([at, type, details, principal, previous, sha256(redoText)])
-  return { text: `${publicText.slice(0, -1)},${redoText}]`, hash: sha256(publicText) }
+  const link = linkOf(previous, publicText, redoText)
+  return { text: `${publicText.slice(0, -1)},"${link}",${redoText}]`, link }
 }
 
-/** The hash by which the next event names this one. */
-export function hashOfEvent(body: EventBody): string {
-  return sha256(JSON.stringify(body.slice(0, 6)))
+/** The link that an event must have behind this one. */
+export function expectedLink([at, type, details, principal, , redo]: EventBody, previous: string): string {
+  const publicText = JSON.stringify([at, type, details, principal] satisfies PublicPart)
+  return linkOf(previous, publicText, JSON.stringify(redo ?? []))
 }
 
-/** Whether an event follows the one of this hash, and its redo, if it is there still, is the one it was made with. */
-export function isChained(body: EventBody, previous: string): boolean {
-  const [, , , , before, redoHash, redo] = body
-  return before === previous && (redo === undefined || redoHash === sha256(JSON.stringify(redo)))
+function linkOf(previous: string, publicText: string, redoText: string): string {
+  return digest(`${previous}\n${publicText}\n${redoText === '[]' ? noRedo : digest(redoText)}`)
 }
+
+/** In base64 for URLs, which is short. */
+function digest(text: string): string {
+  return hash('sha256', text, 'base64url')
+}
+
+const noRedo = digest('[]')

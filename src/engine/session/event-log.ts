@@ -4,7 +4,7 @@ import { checkRequest } from '../base/input.js'
 import { encodePageToken, parsePageSize, parsePageToken, type PageRequest } from '../base/paging.js'
 import { parseTime } from '../base/time.js'
 import { decodeSeq, encodeSeq, seqWidth } from '../storage/keys.js'
-import { chainStart, hashOfEvent, isChained } from './chain.js'
+import { chainStart, expectedLink } from './chain.js'
 import type { Core } from './core.js'
 import type { EventBody, EventType } from './events.js'
 import { follow } from './feed.js'
@@ -156,13 +156,14 @@ export async function verifyEvents(core: Core, live: LiveSession): Promise<LogVe
   for await (const page of core.store.events(live.id, { from: 1, to: Number.POSITIVE_INFINITY })) {
     for (const { seq, body } of page) {
       const event = body as unknown as EventBody
-      if (seq !== ++count || (core.store.capabilities.durable && !isChained(event, previous))) {
+      const link = expectedLink(event, previous)
+      if (seq !== ++count || (core.store.capabilities.durable && event[4] !== link)) {
         throw new EngineError('DATA_LOSS', 'the event log was changed', {
           sessionId: live.id,
           seq: String(count),
         })
       }
-      previous = hashOfEvent(event)
+      previous = link
     }
   }
   return { eventCount: count, headHash: previous }

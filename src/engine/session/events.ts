@@ -77,16 +77,15 @@ export type Redo =
   | readonly ['R', seq: number]
 
 /**
- * An event as it is stored. Its public part is what happened and who did it, then, on durable stores, the
- * hash of the public part before it and of its own redo; see `chain.ts`. The redo comes last.
+ * An event as it is stored: its public part, which says what happened and who did it; on durable stores then its
+ * link to the event before it, see `chain.ts`, and its redo.
  */
 export type EventBody = readonly [
   at: number,
   type: EventType,
   details: object,
   principal: string,
-  previous?: string,
-  redoHash?: string,
+  link?: string,
   redo?: readonly Redo[],
 ]
 

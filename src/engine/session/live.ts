@@ -15,7 +15,7 @@ export class LiveSession {
   readonly baseline: Dir
   readonly tree: Tree
   seq: number
-  /** The hash of the newest event; '' before the first, and always on stores that are not durable. */
+  /** The link of the newest event; '' before the first, and always on stores that are not durable. */
   chain: string
   /** Time of the newest event; event times never go back. */
   lastEventAt: number

@@ -50,7 +50,7 @@ export interface CheckpointRecord {
   readonly createdAt: number
 }
 
-/** A cached state: the tree after event `seq`, which happened at `at` and has the hash `chain`. */
+/** A cached state: the tree after event `seq`, which happened at `at` and has the link `chain`. */
 export interface SnapshotRecord {
   readonly seq: number
   readonly at: number

@@ -9,7 +9,7 @@ import { Tree } from '../tree/tree.js'
 import { apply } from './apply.js'
 import { inMemory, sessionNotFound, type Core } from './core.js'
 import { storedRead } from './activity.js'
-import { chainStart, hashOfEvent } from './chain.js'
+import { chainStart } from './chain.js'
 import type { EventBody } from './events.js'
 import { takeOver } from './held-files.js'
 import { LiveSession } from './live.js'
@@ -70,7 +70,7 @@ interface State {
   readonly root: Dir
   readonly seq: number
   readonly at: number
-  /** The hash of event `seq`. */
+  /** The link of event `seq`. */
   readonly chain: string
   readonly snapshotSeq: number
 }
@@ -84,7 +84,7 @@ interface History {
   readonly snapshot: SnapshotRecord | undefined
   readonly seq: number
   readonly at: number
-  /** The hash of event `seq`. */
+  /** The link of event `seq`. */
   readonly chain: string
   readonly snapshotSeq: number
 }
@@ -124,7 +124,7 @@ const effectsPerTurn = 1000
 async function replay(core: Core, tree: Tree, events: readonly StoredEvent[]): Promise<void> {
   let effects = 0
   for (const event of events) {
-    const [at, , , , , , redo] = event.body as unknown as EventBody
+    const [at, , , , , redo] = event.body as unknown as EventBody
     const before = core.store.capabilities.syncReads ? undefined : tree.freeze()
     const step = (): void => {
       if (before !== undefined) tree.reset(before)
@@ -160,8 +160,7 @@ async function readHistory(core: Core, sessionId: string, seq: number): Promise<
     end ??= {
       seq: last?.seq ?? snapshot?.seq ?? 0,
       at: last === undefined ? (snapshot?.at ?? record.createdAt) : (last.body as unknown as EventBody)[0],
-      chain:
-        last === undefined ? (snapshot?.chain ?? chainStart) : hashOfEvent(last.body as unknown as EventBody),
+      chain: last === undefined ? (snapshot?.chain ?? chainStart) : (last.body as unknown as EventBody)[4]!,
       snapshotSeq: snapshot?.seq ?? 0,
     }
     if (Number.isFinite(seq) && end.seq < seq) {
@@ -191,7 +190,7 @@ async function storedEvents(core: Core, sessionId: string): Promise<void> {
 }
 
 function restoreTarget(event: StoredEvent): number | undefined {
-  const redo = (event.body as unknown as EventBody)[6]
+  const redo = (event.body as unknown as EventBody)[5]
   return redo?.length === 1 && redo[0]![0] === 'R' ? redo[0][1] : undefined
 }
 

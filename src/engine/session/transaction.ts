@@ -151,7 +151,7 @@ export function commitEvent(
   let body: readonly unknown[] | string = shown
   if (durable) {
     const chained = chainEvent(shown, live.chain, redo)
-    live.chain = chained.hash
+    live.chain = chained.link
     body = chained.text
   }
   const events = [{ sessionId: live.id, seq, body }]

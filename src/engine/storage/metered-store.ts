@@ -63,6 +63,9 @@ function meter(store: Store, environment: Environment, ids: IdSource, tenantKey:
 /** When blobs were written, then of each the first digits of its hash and its size; as it stands in storage. */
 type WrittenBlobs = readonly [at: number, ...hashesAndSizes: (string | number)[]]
 
+/** Time, and enough of the rest to tell commits of two processes apart. */
+const idDigits = 16
+
 /** 96 bits tell the blobs of a tenant apart. */
 const hashDigits = 24
 
@@ -84,7 +87,7 @@ class StoredLedger {
   commit(store: Store, commit: StoreCommit): Promise<boolean> {
     const written: [number, ...(string | number)[]] = [this.#environment.wallClockMs()]
     for (const { hash, bytes } of commit.blobs!) written.push(hash.slice(0, hashDigits), bytes.byteLength)
-    const key = keys.writtenBlobs(this.#tenantKey, this.#ids.newId())
+    const key = keys.writtenBlobs(this.#tenantKey, this.#ids.newId().slice(0, idDigits))
     return store.commit({ ...commit, put: [...(commit.put ?? []), [key, written satisfies WrittenBlobs]] })
   }
 
