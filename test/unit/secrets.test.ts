@@ -277,6 +277,46 @@ describe.each(storages)('secrets on %s', (_name, makeStorage, lasting) => {
       expect([await reveal('A'), await reveal('B'), await reveal('C')]).toEqual(['a2', 'b2', 'c'])
     })
 
+    test('are wrapped anew a few at a time', async () => {
+      const count = 2 * limits.secretsPerCommit + 1
+      const numbers = Array.from({ length: count }, (_, i) => `${i}`)
+      await Promise.all(numbers.map((name) => put(name, name)))
+      // Not in memory, then in memory.
+      for (const isInMemory of [false, true]) {
+        await reload(
+          isInMemory
+            ? { masterKey: key(3), previousKeys: [key(2)] }
+            : { masterKey: key(2), previousKeys: [key(1)] },
+        )
+        if (isInMemory) await names()
+        const rotation = engine.rotateSecrets()
+        if (isInMemory) await put('0', 'changed')
+        expect(await rotation).toEqual({ rewrapped: isInMemory ? count - 1 : count })
+      }
+      await reload({ masterKey: key(3) })
+      expect(await Promise.all(numbers.map((name) => reveal(name)))).toEqual(['changed', ...numbers.slice(1)])
+    })
+
+    test('stay deleted when their session is deleted during a rotation', async () => {
+      const masters = [key(1), key(4)]
+      for (let turns = 0; turns < 40; turns++) {
+        masters.reverse()
+        const gone = await session.fork()
+        await put('A', 'x', gone)
+        await engine.close()
+        engine = await openEngine({ storage, secrets: { masterKey: masters[0]!, previousKeys: masters } })
+        const wait = async (): Promise<void> => {
+          for (let i = 0; i < turns; i++) await null
+        }
+        await Promise.all([wait().then(() => engine.rotateSecrets()), engine.sessions.delete(gone.id)])
+        await engine.close()
+        const store = await storage.open()
+        expect(await store.scan({ gte: `x${gone.id}`, lt: `x${gone.id}~`, limit: 1 })).toEqual([])
+        await store.close()
+        await reload({ masterKey: masters[0]!, previousKeys: masters }, 10 + turns)
+      }
+    })
+
     test('that cannot be wrapped anew keep no other from it', async () => {
       await put('A', 'a')
       await reload({ masterKey: key(2) })

@@ -72,6 +72,8 @@ export const limits = {
   secretValueBytes: 64 * 1024,
   /** Secrets of a session. */
   secrets: 1000,
+  /** Secrets that a rotation of keys writes at once. */
+  secretsPerCommit: 32,
   /** The id of a master key. */
   masterKeyIdBytes: 128,
   /** A file is cut into blocks of this size; a block is the largest blob. */

@@ -2,8 +2,10 @@ import { EngineError, invalid } from '../base/errors.js'
 import { whenLoaded } from '../base/fault.js'
 import { idLength } from '../base/ids.js'
 import { checkRequest, parseText, shown } from '../base/input.js'
+import { KeyedMutex } from '../base/keyed-mutex.js'
 import { limits } from '../base/limits.js'
 import { compareUtf8 } from '../base/order.js'
+import { nextTurn } from '../base/slices.js'
 import type { Core } from '../session/core.js'
 import { eventTypes } from '../session/events.js'
 import type { LiveSession } from '../session/live.js'
@@ -52,6 +54,8 @@ type SecretIndex = Map<string, SecretRecord | undefined>
  */
 export class Secrets {
   readonly #ring: KeyRing
+  /** By session: what a rotation has read must not be written behind its deletion. */
+  readonly #stored = new KeyedMutex()
   readonly #indexes = new SessionIndex<SecretIndex>(
     keys.secrets,
     () => new Map(),
@@ -120,8 +124,10 @@ export class Secrets {
   async forget(core: Core, sessionId: string): Promise<void> {
     if (!core.store.capabilities.durable) return
     const gte = keys.secrets(sessionId)
-    const found = await core.store.scan({ gte, lt: prefixEnd(gte), limit: limits.secrets })
-    if (found.length > 0) await core.store.commit({ del: found.map(([key]) => key) })
+    await this.#stored.run(sessionId, async () => {
+      const found = await core.store.scan({ gte, lt: prefixEnd(gte), limit: limits.secrets })
+      if (found.length > 0) await core.store.commit({ del: found.map(([key]) => key) })
+    })
   }
 
   /**
@@ -146,36 +152,60 @@ export class Secrets {
     return { rewrapped }
   }
 
+  /** A few secrets at a time, with turns of the event loop between. */
   async #rewrapSession(core: Core, sessionId: string, problems: EngineError[]): Promise<number> {
-    for (;;) {
+    const gte = keys.secrets(sessionId)
+    let rewrapped = 0
+    for (let next = gte; ;) {
       const live = core.live.get(sessionId)
-      if (live !== undefined) return this.#rewrapLive(core, live, problems)
+      if (live !== undefined) return rewrapped + (await this.#rewrapLive(core, live, problems))
       await core.draining.get(sessionId)
-      const gte = keys.secrets(sessionId)
-      const found = await core.store.scan({ gte, lt: prefixEnd(gte), limit: limits.secrets })
-      // What somebody opened meanwhile may be ahead of what was read.
-      if (core.live.has(sessionId) || core.draining.has(sessionId)) continue
-      const stored: SecretIndex = new Map()
-      for (const [key, json] of found) addStored(stored, json, key)
-      const changed = this.#rewrap(core, sessionId, stored, problems)
-      if (changed.length > 0) await core.store.commit({ put: recordsOf(sessionId, changed) })
-      return changed.length
+      const range = { gte: next, lt: prefixEnd(gte), limit: limits.secretsPerCommit }
+      const done = await this.#stored.run(sessionId, async () => {
+        const found = await core.store.scan(range)
+        // What somebody opened meanwhile may be ahead of what was read.
+        if (core.live.has(sessionId) || core.draining.has(sessionId)) return false
+        const stored: SecretIndex = new Map()
+        for (const [key, json] of found) addStored(stored, json, key)
+        const changed = this.#rewrap(core, sessionId, stored, problems)
+        if (changed.length > 0) await core.store.commit({ put: recordsOf(sessionId, changed) })
+        rewrapped += changed.length
+        next = `${found.at(-1)?.[0] ?? next}\0`
+        return found.length < range.limit
+      })
+      if (done) return rewrapped
+      await nextTurn()
     }
   }
 
-  /** In the order of the session's changes. */
-  #rewrapLive(core: Core, live: LiveSession, problems: EngineError[]): Promise<number> {
-    const rewrap = (): Promise<number> => {
+  /** In the order of the session's changes, each few secrets as one of them. */
+  async #rewrapLive(core: Core, live: LiveSession, problems: EngineError[]): Promise<number> {
+    const tried = new Set<string>()
+    let rewrapped = 0
+    const rewrapSome = (): Promise<boolean> => {
       const index = this.#indexes.get(core, live)
-      const changed = this.#rewrap(core, live.id, index, problems)
-      if (changed.length === 0) return live.acknowledged.then(() => 0)
+      const { print } = this.#ring.current()
+      const some: SecretIndex = new Map()
+      for (const [name, sealed] of index) {
+        if (some.size === limits.secretsPerCommit) break
+        if (!tried.has(name) && sealed?.keyPrint !== print) some.set(name, sealed)
+      }
+      for (const name of some.keys()) tried.add(name)
+      const changed = this.#rewrap(core, live.id, some, problems)
       for (const sealed of changed) index.set(sealed.secretName, sealed)
-      return commitRecords(core, live, { put: recordsOf(live.id, changed) }).then(() => changed.length)
+      rewrapped += changed.length
+      const committed =
+        changed.length === 0
+          ? live.acknowledged
+          : commitRecords(core, live, { put: recordsOf(live.id, changed) })
+      return committed.then(() => some.size > 0)
     }
-    return mutate(core, live, rewrap).catch((error: unknown) => {
-      if (live.discarded === 'deleted') return 0
-      throw error
-    })
+    try {
+      while (await mutate(core, live, rewrapSome)) await nextTurn()
+    } catch (error) {
+      if (live.discarded !== 'deleted') throw error
+    }
+    return rewrapped
   }
 
   #rewrap(core: Core, sessionId: string, index: SecretIndex, problems: EngineError[]): SecretRecord[] {
