@@ -574,3 +574,24 @@ test('the message bus lets others run while many copy a large payload, and keeps
   const expected = [`t ${mebibyte} 9`, 't 1 ', `t ${mebibyte} 9`]
   expect(seen).toEqual(seen.map(() => expected))
 })
+
+test('the message bus lets others run while many get many messages', async () => {
+  const engine = await openEngine({ environment: fixedEnvironment() })
+  const session = await engine.sessions.create()
+  const subscriptions = Array.from({ length: 1000 }, () => session.bus.subscribe())
+  const messages = 100
+  let working = true
+  let turns = 0
+  const turn = (): void => {
+    turns++
+    if (working) setImmediate(turn)
+  }
+  setImmediate(turn)
+  const taken = Promise.all(subscriptions.map((subscription) => take(subscription, messages)))
+  const published = Array.from({ length: messages }, () => session.bus.publish({ topic: 't', payload: '' }))
+  await Promise.all(published)
+  for (const all of await taken) expect(all).toHaveLength(messages)
+  working = false
+  expect(turns).toBeGreaterThan(messages / 20)
+  await engine.close()
+})

@@ -13,6 +13,8 @@ type Channels = `t${string}` | `p${string}` | 'all' | 'dropped'
 
 /** Signs of patterns times characters of a topic that are matched without a look at the clock. */
 const quickMatches = 2 ** 18
+/** Messages times subscribers that are handed over before the event loop gets a turn. */
+const quickDeliveries = 10_000
 /** Bytes that subscribers may copy before the event loop gets a turn. */
 const quickBytes = 8 * 2 ** 20
 
@@ -39,7 +41,7 @@ export class BusChannel {
   /** Resolves when all that was published so far is delivered, or was not stored. */
   #settled: Promise<void> = Promise.resolve()
   /** Since subscribers got a turn, by force. */
-  #inARow = { messages: 0, bytes: 0 }
+  #inARow = { messages: 0, bytes: 0, deliveries: 0 }
 
   /** Takes a stored message over; they come in order. */
   restore(message: KeptMessage): void {
@@ -168,15 +170,21 @@ export class BusChannel {
   }
 
   /**
-   * Whether the event loop gets a turn behind this message. Many commits may be acknowledged at one moment, and
-   * a subscriber that takes each message at once must not be too slow for them.
+   * Whether the event loop gets a turn behind this message. Many commits may be acknowledged at one moment: a
+   * subscriber that takes each message at once must not be too slow for them, and many subscribers take long.
    */
   #pauseAfter({ payload }: KeptMessage): boolean {
     this.#inARow.messages += 1
     this.#inARow.bytes += payload.byteLength
-    const { messages, bytes } = this.#inARow
-    if (messages < limits.busWaitingMessages / 2 && bytes < limits.busWaitingBytes / 2) return false
-    this.#inARow = { messages: 0, bytes: 0 }
+    this.#inARow.deliveries += this.#subscribers.size
+    const { messages, bytes, deliveries } = this.#inARow
+    if (
+      messages < limits.busWaitingMessages / 2 &&
+      bytes < limits.busWaitingBytes / 2 &&
+      deliveries < quickDeliveries
+    )
+      return false
+    this.#inARow = { messages: 0, bytes: 0, deliveries: 0 }
     return true
   }
 
