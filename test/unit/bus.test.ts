@@ -505,6 +505,15 @@ describe.each(storages)('the message bus on %s', (_name, makeStorage, lasting) =
     expect(await drain()).toEqual(lasting ? ['kept', 'seen'] : [])
   })
 
+  test('gives messages that may be frozen', async () => {
+    const subscription = session.bus.subscribe()
+    const payload = Buffer.alloc(limits.busCopiedBytes + 1, 7)
+    await session.bus.publish({ topic: 't', payload })
+    const [message] = (await take(subscription, 1)).map((one) => Object.freeze(one))
+    message!.payload.fill(9)
+    expect(payload.equals(message!.payload)).toBe(true)
+  })
+
   test('is left alone by restores, and starts empty in a fork', async () => {
     await session.checkpoint({ label: 'c' })
     const subscription = session.bus.subscribe()

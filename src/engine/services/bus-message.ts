@@ -60,7 +60,8 @@ export function show(message: KeptMessage, sessionId: string): BusMessage {
   }
   if (!large) return shown
   const own = (value: Uint8Array): Uint8Array => {
-    Object.defineProperty(shown, 'payload', { value, writable: true, enumerable: true, configurable: true })
+    // Of a frozen message each look is a copy of its own.
+    Reflect.defineProperty(shown, 'payload', { value, writable: true, enumerable: true, configurable: true })
     return value
   }
   return Object.defineProperty(shown, 'payload', {
