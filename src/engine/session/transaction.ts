@@ -212,8 +212,7 @@ export async function acknowledged(
     stored = await pending
   } catch (error) {
     discardAll(core)
-    if (error instanceof EngineError) throw error
-    throw new EngineError('STORE_FAILED', 'a write to the store failed', {}, { cause: error })
+    throw error
   }
   if (!stored) {
     discardAll(core)

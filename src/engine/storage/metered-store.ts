@@ -1,6 +1,7 @@
 import type { Environment } from '../base/environment.js'
 import type { IdSource } from '../base/ids.js'
 import { limits } from '../base/limits.js'
+import { withReason } from './commit-failure.js'
 import { keys, prefixEnd } from './keys.js'
 import type { ByteRange, Store, StoreCommit } from './store.js'
 
@@ -45,7 +46,8 @@ function meter(store: Store, environment: Environment, ids: IdSource, tenantKey:
     : new MinuteLedger(environment)
   return {
     capabilities: store.capabilities,
-    commit: (commit) => (commit.blobs?.length ? ledger.commit(store, commit) : store.commit(commit)),
+    commit: (commit) =>
+      withReason(commit.blobs?.length ? ledger.commit(store, commit) : store.commit(commit)),
     events: (sessionId, range) => store.events(sessionId, range),
     get: (key) => store.get(key),
     lastEvent: (sessionId) => store.lastEvent(sessionId),

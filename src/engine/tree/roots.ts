@@ -3,6 +3,7 @@ import { assert, EngineError } from '../base/errors.js'
 import type { IdSource } from '../base/ids.js'
 import { limits } from '../base/limits.js'
 import { runInSlices } from '../base/slices.js'
+import { withReason } from '../storage/commit-failure.js'
 import { keys } from '../storage/keys.js'
 import type { Store } from '../storage/store.js'
 import { decodeNode, encodeNode, type EncodedNode } from './codec.js'
@@ -103,11 +104,11 @@ export class RootStore {
       put.push(node)
       bytes += node[1].length
       if (bytes < limits.importCommitBytes) continue
-      commits.push(this.#store.commit({ put }))
+      commits.push(withReason(this.#store.commit({ put })))
       put = []
       bytes = 0
     }
-    if (put.length > 0) commits.push(this.#store.commit({ put }))
+    if (put.length > 0) commits.push(withReason(this.#store.commit({ put })))
     return { stored: Promise.all(commits) }
   }
 }
