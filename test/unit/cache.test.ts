@@ -398,6 +398,11 @@ describe.each(storages)('the cache on %s', (_name, makeStorage, lasting) => {
       const bad = refused('INVALID_ARGUMENT', 'pageToken')
       await expect(session.cache.keys({ pageToken: nextPageToken })).rejects.toEqual(bad)
       await expect(other.cache.keys({ prefix: 'a', pageToken: nextPageToken })).rejects.toEqual(bad)
+      const asBytes = Buffer.from(nextPageToken, 'base64url') as unknown as string
+      expect(await session.cache.keys({ prefix: 'a', pageToken: nextPageToken })).toMatchObject({
+        keys: ['a2'],
+      })
+      await expect(session.cache.keys({ prefix: 'a', pageToken: asBytes })).rejects.toEqual(bad)
       for (const pageToken of ['x', '!', 5 as unknown as string])
         await expect(session.cache.keys({ pageToken })).rejects.toEqual(bad)
     })
@@ -664,6 +669,31 @@ describe.each(storages)('the cache on %s', (_name, makeStorage, lasting) => {
     storage.next = 'commit'
     await reopen(10_000)
     expect(await allKeys()).toEqual(['a'])
+  })
+
+  test.runIf(lasting)('tells of a large value that could not be stored', async () => {
+    await put('a', 'stored')
+    storage.next = 'fail'
+    await expect(put('a', bytes(5 * MiB))).rejects.toEqual(refused('STORE_FAILED'))
+    expect(await text('a')).toBe('stored')
+    storage.next = 'commit'
+  })
+
+  test.runIf(lasting)('tells of a damaged record, and of whose it is', async () => {
+    for (const damage of ['', '{', 'null', '{"key":"a"}']) {
+      await put('a', 'stored')
+      await engine.close()
+      const raw = await storage.open()
+      const key = `c${session.id}:a`
+      await raw.commit({ put: [[key, damage]] })
+      await raw.close()
+      engine = await openEngine({ storage, environment })
+      session = await engine.sessions.open(session.id)
+      const lost = { reason: 'DATA_LOSS', details: { sessionId: session.id, key } }
+      await expect(text('a')).rejects.toMatchObject(lost)
+      await expect(put('b')).rejects.toMatchObject(lost)
+      session = await engine.sessions.create()
+    }
   })
 
   test('keeps a value that is replaced while it is read', async () => {

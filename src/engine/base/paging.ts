@@ -29,7 +29,8 @@ export function parsePageToken(listing: string, token: string | undefined): stri
   if (token === undefined || token === '') return undefined
   let parsed: unknown
   try {
-    parsed = JSON.parse(Buffer.from(token, 'base64url').toString())
+    // A list of bytes would make a buffer too.
+    if (typeof token === 'string') parsed = JSON.parse(Buffer.from(token, 'base64url').toString())
   } catch {
     parsed = undefined
   }

@@ -1,3 +1,4 @@
+import { EngineError } from '../base/errors.js'
 import { Fault } from '../base/fault.js'
 import { limits } from '../base/limits.js'
 import { prefixEnd } from '../storage/keys.js'
@@ -58,13 +59,28 @@ export class SessionIndex<Index> {
     const prefix = this.#prefix(live.id)
     for (let gte = prefix; ;) {
       const found = await core.store.scan({ gte, lt: prefixEnd(prefix), limit: limits.recordsPerScan })
-      for (const [key, json] of found) this.#add(index, json, core, key)
+      for (const [key, json] of found) this.#restore(index, json, core, { sessionId: live.id, key })
       if (found.length < limits.recordsPerScan) break
       gte = `${found.at(-1)![0]}\0`
     }
     this.#complete?.(index, core)
     // Somebody else may have been faster, and changed it since.
     if (!this.#indexes.has(live)) this.#indexes.set(live, index)
+  }
+
+  /** DATA_LOSS for what no service has written. */
+  #restore(
+    index: Index,
+    json: string,
+    core: Core,
+    { sessionId, key }: { sessionId: string; key: string },
+  ): void {
+    try {
+      this.#add(index, json, core, key)
+    } catch (cause) {
+      if (cause instanceof EngineError) throw cause
+      throw new EngineError('DATA_LOSS', 'a stored record is damaged', { sessionId, key }, { cause })
+    }
   }
 }
 
