@@ -148,7 +148,8 @@ describe.each(storages)('the cache on %s', (_name, makeStorage, lasting) => {
     const commit = store.commit.bind(store)
     store.commit = (all) => {
       const entries = all.put?.filter(([key]) => key.startsWith('c')) ?? []
-      commits.push([entries.length, all.blobs?.length ?? 0])
+      // What is not to last is committed as nothing, for the turns that this gives to others.
+      if (Object.keys(all).length > 0) commits.push([entries.length, all.blobs?.length ?? 0])
       return commit(all)
     }
     await put('small', bytes(4096))

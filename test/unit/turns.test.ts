@@ -1,12 +1,27 @@
 import { expect, test } from 'vitest'
-import { limits, openEngine, type Session } from '../../src/index.js'
-import { fixedEnvironment } from '../../src/testing.js'
+import {
+  limits,
+  memoryStorage,
+  openEngine,
+  type CachePutRequest,
+  type Environment,
+  type Session,
+  type Storage,
+} from '../../src/index.js'
+import { fixedEnvironment, type FixedEnvironment } from '../../src/testing.js'
 
 const mebibyte = 2 ** 20
 
+function slowEnvironment(): FixedEnvironment {
+  return fixedEnvironment({ stepMs: limits.sliceMs })
+}
+
 /** A session whose clock says at each look that a slice of work is over. */
-async function slowSession(): Promise<Session> {
-  const engine = await openEngine({ environment: fixedEnvironment({ stepMs: limits.sliceMs }) })
+async function slowSession(
+  storage: Storage = memoryStorage(),
+  environment: Environment = slowEnvironment(),
+): Promise<Session> {
+  const engine = await openEngine({ storage, environment })
   return engine.sessions.create()
 }
 
@@ -43,4 +58,32 @@ test('listings let the event loop run while they look for what is listed', async
     expect((await session.files.listSymlinks()).symlinks).toEqual([{ path: '/z', target: 'y' }])
   }
   expect(await turnsOf(list)).toBeGreaterThanOrEqual(100)
+})
+
+test('the cache lets the event loop run while it reads and writes much, or much is over', async () => {
+  const environment = slowEnvironment()
+  const session = await slowSession(memoryStorage({ durable: true }), environment)
+  const count = 2000
+  const value = new Uint8Array(1024)
+  const keys = Array.from({ length: count }, (_, i) => `${i}`)
+  const entries = (more?: Partial<CachePutRequest>): CachePutRequest[] =>
+    keys.map((key) => ({ key, value, ...more }))
+  expect(await turnsOf(() => session.cache.batchSet({ entries: entries() }))).toBeGreaterThanOrEqual(count)
+  expect(await turnsOf(() => session.cache.batchGet({ keys }))).toBeGreaterThanOrEqual(count)
+  const large = new Uint8Array(limits.cacheInlineBytes + 1)
+  await session.cache.batchSet({ entries: entries({ value: large }) })
+  expect(await turnsOf(() => session.cache.batchGet({ keys }))).toBeGreaterThanOrEqual(count)
+  await session.cache.batchSet({ entries: entries({ ttlSeconds: 1 }) })
+  environment.advance(1000)
+  expect(await turnsOf(() => session.cache.stats())).toBeGreaterThan(0)
+  expect(await session.cache.stats()).toMatchObject({ entryCount: 0 })
+})
+
+test('the cache lets the event loop run between changes that are made in a loop', async () => {
+  const session = await slowSession()
+  const change = async (): Promise<void> => {
+    for (let i = 0; i < 10 * limits.acknowledgementsPerTurn; i++)
+      await session.cache.put({ key: 'a', value: '' })
+  }
+  expect(await turnsOf(change)).toBeGreaterThanOrEqual(10)
 })

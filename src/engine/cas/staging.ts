@@ -68,12 +68,16 @@ export class StagedBlobs {
     return !this.#needsStoring || this.#stored
   }
 
-  /** Stores them in commits of their own, with a turn of the event loop for each block. */
+  /** Stores them in commits of their own, with turns of the event loop between the bytes of a block. */
   async storeAhead(): Promise<void> {
+    let hashed = 0
     for (const group of this.#groups()) {
       const blobs: StoredBlob[] = []
       for (const blob of group) {
         blobs.push({ hash: blob.hash, bytes: blob.bytes! })
+        hashed += blob.length
+        if (hashed < limits.blockBytes) continue
+        hashed = 0
         await nextTurn()
       }
       await this.#store.commit({ blobs })
@@ -99,10 +103,20 @@ export class StagedBlobs {
     }
   }
 
+  /** What goes into one commit each: as many blobs as have the bytes. */
   *#groups(): Generator<readonly BlobRef[]> {
-    const perCommit = limits.importCommitBytes / limits.blockBytes
-    for (let start = 0; start < this.#blobs.length; start += perCommit)
-      yield this.#blobs.slice(start, start + perCommit)
+    let group: BlobRef[] = []
+    let bytes = 0
+    for (const blob of this.#blobs) {
+      if (bytes + blob.length > limits.importCommitBytes) {
+        yield group
+        group = []
+        bytes = 0
+      }
+      group.push(blob)
+      bytes += blob.length
+    }
+    if (group.length > 0) yield group
   }
 }
 

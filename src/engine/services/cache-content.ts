@@ -1,5 +1,8 @@
 import { Buffer } from 'node:buffer'
+import { Fault } from '../base/fault.js'
 import { limits } from '../base/limits.js'
+import { runInSlices, type Steps } from '../base/slices.js'
+import type { Environment } from '../base/environment.js'
 import { decodeBlob, type BlobRef, type EncodedBlob } from '../cas/blob.js'
 import type { ContentStore } from '../cas/content.js'
 import { cutIntoBlobs } from '../cas/staging.js'
@@ -33,6 +36,35 @@ export function decodeContent(encoded: EncodedContent): CacheContent {
   if (typeof encoded === 'string') return toContent(Buffer.from(encoded, 'base64'))
   const bytes = encoded.map(decodeBlob)
   return { size: bytes.reduce((size, blob) => size + blob.length, 0), bytes }
+}
+
+/** Values as the JSON of {@link EncodedContent}, made in slices before they are written: encoding many takes long. */
+export class EncodedValues {
+  readonly #contents: readonly CacheContent[]
+  readonly #environment: Environment
+  #values: readonly string[] | undefined
+
+  constructor(contents: readonly CacheContent[], environment: Environment) {
+    this.#contents = contents
+    this.#environment = environment
+  }
+
+  /** In the order of the contents; a Fault while they are not made. */
+  get(): readonly string[] {
+    if (this.#values !== undefined) return this.#values
+    throw new Fault(async () => {
+      this.#values = await runInSlices(encodeAll(this.#contents), this.#environment)
+    })
+  }
+}
+
+function* encodeAll(contents: readonly CacheContent[]): Steps<string[]> {
+  const values: string[] = []
+  for (const content of contents) {
+    values.push(JSON.stringify(encodeContent(content)))
+    yield
+  }
+  return values
 }
 
 /** Whether the bytes are the same; nothing is read, blobs that are not in memory are compared by their hash. */

@@ -4,6 +4,7 @@ import { EngineError } from '../base/errors.js'
 import { Fault, whenLoaded } from '../base/fault.js'
 import { shown, tooLarge } from '../base/input.js'
 import { limits } from '../base/limits.js'
+import { runInSlices, TimeSlice } from '../base/slices.js'
 import { encodePageToken, parsePageSize, parsePageToken } from '../base/paging.js'
 import type { BlobRef } from '../cas/blob.js'
 import { StagedBlobs } from '../cas/staging.js'
@@ -15,6 +16,7 @@ import { keys } from '../storage/keys.js'
 import {
   decodeContent,
   encodeContent,
+  EncodedValues,
   readContent,
   sameContent,
   type CacheContent,
@@ -44,6 +46,9 @@ interface CacheRecord {
   readonly ttlSeconds: number
   readonly value: EncodedContent
 }
+
+/** Bytes of many values that are encoded at once; more are encoded in slices, ahead of the write. */
+const quickBytes = 2 ** 20
 
 /** The cache of a session in memory. */
 interface CacheIndex {
@@ -76,11 +81,7 @@ export class CacheService {
       keys.cacheEntries,
       () => ({ entries: new CacheEntries(bounds), hitCount: 0, missCount: 0 }),
       addStored,
-      ({ entries }, { environment }) => {
-        entries.restored()
-        entries.expire(environment.monotonicMs())
-        entries.evict()
-      },
+      ({ entries }) => entries.restored(),
     )
   }
 
@@ -90,10 +91,18 @@ export class CacheService {
     for (const { keyBytes, content } of writes) bytes += keyBytes + content.size
     if (bytes > this.maxBytes) throw tooLarge(field, 'bytes', this.maxBytes)
     const staged = stage(core, writes)
+    const { durable } = core.store.capabilities
+    const encoding =
+      durable && writes.length > 1 && bytes > quickBytes
+        ? new EncodedValues(
+            writes.map(({ content }) => content),
+            core.environment,
+          )
+        : undefined
     return mutate(core, live, () => {
       const { entries } = this.#current(core, live)
       staged?.blobs()
-      return this.#write(core, live, entries, writes, staged)
+      return this.#write(core, live, entries, writes, { staged, encoded: encoding?.get() })
     })
   }
 
@@ -117,7 +126,11 @@ export class CacheService {
       return wanted.map((key) => ({ key, content: look(index, key) }))
     })
     const values: NamedCacheValue[] = []
-    for (const { key, content } of found) values.push({ key, ...(await readValue(core, content)) })
+    const slice = new TimeSlice(core.environment)
+    for (const { key, content } of found) {
+      values.push({ key, ...(await readValue(core, content)) })
+      if (slice.over) await slice.next()
+    }
     return values
   }
 
@@ -158,7 +171,7 @@ export class CacheService {
       let committed = live.acknowledged
       if (swapped) {
         staged?.blobs()
-        committed = this.#write(core, live, entries, [write], staged)
+        committed = this.#write(core, live, entries, [write], { staged })
       } else entries.use(write.key)
       const now = swapped ? write.content : held
       return committed.then(async () => ({ swapped, ...(await readValue(core, now)) }))
@@ -194,11 +207,14 @@ export class CacheService {
     return { entryCount: entries.size, sizeBytes: entries.bytes, hitCount, missCount }
   }
 
-  /** Without what is over. Throws a Fault where it has to be read. */
+  /** Without what is over. Throws a Fault where it has to be read, or much is over at once. */
   #current(core: Core, live: LiveSession): CacheIndex {
     const index = this.#indexes.get(core, live)
-    if (index.entries.nextExpiry !== Number.POSITIVE_INFINITY)
-      index.entries.expire(core.environment.monotonicMs())
+    const { entries } = index
+    const now = entries.nextExpiry === Number.POSITIVE_INFINITY ? 0 : core.environment.monotonicMs()
+    if (entries.nextExpiry > now && !entries.isOver) return index
+    const tidying = entries.tidy(now)
+    if (tidying.next().done !== true) throw new Fault(() => runInSlices(tidying, core.environment))
     return index
   }
 
@@ -217,24 +233,27 @@ export class CacheService {
     live: LiveSession,
     entries: CacheEntries,
     writes: readonly CacheWrite[],
-    staged: StagedBlobs | undefined,
+    ready: { readonly staged: StagedBlobs | undefined; readonly encoded?: readonly string[] | undefined },
   ): Promise<void> {
     const { environment } = core
     const { durable } = core.store.capabilities
     const now = environment.wallClockMs()
     // By key: the last one counts.
-    const put = durable ? new Map<string, CacheRecord>() : undefined
-    for (const { key, content, ttlSeconds } of writes) {
+    const put = durable ? new Map<string, CacheRecord | string>() : undefined
+    for (const [index, { key, content, ttlSeconds }] of writes.entries()) {
       const ttlMs = ttlSeconds * 1000
       const createdAt = entries.get(key)?.createdAt ?? now
       const expiresAt = ttlMs === 0 ? 0 : now + ttlMs
       const deadline = ttlMs === 0 ? Number.POSITIVE_INFINITY : environment.monotonicMs() + ttlMs
       const times = { createdAt, updatedAt: now, expiresAt }
       const order = entries.put({ key, content, ...times, deadline })
-      put?.set(key, { key, order, ...times, ttlSeconds, value: encodeContent(content) })
+      if (put === undefined) continue
+      const about = { key, order, ...times, ttlSeconds }
+      const value = ready.encoded?.[index]
+      put.set(key, value === undefined ? { ...about, value: encodeContent(content) } : recordOf(about, value))
     }
     entries.evict()
-    return this.#commit(core, live, entries, put, staged)
+    return this.#commit(core, live, entries, put, ready.staged)
   }
 
   #delete(
@@ -253,20 +272,26 @@ export class CacheService {
     core: Core,
     live: LiveSession,
     entries: CacheEntries,
-    written: ReadonlyMap<string, CacheRecord> = new Map(),
+    written: ReadonlyMap<string, CacheRecord | string> = new Map(),
     staged?: StagedBlobs,
   ): Promise<void> {
     const removed = entries.takeRemoved()
     const blobs = staged?.toCommit() ?? []
     if (!core.store.capabilities.durable) {
       for (const blob of blobs) core.store.wrote(blob.length)
-      return live.acknowledged
+      // A store that keeps nothing still says when others are to have a turn.
+      return commitRecords(core, live, {})
     }
     if (written.size + removed.length === 0) return live.acknowledged
     const put = Array.from(written, ([key, record]) => [keys.cacheEntry(live.id, key), record] as const)
     const del = removed.map((key) => keys.cacheEntry(live.id, key))
     return commitRecords(core, live, { put, del }, blobs)
   }
+}
+
+/** A {@link CacheRecord} as JSON, of which the value is JSON already. */
+function recordOf(about: Omit<CacheRecord, 'value'>, value: string): string {
+  return `${JSON.stringify(about).slice(0, -1)},"value":${value}}`
 }
 
 /** The blobs of large values on their way in; undefined where all are small. */
