@@ -596,7 +596,8 @@ describe.each(storages)('the cache on %s', (_name, makeStorage, lasting) => {
     }
     for (const key of ['x'.repeat(1025), '\u{1f600}'.repeat(257)])
       await expect(cache.get({ key })).rejects.toEqual(refused('TOO_LARGE', 'key'))
-    for (const one of [undefined, null, 5, {}, [1, 2], new ArrayBuffer(2), '\ud800']) {
+    const noBytes = [Object.create(new Uint8Array(2)), new Proxy(new Uint8Array(2), {})] as unknown[]
+    for (const one of [undefined, null, 5, {}, [1, 2], new ArrayBuffer(2), '\ud800', ...noBytes]) {
       const value = one as string
       await expect(cache.put({ key: 'a', value })).rejects.toEqual(refused('INVALID_ARGUMENT', 'value'))
       await expect(cache.compareAndSet({ key: 'a', newValue: value })).rejects.toEqual(

@@ -216,6 +216,7 @@ describe.each(storages)('health on %s', (_name, makeStorage, lasting) => {
     [{ reportFormat }, 'reportContent'],
     [{ reportFormat, reportContent: 7 }, 'reportContent'],
     [{ reportFormat, reportContent: new ArrayBuffer(8) }, 'reportContent'],
+    [{ reportFormat, reportContent: Object.create(new Uint8Array(2)) as unknown }, 'reportContent'],
     [{ reportFormat, reportContent: [60, 97, 47, 62] }, 'reportContent'],
     [{ reportFormat, reportContent: '<testsuite>\ud800</testsuite>' }, 'reportContent'],
   ])('refuses request %j', async (request, field) => {

@@ -306,7 +306,7 @@ describe.each(storages)('secrets on %s', (_name, makeStorage, lasting) => {
         await engine.close()
         engine = await openEngine({ storage, secrets: { masterKey: masters[0]!, previousKeys: masters } })
         const wait = async (): Promise<void> => {
-          for (let i = 0; i < turns; i++) await null
+          for (let i = 0; i < turns; i++) await Promise.resolve()
         }
         await Promise.all([wait().then(() => engine.rotateSecrets()), engine.sessions.delete(gone.id)])
         await engine.close()
@@ -472,6 +472,8 @@ describe('the option secrets', () => {
       { masterKey: { id: 'a', key: key(1) }, previousKeys: [{ id: 'a', key: key(2) }] },
       'secrets.previousKeys',
     ],
+    [{ masterKey: key(1), previousKeys: Array(1) }, 'secrets.previousKeys'],
+    [{ masterKey: new Proxy(key(1), {}) }, 'secrets.masterKey.id'],
   ])('refuses %j', async (secrets, field) => {
     const opened = openEngine({ secrets: secrets as never })
     await expect(opened).rejects.toMatchObject({ reason: 'INVALID_ARGUMENT', details: { field } })

@@ -33,6 +33,11 @@ export function shown(value: unknown): string {
   return typeof value === 'string' ? value.slice(0, 64) : typeof value
 }
 
+/** A Uint8Array, and not only what has its prototype. */
+export function isBytes(value: unknown): value is Uint8Array {
+  return ArrayBuffer.isView(value) && value instanceof Uint8Array
+}
+
 /** Operations take an object. */
 export function checkRequest(request: unknown, field = 'request'): void {
   if (typeof request !== 'object' || request === null || Array.isArray(request))

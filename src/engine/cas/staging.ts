@@ -1,6 +1,7 @@
 import { Buffer } from 'node:buffer'
 import { Fault } from '../base/fault.js'
 import { EngineError, invalid } from '../base/errors.js'
+import { isBytes } from '../base/input.js'
 import { limits } from '../base/limits.js'
 import { nextTurn } from '../base/slices.js'
 import type { Store, StoredBlob } from '../storage/store.js'
@@ -152,7 +153,7 @@ export function checkFileSize(size: number, maxFileBytes: number): void {
 
 export function toBytes(input: unknown, field = 'content'): Uint8Array {
   if (typeof input === 'string') return Buffer.from(input)
-  if (input instanceof Uint8Array) return input
+  if (isBytes(input)) return input
   if (ArrayBuffer.isView(input)) return new Uint8Array(input.buffer, input.byteOffset, input.byteLength)
   throw invalid(field, 'must be a string or a Uint8Array')
 }

@@ -2,7 +2,7 @@ import { Buffer } from 'node:buffer'
 import { formatTime } from '../base/environment.js'
 import { invalid } from '../base/errors.js'
 import { whenLoaded } from '../base/fault.js'
-import { checkRequest, tooLarge } from '../base/input.js'
+import { checkRequest, isBytes, tooLarge } from '../base/input.js'
 import { limits } from '../base/limits.js'
 import { encodePageToken, parsePageSize, parsePageToken, type PageRequest } from '../base/paging.js'
 import { runInSlices } from '../base/slices.js'
@@ -173,8 +173,7 @@ export function parseHealthReport(request: HealthReportRequest): Uint8Array {
   const { reportFormat, reportContent } = request
   if (reportFormat !== 'junit-xml/v1') throw invalid('reportFormat', 'must be junit-xml/v1')
   const isText = typeof reportContent === 'string'
-  if (!isText && !(reportContent instanceof Uint8Array))
-    throw invalid('reportContent', 'must be a string or a Uint8Array')
+  if (!isText && !isBytes(reportContent)) throw invalid('reportContent', 'must be a string or a Uint8Array')
   if (reportContent.length > limits.reportBytes || Buffer.byteLength(reportContent) > limits.reportBytes)
     throw tooLarge('reportContent', 'bytes', limits.reportBytes)
   if (isText && !reportContent.isWellFormed()) throw invalid('reportContent', 'contains a lone surrogate')

@@ -2,7 +2,7 @@ import { Buffer } from 'node:buffer'
 import { createCipheriv, createDecipheriv, createHmac, createSecretKey, type KeyObject } from 'node:crypto'
 import type { Environment } from '../base/environment.js'
 import { EngineError, invalid } from '../base/errors.js'
-import { checkRequest, parseText } from '../base/input.js'
+import { checkRequest, isBytes, parseText } from '../base/input.js'
 import { limits } from '../base/limits.js'
 
 /** 32 bytes, or these under an id that errors show. */
@@ -60,7 +60,10 @@ export function parseSecretOptions(options: SecretOptions | undefined): KeyRing 
   checkRequest(options, 'secrets')
   const { masterKey, previousKeys = [] } = options
   if (!Array.isArray(previousKeys)) throw invalid('secrets.previousKeys', 'must be an array')
-  const previous = previousKeys.map((key: MasterKey) => parseKey('secrets.previousKeys', key))
+  // With the holes that the caller's may have.
+  const previous = Array.from(previousKeys as readonly MasterKey[], (key) =>
+    parseKey('secrets.previousKeys', key),
+  )
   if (masterKey === undefined) {
     if (previous.length > 0) throw invalid('secrets.masterKey', 'is needed beside previousKeys')
     return new KeyRing(undefined)
@@ -81,7 +84,7 @@ export function randomKeyRing(environment: Environment): KeyRing {
 }
 
 function parseKey(field: string, given: unknown): HeldKey {
-  if (given instanceof Uint8Array) return holdKey(undefined, parseKeyBytes(field, given))
+  if (isBytes(given)) return holdKey(undefined, parseKeyBytes(field, given))
   checkRequest(given, field)
   const { id, key } = given as { id?: unknown; key?: unknown }
   const text = parseText(`${field}.id`, id, limits.masterKeyIdBytes)
@@ -90,7 +93,7 @@ function parseKey(field: string, given: unknown): HeldKey {
 }
 
 function parseKeyBytes(field: string, bytes: unknown): Uint8Array {
-  if (bytes instanceof Uint8Array && bytes.byteLength === keyBytes) return bytes
+  if (isBytes(bytes) && bytes.byteLength === keyBytes) return bytes
   throw invalid(field, `must be a Uint8Array of ${keyBytes} bytes`)
 }
 
