@@ -18,7 +18,8 @@ import {
 } from './services-protocol.js'
 
 const roundsPerDirectory = 6
-const keptMessages = 1000
+/** Of the 1,000 that are kept, each check adds one. */
+const keptMessages = 1000 - roundsPerDirectory
 
 /** Kills writers that use the services of a session, and checks after each kill what the next opener finds. */
 export async function runServiceKills(options: KillOptions): Promise<KillResult> {
