@@ -188,6 +188,7 @@ export type {
   LockWaitOptions,
   LogEntry,
   LogVerification,
+  LogVerifyRequest,
   ManifestNode,
   ManifestPage,
   ManifestRequest,

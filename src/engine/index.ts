@@ -133,7 +133,13 @@ export { Engine, EngineScope, Sessions, type SessionCreateRequest } from './faca
 export type { SessionFiles } from './facade/files.js'
 export type { Sources } from './facade/sources.js'
 export type { SessionEvents } from './facade/events.js'
-export type { EventListRequest, EventPage, LogVerification, SessionEvent } from './session/event-log.js'
+export type {
+  EventListRequest,
+  EventPage,
+  LogVerification,
+  LogVerifyRequest,
+  SessionEvent,
+} from './session/event-log.js'
 export type { SessionFileLocks } from './facade/file-locks.js'
 export type { SessionPosixLocks } from './facade/posix-locks.js'
 export { Session, type DiffTarget, type SessionAnalytics } from './facade/session.js'

@@ -14,8 +14,8 @@ const project = {
   'src/math/index.js': 'export { double } from "./double.js"\nexport default 21',
   'src/math/double.js': 'export const double = (n) => n * 2',
   'src/lazy.js': "export const value = 'later'",
-  'shared/linked.js': "export const linked = '?'",
-  'src/link.js': '-> ../shared/linked.js',
+  'common/linked.js': "export const linked = '?'",
+  'src/link.js': '-> ../common/linked.js',
 }
 
 interface Bundled {
@@ -51,7 +51,7 @@ test('rollup bundles a project of a session as it does one of the host', async (
   expect(session.result).toBe('hello world!42?')
   expect(Object.keys(session.chunks)).toEqual(['lazy.js', 'lazy.js.map', 'main.js', 'main.js.map'])
   expect(session.chunks['main.js']).not.toContain('shaken off')
-  expect(session.watched).toContain('/shared/linked.js')
+  expect(session.watched).toContain('/common/linked.js')
 })
 
 test('rollup says what is missing in a session', async () => {

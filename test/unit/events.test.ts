@@ -227,6 +227,21 @@ describe.each(storages)('the event log on %s', (_name, makeStorage, lasting) => 
     }
   })
 
+  test('verifies up to an event as it did when that was the newest', async () => {
+    await session.files.write({ path: '/a', content: 'x' })
+    const kept = await session.events.verify()
+    expect(kept.lastEventId).toBe((await all()).at(-1)!.eventId)
+    await session.files.write({ path: '/b', content: 'y' })
+    await reload()
+    expect(await session.events.verify({ lastEventId: kept.lastEventId })).toEqual(kept)
+    expect((await session.events.verify()).headHash).not.toBe(kept.headHash)
+    await expect(session.events.verify({ lastEventId: 'x' })).rejects.toEqual(refused('INVALID_ARGUMENT'))
+    await expect(session.events.verify('x' as never)).rejects.toEqual(refused('INVALID_ARGUMENT'))
+    // One that is not there cannot be vouched for.
+    const later = `${session.id}-0000000z`
+    await expect(session.events.verify({ lastEventId: later })).rejects.toEqual(refused('DATA_LOSS'))
+  })
+
   test('shows that an event was changed', async () => {
     if (!lasting) return
     for (let i = 0; i < 5; i++) await session.files.write({ path: '/a', content: `${i}` })

@@ -177,7 +177,7 @@ class Machine {
   #advance(states: readonly State[], code: number, fresh: boolean, inside: boolean): boolean {
     const step = ++this.#step
     const next: State[] = []
-    const todo = [...states]
+    const waiting = [...states]
     const atStart = this.#paths && fresh
     /** Whether a wildcard may take the character. */
     const open = code >= 0 && !(this.#paths && (code === slash || (atStart && code === dot)))
@@ -186,7 +186,7 @@ class Machine {
     const behindNothing: State[] = []
     let slashes = inside
     for (;;) {
-      let one = todo.pop()
+      let one = waiting.pop()
       if (one === undefined) {
         // What was seen before may do all that is left to do here, and more.
         if (code < 0 || code === slash) break
@@ -201,14 +201,14 @@ class Machine {
           ended ||= code < 0
           break
         case 'split':
-          todo.push(...one.to)
+          waiting.push(...one.to)
           break
         case 'literal':
           if (one.code === code) next.push(one.to[0]!)
           break
         case 'slash':
           // Braces can make a slash behind a slash, which adds nothing.
-          if (atStart && slashes) todo.push(one.to[0]!)
+          if (atStart && slashes) waiting.push(one.to[0]!)
           else if (code === slash) next.push(one.to[0]!)
           break
         case 'any':
@@ -219,20 +219,20 @@ class Machine {
           break
         case 'star':
           if (open) next.push(one)
-          if (!atStart) todo.push(one.to[0]!)
+          if (!atStart) waiting.push(one.to[0]!)
           else if (open) behindNothing.push(one.to[0]!)
           break
         case 'filled':
           if (atStart) behindNothing.push(one.to[0]!)
-          else todo.push(one.to[0]!)
+          else waiting.push(one.to[0]!)
           break
         case 'globstar':
-          todo.push(one.to[0]!)
-          if (atStart) todo.push(one.to[1]!)
+          waiting.push(one.to[0]!)
+          if (atStart) waiting.push(one.to[1]!)
           break
         case 'parts':
           if (open || (code === slash && !atStart)) next.push(one)
-          for (const end of one.to) todo.push(atStart && end.type === 'slash' ? end.to[0]! : end)
+          for (const end of one.to) waiting.push(atStart && end.type === 'slash' ? end.to[0]! : end)
           break
       }
     }

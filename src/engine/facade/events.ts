@@ -6,6 +6,7 @@ import {
   type EventListRequest,
   type EventPage,
   type LogVerification,
+  type LogVerifyRequest,
   type SessionEvent,
 } from '../session/event-log.js'
 
@@ -56,11 +57,15 @@ export class SessionEvents {
   }
 
   /**
-   * Reads the whole log and checks that each event names the one before it by its hash, and has the effects it
-   * was recorded with. DATA_LOSS, naming the first that does not. Who kept `headHash` of an earlier time can
-   * compare it with that event's own.
+   * Reads the log from its beginning and checks that each event is linked to the one before it, and has the effects
+   * it was recorded with. DATA_LOSS, naming the first that is not. An event that was changed together with all
+   * behind it shows to whoever kept an earlier result: asked for the same `lastEventId`, it has the same `headHash`.
+   *
+   * @example
+   * const kept = await session.events.verify()
+   * const { headHash } = await session.events.verify({ lastEventId: kept.lastEventId }) // kept.headHash
    */
-  verify(): Promise<LogVerification> {
-    return this.#access.run('listEvents', (live) => verifyEvents(this.#access.core, live))
+  async verify(request?: LogVerifyRequest): Promise<LogVerification> {
+    return this.#access.run('listEvents', (live) => verifyEvents(this.#access.core, live, request))
   }
 }

@@ -35,10 +35,16 @@ export interface EventPage {
   readonly nextPageToken: string
 }
 
-/** What a whole log was found to be. */
+export interface LogVerifyRequest {
+  /** The last event to look at; absent: the newest. */
+  readonly lastEventId?: string
+}
+
+/** What a log was found to be, up to one event. Whoever keeps it can tell later that nothing of it was changed. */
 export interface LogVerification {
   readonly eventCount: number
-  /** Of the newest event: whoever keeps it can tell later that nothing before it was changed. */
+  readonly lastEventId: string
+  /** Over all events up to the last one. */
   readonly headHash: string
 }
 
@@ -100,7 +106,7 @@ export async function* followEvents(
   { afterEventId, signal }: { readonly afterEventId?: string; readonly signal?: AbortSignal } = {},
 ): AsyncGenerator<SessionEvent, void, undefined> {
   signal?.throwIfAborted()
-  let seq = afterEventId === undefined ? 0 : parseEventId(live.id, afterEventId)
+  let seq = afterEventId === undefined ? 0 : parseEventId('afterEventId', live.id, afterEventId)
   let told = false
   let ended: { readonly error: Error | undefined } | undefined
   let wake: (() => void) | undefined
@@ -150,23 +156,31 @@ export async function* followEvents(
 }
 
 /** DATA_LOSS, with the seq, when an event is missing or is not what it was when the next one was made. */
-export async function verifyEvents(core: Core, live: LiveSession): Promise<LogVerification> {
+export async function verifyEvents(
+  core: Core,
+  live: LiveSession,
+  request: LogVerifyRequest = {},
+): Promise<LogVerification> {
+  checkRequest(request)
+  const { lastEventId } = request
+  const last =
+    lastEventId === undefined
+      ? ((await core.store.lastEvent(live.id))?.seq ?? 0)
+      : parseEventId('lastEventId', live.id, lastEventId)
+  const changed = (seq: number): EngineError =>
+    new EngineError('DATA_LOSS', 'the event log was changed', { sessionId: live.id, seq: String(seq) })
   let previous = chainStart
   let count = 0
-  for await (const page of core.store.events(live.id, { from: 1, to: Number.POSITIVE_INFINITY })) {
+  for await (const page of core.store.events(live.id, { from: 1, to: last })) {
     for (const { seq, body } of page) {
       const event = body as unknown as EventBody
       const link = expectedLink(event, previous)
-      if (seq !== ++count || (core.store.capabilities.durable && event[4] !== link)) {
-        throw new EngineError('DATA_LOSS', 'the event log was changed', {
-          sessionId: live.id,
-          seq: String(count),
-        })
-      }
+      if (seq !== ++count || (core.store.capabilities.durable && event[4] !== link)) throw changed(count)
       previous = link
     }
   }
-  return { eventCount: count, headHash: previous }
+  if (count < last) throw changed(count + 1)
+  return { eventCount: count, lastEventId: eventIdOf(live.id, count), headHash: previous }
 }
 
 function describe(
@@ -175,7 +189,7 @@ function describe(
   [at, eventType, details, principal]: EventBody,
 ): SessionEvent {
   return {
-    eventId: `${sessionId}-${encodeSeq(seq)}`,
+    eventId: eventIdOf(sessionId, seq),
     timestamp: formatTime(at),
     eventType,
     principal,
@@ -190,10 +204,14 @@ function copyOf(details: object): Record<string, unknown> {
   return copy
 }
 
-function parseEventId(sessionId: string, eventId: unknown): number {
+function eventIdOf(sessionId: string, seq: number): string {
+  return `${sessionId}-${encodeSeq(seq)}`
+}
+
+function parseEventId(field: string, sessionId: string, eventId: unknown): number {
   if (typeof eventId !== 'string' || !eventId.startsWith(`${sessionId}-`))
-    throw invalid('afterEventId', 'is not an event of this session')
-  return parseSeq('afterEventId', eventId.slice(sessionId.length + 1))
+    throw invalid(field, 'is not an event of this session')
+  return parseSeq(field, eventId.slice(sessionId.length + 1))
 }
 
 function parseSeq(field: string, text: string): number {
