@@ -165,7 +165,8 @@ export async function verifyEvents(
   const { lastEventId } = request
   const last =
     lastEventId === undefined
-      ? ((await core.store.lastEvent(live.id))?.seq ?? 0)
+      ? // A snapshot is stored behind the events that it covers.
+        Math.max((await core.store.lastEvent(live.id))?.seq ?? 0, live.snapshotSeq)
       : parseEventId('lastEventId', live.id, lastEventId)
   const changed = (seq: number): EngineError =>
     new EngineError('DATA_LOSS', 'the event log was changed', { sessionId: live.id, seq: String(seq) })
