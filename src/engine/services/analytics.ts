@@ -39,20 +39,21 @@ const nothing: Counted = {
 
 /** Counts the events of sessions when somebody asks, each once. */
 export class Analytics {
-  readonly #counted = new WeakMap<LiveSession, Counted>()
+  readonly #counted = new WeakMap<LiveSession, { readonly counted: Counted; readonly storedSeq: number }>()
 
   /** A fork starts with nothing. */
   async counts(core: Core, live: LiveSession): Promise<SessionCounts> {
-    const before = this.#counted.get(live) ?? (await stored(core, live.id))
-    const counted = await count(core, live.id, before)
-    this.#counted.set(live, counted)
-    if (core.store.capabilities.durable && counted.seq - before.seq >= limits.eventsPerSnapshot) {
+    let { counted, storedSeq } = this.#counted.get(live) ?? (await stored(core, live.id))
+    counted = await count(core, live.id, counted)
+    if (core.store.capabilities.durable && counted.seq - storedSeq >= limits.eventsPerSnapshot) {
       const put = [[keys.analytics(live.id), counted]] as const
+      storedSeq = counted.seq
       inBackground(
         core,
         core.store.commit({ put }).then(() => undefined),
       )
     }
+    this.#counted.set(live, { counted, storedSeq })
     const { firstWriteAt, completedAt } = counted
     return {
       timeToFirstWriteMs: firstWriteAt === 0 ? 0 : Math.max(0, firstWriteAt - live.record.createdAt),
@@ -64,9 +65,10 @@ export class Analytics {
   }
 }
 
-async function stored(core: Core, sessionId: string): Promise<Counted> {
+async function stored(core: Core, sessionId: string): Promise<{ counted: Counted; storedSeq: number }> {
   const json = await core.store.get(keys.analytics(sessionId))
-  return json === undefined ? nothing : (JSON.parse(json) as Counted)
+  const counted = json === undefined ? nothing : (JSON.parse(json) as Counted)
+  return { counted, storedSeq: counted.seq }
 }
 
 async function count(core: Core, sessionId: string, before: Counted): Promise<Counted> {
