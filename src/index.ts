@@ -23,8 +23,16 @@ export interface EngineOptions {
   readonly git?: {
     /** Allows remotes on loopback and private addresses; refused by default. */
     readonly allowPrivateAddresses?: boolean
-    /** Credentials for a remote; never stored. */
-    readonly credentials?: (remoteUrl: string) => Promise<{ username: string; password: string } | undefined>
+    /**
+     * Credentials for a remote; never stored, and sent to the origin of the URL only. Asked when the remote wants
+     * some, and at the start of each job of a source with a `credentialsSecretId` (else '').
+     */
+    readonly credentials?: (request: {
+      readonly remoteUrl: string
+      readonly credentialsSecretId: string
+    }) => Promise<{ username: string; password: string } | undefined>
+    /** Signs commits: is given what is to be signed, and gives the armoured signature. */
+    readonly sign?: (payload: string) => Promise<string>
   }
   /**
    * Asked before each operation whether the principal may do it; only true lets it, at once: a promise does not.
@@ -39,7 +47,11 @@ export interface EngineOptions {
    */
   readonly secrets?: SecretOptions
   readonly hostPaths?: {
-    /** Directories of this host below which local repositories may be opened; none by default. */
+    /**
+     * Directories of this host that may be read and written, with everything below them: as sources, as local
+     * repositories, by `session.checkout`. None by default. Whoever can write above a root is trusted; who can
+     * write below it leads nothing outside.
+     */
     readonly roots?: readonly string[]
   }
 }
@@ -85,9 +97,21 @@ export async function openEngine(options: EngineOptions = {}): Promise<Engine> {
     importer: async () => (await adapter()).importer,
     committer: async () => (await adapter()).committer,
     checkRemote: async (remote) => (await adapter()).checkRemote(remote),
+    archives: once(async () => {
+      const { createArchives } = await import('./adapters/archive/index.js')
+      return createArchives()
+    }),
+    host: once(async () => {
+      const { createHost } = await import('./adapters/host/index.js')
+      return createHost({ roots: hostPaths?.roots ?? [] })
+    }),
     reportReader: once(async () => {
       const { createReportReader } = await import('./adapters/junit/index.js')
       return createReportReader()
+    }),
+    bundleFiles: once(async () => {
+      const { createBundleFiles } = await import('./adapters/car/index.js')
+      return createBundleFiles()
     }),
   })
 }
@@ -101,6 +125,7 @@ export {
   AnnotationStatus,
   ApprovalStatus,
   BusScope,
+  Checkout,
   Engine,
   EngineScope,
   EngineError,
@@ -136,6 +161,7 @@ export type {
   CasMetrics,
   Resource,
   BatchOperation,
+  BundleOptions,
   BusMessage,
   BusPublishRequest,
   BusSubscribeRequest,
@@ -152,6 +178,10 @@ export type {
   CacheValue,
   CasExtent,
   Change,
+  CheckoutOptions,
+  CheckoutProgress,
+  CheckoutSync,
+  CheckoutUpdate,
   Checkpoint,
   CheckpointPage,
   CheckpointReference,
@@ -180,6 +210,7 @@ export type {
   HealthReport,
   HealthReportPage,
   HealthReportRequest,
+  ContentIn,
   ImportJob,
   ImportStartRequest,
   JobProgress,
@@ -206,6 +237,7 @@ export type {
   PosixSetRequest,
   PosixUnlockRequest,
   RenameRequest,
+  RevisionExportRequest,
   ScanRange,
   SecretInfo,
   SecretOptions,
@@ -223,6 +255,7 @@ export type {
   SessionCreateRequest,
   SessionEvent,
   SessionEvents,
+  SessionExportRequest,
   SessionFileLocks,
   SessionFiles,
   SessionFs,
@@ -234,6 +267,8 @@ export type {
   SessionSecrets,
   SetXattrRequest,
   Source,
+  PromoteRequest,
+  RefreshRequest,
   SourceCreateRequest,
   SourceListRequest,
   SourcePage,
@@ -251,8 +286,10 @@ export type {
   Usage,
   UsageRequest,
   SymlinkPage,
+  SyncOptions,
   SystemError,
   WaitOptions,
+  WatchOptions,
   WatchQueueOptions,
   WriteRequest,
   XattrRequest,

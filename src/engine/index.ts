@@ -9,18 +9,24 @@ import { Engine } from './facade/engine.js'
 import { Analytics } from './services/analytics.js'
 import { Annotations } from './services/annotations.js'
 import { Approvals } from './services/approvals.js'
+import type { BundleFiles } from './services/bundle-ports.js'
+import { Bundles } from './services/bundles.js'
 import { CacheService } from './services/cache.js'
+import { Checkouts } from './services/checkouts.js'
 import { MessageBus } from './services/bus.js'
 import { Commits } from './services/commits.js'
 import { FileLocks } from './services/file-locks.js'
 import { HealthReports } from './services/health.js'
 import type { Committer, GitRemote, Importer } from './services/git-ports.js'
+import type { Host } from './services/host-ports.js'
+import type { Archives } from './services/source-ports.js'
 import { UsageMeter } from './services/usage.js'
 import { PosixLocks } from './services/posix-locks.js'
 import type { ReportReader } from './services/report-ports.js'
 import { parseSecretOptions, randomKeyRing, type SecretOptions } from './services/secret-keys.js'
 import { Secrets } from './services/secrets.js'
 import { SourceService } from './services/sources.js'
+import { TreeExports } from './services/tree-exports.js'
 import type { Authorize } from './session/permissions.js'
 import { coreFor, localCaller, type SharedCore } from './session/core.js'
 import { meteredStores } from './storage/metered-store.js'
@@ -42,7 +48,10 @@ export interface EngineParts {
   /** Adapters, loaded when they are first needed. */
   readonly importer?: () => Promise<Importer>
   readonly committer?: () => Promise<Committer>
+  readonly archives?: () => Promise<Archives>
+  readonly host?: () => Promise<Host>
   readonly reportReader?: () => Promise<ReportReader>
+  readonly bundleFiles?: () => Promise<BundleFiles>
   /** Throws when a source with this remote must not be created. */
   readonly checkRemote?: (remote: GitRemote) => Promise<void>
   /** Without a master key, secrets work only on a storage that is not durable. */
@@ -83,14 +92,23 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   const core = coreFor(shared, localCaller)
   const sources = new SourceService({
     importer: parts.importer ?? missing('importer'),
+    archives: parts.archives ?? missing('archives'),
+    host: parts.host ?? missing('host'),
     checkRemote: parts.checkRemote ?? (() => Promise.resolve()),
   })
   const commits = new Commits({
     committer: parts.committer ?? missing('committer'),
     remoteOf: (caller, sourceId) => sources.remoteOf(caller, sourceId),
   })
+  const annotations = new Annotations()
+  const approvals = new Approvals()
+  const bundles = new Bundles({
+    files: parts.bundleFiles ?? missing('bundleFiles'),
+    facts: [annotations.facts, approvals.facts],
+    revision: (caller, sourceId, revisionId) => sources.findBaseline(caller, sourceId, revisionId),
+  })
   try {
-    await sources.failInterrupted(core)
+    await sources.recover(core)
   } catch (error) {
     await store.close()
     throw error
@@ -98,11 +116,14 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   return new Engine(core, {
     sources,
     analytics: new Analytics(),
-    annotations: new Annotations(),
-    approvals: new Approvals(),
+    annotations,
+    approvals,
+    bundles,
     cache: new CacheService({ maxBytes: cacheBytes }),
     bus: new MessageBus(),
+    checkouts: new Checkouts(parts.host ?? missing('host')),
     commits,
+    exports: new TreeExports(parts.archives ?? missing('archives')),
     fileLocks: new FileLocks(),
     health: new HealthReports(parts.reportReader ?? missing('reportReader')),
     posixLocks: new PosixLocks(),
@@ -131,7 +152,7 @@ export { limits } from './base/limits.js'
 export type { PageRequest } from './base/paging.js'
 export { Engine, EngineScope, Sessions, type SessionCreateRequest } from './facade/engine.js'
 export type { SessionFiles } from './facade/files.js'
-export type { Sources } from './facade/sources.js'
+export type { RevisionExportRequest, Sources } from './facade/sources.js'
 export type { SessionEvents } from './facade/events.js'
 export type {
   EventListRequest,
@@ -142,7 +163,12 @@ export type {
 } from './session/event-log.js'
 export type { SessionFileLocks } from './facade/file-locks.js'
 export type { SessionPosixLocks } from './facade/posix-locks.js'
-export { Session, type DiffTarget, type SessionAnalytics } from './facade/session.js'
+export {
+  Session,
+  type DiffTarget,
+  type SessionAnalytics,
+  type SessionExportRequest,
+} from './facade/session.js'
 export type { GlobOptions } from './fs/glob.js'
 export type { FsPromises, SessionFs } from './fs/types.js'
 export type { WatchQueueOptions } from './fs/watch-iterator.js'
@@ -154,6 +180,7 @@ export {
   type AnnotationStatusRequest,
 } from './services/annotations.js'
 export { ApprovalStatus, type Approval, type ApprovalRequest } from './services/approvals.js'
+export type { BundleOptions } from './services/bundles.js'
 export type { SessionAnnotations } from './facade/annotations.js'
 export type { SessionApprovals } from './facade/approvals.js'
 export { UsageGranularity, type CasMetrics, type Usage, type UsageRequest } from './services/usage.js'
@@ -180,6 +207,9 @@ export {
   type BusSubscribeRequest,
 } from './services/bus-requests.js'
 export type { BusSubscription } from './services/bus-subscription.js'
+export { Checkout } from './facade/checkout.js'
+export type { CheckoutOptions, CheckoutSync, CheckoutUpdate, SyncOptions } from './services/checkouts.js'
+export type { CheckoutProgress } from './services/checkout-write.js'
 export type { CommitSummary } from './services/commit-summary.js'
 export {
   HealthStatus,
@@ -215,7 +245,7 @@ export {
 } from './services/lock-requests.js'
 export type { PosixLockConflict } from './services/posix-locks.js'
 export type { CommitIdentity } from './services/git-ports.js'
-export type { JobProgress, JobReference, WaitOptions } from './services/jobs.js'
+export type { JobProgress, JobReference, WaitOptions, WatchOptions } from './services/jobs.js'
 export {
   ImportJobState,
   SourceKind,
@@ -223,12 +253,9 @@ export {
   type ImportJob,
   type Source,
 } from './services/source-records.js'
-export type {
-  ImportStartRequest,
-  SourceCreateRequest,
-  SourceListRequest,
-  SourcePage,
-} from './services/sources.js'
+export type { ImportStartRequest, RefreshRequest, SourceCreateRequest } from './services/source-requests.js'
+export type { ContentIn } from './services/source-ports.js'
+export type { PromoteRequest, SourceListRequest, SourcePage } from './services/sources.js'
 export { SegmentConflictPolicy, type BatchOperation, type PatchSegmentsRequest } from './session/batch.js'
 export type { Checkpoint, CheckpointPage, CheckpointReference } from './session/checkpoints.js'
 export type { CreateDirectoryRequest, DeleteRequest, RenameRequest } from './session/files.js'

@@ -21,14 +21,30 @@ export type {
   GitObject,
   GitObjects,
   GitRemote,
-  GitTransport,
+  GitTreeSink,
   Importer,
   ImportContext,
   ImportRequest,
   ImportResult,
   PathChange,
-  PushRequest,
-  RemoteRefs,
-  TreeSink,
 } from './services/git-ports.js'
+export type {
+  Archives,
+  ContentIn,
+  EntryAttributes,
+  ReadContext,
+  TreeEntry,
+  TreeSink,
+} from './services/source-ports.js'
 export type { ReportReader, TestCounts } from './services/report-ports.js'
+export type {
+  Host,
+  HostEntry,
+  HostIndex,
+  HostKind,
+  HostStat,
+  HostTree,
+  ScanContext,
+  ScanResult,
+} from './services/host-ports.js'
+export type { BundleBlock, BundleFiles } from './services/bundle-ports.js'

@@ -1,3 +1,5 @@
+import { invalid } from './errors.js'
+
 /** Who is to be told of a signal's abort. */
 const listeners = new WeakMap<AbortSignal, Set<() => void>>()
 
@@ -6,6 +8,11 @@ function tell({ currentTarget }: Event): void {
   const told = listeners.get(signal)
   listeners.delete(signal)
   for (const listener of told ?? []) listener()
+}
+
+/** INVALID_ARGUMENT for what is there and no signal. */
+export function checkSignal(signal: unknown, field = 'signal'): void {
+  if (signal !== undefined && !(signal instanceof AbortSignal)) throw invalid(field, 'must be an AbortSignal')
 }
 
 /**
@@ -24,5 +31,46 @@ export function onAbort(signal: AbortSignal, listener: () => void): () => void {
     if (listeners.get(signal) !== waiting) return
     listeners.delete(signal)
     signal.removeEventListener('abort', tell)
+  }
+}
+
+/**
+ * The items of an iterable until the signal aborts: then its reason is thrown at once, also while the next item is
+ * awaited. The iterable is told when nobody reads on.
+ */
+export async function* abortable<T>(
+  items: AsyncIterable<T>,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<T, void> {
+  const iterator = items[Symbol.asyncIterator]()
+  let stop: (() => void) | undefined
+  // Not one promise to race against: it would hold every item that it lost to.
+  let fail: ((reason: unknown) => void) | undefined
+  const next = (): Promise<IteratorResult<T>> =>
+    new Promise((resolve, reject) => {
+      fail = reject
+      iterator.next().then(resolve, reject)
+    })
+  let isWaiting = false
+  let ended = false
+  try {
+    signal?.throwIfAborted()
+    stop = signal && onAbort(signal, () => fail?.(signal.reason))
+    for (;;) {
+      signal?.throwIfAborted()
+      isWaiting = true
+      const step = await next()
+      isWaiting = false
+      ended = step.done === true
+      if (step.done === true) return
+      yield step.value
+    }
+  } finally {
+    stop?.()
+    if (!ended) {
+      const closed = Promise.resolve(iterator.return?.()).catch(() => undefined)
+      // Who is asked for the next item does not hear of the end before it has given it.
+      if (!isWaiting && signal?.aborted !== true) await closed
+    }
   }
 }

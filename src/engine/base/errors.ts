@@ -40,6 +40,7 @@ const registry = {
   NAME_TOO_LONG: {
     code: 'INVALID_ARGUMENT',
     errno: 'ENAMETOOLONG',
+    job: 'LIMIT_EXCEEDED',
     meaning: 'A name is over 255 bytes, or a path over 4,096 bytes or 256 levels.',
   },
   TOO_LARGE: {
@@ -110,6 +111,52 @@ const registry = {
     code: 'FAILED_PRECONDITION',
     meaning: 'The import job failed; `details.errorCode` is the job’s code, `cause` the reason in full.',
   },
+  SOURCE_NOT_REFRESHABLE: {
+    code: 'FAILED_PRECONDITION',
+    meaning: 'Nothing can be read again of an upload: import a new one.',
+  },
+  CREDENTIALS_NOT_FOUND: {
+    code: 'NOT_FOUND',
+    job: 'CREDENTIALS_NOT_FOUND',
+    meaning: 'The `git.credentials` hook knows nothing of the source’s `credentialsSecretId`.',
+  },
+  INVALID_ARCHIVE: {
+    code: 'INVALID_ARGUMENT',
+    job: 'INVALID_ARCHIVE',
+    meaning: 'The content is no tar or zip archive that can be read to its end.',
+  },
+  INVALID_BUNDLE: {
+    code: 'INVALID_ARGUMENT',
+    meaning: 'The content is no bundle of a session, or it is damaged.',
+  },
+  UNSAFE_PATH: {
+    code: 'INVALID_ARGUMENT',
+    job: 'UNSAFE_PATH',
+    meaning: 'An archive holds a name that must not be written, or a name twice; `details.path` shows it.',
+  },
+  LIMIT_EXCEEDED: {
+    code: 'RESOURCE_EXHAUSTED',
+    job: 'LIMIT_EXCEEDED',
+    meaning: 'What is read from outside is over a limit; `details.limit` gives it.',
+  },
+  HOST_PATH_NOT_FOUND: {
+    code: 'NOT_FOUND',
+    job: 'PATH_NOT_FOUND',
+    meaning: 'The host has no such directory.',
+  },
+  HOST_PATH_NOT_ALLOWED: {
+    code: 'PERMISSION_DENIED',
+    job: 'PATH_NOT_ALLOWED',
+    meaning: 'The path is outside `hostPaths.roots`, or became so while it was used.',
+  },
+  HOST_FAILED: {
+    code: 'UNAVAILABLE',
+    meaning: 'The host’s file system refused; `details.errno` says why.',
+  },
+  CHECKOUT_MODIFIED: {
+    code: 'ABORTED',
+    meaning: 'Files in the directory were changed since they were written there; `details.path` shows one.',
+  },
   WOULD_BLOCK: {
     code: 'UNAVAILABLE',
     errno: 'EAGAIN',
@@ -134,7 +181,12 @@ const registry = {
     code: 'NOT_FOUND',
     meaning: 'The path has no file lock of this id: it was released, or its time ran out.',
   },
-  FILE_TOO_LARGE: { code: 'OUT_OF_RANGE', errno: 'EFBIG', meaning: 'The file would exceed `maxFileBytes`.' },
+  FILE_TOO_LARGE: {
+    code: 'OUT_OF_RANGE',
+    errno: 'EFBIG',
+    job: 'LIMIT_EXCEEDED',
+    meaning: 'The file would exceed `maxFileBytes`.',
+  },
   QUOTA: {
     code: 'RESOURCE_EXHAUSTED',
     meaning: 'The session has as many of these as it may have; `details.limit` says how many.',
@@ -212,6 +264,16 @@ const registry = {
     meaning: 'The repository is over a limit.',
   },
   GIT_CORRUPT: { code: 'DATA_LOSS', job: 'REMOTE_CORRUPT', meaning: 'The repository sent damaged objects.' },
+  GIT_UNSUPPORTED_BUNDLE: {
+    code: 'INVALID_ARGUMENT',
+    job: 'INVALID_BUNDLE',
+    meaning: 'The content is no git bundle of version 2 or 3, or it asks for what is not known here.',
+  },
+  GIT_BUNDLE_PREREQUISITE: {
+    code: 'FAILED_PRECONDITION',
+    job: 'INVALID_BUNDLE',
+    meaning: 'The bundle builds on commits that the source does not have; `details.oids` lists them.',
+  },
   GIT_PUSH_REJECTED: {
     code: 'FAILED_PRECONDITION',
     meaning: 'The remote refused the push; `details.remoteMessage` says why.',
@@ -255,6 +317,15 @@ export class EngineError extends Error {
 
 export function invalid(field: string, message: string): EngineError {
   return new EngineError('INVALID_ARGUMENT', `${field}: ${message}`, { field })
+}
+
+/** What somebody threw, which may be anything, as a text. */
+export function messageOf(thrown: unknown): string {
+  try {
+    return String(thrown instanceof Error ? thrown.message : thrown)
+  } catch {
+    return 'something without a text was thrown'
+  }
 }
 
 /** Only a defect of ours makes this fail. */

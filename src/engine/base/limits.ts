@@ -13,6 +13,8 @@ export const limits = {
   tagValueBytes: 1024,
   labelBytes: 1024,
   messageBytes: 64 * 1024,
+  /** Characters of an error's message that a job keeps. */
+  errorMessageLength: 4096,
   batchOperations: 10_000,
   /** Chunks of one batch or patch, over all of its files. */
   segments: 100_000,
@@ -103,8 +105,33 @@ export const limits = {
   cachedBlobBytes: 64 * 1024,
   /** Blob bytes gathered into one storage commit during an import. */
   importCommitBytes: 4 * 2 ** 20,
+  /** Records gathered into one storage commit during an import. */
+  recordsPerCommit: 4096,
+  /** Raw git trees and commits that an import keeps at hand. */
+  gitObjectBytes: 64 * 2 ** 20,
+  /** Commits of a remote that are told to it when it is asked for another. */
+  knownCommits: 8,
+  /** In a bundle, a text of records, and a list of a tree, is cut into blocks of about this. */
+  bundlePieceBytes: 256 * 1024,
+  /** The largest block of a bundle that is not a blob. */
+  bundleNodeBytes: 4 * 2 ** 20,
+  /** A record of a bundle, such as an event. */
+  bundleLineBytes: 16 * 2 ** 20,
+  /** Blocks of a bundle that are trees, and such that are contents. */
+  bundleNodes: 2 ** 20,
+  bundleBlobs: 2 ** 22,
+  bundleCheckpoints: 100_000,
+  /** Files of several names in one state of a bundle. */
+  bundleLinkedFiles: 2 ** 18,
+  /** States of a session of which an export keeps the roots between its two passes; of more it finds them twice. */
+  bundleHeldStates: 256,
   /** Contents hashed for one page of a manifest; a page that needs more ends early. */
   manifestHashBytes: 2 ** 30,
+  /** What is known of files in a directory of the host: lines kept in memory, and lines in one record. */
+  checkoutLines: 50_000,
+  checkoutLinesPerText: 4096,
+  /** Paths that one sync of a directory of the host may change. */
+  checkoutChanges: 100_000,
   /** Records read from storage at once where a filter may pass over many. */
   recordsPerScan: 256,
   /** Events read from storage at once. */

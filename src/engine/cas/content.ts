@@ -74,6 +74,19 @@ export class ContentStore {
     return target
   }
 
+  /** All bytes of a blob, to be read only; what is loaded for it is not kept. DATA_LOSS where they are not its. */
+  async readBlob(blob: BlobRef): Promise<Uint8Array> {
+    if (!this.#store.capabilities.durable && blob.bytes !== undefined) return blob.bytes
+    const { hash, length } = blob
+    // What is small takes longer to wait for than to read.
+    const ready =
+      blob.bytes ??
+      (length > limits.cachedBlobBytes ? undefined : this.#store.blobSync?.(hash, { offset: 0, length }))
+    const bytes = checkRead(blob, length, ready ?? (await this.#store.blob(hash, { offset: 0, length })))
+    if (sha256(bytes) !== hash) throw new EngineError('DATA_LOSS', `blob ${hash} is damaged`, { hash })
+    return bytes
+  }
+
   /** For work on contents that is to yield to the event loop. */
   slice(): TimeSlice {
     return new TimeSlice(this.#environment)

@@ -10,13 +10,10 @@ export interface CallOptions {
   readonly signal?: AbortSignal
 }
 
-/** Operations that nothing carries out yet. */
-type Missing = 'refreshSource' | 'promoteSession'
-
 /** Operations whose response is a stream: see {@link openStream}. */
 export type StreamOperation = 'subscribe'
 
-export type CallableOperation = Exclude<OperationName, Missing | StreamOperation>
+export type CallableOperation = Exclude<OperationName, StreamOperation>
 
 interface CallContext extends CallOptions {
   readonly action: CallableOperation
@@ -31,7 +28,7 @@ type Call<Name extends OperationName> = (
 /** What gives nothing gives the empty object. */
 type Answer<Result> = Result extends void ? Record<string, never> : Result
 
-/** Every operation has a row: one whose name leaves {@link Missing} without one is an error of the compiler. */
+/** Every operation has a row: one without is an error of the compiler. */
 const calls: { readonly [Name in CallableOperation]: Call<Name> } = {
   createSession: async ({ sessions }, { empty, ...request }) => {
     if (empty !== undefined && request.sourceRef !== undefined)
@@ -133,6 +130,8 @@ const calls: { readonly [Name in CallableOperation]: Call<Name> } = {
   listSources: ({ sources }, request) => sources.list(request),
   getSource: ({ sources }, { sourceId }) => sources.get(sourceId),
   startImport: ({ sources }, { sourceId, ...request }) => sources.startImport(sourceId, request),
+  refreshSource: ({ sources }, { sourceId, ...request }) => sources.refresh(sourceId, request),
+  promoteSession: ({ sources }, { sourceId, ...request }) => sources.promoteSession(sourceId, request),
   getJob: ({ sources }, { sourceId, jobId }) => sources.getJob({ sourceId, jobId }),
 }
 

@@ -2,6 +2,8 @@ import { invalid } from '../base/errors.js'
 import { checkRequest, parseStringMap, parseText, type StringMap } from '../base/input.js'
 import { limits } from '../base/limits.js'
 import type { Action } from '../operations/index.js'
+import type { ContentIn } from '../cas/content-writer.js'
+import { parseBundle, parseBundleOptions, type BundleOptions } from '../services/bundles.js'
 import type { SourceService } from '../services/sources.js'
 import type { UsageMeter } from '../services/usage.js'
 import { storeActivity } from '../session/activity.js'
@@ -89,6 +91,37 @@ export class Sessions {
     })
   }
 
+  /**
+   * A session from a bundle that `session.exportBundle` made, of this engine or another. It is a session of its own,
+   * with an id of its own; checkpoints, annotations and approvals keep theirs. Its log is the one of the bundle, link
+   * for link, so `events.verify()` tells the same `headHash`; what the events did is not in it, which is why only
+   * its newest state and its checkpoints can be gone back to.
+   *
+   * It builds on a revision of a source only where the caller's tenant has that very revision; else its base is a
+   * tree without a past, and a commit starts a history of its own.
+   *
+   * INVALID_BUNDLE, with nothing of it visible, for what is no bundle, of a later version, cut off, or damaged
+   * anywhere; FILE_TOO_LARGE and LIMIT_EXCEEDED for more than this engine takes. What the content throws is thrown.
+   * It must not change meanwhile. Who may create a session may do this.
+   *
+   * @example
+   * import { createReadStream } from 'node:fs'
+   *
+   * const session = await engine.sessions.importBundle(createReadStream('session.car'))
+   */
+  async importBundle(content: ContentIn, options: BundleOptions = {}): Promise<Session> {
+    return this.#access.run('createSession', {}, async () => {
+      const { signal } = parseBundleOptions(options)
+      const live = await this.#services.bundles.import(
+        this.#core,
+        parseBundle(content),
+        (sourceId) => this.#access.permissions.allows('createSession', { sourceId }),
+        signal === undefined ? {} : { signal },
+      )
+      return this.#handle(live)
+    })
+  }
+
   /** A handle on an existing session. SESSION_NOT_FOUND. */
   async open(sessionId: string): Promise<Session> {
     return this.#access.run('getSession', { sessionId }, async () =>
@@ -139,11 +172,16 @@ export class Sessions {
       displayName: path,
       gitRepository: { path },
     })
-    const { revisionId } = await this.#services.sources.waitForJob(
-      this.#core,
-      await this.#services.sources.startImport(this.#core, sourceId, { git: { gitRef } }),
-    )
-    return this.#services.sources.baseline(this.#core, sourceId, revisionId)
+    const { sources } = this.#services
+    try {
+      const job = await sources.startImport(this.#core, sourceId, { git: { gitRef } })
+      const { revisionId } = await sources.jobs.wait(this.#core, job)
+      return await sources.baseline(this.#core, sourceId, revisionId)
+    } catch (error) {
+      // Nothing came of it, so nothing of it is left to be seen.
+      await sources.delete(this.#core, sourceId).catch(() => undefined)
+      throw error
+    }
   }
 
   #handle(live: ConstructorParameters<typeof Session>[1]): Session {
@@ -160,7 +198,7 @@ export class EngineScope {
 
   constructor(core: Core, services: EngineServices) {
     this.#access = new ScopeAccess(core)
-    this.sources = new Sources(this.#access, services.sources)
+    this.sources = new Sources(this.#access, services.sources, services.exports)
     this.usage = new TenantUsage(this.#access, services.usage)
     this.sessions = new Sessions(this.#access, services)
   }
@@ -255,7 +293,8 @@ export class Engine extends EngineScope {
     const core = this.#core
     try {
       this.#services.posixLocks.close()
-      await this.#services.sources.close()
+      await this.#services.sources.jobs.close()
+      await this.#services.checkouts.close()
       for (const live of core.live.values()) await live.tail
       while (core.background.size > 0) await Promise.all(core.background)
       await this.#services.usage.flush()

@@ -1,6 +1,7 @@
 import { invalid } from '../base/errors.js'
 import { checkRequest } from '../base/input.js'
 import type { PageRequest } from '../base/paging.js'
+import type { Action } from '../operations/index.js'
 import { capabilities, type Capability } from '../operations/operation.js'
 import { createSessionFs } from '../fs/session-fs.js'
 import type { SessionFs } from '../fs/types.js'
@@ -24,11 +25,13 @@ import {
   type ForkRequest,
   type SessionInfo,
 } from '../session/sessions.js'
-import { diffOf, type Diff, type StateReference } from '../session/states.js'
+import { diffOf, stateOf, type Diff, type StateReference } from '../session/states.js'
 import type { Analytics, SessionCounts } from '../services/analytics.js'
 import type { Annotations } from '../services/annotations.js'
 import type { Approvals } from '../services/approvals.js'
 import type { MessageBus } from '../services/bus.js'
+import type { CheckoutOptions, Checkouts } from '../services/checkouts.js'
+import { parseBundleOptions, type BundleOptions, type Bundles } from '../services/bundles.js'
 import { summarize, type CommitSummary } from '../services/commit-summary.js'
 import type { CacheService } from '../services/cache.js'
 import type { Commits, SessionCommitRequest } from '../services/commits.js'
@@ -36,10 +39,12 @@ import type { FileLocks } from '../services/file-locks.js'
 import type { Health, HealthReports } from '../services/health.js'
 import type { PosixLocks } from '../services/posix-locks.js'
 import type { Secrets } from '../services/secrets.js'
+import type { TreeExports } from '../services/tree-exports.js'
 import { SessionAnnotations } from './annotations.js'
 import { SessionApprovals } from './approvals.js'
 import { SessionCache } from './cache.js'
 import { SessionBus } from './bus.js'
+import { checkOut, type Checkout } from './checkout.js'
 import { SessionEvents } from './events.js'
 import { SessionFileLocks } from './file-locks.js'
 import { SessionFiles } from './files.js'
@@ -54,7 +59,10 @@ export interface SessionServices {
   readonly approvals: Approvals
   readonly cache: CacheService
   readonly bus: MessageBus
+  readonly checkouts: Checkouts
+  readonly bundles: Bundles
   readonly commits: Commits
+  readonly exports: TreeExports
   readonly fileLocks: FileLocks
   readonly health: HealthReports
   readonly posixLocks: PosixLocks
@@ -72,6 +80,11 @@ export interface SessionAnalytics extends SessionCounts {
   readonly sessionId: string
   /** As `session.health.get()` has it. */
   readonly lastReportedHealth: Health
+}
+
+/** A state of the session, its newest by default, and a directory in it, the root by default. */
+export interface SessionExportRequest extends Omit<StateReference, 'sessionId'> {
+  readonly path?: string
 }
 
 /** What `session.diff` compares with: another session's handle, any state by name, or this session's base. */
@@ -283,6 +296,73 @@ export class Session {
       },
       () => ({ sessionId: this.id }),
     )
+  }
+
+  /**
+   * A state as a tar with pax headers: modes, times in seconds, extended attributes, symlinks and hard links are in
+   * it, attributes that are no text in base64, as libarchive has them. The same tree gives the same bytes. The state
+   * is that of the call, whenever it is read; a request that makes no sense fails at the first read, with
+   * CHECKPOINT_NOT_FOUND, PATH_NOT_FOUND or NOT_A_DIRECTORY. Each iteration writes it anew.
+   *
+   * @example
+   * await pipeline(session.exportTar({ checkpointLabel: 'done' }), createGzip(), createWriteStream('done.tgz'))
+   */
+  exportTar(request: SessionExportRequest = {}): AsyncIterable<Uint8Array> {
+    const { core } = this.#access
+    const state = this.#access.look('exportTar', async (live) => {
+      checkRequest(request)
+      return stateOf(core, live, request)
+    })
+    return this.#services.exports.tar(core, state, request?.path)
+  }
+
+  /**
+   * Writes the session to a directory of the host, at or below one of `hostPaths.roots`. The first time it has to be
+   * missing or empty; later only what differs from the last time is written, whichever session that was and whether
+   * the engine was opened again since. CHECKOUT_MODIFIED, with nothing changed, when the directory holds other files
+   * the first time, or a path that differs was changed there since; with `force` what differs is overwritten, and
+   * files that no session wrote stay where they are not in the way. HOST_PATH_NOT_ALLOWED, HOST_FAILED.
+   *
+   * @example
+   * const checkout = await session.checkout('/work/build')
+   * await run('make', { cwd: checkout.directory })
+   * const { added, modified, removed } = await checkout.sync()
+   */
+  checkout(directory: string, options?: CheckoutOptions): Promise<Checkout> {
+    return checkOut(this.#access, this.#services.checkouts, directory, options)
+  }
+
+  /**
+   * The session with its history as one file in the CAR format (CARv1): its events with their links, its base, its
+   * newest state, every checkpoint with its state, tags, annotations, and approvals that were decided on. Not in it
+   * are cache, secrets, messages, locks, reports of tests, and commits. `sessions.importBundle` makes a session
+   * of it, here or elsewhere. Sessions that do not differ in any of this give the same bytes.
+   *
+   * What is written is the session as of the call. It is read while the bytes are taken, and in bounded memory, but
+   * for a note of each directory and content; take them all, or stop early. Whoever may read manifest and events
+   * may do this; annotations and approvals are in it where the handle may list them.
+   *
+   * LIMIT_EXCEEDED where something of the session is too large for a bundle, such as one event over 16 MiB.
+   *
+   * @example
+   * import { createWriteStream } from 'node:fs'
+   * import { pipeline } from 'node:stream/promises'
+   *
+   * await pipeline(session.exportBundle(), createWriteStream('session.car'))
+   */
+  exportBundle(options: BundleOptions = {}): AsyncIterable<Uint8Array> {
+    const { core } = this.#access
+    const opened = this.#access.look('getManifest', async (live) => {
+      const { signal } = parseBundleOptions(options)
+      this.#access.permit('listEvents')
+      const allowed = (action: Action): boolean => this.#access.allows(action)
+      return this.#services.bundles.export(core, live, allowed, signal === undefined ? {} : { signal })
+    })
+    // Whoever reads it gets the error.
+    opened.catch(() => undefined)
+    return (async function* () {
+      yield* await opened
+    })()
   }
 
   /**

@@ -1,30 +1,38 @@
+import { invalid } from '../base/errors.js'
+import { checkRequest } from '../base/input.js'
 import type { Action } from '../operations/index.js'
-import type { Core } from '../session/core.js'
-import type { Resource } from '../session/permissions.js'
-import type { ScopeAccess } from '../session/scope-access.js'
-import type { JobReference, WaitOptions } from '../services/jobs.js'
+import type { JobReference, WaitOptions, WatchOptions } from '../services/jobs.js'
 import type { ImportJob, Source } from '../services/source-records.js'
-import type {
-  ImportStartRequest,
-  SourceCreateRequest,
-  SourceListRequest,
-  SourcePage,
-  SourceService,
-} from '../services/sources.js'
+import type { ImportStartRequest, RefreshRequest, SourceCreateRequest } from '../services/source-requests.js'
+import type { PromoteRequest, SourceListRequest, SourcePage, SourceService } from '../services/sources.js'
+import type { TreeExports } from '../services/tree-exports.js'
+import { inMemory, type Core } from '../session/core.js'
+import type { Resource } from '../session/permissions.js'
+import { openSession } from '../session/recovery.js'
+import type { ScopeAccess } from '../session/scope-access.js'
+
+/** A revision by its id or label, the latest by default, and a directory in it, the root by default. */
+export interface RevisionExportRequest {
+  readonly sourceId: string
+  readonly revisionId?: string
+  readonly path?: string
+}
 
 /** The sources of an engine: durable baselines that sessions start from. */
 export class Sources {
   readonly #access: ScopeAccess
   readonly #service: SourceService
+  readonly #exports: TreeExports
 
-  constructor(access: ScopeAccess, service: SourceService) {
+  constructor(access: ScopeAccess, service: SourceService, exports: TreeExports) {
     this.#access = access
     this.#service = service
+    this.#exports = exports
   }
 
   /**
    * Makes a source; nothing is fetched yet. INVALID_ARGUMENT, also for credentials in a URL,
-   * GIT_UNSUPPORTED_TRANSPORT, PERMISSION_DENIED for a path outside the roots.
+   * GIT_UNSUPPORTED_TRANSPORT, PERMISSION_DENIED or HOST_PATH_NOT_ALLOWED for a path outside the roots.
    *
    * @example
    * const source = await engine.sources.create({ displayName: 'app', gitRemote: { remoteUrl: 'https://example.org/app.git' } })
@@ -38,14 +46,28 @@ export class Sources {
     return this.#run('getSource', { sourceId }, (core) => this.#service.get(core, sourceId))
   }
 
-  /** A page of all sources in order of creation. */
+  /** A page of all sources in order of creation. INVALID_ARGUMENT for a malformed filter or page token. */
   list(request?: SourceListRequest): Promise<SourcePage> {
     return this.#run('listSources', {}, (core) => this.#service.list(core, request))
   }
 
   /**
+   * Hides a source at once and ends its jobs. Sessions on it stay as they are, and a revision that is named still
+   * starts sessions. SOURCE_NOT_FOUND.
+   */
+  delete(sourceId: string): Promise<void> {
+    return this.#run('deleteSource', { sourceId }, (core) => this.#service.delete(core, sourceId))
+  }
+
+  /**
    * Starts an import and resolves to the queued job; follow it with {@link waitForJob}. Jobs of one source
-   * run one after the other. SOURCE_NOT_FOUND; what goes wrong later stands in the job.
+   * run one after the other; calls for the same ref share a job until it has found the commit, and those for a host
+   * path until the scan begins. Bytes are taken as they are at the call. INVALID_ARGUMENT for what does not belong to
+   * the source's kind and for files whose paths make no tree, NAME_TOO_LONG, SOURCE_NOT_FOUND; what goes wrong later
+   * stands in the job.
+   *
+   * @example
+   * const job = await engine.sources.startImport(sourceId, { uploadedSnapshot: { content: await readFile('app.tgz') } })
    */
   startImport(sourceId: string, request?: ImportStartRequest): Promise<ImportJob> {
     return this.#run('startImport', { sourceId }, (core) =>
@@ -53,22 +75,107 @@ export class Sources {
     )
   }
 
-  /** JOB_NOT_FOUND. */
-  getJob(reference: JobReference): Promise<ImportJob> {
-    return this.#run('getJob', {}, (core) => this.#service.getJob(core, reference))
+  /**
+   * Starts to read a source again where it lives; what did not change is neither fetched nor read, and gives the
+   * same revision. SOURCE_NOT_FOUND, SOURCE_NOT_REFRESHABLE of an uploaded one, INVALID_ARGUMENT for a ref of a directory.
+   *
+   * @example
+   * const { revisionId } = await engine.sources.waitForJob(await engine.sources.refresh(sourceId))
+   */
+  refresh(sourceId: string, request?: RefreshRequest): Promise<ImportJob> {
+    return this.#run('refreshSource', { sourceId }, (core) => this.#service.refresh(core, sourceId, request))
   }
 
   /**
-   * Resolves when the job has succeeded; rejects with IMPORT_FAILED when it failed, the reason as `cause`.
+   * Makes the state that a session has now a revision of a source, whatever its kind: nothing is copied.
+   * SOURCE_NOT_FOUND, SESSION_NOT_FOUND, ALREADY_EXISTS when the source has a revision of this label or id,
+   * INVALID_ARGUMENT, TOO_LARGE for a label over 1,024 bytes.
+   *
+   * @example
+   * await engine.sources.waitForJob(await engine.sources.promoteSession(sourceId, { sessionId, revisionLabel: 'v2' }))
+   * const next = await engine.sessions.create({ sourceRef: { sourceId, revisionId: 'v2' } })
+   */
+  promoteSession(
+    sourceId: string,
+    request: PromoteRequest & { readonly signal?: AbortSignal },
+  ): Promise<ImportJob> {
+    return this.#run('promoteSession', { ...sessionOf(request), sourceId }, async (core) => {
+      checkRequest(request)
+      const { sessionId } = request
+      const live = inMemory(core, sessionId) ?? (await openSession(core, sessionId))
+      return this.#service.promote(core, sourceId, live, request)
+    })
+  }
+
+  /**
+   * A revision as a tar, as {@link Session.exportTar} has it. What is wrong with the request shows at the first read:
+   * SOURCE_NOT_FOUND, REVISION_NOT_FOUND, SOURCE_WITHOUT_REVISION, PATH_NOT_FOUND, NOT_A_DIRECTORY.
+   */
+  exportTar(request: RevisionExportRequest): AsyncIterable<Uint8Array> {
+    const sourceId = request?.sourceId
+    const state = this.#run(
+      'exportRevision',
+      typeof sourceId === 'string' ? { sourceId } : {},
+      async (core) => {
+        checkRequest(request)
+        const [, root] = await this.#service.baseline(core, sourceId, request.revisionId)
+        return root
+      },
+    )
+    return this.#exports.tar(this.#access.core, state, request?.path)
+  }
+
+  /** JOB_NOT_FOUND. */
+  getJob(reference: JobReference): Promise<ImportJob> {
+    return this.#run('getJob', {}, (core) => this.#service.jobs.get(core, reference))
+  }
+
+  /**
+   * Resolves when the job has succeeded; rejects with IMPORT_FAILED when it failed, the reason as `cause`. JOB_NOT_FOUND.
    *
    * @example
    * const { revisionId } = await engine.sources.waitForJob(job, { onProgress: (job) => bar.update(job.filesProcessed) })
    */
   waitForJob(reference: JobReference, options?: WaitOptions): Promise<ImportJob> {
-    return this.#run('getJob', {}, (core) => this.#service.waitForJob(core, reference, options))
+    return this.#run('getJob', {}, (core) => this.#service.jobs.wait(core, reference, options))
+  }
+
+  /**
+   * The job as it is, then again whenever it changed, and at last when it has ended. States that come faster than
+   * they are taken are left out. JOB_NOT_FOUND.
+   *
+   * @example
+   * for await (const { state, bytesProcessed } of engine.sources.watchJob(job)) console.log(state, bytesProcessed)
+   */
+  async *watchJob(
+    reference: JobReference,
+    options?: WatchOptions,
+  ): AsyncGenerator<ImportJob, void, undefined> {
+    await this.getJob(reference)
+    yield* this.#service.jobs.watch(this.#access.core, reference, options)
+  }
+
+  /** Ends a job, whoever started or shares it, and resolves to it; one that has ended stays as it is. JOB_NOT_FOUND. */
+  abortJob(reference: JobReference): Promise<ImportJob> {
+    return this.#run('abortJob', {}, (core) => this.#service.jobs.abort(core, reference))
+  }
+
+  /**
+   * Calls a listener with each job of the tenant's sources whenever it changed: queued, running, further on, ended.
+   * What it throws is logged. Gives the function that ends this. INVALID_ARGUMENT for what is no function.
+   */
+  onJob(listener: (job: ImportJob) => void): () => void {
+    if (typeof listener !== 'function') throw invalid('listener', 'must be a function')
+    this.#access.permissions.check('getJob', {})
+    return this.#service.jobs.on(this.#access.core, listener)
   }
 
   #run<T>(action: Action, resource: Resource, operation: (core: Core) => Promise<T>): Promise<T> {
     return this.#access.run(action, resource, () => operation(this.#access.core))
   }
+}
+
+function sessionOf(request: unknown): Resource {
+  const { sessionId } = (request ?? {}) as { readonly sessionId?: unknown }
+  return typeof sessionId === 'string' ? { sessionId } : {}
 }

@@ -5,7 +5,12 @@ export const sourceOperations = defineOperations({
     method: 'POST',
     path: '/v1/sources',
     capability: 'sources',
-    errors: ['GIT_UNSUPPORTED_TRANSPORT', 'GIT_ADDRESS_REFUSED'],
+    errors: [
+      'GIT_UNSUPPORTED_TRANSPORT',
+      'GIT_ADDRESS_REFUSED',
+      'HOST_PATH_NOT_FOUND',
+      'HOST_PATH_NOT_ALLOWED',
+    ],
   },
   listSources: {
     method: 'GET',
@@ -36,7 +41,7 @@ export const sourceOperations = defineOperations({
     method: 'POST',
     path: '/v1/sources/{sourceId}/refresh',
     capability: 'sources',
-    errors: ['SOURCE_NOT_FOUND'],
+    errors: ['SOURCE_NOT_FOUND', 'SOURCE_NOT_REFRESHABLE'],
   },
   promoteSession: {
     method: 'POST',

@@ -2,10 +2,12 @@ import { Buffer } from 'node:buffer'
 import { formatTime } from '../base/environment.js'
 import { EngineError, invalid } from '../base/errors.js'
 import { parseExpectedHash } from '../base/hash.js'
+import { isId } from '../base/ids.js'
 import { checkRequest, parseText, shown } from '../base/input.js'
 import { limits } from '../base/limits.js'
 import { parsePath } from '../base/path.js'
 import { whenLoaded } from '../base/fault.js'
+import { parseTime } from '../base/time.js'
 import type { Core } from '../session/core.js'
 import { eventTypes } from '../session/events.js'
 import { checkGuard } from '../session/guards.js'
@@ -14,6 +16,8 @@ import { findFile } from '../session/lookup.js'
 import { ifDurable, SessionIndex } from '../session/session-index.js'
 import { mutate, record } from '../session/transaction.js'
 import { keys } from '../storage/keys.js'
+import { asInteger, asObject, asText, checked, damaged } from './bundle-checks.js'
+import { withoutSession, type BundleFacts } from './bundle-facts.js'
 import { checkQuota } from './quota.js'
 
 export const AnnotationStatus = {
@@ -92,6 +96,25 @@ export class Annotations {
     })
   }
 
+  /** All of them go into a bundle. */
+  readonly facts: BundleFacts = {
+    name: 'annotations',
+    action: 'listAnnotations',
+    maxCount: limits.annotations,
+    list: async (core, live) => {
+      const { annotations } = await this.list(core, live, '')
+      return annotations.map(withoutSession)
+    },
+    revive: (value, sessionId) => {
+      const record = reviveAnnotation(value, sessionId)
+      return { id: record.id, key: keys.annotation(sessionId, record.id), record }
+    },
+    adopt: (core, live, facts) => {
+      const index = this.#indexes.get(core, live)
+      for (const { record: one } of facts) put(index, one as Annotation)
+    },
+  }
+
   /** In order of creation; all of the session without a path. */
   async list(core: Core, live: LiveSession, filePath: string): Promise<{ annotations: Annotation[] }> {
     const { byId } = await whenLoaded(() => this.#indexes.get(core, live))
@@ -151,6 +174,30 @@ function put(index: AnnotationIndex, annotation: Annotation): void {
     index.newest = annotation.id
   }
   index.byId.set(annotation.id, annotation)
+}
+
+function reviveAnnotation(value: unknown, sessionId: string): Annotation {
+  const { id, filePath, lineNumber, contentHash, comment, reviewerId, status, createdAt } = asObject(value)
+  if (!isId(id)) throw damaged('an annotation has no id')
+  const known = Object.values(AnnotationStatus).find((one) => one === status)
+  if (known === undefined) throw damaged('an annotation has no status')
+  return checked(() => {
+    const { expectedContentHash, ...parsed } = parseAnnotation({
+      filePath: filePath as string,
+      lineNumber: asInteger(lineNumber, 0),
+      expectedContentHash: contentHash as string,
+      comment: comment as string,
+    })
+    return {
+      id,
+      sessionId,
+      ...parsed,
+      contentHash: expectedContentHash,
+      reviewerId: asText(reviewerId, limits.labelBytes),
+      status: known,
+      createdAt: formatTime(parseTime('createdAt', createdAt)),
+    }
+  })
 }
 
 export function parseAnnotation(request: AnnotationAddRequest): Required<AnnotationAddRequest> {

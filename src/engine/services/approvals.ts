@@ -1,6 +1,8 @@
 import { formatTime } from '../base/environment.js'
 import { EngineError, invalid } from '../base/errors.js'
 import { whenLoaded } from '../base/fault.js'
+import { parseTime } from '../base/time.js'
+import { isId } from '../base/ids.js'
 import { checkRequest, parseText, shown, tooLarge } from '../base/input.js'
 import { limits } from '../base/limits.js'
 import { parsePath } from '../base/path.js'
@@ -11,6 +13,8 @@ import { ifDurable, SessionIndex } from '../session/session-index.js'
 import { settled } from '../session/status.js'
 import { mutate, record } from '../session/transaction.js'
 import { keys } from '../storage/keys.js'
+import { asObject, asText, checked, damaged } from './bundle-checks.js'
+import { withoutSession, type BundleFacts } from './bundle-facts.js'
 import { checkQuota } from './quota.js'
 
 export const ApprovalStatus = {
@@ -76,6 +80,29 @@ export class Approvals {
       index.newest = approval.approvalId
     },
   )
+
+  /** Those that were decided on go into a bundle: nobody else can decide on the others. */
+  readonly facts: BundleFacts = {
+    name: 'approvals',
+    action: 'listApprovals',
+    maxCount: limits.approvals,
+    list: async (core, live) => {
+      const { approvals } = await this.list(core, live)
+      const decided = approvals.filter(({ status }) => status !== ApprovalStatus.PENDING)
+      return decided.map(withoutSession)
+    },
+    revive: (value, sessionId) => {
+      const record = reviveApproval(value, sessionId)
+      return { id: record.approvalId, key: keys.approval(sessionId, record.approvalId), record }
+    },
+    adopt: (core, live, facts) => {
+      const index = this.#indexes.get(core, live)
+      for (const { id, record: one } of facts) {
+        index.byId.set(id, one as Approval)
+        index.newest = id
+      }
+    },
+  }
 
   request(core: Core, live: LiveSession, request: ParsedRequest): Promise<{ approvalId: string }> {
     return mutate(core, live, () => {
@@ -146,6 +173,29 @@ export class Approvals {
     const records = ifDurable(core, { put: [[keys.approval(live.id, approval.approvalId), approval]] })
     return record(core, live, { ...event, redo: [], ...records, session })
   }
+}
+
+function reviveApproval(value: unknown, sessionId: string): Approval {
+  const { approvalId, reason, summary, changedFiles, status, requestedBy, decidedBy, ...rest } =
+    asObject(value)
+  if (!isId(approvalId)) throw damaged('an approval has no id')
+  if (status !== ApprovalStatus.GRANTED && status !== ApprovalStatus.DENIED)
+    throw damaged('an approval has no status')
+  const time = (field: 'createdAt' | 'decidedAt'): string => formatTime(parseTime(field, rest[field]))
+  return checked(() => ({
+    approvalId,
+    sessionId,
+    ...parseApprovalRequest({
+      reason: reason as string,
+      details: { summary: summary as string, changedFiles: changedFiles as string[] },
+    }),
+    status,
+    requestedBy: asText(requestedBy, limits.labelBytes),
+    createdAt: time('createdAt'),
+    decidedBy: asText(decidedBy, limits.labelBytes),
+    decidedAt: time('decidedAt'),
+    feedback: asText(rest['feedback'], limits.messageBytes),
+  }))
 }
 
 export function parseApprovalRequest(request: ApprovalRequest): ParsedRequest {

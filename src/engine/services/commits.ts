@@ -1,20 +1,22 @@
+import { checkSignal } from '../base/abort.js'
 import { EngineError, invalid } from '../base/errors.js'
 import { whenLoaded } from '../base/fault.js'
 import { checkRequest, parseText } from '../base/input.js'
 import { KeyedMutex } from '../base/keyed-mutex.js'
 import { limits } from '../base/limits.js'
 import { splitPath } from '../base/path.js'
-import { inBackground, inMemory, type Core } from '../session/core.js'
+import { ContentWriter } from '../cas/content-writer.js'
+import { inBackground, type Core } from '../session/core.js'
+import { onCurrent } from '../session/current.js'
 import { eventTypes } from '../session/events.js'
 import type { LiveSession } from '../session/live.js'
-import { openSession } from '../session/recovery.js'
 import { conflicting, settled } from '../session/status.js'
 import { treeChanges } from '../session/states.js'
-import { commitSession, mutate, record } from '../session/transaction.js'
+import { commitSession, record } from '../session/transaction.js'
 import { keys } from '../storage/keys.js'
 import { FileNode, Symlink, type Dir } from '../tree/node.js'
 import { emptyRoot } from '../tree/tree.js'
-import { gitObjects } from './git-objects.js'
+import { GitObjectStore } from './git-objects.js'
 import type { CommitIdentity, Committer, GitRemote, PathChange } from './git-ports.js'
 
 export interface SessionCommitRequest {
@@ -48,6 +50,7 @@ export class Commits {
 
   commit(core: Core, live: LiveSession, request: SessionCommitRequest): Promise<{ commitId: string }> {
     checkRequest(request)
+    checkSignal(request.signal)
     if (request.gitBranch !== undefined) checkRequest(request.gitBranch, 'gitBranch')
     const message = parseText('message', request.message, limits.messageBytes)
     if (message.trim() === '') throw invalid('message', 'must not be empty')
@@ -91,10 +94,7 @@ export class Commits {
     const tip = await core.store.get(tipKey)
     const parent =
       tip === undefined ? (revision?.git?.commitId ?? null) : (JSON.parse(tip) as BranchTip).commitId
-    const base =
-      revision?.git === undefined
-        ? emptyRoot({ ino: 0, mode: 0o755, mtime: 0, ctime: 0, birthtime: 0 })
-        : live.baseline
+    const base = baseOf(core, live)
     const committer = await this.#committer()
     try {
       const { commitId } = await committer.commit({
@@ -105,7 +105,7 @@ export class Commits {
         message,
         author,
         timestampSeconds: Math.floor(core.environment.wallClockMs() / 1000),
-        objects: gitObjects(core),
+        objects: new GitObjectStore(core, new ContentWriter(core)),
         signal,
       })
       await settle(core, live.id, { type: eventTypes.commit, details: { commitId, branchName } }, [
@@ -122,14 +122,19 @@ export class Commits {
   }
 }
 
-/** The session may have been dropped from memory and read again since the call. */
-async function onCurrent(
+/** The tree that the changes of a commit are counted from. */
+function baseOf(
   core: Core,
-  sessionId: string,
-  change: (live: LiveSession) => Promise<void>,
-): Promise<void> {
-  const live = inMemory(core, sessionId) ?? (await openSession(core, sessionId))
-  return mutate(core, live, () => change(live))
+  {
+    baseline,
+    record: {
+      baseline: { revision },
+    },
+  }: LiveSession,
+): Dir {
+  if (revision?.git === undefined) return emptyRoot({ ino: 0, mode: 0o755, mtime: 0, ctime: 0, birthtime: 0 })
+  // A promoted state builds on a commit whose tree is another one.
+  return revision.git.root === undefined ? baseline : core.roots.load(revision.git.root)
 }
 
 function storeConflict(core: Core, live: LiveSession): Promise<void> {

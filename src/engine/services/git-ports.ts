@@ -1,11 +1,16 @@
-/** The ports through which sources are read and commits are written. */
+/** The ports through which git sources are read and commits are written. */
+import type { ContentIn, EntryAttributes, ReadContext } from './source-ports.js'
 
-/** Where a git source lives: exactly one of the two. */
+/** Where a git source lives: exactly one of the three. */
 export interface GitRemote {
   /** http or https, without credentials in it. */
   readonly remoteUrl?: string
   /** A repository directory on this host, bare or not. */
   readonly repositoryPath?: string
+  /** A bundle file's content; only read from. */
+  readonly bundle?: ContentIn
+  /** Which credentials the embedder's hook is asked for; '' or absent: none in particular. */
+  readonly credentialsSecretId?: string
 }
 
 export interface ImportRequest {
@@ -14,44 +19,63 @@ export interface ImportRequest {
   readonly gitRef: string
 }
 
-export interface ImportContext {
-  readonly signal: AbortSignal
+export interface ImportContext extends ReadContext {
   readonly objects: GitObjects
-  /** Called as the counters grow. */
-  onProgress(progress: { bytesProcessed: number; filesProcessed: number }): void
+  /** Commits that were imported whole from this remote, newest first: their trees are in `objects`. */
+  readonly knownCommits: readonly string[]
+  /** To be called when the ref is resolved: until then a second request for the same ref may share this import. */
+  onResolved(): void
 }
 
-/** Takes the tree of a revision, parents before children. Each call may be awaited for backpressure. */
-export interface TreeSink {
-  directory(path: string, attributes: { mode: number; mtimeMs: number }): void | Promise<void>
-  file(path: string, content: Uint8Array, attributes: { mode: number; mtimeMs: number }): void | Promise<void>
-  symlink(path: string, target: string, attributes: { mtimeMs: number }): void | Promise<void>
+/** Takes the tree of a commit. Paths as in TreeSink; a promise is to be awaited before the next call. */
+export interface GitTreeSink {
+  /**
+   * Goes on from a tree that was imported whole before: what is not told stays as it is there. False, with
+   * nothing changed, when it is not known. To be called before anything else.
+   */
+  startFrom(treeId: string): Promise<boolean>
+  directory(path: string, attributes: EntryAttributes): void | Promise<void>
+  /** Its content is a blob that `objects` has, or was just given. */
+  file(path: string, blobId: string, attributes: EntryAttributes): void | Promise<void>
+  symlink(path: string, target: string, attributes: { readonly mtimeMs: number }): void | Promise<void>
+  /** Takes away what is there, with everything below it. */
+  remove(path: string): void | Promise<void>
 }
 
 export interface ImportResult {
-  /** The commit id, hex. */
-  readonly revisionId: string
-  /** The id of the commit's tree, hex. */
+  /** The commit id, hex; '' for an empty repository or a tag of a tree. */
+  readonly commitId: string
+  /** The id of the tree, hex. */
   readonly treeId: string
 }
 
-/** Reads one revision of a source into a sink. */
+/** Reads one revision of a git source into a sink. */
 export interface Importer {
-  import(request: ImportRequest, sink: TreeSink, context: ImportContext): Promise<ImportResult>
+  import(request: ImportRequest, sink: GitTreeSink, context: ImportContext): Promise<ImportResult>
 }
 
 export interface GitObject {
+  /** 40 hex digits, or 64 in a repository of SHA-256 ids. */
   readonly oid: string
   readonly type: 'commit' | 'tree' | 'blob' | 'tag'
   /** The content without git's header. */
   readonly body: Uint8Array
 }
 
-/** The engine's own store of raw git objects (commits and trees), shared by the sources of a tenant. */
+/** The engine's own store of git objects, shared by the sources of a tenant. Blobs are stored as file contents are. */
 export interface GitObjects {
-  get(oid: string): Promise<GitObject | undefined>
-  /** Atomic; resolves when the objects are stored. */
-  put(objects: readonly GitObject[]): Promise<void>
+  /** Whole; undefined for one that is not known, or above `maxBytes`. What was added just now is found too. */
+  get(oid: string, maxBytes?: number): Promise<GitObject | undefined>
+  has(oid: string): Promise<boolean>
+  /**
+   * The body is the store's from now on. Objects are stored in groups; a promise is to be awaited before the
+   * next call. Adding one that is known costs little and changes nothing.
+   */
+  add(object: GitObject): void | Promise<void>
+  /** A blob in pieces of any size; `oid` is asked for when they have ended. */
+  addBlob(chunks: AsyncIterable<Uint8Array>, oid: () => string): Promise<void>
+  /** Resolves when everything that was added is stored. */
+  flush(): Promise<void>
 }
 
 export interface CommitIdentity {
@@ -96,32 +120,4 @@ export interface Committer {
    * with nothing sent, when the remote has the branch at another tip than `expectedTip`.
    */
   commit(request: CommitRequest): Promise<{ readonly commitId: string; readonly treeId: string }>
-}
-
-export interface RemoteRefs {
-  /** Full ref name to object id; HEAD included when it resolves. */
-  readonly refs: ReadonlyMap<string, string>
-  /** Symbolic refs, for example HEAD to refs/heads/main. */
-  readonly symrefs: ReadonlyMap<string, string>
-  /** Annotated tags to the object they peel to, as far as the remote says. */
-  readonly peeled: ReadonlyMap<string, string>
-}
-
-export interface PushRequest {
-  readonly ref: string
-  /** What the ref must hold, unless it does not exist: then it is made. null: it must not exist. */
-  readonly expectedOid: string | null
-  readonly newOid: string
-  /** A pack with every object the remote may lack. */
-  readonly pack: Uint8Array
-  readonly signal: AbortSignal
-}
-
-/** The wire to one repository: refs in, packs in, packs out. */
-export interface GitTransport {
-  listRefs(options: { prefixes: readonly string[]; signal: AbortSignal }): Promise<RemoteRefs>
-  /** The pack of one commit (or tag, or tree) without its history. */
-  fetchPack(options: { want: string; signal: AbortSignal; onBytes(count: number): void }): Promise<Uint8Array>
-  /** Throws BRANCH_MOVED before sending when the ref is at another id than `expectedOid`, or GIT_PUSH_REJECTED. */
-  push(request: PushRequest): Promise<void>
 }

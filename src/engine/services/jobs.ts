@@ -1,6 +1,7 @@
+import { checkSignal } from '../base/abort.js'
 import { createEmitter } from '../base/emitter.js'
 import { formatTime } from '../base/environment.js'
-import { EngineError, errorRegistry } from '../base/errors.js'
+import { EngineError, errorRegistry, invalid, messageOf } from '../base/errors.js'
 import { isId } from '../base/ids.js'
 import { checkRequest, shown } from '../base/input.js'
 import { limits } from '../base/limits.js'
@@ -26,27 +27,73 @@ export interface WaitOptions {
   readonly onProgress?: (job: ImportJob) => void
 }
 
-/** What a job hands over when it is done: stored together with its success. */
-export interface JobResult {
-  readonly revisionId: string
+export interface WatchOptions {
+  /** Ends the watching, not the job. */
+  readonly signal?: AbortSignal
+}
+
+/** Records of a commit. */
+export interface JobRecords {
   readonly put: NonNullable<StoreCommit['put']>
+  readonly del: NonNullable<StoreCommit['del']>
+}
+
+/** What a job hands over when it is done: stored together with its success. */
+export interface JobResult extends JobRecords {
+  readonly revisionId: string
+  /** Stores what is handed over in a commit of its own making. */
+  readonly commit?: (records: JobRecords) => Promise<unknown>
+}
+
+export interface JobContext {
+  readonly jobId: string
+  readonly signal: AbortSignal
+  readonly onProgress: (progress: JobProgress) => void
+  /** From here on nobody shares the job. */
+  readonly onResolved: () => void
+  /** To be called when it is the job's turn. */
+  readonly onStart: () => Promise<void>
+  /** Stores what came of the job together with its success; to be called once, and then nothing may fail any more. */
+  readonly onDone: (result: JobResult) => Promise<void>
+}
+
+export interface JobStart {
+  readonly sourceId: string
+  /** Equal for requests that may share one job; absent: a job of its own. */
+  readonly share?: string
+  /** Aborts the job, unless others share it who did not abort. */
+  readonly signal: AbortSignal | undefined
+  readonly work: (context: JobContext) => Promise<void>
 }
 
 interface RunningJob {
   readonly tenantKey: string
   job: ImportJob
   readonly abort: AbortController
+  /** Those who asked for it and did not abort. */
+  holders: number
+  /** Let go of their signals. */
+  readonly releases: (() => void)[]
   done: Promise<void>
   cause: unknown
 }
 
-/** Import jobs: queued, running, then succeeded or failed, each step stored. */
+/** Jobs of sources: queued, running, then succeeded or failed, each step stored. */
 export class Jobs {
   readonly #running = new Map<string, RunningJob>()
-  readonly #events = createEmitter<Record<string, ImportJob>>()
+  #closed = false
+  readonly #shared = new Map<string, { readonly running: RunningJob; readonly queued: Promise<ImportJob> }>()
+  readonly #changed = createEmitter<Record<string, ImportJob>>()
+  readonly #watched = createEmitter<Record<string, ImportJob>>()
 
-  /** Fails the jobs that an earlier process left unfinished. To be called once, at opening. */
-  async failInterrupted(core: Core): Promise<void> {
+  /**
+   * Fails the jobs that an earlier process left unfinished, of all tenants; `recordsOf` gives what is stored with that.
+   * To be called once, at opening.
+   */
+  async failInterrupted(
+    core: Core,
+    recordsOf: (tenantKey: string, job: ImportJob) => Promise<JobRecords['put']>,
+  ): Promise<void> {
     const prefix = keys.unfinishedJobs()
     for (;;) {
       const found = await core.store.scan({
@@ -56,9 +103,12 @@ export class Jobs {
       })
       for (const [unfinishedKey, jobKey] of found) {
         const json = await core.store.get(jobKey)
-        const put: [string, object][] = []
-        if (json !== undefined)
-          put.push([jobKey, failed(core, JSON.parse(json) as ImportJob, 'INTERRUPTED', 'the process ended')])
+        const put: JobRecords['put'][number][] = []
+        if (json !== undefined) {
+          const job = JSON.parse(json) as ImportJob
+          put.push([jobKey, failed(core, job, 'INTERRUPTED', 'the process ended')])
+          put.push(...(await recordsOf(keys.tenantOfUnfinishedJob(unfinishedKey), job)))
+        }
         await core.store.commit({ put, del: [unfinishedKey] })
         core.log('warn', 'a job of an earlier process was interrupted')
       }
@@ -67,17 +117,15 @@ export class Jobs {
   }
 
   /** Resolves to the queued job once it is stored; the work goes on. */
-  async start(
-    core: Core,
-    sourceId: string,
-    signal: AbortSignal | undefined,
-    work: (context: {
-      signal: AbortSignal
-      onProgress: (progress: JobProgress) => void
-      onStart: () => Promise<void>
-    }) => Promise<JobResult>,
-  ): Promise<ImportJob> {
+  start(core: Core, { sourceId, share, signal, work }: JobStart): Promise<ImportJob> {
+    if (this.#closed) throw closedError()
     signal?.throwIfAborted()
+    const shareKey = share === undefined ? undefined : `${core.tenantKey}${sourceId}${share}`
+    const shared = shareKey === undefined ? undefined : this.#shared.get(shareKey)
+    if (shared !== undefined && !shared.running.abort.signal.aborted) {
+      hold(shared.running, signal)
+      return shared.queued
+    }
     const job: ImportJob = {
       jobId: core.ids.newId(),
       sourceId,
@@ -91,28 +139,49 @@ export class Jobs {
       bytesProcessed: 0,
       filesProcessed: 0,
     }
+    const running: RunningJob = {
+      tenantKey: core.tenantKey,
+      job,
+      abort: new AbortController(),
+      holders: 0,
+      releases: [],
+      done: Promise.resolve(),
+      cause: undefined,
+    }
+    hold(running, signal)
+    const unshare = (): void => {
+      if (shareKey !== undefined && this.#shared.get(shareKey)?.running === running)
+        this.#shared.delete(shareKey)
+    }
+    const queued = this.#queue(core, running.job)
+    this.#running.set(job.jobId, running)
+    running.done = queued
+      .then(
+        () => {
+          this.#watched.emit(running.tenantKey, job)
+          return this.#run(core, running, { work, onResolved: unshare })
+        },
+        // Who asked for it is told.
+        () => undefined,
+      )
+      .finally(() => {
+        for (const release of running.releases) release()
+        unshare()
+        this.#running.delete(job.jobId)
+        // Who waits was told of the end.
+        this.#changed.all.delete(job.jobId)
+      })
+    if (shareKey !== undefined) this.#shared.set(shareKey, { running, queued })
+    return queued
+  }
+
+  async #queue(core: Core, job: ImportJob): Promise<ImportJob> {
     const [jobKey, unfinishedKey] = keysOf(core, job)
     await core.store.commit({
       put: [
         [jobKey, job],
         [unfinishedKey, jobKey],
       ],
-    })
-    const abort = new AbortController()
-    const follow = (): void => abort.abort(signal!.reason)
-    if (signal?.aborted === true) follow()
-    signal?.addEventListener('abort', follow, { once: true })
-    const running: RunningJob = {
-      tenantKey: core.tenantKey,
-      job,
-      abort,
-      done: Promise.resolve(),
-      cause: undefined,
-    }
-    this.#running.set(job.jobId, running)
-    running.done = this.#run(core, running, work).finally(() => {
-      signal?.removeEventListener('abort', follow)
-      this.#running.delete(job.jobId)
     })
     return job
   }
@@ -133,14 +202,90 @@ export class Jobs {
     checkRequest(reference, 'job')
     checkRequest(options, 'options')
     const { signal, onProgress } = options
+    checkSignal(signal)
+    if (onProgress !== undefined && typeof onProgress !== 'function')
+      throw invalid('onProgress', 'must be a function')
     signal?.throwIfAborted()
     const running = this.#find(core, reference)
     if (running !== undefined) await this.#follow(running, signal, onProgress)
-    const job = await this.get(core, reference)
+    const job = running?.job ?? (await this.get(core, reference))
     if (job.state === ImportJobState.SUCCEEDED) return job
     const { jobId, sourceId, errorCode, errorMessage } = job
     const message = errorMessage || 'the job has not ended'
     throw new EngineError('IMPORT_FAILED', message, { jobId, sourceId, errorCode }, { cause: running?.cause })
+  }
+
+  /** The job as it is, then whenever it changed, the last time when it has ended; what is not taken in time is left out. */
+  async *watch(
+    core: Core,
+    reference: JobReference,
+    options: WatchOptions = {},
+  ): AsyncGenerator<ImportJob, void, undefined> {
+    checkRequest(options, 'options')
+    const { signal } = options
+    checkSignal(signal)
+    signal?.throwIfAborted()
+    const running = this.#find(core, reference)
+    if (running === undefined) {
+      yield await this.get(core, reference)
+      return
+    }
+    const { jobId } = running.job
+    let wake = (): void => undefined
+    const listen = (): void => wake()
+    this.#changed.on(jobId, listen)
+    signal?.addEventListener('abort', listen)
+    try {
+      for (let shownJob: ImportJob | undefined; ;) {
+        signal?.throwIfAborted()
+        const { job } = running
+        if (job !== shownJob) {
+          shownJob = job
+          yield job
+          if (hasEnded(job)) return
+          continue
+        }
+        await new Promise<void>((resolve) => {
+          wake = resolve
+        })
+      }
+    } finally {
+      this.#changed.off(jobId, listen)
+      signal?.removeEventListener('abort', listen)
+    }
+  }
+
+  /** Calls a listener with each job of the tenant whenever it changed. */
+  on({ tenantKey, log }: Core, listener: (job: ImportJob) => void): () => void {
+    const listen = (job: ImportJob): void => {
+      try {
+        listener(job)
+      } catch (error) {
+        log('warn', 'a listener of jobs threw', { error: messageOf(error) })
+      }
+    }
+    this.#watched.on(tenantKey, listen)
+    return () => this.#watched.off(tenantKey, listen)
+  }
+
+  /** Ends a job, whoever shares it; resolves to it when it has ended. One that has ended stays as it is. */
+  async abort(core: Core, reference: JobReference): Promise<ImportJob> {
+    checkRequest(reference, 'job')
+    const running = this.#find(core, reference)
+    if (running !== undefined) {
+      running.abort.abort(new EngineError('IMPORT_FAILED', 'the job was aborted'))
+      await running.done
+    }
+    return this.get(core, reference)
+  }
+
+  /** Ends every job of a source. */
+  async abortAll({ tenantKey }: Core, sourceId: string): Promise<void> {
+    const all = [...this.#running.values()].filter(
+      (running) => running.tenantKey === tenantKey && running.job.sourceId === sourceId,
+    )
+    for (const { abort } of all) abort.abort(new EngineError('SOURCE_NOT_FOUND', 'the source was deleted'))
+    await Promise.all(all.map(({ done }) => done))
   }
 
   #find({ tenantKey }: Core, { sourceId, jobId }: JobReference): RunningJob | undefined {
@@ -165,11 +310,11 @@ export class Jobs {
       }
       const abort = (): void => end(() => reject(signal!.reason))
       const end = (settle: () => void): void => {
-        this.#events.off(jobId, listen)
+        this.#changed.off(jobId, listen)
         signal?.removeEventListener('abort', abort)
         settle()
       }
-      this.#events.on(jobId, listen)
+      this.#changed.on(jobId, listen)
       signal?.addEventListener('abort', abort, { once: true })
       running.done.then(
         () => end(resolve),
@@ -178,44 +323,48 @@ export class Jobs {
     })
   }
 
-  /** Aborts what runs and waits until it stopped. */
+  /** Aborts what runs and waits until it stopped; nothing is started from then on. */
   async close(): Promise<void> {
-    const reason = new EngineError('STORE_CLOSED', 'the engine was closed')
+    this.#closed = true
     const all = [...this.#running.values()]
-    for (const { abort } of all) abort.abort(reason)
+    for (const { abort } of all) abort.abort(closedError())
     await Promise.all(all.map(({ done }) => done))
   }
 
-  async #run(core: Core, running: RunningJob, work: Parameters<Jobs['start']>[3]): Promise<void> {
+  async #run(
+    core: Core,
+    running: RunningJob,
+    { work, onResolved }: Pick<JobStart, 'work'> & Pick<JobContext, 'onResolved'>,
+  ): Promise<void> {
     const [jobKey, unfinishedKey] = keysOf(core, running.job)
     const { signal } = running.abort
     const { sourceId, jobId } = running.job
     const reference = { sourceId, jobId }
     try {
-      const { revisionId, put } = await work({
+      await work({
+        jobId,
         signal,
+        onResolved,
         onProgress: (progress) => this.#update(running, progress),
         onStart: async () => {
           signal.throwIfAborted()
           this.#update(running, { state: ImportJobState.RUNNING, startedAt: nowOf(core) })
           await core.store.commit({ put: [[jobKey, running.job]] })
         },
+        onDone: async ({ revisionId, put, del, commit }) => {
+          signal.throwIfAborted()
+          const state = ImportJobState.SUCCEEDED
+          const succeeded = { ...running.job, state, revisionId, completedAt: nowOf(core) }
+          const records = { put: [...put, [jobKey, succeeded] as const], del: [...del, unfinishedKey] }
+          await (commit === undefined ? core.store.commit(records) : commit(records))
+          this.#update(running, succeeded)
+          core.log('info', 'a job succeeded', { ...reference, filesProcessed: succeeded.filesProcessed })
+        },
       })
-      signal.throwIfAborted()
-      const succeeded = {
-        ...running.job,
-        state: ImportJobState.SUCCEEDED,
-        revisionId,
-        completedAt: nowOf(core),
-      }
-      await core.store.commit({ put: [...put, [jobKey, succeeded]], del: [unfinishedKey] })
-      this.#update(running, succeeded)
-      core.log('info', 'a job succeeded', { ...reference, filesProcessed: succeeded.filesProcessed })
     } catch (error) {
       running.cause = error
       const code = signal.aborted ? 'INTERRUPTED' : jobCodeOf(error)
-      const message = error instanceof Error ? error.message : String(error)
-      const ended = failed(core, running.job, code, message)
+      const ended = failed(core, running.job, code, messageOf(error).slice(0, limits.errorMessageLength))
       // A store that fails here leaves the job unfinished; the next opening fails it as interrupted.
       await core.store.commit({ put: [[jobKey, ended]], del: [unfinishedKey] }).catch(() => false)
       this.#update(running, ended)
@@ -225,8 +374,24 @@ export class Jobs {
 
   #update(running: RunningJob, change: Partial<ImportJob>): void {
     running.job = { ...running.job, ...change }
-    this.#events.emit(running.job.jobId, running.job)
+    this.#changed.emit(running.job.jobId, running.job)
+    this.#watched.emit(running.tenantKey, running.job)
   }
+}
+
+/** One more who wants the job; it is aborted when all have aborted. */
+function hold(running: RunningJob, signal: AbortSignal | undefined): void {
+  running.holders++
+  if (signal === undefined) return
+  const follow = (): void => {
+    if (--running.holders === 0) running.abort.abort(signal.reason)
+  }
+  signal.addEventListener('abort', follow, { once: true })
+  running.releases.push(() => signal.removeEventListener('abort', follow))
+}
+
+function hasEnded({ state }: ImportJob): boolean {
+  return state === ImportJobState.SUCCEEDED || state === ImportJobState.FAILED
 }
 
 function failed(core: Core, job: ImportJob, errorCode: string, errorMessage: string): ImportJob {
@@ -246,6 +411,10 @@ function nowOf(core: Core): string {
 
 function jobCodeOf(error: unknown): string {
   return error instanceof EngineError ? (errorRegistry[error.reason].job ?? 'INTERNAL') : 'INTERNAL'
+}
+
+function closedError(): EngineError {
+  return new EngineError('STORE_CLOSED', 'the engine was closed')
 }
 
 function jobNotFound({ sourceId, jobId }: JobReference): EngineError {

@@ -1,3 +1,4 @@
+import { checkSignal } from '../base/abort.js'
 import { invalid } from '../base/errors.js'
 import { checkRequest, parseSize, parseText } from '../base/input.js'
 import { limits } from '../base/limits.js'
@@ -127,8 +128,7 @@ export function parseUnlock(request: PosixUnlockRequest): ParsedUnlock {
 export function parseSignal(options: LockWaitOptions): AbortSignal | undefined {
   checkRequest(options, 'options')
   const { signal } = options
-  if (signal !== undefined && !(signal instanceof AbortSignal))
-    throw invalid('options.signal', 'must be an AbortSignal')
+  checkSignal(signal, 'options.signal')
   return signal
 }
 

@@ -6,6 +6,9 @@ import type { GitRemote } from './git-ports.js'
 
 export const SourceKind = {
   GIT_REMOTE: 'UNDERLAY_SOURCE_KIND_GIT_REMOTE',
+  UPLOADED_SNAPSHOT: 'UNDERLAY_SOURCE_KIND_UPLOADED_SNAPSHOT',
+  HOST_PATH: 'UNDERLAY_SOURCE_KIND_HOST_PATH',
+  UPLOADED_GIT_BUNDLE: 'UNDERLAY_SOURCE_KIND_UPLOADED_GIT_BUNDLE',
   /** A repository directory on this host; only in process. */
   GIT_REPOSITORY: 'UNDERLAY_SOURCE_KIND_GIT_REPOSITORY',
 } as const
@@ -60,7 +63,10 @@ export interface SourceRecord {
   readonly sourceId: string
   readonly displayName: string
   readonly kind: SourceKind
-  readonly remote: GitRemote
+  /** Of the kinds that are repositories. */
+  readonly remote?: GitRemote
+  /** Of a host path. */
+  readonly path?: string
   readonly defaultRef: string
   readonly status: SourceStatus
   readonly latestRevisionId: string
@@ -68,6 +74,10 @@ export interface SourceRecord {
   readonly updatedAt: number
   readonly createdBy: string
   readonly labels: StringMap
+  /** The revision that the host path was scanned into last. */
+  readonly scannedRevisionId?: string
+  /** A deleted source is hidden; its revisions stay. */
+  readonly deletedAt?: number
 }
 
 /** A revision is what a session on it starts from. */

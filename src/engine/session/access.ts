@@ -76,6 +76,11 @@ export class SessionAccess {
     this.#permissions?.check(action, { sessionId: this.sessionId })
   }
 
+  /** Whether this handle may do it. */
+  allows(action: Action): boolean {
+    return this.#permissions?.allows(action, { sessionId: this.sessionId }) ?? true
+  }
+
   /** As {@link live}, without waiting: WOULD_BLOCK where the session has to be loaded, and waiting would help. */
   liveSync(action: Action): LiveSession {
     this.permit(action)

@@ -17,18 +17,27 @@ export function chainEvent(
 ): { readonly text: string; readonly link: string } {
   const publicText = JSON.stringify(event)
   const redoText = JSON.stringify(redo)
-  const link = linkOf(previous, publicText, redoText)
+  const link = linkOf(previous, publicText, hashText(redoText))
   return { text: `${publicText.slice(0, -1)},"${link}",${redoText}]`, link }
 }
 
 /** The link that an event must have behind this one. */
 export function expectedLink([at, type, details, principal, , redo]: EventBody, previous: string): string {
   const publicText = JSON.stringify([at, type, details, principal] satisfies PublicPart)
-  return linkOf(previous, publicText, JSON.stringify(redo ?? []))
+  return linkOf(previous, publicText, redoHash(redo))
 }
 
-function linkOf(previous: string, publicText: string, redoText: string): string {
-  return digest(`${previous}\n${publicText}\n${redoText === '[]' ? noRedo : digest(redoText)}`)
+/** What a link says of a redo; of none, as on stores that are not durable, it is the hash of an empty one. */
+export function redoHash(redo: EventBody[5] = []): string {
+  return typeof redo === 'string' ? redo : hashText(JSON.stringify(redo))
+}
+
+function hashText(redoText: string): string {
+  return redoText === '[]' ? noRedo : digest(redoText)
+}
+
+function linkOf(previous: string, publicText: string, redo: string): string {
+  return digest(`${previous}\n${publicText}\n${redo}`)
 }
 
 /** In base64 for URLs, which is short. */

@@ -84,6 +84,12 @@ export async function listCheckpoints(
   return { checkpoints: page, nextPageToken: '' }
 }
 
+/** In order of creation. */
+export async function allCheckpoints(core: Core, live: LiveSession): Promise<CheckpointRecord[]> {
+  await loadIndex(core, live)
+  return [...live.checkpoints!.values()]
+}
+
 export async function findCheckpoint(
   core: Core,
   live: LiveSession,

@@ -1,4 +1,4 @@
-import { EngineError } from '../base/errors.js'
+import { EngineError, messageOf } from '../base/errors.js'
 import type { Environment } from '../base/environment.js'
 import { sha256 } from '../base/hash.js'
 import type { Log } from '../base/log.js'
@@ -75,8 +75,7 @@ export function inMemory(core: Core, sessionId: string): LiveSession | undefined
 export function inBackground(core: Core, work: Promise<void>): void {
   const settled = work
     .catch((error: unknown) => {
-      const { message } = error as Error
-      core.log('warn', 'work in the background failed', { error: message })
+      core.log('warn', 'work in the background failed', { error: messageOf(error) })
     })
     .then(() => {
       core.background.delete(settled)

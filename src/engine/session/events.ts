@@ -32,6 +32,7 @@ export const eventTypes = {
   reportHealth: 'v1.HealthService.ReportHealth',
   putSecret: 'v1.SecretsService.PutSecret',
   deleteSecret: 'v1.SecretsService.DeleteSecret',
+  promoteSession: 'v1.UnderlaySourceService.PromoteSession',
 } as const
 
 export type EventType = (typeof eventTypes)[keyof typeof eventTypes]
@@ -78,7 +79,8 @@ export type Redo =
 
 /**
  * An event as it is stored: its public part, which says what happened and who did it; on durable stores then its
- * link to the event before it, see `chain.ts`, and its redo.
+ * link to the event before it, see `chain.ts`, and its redo. A redo that is not kept leaves its hash in its place:
+ * the link still holds, and the event cannot be replayed.
  */
 export type EventBody = readonly [
   at: number,
@@ -86,7 +88,7 @@ export type EventBody = readonly [
   details: object,
   principal: string,
   link?: string,
-  redo?: readonly Redo[],
+  redo?: readonly Redo[] | string,
 ]
 
 /** The pieces that put blobs one after the other, from `start` on. */

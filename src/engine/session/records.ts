@@ -25,7 +25,12 @@ export interface Baseline {
     readonly sourceId: string
     readonly revisionId: string
     /** The git commit and tree behind it, hex; absent for an empty repository. */
-    readonly git?: { readonly commitId: string; readonly treeId: string }
+    readonly git?: {
+      readonly commitId: string
+      readonly treeId: string
+      /** The tree of that commit, where the revision is a state that was promoted on top of it. */
+      readonly root?: EncodedNode
+    }
   }
 }
 

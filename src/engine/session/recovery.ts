@@ -1,6 +1,7 @@
 import { assert, EngineError } from '../base/errors.js'
 import { isId } from '../base/ids.js'
 import { whenLoaded } from '../base/fault.js'
+import { limits } from '../base/limits.js'
 import { nextTurn } from '../base/slices.js'
 import { keys, prefixEnd } from '../storage/keys.js'
 import type { StoredEvent } from '../storage/store.js'
@@ -66,6 +67,65 @@ export async function rootAt(core: Core, live: LiveSession, seq: number): Promis
   return (await stateAt(core, live.id, seq)).root
 }
 
+/**
+ * The roots after some events, given in ascending order. Each event between the first and the last of them is
+ * read at most once, but for what restores lead back to.
+ */
+export async function* rootsAt(
+  core: Core,
+  live: LiveSession,
+  seqs: readonly number[],
+): AsyncGenerator<readonly [seq: number, root: Dir], void> {
+  /** For restores; the oldest go first. */
+  const known = new Map<number, Dir>()
+  let last: { readonly seq: number; readonly root: Dir } | undefined
+  for (const seq of seqs) {
+    const root =
+      live.pins?.get(seq) ??
+      (last === undefined ? await rootAt(core, live, seq) : await advance(core, live, last, seq, known))
+    last = { seq, root }
+    known.set(seq, root)
+    if (known.size > limits.bundleHeldStates) known.delete(known.keys().next().value!)
+    yield [seq, root]
+  }
+}
+
+/** The root after event `seq`, from that of an earlier one or a snapshot in between. */
+async function advance(
+  core: Core,
+  live: LiveSession,
+  from: { readonly seq: number; readonly root: Dir },
+  seq: number,
+  known: ReadonlyMap<number, Dir>,
+): Promise<Dir> {
+  await storedEvents(core, live.id)
+  const snapshot = await newestSnapshot(core, live.id, seq)
+  const isNewer = snapshot !== undefined && snapshot.seq > from.seq
+  let root = isNewer ? core.roots.load(snapshot.root) : from.root
+  const first = (isNewer ? snapshot.seq : from.seq) + 1
+  let tree = new Tree(root, core.loader)
+  let next = first
+  for await (const page of core.store.events(live.id, { from: first, to: seq })) {
+    checkSequence(page, next, live.id)
+    next += page.length
+    let replayed = 0
+    for (const [index, event] of page.entries()) {
+      const target = restoreTarget(event)
+      if (target === undefined) continue
+      replayed = index + 1
+      root = known.get(target) ?? (await rootAt(core, live, target))
+      tree = new Tree(root, core.loader)
+    }
+    await replay(core, tree, page.slice(replayed))
+  }
+  if (next <= seq)
+    throw new EngineError('DATA_LOSS', 'the journal ends too early', {
+      sessionId: live.id,
+      seq: String(next),
+    })
+  return tree.freeze()
+}
+
 interface State {
   readonly root: Dir
   readonly seq: number
@@ -125,6 +185,7 @@ async function replay(core: Core, tree: Tree, events: readonly StoredEvent[]): P
   let effects = 0
   for (const event of events) {
     const [at, , , , , redo] = event.body as unknown as EventBody
+    if (typeof redo === 'string') throw unreachable(event)
     const before = core.store.capabilities.syncReads ? undefined : tree.freeze()
     const step = (): void => {
       if (before !== undefined) tree.reset(before)
@@ -191,7 +252,15 @@ async function storedEvents(core: Core, sessionId: string): Promise<void> {
 
 function restoreTarget(event: StoredEvent): number | undefined {
   const redo = (event.body as unknown as EventBody)[5]
-  return redo?.length === 1 && redo[0]![0] === 'R' ? redo[0][1] : undefined
+  if (redo === undefined || typeof redo === 'string') return undefined
+  return redo.length === 1 && redo[0]![0] === 'R' ? redo[0][1] : undefined
+}
+
+function unreachable({ sessionId, seq }: StoredEvent): EngineError {
+  return new EngineError('DATA_LOSS', 'what the event did is not kept, and no snapshot stands behind it', {
+    sessionId,
+    seq: String(seq),
+  })
 }
 
 async function newestSnapshot(

@@ -5,6 +5,7 @@ import { kindOf, type Dir, type NodeKind } from '../tree/node.js'
 import { TreeDiff, type TreeChange } from '../tree/diff.js'
 import { findCheckpoint, type CheckpointReference } from './checkpoints.js'
 import { inMemory, type Core } from './core.js'
+import type { LiveSession } from './live.js'
 import { openSession, rootAt } from './recovery.js'
 
 /** Names one state: a session's newest, one of its checkpoints, or what it started from. */
@@ -19,6 +20,15 @@ export async function findState(core: Core, request: StateReference): Promise<Di
   const reference = { ...request }
   // Without an await in between, the state is that of the call.
   const live = inMemory(core, reference.sessionId) ?? (await openSession(core, reference.sessionId))
+  return stateOf(core, live, reference)
+}
+
+/** A state of a session; without a name for it, that of the call. */
+export async function stateOf(
+  core: Core,
+  live: LiveSession,
+  reference: Omit<StateReference, 'sessionId'>,
+): Promise<Dir> {
   const { checkpointId, checkpointLabel, base } = reference
   if (base === true) {
     if (checkpointId !== undefined || checkpointLabel !== undefined)

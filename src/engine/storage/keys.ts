@@ -3,6 +3,7 @@
  * creation order, sequence order; a foreign tenant's id is a key that does not exist.
  */
 import { assert } from '../base/errors.js'
+import { idLength } from '../base/ids.js'
 
 export const seqWidth = 8
 const maxSeq = 36 ** seqWidth - 1
@@ -31,6 +32,7 @@ export const keys = {
   unfinishedJob: (tenantKey: string, sourceId: string, jobId: string): string =>
     `i${tenantKey}${sourceId}${jobId}`,
   unfinishedJobs: (): string => 'i',
+  tenantOfUnfinishedJob: (key: string): string => key.slice(1, -2 * idLength),
   revision: (tenantKey: string, sourceId: string, revisionId: string): string =>
     `f${tenantKey}${sourceId}${revisionId}`,
   event: (sessionId: string, seq: number): string => `e${sessionId}${encodeSeq(seq)}`,
@@ -56,7 +58,17 @@ export const keys = {
   secrets: (sessionId: string): string => `x${sessionId}`,
   /** Of every session. */
   allSecrets: (): string => 'x',
+  /** What was last seen of a directory of the host, and what else is kept of the place. */
+  hostEntries: (tenantKey: string, place: string, directoryPath: string): string =>
+    `m${tenantKey}${place}${directoryPath}`,
   gitObject: (tenantKey: string, oid: string): string => `g${tenantKey}${oid}`,
+  /** A git tree that was imported whole. */
+  gitTree: (tenantKey: string, treeId: string): string => `d${tenantKey}${treeId}`,
+  /** The commits that were imported from one remote. */
+  knownCommits: (tenantKey: string, remote: string): string => `z${tenantKey}${remote}`,
+  /** The sign keeps labels apart from ids. */
+  revisionLabel: (tenantKey: string, sourceId: string, label: string): string =>
+    `f${tenantKey}${sourceId}=${label}`,
   /** Blobs that a tenant wrote in one commit. */
   writtenBlobs: (tenantKey: string, id: string): string => `y${tenantKey}${id}`,
   allWrittenBlobs: (tenantKey: string): string => `y${tenantKey}`,

@@ -174,11 +174,12 @@ function encodeBody(body: Body, put: Put): EncodedBody {
   if (body === undefined) return 0
   if (body instanceof BlobRef) return body.hash
   if (body instanceof UnloadedBody) return { address: body.address }
-  const blocks: EncodedBlocks = body.chunks.map((chunk, index) => [
-    body.chunkNumbers[index]!,
-    chunk.map(encodeBlock),
-  ])
+  const blocks = encodeBlocks(body)
   return hasMoreExtents(body, limits.inlineExtents) ? { address: put(JSON.stringify(blocks)) } : blocks
+}
+
+export function encodeBlocks(body: BlockBody): EncodedBlocks {
+  return body.chunks.map((chunk, index) => [body.chunkNumbers[index]!, chunk.map(encodeBlock)])
 }
 
 function encodeBlock(block: Block): EncodedBlock {

@@ -1,0 +1,192 @@
+import { Buffer } from 'node:buffer'
+import { isBytes } from '../base/input.js'
+import { invalid } from '../base/errors.js'
+import { limits } from '../base/limits.js'
+import { nextTurn } from '../base/slices.js'
+import type { MeteredStore } from '../storage/metered-store.js'
+import type { StoredBlob } from '../storage/store.js'
+import { BlobRef, copyBytes } from './blob.js'
+import { normalize, layOver, type Piece } from './body-edit.js'
+import type { LoadedBody } from './body.js'
+import { checkFileSize } from './staging.js'
+
+/** The content of a file: whole, and then the receiver's own, or in pieces of any size. */
+export type ContentIn = Uint8Array | AsyncIterable<Uint8Array>
+
+/** Bytes up to this are copied, so that they do not hold a larger buffer that they are part of. */
+const copiedBytes = 8 * 1024
+
+/** What is hashed before the event loop gets a turn; a multiple of a block. */
+export const bytesPerTurn = 4 * limits.blockBytes
+
+/**
+ * Contents on their way into a store, ahead of what names them. They are stored in commits of some MiB, one at
+ * a time; on a store that is not durable their bytes stay in the handles.
+ */
+export class ContentWriter {
+  readonly #store: MeteredStore
+  readonly #maxFileBytes: number
+  /** By hash; what is being stored too, for whoever asks for it meanwhile. */
+  #pending = new Map<string, Uint8Array>()
+  #storing = new Map<string, Uint8Array>()
+  #pendingBytes = 0
+  #records: [string, string | object][] = []
+  #commit: Promise<void> | undefined
+  #failure: { readonly error: unknown } | undefined
+
+  constructor(context: { readonly store: MeteredStore; readonly maxFileBytes: number }) {
+    this.#store = context.store
+    this.#maxFileBytes = context.maxFileBytes
+  }
+
+  /** The blobs of bytes that are the writer's from now on: one for each block. FILE_TOO_LARGE. */
+  take(bytes: Uint8Array): readonly BlobRef[] {
+    checkFileSize(bytes.byteLength, this.#maxFileBytes)
+    const blobs: BlobRef[] = []
+    for (let at = 0; at < bytes.byteLength; at += limits.blockBytes) {
+      blobs.push(this.#block(bytes.subarray(at, at + limits.blockBytes)))
+    }
+    return blobs
+  }
+
+  /** As {@link take}, for bytes of any length: the event loop gets its turns. */
+  async takeLong(bytes: Uint8Array): Promise<readonly BlobRef[]> {
+    checkFileSize(bytes.byteLength, this.#maxFileBytes)
+    const blobs: BlobRef[] = []
+    for (let at = 0; at < bytes.byteLength; at += bytesPerTurn) {
+      blobs.push(...this.take(bytes.subarray(at, at + bytesPerTurn)))
+      await this.backpressure()
+      await nextTurn()
+    }
+    return blobs
+  }
+
+  /** One blob, which may be empty: at most a block. */
+  takeValue(bytes: Uint8Array): BlobRef {
+    return this.#block(bytes)
+  }
+
+  /** As {@link takeValue}, of bytes whose hash is known. */
+  takeHashed(hash: string, bytes: Uint8Array): BlobRef {
+    return this.#block(bytes, hash)
+  }
+
+  /** The blobs of a content that comes in pieces. FILE_TOO_LARGE, and what the pieces fail with. */
+  async takePieces(pieces: AsyncIterable<Uint8Array>): Promise<{ size: number; blobs: readonly BlobRef[] }> {
+    const blobs: BlobRef[] = []
+    let size = 0
+    let waiting: Uint8Array[] = []
+    let waitingBytes = 0
+    const cut = (length: number): Promise<void> | undefined => {
+      const joined = Buffer.concat(waiting, waitingBytes)
+      waiting = length < waitingBytes ? [joined.subarray(length)] : []
+      waitingBytes -= length
+      blobs.push(this.#block(joined.subarray(0, length)))
+      return this.backpressure()
+    }
+    for await (const piece of pieces) {
+      if (!isBytes(piece)) throw invalid('content', 'must come in pieces of bytes')
+      if (piece.byteLength === 0) continue
+      size += piece.byteLength
+      checkFileSize(size, this.#maxFileBytes)
+      // The piece may be used again by who gives it.
+      waiting.push(Uint8Array.prototype.slice.call(piece))
+      waitingBytes += piece.byteLength
+      while (waitingBytes >= limits.blockBytes) await cut(limits.blockBytes)
+    }
+    if (waitingBytes > 0) await cut(waitingBytes)
+    return { size, blobs }
+  }
+
+  /** Stores a record together with the contents given so far. */
+  record(key: string, value: string | object): void {
+    this.#records.push([key, value])
+    if (typeof value === 'string') this.#pendingBytes += value.length
+  }
+
+  /** Bytes that are not stored yet. */
+  waiting(hash: string): Uint8Array | undefined {
+    return this.#pending.get(hash) ?? this.#storing.get(hash)
+  }
+
+  /** To be asked after each content: a promise when the next has to wait. */
+  backpressure(): Promise<void> | undefined {
+    if (this.#failure !== undefined) throw this.#failure.error
+    if (this.#pendingBytes < limits.importCommitBytes && this.#records.length < limits.recordsPerCommit)
+      return undefined
+    const before = this.#commit
+    if (before === undefined) {
+      this.#storeNext()
+      return undefined
+    }
+    return before.then(() => this.backpressure())
+  }
+
+  /** Resolves when everything is stored. */
+  async flush(): Promise<void> {
+    while (this.#commit !== undefined || this.#pending.size > 0 || this.#records.length > 0) {
+      if (this.#commit === undefined) this.#storeNext()
+      await this.#commit
+      if (this.#failure !== undefined) throw this.#failure.error
+    }
+    if (this.#failure !== undefined) throw this.#failure.error
+  }
+
+  #block(bytes: Uint8Array, known?: string): BlobRef {
+    if (!this.#store.capabilities.durable) {
+      this.#store.wrote(bytes.byteLength)
+      return new BlobRef(bytes.byteLength, owned(bytes), known)
+    }
+    const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+    const blob = new BlobRef(bytes.byteLength, buffer, known)
+    const { hash, length } = blob
+    if (this.waiting(hash) === undefined) {
+      this.#pending.set(hash, bytes)
+      this.#pendingBytes += length
+    }
+    // What is read later comes from the store.
+    blob.bytes = undefined
+    return blob
+  }
+
+  #storeNext(): void {
+    const blobs: StoredBlob[] = []
+    for (const [hash, bytes] of this.#pending) blobs.push({ hash, bytes })
+    this.#storing = this.#pending
+    this.#pending = new Map()
+    this.#pendingBytes = 0
+    const put = this.#records
+    this.#records = []
+    this.#commit = this.#store
+      .commit({ blobs, put })
+      .then(
+        () => undefined,
+        (error: unknown) => {
+          this.#failure = { error }
+        },
+      )
+      .then(() => {
+        this.#storing = new Map()
+        this.#commit = undefined
+      })
+  }
+}
+
+/** Bytes that hold no more memory than they need. */
+function owned(bytes: Uint8Array): Buffer {
+  const { buffer, byteOffset, byteLength } = bytes
+  if (byteLength <= copiedBytes || buffer.byteLength > byteLength * 1.25) return copyBytes(bytes)
+  return Buffer.from(buffer, byteOffset, byteLength)
+}
+
+/** A file's body of blobs one after the other. */
+export function bodyOf(blobs: readonly BlobRef[], size: number): LoadedBody {
+  if (blobs.length <= 1) return blobs[0]
+  let offset = 0
+  const pieces = blobs.map((blob): Piece => {
+    const piece = { offset, length: blob.length, blob, casOffset: 0 }
+    offset += blob.length
+    return piece
+  })
+  return normalize(layOver(undefined, pieces), size)
+}

@@ -1,0 +1,74 @@
+import {
+  parseCheckout,
+  parseSync,
+  type Checkouts,
+  type CheckoutOptions,
+  type CheckoutSync,
+  type CheckoutUpdate,
+  type SyncOptions,
+} from '../services/checkouts.js'
+import type { SessionAccess } from '../session/access.js'
+
+/** Writes a session to a directory of the host. */
+export async function checkOut(
+  access: SessionAccess,
+  checkouts: Checkouts,
+  directory: string,
+  options: CheckoutOptions = {},
+): Promise<Checkout> {
+  const copy = parseCheckout(directory, options)
+  const { directory: realPath, ...update } = await access.look('getManifest', (live) =>
+    checkouts.update(access.core, live, directory, copy),
+  )
+  return new Checkout(access, checkouts, realPath, update)
+}
+
+/**
+ * A session in a directory of the host: `update` writes there what the session is now, `sync` brings back what was
+ * changed there. Both cost what differs: a file is read again only when its size, times or inode number are others.
+ *
+ * Every file appears whole. What is written are contents, targets of symlinks, permission bits without those above
+ * 0o777, and the time of the last change; equal contents with another time count as equal. The directory itself
+ * keeps its mode. Sockets, fifos, devices and names that are not UTF-8 are passed over.
+ */
+export class Checkout {
+  /** The real path of the directory. */
+  readonly directory: string
+  /** What `session.checkout` did. */
+  readonly initial: CheckoutUpdate
+  readonly #access: SessionAccess
+  readonly #checkouts: Checkouts
+
+  constructor(access: SessionAccess, checkouts: Checkouts, directory: string, initial: CheckoutUpdate) {
+    this.directory = directory
+    this.initial = initial
+    this.#access = access
+    this.#checkouts = checkouts
+  }
+
+  /**
+   * Makes the directory what the session is now, also when another session was written there since, or a write was
+   * interrupted. All paths that differ are checked first: CHECKOUT_MODIFIED, with nothing changed, when one of them was
+   * changed in the directory since, unless `force`. HOST_FAILED, or an abort, in the middle leaves a directory that
+   * the next update makes whole.
+   */
+  async update(options: CheckoutOptions = {}): Promise<CheckoutUpdate> {
+    const copy = parseCheckout(this.directory, options)
+    return this.#access.look('getManifest', async (live) => {
+      const { written, removed } = await this.#checkouts.update(this.#access.core, live, this.directory, copy)
+      return { written, removed }
+    })
+  }
+
+  /**
+   * Carries over to the session what was changed in the directory since: as one event, and none when nothing
+   * was. CHECKOUT_MODIFIED, with nothing changed, when the session changed one of these paths too, and not to the
+   * same; and when another session was written to the directory since. LIMIT_EXCEEDED for over 100,000 changed paths.
+   */
+  async sync(options: SyncOptions = {}): Promise<CheckoutSync> {
+    const copy = parseSync(options)
+    return this.#access.run('applyBatch', (live) =>
+      this.#checkouts.sync(this.#access.core, live, this.directory, copy),
+    )
+  }
+}

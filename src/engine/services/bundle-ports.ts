@@ -1,0 +1,20 @@
+/** The port of the files that bundles are. */
+
+/** One block of a bundle: bytes, or JSON. */
+export interface BundleBlock {
+  readonly kind: 'raw' | 'json'
+  /** The SHA-256 of the bytes, lower-case hex. */
+  readonly hash: string
+  readonly bytes: Uint8Array
+}
+
+/** Writes and reads files of blocks, of any length in bounded memory. */
+export interface BundleFiles {
+  /** The first block is the root, and has this hash. The bytes that come out are nobody else's. */
+  write(rootHash: string, blocks: AsyncIterable<BundleBlock>): AsyncIterable<Uint8Array>
+  /**
+   * The blocks of a file, the root first, each of which is what its hash says. INVALID_BUNDLE; what the content
+   * itself throws is passed on.
+   */
+  read(content: AsyncIterable<Uint8Array>): AsyncIterable<BundleBlock>
+}

@@ -1,0 +1,31 @@
+/** Looks at what is in a tree without keeping in it what has to be loaded for that. */
+import { whenLoaded } from '../base/fault.js'
+import { UnloadedBody, type LoadedBody } from '../cas/body.js'
+import { Dir, FileNode, Page, type NodeLoader } from './node.js'
+
+/** The pages of a directory, perhaps without names. */
+export async function peekPages(dir: Dir, loader: NodeLoader): Promise<readonly Page[]> {
+  if (dir.pages !== null) return dir.pages
+  const copy = new Dir(undefined, dir, null)
+  copy.address = dir.address
+  return whenLoaded(() => copy.pages ?? loader.loadDir(copy))
+}
+
+/** A page with its names. */
+export async function peekPage(page: Page, loader: NodeLoader): Promise<Page> {
+  if (page.names !== null) return page
+  const copy = new Page(undefined, null, [], page.last)
+  copy.address = page.address
+  copy.hash = page.hash
+  await whenLoaded(() => copy.names ?? loader.loadPage(copy))
+  return copy
+}
+
+export async function peekBody(file: FileNode, loader: NodeLoader): Promise<LoadedBody> {
+  if (!(file.body instanceof UnloadedBody)) return file.body
+  if (file.body.body !== null) return file.body.body
+  const body = new UnloadedBody(file.body.address)
+  const copy = new FileNode(file, file.size, body)
+  await whenLoaded(() => loader.loadBody(copy))
+  return body.body!
+}
