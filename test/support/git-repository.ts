@@ -31,6 +31,12 @@ export interface RunOptions {
 /** An entry to stage: mode, name (bytes, if it is not UTF-8) and content, or an id for what is no blob. */
 export type StagedEntry = readonly [mode: string, name: string | Uint8Array, content: string | Uint8Array]
 
+export interface NewRepository {
+  /** Default true. */
+  readonly bare?: boolean
+  readonly format?: 'sha1' | 'sha256'
+}
+
 /** One repository, worked on by native git. */
 export class GitRepository {
   readonly path: string
@@ -39,10 +45,11 @@ export class GitRepository {
     this.path = path
   }
 
-  static create(path: string, options: { bare?: boolean } = {}): GitRepository {
+  static create(path: string, options: NewRepository = {}): GitRepository {
     mkdirSync(path, { recursive: true })
     const repository = new GitRepository(path)
-    repository.git(['init', '-q', ...(options.bare === false ? [] : ['--bare'])])
+    const format = `--object-format=${options.format ?? 'sha1'}`
+    repository.git(['init', '-q', format, ...(options.bare === false ? [] : ['--bare'])])
     repository.git(['config', 'http.receivepack', 'true'])
     return repository
   }

@@ -7,8 +7,8 @@ import { gitEnvironment } from './git-repository.js'
 export interface GitServerOptions {
   /** `user:password` that every request must send. */
   readonly auth?: string
-  /** false: the server speaks only the first protocol. */
-  readonly protocolV2?: boolean
+  /** The newest version of the protocol that the server speaks; 2 by default. Version 1 only differs by saying so. */
+  readonly protocol?: 0 | 1 | 2
   /** Keeps a request waiting until the promise resolves. */
   hold?(request: IncomingMessage): Promise<void> | undefined
   /** Answers in git's place, or not at all; true when it took the request. */
@@ -31,6 +31,8 @@ export interface LoggedRequest {
   readonly method: string
   readonly url: string
   readonly authorization: string | undefined
+  /** The bytes that answered it so far, headers not counted. */
+  answerBytes: number
 }
 
 /** Serves the repositories below a directory over smart HTTP on loopback, through `git http-backend`. */
@@ -38,13 +40,16 @@ export async function serveGit(root: string, options: GitServerOptions = {}): Pr
   const requests: LoggedRequest[] = []
   const server = createServer((request, response) => {
     const { method = '', url = '', headers } = request
-    requests.push({ method, url, authorization: headers.authorization })
+    const logged: LoggedRequest = { method, url, authorization: headers.authorization, answerBytes: 0 }
+    requests.push(logged)
     if (options.intercept?.(request, response) === true) return
     if (options.auth !== undefined && headers.authorization !== basic(options.auth)) {
       response.writeHead(401, { 'www-authenticate': 'Basic realm="git"' }).end('denied')
       return
     }
-    const run = (): void => runBackend(root, options, request, response)
+    const run = (): void => {
+      runBackend(root, options, request, response, (count) => (logged.answerBytes += count))
+    }
     const held = options.hold?.(request)
     if (held === undefined) run()
     else held.then(() => (response.destroyed ? undefined : run())).catch(() => response.destroy())
@@ -69,6 +74,7 @@ function runBackend(
   options: GitServerOptions,
   request: IncomingMessage,
   response: ServerResponse,
+  onBytes: (count: number) => void,
 ): void {
   const url = new URL(request.url ?? '/', 'http://localhost')
   const { headers } = request
@@ -82,7 +88,7 @@ function runBackend(
       QUERY_STRING: url.search.slice(1),
       CONTENT_TYPE: headers['content-type'] ?? '',
       CONTENT_LENGTH: headers['content-length'] ?? '',
-      GIT_PROTOCOL: options.protocolV2 === false ? '' : String(headers['git-protocol'] ?? ''),
+      GIT_PROTOCOL: protocolOf(options.protocol ?? 2, String(headers['git-protocol'] ?? '')),
       REMOTE_USER: 'tester',
       REMOTE_ADDR: '127.0.0.1',
     },
@@ -100,6 +106,7 @@ function runBackend(
   let sent = 0
   const kept: Buffer[] = []
   const send = (body: Buffer): void => {
+    onBytes(body.length)
     if (rewrite !== undefined) {
       kept.push(body)
       return
@@ -130,6 +137,11 @@ function runBackend(
     if (cutAt !== undefined) response.destroy()
     else response.end(rewrite?.(request, Buffer.concat(kept)))
   })
+}
+
+function protocolOf(newest: 0 | 1 | 2, asked: string): string {
+  if (newest === 2) return asked
+  return newest === 1 && asked !== '' ? 'version=1' : ''
 }
 
 function parseHead(text: string): { status: number; fields: Record<string, string> } {

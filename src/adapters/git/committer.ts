@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import {
   EngineError,
   type Committer,
@@ -6,15 +7,23 @@ import {
   type PathChange,
 } from '../../engine/ports.js'
 import { PackBuilder } from './build-pack.js'
-import { emptyTreeId, objectId } from './object-id.js'
+import { emptyTreeId, formatOf, objectId, type ObjectFormat } from './object-id.js'
 import { createPacer, type Pacer } from './pacer.js'
-import { formatCommit } from './raw-commit.js'
+import { addSignature, formatCommit, type CommitFields } from './raw-commit.js'
 import { checkBranchName } from './ref-names.js'
-import { openRepository, type RepositoryOptions } from './repository.js'
+import { openRepository, type Repository, type RepositoryOptions } from './repository.js'
 import { addChange, createChangeNode, rewriteTree, type Leaf } from './rewrite-tree.js'
 import { isUnsafeName } from './tree-names.js'
+import { untilAborted } from './until-aborted.js'
 
-export function createCommitter(options: RepositoryOptions): Committer {
+/** Gives a signature of the text of a commit, as git would have it in the header of the commit. */
+export type Sign = (payload: string) => Promise<string>
+
+export interface CommitterOptions extends RepositoryOptions {
+  readonly sign: Sign | undefined
+}
+
+export function createCommitter(options: CommitterOptions): Committer {
   return { commit: (request) => commit(options, request) }
 }
 
@@ -23,51 +32,80 @@ interface CommitIds {
   readonly treeId: string
 }
 
-async function commit(options: RepositoryOptions, request: CommitRequest): Promise<CommitIds> {
+async function commit(options: CommitterOptions, request: CommitRequest): Promise<CommitIds> {
   const { push, signal } = request
   signal.throwIfAborted()
   const pacer = createPacer(signal)
-  if (push === undefined) return build(request, pacer, undefined)
+  if (push === undefined) {
+    return build({ request, pacer, format: knownFormat(request) ?? 'sha1', sign: options.sign })
+  }
   checkBranchName(push.branchName)
   const repository = await openRepository(push.remote, options)
   try {
-    const pack = new PackBuilder()
-    const ids = await build(request, pacer, pack)
-    await repository.push({
-      ref: `refs/heads/${push.branchName}`,
-      expectedOid: commitOrNull(push.expectedTip, request.baseTree),
-      newOid: ids.commitId,
-      pack: await pack.finish(pacer),
-      signal,
-    })
-    return ids
+    await repository.authenticate?.(signal)
+    return await buildAndPush(repository, { ...request, push }, pacer, options.sign)
   } finally {
-    repository.close()
+    await repository.close()
   }
 }
 
-/** Makes the objects, all of them for the pack, and stores commit and trees. */
-async function build(
-  request: CommitRequest,
+async function buildAndPush(
+  repository: Repository,
+  request: CommitRequest & Required<Pick<CommitRequest, 'push'>>,
   pacer: Pacer,
-  pack: PackBuilder | undefined,
+  sign: Sign | undefined,
 ): Promise<CommitIds> {
+  const { push, baseTree, signal } = request
+  const format = knownFormat(request) ?? (await repository.format(signal))
+  const pack = new PackBuilder(format)
+  const ids = await build({ request, pacer, format, sign, pack })
+  await repository.push({
+    ref: `refs/heads/${push.branchName}`,
+    expectedOid: commitOrNull(push.expectedTip, baseTree),
+    newOid: ids.commitId,
+    pack: await pack.finish(pacer),
+    signal,
+  })
+  return ids
+}
+
+/** That of the ids which the commit builds on. */
+function knownFormat({ baseTree, parent, push }: CommitRequest): ObjectFormat | undefined {
+  const id = [baseTree, parent, push?.expectedTip].find(
+    (given) => given !== null && given !== undefined && given !== '',
+  )
+  return id == null ? undefined : formatOf(id)
+}
+
+interface Build {
+  readonly request: CommitRequest
+  readonly format: ObjectFormat
+  readonly pacer: Pacer
+  readonly sign: Sign | undefined
+  /** What is to be pushed. */
+  readonly pack?: PackBuilder
+}
+
+/** Makes and stores the objects, and gathers them for the pack. */
+async function build(options: Build): Promise<CommitIds> {
+  const { request, format, pacer, pack } = options
   const { baseTree, objects, signal } = request
+  const add: AddObject = async (type, body) => {
+    const object: GitObject = { oid: await idOf(type, body, options), type, body }
+    await pack?.add(object)
+    await objects.add(object)
+    signal.throwIfAborted()
+    return object.oid
+  }
   const changes = createChangeNode()
   for await (const change of request.changes) {
-    addChange(changes, change.parts, await leafOf(change, pack))
+    addChange(changes, change.parts, await leafOf(change, add))
     if (pacer.due()) await pacer.rest()
   }
 
-  const stored: GitObject[] = []
-  const add = async (type: 'commit' | 'tree', body: Buffer): Promise<string> => {
-    const object = toObject(type, body)
-    stored.push(object)
-    await pack?.add(object)
-    return object.oid
-  }
   const treeId = await rewriteTree({
     baseTree,
+    format,
     changes,
     pacer,
     getTree: async (oid) => {
@@ -77,28 +115,45 @@ async function build(
     },
     addTree: (body) => add('tree', body),
   })
+  // Without a parent the remote may lack even the empty tree.
+  if (treeId === emptyTreeId(format)) await add('tree', Buffer.alloc(0))
   const { author, timestampSeconds, message } = request
   const parent = commitOrNull(request.parent, baseTree)
-  // Without a parent the remote may lack even the empty tree.
-  if (treeId === emptyTreeId && stored.length === 0) await add('tree', Buffer.alloc(0))
-  const commitId = await add(
-    'commit',
-    formatCommit({ tree: treeId, parent, author, timestampSeconds, message }),
-  )
+  const text = await commitText({ tree: treeId, parent, author, timestampSeconds, message }, options)
+  const commitId = await add('commit', Buffer.from(text))
+  await objects.flush()
   signal.throwIfAborted()
-  await objects.put(stored)
   return { commitId, treeId }
 }
 
-async function leafOf(change: PathChange, pack: PackBuilder | undefined): Promise<Leaf> {
+async function commitText(fields: CommitFields, { sign, format, request }: Build): Promise<string> {
+  const text = formatCommit(fields)
+  if (sign === undefined) return text
+  return addSignature(text, await untilAborted(sign(text), request.signal), format)
+}
+
+/** Large ones in steps, so that the event loop keeps turning. */
+async function idOf(type: GitObject['type'], body: Uint8Array, { format, pacer }: Build): Promise<string> {
+  if (body.length <= hashStepBytes) return objectId(type, body, format)
+  const hash = createHash(format).update(`${type} ${body.length}\0`)
+  for (let at = 0; at < body.length; at += hashStepBytes) {
+    hash.update(body.subarray(at, at + hashStepBytes))
+    if (pacer.due()) await pacer.rest()
+  }
+  return hash.digest('hex')
+}
+
+const hashStepBytes = 2 ** 20
+
+/** Takes an object and gives its id. */
+type AddObject = (type: GitObject['type'], body: Uint8Array) => Promise<string>
+
+async function leafOf(change: PathChange, add: AddObject): Promise<Leaf> {
   if (change.kind === 'removed') return { kind: 'removed' }
   checkParts(change.parts)
-  const body = change.kind === 'file' ? await change.read() : Buffer.from(change.target)
-  const blob = toObject('blob', body)
-  await pack?.add(blob)
-  return change.kind === 'file'
-    ? { kind: 'file', executable: change.executable, oid: blob.oid }
-    : { kind: 'symlink', oid: blob.oid }
+  if (change.kind === 'symlink')
+    return { kind: 'symlink', oid: await add('blob', Buffer.from(change.target)) }
+  return { kind: 'file', executable: change.executable, oid: await add('blob', await change.read()) }
 }
 
 function checkParts(parts: readonly string[]): void {
@@ -112,8 +167,4 @@ function checkParts(parts: readonly string[]): void {
 /** A revision without a commit, of an empty repository or of a bare tree, starts a history: it is no parent. */
 function commitOrNull(id: string | null, baseTree: string | null): string | null {
   return id === '' || id === baseTree ? null : id
-}
-
-function toObject(type: GitObject['type'], body: Uint8Array): GitObject {
-  return { oid: objectId(type, body), type, body }
 }

@@ -113,12 +113,26 @@ export class HttpClient {
         if (signal.aborted) return signal.reason
         return timedOut ? timeout(url, this.#options.idleTimeoutMs) : networkError(url, error)
       }
-      request.on('timeout', () => {
-        timedOut = true
-        request.destroy(new Error('timeout'))
-      })
+      let answer: http.IncomingMessage | undefined
+      const onSilence = (): void => {
+        const { socket } = request
+        if (answer === undefined || answer.readableLength === 0 || socket === null) {
+          timedOut = true
+          request.destroy(new Error('timeout'))
+          return
+        }
+        // While what came waits to be taken here, it is not the remote that is silent. Silence is told once.
+        socket.once('timeout', onSilence)
+        socket.setTimeout(this.#options.idleTimeoutMs)
+        // The next request of this connection has silences of its own.
+        request.once('close', () => socket.off('timeout', onSilence))
+      }
+      request.on('timeout', onSilence)
       request.on('error', (error) => reject(explain(error)))
-      request.on('response', (response) => resolve(new Exchange(response, explain)))
+      request.on('response', (response) => {
+        answer = response
+        resolve(new Exchange(response, explain))
+      })
       for (const part of body) request.write(part)
       request.end()
     })

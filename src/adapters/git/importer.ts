@@ -1,18 +1,19 @@
 import {
   EngineError,
   type GitObject,
+  type GitObjects,
+  type GitTreeSink,
   type Importer,
   type ImportContext,
   type ImportRequest,
   type ImportResult,
-  type TreeSink,
 } from '../../engine/ports.js'
 import { gitLimits } from './limits.js'
-import { emptyTreeId } from './object-id.js'
-import type { ObjectSource } from './object-source.js'
+import { emptyTreeId, formatOf } from './object-id.js'
 import { parseCommit, parseTag } from './raw-commit.js'
-import { openRepository, type RepositoryOptions } from './repository.js'
+import { openRepository, type Repository, type RepositoryOptions } from './repository.js'
 import { resolveRef } from './resolve-ref.js'
+import { RevisionObjects } from './revision-objects.js'
 import { walkTree } from './walk-tree.js'
 
 export function createImporter(options: RepositoryOptions): Importer {
@@ -22,95 +23,135 @@ export function createImporter(options: RepositoryOptions): Importer {
 async function importRevision(
   options: RepositoryOptions,
   request: ImportRequest,
-  sink: TreeSink,
+  sink: GitTreeSink,
   context: ImportContext,
 ): Promise<ImportResult> {
-  const { signal } = context
+  const { objects, signal } = context
   signal.throwIfAborted()
-  const objects = new ObjectBatch(context)
   const repository = await openRepository(request.remote, options)
   try {
-    const want = await resolveRef(repository, request.gitRef, signal)
-    if (want === undefined) {
-      await objects.add({ oid: emptyTreeId, type: 'tree', body: new Uint8Array() })
-      await objects.flush()
-      return { revisionId: '', treeId: emptyTreeId }
-    }
-    const progress = { bytesProcessed: 0, filesProcessed: 0 }
-    const onBytes = (count: number): void => {
-      progress.bytesProcessed += count
-      context.onProgress({ ...progress })
-    }
-    const source = await repository.openObjects({ want, signal, onBytes })
-    const root = await findRoot(source, want)
-    await walkTree({
-      source,
-      sink,
-      signal,
-      treeId: root.treeId,
-      mtimeMs: root.mtimeMs,
-      onTree: (tree) => objects.add(tree),
-      onFiles: (count) => {
-        progress.filesProcessed = count
-        context.onProgress({ ...progress })
-      },
-    })
-    if (root.commit !== undefined) await objects.add(root.commit)
+    await repository.authenticate?.(signal)
+    const ref = await resolveRef(repository, request.gitRef, signal)
+    context.onResolved()
+    if (ref === undefined) return await emptyRevision(repository, context)
+    const known = await findRoot(ref.target, (oid) => objects.get(oid))
+    if (known !== undefined && (await sink.startFrom(known.treeId))) return resultOf(known)
+    const root = await readRevision(repository, ref.oid, sink, context)
     await objects.flush()
-    return { revisionId: root.commit?.oid ?? root.treeId, treeId: root.treeId }
+    return resultOf(root)
   } finally {
-    repository.close()
+    await repository.close()
   }
 }
 
+async function emptyRevision(repository: Repository, context: ImportContext): Promise<ImportResult> {
+  const { objects, signal } = context
+  const treeId = emptyTreeId(await repository.format(signal))
+  await objects.add({ oid: treeId, type: 'tree', body: new Uint8Array() })
+  await objects.flush()
+  return { commitId: '', treeId }
+}
+
+/** Fetches what the engine lacks, and gives what differs from a tree that the sink can start from. */
+async function readRevision(
+  repository: Repository,
+  want: string,
+  sink: GitTreeSink,
+  context: ImportContext,
+): Promise<Root> {
+  const { objects, signal } = context
+  const progress = { bytesProcessed: 0, filesProcessed: 0 }
+  const tell = (): void => context.onProgress({ ...progress })
+  const bases = await knownCommits(objects, context.knownCommits)
+  const source = await repository.openObjects({
+    want,
+    objects,
+    haves: bases.map(({ oid }) => oid),
+    signal,
+    onBytes(count) {
+      progress.bytesProcessed += count
+      tell()
+    },
+  })
+  const revision = new RevisionObjects(objects, source)
+  const root = (await findRoot(want, (oid) => revision.read(oid)))!
+  if (await sink.startFrom(root.treeId)) return root
+  const base = await firstStart(sink, bases)
+  await walkTree({
+    objects: revision,
+    sink,
+    signal,
+    treeId: root.treeId,
+    base: base === undefined ? undefined : { treeId: base.treeId, objects },
+    format: formatOf(root.treeId),
+    mtimeMs: root.mtimeMs,
+    onFiles(count) {
+      progress.filesProcessed = count
+      tell()
+    },
+  })
+  return root
+}
+
+interface KnownCommit {
+  readonly oid: string
+  readonly treeId: string
+}
+
+async function knownCommits(objects: GitObjects, oids: readonly string[]): Promise<KnownCommit[]> {
+  const known: KnownCommit[] = []
+  for (const oid of oids.slice(0, gitLimits.haves)) {
+    const commit = await objects.get(oid)
+    if (commit?.type === 'commit') known.push({ oid, treeId: parseCommit(commit).tree })
+  }
+  return known
+}
+
+async function firstStart(
+  sink: GitTreeSink,
+  commits: readonly KnownCommit[],
+): Promise<KnownCommit | undefined> {
+  for (const commit of commits) if (await sink.startFrom(commit.treeId)) return commit
+  return undefined
+}
+
 interface Root {
-  readonly commit: GitObject | undefined
+  /** '' for a tag of a tree. */
+  readonly commitId: string
   readonly treeId: string
   readonly mtimeMs: number
 }
 
-/** Peels annotated tags down to a commit and its tree, or to a tree. */
-async function findRoot(source: ObjectSource, want: string): Promise<Root> {
-  let object = await source.read(want)
-  for (let depth = 0; object.type === 'tag'; depth++) {
+/** Peels annotated tags down to a commit and its tree, or to a tree; undefined when an object is not known. */
+async function findRoot(
+  oid: string,
+  read: (oid: string) => Promise<GitObject | undefined>,
+): Promise<Root | undefined> {
+  let object = await read(oid)
+  for (let depth = 0; object?.type === 'tag'; depth++) {
     if (depth === gitLimits.tagDepth) {
       throw new EngineError('GIT_TOO_LARGE', `the tag is nested over ${gitLimits.tagDepth} levels`, {
         limit: String(gitLimits.tagDepth),
       })
     }
-    object = await source.read(parseTag(object).object)
+    object = await read(parseTag(object).object)
   }
-  if (object.type === 'commit') {
-    const { tree, committerSeconds } = parseCommit(object)
-    return { commit: object, treeId: tree, mtimeMs: committerSeconds * 1000 }
+  switch (object?.type) {
+    case undefined:
+      return undefined
+    case 'commit': {
+      const { tree, committerSeconds } = parseCommit(object)
+      return { commitId: object.oid, treeId: tree, mtimeMs: committerSeconds * 1000 }
+    }
+    case 'tree':
+      return { commitId: '', treeId: object.oid, mtimeMs: 0 }
+    default:
+      throw new EngineError('GIT_NOT_A_TREE', 'the ref names a single file, no commit and no tree', {
+        objectId: object!.oid,
+      })
   }
-  if (object.type === 'tree') return { commit: undefined, treeId: object.oid, mtimeMs: 0 }
-  throw new EngineError('GIT_NOT_A_TREE', 'the ref names a single file, no commit and no tree', {
-    objectId: object.oid,
-  })
 }
 
-/** Raw objects on their way to the engine's store, in batches. */
-class ObjectBatch {
-  readonly #context: ImportContext
-  #objects: GitObject[] = []
-  #bytes = 0
-
-  constructor(context: ImportContext) {
-    this.#context = context
-  }
-
-  async add(object: GitObject): Promise<void> {
-    this.#objects.push(object)
-    this.#bytes += object.body.length
-    if (this.#objects.length >= gitLimits.putObjects || this.#bytes >= gitLimits.putBytes) await this.flush()
-  }
-
-  async flush(): Promise<void> {
-    if (this.#objects.length === 0) return
-    const objects = this.#objects
-    this.#objects = []
-    this.#bytes = 0
-    await this.#context.objects.put(objects)
-  }
+function resultOf({ commitId, treeId }: Root): ImportResult {
+  return { commitId, treeId }
 }

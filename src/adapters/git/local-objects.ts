@@ -1,24 +1,44 @@
+import { createHash } from 'node:crypto'
 import { join } from 'node:path'
-import { deflateSync } from 'node:zlib'
+import { inflateSync } from 'node:zlib'
+import { compress, type BuiltPack, type PackedObject } from './build-pack.js'
 import { gitLimits } from './limits.js'
 import { writeWhole } from './local-files.js'
-import type { PackObjects } from './pack-objects.js'
+import type { ObjectFormat } from './object-id.js'
+import type { Pacer } from './pacer.js'
+import { formatPackIndex } from './pack-index.js'
 
 /**
  * Adds the objects of a pack to a repository: few as loose objects, as git itself does on a push, so that
- * small commits do not leave a pack each; many as the pack. All are on disk when it resolves.
+ * small commits do not leave a pack each; many, and large ones, as the pack. All are on disk when it resolves.
  */
-export async function writeObjects(directory: string, pack: Uint8Array, objects: PackObjects): Promise<void> {
-  if (objects.oids.length > gitLimits.looseObjects) {
-    const name = `pack-${Buffer.from(pack.subarray(-20)).toString('hex')}`
-    // The index makes the pack visible, so it comes last.
-    await writeWhole(join(directory, 'pack'), `${name}.pack`, pack)
-    await writeWhole(join(directory, 'pack'), `${name}.idx`, objects.index)
-    return
+export async function writeObjects(
+  directory: string,
+  pack: BuiltPack,
+  format: ObjectFormat,
+  pacer: Pacer,
+): Promise<void> {
+  const { objects } = pack
+  const areFew =
+    objects.length <= gitLimits.looseObjects &&
+    objects.every(({ size }) => size <= gitLimits.streamedBlobBytes)
+  if (!areFew) return writePack(join(directory, 'pack'), pack, format)
+  for (const object of objects) {
+    const { oid } = object
+    await writeWhole(join(directory, oid.slice(0, 2)), oid.slice(2), [await looseForm(object)])
+    if (pacer.due()) await pacer.rest()
   }
-  for (const oid of objects.oids) {
-    const { type, body } = await objects.read(oid)
-    const loose = deflateSync(Buffer.concat([Buffer.from(`${type} ${body.length}\0`), body]))
-    await writeWhole(join(directory, oid.slice(0, 2)), oid.slice(2), loose)
-  }
+}
+
+async function writePack(directory: string, pack: BuiltPack, format: ObjectFormat): Promise<void> {
+  const name = `pack-${pack.checksum.toString('hex')}`
+  const index = formatPackIndex(pack.objects, pack.checksum)
+  // The index makes the pack visible, so it comes last.
+  await writeWhole(directory, `${name}.pack`, pack.parts)
+  await writeWhole(directory, `${name}.idx`, [index, createHash(format).update(index).digest()])
+}
+
+async function looseForm({ type, size, deflated }: PackedObject): Promise<Buffer> {
+  const body = inflateSync(deflated, { chunkSize: Math.max(64, size + 1) })
+  return compress(Buffer.concat([Buffer.from(`${type} ${size}\0`), body]))
 }

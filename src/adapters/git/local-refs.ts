@@ -88,7 +88,7 @@ export class LocalRefs {
     const refs = new Map<string, string>()
     const text = (await readOptional(join(this.#commonDir, 'packed-refs'))) ?? ''
     for (const line of text.split('\n')) {
-      const [, oid, name] = /^([0-9a-f]{40}) (refs\/.+)$/.exec(line) ?? []
+      const [, oid, name] = /^([0-9a-f]{40}|[0-9a-f]{64}) (refs\/.+)$/.exec(line) ?? []
       if (oid !== undefined && name !== undefined) refs.set(name, oid)
     }
     return refs

@@ -1,19 +1,15 @@
-import fs, { promises } from 'node:fs'
+import { promises } from 'node:fs'
 import { dirname, isAbsolute, join, resolve, sep } from 'node:path'
-import {
-  EngineError,
-  invalid,
-  type GitObject,
-  type PushRequest,
-  type RemoteRefs,
-} from '../../engine/ports.js'
+import { EngineError, invalid } from '../../engine/ports.js'
 import { errorCode, readOptional } from './local-files.js'
 import { writeObjects } from './local-objects.js'
 import { LocalRefs } from './local-refs.js'
+import { formatOf, type ObjectFormat } from './object-id.js'
 import type { ObjectSource } from './object-source.js'
-import { createReader, openPack } from './pack-objects.js'
+import { openObjectStore, type ObjectStore } from './object-store.js'
+import { createPacer } from './pacer.js'
 import { branchMoved, pushRejected } from './remote-errors.js'
-import type { Repository } from './repository.js'
+import type { PushRequest, RemoteRefs, Repository, RevisionRequest } from './repository.js'
 
 /**
  * A repository directory of this host: bare, with a `.git` directory, or a linked worktree. It and every
@@ -35,9 +31,9 @@ async function open(path: string, roots: readonly string[]): Promise<Repository>
   const common = (await readOptional(join(gitDir, 'commondir')))?.trim()
   const commonDir = common === undefined ? gitDir : await allowedPath(resolve(gitDir, common), allowed)
   if (commonDir === undefined) throw notARepository(path)
-  await checkFormat(commonDir, path)
+  const format = await readFormat(commonDir, path)
   const objectDirs = await findObjectDirs(commonDir, allowed)
-  return new LocalRepository({ gitDir, commonDir, objectDirs, allowed })
+  return new LocalRepository({ gitDir, commonDir, objectDirs, allowed, format })
 }
 
 interface Places {
@@ -48,15 +44,21 @@ interface Places {
   /** The object directory and its alternates. */
   readonly objectDirs: readonly string[]
   readonly allowed: readonly string[]
+  readonly format: ObjectFormat
 }
 
 class LocalRepository implements Repository {
   readonly #places: Places
   readonly #refs: LocalRefs
+  readonly #stores: ObjectStore[] = []
 
   constructor(places: Places) {
     this.#places = places
     this.#refs = new LocalRefs(places)
+  }
+
+  format(): Promise<ObjectFormat> {
+    return Promise.resolve(this.#places.format)
   }
 
   async listRefs({
@@ -71,37 +73,44 @@ class LocalRepository implements Repository {
     return { refs, symrefs: new Map(), peeled: new Map() }
   }
 
-  async openObjects(options: Parameters<Repository['openObjects']>[0]): Promise<ObjectSource> {
-    const { want, signal } = options
-    const readers = this.#places.objectDirs.map((directory) =>
-      createReader({ fs, gitDir: dirname(directory) }),
-    )
-    const read = async (oid: string): Promise<GitObject> => {
-      signal.throwIfAborted()
-      const object = await firstOf(readers, oid)
-      options.onBytes(object.body.length)
-      return object
-    }
-    const first = await read(want).catch((error: unknown) => {
-      if (!(error instanceof EngineError)) throw error
+  async openObjects(request: RevisionRequest): Promise<ObjectSource> {
+    const { want, signal } = request
+    const onBytes = (count: number): void => request.onBytes(count)
+    const { objectDirs, format } = this.#places
+    const store = await explained(() => openObjectStore(objectDirs, format, signal))
+    this.#stores.push(store)
+    if (!(await explained(() => store.has(want)))) {
       throw new EngineError('GIT_REF_NOT_FOUND', `the repository has no object ${want}`, { gitRef: want })
-    })
-    return { read: (oid) => (oid === want ? Promise.resolve(first) : read(oid)) }
+    }
+    return {
+      async read(oid) {
+        const object = await explained(() => store.read(oid))
+        onBytes(object.body.length)
+        return object
+      },
+      async readBlob(oid) {
+        const chunks = await explained(() => store.readBlob(oid))
+        return chunks === undefined ? undefined : counted(chunks, onBytes)
+      },
+    }
   }
 
   push(request: PushRequest): Promise<void> {
     return explained(() => this.#push(request))
   }
 
-  close(): void {}
+  async close(): Promise<void> {
+    await Promise.all(this.#stores.map((store) => store.close()))
+  }
 
   async #push({ ref, expectedOid, newOid, pack, signal }: PushRequest): Promise<void> {
-    const { commonDir } = this.#places
+    const { commonDir, format } = this.#places
+    if (formatOf(newOid) !== format) throw pushRejected('the repository is of another object format', '')
     const tip = await this.#refs.read(ref)
     if (tip === newOid) return
     if (tip !== null && tip !== expectedOid) throw branchMoved(ref, expectedOid, tip)
     await this.#refuseCheckedOut(ref)
-    await writeObjects(join(commonDir, 'objects'), pack, await openPack(pack, signal))
+    await writeObjects(join(commonDir, 'objects'), pack, format, createPacer(signal))
     signal.throwIfAborted()
     await this.#refs.compareAndSet({ ref, expectedOid: tip, newOid })
   }
@@ -135,19 +144,15 @@ async function explained<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-async function firstOf(
-  readers: readonly ((oid: string) => Promise<GitObject>)[],
-  oid: string,
-): Promise<GitObject> {
-  let failure: unknown
-  for (const read of readers) {
-    try {
-      return await read(oid)
-    } catch (error) {
-      failure ??= error
-    }
+/** As they are, but told of as they come. */
+async function* counted(
+  chunks: AsyncIterable<Uint8Array>,
+  onBytes: (count: number) => void,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  for await (const chunk of chunks) {
+    onBytes(chunk.length)
+    yield chunk
   }
-  throw failure
 }
 
 async function realRoots(roots: readonly string[]): Promise<string[]> {
@@ -179,15 +184,16 @@ async function findGitDir(directory: string, roots: readonly string[]): Promise<
   return undefined
 }
 
-async function checkFormat(commonDir: string, path: string): Promise<void> {
+async function readFormat(commonDir: string, path: string): Promise<ObjectFormat> {
   const config = (await readOptional(join(commonDir, 'config'))) ?? ''
-  if (/^\s*(objectformat\s*=\s*sha256|refstorage\s*=\s*reftable)/im.test(config)) {
+  if (/^\s*refstorage\s*=\s*"?reftable/im.test(config)) {
     throw new EngineError('GIT_NOT_A_REPOSITORY', 'the format of the repository is not supported', { path })
   }
   const complete = await Promise.all(
     ['objects', 'refs'].map((name) => promises.stat(join(commonDir, name)).catch(() => undefined)),
   )
   if (!complete.every((stat) => stat?.isDirectory() === true)) throw notARepository(path)
+  return /^\s*objectformat\s*=\s*"?sha256/im.test(config) ? 'sha256' : 'sha1'
 }
 
 async function isBare(commonDir: string): Promise<boolean> {

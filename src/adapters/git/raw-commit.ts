@@ -1,4 +1,5 @@
-import { EngineError, type CommitIdentity, type GitObject } from '../../engine/ports.js'
+import { EngineError, invalid, type CommitIdentity, type GitObject } from '../../engine/ports.js'
+import type { ObjectFormat } from './object-id.js'
 
 export interface CommitFacts {
   readonly tree: string
@@ -8,7 +9,7 @@ export interface CommitFacts {
 /** What an import needs of a commit. The rest may be of any encoding and is not read. */
 export function parseCommit(commit: GitObject): CommitFacts {
   const header = headerOf(commit)
-  const tree = /^tree ([0-9a-f]{40})$/m.exec(header)?.[1]
+  const tree = /^tree ([0-9a-f]{40}|[0-9a-f]{64})$/m.exec(header)?.[1]
   if (tree === undefined) throw damaged(commit)
   const seconds = Number(/^committer .*> (-?\d{1,12}) [-+]\d{4}$/m.exec(header)?.[1] ?? 0)
   return { tree, committerSeconds: Math.max(0, seconds) }
@@ -16,18 +17,21 @@ export function parseCommit(commit: GitObject): CommitFacts {
 
 /** The object that an annotated tag names. */
 export function parseTag(tag: GitObject): { readonly object: string } {
-  const object = /^object ([0-9a-f]{40})$/m.exec(headerOf(tag))?.[1]
+  const object = /^object ([0-9a-f]{40}|[0-9a-f]{64})$/m.exec(headerOf(tag))?.[1]
   if (object === undefined) throw damaged(tag)
   return { object }
 }
 
-export function formatCommit(commit: {
+export interface CommitFields {
   readonly tree: string
   readonly parent: string | null
   readonly author: CommitIdentity
   readonly timestampSeconds: number
   readonly message: string
-}): Buffer {
+}
+
+/** The text of a commit; the same fields give the same text. */
+export function formatCommit(commit: CommitFields): string {
   const person = `${formatIdentity(commit.author)} ${Math.max(0, Math.floor(commit.timestampSeconds))} +0000`
   const message = commit.message.replaceAll('\0', '')
   const lines = [
@@ -38,7 +42,18 @@ export function formatCommit(commit: {
     '',
     message.endsWith('\n') ? message : `${message}\n`,
   ]
-  return Buffer.from(lines.join('\n'))
+  return lines.join('\n')
+}
+
+/** The text with a signature of it as its last header. Throws INVALID_ARGUMENT for one that cannot stand there. */
+export function addSignature(text: string, signature: string, format: ObjectFormat): string {
+  const lines = String(signature).replaceAll('\r\n', '\n').replace(/\n+$/, '').split('\n')
+  if (typeof signature !== 'string' || lines[0] === '' || signature.includes('\0')) {
+    throw invalid('git.sign', 'must give a signature as text, whose first line is not empty')
+  }
+  const header = format === 'sha1' ? 'gpgsig' : 'gpgsig-sha256'
+  const end = text.indexOf('\n\n')
+  return `${text.slice(0, end)}\n${header} ${lines.join('\n ')}${text.slice(end)}`
 }
 
 function formatIdentity({ name, email }: CommitIdentity): string {

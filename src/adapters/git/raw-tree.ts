@@ -1,4 +1,5 @@
 import { EngineError } from '../../engine/ports.js'
+import { idBytes, type ObjectFormat } from './object-id.js'
 
 /** One entry as it stands in the tree: nothing is normalised, so that it can be written back as it was. */
 export interface RawEntry {
@@ -12,22 +13,36 @@ export interface RawEntry {
 export type EntryKind = 'file' | 'symlink' | 'tree' | 'gitlink'
 
 /** The entries of a raw tree. Throws GIT_CORRUPT. */
-export function parseTree(body: Uint8Array): RawEntry[] {
-  const bytes = Buffer.from(body.buffer, body.byteOffset, body.length)
-  const entries: RawEntry[] = []
-  for (let at = 0; at < bytes.length;) {
-    const space = bytes.indexOf(32, at)
-    const nul = bytes.indexOf(0, space)
-    if (space < 0 || nul < 0 || nul + 21 > bytes.length) throw damaged()
-    entries.push({
-      mode: bytes.toString('latin1', at, space),
-      name: bytes.toString('latin1', space + 1, nul),
-      oid: bytes.toString('hex', nul + 1, nul + 21),
-    })
-    at = nul + 21
-  }
-  return entries
+export function parseTree(body: Uint8Array, format: ObjectFormat): RawEntry[] {
+  return [...parseTreeInParts(body, format)].flat()
 }
+
+/** The entries of a raw tree, a few thousand at a time. Throws GIT_CORRUPT. */
+export function* parseTreeInParts(
+  body: Uint8Array,
+  format: ObjectFormat,
+): Generator<RawEntry[], void, undefined> {
+  const idLength = idBytes(format)
+  const bytes = Buffer.from(body.buffer, body.byteOffset, body.length)
+  for (let at = 0; at < bytes.length;) {
+    const entries: RawEntry[] = []
+    while (at < bytes.length && entries.length < partEntries) {
+      const space = bytes.indexOf(32, at)
+      const nul = bytes.indexOf(0, space)
+      const end = nul + 1 + idLength
+      if (space < 0 || nul < 0 || end > bytes.length) throw damaged()
+      entries.push({
+        mode: bytes.toString('latin1', at, space),
+        name: bytes.toString('latin1', space + 1, nul),
+        oid: bytes.toString('hex', nul + 1, end),
+      })
+      at = end
+    }
+    yield entries
+  }
+}
+
+const partEntries = 4096
 
 /** The raw tree of these entries, in git's order. */
 export function formatTree(entries: Iterable<RawEntry>): Buffer {
@@ -41,6 +56,9 @@ export function formatTree(entries: Iterable<RawEntry>): Buffer {
 }
 
 export function entryKind(mode: string): EntryKind {
+  // Nearly all are one of these.
+  if (mode === '100644' || mode === '100755') return 'file'
+  if (mode === '40000') return 'tree'
   const bits = /^[0-7]{5,7}$/.test(mode) ? Number.parseInt(mode, 8) : 0
   switch (bits & 0o170000) {
     case 0o100000:

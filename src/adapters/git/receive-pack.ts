@@ -1,7 +1,8 @@
-import { EngineError, type PushRequest } from '../../engine/ports.js'
-import { zeroId } from './object-id.js'
+import { EngineError } from '../../engine/ports.js'
+import { formatOf, zeroId } from './object-id.js'
 import { flushPacket, packet, PacketReader, packetText, splitPackets } from './pkt-line.js'
 import { branchMoved, pushRejected } from './remote-errors.js'
+import type { PushRequest } from './repository.js'
 import type { SmartConnection } from './smart-connection.js'
 import { advertisedRefs } from './upload-pack.js'
 
@@ -17,14 +18,18 @@ export async function push(connect: () => Promise<SmartConnection>, request: Pus
   if (tip !== null && tip !== expectedOid) throw branchMoved(ref, expectedOid, tip)
 
   const { advertisement } = connection
+  const { format } = advertisement
+  if (format !== formatOf(newOid)) throw pushRejected(`the repository has ${format} ids`, '')
   const known = advertisement.version === 1 ? advertisement.capabilities : new Set<string>()
-  const asked = ['report-status', 'side-band-64k'].filter((name) => known.has(name))
+  const asked = ['report-status', 'side-band-64k', `object-format=${format}`].filter((name) =>
+    known.has(name),
+  )
   let failure: unknown
   try {
     const answer = await connection.post([
-      packet(`${tip ?? zeroId} ${newOid} ${ref}\0 ${asked.join(' ')}`),
+      packet(`${tip ?? zeroId(format)} ${newOid} ${ref}\0 ${asked.join(' ')}`),
       flushPacket,
-      pack,
+      ...pack.parts,
     ])
     const report = await readReport(answer, known.has('side-band-64k'))
     if (report.accepted) return

@@ -1,69 +1,76 @@
-import {
-  EngineError,
-  invalid,
-  type GitRemote,
-  type GitTransport,
-  type PushRequest,
-  type RemoteRefs,
-} from '../../engine/ports.js'
-import { HttpTransport, type HttpTransportOptions } from './http-transport.js'
+import { invalid, type GitObjects, type GitRemote } from '../../engine/ports.js'
+import type { CredentialsHook } from './authentication.js'
+import type { BuiltPack } from './build-pack.js'
+import { openBundle } from './bundle.js'
+import { HttpRepository } from './http-repository.js'
 import { openLocalRepository } from './local-repository.js'
-import type { ObjectSource } from './object-source.js'
-import { openPack } from './pack-objects.js'
+import type { ObjectFormat } from './object-id.js'
 import { checkRemoteUrl } from './remote-url.js'
+import type { RevisionSource } from './revision-objects.js'
+
+export interface RemoteRefs {
+  /** Full ref name to object id; HEAD included when it resolves. */
+  readonly refs: ReadonlyMap<string, string>
+  /** Symbolic refs, for example HEAD to refs/heads/main. */
+  readonly symrefs: ReadonlyMap<string, string>
+  /** Annotated tags to the object they peel to, as far as the remote says. */
+  readonly peeled: ReadonlyMap<string, string>
+}
+
+export interface RevisionRequest {
+  /** A commit, tag or tree; without the history of a commit, where the repository can leave it out. */
+  readonly want: string
+  /** The engine's objects, which a remote repository writes into. */
+  readonly objects: GitObjects
+  /** Commits that are in `objects`, each with its whole tree; what they hold need not be sent. */
+  readonly haves: readonly string[]
+  readonly signal: AbortSignal
+  onBytes(count: number): void
+}
+
+export interface PushRequest {
+  readonly ref: string
+  /** What the ref must hold, unless it does not exist: then it is made. null: it must not exist. */
+  readonly expectedOid: string | null
+  readonly newOid: string
+  /** A pack with every object the remote may lack. */
+  readonly pack: BuiltPack
+  readonly signal: AbortSignal
+}
 
 /** What importer and committer need of a repository, wherever it lives. */
 export interface Repository {
-  listRefs: GitTransport['listRefs']
-  /** The objects of one revision, from `want` down. */
-  openObjects(options: {
-    want: string
-    signal: AbortSignal
-    onBytes(count: number): void
-  }): Promise<ObjectSource>
+  /** Throws CREDENTIALS_NOT_FOUND when the remote names credentials that the embedder does not know. */
+  authenticate?(signal: AbortSignal): Promise<void>
+  format(signal: AbortSignal): Promise<ObjectFormat>
+  /** The refs that start with any of the prefixes; all when there are none. */
+  listRefs(options: {
+    readonly prefixes: readonly string[]
+    readonly signal: AbortSignal
+  }): Promise<RemoteRefs>
+  /** The objects of one revision that `objects` lacks. Throws GIT_REF_NOT_FOUND when there is no `want`. */
+  openObjects(request: RevisionRequest): Promise<RevisionSource>
+  /** Throws BRANCH_MOVED before anything is sent when the ref is at another id than `expectedOid`, or GIT_PUSH_REJECTED. */
   push(request: PushRequest): Promise<void>
-  close(): void
+  close(): Promise<void>
 }
 
-export interface RepositoryOptions extends Omit<HttpTransportOptions, 'url'> {
+export interface RepositoryOptions {
+  readonly allowPrivateAddresses: boolean
+  readonly idleTimeoutMs: number
+  readonly credentials: CredentialsHook | undefined
   readonly hostPathRoots: readonly string[]
 }
 
+/** Opens what a remote names. Asks no network. */
 export async function openRepository(remote: GitRemote, options: RepositoryOptions): Promise<Repository> {
-  const { remoteUrl, repositoryPath } = remote
-  if ((remoteUrl === undefined) === (repositoryPath === undefined)) {
-    throw invalid('remoteUrl', 'give exactly one of remoteUrl and repositoryPath')
+  const { remoteUrl, repositoryPath, bundle } = remote
+  const given = [remoteUrl, repositoryPath, bundle].filter((place) => place !== undefined)
+  if (given.length !== 1) {
+    throw invalid('remoteUrl', 'give exactly one of remoteUrl, repositoryPath and bundle')
   }
-  return remoteUrl === undefined
-    ? openLocalRepository(repositoryPath!, options.hostPathRoots)
-    : new HttpRepository(new HttpTransport({ ...options, url: checkRemoteUrl(remoteUrl) }))
-}
-
-/** A transport with its packs opened. */
-class HttpRepository implements Repository {
-  readonly #transport: HttpTransport
-
-  constructor(transport: HttpTransport) {
-    this.#transport = transport
-  }
-
-  listRefs(options: { prefixes: readonly string[]; signal: AbortSignal }): Promise<RemoteRefs> {
-    return this.#transport.listRefs(options)
-  }
-
-  async openObjects(options: Parameters<Repository['openObjects']>[0]): Promise<ObjectSource> {
-    const objects = await openPack(await this.#transport.fetchPack(options), options.signal)
-    if (!objects.oids.includes(options.want)) {
-      throw new EngineError('GIT_CORRUPT', 'the pack does not hold what was asked for')
-    }
-    return objects
-  }
-
-  push(request: PushRequest): Promise<void> {
-    return this.#transport.push(request)
-  }
-
-  close(): void {
-    this.#transport.close()
-  }
+  if (repositoryPath !== undefined) return openLocalRepository(repositoryPath, options.hostPathRoots)
+  if (bundle !== undefined) return openBundle(bundle)
+  const url = checkRemoteUrl(remoteUrl!)
+  return new HttpRepository({ ...options, url, credentialsSecretId: remote.credentialsSecretId ?? '' })
 }

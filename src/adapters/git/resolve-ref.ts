@@ -1,35 +1,42 @@
-import { EngineError, type RemoteRefs } from '../../engine/ports.js'
+import { EngineError } from '../../engine/ports.js'
 import { isObjectId } from './object-id.js'
 import { isRefName } from './ref-names.js'
-import type { Repository } from './repository.js'
+import type { RemoteRefs, Repository } from './repository.js'
+
+export interface ResolvedRef {
+  /** What the ref holds. */
+  readonly oid: string
+  /** What an annotated tag leads to in the end, if the remote says so; else `oid`. */
+  readonly target: string
+}
 
 /**
- * The id that a ref of the caller names: empty is HEAD, 40 hexadecimal digits are the id itself, then full
- * ref, branch, tag, and a name below `refs/`. Undefined when HEAD is asked for and the repository has no refs
+ * The id that a ref of the caller names: empty is HEAD, 40 or 64 hexadecimal digits are the id itself, then
+ * full ref, branch, tag, and a name below `refs/`. Undefined when HEAD is asked for and the repository has no refs
  * at all. Throws GIT_REF_NOT_FOUND.
  */
 export async function resolveRef(
   repository: Repository,
   gitRef: string,
   signal: AbortSignal,
-): Promise<string | undefined> {
+): Promise<ResolvedRef | undefined> {
   const id = gitRef.toLowerCase()
-  if (isObjectId(id)) return id
+  if (isObjectId(id)) return { oid: id, target: id }
   if (gitRef === '') return resolveHead(repository, signal)
   const names = candidates(gitRef)
   if (names.length === 0) throw refNotFound(gitRef)
-  const { refs } = await repository.listRefs({ prefixes: names, signal })
+  const { refs, peeled } = await repository.listRefs({ prefixes: names, signal })
   for (const name of names) {
     const oid = refs.get(name)
-    if (oid !== undefined) return oid
+    if (oid !== undefined) return { oid, target: peeled.get(name) ?? oid }
   }
   throw refNotFound(gitRef)
 }
 
-async function resolveHead(repository: Repository, signal: AbortSignal): Promise<string | undefined> {
+async function resolveHead(repository: Repository, signal: AbortSignal): Promise<ResolvedRef | undefined> {
   const { refs } = await repository.listRefs({ prefixes: ['HEAD'], signal })
   const head = refs.get('HEAD')
-  if (head !== undefined) return head
+  if (head !== undefined) return { oid: head, target: head }
   const all = await repository.listRefs({ prefixes: [], signal })
   if (all.refs.size === 0) return undefined
   throw unbornHead(all)

@@ -1,5 +1,5 @@
 import { EngineError, type GitObject, type PathChange } from '../../engine/ports.js'
-import { emptyTreeId } from './object-id.js'
+import { emptyTreeId, type ObjectFormat } from './object-id.js'
 import type { Pacer } from './pacer.js'
 import { entryKind, formatTree, isExecutable, parseTree, type RawEntry } from './raw-tree.js'
 
@@ -32,6 +32,7 @@ export function addChange(root: ChangeNode, parts: PathChange['parts'], leaf: Le
 
 export interface RewriteOptions {
   readonly baseTree: string | null
+  readonly format: ObjectFormat
   readonly changes: ChangeNode
   readonly pacer: Pacer
   getTree(oid: string): Promise<GitObject>
@@ -44,9 +45,9 @@ export interface RewriteOptions {
  * keep mode, name and id byte for byte. A directory without entries vanishes; the root may be empty.
  */
 export async function rewriteTree(options: RewriteOptions): Promise<string> {
-  const { changes, baseTree } = options
+  const { changes, baseTree, format } = options
   const root = await rewrite(options, baseTree, changes)
-  return root ?? (baseTree === emptyTreeId ? baseTree : options.addTree(Buffer.alloc(0)))
+  return root ?? (baseTree === emptyTreeId(format) ? baseTree : options.addTree(Buffer.alloc(0)))
 }
 
 /** The id of the tree; null when nothing is left in it. */
@@ -55,7 +56,9 @@ async function rewrite(
   base: string | null,
   node: ChangeNode,
 ): Promise<string | null> {
-  const old = base === null || base === emptyTreeId ? [] : parseTree((await options.getTree(base)).body)
+  const { format } = options
+  const isEmpty = base === null || base === emptyTreeId(format)
+  const old = isEmpty ? [] : parseTree((await options.getTree(base)).body, format)
   if (node.children.size === 0) return old.length === 0 ? null : base
   const entries = new Map(old.map((entry) => [entry.name, entry]))
   let changed = false

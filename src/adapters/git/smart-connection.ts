@@ -1,21 +1,23 @@
 import { GitRemoteHTTP } from 'isomorphic-git/managers'
 import type { HttpClient as IsomorphicHttpClient } from 'isomorphic-git'
 import { EngineError } from '../../engine/ports.js'
+import type { Authentication, Credentials } from './authentication.js'
 import type { HttpClient, HttpRequest } from './http-client.js'
-import { remoteError, statusError } from './remote-errors.js'
-
-export interface Credentials {
-  readonly username: string
-  readonly password: string
-}
+import type { ObjectFormat } from './object-id.js'
+import { cleanRemoteText, remoteError, statusError } from './remote-errors.js'
 
 export type Service = 'git-upload-pack' | 'git-receive-pack'
 
 /** What a remote says of itself before the first command. */
 export type Advertisement =
-  | { readonly version: 2; readonly capabilities: ReadonlyMap<string, string> }
+  | {
+      readonly version: 2
+      readonly format: ObjectFormat
+      readonly capabilities: ReadonlyMap<string, string>
+    }
   | {
       readonly version: 1
+      readonly format: ObjectFormat
       readonly capabilities: ReadonlySet<string>
       readonly refs: ReadonlyMap<string, string>
       readonly symrefs: ReadonlyMap<string, string>
@@ -32,24 +34,23 @@ export interface ConnectOptions {
   readonly url: string
   readonly http: HttpClient
   readonly service: Service
-  readonly credentials: ((url: string) => Promise<Credentials | undefined>) | undefined
+  readonly authentication: Authentication
   readonly signal: AbortSignal
 }
 
 /**
  * Discovers the service with isomorphic-git's transport, which also asks for credentials, once, when the
- * remote wants them. Everything that can go wrong is thrown as an EngineError; an abort throws its reason.
+ * remote wants them and none were sent. Everything that can go wrong is thrown as an EngineError; an abort
+ * throws its reason.
  */
 export async function connect(options: ConnectOptions): Promise<SmartConnection> {
-  const { url, http, service, credentials, signal } = options
-  let credentialsSent = false
+  const { url, http, service, authentication, signal } = options
+  let sent = await authentication.atStart(signal)
   let hookFailure: { readonly error: unknown } | undefined
   const askCredentials = async (): Promise<object | undefined> => {
+    if (sent !== undefined) return undefined
     try {
-      const given = await credentials?.(url)
-      if (given === undefined) return undefined
-      credentialsSent = true
-      return { username: given.username, password: given.password }
+      return (sent = await authentication.whenAsked(signal))
     } catch (error) {
       hookFailure = { error }
       return { cancel: true }
@@ -60,7 +61,7 @@ export async function connect(options: ConnectOptions): Promise<SmartConnection>
   } as unknown as IsomorphicHttpClient
   const explain = (error: unknown): unknown => {
     if (signal.aborted) return signal.reason
-    return hookFailure === undefined ? explainError(error, credentialsSent) : hookFailure.error
+    return hookFailure === undefined ? explainError(error, sent !== undefined) : hookFailure.error
   }
 
   let found: Discovered
@@ -70,7 +71,7 @@ export async function connect(options: ConnectOptions): Promise<SmartConnection>
       url,
       service,
       // A new object each time: it is changed in there.
-      headers: {},
+      headers: sent === undefined ? {} : { Authorization: basicAuthorization(sent) },
       onAuth: askCredentials,
       protocolVersion: service === 'git-upload-pack' ? 2 : 1,
     })) as Discovered
@@ -78,7 +79,6 @@ export async function connect(options: ConnectOptions): Promise<SmartConnection>
     throw explain(error)
   }
   const advertisement = readAdvertisement(found)
-  checkObjectFormat(advertisement)
   const protocol: Record<string, string> = advertisement.version === 2 ? { 'Git-Protocol': 'version=2' } : {}
   return {
     advertisement,
@@ -88,7 +88,7 @@ export async function connect(options: ConnectOptions): Promise<SmartConnection>
           http: client,
           url,
           service,
-          auth: found.auth,
+          auth: sent ?? {},
           headers: { ...protocol },
           body,
         })
@@ -101,6 +101,10 @@ export async function connect(options: ConnectOptions): Promise<SmartConnection>
   }
 }
 
+function basicAuthorization({ username, password }: Credentials): string {
+  return `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`
+}
+
 /** What isomorphic-git gives for a discovered remote; only an empty one has no version. */
 interface Discovered {
   readonly protocolVersion?: 1 | 2
@@ -108,31 +112,32 @@ interface Discovered {
   readonly capabilities?: ReadonlySet<string>
   readonly refs?: ReadonlyMap<string, string>
   readonly symrefs?: ReadonlyMap<string, string>
-  readonly auth: object
 }
 
 function readAdvertisement(found: Discovered): Advertisement {
   if (found.protocolVersion === 2) {
     const entries = Object.entries(found.capabilities2 ?? {})
-    return {
-      version: 2,
-      capabilities: new Map(entries.map(([key, value]) => [key, value === true ? '' : value])),
-    }
+    const capabilities = new Map(entries.map(([key, value]) => [key, value === true ? '' : value]))
+    return { version: 2, format: objectFormat(capabilities.get('object-format')), capabilities }
   }
+  const capabilities = found.capabilities ?? new Set<string>()
+  const named = [...capabilities].find((capability) => capability.startsWith('object-format='))
   return {
     version: 1,
-    capabilities: found.capabilities ?? new Set(),
+    format: objectFormat(named?.slice(14)),
+    capabilities,
     refs: found.refs ?? new Map(),
     symrefs: found.symrefs ?? new Map(),
   }
 }
 
-function checkObjectFormat(advertisement: Advertisement): void {
-  const sha256 =
-    advertisement.version === 2
-      ? (advertisement.capabilities.get('object-format') ?? 'sha1') !== 'sha1'
-      : advertisement.capabilities.has('object-format=sha256')
-  if (sha256) throw new EngineError('GIT_NOT_A_REPOSITORY', 'repositories with SHA-256 ids are not supported')
+function objectFormat(name: string | undefined): ObjectFormat {
+  if (name === undefined || name === 'sha1') return 'sha1'
+  if (name === 'sha256') return name
+  throw new EngineError(
+    'GIT_NOT_A_REPOSITORY',
+    `repositories with ${cleanRemoteText(name)} ids are not supported`,
+  )
 }
 
 /**
@@ -151,7 +156,15 @@ async function wholeAdvertisement(http: HttpClient, request: HttpRequest): Retur
   if (whole.toString('latin1', whole.length - 4) !== '0000') {
     throw new EngineError('GIT_CORRUPT', 'the list of refs is cut')
   }
-  return { ...response, body: iterate(whole) }
+  return { ...response, body: iterate(withoutVersionOne(whole)) }
+}
+
+/** Protocol 1 differs from 0 by one packet that says so, which isomorphic-git does not know. */
+function withoutVersionOne(advertisement: Buffer): Buffer {
+  const line = '000eversion 1\n'
+  const at = advertisement.subarray(0, 100).indexOf(line)
+  if (at < 0) return advertisement
+  return Buffer.concat([advertisement.subarray(0, at), advertisement.subarray(at + line.length)])
 }
 
 async function* iterate(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, undefined> {

@@ -1,7 +1,9 @@
-import { EngineError, type RemoteRefs } from '../../engine/ports.js'
+import { EngineError } from '../../engine/ports.js'
 import { gitLimits } from './limits.js'
+import { formatOf, isObjectId } from './object-id.js'
 import { delimiterPacket, flushPacket, packet, PacketReader, packetText } from './pkt-line.js'
 import { remoteError } from './remote-errors.js'
+import type { RemoteRefs } from './repository.js'
 import type { Advertisement, SmartConnection } from './smart-connection.js'
 
 type AdvertisementV1 = Extract<Advertisement, { version: 1 }>
@@ -18,17 +20,27 @@ export async function listRefs(
     : advertisedRefs(advertisement, prefixes)
 }
 
-/** The pack of `want` at depth 1 (with its history where the remote knows no shallow fetch). */
-export async function fetchPack(
+export interface FetchRequest {
+  readonly want: string
+  /** Commits that are known with their whole trees, but without their history. */
+  readonly haves: readonly string[]
+  onBytes(count: number): void
+}
+
+/**
+ * The pack of `want` at depth 1, without what the trees of `haves` hold. A remote that knows no shallow fetch
+ * sends the history too, and leaves nothing out: it would take each of `haves` for its whole history.
+ */
+export async function* fetchPack(
   connection: SmartConnection,
-  options: { want: string; onBytes(count: number): void },
-): Promise<Buffer> {
+  request: FetchRequest,
+): AsyncGenerator<Buffer, void, undefined> {
   const { advertisement } = connection
+  const haves = request.haves.filter((oid) => formatOf(oid) === advertisement.format)
   const pack =
     advertisement.version === 2
-      ? fetchV2(connection, advertisement, options.want)
-      : fetchV1(connection, advertisement, options.want)
-  const parts: Buffer[] = []
+      ? fetchV2(connection, advertisement, request.want, haves)
+      : fetchV1(connection, advertisement, request.want, haves)
   let length = 0
   for await (const part of pack) {
     length += part.length
@@ -37,10 +49,9 @@ export async function fetchPack(
         limit: String(gitLimits.packBytes),
       })
     }
-    parts.push(part)
-    options.onBytes(part.length)
+    request.onBytes(part.length)
+    yield part
   }
-  return Buffer.concat(parts, length)
 }
 
 async function listRefsV2(
@@ -72,10 +83,10 @@ async function listRefsV2(
     const text = packetText(line)
     if (text.startsWith('ERR ')) throw remoteError(text.slice(4))
     const [oid = '', name = '', ...attributes] = text.split(' ')
-    if (oid !== 'unborn') refs.set(name, oid)
+    if (oid !== 'unborn') refs.set(name, checkedId(oid))
     for (const attribute of attributes) {
       if (attribute.startsWith('symref-target:')) symrefs.set(name, attribute.slice(14))
-      if (attribute.startsWith('peeled:')) peeled.set(name, attribute.slice(7))
+      if (attribute.startsWith('peeled:')) peeled.set(name, checkedId(attribute.slice(7)))
     }
   }
   await reader.close()
@@ -90,8 +101,8 @@ export function advertisedRefs(advertisement: AdvertisementV1, prefixes: readonl
     // A shallow remote and one with alternates list more than refs here.
     if (name !== 'HEAD' && !name.startsWith('refs/')) continue
     if (prefixes.length > 0 && !prefixes.some((prefix) => name.startsWith(prefix))) continue
-    if (name.endsWith('^{}')) peeled.set(name.slice(0, -3), oid)
-    else refs.set(name, oid)
+    if (name.endsWith('^{}')) peeled.set(name.slice(0, -3), checkedId(oid))
+    else refs.set(name, checkedId(oid))
   }
   return { refs, symrefs: advertisement.symrefs, peeled }
 }
@@ -100,6 +111,7 @@ async function* fetchV2(
   connection: SmartConnection,
   advertisement: AdvertisementV2,
   want: string,
+  haves: readonly string[],
 ): AsyncGenerator<Buffer, void, undefined> {
   const shallow = advertisement.capabilities.get('fetch')?.split(' ').includes('shallow') === true
   const reader = new PacketReader(
@@ -109,14 +121,15 @@ async function* fetchV2(
       delimiterPacket,
       packet('no-progress\n'),
       packet('ofs-delta\n'),
-      ...(shallow ? [packet('deepen 1\n')] : []),
       packet(`want ${want}\n`),
+      ...(shallow ? [...(haves.length > 0 ? [packet('thin-pack\n')] : []), ...atDepthOne(haves)] : []),
+      ...(shallow ? haveLines(haves) : []),
       packet('done\n'),
       flushPacket,
     ]),
   )
   try {
-    // Sections in front of the pack are lists that a client without haves does not need.
+    // Sections in front of the pack are lists that a client at depth 1 does not need.
     for (;;) {
       const line = await reader.read()
       if (line === undefined || line === 'flush') throw cut()
@@ -135,22 +148,24 @@ async function* fetchV1(
   connection: SmartConnection,
   advertisement: AdvertisementV1,
   want: string,
+  haves: readonly string[],
 ): AsyncGenerator<Buffer, void, undefined> {
   const { capabilities } = advertisement
-  const asked = ['side-band-64k', 'ofs-delta', 'no-progress', 'shallow'].filter((name) =>
-    capabilities.has(name),
-  )
   const shallow = capabilities.has('shallow')
+  const wanted = ['side-band-64k', 'ofs-delta', 'no-progress', 'shallow', 'object-format=sha256']
+  if (shallow && haves.length > 0) wanted.push('thin-pack')
+  const asked = wanted.filter((name) => capabilities.has(name))
   const reader = new PacketReader(
     await connection.post([
       packet(`want ${want} ${asked.join(' ')}\n`),
-      ...(shallow ? [packet('deepen 1\n')] : []),
+      ...(shallow ? atDepthOne(haves) : []),
       flushPacket,
+      ...(shallow ? haveLines(haves) : []),
       packet('done\n'),
     ]),
   )
   try {
-    // The list of shallow commits ends with a flush; the pack starts behind NAK.
+    // The list of shallow commits ends with a flush; the pack starts behind NAK, or ACK for one of `haves`.
     for (;;) {
       const line = await reader.read()
       if (line === undefined) throw cut()
@@ -166,6 +181,14 @@ async function* fetchV1(
   }
 }
 
+function atDepthOne(haves: readonly string[]): Buffer[] {
+  return [...haves.map((oid) => packet(`shallow ${oid}\n`)), packet('deepen 1\n')]
+}
+
+function haveLines(haves: readonly string[]): Buffer[] {
+  return haves.map((oid) => packet(`have ${oid}\n`))
+}
+
 /** The data band up to the flush. The error band throws. */
 async function* sideBand(reader: PacketReader): AsyncGenerator<Buffer, void, undefined> {
   for (;;) {
@@ -179,7 +202,13 @@ async function* sideBand(reader: PacketReader): AsyncGenerator<Buffer, void, und
 }
 
 function commonArguments(advertisement: AdvertisementV2): Buffer[] {
-  return advertisement.capabilities.has('object-format') ? [packet('object-format=sha1\n')] : []
+  const { capabilities, format } = advertisement
+  return capabilities.has('object-format') ? [packet(`object-format=${format}\n`)] : []
+}
+
+function checkedId(oid: string): string {
+  if (isObjectId(oid)) return oid
+  throw new EngineError('GIT_CORRUPT', 'the remote lists a ref without an id')
 }
 
 function cut(): EngineError {

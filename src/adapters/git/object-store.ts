@@ -1,0 +1,164 @@
+import { join } from 'node:path'
+import { ByteCache } from './byte-cache.js'
+import { FileBytes, type WindowCache } from './file-bytes.js'
+import { gitLimits } from './limits.js'
+import { isFile, listOptional } from './local-files.js'
+import { openLoose } from './loose-objects.js'
+import type { ObjectFormat } from './object-id.js'
+import type { ObjectSource } from './object-source.js'
+import { FileGone, OpenFiles } from './open-files.js'
+import { VerifiedSource, type OpenedObject } from './opened-object.js'
+import { createPacer, type Pacer } from './pacer.js'
+import { PackedObjects, type BaseCache } from './packed-objects.js'
+import { PackIndex } from './pack-index.js'
+
+export interface ObjectStore extends ObjectSource {
+  has(oid: string): Promise<boolean>
+  close(): Promise<void>
+}
+
+/**
+ * The objects in directories of a repository, the first of which comes first: loose ones and packs with an
+ * index of version 2. Files are read at places, with few windows of them in memory. Git may repack meanwhile:
+ * what is missing is looked for once more among the packs that are there then.
+ */
+export async function openObjectStore(
+  directories: readonly string[],
+  format: ObjectFormat,
+  signal: AbortSignal,
+): Promise<ObjectStore> {
+  const store = new DirectoryStore(directories, format, signal)
+  try {
+    await store.findPacks()
+  } catch (error) {
+    await store.close()
+    throw error
+  }
+  const source = new VerifiedSource(format, (oid) => store.open(oid))
+  const checked = async <T>(work: () => Promise<T>): Promise<T> => {
+    signal.throwIfAborted()
+    return work()
+  }
+  return {
+    read: (oid) => checked(() => source.read(oid)),
+    readBlob: (oid) => checked(() => source.readBlob(oid)),
+    has: (oid) => checked(() => store.has(oid)),
+    close: () => store.close(),
+  }
+}
+
+interface Pack {
+  /** Without its ending. */
+  readonly path: string
+  readonly index: PackIndex
+  readonly objects: PackedObjects
+}
+
+class DirectoryStore {
+  readonly #directories: readonly string[]
+  readonly #format: ObjectFormat
+  readonly #pacer: Pacer
+  readonly #files = new OpenFiles(gitLimits.openFiles)
+  readonly #windows: WindowCache = new ByteCache(gitLimits.windowCacheBytes)
+  readonly #bases: BaseCache = new ByteCache(gitLimits.baseCacheBytes)
+  /** The last that had an object is first. */
+  #packs: Pack[] = []
+
+  constructor(directories: readonly string[], format: ObjectFormat, signal: AbortSignal) {
+    this.#directories = directories
+    this.#format = format
+    this.#pacer = createPacer(signal)
+  }
+
+  async open(oid: string): Promise<OpenedObject | undefined> {
+    return this.#search(
+      oid,
+      (pack, offset) => pack.objects.open(offset),
+      (path) => openLoose(path),
+    )
+  }
+
+  async has(oid: string): Promise<boolean> {
+    const found = await this.#search(
+      oid,
+      () => Promise.resolve(true),
+      async (path) => ((await isFile(path)) ? true : undefined),
+    )
+    return found === true
+  }
+
+  close(): Promise<void> {
+    return this.#files.close()
+  }
+
+  /** Takes in packs that are not known; true when there are any. */
+  async findPacks(): Promise<boolean> {
+    const known = new Set(this.#packs.map(({ path }) => path))
+    let found = false
+    for (const directory of this.#directories) {
+      const names = await listOptional(join(directory, 'pack'))
+      for (const name of names) {
+        const path = join(directory, 'pack', name.slice(0, -4))
+        if (!name.endsWith('.idx') || known.has(path)) continue
+        const pack = await this.#openPack(path)
+        if (pack !== undefined) this.#packs.push(pack)
+        found ||= pack !== undefined
+      }
+    }
+    return found
+  }
+
+  async #openPack(path: string): Promise<Pack | undefined> {
+    try {
+      const index = await PackIndex.open(
+        await FileBytes.open(`${path}.idx`, this.#files, this.#windows),
+        this.#format,
+      )
+      const bytes = await FileBytes.open(`${path}.pack`, this.#files, this.#windows)
+      const objects = new PackedObjects(bytes, {
+        name: path,
+        cache: this.#bases,
+        format: this.#format,
+        pacer: this.#pacer,
+        find: (oid) => index.find(oid),
+      })
+      return { path, index, objects }
+    } catch (error) {
+      if (error instanceof FileGone) return undefined
+      throw error
+    }
+  }
+
+  async #search<T>(
+    oid: string,
+    fromPack: (pack: Pack, offset: number) => Promise<T>,
+    fromFile: (path: string) => Promise<T | undefined>,
+  ): Promise<T | undefined> {
+    const packed = await this.#searchPacks(oid, fromPack)
+    if (packed !== undefined) return packed
+    for (const directory of this.#directories) {
+      const loose = await fromFile(join(directory, oid.slice(0, 2), oid.slice(2)))
+      if (loose !== undefined) return loose
+    }
+    return (await this.findPacks()) ? this.#searchPacks(oid, fromPack) : undefined
+  }
+
+  async #searchPacks<T>(
+    oid: string,
+    fromPack: (pack: Pack, offset: number) => Promise<T>,
+  ): Promise<T | undefined> {
+    for (const pack of this.#packs) {
+      try {
+        const offset = await pack.index.find(oid)
+        if (offset === undefined) continue
+        const found = await fromPack(pack, offset)
+        if (pack !== this.#packs[0]) this.#packs = [pack, ...this.#packs.filter((other) => other !== pack)]
+        return found
+      } catch (error) {
+        if (!(error instanceof FileGone)) throw error
+        this.#packs = this.#packs.filter((other) => other !== pack)
+      }
+    }
+    return undefined
+  }
+}

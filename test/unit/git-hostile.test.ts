@@ -1,0 +1,147 @@
+import { execFile } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { compileSource, type CompiledSource } from '../support/compile-source.js'
+import { failure } from '../support/git-harness.js'
+import { hostilePacks } from '../support/hostile-packs.js'
+import { chunksOf, randomNumbers, readAll } from '../support/pack-oracle.js'
+import { idDelta, idOf, makeDelta, plainEntry, rawPack, withTrailer } from '../support/raw-pack.js'
+
+const seed = Number(process.env['FORKSPACE_SEED'] ?? Date.now() % 1_000_000)
+const MiB = 2 ** 20
+
+/** What reading may take of memory, above what the process had. */
+const memoryBound = 256 * MiB
+
+let root: string
+let compiled: CompiledSource
+beforeAll(async () => {
+  root = mkdtempSync(join(tmpdir(), 'forkspace-hostile-'))
+  compiled = await compileSource('adapters/git/pack-reader.ts')
+}, 60_000)
+afterAll(async () => {
+  rmSync(root, { recursive: true, force: true })
+  await compiled.remove()
+})
+
+/** Reads a pack in a process of its own, which keeps large blobs in files. */
+const child = (reader: string): string => `
+  import fs from 'node:fs'
+  import { readPack } from ${JSON.stringify(reader)}
+  const [directory] = process.argv.slice(1)
+  const path = (oid) => directory + '/' + oid
+  const large = new Set()
+  let most = 0
+  const before = process.memoryUsage.rss()
+  const look = () => (most = Math.max(most, process.memoryUsage.rss() - before))
+  setInterval(look, 2).unref()
+  const reason = await readPack(fs.createReadStream(path('pack')), {
+    format: 'sha1',
+    signal: new AbortController().signal,
+    onObject: look,
+    async onBlob(chunks, oid) {
+      const file = fs.openSync(path('part'), 'w')
+      for await (const chunk of chunks) fs.writeSync(file, chunk)
+      fs.closeSync(file)
+      fs.renameSync(path('part'), path(oid()))
+      large.add(oid())
+    },
+    async getBase(oid) {
+      return large.has(oid) ? { oid, type: 'blob', body: fs.readFileSync(path(oid)) } : undefined
+    },
+  }).then(() => undefined, (error) => error.reason)
+  console.log(JSON.stringify({ reason, most }))
+`
+
+describe.each(Object.keys(hostilePacks))('%s', (name) => {
+  const make = hostilePacks[name]!
+
+  test('is refused, or read, in little memory', { timeout: 60_000 }, async () => {
+    const { pack, reason } = make('sha1')
+    const directory = mkdtempSync(join(root, 'objects-'))
+    writeFileSync(join(directory, 'pack'), pack)
+    const script = child(compiled.url('adapters/git/pack-reader.js'))
+    const run = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script, directory])
+    rmSync(directory, { recursive: true })
+    const result = JSON.parse(run.stdout) as { reason?: string; most: number }
+    expect(result.reason).toBe(reason)
+    expect(result.most).toBeLessThan(memoryBound)
+  })
+
+  test('is refused, or read, with ids of SHA-256', { timeout: 60_000 }, async () => {
+    const { pack, reason, want } = make('sha256')
+    const large = new Map<string, number>()
+    let wanted = false
+    const read = readAll(chunksOf(pack), 'sha256', {
+      onObject: ({ oid }) => void (wanted ||= oid === want),
+      async onBlob(chunks, oid) {
+        let size = 0
+        for await (const chunk of chunks) size += chunk.length
+        large.set(oid(), size)
+      },
+      getBase(oid) {
+        const size = large.get(oid)
+        return Promise.resolve(
+          size === undefined ? undefined : { oid, type: 'blob', body: Buffer.alloc(size, 'x') },
+        )
+      },
+    })
+    const outcome = await read.then(
+      () => undefined,
+      async () => (await failure(read)).reason,
+    )
+    expect(outcome).toBe(reason)
+    expect(wanted || reason !== undefined).toBe(true)
+  })
+})
+
+test(`a pack of random damage with a right trailer is read or refused (seed ${seed})`, async () => {
+  const random = randomNumbers(seed)
+  const text = Buffer.alloc(300, 'some text ')
+  const delta = makeDelta(300, 310, [[0, 200], Buffer.from('0123456789'), [200, 100]])
+  const entries = [
+    plainEntry('blob', text),
+    idDelta(idOf('blob', text), delta, { deflated: storedForm(delta) }),
+    plainEntry('tree', text, { deflated: storedForm(text) }),
+  ]
+  const sound = rawPack(entries).subarray(0, -20)
+  const seen = new Set<string>()
+  for (let round = 0; round < 2000; round++) {
+    const bytes = Buffer.from(sound)
+    for (let flips = 1 + Math.floor(random() * 3); flips > 0; flips--) {
+      const bit = Math.floor(random() * bytes.length * 8)
+      bytes[bit >> 3]! ^= 1 << (bit & 7)
+    }
+    const read = readAll(chunksOf(withTrailer(bytes), random))
+    seen.add(
+      await read.then(
+        () => 'read',
+        async () => (await failure(read)).reason,
+      ),
+    )
+  }
+  expect([...seen].filter((outcome) => !['read', 'GIT_CORRUPT', 'GIT_TOO_LARGE'].includes(outcome))).toEqual(
+    [],
+  )
+  expect(seen.has('GIT_CORRUPT')).toBe(true)
+})
+
+/** Deflated without compression. Damage in it is only found by the checksum that stands behind. */
+function storedForm(body: Buffer): Buffer {
+  const header = Buffer.from([0x78, 0x01, 1, 0, 0, 0, 0])
+  header.writeUInt16LE(body.length, 3)
+  header.writeUInt16LE(body.length ^ 0xffff, 5)
+  let a = 1
+  let b = 0
+  for (const byte of body) {
+    a = (a + byte) % 65_521
+    b = (b + a) % 65_521
+  }
+  const checksum = Buffer.alloc(4)
+  checksum.writeUInt16BE(b)
+  checksum.writeUInt16BE(a, 2)
+  return Buffer.concat([header, body, checksum])
+}

@@ -1,0 +1,334 @@
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync, chmodSync } from 'node:fs'
+import { join } from 'node:path'
+import { deflateSync } from 'node:zlib'
+import { describe, expect, test } from 'vitest'
+import { createGitAdapter } from '../../src/adapters/git/index.js'
+import { openObjectStore, type ObjectStore } from '../../src/adapters/git/object-store.js'
+import type { PathChange } from '../../src/engine/ports.js'
+import { commitRequest, failure, file, importFrom, sampleLines, useGit } from '../support/git-harness.js'
+import { hasGit, type GitRepository } from '../support/git-repository.js'
+import { nativeObjects, randomNumbers, versions } from '../support/pack-oracle.js'
+import { idOf, type Format } from '../support/raw-pack.js'
+
+const seed = Number(process.env['FORKSPACE_SEED'] ?? Date.now() % 1_000_000)
+const formats: readonly Format[] = ['sha1', 'sha256']
+const MiB = 2 ** 20
+const git = useGit()
+
+async function withStore<T>(
+  repository: GitRepository,
+  format: Format,
+  work: (store: ObjectStore) => Promise<T>,
+  signal = new AbortController().signal,
+): Promise<T> {
+  const store = await openObjectStore([join(repository.path, 'objects')], format, signal)
+  try {
+    return await work(store)
+  } finally {
+    await store.close()
+  }
+}
+
+/** Reads every object, by `read` and as an import does. Gives those that are not as they should be. */
+async function wrong(store: ObjectStore, native: ReturnType<typeof nativeObjects>): Promise<string[]> {
+  const found: string[] = []
+  for (const [oid, { type, body }] of native) {
+    const object = await store.read(oid)
+    if (object.type !== type || !body.equals(object.body)) found.push(`read ${oid}`)
+    const pieces = await store.readBlob(oid)
+    const isLarge = type === 'blob' && body.length > 4 * MiB
+    if ((pieces !== undefined) !== isLarge) found.push(`pieces of ${oid}`)
+    const again = pieces === undefined ? (await store.read(oid)).body : await collect(pieces)
+    if (!body.equals(again)) found.push(`readBlob ${oid}`)
+    if (!(await store.has(oid))) found.push(`has ${oid}`)
+  }
+  return found
+}
+
+async function collect(pieces: AsyncIterable<Uint8Array>): Promise<Buffer> {
+  const parts: Uint8Array[] = []
+  for await (const piece of pieces) parts.push(piece)
+  return Buffer.concat(parts)
+}
+
+/** Commits versions of some files, one commit each. */
+function grow(repository: GitRepository, commits: number): void {
+  const random = randomNumbers(seed)
+  const files = Array.from({ length: 4 }, () => versions(random, commits, 80))
+  for (let at = 0; at < commits; at++) {
+    repository.commitFiles(files.map((texts, index) => ['100644', `d${index}/f`, texts[at]!] as const))
+  }
+}
+
+function packFiles(repository: GitRepository, ending: string): string[] {
+  const directory = join(repository.path, 'objects/pack')
+  return readdirSync(directory)
+    .filter((name) => name.endsWith(ending))
+    .map((name) => join(directory, name))
+}
+
+describe.runIf(hasGit).each(formats)(`objects of a directory, %s (seed ${seed})`, (format) => {
+  test.each([
+    ['loose', () => {}],
+    ['packed', (repository: GitRepository) => void repository.git(['repack', '-adq'])],
+    [
+      'in long chains of deltas',
+      (repository: GitRepository) => void repository.git(['repack', '-adfq', '--depth=4095', '--window=50']),
+    ],
+    [
+      'packed with deltas by id',
+      (repository: GitRepository) => {
+        repository.git(['config', 'repack.useDeltaBaseOffset', 'false'])
+        repository.git(['repack', '-adfq'])
+      },
+    ],
+    [
+      'at places beyond 2 GiB, as the index has them',
+      (repository: GitRepository) => {
+        repository.git(['repack', '-adq'])
+        const [pack] = packFiles(repository, '.pack')
+        rmSync(pack!.replace(/pack$/, 'idx'))
+        repository.git(['index-pack', '--index-version=2,0x40', pack!])
+      },
+    ],
+    [
+      'in many packs, with an index over all of them, and loose',
+      (repository: GitRepository) => {
+        repository.git(['repack', '-dq'])
+        grow(repository, 2)
+        repository.git(['repack', '-dq'])
+        repository.git(['multi-pack-index', 'write'])
+        grow(repository, 3)
+      },
+    ],
+  ])('%s', async (_, arrange) => {
+    const repository = git.newRepository({ format })
+    repository.git(['config', 'gc.auto', '0'])
+    repository.git(['config', 'fastimport.unpackLimit', '1000'])
+    grow(repository, 12)
+    repository.git(['tag', '-a', 'v1', '-m', 'a tag', 'main'])
+    repository.blob('')
+    arrange(repository)
+    const native = nativeObjects(repository)
+    expect(await withStore(repository, format, (store) => wrong(store, native))).toEqual([])
+  })
+
+  test('that are large, loose, packed, and deltas', async () => {
+    const repository = git.newRepository({ format })
+    const random = randomNumbers(seed)
+    const noise = Buffer.alloc(4 * MiB + 4)
+    for (let at = 0; at < noise.length; at += 4) noise.writeUInt32LE(random() * 2 ** 32, at)
+    repository.stage([
+      ['100644', 'noise', noise],
+      ['100644', 'noise2', Buffer.concat([noise, Buffer.from('!')])],
+      ['100644', 'limit', noise.subarray(0, 4 * MiB)],
+      ['100644', 'zeros', Buffer.alloc(10 * MiB)],
+    ])
+    repository.commit()
+    const native = nativeObjects(repository)
+    for (const arrange of [['status'], ['repack', '-adq', '--window=0'], ['repack', '-adfq']]) {
+      if (arrange[0] === 'repack') repository.git(arrange)
+      expect(await withStore(repository, format, (store) => wrong(store, native))).toEqual([])
+    }
+  })
+
+  test('in another directory, and that are nowhere', async () => {
+    const repository = git.newRepository({ format })
+    grow(repository, 2)
+    repository.git(['repack', '-adq'])
+    const empty = git.newRepository({ format })
+    const directories = [empty, repository].map(({ path }) => join(path, 'objects'))
+    const store = await openObjectStore(directories, format, new AbortController().signal)
+    expect(await wrong(store, nativeObjects(repository))).toEqual([])
+    const nowhere = 'e'.repeat(format === 'sha1' ? 40 : 64)
+    expect(await store.has(nowhere)).toBe(false)
+    for (const read of [() => store.read(nowhere), () => store.readBlob(nowhere)]) {
+      expect(await failure(read())).toMatchObject({ reason: 'GIT_CORRUPT', details: { objectId: nowhere } })
+    }
+    await store.close()
+  })
+
+  test('that git packs anew meanwhile', async () => {
+    const repository = git.newRepository({ format })
+    repository.git(['config', 'fastimport.unpackLimit', '1000'])
+    grow(repository, 3)
+    await withStore(repository, format, async (store) => {
+      const native = nativeObjects(repository)
+      const [first] = native.keys()
+      await store.read(first!)
+      repository.git(['repack', '-adq'])
+      repository.git(['prune-packed'])
+      expect(await wrong(store, native)).toEqual([])
+      grow(repository, 5)
+      repository.git(['repack', '-adfq'])
+      repository.git(['gc', '-q', '--prune=now'])
+      expect(await wrong(store, nativeObjects(repository))).toEqual([])
+    })
+  })
+
+  test('in more packs than stay open, packed anew meanwhile', async () => {
+    const repository = git.newRepository({ format })
+    const oids = Array.from({ length: 80 }, (_, index) => repository.blob(`blob ${index}`))
+    for (const oid of oids) {
+      repository.git(['pack-objects', '-q', 'objects/pack/pack'], { input: `${oid}\n` })
+    }
+    repository.git(['prune-packed'])
+    await withStore(repository, format, async (store) => {
+      expect(await wrong(store, nativeObjects(repository))).toEqual([])
+      const before = packFiles(repository, '')
+      const all = `${oids.join('\n')}\n`
+      const name = repository.git(['pack-objects', '-q', 'objects/pack/pack'], { input: all })
+      for (const path of before) rmSync(path)
+      expect(packFiles(repository, '.pack').map((path) => path.includes(name))).toEqual([true])
+      expect(await wrong(store, nativeObjects(repository))).toEqual([])
+    })
+  })
+
+  test('that are damaged', async () => {
+    const repository = git.newRepository({ format })
+    grow(repository, 3)
+    const loose = repository.blob('a loose object\n')
+    repository.git(['repack', '-adq'])
+    const sound = [...nativeObjects(repository).keys()].filter((oid) => oid !== loose)
+    const paths = [...packFiles(repository, '.pack'), ...packFiles(repository, '.idx')]
+    const path = join(repository.path, 'objects', loose.slice(0, 2), loose.slice(2))
+    const numbers = randomNumbers(seed)
+    for (const damagedPath of [...paths, path]) {
+      const original = readFileSync(damagedPath)
+      chmodSync(damagedPath, 0o644)
+      for (let round = 0; round < 25; round++) {
+        const damaged = Buffer.from(original)
+        damaged[Math.floor(numbers() * damaged.length)]! ^= 1 << Math.floor(numbers() * 8)
+        const cut = damaged.subarray(0, Math.floor(numbers() * damaged.length))
+        for (const content of [damaged, cut, Buffer.alloc(0)]) {
+          writeFileSync(damagedPath, content)
+          const outcome = await withStore(repository, format, async (store) => {
+            for (const oid of [...sound, loose]) await store.read(oid)
+            return 'sound'
+          }).catch((error: unknown) => (error as { reason?: string }).reason)
+          // Bits that pad a compressed stream mean nothing.
+          const mustFail = content.length === 0
+          const possible = ['GIT_CORRUPT', 'GIT_TOO_LARGE', 'GIT_REMOTE_ERROR']
+          expect(mustFail ? possible : [...possible, 'sound']).toContain(outcome)
+        }
+      }
+      writeFileSync(damagedPath, original)
+    }
+    const all = (store: ObjectStore): Promise<string[]> => wrong(store, nativeObjects(repository))
+    expect(await withStore(repository, format, all)).toEqual([])
+  })
+
+  test('that are loose and lie about themselves', async () => {
+    const repository = git.newRepository({ format })
+    const put = (oid: string, content: Buffer): void => {
+      mkdirSync(join(repository.path, 'objects', oid.slice(0, 2)), { recursive: true })
+      writeFileSync(join(repository.path, 'objects', oid.slice(0, 2), oid.slice(2)), content)
+    }
+    const oid = idOf('blob', Buffer.from('x'), format)
+    const bomb = deflateSync(Buffer.concat([Buffer.from('blob 10\0'), Buffer.alloc(30 * MiB)]))
+    const cases = [
+      deflateSync(Buffer.from('blob 1\0y')),
+      deflateSync(Buffer.from('tree 1\0x')),
+      deflateSync(Buffer.from('blob 2\0x')),
+      deflateSync(Buffer.from('blob 1\0xx')),
+      deflateSync(Buffer.from('blob 01\0x')),
+      deflateSync(Buffer.from('blob -1\0x')),
+      deflateSync(Buffer.from('thing 1\0x')),
+      deflateSync(Buffer.from('blob 1 x')),
+      deflateSync(Buffer.from('')),
+      deflateSync(Buffer.from('blob 1\0x')).subarray(0, -1),
+      Buffer.from('blob 1\0x'),
+      bomb,
+    ]
+    for (const content of cases) {
+      put(oid, content)
+      const error = await failure(withStore(repository, format, (store) => store.read(oid)))
+      expect(error.reason).toBe('GIT_CORRUPT')
+    }
+    put(oid, deflateSync(Buffer.from(`tree ${2 ** 40}\0${'x'.repeat(5 * MiB)}`)))
+    expect((await failure(withStore(repository, format, (store) => store.read(oid)))).reason).toBe(
+      'GIT_TOO_LARGE',
+    )
+    const lying = Buffer.concat([Buffer.from(`blob ${5 * MiB}\0`), Buffer.alloc(5 * MiB)])
+    put(oid, deflateSync(lying))
+    const pieces = await withStore(repository, format, (store) => store.readBlob(oid))
+    expect((await failure(collect(pieces!))).reason).toBe('GIT_CORRUPT')
+  })
+
+  test('for a reader who has gone', async () => {
+    const repository = git.newRepository({ format })
+    const oid = repository.blob('x')
+    const control = new AbortController()
+    const read = withStore(
+      repository,
+      format,
+      (store) => {
+        control.abort('enough')
+        return store.read(oid)
+      },
+      control.signal,
+    )
+    await expect(read).rejects.toBe('enough')
+  })
+})
+
+describe.runIf(hasGit).each(formats)('a repository of this host, %s', (format) => {
+  const options = { hostPathRoots: [git.root] }
+
+  test.each([
+    ['few changes', [file('dir/b.txt', 'new'), file('big', Buffer.alloc(MiB, 'x'))], 0],
+    ['many changes', Array.from({ length: 150 }, (_, index) => file(`many/f${index}`, `${index}\n`)), 1],
+    ['a large file', [file('large', Buffer.alloc(6 * MiB, 'x')), file('__proto__', 'x')], 1],
+  ] as const)('takes %s, as git wants it', async (_, changes: readonly PathChange[], packs) => {
+    const repository = git.sampleRepository({ format })
+    const remote = { repositoryPath: repository.path }
+    const base = await importFrom(remote, '', options)
+    expect(base.lines).toEqual(sampleLines)
+    const push = { remote, branchName: 'main', expectedTip: base.commitId }
+    const { committer } = createGitAdapter(options)
+    const { commitId } = await committer.commit(commitRequest(base, changes, { push }))
+    expect(repository.tip('refs/heads/main')).toBe(commitId)
+    repository.fsck()
+    expect(repository.changes(base.commitId, commitId)).toHaveLength(changes.length)
+    const indexes = packFiles(repository, '.idx')
+    expect(indexes).toHaveLength(packs)
+    for (const index of indexes) {
+      const again = join(repository.path, 'again.idx')
+      repository.git(['index-pack', '--strict', '-o', again, index.replace(/idx$/, 'pack')])
+      expect(readFileSync(again).equals(readFileSync(index))).toBe(true)
+      rmSync(again)
+    }
+    expect(readdirSync(join(repository.path, 'objects')).filter((name) => name.startsWith('tmp'))).toEqual([])
+    repository.git(['gc', '-q'])
+    repository.git(['pack-refs', '--all'])
+    const after = await importFrom(remote, 'main', options)
+    expect(after.commitId).toBe(commitId)
+    expect(after.lines.length).toBeGreaterThanOrEqual(base.lines.length)
+  })
+
+  test('gives large files, loose and packed', async () => {
+    const repository = git.newRepository({ format })
+    const body = Buffer.alloc(6 * MiB, 'some text ')
+    repository.stage([['100644', 'large', body]])
+    repository.commit()
+    for (const arrange of [['status'], ['repack', '-adq']]) {
+      if (arrange[0] === 'repack') repository.git(arrange)
+      const { objects, lines, progress } = await importFrom({ repositoryPath: repository.path }, '', options)
+      expect(lines).toHaveLength(1)
+      expect(Buffer.from(objects.stored.get(idOf('blob', body, format))!.body).equals(body)).toBe(true)
+      expect(progress.bytesProcessed).toBeGreaterThan(body.length)
+    }
+  })
+})
+
+test.runIf(hasGit)('a commit of one object format is not pushed into a repository of the other', async () => {
+  const source = git.sampleRepository()
+  const target = git.newRepository({ format: 'sha256' })
+  const options = { hostPathRoots: [git.root] }
+  const base = await importFrom({ repositoryPath: source.path }, '', options)
+  const push = { remote: { repositoryPath: target.path }, branchName: 'main', expectedTip: null }
+  const request = commitRequest(base, [file('x', 'y')], { push })
+  expect((await failure(createGitAdapter(options).committer.commit(request))).reason).toBe(
+    'GIT_PUSH_REJECTED',
+  )
+})
