@@ -1,0 +1,110 @@
+import { Buffer } from 'node:buffer'
+import type { ContentIn, EntryAttributes, TreeSink } from '../../engine/ports.js'
+import { parseEntryName } from './entry-name.js'
+import { invalidArchive, limitExceeded, unsafePath } from './errors.js'
+import { archiveLimits } from './limits.js'
+
+interface KnownSymlink {
+  readonly target: string
+  readonly mtimeMs: number
+}
+
+/**
+ * Between an archive and a sink: lets through what is a tree. A path stands in it once, except for a directory,
+ * and nothing stands below what is no directory, so that no entry is written through a symlink of another.
+ */
+export class EntryGate {
+  readonly #sink: TreeSink
+  readonly #onFile: (filesGiven: number) => void
+  readonly #known = new Map<string, 'directory' | 'file' | KnownSymlink>()
+  /** A directory that is known with all of its parents. */
+  #parent = ''
+  #entries = 0
+  #pathBytes = 0
+  #filesGiven = 0
+
+  constructor(sink: TreeSink, onFile: (filesGiven: number) => void) {
+    this.#sink = sink
+    this.#onFile = onFile
+  }
+
+  /** A promise is to be awaited before the next call. */
+  directory(name: string, attributes: EntryAttributes): void | Promise<void> {
+    const { path } = parseEntryName(name)
+    if (path !== '/') this.#claim(path, 'directory', name)
+    return this.#sink.directory(path, attributes)
+  }
+
+  file(name: string, content: ContentIn, attributes: EntryAttributes): void | Promise<void> {
+    const path = this.#claimName(name, 'file')
+    return this.#given(this.#sink.file(path, content, attributes))
+  }
+
+  symlink(name: string, target: string, { mtimeMs }: { readonly mtimeMs: number }): void | Promise<void> {
+    const path = this.#claimName(name, { target, mtimeMs })
+    return this.#given(this.#sink.symlink(path, target, { mtimeMs }))
+  }
+
+  /** A further name for a file or symlink that came before. */
+  hardLink(name: string, existingName: string): void | Promise<void> {
+    const existing = parseEntryName(existingName).path
+    const known = this.#known.get(existing)
+    if (known === undefined || known === 'directory')
+      throw invalidArchive('a hard link leads to no file that came before it', name)
+    // A symlink never changes, so its second name is a second one.
+    if (known !== 'file') return this.symlink(name, known.target, known)
+    const path = this.#claimName(name, 'file')
+    return this.#given(this.#sink.hardLink(existing, path))
+  }
+
+  /** To be called for whatever takes time to read. */
+  count(): void {
+    if (++this.#entries > archiveLimits.entries)
+      throw limitExceeded('the archive has too many entries', archiveLimits.entries)
+  }
+
+  #given(taken: void | Promise<void>): void | Promise<void> {
+    if (taken !== undefined) return taken.then(() => this.#onFile(++this.#filesGiven))
+    this.#onFile(++this.#filesGiven)
+  }
+
+  #claimName(name: string, kind: 'file' | KnownSymlink): string {
+    const { path, isDirectory } = parseEntryName(name)
+    if (isDirectory) throw unsafePath('the name is one of a directory', name)
+    this.#claim(path, kind, name)
+    return path
+  }
+
+  #claim(path: string, kind: 'directory' | 'file' | KnownSymlink, name: string): void {
+    const before = this.#known.get(path)
+    if (before !== undefined) {
+      if (before === 'directory' && kind === 'directory') return
+      throw unsafePath('the archive has the path twice', name)
+    }
+    this.#claimParents(path, name)
+    this.#add(path, kind)
+  }
+
+  #claimParents(path: string, name: string): void {
+    let end = path.lastIndexOf('/')
+    // Most entries stand beside the one before.
+    if (end === this.#parent.length && path.startsWith(this.#parent)) return
+    this.#parent = path.slice(0, end)
+    for (; end > 0; end = path.lastIndexOf('/', end - 1)) {
+      const parent = path.slice(0, end)
+      const known = this.#known.get(parent)
+      if (known === 'directory') return
+      if (known !== undefined) throw unsafePath('the path leads through what is no directory', name)
+      this.count()
+      this.#add(parent, 'directory')
+    }
+  }
+
+  #add(path: string, kind: 'directory' | 'file' | KnownSymlink): void {
+    this.#pathBytes += Buffer.byteLength(path)
+    if (typeof kind === 'object') this.#pathBytes += Buffer.byteLength(kind.target)
+    if (this.#pathBytes > archiveLimits.pathBytes)
+      throw limitExceeded('the paths of the archive are too long together', archiveLimits.pathBytes)
+    this.#known.set(path, kind)
+  }
+}

@@ -1,0 +1,67 @@
+import type { Buffer } from 'node:buffer'
+import type { Archives, ContentIn, ReadContext, TreeSink } from '../../engine/ports.js'
+import { ArchiveInput } from './archive-input.js'
+import { ByteReader } from './byte-reader.js'
+import { EntryGate } from './entry-gate.js'
+import { gunzip } from './inflate.js'
+import { archiveLimits } from './limits.js'
+import { Pacer } from './pacer.js'
+import { blockBytes } from './tar-feed.js'
+import { readTar } from './tar-reader.js'
+import { writeTar } from './tar-writer.js'
+import { collectZip } from './zip-content.js'
+import { readZip } from './zip-reader.js'
+
+/**
+ * Reads tar, tar in gzip, and zip; writes tar. A backslash is a character of a name in a tar and refused in a zip,
+ * where some programs mean a separator by it. Names are UTF-8; those of a zip that does not say so, and is not of
+ * Unix, are of the code page 437. A name in a tar may not contain U+FFFD. Extended attributes that are no text are
+ * written in base64, under the keys of libarchive, and read from there; under other keys they are left out.
+ */
+export function createArchives(): Archives {
+  return { read, writeTar }
+}
+
+async function read(content: ContentIn, sink: TreeSink, context: ReadContext): Promise<void> {
+  let filesProcessed = 0
+  const tell = (): void => context.onProgress({ bytesProcessed: input.bytesRead, filesProcessed })
+  const { signal } = context
+  const pacer = new Pacer(signal)
+  const input = new ArchiveInput(content, { signal, pacer, onRead: tell })
+  const gate = new EntryGate(sink, (filesGiven) => {
+    filesProcessed = filesGiven
+    tell()
+  })
+  try {
+    const reader = new ByteReader(() => input.next())
+    const form = formOf(await reader.peek(blockBytes))
+    if (form === 'zip') await readZip(await collectZip(content, reader), gate, pacer)
+    else if (form === 'tar') await readTar(() => reader.some(archiveLimits.inflatedPieceBytes), gate, pacer)
+    else await readGzip(reader, gate, pacer)
+  } finally {
+    await input.close()
+  }
+}
+
+async function readGzip(reader: ByteReader, gate: EntryGate, pacer: Pacer): Promise<void> {
+  const pieces = gunzip(() => reader.some(archiveLimits.pieceBytes))
+  try {
+    await readTar(async () => (await pieces.next()).value ?? undefined, gate, pacer)
+  } finally {
+    // It may still wait for bytes, and ends when their source does.
+    pieces.return(undefined).catch(() => undefined)
+  }
+}
+
+/** A tar may start with any name, so its sign is looked at first; one without a sign is all the rest. */
+function formOf(start: Buffer): 'tar' | 'gzip' | 'zip' {
+  if (start.toString('latin1', 257, 262) === 'ustar') return 'tar'
+  return signatures.find(([, bytes]) => bytes.every((byte, i) => start[i] === byte))?.[0] ?? 'tar'
+}
+
+/** The last one is that of a zip without entries. */
+const signatures: readonly (readonly ['gzip' | 'zip', readonly number[]])[] = [
+  ['gzip', [0x1f, 0x8b]],
+  ['zip', [0x50, 0x4b, 3, 4]],
+  ['zip', [0x50, 0x4b, 5, 6]],
+]

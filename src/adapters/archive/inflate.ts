@@ -1,0 +1,97 @@
+import type { Buffer } from 'node:buffer'
+import { createGunzip, createInflateRaw, type Gunzip, type InflateRaw } from 'node:zlib'
+import type { NextPiece } from './byte-reader.js'
+import { invalidArchive, limitExceeded } from './errors.js'
+import { archiveLimits } from './limits.js'
+
+const options = { chunkSize: archiveLimits.inflatedPieceBytes }
+
+/** Inflates gzip, all members of it, off the main thread. LIMIT_EXCEEDED where it grows out of proportion. */
+export async function* gunzip(next: NextPiece): AsyncGenerator<Buffer> {
+  const inflater = createGunzip(options)
+  let inflated = 0
+  for await (const piece of inflate(inflater, next)) {
+    inflated += piece.length
+    checkGrowth(inflated, inflater.bytesWritten)
+    yield piece
+  }
+}
+
+/**
+ * Inflates one entry of a zip. INVALID_ARCHIVE unless it takes all of the `compressedBytes` that `next` gives and
+ * comes to `size` bytes.
+ */
+export async function* inflateEntry(
+  next: NextPiece,
+  { name, compressedBytes, size }: { name: string; compressedBytes: number; size: number },
+): AsyncGenerator<Buffer> {
+  const inflater = createInflateRaw(options)
+  let inflated = 0
+  for await (const piece of inflate(inflater, next, name)) {
+    inflated += piece.length
+    if (inflated > size) break
+    yield piece
+  }
+  if (inflated !== size || inflater.bytesWritten !== compressedBytes)
+    throw invalidArchive('the content is not of the size that is stated', name)
+}
+
+/** Bombs inflate to about 1,000 times their size, what people store hardly ever to a fifth of that. */
+export function checkGrowth(inflated: number, from: number): void {
+  if (inflated > archiveLimits.contentBytes)
+    throw limitExceeded('the archive inflates to too much', archiveLimits.contentBytes)
+  if (inflated > archiveLimits.ratioFromBytes && inflated > from * archiveLimits.ratio)
+    throw limitExceeded('the archive inflates to too many times its size', archiveLimits.ratio)
+}
+
+async function* inflate(
+  inflater: Gunzip | InflateRaw,
+  next: NextPiece,
+  name?: string,
+): AsyncGenerator<Buffer> {
+  const feed = new Feed(inflater, next)
+  try {
+    for await (const piece of inflater) yield piece as Buffer
+  } catch (error) {
+    if (feed.failure !== undefined) throw feed.failure.error
+    throw invalidArchive('the compressed data is damaged or cut off', name, { cause: error })
+  } finally {
+    inflater.destroy()
+  }
+}
+
+/** Writes pieces to an inflater, each when the one before was taken. */
+class Feed {
+  /** What the source of the pieces threw. */
+  failure: { readonly error: unknown } | undefined
+  readonly #inflater: Gunzip | InflateRaw
+  readonly #next: NextPiece
+  #taken: (() => void) | undefined
+
+  constructor(inflater: Gunzip | InflateRaw, next: NextPiece) {
+    this.#inflater = inflater
+    this.#next = next
+    // An inflater that fails, or was given more than it takes, does not call back for the piece it has.
+    inflater.on('close', () => this.#taken?.())
+    inflater.on('error', () => undefined)
+    this.#run().catch(() => undefined)
+  }
+
+  async #run(): Promise<void> {
+    try {
+      for (;;) {
+        const piece = await this.#next()
+        if (this.#inflater.destroyed) return
+        if (piece === undefined) break
+        await new Promise<void>((resolve) => {
+          this.#taken = resolve
+          this.#inflater.write(piece, () => resolve())
+        })
+      }
+      this.#inflater.end()
+    } catch (error) {
+      this.failure = { error }
+      this.#inflater.destroy(error as Error)
+    }
+  }
+}

@@ -1,0 +1,181 @@
+import { isUtf8 } from 'node:buffer'
+import yauzl, { type Entry, type ZipFile } from 'yauzl'
+import { unsafePath, invalidArchive, limitExceeded } from './errors.js'
+import { checkGrowth } from './inflate.js'
+import { archiveLimits } from './limits.js'
+import type { Pacer } from './pacer.js'
+import type { ZipContent } from './zip-content.js'
+
+/** What the central directory of a zip says of one entry. */
+export interface ZipEntry {
+  readonly name: string
+  /** The bytes of the name, one character each. */
+  readonly rawName: string
+  readonly kind: 'directory' | 'file' | 'symlink'
+  readonly mode: number
+  readonly mtimeMs: number
+  readonly compressionMethod: number
+  readonly compressedSize: number
+  readonly size: number
+  readonly crc32: number
+  /** Where its local header stands, named as the library has it. */
+  readonly relativeOffsetOfLocalHeader: number
+  /** Where the next entry or the directory starts: the bytes of this one end before that. */
+  end: number
+}
+
+/** Every entry of a zip in the order of its directory. INVALID_ARCHIVE where entries overlap or sizes lie. */
+export async function readZipDirectory(
+  content: ZipContent,
+  pacer: Pacer,
+): Promise<{ zip: ZipFile; entries: ZipEntry[] }> {
+  // Names are decoded below, where what is no UTF-8 can be refused.
+  const options = { decodeStrings: false, autoClose: false }
+  const zip = await fromYauzl(() => yauzl.fromRandomAccessReaderPromise(content, content.length, options))
+  if (zip.entryCount > archiveLimits.zipEntries)
+    throw limitExceeded('the zip has too many entries', archiveLimits.zipEntries)
+  const start = cursorOf(zip)
+  const entries: ZipEntry[] = []
+  const records = zip.eachEntry()
+  for (;;) {
+    const record = await fromYauzl(() => records.next())
+    if (record.done === true) break
+    entries.push(describe(record.value))
+    if (pacer.due) await pacer.rest()
+  }
+  if (cursorOf(zip) !== endOfDirectory(zip, content))
+    throw invalidArchive('the directory of the zip is not where its end says')
+  await separate(entries, start, pacer)
+  let size = 0
+  for (const entry of entries) size += entry.size
+  checkGrowth(size, content.length)
+  return { zip, entries }
+}
+
+/** What the library refuses is an INVALID_ARCHIVE. */
+export async function fromYauzl<T>(act: () => Promise<T>, name?: string): Promise<T> {
+  try {
+    return await act()
+  } catch (error) {
+    const { message } = error as Error
+    throw invalidArchive(`the zip is damaged: ${message}`, name, { cause: error })
+  }
+}
+
+/** Where the next entry of the directory is read: declared as something else. */
+function cursorOf(zip: ZipFile): number {
+  return zip.readEntryCursor as unknown as number
+}
+
+/** The record at the end of the zip, or where there is one that of 64 bits, follows the directory. */
+function endOfDirectory(zip: ZipFile, content: ZipContent): number {
+  const end = content.length - endRecordBytes - zip.comment.length
+  if (end < locatorBytes) return end
+  const locator = content.copy(end - locatorBytes, end)
+  return locator.readUInt32LE(0) === locatorSignature ? Number(locator.readBigUInt64LE(8)) : end
+}
+
+const endRecordBytes = 22
+const locatorBytes = 20
+const locatorSignature = 0x07064b50
+
+function describe(entry: Entry): ZipEntry {
+  const name = nameOf(entry)
+  if (name.includes('\\')) throw unsafePath('a name contains a backslash', name)
+  if (/^[a-z]:($|\/)/i.test(name)) throw unsafePath('a path is absolute', name)
+  if ((entry.generalPurposeBitFlag & unreadableFlags) !== 0)
+    throw invalidArchive('the entry is encrypted or patched', name)
+  const { compressionMethod } = entry
+  if (compressionMethod !== 0 && compressionMethod !== deflated)
+    throw invalidArchive(`compression method ${compressionMethod} cannot be read`, name)
+  const rawName = entry.fileNameRaw.toString('latin1')
+  return {
+    name,
+    // One text for both, where they are the same.
+    rawName: rawName === name ? name : rawName,
+    ...modeOf(entry, name),
+    // Without a zone in it, the time is taken as that of Greenwich everywhere.
+    mtimeMs: entry.getLastModDate({ timezone: 'UTC' }).getTime() || 0,
+    compressionMethod,
+    compressedSize: entry.compressedSize,
+    size: entry.uncompressedSize,
+    crc32: entry.crc32,
+    relativeOffsetOfLocalHeader: entry.relativeOffsetOfLocalHeader,
+    end: 0,
+  }
+}
+
+export const deflated = 8
+/** Encrypted, patched data, strongly encrypted, directory encrypted. */
+const unreadableFlags = 0x1 | 0x20 | 0x40 | 0x2000
+const utf8Flag = 0x800
+const unicodePathId = 0x7075
+
+/**
+ * UTF-8 where the entry says so, and where it was made on Unix and is UTF-8, as tools there forget to say; else the
+ * code page 437 of old. A backslash stays one.
+ */
+function nameOf({ versionMadeBy, generalPurposeBitFlag, fileNameRaw, extraFields }: Entry): string {
+  const isUnsaid = isMadeOnUnix(versionMadeBy) && isUtf8(fileNameRaw)
+  const flags = isUnsaid ? generalPurposeBitFlag | utf8Flag : generalPurposeBitFlag
+  const name = yauzl.getFileNameLowLevel(flags, fileNameRaw, extraFields, true)
+  const texts = extraFields.filter(({ id }) => id === unicodePathId).map(({ data }) => data.subarray(5))
+  if ((flags & utf8Flag) !== 0) texts.push(fileNameRaw)
+  if (!texts.every((text) => isUtf8(text))) throw invalidArchive('a name is not UTF-8', name)
+  return name
+}
+
+/** The mode of Unix, where whoever made the entry has one; a directory has a slash at its end everywhere. */
+function modeOf(
+  { versionMadeBy, externalFileAttributes }: Entry,
+  name: string,
+): Pick<ZipEntry, 'kind' | 'mode'> {
+  const isDirectory = name.endsWith('/')
+  const given = isMadeOnUnix(versionMadeBy) ? externalFileAttributes >>> 16 : 0
+  const type = given & 0o170000
+  const mode = given & 0o7777
+  if (isDirectory) {
+    if (type !== 0 && type !== 0o040000) throw invalidArchive('the name is one of a directory', name)
+    return { kind: 'directory', mode: given === 0 ? 0o755 : mode }
+  }
+  if (type === 0o120000) return { kind: 'symlink', mode }
+  if (type !== 0 && type !== 0o100000) throw invalidArchive('the entry is no file of a tree', name)
+  return { kind: 'file', mode: given === 0 ? 0o644 : mode }
+}
+
+/** By the numbers of Unix and macOS. */
+function isMadeOnUnix(versionMadeBy: number): boolean {
+  const madeOn = versionMadeBy >>> 8
+  return madeOn === 3 || madeOn === 19
+}
+
+const localHeaderBytes = 30
+
+/** Gives each entry its end. Bytes that belong to two entries would be inflated over and over. */
+async function separate(entries: readonly ZipEntry[], directoryStart: number, pacer: Pacer): Promise<void> {
+  const starts = new Float64Array(entries.length)
+  for (const [i, { relativeOffsetOfLocalHeader }] of entries.entries())
+    starts[i] = relativeOffsetOfLocalHeader
+  starts.sort()
+  for (const entry of entries) {
+    if (pacer.due) await pacer.rest()
+    const { relativeOffsetOfLocalHeader: start, rawName, compressedSize } = entry
+    const place = placeOf(start, starts)
+    const isShared = starts[place + 1] === start
+    entry.end = starts[place + 1] ?? directoryStart
+    if (isShared || start + localHeaderBytes + rawName.length + compressedSize > entry.end)
+      throw invalidArchive('entries of the zip overlap', entry.name)
+  }
+}
+
+/** The first place of a number that is in a sorted list. */
+function placeOf(wanted: number, list: Float64Array): number {
+  let from = 0
+  let to = list.length - 1
+  while (from < to) {
+    const middle = (from + to) >>> 1
+    if (list[middle]! < wanted) from = middle + 1
+    else to = middle
+  }
+  return from
+}

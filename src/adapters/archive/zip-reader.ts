@@ -1,0 +1,145 @@
+import type { Buffer } from 'node:buffer'
+import { crc32, inflateRawSync } from 'node:zlib'
+import type { Entry, ZipFile } from 'yauzl'
+import { limits } from '../../engine/ports.js'
+import type { EntryGate } from './entry-gate.js'
+import { parseTarget } from './entry-name.js'
+import { invalidArchive, limitExceeded } from './errors.js'
+import { inflateEntry } from './inflate.js'
+import { archiveLimits } from './limits.js'
+import type { Pacer } from './pacer.js'
+import type { ZipContent } from './zip-content.js'
+import { deflated, fromYauzl, readZipDirectory, type ZipEntry } from './zip-directory.js'
+
+/**
+ * Reads a zip: stored and deflated entries, of 64 bits too, with modes and symlinks of Unix. Its directory says
+ * what is in it, and has to agree with what stands before each content.
+ */
+export async function readZip(content: ZipContent, gate: EntryGate, pacer: Pacer): Promise<void> {
+  const { zip, entries } = await readZipDirectory(content, pacer)
+  for (const entry of entries) {
+    if (pacer.due) await pacer.rest()
+    gate.count()
+    const start = await findContent(zip, entry)
+    await giveEntry(entry, { content, start, end: start + entry.compressedSize }, gate, pacer)
+  }
+}
+
+/** The bytes of an entry as they are stored. */
+interface StoredRange {
+  readonly content: ZipContent
+  readonly start: number
+  readonly end: number
+}
+
+async function giveEntry(entry: ZipEntry, range: StoredRange, gate: EntryGate, pacer: Pacer): Promise<void> {
+  const { name, kind, mode, mtimeMs, size } = entry
+  if (kind === 'directory') {
+    if (size !== 0) throw invalidArchive('what is no file has content', name)
+    await gate.directory(name, { mode, mtimeMs })
+  } else if (kind === 'symlink') {
+    if (size > limits.pathBytes)
+      throw limitExceeded('the target of a symlink is too long', limits.pathBytes, name)
+    await gate.symlink(name, parseTarget(readWhole(entry, range), name), { mtimeMs })
+  } else if (size <= archiveLimits.pieceBytes && entry.compressedSize <= 2 * archiveLimits.pieceBytes) {
+    await gate.file(name, readWhole(entry, range), { mode, mtimeMs })
+  } else {
+    const pieces = new EntryContent(entry, range, pacer)
+    await gate.file(name, pieces, { mode, mtimeMs })
+    await pieces.finish()
+  }
+}
+
+/** Where the content of an entry starts. INVALID_ARCHIVE unless what precedes it is the entry that is meant. */
+async function findContent(zip: ZipFile, entry: ZipEntry): Promise<number> {
+  const { name } = entry
+  const header = await fromYauzl(() => zip.readLocalFileHeaderPromise(entry as unknown as Entry), name)
+  if (header.fileName.toString('latin1') !== entry.rawName)
+    throw invalidArchive('the entry has another name in the directory of the zip', name)
+  if (header.compressionMethod !== entry.compressionMethod)
+    throw invalidArchive('the entry is compressed in another way than the directory of the zip says', name)
+  if (header.fileDataStart + entry.compressedSize > entry.end)
+    throw invalidArchive('entries of the zip overlap', name)
+  return header.fileDataStart
+}
+
+function readWhole(entry: ZipEntry, { content, start, end }: StoredRange): Uint8Array {
+  const stored = content.copy(start, end)
+  const bytes = entry.compressionMethod === deflated ? inflateWhole(entry, stored) : stored
+  if (bytes.length !== entry.size) throw wrongSize(entry.name)
+  if (crc32(bytes) !== entry.crc32) throw wrongSum(entry.name)
+  return bytes
+}
+
+function inflateWhole({ name, size }: ZipEntry, stored: Buffer): Uint8Array {
+  try {
+    const { buffer, engine } = inflateRawSync(stored, {
+      info: true,
+      maxOutputLength: Math.max(1, size),
+    }) as unknown as { buffer: Buffer; engine: { bytesWritten: number } }
+    if (engine.bytesWritten !== stored.length) throw wrongSize(name)
+    // What it gives may be part of something larger.
+    return Uint8Array.from(buffer)
+  } catch (error) {
+    throw invalidArchive('the content does not inflate to the size that is stated', name, { cause: error })
+  }
+}
+
+/** The content of a large entry, checked as it is read; a failure shows at its end at the latest. */
+class EntryContent implements AsyncIterable<Uint8Array> {
+  readonly #entry: ZipEntry
+  readonly #range: StoredRange
+  readonly #pacer: Pacer
+  #reading: AsyncGenerator<Uint8Array> | undefined
+
+  constructor(entry: ZipEntry, range: StoredRange, pacer: Pacer) {
+    this.#entry = entry
+    this.#range = range
+    this.#pacer = pacer
+  }
+
+  [Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
+    return (this.#reading ??= this.#read())
+  }
+
+  /** Ends the reading: who took the content may have left the rest of it. */
+  async finish(): Promise<void> {
+    await this.#reading?.return(undefined)
+  }
+
+  async *#read(): AsyncGenerator<Uint8Array> {
+    const { name, size, compressedSize, compressionMethod } = this.#entry
+    let sum = 0
+    let length = 0
+    const stored = this.#stored()
+    const pieces =
+      compressionMethod === deflated
+        ? inflateEntry(async () => (await stored.next()).value ?? undefined, {
+            name,
+            compressedBytes: compressedSize,
+            size,
+          })
+        : stored
+    for await (const piece of pieces) {
+      if (this.#pacer.due) await this.#pacer.rest()
+      sum = crc32(piece, sum)
+      length += piece.length
+      yield piece
+    }
+    if (length !== size) throw wrongSize(name)
+    if (sum !== this.#entry.crc32) throw wrongSum(name)
+  }
+
+  async *#stored(): AsyncGenerator<Uint8Array> {
+    const { content, start, end } = this.#range
+    for (const part of content.range(start, end)) yield Uint8Array.from(part)
+  }
+}
+
+function wrongSize(name: string): Error {
+  return invalidArchive('the content is not of the size that is stated', name)
+}
+
+function wrongSum(name: string): Error {
+  return invalidArchive('the content does not have the checksum that is stated', name)
+}

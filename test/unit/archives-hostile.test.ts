@@ -1,0 +1,872 @@
+import { Readable } from 'node:stream'
+import { crc32, deflateRawSync, gunzipSync, gzipSync } from 'node:zlib'
+import { describe, expect, test } from 'vitest'
+import { createArchives } from '../../src/adapters/archive/index.js'
+import { archiveLimits } from '../../src/adapters/archive/limits.js'
+import { EngineError, openEngine } from '../../src/index.js'
+import { MemorySink } from '../support/archive-tools.js'
+import { pax, tarEntry, tarOf, zipOf, type RawTarEntry, type RawZipEntry } from '../support/raw-archives.js'
+
+const archives = createArchives()
+
+async function read(
+  content: Uint8Array | AsyncIterable<Uint8Array>,
+  sink = new MemorySink(),
+): Promise<MemorySink> {
+  await archives.read(content, sink, { signal: new AbortController().signal, onProgress: () => undefined })
+  return sink
+}
+
+/** A sink that keeps nothing. */
+class NoSink extends MemorySink {
+  override directory(): void {}
+  override symlink(): void {}
+  override hardLink(): void {}
+  override async file(_path: string, content: Uint8Array | AsyncIterable<Uint8Array>): Promise<void> {
+    if (!(content instanceof Uint8Array)) for await (const _ of content);
+  }
+}
+
+async function errorOf(
+  content: Uint8Array | AsyncIterable<Uint8Array>,
+  sink?: MemorySink,
+): Promise<EngineError> {
+  const error = await read(content, sink).then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  )
+  expect(error).toBeInstanceOf(EngineError)
+  return error as EngineError
+}
+
+const dir = (name: string): RawTarEntry => ({ name, type: '5' })
+const file = (name: string, content = ''): RawTarEntry => ({ name, content })
+const link = (name: string, linkName: string): RawTarEntry => ({ name, type: '2', linkName })
+const hard = (name: string, linkName: string): RawTarEntry => ({ name, type: '1', linkName })
+
+type Refused = [what: string, content: Uint8Array, reason: string, path?: string]
+
+const longPath = `${'p'.repeat(250)}/`.repeat(17)
+
+describe('what no tree can have is refused', () => {
+  test.each<Refused>([
+    ['a path upwards', tarOf(file('../a')), 'UNSAFE_PATH', '../a'],
+    ['a path upwards inside', tarOf(file('a/../../b')), 'UNSAFE_PATH', 'a/../../b'],
+    ['a path upwards at the end', tarOf(dir('a/..')), 'UNSAFE_PATH', 'a/..'],
+    ['an absolute path', tarOf(file('/etc/passwd')), 'UNSAFE_PATH', '/etc/passwd'],
+    ['an absolute path of two slashes', tarOf(file('//a')), 'UNSAFE_PATH', '//a'],
+    ['a path upwards in pax', tarOf(pax(['path', '../a']), file('a')), 'UNSAFE_PATH', '../a'],
+    ['an absolute path in pax', tarOf(pax(['path', '/a']), file('a')), 'UNSAFE_PATH', '/a'],
+    ['NUL in pax', tarOf(pax(['path', 'a\0b']), file('a')), 'UNSAFE_PATH', 'a\0b'],
+    ['an empty name', tarOf(file('')), 'UNSAFE_PATH', ''],
+    ['a file that is the root', tarOf(file('.')), 'UNSAFE_PATH', '.'],
+    ['a symlink that is the root', tarOf(link('./', 'a')), 'UNSAFE_PATH', './'],
+    ['a symlink with a slash behind it', tarOf(link('a/', 'b')), 'UNSAFE_PATH', 'a/'],
+    ['a prefix upwards', tarOf({ name: 'a', prefix: '..' }), 'UNSAFE_PATH', '../a'],
+    ['an absolute prefix', tarOf({ name: 'a', prefix: '/etc' }), 'UNSAFE_PATH', '/etc/a'],
+    ['a file twice', tarOf(file('a'), file('./a')), 'UNSAFE_PATH', './a'],
+    ['a file in the place of a directory', tarOf(dir('a'), file('a')), 'UNSAFE_PATH', 'a'],
+    ['a file in the place of a parent', tarOf(file('a/b'), file('a')), 'UNSAFE_PATH', 'a'],
+    ['a directory in the place of a file', tarOf(file('a'), dir('a/')), 'UNSAFE_PATH', 'a/'],
+    ['a symlink in the place of a directory', tarOf(dir('a'), link('a', '/')), 'UNSAFE_PATH', 'a'],
+    ['a directory in the place of a symlink', tarOf(link('a', '/'), dir('a')), 'UNSAFE_PATH', 'a'],
+    ['an entry below a symlink', tarOf(link('a', '/etc'), file('a/passwd')), 'UNSAFE_PATH', 'a/passwd'],
+    ['an entry far below a symlink', tarOf(link('a', '.'), file('a/b/c')), 'UNSAFE_PATH', 'a/b/c'],
+    ['an entry below a file', tarOf(file('a'), file('a/b')), 'UNSAFE_PATH', 'a/b'],
+    ['a hard link below a symlink', tarOf(file('f'), link('a', '.'), hard('a/b', 'f')), 'UNSAFE_PATH', 'a/b'],
+    ['a hard link to nothing', tarOf(hard('a', 'b')), 'INVALID_ARCHIVE', 'a'],
+    ['a hard link to what follows', tarOf(hard('a', 'b'), file('b')), 'INVALID_ARCHIVE', 'a'],
+    ['a hard link to itself', tarOf(hard('a', 'a')), 'INVALID_ARCHIVE', 'a'],
+    ['a hard link to a directory', tarOf(dir('b'), hard('a', 'b')), 'INVALID_ARCHIVE', 'a'],
+    [
+      'a hard link through a symlink',
+      tarOf(file('f'), link('l', '.'), hard('a', 'l/f')),
+      'INVALID_ARCHIVE',
+      'a',
+    ],
+    ['a hard link upwards', tarOf(hard('a', '../b')), 'UNSAFE_PATH', '../b'],
+    ['an absolute hard link', tarOf(hard('a', '/etc/passwd')), 'UNSAFE_PATH', '/etc/passwd'],
+    ['a hard link twice', tarOf(file('b'), hard('a', 'b'), hard('a', 'b')), 'UNSAFE_PATH', 'a'],
+    ['an empty symlink', tarOf(link('a', '')), 'INVALID_ARCHIVE', 'a'],
+    ['a symlink with NUL', tarOf(pax(['linkpath', 'b\0']), link('a', 'b')), 'INVALID_ARCHIVE', 'a'],
+    ['a character device', tarOf({ name: 'a', type: '3' }), 'INVALID_ARCHIVE', 'a'],
+    ['a block device', tarOf({ name: 'a', type: '4' }), 'INVALID_ARCHIVE', 'a'],
+    ['a fifo', tarOf({ name: 'a', type: '6' }), 'INVALID_ARCHIVE', 'a'],
+    ['a sparse file', tarOf({ name: 'a', type: 'S' }), 'INVALID_ARCHIVE', 'a'],
+    ['a sparse file of pax', tarOf(pax(['GNU.sparse.major', '1']), file('a')), 'INVALID_ARCHIVE'],
+    ['a part of a volume', tarOf({ name: 'a', type: 'M' }), 'INVALID_ARCHIVE', 'a'],
+    ['an unknown type', tarOf({ name: 'a', type: 'Z' }), 'INVALID_ARCHIVE', 'a'],
+    ['a type that is no character', tarOf({ name: 'a', type: '\x7f' }), 'INVALID_ARCHIVE', 'a'],
+    ['a directory with content', tarOf({ ...dir('a'), content: 'x' }), 'INVALID_ARCHIVE', 'a'],
+    [
+      'a hard link with content',
+      tarOf(file('b'), { ...hard('a', 'b'), content: 'x' }),
+      'INVALID_ARCHIVE',
+      'a',
+    ],
+    ['a file with content named as a directory', tarOf(file('a/', 'x')), 'INVALID_ARCHIVE', 'a/'],
+    ['a name with U+FFFD', tarOf(file('a\ufffd')), 'INVALID_ARCHIVE', 'a\ufffd'],
+    ['a name that is not UTF-8', tarOf({ name: Buffer.from([0x61, 0xe9]) }), 'INVALID_ARCHIVE', 'a\ufffd'],
+    ['half a surrogate', tarOf({ name: Buffer.from([0xed, 0xa0, 0x80]) }), 'INVALID_ARCHIVE'],
+    [
+      'a name in pax that is not UTF-8',
+      tarOf(pax(['path', Buffer.from([0xff])]), file('a')),
+      'INVALID_ARCHIVE',
+    ],
+    [
+      'a target that is not UTF-8',
+      tarOf({ ...link('a', ''), linkName: Buffer.from([0xff]) }),
+      'INVALID_ARCHIVE',
+      'a',
+    ],
+    [
+      'a name of 256 bytes',
+      tarOf(pax(['path', 'n'.repeat(256)]), file('a')),
+      'LIMIT_EXCEEDED',
+      'n'.repeat(256),
+    ],
+    [
+      'a name of 86 wide characters',
+      tarOf(pax(['path', '日'.repeat(86)]), file('a')),
+      'LIMIT_EXCEEDED',
+      '日'.repeat(86),
+    ],
+    ['a path over 4,096 bytes', tarOf(pax(['path', `${longPath}x`]), file('a')), 'LIMIT_EXCEEDED'],
+    ['a path of a MiB', tarOf(pax(['path', 'a/'.repeat(2 ** 19)]), dir('a')), 'LIMIT_EXCEEDED'],
+    ['257 levels', tarOf(pax(['path', `${'d/'.repeat(256)}f`]), file('a')), 'LIMIT_EXCEEDED'],
+    [
+      'a target over 4,096 bytes',
+      tarOf(pax(['linkpath', 't'.repeat(4097)]), link('a', 'b')),
+      'LIMIT_EXCEEDED',
+      'a',
+    ],
+    ['a long name upwards', tarOf({ type: 'L', content: '../b\0' }, file('a')), 'UNSAFE_PATH', '../b'],
+    [
+      '257 extended attributes',
+      tarOf(
+        pax(...Array.from({ length: 257 }, (_, i) => [`SCHILY.xattr.user.${i}`, ''] as const)),
+        file('a'),
+      ),
+      'LIMIT_EXCEEDED',
+    ],
+    [
+      'an extended attribute over 64 KiB',
+      tarOf(pax(['SCHILY.xattr.user.a', Buffer.alloc(65_537)]), file('a')),
+      'LIMIT_EXCEEDED',
+    ],
+    [
+      'an extended attribute of a long name',
+      tarOf(pax([`SCHILY.xattr.${'n'.repeat(256)}`, '']), file('a')),
+      'LIMIT_EXCEEDED',
+    ],
+    [
+      'an extended attribute in base64 of a damaged name',
+      tarOf(pax(['LIBARCHIVE.xattr.%', '']), file('a')),
+      'INVALID_ARCHIVE',
+    ],
+    ['an extended attribute without a name', tarOf(pax(['SCHILY.xattr.', '']), file('a')), 'INVALID_ARCHIVE'],
+  ])('in a tar: %s', async (_what, content, reason, path) => {
+    for (const bytes of [content, gzipSync(content)]) {
+      const error = await errorOf(bytes)
+      expect([error.reason, path === undefined || error.details['path']]).toEqual([reason, path ?? true])
+    }
+  })
+
+  const zipped = (...names: string[]): Buffer =>
+    zipOf(names.map((name) => ({ name, mode: name.endsWith('/') ? 0o40755 : 0o100644 })))
+  const symlink = { name: 'l', content: '/etc', mode: 0o120777 }
+
+  test.each<Refused>([
+    ['a path upwards', zipped('../a'), 'UNSAFE_PATH', '../a'],
+    ['a path upwards inside', zipped('a/../../b'), 'UNSAFE_PATH', 'a/../../b'],
+    ['an absolute path', zipped('/etc/passwd'), 'UNSAFE_PATH', '/etc/passwd'],
+    ['a drive', zipped('C:/a'), 'UNSAFE_PATH', 'C:/a'],
+    ['a backslash', zipped('a\\b'), 'UNSAFE_PATH', 'a\\b'],
+    ['a backslash upwards', zipped('..\\a'), 'UNSAFE_PATH', '..\\a'],
+    ['NUL', zipped('a\0b'), 'UNSAFE_PATH', 'a\0b'],
+    ['an empty name', zipped(''), 'UNSAFE_PATH', ''],
+    ['a file twice', zipped('a', 'a'), 'UNSAFE_PATH', 'a'],
+    ['a file and a directory of one name', zipped('a', 'a/'), 'UNSAFE_PATH', 'a/'],
+    ['an entry below a file', zipped('a', 'a/b'), 'UNSAFE_PATH', 'a/b'],
+    ['an entry below a symlink', zipOf([symlink, { name: 'l/passwd' }]), 'UNSAFE_PATH', 'l/passwd'],
+    ['an empty symlink', zipOf([{ ...symlink, content: '' }]), 'INVALID_ARCHIVE', 'l'],
+    [
+      'a target that is not UTF-8',
+      zipOf([{ ...symlink, content: Buffer.from([0xff]) }]),
+      'INVALID_ARCHIVE',
+      'l',
+    ],
+    ['a target over 4,096 bytes', zipOf([{ ...symlink, content: 't'.repeat(4097) }]), 'LIMIT_EXCEEDED', 'l'],
+    ['a device', zipOf([{ mode: 0o060644 }]), 'INVALID_ARCHIVE', 'a'],
+    ['a fifo', zipOf([{ mode: 0o010644 }]), 'INVALID_ARCHIVE', 'a'],
+    ['a directory without a slash', zipOf([{ mode: 0o040755 }]), 'INVALID_ARCHIVE', 'a'],
+    ['a file with a slash', zipOf([{ name: 'a/', mode: 0o100644 }]), 'INVALID_ARCHIVE', 'a/'],
+    [
+      'a directory with content',
+      zipOf([{ name: 'a/', mode: 0o40755, content: 'x' }]),
+      'INVALID_ARCHIVE',
+      'a/',
+    ],
+    ['a name that is not UTF-8', zipOf([{ name: Buffer.from([0xff]) }]), 'INVALID_ARCHIVE', '\ufffd'],
+    ['a name of 256 bytes', zipped('n'.repeat(256)), 'LIMIT_EXCEEDED', 'n'.repeat(256)],
+    ['257 levels', zipped(`${'d/'.repeat(256)}f`), 'LIMIT_EXCEEDED'],
+    ['encryption', zipOf([{ flags: 0x801 }]), 'INVALID_ARCHIVE', 'a'],
+    ['strong encryption', zipOf([{ flags: 0x841 }]), 'INVALID_ARCHIVE'],
+    ['another compression', zipOf([{ method: 14, content: 'x' }]), 'INVALID_ARCHIVE', 'a'],
+    ['a wrong checksum', zipOf([{ content: 'x', crc: 1 }]), 'INVALID_ARCHIVE', 'a'],
+    [
+      'a wrong checksum of what is stored',
+      zipOf([{ content: 'x', method: 0, crc: 1 }]),
+      'INVALID_ARCHIVE',
+      'a',
+    ],
+    [
+      'a size that is too small',
+      zipOf([{ content: 'xyz', size: 2, crc: crc32('xy') }]),
+      'INVALID_ARCHIVE',
+      'a',
+    ],
+    ['a size that is too large', zipOf([{ content: 'xyz', size: 4 }]), 'INVALID_ARCHIVE', 'a'],
+    ['a size of nothing', zipOf([{ content: 'xyz', size: 0, crc: 0 }]), 'INVALID_ARCHIVE', 'a'],
+    [
+      'a compressed size that is too large',
+      zipOf([{ content: 'xyz', compressedSize: 100 }]),
+      'INVALID_ARCHIVE',
+    ],
+    [
+      'a compressed size that is too small',
+      zipOf([{ content: 'xyz', compressedSize: 2 }]),
+      'INVALID_ARCHIVE',
+      'a',
+    ],
+    [
+      'bytes behind what is compressed',
+      zipOf([
+        { content: 'xyz', stored: Buffer.concat([deflateRawSync(Buffer.from('xyz')), Buffer.from('more')]) },
+      ]),
+      'INVALID_ARCHIVE',
+      'a',
+    ],
+    [
+      'damaged compression',
+      zipOf([{ content: 'xyz', stored: Buffer.from([0xff, 0xff, 0xff]) }]),
+      'INVALID_ARCHIVE',
+      'a',
+    ],
+    ['another name in the local header', zipOf([{ name: 'a', localName: 'b' }]), 'INVALID_ARCHIVE', 'a'],
+    ['another method in the local header', zipOf([{ localMethod: 0 }]), 'INVALID_ARCHIVE', 'a'],
+    [
+      'two entries of one content',
+      zipOf([
+        { name: 'a', content: 'x' },
+        { name: 'b', offset: 0 },
+      ]),
+      'INVALID_ARCHIVE',
+    ],
+    ['an offset outside', zipOf([{ offset: 2 ** 31 }]), 'INVALID_ARCHIVE'],
+    [
+      'an offset of nothing',
+      zipOf([{ name: 'a', content: 'xyz'.repeat(99), method: 0, offset: 7 }, { name: 'b' }]),
+      'INVALID_ARCHIVE',
+    ],
+    ['more entries than there are', zipOf([{}], { count: 2 }), 'INVALID_ARCHIVE'],
+    ['fewer entries than there are', zipOf([{ name: 'a' }, { name: 'b' }], { count: 1 }), 'INVALID_ARCHIVE'],
+    ['something between directory and end', zipOf([{}], { between: Buffer.alloc(10) }), 'INVALID_ARCHIVE'],
+    ['another place of the directory', zipOf([{}], { directoryOffset: 5 }), 'INVALID_ARCHIVE'],
+    ['something behind the end', Buffer.concat([zipped('a'), Buffer.from('x')]), 'INVALID_ARCHIVE'],
+    ['an extra field that is cut', zipOf([{ extra: Buffer.from([1, 0, 99, 0, 1]) }]), 'INVALID_ARCHIVE'],
+    [
+      '64 bits without sizes',
+      zipOf([{ size: 0xffffffff, extra: Buffer.from([1, 0, 0, 0]) }]),
+      'INVALID_ARCHIVE',
+    ],
+  ])('in a zip: %s', async (_what, content, reason, path) => {
+    for (const bytes of [content, Readable.from([content])]) {
+      const error = await errorOf(bytes)
+      expect([error.reason, path === undefined || error.details['path']]).toEqual([reason, path ?? true])
+    }
+  })
+
+  test.each<Refused>([
+    ['nothing', Buffer.alloc(0), 'INVALID_ARCHIVE'],
+    ['text', Buffer.from('hello'), 'INVALID_ARCHIVE'],
+    ['a page of text', Buffer.alloc(5000, 'text '), 'INVALID_ARCHIVE'],
+    ['another compression', Buffer.from([0xfd, 0x37, 0x7a, 0x58, 0x5a, 0]), 'INVALID_ARCHIVE'],
+    ['text in gzip', gzipSync('hello'), 'INVALID_ARCHIVE'],
+    ['a zip in gzip', gzipSync(zipOf([{}])), 'INVALID_ARCHIVE'],
+    ['gzip in gzip', gzipSync(gzipSync(tarOf(file('a')))), 'INVALID_ARCHIVE'],
+    ['one zero', Buffer.alloc(1), 'INVALID_ARCHIVE'],
+    ['one empty block', Buffer.alloc(512), 'INVALID_ARCHIVE'],
+    ['no end', tarEntry(file('a')), 'INVALID_ARCHIVE'],
+    ['half an end', Buffer.concat([tarEntry(file('a')), Buffer.alloc(512)]), 'INVALID_ARCHIVE'],
+    ['something behind the end', Buffer.concat([tarOf(file('a')), Buffer.from('x')]), 'INVALID_ARCHIVE'],
+    [
+      'something behind gzip',
+      Buffer.concat([gzipSync(tarOf(file('a'))), Buffer.from('x')]),
+      'INVALID_ARCHIVE',
+    ],
+    ['a wrong checksum', tarOf(file('a'), { name: 'b', checksumOff: 1 }), 'INVALID_ARCHIVE'],
+    ['no number', tarOf({ fields: [[124, 'not octal 9 ']] }), 'INVALID_ARCHIVE'],
+    [
+      'a size over 2^53',
+      tarOf({ fields: [[124, new Uint8Array(12).fill(0x7f).fill(0x80, 0, 1)]] }),
+      'INVALID_ARCHIVE',
+    ],
+    ['a size that is not there', tarOf({ content: 'x', size: 2 ** 32 }), 'INVALID_ARCHIVE', 'a'],
+    ['a time out of range', tarOf(pax(['mtime', '9999999999999999']), file('a')), 'INVALID_ARCHIVE', 'a'],
+    ['a pax header at the end', tarOf(pax(['path', 'b'])), 'INVALID_ARCHIVE'],
+    [
+      'a pax header over its bound',
+      tarOf({ type: 'x', content: Buffer.alloc(archiveLimits.aheadBytes + 1) }),
+      'LIMIT_EXCEEDED',
+    ],
+    ...[
+      '12 size=abc\n',
+      '11 size=-1\n',
+      '28 size=99999999999999999999\n',
+      '12 mtime=x1\n',
+      '13 mtime=1e3\n',
+    ].map((text): Refused => [
+      `pax that says ${JSON.stringify(text)}`,
+      tarOf(pax(text), file('a')),
+      'INVALID_ARCHIVE',
+    ]),
+  ])('what is no archive: %s', async (_what, content, reason) => {
+    const error = await errorOf(content)
+    expect(error.reason).toBe(reason)
+  })
+})
+
+describe('what is odd but sound is read', () => {
+  test.each<[string, Uint8Array, string[]]>([
+    ['a name that starts like a zip', tarOf(file('PK\x03\x04')), ['/PK\x03\x04']],
+    ['parts that say nothing', tarOf(dir('./'), file('./a//b/./c')), ['/', '/a/b/c']],
+    ['a directory twice', tarOf(dir('a/'), file('a/b'), dir('a')), ['/a', '/a/b']],
+    ['a directory of old', tarOf({ name: 'a/', type: '\0' }), ['/a']],
+    ['a contiguous file', tarOf({ name: 'a', type: '7' }), ['/a']],
+    ['a backslash in a tar', tarOf(file('a\\b')), ['/a\\b']],
+    [
+      'names of prototypes',
+      tarOf(file('__proto__/constructor'), file('toString')),
+      ['/__proto__/constructor', '/toString'],
+    ],
+    ['a byte order mark', tarOf(file('\ufeffa')), ['/\ufeffa']],
+    ['zeros behind the end', Buffer.concat([tarOf(file('a')), Buffer.alloc(200 * 512)]), ['/a']],
+    ['zeros behind gzip', Buffer.concat([gzipSync(tarOf(file('a'))), Buffer.alloc(100)]), ['/a']],
+    [
+      'gzip in two parts',
+      Buffer.concat([gzipSync(tarEntry(file('a'))), gzipSync(Buffer.alloc(1024))]),
+      ['/a'],
+    ],
+    [
+      'a name cut in a header, whole in pax',
+      tarOf(pax(['path', 'ünï']), { name: Buffer.from([0x75, 0xcc]) }),
+      ['/ünï'],
+    ],
+    [
+      'a path of 4,096 bytes',
+      tarOf(pax(['path', longPath.slice(0, 4095)]), file('a')),
+      [`/${longPath.slice(0, 4095)}`],
+    ],
+    ['256 levels', tarOf(pax(['path', `${'d/'.repeat(255)}f`]), file('a')), [`/${'d/'.repeat(255)}f`]],
+    ['a target that leads outside', tarOf(link('a', '../../../etc')), ['/a']],
+    ['a target of 4,096 bytes', tarOf(pax(['linkpath', 't'.repeat(4096)]), link('a', 'b')), ['/a']],
+    ['an empty name in pax, which is none', tarOf(pax(['path', '']), file('a')), ['/a']],
+    ['a long name up to its end', tarOf({ type: 'L', content: 'b\0c\0' }, file('a')), ['/b']],
+    [
+      'an empty block between entries',
+      Buffer.concat([tarEntry(file('a')), Buffer.alloc(512), tarOf(file('b'))]),
+      ['/a', '/b'],
+    ],
+    ['a tar behind a tar', Buffer.concat([tarOf(file('a')), tarOf(file('b'))]), ['/a', '/b']],
+    ['two pax headers', tarOf(pax(['path', 'b']), pax(['path', 'c']), file('a')), ['/c']],
+    ['a pax header of many records', tarOf(pax('5 a=\n'.repeat(5000)), file('a')), ['/a']],
+    ['a global path of entries with none', tarOf({ ...pax(['path', 'b']), type: 'g' }, file('a')), ['/a']],
+    ['a zip with a name of a letter and a colon', zipOf([{ name: 'a:b' }]), ['/a:b']],
+    ['a zip of names that are UTF-8 unsaid', zipOf([{ name: 'ü', flags: 0 }]), ['/ü']],
+    ['a zip made elsewhere', zipOf([{ name: 'a', madeOn: 0, mode: 0o120777 }]), ['/a']],
+  ])('%s', async (_what, content, paths) => {
+    expect((await read(content)).paths).toEqual(paths)
+  })
+})
+
+describe('what is damaged in a tar, and harms nothing, is left out', () => {
+  test.each([
+    'no record\n',
+    '10 path=b',
+    '9 path=b\nx',
+    '-9 path=b\n',
+    '+9 path=b\n',
+    '09 path=b\n',
+    '0 =\n',
+    '99999999999999999999 path=b\n',
+    '9 path+b\n\n',
+    '5 =b\n',
+    '9\u00a0path=b\n',
+    '\0\0\0',
+  ])('pax that says %j', async (text) => {
+    const { entries } = await read(tarOf(pax(text), file('a', 'content')))
+    expect(['/a', '/b', '/b\n']).toContain([...entries.keys()].join())
+    expect([...entries.values()]).toMatchObject([{ content: 'content' }])
+  })
+
+  test.each([
+    ['behind a NUL', '0000000\x0012 \0'],
+    ['that is negative', new Uint8Array(12).fill(0xff)],
+  ])('a size %s, of a file without content', async (_what, text) => {
+    const { entries } = await read(tarOf({ fields: [[124, text]] }))
+    expect(entries.get('/a')).toMatchObject({ content: '' })
+    expect((await errorOf(tarOf({ fields: [[124, text]], content: 'content' }))).reason).toBe(
+      'INVALID_ARCHIVE',
+    )
+  })
+
+  test('an extended attribute that is no text', async () => {
+    const binary = Buffer.from([0xff, 0])
+    const { entries } = await read(tarOf(pax(['SCHILY.xattr.b', binary], ['SCHILY.xattr.t', 'x']), file('a')))
+    expect(entries.get('/a')).toMatchObject({ xattrs: { t: 'x' } })
+    expect((entries.get('/a') as { xattrs: object }).xattrs).not.toHaveProperty('b')
+  })
+})
+
+describe('a cut archive is refused', () => {
+  const tar = tarOf(
+    dir('d'),
+    pax(['path', 'd/long'], ['SCHILY.xattr.user.a', 'b']),
+    file('x', 'some text'.repeat(100)),
+    link('l', 'd'),
+    hard('h', 'd/long'),
+  )
+  const zip = zipOf([
+    { name: 'a', content: 'some text'.repeat(100) },
+    { name: 'b', content: 'x', method: 0 },
+  ])
+
+  test.each([
+    ['tar', tar, tar.length],
+    ['tar in gzip', gzipSync(tar), gzipSync(tar).length],
+    ['zip', zip, zip.length],
+  ])('at any byte: %s', async (_form, whole, length) => {
+    await read(whole)
+    for (let end = 0; end < length; end++) {
+      const error = await errorOf(
+        end % 2 === 0 ? whole.subarray(0, end) : Readable.from([whole.subarray(0, end)]),
+      )
+      expect([end, error.reason]).toEqual([end, 'INVALID_ARCHIVE'])
+    }
+  })
+})
+
+describe('a damaged archive is read or refused', () => {
+  const seed = Number(process.env['SEED'] ?? Math.trunc(Math.random() * 2 ** 31))
+  const tar = tarOf(
+    dir('d'),
+    pax(['path', 'd/long'], ['SCHILY.xattr.user.a', 'b'], ['mtime', '1700000000.5']),
+    file('x', 'some text'.repeat(100)),
+    { type: 'L', name: '././@LongLink', content: `${'n'.repeat(150)}\0` },
+    file('n'.repeat(100), 'y'),
+    link('l', 'd'),
+    hard('h', 'd/long'),
+  )
+  const zip = zipOf(
+    [
+      { name: 'a', content: 'some text'.repeat(100) },
+      { name: 'd/', mode: 0o40755 },
+      { name: 'd/b', content: 'x', method: 0 },
+      { name: 'l', content: 'a', mode: 0o120777 },
+    ],
+    { comment: 'a comment' },
+  )
+
+  test.each([
+    ['tar', tar],
+    ['tar in gzip', gzipSync(tar)],
+    ['zip', zip],
+  ])(`%s, with seed ${seed}`, async (_form, whole) => {
+    const random = generator(seed)
+    const reasons = new Set<unknown>()
+    for (let round = 0; round < 3000; round++) {
+      const bytes = Buffer.from(whole)
+      const flips = 1 + (random() % 3)
+      for (let i = 0; i < flips; i++) {
+        const at = random() % bytes.length
+        if (random() % 2 === 0) bytes[at]! ^= 1 << (random() % 8)
+        else bytes[at] = random() % 256
+      }
+      const start = random() % 4 === 0 ? random() % bytes.length : bytes.length
+      // Now and then a part of it stands twice.
+      const content =
+        random() % 8 === 0 ? Buffer.concat([bytes.subarray(0, start), bytes.subarray(start >> 1)]) : bytes
+      const outcome = await read(random() % 2 === 0 ? content : Readable.from([content])).then(
+        ({ paths }) => (paths.every(isNormal) ? 'read' : paths.join(' ')),
+        (error: unknown) => (error instanceof EngineError ? error.reason : error),
+      )
+      expect(known, `seed ${seed}, round ${round}`).toContain(outcome)
+      reasons.add(outcome)
+    }
+    expect(reasons.has('INVALID_ARCHIVE')).toBe(true)
+  })
+
+  const known = ['read', 'INVALID_ARCHIVE', 'UNSAFE_PATH', 'LIMIT_EXCEEDED']
+})
+
+describe('a bomb is refused', () => {
+  /** The sum of what was given to the sink. */
+  class CountingSink extends NoSink {
+    bytes = 0
+    override async file(_path: string, content: Uint8Array | AsyncIterable<Uint8Array>): Promise<void> {
+      if (content instanceof Uint8Array) this.bytes += content.length
+      else for await (const piece of content) this.bytes += piece.length
+    }
+  }
+  const slack = 2 * archiveLimits.inflatedPieceBytes
+
+  test('of zeros in gzip, long before its end', async () => {
+    const zeros = Buffer.alloc(2 ** 24)
+    const head = tarEntry({ name: 'a', size: 2 ** 32 })
+    // Members one after the other inflate as one.
+    const member = gzipSync(zeros)
+    const bomb = Buffer.concat([
+      gzipSync(head.subarray(0, 512)),
+      ...Array.from({ length: 256 }, () => member),
+    ])
+    const sink = new CountingSink()
+    const error = await errorOf(bomb, sink)
+    expect(error).toMatchObject({ reason: 'LIMIT_EXCEEDED', details: { limit: String(archiveLimits.ratio) } })
+    expect(sink.bytes).toBeLessThan(archiveLimits.ratioFromBytes + slack)
+  })
+
+  test('of zeros in gzip without entries', async () => {
+    const member = gzipSync(Buffer.alloc(2 ** 24))
+    const error = await errorOf(Buffer.concat(Array.from({ length: 64 }, () => member)))
+    expect(error.reason).toBe('LIMIT_EXCEEDED')
+  })
+
+  test('of many small files in gzip', async () => {
+    const names = Array.from({ length: 1000 }, (_, i) => `d${i % 10}/f${i}`)
+    const total = Math.ceil(archiveLimits.entries / 1000)
+    const parts = Array.from({ length: total }, (_, i) =>
+      gzipSync(Buffer.concat(names.map((name) => tarEntry({ name, prefix: `p${i}` }))), { level: 1 }),
+    )
+    const error = await errorOf(Buffer.concat(parts), new NoSink())
+    expect(error).toMatchObject({
+      reason: 'LIMIT_EXCEEDED',
+      details: { limit: String(archiveLimits.entries) },
+    })
+  })
+
+  test('of deep paths', async () => {
+    async function* parts(): AsyncGenerator<Uint8Array> {
+      for (let i = 0; ; i++) {
+        await Promise.resolve()
+        yield Buffer.concat([tarEntry(pax(['path', `${i}/${'d/'.repeat(250)}f`])), tarEntry(file('a'))])
+      }
+    }
+    expect((await errorOf(parts(), new NoSink())).reason).toBe('LIMIT_EXCEEDED')
+  })
+
+  test('of long paths', async () => {
+    async function* parts(): AsyncGenerator<Uint8Array> {
+      for (let i = 0; ; i++) {
+        await Promise.resolve()
+        yield Buffer.concat([
+          tarEntry(pax(['path', `${i}${'p'.repeat(200)}/${longPath.slice(0, 3000)}`])),
+          tarEntry(file('a')),
+        ])
+      }
+    }
+    const error = await errorOf(parts(), new NoSink())
+    expect(error).toMatchObject({
+      reason: 'LIMIT_EXCEEDED',
+      details: { limit: String(archiveLimits.pathBytes) },
+    })
+  })
+
+  test('of pax headers without an entry', async () => {
+    const piece = Buffer.concat(
+      Array.from({ length: 1000 }, () => tarEntry({ ...pax(['comment', 'c']), type: 'g' })),
+    )
+    async function* parts(): AsyncGenerator<Uint8Array> {
+      for (;;) {
+        await Promise.resolve()
+        yield piece
+      }
+    }
+    const error = await errorOf(parts())
+    expect(error).toMatchObject({
+      reason: 'LIMIT_EXCEEDED',
+      details: { limit: String(archiveLimits.aheadBytes) },
+    })
+  })
+
+  test('of pax records', async () => {
+    const header = tarEntry({ ...pax('5 a=\n'.repeat(4096)), type: 'g' })
+    async function* parts(): AsyncGenerator<Uint8Array> {
+      for (;;) {
+        await Promise.resolve()
+        yield header
+      }
+    }
+    const error = await errorOf(parts())
+    expect(error).toMatchObject({
+      reason: 'LIMIT_EXCEEDED',
+      details: { limit: String(archiveLimits.aheadBytes) },
+    })
+  })
+
+  test('of long pax headers of many entries', async () => {
+    const records = pax(['comment', 'c'.repeat(2 ** 20)])
+    async function* parts(): AsyncGenerator<Uint8Array> {
+      for (let i = 0; ; i++) {
+        await Promise.resolve()
+        yield Buffer.concat([tarEntry(records), tarEntry(file(`f${i}`))])
+      }
+    }
+    const error = await errorOf(parts(), new NoSink())
+    expect(error).toMatchObject({
+      reason: 'LIMIT_EXCEEDED',
+      details: { limit: String(archiveLimits.aheadTotalBytes) },
+    })
+  })
+
+  test('of zeros in a zip, before anything is inflated', async () => {
+    const stored = deflateRawSync(Buffer.alloc(2 ** 28))
+    const sink = new CountingSink()
+    const error = await errorOf(zipOf([{ stored, size: 2 ** 28, crc: 0 }]), sink)
+    expect(error.reason).toBe('LIMIT_EXCEEDED')
+    expect(sink.bytes).toBe(0)
+  })
+
+  test('of zeros in a zip that states less', async () => {
+    const stored = deflateRawSync(Buffer.alloc(2 ** 28))
+    const sink = new CountingSink()
+    const error = await errorOf(zipOf([{ stored, size: 2 ** 21, crc: 0 }]), sink)
+    expect(error.reason).toBe('INVALID_ARCHIVE')
+    expect(sink.bytes).toBeLessThanOrEqual(2 ** 21)
+  })
+
+  test('of one content for all entries of a zip', async () => {
+    const stored = deflateRawSync(Buffer.alloc(2 ** 22))
+    const shared: RawZipEntry = { stored, size: 2 ** 22, crc: crc32(Buffer.alloc(2 ** 22)) }
+    const first = zipOf([{ ...shared, name: 'f0' }])
+    const entries = Array.from({ length: 20 }, (_, i) => ({ ...shared, name: `f${i}`, offset: 0 }))
+    const error = await errorOf(zipOf(entries), new CountingSink())
+    expect(error.message).toContain('overlap')
+    await read(first, new CountingSink())
+  })
+
+  test('of entries of a zip that lie inside of each other', async () => {
+    // Each local header is quoted as stored deflate data of the one before it.
+    const inner = zipOf([{ name: 'inner', content: 'x' }])
+    const error = await errorOf(
+      zipOf([
+        { name: 'outer', content: inner, method: 0 },
+        { name: 'inner', content: 'x', offset: 35 },
+      ]),
+    )
+    expect(error.reason).toBe('INVALID_ARCHIVE')
+    expect(error.message).toContain('overlap')
+  })
+
+  test('of more entries than a zip may have', async () => {
+    const end = Buffer.alloc(56 + 20 + 22)
+    const count = archiveLimits.zipEntries + 1
+    end.writeUInt32LE(0x06064b50, 0)
+    end.writeBigUInt64LE(44n, 4)
+    end.writeBigUInt64LE(BigInt(count), 24)
+    end.writeBigUInt64LE(BigInt(count), 32)
+    end.writeUInt32LE(0x07064b50, 56)
+    end.writeBigUInt64LE(4n, 64)
+    end.writeUInt32LE(0x06054b50, 76)
+    end.fill(0xff, 84, 96)
+    const error = await errorOf(Buffer.concat([Buffer.from('PK\x03\x04'), end]))
+    expect(error).toMatchObject({
+      reason: 'LIMIT_EXCEEDED',
+      details: { limit: String(archiveLimits.zipEntries) },
+    })
+  })
+
+  test('that inflates to itself', async () => {
+    // An archive in itself is a file like any other: nothing is read of what is in it.
+    const inner = gzipSync(tarOf(file('a', 'x')))
+    const { entries } = await read(gzipSync(tarOf({ name: 'self.tgz', content: inner })))
+    expect([...entries.keys()]).toEqual(['/self.tgz'])
+    expect(gunzipSync(inner).length).toBeGreaterThan(0)
+  })
+
+  test('of a zip over its bound, when it comes in pieces', async () => {
+    let given = 0
+    async function* parts(): AsyncGenerator<Uint8Array> {
+      yield Buffer.from('PK\x03\x04')
+      const piece = Buffer.alloc(2 ** 24)
+      for (;;) {
+        await Promise.resolve()
+        given += piece.length
+        yield piece
+      }
+    }
+    const error = await errorOf(parts())
+    expect(error).toMatchObject({
+      reason: 'LIMIT_EXCEEDED',
+      details: { limit: String(archiveLimits.zipBytes) },
+    })
+    expect(given).toBeLessThanOrEqual(archiveLimits.zipBytes + 2 ** 24)
+  })
+})
+
+describe('an abort', () => {
+  const contents: [string, () => Buffer][] = [
+    ['tar', () => tarOf(...Array.from({ length: 300 }, (_, i) => file(`f${i}`, 'x'.repeat(i * 50))))],
+    ['tar in gzip', () => gzipSync(contents[0]![1]())],
+    [
+      'zip',
+      () => zipOf(Array.from({ length: 300 }, (_, i) => ({ name: `f${i}`, content: 'x'.repeat(i * 50) }))),
+    ],
+    ['tar of a large file', () => tarOf(file('a', 'x'.repeat(5 * 2 ** 20)))],
+    ['zip of a large file', () => zipOf([{ content: 'x'.repeat(5 * 2 ** 20) }])],
+  ]
+
+  test.each(contents)('ends the reading of a %s at any point, with its reason', async (_form, make) => {
+    const whole = make()
+    const reason = new Error('enough')
+    const length = Math.ceil(whole.length / 20)
+    for (let point = 0; point < Math.ceil(whole.length / length); point++) {
+      const controller = new AbortController()
+      let end!: () => void
+      const ended = new Promise<void>((resolve) => (end = resolve))
+      async function* source(): AsyncGenerator<Uint8Array> {
+        try {
+          for (let at = 0; at < whole.length; at += length) {
+            if (at === point * length) controller.abort(reason)
+            await new Promise((resolve) => setImmediate(resolve))
+            yield whole.subarray(at, at + length)
+          }
+        } finally {
+          end()
+        }
+      }
+      const context = { signal: controller.signal, onProgress: () => undefined }
+      await expect(archives.read(source(), new MemorySink(), context)).rejects.toBe(reason)
+      await ended
+    }
+  })
+
+  test.each(contents)('by progress ends the reading of a %s', async (_form, make) => {
+    const whole = make()
+    const reason = new Error('enough')
+    for (const point of [1, 2]) {
+      const controller = new AbortController()
+      let calls = 0
+      const onProgress = (): void => {
+        if (++calls === point) controller.abort(reason)
+      }
+      const context = { signal: controller.signal, onProgress }
+      await expect(archives.read(inThree(whole), new MemorySink(), context)).rejects.toBe(reason)
+    }
+  })
+
+  test('does not wait for a source that gives nothing', async () => {
+    for (const start of [
+      Buffer.alloc(0),
+      tarEntry(file('a')),
+      gzipSync(tarEntry(file('a'))),
+      Buffer.from('PK\x03\x04'),
+    ]) {
+      const controller = new AbortController()
+      const source = new Readable({ read: () => undefined })
+      if (start.length > 0) source.push(start)
+      const reason = new Error('enough')
+      const done = archives.read(source, new MemorySink(), {
+        signal: controller.signal,
+        onProgress: () => undefined,
+      })
+      setTimeout(() => controller.abort(reason), 20)
+      await expect(done).rejects.toBe(reason)
+      expect(source.destroyed).toBe(true)
+    }
+  })
+
+  test('before the start reads nothing', async () => {
+    let asked = false
+    async function* source(): AsyncGenerator<Uint8Array> {
+      asked = true
+      await Promise.resolve()
+      yield tarOf(file('a'))
+    }
+    const reason = new Error('enough')
+    const context = { signal: AbortSignal.abort(reason), onProgress: () => undefined }
+    await expect(archives.read(source(), new MemorySink(), context)).rejects.toBe(reason)
+    expect(asked).toBe(false)
+  })
+})
+
+test.each([
+  ['nothing', undefined],
+  ['text', 'text'],
+  ['an array', [1, 2]],
+  ['pieces of text', Readable.from(['text'])],
+])('content that is %s is refused', async (_what, content) => {
+  expect((await errorOf(content as never)).reason).toBe('INVALID_ARGUMENT')
+})
+
+test('the event loop turns while an archive of many entries is read', async () => {
+  const entries = Buffer.concat(Array.from({ length: 40_000 }, (_, i) => tarEntry(file(`f${i}`))))
+  let turns = 0
+  const timer = setInterval(() => turns++, 1)
+  await read(Buffer.concat([entries, Buffer.alloc(1024)]), new NoSink())
+  clearInterval(timer)
+  expect(turns).toBeGreaterThan(2)
+})
+
+test('the event loop turns while an archive comes in single bytes that nobody takes', async () => {
+  async function* bytes(): AsyncGenerator<Uint8Array> {
+    yield tarEntry({ name: 'a', size: 2 ** 17 })
+    for (let i = 0; i < 2 ** 17 + 1024; i++) yield zero
+  }
+  const zero = Buffer.alloc(1)
+  let turns = 0
+  const timer = setInterval(() => turns++, 1)
+  const sink = new MemorySink()
+  sink.file = () => Promise.resolve()
+  await read(bytes(), sink)
+  clearInterval(timer)
+  expect(turns).toBeGreaterThan(2)
+})
+
+test('a refused archive fails its import with the code of its reason, and leaves nothing', async () => {
+  await using engine = await openEngine()
+  const { sourceId } = await engine.sources.create({ displayName: 'x', uploadedSnapshot: {} })
+  for (const [content, code] of [
+    [tarOf(file('a'), file('../b')), 'UNSAFE_PATH'],
+    [tarOf(file('a')).subarray(0, 700), 'INVALID_ARCHIVE'],
+    [tarOf(file('a'), pax(['path', 'n'.repeat(256)]), file('b')), 'LIMIT_EXCEEDED'],
+  ] as const) {
+    const job = await engine.sources.startImport(sourceId, { uploadedSnapshot: { content } })
+    await expect(engine.sources.waitForJob(job)).rejects.toMatchObject({ details: { errorCode: code } })
+  }
+  expect((await engine.sources.get(sourceId)).latestRevisionId).toBe('')
+})
+
+async function* inThree(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  const third = Math.ceil(bytes.length / 3)
+  for (let at = 0; at < bytes.length; at += third) {
+    await Promise.resolve()
+    yield bytes.subarray(at, at + third)
+  }
+}
+
+function isNormal(path: string): boolean {
+  return (
+    path === '/' ||
+    path.split('/').every((name, i) => (i === 0 ? name === '' : !['', '.', '..'].includes(name)))
+  )
+}
+
+/** Numbers that a seed gives again. */
+function generator(seed: number): () => number {
+  let state = seed >>> 0
+  return () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
+    return state >>> 8
+  }
+}
