@@ -1,0 +1,340 @@
+import { isUtf8 } from 'node:buffer'
+import { randomBytes } from 'node:crypto'
+import { constants, promises as fs, type BigIntStats } from 'node:fs'
+import type { FileHandle } from 'node:fs/promises'
+import type { HostEntry, HostStat, HostTree } from '../../engine/ports.js'
+import type { HeldDirectory } from './held-directory.js'
+import { absent, errnoOf, explained, hostFailed, hostPathNotAllowed, unless } from './host-errors.js'
+import { describeStat, kindOf } from './host-stat.js'
+import { hostLimits } from './limits.js'
+import { groups, listNames, statAll } from './list-names.js'
+import { readFile } from './read-file.js'
+
+const { O_RDONLY, O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW, O_NONBLOCK } = constants
+
+const temporaryName = /^\.forkspace-[0-9a-f]{16}\.tmp$/
+
+/** Who owns what is written may do what the mode says; nothing is written that runs as somebody else. */
+const writtenMode = 0o777
+
+type Attributes = Parameters<HostTree['setAttributes']>[1]
+
+/** A directory that is held open, and those below it that were used lately. */
+export class OpenHostTree implements HostTree {
+  readonly directory: string
+  readonly #root: HeldDirectory
+  /** By path, the one used last at the end. */
+  readonly #held = new Map<string, HeldDirectory>()
+
+  constructor(directory: string, root: HeldDirectory) {
+    this.directory = directory
+    this.#root = root
+  }
+
+  list(path: string): ReturnType<HostTree['list']> {
+    return explained(path, () =>
+      this.#within(path, async (held) => {
+        const { names, skipped, more } = await listNames(held, hostLimits.entries)
+        if (more) throw hostFailed('E2BIG', path)
+        const entries: HostEntry[] = []
+        for (const group of groups(names.filter((name) => !temporaryName.test(name)))) {
+          for (const [name, stat] of await statAll(held, group)) entries.push({ name, ...describeStat(stat) })
+        }
+        return { entries, skipped }
+      }),
+    )
+  }
+
+  stat(path: string): Promise<HostStat | undefined> {
+    return explained(path, async () => {
+      if (path === '/') return describeStat(await this.#root.handle.stat({ bigint: true }))
+      return this.#at(path, async (held, name) => {
+        const stat = await held.stat(name)
+        return stat && describeStat(stat)
+      })
+    })
+  }
+
+  read<T>(
+    path: string,
+    receive: (content: AsyncIterable<Uint8Array>, stat: HostStat) => Promise<T>,
+  ): Promise<{ readonly stat: HostStat; readonly value: T } | undefined> {
+    return explained(path, () =>
+      this.#at(path, async (held, name) => {
+        if ((await held.stat(name))?.isFile() !== true) return undefined
+        const file = await readFile(held, name, (content, stat) => receive(content, describeStat(stat)))
+        if (file === undefined) return undefined
+        const stat = describeStat(file.stat)
+        return { stat: { ...stat, fresh: stat.fresh || !file.stable }, value: file.value }
+      }),
+    )
+  }
+
+  readLink(path: string): Promise<string | undefined> {
+    return explained(path, () =>
+      this.#at(path, async (held, name) => {
+        const target = await held.at(name, (at) =>
+          unless([...absent, 'EINVAL'], () => fs.readlink(at, { encoding: 'buffer' })),
+        )
+        return target !== undefined && isUtf8(target) ? target.toString() : undefined
+      }),
+    )
+  }
+
+  makeDirectory(path: string): Promise<void> {
+    return this.#change(path, (held, name) =>
+      held.at(name, async (at) => {
+        try {
+          await fs.mkdir(at, 0o700)
+        } catch (error) {
+          if (errnoOf(error) !== 'EEXIST' || (await held.stat(name))?.isDirectory() !== true) throw error
+        }
+      }),
+    )
+  }
+
+  writeFile(
+    path: string,
+    content: AsyncIterable<Uint8Array>,
+    { mode, mtimeMs }: { readonly mode: number; readonly mtimeMs: number },
+  ): Promise<HostStat> {
+    return this.#replace(path, async (held, temporary, moveIntoPlace) => {
+      const handle = await held.at(temporary, (at) =>
+        fs.open(at, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600),
+      )
+      try {
+        let position = 0
+        for await (const piece of content) {
+          for (let written = 0; written < piece.length;) {
+            const { bytesWritten } = await handle.write(piece, written, piece.length - written, position)
+            written += bytesWritten
+            position += bytesWritten
+          }
+        }
+        await handle.chmod(mode & writtenMode)
+        await handle.utimes(...timesOf(mtimeMs))
+        await moveIntoPlace()
+        // The change of the name shows in it.
+        return describeStat(await handle.stat({ bigint: true }), 'content')
+      } finally {
+        await handle.close()
+      }
+    })
+  }
+
+  writeSymlink(path: string, target: string, { mtimeMs }: { readonly mtimeMs: number }): Promise<HostStat> {
+    return this.#replace(path, async (held, temporary, moveIntoPlace, name) => {
+      await held.at(temporary, (at) => fs.symlink(target, at))
+      await held.at(temporary, (at) => fs.lutimes(at, ...timesOf(mtimeMs)))
+      await moveIntoPlace()
+      const stat = await held.stat(name)
+      if (stat?.isSymbolicLink() !== true) throw hostFailed('ESTALE', path)
+      return describeStat(stat, 'content')
+    })
+  }
+
+  link(existingPath: string, path: string, ino: string): Promise<HostStat | undefined> {
+    return this.#replace(path, async (held, temporary, moveIntoPlace, name) => {
+      const linked = await this.#at(existingPath, (from, fromName) =>
+        from.at(fromName, (fromAt) =>
+          held.at(temporary, (at) =>
+            // Too many names, or a file system without them.
+            unless([...absent, 'EMLINK', 'EPERM', 'EXDEV', 'ENOTSUP'], () =>
+              fs.link(fromAt, at).then(() => true),
+            ),
+          ),
+        ),
+      )
+      if (linked !== true) return undefined
+      const stat = await held.stat(temporary)
+      if (stat === undefined || !stat.isFile() || describeStat(stat).ino !== ino) {
+        await removeQuietly(held, temporary)
+        return undefined
+      }
+      await moveIntoPlace()
+      // Two names of one file: the move does nothing.
+      await removeQuietly(held, temporary)
+      const after = await held.stat(name)
+      return after && describeStat(after, 'content')
+    })
+  }
+
+  setAttributes(path: string, attributes: Attributes): Promise<HostStat | undefined> {
+    return explained(path, async () => {
+      if (path === '/') return setOn(this.#root.handle, attributes)
+      return this.#at(path, async (held, name) => {
+        const kind = await held.stat(name)
+        if (kind === undefined || !(kind.isFile() || kind.isDirectory())) return undefined
+        const handle = await held.at(name, (at) =>
+          unless([...absent, 'ENXIO'], () => fs.open(at, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)),
+        )
+        if (handle === undefined) return undefined
+        try {
+          const stat = await handle.stat({ bigint: true })
+          return kindOf(stat) === kindOf(kind) ? await setOn(handle, attributes) : undefined
+        } finally {
+          await handle.close()
+        }
+      })
+    })
+  }
+
+  async remove(path: string): Promise<void> {
+    await explained(path, () =>
+      this.#at(path, (held, name) => held.at(name, (at) => unless(absent, () => fs.unlink(at)))),
+    )
+  }
+
+  async removeDirectory(path: string): Promise<boolean> {
+    await this.#forget(path)
+    const removed = await explained(path, () =>
+      this.#at(path, (held, name) =>
+        held.at(name, async (at) => {
+          try {
+            await fs.rmdir(at)
+            return true
+          } catch (error) {
+            const errno = errnoOf(error)
+            if (errno === 'ENOENT') return true
+            if (errno === 'ENOTEMPTY' || errno === 'EEXIST') return false
+            throw error
+          }
+        }),
+      ),
+    )
+    return removed ?? true
+  }
+
+  async removeTemporary(path: string): Promise<void> {
+    await explained(path, () =>
+      this.#within(path, async (held) => {
+        const { names } = await listNames(held, hostLimits.entries)
+        for (const name of names) if (temporaryName.test(name)) await removeQuietly(held, name)
+      }),
+    )
+  }
+
+  async close(): Promise<void> {
+    await this.#forget('/')
+    await this.#root.close()
+  }
+
+  /** Makes something under a temporary name, and moves it to where it belongs. */
+  async #replace<T>(
+    path: string,
+    make: (
+      held: HeldDirectory,
+      temporary: string,
+      moveIntoPlace: () => Promise<void>,
+      name: string,
+    ) => Promise<T>,
+  ): Promise<T> {
+    return this.#change(path, async (held, name) => {
+      const temporary = `.forkspace-${randomBytes(8).toString('hex')}.tmp`
+      const moveIntoPlace = (): Promise<void> =>
+        held.at(temporary, (from) => held.at(name, (to) => fs.rename(from, to)))
+      try {
+        return await make(held, temporary, moveIntoPlace, name)
+      } catch (error) {
+        await removeQuietly(held, temporary)
+        throw error
+      }
+    })
+  }
+
+  /** As {@link #at}, where there has to be a directory. */
+  #change<T>(path: string, act: (held: HeldDirectory, name: string) => Promise<T>): Promise<T> {
+    return explained(path, async () => {
+      const { parent, name } = splitPath(path)
+      const held = await this.#hold(parent)
+      if (held === undefined) throw hostPathNotAllowed(path)
+      try {
+        return await act(held, name)
+      } finally {
+        await held.close()
+      }
+    })
+  }
+
+  /** Runs something on a name in the directory that holds it; undefined when there is no such directory. */
+  async #at<T>(path: string, act: (held: HeldDirectory, name: string) => Promise<T>): Promise<T | undefined> {
+    const { parent, name } = splitPath(path)
+    return this.#within(parent, (held) => act(held, name))
+  }
+
+  async #within<T>(path: string, act: (held: HeldDirectory) => Promise<T>): Promise<T | undefined> {
+    const held = await this.#hold(path)
+    if (held === undefined) return undefined
+    try {
+      return await act(held)
+    } finally {
+      await held.close()
+    }
+  }
+
+  /** To be closed by who asks. */
+  async #hold(path: string): Promise<HeldDirectory | undefined> {
+    if (path === '/') return this.#root.hold()
+    const known = this.#held.get(path)
+    if (known !== undefined) {
+      this.#held.delete(path)
+      this.#held.set(path, known)
+      return known.hold()
+    }
+    const { parent, name } = splitPath(path)
+    const above = await this.#hold(parent)
+    if (above === undefined) return undefined
+    let held: HeldDirectory | undefined
+    try {
+      held = await above.enter(name)
+    } finally {
+      await above.close()
+    }
+    if (held === undefined) return undefined
+    // Another call may have opened it meanwhile.
+    if (this.#held.has(path)) return held
+    this.#held.set(path, held.hold())
+    await this.#evict()
+    return held
+  }
+
+  async #evict(): Promise<void> {
+    for (const [path, held] of this.#held) {
+      if (this.#held.size <= hostLimits.heldDirectories) return
+      this.#held.delete(path)
+      await held.close()
+    }
+  }
+
+  /** Lets go of a directory and all below it. */
+  async #forget(path: string): Promise<void> {
+    const below = path === '/' ? '/' : `${path}/`
+    for (const [heldPath, held] of this.#held) {
+      if (heldPath !== path && !heldPath.startsWith(below)) continue
+      this.#held.delete(heldPath)
+      await held.close()
+    }
+  }
+}
+
+async function setOn(handle: FileHandle, { mode, mtimeMs }: Attributes): Promise<HostStat> {
+  if (mode !== undefined) await handle.chmod(mode & writtenMode)
+  if (mtimeMs !== undefined) await handle.utimes(...timesOf(mtimeMs))
+  const stat: BigIntStats = await handle.stat({ bigint: true })
+  return describeStat(stat, 'content')
+}
+
+/** In seconds; Node cuts them off at a microsecond. */
+function timesOf(mtimeMs: number): [atime: number, mtime: number] {
+  const seconds = (mtimeMs + 0.0005) / 1000
+  return [seconds, seconds]
+}
+
+async function removeQuietly(held: HeldDirectory, name: string): Promise<void> {
+  await held.at(name, (at) => fs.unlink(at)).catch(() => undefined)
+}
+
+function splitPath(path: string): { parent: string; name: string } {
+  const cut = path.lastIndexOf('/')
+  return { parent: path.slice(0, cut) || '/', name: path.slice(cut + 1) }
+}

@@ -1,0 +1,44 @@
+import { isUtf8, type Buffer } from 'node:buffer'
+import { promises as fs, type BigIntStats, type Dirent } from 'node:fs'
+import type { HeldDirectory } from './held-directory.js'
+import { hostLimits } from './limits.js'
+
+/** The names in a directory, in the order of their code units, and how many are not UTF-8. */
+export async function listNames(
+  directory: HeldDirectory,
+  maxNames: number,
+): Promise<{ names: string[]; skipped: number; more: boolean }> {
+  const names: string[] = []
+  let skipped = 0
+  let more = false
+  const options = { encoding: 'buffer', bufferSize: hostLimits.namesPerRead } as unknown as {
+    bufferSize: number
+  }
+  await directory.own(async (path) => {
+    for await (const entry of (await fs.opendir(path, options)) as AsyncIterable<unknown>) {
+      const name = (entry as Dirent<Buffer>).name
+      more = names.length + skipped === maxNames
+      if (more) return
+      if (isUtf8(name)) names.push(name.toString())
+      else skipped++
+    }
+  })
+  return { names: names.sort(), skipped, more }
+}
+
+/** What has these names now, in their order; nothing for those that are gone. */
+export async function statAll(
+  directory: HeldDirectory,
+  names: readonly string[],
+): Promise<[name: string, stat: BigIntStats][]> {
+  const stats = await Promise.all(names.map((name) => directory.stat(name)))
+  return names.flatMap((name, index) => (stats[index] === undefined ? [] : [[name, stats[index]]]))
+}
+
+/** Groups that are looked at at once. */
+export function* groups<T>(
+  items: readonly T[],
+  size: number = hostLimits.statsAtOnce,
+): Generator<readonly T[]> {
+  for (let start = 0; start < items.length; start += size) yield items.slice(start, start + size)
+}

@@ -1,0 +1,57 @@
+import type { BigIntStats } from 'node:fs'
+import type { HeldDirectory } from './held-directory.js'
+import { hostLimits } from './limits.js'
+import { readFile, wholeOf, type ReadFile } from './read-file.js'
+
+/** A file as it was read as a whole; without a value when it is too large for that, or none. */
+type Whole = ReadFile<Uint8Array | undefined> | undefined
+
+/** Reads small files of a directory, several at once, while those before them are given away. */
+export class ReadAhead {
+  readonly #directory: HeldDirectory
+  readonly #files: readonly (readonly [name: string, stat: BigIntStats])[]
+  readonly #reading = new Map<string, Promise<Whole>>()
+  #next = 0
+  #bytes = 0
+
+  /** `files` are to be taken in their order. */
+  constructor(directory: HeldDirectory, files: readonly (readonly [name: string, stat: BigIntStats])[]) {
+    this.#directory = directory
+    this.#files = files.filter(([, { size }]) => size <= hostLimits.pieceBytes)
+  }
+
+  async take(name: string): Promise<Whole> {
+    this.#start()
+    const reading = this.#reading.get(name)
+    if (reading === undefined) return undefined
+    try {
+      return await reading
+    } finally {
+      this.#reading.delete(name)
+    }
+  }
+
+  /** Resolves when nothing is being read any more. */
+  async end(): Promise<void> {
+    this.#next = this.#files.length
+    await Promise.allSettled(this.#reading.values())
+  }
+
+  #start(): void {
+    if (this.#reading.size === 0) this.#bytes = 0
+    while (
+      this.#next < this.#files.length &&
+      this.#reading.size < hostLimits.readsAtOnce &&
+      (this.#bytes < hostLimits.readAheadBytes || this.#reading.size === 0)
+    ) {
+      const [name, { size }] = this.#files[this.#next++]!
+      this.#bytes += Number(size)
+      const whole = readFile(this.#directory, name, async (content, stat) =>
+        stat.size <= hostLimits.pieceBytes ? wholeOf(content) : undefined,
+      )
+      // Whoever takes it gets the error.
+      whole.catch(() => undefined)
+      this.#reading.set(name, whole)
+    }
+  }
+}

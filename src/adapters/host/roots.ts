@@ -1,0 +1,109 @@
+import { promises as fs } from 'node:fs'
+import { basename, dirname, isAbsolute, relative, resolve, sep } from 'node:path'
+import { invalid } from '../../engine/ports.js'
+import { HeldDirectory } from './held-directory.js'
+import { errnoOf, explained, hostFailed, hostPathNotAllowed, hostPathNotFound } from './host-errors.js'
+
+/** Where a path of a caller leads: a root, and names below it that lead through no symlink. */
+interface Place {
+  readonly root: string
+  readonly names: readonly string[]
+  /** How many of the names do not exist. */
+  readonly missing: number
+}
+
+/** The directories of the host that may be used, with everything below them. */
+export class Roots {
+  readonly #roots: readonly string[]
+
+  constructor(roots: readonly string[]) {
+    for (const root of roots)
+      if (typeof root !== 'string' || !isAbsolute(root)) throw notAbsolute('hostPaths.roots')
+    this.#roots = roots
+  }
+
+  /**
+   * Opens a directory, from its root on. HOST_PATH_NOT_ALLOWED when it is outside of all roots, HOST_PATH_NOT_FOUND
+   * when it is missing and not to be made.
+   */
+  open(path: string, create = false): Promise<{ directory: HeldDirectory; realPath: string }> {
+    return explained(path, async () => {
+      const { root, names, missing } = await this.#locate(path)
+      if (missing > 0 && !create) throw hostPathNotFound(path)
+      let directory = await HeldDirectory.open(root)
+      if (directory === undefined) throw hostPathNotAllowed(path)
+      for (const [index, name] of names.entries()) {
+        const parent: HeldDirectory = directory
+        try {
+          if (index >= names.length - missing)
+            await parent.at(name, (at) => fs.mkdir(at, 0o755)).catch(unlessExists)
+          directory = await parent.enter(name)
+        } finally {
+          await parent.close()
+        }
+        // A real path leads through directories alone: what is none was swapped since, or is a file.
+        if (directory === undefined) {
+          if (index === names.length - 1 && missing === 0 && (await isFile(resolve(root, ...names))))
+            throw hostPathNotFound(path)
+          throw hostPathNotAllowed(path)
+        }
+      }
+      return { directory, realPath: resolve(root, ...names) }
+    })
+  }
+
+  async #locate(path: string): Promise<Place> {
+    if (typeof path !== 'string' || !isAbsolute(path)) throw notAbsolute('path')
+    if (path.includes('\0')) throw invalid('path', 'contains a NUL character')
+    let existing = resolve(path)
+    const missing: string[] = []
+    let errno: string | undefined
+    let real: string | undefined
+    // What does not exist is judged by where it would be, so that the answer tells nothing about other places.
+    for (;;) {
+      try {
+        real = await fs.realpath(existing)
+        break
+      } catch (error) {
+        const code = errnoOf(error)
+        if (code !== 'ENOENT' && code !== 'ENOTDIR') errno = code
+        // Nobody knows where a symlink to nowhere will lead.
+        const stat = await fs.lstat(existing).catch(() => undefined)
+        if (stat?.isSymbolicLink() === true || dirname(existing) === existing) throw hostPathNotAllowed(path)
+        missing.unshift(basename(existing))
+        existing = dirname(existing)
+      }
+    }
+    const root = await this.#rootOf(real)
+    if (root === undefined) throw hostPathNotAllowed(path)
+    if (errno !== undefined) throw hostFailed(errno, path)
+    const below = relative(root, real)
+    const names = below === '' ? [] : below.split(sep)
+    return { root, names: [...names, ...missing], missing: missing.length }
+  }
+
+  /** The innermost root that a real path is at or below. */
+  async #rootOf(real: string): Promise<string | undefined> {
+    let found: string | undefined
+    for (const root of this.#roots) {
+      const realRoot = await fs.realpath(root).catch(() => undefined)
+      if (realRoot === undefined) continue
+      const prefix = realRoot.endsWith(sep) ? realRoot : realRoot + sep
+      if ((real === realRoot || real.startsWith(prefix)) && realRoot.length > (found?.length ?? -1))
+        found = realRoot
+    }
+    return found
+  }
+}
+
+function notAbsolute(field: string): Error {
+  return invalid(field, 'must be an absolute path')
+}
+
+function unlessExists(error: unknown): void {
+  if (errnoOf(error) !== 'EEXIST') throw error
+}
+
+async function isFile(path: string): Promise<boolean> {
+  return (await fs.lstat(path).catch(() => undefined))?.isFile() === true
+}

@@ -1,0 +1,69 @@
+import type { HostIndex } from '../../engine/ports.js'
+import { hostLimits } from './limits.js'
+
+/** What a name was when it was seen last: a file (f), a directory (d) or a symlink (l), and as what it is known again. */
+export type Seen = readonly [name: string, kind: 'f' | 'd' | 'l', stamp: string]
+
+/** The first text of a directory says how many follow. */
+interface FirstText {
+  readonly texts: number
+  readonly seen: readonly Seen[]
+}
+
+/** What was seen of one directory, in texts of a bounded size. */
+export class DirectoryIndex {
+  /** By name. */
+  readonly seen = new Map<string, Seen>()
+  readonly #index: HostIndex
+  readonly #path: string
+  readonly #texts: string[] = []
+
+  private constructor(index: HostIndex, path: string) {
+    this.#index = index
+    this.#path = path
+  }
+
+  static async load(index: HostIndex, path: string): Promise<DirectoryIndex> {
+    const loaded = new DirectoryIndex(index, path)
+    const text = await index.get(path)
+    if (text === undefined) return loaded
+    const { texts, seen } = JSON.parse(text) as FirstText
+    loaded.#add(text, seen)
+    for (let number = 1; number < texts; number++) {
+      const further = await index.get(keyOf(path, number))
+      if (further !== undefined) loaded.#add(further, JSON.parse(further) as Seen[])
+    }
+    return loaded
+  }
+
+  async save(seen: readonly Seen[]): Promise<void> {
+    const texts = Math.max(1, Math.ceil(seen.length / hostLimits.namesPerText))
+    for (let number = 0; number < texts; number++) {
+      const part = seen.slice(number * hostLimits.namesPerText, (number + 1) * hostLimits.namesPerText)
+      const text = JSON.stringify(number === 0 ? ({ texts, seen: part } satisfies FirstText) : part)
+      if (text !== this.#texts[number]) await this.#index.set(keyOf(this.#path, number), text)
+    }
+    for (let number = texts; number < this.#texts.length; number++)
+      await this.#index.delete(keyOf(this.#path, number))
+  }
+
+  /** Forgets a directory and all below it. */
+  static async forget(index: HostIndex, path: string): Promise<void> {
+    const pending = [path]
+    for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
+      const directory = await DirectoryIndex.load(index, next)
+      for (const [name, kind] of directory.seen.values())
+        if (kind === 'd' && name !== '.') pending.push(`${next}/${name}`)
+      for (const number of directory.#texts.keys()) await index.delete(keyOf(next, number))
+    }
+  }
+
+  #add(text: string, seen: readonly Seen[]): void {
+    this.#texts.push(text)
+    for (const one of seen) this.seen.set(one[0], one)
+  }
+}
+
+function keyOf(path: string, number: number): string {
+  return number === 0 ? path : `${path}//${number}`
+}
