@@ -1,0 +1,31 @@
+import { Buffer } from 'node:buffer'
+import { hash as hashOf } from 'node:crypto'
+import * as json from 'multiformats/codecs/json'
+import * as raw from 'multiformats/codecs/raw'
+import { CID } from 'multiformats/cid'
+import { create } from 'multiformats/hashes/digest'
+import { sha256 } from 'multiformats/hashes/sha2'
+import { EngineError, type BundleBlock } from '../../engine/ports.js'
+
+const codecs = { raw: raw.code, json: json.code } as const
+const hashBytes = 32
+
+export function cidOf(kind: BundleBlock['kind'], hash: string): CID {
+  return CID.createV1(codecs[kind], create(sha256.code, Buffer.from(hash, 'hex')))
+}
+
+/** What a CID says of its block. INVALID_BUNDLE for any other kind than those that are written. */
+export function describeCid({ version, code, multihash }: CID): Omit<BundleBlock, 'bytes'> {
+  if (version !== 1 || multihash.code !== sha256.code || multihash.digest.byteLength !== hashBytes)
+    throw refused('a block has a hash of another kind than SHA-256')
+  if (code !== codecs.raw && code !== codecs.json) throw refused('a block has another codec than raw or json')
+  return { kind: code === codecs.raw ? 'raw' : 'json', hash: Buffer.from(multihash.digest).toString('hex') }
+}
+
+export function checkHash(hash: string, bytes: Uint8Array): void {
+  if (hashOf('sha256', bytes) !== hash) throw refused('a block is not what its hash says')
+}
+
+export function refused(message: string, options?: ErrorOptions): EngineError {
+  return new EngineError('INVALID_BUNDLE', `no bundle: ${message}`, {}, options)
+}

@@ -1,0 +1,107 @@
+import { asyncIterableReader, readBlockHead, readHeader, type BytesReader } from '@ipld/car/decoder'
+import { EngineError, type BundleBlock } from '../../engine/ports.js'
+import { checkHash, describeCid, refused } from './blocks.js'
+import { carLimits } from './limits.js'
+
+/** Enough for any number that stands before a block. */
+const prefixBytes = 8
+
+/** The blocks of a CARv1 file, the root first. The bytes of a block are good until the next one is asked for. */
+export async function* readBlocks(content: AsyncIterable<Uint8Array>): AsyncGenerator<BundleBlock, void> {
+  const source = new Source(content)
+  const reader = new BoundedReader(asyncIterableReader(source.pieces()))
+  try {
+    yield* blocksOf(reader)
+  } catch (error) {
+    // What the content fails with is no fault of the bundle.
+    if (source.failure !== undefined) throw source.failure.error
+    throw error
+  } finally {
+    await source.close()
+  }
+}
+
+async function* blocksOf(reader: BoundedReader): AsyncGenerator<BundleBlock, void> {
+  const { roots } = await attempt(reader, carLimits.headerBytes, () => readHeader(reader, 1))
+  if (roots.length !== 1) throw refused('it has not exactly one root')
+  const root = describeCid(roots[0]!)
+  for (let isFirst = true; (await reader.upTo(prefixBytes)).byteLength > 0; isFirst = false) {
+    const { cid, blockLength } = await attempt(reader, carLimits.cidBytes, () => readBlockHead(reader))
+    const { kind, hash } = describeCid(cid)
+    if (isFirst && (kind !== root.kind || hash !== root.hash)) throw refused('the root does not stand first')
+    const limit = kind === 'raw' ? carLimits.rawBytes : carLimits.jsonBytes
+    if (!(blockLength >= 0 && blockLength <= limit)) throw refused('a block is too large')
+    const bytes = await attempt(reader, limit, () => reader.exactly(blockLength, true))
+    checkHash(hash, bytes)
+    yield { kind, hash, bytes }
+  }
+}
+
+async function attempt<T>(reader: BoundedReader, limit: number, read: () => Promise<T>): Promise<T> {
+  reader.limit = limit
+  try {
+    return await read()
+  } catch (cause) {
+    if (cause instanceof EngineError) throw cause
+    throw refused((cause as Error).message, { cause })
+  }
+}
+
+/** Takes no more at once than it may: what a file says of its lengths is not believed. */
+class BoundedReader implements BytesReader {
+  limit = 0
+  readonly #reader: BytesReader
+
+  constructor(reader: BytesReader) {
+    this.#reader = reader
+  }
+
+  get pos(): number {
+    return this.#reader.pos
+  }
+
+  upTo(length: number): Promise<Uint8Array> {
+    return this.#reader.upTo(length)
+  }
+
+  async exactly(length: number, seek?: boolean): Promise<Uint8Array> {
+    if (!(length >= 0 && length <= this.limit)) throw refused('a part of it is too large')
+    return this.#reader.exactly(length, seek)
+  }
+
+  seek(length: number): void {
+    this.#reader.seek(length)
+  }
+}
+
+/** The content, with what it fails with. */
+class Source {
+  failure: { readonly error: unknown } | undefined
+  readonly #iterator: AsyncIterator<Uint8Array>
+
+  constructor(content: AsyncIterable<Uint8Array>) {
+    this.#iterator = content[Symbol.asyncIterator]()
+  }
+
+  async *pieces(): AsyncGenerator<Uint8Array, void> {
+    for (;;) {
+      let step: IteratorResult<Uint8Array>
+      try {
+        step = await this.#iterator.next()
+        if (step.done !== true && !ArrayBuffer.isView(step.value))
+          throw new EngineError('INVALID_ARGUMENT', 'content: must come in pieces of bytes', {
+            field: 'content',
+          })
+      } catch (error) {
+        this.failure = { error }
+        throw error
+      }
+      if (step.done === true) return
+      if (step.value.byteLength > 0) yield step.value
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#iterator.return?.()
+  }
+}

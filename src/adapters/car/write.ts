@@ -1,0 +1,31 @@
+import { Buffer } from 'node:buffer'
+import { createWriter, headerLength } from '@ipld/car/buffer-writer'
+import { varint } from 'multiformats'
+import type { BundleBlock } from '../../engine/ports.js'
+import { cidOf } from './blocks.js'
+import { carLimits } from './limits.js'
+
+/** The first block is the root, a JSON block of this hash. */
+export async function* writeBlocks(
+  rootHash: string,
+  blocks: AsyncIterable<BundleBlock>,
+): AsyncGenerator<Uint8Array, void> {
+  const roots = [cidOf('json', rootHash)]
+  // The package knows them by the type of an earlier version of theirs.
+  const header = createWriter(new ArrayBuffer(headerLength({ roots })), { roots })
+  let waiting: Uint8Array[] = [header.close()]
+  let waitingBytes = waiting[0]!.byteLength
+  for await (const { kind, hash, bytes } of blocks) {
+    const cid = cidOf(kind, hash).bytes
+    const length = cid.byteLength + bytes.byteLength
+    const prefix = varint.encodeTo(length, new Uint8Array(varint.encodingLength(length)))
+    waiting.push(prefix, cid, bytes)
+    waitingBytes += prefix.byteLength + length
+    if (waitingBytes < carLimits.pieceBytes) continue
+    // A copy: blocks may be of memory that is used further.
+    yield Buffer.concat(waiting, waitingBytes)
+    waiting = []
+    waitingBytes = 0
+  }
+  if (waitingBytes > 0) yield Buffer.concat(waiting, waitingBytes)
+}

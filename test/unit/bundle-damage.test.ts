@@ -1,0 +1,507 @@
+// oxlint-disable vitest/expect-expect -- `refuse` does.
+import { env } from 'node:process'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { EngineError, limits, memoryStorage, openEngine, type Engine, type Storage } from '../../src/index.js'
+import { endsPage } from '../../src/engine/tree/page.js'
+import { randomWords } from '../../src/testing.js'
+import {
+  addressOf,
+  bytesOf,
+  hashOf,
+  putTogether,
+  readFile,
+  takeApart,
+  writeFile,
+  type BundleParts,
+} from '../support/bundle-file.js'
+
+const seed = Number(env['FORKSPACE_SEED'] ?? Date.now() % 2 ** 31)
+
+const refused = (reason: string): unknown => expect.objectContaining({ name: 'EngineError', reason })
+const mebibyte = 2 ** 20
+
+const stores: readonly (readonly [string, () => Storage])[] = [
+  ['memory', () => memoryStorage()],
+  ['durable memory', () => memoryStorage({ durable: true })],
+  ['durable memory without synchronous reads', () => memoryStorage({ durable: true, syncReads: false })],
+]
+
+let bundle: Buffer
+let manifestHash: string
+let original: Engine
+
+beforeEach(async () => {
+  original = await openEngine()
+  const session = await original.sessions.create({ files: { '/d/a': 'a', '/d/b': 'b', '/c': 'c' } })
+  await session.checkpoint({ label: 'one' })
+  await session.files.link({ srcPath: '/c', dstPath: '/d/link' })
+  await session.files.setXattr({ path: '/c', name: 'user.a', value: 'x' })
+  const segments = [{ data: { offset: 5, content: 'x' } }, { data: { offset: 2 * mebibyte, content: 'y' } }]
+  await session.files.patchSegments({ mutations: [{ path: '/sparse', segments }] })
+  await session.checkpoint({ label: 'two' })
+  bundle = await bytesOf(session.exportBundle())
+  manifestHash = (await session.manifest()).manifestHash
+})
+
+afterEach(() => original.close())
+
+/** Changes the text of a tree, and the addresses of what names it. */
+function rewrite(parts: BundleParts, change: (tree: string) => string): BundleParts {
+  const renamed = new Map<string, string>()
+  const rename = (text: string): string =>
+    text.replaceAll(/[0-9a-f]{40}(?![0-9a-f])/g, (old) => renamed.get(old) ?? old)
+  const trees = parts.trees.map((tree) => {
+    if (typeof tree !== 'string') return tree
+    const changed = change(rename(tree))
+    renamed.set(addressOf(tree), addressOf(changed))
+    return changed
+  })
+  const renameAll = <T>(value: T): T => JSON.parse(rename(JSON.stringify(value))) as T
+  const { texts, ...manifest } = parts.manifest
+  return {
+    manifest: { ...renameAll(manifest), texts },
+    trees,
+    texts: { ...parts.texts, checkpoints: renameAll(parts.texts.checkpoints) },
+  }
+}
+
+function nameThatEndsPage(): string {
+  let i = 0
+  while (!endsPage(`${i}`)) i++
+  return `${i}`
+}
+
+describe.each(stores)('on %s', (_name, makeStorage) => {
+  let engine: Engine
+
+  beforeEach(async () => {
+    engine = await openEngine({ storage: makeStorage() })
+  })
+
+  afterEach(async () => {
+    await engine.close()
+  })
+
+  async function refuse(content: Uint8Array, message = '', reason = 'INVALID_BUNDLE'): Promise<void> {
+    const error: unknown = await engine.sessions.importBundle(content).then(
+      () => undefined,
+      (thrown: unknown) => thrown,
+    )
+    expect(error).toEqual(refused(reason))
+    expect((error as Error).message).toContain(message)
+    expect((await engine.sessions.list()).sessions).toEqual([])
+  }
+
+  test(`a file with a changed bit, or that is cut off, is refused (FORKSPACE_SEED=${seed})`, async () => {
+    const random = randomWords(seed)
+    for (let i = 0; i < 400; i++) {
+      const changed = Buffer.from(bundle)
+      const at = random() % bundle.length
+      changed[at]! ^= 1 << (random() % 8)
+      await refuse(changed)
+      await refuse(bundle.subarray(0, at))
+    }
+    for (let at = 0; at < 120; at++) await refuse(bundle.subarray(0, at))
+    for (const more of [1, 8, 100]) await refuse(Buffer.concat([bundle, Buffer.alloc(more)]))
+    await refuse(Buffer.concat([bundle, bundle]))
+    await engine.sessions.importBundle(bundle)
+  })
+
+  test(`a file without a block, or with two swapped, is refused or whole (FORKSPACE_SEED=${seed})`, async () => {
+    const random = randomWords(seed)
+    const { root, blocks } = await readFile(bundle)
+    for (const [index, block] of blocks.entries()) {
+      const without = blocks.filter((other) => other !== block)
+      await refuse(writeFile({ root, blocks: without }))
+      await refuse(writeFile({ root, blocks: blocks.toSpliced(index, 0, block) }))
+    }
+    for (let i = 0; i < 100; i++) {
+      const swapped = [...blocks]
+      const [a, b] = [random() % blocks.length, random() % blocks.length]
+      swapped[a] = blocks[b]!
+      swapped[b] = blocks[a]!
+      expect(['refused', 'whole']).toContain(await outcomeOf(writeFile({ root, blocks: swapped })))
+    }
+  })
+
+  async function outcomeOf(content: Uint8Array): Promise<unknown> {
+    try {
+      const copy = await engine.sessions.importBundle(content)
+      const isWhole =
+        (await copy.manifest()).manifestHash === manifestHash &&
+        bundle.equals(await bytesOf(copy.exportBundle()))
+      await copy.delete()
+      return isWhole ? 'whole' : 'another session'
+    } catch (error) {
+      return error instanceof EngineError && error.reason === 'INVALID_BUNDLE' ? 'refused' : error
+    }
+  }
+
+  test('what is no bundle is refused', async () => {
+    await refuse(new Uint8Array())
+    await refuse(Buffer.from('PK\u0003\u0004'))
+    await refuse(Buffer.alloc(10_000, 0xff))
+    await refuse(Buffer.alloc(10_000))
+    // A header, or a block, that says it goes on for ever.
+    await refuse(Buffer.from('ffffffffffffff0f', 'hex'))
+    const { root, blocks } = await readFile(bundle)
+    const header = writeFile({ root, blocks: [] })
+    for (const length of ['ffffffffffffff0f', '80808010', '01', '00', '05', '8080808080808080808001'])
+      await refuse(Buffer.concat([header, Buffer.from(length, 'hex'), Buffer.alloc(5000, 1)]))
+    await refuse(writeFile({ root: blocks[1]!.cid, blocks }))
+    await refuse(writeFile({ root, blocks: [blocks[0]!] }))
+  })
+
+  test('what was taken apart and put together is whole, and what is not known is ignored', async () => {
+    const parts = await takeApart(bundle)
+    const more = {
+      ...parts,
+      manifest: { ...parts.manifest, more: { deep: [1] }, baseline: { ...parts.manifest.baseline, more: 1 } },
+    }
+    const copy = await engine.sessions.importBundle(await putTogether(more))
+    expect(bundle.equals(await bytesOf(copy.exportBundle()))).toBe(true)
+  })
+
+  test('directories and lists of blocks may be cut anywhere, and become what they were', async () => {
+    const session = await original.sessions.create()
+    await session.files.batch(
+      Array.from({ length: 2500 }, (_, i) => ({ write: { path: `/m/${i}`, content: `${i % 3}` } })),
+    )
+    const segments = Array.from({ length: 400 }, (_, i) => ({ data: { offset: i * 7919, content: `${i}` } }))
+    await session.files.patchSegments({ mutations: [{ path: '/large', segments }] })
+    const whole = await bytesOf(session.exportBundle())
+    const parts = await takeApart(whole)
+    const trees: (Uint8Array | string)[] = []
+    const cut = new Map<string, string[]>()
+    const random = randomWords(seed)
+    const { manifest, texts } = rewrite(parts, (tree) => {
+      const [kind, list] = JSON.parse(tree) as [string, unknown[]]
+      let changed = tree
+      if (kind === 'l') {
+        changed = JSON.stringify([kind, (list as string[]).flatMap((address) => cut.get(address) ?? address)])
+      } else if ((kind === 'p' || kind === 'b') && list.length > 1) {
+        const addresses: string[] = []
+        for (let from = 0; from < list.length;) {
+          const to = from + 1 + (random() % list.length)
+          const part = JSON.stringify([kind, list.slice(from, to)])
+          addresses.push(addressOf(part))
+          trees.push(part)
+          from = to
+        }
+        cut.set(addressOf(tree), addresses)
+        if (kind === 'b') changed = JSON.stringify(['l', addresses])
+        else return tree
+      }
+      trees.push(changed)
+      return changed
+    })
+    const contents = parts.trees.filter((tree) => typeof tree !== 'string')
+    const other = await putTogether({ manifest, texts, trees: [...contents, ...trees] })
+    expect(other.equals(whole)).toBe(false)
+    const copy = await engine.sessions.importBundle(other)
+    expect((await copy.manifest()).manifestHash).toBe((await session.manifest()).manifestHash)
+    expect(whole.equals(await bytesOf(copy.exportBundle()))).toBe(true)
+  })
+
+  describe('a manifest that is wrong is refused:', () => {
+    type Change = (parts: BundleParts) => void
+    const changes: readonly (readonly [string, Change, string])[] = [
+      ['another format', ({ manifest }) => (manifest['format'] = 'x'), 'no bundle of a session'],
+      ['a later version', ({ manifest }) => (manifest['version'] = 2), 'version'],
+      ['no version', ({ manifest }) => delete manifest['version'], 'version'],
+      ['tags that are none', ({ manifest }) => (manifest['tags'] = { a: 'b' }), 'list'],
+      ['a tag that is no text', ({ manifest }) => (manifest['tags'] = [['a', 5]]), 'text'],
+      [
+        'another hash',
+        ({ manifest }) => (manifest.state.manifestHash = hashOf('')),
+        'not what the manifest says',
+      ],
+      [
+        'another base',
+        ({ manifest }) => (manifest.baseline.manifestHash = hashOf('')),
+        'not what the manifest says',
+      ],
+      ['a root that is none', ({ manifest }) => (manifest.state.root = ['f']), 'no root'],
+      ['no root', ({ manifest }) => delete (manifest.state as Partial<typeof manifest.state>).root, 'list'],
+      ['a root of something else', ({ manifest }) => (manifest.state.root[6] = '0'.repeat(40)), 'missing'],
+      ['another head', ({ manifest }) => (manifest['head'] = 'x'.repeat(43)), 'newest event'],
+      ['no events', ({ texts }) => (texts.events.length = 0), 'no events'],
+      [
+        'events that are not linked',
+        ({ texts }) => ((texts.events[1] as unknown[])[4] = 'x'.repeat(43)),
+        'follow',
+      ],
+      ['another principal', ({ texts }) => ((texts.events[1] as unknown[])[3] = 'eve'), 'follow'],
+      ['other details', ({ texts }) => ((texts.events[1] as unknown[])[2] = { deep: { a: 1 } }), 'form'],
+      ['another type', ({ texts }) => ((texts.events[1] as unknown[])[1] = '<script>'), 'form'],
+      ['a time without end', ({ texts }) => ((texts.events[1] as unknown[])[0] = 1e300), 'range'],
+      ['a redo', ({ texts }) => ((texts.events[1] as unknown[])[5] = [['u', '/c']]), 'link'],
+      ['a checkpoint of no event', ({ texts }) => ((texts.checkpoints[0] as unknown[])[1] = 100), 'range'],
+      ['checkpoints of one event', ({ texts }) => ((texts.checkpoints[1] as unknown[])[1] = 2), 'range'],
+      [
+        'two checkpoints of a name',
+        ({ texts }) => ((texts.checkpoints[1] as unknown[])[2] = 'one'),
+        'one name',
+      ],
+      [
+        'two checkpoints of an id',
+        ({ texts: { checkpoints } }) => ((checkpoints[1] as unknown[])[0] = (checkpoints[0] as unknown[])[0]),
+        'one name',
+      ],
+      [
+        'the wrong state of the newest checkpoint',
+        ({ texts: { checkpoints } }) => {
+          const [a, b] = checkpoints as unknown[][]
+          b!.splice(4, 2, ...a!.slice(4))
+        },
+        'newest state',
+      ],
+      ['an id that is none', ({ texts }) => ((texts.checkpoints[0] as unknown[])[0] = '../..'), 'no id'],
+      ['annotations that are none', ({ texts }) => texts.annotations.push({ id: 5 }), 'no id'],
+      ['approvals that are none', ({ texts }) => texts.approvals.push('x'), 'object'],
+    ]
+
+    test.each(changes)('%s', async (_case, change, message) => {
+      const parts = await takeApart(bundle)
+      change(parts)
+      await refuse(await putTogether(parts), message)
+    })
+  })
+
+  describe('a tree that is wrong is refused:', () => {
+    const at = { file: ['f', 1, 0o644, 0, 0, 0, 0, 0], dir: ['d', 1, 0o755, 0, 0, 0] } as const
+    const content = 'content'
+    const hash = hashOf(content)
+    const block = (...extents: unknown[]): unknown => [[0, extents]]
+    const file = (size: unknown, body: unknown, ...extra: unknown[]): unknown[] => [
+      ...at.file.slice(0, 6),
+      size,
+      body,
+      ...extra,
+    ]
+    const one = (node: unknown): unknown[] => [['a', node]]
+    const pageEnd = nameThatEndsPage()
+    /** Entries of the root; or lists, of which the last is the root's. */
+    const trees: readonly (readonly [
+      string,
+      unknown[] | { lists: [string, unknown][]; extra?: object },
+      string,
+    ])[] = [
+      ['no list', [5], 'list'],
+      ['an entry of no kind', one(['x']), 'kind'],
+      ['an empty name', [['', at.file]], 'part'],
+      ['the name of the directory', [['.', at.file]], 'part'],
+      ['the name of its parent', [['..', at.file]], 'part'],
+      ['a name with a slash', [['a/b', at.file]], 'slash'],
+      ['a name with a NUL', [['a\0', at.file]], 'NUL'],
+      ['half a character', [['\ud800', at.file]], 'surrogate'],
+      ['a name that is too long', [['é'.repeat(128), at.file]], 'bytes'],
+      ['a name that is none', [[5, at.file]], 'string'],
+      [
+        'a name twice',
+        [
+          ['a', at.file],
+          ['a', at.file],
+        ],
+        'order',
+      ],
+      [
+        'names out of order',
+        [
+          ['b', at.file],
+          ['a', at.file],
+        ],
+        'order',
+      ],
+      [
+        'names in the order of their units',
+        [
+          ['\u{1f600}', at.file],
+          ['\uffff', at.file],
+        ],
+        'order',
+      ],
+      [
+        'too many names in a page',
+        Array.from({ length: 1025 }, (_, i) => [`a${String(i).padStart(4, '0')}`, at.file]),
+        'cut',
+      ],
+      ['a mode of more than permissions', one(['f', 1, 0o100644, 0, 0, 0, 0, 0]), 'range'],
+      ['a negative mode', one(['f', 1, -1, 0, 0, 0, 0, 0]), 'range'],
+      ['no number', one(['f', 0, 0o644, 0, 0, 0, 0, 0]), 'range'],
+      ['a time that is none', one(['f', 1, 0o644, 'now', 0, 0, 0, 0]), 'number'],
+      ['a symlink to nowhere', one(['l', 1, '', 0]), 'nowhere'],
+      ['a symlink with a NUL', one(['l', 1, 'a\0b', 0]), 'nowhere'],
+      ['a symlink that is too long', one(['l', 1, 'a'.repeat(4097), 0]), 'bytes'],
+      ['a content that did not come', one(file(1, hashOf('secret'))), 'missing'],
+      [
+        'a content that nearly came',
+        one(file(content.length, `${hash.slice(0, 63)}${hash.endsWith('0') ? '1' : '0'}`)),
+        'missing',
+      ],
+      ['a content of another size', one(file(content.length + 1, hash)), 'size'],
+      ['a negative size', one(file(-1, 0)), 'range'],
+      ['a size that is none', one(file('1', 0)), 'number'],
+      ['a body that is none', one(file(1, null)), 'object'],
+      ['a body that did not come', one(file(1, { b: '0'.repeat(40) })), 'missing'],
+      ['data behind the end', one(file(3, block([0, 4, hash, content.length, 0]))), 'longer'],
+      [
+        'extents that lie on each other',
+        one(file(100, block([0, 4, hash, 7, 0], [3, 1, hash, 7, 0]))),
+        'range',
+      ],
+      ['more of a content than it has', one(file(100, block([0, 4, hash, 7, 4]))), 'range'],
+      [
+        'an extent over the end of its block',
+        one(file(2 * mebibyte, block([mebibyte - 1, 2, hash, 7, 0]))),
+        'range',
+      ],
+      ['an extent of nothing', one(file(100, block([0, 0, hash, 7, 0]))), 'range'],
+      ['a block of nothing', one(file(100, block())), 'empty'],
+      [
+        'a block twice',
+        one(
+          file(100, [
+            [0, [hash, 7]],
+            [0, [hash, 7]],
+          ]),
+        ),
+        'order',
+      ],
+      [
+        'blocks out of order',
+        one(
+          file(3 * mebibyte, [
+            [1, [hash, 7]],
+            [0, [hash, 7]],
+          ]),
+        ),
+        'order',
+      ],
+      ['a block beyond all sizes', one(file(100, [[2 ** 40, [hash, 7]]])), 'range'],
+      ['a directory that did not come', one([...at.dir, '0'.repeat(40)]), 'missing'],
+      ['an address that is none', one([...at.dir, '__proto__']), 'address'],
+      ['attributes that did not come', one(file(0, 0, { x: [['a', hashOf('z'), 1]] })), 'missing'],
+      [
+        'attributes out of order',
+        one(
+          file(0, 0, {
+            x: [
+              ['b', hash, 7],
+              ['a', hash, 7],
+            ],
+          }),
+        ),
+        'order',
+      ],
+      [
+        'an attribute twice',
+        one(
+          file(0, 0, {
+            x: [
+              ['a', hash, 7],
+              ['a', hash, 7],
+            ],
+          }),
+        ),
+        'order',
+      ],
+      ['an attribute without a name', one(file(0, 0, { x: [['', hash, 7]] })), 'order'],
+      ['a link without a table', one(['h', 5]), 'nowhere'],
+      ['a file with names outside of a table', { lists: [['d', one(file(0, 0, { n: 2 }))]] }, 'missing'],
+      ['a kind of list that is none', { lists: [['z', []]] }, 'kind'],
+      ['a list of nothing', { lists: [['l', []]] }, 'empty'],
+      ['a part instead of a directory', { lists: [['p', one(at.file)]] }, 'missing'],
+      ['a list of blocks instead of a directory', { lists: [['b', [[0, [hash, 7]]]]] }, 'missing'],
+      ['an empty part', { lists: [['p', []]] }, 'cut'],
+      [
+        'a page that goes on behind its end',
+        [
+          [pageEnd, at.file],
+          [`${pageEnd}x`, at.file],
+        ],
+        'cut',
+      ],
+    ]
+
+    async function withRoot(lists: readonly string[], extra: object = {}): Promise<Buffer> {
+      const parts = await takeApart(bundle)
+      parts.trees.push(Buffer.from(content), ...lists)
+      parts.manifest.state.root = [...at.dir, addressOf(lists.at(-1)!), extra]
+      return putTogether(parts)
+    }
+
+    test.each(trees)('%s', async (_case, tree, message) => {
+      const lists = 'lists' in tree ? tree.lists : [['d', tree]]
+      await refuse(await withRoot(lists.map((list) => JSON.stringify(list))), message)
+    })
+
+    test('one that is too deep', async () => {
+      const lists = [JSON.stringify(['d', []])]
+      for (let depth = 0; depth <= limits.pathDepth; depth++)
+        lists.push(JSON.stringify(['d', one([...at.dir, addressOf(lists.at(-1)!)])]))
+      await refuse(await withRoot(lists), 'deep')
+    })
+
+    test.each([
+      ['links that were miscounted', [['a', ['h', 5]]], [['5', file(0, 0, { n: 2 }, 5)]], 'miscounted'],
+      ['a link that is not in the table', [['a', ['h', 6]]], [['5', file(0, 0, { n: 1 }, 5)]], 'miscounted'],
+      ['a file in the table without a name', [], [['5', file(0, 0, { n: 1 }, 5)]], 'nowhere'],
+      ['a table in disorder', [['a', ['h', 5]]], [['6', file(0, 0, { n: 1 }, 5)]], 'order'],
+      [
+        'a directory in a table',
+        [['a', ['h', 5]]],
+        [['5', ['d', 5, 0, 0, 0, 0, addressOf('["d",[]]')]]],
+        'something else',
+      ],
+      [
+        'a file that has no names in a table',
+        [['a', ['h', 5]]],
+        [['5', file(0, 0, {}, 5)]],
+        'something else',
+      ],
+      [
+        'a file beside the table of the same number',
+        [
+          ['a', ['h', 5]],
+          ['b', file(0, 0, {}, 5)],
+        ],
+        [['5', file(0, 0, { n: 1 }, 5)]],
+        'one number',
+      ],
+    ] as [string, unknown[], unknown[], string][])('%s', async (_case, entries, table, message) => {
+      // The number of these files stands behind their other facts.
+      const numbered = (list: unknown[]): unknown[] =>
+        list.map((entry) => {
+          const [name, node] = entry as [string, unknown[]]
+          return [name, node.length === 10 ? [node[0], node[9], ...node.slice(2, 9)] : node]
+        })
+      const lists = [
+        '["d",[]]',
+        JSON.stringify(['d', numbered(table)]),
+        JSON.stringify(['d', numbered(entries)]),
+      ]
+      await refuse(await withRoot(lists, { t: addressOf(lists[1]!) }), message)
+    })
+
+    test('a file that is larger than may be', async () => {
+      const small = await openEngine({ storage: makeStorage(), maxFileBytes: 10 })
+      await expect(small.sessions.importBundle(bundle)).rejects.toEqual(refused('FILE_TOO_LARGE'))
+      await small.close()
+    })
+
+    test('contents that another session has, but that did not come', async () => {
+      const secret = 'what another tenant wrote'
+      const other = await engine.as({ tenant: 'other' }).sessions.create({ files: { '/a': secret } })
+      await refuse(
+        await withRoot([JSON.stringify(['d', one(file(secret.length, hashOf(secret)))])]),
+        'missing',
+      )
+      const parts = await takeApart(await bytesOf(other.exportBundle()))
+      const trees = parts.trees.filter(
+        (tree) => typeof tree !== 'string' && Buffer.from(tree).toString() !== secret,
+      )
+      await refuse(await putTogether({ ...parts, trees }), 'missing')
+    })
+  })
+})

@@ -1,0 +1,565 @@
+import { createReadStream, createWriteStream } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { CarIndexer } from '@ipld/car'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import {
+  ApprovalStatus,
+  limits,
+  memoryStorage,
+  openEngine,
+  SessionStatus,
+  type Authorize,
+  type Engine,
+  type Session,
+  type Storage,
+} from '../../src/index.js'
+import type { Store } from '../../src/engine/ports.js'
+import { fixedEnvironment } from '../../src/testing.js'
+import { bytesOf, readFile, takeApart } from '../support/bundle-file.js'
+import { FailingStorage } from '../support/failing-storage.js'
+import { storages } from '../support/storages.js'
+
+const refused = (reason: string): unknown => expect.objectContaining({ name: 'EngineError', reason })
+const mebibyte = 2 ** 20
+
+/** A session with something of everything, and checkpoints on the way. */
+async function richSession(engine: Engine): Promise<Session> {
+  const session = await engine.as({ principal: 'ann' }).sessions.create({
+    files: { '/base/a': 'a', '/base/b': 'b' },
+    initialTags: { task: '42', __proto__x: '' },
+  })
+  const { files, fs } = session
+  await session.checkpoint({ label: 'start' })
+  await files.batch([
+    { write: { path: '/__proto__', content: 'p' } },
+    { write: { path: '/\u{1f600}/\uffff/é', content: 'wide', mode: 0o600 } },
+    { write: { path: '/\u{1f600}/\u{10000}', content: '' } },
+    { write: { path: '/big', content: Buffer.alloc(3 * mebibyte + 5, 'big') } },
+  ])
+  await files.batch(
+    Array.from({ length: 5000 }, (_, i) => ({
+      write: { path: `/many/${i}-\u{1f600}`, content: `${i % 7}` },
+    })),
+  )
+  await files.link({ srcPath: '/base/a', dstPath: '/many/link' })
+  await files.link({ srcPath: '/base/a', dstPath: '/\u{1f600}/link' })
+  await files.setXattr({ path: '/base/a', name: 'user.a', value: 'x' })
+  await files.setXattr({ path: '/', name: 'user.root', value: '' })
+  await files.createSymlink({ linkPath: '/symlink', target: '../nowhere/\u{1f600}' })
+  await files.createDirectory({ path: '/empty', mode: 0o700 })
+  await session.checkpoint()
+  // Extents, more than stand in their directory, and holes.
+  const segments = Array.from({ length: 300 }, (_, i) => ({
+    data: { offset: i * 5000 + 1, content: `<${i}>` },
+  }))
+  await files.patchSegments({
+    mutations: [
+      { path: '/big', segments },
+      {
+        path: '/sparse',
+        segments: [{ data: { offset: 5 * 2 ** 30, content: 'end' } }],
+        logicalSize: 6 * 2 ** 30,
+      },
+      { path: '/small', segments: [{ data: { offset: 3, content: 'x' } }], logicalSize: 100 },
+    ],
+  })
+  await fs.promises.utimes('/small', 1, 2.5)
+  await session.checkpoint({ label: 'patched' })
+  await files.delete({ path: '/many/17-\u{1f600}' })
+  await files.write({ path: '/base/a', content: 'changed' })
+  await session.restore({ checkpointLabel: 'start' })
+  await session.checkpoint({ label: 'restored' })
+  await files.write({ path: '/last', content: 'last' })
+  return session
+}
+
+async function hashOf(session: Session): Promise<string> {
+  return (await session.manifest({ pageSize: 1 })).manifestHash
+}
+
+/** The hash of each state that can be named, and what names it. */
+async function statesOf(session: Session): Promise<unknown> {
+  const states: unknown[] = [await hashOf(session), (await session.get()).baseFingerprint]
+  for (const { id, label, createdAt } of (await session.listCheckpoints()).checkpoints) {
+    states.push({ id, label, createdAt })
+    if (label === '') continue
+    const fork = await session.fork({ sourceCheckpointLabel: label })
+    states.push(await hashOf(fork))
+    await fork.delete()
+  }
+  return [states, await session.diff('base').paths()]
+}
+
+async function logOf(session: Session): Promise<unknown[]> {
+  const events: unknown[] = []
+  for await (const { eventId, ...event } of session.events)
+    events.push({ ...event, number: eventId.slice(session.id.length) })
+  return events
+}
+
+const pairs = storages
+  .flatMap((from) => storages.map((to) => [from[0], to[0], from, to] as const))
+  .filter(([from, to]) => from === 'memory' || to === 'level' || (from === 'level' && to === 'memory'))
+
+describe.each(pairs)('a bundle from %s to %s', (_from, _to, [, makeSource], [, makeTarget, lasting]) => {
+  let directory: string
+  let source: Engine
+  let storage: Storage
+  let target: Engine
+
+  beforeEach(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'bundles-'))
+    source = await openEngine({ storage: makeSource(join(directory, 'from')) })
+    storage = makeTarget(join(directory, 'to'))
+    target = await openEngine({ storage })
+  })
+
+  afterEach(async () => {
+    await source.close()
+    await target.close()
+    await rm(directory, { recursive: true, force: true })
+  })
+
+  async function reload(session: Session): Promise<Session> {
+    if (!lasting) return session
+    await target.close()
+    target = await openEngine({ storage })
+    return target.sessions.open(session.id)
+  }
+
+  test('is the session with its history', { timeout: 120_000 }, async () => {
+    const original = await richSession(source)
+    const states = await statesOf(original)
+    const log = await logOf(original)
+    const path = join(directory, 'session.car')
+    await pipeline(original.exportBundle(), createWriteStream(path))
+    let copy = await target.sessions.importBundle(createReadStream(path))
+    const bundle = await bytesOf(createReadStream(path))
+    expect(copy.id).not.toBe(original.id)
+    for (let round = 0; round < 2; round++) {
+      expect(await statesOf(copy)).toEqual(states)
+      expect(await logOf(copy)).toEqual(log)
+      const { headHash, eventCount } = await original.events.verify()
+      expect(await copy.events.verify()).toMatchObject({ headHash, eventCount })
+      expect((await copy.get()).tags).toEqual((await original.get()).tags)
+      expect(bundle.equals(await bytesOf(copy.exportBundle()))).toBe(true)
+      copy = await reload(copy)
+    }
+    // It goes on as any session does.
+    const before = (await copy.events.verify()).eventCount
+    await copy.restore({ checkpointLabel: 'patched' })
+    const big = await copy.files.read({ path: '/big', offset: 5000, length: 10 })
+    expect(Buffer.from(big).toString()).toContain('<1>')
+    expect((await copy.fs.promises.stat('/small')).mtimeMs).toBe(2500)
+    expect((await copy.fs.promises.stat('/many/link')).nlink).toBe(3)
+    await copy.files.write({ path: '/many/link', content: 'through the link' })
+    expect(Buffer.from(await copy.files.read({ path: '/base/a' })).toString()).toBe('through the link')
+    await copy.files.delete({ path: '/\u{1f600}/link' })
+    await copy.checkpoint({ label: 'new' })
+    const hash = await hashOf(copy)
+    await copy.restore({ checkpointLabel: 'start' })
+    copy = await reload(copy)
+    expect((await copy.events.verify()).eventCount).toBe(before + 5)
+    const fork = await copy.fork({ sourceCheckpointLabel: 'new' })
+    expect(await hashOf(fork)).toBe(hash)
+    // What came of it is a session that can be taken elsewhere too.
+    const again = await source.sessions.importBundle(copy.exportBundle())
+    expect((await again.events.verify()).headHash).toBe((await copy.events.verify()).headHash)
+    await again.restore({ checkpointLabel: 'new' })
+    expect(await hashOf(again)).toBe(hash)
+    const forked = await source.sessions.importBundle(fork.exportBundle())
+    expect(await hashOf(forked)).toBe(hash)
+    expect((await forked.get()).baseFingerprint).toBe((await original.get()).baseFingerprint)
+  })
+
+  test('has annotations, and approvals that were decided on', async () => {
+    const original = await source.sessions.create({ files: { '/a': 'a' } })
+    const { contentHash } = (await original.manifest()).nodes[0]!
+    const bob = source.as({ principal: 'bob' })
+    const asBob = await bob.sessions.open(original.id)
+    const note = { filePath: '/a', expectedContentHash: contentHash }
+    const { annotation } = await asBob.annotations.add({ ...note, lineNumber: 3, comment: 'why?' })
+    await original.annotations.add(note)
+    await original.annotations.setStatus({
+      annotationId: annotation.id,
+      newStatus: 'ANNOTATION_STATUS_RESOLVED',
+    })
+    const ids: string[] = []
+    for (let i = 0; i < 3; i++)
+      ids.push(
+        (await original.approvals.request({ details: { summary: `${i}`, changedFiles: ['/a'] } })).approvalId,
+      )
+    await asBob.approvals.grant({ approvalId: ids[0]! })
+    await asBob.approvals.deny({ approvalId: ids[1]!, feedback: 'no' })
+    let copy = await target.sessions.importBundle(original.exportBundle())
+    const moved = <T extends { sessionId: string }>(items: readonly T[]): T[] =>
+      items.map((item) => ({ ...item, sessionId: copy.id }))
+    for (let round = 0; round < 2; round++) {
+      expect((await copy.annotations.list()).annotations).toEqual(
+        moved((await original.annotations.list()).annotations),
+      )
+      const { approvals } = await original.approvals.list()
+      const decided = approvals.filter(({ status }) => status !== ApprovalStatus.PENDING)
+      expect((await copy.approvals.list()).approvals).toEqual(moved(decided))
+      expect((await copy.get()).status).toBe(SessionStatus.ACTIVE)
+      copy = await reload(copy)
+    }
+    await copy.annotations.setStatus({ annotationId: annotation.id, newStatus: 'ANNOTATION_STATUS_OPEN' })
+    await expect(copy.approvals.grant({ approvalId: ids[2]! })).rejects.toEqual(refused('APPROVAL_NOT_FOUND'))
+    const { approvalId } = await copy.approvals.request()
+    await copy.approvals.grant({ approvalId })
+    expect((await copy.approvals.list()).approvals).toHaveLength(3)
+  })
+
+  test('has nothing else', async () => {
+    const original = await source.sessions.create({ files: { '/a': 'a' } })
+    await original.files.write({ path: '/gone', content: 'this was deleted' })
+    await original.files.delete({ path: '/gone' })
+    await original.cache.put({ key: 'k', value: 'a value of the cache' })
+    await original.bus.publish({ topic: 't', payload: Buffer.from('a message') })
+    const bundle = await bytesOf(original.exportBundle())
+    for (const text of ['this was deleted', 'a value of the cache', 'a message', original.id])
+      expect(bundle.includes(text)).toBe(false)
+    const copy = await target.sessions.importBundle(bundle)
+    expect(await copy.cache.stats()).toMatchObject({ entryCount: 0 })
+    const { sessions } = await target.sessions.list()
+    expect(sessions.map(({ id }) => id)).toEqual([copy.id])
+  })
+})
+
+describe('a bundle', () => {
+  let engine: Engine
+  let session: Session
+
+  beforeEach(async () => {
+    engine = await openEngine()
+    session = await richSession(engine)
+  })
+
+  afterEach(() => engine.close())
+
+  test('is a CARv1 file in which every block is what its CID says', async () => {
+    const bundle = await bytesOf(session.exportBundle())
+    const { root, blocks } = await readFile(bundle)
+    expect(blocks[0]!.cid.equals(root)).toBe(true)
+    expect(root.code).toBe(0x0200)
+    expect(new Set(blocks.map(({ cid }) => cid.code))).toEqual(new Set([0x55, 0x0200]))
+    expect(new Set(blocks.map(({ cid }) => cid.toString())).size).toBe(blocks.length)
+    for (const { cid, bytes } of blocks)
+      expect(bytes.byteLength).toBeLessThanOrEqual(cid.code === 0x55 ? mebibyte : 2 * limits.bundlePieceBytes)
+    const indexer = await CarIndexer.fromBytes(bundle)
+    let end = 0
+    for await (const { offset, length } of indexer) end = offset + length
+    expect(end).toBe(bundle.length)
+    const { manifest, texts } = await takeApart(bundle)
+    expect(manifest).toMatchObject({ format: 'forkspace-session', version: 1 })
+    expect(texts.checkpoints).toHaveLength(4)
+    expect(texts.events).toHaveLength((await session.events.verify()).eventCount)
+  })
+
+  test('is that of the call, whatever is written later', async () => {
+    const expected = await bytesOf(session.exportBundle())
+    const started = session.exportBundle()
+    await session.files.write({ path: '/later', content: 'x' })
+    await session.checkpoint({ label: 'later' })
+    expect(expected.equals(await bytesOf(started))).toBe(true)
+    const changed = session.files.write({ path: '/last', content: 'y' })
+    const { manifest } = await takeApart(await bytesOf(session.exportBundle()))
+    await changed
+    expect(manifest.state.manifestHash).toBe((await hashOf(session)).slice('sha256:'.length))
+  })
+
+  test('may come in pieces of any size, and as bytes', async () => {
+    const small = await engine.sessions.create({ files: { '/a': 'a' } })
+    const bundle = await bytesOf(small.exportBundle())
+    for (const size of [1, 7, 1000, bundle.length]) {
+      async function* pieces(): AsyncGenerator<Uint8Array> {
+        for (let at = 0; at < bundle.length; at += size) yield bundle.subarray(at, at + size)
+        yield new Uint8Array(0)
+      }
+      expect(await hashOf(await engine.sessions.importBundle(pieces()))).toBe(await hashOf(small))
+    }
+    const given = Buffer.from(bundle)
+    const copy = await engine.sessions.importBundle(given)
+    given.fill(0)
+    expect(Buffer.from(await copy.files.read({ path: '/a' })).toString()).toBe('a')
+  })
+
+  test('that nobody reads to its end, or at all, is no harm', async () => {
+    for (let count = 0; count < 5; count++) {
+      let left = count
+      for await (const _ of session.exportBundle()) if (left-- === 0) break
+    }
+    session.exportBundle()
+    await session.delete()
+    const missing = session.exportBundle()
+    await expect(bytesOf(missing)).rejects.toEqual(refused('SESSION_NOT_FOUND'))
+  })
+
+  test('of a session that is deleted meanwhile ends with an error', async () => {
+    await expect(
+      (async () => {
+        for await (const _ of session.exportBundle()) await session.delete().catch(() => undefined)
+      })(),
+    ).rejects.toEqual(refused('SESSION_NOT_FOUND'))
+  })
+
+  test('ends with the reason of its signal', async () => {
+    const reason = new Error('enough')
+    const controller = new AbortController()
+    const exported = (async () => {
+      for await (const _ of session.exportBundle({ signal: controller.signal })) controller.abort(reason)
+    })()
+    await expect(exported).rejects.toBe(reason)
+    const signal = AbortSignal.abort(reason)
+    await expect(bytesOf(session.exportBundle({ signal }))).rejects.toBe(reason)
+    await expect(engine.sessions.importBundle(new Uint8Array(), { signal })).rejects.toBe(reason)
+  })
+
+  test('whose content never comes ends with the reason of the signal, and the content is told', async () => {
+    const bundle = await bytesOf(session.exportBundle())
+    for (const length of [0, 10, 1000, bundle.length - 1]) {
+      let told = false
+      const content: AsyncIterable<Uint8Array> = {
+        [Symbol.asyncIterator]: () => {
+          let given = false
+          return {
+            next: () => {
+              if (given) return new Promise(() => undefined)
+              given = true
+              return Promise.resolve({ done: false, value: bundle.subarray(0, length) })
+            },
+            return: () => {
+              told = true
+              return new Promise(() => undefined)
+            },
+          }
+        },
+      }
+      const controller = new AbortController()
+      const imported = engine.sessions.importBundle(content, { signal: controller.signal })
+      await new Promise((resolve) => setImmediate(resolve))
+      const reason = new Error('enough')
+      controller.abort(reason)
+      await expect(imported).rejects.toBe(reason)
+      expect(told).toBe(true)
+    }
+  })
+
+  test('whose content fails, fails with that', async () => {
+    const bundle = await bytesOf(session.exportBundle())
+    const { sessions } = await engine.sessions.list()
+    for (const length of [0, 10, 1000, bundle.length]) {
+      const failure = new Error('the disk is gone')
+      async function* content(): AsyncGenerator<Uint8Array> {
+        yield bundle.subarray(0, length)
+        throw failure
+      }
+      await expect(engine.sessions.importBundle(content())).rejects.toBe(failure)
+    }
+    expect((await engine.sessions.list()).sessions).toEqual(sessions)
+  })
+
+  test.each([undefined, null, 'text', {}, 5, [new Uint8Array(1)]])('is not %s', async (content) => {
+    await expect(engine.sessions.importBundle(content as never)).rejects.toEqual(refused('INVALID_ARGUMENT'))
+    async function* pieces(): AsyncGenerator<Uint8Array> {
+      yield content as never
+    }
+    await expect(engine.sessions.importBundle(pieces())).rejects.toEqual(refused('INVALID_ARGUMENT'))
+    await expect(bytesOf(session.exportBundle(content as never)))[
+      content === undefined || (typeof content === 'object' && content !== null && !Array.isArray(content))
+        ? 'resolves'
+        : 'rejects'
+    ].toEqual(expect.anything())
+  })
+
+  test('lets the event loop run while it is written and read', async () => {
+    const slow = await openEngine({ environment: fixedEnvironment({ stepMs: limits.sliceMs }) })
+    const files = Object.fromEntries(Array.from({ length: 500 }, (_, i) => [`/${i % 7}/${i}`, `${i}`]))
+    const large = await slow.sessions.create({ files })
+    let turns = 0
+    let working = true
+    const turn = (): void => {
+      turns++
+      if (working) setImmediate(turn)
+    }
+    setImmediate(turn)
+    const bundle = await bytesOf(large.exportBundle())
+    expect(turns).toBeGreaterThan(1000)
+    turns = 0
+    await slow.sessions.importBundle(bundle)
+    working = false
+    expect(turns).toBeGreaterThan(500)
+    await slow.close()
+  })
+})
+
+describe('who may', () => {
+  const allowed = new Set<string>()
+  const authorize: Authorize = (_caller, action) => allowed.has(action)
+  let engine: Engine
+
+  beforeEach(async () => {
+    engine = await openEngine({ authorize })
+    allowed.clear()
+  })
+
+  afterEach(() => engine.close())
+
+  test('read manifest and events may write a bundle, and who create sessions read one', async () => {
+    const all = [
+      'createSession',
+      'getManifest',
+      'listEvents',
+      'addAnnotation',
+      'listAnnotations',
+      'getSession',
+    ]
+    for (const action of all) allowed.add(action)
+    const session = await engine.sessions.create({ files: { '/a': 'a' } })
+    const { contentHash } = (await session.manifest()).nodes[0]!
+    await session.annotations.add({ filePath: '/a', expectedContentHash: contentHash })
+    const whole = await takeApart(await bytesOf(session.exportBundle()))
+    expect(whole.texts.annotations).toHaveLength(1)
+    allowed.delete('listAnnotations')
+    const bundle = await bytesOf(session.exportBundle())
+    expect((await takeApart(bundle)).texts.annotations).toHaveLength(0)
+    for (const action of ['getManifest', 'listEvents']) {
+      allowed.delete(action)
+      await expect(bytesOf(session.exportBundle())).rejects.toEqual(refused('PERMISSION_DENIED'))
+      allowed.add(action)
+    }
+    const narrow = session.narrow({ without: ['files.read'] })
+    await expect(bytesOf(narrow.exportBundle())).rejects.toEqual(refused('PERMISSION_DENIED'))
+    allowed.delete('createSession')
+    await expect(engine.sessions.importBundle(bundle)).rejects.toEqual(refused('PERMISSION_DENIED'))
+  })
+})
+
+describe('the revision that a session builds on', () => {
+  let engine: Engine
+  let bundle: Buffer
+  let sourceId: string
+  let revisionId: string
+
+  beforeEach(async () => {
+    engine = await openEngine()
+    const origin = await engine.sessions.create({ files: { '/a': 'a' } })
+    sourceId = (await engine.sources.create({ displayName: 's', uploadedSnapshot: {} })).sourceId
+    const started = await engine.sources.promoteSession(sourceId, { sessionId: origin.id })
+    revisionId = (await engine.sources.waitForJob(started)).revisionId
+    const session = await engine.sessions.create({ sourceRef: { sourceId } })
+    await session.files.write({ path: '/b', content: 'b' })
+    bundle = await bytesOf(session.exportBundle())
+  })
+
+  afterEach(() => engine.close())
+
+  const revisionOf = async (session: Session): Promise<unknown> =>
+    (await takeApart(await bytesOf(session.exportBundle()))).manifest.baseline
+
+  test('is kept where it is known', async () => {
+    expect(await revisionOf(await engine.sessions.importBundle(bundle))).toMatchObject({
+      revision: { sourceId, revisionId },
+    })
+    await engine.sources.delete(sourceId)
+    expect(await revisionOf(await engine.sessions.importBundle(bundle))).toMatchObject({
+      revision: { sourceId, revisionId },
+    })
+  })
+
+  test('is none in another store, or of another tenant', async () => {
+    const other = await openEngine()
+    for (const scope of [other, engine.as({ tenant: 'other' })]) {
+      const copy = await scope.sessions.importBundle(bundle)
+      expect(await revisionOf(copy)).not.toHaveProperty('revision')
+      expect(await copy.diff().paths()).toEqual({ added: ['/b'], removed: [], modified: [] })
+    }
+    await other.close()
+  })
+})
+
+describe('what an import leaves behind', () => {
+  let bundle: Buffer
+
+  beforeEach(async () => {
+    const engine = await openEngine()
+    bundle = await bytesOf((await richSession(engine)).exportBundle())
+    await engine.close()
+  })
+
+  test('when a write fails is no session', { timeout: 120_000 }, async () => {
+    let outcome: string | undefined
+    let failing = 0
+    while (outcome !== 'ok') {
+      failing++
+      const last = failing
+      const inner = memoryStorage({ durable: true })
+      const storage = new FailingStorage(inner)
+      let commits = 0
+      const counting: Storage = {
+        open: async () => {
+          const store = await storage.open()
+          const commit = store.commit.bind(store)
+          return new Proxy(store, {
+            get: (target, name): unknown => {
+              if (name !== 'commit') {
+                const value: unknown = Reflect.get(target, name)
+                return typeof value === 'function' ? (value.bind(target) as unknown) : value
+              }
+              return (request: Parameters<Store['commit']>[0]) => {
+                if (++commits === last) storage.next = 'fail'
+                return commit(request)
+              }
+            },
+          })
+        },
+      }
+      const engine = await openEngine({ storage: counting })
+      outcome = await engine.sessions.importBundle(bundle).then(
+        () => 'ok',
+        (error: unknown) => (error as { reason?: string }).reason,
+      )
+      await engine.close()
+      const again = await openEngine({ storage: inner })
+      const { sessions } = await again.sessions.list()
+      expect([outcome, sessions.length]).toEqual(sessions.length === 1 ? ['ok', 1] : ['STORE_FAILED', 0])
+      await again.sessions.importBundle(bundle)
+      await again.close()
+    }
+    expect(failing).toBeGreaterThan(4)
+  })
+
+  test('is never a wrong tree: a state whose snapshot is lost is DATA_LOSS', async () => {
+    const storage = memoryStorage({ durable: true })
+    let engine = await openEngine({ storage })
+    const { id } = await engine.sessions.importBundle(bundle)
+    await engine.close()
+    const store = await storage.open()
+    const found = await store.scan({ gte: `r${id}`, lt: `r${id}~`, limit: 100 })
+    expect(found).toHaveLength(5)
+    const [first] = found
+    await store.commit({ del: [found[1]![0]] })
+    engine = await openEngine({ storage })
+    const session = await engine.sessions.open(id)
+    const { checkpoints } = await session.listCheckpoints()
+    await expect(session.restore({ checkpointId: checkpoints[1]!.id })).rejects.toEqual(refused('DATA_LOSS'))
+    await expect(bytesOf(session.exportBundle())).rejects.toEqual(refused('DATA_LOSS'))
+    await session.restore({ checkpointId: checkpoints[0]!.id })
+    await engine.close()
+    await store.commit({ del: found.slice(1).map(([key]) => key) })
+    await store.commit({
+      del: (await store.scan({ gte: `r${id}`, lt: `r${id}~`, limit: 100 })).slice(1).map(([key]) => key),
+    })
+    expect(await store.scan({ gte: `r${id}`, lt: `r${id}~`, limit: 100 })).toEqual([first])
+    engine = await openEngine({ storage })
+    // The restore before is replayed from the snapshot that is left.
+    const reopened = await engine.sessions.open(id)
+    await reopened.restore({ checkpointLabel: 'start' })
+    await expect(reopened.restore({ checkpointLabel: 'patched' })).rejects.toEqual(refused('DATA_LOSS'))
+    await engine.close()
+  })
+})
