@@ -1,6 +1,6 @@
 /**
  * The long loops from the command line; `npm run crash -- --help` says how. Exits with 1 when anything
- * acknowledged was lost, an operation was there in part, or a test failed; with 2 for wrong arguments.
+ * acknowledged was lost, an operation was there in part, something outside was reached, or a test failed; with 2 for wrong arguments.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -11,18 +11,23 @@ import { parseArgs } from 'node:util'
 import { runFsx } from '../model/fsx.js'
 import { runKills } from './kill.js'
 import { runServiceKills } from './services.js'
+import { runSwaps } from './swap.js'
+import { runSourceKills } from './sources.js'
 
 const usage = `npm run crash -- kill  [--n 200] [--seed 1] [--durability full|relaxed]
 npm run crash -- model [--n 1000] [--seed 1]
 npm run crash -- scale [--n 10000]
 npm run crash -- fsx   [--n 100000] [--seed 1]
 npm run crash -- services [--n 200] [--seed 1] [--durability full|relaxed]
+npm run crash -- swap  [--n 60000] [--seed 1]
+npm run crash -- sources [--n 200] [--seed 1] [--durability full|relaxed]
 
   kill    kills a writing process n times, and checks after each what the next opener finds
   model   n runs of random operations on each storage in memory, half as many on disk, against a model
   scale   n pairs of checkpoint and restore, a chain of n forks, a tree of 10 n files
   fsx     n random reads and changes of files, on each storage in turn, against plain bytes
-  services  as kill, for annotations, approvals, locks, cache, bus, secrets and reports`
+  services  as kill, for annotations, approvals, locks, cache, bus, secrets and reports
+  sources   as kill, at any stage of import, refresh, promotion and push`
 
 /** What one unit of the environment variables stands for in test/model. */
 const modelRuns = 25
@@ -34,6 +39,8 @@ const options = {
   durability: { type: 'string' },
   help: { type: 'boolean', short: 'h', default: false },
 } as const
+
+const killLoops = { kill: runKills, services: runServiceKills, sources: runSourceKills }
 
 class UsageError extends Error {}
 
@@ -54,10 +61,9 @@ async function main(): Promise<number> {
   const [loop, ...surplus] = positionals
   if (loop === undefined || surplus.length > 0) throw new UsageError('name one of the loops')
   const seed = number('seed', values.seed, Date.now() % 2 ** 31, 0)
-  if (values.durability !== undefined && loop !== 'kill' && loop !== 'services')
-    throw new UsageError('--durability is for kill and services')
-  if (loop === 'kill') return kill(runKills, number('n', values.n, 200), seed, values.durability)
-  if (loop === 'services') return kill(runServiceKills, number('n', values.n, 200), seed, values.durability)
+  if (isKillLoop(loop)) return kill(killLoops[loop], number('n', values.n, 200), seed, values.durability)
+  if (values.durability !== undefined)
+    throw new UsageError(`--durability is for ${Object.keys(killLoops).join(', ')}`)
   if (loop === 'model') {
     const n = number('n', values.n, 1000)
     const env = { FORKSPACE_MODEL_RUNS: String(n / modelRuns), FORKSPACE_SEED: String(seed) }
@@ -71,6 +77,7 @@ async function main(): Promise<number> {
     })
   }
   if (loop === 'fsx') return fsx(number('n', values.n, 100_000), seed)
+  if (loop === 'swap') return swap(number('n', values.n, 60_000), seed)
   throw new UsageError(`no loop ${loop}`)
 }
 
@@ -107,6 +114,18 @@ async function fsx(operations: number, seed: number): Promise<number> {
   }
 }
 
+async function swap(tries: number, seed: number): Promise<number> {
+  console.log(`seed ${seed}`)
+  const { control, ...result } = await runSwaps({ tries, seed, onProgress: (line) => console.log(line) })
+  console.log(
+    `control: ${count(control.tries)} tries of a path that is checked and then opened, ${count(control.escapes)} escapes`,
+  )
+  console.log(
+    `swap: ${count(result.tries)} tries, ${count(result.met)} met a swap, ${count(result.escapes)} escapes`,
+  )
+  return result.escapes === 0 ? 0 : 1
+}
+
 /** Runs a file of tests, and says its result in the last line. */
 async function vitest(what: string, file: string, env: Record<string, string>): Promise<number> {
   const root = dirname(fileURLToPath(import.meta.resolve('forkspace/package.json')))
@@ -125,6 +144,10 @@ async function vitest(what: string, file: string, env: Record<string, string>): 
   const last = end.trimEnd().split('\n').at(-1)!
   console.log(`${what}: ${/^\d+ passed, .*/.exec(last)?.[0] ?? 'ended early'}`)
   return status ?? 1
+}
+
+function isKillLoop(loop: string): loop is keyof typeof killLoops {
+  return Object.hasOwn(killLoops, loop)
 }
 
 function parse() {
