@@ -1,169 +1,226 @@
-import { execFile } from 'node:child_process'
-import { rm, writeFile } from 'node:fs/promises'
+import { fork, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
-import { openEngine, type Engine, type Session } from 'forkspace'
-import { levelStorage } from 'forkspace/level'
-import { gitEnvironment, GitRepository, hasGit } from '../../test/support/git-repository.js'
+import { GitRepository, hasGit } from '../../test/support/git-repository.js'
 import { serveGit } from '../../test/support/git-server.js'
-import { expect, race, type Contestant } from '../support/measure.js'
-import { contents, projectPaths, shuffled } from '../support/project-files.js'
-import { timingRow } from '../support/rows.js'
+import type { GitSide, GitStep, StepFigures } from '../support/git-steps.js'
+import { race, type Contestant, type Timing } from '../support/measure.js'
+import { projectPaths, shuffled, sourceText } from '../support/project-files.js'
+import { singleRow, timingRow } from '../support/rows.js'
 import type { Context, Row, Scenario } from '../support/scenario.js'
 
-const run = promisify(execFile)
-const changedFiles = 10
-const author = { name: 'Ada Author', email: 'ada@example.org' }
+const importSizes = [200, 2500, 15_000]
+const pushSize = 50_000
+const refreshedFiles = 200
+const pushedFiles = 10
+const peakTarget = 300 * 2 ** 20
+const heldTargetMs = 100
 
-/** Import and commit through `git http-backend`, against native git with the same server. */
+/** Import, refresh and push through `git http-backend`; each contestant in a process of its own. */
 export const git: Scenario = {
   name: 'git',
   title: 'Git over HTTP on loopback',
   async *run(context) {
     if (!hasGit) return
-    const size = context.count(2000)
     const repositories = join(context.directory, 'served')
-    const repository = GitRepository.create(join(repositories, 'project.git'))
-    const paths = projectPaths(size).map((path) => path.slice(1))
-    repository.git(['fast-import', '--quiet'], { input: fastImport(paths) })
     const server = await serveGit(repositories)
     try {
-      const remoteUrl = `${server.url}/project.git`
-      yield* imports(context, remoteUrl, size)
-      yield* commits(context, remoteUrl, paths)
+      for (const size of context.smoke ? [importSizes[0]!] : importSizes) {
+        const served = await Served.create(repositories, `import-${size}`, size, server.url)
+        yield* imports(context, served)
+        if (size === importSizes.at(-1) || context.smoke) {
+          for (const changed of [0, refreshedFiles]) yield* refreshes(context, served, changed)
+        }
+      }
+      const served = await Served.create(repositories, 'push', context.count(pushSize), server.url)
+      yield* pushes(context, served)
     } finally {
       await server.close()
     }
   },
 }
 
-async function* imports(context: Context, remoteUrl: string, size: number): AsyncGenerator<Row> {
-  const clone = join(context.directory, 'clone')
-  const options = { git: { allowPrivateAddresses: true } }
-  await using memory = await openEngine(options)
-  const storage = levelStorage(join(context.directory, 'store'), { durability: 'relaxed' })
-  await using level = await openEngine({ ...options, storage })
+/** A repository of generated files, packed as a host packs it. */
+class Served {
+  readonly paths: readonly string[]
+  readonly remoteUrl: string
+  readonly #repository: GitRepository
+  #changes = 0
+
+  private constructor(repository: GitRepository, paths: readonly string[], remoteUrl: string) {
+    this.#repository = repository
+    this.paths = paths
+    this.remoteUrl = remoteUrl
+  }
+
+  static async create(root: string, name: string, size: number, serverUrl: string): Promise<Served> {
+    await mkdir(root, { recursive: true })
+    const repository = GitRepository.create(join(root, `${name}.git`))
+    const paths = projectPaths(size).map((path) => path.slice(1))
+    repository.commitFiles(paths.map((path, index) => ['100644', path, sourceText(index)]))
+    repository.git(['repack', '-adq'])
+    return new Served(repository, paths, `${serverUrl}/${name}.git`)
+  }
+
+  /** Commits another content of some files. */
+  change(count: number): void {
+    const paths = shuffled(this.paths).slice(0, count)
+    const number = ++this.#changes
+    const marked = (index: number): string => `// change ${number}\n${sourceText(index)}`
+    this.#repository.commitFiles(paths.map((path, index) => ['100644', path, marked(index)]))
+  }
+}
+
+/** One process of one side; each of its steps is measured in there. */
+class Worker {
+  readonly #child: ChildProcess
+  readonly #directory: string
+
+  private constructor(child: ChildProcess, directory: string) {
+    this.#child = child
+    this.#directory = directory
+  }
+
+  static async start(side: GitSide, remoteUrl: string, parent: string): Promise<Worker> {
+    const directory = await mkdtemp(join(parent, 'worker-'))
+    const script = new URL('../support/git-worker.js', import.meta.url)
+    const worker = new Worker(fork(script, { execArgv: [] }), directory)
+    await worker.do({ step: 'start', side, remoteUrl, directory })
+    return worker
+  }
+
+  async do(step: GitStep): Promise<StepFigures> {
+    this.#child.send(step)
+    const [answer] = (await once(this.#child, 'message')) as [StepFigures | { readonly error: string }]
+    if ('error' in answer) throw new Error(`${step.step}: ${answer.error}`)
+    return answer
+  }
+
+  async end(): Promise<void> {
+    const exited = once(this.#child, 'exit')
+    this.#child.kill('SIGKILL')
+    await exited
+    await rm(this.#directory, { recursive: true })
+  }
+}
+
+/** What the largest step of a side took. */
+class Peaks {
+  peakBytes = 0
+  heldMs = 0
+
+  add({ peakBytes, heldMs }: StepFigures): void {
+    this.peakBytes = Math.max(this.peakBytes, peakBytes)
+    this.heldMs = Math.max(this.heldMs, heldMs)
+  }
+}
+
+/** Each round in a process of its own, where `before` is not measured. */
+function contestant(
+  context: Context,
+  { remoteUrl }: Served,
+  side: GitSide,
+  steps: { readonly before?: readonly GitStep[]; readonly step: () => GitStep; readonly peaks?: Peaks },
+): Contestant {
+  let worker: Worker
+  return {
+    count: 1,
+    async prepare() {
+      worker = await Worker.start(side, remoteUrl, context.directory)
+      for (const step of steps.before ?? []) await worker.do(step)
+    },
+    async run() {
+      const figures = await worker.do(steps.step())
+      steps.peaks?.add(figures)
+      return figures.cpuMs
+    },
+    cleanUp: () => worker.end(),
+  }
+}
+
+async function* imports(context: Context, served: Served): AsyncGenerator<Row> {
+  const files = served.paths.length
+  const peaks = { memory: new Peaks(), level: new Peaks() }
+  const step = (): GitStep => ({ step: 'import', files })
   const timings = await race(
     {
-      clone: {
-        count: 1,
-        run: () => runGit(context.directory, ['clone', '-q', '--depth', '1', remoteUrl, clone]),
-        cleanUp: () => rm(clone, { recursive: true }),
-      },
-      memory: importer(memory, remoteUrl, size),
-      level: importer(level, remoteUrl, size),
+      memory: contestant(context, served, 'memory', { step, peaks: peaks.memory }),
+      level: contestant(context, served, 'level', { step, peaks: peaks.level }),
+      git: contestant(context, served, 'git', { step }),
+      'git --no-checkout': contestant(context, served, 'git --no-checkout', { step }),
+      'isomorphic-git': contestant(context, served, 'isomorphic-git', { step }),
     },
     { rounds: Math.min(context.rounds, 5) },
   )
-  const peer = { name: 'git clone --depth 1', timing: timings.clone }
-  for (const [name, ours] of [
-    ['memory', timings.memory],
-    ['disk (relaxed)', timings.level],
-  ] as const) {
-    yield timingRow({ what: `import of ${size} files, ${name}`, ours, peer, clock: 'none' })
+  const what = `import of ${files} files`
+  for (const side of ['memory', 'level'] as const) {
+    const name = side === 'memory' ? what : `${what}, disk (relaxed)`
+    yield byCpu(name, timings[side], 'git clone --depth 1', timings.git, 1)
+    yield byCpu(name, timings[side], 'without checkout', timings['git --no-checkout'])
+    yield byCpu(name, timings[side], 'isomorphic-git', timings['isomorphic-git'], 5)
+    yield singleRow(`${name}: peak memory`, 'bytes', peaks[side].peakBytes, { atMost: peakTarget })
+    yield singleRow(`${name}: event loop held`, 'time', peaks[side].heldMs, { atMost: heldTargetMs })
   }
 }
 
-function importer(engine: Engine, remoteUrl: string, size: number): Contestant {
-  let session: Session
-  return {
-    count: 1,
-    run: async () => {
-      session = await importSession(engine, remoteUrl)
-    },
-    cleanUp: async () => {
-      let files = 0
-      for (let pageToken = ''; ;) {
-        const page = await session.manifest({ pageSize: 10_000, pageToken })
-        files += page.nodes.filter(({ contentHash }) => contentHash !== '').length
-        if (page.nextPageToken === '') break
-        pageToken = page.nextPageToken
-      }
-      expect(files === size, 'the import is not complete')
-    },
-  }
-}
-
-async function importSession(engine: Engine, remoteUrl: string): Promise<Session> {
-  const { sourceId } = await engine.sources.create({ displayName: 'project', gitRemote: { remoteUrl } })
-  await engine.sources.waitForJob(await engine.sources.startImport(sourceId))
-  return engine.sessions.create({ sourceRef: { sourceId } })
-}
-
-async function* commits(context: Context, remoteUrl: string, paths: readonly string[]): AsyncGenerator<Row> {
-  const clone = join(context.directory, 'worktree')
-  await runGit(context.directory, ['clone', '-q', '--depth', '1', remoteUrl, clone])
-  const engine = await openEngine({ git: { allowPrivateAddresses: true } })
-  try {
-    const session = await importSession(engine, remoteUrl)
-    const chosen = shuffled(paths).slice(0, changedFiles)
-    let number = 0
-    const change = async (write: (path: string, content: string) => Promise<void>): Promise<void> => {
-      const content = `changed ${number++}\n`
-      for (const path of chosen) await write(path, content)
+async function* refreshes(context: Context, served: Served, changed: number): AsyncGenerator<Row> {
+  const files = served.paths.length
+  const before: GitStep[] = [{ step: 'import', files }]
+  const peaks = new Peaks()
+  const step = (): GitStep => ({ step: 'refresh' })
+  const sides = ['memory', 'level', 'git', 'git --no-checkout'] as const
+  const entries = sides.map((side) => {
+    const own = contestant(context, served, side, {
+      before,
+      step,
+      ...(side === 'memory' && { peaks }),
+    })
+    const prepare = async (): Promise<void> => {
+      await own.prepare!()
+      if (changed > 0) served.change(changed)
     }
-    const inSession = (path: string, content: string): Promise<void> =>
-      session.files.write({ path: `/${path}`, content })
-    const inClone = (path: string, content: string): Promise<void> => writeFile(join(clone, path), content)
-    const message = 'a change'
-    const commitInClone = (): Promise<void> => runGit(clone, ['commit', '-qam', message])
-    const timings = await race(
-      {
-        commit: {
-          count: 1,
-          prepare: () => change(inSession),
-          run: async () => void (await session.commit({ message, author })),
-        },
-        'git commit': { count: 1, prepare: () => change(inClone), run: commitInClone },
-        push: {
-          count: 1,
-          prepare: () => change(inSession),
-          run: async () =>
-            void (await session.commit({ message, author, gitBranch: { branchName: 'ours' } })),
-        },
-        'git push': {
-          count: 1,
-          prepare: () => change(inClone),
-          run: async () => {
-            await commitInClone()
-            await runGit(clone, ['push', '-q', 'origin', 'HEAD:refs/heads/theirs'])
-          },
-        },
-      },
-      { rounds: context.rounds },
-    )
-    yield timingRow({
-      what: `commit of ${changedFiles} files`,
-      ours: timings.commit,
-      peer: { name: 'git commit -a', timing: timings['git commit'] },
-      clock: 'none',
-    })
-    yield timingRow({
-      what: `commit and push of ${changedFiles} files`,
-      ours: timings.push,
-      peer: { name: 'git commit -a, git push', timing: timings['git push'] },
-      clock: 'none',
-    })
-  } finally {
-    await engine.close()
+    return [side, { ...own, prepare }] as const
+  })
+  const timings = await race(Object.fromEntries(entries) as Record<(typeof sides)[number], Contestant>, {
+    rounds: Math.min(context.rounds, 5),
+  })
+  const what = `refresh of ${files} files, ${changed} changed`
+  for (const side of ['memory', 'level'] as const) {
+    const name = side === 'memory' ? what : `${what}, disk (relaxed)`
+    yield byWall(name, timings[side], 'git fetch --depth 1', timings['git --no-checkout'], 1 / 1.5)
+    yield byWall(name, timings[side], 'git fetch, git reset --hard', timings.git)
   }
+  yield singleRow(`${what}: event loop held`, 'time', peaks.heldMs, { atMost: heldTargetMs })
 }
 
-async function runGit(cwd: string, args: readonly string[]): Promise<void> {
-  await run('git', args, { cwd, env: gitEnvironment })
+async function* pushes(context: Context, served: Served): AsyncGenerator<Row> {
+  const files = served.paths.length
+  const paths = shuffled(served.paths).slice(0, pushedFiles)
+  let number = 0
+  const sides = ['memory', 'level', 'git'] as const
+  const entries = sides.map((side) => {
+    const before: GitStep[] = [
+      { step: 'import', files },
+      { step: 'change', paths, content: 'changed\n' },
+    ]
+    const step = (): GitStep => ({ step: 'push', branch: `b${++number}` })
+    return [side, contestant(context, served, side, { before, step })] as const
+  })
+  const timings = await race(Object.fromEntries(entries) as Record<(typeof sides)[number], Contestant>, {
+    rounds: Math.min(context.rounds, 5),
+  })
+  const what = `commit and push of ${pushedFiles} files in ${files}`
+  yield byWall(what, timings.memory, 'git commit -a, git push', timings.git)
+  yield byWall(`${what}, disk (relaxed)`, timings.level, 'git commit -a, git push', timings.git)
 }
 
-/** One commit of many files, in the language of `git fast-import`. */
-function fastImport(paths: readonly string[]): Buffer {
-  const { GIT_COMMITTER_NAME: name, GIT_COMMITTER_EMAIL: email, GIT_COMMITTER_DATE: date } = gitEnvironment
-  const parts: (string | Buffer)[] = [
-    `commit refs/heads/main\ncommitter ${name} <${email}> ${date}\ndata 9\nthe start\n`,
-  ]
-  const bodies = contents(paths.length, 1500)
-  for (const [index, path] of paths.entries()) {
-    // Text compresses about as well as source code does.
-    const body = Buffer.from(bodies[index]!.toString('hex'))
-    parts.push(`M 100644 inline ${path}\ndata ${body.length}\n`, body, '\n')
-  }
-  return Buffer.concat(parts.map((part) => (typeof part === 'string' ? Buffer.from(part) : part)))
+function byCpu(what: string, ours: Timing, name: string, peer: Timing, speedAtLeast?: number): Row {
+  const target = speedAtLeast === undefined ? undefined : { speedAtLeast }
+  return timingRow({ what, ours, peer: { name, timing: peer }, target, clock: 'cpu' })
+}
+
+function byWall(what: string, ours: Timing, name: string, peer: Timing, speedAtLeast?: number): Row {
+  const target = speedAtLeast === undefined ? undefined : { speedAtLeast }
+  return timingRow({ what, ours, peer: { name, timing: peer }, target })
 }

@@ -93,3 +93,19 @@ function word(below: (limit: number) => number, maxLength: number): string {
   while (text.length < length) text += syllables[below(syllables.length)]!
   return text.slice(0, length)
 }
+
+/** Text as a source file has it, of 200 bytes to some 60 KB, most around 3 KB; the same number gives the same text. */
+export function sourceText(number: number): string {
+  const next = randomWords(number + 1)
+  const below = (limit: number): number => next() % limit
+  // Few files are large: each doubling of the size halves their number.
+  let lines = 8 + below(60)
+  while (lines < 1500 && below(2) === 0) lines *= 2
+  let text = `import { ${word(below, 12)} } from './${word(below, 16)}.js'\n\n`
+  for (let line = 0; line < lines; line++) {
+    const name = word(below, 14)
+    const body = `${'  '.repeat(below(4))}const ${name} = ${word(below, 14)}(${name}, ${below(1000)})\n`
+    text += line % 17 === 16 ? `}\n\nexport function ${name}(): void {\n` : body
+  }
+  return text
+}

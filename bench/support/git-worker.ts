@@ -1,0 +1,169 @@
+/** Takes steps of the git benchmark from its parent, one after the other, and answers each with its figures. */
+import { execFile } from 'node:child_process'
+import fs, { readFileSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { promisify } from 'node:util'
+import git from 'isomorphic-git'
+import http from 'isomorphic-git/http/node'
+import { openEngine, type Session } from 'forkspace'
+import { levelStorage } from 'forkspace/level'
+import { gitEnvironment } from '../../test/support/git-repository.js'
+import type { GitStep, StepFigures } from './git-steps.js'
+
+type Start = Extract<GitStep, { step: 'start' }>
+
+interface Side {
+  import(files: number): Promise<void>
+  refresh(): Promise<void>
+  change(paths: readonly string[], content: string): Promise<void>
+  push(branch: string): Promise<void>
+}
+
+const run = promisify(execFile)
+const author = { name: 'Ada Author', email: 'ada@example.org' }
+const message = 'a change'
+
+async function openForkspace({ side, remoteUrl, directory }: Start): Promise<Side> {
+  const storage = levelStorage(join(directory, 'store'), { durability: 'relaxed' })
+  const engine = await openEngine({
+    git: { allowPrivateAddresses: true },
+    ...(side === 'level' && { storage }),
+  })
+  const { sourceId } = await engine.sources.create({ displayName: 'project', gitRemote: { remoteUrl } })
+  let session: Session
+  return {
+    async import(files) {
+      const job = await engine.sources.waitForJob(await engine.sources.startImport(sourceId))
+      session = await engine.sessions.create({ sourceRef: { sourceId } })
+      if (job.filesProcessed !== files) throw new Error(`${job.filesProcessed} files instead of ${files}`)
+    },
+    async refresh() {
+      await engine.sources.waitForJob(await engine.sources.refresh(sourceId))
+    },
+    async change(paths, content) {
+      for (const path of paths) await session.files.write({ path: `/${path}`, content })
+    },
+    async push(branchName) {
+      await session.commit({ message, author, gitBranch: { branchName } })
+    },
+  }
+}
+
+async function openGit({ side, remoteUrl, directory }: Start): Promise<Side> {
+  const clone = join(directory, 'clone')
+  const checkout = side === 'git'
+  const runGit = async (args: readonly string[], cwd = clone): Promise<void> => {
+    await run('git', args, { cwd, env: gitEnvironment })
+  }
+  return {
+    import: () =>
+      runGit(
+        ['clone', '-q', '--depth', '1', ...(checkout ? [] : ['--no-checkout']), remoteUrl, clone],
+        directory,
+      ),
+    async refresh() {
+      await runGit(['fetch', '-q', '--depth', '1', 'origin', 'main'])
+      if (checkout) await runGit(['reset', '-q', '--hard', 'FETCH_HEAD'])
+    },
+    async change(paths, content) {
+      for (const path of paths) await writeFile(join(clone, path), content)
+    },
+    async push(branch) {
+      await runGit(['commit', '-qam', message])
+      await runGit(['push', '-q', 'origin', `HEAD:refs/heads/${branch}`])
+    },
+  }
+}
+
+/** Into a directory, because that is where it can keep a pack; every file is read once. */
+async function openIsomorphic({ remoteUrl, directory }: Start): Promise<Side> {
+  const place = { fs, dir: join(directory, 'isomorphic') }
+  const cache = {}
+  const readAll = async (): Promise<number> => {
+    let files = 0
+    const trees = [git.TREE({ ref: 'HEAD' })]
+    const map = async (_path: string, [entry]: (git.WalkerEntry | null)[]): Promise<void> => {
+      if ((await entry?.type()) === 'blob' && (await entry!.content()) !== undefined) files++
+    }
+    await git.walk({ ...place, cache, trees, map })
+    return files
+  }
+  return {
+    async import(files) {
+      await git.clone({
+        ...place,
+        cache,
+        http,
+        url: remoteUrl,
+        depth: 1,
+        singleBranch: true,
+        noCheckout: true,
+      })
+      if ((await readAll()) !== files) throw new Error('files are missing')
+    },
+    async refresh() {
+      await git.fetch({ ...place, cache, http, depth: 1, singleBranch: true, ref: 'main' })
+    },
+    change: () => Promise.reject(new Error('not measured')),
+    push: () => Promise.reject(new Error('not measured')),
+  }
+}
+
+let side: Side
+
+async function carryOut(step: GitStep): Promise<void> {
+  switch (step.step) {
+    case 'start': {
+      const open = { memory: openForkspace, level: openForkspace, 'isomorphic-git': openIsomorphic }
+      side = await (step.side in open ? open[step.side as keyof typeof open] : openGit)(step)
+      return
+    }
+    case 'import':
+      return side.import(step.files)
+    case 'refresh':
+      return side.refresh()
+    case 'change':
+      return side.change(step.paths, step.content)
+    case 'push':
+      return side.push(step.branch)
+  }
+}
+
+const ticksMs = 10
+
+/** CPU time of this process and of those that it waited for. */
+function cpuMs(): number {
+  const { user, system } = process.cpuUsage()
+  const stat = readFileSync('/proc/self/stat', 'latin1')
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+  return (user + system) / 1000 + (Number(fields[13]) + Number(fields[14])) * ticksMs
+}
+
+async function measured(step: GitStep): Promise<StepFigures> {
+  const held = monitorEventLoopDelay({ resolution: 1 })
+  const baseBytes = process.memoryUsage.rss()
+  const cpuBefore = cpuMs()
+  const start = performance.now()
+  held.enable()
+  await carryOut(step)
+  const wallMs = performance.now() - start
+  held.disable()
+  return {
+    wallMs,
+    cpuMs: cpuMs() - cpuBefore,
+    peakBytes: process.resourceUsage().maxRSS * 1024,
+    baseBytes,
+    heldMs: held.max / 1e6,
+  }
+}
+
+let before: Promise<unknown> = Promise.resolve()
+process.on('message', (step: GitStep) => {
+  before = before.then(async () => {
+    const answer = await measured(step).catch((error: unknown) => ({ error: String(error) }))
+    process.send!(answer)
+  })
+})
+process.on('disconnect', () => process.exit())
