@@ -56,6 +56,7 @@ export type Operation =
   | { readonly op: 'diff'; readonly from: StateChoice; readonly to: StateChoice }
   | { readonly op: 'verify'; readonly session: number; readonly pageSize: number }
   | { readonly op: 'rebuild'; readonly session: number; readonly shuffle: number }
+  | { readonly op: 'bundle'; readonly session: number; readonly via: number }
   | { readonly op: 'reopen'; readonly crash: boolean }
 
 /** Names for directories of several pages. */
@@ -239,6 +240,7 @@ export function operations(options: { readonly reopening: boolean }): fc.Arbitra
       weight: 2,
       arbitrary: fc.record({ op: fc.constant('rebuild' as const), session: number, shuffle: number }),
     },
+    { weight: 3, arbitrary: fc.record({ op: fc.constant('bundle' as const), session: number, via: number }) },
     ...(options.reopening ? [{ weight: 6, arbitrary: reopen }] : []),
   )
   return fc.array(operation, { minLength: 1, maxLength: 60, size: 'max' })

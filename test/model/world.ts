@@ -1,6 +1,7 @@
 import { expect, vi } from 'vitest'
 import {
   EngineError,
+  memoryStorage,
   openEngine,
   type Engine,
   type Session,
@@ -123,6 +124,8 @@ export class World {
         return this.#verify(this.#session(operation.session), operation.pageSize)
       case 'rebuild':
         return this.#rebuild(this.#session(operation.session), operation.shuffle)
+      case 'bundle':
+        return this.#bundle(this.#session(operation.session), operation.via)
       case 'reopen':
         return this.#reopen(operation.crash)
     }
@@ -180,14 +183,35 @@ export class World {
     await this.#add(await this.#engine.sessions.create(given), tree, tree.clone())
   }
 
-  async #add(session: Session, tree: ModelTree, base: ModelTree): Promise<void> {
+  /** A copy of a session, by way of an engine of some kind, is the same session, history included. */
+  async #bundle(model: ModelSession, via: number): Promise<void> {
+    const session = await this.#handle(model)
+    const bundle = await bytesOf(session.exportBundle())
+    const elsewhere = await openEngine({ storage: pick(kindsOfMemory, via)!() })
+    const there = await elsewhere.sessions.importBundle(bundle)
+    expect(bundle.equals(await bytesOf(there.exportBundle())), 'the bundle of a copy').toBe(true)
+    const copy = await this.#engine.sessions.importBundle(there.exportBundle())
+    await elsewhere.close()
+    expect(bundle.equals(await bytesOf(copy.exportBundle())), 'the bundle of a copy of it').toBe(true)
+    expect((await copy.events.verify()).headHash).toBe((await session.events.verify()).headHash)
+    expect(await this.#attributes(copy)).toEqual(await this.#attributes(session))
+    const checkpoints = model.checkpoints.map(({ label, tree }) => ({ label, tree: tree.clone() }))
+    await this.#add(copy, model.tree.clone(), model.base, checkpoints)
+  }
+
+  async #add(
+    session: Session,
+    tree: ModelTree,
+    base: ModelTree,
+    checkpoints: ModelSession['checkpoints'] = [],
+  ): Promise<void> {
     const living = this.#living()
     if (living.length >= maxSessions) {
       living[0]!.deleted = true
       await (await this.#handle(living[0]!)).delete()
     }
     this.#handles.set(session.id, session)
-    this.#sessions.push({ id: session.id, tree, base, checkpoints: [], deleted: false })
+    this.#sessions.push({ id: session.id, tree, base, checkpoints, deleted: false })
   }
 
   #living(): ModelSession[] {
@@ -342,6 +366,18 @@ export class World {
     freeze.mockRestore()
     return checkTree(root, tree.loader)
   }
+}
+
+const kindsOfMemory: readonly (() => Storage)[] = [
+  () => memoryStorage(),
+  () => memoryStorage({ durable: true }),
+  () => memoryStorage({ durable: true, syncReads: false }),
+]
+
+async function bytesOf(content: AsyncIterable<Uint8Array>): Promise<Buffer> {
+  const pieces: Uint8Array[] = []
+  for await (const piece of content) pieces.push(piece)
+  return Buffer.concat(pieces)
 }
 
 function isLinked(entry: Entry): boolean {

@@ -20,6 +20,7 @@ import {
   EngineError,
   openEngine,
   type Engine,
+  type JobReference,
   type ErrorReason,
   type Session,
   type Storage,
@@ -281,6 +282,12 @@ const requests: {
   },
   getSource: async ({ engine }) => ({ sourceId: await newSource(engine) }),
   startImport: async ({ engine }) => ({ sourceId: await newSource(engine), git: { gitRef: 'main' } }),
+  refreshSource: async ({ engine }) => ({ sourceId: await newSource(engine), gitRef: 'main' }),
+  promoteSession: async ({ engine, sessionId }) => ({
+    sourceId: await newSource(engine),
+    sessionId,
+    revisionLabel: 'v1',
+  }),
   getJob: async ({ engine }) => {
     const { sourceId, jobId } = await engine.sources.startImport(await newSource(engine))
     return { sourceId, jobId }
@@ -347,6 +354,22 @@ const further: {
   createSource: [
     async () => ({ displayName: 'a', gitRemote: { remoteUrl: 'ssh://git.example.org/app.git' } }),
     async () => ({ displayName: 'a', gitRemote: { remoteUrl: 'https://u:p@git.example.org/app.git' } }),
+    async () => ({ displayName: 'a', hostPath: { path: '/' } }),
+    async () => ({ displayName: 'a', hostPath: { path: join(tmpdir(), 'forkspace-missing') } }),
+  ],
+  refreshSource: [
+    async ({ engine }) => {
+      const { sourceId } = await engine.sources.create({ displayName: 'a', uploadedSnapshot: {} })
+      return { sourceId }
+    },
+  ],
+  promoteSession: [
+    async ({ engine, sessionId }) => {
+      const sourceId = await newSource(engine)
+      const request = { sessionId, revisionLabel: 'taken' }
+      await engine.sources.waitForJob(await engine.sources.promoteSession(sourceId, request))
+      return { sourceId, ...request }
+    },
   ],
 }
 
@@ -541,6 +564,7 @@ describe.each(storages.filter(([name]) => name === 'memory' || name === 'level')
         maxFileBytes,
         secrets: { masterKey: { id: 'one', key: new Uint8Array(32) } },
         git: { allowPrivateAddresses: true },
+        hostPaths: { roots: [tmpdir()] },
       })
       template = await engine.sessions.create({
         files: { '/file': 'one\ntwo\n', '/dir/file': 'three' },
@@ -580,6 +604,9 @@ describe.each(storages.filter(([name]) => name === 'memory' || name === 'level')
         (given) => [given, undefined] as const,
         (thrown: unknown) => [undefined, thrown] as const,
       )
+      // A promotion is told of when it has succeeded.
+      if (name === 'promoteSession' && response !== undefined)
+        await engine.sources.waitForJob(response as JobReference)
       expect(response === undefined ? [[]] : [[], [event]]).toContainEqual(recorded)
       if (response !== undefined) {
         checkForm(schemas[name].response, response)

@@ -230,7 +230,9 @@ describe.skipIf(!hasGit).each(['memory', 'level'] as const)('over %s:', (kind) =
       const first = await engine.sources.startImport(sourceId)
       await gate.reached
       const abort = new AbortController()
-      const second = await engine.sources.startImport(sourceId, { signal: abort.signal })
+      // Another name for the same: requests for one ref would share a job.
+      const git = { gitRef: 'refs/heads/main' }
+      const second = await engine.sources.startImport(sourceId, { git, signal: abort.signal })
       const waiting = rejection(engine.sources.waitForJob(second))
       abort.abort()
       openGate()

@@ -3,6 +3,7 @@ import { existsSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSyn
 import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { createGitAdapter } from '../../src/adapters/git/index.js'
 import { levelStorage } from '../../src/adapters/level/index.js'
@@ -19,9 +20,11 @@ import {
   type Engine,
   type EngineOptions,
   type ErrorReason,
+  type ImportJob,
   type Session,
 } from '../../src/index.js'
 import { GitRepository, hasGit } from '../support/git-repository.js'
+import { tarOf } from '../support/raw-archives.js'
 import { serveGit, type GitServer, type GitServerOptions } from '../support/git-server.js'
 
 /** What a row may use; everything it opens is closed after it. */
@@ -52,7 +55,7 @@ const unknownId = '0'.repeat(36)
 const exclusive = PosixLockKind.EXCLUSIVE
 const git = { allowPrivateAddresses: true }
 
-const rows: readonly Row[] = [
+const rows: Row[] = [
   {
     reason: 'INVALID_ARGUMENT',
     when: 'a path is relative',
@@ -134,6 +137,16 @@ const rows: readonly Row[] = [
     when: 'an attribute that is not there is removed',
     provoke: ({ session }) => session.files.removeXattr({ path: '/', name: '__proto__' }),
     details: { name: '__proto__' },
+  },
+  {
+    reason: 'INVALID_BUNDLE',
+    when: 'a bundle of a session is cut off',
+    provoke: async ({ engine, session }) => {
+      const pieces: Uint8Array[] = []
+      for await (const piece of session.exportBundle()) pieces.push(piece)
+      await engine.sessions.importBundle(Buffer.concat(pieces).subarray(0, -1))
+    },
+    details: {},
   },
   {
     reason: 'BLOB_NOT_FOUND',
@@ -639,6 +652,107 @@ const rows: readonly Row[] = [
   },
 ]
 
+/** Rows of sources that are no git remote. */
+rows.push(
+  {
+    reason: 'SOURCE_NOT_REFRESHABLE',
+    when: 'an uploaded source is refreshed',
+    provoke: async ({ engine }) => engine.sources.refresh(await uploadSource(engine)),
+    details: { sourceId: anyText },
+  },
+  {
+    reason: 'INVALID_ARCHIVE',
+    when: 'an upload is no archive',
+    provoke: ({ engine }) => uploading(engine, Buffer.alloc(2000, 'no archive')),
+    details: {},
+  },
+  {
+    reason: 'UNSAFE_PATH',
+    when: 'an archive leads out of itself',
+    provoke: ({ engine }) => uploading(engine, tarOf({ name: '../out', content: 'x' })),
+    details: { path: '../out' },
+  },
+  {
+    reason: 'LIMIT_EXCEEDED',
+    when: 'an archive inflates to far more than it is',
+    provoke: ({ engine }) => uploading(engine, gzipSync(Buffer.alloc(2 ** 28))),
+    details: expect.objectContaining({ limit: anyText }) as Readonly<Record<string, unknown>>,
+  },
+  {
+    reason: 'HOST_PATH_NOT_FOUND',
+    when: 'a directory to read is missing',
+    provoke: async ({ open, directory }) => {
+      const engine = await open({ hostPaths: { roots: [directory] } })
+      const path = join(directory, 'missing')
+      await engine.sources.create({ displayName: 'a', hostPath: { path } })
+    },
+    details: { path: anyText },
+  },
+  {
+    reason: 'HOST_PATH_NOT_ALLOWED',
+    when: 'a directory is outside the roots',
+    provoke: ({ engine, directory }) =>
+      engine.sources.create({ displayName: 'a', hostPath: { path: directory } }),
+    details: { path: anyText },
+  },
+  {
+    reason: 'HOST_FAILED',
+    when: 'the host takes no name of that length',
+    provoke: async ({ open, directory }) => {
+      const engine = await open({ hostPaths: { roots: [directory] } })
+      const session = await engine.sessions.create({ files: { '/a': 'a' } })
+      await session.checkout(join(directory, 'x'.repeat(300)))
+    },
+    details: { errno: 'ENAMETOOLONG', path: anyText },
+  },
+  {
+    reason: 'CHECKOUT_MODIFIED',
+    when: 'a directory to check out to has files of its own',
+    provoke: async ({ open, directory }) => {
+      const engine = await open({ hostPaths: { roots: [directory] } })
+      const session = await engine.sessions.create({ files: { '/a': 'a' } })
+      writeFileSync(join(directory, 'mine'), '')
+      await session.checkout(directory)
+    },
+    details: { path: anyText },
+  },
+  {
+    reason: 'CREDENTIALS_NOT_FOUND',
+    when: 'the hook knows nothing of the id',
+    needs: 'git',
+    provoke: async ({ open, serve }) => {
+      const engine = await open({ git: { ...git, credentials: () => Promise.resolve(undefined) } })
+      const remoteUrl = `${(await serve()).url}/r.git`
+      const { sourceId } = await engine.sources.create({
+        displayName: 'a',
+        gitRemote: { remoteUrl, credentialsSecretId: 'unknown' },
+      })
+      await finished(engine, await engine.sources.startImport(sourceId))
+    },
+    details: { credentialsSecretId: 'unknown' },
+  },
+  {
+    reason: 'GIT_UNSUPPORTED_BUNDLE',
+    when: 'an upload is no bundle',
+    provoke: ({ engine }) => bundling(engine, Buffer.from('no bundle\n')),
+    details: {},
+  },
+  {
+    reason: 'GIT_BUNDLE_PREREQUISITE',
+    when: 'a bundle builds on what nobody has',
+    needs: 'git',
+    provoke: async ({ engine, repository }) => {
+      const served = filled(repository())
+      const before = served.tip('refs/heads/main')!
+      served.stage([['100644', 'other', 'content']])
+      served.commit()
+      const range = `${before}..main`
+      await bundling(engine, served.gitBytes(['bundle', 'create', '-q', '-', range]))
+    },
+    details: { oids: anyText },
+  },
+)
+
 /** A defect of this library cannot be provoked while none is known. */
 const notProvoked: readonly ErrorReason[] = ['INTERNAL']
 
@@ -741,7 +855,25 @@ function newSource(
 /** Imports, and throws what the failed job has as its cause; the job shows the code that belongs to it. */
 async function importing(engine: Engine, remoteUrl: string, gitRef = ''): Promise<void> {
   const { sourceId } = await newSource(engine, remoteUrl)
-  const job = await engine.sources.startImport(sourceId, { git: { gitRef } })
+  await finished(engine, await engine.sources.startImport(sourceId, { git: { gitRef } }))
+}
+
+async function uploadSource(engine: Engine): Promise<string> {
+  return (await engine.sources.create({ displayName: 'a', uploadedSnapshot: {} })).sourceId
+}
+
+async function uploading(engine: Engine, content: Uint8Array): Promise<void> {
+  const sourceId = await uploadSource(engine)
+  await finished(engine, await engine.sources.startImport(sourceId, { uploadedSnapshot: { content } }))
+}
+
+async function bundling(engine: Engine, content: Uint8Array): Promise<void> {
+  const { sourceId } = await engine.sources.create({ displayName: 'a', uploadedGitBundle: {} })
+  await finished(engine, await engine.sources.startImport(sourceId, { uploadedGitBundle: { content } }))
+}
+
+async function finished(engine: Engine, job: ImportJob): Promise<void> {
+  const { sourceId } = job
   try {
     await engine.sources.waitForJob(job)
   } catch (error) {

@@ -1154,11 +1154,12 @@ describe.each(storages)('files on %s', (_name, makeStorage, lasting) => {
           () => files.write({ path: '/ok', content }),
           () => files.append({ path: '/ok', content }),
           () => files.batch([{ write: { path: '/ok', content } }]),
-          () => engine.sessions.create({ files: { '/a': content } }),
         ]
         for (const call of takers) {
           expect((await refuse(call, 'INVALID_ARGUMENT')).details).toEqual({ field: 'content' })
         }
+        const create = (): Promise<unknown> => engine.sessions.create({ files: { '/a': content } })
+        expect((await refuse(create, 'INVALID_ARGUMENT')).details).toEqual({ field: 'files' })
       }
     })
 

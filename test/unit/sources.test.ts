@@ -1,0 +1,554 @@
+import { chmodSync, mkdirSync, mkdtempSync, renameSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import {
+  EngineError,
+  ImportJobState,
+  memoryStorage,
+  openEngine,
+  SourceKind,
+  SourceStatus,
+  type Engine,
+  type ImportJob,
+  type Session,
+} from '../../src/index.js'
+import { FailingStorage } from '../support/failing-storage.js'
+import { GitRepository, hasGit } from '../support/git-repository.js'
+import { tarEntry } from '../support/raw-archives.js'
+import { storages } from '../support/storages.js'
+
+let root: string
+let made = 0
+beforeAll(() => {
+  root = mkdtempSync(join(tmpdir(), 'forkspace-sources-'))
+})
+afterAll(() => rmSync(root, { recursive: true, force: true }))
+
+function newDirectory(): string {
+  const directory = join(root, `d${++made}`)
+  mkdirSync(directory)
+  return directory
+}
+
+async function uploaded(engine: Engine): Promise<string> {
+  return (await engine.sources.create({ displayName: 'app', uploadedSnapshot: {} })).sourceId
+}
+
+async function upload(
+  engine: Engine,
+  sourceId: string,
+  files: Record<string, string | Uint8Array>,
+): Promise<ImportJob> {
+  return engine.sources.waitForJob(
+    await engine.sources.startImport(sourceId, { uploadedSnapshot: { files } }),
+  )
+}
+
+async function on(engine: Engine, sourceId: string, revisionId?: string): Promise<Session> {
+  return engine.sessions.create({
+    sourceRef: { sourceId, ...(revisionId !== undefined && { revisionId }) },
+  })
+}
+
+async function read(session: Session, path: string): Promise<string> {
+  return String(await session.fs.promises.readFile(path))
+}
+
+async function reasonOf(failing: Promise<unknown>): Promise<string> {
+  const error = await failing.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  )
+  expect(error).toBeInstanceOf(EngineError)
+  return (error as EngineError).reason
+}
+
+/** A content that gives nothing and never ends. */
+async function* silent(): AsyncGenerator<Uint8Array> {
+  await new Promise(() => undefined)
+  yield Buffer.alloc(0)
+}
+
+describe.each(storages)('sources on %s', (_name, make, lasting) => {
+  test('an upload is a revision named by its tree, and the same upload the same revision', async () => {
+    await using engine = await openEngine({ storage: make(newDirectory()) })
+    const sourceId = await uploaded(engine)
+    expect(await engine.sources.get(sourceId)).toMatchObject({
+      kind: SourceKind.UPLOADED_SNAPSHOT,
+      status: SourceStatus.READY,
+      latestRevisionId: '',
+    })
+    const large = Buffer.alloc(2 ** 21 + 5, 7)
+    const first = await upload(engine, sourceId, { '/a.txt': 'one', '/dir/large': large, '/empty': '' })
+    const session = await on(engine, sourceId)
+    expect(await read(session, '/a.txt')).toBe('one')
+    expect(Buffer.compare(await session.fs.promises.readFile('/dir/large'), large)).toBe(0)
+    expect(await read(session, '/empty')).toBe('')
+    const info = await engine.sessions.get(session.id)
+    expect(info.baseFingerprint).toBe(first.revisionId)
+    const again = await upload(engine, sourceId, { '/empty': '', '/dir/large': large, '/a.txt': 'one' })
+    expect(again.revisionId).toBe(first.revisionId)
+    const second = await upload(engine, sourceId, { '/a.txt': 'two' })
+    expect(second.revisionId).not.toBe(first.revisionId)
+    expect(await read(await on(engine, sourceId), '/a.txt')).toBe('two')
+    expect(await read(await on(engine, sourceId, first.revisionId), '/a.txt')).toBe('one')
+  })
+
+  test('what does not belong to the kind is refused and changes nothing', async () => {
+    await using engine = await openEngine({ storage: make(newDirectory()) })
+    const sourceId = await uploaded(engine)
+    const refused = [
+      () => engine.sources.startImport(sourceId, { git: { gitRef: 'main' } }),
+      () => engine.sources.startImport(sourceId, {}),
+      () => engine.sources.startImport(sourceId, { uploadedSnapshot: {} }),
+      () => engine.sources.startImport(sourceId, { uploadedSnapshot: { files: {}, content: Buffer.of(1) } }),
+      () => engine.sources.startImport(sourceId, { uploadedGitBundle: { content: Buffer.of(1) } }),
+      () => engine.sources.create({ displayName: 'a' }),
+      () => engine.sources.create({ displayName: 'a', uploadedSnapshot: {}, hostPath: { path: '/x' } }),
+    ]
+    for (const refusal of refused) expect(await reasonOf(refusal())).toBe('INVALID_ARGUMENT')
+    expect(await reasonOf(engine.sources.refresh(sourceId))).toBe('SOURCE_NOT_REFRESHABLE')
+    expect(
+      await reasonOf(engine.sources.create({ displayName: 'a', hostPath: { path: newDirectory() } })),
+    ).toBe('HOST_PATH_NOT_ALLOWED')
+    expect((await engine.sources.list()).sources).toHaveLength(1)
+    expect((await engine.sources.get(sourceId)).latestRevisionId).toBe('')
+  })
+
+  test('a deleted source is gone; its sessions and named revisions are not', async () => {
+    const directory = newDirectory()
+    const storage = make(directory)
+    const engine = await openEngine({ storage })
+    const sourceId = await uploaded(engine)
+    const other = await uploaded(engine)
+    const { revisionId } = await upload(engine, sourceId, { '/a': '1' })
+    const session = await on(engine, sourceId)
+    await engine.sources.delete(sourceId)
+    const check = async (opened: Engine): Promise<void> => {
+      for (const gone of [
+        () => opened.sources.get(sourceId),
+        () => opened.sources.delete(sourceId),
+        () => opened.sources.startImport(sourceId, { uploadedSnapshot: { files: {} } }),
+        () => on(opened, sourceId),
+      ]) {
+        expect(await reasonOf(gone())).toBe('SOURCE_NOT_FOUND')
+      }
+      expect((await opened.sources.list()).sources.map((source) => source.sourceId)).toEqual([other])
+      expect(await read(await opened.sessions.open(session.id), '/a')).toBe('1')
+      expect(await read(await on(opened, sourceId, revisionId), '/a')).toBe('1')
+    }
+    await check(engine)
+    await engine.close()
+    if (!lasting) return
+    await using again = await openEngine({ storage })
+    await check(again)
+  })
+
+  test('a promoted state is a revision at once, by its id and by its label', async () => {
+    const directory = newDirectory()
+    const storage = make(directory)
+    const engine = await openEngine({ storage })
+    const sourceId = await uploaded(engine)
+    await upload(engine, sourceId, { '/a': '1', '/d/b': '2' })
+    const session = await on(engine, sourceId)
+    await session.fs.promises.writeFile('/a', 'changed')
+    await session.fs.promises.symlink('a', '/link')
+    await session.files.link({ srcPath: '/a', dstPath: '/hard' })
+    const queued = await engine.sources.promoteSession(sourceId, {
+      sessionId: session.id,
+      revisionLabel: 'v1',
+    })
+    // The state is that of the call.
+    await session.fs.promises.writeFile('/a', 'later')
+    expect(queued.state).toBe(ImportJobState.QUEUED)
+    const { revisionId } = await engine.sources.waitForJob(queued)
+    expect((await engine.sources.get(sourceId)).latestRevisionId).toBe(revisionId)
+    const types = []
+    for await (const { eventType, details } of session.events) types.push([eventType, details])
+    expect(types.at(-1)).toEqual([
+      'v1.UnderlaySourceService.PromoteSession',
+      { sourceId, jobId: queued.jobId },
+    ])
+    const check = async (opened: Engine): Promise<void> => {
+      for (const name of [revisionId, 'v1', undefined]) {
+        const next = await on(opened, sourceId, name)
+        expect(await read(next, '/link')).toBe('changed')
+        expect((await next.fs.promises.stat('/hard')).nlink).toBe(2)
+        expect(await read(next, '/d/b')).toBe('2')
+      }
+    }
+    await check(engine)
+    expect(
+      await reasonOf(engine.sources.promoteSession(sourceId, { sessionId: session.id, revisionLabel: 'v1' })),
+    ).toBe('ALREADY_EXISTS')
+    expect(await reasonOf(engine.sources.promoteSession(sourceId, { sessionId: 'x' }))).toBe(
+      'SESSION_NOT_FOUND',
+    )
+    expect(await reasonOf(engine.sources.promoteSession(session.id, { sessionId: session.id }))).toBe(
+      'SOURCE_NOT_FOUND',
+    )
+    await engine.close()
+    if (!lasting) return
+    await using again = await openEngine({ storage })
+    await check(again)
+  })
+
+  test('of two who give the same label at once, one gets it', async () => {
+    await using engine = await openEngine({ storage: make(newDirectory()) })
+    const sourceId = await uploaded(engine)
+    const session = await engine.sessions.create({ files: { '/a': '1' } })
+    const request = { sessionId: session.id, revisionLabel: 'x' }
+    const both = await Promise.allSettled([
+      engine.sources.promoteSession(sourceId, request),
+      engine.sources.promoteSession(sourceId, request),
+    ])
+    expect(both.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected'])
+  })
+
+  test('a job can be watched, heard of and aborted', async () => {
+    await using engine = await openEngine({ storage: make(newDirectory()) })
+    const sourceId = await uploaded(engine)
+    const heard: string[] = []
+    const stop = engine.sources.onJob(({ state }) => heard.push(state))
+    const job = await engine.sources.startImport(sourceId, { uploadedSnapshot: { files: { '/a': '1' } } })
+    const watched: string[] = []
+    for await (const { state } of engine.sources.watchJob(job)) watched.push(state)
+    expect(watched.at(-1)).toBe(ImportJobState.SUCCEEDED)
+    expect(heard[0]).toBe(ImportJobState.QUEUED)
+    expect(heard.at(-1)).toBe(ImportJobState.SUCCEEDED)
+    for await (const { state } of engine.sources.watchJob(job)) watched.push(state)
+    expect(watched.at(-1)).toBe(ImportJobState.SUCCEEDED)
+    stop()
+    const count = heard.length
+
+    // An upload that never ends is aborted in its midst.
+    const endless = async function* (): AsyncGenerator<Uint8Array> {
+      for (;;) {
+        yield await new Promise<Uint8Array>((resolve) => setTimeout(() => resolve(Buffer.alloc(512)), 1))
+      }
+    }
+    const queued = await engine.sources.startImport(sourceId, { uploadedSnapshot: { content: endless() } })
+    expect(await engine.sources.abortJob(queued)).toMatchObject({
+      state: ImportJobState.FAILED,
+      errorCode: 'INTERRUPTED',
+    })
+    expect(heard).toHaveLength(count)
+    expect((await engine.sources.get(sourceId)).status).toBe(SourceStatus.READY)
+    expect(await reasonOf(engine.sources.abortJob({ sourceId, jobId: sourceId }))).toBe('JOB_NOT_FOUND')
+  })
+
+  test('a label is never taken for an id', async () => {
+    await using engine = await openEngine({ storage: make(newDirectory()) })
+    const sourceId = await uploaded(engine)
+    const { revisionId } = await upload(engine, await uploaded(engine), { '/imported': '1' })
+    const session = await engine.sessions.create({ files: { '/promoted': '1' } })
+    const promote = async (revisionLabel: string): Promise<ImportJob> =>
+      engine.sources.waitForJob(
+        await engine.sources.promoteSession(sourceId, { sessionId: session.id, revisionLabel }),
+      )
+    const promoted = await promote('v1')
+    expect(await reasonOf(on(engine, sourceId, '=v1'))).toBe('REVISION_NOT_FOUND')
+    for (const name of ['__proto__', '=', '=v1', 'é'.repeat(512), revisionId]) {
+      await promote(name)
+      expect(await (await on(engine, sourceId, name)).fs.promises.readdir('/')).toEqual(['promoted'])
+    }
+    // Nothing would ever lead to a label that is the id of a revision.
+    expect(await reasonOf(promote(promoted.revisionId))).toBe('ALREADY_EXISTS')
+    expect(await reasonOf(promote('é'.repeat(513)))).toBe('TOO_LARGE')
+    // The revision that has the label's text as its id is another one.
+    await upload(engine, sourceId, { '/imported': '1' })
+    for (const name of [revisionId, undefined])
+      expect(await (await on(engine, sourceId, name)).fs.promises.readdir('/')).toEqual(['imported'])
+  })
+
+  test('a promotion that never starts lets go of its label', async () => {
+    await using engine = await openEngine({ storage: make(newDirectory()) })
+    const sourceId = await uploaded(engine)
+    const session = await engine.sessions.create({ files: { '/a': '1' } })
+    const request = { sessionId: session.id, revisionLabel: 'x' }
+    const aborted = engine.sources.promoteSession(sourceId, { ...request, signal: AbortSignal.abort() })
+    await expect(aborted).rejects.toThrow('aborted')
+    await engine.sources.waitForJob(await engine.sources.promoteSession(sourceId, request))
+  })
+
+  test('what is promoted is the state of the call, however long it waits', async () => {
+    const storage = make(newDirectory())
+    const before = await openEngine({ storage })
+    const made = await before.sessions.create({ files: { '/a': '1', '/b/c/d': '1' } })
+    // What was opened anew has to be loaded first, where reads are awaited.
+    if (lasting) await before.close()
+    await using engine = lasting ? await openEngine({ storage }) : before
+    const session = await engine.sessions.open(made.id)
+    const sourceId = await uploaded(engine)
+    const first = await engine.sources.startImport(sourceId, { uploadedSnapshot: { content: silent() } })
+    const promoted = await Promise.all([
+      session.files.write({ path: '/b/c/d', content: 'before' }),
+      engine.sources.promoteSession(sourceId, { sessionId: session.id }),
+      session.files.write({ path: '/b/c/d', content: 'after' }),
+    ])
+    await session.files.write({ path: '/a', content: 'later' })
+    await engine.sources.abortJob(first)
+    await engine.sources.waitForJob(promoted[1])
+    const next = await on(engine, sourceId)
+    expect([await read(next, '/a'), await read(next, '/b/c/d')]).toEqual(['1', 'before'])
+  })
+
+  test('each job of a source builds on what the one before has stored', async () => {
+    await using engine = await openEngine({ storage: make(newDirectory()) })
+    const sourceId = await uploaded(engine)
+    const session = await engine.sessions.create({ files: { '/a': '1' } })
+    for (let i = 0; i < 10; i++) {
+      const written = session.files.write({ path: '/a', content: `s${i}` })
+      const jobs = await Promise.all([
+        engine.sources.promoteSession(sourceId, { sessionId: session.id }),
+        engine.sources.startImport(sourceId, { uploadedSnapshot: { files: { '/a': `u${i}` } } }),
+        written,
+      ])
+      const ended = await Promise.all([jobs[0], jobs[1]].map((job) => engine.sources.waitForJob(job)))
+      const last = ended.toSorted((a, b) => (a.jobId < b.jobId ? -1 : 1)).at(-1)!
+      expect((await engine.sources.get(sourceId)).latestRevisionId).toBe(last.revisionId)
+    }
+  })
+
+  test('contents are those of the call', async () => {
+    await using engine = await openEngine({ storage: make(newDirectory()) })
+    const sourceId = await uploaded(engine)
+    const bytes = Buffer.from('one')
+    const starting = engine.sources.startImport(sourceId, { uploadedSnapshot: { files: { '/a': bytes } } })
+    bytes.fill(0)
+    await engine.sources.waitForJob(await starting)
+    expect(await read(await on(engine, sourceId), '/a')).toBe('one')
+  })
+
+  test('paths that make no tree are refused at the call', async () => {
+    await using engine = await openEngine({ storage: make(newDirectory()) })
+    const sourceId = await uploaded(engine)
+    for (const files of [
+      { a: '1' },
+      { '/': '1' },
+      { '/a/../b': '1' },
+      { '/a': '1', '/a/b': '1' },
+      { '/a/b/c': '1', '/a': '1' },
+      { '/a': '1', '/a/': '1' },
+      { '/a': 5 as unknown as string },
+    ]) {
+      const starting = engine.sources.startImport(sourceId, { uploadedSnapshot: { files } })
+      expect(await reasonOf(starting)).toBe('INVALID_ARGUMENT')
+      expect(await reasonOf(engine.sessions.create({ files }))).toBe('INVALID_ARGUMENT')
+    }
+  })
+
+  test('requests of the wrong types are refused', async () => {
+    await using engine = await openEngine({ storage: make(newDirectory()) })
+    const sourceId = await uploaded(engine)
+    const job = await upload(engine, sourceId, { '/a': '1' })
+    const { id: sessionId } = await on(engine, sourceId)
+    const { sources } = engine
+    const wrong = (value: unknown): never => value as never
+    const watch = async (options: unknown): Promise<void> => {
+      for await (const _ of sources.watchJob(job, wrong(options)));
+    }
+    const files = { '/a': '1' }
+    const signal = wrong({})
+    for (const refused of [
+      () => sources.promoteSession(sourceId, wrong(null)),
+      () => sources.promoteSession(sourceId, { sessionId, signal }),
+      () => sources.startImport(sourceId, { uploadedSnapshot: { files }, signal }),
+      () => sources.startImport(sourceId, { uploadedSnapshot: wrong(null) }),
+      () => sources.refresh(sourceId, { signal }),
+      () => sources.waitForJob(job, { signal }),
+      () => sources.waitForJob(job, { onProgress: wrong(1) }),
+      () => watch(null),
+      () => watch({ signal }),
+      async () => sources.onJob(wrong(1)),
+    ])
+      expect(await reasonOf(refused())).toBe('INVALID_ARGUMENT')
+  })
+
+  test('a job fails by whatever its content throws', async () => {
+    await using engine = await openEngine({ storage: make(newDirectory()) })
+    const sourceId = await uploaded(engine)
+    const long = new Error('x'.repeat(100_000))
+    for (const thrown of [
+      Object.create(null),
+      undefined,
+      Object.assign(new Error(), { message: 1n }),
+      long,
+    ]) {
+      const content = (async function* (): AsyncGenerator<Uint8Array> {
+        yield Buffer.alloc(0)
+        throw thrown
+      })()
+      const job = await engine.sources.startImport(sourceId, { uploadedSnapshot: { content } })
+      expect(await reasonOf(engine.sources.waitForJob(job))).toBe('IMPORT_FAILED')
+      const { state, errorCode, errorMessage } = await engine.sources.getJob(job)
+      expect([state, errorCode]).toEqual([ImportJobState.FAILED, 'INTERNAL'])
+      expect(errorMessage.length).toBeLessThanOrEqual(4096)
+    }
+  })
+
+  test('who waits behind another job ends at once; a deletion and closing end all', async () => {
+    const storage = make(newDirectory())
+    const engine = await openEngine({ storage })
+    const sourceId = await uploaded(engine)
+    const start = (): Promise<ImportJob> =>
+      engine.sources.startImport(sourceId, { uploadedSnapshot: { content: silent() } })
+    const [first, second] = [await start(), await start()]
+    const interrupted = { state: ImportJobState.FAILED, errorCode: 'INTERRUPTED' }
+    expect(await engine.sources.abortJob(second)).toMatchObject(interrupted)
+    expect((await engine.sources.getJob(first)).state).not.toBe(ImportJobState.FAILED)
+    const states = async (job: ImportJob): Promise<string[]> => {
+      const seen: string[] = []
+      for await (const { state } of engine.sources.watchJob(job)) seen.push(state)
+      return seen
+    }
+    const watched = [states(first), states(await start())]
+    const deleted = engine.sources.delete(sourceId)
+    const late = start().catch((error: unknown) => error)
+    await deleted
+    for (const seen of watched) expect((await seen).at(-1)).toBe(ImportJobState.FAILED)
+    await late
+
+    const other = await uploaded(engine)
+    const content = silent()
+    const closing = await engine.sources.startImport(other, { uploadedSnapshot: { content } })
+    const seen = states(closing)
+    const pending = engine.sources.startImport(other, { uploadedSnapshot: { content: silent() } })
+    const settled = pending.catch((error: unknown) => (error as EngineError).reason)
+    await engine.close()
+    expect((await seen).at(-1)).toBe(ImportJobState.FAILED)
+    await settled
+    expect(await reasonOf(engine.sources.startImport(other))).toMatch(/STORE_CLOSED|INVALID_ARGUMENT/)
+  })
+
+  test('a directory is read again only where it changed', async () => {
+    const directory = newDirectory()
+    const host = newDirectory()
+    const storage = make(directory)
+    mkdirSync(join(host, 'sub'))
+    writeFileSync(join(host, 'a'), 'one')
+    writeFileSync(join(host, 'sub', 'b'), 'two', { mode: 0o755 })
+    // Old enough to be told from a change within the same tick.
+    const past = new Date(Date.now() - 60_000)
+    for (const path of ['a', 'sub/b']) utimesSync(join(host, path), past, past)
+    const engine = await openEngine({ storage, hostPaths: { roots: [root] } })
+    const { sourceId, kind } = await engine.sources.create({ displayName: 'h', hostPath: { path: host } })
+    expect(kind).toBe(SourceKind.HOST_PATH)
+    const first = await engine.sources.waitForJob(await engine.sources.startImport(sourceId))
+    expect(first.filesProcessed).toBe(2)
+    const session = await on(engine, sourceId)
+    expect(await read(session, '/sub/b')).toBe('two')
+    expect((await session.fs.promises.stat('/sub/b')).mode & 0o777).toBe(0o755)
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    const same = await engine.sources.waitForJob(await engine.sources.refresh(sourceId))
+    expect(same.revisionId).toBe(first.revisionId)
+    writeFileSync(join(host, 'a'), 'three')
+    renameSync(join(host, 'sub', 'b'), join(host, 'sub', 'c'))
+    const changed = await engine.sources.waitForJob(await engine.sources.refresh(sourceId))
+    expect(changed.revisionId).not.toBe(first.revisionId)
+    const check = async (opened: Engine): Promise<void> => {
+      const next = await on(opened, sourceId)
+      expect(await read(next, '/a')).toBe('three')
+      expect(await next.fs.promises.readdir('/sub')).toEqual(['c'])
+      expect(await read(await on(opened, sourceId, first.revisionId), '/sub/b')).toBe('two')
+    }
+    await check(engine)
+    // What the sources say is what a fresh reading of the directory gives.
+    const fresh = await engine.sources.create({ displayName: 'h2', hostPath: { path: host } })
+    const whole = await engine.sources.waitForJob(await engine.sources.startImport(fresh.sourceId))
+    expect(whole.revisionId).toBe(changed.revisionId)
+    await engine.close()
+    if (!lasting) return
+    await using again = await openEngine({ storage, hostPaths: { roots: [root] } })
+    await check(again)
+    const unchanged = await again.sources.waitForJob(await again.sources.refresh(sourceId))
+    expect(unchanged.revisionId).toBe(changed.revisionId)
+  })
+
+  test('a file replaced by a scan leaves other names alone, whatever they were linked to', async () => {
+    const host = newDirectory()
+    await using engine = await openEngine({ storage: make(newDirectory()), hostPaths: { roots: [root] } })
+    const { sourceId } = await engine.sources.create({ displayName: 'h', hostPath: { path: host } })
+    const session = await engine.sessions.create({ files: { '/a': 'one' } })
+    await session.files.link({ srcPath: '/a', dstPath: '/b' })
+    // A revision of the same contents, whose two names are one file.
+    const promoted = await engine.sources.waitForJob(
+      await engine.sources.promoteSession(sourceId, { sessionId: session.id }),
+    )
+    const past = new Date(Date.now() - 60_000)
+    for (const name of ['a', 'b']) {
+      writeFileSync(join(host, name), 'one', { mode: 0o644 })
+      utimesSync(join(host, name), past, past)
+    }
+    const { mode } = await session.fs.promises.stat('/')
+    chmodSync(host, mode & 0o777)
+    const scanned = await engine.sources.waitForJob(await engine.sources.startImport(sourceId))
+    expect(scanned.revisionId).toBe(promoted.revisionId)
+    writeFileSync(join(host, 'a'), 'two')
+    await engine.sources.waitForJob(await engine.sources.refresh(sourceId))
+    const next = await on(engine, sourceId)
+    expect([await read(next, '/a'), await read(next, '/b')]).toEqual(['two', 'one'])
+  })
+
+  test.runIf(hasGit)('a session on a repository without its ref leaves no source behind', async () => {
+    await using engine = await openEngine({ storage: make(newDirectory()), hostPaths: { roots: [root] } })
+    const { path } = GitRepository.create(newDirectory())
+    const creating = engine.sessions.create({ gitRepository: { path, gitRef: 'missing' } })
+    expect(await reasonOf(creating)).toBe('IMPORT_FAILED')
+    expect((await engine.sources.list()).sources).toEqual([])
+  })
+})
+
+test('the only import of a source, when the process ended in its midst, has failed', async () => {
+  const storage = memoryStorage({ durable: true })
+  await using engine = await openEngine({ storage })
+  const { sources } = engine.as({ tenant: 'other' })
+  const started: ImportJob[] = []
+  for (const files of [undefined, { '/a': '1' }]) {
+    const { sourceId } = await sources.create({ displayName: 'app', uploadedSnapshot: {} })
+    if (files !== undefined)
+      await sources.waitForJob(await sources.startImport(sourceId, { uploadedSnapshot: { files } }))
+    started.push(await sources.startImport(sourceId, { uploadedSnapshot: { content: silent() } }))
+  }
+  // As after a crash: nobody closed the first one.
+  await using again = await openEngine({ storage })
+  const recovered = again.as({ tenant: 'other' }).sources
+  const statuses: string[] = []
+  for (const job of started) {
+    expect(await recovered.getJob(job)).toMatchObject({
+      state: ImportJobState.FAILED,
+      errorCode: 'INTERRUPTED',
+    })
+    statuses.push((await recovered.get(job.sourceId)).status)
+  }
+  expect(statuses).toEqual([SourceStatus.FAILED, SourceStatus.READY])
+})
+
+test.each([true, false])(
+  'a store that fails in the midst of an import publishes nothing (synchronous reads: %s)',
+  async (syncReads) => {
+    for (const failsAt of [0, 1, 5, 9]) {
+      const storage = memoryStorage({ durable: true, syncReads })
+      const failing = new FailingStorage(storage)
+      const engine = await openEngine({ storage: failing })
+      const sourceId = await uploaded(engine)
+      const { revisionId } = await upload(engine, sourceId, { '/a': '1' })
+      const content = (async function* (): AsyncGenerator<Uint8Array> {
+        for (let i = 0; i < 10; i++) {
+          if (i === failsAt) failing.next = 'fail'
+          const entry = tarEntry({ name: `f${i}`, content: Buffer.alloc(2 ** 20, i) })
+          yield entry
+        }
+        yield Buffer.alloc(1024)
+      })()
+      const job = await engine.sources.startImport(sourceId, { uploadedSnapshot: { content } })
+      expect(await reasonOf(engine.sources.waitForJob(job))).toBe('IMPORT_FAILED')
+      expect((await engine.sources.get(sourceId)).latestRevisionId).toBe(revisionId)
+      await engine.close().catch(() => undefined)
+      await using again = await openEngine({ storage })
+      expect((await again.sources.get(sourceId)).latestRevisionId).toBe(revisionId)
+      expect(await again.sources.getJob(job)).toMatchObject({ errorCode: 'INTERRUPTED' })
+    }
+  },
+)
