@@ -1,4 +1,4 @@
-import { execFileSync, spawn } from 'node:child_process'
+import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import {
@@ -14,7 +14,7 @@ import {
   truncate,
   writeFile,
 } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { hostname, tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { createInterface } from 'node:readline'
 import { Worker } from 'node:worker_threads'
@@ -195,7 +195,7 @@ describe('missing and damaged files', () => {
     }
     const outcomes = Object.entries(table)
     for (const [file, outcome] of outcomes) {
-      const harmless = /\/(LOCK|LOG|LOG\.old)$/.test(file)
+      const harmless = /\/(LOCK|LOG|LOG\.old)$| owner\.json$/.test(file)
       expect([file, outcome]).toEqual([file, harmless ? 'complete' : 'refused'])
     }
     expect(outcomes.filter(([, outcome]) => outcome === 'refused').length).toBeGreaterThan(8)
@@ -327,9 +327,33 @@ describe('one opener', () => {
       `const store = await levelStorage(directory).open(); console.log('open'); setInterval(() => {}, 1e6)`,
     )
     await lineOf(holder)
-    expect((await rejection(open())).reason).toBe('STORE_LOCKED')
+    const { reason, details } = await rejection(open())
+    expect(reason).toBe('STORE_LOCKED')
+    expect(details).toEqual({ pid: String(holder.pid), since: details['since'], host: hostname() })
+    expect(Date.parse(details['since']!)).toBeLessThanOrEqual(Date.now())
     await kill(holder)
     await (await open()).close()
+  })
+
+  test('a locked store whose owner is not known, or long gone, names nobody', async () => {
+    const store = await open()
+    const gone = spawnSync(process.execPath, ['-e', '']).pid
+    const since = new Date().toISOString()
+    const texts = [
+      '',
+      'null',
+      '{',
+      JSON.stringify({ pid: gone, since, host: hostname() }),
+      JSON.stringify({ pid: '1', since, host: hostname() }),
+      JSON.stringify({ pid: 1, since: 'today\u001b[2J', host: hostname() }),
+      JSON.stringify({ pid: 1, since, host: 'h'.repeat(1000) }),
+    ]
+    for (const text of texts) {
+      await writeFile(join(data, 'owner.json'), text)
+      expect(await openInChild('JSON.stringify(error.details)')).toBe('{}')
+    }
+    await store.close()
+    expect(await readdir(data)).toEqual(['forkspace.json', 'index'])
   })
 
   test('a child that was started while the directory was open finds it locked, then free', async () => {
@@ -477,8 +501,8 @@ describe('one opener', () => {
     return spawn(command[0]!, command.slice(1), { stdio: ['pipe', 'pipe', 'inherit'] })
   }
 
-  async function openInChild(): Promise<string> {
-    const script = `levelStorage(directory).open().then(() => 'opened', (error) => error.reason).then((text) => { console.log(text); process.exit() })`
+  async function openInChild(shown = 'error.reason'): Promise<string> {
+    const script = `levelStorage(directory).open().then(() => 'opened', (error) => ${shown}).then((text) => { console.log(text); process.exit() })`
     return lineOf(child(script))
   }
 })

@@ -1,6 +1,7 @@
 /** What LevelDB and the operating system report, as the errors of the engine. */
 import { EngineError } from '../../engine/ports.js'
 type ErrorReason = EngineError['reason']
+type ErrorDetails = EngineError['details']
 
 /** Whether a commit of a failed write may have been stored after all. */
 export type Outcome = 'unknown' | 'not-applied'
@@ -9,11 +10,15 @@ export function closedError(): EngineError {
   return new EngineError('STORE_CLOSED', 'the store is closed')
 }
 
+export function lockedError(cause: unknown, details: ErrorDetails = {}): EngineError {
+  return new EngineError('STORE_LOCKED', 'the directory is open in another process', details, { cause })
+}
+
 export function openError(error: unknown): EngineError {
   const cause = error instanceof Error && error.cause !== undefined ? error.cause : error
   const code = errorCode(cause)
   if (code === 'LEVEL_LOCKED') {
-    return new EngineError('STORE_LOCKED', 'the directory is open in another process', {}, { cause })
+    return lockedError(cause)
   }
   const text = messageOf(cause)
   // "Corruption: 2 missing files; e.g.: /data/index/000005.ldb"

@@ -36,7 +36,8 @@ export interface LevelStorageOptions {
  * network mounts), and the detection of bytes that were changed in place on the disk.
  *
  * Errors of opening, by reason
- * - `STORE_LOCKED` the directory is open already, in this process or in another one.
+ * - `STORE_LOCKED` the directory is open already, in this process or in another one, of which `details.pid`,
+ *   `details.since` and `details.host` are told when they are known.
  * - `STORE_FORMAT` the directory is no store and not empty, or its format is newer than this version;
  *   `details.format` and `details.supported` say which. Nothing in it was changed.
  * - `DATA_LOSS` files of the store are missing or damaged; `details.missing` names them.

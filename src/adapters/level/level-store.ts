@@ -8,6 +8,8 @@ import { GroupCommit } from './group-commit.js'
 export interface LevelStoreOptions {
   /** Whether a batch is acknowledged only after fdatasync. */
   readonly sync: boolean
+  /** Called once, when everything was written and the database is still locked. Never rejects. */
+  readonly onClosing?: () => Promise<void>
   /** Called once, when the database was closed. */
   readonly onClosed: () => void
 }
@@ -23,6 +25,7 @@ export class LevelStore implements Store {
   readonly capabilities = { durable: true, syncReads: true }
   readonly #db: Database
   readonly #commits: GroupCommit
+  readonly #onClosing: (() => Promise<void>) | undefined
   readonly #onClosed: () => void
   #closing: Promise<void> | undefined
   /** The blob of which a part was read last. */
@@ -32,6 +35,7 @@ export class LevelStore implements Store {
   constructor(db: Database, options: LevelStoreOptions) {
     this.#db = db
     this.#commits = new GroupCommit(db, options)
+    this.#onClosing = options.onClosing
     this.#onClosed = options.onClosed
   }
 
@@ -131,6 +135,7 @@ export class LevelStore implements Store {
 
   async #close(): Promise<void> {
     await this.#commits.drain()
+    await this.#onClosing?.()
     try {
       await this.#db.close()
     } catch (error) {

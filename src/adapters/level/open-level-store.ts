@@ -3,12 +3,13 @@ import { dirname, join } from 'node:path'
 import { Level } from 'level'
 import { EngineError } from '../../engine/ports.js'
 import type { Store } from '../../engine/ports.js'
-import { errorCode, openError, systemError } from './errors.js'
+import { errorCode, lockedError, openError, systemError } from './errors.js'
 import { syncDirectory } from './durable-file.js'
 import { requireFiles } from './level-files.js'
 import { LevelStore } from './level-store.js'
 import { claimDirectory, discardClaim, readMarker, writeMarker } from './marker.js'
 import { registerOpener } from './open-registry.js'
+import { findOwner, forgetOwner, noteOwner } from './owner.js'
 
 /** Where LevelDB keeps its files, below the directory of the store. */
 const indexName = 'index'
@@ -27,10 +28,15 @@ export async function openLevelStore(directory: string, durability: 'full' | 're
   const release = registerOpener(path, join(path, indexName, 'LOCK'))
   try {
     const db = await openDatabase(path)
-    return new LevelStore(db, { sync: durability === 'full', onClosed: release })
+    return new LevelStore(db, {
+      sync: durability === 'full',
+      onClosing: () => forgetOwner(path),
+      onClosed: release,
+    })
   } catch (error) {
     release()
-    throw error instanceof EngineError ? error : systemError(error, 'the store could not be opened')
+    if (!(error instanceof EngineError)) throw systemError(error, 'the store could not be opened')
+    throw error.reason === 'STORE_LOCKED' ? lockedError(error.cause, await findOwner(path)) : error
   }
 }
 
@@ -47,6 +53,7 @@ async function openDatabase(path: string): Promise<Level<string, string>> {
     // A second creator may have finished between the first look and the lock.
     if (!exists && (await readMarker(path)) === undefined) await writeMarker(path)
     else await discardClaim(path)
+    await noteOwner(path)
     return db
   } catch (error) {
     await db.close()
