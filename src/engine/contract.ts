@@ -2,8 +2,8 @@
  * The contract's door for adapters: every operation with its route, its schemas and how to carry it out. Loads
  * zod, which the engine itself does not.
  */
-export { commonErrors, operations, type Operation, type OperationName } from './operations/index.js'
+export { commonErrors, operations, tags, type Operation, type OperationName } from './operations/index.js'
 export { callOperation, openStream, type CallableOperation } from './facade/call.js'
 export { schemas, type OperationRequest, type OperationResponse } from './operations/schemas/index.js'
 export { statusSchema } from './operations/schemas/status.js'
-export { wireJsonSchema } from './operations/schemas/kinds.js'
+export { inBytes, wireJsonSchema, wireJsonSchemaByNames } from './operations/schemas/kinds.js'

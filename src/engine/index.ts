@@ -149,6 +149,7 @@ export type { Environment } from './base/environment.js'
 export type { LogEntry } from './base/log.js'
 export type { StringMap } from './base/input.js'
 export { limits } from './base/limits.js'
+export { version } from './base/version.js'
 export type { PageRequest } from './base/paging.js'
 export { Engine, EngineScope, Sessions, type SessionCreateRequest } from './facade/engine.js'
 export type { SessionFiles } from './facade/files.js'
@@ -258,13 +259,22 @@ export type { ContentIn } from './services/source-ports.js'
 export type { PromoteRequest, SourceListRequest, SourcePage } from './services/sources.js'
 export { SegmentConflictPolicy, type BatchOperation, type PatchSegmentsRequest } from './session/batch.js'
 export type { Checkpoint, CheckpointPage, CheckpointReference } from './session/checkpoints.js'
-export type { CreateDirectoryRequest, DeleteRequest, RenameRequest } from './session/files.js'
+export type {
+  CreateDirectoryRequest,
+  DeleteRequest,
+  RemoveDirectoryRequest,
+  RenameRequest,
+} from './session/files.js'
+export type { SetAttributesRequest } from './session/attributes.js'
+export type { CopyFileRequest } from './session/copies.js'
+export type { DirectoryEntry, DirectoryListRequest, DirectoryPage } from './session/directory.js'
+export type { PathStat, StatRequest } from './session/stat.js'
 export type { CasExtent } from './session/extents.js'
 export type { HashGuard } from './session/guards.js'
 export type { CreateSymlinkRequest, LinkRequest } from './session/links.js'
 export type { SegmentChunk, SegmentWriteRequest } from './session/segments.js'
 export type { SetXattrRequest, XattrRequest } from './session/xattrs.js'
-export type { FileContent, WriteRequest } from './session/writes.js'
+export type { FileContent, FileWriteRequest, WriteRequest } from './session/writes.js'
 export {
   FileType,
   type ManifestNode,

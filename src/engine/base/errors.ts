@@ -1,6 +1,7 @@
 /** The standard RPC status codes that an {@link EngineError} carries, by name. */
 export const StatusCode = {
   INVALID_ARGUMENT: 3,
+  DEADLINE_EXCEEDED: 4,
   NOT_FOUND: 5,
   ALREADY_EXISTS: 6,
   PERMISSION_DENIED: 7,
@@ -277,6 +278,20 @@ const registry = {
   GIT_PUSH_REJECTED: {
     code: 'FAILED_PRECONDITION',
     meaning: 'The remote refused the push; `details.remoteMessage` says why.',
+  },
+  REMOTE_FAILED: {
+    code: 'UNAVAILABLE',
+    meaning: 'The server of a client does not answer, or not as it should; `details` say what is known.',
+  },
+  DEADLINE_EXCEEDED: {
+    code: 'DEADLINE_EXCEEDED',
+    errno: 'ETIMEDOUT',
+    meaning: 'There was no answer in the time that client or server give a request.',
+  },
+  UNAUTHENTICATED: {
+    code: 'UNAUTHENTICATED',
+    errno: 'EACCES',
+    meaning: 'The server does not know the token of the client.',
   },
   INTERNAL: { code: 'INTERNAL', meaning: 'A defect of this library.' },
 } as const satisfies Record<string, ReasonRow>

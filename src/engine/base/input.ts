@@ -52,6 +52,13 @@ export function parseMode(mode: unknown, field = 'mode'): number {
   return mode
 }
 
+/** true or false, where it is given. */
+export function parseFlag(field: string, value: unknown, fallback: boolean): boolean {
+  if (value === undefined) return fallback
+  if (typeof value !== 'boolean') throw invalid(field, 'must be true or false')
+  return value
+}
+
 /** A size or offset in bytes. */
 export function parseSize(field: string, value: unknown): number {
   if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 0) {

@@ -2,6 +2,7 @@ import { invalid } from '../base/errors.js'
 import { checkRequest } from '../base/input.js'
 import type { OperationName } from '../operations/index.js'
 import type { OperationRequest, OperationResponse } from '../operations/schemas/index.js'
+import { listChanges } from '../session/states.js'
 import { openFor, type EngineScope } from './engine.js'
 import { describeHandle, type Session } from './session.js'
 
@@ -30,10 +31,12 @@ type Answer<Result> = Result extends void ? Record<string, never> : Result
 
 /** Every operation has a row: one without is an error of the compiler. */
 const calls: { readonly [Name in CallableOperation]: Call<Name> } = {
-  createSession: async ({ sessions }, { empty, ...request }) => {
+  createSession: async ({ sessions }, { empty, files, ...request }) => {
     if (empty !== undefined && request.sourceRef !== undefined)
       throw invalid('sourceRef', 'at most one of sourceRef and empty')
-    return describeHandle(await sessions.create(request))
+    return describeHandle(
+      await sessions.create(files === undefined ? request : { ...request, files: toRecord(files) }),
+    )
   },
   getSession: ({ sessions }, { sessionId }) => sessions.get(sessionId),
   listSessions: ({ sessions }, request) => sessions.list(request),
@@ -45,6 +48,18 @@ const calls: { readonly [Name in CallableOperation]: Call<Name> } = {
   },
   createCheckpoint: inSession((session, request) => session.checkpoint(request)),
   restoreCheckpoint: inSession((session, request) => session.restore(request)),
+  listCheckpoints: inSession((session, request) => session.listCheckpoints(request)),
+  diff: (scope, { sessionId, from, to = {}, ...page }) => {
+    checkRequest(from, 'from')
+    checkRequest(to, 'to')
+    const before = { sessionId, ...from }
+    const after = { ...to, sessionId }
+    const sides = [before, after].map((one) =>
+      [one.sessionId, one.checkpointId, one.checkpointLabel, one.base].map(String),
+    )
+    const name = `changes ${JSON.stringify(sides)}`
+    return listChanges(scope.diff({ from: before, to: after }), name, page)
+  },
   listEvents: inSession(async (session, request) => {
     const { events, nextPageToken } = await session.events.list(request)
     return {
@@ -71,6 +86,12 @@ const calls: { readonly [Name in CallableOperation]: Call<Name> } = {
   unlink: inSession(({ files }, request) => files.unlink(request)),
   getCasExtents: inSession(({ files }, request) => files.getCasExtents(request)),
   readFile: inSession(({ files }, request) => files.readWithHash(request)),
+  writeFile: inSession(({ files }, request) => files.write(request)),
+  appendFile: inSession(({ files }, request) => files.append(request)),
+  copyFile: inSession(({ files }, request) => files.copy(request)),
+  setAttributes: inSession(({ files }, request) => files.setAttributes(request)),
+  statPath: inSession(({ files }, request) => files.stat(request)),
+  listDirectory: inSession(({ files }, request) => files.list(request)),
   setXattr: inSession(({ files }, request) => files.setXattr(request)),
   getXattr: inSession(({ files }, request) => files.getXattr(request)),
   listXattrs: inSession(({ files }, request) => files.listXattrs(request)),
@@ -93,6 +114,10 @@ const calls: { readonly [Name in CallableOperation]: Call<Name> } = {
   listAnnotations: inSession(({ annotations }, request) => annotations.list(request)),
   updateAnnotationStatus: inSession(({ annotations }, request) => annotations.setStatus(request)),
   requestApproval: inSession(({ approvals }, request) => approvals.request(request)),
+  listApprovals: inSession(async ({ approvals }) => {
+    const listed = await approvals.list()
+    return { approvals: listed.approvals.map((one) => ({ ...one, changedFiles: [...one.changedFiles] })) }
+  }),
   grantApproval: inSession(({ approvals }, request) => approvals.grant(request)),
   denyApproval: inSession(({ approvals }, request) => approvals.deny(request)),
   commit: inSession((session, request) => session.commit(request)),
@@ -122,6 +147,7 @@ const calls: { readonly [Name in CallableOperation]: Call<Name> } = {
 
   getHealth: inSession(({ health }) => health.get()),
   reportHealth: inSession(({ health }, request) => health.report(request)),
+  listHealthReports: inSession(({ health }, request) => health.history(request)),
   getAnalytics: inSession((session) => session.analytics()),
   getUsage: ({ usage }, request) => usage.get(request),
   getCasMetrics: ({ usage }) => usage.metrics(),
@@ -129,9 +155,11 @@ const calls: { readonly [Name in CallableOperation]: Call<Name> } = {
   createSource: ({ sources }, request) => sources.create(request),
   listSources: ({ sources }, request) => sources.list(request),
   getSource: ({ sources }, { sourceId }) => sources.get(sourceId),
+  deleteSource: async ({ sources }, { sourceId }) => answer(await sources.delete(sourceId)),
   startImport: ({ sources }, { sourceId, ...request }) => sources.startImport(sourceId, request),
   refreshSource: ({ sources }, { sourceId, ...request }) => sources.refresh(sourceId, request),
   promoteSession: ({ sources }, { sourceId, ...request }) => sources.promoteSession(sourceId, request),
+  abortJob: ({ sources }, { sourceId, jobId }) => sources.abortJob({ sourceId, jobId }),
   getJob: ({ sources }, { sourceId, jobId }) => sources.getJob({ sourceId, jobId }),
 }
 
@@ -154,6 +182,12 @@ export async function callOperation<Name extends CallableOperation>(
   return calls[name](scope, request, { ...options, action: name })
 }
 
+/** An open stream: iterate it once. */
+interface OpenedStream extends AsyncIterable<OperationResponse<StreamOperation>> {
+  /** As `startsAfter` of a subscription to the bus. */
+  readonly startsAfter: string
+}
+
 /**
  * Opens a stream by its name; its items are those of the schema, and what ends it early is thrown. Resolves when
  * the stream stands, so that what is wrong with the request is told before. Ends when its loop is left.
@@ -163,11 +197,10 @@ export async function openStream(
   name: StreamOperation,
   { sessionId, ...request }: OperationRequest<StreamOperation>,
   options: CallOptions = {},
-): Promise<AsyncIterable<OperationResponse<StreamOperation>>> {
+): Promise<OpenedStream> {
   const session = await openFor(sessions, name, sessionId)
   const messages = session.bus.subscribe({ ...request, ...options })
-  await messages.opened
-  return items(messages)
+  return Object.assign(items(messages), { startsAfter: await messages.startsAfter })
 }
 
 async function* items<Message>(messages: AsyncIterable<Message>): AsyncGenerator<{ result: Message }, void> {
@@ -179,6 +212,20 @@ function inSession<Request extends { readonly sessionId: string }, Result>(
 ): (scope: EngineScope, request: Request, context: CallContext) => Promise<Answer<Result>> {
   return async ({ sessions }, { sessionId, ...request }, context) =>
     answer(await act(await openFor(sessions, context.action, sessionId), request, context))
+}
+
+function toRecord(
+  files: readonly { readonly path: string; readonly content: Uint8Array }[],
+): Record<string, Uint8Array> {
+  if (!Array.isArray(files)) throw invalid('files', 'must be an array')
+  const record = Object.create(null) as Record<string, Uint8Array>
+  for (const [index, file] of files.entries()) {
+    checkRequest(file, `files[${index}]`)
+    const { path, content } = file
+    if (typeof path !== 'string') throw invalid(`files[${index}].path`, 'must be a string')
+    record[path] = content
+  }
+  return record
 }
 
 function answer<Result>(result: Result): Answer<Result> {

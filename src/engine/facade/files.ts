@@ -1,12 +1,14 @@
 import { whenLoaded } from '../base/fault.js'
 import { formatHash } from '../base/hash.js'
-import { checkRequest, parseMode, parseSize } from '../base/input.js'
+import { checkRequest, parseFlag, parseMode, parseSize } from '../base/input.js'
 import type { Action } from '../operations/index.js'
 import type { PageRequest } from '../base/paging.js'
 import { StagedContent } from '../cas/staging.js'
 import { Batch, SegmentPatch, type BatchOperation, type PatchSegmentsRequest } from '../session/batch.js'
 import { eventTypes } from '../session/events.js'
-import { planSetAttributes } from '../session/attributes.js'
+import { planSetAttributes, type SetAttributesRequest } from '../session/attributes.js'
+import { planCopyFile, type CopyFileRequest } from '../session/copies.js'
+import { listDirectory, type DirectoryListRequest, type DirectoryPage } from '../session/directory.js'
 import {
   planCreateDirectory,
   planDelete,
@@ -14,6 +16,7 @@ import {
   planRename,
   type CreateDirectoryRequest,
   type DeleteRequest,
+  type RemoveDirectoryRequest,
   type RenameRequest,
 } from '../session/files.js'
 import { planCreateSymlink, planLink, type CreateSymlinkRequest, type LinkRequest } from '../session/links.js'
@@ -23,9 +26,10 @@ import { listCasExtents, type CasExtent } from '../session/extents.js'
 import { listSymlinks, type SymlinkPage } from '../session/manifest.js'
 import type { Plan } from '../session/plan.js'
 import { mutate, record } from '../session/transaction.js'
-import { planAppend, planWrite, type WriteRequest } from '../session/writes.js'
+import { parseStat, statPath, type PathStat, type StatRequest } from '../session/stat.js'
+import { parseWriteOptions, planAppend, planWrite, type FileWriteRequest } from '../session/writes.js'
 import type { SessionAccess } from '../session/access.js'
-import type { FileNode } from '../tree/node.js'
+import { FileNode } from '../tree/node.js'
 import {
   findXattrAt,
   listXattrs,
@@ -61,25 +65,38 @@ export class SessionFiles {
 
   /**
    * Writes a whole file; missing parents are made.
-   * HASH_MISMATCH when `expectedHash` does not hold, IS_A_DIRECTORY, NOT_A_DIRECTORY, FILE_TOO_LARGE.
+   * HASH_MISMATCH when `expectedHash` does not hold, ALREADY_EXISTS with `exclusive`, IS_A_DIRECTORY,
+   * NOT_A_DIRECTORY, FILE_TOO_LARGE; PATH_NOT_FOUND for a missing parent when `createParents` is false.
    *
    * @example
    * await session.files.write({ path: '/src/a.ts', content: 'export const a = 1', expectedHash: '' })
    */
-  write(request: WriteRequest): Promise<void> {
+  write(request: FileWriteRequest & { readonly exclusive?: boolean }): Promise<void> {
     return this.#staged('writeFile', request, (live, copy, staged) =>
-      planWrite(this.#access.core, live, copy, staged),
+      planWrite(this.#access.core, live, copy, staged, parseWriteOptions(copy)),
     )
   }
 
   /**
    * Adds to the end of a file, which is made when it does not exist; costs what is added.
-   * HASH_MISMATCH, IS_A_DIRECTORY, NOT_A_DIRECTORY, FILE_TOO_LARGE.
+   * HASH_MISMATCH, IS_A_DIRECTORY, NOT_A_DIRECTORY, FILE_TOO_LARGE; PATH_NOT_FOUND as for {@link write}.
    */
-  append(request: WriteRequest): Promise<void> {
-    return this.#staged('appendFile', request, (live, copy, staged) =>
-      planAppend(this.#access.core, live, copy, staged),
-    )
+  append(request: FileWriteRequest): Promise<void> {
+    return this.#staged('appendFile', request, (live, copy, staged) => {
+      const options = parseWriteOptions({ ...copy, exclusive: false })
+      return planAppend(this.#access.core, live, copy, staged, options)
+    })
+  }
+
+  /**
+   * Content and mode of a file for another, which is made or replaced; both share what they hold until one is
+   * changed: O(1). PATH_NOT_FOUND, ALREADY_EXISTS with `exclusive`, IS_A_DIRECTORY, NOT_A_DIRECTORY.
+   */
+  copy(request: CopyFileRequest): Promise<void> {
+    return this.#change('copyFile', request, (live, copy) => {
+      const exclusive = parseFlag('exclusive', copy.exclusive, false)
+      return planCopyFile(this.#access.core, live, { ...copy, exclusive })
+    })
   }
 
   /**
@@ -119,21 +136,39 @@ export class SessionFiles {
     })
   }
 
+  /** What is at a path, followed through symlinks or not. PATH_NOT_FOUND. */
+  async stat(request: StatRequest): Promise<PathStat> {
+    const parsed = parseStat(request)
+    return this.#access.look('statPath', async (live) => {
+      const { node, stat } = await whenLoaded(() => statPath(live, parsed))
+      if (!parsed.includeContentHash || !(node instanceof FileNode)) return stat
+      const hash = await whenLoaded(() => this.#access.core.contentIds.contentHash(node))
+      return { ...stat, contentHash: formatHash(hash) }
+    })
+  }
+
+  /** A page of what is in a directory, or with `recursive` of all that is below it. NOT_A_DIRECTORY, PATH_NOT_FOUND. */
+  list(request: DirectoryListRequest): Promise<DirectoryPage> {
+    return this.#access.look('listDirectory', (live) => listDirectory(this.#access.core, live, request))
+  }
+
   /** A file or symlink. PATH_NOT_FOUND, IS_A_DIRECTORY, HASH_MISMATCH. */
   delete(request: DeleteRequest): Promise<void> {
     return this.#change('deleteFile', request, (live, copy) => planDelete(this.#access.core, live, copy))
   }
 
-  /** ALREADY_EXISTS; PATH_NOT_FOUND when the parent is missing. */
+  /** ALREADY_EXISTS, and PATH_NOT_FOUND when the parent is missing, but with `recursive`. */
   createDirectory(request: CreateDirectoryRequest): Promise<void> {
     return this.#change('createDirectory', request, (live, copy) =>
-      planCreateDirectory(this.#access.core, live, copy),
+      planCreateDirectory(this.#access.core, live, copy, parseFlag('recursive', copy.recursive, false)),
     )
   }
 
-  /** DIRECTORY_NOT_EMPTY, NOT_A_DIRECTORY, PATH_NOT_FOUND. */
-  removeDirectory(request: { readonly path: string }): Promise<void> {
-    return this.#change('removeDirectory', request, (live, copy) => planRemoveDirectory(live, copy))
+  /** DIRECTORY_NOT_EMPTY, but with `recursive`; NOT_A_DIRECTORY, PATH_NOT_FOUND. */
+  removeDirectory(request: RemoveDirectoryRequest): Promise<void> {
+    return this.#change('removeDirectory', request, (live, copy) =>
+      planRemoveDirectory(live, copy, parseFlag('recursive', copy.recursive, false)),
+    )
   }
 
   /**
@@ -146,8 +181,19 @@ export class SessionFiles {
 
   /** Permission bits, 0 to 0o7777. PATH_NOT_FOUND. */
   setMode(request: { readonly path: string; readonly mode: number }): Promise<void> {
-    return this.#change('setMode', request, (live, copy) =>
+    return this.#change('setAttributes', request, (live, copy) =>
       planSetAttributes(live, { path: copy.path }, { mode: parseMode(copy.mode) }),
+    )
+  }
+
+  /** Permission bits, the time of the last change, or both. PATH_NOT_FOUND. */
+  setAttributes(request: SetAttributesRequest): Promise<void> {
+    return this.#change('setAttributes', request, (live, { path, followSymlinks, mode, mtimeMs }) =>
+      planSetAttributes(
+        live,
+        { path, followLast: parseFlag('followSymlinks', followSymlinks, true) },
+        { ...(mode !== undefined && { mode }), ...(mtimeMs !== undefined && { mtime: mtimeMs }) },
+      ),
     )
   }
 
@@ -274,10 +320,10 @@ export class SessionFiles {
     return content.read(contentIds.body(file), offset, count)
   }
 
-  #staged(
+  #staged<T extends FileWriteRequest>(
     action: Action,
-    request: WriteRequest,
-    plan: (live: LiveSession, copy: WriteRequest, staged: StagedContent) => Plan,
+    request: T,
+    plan: (live: LiveSession, copy: T, staged: StagedContent) => Plan,
   ): Promise<void> {
     try {
       checkRequest(request)

@@ -1,5 +1,3 @@
-import { Buffer } from 'node:buffer'
-
 type ArgumentCode =
   | 'ERR_INVALID_ARG_TYPE'
   | 'ERR_INVALID_ARG_VALUE'
@@ -63,7 +61,7 @@ function inspect(value: unknown): string {
     return `'${text.replaceAll('\0', String.raw`\x00`).replaceAll('\n', String.raw`\n`)}'`
   }
   if (typeof value === 'bigint') return `${value}n`
-  if (Buffer.isBuffer(value)) return `<Buffer ${value.toString('hex').replaceAll(/(..)(?=.)/g, '$1 ')}>`
+  if (isBuffer(value)) return `<Buffer ${value.toString('hex').replaceAll(/(..)(?=.)/g, '$1 ')}>`
   if (typeof value === 'object' && value !== null) return Array.isArray(value) ? '[]' : '{}'
   return String(value)
 }
@@ -77,4 +75,9 @@ function inspectNumber(value: unknown): string {
 
 function grouped(digits: string): string {
   return digits.replaceAll(/(?<=\d)(?=(?:\d{3})+$)/g, '_')
+}
+
+/** Without loading Node's: a client in a browser has none. */
+function isBuffer(value: unknown): value is Buffer {
+  return value instanceof Uint8Array && value.constructor.name === 'Buffer'
 }

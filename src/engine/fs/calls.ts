@@ -7,7 +7,7 @@ import type { Plan } from '../session/plan.js'
 import type { LiveSession } from '../session/live.js'
 import { notADirectory, resolve } from '../session/resolve.js'
 import { Dir, type FileNode } from '../tree/node.js'
-import { plainPath, slashed } from './arguments.js'
+import { plainPath, slashed } from './plain-path.js'
 import type { SystemCall } from './errors.js'
 import type { OpenFiles } from './open-files.js'
 

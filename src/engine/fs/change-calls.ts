@@ -10,19 +10,9 @@ import { notFound, resolve } from '../session/resolve.js'
 import { planResize } from '../session/writes.js'
 import { Dir, Symlink } from '../tree/node.js'
 import { codedError } from './argument-errors.js'
-import {
-  checkBoolean,
-  checkInteger,
-  encodeName,
-  givenPath,
-  plainPath,
-  slashed,
-  toMode,
-  toObject,
-  toOptions,
-  toOwner,
-  toTime,
-} from './arguments.js'
+import { checkBoolean, toLength, toMode, toOwner, toRemoveOptions, toTime } from './values.js'
+import { encodeName, toOptions } from './arguments.js'
+import { givenPath, plainPath, slashed } from './plain-path.js'
 import { change, changeWith, locate, read, type Context, type Define, type Form } from './calls.js'
 import { codeOf, rmOfDirectory, systemError } from './errors.js'
 
@@ -51,27 +41,6 @@ export const mkdir: Define<string | undefined> = ({ core, form }, path, options)
     },
     () => first,
   )
-}
-
-interface RemoveOptions {
-  readonly recursive?: boolean
-  readonly force?: boolean
-  readonly maxRetries?: number
-  readonly retryDelay?: number
-}
-
-function toRemoveOptions(options: unknown): { recursive: boolean; force: boolean } {
-  const {
-    recursive = false,
-    force = false,
-    maxRetries = 0,
-    retryDelay = 100,
-  }: RemoveOptions = toObject(options)
-  checkBoolean('options.recursive', recursive)
-  checkInteger('options.retryDelay', retryDelay, 0, 2 ** 31 - 1)
-  checkInteger('options.maxRetries', maxRetries, 0, 2 ** 32 - 1)
-  checkBoolean('options.force', force)
-  return { recursive, force }
 }
 
 export const rmdir: Define<void> = ({ form }, path, options) => {
@@ -197,10 +166,6 @@ export const truncate: Define<void> = (_context, path, length) => {
     findNode(live, name, true)
     return resized(() => planResize(_context.core, live, { path: name }, size))
   })
-}
-
-export function toLength(length: unknown): number {
-  return length === undefined || typeof length === 'function' ? 0 : Math.max(0, checkInteger('len', length))
 }
 
 /** A size over the limit fails at the system call that sets it. */

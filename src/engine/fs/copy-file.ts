@@ -2,8 +2,9 @@ import { planCopyFile } from '../session/copies.js'
 import { findNode } from '../session/lookup.js'
 import { requireParents } from '../session/parents.js'
 import { alreadyExists, isADirectory, resolve } from '../session/resolve.js'
-import { Dir, FileNode } from '../tree/node.js'
-import { givenPath, plainPath, slashed, toModeBits } from './arguments.js'
+import { Dir } from '../tree/node.js'
+import { givenPath, plainPath, slashed } from './plain-path.js'
+import { toModeBits } from './values.js'
 import { change, locate, type Define } from './calls.js'
 import { constants } from './constants.js'
 
@@ -23,11 +24,6 @@ export const copyFile: Define<void> = ({ core }, src, dest, mode) => {
       requireParents(to, destinationPath)
       throw isADirectory(slashed(target) ? destinationPath : sourcePath)
     }
-    const plan = planCopyFile(core, live, { sourcePath, destinationPath, exclusive })
-    if (plan === undefined || !(to.node instanceof FileNode) || !(source instanceof FileNode)) return plan
-    // What was there takes the mode over too.
-    return source.mode === to.node.mode
-      ? plan
-      : { ...plan, redo: [...plan.redo, ['c', to.path, source.mode]] }
+    return planCopyFile(core, live, { sourcePath, destinationPath, exclusive })
   })
 }

@@ -1,5 +1,5 @@
 import { argumentError, typeError } from './argument-errors.js'
-import { checkBoolean, checkInteger, toObject } from './arguments.js'
+import { checkBoolean, checkInteger, toObject } from './values.js'
 
 export interface CopyOptions {
   readonly dereference: boolean

@@ -2,12 +2,13 @@ import { loaded } from '../base/slices.js'
 import type { LiveSession } from '../session/live.js'
 import { findNode } from '../session/lookup.js'
 import { Dir, Symlink, type FileNode, type Node } from '../tree/node.js'
-import { plainPath, resolvePath, slashed } from './arguments.js'
+import { plainPath, resolvePath, slashed } from './plain-path.js'
 import { locate, type Call, type Context } from './calls.js'
 import { mkdir, symlink, unlink, utimes } from './change-calls.js'
 import { copyFile } from './copy-file.js'
 import type { CopyOptions } from './copy-options.js'
-import { codeOf, composedError, systemError, toSystemError, type SystemCall } from './errors.js'
+import { cannotCopy, copyError, intoItself, isBelow } from './copy-errors.js'
+import { codeOf, systemError, toSystemError, type SystemCall } from './errors.js'
 import { listDirectory } from './listing.js'
 
 /** One of the calls of which a copy is made. */
@@ -63,7 +64,7 @@ export class CopyWalk {
     const source = yield* this.#find(syscall, src)
     const target = yield* this.#find(syscall, dest, true)
     if (target !== undefined) {
-      if (target.ino === source.ino) throw invalid('src and dest cannot be the same', dest)
+      if (target.ino === source.ino) throw cannotCopy('src and dest cannot be the same', dest)
       if (source instanceof Dir && !(target instanceof Dir)) {
         throw copyError('ERR_FS_CP_DIR_TO_NON_DIR', 'Cannot overwrite non-directory with directory', {
           code: 'EISDIR',
@@ -197,26 +198,3 @@ interface Ends {
 }
 
 const einval = 22
-
-function copyError(
-  nodeCode: string,
-  text: string,
-  what: { code: string; message: string; path: string; errno?: number },
-): Error {
-  return composedError(nodeCode, text, { ...what, syscall: 'cp' })
-}
-
-function invalid(message: string, path: string): Error {
-  return copyError('ERR_FS_CP_EINVAL', 'Invalid src or dest', { code: 'EINVAL', message, path })
-}
-
-function intoItself(src: string, dest: string, path = dest): Error {
-  return invalid(`cannot copy ${src} to a subdirectory of self ${dest}`, path)
-}
-
-/** By the texts of the paths alone. */
-function isBelow(parent: string, path: string): boolean {
-  const above = resolvePath('/', parent)
-  const own = resolvePath('/', path)
-  return above === '/' || own === above || own.startsWith(`${above}/`)
-}

@@ -10,7 +10,7 @@ import { mutate } from '../session/transaction.js'
 import type { Context } from './calls.js'
 import { CopyWalk, type CopyStep } from './copy-walk.js'
 import { toCopyOptions } from './copy-options.js'
-import { givenPath } from './arguments.js'
+import { givenPath } from './plain-path.js'
 import { takeCallback, deliver, type FsFunction } from './drivers.js'
 import { toSystemError } from './errors.js'
 

@@ -5,16 +5,8 @@ import type { LiveSession } from '../session/live.js'
 import { planResize, planWriteAt } from '../session/writes.js'
 import type { FileNode } from '../tree/node.js'
 import { throwIfAborted } from './argument-errors.js'
-import {
-  decodeBytes,
-  toBuffers,
-  toBytes,
-  toMode,
-  toNumber,
-  toOwner,
-  viewBytes,
-  type Encoding,
-} from './arguments.js'
+import { decodeBytes, toBuffers, toBytes, toNumber, viewBytes, type Encoding } from './arguments.js'
+import { toLength, toMode, toOwner } from './values.js'
 import {
   change,
   changeWith,
@@ -26,11 +18,12 @@ import {
   type Context,
   type Define,
 } from './calls.js'
-import { toLength, toTimes } from './change-calls.js'
+import { toTimes } from './change-calls.js'
 import { systemError } from './errors.js'
 import type { OpenFile } from './open-files.js'
 import { toPosition, toReadRange, toWriteRange } from './ranges.js'
-import { statsOf, type BigIntStats, type Stats } from './stats.js'
+import { describeNode } from '../tree/describe.js'
+import { newStats, type BigIntStats, type Stats } from './stats.js'
 
 export interface ReadResult<T = ArrayBufferView> {
   readonly bytesRead: number
@@ -235,7 +228,7 @@ export const fstat: Define<Stats | BigIntStats> = ({ files }, fd, options) => {
   const { bigint } = (typeof options === 'object' && options !== null ? options : {}) as { bigint?: unknown }
   return look({ syscall: 'fstat' }, (live) => {
     const open = files.get(number, 'fstat')
-    return statsOf(open.node(live), bigint, open.held.gone)
+    return newStats(describeNode(open.node(live)), bigint, open.held.gone)
   })
 }
 

@@ -5,17 +5,9 @@ import { isADirectory, resolve } from '../session/resolve.js'
 import { planAppend, planWrite, planWriteAt, type WriteOptions } from '../session/writes.js'
 import { FileNode } from '../tree/node.js'
 import { throwIfAborted } from './argument-errors.js'
-import {
-  checkBoolean,
-  decodeBytes,
-  givenPath,
-  slashed,
-  toBytes,
-  toMode,
-  toNumber,
-  toOptions,
-  type Options,
-} from './arguments.js'
+import { checkBoolean, toMode } from './values.js'
+import { decodeBytes, toBytes, toNumber, toOptions, type Options } from './arguments.js'
+import { givenPath, slashed } from './plain-path.js'
 import {
   changeWith,
   checkReadable,

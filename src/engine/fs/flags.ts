@@ -1,5 +1,5 @@
 import { valueError } from './argument-errors.js'
-import { checkInteger } from './arguments.js'
+import { checkInteger } from './values.js'
 import { constants } from './constants.js'
 
 /** What open(2) was asked for. */

@@ -1,6 +1,7 @@
 import { Buffer } from 'node:buffer'
 import { rangeError, typeError, valueError } from './argument-errors.js'
-import { checkInteger, toBuffer } from './arguments.js'
+import { checkInteger } from './values.js'
+import { toBuffer } from './arguments.js'
 import type { Form } from './calls.js'
 
 /** A part of a caller's buffer, and where in the file it belongs; −1 or undefined: at the current position. */

@@ -2,23 +2,16 @@ import { EngineError } from '../base/errors.js'
 import { findDirectory, findNode, findSymlink } from '../session/lookup.js'
 import type { LiveSession } from '../session/live.js'
 import { notFound, resolve } from '../session/resolve.js'
+import { describeNode } from '../tree/describe.js'
 import { FileNode, Symlink, type Node } from '../tree/node.js'
-import {
-  checkBoolean,
-  encodeName,
-  givenPath,
-  plainPath,
-  resolvePath,
-  slashed,
-  toModeBits,
-  toOptions,
-  type Options,
-} from './arguments.js'
+import { checkBoolean, toModeBits } from './values.js'
+import { encodeName, toOptions, type Options } from './arguments.js'
+import { givenPath, plainPath, resolvePath, slashed } from './plain-path.js'
 import { locate, read, type Context, type Define } from './calls.js'
 import { constants } from './constants.js'
 import { codeOf, systemError } from './errors.js'
 import { listDirectory, type Listed, type ListOptions } from './listing.js'
-import { statsOf, type BigIntStats, type Stats } from './stats.js'
+import { newStats, type BigIntStats, type Stats } from './stats.js'
 
 interface StatOptions {
   readonly bigint?: boolean
@@ -32,9 +25,9 @@ function statBy(syscall: 'stat' | 'lstat'): Define<Stats | BigIntStats | undefin
     const optional = form === 'sync' && !throwIfNoEntry
     return read({ syscall, path: given }, (live) => {
       const follow = syscall === 'stat' || slashed(given)
-      if (!optional) return statsOf(findNode(live, locate(live, given), follow), bigint)
+      if (!optional) return newStats(describeNode(findNode(live, locate(live, given), follow)), bigint)
       try {
-        return statsOf(findNode(live, locate(live, given), follow), bigint)
+        return newStats(describeNode(findNode(live, locate(live, given), follow)), bigint)
       } catch (thrown) {
         if (['ENOENT', 'ENOTDIR'].includes(codeOf(thrown) ?? '')) return undefined
         throw thrown

@@ -1,4 +1,5 @@
-import { Dir, FileNode, LinkedFile, type Node, type NodeKind } from '../tree/node.js'
+import type { NodeDescription } from '../tree/describe.js'
+import type { NodeKind } from '../tree/node.js'
 import { constants } from './constants.js'
 
 const { S_IFMT, S_IFREG, S_IFDIR, S_IFLNK, S_IFBLK, S_IFCHR, S_IFIFO, S_IFSOCK } = constants
@@ -107,29 +108,16 @@ export class Stats extends Times {
   ctimeMs: number
   birthtimeMs: number
 
-  constructor(node: Node) {
+  constructor(stat: NodeDescription) {
     super()
-    this.ino = node.ino
-    this.mtimeMs = node.mtime
-    this.atimeMs = node.mtime
-    this.nlink = 1
-    if (node instanceof FileNode) {
-      this.mode = node.mode | S_IFREG
-      this.ctimeMs = node.ctime
-      this.birthtimeMs = node.birthtime
-      this.size = node.size
-      if (node instanceof LinkedFile) this.nlink = node.nlink
-    } else if (node instanceof Dir) {
-      this.mode = node.mode | S_IFDIR
-      this.ctimeMs = node.ctime
-      this.birthtimeMs = node.birthtime
-      this.size = 0
-    } else {
-      this.mode = 0o777 | S_IFLNK
-      this.ctimeMs = node.mtime
-      this.birthtimeMs = node.mtime
-      this.size = byteLength(node.target)
-    }
+    this.ino = stat.inode
+    this.mode = stat.mode | typeBits[stat.kind]
+    this.nlink = stat.nlink
+    this.mtimeMs = stat.mtimeMs
+    this.atimeMs = stat.mtimeMs
+    this.ctimeMs = stat.ctimeMs
+    this.birthtimeMs = stat.birthtimeMs
+    this.size = stat.sizeBytes
     this.blocks = Math.ceil(this.size / 512)
   }
 
@@ -211,8 +199,8 @@ export class Dirent extends Kind {
 }
 
 /** `gone`: no name leads to it. */
-export function statsOf(node: Node, bigint: unknown, gone = false): Stats | BigIntStats {
-  const stats = new Stats(node)
+export function newStats(stat: NodeDescription, bigint: unknown, gone = false): Stats | BigIntStats {
+  const stats = new Stats(stat)
   if (gone) stats.nlink = 0
   return bigint === true ? new BigIntStats(stats) : stats
 }
@@ -220,8 +208,4 @@ export function statsOf(node: Node, bigint: unknown, gone = false): Stats | BigI
 function nanoseconds(ms: number): bigint {
   const whole = Math.floor(ms)
   return BigInt(whole) * 1_000_000n + BigInt(Math.round((ms - whole) * 1e6))
-}
-
-function byteLength(text: string): number {
-  return new TextEncoder().encode(text).length
 }

@@ -1,7 +1,8 @@
 import type { Buffer } from 'node:buffer'
 import { whenLoaded } from '../base/fault.js'
 import { abortError, codedError, throwIfAborted, valueError } from './argument-errors.js'
-import { checkInteger, givenPath } from './arguments.js'
+import { checkInteger } from './values.js'
+import { givenPath } from './plain-path.js'
 import type { Context } from './calls.js'
 import { toWatchOptions, Watched, watchError, type WatchOptions, type WatchSink } from './watch.js'
 

@@ -5,16 +5,9 @@ import type { LiveSession } from '../session/live.js'
 import { notFound, resolve } from '../session/resolve.js'
 import { loadedNow } from '../session/transaction.js'
 import { Dir } from '../tree/node.js'
-import {
-  checkBoolean,
-  checkSignal,
-  encodeName,
-  givenPath,
-  plainPath,
-  toOptions,
-  type Encoding,
-  type Options,
-} from './arguments.js'
+import { checkBoolean, checkSignal } from './values.js'
+import { encodeName, toOptions, type Encoding, type Options } from './arguments.js'
+import { givenPath, plainPath } from './plain-path.js'
 import { locate, type Context } from './calls.js'
 import { toSystemError } from './errors.js'
 import { changesOf, type WatchChange, type WatchEventType } from './watch-changes.js'

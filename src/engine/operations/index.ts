@@ -26,6 +26,7 @@ export const operations = {
 export type OperationName = keyof typeof operations
 
 export { commonErrors, type Operation } from './operation.js'
+export { tags } from './tags.js'
 
 /** Whatever `authorize` is asked for, and diagnostics tell of. */
 export type Action = OperationName | keyof typeof nativeActions

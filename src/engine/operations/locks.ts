@@ -10,36 +10,68 @@ const found = [
 
 export const lockOperations = defineOperations({
   getPosixLock: {
+    tag: 'POSIX locks',
+    summary: 'Look for a conflicting lock',
+    description: 'What `:setPosixLock` would be refused for. Takes no lock.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}:getPosixLock',
     capability: 'locks',
     errors: found,
   },
   setPosixLock: {
+    tag: 'POSIX locks',
+    summary: 'Lock a range of a file',
+    description:
+      'Refused at once when another owner holds a conflicting lock, or waits for one. What the owner held ' +
+      'of the range is replaced. Locks are advisory: they keep nobody from reading or writing. They ' +
+      'belong to the file, follow its renames, and end with `:funlock`, the file, the session, or the ' +
+      'service.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}:setPosixLock',
     capability: 'locks',
     errors: [...found, 'LOCK_HELD', 'QUOTA'],
   },
   setPosixLockBlocking: {
+    tag: 'POSIX locks',
+    summary: 'Lock a range of a file, waiting for it',
+    description:
+      'Answers when the lock is had. Requests are served in the order in which they came; a client that ' +
+      'disconnects gives up its place. The request that would make owners wait for each other for ever is ' +
+      'refused.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}:setPosixLockBlocking',
     capability: 'locks',
     errors: [...found, 'DEADLOCK', 'QUOTA'],
   },
   flock: {
+    tag: 'POSIX locks',
+    summary: 'Lock a whole file',
+    description:
+      'Independent of locks on ranges. A lock of another mode that the owner has is exchanged in one ' +
+      'step. With `blocking` the request waits as `:setPosixLockBlocking` does.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}:flock',
     capability: 'locks',
     errors: [...found, 'LOCK_HELD', 'DEADLOCK', 'QUOTA'],
   },
   funlock: {
+    tag: 'POSIX locks',
+    summary: 'Release locks',
+    description:
+      'Releases what the owner holds of the range, or with `isFlock` its lock on the whole file. The ' +
+      'owner need not hold any.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}:funlock',
     capability: 'locks',
     errors: [...found, 'QUOTA'],
   },
   lockFile: {
+    tag: 'File locks',
+    summary: 'Lock a path for a time',
+    description:
+      'Takes the lock of a path; its id is the right to renew and to release it. Refused for everyone ' +
+      'while it is held. The path need not exist, and writes are not kept off. The lock ends by itself ' +
+      'when its time is over.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}/files/lock',
     capability: 'locks',
@@ -47,18 +79,27 @@ export const lockOperations = defineOperations({
     errors: ['SESSION_NOT_FOUND', 'NAME_TOO_LONG', 'LOCK_HELD', 'QUOTA'],
   },
   renewFileLock: {
+    tag: 'File locks',
+    summary: 'Renew a lock',
+    description: 'The time of the lock starts anew; it may be shorter than what was left.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}/files/renew-lock',
     capability: 'locks',
     errors: ['SESSION_NOT_FOUND', 'NAME_TOO_LONG', 'LOCK_NOT_FOUND'],
   },
   listFileLocks: {
+    tag: 'File locks',
+    summary: 'List locks',
+    description: 'The locks that are held, in path order.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}/files/list-locks',
     capability: 'locks',
     errors: ['SESSION_NOT_FOUND'],
   },
   unlockFile: {
+    tag: 'File locks',
+    summary: 'Release a lock',
+    description: 'Fails when the lock was released, its time ran out, or the id is of another lock.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}/files/unlock',
     capability: 'locks',
@@ -66,6 +107,10 @@ export const lockOperations = defineOperations({
     errors: ['SESSION_NOT_FOUND', 'NAME_TOO_LONG', 'LOCK_NOT_FOUND'],
   },
   forceUnlockFile: {
+    tag: 'File locks',
+    summary: 'Release anyone’s lock',
+    description:
+      'Ends the lock of a path, whoever holds it, and says whose it was. The reason stands in the event.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}/files/force-unlock',
     capability: 'locks.force',

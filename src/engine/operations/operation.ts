@@ -1,4 +1,5 @@
 import type { ErrorReason } from '../base/errors.js'
+import type { Tag } from './tags.js'
 
 /**
  * What a handle may be allowed to do, or not: see `session.narrow`. Every operation needs exactly one of them.
@@ -29,6 +30,11 @@ export type Capability = (typeof capabilities)[number]
 
 /** One operation of the interface. */
 export interface Operation {
+  readonly tag: Tag
+  /** A few words, without a full stop. */
+  readonly summary: string
+  /** What it does and guarantees, in CommonMark; its errors stand in `errors`. */
+  readonly description: string
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   /** With `{name}` for each part that is a parameter. */
   readonly path: string

@@ -4,6 +4,9 @@ const errors = ['SESSION_NOT_FOUND'] as const
 
 export const secretOperations = defineOperations({
   listSecrets: {
+    tag: 'Secrets',
+    summary: 'List secrets',
+    description: 'Names in the order of their bytes, without values.',
     method: 'GET',
     path: '/v1/sessions/{sessionId}/secrets',
     query: ['scope'],
@@ -11,6 +14,11 @@ export const secretOperations = defineOperations({
     errors,
   },
   putSecret: {
+    tag: 'Secrets',
+    summary: 'Set a secret',
+    description:
+      'Sets a secret, whether it exists or not. Values are encrypted wherever they are kept, and never ' +
+      'stand in files, forks, commits, events, errors or logs.',
     method: 'PUT',
     path: '/v1/sessions/{sessionId}/secrets/{secretName}',
     capability: 'secrets',
@@ -18,12 +26,18 @@ export const secretOperations = defineOperations({
     errors: [...errors, 'NO_MASTER_KEY', 'QUOTA'],
   },
   getSecret: {
+    tag: 'Secrets',
+    summary: 'Get a secret',
+    description: 'The value of one secret.',
     method: 'GET',
     path: '/v1/sessions/{sessionId}/secrets/{secretName}',
     capability: 'secrets',
     errors: [...errors, 'NO_MASTER_KEY', 'SECRET_NOT_FOUND'],
   },
   deleteSecret: {
+    tag: 'Secrets',
+    summary: 'Delete a secret',
+    description: 'Gives what it was called.',
     method: 'DELETE',
     path: '/v1/sessions/{sessionId}/secrets/{secretName}',
     query: ['scope'],

@@ -2,19 +2,30 @@ import { defineOperations } from './operation.js'
 
 export const sessionOperations = defineOperations({
   createSession: {
+    tag: 'Sessions',
+    summary: 'Create a session',
+    description:
+      'Starts on a revision of a source, on the given files, or empty. A session on a revision costs the ' +
+      'same whatever the size of the revision: nothing is copied.',
     method: 'POST',
     path: '/v1/sessions',
     capability: 'sessions',
     event: 'v1.SessionService.CreateSession',
-    errors: ['SOURCE_NOT_FOUND', 'REVISION_NOT_FOUND', 'SOURCE_WITHOUT_REVISION'],
+    errors: ['SOURCE_NOT_FOUND', 'REVISION_NOT_FOUND', 'SOURCE_WITHOUT_REVISION', 'NAME_TOO_LONG'],
   },
   getSession: {
+    tag: 'Sessions',
+    summary: 'Get a session',
+    description: 'Tags, status, times and fingerprint as of now.',
     method: 'GET',
     path: '/v1/sessions/{sessionId}',
     capability: 'files.read',
     errors: ['SESSION_NOT_FOUND'],
   },
   listSessions: {
+    tag: 'Sessions',
+    summary: 'List sessions',
+    description: 'The sessions of the tenant, in the order in which they were created.',
     method: 'GET',
     path: '/v1/sessions',
     query: ['filter', 'pageSize', 'pageToken'],
@@ -22,6 +33,9 @@ export const sessionOperations = defineOperations({
     errors: [],
   },
   deleteSession: {
+    tag: 'Sessions',
+    summary: 'Delete a session',
+    description: 'Hides the session at once, with its locks, secrets and messages. Forks of it stay whole.',
     method: 'DELETE',
     path: '/v1/sessions/{sessionId}',
     extension: true,
@@ -30,6 +44,13 @@ export const sessionOperations = defineOperations({
     errors: ['SESSION_NOT_FOUND'],
   },
   getManifest: {
+    tag: 'Sessions',
+    summary: 'List the files of a session',
+    description:
+      'A page of the tree: directories and files in path order, a directory before what is in it; within ' +
+      'a directory by the bytes of the names. The root and symlinks are not listed. `manifestHash` names ' +
+      'the state of the whole tree, symlinks and extended attributes included, and is the same on every ' +
+      'page. A page may be shorter than asked for; only an empty `nextPageToken` is the end.',
     method: 'GET',
     path: '/v1/sessions/{sessionId}/manifest',
     query: ['pathPrefix', 'pageSize', 'pageToken', 'includeCasExtents'],
@@ -37,6 +58,11 @@ export const sessionOperations = defineOperations({
     errors: ['SESSION_NOT_FOUND'],
   },
   forkSession: {
+    tag: 'Sessions',
+    summary: 'Fork a session',
+    description:
+      'Makes a session with the same files, links, attributes and tags, at once and whatever the size. ' +
+      'Cache, secrets, locks, annotations, approvals, messages, events and counters are not carried over.',
     method: 'POST',
     path: '/v1/sessions/{sourceSessionId}/fork',
     capability: 'fork',
@@ -44,6 +70,9 @@ export const sessionOperations = defineOperations({
     errors: ['SESSION_NOT_FOUND', 'CHECKPOINT_NOT_FOUND'],
   },
   createCheckpoint: {
+    tag: 'Checkpoints',
+    summary: 'Create a checkpoint',
+    description: 'Names the current state, at once and whatever the size.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}/checkpoints',
     capability: 'history',
@@ -51,13 +80,48 @@ export const sessionOperations = defineOperations({
     errors: ['SESSION_NOT_FOUND', 'ALREADY_EXISTS'],
   },
   restoreCheckpoint: {
+    tag: 'Checkpoints',
+    summary: 'Restore a checkpoint',
+    description:
+      'Exactly one of `checkpointId` and `checkpointLabel`. Files, links, modes and extended attributes ' +
+      'become what they were; cache, secrets, annotations, approvals, locks, messages and events stay as ' +
+      'they are. Later checkpoints stay usable.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}/restore',
     capability: 'history',
     event: 'v1.PersistenceService.RestoreCheckpoint',
     errors: ['SESSION_NOT_FOUND', 'CHECKPOINT_NOT_FOUND'],
   },
+  listCheckpoints: {
+    tag: 'Checkpoints',
+    summary: 'List checkpoints',
+    description: 'A page of the checkpoints of the session, oldest first.',
+    method: 'GET',
+    path: '/v1/sessions/{sessionId}/checkpoints',
+    query: ['pageSize', 'pageToken'],
+    extension: true,
+    capability: 'files.read',
+    errors: ['SESSION_NOT_FOUND'],
+  },
+  diff: {
+    tag: 'Checkpoints',
+    summary: 'Compare two states',
+    description:
+      'The paths on which two states differ, in the order of the manifest. A state is the newest one of a ' +
+      'session, one of its checkpoints, or its base. Costs what differs: equal directories are not looked ' +
+      'into.',
+    method: 'POST',
+    path: '/v1/sessions/{sessionId}:diff',
+    extension: true,
+    capability: 'files.read',
+    errors: ['SESSION_NOT_FOUND', 'CHECKPOINT_NOT_FOUND'],
+  },
   listEvents: {
+    tag: 'Sessions',
+    summary: 'List the events of a session',
+    description:
+      'The history of the session, oldest first. Events tell of changes that were made, are never ' +
+      'rewritten, and go on over a restore.',
     method: 'GET',
     path: '/v1/sessions/{sessionId}/events',
     query: ['startTime', 'endTime', 'pageSize', 'pageToken'],

@@ -1,6 +1,7 @@
 import { onAbort } from '../base/abort.js'
 import { EngineError } from '../base/errors.js'
 import { limits } from '../base/limits.js'
+import { encodeSeq } from '../storage/keys.js'
 import { show, type KeptMessage } from './bus-message.js'
 import type { BusMessage } from './bus-requests.js'
 
@@ -11,6 +12,12 @@ export interface BusSubscription extends AsyncIterable<BusMessage>, AsyncDisposa
    * did. Nobody has to wait for it, or to handle it.
    */
   readonly opened: Promise<void>
+  /**
+   * The id behind which its messages come, whatever came before: with it as `replayAfterMessageId` another
+   * subscription has the same messages, as far as they are kept. Known when it is known what is replayed;
+   * rejects as {@link opened}. Nobody has to wait for it, or to handle it.
+   */
+  readonly startsAfter: Promise<string>
   /** Several may be asked for at once; they are given in order. */
   next(): Promise<IteratorResult<BusMessage, undefined>>
   return(): Promise<IteratorResult<BusMessage, undefined>>
@@ -32,6 +39,7 @@ const done = { done: true, value: undefined } as const
 /** One subscriber's side: what waits for it, and who waits for that. It knows neither topics nor sessions. */
 export class Subscription implements BusSubscription {
   readonly opened: Promise<void>
+  readonly startsAfter: Promise<string>
   readonly #sessionId: string
   /** What came before the subscription: not counted as waiting while the bus keeps it anyway. */
   #replay: KeptMessage[] = []
@@ -45,6 +53,7 @@ export class Subscription implements BusSubscription {
   readonly #takers: Taker[] = []
   /** The newest message that was received. */
   #newest = 0
+  #start: string | Promise<string> = ''
   /** Nothing more is received; what waits is still handed over. */
   #end: Ending | undefined
   #slow = false
@@ -58,6 +67,8 @@ export class Subscription implements BusSubscription {
     this.#sessionId = sessionId
     this.opened = this.#open(register)
     this.opened.catch((error: unknown) => this.end({ error }))
+    this.startsAfter = this.opened.then(() => this.#start)
+    this.startsAfter.catch(() => undefined)
   }
 
   get ended(): boolean {
@@ -73,6 +84,7 @@ export class Subscription implements BusSubscription {
   /** From now on it receives what comes after the message `newest`; `leave` is called when it no longer wants it. */
   start(newest: number, leave: () => void): void {
     this.#newest = newest
+    this.#start = encodeSeq(newest)
     this.#leave = leave
   }
 
@@ -89,6 +101,10 @@ export class Subscription implements BusSubscription {
       this.#serve()
     }
     search.then(found, (error: unknown) => this.#stop({ error }))
+    const newest = this.#newest
+    const start = search.then(([first]) => encodeSeq(first === undefined ? newest : first.seq - 1))
+    start.catch(() => undefined)
+    this.#start = start
   }
 
   /** Each message once, in order. */

@@ -17,6 +17,16 @@ export type AttributeTarget =
     }
   | HeldFile
 
+export interface SetAttributesRequest {
+  readonly path: string
+  /** Permission bits, 0 to 0o7777; a symlink has none of its own. */
+  readonly mode?: number
+  /** Milliseconds since the epoch, with fractions. */
+  readonly mtimeMs?: number
+  /** false: a symlink at the path is meant itself; true by default. */
+  readonly followSymlinks?: boolean
+}
+
 export interface AttributeChange {
   /** Permission bits; a symlink has none of its own. */
   readonly mode?: number

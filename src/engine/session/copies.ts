@@ -16,7 +16,7 @@ export interface CopyFileRequest {
   readonly exclusive?: boolean
 }
 
-/** A file with the same content, which both share until one is changed; a new one also has the mode. O(1). */
+/** A file with the same content, which both share until one is changed, and the same mode. O(1). */
 export function planCopyFile(core: Core, live: LiveSession, request: CopyFileRequest): Plan {
   const { sourcePath, destinationPath, exclusive = false } = request
   parsePath(sourcePath, 'sourcePath')
@@ -30,5 +30,6 @@ export function planCopyFile(core: Core, live: LiveSession, request: CopyFileReq
   const { path } = to
   const redo: Redo[] = existing === undefined ? [['w', path, file.mode, core.ids.newIno(), 0]] : []
   redo.push(['k', resolve(live.tree, sourcePath, true).path, path])
+  if (existing !== undefined && existing.mode !== file.mode) redo.push(['c', path, file.mode])
   return { type: eventTypes.writeFile, details: { path }, redo }
 }

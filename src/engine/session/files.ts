@@ -35,6 +35,14 @@ export interface CreateDirectoryRequest {
   readonly path: string
   /** Permission bits, 0o755 by default. */
   readonly mode?: number
+  /** true: missing parents are made too, and a directory that exists is none the worse. */
+  readonly recursive?: boolean
+}
+
+export interface RemoveDirectoryRequest {
+  readonly path: string
+  /** true: with all that is below it. */
+  readonly recursive?: boolean
 }
 
 export function planCreateDirectory(

@@ -2,13 +2,14 @@ import { formatHash } from '../base/hash.js'
 import { whenLoaded } from '../base/fault.js'
 import { checkRequest } from '../base/input.js'
 import { limits } from '../base/limits.js'
-import { encodePageToken, parsePageSize, parsePageToken, type PageRequest } from '../base/paging.js'
+import { encodePageToken, type PageRequest } from '../base/paging.js'
 import { runInSlices, TimeSlice } from '../base/slices.js'
 import { parsePrefix, visitPaths } from '../tree/cursor.js'
 import { hashTree } from '../tree/hash.js'
-import { Dir, FileNode, Symlink, type Node } from '../tree/node.js'
+import { Dir, FileNode, Symlink } from '../tree/node.js'
 import type { Core } from './core.js'
 import { listCasExtents, type CasExtent } from './extents.js'
+import { listNodes } from './listing.js'
 
 export const FileType = {
   DIRECTORY: 'VFS_FILE_TYPE_DIRECTORY',
@@ -50,14 +51,10 @@ export async function readManifest(
   checkRequest(request)
   const { pathPrefix = '', includeCasExtents = false } = request
   const listing = `manifest ${parsePrefix(pathPrefix)}`
-  const found = await listNodes(
-    core,
-    root,
-    request,
-    listing,
-    pathPrefix,
-    (node) => !(node instanceof Symlink),
-  )
+  const found = await listNodes(core, request, listing, {
+    visit: (after, visit) => visitPaths(root, { prefix: pathPrefix, after }, core.loader, visit),
+    wanted: (node) => !(node instanceof Symlink),
+  })
   // First: it hashes contents in slices, and what it hashed is known below.
   const hash = formatHash(await manifestHash(core, root))
   const nodes: ManifestNode[] = []
@@ -117,51 +114,10 @@ export async function listSymlinks(
 ): Promise<SymlinkPage> {
   checkRequest(request)
   const { pathPrefix = '' } = request
-  const found = await listNodes(
-    core,
-    root,
-    request,
-    `symlinks ${parsePrefix(pathPrefix)}`,
-    pathPrefix,
-    (node) => node instanceof Symlink,
-  )
+  const found = await listNodes(core, request, `symlinks ${parsePrefix(pathPrefix)}`, {
+    visit: (after, visit) => visitPaths(root, { prefix: pathPrefix, after }, core.loader, visit),
+    wanted: (node) => node instanceof Symlink,
+  })
   const symlinks = found.entries.map(([path, node]) => ({ path, target: (node as Symlink).target }))
   return { symlinks, nextPageToken: found.nextPageToken }
-}
-
-/** Paths between two looks at the clock. */
-const visitsPerLook = 64
-
-async function listNodes(
-  core: Core,
-  root: Dir,
-  request: PageRequest,
-  listing: string,
-  prefix: string,
-  wanted: (node: Node) => boolean,
-): Promise<{ entries: [path: string, node: Node][]; nextPageToken: string }> {
-  const pageSize = parsePageSize(request.pageSize)
-  let after = parsePageToken(listing, request.pageToken)
-  const entries: [string, Node][] = []
-  let more = false
-  const slice = new TimeSlice(core.environment)
-  let visited = 0
-  for (let paused = true; paused;) {
-    if (slice.over) await slice.next()
-    paused = false
-    // What was visited before a fault is not visited again.
-    await whenLoaded(() =>
-      visitPaths(root, { prefix, after }, core.loader, (path, node) => {
-        if (wanted(node)) {
-          more = entries.length === pageSize
-          if (more) return false
-          entries.push([path, node])
-        }
-        after = path
-        paused = ++visited % visitsPerLook === 0 && slice.over
-        return !paused
-      }),
-    )
-  }
-  return { entries, nextPageToken: more ? encodePageToken(listing, entries.at(-1)![0]) : '' }
 }

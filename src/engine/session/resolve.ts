@@ -22,7 +22,7 @@ export interface Location {
  * `..` in a target stops at the root, so nothing leads out. NOT_A_DIRECTORY when a file stands where a
  * directory must, SYMLINK_LOOP after 40 hops.
  */
-export function resolve(tree: Tree, path: string, followLast: boolean): Location {
+export function resolve(tree: Pick<Tree, 'root' | 'loader'>, path: string, followLast: boolean): Location {
   const names = parsePath(path)
   let node: Entry | undefined = tree.root
   for (let i = 0; i < names.length; i++) {
@@ -37,7 +37,7 @@ export function resolve(tree: Tree, path: string, followLast: boolean): Location
   return { path, names, node: resolveEntry(node, tree.root, tree.loader), parents: names.length - 1 }
 }
 
-function followLinks(tree: Tree, names: PathNames, followLast: boolean): Location {
+function followLinks(tree: Pick<Tree, 'root' | 'loader'>, names: PathNames, followLast: boolean): Location {
   const pending = [...names].reverse()
   const resolved: string[] = []
   const dirs: Dir[] = [tree.root]

@@ -1,5 +1,6 @@
 import { invalid } from '../base/errors.js'
 import { checkRequest } from '../base/input.js'
+import { encodePageToken, parsePageSize, parsePageToken, type PageRequest } from '../base/paging.js'
 import { TimeSlice } from '../base/slices.js'
 import { kindOf, type Dir, type NodeKind } from '../tree/node.js'
 import { TreeDiff, type TreeChange } from '../tree/diff.js'
@@ -81,6 +82,26 @@ export class Diff implements AsyncIterable<Change> {
     for await (const { path, change } of this) paths[change].push(path)
     return paths
   }
+}
+
+export interface ChangePage {
+  readonly changes: Change[]
+  readonly nextPageToken: string
+}
+
+/** A page of a diff. Each page is of the states as they are then, counted from their first change. */
+export async function listChanges(diff: Diff, name: string, request: PageRequest): Promise<ChangePage> {
+  const pageSize = parsePageSize(request.pageSize)
+  const start = Number(parsePageToken(name, request.pageToken) ?? 0)
+  const changes: Change[] = []
+  let index = 0
+  for await (const change of diff) {
+    if (index++ < start) continue
+    if (changes.length === pageSize)
+      return { changes, nextPageToken: encodePageToken(name, String(start + pageSize)) }
+    changes.push(change)
+  }
+  return { changes, nextPageToken: '' }
 }
 
 export async function* treeChanges(core: Core, before: Dir, after: Dir): AsyncGenerator<TreeChange> {

@@ -1,4 +1,4 @@
-import { parseMode } from '../base/input.js'
+import { parseFlag, parseMode } from '../base/input.js'
 import { checkFileSize, type StagedContent } from '../cas/staging.js'
 import { Dir, type FileNode } from '../tree/node.js'
 import { patched } from './apply.js'
@@ -23,10 +23,26 @@ export interface WriteRequest extends HashGuard {
   readonly mode?: number
 }
 
+/** A whole write, or an append, of one file. */
+export interface FileWriteRequest extends WriteRequest {
+  /** false: a missing parent is PATH_NOT_FOUND; true by default. */
+  readonly createParents?: boolean
+}
+
 export interface WriteOptions {
   readonly parents?: Parents
   /** true: an existing path is ALREADY_EXISTS. */
   readonly exclusive?: boolean
+}
+
+/** What a request says of parents and of what exists. */
+export function parseWriteOptions(
+  request: FileWriteRequest & { readonly exclusive?: boolean },
+): WriteOptions {
+  return {
+    parents: parseFlag('createParents', request.createParents, true) ? 'create' : 'require',
+    exclusive: parseFlag('exclusive', request.exclusive, false),
+  }
 }
 
 export function planWrite(

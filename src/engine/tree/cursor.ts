@@ -68,6 +68,23 @@ export function visitPaths(
   }
 }
 
+/** Calls `visit` for each name in a directory of the tree, or those after one, until it returns false. */
+export function visitNames(
+  dir: Dir,
+  { root, after = '' }: { readonly root: Dir; readonly after: string | undefined },
+  loader: NodeLoader,
+  visit: (name: string, node: Node) => boolean,
+): void {
+  const pages = dir.pages ?? loader.loadDir(dir)
+  for (let i = after === '' ? 0 : pageIndex(pages, after, dir.wide); i < pages.length; i++) {
+    const page = pages[i]!
+    const names = page.names ?? loader.loadPage(page)
+    for (let j = after === '' ? 0 : lowerBound(names, after, dir.wide); j < names.length; j++) {
+      if (names[j] !== after && !visit(names[j]!, resolveEntry(page.nodes[j]!, root, loader))) return
+    }
+  }
+}
+
 /** '' or a literal prefix of absolute paths. */
 export function parsePrefix(prefix: unknown): string {
   if (prefix === '') return ''

@@ -1,33 +1,64 @@
 import * as z from 'zod'
-import { bytes, extension, integer, nothing, text, time } from './kinds.js'
+import { limits } from '../../base/limits.js'
+import { bytes, extension, inBytes, integer, named, nothing, sessionId, text, time } from './kinds.js'
 import { defineSchemas } from './operation-schemas.js'
 import { statusSchema } from './status.js'
 
-const message = z.object({
-  messageId: text,
-  sessionId: text,
-  topic: text,
-  payload: bytes,
-  senderId: text,
-  publishedAt: time,
-})
+const topicText = `1 to ${limits.busTopicBytes} bytes.`
+
+const message = named(
+  'Message',
+  z.object({
+    messageId: text.describe('Later messages of the session have greater ids.'),
+    sessionId: text,
+    topic: text,
+    payload: bytes,
+    senderId: text.describe('The principal that published it.'),
+    publishedAt: time,
+  }),
+)
 
 export const busSchemas = defineSchemas({
   publishMessage: {
-    request: z.object({ sessionId: text, topic: text, payload: bytes.prefault('') }),
+    request: z.object({
+      sessionId,
+      topic: text.describe(topicText),
+      payload: bytes.describe(`At most ${inBytes(limits.busPayloadBytes)}.`).prefault(''),
+    }),
     response: nothing,
   },
   subscribe: {
     request: z.object({
-      sessionId: text,
-      topics: z.array(text).exactOptional(),
-      /** Globs. */
-      topicPatterns: extension(z.array(text).exactOptional()),
+      sessionId,
+      topics: z
+        .array(text)
+        .describe(`Exact; at most ${limits.busTopics}. Absent, as \`topicPatterns\` are: all.`)
+        .exactOptional(),
+      topicPatterns: extension(
+        z.array(text).describe(`Globs for whole topics; at most ${limits.busTopics}.`).exactOptional(),
+      ),
       scope: z.enum(['SESSION_ONLY']).exactOptional(),
-      replayLimit: integer.exactOptional(),
-      replayAfterMessageId: text.exactOptional(),
+      replayLimit: integer
+        .meta({
+          minimum: 0,
+          description:
+            'How many kept messages come first: the newest of them. 0 or absent: all after ' +
+            '`replayAfterMessageId`, or none without it.',
+        })
+        .exactOptional(),
+      replayAfterMessageId: text
+        .describe(
+          `Kept messages after this one come first. Kept are the last ${limits.busKeptMessages} of a session, or ` +
+            `${inBytes(limits.busKeptBytes)} of them.`,
+        )
+        .exactOptional(),
     }),
     /** An item of the stream: a message, or the error that ends it. */
-    response: z.union([z.object({ result: message }), z.object({ error: statusSchema })]),
+    response: named(
+      'BusItem',
+      z
+        .union([z.object({ result: message }), z.object({ error: statusSchema })])
+        .describe('A message, or the error that ends the stream.'),
+    ),
   },
 })

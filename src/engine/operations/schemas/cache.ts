@@ -1,58 +1,104 @@
 import * as z from 'zod'
-import { bytes, flag, int64, integer, nothing, pageRequest, text, time, timeOrNone } from './kinds.js'
+import { limits } from '../../base/limits.js'
+import {
+  bytes,
+  flag,
+  inBytes,
+  int64,
+  integer,
+  named,
+  nextPageToken,
+  nothing,
+  pageRequest,
+  sessionId,
+  text,
+  time,
+  timeOrNone,
+} from './kinds.js'
 import { defineSchemas } from './operation-schemas.js'
 
-const inSession = { sessionId: text }
-const entry = { ...inSession, key: text }
-const ttlSeconds = integer.exactOptional()
+const inSession = { sessionId }
+const key = text.describe(`1 to ${limits.cacheKeyBytes} bytes; not \`.\` or \`..\`.`)
+const entry = { ...inSession, key }
+const ttlSeconds = integer
+  .meta({
+    minimum: 0,
+    description: `Seconds to live, at most ${limits.cacheSeconds}: more is as many. Absent or 0: without end.`,
+  })
+  .exactOptional()
+const found = flag.describe('Whether there is such an entry.')
 /** What is not there on the wire is empty. */
-const newValue = bytes.prefault('')
-const keys = z.array(text).prefault([])
+const newValue = bytes.describe(`At most ${inBytes(limits.cacheValueBytes)}.`).prefault('')
+const keys = z.array(key).describe(`At most ${limits.batchOperations}.`).prefault([])
+const deletedCount = integer.describe('How many there were.')
 
 export const cacheSchemas = defineSchemas({
   putCacheEntry: { request: z.object({ ...entry, value: newValue, ttlSeconds }), response: nothing },
-  getCacheEntry: { request: z.object(entry), response: z.object({ value: bytes, found: flag }) },
+  getCacheEntry: { request: z.object(entry), response: z.object({ value: bytes, found }) },
   deleteCacheEntry: { request: z.object(entry), response: nothing },
   cacheEntryExists: { request: z.object(entry), response: z.object({ exists: flag }) },
   getCacheMetadata: {
     request: z.object(entry),
     response: z.object({
       key: text,
-      sizeBytes: int64,
+      sizeBytes: int64.describe('Bytes of the value.'),
       createdAt: time,
       updatedAt: time,
-      expiresAt: timeOrNone,
+      expiresAt: timeOrNone.describe('RFC 3339, or empty for an entry without end.'),
     }),
   },
   compareAndSetCacheEntry: {
-    request: z.object({ ...entry, expectedValue: bytes.exactOptional(), newValue, ttlSeconds }),
-    response: z.object({ swapped: flag, value: bytes, found: flag }),
+    request: z.object({
+      ...entry,
+      expectedValue: bytes.describe('What the entry has to be. Absent: there must be none.').exactOptional(),
+      newValue,
+      ttlSeconds,
+    }),
+    response: z.object({
+      swapped: flag.describe('Whether the value was set.'),
+      value: bytes.describe('After the call.'),
+      found,
+    }),
   },
   listCacheKeys: {
-    request: z.object({ ...inSession, prefix: text.exactOptional(), ...pageRequest }),
-    response: z.object({ keys: z.array(text), nextPageToken: text }),
+    request: z.object({
+      ...inSession,
+      prefix: text.describe('Literal. Absent or empty: all keys.').exactOptional(),
+      ...pageRequest,
+    }),
+    response: z.object({ keys: z.array(text), nextPageToken }),
   },
   getCacheStats: {
     request: z.object(inSession),
-    response: z.object({ entryCount: integer, sizeBytes: int64, hitCount: int64, missCount: int64 }),
+    response: z.object({
+      entryCount: integer,
+      sizeBytes: int64.describe('Keys and values together, in bytes.'),
+      hitCount: int64,
+      missCount: int64,
+    }),
   },
   batchGetCache: {
     request: z.object({ ...inSession, keys }),
-    response: z.object({ entries: z.array(z.object({ key: text, value: bytes, found: flag })) }),
+    response: z.object({
+      entries: z.array(named('CacheEntry', z.object({ key: text, value: bytes, found }))),
+    }),
   },
   batchSetCache: {
     request: z.object({
       ...inSession,
-      entries: z.array(z.object({ key: text, value: newValue, ttlSeconds })).prefault([]),
+      entries: z
+        .array(named('CacheWrite', z.object({ key, value: newValue, ttlSeconds })))
+        .describe(`At most ${limits.batchOperations}.`)
+        .prefault([]),
     }),
     response: nothing,
   },
   batchDeleteCache: {
     request: z.object({ ...inSession, keys }),
-    response: z.object({ deletedCount: integer }),
+    response: z.object({ deletedCount }),
   },
   deleteCacheByPrefix: {
-    request: z.object({ ...inSession, prefix: text }),
-    response: z.object({ deletedCount: integer }),
+    request: z.object({ ...inSession, prefix: text.describe('Literal, not empty.') }),
+    response: z.object({ deletedCount }),
   },
 })

@@ -5,8 +5,9 @@
  *
  * Schemas say of what kind a value is; whether it makes sense, the engine checks.
  */
-import { Buffer } from 'node:buffer'
 import * as z from 'zod'
+import { limits } from '../../base/limits.js'
+import { decodeBase64, encodeBase64 } from './base64.js'
 
 const maxInt64 = 2n ** 63n - 1n
 
@@ -45,7 +46,7 @@ export const bytes = z.codec(
       context.issues.push({ code: 'custom', message: 'must be base64', input: text })
       return z.NEVER
     },
-    encode: (value) => Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('base64'),
+    encode: encodeBase64,
   },
 )
 
@@ -57,10 +58,10 @@ export const number = z.number()
 /** RFC 3339. */
 export const time = z.string().meta({ format: 'date-time' })
 /** RFC 3339, or '' for what has not happened. */
-export const timeOrNone = z.string()
+export const timeOrNone = z.string().describe('RFC 3339, or empty for what has not happened.')
 
 /** `sha256:<hex>`, or ''. */
-export const hash = z.string()
+export const hash = z.string().describe('`sha256:` and 64 hex digits, or empty.')
 
 /** Strings by strings, `__proto__` being a key like any other; z.record would leave that out. */
 export const stringMap = z
@@ -75,7 +76,53 @@ export const anyObject = z
   .custom<Readonly<Record<string, unknown>>>(isObject, 'must be an object')
   .register(z.globalRegistry, { type: 'object', additionalProperties: true })
 
-export const nothing = z.object({})
+export const nothing = z.object({}).meta({ id: 'Empty', description: 'An object without fields.' })
+
+/** What a path leads to. */
+export const nodeKind = z.enum(['file', 'directory', 'symlink']).meta({ id: 'NodeKind' })
+
+/** Of the session that the operation is about. */
+export const sessionId = text.describe('The id of the session.')
+
+/** Where something in a session is. */
+export const path = text.describe(
+  `An absolute path without \`.\`, \`..\`, NUL or empty parts; at most ${limits.pathBytes} bytes of UTF-8, ` +
+    `${limits.nameBytes} in each of at most ${limits.pathDepth} parts.`,
+)
+
+export const pathPrefix = text.describe(
+  'A literal prefix of paths: `/src` matches `/srcfoo` too, `/src/` is what is below the directory. Absent or empty: all.',
+)
+
+/** Permission bits, as a decimal number. */
+export const mode = integer.meta({
+  minimum: 0,
+  maximum: 0o7777,
+  description: 'Permission bits as a decimal number: 420 is 0644.',
+})
+
+/** Tags and labels. */
+export const labels = stringMap.meta({
+  description:
+    `At most ${limits.tagEntries} entries, keys of at most ${limits.tagKeyBytes} bytes, values of at most ` +
+    `${limits.tagValueBytes}.`,
+})
+
+/** Of a listing by tags or labels. */
+export const filter = text.describe('`key=value`: only those that have this. Absent or empty: all.')
+
+/** The name of a schema in the contract, by which others refer to it. */
+export function named<Schema extends z.ZodType>(id: string, schema: Schema): Schema {
+  return schema.meta({ id })
+}
+
+/** An amount of bytes, for descriptions. */
+export function inBytes(bytes: number): string {
+  const units = ['bytes', 'KiB', 'MiB', 'GiB']
+  let unit = 0
+  for (; bytes >= 1024 && bytes % 1024 === 0; unit++) bytes /= 1024
+  return `${bytes} ${units[unit]}`
+}
 
 /** Marks a field that the interface does not have. */
 export function extension<Schema extends z.ZodType>(schema: Schema): Schema {
@@ -83,13 +130,38 @@ export function extension<Schema extends z.ZodType>(schema: Schema): Schema {
 }
 
 /** What the requests of paginated listings have besides. */
-export const pageRequest = { pageSize: integer.exactOptional(), pageToken: text.exactOptional() }
+export const pageRequest = {
+  pageSize: integer
+    .meta({
+      minimum: 0,
+      description:
+        `The most entries of a page; absent or 0: ${limits.pageSizeDefault}. Above ${limits.pageSizeMax} it is ` +
+        `${limits.pageSizeMax}.`,
+    })
+    .exactOptional(),
+  pageToken: text
+    .describe(
+      'The `nextPageToken` of the page before, of the same listing; absent or empty: the first page. It stays ' +
+        'valid while what is listed changes.',
+    )
+    .exactOptional(),
+}
+
+export const nextPageToken = text.describe('For the next page; empty when there is none.')
+
+type JsonSchema = z.core.JSONSchema.JSONSchema
 
 /**
  * The JSON Schema of the form on the wire, in the dialect of OpenAPI 3.1. Throws for a schema that JSON Schema
  * has no words for, unless its metadata have them.
  */
-export function wireJsonSchema(schema: z.ZodType): z.core.JSONSchema.JSONSchema {
+export function wireJsonSchema(schema: z.ZodType): JsonSchema {
+  const { $defs = {}, ...json } = wireJsonSchemaByNames(schema)
+  return inlined(json, $defs) as JsonSchema
+}
+
+/** As {@link wireJsonSchema}, with what is {@link named} in `$defs` and references to it in its place. */
+export function wireJsonSchemaByNames(schema: z.ZodType): JsonSchema {
   return z.toJSONSchema(schema, {
     io: 'input',
     unrepresentable: ({ zodSchema, message }) => {
@@ -97,6 +169,17 @@ export function wireJsonSchema(schema: z.ZodType): z.core.JSONSchema.JSONSchema 
       throw new Error(message)
     },
   })
+}
+
+/** None of the schemas holds itself. */
+function inlined(json: unknown, definitions: Readonly<Record<string, unknown>>): unknown {
+  if (Array.isArray(json)) return json.map((one) => inlined(one, definitions))
+  if (!isObject(json)) return json
+  const { $ref, ...rest } = json as { readonly $ref?: string }
+  const own = Object.fromEntries(Object.entries(rest).map(([key, one]) => [key, inlined(one, definitions)]))
+  if ($ref === undefined) return own
+  const target = inlined(definitions[$ref.slice('#/$defs/'.length)], definitions)
+  return { ...(target as object), ...own }
 }
 
 function isInt64(value: unknown): boolean {
@@ -110,17 +193,4 @@ function isWhole(value: number): boolean {
 
 function isObject(value: unknown): value is object {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
-/**
- * Undefined for what is no base64. The decoder passes over what it does not know, which shows in the length, and
- * takes the low bytes of characters beyond ASCII, which are looked for.
- */
-function decodeBase64(text: string): Uint8Array | undefined {
-  const padding = text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0
-  const digits = text.length - padding
-  if (digits % 4 === 1 || (padding > 0 && text.length % 4 !== 0)) return undefined
-  if (Buffer.byteLength(text) !== text.length) return undefined
-  const { buffer, byteOffset, length } = Buffer.from(text, 'base64')
-  return length === Math.floor((digits * 3) / 4) ? new Uint8Array(buffer, byteOffset, length) : undefined
 }

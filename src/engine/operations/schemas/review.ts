@@ -1,35 +1,68 @@
 import * as z from 'zod'
-import { hash, integer, nothing, text, time } from './kinds.js'
+import { limits } from '../../base/limits.js'
+import { hash, inBytes, integer, named, nothing, path, sessionId, text, time, timeOrNone } from './kinds.js'
 import { defineSchemas } from './operation-schemas.js'
 
-const inSession = { sessionId: text }
-const annotationStatus = z.enum(['ANNOTATION_STATUS_OPEN', 'ANNOTATION_STATUS_RESOLVED'])
-
-const annotation = z.object({
-  id: text,
-  sessionId: text,
-  filePath: text,
-  lineNumber: integer,
-  contentHash: hash,
-  comment: text,
-  reviewerId: text,
-  status: annotationStatus,
-  createdAt: time,
+const inSession = { sessionId }
+const annotationStatus = z
+  .enum(['ANNOTATION_STATUS_OPEN', 'ANNOTATION_STATUS_RESOLVED'])
+  .meta({ id: 'AnnotationStatus' })
+const lineNumber = integer.meta({
+  minimum: 0,
+  description: 'From 1, also beyond the end. Absent or 0: the whole file.',
 })
+const prose = text.describe(`At most ${inBytes(limits.messageBytes)}.`)
+
+const annotation = named(
+  'Annotation',
+  z.object({
+    id: text,
+    sessionId: text,
+    filePath: text,
+    lineNumber: integer.describe('From 1; 0 is the whole file.'),
+    contentHash: hash.describe('Of the file when the annotation was made.'),
+    comment: text,
+    reviewerId: text.describe('The principal that made it.'),
+    status: annotationStatus,
+    createdAt: time,
+  }),
+)
+
+const approval = named(
+  'Approval',
+  z.object({
+    approvalId: text,
+    sessionId: text,
+    reason: text,
+    summary: text,
+    changedFiles: z.array(text),
+    status: z
+      .enum(['APPROVAL_STATUS_PENDING', 'APPROVAL_STATUS_GRANTED', 'APPROVAL_STATUS_DENIED'])
+      .meta({ id: 'ApprovalStatus' }),
+    requestedBy: text.describe('The principal that asked for it.'),
+    createdAt: time,
+    decidedBy: text.describe('The principal that decided; empty while it is pending.'),
+    decidedAt: timeOrNone,
+    feedback: text.describe('Of a denial; else empty.'),
+  }),
+)
 
 export const reviewSchemas = defineSchemas({
   addAnnotation: {
     request: z.object({
       ...inSession,
-      filePath: text,
-      lineNumber: integer.exactOptional(),
-      expectedContentHash: hash,
-      comment: text.exactOptional(),
+      filePath: path,
+      lineNumber: lineNumber.exactOptional(),
+      expectedContentHash: hash.describe('What the reviewer saw: `sha256:` and 64 hex digits.'),
+      comment: prose.exactOptional(),
     }),
     response: z.object({ annotation }),
   },
   listAnnotations: {
-    request: z.object({ ...inSession, filePath: text.exactOptional() }),
+    request: z.object({
+      ...inSession,
+      filePath: path.describe('Absent: all of the session.').exactOptional(),
+    }),
     response: z.object({ annotations: z.array(annotation) }),
   },
   updateAnnotationStatus: {
@@ -39,26 +72,32 @@ export const reviewSchemas = defineSchemas({
   requestApproval: {
     request: z.object({
       ...inSession,
-      reason: text.exactOptional(),
+      reason: text.describe('Upper case with underscores. Absent: `COMMIT_TO_MAIN`.').exactOptional(),
       details: z
-        .object({ summary: text.exactOptional(), changedFiles: z.array(text).exactOptional() })
+        .object({
+          summary: prose.exactOptional(),
+          changedFiles: z.array(path).describe(`At most ${limits.changedFiles}.`).exactOptional(),
+        })
         .exactOptional(),
     }),
     response: z.object({ approvalId: text }),
   },
+  listApprovals: { request: z.object(inSession), response: z.object({ approvals: z.array(approval) }) },
   grantApproval: { request: z.object({ ...inSession, approvalId: text }), response: nothing },
   denyApproval: {
-    request: z.object({ ...inSession, approvalId: text, feedback: text.exactOptional() }),
+    request: z.object({ ...inSession, approvalId: text, feedback: prose.exactOptional() }),
     response: nothing,
   },
   commit: {
     request: z.object({
       ...inSession,
-      message: text,
-      author: z.object({ name: text, email: text }).exactOptional(),
-      gitBranch: z.object({ branchName: text }).exactOptional(),
+      message: text.describe(`Not empty; at most ${inBytes(limits.messageBytes)}.`),
+      author: z.object({ name: text, email: text }).describe('Absent: the acting principal.').exactOptional(),
+      gitBranch: z
+        .object({ branchName: text.describe('Without `refs/heads/`; a name that git allows.') })
+        .exactOptional(),
     }),
-    response: z.object({ commitId: text }),
+    response: z.object({ commitId: text.describe('The id of the git commit, in hex.') }),
   },
   generateCommitSummary: {
     request: z.object(inSession),

@@ -1,5 +1,6 @@
 import * as z from 'zod'
-import { text } from './kinds.js'
+import { limits } from '../../base/limits.js'
+import { inBytes, named, sessionId, text } from './kinds.js'
 import { defineSchemas } from './operation-schemas.js'
 
 /** A value that shows itself only where it is asked to, so that it gets into no log by accident. */
@@ -7,10 +8,13 @@ export interface SecretValue {
   reveal(): string
 }
 
-const inSession = { sessionId: text }
-const named = { ...inSession, secretName: text }
-const scope = z.enum(['SECRET_SCOPE_SESSION'])
-const metadata = z.object({ secretName: text, scope })
+const inSession = { sessionId }
+const secretName = text.describe(
+  `1 to ${limits.secretNameBytes} bytes without control or format characters, and without white space at its ends.`,
+)
+const ofSecret = { ...inSession, secretName }
+const scope = z.enum(['SECRET_SCOPE_SESSION']).meta({ id: 'SecretScope' })
+const metadata = named('SecretMetadata', z.object({ secretName: text, scope }))
 
 /** On the wire the value itself. */
 const secretValue = z.codec(
@@ -28,12 +32,16 @@ export const secretSchemas = defineSchemas({
     response: z.object({ secrets: z.array(metadata) }),
   },
   putSecret: {
-    request: z.object({ ...named, secretValue: text, scope: scope.exactOptional() }),
+    request: z.object({
+      ...ofSecret,
+      secretValue: text.describe(`At most ${inBytes(limits.secretValueBytes)}.`),
+      scope: scope.exactOptional(),
+    }),
     response: metadata,
   },
-  getSecret: { request: z.object(named), response: z.object({ secretName: text, secretValue }) },
+  getSecret: { request: z.object(ofSecret), response: z.object({ secretName: text, secretValue }) },
   deleteSecret: {
-    request: z.object({ ...named, scope: scope.exactOptional() }),
+    request: z.object({ ...ofSecret, scope: scope.exactOptional() }),
     response: metadata,
   },
 })

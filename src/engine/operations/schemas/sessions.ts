@@ -1,85 +1,143 @@
 import * as z from 'zod'
+import { limits } from '../../base/limits.js'
 import {
   anyObject,
+  bytes,
+  extension,
+  filter,
   flag,
   hash,
   int64,
-  integer,
+  labels,
+  mode,
+  named,
+  nextPageToken,
+  nodeKind,
   nothing,
   pageRequest,
+  path,
+  pathPrefix,
+  sessionId,
   stringMap,
   text,
   time,
 } from './kinds.js'
 import { defineSchemas } from './operation-schemas.js'
 
-const sessionId = text
+const session = named(
+  'Session',
+  z.object({
+    id: text,
+    baseFingerprint: text.describe(
+      'Hex digits that name the files that the session started from; forks have the same.',
+    ),
+    status: z
+      .enum([
+        'SESSION_STATUS_ACTIVE',
+        'SESSION_STATUS_PENDING_APPROVAL',
+        'SESSION_STATUS_ARCHIVING',
+        'SESSION_STATUS_ARCHIVED',
+        'SESSION_STATUS_HYDRATING',
+        'SESSION_STATUS_PENDING_REVIEW',
+        'SESSION_STATUS_CONFLICT',
+      ])
+      .meta({ id: 'SessionStatus' }),
+    tags: stringMap,
+    createdAt: time,
+    lastActivityAt: time,
+    capabilities: z
+      .object({ commit: flag, approvals: flag, annotations: flag })
+      .describe('What the caller may do.'),
+  }),
+)
 
-const session = z.object({
-  id: text,
-  baseFingerprint: text,
-  status: z.enum([
-    'SESSION_STATUS_ACTIVE',
-    'SESSION_STATUS_PENDING_APPROVAL',
-    'SESSION_STATUS_ARCHIVING',
-    'SESSION_STATUS_ARCHIVED',
-    'SESSION_STATUS_HYDRATING',
-    'SESSION_STATUS_PENDING_REVIEW',
-    'SESSION_STATUS_CONFLICT',
-  ]),
-  tags: stringMap,
-  createdAt: time,
-  lastActivityAt: time,
-  capabilities: z.object({ commit: flag, approvals: flag, annotations: flag }),
+export const casExtent = z.object({ offset: int64, length: int64, hash, casOffset: int64 }).meta({
+  id: 'CasExtent',
+  description:
+    '`length` bytes of the file from `offset` on are the bytes of the content `hash` from `casOffset` on.',
 })
 
-export const casExtent = z.object({ offset: int64, length: int64, hash, casOffset: int64 })
+const checkpoint = named('Checkpoint', z.object({ id: text, sessionId: text, label: text, createdAt: time }))
 
-const node = z.object({
-  path: text,
-  fileType: z.enum(['VFS_FILE_TYPE_DIRECTORY', 'VFS_FILE_TYPE_FILE']),
-  sizeBytes: int64,
-  contentHash: hash,
-  mode: integer,
-  casExtents: z.array(casExtent),
-})
+/** At most one of the three; none is the newest state. */
+const state = {
+  checkpointId: text.exactOptional(),
+  checkpointLabel: text.exactOptional(),
+  base: flag
+    .meta({ default: false, description: 'true: what the session, or that it is a fork of, started from.' })
+    .exactOptional(),
+}
+const oneState = 'At most one of `checkpointId`, `checkpointLabel` and `base`; none is the newest state.'
+
+const node = named(
+  'ManifestNode',
+  z.object({
+    path: text,
+    fileType: z.enum(['VFS_FILE_TYPE_DIRECTORY', 'VFS_FILE_TYPE_FILE']).meta({ id: 'VfsFileType' }),
+    sizeBytes: int64.describe('0 for a directory.'),
+    contentHash: hash.describe('Of the whole content; empty for a directory.'),
+    mode,
+    casExtents: z.array(casExtent).describe('Empty unless they were asked for.'),
+  }),
+)
 
 export const sessionSchemas = defineSchemas({
   createSession: {
     request: z.object({
-      sourceRef: z.object({ sourceId: text, revisionId: text.exactOptional() }).exactOptional(),
-      /** A blank workspace, which is what it is without `sourceRef` too. */
-      empty: nothing.exactOptional(),
-      initialTags: stringMap.exactOptional(),
+      sourceRef: z
+        .object({
+          sourceId: text,
+          revisionId: text
+            .describe('The id or the label of a revision. Absent or empty: the latest.')
+            .exactOptional(),
+        })
+        .exactOptional(),
+      empty: nothing.describe('An empty session, as without `sourceRef`.').exactOptional(),
+      files: extension(
+        z
+          .array(z.object({ path, content: bytes.prefault('') }))
+          .describe('What the session starts with, instead of a `sourceRef`.')
+          .exactOptional(),
+      ),
+      initialTags: labels.exactOptional(),
     }),
     response: session,
   },
   getSession: { request: z.object({ sessionId }), response: session },
   listSessions: {
-    request: z.object({ filter: text.exactOptional(), ...pageRequest }),
-    response: z.object({ sessions: z.array(session), nextPageToken: text }),
+    request: z.object({ filter: filter.exactOptional(), ...pageRequest }),
+    response: z.object({ sessions: z.array(session), nextPageToken }),
   },
   deleteSession: { request: z.object({ sessionId }), response: nothing },
   getManifest: {
     request: z.object({
       sessionId,
-      pathPrefix: text.exactOptional(),
-      includeCasExtents: flag.exactOptional(),
+      pathPrefix: pathPrefix.exactOptional(),
+      includeCasExtents: flag.meta({ default: false }).exactOptional(),
       ...pageRequest,
     }),
-    response: z.object({ nodes: z.array(node), nextPageToken: text, manifestHash: hash }),
+    response: z.object({ nodes: z.array(node), nextPageToken, manifestHash: hash }),
   },
   forkSession: {
     request: z.object({
-      sourceSessionId: text,
-      sourceCheckpointLabel: text.exactOptional(),
-      newTags: stringMap.exactOptional(),
+      sourceSessionId: text.describe('The id of the session to fork.'),
+      sourceCheckpointLabel: text
+        .describe('A checkpoint to start from. Absent or empty: the current state.')
+        .exactOptional(),
+      newTags: labels
+        .describe('Added to the tags of the session; they override those of the same key.')
+        .exactOptional(),
     }),
     response: session,
   },
   createCheckpoint: {
-    request: z.object({ sessionId, label: text.exactOptional() }),
-    response: z.object({ id: text, sessionId: text, label: text, createdAt: time }),
+    request: z.object({
+      sessionId,
+      label: text
+        .describe(`Unique in the session, at most ${limits.labelBytes} bytes. Absent or empty: it has none.`)
+        .exactOptional(),
+    }),
+    response: checkpoint,
   },
   restoreCheckpoint: {
     request: z.object({
@@ -89,16 +147,49 @@ export const sessionSchemas = defineSchemas({
     }),
     response: session,
   },
-  listEvents: {
+  listCheckpoints: {
+    request: z.object({ sessionId, ...pageRequest }),
+    response: z.object({ checkpoints: z.array(checkpoint), nextPageToken }),
+  },
+  diff: {
     request: z.object({
       sessionId,
-      startTime: time.exactOptional(),
-      endTime: time.exactOptional(),
+      from: z
+        .object({ sessionId: text.describe('Absent: this session.').exactOptional(), ...state })
+        .describe(oneState),
+      to: z.object(state).describe(`Of this session. ${oneState}`).exactOptional(),
       ...pageRequest,
     }),
     response: z.object({
-      events: z.array(z.object({ eventId: text, timestamp: time, eventType: text, details: anyObject })),
-      nextPageToken: text,
+      changes: z.array(
+        named(
+          'Change',
+          z.object({ path: text, change: z.enum(['added', 'removed', 'modified']), kind: nodeKind }),
+        ),
+      ),
+      nextPageToken,
+    }),
+  },
+  listEvents: {
+    request: z.object({
+      sessionId,
+      startTime: time.describe('Events from this time on.').exactOptional(),
+      endTime: time.describe('Events before this time.').exactOptional(),
+      ...pageRequest,
+    }),
+    response: z.object({
+      events: z.array(
+        named(
+          'SessionEvent',
+          z.object({
+            eventId: text.describe('Later events have greater ids.'),
+            timestamp: time,
+            eventType: text.describe('`v1.<ServiceName>.<Operation>`'),
+            details: anyObject.describe('Its fields depend on the type.'),
+          }),
+        ),
+      ),
+      nextPageToken,
     }),
   },
 })

@@ -1,89 +1,150 @@
 import * as z from 'zod'
-import { bytes, int64, nothing, pageRequest, stringMap, text, time, timeOrNone } from './kinds.js'
+import { limits } from '../../base/limits.js'
+import {
+  bytes,
+  filter,
+  int64,
+  labels,
+  named,
+  nextPageToken,
+  nothing,
+  pageRequest,
+  stringMap,
+  text,
+  time,
+  timeOrNone,
+} from './kinds.js'
 import { defineSchemas } from './operation-schemas.js'
 
-const atSource = { sourceId: text }
+const atSource = { sourceId: text.describe('The id of the source.') }
+const ofJob = { ...atSource, jobId: text.describe('The id of the job.') }
+const gitRef = text
+  .describe(
+    'A branch, a tag, a full ref or the id of a commit. Absent or empty: the `defaultRef` of the source.',
+  )
+  .exactOptional()
+const defaultRef = text.describe('What an import without a ref takes. Absent or empty: HEAD.').exactOptional()
 
-const source = z.object({
-  sourceId: text,
-  displayName: text,
-  kind: z.enum([
-    'UNDERLAY_SOURCE_KIND_GIT_REMOTE',
-    'UNDERLAY_SOURCE_KIND_UPLOADED_SNAPSHOT',
-    'UNDERLAY_SOURCE_KIND_HOST_PATH',
-    'UNDERLAY_SOURCE_KIND_UPLOADED_GIT_BUNDLE',
-    'UNDERLAY_SOURCE_KIND_GIT_REPOSITORY',
-  ]),
-  status: z.enum([
-    'UNDERLAY_SOURCE_STATUS_CREATING',
-    'UNDERLAY_SOURCE_STATUS_READY',
-    'UNDERLAY_SOURCE_STATUS_FAILED',
-    'UNDERLAY_SOURCE_STATUS_DELETING',
-  ]),
-  latestRevisionId: text,
-  createdAt: time,
-  updatedAt: time,
-  createdByPrincipal: text,
-  labels: stringMap,
-})
+const source = named(
+  'Source',
+  z.object({
+    sourceId: text,
+    displayName: text,
+    kind: z
+      .enum([
+        'UNDERLAY_SOURCE_KIND_GIT_REMOTE',
+        'UNDERLAY_SOURCE_KIND_UPLOADED_SNAPSHOT',
+        'UNDERLAY_SOURCE_KIND_HOST_PATH',
+        'UNDERLAY_SOURCE_KIND_UPLOADED_GIT_BUNDLE',
+        'UNDERLAY_SOURCE_KIND_GIT_REPOSITORY',
+      ])
+      .meta({ id: 'UnderlaySourceKind' }),
+    status: z
+      .enum([
+        'UNDERLAY_SOURCE_STATUS_CREATING',
+        'UNDERLAY_SOURCE_STATUS_READY',
+        'UNDERLAY_SOURCE_STATUS_FAILED',
+        'UNDERLAY_SOURCE_STATUS_DELETING',
+      ])
+      .meta({
+        id: 'UnderlaySourceStatus',
+        description: 'READY also while a job runs; FAILED when an import failed and there is no revision.',
+      }),
+    latestRevisionId: text.describe('Empty until an import succeeded.'),
+    createdAt: time,
+    updatedAt: time,
+    createdByPrincipal: text,
+    labels: stringMap,
+  }),
+)
 
-const job = z.object({
-  jobId: text,
-  sourceId: text,
-  state: z.enum([
-    'UNDERLAY_IMPORT_JOB_STATE_QUEUED',
-    'UNDERLAY_IMPORT_JOB_STATE_RUNNING',
-    'UNDERLAY_IMPORT_JOB_STATE_SUCCEEDED',
-    'UNDERLAY_IMPORT_JOB_STATE_FAILED',
-  ]),
-  revisionId: text,
-  createdAt: time,
-  startedAt: timeOrNone,
-  completedAt: timeOrNone,
-  errorCode: text,
-  errorMessage: text,
-  bytesProcessed: int64,
-  filesProcessed: int64,
-})
+const job = named(
+  'ImportJob',
+  z.object({
+    jobId: text,
+    sourceId: text,
+    state: z
+      .enum([
+        'UNDERLAY_IMPORT_JOB_STATE_QUEUED',
+        'UNDERLAY_IMPORT_JOB_STATE_RUNNING',
+        'UNDERLAY_IMPORT_JOB_STATE_SUCCEEDED',
+        'UNDERLAY_IMPORT_JOB_STATE_FAILED',
+      ])
+      .meta({ id: 'UnderlayImportJobState' }),
+    revisionId: text.describe('Empty until the job succeeded.'),
+    createdAt: time,
+    startedAt: timeOrNone,
+    completedAt: timeOrNone,
+    errorCode: text.describe(
+      'Empty unless the job failed: REF_NOT_FOUND, REMOTE_UNREACHABLE, AUTH_FAILED, CREDENTIALS_NOT_FOUND, ' +
+        'INVALID_ARCHIVE, INVALID_BUNDLE, UNSAFE_PATH, PATH_NOT_FOUND, PATH_NOT_ALLOWED, LIMIT_EXCEEDED, INTERRUPTED, ' +
+        'REMOTE_CORRUPT, NOT_A_TREE or INTERNAL.',
+    ),
+    errorMessage: text.describe('Empty unless the job failed.'),
+    bytesProcessed: int64,
+    filesProcessed: int64.describe('Files and symlinks.'),
+  }),
+)
 
 export const sourceSchemas = defineSchemas({
-  /** Exactly one of the four kinds. */
   createSource: {
     request: z.object({
       displayName: text,
       gitRemote: z
         .object({
-          remoteUrl: text,
-          defaultRef: text.exactOptional(),
-          credentialsSecretId: text.exactOptional(),
+          remoteUrl: text.describe('http or https, without credentials in it.'),
+          defaultRef,
+          credentialsSecretId: text.describe('What the service finds credentials by.').exactOptional(),
         })
         .exactOptional(),
-      uploadedSnapshot: nothing.exactOptional(),
-      hostPath: z.object({ path: text }).exactOptional(),
-      uploadedGitBundle: z.object({ defaultRef: text.exactOptional() }).exactOptional(),
-      labels: stringMap.exactOptional(),
+      uploadedSnapshot: nothing.describe('Each import brings an archive.').exactOptional(),
+      hostPath: z
+        .object({ path: text })
+        .describe('A directory of the service’s host, where it allows that.')
+        .exactOptional(),
+      uploadedGitBundle: z
+        .object({ defaultRef })
+        .describe('Each import brings a git bundle.')
+        .exactOptional(),
+      labels: labels.exactOptional(),
     }),
     response: source,
   },
   listSources: {
-    request: z.object({ filter: text.exactOptional(), ...pageRequest }),
-    response: z.object({ sources: z.array(source), nextPageToken: text }),
+    request: z.object({ filter: filter.exactOptional(), ...pageRequest }),
+    response: z.object({ sources: z.array(source), nextPageToken }),
   },
   getSource: { request: z.object(atSource), response: source },
-  /** What belongs to the source's kind. */
+  deleteSource: { request: z.object(atSource), response: nothing },
   startImport: {
     request: z.object({
       ...atSource,
-      git: z.object({ gitRef: text.exactOptional() }).exactOptional(),
-      uploadedSnapshot: z.object({ content: bytes }).exactOptional(),
-      uploadedGitBundle: z.object({ content: bytes, gitRef: text.exactOptional() }).exactOptional(),
+      git: z.object({ gitRef }).describe('Of a git remote.').exactOptional(),
+      uploadedSnapshot: z
+        .object({ content: bytes.describe('A tar, gzip or not, or a zip.') })
+        .describe('Of an uploaded snapshot.')
+        .exactOptional(),
+      uploadedGitBundle: z
+        .object({ content: bytes.describe('A git bundle.'), gitRef })
+        .describe('Of an uploaded git bundle.')
+        .exactOptional(),
     }),
     response: job,
   },
-  getJob: { request: z.object({ ...atSource, jobId: text }), response: job },
-  refreshSource: { request: z.object({ ...atSource, gitRef: text.exactOptional() }), response: job },
+  getJob: { request: z.object(ofJob), response: job },
+  abortJob: { request: z.object(ofJob), response: job },
+  refreshSource: { request: z.object({ ...atSource, gitRef }), response: job },
   promoteSession: {
-    request: z.object({ ...atSource, sessionId: text, revisionLabel: text.exactOptional() }),
+    request: z.object({
+      ...atSource,
+      sessionId: text,
+      revisionLabel: text
+        .describe(
+          `A name for the revision, unique in the source, at most ${limits.labelBytes} bytes. Absent or empty: it has ` +
+            'its id alone.',
+        )
+        .exactOptional(),
+    }),
     response: job,
   },
 })

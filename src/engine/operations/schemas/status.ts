@@ -1,11 +1,16 @@
 import * as z from 'zod'
-import { anyObject, integer, text } from './kinds.js'
+import { anyObject, integer, named, text } from './kinds.js'
 
 /** What a failed request gives, and an item of a stream that fails. */
-export const statusSchema = z.object({
-  /** A standard RPC status code. */
-  code: integer,
-  message: text,
-  /** At most one, of the type `google.rpc.ErrorInfo`. */
-  details: z.array(anyObject),
-})
+export const statusSchema = named(
+  'Status',
+  z
+    .object({
+      code: integer.describe('A standard RPC status code: what can be done about it.'),
+      message: text.describe('For people; it may change.'),
+      details: z
+        .array(named('ErrorInfo', anyObject))
+        .describe('At most one, of the type `google.rpc.ErrorInfo`.'),
+    })
+    .describe('What every failed request gives.'),
+)

@@ -1,0 +1,28 @@
+/**
+ * The door for clients in another process: the table of operations with its schemas, and the errors. Nothing of it
+ * runs an engine or needs Node, so that browsers have it too. Loads zod.
+ */
+export { EngineError, errorRegistry, invalid, type ErrorReason } from './base/errors.js'
+export { onAbort } from './base/abort.js'
+export { operations, type Operation, type OperationName } from './operations/index.js'
+export { schemas, type OperationRequest, type OperationResponse } from './operations/schemas/index.js'
+export { statusSchema } from './operations/schemas/status.js'
+export { Secret } from './services/secret.js'
+export { abortError, codedError, throwIfAborted, typeError, valueError } from './fs/argument-errors.js'
+export { constants } from './fs/constants.js'
+export { cannotCopy, copyError, intoItself, isBelow } from './fs/copy-errors.js'
+export { toCopyOptions, type CopyOptions } from './fs/copy-options.js'
+export { codeOf, rmOfDirectory, systemError, toSystemError, type SystemCall } from './fs/errors.js'
+export { toFlags, type Flags } from './fs/flags.js'
+export { givenPath, plainPath, resolvePath, slashed } from './fs/plain-path.js'
+export { BigIntStats, Dirent, newStats, Stats } from './fs/stats.js'
+export {
+  checkBoolean,
+  checkSignal,
+  toMode,
+  toModeBits,
+  toLength,
+  toOwner,
+  toRemoveOptions,
+  toTime,
+} from './fs/values.js'
