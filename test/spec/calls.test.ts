@@ -26,6 +26,7 @@ import {
   type Storage,
 } from '../../src/index.js'
 import { storages } from '../support/storages.js'
+import { Refusal, transports, wireCalls, type Call, type Wire, type WireCall } from '../support/transports.js'
 
 const table: Readonly<Record<CallableOperation, Operation>> = operations
 
@@ -55,7 +56,7 @@ const requests: {
     world: World,
   ) => OperationRequest<Name> | Promise<OperationRequest<Name>>
 } = {
-  createSession: () => ({ empty: {}, initialTags: { a: 'b' } }),
+  createSession: () => ({ files: [{ path: '/a', content }], initialTags: { a: 'b' } }),
   getSession: ({ sessionId }) => ({ sessionId }),
   listSessions: () => ({ filter: 'template=yes', pageSize: 2, pageToken: '' }),
   deleteSession: ({ sessionId }) => ({ sessionId }),
@@ -75,6 +76,21 @@ const requests: {
     const { id: checkpointId } = await session.checkpoint({ label: 'here' })
     return { sessionId, checkpointId }
   },
+  listCheckpoints: async ({ session, sessionId }) => {
+    await session.checkpoint({ label: 'here' })
+    return { sessionId, pageSize: 1, pageToken: '' }
+  },
+  diff: async ({ session, sessionId }) => {
+    await session.checkpoint({ label: 'here' })
+    await session.files.write({ path: '/new', content: '' })
+    return {
+      sessionId,
+      from: { sessionId, checkpointLabel: 'here' },
+      to: { base: true },
+      pageSize: 1,
+      pageToken: '',
+    }
+  },
   listEvents: async ({ session, sessionId }) => {
     await session.files.rename({ sourcePath: '/file', destinationPath: '/moved' })
     return {
@@ -86,8 +102,8 @@ const requests: {
     }
   },
 
-  createDirectory: ({ sessionId }) => ({ sessionId, path: '/dir/made', mode: 0o700 }),
-  removeDirectory: ({ sessionId }) => ({ sessionId, path: '/empty' }),
+  createDirectory: ({ sessionId }) => ({ sessionId, path: '/dir/made', mode: 0o700, recursive: false }),
+  removeDirectory: ({ sessionId }) => ({ sessionId, path: '/empty', recursive: false }),
   rename: ({ sessionId }) => ({ sessionId, sourcePath: '/file', destinationPath: '/dir/moved' }),
   deleteFile: async (world) => ({
     sessionId: world.sessionId,
@@ -130,6 +146,49 @@ const requests: {
   unlink: ({ sessionId }) => ({ sessionId, path: '/file', expectedHash: '' }),
   getCasExtents: ({ sessionId }) => ({ sessionId, path: '/file' }),
   readFile: ({ sessionId }) => ({ sessionId, path: '/file', offset: 1, length: 3 }),
+  writeFile: async ({ session, sessionId }) => ({
+    sessionId,
+    path: '/file',
+    content,
+    expectedHash: await session.files.contentHash('/file'),
+    mode: 0o600,
+    createParents: false,
+    exclusive: false,
+  }),
+  appendFile: async ({ session, sessionId }) => ({
+    sessionId,
+    path: '/file',
+    content,
+    expectedHash: await session.files.contentHash('/file'),
+    mode: 0o600,
+    createParents: false,
+  }),
+  copyFile: ({ sessionId }) => ({
+    sessionId,
+    sourcePath: '/file',
+    destinationPath: '/dir/copy',
+    exclusive: true,
+  }),
+  setAttributes: ({ sessionId }) => ({
+    sessionId,
+    path: '/file',
+    mode: 0o600,
+    mtimeMs: 1.5,
+    followSymlinks: true,
+  }),
+  statPath: ({ sessionId }) => ({
+    sessionId,
+    path: '/file',
+    followSymlinks: false,
+    includeContentHash: true,
+  }),
+  listDirectory: ({ sessionId }) => ({
+    sessionId,
+    path: '/',
+    recursive: true,
+    pageSize: 2,
+    pageToken: '',
+  }),
   setXattr: ({ sessionId }) => ({ sessionId, path: '/file', name: 'user.b', value: content }),
   getXattr: ({ sessionId }) => ({ sessionId, path: '/file', name: 'user.a' }),
   listXattrs: ({ sessionId }) => ({ sessionId, path: '/file' }),
@@ -213,6 +272,10 @@ const requests: {
     reason: 'COMMIT_TO_MAIN',
     details: { summary: 'all', changedFiles: ['/file'] },
   }),
+  listApprovals: async ({ session, sessionId }) => {
+    await session.approvals.request({ details: { changedFiles: ['/file'] } })
+    return { sessionId }
+  },
   grantApproval: async ({ session, sessionId }) => ({ sessionId, ...(await session.approvals.request()) }),
   denyApproval: async ({ session, sessionId }) => ({
     sessionId,
@@ -263,6 +326,10 @@ const requests: {
 
   getHealth: ({ sessionId }) => ({ sessionId }),
   reportHealth: ({ sessionId }) => ({ sessionId, reportFormat: 'junit-xml/v1', reportContent: report }),
+  listHealthReports: async ({ session, sessionId }) => {
+    await session.health.report({ reportFormat: 'junit-xml/v1', reportContent: report })
+    return { sessionId, pageSize: 1, pageToken: '' }
+  },
   getAnalytics: ({ sessionId }) => ({ sessionId }),
   getUsage: () => ({
     windowStart: '2026-01-01T00:00:00Z',
@@ -281,6 +348,7 @@ const requests: {
     return { filter: 'a=b', pageSize: 1, pageToken: '' }
   },
   getSource: async ({ engine }) => ({ sourceId: await newSource(engine) }),
+  deleteSource: async ({ engine }) => ({ sourceId: await newSource(engine) }),
   startImport: async ({ engine }) => ({ sourceId: await newSource(engine), git: { gitRef: 'main' } }),
   refreshSource: async ({ engine }) => ({ sourceId: await newSource(engine), gitRef: 'main' }),
   promoteSession: async ({ engine, sessionId }) => ({
@@ -289,6 +357,10 @@ const requests: {
     revisionLabel: 'v1',
   }),
   getJob: async ({ engine }) => {
+    const { sourceId, jobId } = await engine.sources.startImport(await newSource(engine))
+    return { sourceId, jobId }
+  },
+  abortJob: async ({ engine }) => {
     const { sourceId, jobId } = await engine.sources.startImport(await newSource(engine))
     return { sourceId, jobId }
   },
@@ -301,6 +373,7 @@ const further: {
   readonly [Name in CallableOperation]?: readonly ((world: World) => Promise<OperationRequest<Name>>)[]
 } = {
   createSession: [
+    async () => ({ empty: {} }),
     async ({ engine }) => ({ sourceRef: { sourceId: await newSource(engine), revisionId: '' } }),
     async ({ engine }) => ({ empty: {}, sourceRef: { sourceId: await newSource(engine) } }),
   ],
@@ -316,6 +389,14 @@ const further: {
       return { sessionId, checkpointLabel: 'here' }
     },
   ],
+  writeFile: [
+    async ({ sessionId }) => ({ sessionId, path: '/file', content, exclusive: true }),
+    async ({ sessionId }) => ({ sessionId, path: '/none/file', content, createParents: false }),
+  ],
+  appendFile: [async ({ sessionId }) => ({ sessionId, path: '/none/file', content, createParents: false })],
+  createDirectory: [async ({ sessionId }) => ({ sessionId, path: '/dir/a/b', recursive: true })],
+  removeDirectory: [async ({ sessionId }) => ({ sessionId, path: '/dir', recursive: true })],
+  listDirectory: [async ({ sessionId }) => ({ sessionId, path: '/dir' })],
   applyBatch: [
     async ({ sessionId }) => ({ sessionId, operations: [] }),
     async ({ sessionId }) => ({ sessionId, operations: [{ segmentWrite: tooLarge }] }),
@@ -527,6 +608,33 @@ async function annotate(session: Session): Promise<string> {
   return annotation.id
 }
 
+/** Whether it is the same after it was on the wire. */
+function isJson(value: unknown): boolean {
+  if (Array.isArray(value)) return value.every(isJson)
+  if (typeof value === 'object' && value !== null) return Object.values(value).every(isJson)
+  if (typeof value === 'number') return Number.isFinite(value)
+  return value === null || typeof value === 'string' || typeof value === 'boolean'
+}
+
+/** The standard mapping of RPC codes. */
+function httpCode({ status }: Refusal): number | undefined {
+  const codes = {
+    3: 400,
+    4: 504,
+    5: 404,
+    6: 409,
+    7: 403,
+    8: 429,
+    9: 400,
+    10: 409,
+    11: 400,
+    13: 500,
+    14: 503,
+    15: 500,
+  }
+  return (codes as Readonly<Record<number, number>>)[status]
+}
+
 /** Nothing missing, nothing unknown, and the same again when it was on the wire. */
 function checkForm(schema: z.ZodType, value: unknown): void {
   const wire = JSON.parse(JSON.stringify(z.encode(schema, value))) as unknown
@@ -547,104 +655,139 @@ function ordinary(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, ordinary(part)]))
 }
 
-describe.each(storages.filter(([name]) => name === 'memory' || name === 'level'))(
-  'on %s',
-  (storageName, makeStorage) => {
-    let directory: string
-    let engine: Engine
-    let template: Session
-    /** The types of the events that were stored, of all sessions. */
-    let recorded: string[]
+const places = storages
+  .filter(([name]) => name === 'memory' || name === 'level')
+  .flatMap(([storage, make]) =>
+    transports.map(([transport, connect]) => [storage, transport, make, connect] as const),
+  )
 
-    beforeAll(async () => {
-      directory = mkdtempSync(join(tmpdir(), 'calls-'))
-      recorded = []
-      engine = await openEngine({
-        storage: recording(makeStorage(directory), (type) => recorded.push(type)),
-        maxFileBytes,
-        secrets: { masterKey: { id: 'one', key: new Uint8Array(32) } },
-        git: { allowPrivateAddresses: true },
-        hostPaths: { roots: [tmpdir()] },
-      })
-      template = await engine.sessions.create({
-        files: { '/file': 'one\ntwo\n', '/dir/file': 'three' },
-        initialTags: { template: 'yes' },
-      })
-      const { files } = template
-      await files.createDirectory({ path: '/empty' })
-      await files.createSymlink({ linkPath: '/link', target: 'file' })
-      await files.createSymlink({ linkPath: '/broken', target: 'none' })
-      await files.createSymlink({ linkPath: '/loop', target: 'loop' })
-      await files.setXattr({ path: '/file', name: 'user.a', value: 'a' })
+describe.each(places)('on %s, %s:', (storageName, transportName, makeStorage, connect) => {
+  let directory: string
+  let engine: Engine
+  let callByName: Call
+  let send: WireCall
+  let template: Session
+  /** The types of the events that were stored, of all sessions. */
+  let recorded: string[]
+
+  beforeAll(async () => {
+    directory = mkdtempSync(join(tmpdir(), 'calls-'))
+    recorded = []
+    engine = await openEngine({
+      storage: recording(makeStorage(directory), (type) => recorded.push(type)),
+      maxFileBytes,
+      secrets: { masterKey: { id: 'one', key: new Uint8Array(32) } },
+      git: { allowPrivateAddresses: true },
+      hostPaths: { roots: [tmpdir()] },
     })
-
-    afterAll(async () => {
-      await engine.close()
-      rmSync(directory, { recursive: true, force: true })
+    callByName = connect(engine)
+    send = wireCalls(engine)
+    template = await engine.sessions.create({
+      files: { '/file': 'one\ntwo\n', '/dir/file': 'three' },
+      initialTags: { template: 'yes' },
     })
+    const { files } = template
+    await files.createDirectory({ path: '/empty' })
+    await files.createSymlink({ linkPath: '/link', target: 'file' })
+    await files.createSymlink({ linkPath: '/broken', target: 'none' })
+    await files.createSymlink({ linkPath: '/loop', target: 'loop' })
+    await files.setXattr({ path: '/file', name: 'user.a', value: 'a' })
+  })
 
-    async function prepare<Name extends CallableOperation>(
-      name: Name,
-      which = 0,
-    ): Promise<OperationRequest<Name>> {
-      const session = await template.fork()
-      const make = [requests[name], ...(further[name] ?? [])][which]!
-      const request = await make({ engine, session, sessionId: session.id })
-      recorded.length = 0
-      return request
+  afterAll(async () => {
+    await engine.close()
+    rmSync(directory, { recursive: true, force: true })
+  })
+
+  /** The changes of a request, in the form in which it is sent. */
+  function changes(name: CallableOperation, request: object): Change[] {
+    if (transportName === 'in process') return changesOf(request)
+    const wire = z.encode<z.ZodType>(schemas[name].request, request) as object
+    return changesOf(wire).filter(({ request: changed }) => isJson(changed))
+  }
+
+  async function prepare<Name extends CallableOperation>(
+    name: Name,
+    which = 0,
+  ): Promise<OperationRequest<Name>> {
+    const session = await template.fork()
+    const make = [requests[name], ...(further[name] ?? [])][which]!
+    const request = await make({ engine, session, sessionId: session.id })
+    recorded.length = 0
+    return request
+  }
+
+  /** What the call gives, or the reason why it was refused, once all of it was checked. */
+  async function call<Name extends CallableOperation>(
+    name: Name,
+    request: OperationRequest<Name>,
+  ): Promise<OperationResponse<Name> | string> {
+    return check(name, callByName(name, request))
+  }
+
+  /** The same, of a request that may make no sense: in its native form, or in that on the wire. */
+  async function attempt(name: CallableOperation, request: object): Promise<object | string | undefined> {
+    if (transportName === 'in process') return call(name, request as never)
+    const { response }: { readonly response: z.ZodType } = schemas[name]
+    const sent = send(name, request as Wire)
+    return check(
+      name,
+      sent.then((given) => (given === undefined ? undefined : z.decode(response, given)) as never),
+    )
+  }
+
+  async function check<Name extends CallableOperation>(
+    name: Name,
+    result: Promise<OperationResponse<Name>>,
+  ): Promise<OperationResponse<Name> | string> {
+    const { event, errors } = table[name]
+    const [response, error] = await result.then(
+      (given) => [given, undefined] as const,
+      (thrown: unknown) => [undefined, thrown] as const,
+    )
+    // A promotion is told of when it has succeeded.
+    if (name === 'promoteSession' && response !== undefined)
+      await engine.sources.waitForJob(response as JobReference)
+    expect(response === undefined ? [[]] : [[], [event]]).toContainEqual(recorded)
+    if (error === undefined) {
+      if (response !== undefined) checkForm(schemas[name].response, response)
+      return response!
     }
+    if (!(error instanceof EngineError) && !(error instanceof Refusal)) throw error
+    if (error instanceof Refusal) expect(error.http).toBe(httpCode(error))
+    expect([...errors, ...ofTheRequest, ...(error instanceof Refusal ? ['ROUTE_NOT_FOUND'] : [])]).toContain(
+      error.reason,
+    )
+    return error.reason
+  }
 
-    /** What the call gives, or the reason why it was refused, once all of it was checked. */
-    async function call<Name extends CallableOperation>(
-      name: Name,
-      request: OperationRequest<Name>,
-    ): Promise<OperationResponse<Name> | string> {
-      const { event, errors } = table[name]
-      const [response, error] = await callOperation(engine, name, request).then(
-        (given) => [given, undefined] as const,
-        (thrown: unknown) => [undefined, thrown] as const,
-      )
-      // A promotion is told of when it has succeeded.
-      if (name === 'promoteSession' && response !== undefined)
-        await engine.sources.waitForJob(response as JobReference)
-      expect(response === undefined ? [[]] : [[], [event]]).toContainEqual(recorded)
-      if (response !== undefined) {
-        checkForm(schemas[name].response, response)
-        return response
-      }
-      if (!(error instanceof EngineError)) throw error
-      expect([...errors, ...ofTheRequest]).toContain(error.reason)
-      return error.reason
-    }
+  test.each(names)('%s takes, gives and records what it says', async (name) => {
+    const request = await prepare(name)
+    checkForm(schemas[name].request, request)
+    expect(await call(name, request)).toBeTypeOf('object')
+    const { event } = table[name]
+    // What is not durable forgets a session's events with the session.
+    const forgotten = name === 'deleteSession' && storageName === 'memory'
+    expect(recorded).toEqual(event === undefined || forgotten ? [] : [event])
+  })
 
-    test.each(names)('%s takes, gives and records what it says', async (name) => {
-      const request = await prepare(name)
-      checkForm(schemas[name].request, request)
-      expect(await call(name, request)).toBeTypeOf('object')
-      const { event } = table[name]
-      // What is not durable forgets a session's events with the session.
-      const forgotten = name === 'deleteSession' && storageName === 'memory'
-      expect(recorded).toEqual(event === undefined || forgotten ? [] : [event])
-    })
-
-    test.each(names)('%s refuses what makes no sense, for a reason that it may have', async (name) => {
-      const refused = new Set<string>([...notMet.everywhere!, ...(notMet[name] ?? [])])
-      for (let which = 0; which <= (further[name]?.length ?? 0); which++) {
-        const { length } = changesOf(await prepare(name, which))
-        for (let index = 0; index < length; index++) {
-          const { what, request } = changesOf(await prepare(name, which))[index]!
-          try {
-            const result = await call(name, request as OperationRequest<typeof name>)
-            if (typeof result === 'string') refused.add(result)
-          } catch (error) {
-            throw new Error(`${name}, request ${which}, ${what}`, { cause: error })
-          }
+  test.each(names)('%s refuses what makes no sense, for a reason that it may have', async (name) => {
+    const refused = new Set<string>([...notMet.everywhere!, ...(notMet[name] ?? [])])
+    for (let which = 0; which <= (further[name]?.length ?? 0); which++) {
+      const { length } = changes(name, await prepare(name, which))
+      for (let index = 0; index < length; index++) {
+        const { what, request } = changes(name, await prepare(name, which))[index]!
+        try {
+          const result = await attempt(name, request)
+          if (typeof result === 'string') refused.add(result)
+        } catch (error) {
+          throw new Error(`${name}, request ${which}, ${what}`, { cause: error })
         }
       }
-      expect(table[name].errors.filter((reason) => !refused.has(reason))).toEqual([])
-    })
-  },
-)
+    }
+    expect(table[name].errors.filter((reason) => !refused.has(reason))).toEqual([])
+  })
+})
 
 describe('a stream', () => {
   test('gives messages, and ends with its signal', async () => {

@@ -7,6 +7,7 @@ import type {
   OperationResponse,
 } from '../../src/engine/contract.js'
 import type {
+  Change,
   Engine,
   EventPage,
   Secret,
@@ -15,6 +16,7 @@ import type {
   SessionFiles,
   Sessions,
   Sources,
+  StateReference,
 } from '../../src/index.js'
 
 /**
@@ -25,6 +27,7 @@ interface Methods {
   createSession: (
     request: Omit<NonNullable<Parameters<Sessions['create']>[0]>, 'files' | 'gitRepository'> & {
       empty?: object
+      files?: { path: string; content: Uint8Array }[]
     },
   ) => ReturnType<Session['get']>
   getSession: (request: object) => ReturnType<Session['get']>
@@ -36,6 +39,13 @@ interface Methods {
   ) => ReturnType<Session['get']>
   createCheckpoint: Session['checkpoint']
   restoreCheckpoint: Session['restore']
+  listCheckpoints: Session['listCheckpoints']
+  diff: (request: {
+    from: Partial<StateReference>
+    to?: Omit<StateReference, 'sessionId'>
+    pageSize?: number
+    pageToken?: string
+  }) => Promise<{ changes: Change[]; nextPageToken: string }>
   listEvents: (...request: Parameters<Session['events']['list']>) => Promise<
     Omit<EventPage, 'events'> & {
       events: (Omit<SessionEvent, 'principal' | 'eventType'> & { eventType: string })[]
@@ -57,6 +67,12 @@ interface Methods {
   unlink: SessionFiles['unlink']
   getCasExtents: SessionFiles['getCasExtents']
   readFile: SessionFiles['readWithHash']
+  writeFile: SessionFiles['write']
+  appendFile: SessionFiles['append']
+  copyFile: SessionFiles['copy']
+  setAttributes: SessionFiles['setAttributes']
+  statPath: SessionFiles['stat']
+  listDirectory: SessionFiles['list']
   setXattr: SessionFiles['setXattr']
   getXattr: SessionFiles['getXattr']
   listXattrs: SessionFiles['listXattrs']
@@ -77,6 +93,7 @@ interface Methods {
   listAnnotations: Session['annotations']['list']
   updateAnnotationStatus: Session['annotations']['setStatus']
   requestApproval: Session['approvals']['request']
+  listApprovals: (request: object) => ReturnType<Session['approvals']['list']>
   grantApproval: Session['approvals']['grant']
   denyApproval: Session['approvals']['deny']
   commit: (request: Omit<Parameters<Session['commit']>[0], 'signal'>) => ReturnType<Session['commit']>
@@ -107,6 +124,7 @@ interface Methods {
 
   getHealth: (request: object) => ReturnType<Session['health']['get']>
   reportHealth: Session['health']['report']
+  listHealthReports: Session['health']['history']
   getAnalytics: (request: object) => ReturnType<Session['analytics']>
   getUsage: Engine['usage']['get']
   getCasMetrics: (request: object) => ReturnType<Engine['usage']['metrics']>
@@ -116,6 +134,7 @@ interface Methods {
   ) => ReturnType<Sources['create']>
   listSources: Sources['list']
   getSource: (request: { sourceId: Parameters<Sources['get']>[0] }) => ReturnType<Sources['get']>
+  deleteSource: (request: { sourceId: Parameters<Sources['delete']>[0] }) => ReturnType<Sources['delete']>
   startImport: (
     request: { sourceId: string } & Omit<NonNullable<Parameters<Sources['startImport']>[1]>, 'signal'>,
   ) => ReturnType<Sources['startImport']>
@@ -127,6 +146,7 @@ interface Methods {
     request: { sourceId: string } & Omit<Parameters<Sources['promoteSession']>[1], 'signal' | 'sessionId'>,
   ) => ReturnType<Sources['promoteSession']>
   getJob: Sources['getJob']
+  abortJob: Sources['abortJob']
 }
 
 type RequestOf<Method> = Method extends (...request: infer Request) => unknown

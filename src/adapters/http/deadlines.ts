@@ -1,0 +1,60 @@
+/** Ends waits that take too long. One timer looks after all of them: it is up to a quarter of the time late. */
+export class Deadlines {
+  readonly #ms: number
+  readonly #error: () => Error
+  readonly #waits = new Set<Wait>()
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(ms: number, error: () => Error) {
+    this.#ms = ms
+    this.#error = error
+  }
+
+  /** What the work gives, or the error when that takes too long. `settled` is called when the work is over. */
+  wait<T>(work: Promise<T>, settled: () => void): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const wait: Wait = { until: performance.now() + this.#ms, reject }
+      this.#waits.add(wait)
+      this.#start()
+      const over = (): void => {
+        this.#waits.delete(wait)
+        settled()
+      }
+      work.then(
+        (value) => {
+          over()
+          resolve(value)
+        },
+        (error: Error) => {
+          over()
+          reject(error)
+        },
+      )
+    })
+  }
+
+  /** Ticks until there is nothing to look after. */
+  #start(): void {
+    if (this.#timer !== undefined) return
+    this.#timer = setInterval(() => this.#look(), Math.min(1000, Math.ceil(this.#ms / 4)))
+    this.#timer.unref()
+  }
+
+  #look(): void {
+    const now = performance.now()
+    for (const wait of this.#waits) {
+      // They came in order.
+      if (wait.until > now) return
+      this.#waits.delete(wait)
+      wait.reject(this.#error())
+    }
+    if (this.#waits.size > 0) return
+    clearInterval(this.#timer)
+    this.#timer = undefined
+  }
+}
+
+interface Wait {
+  readonly until: number
+  readonly reject: (error: Error) => void
+}

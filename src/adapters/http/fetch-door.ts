@@ -1,0 +1,70 @@
+import { isStream } from './answers.js'
+import type { Answer, AnswerStream, Exchange } from './exchange.js'
+import type { Handler } from './handler.js'
+
+/** Answers a request of the Fetch API. */
+export async function answerRequest(handler: Handler, request: Request): Promise<Response> {
+  const answer = await handler.answer(exchangeOf(request))
+  return new Response(bodyOf(answer, handler.limits.stalledStreamMs), {
+    status: answer.status,
+    headers: answer.headers,
+  })
+}
+
+function exchangeOf(request: Request): Exchange {
+  const { url, method, headers } = request
+  return {
+    method,
+    // Dot segments are gone from it: the path is what is left, which has no route that was not meant.
+    target: url.replace(/^[a-z]+:\/\/[^/?#]*/i, '').replace(/#.*$/s, ''),
+    hasBody: request.body !== null,
+    header: (name) => headers.get(name) ?? (name === 'host' ? new URL(url).host : undefined),
+    readBody: (take) => readBody(request.body!, take),
+    signal: () => request.signal,
+    request: () => request,
+  }
+}
+
+async function readBody(body: ReadableStream<Uint8Array>, take: (piece: Uint8Array) => void): Promise<void> {
+  const reader = body.getReader()
+  try {
+    for (let next; !(next = await reader.read()).done;) take(next.value)
+  } catch (error) {
+    await reader.cancel().catch(() => undefined)
+    throw error
+  }
+}
+
+function bodyOf(answer: Answer, stalledMs: number): ConstructorParameters<typeof Response>[0] {
+  const { status, body, headersOnly } = answer
+  if (isStream(body)) return readable(body, stalledMs)
+  return status === 204 || headersOnly === true ? null : (body as string)
+}
+
+/** Reads ahead nothing, and is left when nobody has read for too long. */
+function readable(stream: AnswerStream, stalledMs: number): ReadableStream<Uint8Array> {
+  let stalled: NodeJS.Timeout | undefined
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        clearTimeout(stalled)
+        const piece = await stream.next()
+        if (piece === undefined) {
+          controller.close()
+          return
+        }
+        controller.enqueue(piece)
+        stalled = setTimeout(() => {
+          stream.cancel()
+          controller.error(new Error('the stream was not read'))
+        }, stalledMs)
+        stalled.unref()
+      },
+      cancel() {
+        clearTimeout(stalled)
+        stream.cancel()
+      },
+    },
+    { highWaterMark: 0 },
+  )
+}

@@ -1,0 +1,147 @@
+import { EngineError, errorRegistry, StatusCode, type ErrorReason } from '../../engine/index.js'
+
+/** What every failed request gives, and a stream that fails as its last item. */
+export interface Status {
+  readonly code: number
+  readonly message: string
+  readonly details: readonly ErrorInfo[]
+}
+
+interface ErrorInfo {
+  readonly '@type': 'type.googleapis.com/google.rpc.ErrorInfo'
+  readonly reason: string
+  readonly domain: 'forkspace'
+  readonly metadata: Readonly<Record<string, string>>
+}
+
+interface Row {
+  readonly code: number
+  readonly http: number
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+/** What goes wrong before the engine is asked, or beside it. */
+const rows = {
+  BODY_TOO_LARGE: { code: 8, http: 413 },
+  DEADLINE_EXCEEDED: { code: 4, http: 504 },
+  HEADERS_TOO_LARGE: { code: 3, http: 431 },
+  HOST_NOT_ALLOWED: { code: 7, http: 403 },
+  INVALID_ARGUMENT: { code: 3, http: 400 },
+  LOCK_TIMEOUT: { code: 4, http: 504 },
+  METHOD_NOT_ALLOWED: { code: 12, http: 405 },
+  ORIGIN_NOT_ALLOWED: { code: 7, http: 403 },
+  QUOTA: { code: 8, http: 429, headers: { 'retry-after': '1' } },
+  REQUEST_TIMEOUT: { code: 4, http: 408 },
+  ROUTE_NOT_FOUND: { code: 5, http: 404 },
+  TOO_LARGE: { code: 3, http: 400 },
+  UNAUTHENTICATED: { code: 16, http: 401, headers: { 'www-authenticate': 'Bearer' } },
+  UNAVAILABLE: { code: 14, http: 503 },
+  UNSUPPORTED_MEDIA_TYPE: { code: 3, http: 415 },
+} as const satisfies Record<string, Row>
+
+export type HttpReason = keyof typeof rows
+
+/** An error that a client is told. */
+export class HttpError extends Error {
+  override readonly name = 'HttpError'
+  readonly code: number
+  readonly http: number
+  readonly reason: string
+  readonly metadata: Readonly<Record<string, string>>
+  readonly headers: Readonly<Record<string, string>>
+
+  constructor(
+    reason: HttpReason,
+    message: string,
+    metadata: Readonly<Record<string, string>> = {},
+    headers: Readonly<Record<string, string>> = {},
+  ) {
+    super(message)
+    const row: Row = rows[reason]
+    this.code = row.code
+    this.http = row.http
+    this.reason = reason
+    this.metadata = metadata
+    this.headers = { ...row.headers, ...headers }
+  }
+}
+
+export function invalidField(field: string, message: string): HttpError {
+  return new HttpError('INVALID_ARGUMENT', `${field}: ${message}`, { field })
+}
+
+/** HTTP status codes by RPC status code. */
+const httpCodes: Readonly<Record<number, number>> = {
+  1: 499,
+  2: 500,
+  3: 400,
+  4: 504,
+  5: 404,
+  6: 409,
+  7: 403,
+  8: 429,
+  9: 400,
+  10: 409,
+  11: 400,
+  12: 501,
+  13: 500,
+  14: 503,
+  15: 500,
+  16: 401,
+}
+
+function httpOf(reason: string, code: number): number {
+  return reason === 'STORE_FULL' ? 507 : httpCodes[code]!
+}
+
+/** The status that an error of this reason has, and the RPC status code in its body. */
+export function statusOfReason(reason: ErrorReason | HttpReason): {
+  readonly http: number
+  readonly code: number
+} {
+  if (Object.hasOwn(rows, reason)) return rows[reason as HttpReason]
+  const code = StatusCode[errorRegistry[reason as ErrorReason].code]
+  return { http: httpOf(reason, code), code }
+}
+
+/** An error as it goes out. What is neither the engine's nor the adapter's is a defect, and nothing of it is shown. */
+export interface Failure {
+  readonly http: number
+  readonly status: Status
+  readonly headers: Readonly<Record<string, string>>
+}
+
+export function failureOf(error: unknown): Failure {
+  if (error instanceof HttpError) {
+    const { code, http, headers, message, reason, metadata } = error
+    return { http, headers, status: statusOf(code, message, reason, metadata) }
+  }
+  if (error instanceof EngineError && error.reason !== 'INTERNAL') {
+    const { status: code, message, reason, details } = error
+    return {
+      http: httpOf(reason, code),
+      headers: code === 16 ? rows.UNAUTHENTICATED.headers : {},
+      status: statusOf(code, message, reason, details),
+    }
+  }
+  return { http: 500, headers: {}, status: statusOf(13, 'internal error', 'INTERNAL', {}) }
+}
+
+/** Whether the embedder should hear of it: defects, and damage. */
+export function isDefect(error: unknown): boolean {
+  if (error instanceof HttpError) return false
+  return !(error instanceof EngineError) || error.reason === 'INTERNAL'
+}
+
+function statusOf(
+  code: number,
+  message: string,
+  reason: string,
+  metadata: Readonly<Record<string, string>>,
+): Status {
+  return {
+    code,
+    message,
+    details: [{ '@type': 'type.googleapis.com/google.rpc.ErrorInfo', reason, domain: 'forkspace', metadata }],
+  }
+}

@@ -1,0 +1,7 @@
+export { staticTokens, type Authenticate } from './authenticate.js'
+export { createHttpHandler, type HttpHandler } from './http-handler.js'
+export type { HttpLimits } from './limits.js'
+export { toNodeHandler } from './node-door.js'
+export { openApiDocument } from './openapi.js'
+export type { HttpHandlerOptions } from './options.js'
+export { serve, type CloseOptions, type HttpServer, type ServeOptions } from './server.js'

@@ -1,0 +1,54 @@
+/** Bounds of what a handler takes and gives; each can be set. Sizes are bytes, times milliseconds. */
+export interface HttpLimits {
+  /** The body of a request. */
+  readonly bodyBytes: number
+  /** The body of what brings contents of files: applyBatch, patchSegments, writeFile, appendFile, createSession. */
+  readonly changeBodyBytes: number
+  /** The body of startImport. */
+  readonly importBodyBytes: number
+  /** The bodies of all requests that are being read or carried out, together. */
+  readonly allBodyBytes: number
+  /** What the content of a file or the values of a response may have, before they become base64. */
+  readonly responseContentBytes: number
+  /** Requests at once, streams and waiting ones included. */
+  readonly concurrentRequests: number
+  /** From the last byte of a request to its response; the work goes on after it. Streams and waits for locks have none. */
+  readonly requestMs: number
+  /** The longest wait for a lock; 0: as long as the client stays. */
+  readonly lockWaitMs: number
+  /** How long a subscriber may leave a stream unread, once what may wait for it is full. */
+  readonly stalledStreamMs: number
+}
+
+export const defaultHttpLimits: HttpLimits = {
+  bodyBytes: 16 * 2 ** 20,
+  changeBodyBytes: 64 * 2 ** 20,
+  importBodyBytes: 256 * 2 ** 20,
+  allBodyBytes: 2 ** 30,
+  responseContentBytes: 16 * 2 ** 20,
+  concurrentRequests: 10_000,
+  requestMs: 60_000,
+  lockWaitMs: 0,
+  stalledStreamMs: 30_000,
+}
+
+/** Bounds of the JSON in a body, which are not set: they keep the event loop free. */
+export const jsonLimits = {
+  depth: 64,
+  /** Opening brackets and commas. */
+  parts: 1_000_000,
+  /** Names of one object. */
+  names: 10_000,
+  /** A body up to this is parsed as it is. */
+  tinyBytes: 2048,
+  /** A body up to this is read in one go. */
+  smallBytes: 128 * 1024,
+  /** What is parsed in one go; numbers and white space have no more either. */
+  groupBytes: 32 * 1024,
+  /** A string from this on is not parsed; names are shorter. */
+  longStringBytes: 4096,
+  /** Bytes that are decoded between two turns of the event loop. */
+  stepBytes: 3 * 2 ** 20,
+  /** A list of more elements is decoded, or encoded, element by element. */
+  stepElements: 500,
+} as const

@@ -1,0 +1,95 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Exchange } from './exchange.js'
+import { HttpError } from './http-error.js'
+
+export interface NodeExchangeOptions {
+  /** The client waits to hear that its body is wanted. */
+  readonly goOn: boolean
+  /** Is told of those that may wait for long. */
+  readonly waiting?: (exchange: NodeExchange) => void
+}
+
+/** A request to a server of node:http, or of something built on it. */
+export class NodeExchange implements Exchange {
+  readonly incoming: IncomingMessage
+  readonly outgoing: ServerResponse
+  readonly method: string
+  readonly target: string
+  readonly hasBody: boolean
+  readonly #options: NodeExchangeOptions
+  #abort: AbortController | undefined
+
+  constructor(incoming: IncomingMessage, outgoing: ServerResponse, options: NodeExchangeOptions) {
+    this.incoming = incoming
+    this.outgoing = outgoing
+    this.#options = options
+    this.method = incoming.method ?? 'GET'
+    this.target = incoming.url ?? '/'
+    const { headers } = incoming
+    this.hasBody = headers['transfer-encoding'] !== undefined || (headers['content-length'] ?? '0') !== '0'
+  }
+
+  header(name: string): string | undefined {
+    const value = this.incoming.headers[name]
+    return typeof value === 'string' ? value : undefined
+  }
+
+  readBody(take: (piece: Uint8Array) => void): Promise<void> {
+    const { incoming } = this
+    if (incoming.readableDidRead)
+      throw new Error('the body of the request was read by something in front of the handler')
+    if (this.#options.goOn) this.outgoing.writeContinue()
+    return new Promise((resolve, reject) => {
+      const stop = (): void => {
+        incoming.off('data', data).off('end', end).off('close', gone)
+      }
+      const data = (piece: Uint8Array): void => {
+        try {
+          take(piece)
+        } catch (error) {
+          stop()
+          incoming.pause()
+          reject(error)
+        }
+      }
+      const end = (): void => {
+        stop()
+        resolve()
+      }
+      const gone = (): void => {
+        stop()
+        reject(clientGone())
+      }
+      incoming.on('data', data).on('end', end).on('close', gone)
+    })
+  }
+
+  signal(): AbortSignal {
+    if (this.#abort !== undefined) return this.#abort.signal
+    const abort = (this.#abort = new AbortController())
+    const gone = (): void => abort.abort(clientGone())
+    if (this.outgoing.destroyed) gone()
+    else this.outgoing.once('close', gone)
+    this.#options.waiting?.(this)
+    return abort.signal
+  }
+
+  /** Nobody is to wait any longer: streams and waits for locks end, and tell the client the reason. */
+  abort(reason: Error): void {
+    this.signal()
+    this.#abort?.abort(reason)
+  }
+
+  request(): Request {
+    const headers = new Headers()
+    for (const [name, values] of Object.entries(this.incoming.headersDistinct))
+      for (const value of values ?? []) headers.append(name, value)
+    const { method, target } = this
+    const url = target.startsWith('/') ? `http://${this.header('host') ?? 'localhost'}${target}` : target
+    return new Request(url, { method, headers })
+  }
+}
+
+function clientGone(): HttpError {
+  return new HttpError('UNAVAILABLE', 'the client is gone')
+}

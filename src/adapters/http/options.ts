@@ -1,0 +1,63 @@
+import { EngineError, type LogEntry } from '../../engine/index.js'
+import type { Authenticate } from './authenticate.js'
+import { defaultHttpLimits, type HttpLimits } from './limits.js'
+
+export interface HttpHandlerOptions {
+  /** The path that everything is below, as `/api`; '' by default. */
+  readonly prefix?: string
+  readonly authenticate: Authenticate
+  /**
+   * Names or addresses that the server may be called by, of any port or as `name:port`; `*` is all of them. By
+   * default those of this machine alone: `localhost`, `127.0.0.1` and their like.
+   */
+  readonly allowedHosts?: readonly string[]
+  /** Origins of web pages that may call, as `https://app.example`; none by default. */
+  readonly allowedOrigins?: readonly string[]
+  readonly limits?: Partial<HttpLimits>
+  /** Told of defects, of which clients learn nothing. */
+  readonly log?: (entry: LogEntry & { readonly error: unknown }) => void
+}
+
+/** INVALID_ARGUMENT for options that make no sense. */
+export function parseOptions(options: HttpHandlerOptions): Required<
+  Omit<HttpHandlerOptions, 'allowedHosts'>
+> & {
+  readonly limits: HttpLimits
+  readonly allowedHosts: readonly string[] | undefined
+} {
+  const {
+    prefix = '',
+    authenticate,
+    allowedHosts,
+    allowedOrigins = [],
+    limits = {},
+    log = () => undefined,
+  } = options
+  if (typeof authenticate !== 'function') throw refused('authenticate', 'must be a function')
+  if (typeof prefix !== 'string' || !/^(?:\/[^/?#]+)*$/.test(prefix))
+    throw refused('prefix', 'must have the form /path')
+  if (allowedHosts !== undefined && !isList(allowedHosts))
+    throw refused('allowedHosts', 'must be a list of names')
+  if (!isList(allowedOrigins)) throw refused('allowedOrigins', 'must be a list of origins')
+  for (const [name, limit] of Object.entries(limits)) {
+    if (!Object.hasOwn(defaultHttpLimits, name)) throw refused(`limits.${name}`, 'is no limit')
+    if (!Number.isSafeInteger(limit) || limit < 0)
+      throw refused(`limits.${name}`, 'must be a whole number from 0')
+  }
+  return {
+    prefix,
+    authenticate,
+    allowedHosts,
+    allowedOrigins,
+    limits: { ...defaultHttpLimits, ...limits },
+    log,
+  }
+}
+
+function isList(value: unknown): boolean {
+  return Array.isArray(value) && value.every((one) => typeof one === 'string')
+}
+
+function refused(field: string, message: string): EngineError {
+  return new EngineError('INVALID_ARGUMENT', `${field}: ${message}`, { field })
+}

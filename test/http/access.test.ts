@@ -1,0 +1,329 @@
+/** Who may ask: hosts, origins, tokens; and what is told when something fails that should not. */
+import { describe, expect, test } from 'vitest'
+import { createHttpHandler, staticTokens, type HttpHandlerOptions } from '../../src/adapters/http/index.js'
+import { memoryStorage, openEngine, type LogEntry, type Storage } from '../../src/index.js'
+import { caller, openServer, refusalIn, token } from '../support/http-server.js'
+
+describe('a host', () => {
+  const get = (host: string | undefined): string =>
+    [
+      `GET /v1/sessions HTTP/1.${host === undefined ? 0 : 1}`,
+      ...(host === undefined ? [] : [`host: ${host}`]),
+      `authorization: Bearer ${token}`,
+      'connection: close',
+      '',
+      '',
+    ].join('\r\n')
+
+  test.each(['localhost', 'LOCALHOST:80', '127.0.0.1', '127.1.2.3:65535', '[::1]', '[::1]:8080'])(
+    'of this machine is allowed: %s',
+    async (host) => {
+      await using server = await openServer()
+      expect(await server.raw(get(host))).toMatch(/^HTTP\/1.1 200 /)
+    },
+  )
+
+  test.each([
+    undefined,
+    '',
+    'example.com',
+    'localhost.example.com',
+    '127.0.0.1.example.com',
+    'localhost@example.com',
+    'localhost:80:80',
+    'localhost:x',
+    'localhost, example.com',
+    '[::2]',
+    '0.0.0.0',
+    '1127.0.0.1',
+    'localhost.',
+    '[::1',
+  ])('of elsewhere is not: %s', async (host) => {
+    await using server = await openServer()
+    const answer = await server.raw(get(host))
+    expect(answer).toMatch(/^HTTP\/1.1 403 /)
+    expect(answer).toContain('"reason":"HOST_NOT_ALLOWED"')
+  })
+
+  test('that is listed is allowed, and no other', async () => {
+    await using server = await openServer({
+      handler: { allowedHosts: ['Example.com', 'other.example:8080', '[2001:db8::1]'] },
+    })
+    const status = async (host: string): Promise<string> => (await server.raw(get(host))).slice(9, 12)
+    for (const host of ['example.com', 'EXAMPLE.com:1', 'other.example:8080', '[2001:DB8::1]:80'])
+      expect([host, await status(host)]).toEqual([host, '200'])
+    for (const host of ['localhost', 'other.example', 'other.example:80', 'x.example.com'])
+      expect([host, await status(host)]).toEqual([host, '403'])
+  })
+
+  test('is looked at before everything, for the contract too', async () => {
+    await using server = await openServer()
+    const answer = await server.raw(
+      'GET /openapi.json HTTP/1.1\r\nhost: a.example\r\nconnection: close\r\n\r\n',
+    )
+    expect(answer).toMatch(/^HTTP\/1.1 403 /)
+  })
+
+  test('of a Request without the header is that of its URL', async () => {
+    await using server = await openServer()
+    const { handler } = server
+    const headers = { authorization: `Bearer ${token}` }
+    expect((await handler.fetch(new Request('http://localhost/v1/sessions', { headers }))).status).toBe(200)
+    expect((await handler.fetch(new Request('http://a.example/v1/sessions', { headers }))).status).toBe(403)
+  })
+})
+
+describe('an origin', () => {
+  test('of a web page is refused, the same one too', async () => {
+    await using server = await openServer()
+    for (const origin of ['http://evil.example', 'null', server.url, '']) {
+      const answer = await server.call('GET', '/v1/sessions', undefined, { origin })
+      expect(refusalIn(answer)).toEqual({ status: 403, code: 7, reason: 'ORIGIN_NOT_ALLOWED' })
+      expect([...answer.headers.keys()].filter((name) => name.startsWith('access-control'))).toEqual([])
+    }
+  })
+
+  test('that is listed passes, is told so, and may ask beforehand', async () => {
+    const origin = 'https://app.example'
+    await using server = await openServer({ handler: { allowedOrigins: [origin] } })
+    const answer = await server.call('GET', '/v1/sessions', undefined, { origin })
+    expect([
+      answer.status,
+      answer.headers.get('access-control-allow-origin'),
+      answer.headers.get('vary'),
+    ]).toEqual([200, origin, 'origin'])
+    const refused = await server.call('GET', '/v1/sessions', undefined, { origin, authorization: 'x' })
+    expect([refused.status, refused.headers.get('access-control-allow-origin')]).toEqual([401, origin])
+    const preflight = await server.raw(
+      [
+        'OPTIONS /v1/sessions HTTP/1.1',
+        'host: localhost',
+        `origin: ${origin}`,
+        'access-control-request-method: POST',
+        'access-control-request-headers: authorization,content-type',
+        'connection: close',
+        '',
+        '',
+      ].join('\r\n'),
+    )
+    expect(preflight).toMatch(/^HTTP\/1.1 204 /)
+    expect(preflight).toMatch(/access-control-allow-methods: .*POST/i)
+    expect(preflight).toMatch(/access-control-allow-headers: authorization, content-type/i)
+    expect((await server.call('GET', '/v1/sessions', undefined, { origin: `${origin}.x` })).status).toBe(403)
+  })
+})
+
+describe('a token', () => {
+  test('that is missing, malformed or wrong is answered the same, before anything else is looked at', async () => {
+    await using server = await openServer()
+    const seen = new Set<string>()
+    for (const authorization of [
+      '',
+      'Bearer',
+      'Bearer ',
+      'Bearer x y',
+      'Basic dXNlcjpwdw==',
+      `Bearer ${token}x`,
+      `Bearer ${token.slice(1)}`,
+      `Token ${token}`,
+      token,
+      `Bearer "${token}"`,
+      `Bearer ${token}, Bearer x`,
+      `Bearer ${'x'.repeat(10_000)}`,
+    ]) {
+      for (const [method, path, body] of [
+        ['GET', '/v1/sessions'],
+        ['GET', '/nothing'],
+        ['GET', '/v1/sessions/%zz'],
+        ['DELETE', '/v1/sessions'],
+        ['POST', '/v1/sessions', '{'],
+      ] as const) {
+        const answer = await server.call(method, path, body, { authorization, 'content-type': 'text/plain' })
+        expect(refusalIn(answer)).toEqual({ status: 401, code: 16, reason: 'UNAUTHENTICATED' })
+        expect(answer.headers.get('www-authenticate')).toBe('Bearer')
+        seen.add(answer.text)
+      }
+    }
+    expect(seen.size).toBe(1)
+  })
+
+  test('has a scheme in any case', async () => {
+    await using server = await openServer()
+    for (const scheme of ['Bearer', 'bearer', 'BEARER'])
+      expect(
+        (await server.call('GET', '/v1/sessions', undefined, { authorization: `${scheme} ${token}` })).status,
+      ).toBe(200)
+  })
+
+  test('that no header can carry is refused beforehand', () => {
+    for (const bad of ['', 'a b', 'a\n', 'ä', '=a', 'a=b'])
+      expect(() => staticTokens({ [bad]: caller })).toThrow(
+        expect.objectContaining({ reason: 'INVALID_ARGUMENT' }),
+      )
+    expect(staticTokens({ ['__proto__x']: caller })).toBeTypeOf('function')
+  })
+
+  test('says who acts', async () => {
+    await using server = await openServer({
+      handler: {
+        authenticate: staticTokens({
+          one: { tenant: 'acme', principal: 'ann' },
+          two: { tenant: 'acme', principal: 'bob' },
+          three: { tenant: 'else', principal: 'ann' },
+        }),
+      },
+    })
+    const as = (name: string): Record<string, string> => ({ authorization: `Bearer ${name}` })
+    const { body } = await server.call('POST', '/v1/sessions', {}, as('one'))
+    const { id } = body as { id: string }
+    await server.call('POST', `/v1/sessions/${id}/files/lock`, { path: '/x', timeoutSeconds: 60 }, as('two'))
+    const locks = await server.call('POST', `/v1/sessions/${id}/files/list-locks`, {}, as('one'))
+    expect(locks.body).toMatchObject({ locks: [{ path: '/x', ownerId: 'bob' }] })
+    expect((await server.call('GET', `/v1/sessions/${id}`, undefined, as('three'))).status).toBe(404)
+  })
+})
+
+describe('a hook', () => {
+  const cases: readonly (readonly [string, HttpHandlerOptions['authenticate'], number])[] = [
+    ['gives a caller', () => caller, 200],
+    ['gives one later', () => Promise.resolve(caller), 200],
+    ['gives none', () => undefined, 401],
+    ['gives none later', () => Promise.resolve(undefined), 401],
+    ['throws', () => fail(), 500],
+    ['rejects', () => Promise.reject(new Error('private detail')), 500],
+    ['gives nonsense', () => ({ tenant: '' }) as never, 500],
+    ['gives an empty name', () => ({ tenant: '', principal: 'x' }), 500],
+    ['gives null', () => null as never, 401],
+  ]
+
+  test.each(cases)('that %s', async (_what, authenticate, status) => {
+    const told: (LogEntry & { error: unknown })[] = []
+    await using server = await openServer({ handler: { authenticate, log: (entry) => told.push(entry) } })
+    for (const answer of [
+      await server.call('GET', '/v1/sessions'),
+      await server.fetch('GET', '/v1/sessions'),
+    ]) {
+      expect(answer.status).toBe(status)
+      expect(answer.text).not.toContain('private')
+      expect(answer.text.includes('"INTERNAL"')).toBe(status === 500)
+    }
+    expect(told.map(({ level }) => level)).toEqual(status === 500 ? ['error', 'error'] : [])
+    expect(told.every(({ error }) => error instanceof Error)).toBe(true)
+  })
+
+  test('is given the request, without its body', async () => {
+    const seen: unknown[] = []
+    await using server = await openServer({
+      handler: {
+        authenticate: (given, request) => {
+          seen.push([given, request.method, new URL(request.url).pathname, request.headers.get('x-extra')])
+          return caller
+        },
+      },
+    })
+    const headers = { 'x-extra': '1', authorization: 'Bearer abc' }
+    expect(
+      (await server.call('POST', '/v1/sessions', { initialTags: { a: 'b' } }, headers)).body,
+    ).toMatchObject({
+      tags: { a: 'b' },
+    })
+    await server.fetch('GET', '/v1/sessions', undefined, headers)
+    expect(seen).toEqual([
+      ['abc', 'POST', '/v1/sessions', '1'],
+      ['abc', 'GET', '/v1/sessions', '1'],
+    ])
+  })
+
+  test('for the log may throw', async () => {
+    await using server = await openServer({ handler: { authenticate: () => fail(), log: () => fail() } })
+    expect((await server.call('GET', '/v1/sessions')).status).toBe(500)
+  })
+
+  test('for permissions decides, and nothing of what it throws is told', async () => {
+    await using server = await openServer({
+      engine: {
+        authorize: (principal, action) => {
+          if (action === 'listSessions') throw new Error('private detail')
+          return action !== 'getCasMetrics'
+        },
+      },
+    })
+    expect(refusalIn(await server.call('GET', '/v1/metrics/cas'))).toMatchObject({
+      status: 403,
+      code: 7,
+      reason: 'PERMISSION_DENIED',
+    })
+    const failed = await server.call('GET', '/v1/sessions')
+    expect([403, 500]).toContain(failed.status)
+    expect(failed.text).not.toContain('private')
+  })
+})
+
+test('a closed engine is unavailable', async () => {
+  await using server = await openServer()
+  await server.engine.close()
+  expect(refusalIn(await server.call('GET', '/v1/sessions'))).toMatchObject({
+    status: 503,
+    code: 14,
+    reason: 'STORE_CLOSED',
+  })
+})
+
+test.each([
+  ['ENOSPC', 507, 8, 'STORE_FULL'],
+  ['EIO', 503, 14, 'STORE_FAILED'],
+])('a store that fails with %s says so, and not where', async (code, status, rpc, reason) => {
+  const { EngineError } = await import('../../src/index.js')
+  let failing = false
+  const storage: Storage = {
+    open: async () => {
+      const store = await memoryStorage({ durable: true }).open()
+      const commit = store.commit.bind(store)
+      return Object.assign(store, {
+        commit: (one: Parameters<typeof commit>[0]) => {
+          if (!failing) return commit(one)
+          const cause = Object.assign(new Error(`${code}: /secret/host/path`), { code })
+          const failure =
+            code === 'ENOSPC'
+              ? new EngineError('STORE_FULL', 'no space', { outcome: 'not-applied' }, { cause })
+              : cause
+          return Promise.reject(failure)
+        },
+      })
+    },
+  }
+  await using server = await openServer({ engine: { storage } })
+  const { id } = await server.session()
+  failing = true
+  const answer = await server.call('POST', `/v1/sessions/${id}/dirs`, { path: '/d' })
+  failing = false
+  expect(refusalIn(answer)).toMatchObject({ status, code: rpc, reason })
+  expect(answer.text).not.toContain('secret')
+})
+
+test('a handler takes no engine’s place, and options have a form', async () => {
+  const engine = await openEngine()
+  try {
+    const authenticate = staticTokens({})
+    for (const options of [
+      {},
+      { authenticate: 'x' },
+      { authenticate, prefix: 'x' },
+      { authenticate, prefix: '/x/' },
+      { authenticate, allowedHosts: 'localhost' },
+      { authenticate, allowedOrigins: [1] },
+      { authenticate, limits: { bodyBytes: -1 } },
+      { authenticate, limits: { bodyBytes: NaN } },
+      { authenticate, limits: { unknown: 1 } },
+    ])
+      expect(() => createHttpHandler(engine, options as never)).toThrow(
+        expect.objectContaining({ reason: 'INVALID_ARGUMENT' }),
+      )
+  } finally {
+    await engine.close()
+  }
+})
+
+function fail(): never {
+  throw new Error('private detail')
+}

@@ -1,0 +1,448 @@
+/** Bodies that are read in parts give what they give as a whole. */
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { isDeepStrictEqual } from 'node:util'
+import { describe, expect, test } from 'vitest'
+import * as z from 'zod'
+import { Decoder } from '../../src/adapters/http/decode.js'
+import { HttpError } from '../../src/adapters/http/http-error.js'
+import { schemas } from '../../src/engine/contract.js'
+import { seed } from '../model/seed.js'
+import { openServer, refusalIn } from '../support/http-server.js'
+
+const { applyBatch, patchSegments, createSession } = schemas
+
+/** The native form, by other means; or the error. */
+function expected(schema: z.ZodType, body: Buffer): unknown {
+  try {
+    const wire = JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(body)) as object
+    return z.decode(schema, { ...wire, sessionId: 's' })
+  } catch {
+    return 'refused'
+  }
+}
+
+async function given(schema: z.ZodType<object>, body: Buffer): Promise<unknown> {
+  try {
+    return await new Decoder().decode(schema, body, { sessionId: 's' })
+  } catch (error) {
+    if (error instanceof HttpError && error.code === 3) return 'refused'
+    throw error
+  }
+}
+
+class Random {
+  #state: number
+
+  constructor(state: number) {
+    this.#state = state >>> 0
+  }
+
+  below(limit: number): number {
+    this.#state = (Math.imul(this.#state, 1664525) + 1013904223) >>> 0
+    return Math.floor((this.#state / 2 ** 32) * limit)
+  }
+
+  of<T>(values: readonly T[]): T {
+    return values[this.below(values.length)]!
+  }
+}
+
+const pieces = [
+  'a',
+  'b"',
+  '\\',
+  '\\\\"',
+  '/',
+  'ä',
+  '€',
+  '😀',
+  '\n',
+  '\u2028',
+  '{"',
+  '[[',
+  ']',
+  '},',
+  ',',
+  ':',
+  '\ud83d',
+]
+
+/** Characters that one body may still have; what comes when there are none left is small. */
+let left = 0
+
+function lengthOf(random: Random): number {
+  const length = left > 0 ? random.of(lengths) : random.below(3)
+  left -= length
+  return length
+}
+
+function countOf(random: Random, counts: readonly number[]): number {
+  return left > 0 ? random.below(random.of(counts)) : 0
+}
+
+function randomText(random: Random, length: number): string {
+  let text = ''
+  while (text.length < length) text += random.of(pieces).repeat(1 + random.below(random.below(50) + 1))
+  return text
+}
+
+function randomBase64(random: Random, length: number): string {
+  const bytes = Buffer.alloc(length, randomText(random, 50))
+  return random.of([bytes.toString('base64'), bytes.toString('base64url')])
+}
+
+const lengths = [0, 1, 3, 40, 4090, 4096, 5000, 30_000, 33_000, 70_000]
+
+function randomValue(random: Random, depth: number): unknown {
+  const kind = random.below(depth > 0 ? 7 : 4)
+  if (kind === 0) return random.of([null, true, false, 0, -1.5e300, 12_345])
+  if (kind < 3) return randomText(random, lengthOf(random))
+  if (kind === 3) return randomBase64(random, lengthOf(random))
+  left -= 3
+  const count = countOf(random, [1, 4, 30, 700])
+  if (kind < 6) return Array.from({ length: count }, () => randomValue(random, depth - 2))
+  const entries = Array.from({ length: Math.min(count, 40) }, () => {
+    const name = random.of([
+      'a',
+      'b',
+      '__proto__',
+      'constructor',
+      '1',
+      '0',
+      randomText(random, random.of([1, 50, 1000])),
+    ])
+    return [name, randomValue(random, depth - 2)] as const
+  })
+  return Object.fromEntries(entries)
+}
+
+/** Each value and each separator in a form of its own. */
+function text(random: Random, value: unknown): string {
+  const space = (): string => ' \n\t\r'.repeat(2).slice(0, random.below(2) * random.below(8))
+  if (Array.isArray(value))
+    return `[${value.map((one) => space() + text(random, one) + space()).join(',')}${space()}]`
+  if (typeof value === 'object' && value !== null) {
+    const fields = Object.entries(value).map(
+      ([key, one]) => `${space()}${JSON.stringify(key)}${space()}:${space()}${text(random, one)}`,
+    )
+    // Now and then a name twice.
+    if (fields.length > 0 && random.below(4) === 0) fields.push(random.of(fields))
+    return `{${fields.join(',')}${space()}}`
+  }
+  if (typeof value !== 'string') return JSON.stringify(value)
+  const escape = random.below(4)
+  if (escape === 0)
+    return `"${JSON.stringify(value)
+      .slice(1, -1)
+      .replaceAll('/', String.raw`\/`)}"`
+  if (escape === 1)
+    return `"${Array.from({ length: value.length }, (_, at) => `\\u${value.charCodeAt(at).toString(16).padStart(4, '0')}`).join('')}"`
+  return JSON.stringify(value)
+}
+
+function randomRequest(random: Random): readonly [z.ZodType<object>, unknown] {
+  const chunk = (): object => ({
+    data: { offset: String(random.below(1000)), content: randomBase64(random, lengthOf(random)) },
+  })
+  left = 300_000
+  const many = random.of([0, 1, 5, 40])
+  const path = (): string => `/${randomText(random, random.of([1, 10, 5000])).replaceAll('\ud83d', '')}`
+  const write = (): object => ({
+    write: {
+      path: path(),
+      content: randomBase64(random, lengthOf(random)),
+      unknown: randomValue(random, 4),
+    },
+  })
+  const segments = (): object => ({
+    path: path(),
+    segments: Array.from({ length: random.of([0, 3, 501, 1200]) }, () => ({
+      hole: { length: random.below(9) },
+    })),
+  })
+  const which = random.below(3)
+  if (which === 0)
+    return [
+      applyBatch.request,
+      { operations: Array.from({ length: many }, write), unknown: randomValue(random, 6) },
+    ]
+  if (which === 1) {
+    const mutations = Array.from({ length: many }, () =>
+      random.below(2) === 0 ? segments() : { path: path(), segments: [chunk()] },
+    )
+    return [patchSegments.request, { unknown: randomValue(random, 6), mutations }]
+  }
+  const initialTags = Object.fromEntries(
+    Array.from({ length: many }, (_, index) => [
+      random.of([`k${index}`, '__proto__']),
+      randomText(random, lengthOf(random)),
+    ]),
+  )
+  return [createSession.request, { initialTags, a: randomValue(random, 8) }]
+}
+
+describe('a random body', () => {
+  test('is what it is when it is parsed and decoded at once', async () => {
+    for (let run = 0; run < 100; run++) {
+      const random = new Random(seed + run)
+      const [schema, value] = randomRequest(random)
+      const body = Buffer.from(text(random, value))
+      try {
+        expect(isDeepStrictEqual(await given(schema, body), expected(schema, body))).toBe(true)
+      } catch (error) {
+        throw new Error(`seed ${seed}, run ${run}`, { cause: error })
+      }
+      await nextTurn()
+    }
+  })
+
+  test('that is damaged is refused exactly if it is refused as a whole', async () => {
+    for (let run = 0; run < 300; run++) {
+      const random = new Random(seed + 10_000 + run)
+      const [schema, value] = randomRequest(random)
+      const body = Buffer.from(text(random, value))
+      const at = random.below(body.length)
+      // Where the structure is, as often as elsewhere.
+      const structure = ['{', '}', '[', ']', ',', ':', '"']
+        .map((one) => body.indexOf(one, at))
+        .filter((place) => place >= 0)
+      const place = random.below(2) === 0 && structure.length > 0 ? random.of(structure) : at
+      const damage = random.below(3)
+      const sign = Buffer.from(
+        random.of(['{', '}', '[', ']', ',', ':', '"', '\\', ' ', '0', 'a', '\u0001', 'null']),
+      )
+      const damaged =
+        damage === 0
+          ? Buffer.concat([body.subarray(0, place), body.subarray(place + 1)])
+          : Buffer.concat([body.subarray(0, place), sign, body.subarray(place + (damage === 1 ? 1 : 0))])
+      try {
+        expect(isDeepStrictEqual(await given(schema, damaged), expected(schema, damaged))).toBe(true)
+      } catch (error) {
+        throw new Error(`seed ${seed}, run ${run}`, { cause: error })
+      }
+      await nextTurn()
+    }
+  })
+})
+
+describe('a large body', () => {
+  const filler = 'x'.repeat(200_000)
+  const part = `"u":{"a":["${filler}","${filler}"],"b":1}`
+
+  test.each([
+    ['two lists without a comma', `{"operations":[],"u":[["${filler}"]["${filler}"]]}`],
+    ['something before a list', `{"operations":[],"u":[5["${filler}"]]}`],
+    ['something behind a list', `{"operations":[],"u":[["${filler}"]5]}`],
+    ['a list without a name', `{"operations":[],["${filler}"]}`],
+    ['a list with two names', `{"operations":[],"a":"b":["${filler}"]}`],
+    ['a comma too many', `{"operations":[],"u":["${filler}",${'1,'.repeat(40_000)}]}`],
+    ['a comma too many at first', `{"operations":[],"u":[,"${filler}"${',1'.repeat(40_000)}]}`],
+    ['two commas', `{"operations":[],"u":[${'1,'.repeat(40_000)},1,"${filler}"]}`],
+    ['brackets that do not match', `{"operations":[],${part.replace(']', '}')}}`],
+    ['a bracket too many', `{"operations":[],${part}}}`],
+    ['a bracket too few', `{"operations":[],${part}`],
+    ['two objects', `{"operations":[],${part}}{}`],
+    ['something before', `x{"operations":[],${part}}`],
+    ['an open string', `{"operations":[],${part},"${filler}`],
+    ['a control character in a string', `{"operations":[{"delete":{"path":"${filler}\n"}}]}`],
+    ['a bad escape', String.raw`{"operations":[{"delete":{"path":"${filler}\x"}}]}`],
+    ['an escape that is cut', String.raw`{"operations":[{"delete":{"path":"${filler}\u12"}}]}`],
+    ['only a list', `["${filler}"]`],
+    ['much space', `{"operations":[],${' '.repeat(200_000)}"u":1}`],
+    ['a long number', `{"operations":[],"u":${'1'.repeat(200_000)}}`],
+    ['many names', `{"operations":[]${Array.from({ length: 20_000 }, (_, n) => `,"n${n}":1`).join('')}}`],
+    ['a long name', `{"operations":[],"${filler}":1}`],
+    ['much in it', `{"operations":[],"u":[${'[],'.repeat(600_000)}[]]}`],
+    ['deep nesting', `{"operations":[],"s":"${filler}","u":${'['.repeat(64)}${']'.repeat(64)}}`],
+  ])('with %s is refused', async (_what, body) => {
+    expect(await given(applyBatch.request, Buffer.from(body))).toBe('refused')
+  })
+
+  test.each([
+    [
+      'operations[1].write.content',
+      [{ delete: { path: '/a' } }, { write: { path: '/a', content: `${'A'.repeat(200_000)}*` } }],
+    ],
+    ['operations[0].write.content', [{ write: { path: '/a', content: `é${'A'.repeat(200_000)}` } }]],
+    [
+      'operations[700].delete.path',
+      Array.from({ length: 701 }, (_, at) => ({ delete: { path: at === 700 ? 5 : filler.slice(0, 500) } })),
+    ],
+    ['operations[2]', [{ delete: { path: filler } }, {}, { unknown: {} }]],
+    [
+      'operations[0].segmentWrite.segments[600].data.offset',
+      [
+        {
+          segmentWrite: {
+            path: filler,
+            segments: Array.from({ length: 601 }, (_, at) => ({ data: { offset: at === 600 ? '-1' : '1' } })),
+          },
+        },
+      ],
+    ],
+  ])('names the field that is wrong: %s', async (field, operations) => {
+    await expect(
+      (async () =>
+        new Decoder().decode(applyBatch.request, Buffer.from(JSON.stringify({ operations })), {
+          sessionId: 's',
+        }))(),
+    ).rejects.toMatchObject({ reason: 'INVALID_ARGUMENT', metadata: { field } })
+  })
+
+  test('that holds marks of others is not confused by them', async () => {
+    const content = Buffer.alloc(24, 1).toString('base64')
+    const operations = [
+      { write: { path: '/a', content } },
+      { write: { path: content, content: 'A'.repeat(200_000) } },
+    ]
+    const body = Buffer.from(JSON.stringify({ operations }))
+    expect(isDeepStrictEqual(await given(applyBatch.request, body), expected(applyBatch.request, body))).toBe(
+      true,
+    )
+  })
+
+  test('does not keep others from being answered', async () => {
+    await using server = await openServer()
+    const { id } = await server.session()
+    const operations = Array.from({ length: 2000 }, (_, at) => ({
+      write: { path: `/f${at}`, content: 'QUJD'.repeat(4000) },
+    }))
+    let finished = false
+    const large = server.call('POST', `/v1/sessions/${id}/batch`, { operations }).finally(() => {
+      finished = true
+    })
+    let answered = 0
+    while (!finished) {
+      expect((await server.call('GET', `/v1/sessions/${id}`)).status).toBe(200)
+      answered++
+    }
+    expect((await large).body).toEqual({})
+    expect(answered).toBeGreaterThan(3)
+    const read = await server.call('POST', `/v1/sessions/${id}:readFile`, { path: '/f1999' })
+    expect(read.body).toMatchObject({ content: 'QUJD'.repeat(4000), sizeBytes: '12000' })
+  })
+})
+
+describe('the size of a body', () => {
+  const limits = { bodyBytes: 1000, changeBodyBytes: 5000, importBodyBytes: 9000 }
+
+  test('is limited by route, whether it is announced or not', async () => {
+    await using server = await openServer({ handler: { limits } })
+    const { id } = await server.session()
+    for (const [path, limit] of [
+      [`/v1/sessions/${id}/checkpoints`, 1000],
+      [`/v1/sessions/${id}/batch`, 5000],
+      [`/v1/sessions/${id}/patchSegments`, 5000],
+      ['/v1/sources/x/startImport', 9000],
+    ] as const) {
+      for (const size of [limit, limit + 1]) {
+        const body = `{"x":"${'x'.repeat(size - 8)}"}`
+        const streamed = new Blob([body.slice(0, 700), body.slice(700)]).stream()
+        for (const sent of [body, streamed]) {
+          for (const call of sent === body ? [server.call, server.fetch] : [server.call]) {
+            const answer = await call('POST', path, sent)
+            const tooLarge = { status: 413, code: 8, reason: 'BODY_TOO_LARGE', limit: String(limit) }
+            expect([path, size, answer.status === 413 ? refusalIn(answer) : 'read']).toEqual([
+              path,
+              size,
+              size > limit ? tooLarge : 'read',
+            ])
+          }
+        }
+      }
+    }
+  })
+
+  test('is refused before anything of it is read', async () => {
+    await using server = await openServer()
+    const { id } = await server.session()
+    const head = server.head(
+      'POST',
+      `/v1/sessions/${id}/batch`,
+      'content-type: application/json',
+      `content-length: ${2 ** 31}`,
+    )
+    expect(await server.raw(head, '"BODY_TOO_LARGE"')).toMatch(/^HTTP\/1.1 413 /)
+    const waiting = server.head(
+      'POST',
+      `/v1/sessions/${id}/batch`,
+      'content-type: application/json',
+      `content-length: ${2 ** 31}`,
+      'expect: 100-continue',
+    )
+    const answer = await server.raw(waiting, '"BODY_TOO_LARGE"')
+    expect(answer).toMatch(/^HTTP\/1.1 413 /)
+  })
+
+  test('that has no end is cut off', async () => {
+    await using server = await openServer()
+    const { id } = await server.session()
+    const socket = await server.open()
+    socket.on('error', () => undefined)
+    const before = process.memoryUsage().rss
+    let sent = 0
+    let answer = ''
+    socket.on('data', (piece: Buffer) => (answer += piece.toString()))
+    const closed = new Promise((resolve) => socket.once('close', resolve))
+    socket.write(
+      server.head(
+        'POST',
+        `/v1/sessions/${id}/checkpoints`,
+        'content-type: application/json',
+        'transfer-encoding: chunked',
+      ),
+    )
+    const piece = Buffer.from(`100000\r\n${'x'.repeat(2 ** 20)}\r\n`)
+    const pump = (): void => {
+      while (!socket.destroyed && sent < 2 ** 30 && socket.write(piece)) sent += piece.length
+    }
+    socket.on('drain', pump)
+    pump()
+    await closed
+    expect(answer).toMatch(/^HTTP\/1.1 413 /)
+    expect(sent).toBeLessThan(200 * 2 ** 20)
+    expect(process.memoryUsage().rss - before).toBeLessThan(400 * 2 ** 20)
+  })
+
+  test('of all requests together is limited', async () => {
+    await using server = await openServer({ handler: { limits: { allBodyBytes: 100_000 } } })
+    const { id } = await server.session()
+    const body = { label: 'x', other: 'x'.repeat(150_000) }
+    expect(refusalIn(await server.call('POST', `/v1/sessions/${id}/checkpoints`, body))).toEqual({
+      status: 429,
+      code: 8,
+      reason: 'QUOTA',
+      limit: '100000',
+    })
+    const small = { label: 'x', other: 'x'.repeat(80_000) }
+    for (let round = 0; round < 5; round++)
+      expect(
+        (await server.call('POST', `/v1/sessions/${id}/checkpoints`, { ...small, label: `${round}` })).status,
+      ).toBe(200)
+  })
+
+  test('of a content in an answer is limited', async () => {
+    await using server = await openServer({ handler: { limits: { responseContentBytes: 1000 } } })
+    const session = await server.session({ '/large': 'x'.repeat(1001), '/fits': 'x'.repeat(1000) })
+    const read = (body: object): ReturnType<typeof server.call> =>
+      server.call('POST', `/v1/sessions/${session.id}:readFile`, body)
+    expect((await read({ path: '/fits' })).status).toBe(200)
+    expect((await read({ path: '/large', length: '1000' })).body).toMatchObject({ sizeBytes: '1001' })
+    expect((await read({ path: '/large', offset: '1' })).status).toBe(200)
+    for (const length of [undefined, '1001', '9223372036854775807'.slice(0, 15)])
+      expect(refusalIn(await read({ path: '/large', length }))).toEqual({
+        status: 400,
+        code: 3,
+        reason: 'TOO_LARGE',
+        field: 'length',
+        limit: '1000',
+      })
+    await session.files.patchSegments({ mutations: [{ path: '/huge', segments: [], logicalSize: 2 ** 22 }] })
+    expect(refusalIn(await read({ path: '/huge', offset: '5' }))).toMatchObject({ reason: 'TOO_LARGE' })
+    await session.cache.put({ key: 'k', value: 'x'.repeat(600) })
+    const keys = (...keys: string[]): ReturnType<typeof server.call> =>
+      server.call('POST', `/v1/sessions/${session.id}/cache/batch-get`, { keys })
+    expect((await keys('k')).status).toBe(200)
+    expect(refusalIn(await keys('k', 'k'))).toMatchObject({ reason: 'TOO_LARGE', field: 'keys' })
+  })
+})

@@ -1,0 +1,26 @@
+/** The examples of the contract are what the operations do. */
+import { expect, test } from 'vitest'
+import { operations } from '../../src/engine/contract.js'
+import { examples } from '../../src/adapters/http/openapi-examples.js'
+import { sourceOf } from '../support/http-examples.js'
+import { tellStory } from '../support/http-story.js'
+
+test('the examples are what a handler answers', async () => {
+  const told = await tellStory(1)
+  // With `-u` the file is written: npm run openapi.
+  await expect(await sourceOf(told)).toMatchFileSnapshot('../../src/adapters/http/openapi-examples.ts')
+})
+
+test('they do not depend on chance', async () => {
+  expect(await tellStory(2)).toEqual(await tellStory(3))
+})
+
+test('every operation has an example that succeeds', () => {
+  const shown = new Set(examples.filter(({ status }) => status === 200).map(({ operation }) => operation))
+  expect([...shown].sort()).toEqual(Object.keys(operations).sort())
+})
+
+test('the examples of an operation have names of their own', () => {
+  const names = examples.map(({ operation, name, status }) => `${operation} ${status} ${name}`)
+  expect(names).toEqual([...new Set(names)])
+})

@@ -1,0 +1,246 @@
+/** The server: slow and wrong clients, connections, closing. */
+import { setTimeout as pause } from 'node:timers/promises'
+import { describe, expect, test } from 'vitest'
+import { createHttpHandler, serve, staticTokens, toNodeHandler } from '../../src/adapters/http/index.js'
+import { openEngine } from '../../src/index.js'
+import { openServer, readAll, token } from '../support/http-server.js'
+
+const json = 'content-type: application/json'
+const authorization = `Bearer ${token}`
+
+describe('a client that is slow', () => {
+  const server = { headersTimeoutMs: 300, requestTimeoutMs: 600 }
+
+  test('with its headers is cut off', async () => {
+    await using there = await openServer({ server })
+    const socket = await there.open()
+    const answer = readAll(socket)
+    for (const sign of 'GET / HTTP/1.1\r\nx-slow: 1234567890'.repeat(3)) {
+      if (socket.destroyed) break
+      socket.write(sign)
+      await pause(40)
+    }
+    expect(await answer).toMatch(/^HTTP\/1.1 408 [\s\S]*"reason":"REQUEST_TIMEOUT"/)
+  })
+
+  test('with its body is cut off', async () => {
+    await using there = await openServer({ server })
+    const { id } = await there.session()
+    const socket = await there.open()
+    const answer = readAll(socket)
+    socket.write(there.head('POST', `/v1/sessions/${id}/checkpoints`, json, 'content-length: 1000'))
+    while (!socket.destroyed) {
+      socket.write(' ')
+      await pause(40)
+    }
+    expect(await answer).toMatch(/^HTTP\/1.1 408 [\s\S]*"reason":"REQUEST_TIMEOUT"/)
+    expect((await there.call('GET', `/v1/sessions/${id}`)).status).toBe(200)
+  })
+
+  test('and has a stream or waits for a lock is not', async () => {
+    await using there = await openServer({ server: { ...server, keepAliveMs: 100 } })
+    const session = await there.session({ '/a': '' })
+    const kind = 'POSIX_LOCK_KIND_EXCLUSIVE'
+    await session.posixLocks.set({ path: '/a', kind, owner: { ownerId: 'holder' } })
+    const stream = await fetch(`${there.url}/v1/sessions/${session.id}/bus`, { headers: { authorization } })
+    const lock = there.call('POST', `/v1/sessions/${session.id}:setPosixLockBlocking`, {
+      path: '/a',
+      kind,
+      owner: { ownerId: 'other' },
+    })
+    await pause(2500)
+    await session.posixLocks.funlock({ path: '/a', owner: { ownerId: 'holder' } })
+    expect((await lock).body).toEqual({})
+    await session.bus.publish({ topic: 't', payload: 'x' })
+    const reader = stream.body!.getReader()
+    expect(new TextDecoder().decode((await reader.read()).value)).toContain('"topic":"t"')
+    await reader.cancel()
+  })
+})
+
+describe('what is no request', () => {
+  test.each([
+    ['nonsense', 'nonsense\r\n\r\n', 400],
+    ['another protocol', 'GET / SPDY/1\r\n\r\n', 400],
+    [
+      'two lengths',
+      `POST /v1/sessions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n`,
+      400,
+    ],
+    [
+      'a length and chunks',
+      `POST /v1/sessions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n`,
+      400,
+    ],
+    ['long headers', `GET / HTTP/1.1\r\nx: ${'x'.repeat(20_000)}\r\n\r\n`, 431],
+  ])('is refused: %s', async (_what, sent, status) => {
+    await using server = await openServer()
+    const answer = await server.raw(sent)
+    expect(answer.slice(0, 12)).toBe(`HTTP/1.1 ${status}`)
+    const [head, body] = answer.split('\r\n\r\n')
+    expect(head).toMatch(/content-type: application\/json\r\n/)
+    expect(JSON.parse(body!)).toMatchObject({ code: 3, details: [{ domain: 'forkspace' }] })
+  })
+})
+
+describe('a connection', () => {
+  test('is used again, also after refusals and bodies that were not wanted', async () => {
+    await using server = await openServer()
+    const { id } = await server.session()
+    const socket = await server.open()
+    const get = server.head('GET', `/v1/sessions/${id}`)
+    const body = JSON.stringify({ label: 'x'.repeat(500) })
+    const requests = [
+      get,
+      server.head('GET', '/nothing'),
+      server.head('POST', '/nothing', json, `content-length: ${body.length}`) + body,
+      server.head(
+        'POST',
+        `/v1/sessions/${id}/checkpoints`,
+        'content-type: text/plain',
+        `content-length: ${body.length}`,
+      ) + body,
+      server.head('DELETE', `/v1/sessions/${id}/cache/k`, json, `content-length: ${body.length}`) + body,
+      server.head('HEAD', `/v1/sessions/${id}`),
+      server.head('OPTIONS', `/v1/sessions/${id}`),
+      get,
+    ]
+    const statuses: string[] = []
+    for (const request of requests) {
+      socket.write(request)
+      const answer = await new Promise<Buffer>((resolve) => socket.once('data', resolve))
+      statuses.push(answer.toString('latin1', 9, 12))
+    }
+    expect(statuses).toEqual(['200', '404', '404', '415', '200', '200', '204', '200'])
+    socket.destroy()
+  })
+
+  test('may have several requests under way, answered in order', async () => {
+    await using server = await openServer()
+    const { id } = await server.session({ '/a': 'x' })
+    const paths = [
+      `/v1/sessions/${id}`,
+      '/nothing',
+      `/v1/sessions/${id}/manifest`,
+      `/v1/sessions/${id}/cache/%zz`,
+    ]
+    const answer = await server.raw(
+      paths.map((path) => server.head('GET', path)).join('') +
+        server.head('GET', '/end', 'connection: close'),
+    )
+    expect(answer.match(/HTTP\/1.1 \d+/g)).toEqual(
+      [200, 404, 200, 400, 404].map((status) => `HTTP/1.1 ${status}`),
+    )
+  })
+
+  test('is told to go on only when the body is wanted', async () => {
+    await using server = await openServer()
+    const { id } = await server.session()
+    const body = '{"label":"continued"}'
+    const expecting = [json, `content-length: ${body.length}`, 'expect: 100-continue', 'connection: close']
+    const socket = await server.open()
+    const answer = readAll(socket)
+    socket.write(server.head('POST', `/v1/sessions/${id}/checkpoints`, ...expecting))
+    await new Promise((resolve) => socket.once('data', resolve))
+    socket.write(body)
+    expect(await answer).toMatch(/^HTTP\/1.1 100 Continue\r\n\r\nHTTP\/1.1 200 [\s\S]*"continued"/)
+    const refused = await server.raw(server.head('POST', '/nothing', ...expecting), '"ROUTE_NOT_FOUND"')
+    expect(refused).toMatch(/^HTTP\/1.1 404 /)
+  })
+
+  test('that ends in the middle of a body changes nothing', async () => {
+    await using server = await openServer()
+    const session = await server.session()
+    for (let index = 0; index < 20; index++) {
+      const socket = await server.open()
+      socket.write(
+        server.head('POST', `/v1/sessions/${session.id}/dirs`, json, 'content-length: 100') + '{"path":"/x"}',
+      )
+      await pause(2)
+      socket.destroy()
+    }
+    await expect(session.fs.promises.stat('/x')).rejects.toMatchObject({ code: 'ENOENT' })
+    expect((await server.call('GET', `/v1/sessions/${session.id}`)).status).toBe(200)
+  })
+})
+
+describe('closing', () => {
+  test('lets requests end, ends streams and waits, and takes no more', async () => {
+    const server = await openServer()
+    const session = await server.session({ '/a': '' })
+    const kind = 'POSIX_LOCK_KIND_EXCLUSIVE'
+    await session.posixLocks.set({ path: '/a', kind, owner: { ownerId: 'holder' } })
+    const stream = await fetch(`${server.url}/v1/sessions/${session.id}/bus`, { headers: { authorization } })
+    const lock = server.call('POST', `/v1/sessions/${session.id}:setPosixLockBlocking`, {
+      path: '/a',
+      kind,
+      owner: { ownerId: 'other' },
+    })
+    const idle = await server.open()
+    const idleClosed = new Promise((resolve) => idle.once('close', resolve))
+    const operations = Array.from({ length: 500 }, (_, at) => ({
+      write: { path: `/f${at}`, content: 'QUJD'.repeat(500) },
+    }))
+    const large = server.call('POST', `/v1/sessions/${session.id}/batch`, { operations })
+    await pause(100)
+    const closed = Promise.all([server.server.close(), server.server.close()])
+    expect(await stream.text()).toMatch(/^\{"error":\{"code":14,.*"reason":"UNAVAILABLE".*\}\n$/)
+    expect((await lock).status).toBe(503)
+    expect((await large).body).toEqual({})
+    await closed
+    await idleClosed
+    await expect(fetch(server.url)).rejects.toThrow('fetch failed')
+    expect(await session.fs.promises.readdir('/')).toHaveLength(501)
+    await server.engine.close()
+  })
+
+  test('cuts off what does not end in time', async () => {
+    const server = await openServer()
+    const { id } = await server.session()
+    const socket = await server.open()
+    const closed = new Promise((resolve) => socket.once('close', resolve))
+    socket.on('error', () => undefined)
+    socket.write(server.head('POST', `/v1/sessions/${id}/checkpoints`, json, 'content-length: 100'))
+    await pause(50)
+    await server.server.close({ timeoutMs: 50 })
+    await closed
+    expect(socket.destroyed).toBe(true)
+    await server.engine.close()
+  })
+
+  test('is possible at any time, and where nothing happened', async () => {
+    const server = await openServer()
+    await server[Symbol.asyncDispose]()
+    await server.server.close()
+    for (let round = 0; round < 10; round++) {
+      const other = await openServer()
+      const { id } = await other.session()
+      const calls = Array.from({ length: 20 }, () =>
+        other.call('GET', `/v1/sessions/${id}`).then(
+          ({ status }) => status,
+          () => 0,
+        ),
+      )
+      await pause(round)
+      await other.server.close({ timeoutMs: 1000 })
+      expect((await Promise.all(calls)).filter((status) => status !== 0 && status !== 200)).toEqual([])
+      await other.engine.close()
+    }
+  })
+})
+
+test('a server listens where it is told, and says where', async () => {
+  const engine = await openEngine()
+  try {
+    const handler = createHttpHandler(engine, { authenticate: staticTokens({}) })
+    await using one = await serve(handler)
+    expect([one.host, one.url]).toEqual(['127.0.0.1', `http://127.0.0.1:${one.port}`])
+    await expect(serve(handler, { port: one.port })).rejects.toMatchObject({ code: 'EADDRINUSE' })
+    await expect(serve({ ...handler })).rejects.toMatchObject({ reason: 'INVALID_ARGUMENT' })
+    expect(() => toNodeHandler({ ...handler })).toThrow(
+      expect.objectContaining({ reason: 'INVALID_ARGUMENT' }),
+    )
+  } finally {
+    await engine.close()
+  }
+})

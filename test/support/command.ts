@@ -1,0 +1,110 @@
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { resolve } from 'node:path'
+import { createInterface } from 'node:readline'
+import { buffer, text } from 'node:stream/consumers'
+
+export const commandFile = resolve(import.meta.dirname, '../../dist/adapters/cli/main.js')
+
+export interface Finished {
+  readonly code: number | null
+  readonly signal: NodeJS.Signals | null
+  readonly bytes: Buffer
+  readonly stdout: string
+  readonly stderr: string
+}
+
+export interface CommandOptions {
+  readonly env?: Readonly<Record<string, string>>
+  readonly cwd?: string
+  readonly input?: string | Uint8Array
+}
+
+/** Starts the built command in a process of its own, whose environment has nothing of this one. */
+export function startCommand(args: readonly string[], options: CommandOptions = {}): ChildProcess {
+  const { PATH = '', TMPDIR = '/tmp' } = process.env
+  return spawn(process.execPath, [commandFile, ...args], {
+    env: { PATH, TMPDIR, ...options.env },
+    ...(options.cwd !== undefined && { cwd: options.cwd }),
+    stdio: ['pipe', 'pipe', 'pipe'],
+  })
+}
+
+export async function runCommand(args: readonly string[], options: CommandOptions = {}): Promise<Finished> {
+  const child = startCommand(args, options)
+  const closed = once(child, 'close') as Promise<[number | null, NodeJS.Signals | null]>
+  // The command may end without reading it.
+  child.stdin!.on('error', () => undefined)
+  child.stdin!.end(options.input ?? '')
+  const [bytes, stderr, [code, signal]] = await Promise.all([
+    buffer(child.stdout!),
+    text(child.stderr!),
+    closed,
+  ])
+  return { code, signal, bytes, stdout: bytes.toString('utf8'), stderr }
+}
+
+/** Runs a command that must succeed and gives what it printed, without the last end of line. */
+export async function outputOf(args: readonly string[], options: CommandOptions = {}): Promise<string> {
+  const { code, stdout, stderr } = await runCommand(args, options)
+  if (code !== 0) throw new Error(`forkspace ${args.join(' ')}: ${code}: ${stderr}`)
+  return stdout.replace(/\n$/, '')
+}
+
+export interface Served {
+  readonly url: string
+  readonly process: ChildProcess
+  /** All lines of standard output, and what was written to standard error, until now. */
+  readonly lines: readonly string[]
+  stderr(): string
+  /** Resolves when a line was printed that matches, on either stream. */
+  until(pattern: RegExp): Promise<string>
+  /** Sends a signal and waits for the end. */
+  stop(signal?: NodeJS.Signals): Promise<{ code: number | null; signal: NodeJS.Signals | null }>
+}
+
+/** Starts `forkspace serve`, and resolves when it listens. */
+export async function serveCommand(args: readonly string[], options: CommandOptions = {}): Promise<Served> {
+  const child = startCommand(['serve', ...args], options)
+  const closed = once(child, 'close') as Promise<[number | null, NodeJS.Signals | null]>
+  const lines: string[] = []
+  const errors: string[] = []
+  let changed: (() => void) | undefined
+  let ended = false
+  const gather = (stream: NodeJS.ReadableStream, into: string[]): void => {
+    createInterface({ input: stream }).on('line', (line) => {
+      into.push(line)
+      changed?.()
+    })
+  }
+  gather(child.stdout!, lines)
+  gather(child.stderr!, errors)
+  closed.then(
+    () => {
+      ended = true
+      changed?.()
+    },
+    () => undefined,
+  )
+  const until = async (pattern: RegExp): Promise<string> => {
+    for (;;) {
+      const found = [...lines, ...errors].find((line) => pattern.test(line))
+      if (found !== undefined) return found
+      if (ended) throw new Error(`serve ended: ${errors.join('\n')}`)
+      await new Promise<void>((resolve) => (changed = resolve))
+    }
+  }
+  await until(/^forkspace listening on /)
+  return {
+    url: /^forkspace listening on (\S+)$/.exec(lines[0]!)![1]!,
+    process: child,
+    lines,
+    stderr: () => errors.join('\n'),
+    until,
+    async stop(signal = 'SIGTERM') {
+      child.kill(signal)
+      const [code, endedBy] = await closed
+      return { code, signal: endedBy }
+    },
+  }
+}

@@ -1,0 +1,484 @@
+import { Buffer } from 'node:buffer'
+import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { createHttpHandler, staticTokens } from '../../src/adapters/http/index.js'
+import type { OperationExample } from '../../src/adapters/http/openapi-example.js'
+import { operations, type Operation, type OperationName } from '../../src/engine/contract.js'
+import { openEngine } from '../../src/index.js'
+import { fixedEnvironment } from '../../src/testing.js'
+
+const base64 = (text: string): string => Buffer.from(text).toString('base64')
+const hashOf = (text: string): string => `sha256:${createHash('sha256').update(text).digest('hex')}`
+
+/** A tar with README.md and src/main.ts. */
+const archive =
+  'H4sIAAAAAAAC/+3UMQ7CMAyF4cycwhJ7SUMEE0MlOrJwg6h0YGhaJang+KRMwE4R6v8ttuzB0/O5ro6nuugu6nt0trP2WbPPOm1f+mm+N0Yr0WoGY0wu5JNqmdZSDcNKYaFiaDadu/oixd/lf1u+57/U2hjyP4f2PvQhSdP7mMT5eGuDHMQaXgIAAAAAAAAAAAAAAMB/eAAMO/mbACgAAA=='
+
+const readme = '# App\n'
+const main = 'export const answer = 42\n'
+const report = '<testsuite><testcase name="adds"/><testcase name="divides"><failure/></testcase></testsuite>'
+
+const ids = /\b[0-9a-hjkmnp-tv-z]{36}\b/g
+
+/**
+ * Every operation, carried out once or more over HTTP, with what was asked and what was answered. The same in every
+ * run: ids are told by the order in which they appear, and clocks stand still.
+ */
+export async function tellStory(seed: number): Promise<OperationExample[]> {
+  const environment = fixedEnvironment({ seed, stepMs: 0, startMs: Date.UTC(2026, 0, 31, 8) })
+  // A remote that is silent, so that jobs can be seen while they run.
+  const remote = createServer(() => undefined)
+  remote.listen(0, '127.0.0.1')
+  await once(remote, 'listening')
+  const remoteOrigin = `http://127.0.0.1:${(remote.address() as AddressInfo).port}`
+  await using engine = await openEngine({ environment, git: { allowPrivateAddresses: true } })
+  const scope = engine.as({ tenant: 'acme', principal: 'ann' })
+  const handler = createHttpHandler(engine, {
+    authenticate: staticTokens({ token: { tenant: 'acme', principal: 'ann' } }),
+  })
+  const told: OperationExample[] = []
+
+  const send = (name: OperationName, request: Fields): [OperationExample, Promise<Response>] => {
+    environment.advance(1000)
+    const operation: Operation = operations[name]
+    const parameters: Record<string, unknown> = {}
+    const body: Record<string, unknown> = { ...request }
+    const take = (parameter: string): unknown => {
+      parameters[parameter] = request[parameter]
+      delete body[parameter]
+      return request[parameter]
+    }
+    let url = operation.path.replaceAll(/\{(\w+)\}/g, (_all, parameter: string) =>
+      encodeURIComponent(String(take(parameter))),
+    )
+    const query = (operation.query ?? [])
+      .filter((parameter) => request[parameter] !== undefined)
+      .flatMap((parameter) =>
+        [take(parameter)].flat().map((value) => `${parameter}=${encodeURIComponent(String(value))}`),
+      )
+    if (query.length > 0) url += `?${query.join('&')}`
+    const takesBody = operation.method !== 'GET' && operation.method !== 'DELETE'
+    const response = handler.fetch(
+      new Request(`http://localhost${url}`, {
+        method: operation.method,
+        headers: {
+          authorization: 'Bearer token',
+          ...(takesBody && { 'content-type': 'application/json' }),
+        },
+        ...(takesBody && { body: JSON.stringify(body) }),
+      }),
+    )
+    const example = {
+      operation: name,
+      name: '',
+      parameters,
+      ...(takesBody && { body }),
+      status: 0,
+      response: {},
+    }
+    return [example, response]
+  }
+
+  const tell = async (
+    label: string,
+    name: OperationName,
+    request: Fields,
+    expectedStatus = 200,
+  ): Promise<Fields> => {
+    const [example, answering] = send(name, request)
+    const answer = await answering
+    const response = (await answer.json()) as Fields
+    if (answer.status !== expectedStatus)
+      throw new Error(`seed ${seed}: ${name} (${label}): ${answer.status} ${JSON.stringify(response)}`)
+    told.push({ ...example, name: label, status: answer.status, response })
+    return response
+  }
+
+  const done = async (job: Fields): Promise<void> => {
+    await scope.sources.waitForJob(job as unknown as { sourceId: string; jobId: string })
+  }
+
+  // Sources and their jobs.
+  const upload = await tell('an uploaded snapshot', 'createSource', {
+    displayName: 'App',
+    uploadedSnapshot: {},
+    labels: { team: 'web' },
+  })
+  const { sourceId } = upload
+  const git = await tell('a git remote', 'createSource', {
+    displayName: 'App on git',
+    gitRemote: { remoteUrl: `${remoteOrigin}/app.git`, defaultRef: 'main', credentialsSecretId: '' },
+  })
+  const imported = await tell('an uploaded snapshot', 'startImport', {
+    sourceId,
+    uploadedSnapshot: { content: archive },
+  })
+  await done(imported)
+  await tell('a job that has ended', 'getJob', { sourceId, jobId: imported['jobId'] })
+  const running = await tell('a git remote', 'startImport', {
+    sourceId: git['sourceId'],
+    git: { gitRef: 'main' },
+  })
+  await tell('a job that runs', 'abortJob', { sourceId: git['sourceId'], jobId: running['jobId'] })
+  const refreshed = await tell('a git remote', 'refreshSource', { sourceId: git['sourceId'], gitRef: 'v2' })
+  await scope.sources.abortJob(refreshed as never)
+  await tell('a source', 'getSource', { sourceId })
+  await tell('those of a team', 'listSources', { filter: 'team=web', pageSize: 100 })
+
+  // Sessions.
+  const session = await tell('on a source', 'createSession', {
+    sourceRef: { sourceId, revisionId: '' },
+    initialTags: { agent: 'coder-1', task: '512' },
+  })
+  const sessionId = session['id']
+  const other = await tell('with files', 'createSession', {
+    files: [{ path: '/notes.md', content: base64('to do\n') }],
+  })
+  await tell('a session', 'getSession', { sessionId })
+  await tell('no such session', 'getSession', { sessionId: '0'.repeat(36) }, 404)
+  await tell('those of a task', 'listSessions', { filter: 'task=512', pageSize: 100 })
+
+  // Files.
+  await tell('a directory', 'createDirectory', { sessionId, path: '/docs', mode: 0o755 })
+  await tell('a directory that exists', 'createDirectory', { sessionId, path: '/docs' }, 409)
+  await tell('a batch', 'applyBatch', {
+    sessionId,
+    operations: [
+      { write: { path: '/docs/guide.md', content: base64('# Guide\n'), expectedHash: '' } },
+      { delete: { path: '/README.md', expectedHash: hashOf(readme) } },
+      {
+        segmentWrite: {
+          path: '/data.bin',
+          segments: [
+            { data: { offset: '0', content: base64('head') } },
+            { hole: { offset: '4', length: '4092' } },
+          ],
+          logicalSize: '4096',
+          expectedHash: '',
+          mode: 0o600,
+        },
+      },
+    ],
+  })
+  await tell('a file that changed', 'applyBatch', staleBatch(sessionId), 409)
+  const { extents } = await tell('a file with a hole', 'getCasExtents', { sessionId, path: '/data.bin' })
+  await tell('data and a borrowed range', 'patchSegments', {
+    sessionId,
+    mutations: [
+      {
+        path: '/data.bin',
+        segments: [
+          { data: { offset: '4092', content: base64('tail') } },
+          {
+            borrowed: { offset: '100', length: '4', hash: (extents as Fields[])[0]!['hash'], casOffset: '0' },
+          },
+        ],
+      },
+      { path: '/docs/guide.md', segments: [], expectedHash: hashOf('another') },
+    ],
+    conflictPolicy: 'SEGMENT_CONFLICT_POLICY_SKIP_ON_CONFLICT',
+  })
+  await tell('a file', 'writeFile', {
+    sessionId,
+    path: '/src/main.ts',
+    content: base64('export const answer = 43\n'),
+    expectedHash: hashOf(main),
+  })
+  await tell(
+    'a file that changed',
+    'writeFile',
+    {
+      sessionId,
+      path: '/src/main.ts',
+      content: base64('export const answer = 44\n'),
+      expectedHash: hashOf(main),
+    },
+    409,
+  )
+  await tell('a line', 'appendFile', {
+    sessionId,
+    path: '/docs/guide.md',
+    content: base64('Read it.\n'),
+  })
+  await tell('a part of a file', 'readFile', { sessionId, path: '/docs/guide.md', offset: '2', length: '5' })
+  await tell('a file', 'copyFile', {
+    sessionId,
+    sourcePath: '/docs/guide.md',
+    destinationPath: '/docs/copy.md',
+    exclusive: true,
+  })
+  await tell('a mode', 'setAttributes', { sessionId, path: '/docs/copy.md', mode: 0o600 })
+  await tell('a file', 'rename', {
+    sessionId,
+    sourcePath: '/docs/copy.md',
+    destinationPath: '/docs/draft.md',
+  })
+  await tell('a symlink', 'createSymlink', { sessionId, linkPath: '/latest', target: 'docs/guide.md' })
+  await tell('all symlinks', 'listSymlinks', { sessionId, pathPrefix: '/', pageSize: 100 })
+  await tell('a symlink', 'readSymlink', { sessionId, path: '/latest' })
+  await tell('no symlink', 'readSymlink', { sessionId, path: '/src/main.ts' }, 400)
+  await tell('a second name', 'createHardLink', {
+    sessionId,
+    srcPath: '/docs/guide.md',
+    dstPath: '/docs/second.md',
+  })
+  await tell('a file', 'statPath', { sessionId, path: '/docs/guide.md', includeContentHash: true })
+  await tell('one of two names', 'unlink', { sessionId, path: '/docs/second.md' })
+  await tell('all of a session', 'listDirectory', { sessionId, path: '/', recursive: true })
+  await tell('an attribute', 'setXattr', {
+    sessionId,
+    path: '/docs/guide.md',
+    name: 'user.language',
+    value: base64('en'),
+  })
+  await tell('an attribute', 'getXattr', { sessionId, path: '/docs/guide.md', name: 'user.language' })
+  await tell('of a file', 'listXattrs', { sessionId, path: '/docs/guide.md' })
+  await tell('an attribute', 'removeXattr', { sessionId, path: '/docs/guide.md', name: 'user.language' })
+  const manifest = await tell('the first page', 'getManifest', {
+    sessionId,
+    pathPrefix: '/docs/',
+    includeCasExtents: true,
+    pageSize: 1,
+  })
+  await tell('the last page', 'getManifest', {
+    sessionId,
+    pathPrefix: '/docs/',
+    pageSize: 1,
+    pageToken: manifest['nextPageToken'],
+  })
+  await tell('a page of less than nothing', 'getManifest', { sessionId, pageSize: -1 }, 400)
+
+  // Checkpoints, forks and what differs.
+  const checkpoint = await tell('a checkpoint', 'createCheckpoint', { sessionId, label: 'before-review' })
+  await tell('a file', 'deleteFile', { sessionId, path: '/docs/draft.md' })
+  await tell('a checkpoint and the newest state', 'diff', {
+    sessionId,
+    from: { checkpointLabel: 'before-review' },
+    to: {},
+  })
+  await tell('all checkpoints', 'listCheckpoints', { sessionId })
+  await tell('a checkpoint', 'forkSession', {
+    sourceSessionId: sessionId,
+    sourceCheckpointLabel: 'before-review',
+    newTags: { agent: 'coder-2' },
+  })
+  await tell('a checkpoint', 'restoreCheckpoint', { sessionId, checkpointId: checkpoint['id'] })
+  await tell('a directory that is not empty', 'removeDirectory', { sessionId, path: '/docs' }, 400)
+  await tell('a directory', 'removeDirectory', { sessionId, path: '/docs', recursive: true })
+  await tell('a checkpoint by its label', 'restoreCheckpoint', {
+    sessionId,
+    checkpointLabel: 'before-review',
+  })
+
+  // Locks.
+  const owner = { ownerId: 'coder-1', pid: 4711, clientId: 'worker-a' }
+  const range = { start: '0', length: '100' }
+  const kind = 'POSIX_LOCK_KIND_EXCLUSIVE'
+  const path = '/data.bin'
+  await tell('a range', 'setPosixLock', { sessionId, path, kind, range, owner })
+  await tell('a conflict', 'getPosixLock', {
+    sessionId,
+    path,
+    kind: 'POSIX_LOCK_KIND_SHARED',
+    range: { start: '50', length: '0' },
+    owner: { ownerId: 'coder-2' },
+  })
+  await tell(
+    'a range that is locked',
+    'setPosixLock',
+    { sessionId, path, kind, owner: { ownerId: 'coder-2' } },
+    409,
+  )
+  await tell('a range that is free', 'setPosixLockBlocking', {
+    sessionId,
+    path,
+    kind,
+    range: { start: '100', length: '0' },
+    owner,
+  })
+  await tell('a file', 'flock', { sessionId, path, mode: 'POSIX_FLOCK_MODE_SHARED', owner, blocking: true })
+  await tell('a range', 'funlock', { sessionId, path, owner, range, isFlock: false })
+  const { lockId } = await tell('a path', 'lockFile', {
+    sessionId,
+    path: '/src/main.ts',
+    timeoutSeconds: 300,
+  })
+  await tell(
+    'a path that is locked',
+    'lockFile',
+    { sessionId, path: '/src/main.ts', timeoutSeconds: 300 },
+    409,
+  )
+  await tell('a lock', 'renewFileLock', { sessionId, path: '/src/main.ts', lockId, timeoutSeconds: 600 })
+  await tell('of a directory', 'listFileLocks', { sessionId, pathPrefix: '/src/' })
+  await tell('a lock', 'unlockFile', { sessionId, path: '/src/main.ts', lockId })
+  await tell('a lock that is gone', 'unlockFile', { sessionId, path: '/src/main.ts', lockId }, 404)
+  await tell('another path', 'lockFile', { sessionId, path: '/docs/guide.md', timeoutSeconds: 60 })
+  await tell('a lock', 'forceUnlockFile', { sessionId, path: '/docs/guide.md', reason: 'its holder is gone' })
+
+  // Review and commit.
+  const { annotation } = await tell('a line', 'addAnnotation', {
+    sessionId,
+    filePath: '/src/main.ts',
+    lineNumber: 1,
+    expectedContentHash: hashOf('export const answer = 43\n'),
+    comment: 'Why 43?',
+  })
+  await tell('of a file', 'listAnnotations', { sessionId, filePath: '/src/main.ts' })
+  await tell('a resolved annotation', 'updateAnnotationStatus', {
+    sessionId,
+    annotationId: (annotation as Fields)['id'],
+    newStatus: 'ANNOTATION_STATUS_RESOLVED',
+  })
+  const { summary, changedFiles } = await tell('since the base', 'generateCommitSummary', { sessionId })
+  const approval = await tell('an approval', 'requestApproval', {
+    sessionId,
+    reason: 'COMMIT_TO_MAIN',
+    details: { summary, changedFiles },
+  })
+  await tell('an approval', 'grantApproval', { sessionId, ...approval })
+  await tell('an approval that was decided', 'grantApproval', { sessionId, ...approval }, 400)
+  const second = await tell('another approval', 'requestApproval', { sessionId })
+  await tell('an approval', 'denyApproval', { sessionId, ...second, feedback: 'Not before the tests pass.' })
+  await tell('all approvals', 'listApprovals', { sessionId })
+  await tell('a commit', 'commit', {
+    sessionId,
+    message: 'Correct the answer',
+    author: { name: 'Ann', email: 'ann@example.org' },
+  })
+
+  // Cache.
+  const key = 'build/main'
+  await tell('an entry', 'putCacheEntry', { sessionId, key, value: base64('built'), ttlSeconds: 3600 })
+  await tell('an entry', 'getCacheEntry', { sessionId, key })
+  await tell('no entry', 'getCacheEntry', { sessionId, key: 'build/none' })
+  await tell('an entry', 'cacheEntryExists', { sessionId, key })
+  await tell('an entry', 'getCacheMetadata', { sessionId, key })
+  await tell('no entry', 'getCacheMetadata', { sessionId, key: 'build/none' }, 404)
+  await tell('an entry that is unchanged', 'compareAndSetCacheEntry', {
+    sessionId,
+    key,
+    expectedValue: base64('built'),
+    newValue: base64('built again'),
+  })
+  await tell('an entry that changed', 'compareAndSetCacheEntry', { sessionId, key, newValue: base64('mine') })
+  await tell('two entries', 'batchSetCache', {
+    sessionId,
+    entries: [
+      { key: 'test/a', value: base64('1'), ttlSeconds: 60 },
+      { key: 'test/b', value: base64('2') },
+    ],
+  })
+  await tell('two keys', 'batchGetCache', { sessionId, keys: ['test/a', 'none'] })
+  await tell('a page', 'listCacheKeys', { sessionId, prefix: 'test/', pageSize: 100 })
+  await tell('the cache', 'getCacheStats', { sessionId })
+  await tell('an entry', 'deleteCacheEntry', { sessionId, key })
+  await tell('two keys', 'batchDeleteCache', { sessionId, keys: ['test/a', 'none'] })
+  await tell('a prefix', 'deleteCacheByPrefix', { sessionId, prefix: 'test/' })
+
+  // Messages.
+  await tell('a message', 'publishMessage', { sessionId, topic: 'progress', payload: base64('50 %') })
+  const [subscription, streaming] = send('subscribe', {
+    sessionId,
+    topics: ['progress'],
+    scope: 'SESSION_ONLY',
+    replayLimit: 1,
+  })
+  const stream = await streaming
+  told.push({ ...subscription, name: 'a message', status: stream.status, response: await firstLine(stream) })
+
+  // Health, secrets and what was used.
+  await tell('before the first report', 'getHealth', { sessionId })
+  await tell('a report', 'reportHealth', {
+    sessionId,
+    reportFormat: 'junit-xml/v1',
+    reportContent: base64(report),
+  })
+  await tell('a report', 'listHealthReports', { sessionId, pageSize: 10 })
+  await tell('a secret', 'putSecret', { sessionId, secretName: 'API_TOKEN', secretValue: 'not-for-files' })
+  await tell('all secrets', 'listSecrets', { sessionId, scope: 'SECRET_SCOPE_SESSION' })
+  await tell('a secret', 'getSecret', { sessionId, secretName: 'API_TOKEN' })
+  await tell('a secret', 'deleteSecret', {
+    sessionId,
+    secretName: 'API_TOKEN',
+    scope: 'SECRET_SCOPE_SESSION',
+  })
+  await tell('no such secret', 'getSecret', { sessionId, secretName: 'API_TOKEN' }, 404)
+  await tell('a session', 'getAnalytics', { sessionId })
+  await tell('the first events', 'listEvents', {
+    sessionId,
+    startTime: '2026-01-31T00:00:00Z',
+    endTime: '2026-01-31T08:00:17Z',
+    pageSize: 100,
+  })
+  const promoted = await tell('a session', 'promoteSession', { sourceId, sessionId, revisionLabel: 'v2' })
+  await done(promoted)
+  await tell('a day', 'getUsage', {
+    windowStart: '2026-01-31T00:00:00Z',
+    windowEnd: '2026-02-01T00:00:00Z',
+    granularity: 'day',
+  })
+  await tell(
+    'a window that ends before it starts',
+    'getUsage',
+    {
+      windowStart: '2026-02-01T00:00:00Z',
+      windowEnd: '2026-01-31T00:00:00Z',
+    },
+    400,
+  )
+  await tell('the tenant', 'getCasMetrics', {})
+  await tell('a session', 'deleteSession', { sessionId: other['id'] })
+  await tell('a source', 'deleteSource', { sourceId: git['sourceId'] })
+  remote.closeAllConnections()
+  remote.close()
+  return settled(told, remoteOrigin)
+}
+
+type Fields = Record<string, unknown>
+
+function staleBatch(sessionId: unknown): Fields {
+  return { sessionId, operations: [{ delete: { path: '/src/main.ts', expectedHash: hashOf('another') } }] }
+}
+
+async function firstLine(response: Response): Promise<object> {
+  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader()
+  let text = ''
+  while (!text.includes('\n')) {
+    const { done, value } = await reader.read()
+    if (done) break
+    text += value
+  }
+  await reader.cancel()
+  return JSON.parse(text.slice(0, text.indexOf('\n'))) as object
+}
+
+/** Without what chance gave. */
+function settled(told: readonly OperationExample[], remoteOrigin: string): OperationExample[] {
+  const known = new Map<string, string>()
+  const text = JSON.stringify(told)
+    .replaceAll(remoteOrigin, 'https://git.example.org')
+    .replaceAll(/"inode":"\d+"/g, '"inode":"4503599627370449"')
+    .replaceAll(ids, (id) => {
+      if (/^0+$/.test(id)) return id
+      const settledId = known.get(id) ?? plausibleId(known.size)
+      known.set(id, settledId)
+      return settledId
+    })
+  return JSON.parse(text) as OperationExample[]
+}
+
+function plausibleId(index: number): string {
+  const alphabet = '0123456789abcdefghjkmnpqrstvwxyz'
+  const random = createHash('sha256').update(`id ${index}`).digest()
+  const digits = Array.from({ length: 26 }, (_, at) => alphabet[random[at]! % 32]!)
+  let tick = Date.UTC(2026, 0, 31, 8) * 32 + index * 32_000
+  let time = ''
+  for (let at = 0; at < 10; at++) {
+    time = alphabet[tick % 32]! + time
+    tick = Math.floor(tick / 32)
+  }
+  return time + digits.join('')
+}
