@@ -1,0 +1,24 @@
+import { invalid } from '../../engine/wire.js'
+
+const utf8 = new TextEncoder()
+
+/** Bytes as they are; text as UTF-8. INVALID_ARGUMENT for what is neither. */
+export function toBytes(content: Uint8Array | string, field: string): Uint8Array {
+  if (content instanceof Uint8Array) return content
+  if (typeof content !== 'string') throw invalid(field, 'must be a string or a Uint8Array')
+  if (!content.isWellFormed()) throw invalid(field, 'contains a lone surrogate')
+  return utf8.encode(content)
+}
+
+/** All pieces as one. */
+export function concat(pieces: readonly Uint8Array[]): Uint8Array {
+  const [only] = pieces
+  if (pieces.length === 1) return only!
+  const whole = new Uint8Array(pieces.reduce((sum, { byteLength }) => sum + byteLength, 0))
+  let at = 0
+  for (const piece of pieces) {
+    whole.set(piece, at)
+    at += piece.byteLength
+  }
+  return whole
+}

@@ -1,0 +1,92 @@
+import type { SessionCache } from '../../engine/index.js'
+import { toBytes } from './bytes.js'
+import { pages } from './pages.js'
+import type { InSession, SessionCalls } from './session-calls.js'
+
+type Request<Name extends Exclude<keyof SessionCache, symbol>> = NonNullable<
+  Parameters<SessionCache[Name]>[0]
+>
+
+/** Keys and values beside the files. As `session.cache` in process. */
+export class RemoteCache implements Pick<SessionCache, keyof SessionCache> {
+  readonly #session: SessionCalls
+
+  constructor(session: SessionCalls) {
+    this.#session = session
+  }
+
+  async put(request: Request<'put'>): Promise<void> {
+    await this.#session.run('putCacheEntry', { ...request, value: toBytes(request.value, 'value') })
+  }
+
+  async get(request: Request<'get'>): Promise<{ value: Uint8Array; found: boolean }> {
+    if (!hasNoRoute(request)) return this.#session.call('getCacheEntry', request)
+    const [entry] = (await this.batchGet({ keys: [request.key] })).entries
+    const { value, found } = entry!
+    return { value, found }
+  }
+
+  delete(request: Request<'delete'>): Promise<void> {
+    return this.#session.run('deleteCacheEntry', request)
+  }
+
+  exists(request: Request<'exists'>): Promise<{ exists: boolean }> {
+    return this.#session.call('cacheEntryExists', request)
+  }
+
+  metadata(request: Request<'metadata'>): ReturnType<SessionCache['metadata']> {
+    return this.#session.call('getCacheMetadata', request)
+  }
+
+  async compareAndSet(request: Request<'compareAndSet'>): ReturnType<SessionCache['compareAndSet']> {
+    const { expectedValue, newValue, ...rest } = request
+    return this.#session.call('compareAndSetCacheEntry', {
+      ...rest,
+      newValue: toBytes(newValue, 'newValue'),
+      ...(expectedValue !== undefined && { expectedValue: toBytes(expectedValue, 'expectedValue') }),
+    })
+  }
+
+  keys(request: Request<'keys'> = {}): ReturnType<SessionCache['keys']> {
+    return this.#session.call('listCacheKeys', request)
+  }
+
+  [Symbol.asyncIterator](): AsyncGenerator<string, void, undefined> {
+    return pages(async (page) => {
+      const { keys, nextPageToken } = await this.keys(page)
+      return [keys, nextPageToken]
+    })
+  }
+
+  stats(): ReturnType<SessionCache['stats']> {
+    return this.#session.call('getCacheStats', {})
+  }
+
+  batchGet(request: Request<'batchGet'>): ReturnType<SessionCache['batchGet']> {
+    return this.#session.call('batchGetCache', request)
+  }
+
+  async batchSet(request: Request<'batchSet'>): Promise<void> {
+    const { entries } = request
+    const wire = Array.isArray(entries)
+      ? Array.from(entries as Request<'batchSet'>['entries'], (entry, index) => ({
+          ...entry,
+          value: toBytes(entry?.value, `entries[${index}].value`),
+        }))
+      : entries
+    await this.#session.run('batchSetCache', { entries: wire as InSession<'batchSetCache'>['entries'] })
+  }
+
+  batchDelete(request: Request<'batchDelete'>): Promise<{ deletedCount: number }> {
+    return this.#session.call('batchDeleteCache', request)
+  }
+
+  deleteByPrefix(request: Request<'deleteByPrefix'>): Promise<{ deletedCount: number }> {
+    return this.#session.call('deleteCacheByPrefix', request)
+  }
+}
+
+/** The route of such a key is that of something else. */
+function hasNoRoute(request: { readonly key: string }): boolean {
+  return request?.key === 'keys' || request?.key === 'stats'
+}

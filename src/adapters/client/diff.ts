@@ -1,0 +1,31 @@
+import type { Change, Diff } from '../../engine/index.js'
+import type { OperationRequest } from '../../engine/wire.js'
+import { pages } from './pages.js'
+import type { Given, Transport } from './transport.js'
+
+type DiffRequest = Given<OperationRequest<'diff'>>
+
+/** The changes from one state to another, page by page, each of the states as they are when it is asked for. */
+export class RemoteDiff implements Pick<Diff, keyof Diff> {
+  readonly #transport: Transport
+  readonly #request: () => DiffRequest
+
+  /** What `request` throws, whoever reads the diff gets. */
+  constructor(transport: Transport, request: () => DiffRequest) {
+    this.#transport = transport
+    this.#request = request
+  }
+
+  [Symbol.asyncIterator](): AsyncGenerator<Change, void, undefined> {
+    return pages(async (page) => {
+      const { changes, nextPageToken } = await this.#transport.call('diff', { ...this.#request(), ...page })
+      return [changes, nextPageToken]
+    })
+  }
+
+  async paths(): ReturnType<Diff['paths']> {
+    const paths = { added: [] as string[], removed: [] as string[], modified: [] as string[] }
+    for await (const { path, change } of this) paths[change].push(path)
+    return paths
+  }
+}

@@ -1,0 +1,99 @@
+import type { EngineScope, SessionCreateRequest, SessionInfo, StateReference } from '../../engine/index.js'
+import { toBytes } from './bytes.js'
+import { RemoteDiff } from './diff.js'
+import { RemoteSession } from './session.js'
+import { RemoteSources } from './sources.js'
+import type { Transport } from './transport.js'
+
+type Usage = EngineScope['usage']
+
+/** The sessions of a tenant. As `engine.sessions` in process. */
+export class RemoteSessions {
+  readonly #transport: Transport
+
+  constructor(transport: Transport) {
+    this.#transport = transport
+  }
+
+  async create(request: Omit<SessionCreateRequest, 'gitRepository'> = {}): Promise<RemoteSession> {
+    const { files, ...rest } = request
+    const { id } = await this.#transport.call('createSession', {
+      ...rest,
+      ...(files !== undefined && {
+        files: Object.entries(files).map(([path, content]) => ({
+          path,
+          content: toBytes(content, `files[${path}]`),
+        })),
+      }),
+    })
+    return new RemoteSession(this.#transport, id)
+  }
+
+  async open(sessionId: string): Promise<RemoteSession> {
+    const { id } = await this.get(sessionId)
+    return new RemoteSession(this.#transport, id)
+  }
+
+  get(sessionId: string): Promise<SessionInfo> {
+    return this.#transport.call('getSession', { sessionId })
+  }
+
+  list(
+    request: Parameters<EngineScope['sessions']['list']>[0] = {},
+  ): ReturnType<EngineScope['sessions']['list']> {
+    return this.#transport.call('listSessions', request)
+  }
+
+  async delete(sessionId: string): Promise<void> {
+    await this.#transport.call('deleteSession', { sessionId })
+  }
+}
+
+/** What the tenant used. As `engine.usage` in process. */
+export class RemoteUsage {
+  readonly #transport: Transport
+
+  constructor(transport: Transport) {
+    this.#transport = transport
+  }
+
+  get(request: Parameters<Usage['get']>[0]): ReturnType<Usage['get']> {
+    return this.#transport.call('getUsage', request)
+  }
+
+  metrics(): ReturnType<Usage['metrics']> {
+    return this.#transport.call('getCasMetrics', {})
+  }
+}
+
+/** An engine of another process, as the holder of a token sees it. */
+export class RemoteEngine {
+  readonly sessions: RemoteSessions
+  readonly sources: RemoteSources
+  readonly usage: RemoteUsage
+  readonly #transport: Transport
+
+  constructor(transport: Transport) {
+    this.#transport = transport
+    this.sessions = new RemoteSessions(transport)
+    this.sources = new RemoteSources(transport)
+    this.usage = new RemoteUsage(transport)
+  }
+
+  /** The changes from one state to another, each as it is when they are read. */
+  diff({ from, to }: { readonly from: StateReference; readonly to: StateReference }): RemoteDiff {
+    return new RemoteDiff(this.#transport, () => {
+      const { sessionId, ...state } = to
+      return { sessionId, from, to: state }
+    })
+  }
+
+  /** Waits for what was asked for, and ends subscriptions. The server's engine goes on. */
+  close(): Promise<void> {
+    return this.#transport.close()
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
+}

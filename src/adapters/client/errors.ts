@@ -1,0 +1,75 @@
+import type * as z from 'zod'
+import { EngineError, errorRegistry, statusSchema, type ErrorReason } from '../../engine/wire.js'
+
+type Status = z.output<typeof statusSchema>
+
+/** What stands for a reason that is not known here: the adapter's own, or one of a later version. */
+const byCode: Readonly<Record<number, ErrorReason>> = {
+  3: 'INVALID_ARGUMENT',
+  4: 'DEADLINE_EXCEEDED',
+  7: 'PERMISSION_DENIED',
+  8: 'LIMIT_EXCEEDED',
+  13: 'INTERNAL',
+  16: 'UNAUTHENTICATED',
+}
+
+/** The error that a server tells of; a reason that is not known here stands in `details.reason`. */
+export function fromStatus({ code, message, details }: Status): EngineError {
+  const info = (details[0] ?? {}) as { readonly reason?: unknown; readonly metadata?: unknown }
+  const metadata = textsOf(info.metadata)
+  const reason = typeof info.reason === 'string' ? info.reason : ''
+  if (Object.hasOwn(errorRegistry, reason)) return new EngineError(reason as ErrorReason, message, metadata)
+  return new EngineError(byCode[code] ?? 'REMOTE_FAILED', message, {
+    ...metadata,
+    ...(reason !== '' && { reason }),
+  })
+}
+
+/** The error of an answer that is no success. */
+export async function fromResponse(response: Response): Promise<EngineError> {
+  const text = await response.text()
+  let body: unknown
+  try {
+    body = JSON.parse(text)
+  } catch {
+    body = undefined
+  }
+  const parsed = statusSchema.safeParse(body)
+  if (parsed.success) return fromStatus(parsed.data)
+  return notUnderstood('the server answers with an error that is none of the interface', response.status)
+}
+
+export function notUnderstood(message: string, httpStatus: number, cause?: unknown): EngineError {
+  return new EngineError('REMOTE_FAILED', message, { httpStatus: String(httpStatus) }, { cause })
+}
+
+/** No answer, or not all of it. */
+export function unreachable(cause: unknown): EngineError {
+  const code = codeIn(cause)
+  const message = 'the server does not answer, or its answer broke off'
+  return new EngineError('REMOTE_FAILED', message, code === undefined ? {} : { errno: code }, { cause })
+}
+
+/** Whether it may help to ask again: the server is not there, or is about to go. */
+export function isOutage(error: unknown): boolean {
+  return error instanceof EngineError && error.reason === 'REMOTE_FAILED'
+}
+
+/** Whether the server is there and its engine is not any more: another one may follow. */
+export function isClosing(error: unknown): boolean {
+  return error instanceof EngineError && error.reason === 'STORE_CLOSED'
+}
+
+/** Where Node has it: in what caused the failure. */
+function codeIn(thrown: unknown): string | undefined {
+  const { code, cause } = (thrown ?? {}) as { readonly code?: unknown; readonly cause?: unknown }
+  if (typeof code === 'string') return code
+  return cause === undefined ? undefined : codeIn(cause)
+}
+
+function textsOf(metadata: unknown): Record<string, string> {
+  if (typeof metadata !== 'object' || metadata === null) return {}
+  return Object.fromEntries(
+    Object.entries(metadata).filter((entry): entry is [string, string] => typeof entry[1] === 'string'),
+  )
+}

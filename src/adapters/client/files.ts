@@ -1,0 +1,190 @@
+import type {
+  BatchOperation,
+  FileContent,
+  SegmentChunk,
+  SegmentWriteRequest,
+  SessionFiles,
+} from '../../engine/index.js'
+import { EngineError } from '../../engine/wire.js'
+import { concat, toBytes } from './bytes.js'
+import type { InSession, SessionCalls } from './session-calls.js'
+
+type Request<Name extends keyof SessionFiles> = Parameters<SessionFiles[Name]>[0]
+
+/** A file is read in pieces of at most so much: a server bounds its answers. */
+const pieceBytes = 8 * 2 ** 20
+
+/** How often a file that changes while it is read is read anew. */
+const maxReadings = 5
+
+/** A session's files, by the operations of the interface. As `session.files` in process, but for what is said here. */
+export class RemoteFiles implements Pick<SessionFiles, keyof SessionFiles> {
+  readonly #session: SessionCalls
+
+  constructor(session: SessionCalls) {
+    this.#session = session
+  }
+
+  async write(request: Request<'write'>): Promise<void> {
+    await this.#session.run('writeFile', withContent(request))
+  }
+
+  async append(request: Request<'append'>): Promise<void> {
+    await this.#session.run('appendFile', withContent(request))
+  }
+
+  /** Large files come in several answers, all of one content; ABORTED where it changed time and again. */
+  async read(request: Request<'read'>): Promise<Uint8Array> {
+    return (await this.readWithHash(request)).content
+  }
+
+  async readWithHash(
+    request: Request<'readWithHash'>,
+  ): Promise<{ content: Uint8Array; contentHash: string; sizeBytes: number }> {
+    const { path, offset = 0, length = Number.MAX_SAFE_INTEGER } = request
+    for (let reading = 0; reading < maxReadings; reading++) {
+      const pieces: Uint8Array[] = []
+      let read = 0
+      let hash: string | undefined
+      for (;;) {
+        const part = { path, offset: offset + read, length: Math.min(length - read, pieceBytes) }
+        const { content, contentHash, sizeBytes } = await this.#session.call('readFile', part)
+        hash ??= contentHash
+        if (contentHash !== hash) break
+        pieces.push(content)
+        read += content.byteLength
+        if (content.byteLength < pieceBytes || read >= length || offset + read >= sizeBytes)
+          return { content: concat(pieces), contentHash, sizeBytes }
+      }
+    }
+    throw new EngineError('HASH_MISMATCH', 'the file changed while it was read', { path })
+  }
+
+  async contentHash(path: string): Promise<string> {
+    const { kind, contentHash } = await this.stat({ path, includeContentHash: true })
+    if (kind === 'file') return contentHash
+    throw new EngineError('IS_A_DIRECTORY', `${path} is a directory`, { path })
+  }
+
+  stat(request: Request<'stat'>): ReturnType<SessionFiles['stat']> {
+    return this.#session.call('statPath', request)
+  }
+
+  list(request: Request<'list'>): ReturnType<SessionFiles['list']> {
+    return this.#session.call('listDirectory', request)
+  }
+
+  delete(request: Request<'delete'>): Promise<void> {
+    return this.#session.run('deleteFile', request)
+  }
+
+  createDirectory(request: Request<'createDirectory'>): Promise<void> {
+    return this.#session.run('createDirectory', request)
+  }
+
+  removeDirectory(request: Request<'removeDirectory'>): Promise<void> {
+    return this.#session.run('removeDirectory', request)
+  }
+
+  rename(request: Request<'rename'>): Promise<void> {
+    return this.#session.run('rename', request)
+  }
+
+  copy(request: Request<'copy'>): Promise<void> {
+    return this.#session.run('copyFile', request)
+  }
+
+  setMode({ path, mode }: Request<'setMode'>): Promise<void> {
+    return this.#session.run('setAttributes', { path, mode })
+  }
+
+  setAttributes(request: Request<'setAttributes'>): Promise<void> {
+    return this.#session.run('setAttributes', request)
+  }
+
+  createSymlink(request: Request<'createSymlink'>): Promise<void> {
+    return this.#session.run('createSymlink', request)
+  }
+
+  readSymlink(path: string): Promise<{ target: string }> {
+    return this.#session.call('readSymlink', { path })
+  }
+
+  listSymlinks(request: Request<'listSymlinks'> = {}): ReturnType<SessionFiles['listSymlinks']> {
+    return this.#session.call('listSymlinks', request)
+  }
+
+  async batch(operations: readonly BatchOperation[]): Promise<void> {
+    const wire = Array.isArray(operations) ? Array.from(operations, toOperation) : operations
+    await this.#session.run('applyBatch', { operations: wire as InSession<'applyBatch'>['operations'] })
+  }
+
+  async patchSegments(request: Request<'patchSegments'>): Promise<{ skippedPaths: string[] }> {
+    const { mutations } = request
+    return this.#session.call('patchSegments', {
+      ...request,
+      mutations: Array.isArray(mutations)
+        ? Array.from(mutations as readonly SegmentWriteRequest[], (one, index) =>
+            toSegmentWrite(one, `mutations[${index}]`),
+          )
+        : mutations,
+    } as InSession<'patchSegments'>)
+  }
+
+  getCasExtents(request: Request<'getCasExtents'>): ReturnType<SessionFiles['getCasExtents']> {
+    return this.#session.call('getCasExtents', request)
+  }
+
+  link(request: Request<'link'>): Promise<void> {
+    return this.#session.run('createHardLink', request)
+  }
+
+  unlink(request: Request<'unlink'>): Promise<void> {
+    return this.#session.run('unlink', request)
+  }
+
+  async setXattr(request: Request<'setXattr'>): Promise<void> {
+    await this.#session.run('setXattr', { ...request, value: toBytes(request.value, 'value') })
+  }
+
+  getXattr(request: Request<'getXattr'>): Promise<{ value: Uint8Array }> {
+    return this.#session.call('getXattr', request)
+  }
+
+  listXattrs(request: Request<'listXattrs'>): Promise<{ names: string[] }> {
+    return this.#session.call('listXattrs', request)
+  }
+
+  removeXattr(request: Request<'removeXattr'>): Promise<void> {
+    return this.#session.run('removeXattr', request)
+  }
+}
+
+function withContent<T extends { readonly content: FileContent }>(
+  request: T,
+  field = 'content',
+): Omit<T, 'content'> & { readonly content: Uint8Array } {
+  return { ...request, content: toBytes(request.content, field) }
+}
+
+/** What is no operation stays as it is, for the encoding to refuse. */
+function toOperation(operation: BatchOperation, index: number): unknown {
+  const { write, segmentWrite } = operation ?? {}
+  const field = `operations[${index}]`
+  if (write !== undefined) return { ...operation, write: withContent(write, `${field}.write.content`) }
+  if (segmentWrite === undefined) return operation
+  return { ...operation, segmentWrite: toSegmentWrite(segmentWrite, `${field}.segmentWrite`) }
+}
+
+function toSegmentWrite(request: SegmentWriteRequest, field: string): unknown {
+  const { segments } = request ?? {}
+  if (!Array.isArray(segments)) return request
+  return {
+    ...request,
+    segments: Array.from(segments as readonly SegmentChunk[], (chunk, index) =>
+      chunk?.data === undefined
+        ? chunk
+        : { ...chunk, data: withContent(chunk.data, `${field}.segments[${index}].data.content`) },
+    ),
+  }
+}

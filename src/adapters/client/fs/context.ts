@@ -1,0 +1,32 @@
+import { EngineError, plainPath, slashed, toSystemError, type SystemCall } from '../../../engine/wire.js'
+import type { RemoteFiles } from '../files.js'
+
+/** Errors of the engine, as those of the system call that they would be. */
+export async function asCall<T>(names: SystemCall, act: () => Promise<T>): Promise<T> {
+  try {
+    return await act()
+  } catch (thrown) {
+    throw toSystemError(thrown, names)
+  }
+}
+
+/** The path by which the server is asked; one that ends with a slash must not lead to anything but a directory. */
+export async function locate(files: RemoteFiles, given: string): Promise<string> {
+  const path = plainPath(given)
+  if (!slashed(given)) return path
+  const found = await files.stat({ path }).catch(unless('PATH_NOT_FOUND'))
+  if (found === undefined || found.kind === 'directory') return path
+  throw new EngineError('NOT_A_DIRECTORY', `${path} is not a directory`, { path })
+}
+
+/** Takes an error of one reason for nothing, and throws all others. */
+export function unless(reason: EngineError['reason']): (thrown: unknown) => undefined {
+  return (thrown) => {
+    if (hasReason(thrown, reason)) return undefined
+    throw thrown
+  }
+}
+
+export function hasReason(thrown: unknown, reason: EngineError['reason']): thrown is EngineError {
+  return thrown instanceof EngineError && thrown.reason === reason
+}

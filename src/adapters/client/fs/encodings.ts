@@ -1,0 +1,57 @@
+import { checkSignal, typeError, valueError } from '../../../engine/wire.js'
+
+/** Node's, where there is one; without it text is UTF-8, and bytes are plain ones. */
+const { Buffer } = globalThis as Partial<Pick<typeof globalThis, 'Buffer'>>
+
+export type Encoding = BufferEncoding | 'buffer' | null | undefined
+
+export interface Options {
+  readonly encoding?: Encoding
+  readonly signal?: AbortSignal
+}
+
+/** What Node takes as options: an object, or just the encoding. */
+export function toOptions(options: unknown): Options {
+  if (options === null || options === undefined || typeof options === 'function') return {}
+  const object = typeof options === 'string' ? { encoding: options as Encoding } : (options as Options)
+  if (typeof object !== 'object') throw typeError('options', 'one of type string or object', options)
+  if (object.encoding !== 'buffer') checkEncoding(object.encoding)
+  checkSignal(object.signal)
+  return object
+}
+
+/** Text in an encoding, or bytes. */
+export function encodeName(name: string, encoding: Encoding): string | Uint8Array {
+  if (encoding === undefined || encoding === null || isUtf8(encoding)) return name
+  return decodeBytes(new TextEncoder().encode(name), encoding)
+}
+
+export function decodeBytes(bytes: Uint8Array, encoding: Encoding): string | Uint8Array {
+  const wanted = encoding === undefined || encoding === null || encoding === 'buffer' ? undefined : encoding
+  if (Buffer === undefined)
+    return wanted === undefined ? bytes : new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes)
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  return wanted === undefined ? buffer : buffer.toString(wanted)
+}
+
+/** The bytes of a caller's data. */
+export function toData(data: unknown, encoding: Encoding): Uint8Array {
+  if (typeof data === 'string') {
+    return Buffer === undefined
+      ? new TextEncoder().encode(data)
+      : Buffer.from(data, encoding === 'buffer' ? 'utf8' : (encoding ?? 'utf8'))
+  }
+  if (data instanceof Uint8Array) return data
+  if (ArrayBuffer.isView(data)) return new Uint8Array(data.buffer, data.byteOffset, data.byteLength)
+  throw typeError('data', 'of type string or an instance of Buffer, TypedArray, or DataView', data)
+}
+
+function checkEncoding(encoding: unknown): void {
+  if (encoding === undefined || encoding === null || encoding === '') return
+  const known = Buffer?.isEncoding(encoding as string) ?? isUtf8(encoding)
+  if (typeof encoding !== 'string' || !known) throw valueError('encoding', 'is invalid encoding', encoding)
+}
+
+function isUtf8(encoding: unknown): boolean {
+  return encoding === 'utf8' || encoding === 'utf-8'
+}

@@ -1,0 +1,29 @@
+import type { FsPromises } from '../../../engine/index.js'
+import { constants } from '../../../engine/wire.js'
+import type { RemoteFiles } from '../files.js'
+import { changesOf } from './changes.js'
+import { contentsOf } from './contents.js'
+import { RemoteCopy } from './copy.js'
+import { readsOf } from './reads.js'
+
+/**
+ * `session.fs.promises` of a session elsewhere: the shape of `node:fs/promises`, with its errors, whose cause is the
+ * engine's own. Where a call takes several requests, others may change things in between.
+ */
+export type RemoteFsPromises = Omit<FsPromises, 'glob' | 'open' | 'opendir' | 'watch'>
+
+export interface RemoteFs {
+  readonly promises: RemoteFsPromises
+  readonly constants: RemoteFsPromises['constants']
+}
+
+export function createRemoteFs(files: RemoteFiles): RemoteFs {
+  const calls = { ...readsOf(files), ...changesOf(files), ...contentsOf(files) }
+  const promises = {
+    ...calls,
+    cp: async (...request: unknown[]): Promise<void> => new RemoteCopy(files, calls, request).run(),
+    constants,
+  }
+  const typed = promises as unknown as RemoteFsPromises
+  return { promises: typed, constants: typed.constants }
+}

@@ -1,0 +1,30 @@
+import { RemoteEngine } from './engine.js'
+import { parseOptions, type ClientOptions } from './options.js'
+import { Transport } from './transport.js'
+
+/**
+ * The engine of a server, in the shape of one in process: what works with one works with the other, but for what
+ * needs the same process. Errors are `EngineError`s, with the same reasons and details; a server that does not
+ * answer is REMOTE_FAILED. Reads that got no answer are tried again, twice; changes never are.
+ *
+ * @example
+ * const engine = connect({ baseUrl: 'http://127.0.0.1:4000', token })
+ * const session = await engine.sessions.create({ files: { '/a.txt': 'hello' } })
+ */
+export function connect(options: ClientOptions): RemoteEngine {
+  return new RemoteEngine(new Transport(parseOptions(options)))
+}
+
+export type { ClientOptions } from './options.js'
+export { RemoteEngine, type RemoteSessions, type RemoteUsage } from './engine.js'
+export { RemoteSession, type RemoteDiffTarget } from './session.js'
+export type { RemoteAnnotations, RemoteApprovals } from './review.js'
+export type { RemoteBus } from './bus.js'
+export type { RemoteCache } from './cache.js'
+export type { RemoteDiff } from './diff.js'
+export type { RemoteEvent, RemoteEventPage, RemoteEvents, RemoteHealth, RemoteSecrets } from './visibility.js'
+export type { RemoteFileLocks, RemotePosixLocks } from './locks.js'
+export type { RemoteFiles } from './files.js'
+export type { RemoteFs, RemoteFsPromises } from './fs/index.js'
+export type { RemoteSources } from './sources.js'
+export { EngineError, Secret, type ErrorReason } from '../../engine/wire.js'

@@ -1,0 +1,68 @@
+import { invalid } from '../../engine/wire.js'
+
+export interface ClientOptions {
+  /** Where the interface is, without its `/v1`: `http://127.0.0.1:4000`, or with the server's prefix. */
+  readonly baseUrl: string | URL
+  /** Sent with each request; a function is asked before each one. */
+  readonly token: string | (() => string | Promise<string>)
+  /** What sends requests; the global one by default. */
+  readonly fetch?: typeof globalThis.fetch
+  /** Ends everything of this client, with its reason. */
+  readonly signal?: AbortSignal
+  /**
+   * Milliseconds from a request to the end of its answer; then it is DEADLINE_EXCEEDED, and what it asked for may
+   * happen even so. None by default. It bounds neither waits for locks nor open subscriptions.
+   */
+  readonly timeoutMs?: number
+  /** Milliseconds for which a lost subscription is tried again; a minute by default. */
+  readonly reconnectMs?: number
+  /** Further headers of each request. */
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+export interface Settings {
+  /** Without a slash at its end. */
+  readonly baseUrl: string
+  readonly token: () => string | Promise<string>
+  readonly fetch: typeof globalThis.fetch
+  readonly signal: AbortSignal | undefined
+  readonly timeoutMs: number | undefined
+  readonly reconnectMs: number
+  readonly headers: Readonly<Record<string, string>>
+}
+
+/** INVALID_ARGUMENT. */
+export function parseOptions(options: ClientOptions): Settings {
+  const { baseUrl, token, signal, timeoutMs, reconnectMs = 60_000, headers = {} } = options
+  const fetch = options.fetch ?? globalThis.fetch
+  if (typeof fetch !== 'function') throw invalid('fetch', 'must be a function')
+  if (typeof token !== 'string' && typeof token !== 'function')
+    throw invalid('token', 'must be a string or a function')
+  if (timeoutMs !== undefined && !(timeoutMs > 0)) throw invalid('timeoutMs', 'must be above 0')
+  if (!(reconnectMs >= 0)) throw invalid('reconnectMs', 'must be a number from 0')
+  if (signal !== undefined && !(signal instanceof AbortSignal))
+    throw invalid('signal', 'must be an AbortSignal')
+  return {
+    baseUrl: parseBaseUrl(baseUrl),
+    token: typeof token === 'string' ? () => token : token,
+    // Browsers want it to be called as what it is a function of.
+    fetch: (...request) => fetch(...request),
+    signal,
+    timeoutMs,
+    reconnectMs,
+    headers: { ...headers },
+  }
+}
+
+function parseBaseUrl(baseUrl: string | URL): string {
+  let url: URL
+  try {
+    url = new URL(baseUrl)
+  } catch {
+    throw invalid('baseUrl', 'must be a URL')
+  }
+  if (!/^https?:$/.test(url.protocol)) throw invalid('baseUrl', 'must be a URL of http or https')
+  if (url.username !== '' || url.password !== '') throw invalid('baseUrl', 'must hold no credentials')
+  if (url.search !== '' || url.hash !== '') throw invalid('baseUrl', 'must have neither query nor fragment')
+  return url.href.replace(/\/+$/, '')
+}

@@ -1,0 +1,105 @@
+import * as z from 'zod'
+import {
+  EngineError,
+  invalid,
+  operations,
+  schemas,
+  type ErrorReason,
+  type Operation,
+  type OperationName,
+} from '../../engine/wire.js'
+
+/** A request, ready to be sent. */
+export interface WireRequest {
+  readonly method: string
+  /** From `/v1` on, with the query. */
+  readonly target: string
+  /** JSON. */
+  readonly body?: string
+}
+
+/** The native form of a request on its way out. INVALID_ARGUMENT names the first field that is not of its kind. */
+export function encodeRequest(name: OperationName, request: object): WireRequest {
+  const { method, path, query = [] }: Operation = operations[name]
+  const encoded = z.safeEncode(schemas[name].request as z.ZodType<object, object>, given(request) as object)
+  if (!encoded.success) {
+    const { path: at, message } = encoded.error.issues[0]!
+    throw invalid(fieldOf(at) || 'request', message)
+  }
+  const rest: Record<string, unknown> = { ...encoded.data }
+  const { sourceId, jobId } = rest as Record<string, string>
+  const ofJob = path.includes('{jobId}') ? { sourceId: sourceId!, jobId: jobId! } : undefined
+  const local = path.replaceAll(/\{(\w+)\}/g, (_, parameter: string) => {
+    const value = rest[parameter] as string
+    delete rest[parameter]
+    return encodeParameter(parameter, value, ofJob)
+  })
+  const target = `${local}${encodeQuery(query, rest)}`
+  return method === 'GET' || method === 'DELETE'
+    ? { method, target }
+    : { method, target, body: JSON.stringify(rest) }
+}
+
+/** What is undefined is not there: JavaScript makes no difference, and neither does JSON. */
+function given(value: unknown): unknown {
+  if (Array.isArray(value)) return Array.from(value as unknown[], given)
+  if (typeof value !== 'object' || value === null || !isPlain(value)) return value
+  const copy = Object.create(null) as Record<string, unknown>
+  for (const [key, part] of Object.entries(value)) if (part !== undefined) copy[key] = given(part)
+  return copy
+}
+
+function isPlain(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value)
+  return prototype === null || prototype === Object.prototype
+}
+
+/** What a parameter that names nothing fails with, where no request could say it. */
+const notFound: Readonly<Record<string, readonly [reason: ErrorReason, what: string]>> = {
+  sessionId: ['SESSION_NOT_FOUND', 'session'],
+  sourceSessionId: ['SESSION_NOT_FOUND', 'session'],
+  sourceId: ['SOURCE_NOT_FOUND', 'source'],
+  jobId: ['JOB_NOT_FOUND', 'job'],
+  annotationId: ['ANNOTATION_NOT_FOUND', 'annotation'],
+  approvalId: ['APPROVAL_NOT_FOUND', 'approval'],
+}
+
+/** URLs have no empty part, and none of dots, however they are written. */
+function encodeParameter(
+  parameter: string,
+  value: string,
+  ofJob: Readonly<Record<string, string>> | undefined,
+): string {
+  if (!value.isWellFormed()) throw invalid(parameter, 'contains a lone surrogate')
+  if (value !== '' && value !== '.' && value !== '..') return encodeURIComponent(value)
+  const known = notFound[ofJob === undefined ? parameter : 'jobId']
+  if (known === undefined) throw invalid(parameter, 'must not be empty, "." or ".."')
+  const [reason, what] = known
+  const field = parameter === 'sourceSessionId' ? 'sessionId' : parameter
+  throw new EngineError(reason, `no such ${what}`, ofJob ?? { [field]: value })
+}
+
+/** Takes what stands in the query out of the rest. */
+function encodeQuery(parameters: readonly string[], rest: Record<string, unknown>): string {
+  const parts: string[] = []
+  for (const parameter of parameters) {
+    const value = rest[parameter]
+    delete rest[parameter]
+    if (value === undefined) continue
+    for (const one of Array.isArray(value) ? (value as unknown[]) : [value]) {
+      const text = String(one)
+      if (!text.isWellFormed()) throw invalid(parameter, 'contains a lone surrogate')
+      parts.push(`${parameter}=${encodeURIComponent(text)}`)
+    }
+  }
+  return parts.length === 0 ? '' : `?${parts.join('&')}`
+}
+
+/** As the engine writes it: `operations[0].write.path`. */
+function fieldOf(path: readonly PropertyKey[]): string {
+  let field = ''
+  for (const part of path) {
+    field += typeof part === 'number' ? `[${part}]` : `${field === '' ? '' : '.'}${String(part)}`
+  }
+  return field
+}

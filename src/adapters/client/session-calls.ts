@@ -1,0 +1,39 @@
+import type { OperationName, OperationRequest, OperationResponse } from '../../engine/wire.js'
+import type { CallOptions, Given, Transport } from './transport.js'
+
+/** Operations on one session. */
+export type SessionOperation = {
+  [Name in OperationName]: OperationRequest<Name> extends { readonly sessionId: string } ? Name : never
+}[OperationName]
+
+/** What an operation takes besides the session's id. */
+export type InSession<Name extends OperationName> = Given<Omit<OperationRequest<Name>, 'sessionId'>>
+
+/** How a handle reaches its session. */
+export class SessionCalls {
+  readonly sessionId: string
+  readonly transport: Transport
+
+  constructor(transport: Transport, sessionId: string) {
+    this.transport = transport
+    this.sessionId = sessionId
+  }
+
+  call<Name extends SessionOperation>(
+    name: Name,
+    request: InSession<Name>,
+    options?: CallOptions,
+  ): Promise<OperationResponse<Name>> {
+    const { sessionId } = this
+    return this.transport.call(name, { ...(request as object), sessionId } as never, options)
+  }
+
+  /** As {@link call}, of what gives nothing. */
+  async run<Name extends SessionOperation>(
+    name: Name,
+    request: InSession<Name>,
+    options?: CallOptions,
+  ): Promise<void> {
+    await this.call(name, request, options)
+  }
+}

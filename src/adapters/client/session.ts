@@ -1,0 +1,146 @@
+import type {
+  Checkpoint,
+  CheckpointReference,
+  Session,
+  SessionCommitRequest,
+  SessionInfo,
+  StateReference,
+} from '../../engine/index.js'
+import { invalid } from '../../engine/wire.js'
+import { RemoteBus } from './bus.js'
+import { RemoteCache } from './cache.js'
+import { RemoteDiff } from './diff.js'
+import { RemoteFiles } from './files.js'
+import { createRemoteFs, type RemoteFs } from './fs/index.js'
+import { RemoteFileLocks, RemotePosixLocks } from './locks.js'
+import { RemoteAnnotations, RemoteApprovals } from './review.js'
+import { SessionCalls } from './session-calls.js'
+import type { Transport } from './transport.js'
+import { RemoteEvents, RemoteHealth, RemoteSecrets } from './visibility.js'
+
+/** What `session.diff` compares with: as in process. */
+export type RemoteDiffTarget = RemoteSession | StateReference | CheckpointReference | 'base'
+
+/** A handle on one session of a server. As the session of an engine in process, but for what is said here. */
+export class RemoteSession {
+  readonly id: string
+  readonly #calls: SessionCalls
+  #files: RemoteFiles | undefined
+  #fs: RemoteFs | undefined
+
+  constructor(transport: Transport, id: string) {
+    this.id = id
+    this.#calls = new SessionCalls(transport, id)
+  }
+
+  get files(): RemoteFiles {
+    return (this.#files ??= new RemoteFiles(this.#calls))
+  }
+
+  /** Files in the shape of `node:fs/promises`; there are no synchronous calls, open files, streams and watchers. */
+  get fs(): RemoteFs {
+    return (this.#fs ??= createRemoteFs(this.files))
+  }
+
+  get events(): RemoteEvents {
+    return new RemoteEvents(this.#calls)
+  }
+
+  get annotations(): RemoteAnnotations {
+    return new RemoteAnnotations(this.#calls)
+  }
+
+  get approvals(): RemoteApprovals {
+    return new RemoteApprovals(this.#calls)
+  }
+
+  get cache(): RemoteCache {
+    return new RemoteCache(this.#calls)
+  }
+
+  get bus(): RemoteBus {
+    return new RemoteBus(this.#calls)
+  }
+
+  get posixLocks(): RemotePosixLocks {
+    return new RemotePosixLocks(this.#calls)
+  }
+
+  get fileLocks(): RemoteFileLocks {
+    return new RemoteFileLocks(this.#calls)
+  }
+
+  get health(): RemoteHealth {
+    return new RemoteHealth(this.#calls)
+  }
+
+  get secrets(): RemoteSecrets {
+    return new RemoteSecrets(this.#calls)
+  }
+
+  /** Resolves when everything that this client was asked to do is answered. */
+  flush(): Promise<void> {
+    return this.#calls.transport.settled()
+  }
+
+  get(): Promise<SessionInfo> {
+    return this.#calls.call('getSession', {})
+  }
+
+  analytics(): ReturnType<Session['analytics']> {
+    return this.#calls.call('getAnalytics', {})
+  }
+
+  delete(): Promise<void> {
+    return this.#calls.run('deleteSession', {})
+  }
+
+  async fork(request: Parameters<Session['fork']>[0] = {}): Promise<RemoteSession> {
+    const { transport } = this.#calls
+    const { id } = await transport.call('forkSession', { ...request, sourceSessionId: this.id })
+    return new RemoteSession(transport, id)
+  }
+
+  checkpoint(request: Parameters<Session['checkpoint']>[0] = {}): Promise<Checkpoint> {
+    return this.#calls.call('createCheckpoint', request)
+  }
+
+  listCheckpoints(
+    request: Parameters<Session['listCheckpoints']>[0] = {},
+  ): ReturnType<Session['listCheckpoints']> {
+    return this.#calls.call('listCheckpoints', request)
+  }
+
+  restore(request: CheckpointReference): Promise<SessionInfo> {
+    return this.#calls.call('restoreCheckpoint', request)
+  }
+
+  manifest(request: Parameters<Session['manifest']>[0] = {}): ReturnType<Session['manifest']> {
+    return this.#calls.call('getManifest', request)
+  }
+
+  /** The changes are those of the states when they are read. */
+  diff(against: RemoteDiffTarget = 'base'): RemoteDiff {
+    return new RemoteDiff(this.#calls.transport, () => ({
+      sessionId: this.id,
+      from: this.#reference(against),
+    }))
+  }
+
+  /** The signal ends the request; what it asked for may happen even so. */
+  commit({ signal, ...request }: SessionCommitRequest): Promise<{ commitId: string }> {
+    return this.#calls.call('commit', request, { signal })
+  }
+
+  generateCommitSummary(): ReturnType<Session['generateCommitSummary']> {
+    return this.#calls.call('generateCommitSummary', {})
+  }
+
+  #reference(target: RemoteDiffTarget): StateReference {
+    if (target === 'base') return { sessionId: this.id, base: true }
+    if (target instanceof RemoteSession) return { sessionId: target.id }
+    if (typeof target !== 'object' || target === null || Object.keys(target).length === 0)
+      throw invalid('against', 'must name a session, a checkpoint, or the base')
+    return { sessionId: this.id, ...target }
+  }
+}

@@ -1,0 +1,139 @@
+import type {
+  ContentIn,
+  ImportJob,
+  JobReference,
+  Sources,
+  WaitOptions,
+  WatchOptions,
+} from '../../engine/index.js'
+import { EngineError, invalid } from '../../engine/wire.js'
+import { concat } from './bytes.js'
+import { pause } from './deadline.js'
+import type { Transport } from './transport.js'
+
+type Import = NonNullable<Parameters<Sources['startImport']>[1]>
+
+/** Between two looks at a job, milliseconds: the first, and the longest. */
+const pollMs = { first: 50, longest: 2000 }
+
+/** The sources of a tenant. As `engine.sources` in process, but for what is said here. */
+export class RemoteSources {
+  readonly #transport: Transport
+
+  constructor(transport: Transport) {
+    this.#transport = transport
+  }
+
+  create(request: Omit<Parameters<Sources['create']>[0], 'gitRepository'>): ReturnType<Sources['create']> {
+    const { uploadedSnapshot, ...rest } = request
+    return this.#transport.call('createSource', {
+      ...rest,
+      ...(uploadedSnapshot !== undefined && { uploadedSnapshot: {} }),
+    })
+  }
+
+  get(sourceId: string): ReturnType<Sources['get']> {
+    return this.#transport.call('getSource', { sourceId })
+  }
+
+  list(request: Parameters<Sources['list']>[0] = {}): ReturnType<Sources['list']> {
+    return this.#transport.call('listSources', request)
+  }
+
+  async delete(sourceId: string): Promise<void> {
+    await this.#transport.call('deleteSource', { sourceId })
+  }
+
+  /** Contents are sent in one piece, streams once they have ended. The signal ends the sending, not the job. */
+  async startImport(sourceId: string, request: Import = {}): Promise<ImportJob> {
+    const { signal, uploadedSnapshot, uploadedGitBundle, ...rest } = request
+    if (uploadedSnapshot?.files !== undefined)
+      throw invalid('uploadedSnapshot.files', 'is for engines in process: send an archive')
+    return this.#transport.call(
+      'startImport',
+      {
+        ...rest,
+        sourceId,
+        ...(uploadedSnapshot !== undefined && {
+          uploadedSnapshot: {
+            content: await contentOf(uploadedSnapshot.content, 'uploadedSnapshot.content'),
+          },
+        }),
+        ...(uploadedGitBundle !== undefined && {
+          uploadedGitBundle: {
+            ...uploadedGitBundle,
+            content: await contentOf(uploadedGitBundle.content, 'uploadedGitBundle.content'),
+          },
+        }),
+      },
+      { signal },
+    )
+  }
+
+  /** The signal ends the request, not the job. */
+  refresh(
+    sourceId: string,
+    { signal, ...request }: NonNullable<Parameters<Sources['refresh']>[1]> = {},
+  ): Promise<ImportJob> {
+    return this.#transport.call('refreshSource', { ...request, sourceId }, { signal })
+  }
+
+  /** The signal ends the request, not the job. */
+  promoteSession(
+    sourceId: string,
+    { signal, ...request }: Parameters<Sources['promoteSession']>[1],
+  ): Promise<ImportJob> {
+    return this.#transport.call('promoteSession', { ...request, sourceId }, { signal })
+  }
+
+  getJob(reference: JobReference): Promise<ImportJob> {
+    return this.#job('getJob', reference)
+  }
+
+  abortJob(reference: JobReference): Promise<ImportJob> {
+    return this.#job('abortJob', reference)
+  }
+
+  /** Asks for the job again and again, ever less often. IMPORT_FAILED has no `cause`. */
+  async waitForJob(reference: JobReference, { signal, onProgress }: WaitOptions = {}): Promise<ImportJob> {
+    let last: ImportJob | undefined
+    for await (const job of this.watchJob(reference, signal === undefined ? {} : { signal })) {
+      if (last !== undefined) onProgress?.(job)
+      last = job
+    }
+    const { state, jobId, sourceId, errorCode, errorMessage } = last!
+    if (state === 'UNDERLAY_IMPORT_JOB_STATE_SUCCEEDED') return last!
+    throw new EngineError('IMPORT_FAILED', errorMessage, { jobId, sourceId, errorCode })
+  }
+
+  /** States between two looks are left out. */
+  async *watchJob(
+    reference: JobReference,
+    { signal }: WatchOptions = {},
+  ): AsyncGenerator<ImportJob, void, undefined> {
+    signal?.throwIfAborted()
+    let shown = ''
+    for (let wait = pollMs.first; ; wait = Math.min(wait * 1.5, pollMs.longest)) {
+      const job = await this.#job('getJob', reference, signal)
+      const text = JSON.stringify(job)
+      if (text !== shown) yield job
+      shown = text
+      if (job.completedAt !== '') return
+      await pause(wait, signal)
+    }
+  }
+
+  async #job(name: 'getJob' | 'abortJob', reference: JobReference, signal?: AbortSignal): Promise<ImportJob> {
+    const { sourceId, jobId } = reference
+    return this.#transport.call(name, { sourceId, jobId }, { signal })
+  }
+}
+
+async function contentOf(content: ContentIn | undefined, field: string): Promise<Uint8Array> {
+  if (content instanceof Uint8Array) return content
+  if (typeof content !== 'object' || content === null || !(Symbol.asyncIterator in content))
+    throw invalid(field, 'must be bytes, or an async iterable of bytes')
+  const pieces: Uint8Array[] = []
+  for await (const piece of content) pieces.push(piece)
+  return concat(pieces)
+}

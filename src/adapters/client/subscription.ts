@@ -1,0 +1,142 @@
+import type { BusMessage, BusSubscribeRequest, BusSubscription } from '../../engine/index.js'
+import { onAbort, type OperationResponse } from '../../engine/wire.js'
+import { pause } from './deadline.js'
+import { fromStatus, isClosing, isOutage } from './errors.js'
+import type { OpenStream, Transport } from './transport.js'
+
+const done = { done: true, value: undefined } as const
+
+/** The longest wait before a lost stream is opened again, milliseconds. */
+const longestPause = 5000
+
+type Stream = OpenStream<OperationResponse<'subscribe'>>
+
+/**
+ * A subscription that outlives its connections: a lost one is opened again behind the last message that was
+ * received, or where the subscription started. Nothing is lost as long as the server keeps it, and nothing comes
+ * twice.
+ */
+export class RemoteSubscription implements BusSubscription {
+  readonly opened: Promise<void>
+  readonly startsAfter: Promise<string>
+  readonly #transport: Transport
+  readonly #sessionId: string
+  readonly #query: Omit<BusSubscribeRequest, 'signal'>
+  /** Ends the stream, whoever wants it ended. */
+  readonly #abort = new AbortController()
+  #left = false
+  readonly #releases: (() => void)[] = []
+  readonly #messages: AsyncGenerator<BusMessage, undefined, undefined>
+
+  constructor(transport: Transport, sessionId: string, { signal, ...query }: BusSubscribeRequest) {
+    this.#transport = transport
+    this.#sessionId = sessionId
+    this.#query = query
+    const first = this.#open(signal)
+    first.catch(() => undefined)
+    this.opened = first.then(() => undefined)
+    this.opened.catch(() => undefined)
+    this.startsAfter = first.then(({ startsAfter = '' }) => startsAfter)
+    this.startsAfter.catch(() => undefined)
+    this.#messages = this.#receive(first)
+  }
+
+  next(): Promise<IteratorResult<BusMessage, undefined>> {
+    return this.#messages.next()
+  }
+
+  return(): Promise<IteratorResult<BusMessage, undefined>> {
+    this.#leave()
+    // It ends by itself when what it waits for is aborted.
+    this.#messages.return(undefined).catch(() => undefined)
+    this.#release()
+    return Promise.resolve(done)
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.return()
+  }
+
+  async #open(signal: AbortSignal | undefined): Promise<Stream> {
+    signal?.throwIfAborted()
+    if (signal !== undefined) this.#releases.push(onAbort(signal, () => this.#abort.abort(signal.reason)))
+    const { closed } = this.#transport
+    if (closed.aborted) this.#leave()
+    else this.#releases.push(onAbort(closed, () => this.#leave()))
+    try {
+      return await this.#connect(this.#query)
+    } catch (error) {
+      this.#release()
+      throw error
+    }
+  }
+
+  #connect(query: Omit<BusSubscribeRequest, 'signal'>): Promise<Stream> {
+    const request = { ...query, sessionId: this.#sessionId }
+    return this.#transport.open('subscribe', request, this.#abort.signal)
+  }
+
+  async *#receive(first: Promise<Stream>): AsyncGenerator<BusMessage, undefined, undefined> {
+    try {
+      let stream = await first
+      let last = stream.startsAfter
+      for (;;) {
+        try {
+          for await (const item of stream.items) {
+            if ('error' in item) throw fromStatus(item.error)
+            last = item.result.messageId
+            yield item.result
+          }
+          return undefined
+        } catch (error) {
+          if (!isOutage(error) || this.#abort.signal.aborted) throw error
+          stream = await this.#reconnect(last, error)
+        }
+      }
+    } catch (error) {
+      if (this.#left) return undefined
+      throw error
+    } finally {
+      this.#abort.abort()
+      this.#release()
+    }
+  }
+
+  /** Throws the outage when it lasts too long. */
+  async #reconnect(last: string | undefined, lost: unknown): Promise<Stream> {
+    const { replayAfterMessageId, replayLimit, ...query } = this.#query
+    const replay =
+      last !== undefined
+        ? { replayAfterMessageId: last }
+        : {
+            ...(replayAfterMessageId !== undefined && { replayAfterMessageId }),
+            ...(replayLimit !== undefined && { replayLimit }),
+          }
+    const end = performance.now() + this.#transport.settings.reconnectMs
+    let error = lost
+    for (let wait = 50; performance.now() + wait <= end; wait = Math.min(wait * 2, longestPause)) {
+      await pause(wait * (0.5 + Math.random() / 2), this.#abort.signal)
+      try {
+        return await this.#connect({ ...query, ...replay })
+      } catch (thrown) {
+        if (!isOutage(thrown) && !isClosing(thrown)) throw thrown
+        error = thrown
+      }
+    }
+    throw error
+  }
+
+  #leave(): void {
+    this.#left = true
+    this.#abort.abort()
+  }
+
+  #release(): void {
+    for (const release of this.#releases) release()
+    this.#releases.length = 0
+  }
+}

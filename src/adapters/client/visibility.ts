@@ -1,0 +1,89 @@
+import type { SessionEvent, SessionEvents, SessionHealth, SessionSecrets } from '../../engine/index.js'
+import { Secret } from '../../engine/wire.js'
+import { toBytes } from './bytes.js'
+import { pages } from './pages.js'
+import type { SessionCalls } from './session-calls.js'
+
+/** An event as it is told to clients: who did it is not. */
+export type RemoteEvent = Omit<SessionEvent, 'principal'>
+
+export interface RemoteEventPage {
+  /** Oldest first. */
+  readonly events: RemoteEvent[]
+  readonly nextPageToken: string
+}
+
+/** What happened in a session. As `session.events` in process, without following and verifying. */
+export class RemoteEvents {
+  readonly #session: SessionCalls
+
+  constructor(session: SessionCalls) {
+    this.#session = session
+  }
+
+  async list(request: Parameters<SessionEvents['list']>[0] = {}): Promise<RemoteEventPage> {
+    return (await this.#session.call('listEvents', request)) as RemoteEventPage
+  }
+
+  /** Every event that is stored, page by page. */
+  [Symbol.asyncIterator](): AsyncGenerator<RemoteEvent, void, undefined> {
+    return pages(async (page) => {
+      const { events, nextPageToken } = await this.list(page)
+      return [events, nextPageToken]
+    })
+  }
+}
+
+type Report = Parameters<SessionHealth['report']>[0]
+
+/** What tests say of a session. As `session.health` in process. */
+export class RemoteHealth implements Pick<SessionHealth, keyof SessionHealth> {
+  readonly #session: SessionCalls
+
+  constructor(session: SessionCalls) {
+    this.#session = session
+  }
+
+  get(): ReturnType<SessionHealth['get']> {
+    return this.#session.call('getHealth', {})
+  }
+
+  async report({ reportFormat, reportContent }: Report): ReturnType<SessionHealth['report']> {
+    const content = toBytes(reportContent, 'reportContent')
+    return this.#session.call('reportHealth', { reportFormat, reportContent: content })
+  }
+
+  testResults(request: Report): ReturnType<SessionHealth['report']> {
+    return this.report(request)
+  }
+
+  history(request: Parameters<SessionHealth['history']>[0] = {}): ReturnType<SessionHealth['history']> {
+    return this.#session.call('listHealthReports', request)
+  }
+}
+
+/** Values that are kept apart from files. As `session.secrets` in process. */
+export class RemoteSecrets implements Pick<SessionSecrets, keyof SessionSecrets> {
+  readonly #session: SessionCalls
+
+  constructor(session: SessionCalls) {
+    this.#session = session
+  }
+
+  put(request: Parameters<SessionSecrets['put']>[0]): ReturnType<SessionSecrets['put']> {
+    return this.#session.call('putSecret', request)
+  }
+
+  async get(request: { readonly secretName: string }): ReturnType<SessionSecrets['get']> {
+    const { secretName, secretValue } = await this.#session.call('getSecret', request)
+    return { secretName, secretValue: new Secret(secretValue.reveal()) }
+  }
+
+  list(request: Parameters<SessionSecrets['list']>[0] = {}): ReturnType<SessionSecrets['list']> {
+    return this.#session.call('listSecrets', request)
+  }
+
+  delete(request: Parameters<SessionSecrets['delete']>[0]): ReturnType<SessionSecrets['delete']> {
+    return this.#session.call('deleteSecret', request)
+  }
+}

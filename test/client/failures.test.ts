@@ -1,0 +1,273 @@
+/** What goes wrong: errors as in process, failures of the network, time limits, aborts, tenants. */
+import { createServer, type RequestListener, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { once } from 'node:events'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import {
+  connect,
+  EngineError,
+  type ClientOptions,
+  type RemoteEngine,
+} from '../../src/adapters/client/index.js'
+import type { EngineScope } from '../../src/index.js'
+import { openRemote, type Remote } from '../support/remote.js'
+import { plainly } from './plainly.js'
+
+const unknownId = '0'.repeat(36)
+const hash = `sha256:${'0'.repeat(64)}`
+
+type Failing = (engine: EngineScope | RemoteEngine, sessionId: string) => Promise<unknown>
+
+const failing: Readonly<Record<string, Failing>> = {
+  'a session that is not there': (engine) => engine.sessions.open(unknownId),
+  'a session of no name': (engine) => engine.sessions.open(''),
+  'a session of two dots': (engine) => engine.sessions.get('..'),
+  'a path that is not there': (engine, id) => open(engine, id, ({ files }) => files.read({ path: '/none' })),
+  'the hash of a directory': (engine, id) => open(engine, id, ({ files }) => files.contentHash('/dir')),
+  'a hash that does not hold': (engine, id) =>
+    open(engine, id, ({ files }) => files.write({ path: '/a', content: '', expectedHash: hash })),
+  'a path that is relative': (engine, id) =>
+    open(engine, id, ({ files }) => files.write({ path: 'a', content: '' })),
+  'a path with a lone surrogate': (engine, id) =>
+    open(engine, id, ({ files }) => files.removeDirectory({ path: '/\ud800' })),
+  'a mode that is none': (engine, id) =>
+    open(engine, id, ({ files }) => files.createDirectory({ path: '/x', mode: 2 ** 20 })),
+  'a directory that is not empty': (engine, id) =>
+    open(engine, id, ({ files }) => files.removeDirectory({ path: '/dir' })),
+  'a batch of an unknown kind': (engine, id) =>
+    open(engine, id, ({ files }) => files.batch([{ move: {} } as object])),
+  'a batch that is none': (engine, id) => open(engine, id, ({ files }) => files.batch(5 as unknown as [])),
+  'a content that is none': (engine, id) =>
+    open(engine, id, ({ files }) => files.write({ path: '/a', content: 5 as unknown as string })),
+  'an attribute that is not there': (engine, id) =>
+    open(engine, id, ({ files }) => files.getXattr({ path: '/a', name: 'user.none' })),
+  'a label that is taken': (engine, id) =>
+    open(engine, id, async (session) => {
+      await session.checkpoint({ label: 'here' })
+      await session.checkpoint({ label: 'here' })
+    }),
+  'a checkpoint that is not there': (engine, id) =>
+    open(engine, id, (session) => session.diff({ checkpointLabel: 'none' }).paths()),
+  'a cache key of dots': (engine, id) => open(engine, id, ({ cache }) => cache.get({ key: '..' })),
+  'a cache key that is empty': (engine, id) =>
+    open(engine, id, ({ cache }) => cache.put({ key: '', value: '' })),
+  'an approval that is decided on': (engine, id) =>
+    open(engine, id, async ({ approvals }) => {
+      const approval = await approvals.request()
+      await approvals.grant(approval)
+      await approvals.deny(approval)
+    }),
+  'an approval of no name': (engine, id) =>
+    open(engine, id, ({ approvals }) => approvals.grant({ approvalId: '' })),
+  'a lock that is held': (engine, id) =>
+    open(engine, id, async ({ fileLocks }) => {
+      await fileLocks.lock({ path: '/locked', timeoutSeconds: 60 })
+      await fileLocks.lock({ path: '/locked', timeoutSeconds: 60 })
+    }),
+  'a secret that is not there': (engine, id) =>
+    open(engine, id, ({ secrets }) => secrets.get({ secretName: 'none' })),
+  'a page token of another listing': (engine, id) =>
+    open(engine, id, (session) => session.manifest({ pageToken: 'x' })),
+  'a source that is not there': (engine) => engine.sources.get(unknownId),
+  'a job that is not there': (engine) => engine.sources.waitForJob({ sourceId: unknownId, jobId: '' }),
+  'a window that ends before it starts': (engine) =>
+    engine.usage.get({ windowStart: '2026-01-02T00:00:00Z', windowEnd: '2026-01-01T00:00:00Z' }),
+}
+
+type AnySession = Awaited<ReturnType<(EngineScope | RemoteEngine)['sessions']['open']>>
+
+async function open(
+  engine: EngineScope | RemoteEngine,
+  id: string,
+  act: (session: AnySession) => Promise<unknown>,
+): Promise<unknown> {
+  return act(await engine.sessions.open(id))
+}
+
+let remote: Remote
+beforeAll(async () => {
+  remote = await openRemote()
+})
+afterAll(() => remote.close())
+
+describe('an error is the same as in process', () => {
+  test.each(Object.keys(failing))('of %s', async (name) => {
+    const outcomes = await Promise.all(
+      [remote.engine.as({ tenant: 'acme' }), remote.client].map(async (engine) => {
+        const session = await engine.sessions.create({ files: { '/a': '1', '/dir/b': '' } })
+        const error: unknown = await failing[name]!(engine, session.id).catch((thrown: unknown) => thrown)
+        expect(error).toBeInstanceOf(EngineError)
+        const { code, reason, status, details, message } = error as EngineError
+        // What is no value of its kind is found by whoever looks first, who says so in his own words.
+        return plainly(
+          reason === 'INVALID_ARGUMENT' ? { code, reason } : { code, reason, status, details, message },
+        )
+      }),
+    )
+    expect(outcomes[1]).toEqual(outcomes[0])
+  })
+})
+
+test('nobody sees what is another tenant’s', async () => {
+  const { id } = await remote.client.sessions.create()
+  const bob = remote.connect({ token: 'bob-token' })
+  await expect(bob.sessions.open(id)).rejects.toMatchObject({ reason: 'SESSION_NOT_FOUND' })
+  expect((await bob.sessions.list()).sessions).toEqual([])
+  const own = await bob.sessions.create()
+  const { annotation } = await own.files
+    .write({ path: '/a', content: '' })
+    .then(async () =>
+      own.annotations.add({ filePath: '/a', expectedContentHash: await own.files.contentHash('/a') }),
+    )
+  expect(annotation.reviewerId).toBe('bob')
+})
+
+test('a token that is not known is refused, and one may be asked for each time', async () => {
+  await expect(remote.connect({ token: 'no' }).sessions.list()).rejects.toMatchObject({
+    reason: 'UNAUTHENTICATED',
+    code: 'UNAUTHENTICATED',
+  })
+  const tokens = ['no', 'ann-token']
+  const client = remote.connect({ token: () => Promise.resolve(tokens.shift()!) })
+  await expect(client.sessions.list()).rejects.toMatchObject({ reason: 'UNAUTHENTICATED' })
+  await client.sessions.list()
+})
+
+test('options that make no sense are refused', () => {
+  const wrong: readonly Partial<ClientOptions>[] = [
+    { baseUrl: 'nowhere' },
+    { baseUrl: 'ftp://127.0.0.1' },
+    { baseUrl: 'http://u:p@127.0.0.1' },
+    { baseUrl: 'http://127.0.0.1/?q' },
+    { token: 5 as unknown as string },
+    { timeoutMs: 0 },
+    { reconnectMs: -1 },
+    { fetch: 5 as unknown as typeof fetch },
+    { signal: {} as AbortSignal },
+  ]
+  for (const options of wrong) expect(() => remote.connect(options)).toThrow(EngineError)
+})
+
+describe('a server that misbehaves', () => {
+  let server: Server
+  let answer: RequestListener
+  let requests: string[]
+  let client: RemoteEngine
+
+  beforeAll(async () => {
+    server = createServer((request, response) => {
+      requests.push(`${request.method} ${request.url}`)
+      request.resume()
+      answer(request, response)
+    })
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    client = connectTo({})
+  })
+  afterAll(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+
+  const connectTo = (options: Partial<ClientOptions>): RemoteEngine => {
+    const { port } = server.address() as AddressInfo
+    return connect({ baseUrl: `http://127.0.0.1:${port}/base/`, token: 't', ...options })
+  }
+  const failed = (details: object = {}): unknown =>
+    expect.objectContaining({ reason: 'REMOTE_FAILED', code: 'UNAVAILABLE', ...details })
+
+  test('is asked again for what is only read, and never for a change', async () => {
+    requests = []
+    answer = (request) => request.socket.destroy()
+    await expect(client.sessions.list()).rejects.toEqual(failed())
+    expect(requests).toEqual(Array.from({ length: 3 }, () => 'GET /base/v1/sessions'))
+    requests = []
+    await expect(client.sessions.create()).rejects.toEqual(failed())
+    expect(requests).toEqual(['POST /base/v1/sessions'])
+    requests = []
+    answer = (request, response) =>
+      requests.length < 3
+        ? request.socket.destroy()
+        : response.end(JSON.stringify({ sessions: [], nextPageToken: '' }))
+    expect(await client.sessions.list()).toEqual({ sessions: [], nextPageToken: '' })
+  })
+
+  test.each([
+    ['no JSON', 200, 'hello'],
+    ['JSON of another kind', 200, '{"sessions":5}'],
+    ['a page of a proxy', 502, '<html>'],
+    ['an error of no reason', 503, '{"code":14,"message":"gone","details":[]}'],
+    ['a reason that is not known', 404, '{"code":5,"message":"?","details":[{"reason":"ROUTE_NOT_FOUND"}]}'],
+  ])('is not understood by %s', async (_name, status, body) => {
+    requests = []
+    answer = (_, response) => response.writeHead(status).end(body)
+    await expect(client.sessions.list()).rejects.toEqual(failed())
+    expect(requests).toHaveLength(1)
+  })
+
+  test('may lead nowhere else, or break off', async () => {
+    requests = []
+    answer = (_, response) => response.writeHead(307, { location: remote.server.url }).end()
+    await expect(client.sessions.create()).rejects.toEqual(failed())
+    answer = (_, response) => {
+      response.writeHead(200, { 'content-length': 100 }).flushHeaders()
+      response.write('{"sessions"', () => response.destroy())
+    }
+    await expect(client.sessions.list()).rejects.toEqual(failed())
+  })
+
+  test('that is silent is left when the time is over, or the caller says so', async () => {
+    requests = []
+    answer = () => undefined
+    const hasty = connectTo({ timeoutMs: 50 })
+    await expect(hasty.sessions.list()).rejects.toMatchObject({
+      reason: 'DEADLINE_EXCEEDED',
+      status: 4,
+      details: { timeoutMs: '50' },
+    })
+    const abort = new AbortController()
+    const ended = connectTo({ signal: abort.signal })
+    const waiting = ended.sessions.list()
+    abort.abort(new Error('enough'))
+    await expect(waiting).rejects.toThrow('enough')
+    await expect(ended.sessions.list()).rejects.toThrow('enough')
+    await expect(ended.sources.watchJob({ sourceId: 'a', jobId: 'b' }).next()).rejects.toThrow('enough')
+  })
+
+  test('that is not there is told of', async () => {
+    const other = createServer()
+    other.listen(0, '127.0.0.1')
+    await once(other, 'listening')
+    const { port } = other.address() as AddressInfo
+    other.close()
+    await once(other, 'close')
+    const nobody = connect({ baseUrl: `http://127.0.0.1:${port}`, token: 't' })
+    await expect(nobody.sessions.create()).rejects.toEqual(failed({ details: { errno: 'ECONNREFUSED' } }))
+  })
+})
+
+test('a wait for a lock ends with its signal, and leaves nothing behind', async () => {
+  const session = await remote.client.sessions.create({ files: { '/a': '' } })
+  const kind = 'POSIX_LOCK_KIND_EXCLUSIVE'
+  await session.posixLocks.set({ path: '/a', kind, owner: { ownerId: 'one' } })
+  const abort = new AbortController()
+  const hasty = await remote.connect({ timeoutMs: 5000 }).sessions.open(session.id)
+  const waiting = hasty.posixLocks.setBlocking(
+    { path: '/a', kind, owner: { ownerId: 'two' } },
+    { signal: abort.signal },
+  )
+  setTimeout(() => abort.abort(new Error('enough')), 100)
+  await expect(waiting).rejects.toThrow('enough')
+  // The server learns of it by the connection, which others do not wait for.
+  for (let i = 0; i < 20; i++) await session.get()
+  await session.posixLocks.funlock({ path: '/a', owner: { ownerId: 'one' } })
+  await session.posixLocks.setBlocking({ path: '/a', kind, owner: { ownerId: 'three' } })
+})
+
+test('closing waits for what was asked for', async () => {
+  const engine = remote.connect()
+  const making = engine.sessions.create({ initialTags: { last: 'yes' } })
+  await engine.close()
+  expect((await remote.client.sessions.list({ filter: 'last=yes' })).sessions).toHaveLength(1)
+  await making
+})
