@@ -1,0 +1,107 @@
+/** What people write on the command line, taken apart. */
+import { UsageError } from './failure.js'
+
+/** Pairs as an object without a prototype: every key is data. */
+export function parsePairs(option: string, pairs: readonly string[] = []): Record<string, string> {
+  const parsed = Object.create(null) as Record<string, string>
+  for (const pair of pairs) {
+    const at = pair.indexOf('=')
+    if (at < 1) throw new UsageError(`${option} takes key=value, and was given '${pair}'`)
+    parsed[pair.slice(0, at)] = pair.slice(at + 1)
+  }
+  return parsed
+}
+
+/** `<session>:<path>`; a path without its first slash is below the root all the same. */
+export interface FileReference {
+  readonly session: string
+  readonly path: string
+}
+
+export function parseFileReference(text: string): FileReference {
+  const reference = parsePlace(text)
+  if (reference.path === '/')
+    throw new UsageError(`a file is named as <session>:<path>, and not as '${text}'`)
+  return reference
+}
+
+/** `<session>` or `<session>:<path>`. */
+export function parsePlace(text: string): FileReference {
+  const at = text.indexOf(':')
+  const session = at < 0 ? text : text.slice(0, at)
+  const path = at < 0 ? '/' : text.slice(at + 1)
+  return { session: parseId(session, 'session'), path: path.startsWith('/') ? path : `/${path}` }
+}
+
+export function parseId(text: string, kind: 'session' | 'source' | 'checkpoint'): string {
+  if (text === '') throw new UsageError(`the id of a ${kind} is missing`)
+  return text
+}
+
+export function parseMode(text: string): number {
+  if (!/^[0-7]{1,4}$/.test(text)) throw new UsageError(`a mode is octal, as 644, and not '${text}'`)
+  return Number.parseInt(text, 8)
+}
+
+export function parsePort(text: string): number {
+  if (!/^\d{1,5}$/.test(text) || Number(text) > 65_535)
+    throw new UsageError(`a port is a number from 0 to 65535, and not '${text}'`)
+  return Number(text)
+}
+
+/** `Ada Lovelace <ada@example.org>`. */
+export function parseAuthor(text: string): { name: string; email: string } {
+  const [, name, email] = /^([^<>]*[^<>\s])\s*<([^<>\s]+)>$/.exec(text.trim()) ?? []
+  if (name === undefined || email === undefined)
+    throw new UsageError(`an author is 'Name <email>', and not '${text}'`)
+  return { name, email }
+}
+
+/** `<tenant>/<principal>`. */
+export function parseCaller(text: string): { tenant: string; principal: string } {
+  const at = text.indexOf('/')
+  const tenant = text.slice(0, at)
+  const principal = text.slice(at + 1)
+  if (at < 1 || principal === '') throw new UsageError(`a caller is <tenant>/<principal>, and not '${text}'`)
+  return { tenant, principal }
+}
+
+/** What a bearer token may consist of. */
+const tokenPattern = /^[A-Za-z0-9._~+/-]+=*$/
+
+export interface TokenGrant {
+  readonly token: string
+  readonly caller: { readonly tenant: string; readonly principal: string }
+}
+
+/**
+ * `<token>` or `<token>@<tenant>/<principal>`; tenant and principal are `local` by default. What is refused is not
+ * repeated: it may be a secret.
+ */
+export function parseToken(text: string, where: string): TokenGrant {
+  const at = text.indexOf('@')
+  const token = at < 0 ? text : text.slice(0, at)
+  if (!tokenPattern.test(token)) {
+    throw new UsageError(`${where}: a token consists of letters, digits and . _ ~ + / -, with = at its end`)
+  }
+  if (at < 0) return { token, caller: { tenant: 'local', principal: 'local' } }
+  const caller = /^([^/]+)\/(.+)$/s.exec(text.slice(at + 1))
+  if (caller === null) throw new UsageError(`${where}: behind @ stands <tenant>/<principal>`)
+  return { token, caller: { tenant: caller[1]!, principal: caller[2]! } }
+}
+
+/** 32 bytes, in 64 hex digits or in base64. What is refused is not repeated. */
+export function parseMasterKey(text: string, where: string): Uint8Array {
+  const trimmed = text.trim()
+  if (/^[0-9a-f]{64}$/i.test(trimmed)) return Buffer.from(trimmed, 'hex')
+  if (/^[A-Za-z0-9+/_-]{43}=?$/.test(trimmed)) {
+    const key = Buffer.from(trimmed, 'base64')
+    // The last digit has two bits that must be zero: anything else was cut or mistyped.
+    if (key.length === 32 && key.toString('base64url') === asUrlSafe(trimmed)) return key
+  }
+  throw new UsageError(`${where}: a master key is 32 bytes, in hex or base64`)
+}
+
+function asUrlSafe(base64: string): string {
+  return base64.replaceAll('+', '-').replaceAll('/', '_').replace('=', '')
+}

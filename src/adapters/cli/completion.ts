@@ -1,0 +1,43 @@
+import type { Command } from 'commander'
+import { UsageError } from './failure.js'
+
+/** A script for a shell that completes commands, their options, and files where these end. */
+export function completionScript(program: Command, shell: string): string {
+  if (shell !== 'bash' && shell !== 'zsh') throw new UsageError('a shell is bash or zsh')
+  const cases = [...wordsOf(program, '')].map(
+    ([path, words]) => `    '${path}') words='${words.join(' ')}' ;;`,
+  )
+  const script = `_forkspace() {
+  local path='' word words='' at
+  for ((at = 1; at < COMP_CWORD; at++)); do
+    word="\${COMP_WORDS[at]}"
+    case "$path $word" in ${groupsOf(program)}) path="\${path:+$path }$word" ;; esac
+  done
+  case "$path" in
+${cases.join('\n')}
+  esac
+  COMPREPLY=($(compgen -W "$words" -- "\${COMP_WORDS[COMP_CWORD]}"))
+}
+complete -o default -F _forkspace forkspace
+`
+  return shell === 'bash' ? script : `autoload -U +X bashcompinit && bashcompinit\n${script}`
+}
+
+function* wordsOf(command: Command, path: string): Generator<readonly [string, string[]]> {
+  const options = command.options.flatMap(({ long }) => (long === undefined ? [] : [long]))
+  yield [path, [...command.commands.map((sub) => sub.name()), ...options, '--help']]
+  for (const sub of command.commands) yield* wordsOf(sub, path === '' ? sub.name() : `${path} ${sub.name()}`)
+}
+
+/** Patterns of the words that lead into a command: each behind the path to its parent. */
+function groupsOf(program: Command): string {
+  const patterns: string[] = []
+  const visit = (command: Command, path: string): void => {
+    for (const sub of command.commands) {
+      patterns.push(`'${path} ${sub.name()}'`)
+      visit(sub, path === '' ? sub.name() : `${path} ${sub.name()}`)
+    }
+  }
+  visit(program, '')
+  return patterns.join(' | ')
+}

@@ -1,0 +1,68 @@
+import type { EngineScope } from '../../engine/index.js'
+import { Failure } from './failure.js'
+import { completeId } from './ids.js'
+import type { Output } from './output.js'
+import { openTarget, type Place } from './target.js'
+import type { Target, Workspace, Workspaces } from './workspaces.js'
+
+/** What a verb has at hand. */
+export class Context {
+  readonly out: Output
+  readonly stderr: NodeJS.WriteStream
+  readonly #place: Place
+  #target: Target | undefined
+
+  constructor(place: Place, io: { readonly out: Output; readonly stderr: NodeJS.WriteStream }) {
+    this.#place = place
+    this.out = io.out
+    this.stderr = io.stderr
+  }
+
+  get remote(): boolean {
+    return 'server' in this.#place
+  }
+
+  /** Opened at the first call, and then the same. */
+  async workspaces(options: { readonly create: boolean } = { create: false }): Promise<Workspaces> {
+    this.#target ??= await openTarget(this.#place, options)
+    return this.#target.workspaces
+  }
+
+  /** For what a server does not offer. */
+  async engine(what: string, options?: { readonly create: boolean }): Promise<EngineScope> {
+    if (this.remote)
+      throw new Failure(`${what} needs the store itself: --store <directory> in place of --server`)
+    await this.workspaces(options)
+    return this.#target!.engine!
+  }
+
+  async sessionId(prefix: string): Promise<string> {
+    const { sessions } = await this.workspaces()
+    return completeId('session', prefix, async (request) => {
+      const page = await sessions.list(request)
+      return { ids: page.sessions.map(({ id }) => id), nextPageToken: page.nextPageToken }
+    })
+  }
+
+  async session(prefix: string): Promise<Workspace> {
+    const id = await this.sessionId(prefix)
+    return (await this.workspaces()).sessions.open(id)
+  }
+
+  async sourceId(prefix: string): Promise<string> {
+    const { sources } = await this.workspaces()
+    return completeId('source', prefix, async (request) => {
+      const page = await sources.list(request)
+      return { ids: page.sources.map(({ sourceId }) => sourceId), nextPageToken: page.nextPageToken }
+    })
+  }
+
+  /** A line for people beside the output; nothing for programs. */
+  note(text: string): void {
+    if (!this.out.json) this.stderr.write(`${text}\n`)
+  }
+
+  async close(): Promise<void> {
+    await this.#target?.close()
+  }
+}

@@ -1,0 +1,43 @@
+import type { StateReference } from '../../engine/index.js'
+import type { Context } from './context.js'
+import { UsageError } from './failure.js'
+import { printableName } from './printable.js'
+import { findCheckpoint } from './session-verbs.js'
+
+const letters = { added: 'A', removed: 'D', modified: 'M' } as const
+const maxLabels = 2
+
+/**
+ * From the first state to the second: of two sessions; of checkpoints; else from what the session started from to
+ * what it is now.
+ */
+export async function showDiff(
+  context: Context,
+  [first, second]: [string, string | undefined],
+  options: { readonly checkpoint?: readonly string[]; readonly patch?: boolean },
+): Promise<void> {
+  const { checkpoint: labels = [], patch = false } = options
+  if (labels.length > maxLabels) throw new UsageError('--checkpoint takes one label, or two')
+  if (labels.length > 0 && second !== undefined)
+    throw new UsageError('--checkpoint is about one session: leave out the second')
+  if (patch && context.out.json) throw new UsageError('--patch and --json exclude each other')
+  const session = await context.session(first)
+  const other = second === undefined ? undefined : await context.sessionId(second)
+  const state = async (label: string): Promise<StateReference> => ({
+    sessionId: session.id,
+    checkpointId: await findCheckpoint(session, label),
+  })
+  const [fromLabel, toLabel] = labels
+  const now: StateReference = { sessionId: session.id }
+  const from =
+    other !== undefined ? now : fromLabel === undefined ? { ...now, base: true } : await state(fromLabel)
+  const to = other !== undefined ? { sessionId: other } : toLabel === undefined ? now : await state(toLabel)
+  const workspaces = await context.workspaces()
+  if (patch) {
+    const { printPatch } = await import('./patch.js')
+    await printPatch(context, from, to)
+    return
+  }
+  for await (const change of workspaces.diff({ from, to }))
+    await context.out.line(() => `${letters[change.change]} ${printableName(change.path)}`, change)
+}

@@ -1,0 +1,120 @@
+import { createWriteStream } from 'node:fs'
+import { rename, rm } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { parseId } from './arguments.js'
+import type { Context } from './context.js'
+import { Failure, UsageError } from './failure.js'
+import { isDirectory, openInput } from './input.js'
+import { printableName } from './printable.js'
+import { formatBytes, startProgress } from './progress.js'
+
+interface ExportOptions {
+  readonly output?: string
+  readonly bundle?: boolean
+}
+
+/** A session as a tar or a bundle, or `<source>@<revision>` as a tar; to a file, which appears whole, or to standard output. */
+export async function exportTree(context: Context, [what]: [string], options: ExportOptions): Promise<void> {
+  const { output } = options
+  if (context.out.json) throw new UsageError('an export is no JSON: leave out --json')
+  if (output === undefined && process.stdout.isTTY)
+    throw new UsageError('this is nothing for a terminal: say -o <file>, or redirect')
+  const content = await contentOf(context, what, options.bundle === true)
+  if (output === undefined) {
+    for await (const bytes of content) await context.out.bytes(bytes)
+    return
+  }
+  const part = `${output}.${process.pid}.part`
+  const progress = await startProgress(context.stderr, `exporting ${printableName(what)}`)
+  let size = 0
+  try {
+    const counted = async function* (source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+      for await (const bytes of source) {
+        size += bytes.length
+        progress.update({ bytes: size })
+        yield bytes
+      }
+    }
+    await pipeline(content, counted, createWriteStream(part, { flags: 'wx', flush: true }))
+    await rename(part, output)
+  } catch (error) {
+    await rm(part, { force: true })
+    throw error
+  } finally {
+    progress.stop()
+  }
+  context.note(`${output}: ${formatBytes(size)}`)
+}
+
+async function contentOf(
+  context: Context,
+  what: string,
+  bundle: boolean,
+): Promise<AsyncIterable<Uint8Array>> {
+  const at = what.indexOf('@')
+  if (bundle && at >= 0) throw new UsageError('a bundle is one of a session, and not of a revision')
+  const engine = await context.engine('an export')
+  if (at < 0) {
+    const session = await engine.sessions.open(await context.sessionId(parseId(what, 'session')))
+    return bundle ? session.exportBundle() : session.exportTar()
+  }
+  const sourceId = await context.sourceId(parseId(what.slice(0, at), 'source'))
+  const revisionId = what.slice(at + 1)
+  return engine.sources.exportTar({ sourceId, ...(revisionId !== '' && { revisionId }) })
+}
+
+/** Makes a session of a bundle; prints its id. */
+export async function importSession(context: Context, [file]: [string]): Promise<void> {
+  const input = await openInput(file)
+  try {
+    const engine = await context.engine('importing a bundle', { create: true })
+    const session = await engine.sessions.importBundle(input.read())
+    await context.out.line(session.id, await session.get())
+  } finally {
+    await input.close()
+  }
+}
+
+/** Writes a session to a directory, or brings the directory up to date with it. */
+export async function checkOut(
+  context: Context,
+  [prefix, directory]: [string, string],
+  options: { readonly force?: boolean },
+): Promise<void> {
+  const engine = await context.engine('a checkout')
+  const session = await engine.sessions.open(await context.sessionId(prefix))
+  const progress = await startProgress(context.stderr, `writing ${printableName(directory)}`, { files: true })
+  try {
+    const checkout = await session.checkout(resolve(directory), {
+      force: options.force === true,
+      onProgress: ({ bytesProcessed, filesProcessed }) =>
+        progress.update({ bytes: bytesProcessed, files: filesProcessed }),
+    })
+    progress.stop()
+    const { written, removed } = checkout.initial
+    await context.out.line(`${written} written, ${removed} removed`, {
+      directory: checkout.directory,
+      written,
+      removed,
+    })
+  } finally {
+    progress.stop()
+  }
+}
+
+/** Carries over what was changed in a directory that the session was checked out to; then both are the same. */
+export async function syncDirectory(context: Context, [prefix, directory]: [string, string]): Promise<void> {
+  const engine = await context.engine('a sync')
+  const session = await engine.sessions.open(await context.sessionId(prefix))
+  if (!(await isDirectory(directory))) throw new Failure(`there is no directory ${directory}`)
+  const checkout = await session.checkout(resolve(directory))
+  const { added, modified, removed } = await checkout.sync()
+  if (context.out.json) {
+    await context.out.line('', { directory: checkout.directory, added, modified, removed })
+    return
+  }
+  for (const path of added) await context.out.line(`A ${printableName(path)}`, '')
+  for (const path of modified) await context.out.line(`M ${printableName(path)}`, '')
+  for (const path of removed) await context.out.line(`D ${printableName(path)}`, '')
+}

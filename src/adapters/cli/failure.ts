@@ -1,0 +1,72 @@
+import { asJson, printableName, printableText } from './printable.js'
+
+/** What the command ends with. */
+export const ExitCode = { ok: 0, failure: 1, usage: 2 } as const
+
+/** The command line says something that cannot be meant. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError'
+}
+
+/** What was asked for cannot be done: told as it is, with no reason of the engine's. */
+export class Failure extends Error {
+  override readonly name = 'Failure'
+}
+
+/** Whoever read the output wants no more of it. */
+export class OutputClosed extends Error {
+  override readonly name = 'OutputClosed'
+}
+
+export function exitCodeOf(error: unknown): number {
+  if (error instanceof OutputClosed) return ExitCode.ok
+  return error instanceof UsageError ? ExitCode.usage : ExitCode.failure
+}
+
+/** One line on what went wrong, without a stack. */
+export function describeFailure(error: unknown): string {
+  if (!(error instanceof Error)) return printableText(String(error))
+  const { reason, details } = engineParts(error)
+  const parts = [error.message]
+  // What the engine was told by others stands in its details, and in the cause of a failed import.
+  for (const [name, value] of Object.entries(details)) {
+    if (!error.message.includes(value)) parts.push(`${name} ${printableName(value)}`)
+  }
+  if (reason === 'IMPORT_FAILED' && error.cause instanceof Error) parts.push(describeFailure(error.cause))
+  const text = parts.join('; ')
+  return printableText(reason === undefined || reason === 'IMPORT_FAILED' ? text : `${text} (${reason})`)
+}
+
+/** The same for programs: `{"error": {reason, code, message, details}}`. */
+export function failureAsJson(error: unknown): string {
+  const { reason, code, details } = engineParts(error)
+  const message = error instanceof Error ? error.message : String(error)
+  const usage = error instanceof UsageError
+  return asJson({
+    error: {
+      reason: reason ?? (usage ? 'USAGE' : 'FAILED'),
+      code: code ?? (usage ? 'INVALID_ARGUMENT' : 'FAILED_PRECONDITION'),
+      message,
+      details,
+    },
+  })
+}
+
+export function reasonOf(error: unknown): string | undefined {
+  return engineParts(error).reason
+}
+
+/** By its form: the engine's class is not loaded for this, and a server's client may have another. */
+function engineParts(error: unknown): {
+  reason: string | undefined
+  code: string | undefined
+  details: Readonly<Record<string, string>>
+} {
+  const { reason, code, details } = (error ?? {}) as { reason?: unknown; code?: unknown; details?: unknown }
+  if (typeof reason !== 'string') return { reason: undefined, code: undefined, details: {} }
+  return {
+    reason,
+    code: typeof code === 'string' ? code : undefined,
+    details: (details ?? {}) as Readonly<Record<string, string>>,
+  }
+}

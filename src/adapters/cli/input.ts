@@ -1,0 +1,84 @@
+/** Bytes that a command reads: of a file, or of standard input. */
+import { createReadStream } from 'node:fs'
+import { mkdtemp, open, rm, stat } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Failure } from './failure.js'
+
+export interface Input {
+  readonly size: number
+  read(): AsyncIterable<Uint8Array>
+  /** The bytes from an offset on, at most so many. */
+  at(offset: number, length: number): Promise<Uint8Array>
+  close(): Promise<void>
+}
+
+/**
+ * Opens a file; for `-` standard input, which is read to its end first, into a file that only this user may read:
+ * a command before this one in a pipeline may still hold the store.
+ */
+export async function openInput(name: string): Promise<Input> {
+  return name === '-' ? spool(process.stdin) : openFile(name)
+}
+
+async function openFile(path: string, after?: () => Promise<void>): Promise<Input> {
+  const handle = await open(path).catch((error: NodeJS.ErrnoException) => {
+    throw new Failure(error.code === 'ENOENT' ? `there is no file ${path}` : error.message)
+  })
+  try {
+    const entry = await handle.stat()
+    if (entry.isDirectory()) throw new Failure(`${path} is a directory`)
+    // A pipe or a device has no size.
+    if (!entry.isFile()) {
+      await handle.close()
+      return await spool(createReadStream(path))
+    }
+    return {
+      size: entry.size,
+      read: () => handle.createReadStream({ start: 0, autoClose: false }),
+      async at(offset, length) {
+        const bytes = new Uint8Array(length)
+        let filled = 0
+        while (filled < length) {
+          const { bytesRead } = await handle.read(bytes, filled, length - filled, offset + filled)
+          if (bytesRead === 0) break
+          filled += bytesRead
+        }
+        return bytes.subarray(0, filled)
+      },
+      async close() {
+        await handle.close()
+        await after?.()
+      },
+    }
+  } catch (error) {
+    await handle.close()
+    throw error
+  }
+}
+
+async function spool(stream: AsyncIterable<Uint8Array>): Promise<Input> {
+  const directory = await mkdtemp(join(tmpdir(), 'forkspace-'))
+  const remove = (): Promise<void> => rm(directory, { recursive: true, force: true })
+  try {
+    const path = join(directory, 'input')
+    const handle = await open(path, 'wx', 0o600)
+    try {
+      for await (const chunk of stream) await handle.writeFile(chunk)
+    } finally {
+      await handle.close()
+    }
+    return await openFile(path, remove)
+  } catch (error) {
+    await remove()
+    throw error
+  }
+}
+
+/** Whether a path of the host is there, as a directory. */
+export async function isDirectory(path: string): Promise<boolean> {
+  return stat(path).then(
+    (entry) => entry.isDirectory(),
+    () => false,
+  )
+}

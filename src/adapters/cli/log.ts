@@ -1,0 +1,27 @@
+import type { LogEntry } from '../../engine/index.js'
+import { asJson, printableText } from './printable.js'
+
+export type LogFormat = 'json' | 'pretty'
+
+export type Log = (
+  level: LogEntry['level'],
+  message: string,
+  fields?: Readonly<Record<string, unknown>>,
+) => void
+
+/** Lines on a stream: objects of `time`, `level`, `message` and `fields`, or text. */
+export function createLog(stream: NodeJS.WritableStream, format: LogFormat): Log {
+  // Nobody is left to tell when it is gone.
+  stream.on('error', () => undefined)
+  return (level, message, fields = {}) => {
+    const time = new Date().toISOString()
+    if (format === 'json') {
+      stream.write(`${asJson({ time, level, message, fields })}\n`)
+      return
+    }
+    const shown = Object.entries(fields)
+      .map(([name, value]) => ` ${name}=${typeof value === 'string' ? printableText(value) : asJson(value)}`)
+      .join('')
+    stream.write(`${time} ${level.padEnd(5)} ${printableText(message)}${shown}\n`)
+  }
+}

@@ -1,0 +1,168 @@
+/** Changes as a unified diff, in the form of git. */
+import { Buffer } from 'node:buffer'
+import { Readable } from 'node:stream'
+import { formatPatch, structuredPatch, type StructuredPatch } from 'diff'
+import { extract, type Header } from 'tar-stream'
+import type { Change, StateReference } from '../../engine/index.js'
+import type { Context } from './context.js'
+import { Failure } from './failure.js'
+import { printableName } from './printable.js'
+
+/** Larger files are named, and not shown. */
+const maxFileBytes = 2 ** 20
+const maxAllBytes = 2 ** 28
+/** Of one file: a comparison that takes longer is left out. */
+const timeoutMs = 2_000
+
+/** One side of a file: its bytes, or undefined when they are too many. */
+interface Side {
+  readonly mode: number
+  readonly bytes: Buffer | undefined
+}
+
+type Sides = ReadonlyMap<string, Side>
+
+export async function printPatch(context: Context, from: StateReference, to: StateReference): Promise<void> {
+  const changes: Change[] = []
+  for await (const change of (await context.workspaces()).diff({ from, to }))
+    if (change.kind !== 'directory') changes.push(change)
+  const before = await readSides(context, from, pathsOf(changes, 'added'))
+  const after = await readSides(context, to, pathsOf(changes, 'removed'))
+  for (const { path } of changes) {
+    const text = patchOf(path, before.get(path), after.get(path))
+    if (text !== '') await context.out.bytes(Buffer.from(text, 'latin1'))
+  }
+}
+
+function pathsOf(changes: readonly Change[], without: Change['change']): Set<string> {
+  return new Set(changes.filter(({ change }) => change !== without).map(({ path }) => path))
+}
+
+async function readSides(
+  context: Context,
+  state: StateReference,
+  paths: ReadonlySet<string>,
+): Promise<Sides> {
+  const { sessionId, base, checkpointId } = state
+  if (paths.size === 0) return new Map()
+  if (base === true || checkpointId !== undefined) {
+    const engine = await context.engine('a patch from the base or a checkpoint')
+    const { sessionId: _, ...which } = state
+    return readTar((await engine.sessions.open(sessionId)).exportTar(which), paths)
+  }
+  const { files } = await (await context.workspaces()).sessions.open(sessionId)
+  const sides = new Map<string, Side>()
+  const budget = new Budget()
+  for (const path of paths) {
+    const { kind, mode, sizeBytes } = await files.stat({ path, followSymlinks: false })
+    if (kind === 'symlink') {
+      sides.set(path, { mode: 0o120000, bytes: Buffer.from((await files.readSymlink(path)).target) })
+    } else if (kind === 'file') {
+      const shown = sizeBytes <= maxFileBytes && budget.take(sizeBytes)
+      const content = shown ? (await files.readWithHash({ path })).content : undefined
+      sides.set(path, { mode: gitMode(mode), bytes: content && Buffer.from(content) })
+    }
+  }
+  return sides
+}
+
+class Budget {
+  #left = maxAllBytes
+
+  take(bytes: number): true {
+    this.#left -= bytes
+    if (this.#left < 0)
+      throw new Failure(`the changed files have over ${maxAllBytes / 2 ** 20} MiB: leave out --patch`)
+    return true
+  }
+}
+
+/** A state that no session is in has no files of its own to read: its tar has them. */
+async function readTar(tar: AsyncIterable<Uint8Array>, paths: ReadonlySet<string>): Promise<Sides> {
+  const sides = new Map<string, Side>()
+  const budget = new Budget()
+  const entries = extract()
+  const source = Readable.from(tar)
+  source.once('error', (error) => entries.destroy(error))
+  source.pipe(entries)
+  try {
+    for await (const entry of entries) {
+      const path = pathOf(entry.header.name)
+      if (paths.has(path)) sides.set(path, await readEntry(entry, sides, budget))
+      entry.resume()
+      if (sides.size === paths.size) break
+    }
+  } finally {
+    source.destroy()
+  }
+  return sides
+}
+
+interface TarEntry extends AsyncIterable<unknown> {
+  readonly header: Header
+}
+
+async function readEntry(entry: TarEntry, sides: Sides, budget: Budget): Promise<Side> {
+  const { type, mode, size, linkname } = entry.header
+  if (type === 'symlink') return { mode: 0o120000, bytes: Buffer.from(linkname ?? '') }
+  if (type === 'link') return { mode: gitMode(mode), bytes: sides.get(pathOf(linkname ?? ''))?.bytes }
+  if (type !== 'file' || size > maxFileBytes || !budget.take(size))
+    return { mode: gitMode(mode), bytes: undefined }
+  const pieces: Uint8Array[] = []
+  for await (const piece of entry) pieces.push(piece as Uint8Array)
+  return { mode: gitMode(mode), bytes: Buffer.concat(pieces) }
+}
+
+/** Git knows files that can be run, and others. */
+function gitMode(mode: number): number {
+  return (mode & 0o100) === 0 ? 0o100644 : 0o100755
+}
+
+function pathOf(name: string): string {
+  return `/${name.replace(/^(?:\.?\/)+/, '').replace(/\/$/, '')}`
+}
+
+/** What git prints for one file; '' when only what it does not know differs. */
+function patchOf(path: string, before: Side | undefined, after: Side | undefined): string {
+  // A file that became a symlink, or the other way: git takes it for two.
+  if (before !== undefined && after !== undefined && typeOf(before) !== typeOf(after))
+    return patchOf(path, before, undefined) + patchOf(path, undefined, after)
+  const head = {
+    isGit: true as const,
+    oldFileName: before === undefined ? '/dev/null' : `a${path}`,
+    newFileName: after === undefined ? '/dev/null' : `b${path}`,
+    isCreate: before === undefined,
+    isDelete: after === undefined,
+    ...(before?.mode !== after?.mode && {
+      oldMode: (before ?? after)!.mode.toString(8),
+      newMode: (after ?? before)!.mode.toString(8),
+    }),
+  }
+  const hunks = hunksOf(before, after)
+  if (typeof hunks !== 'string') {
+    return hunks.length === 0 && head.oldMode === undefined
+      ? ''
+      : formatPatch({ ...head, oldHeader: undefined, newHeader: undefined, hunks })
+  }
+  const named = formatPatch({ ...head, oldHeader: undefined, newHeader: undefined, hunks: [] })
+  return `${named}${hunks} ${printableName(head.oldFileName)} and ${printableName(head.newFileName)} differ\n`
+}
+
+const noBytes = Buffer.alloc(0)
+
+/** The changed lines; or, where these are not shown, how the files are called. */
+function hunksOf(before: Side | undefined, after: Side | undefined): StructuredPatch['hunks'] | string {
+  const [old, current] = [before, after].map((side) => (side === undefined ? noBytes : side.bytes))
+  if (old === undefined || current === undefined) return 'Large files'
+  if (old.equals(current)) return []
+  if (old.includes(0) || current.includes(0)) return 'Binary files'
+  // Latin-1 keeps every byte: what is printed is what the files have, whatever their encoding.
+  const texts = [old.toString('latin1'), current.toString('latin1')] as const
+  const patch = structuredPatch('', '', ...texts, undefined, undefined, { timeout: timeoutMs })
+  return patch?.hunks ?? 'Very different files'
+}
+
+/** 0o100000 of a file, 0o120000 of a symlink. */
+function typeOf({ mode }: Side): number {
+  return mode & 0o170000
+}

@@ -1,0 +1,59 @@
+/** Progress of long work, on standard error, and on a terminal only. */
+export interface Progress {
+  update(values: { readonly bytes?: number; readonly files?: number }): void
+  stop(): void
+}
+
+const none: Progress = { update: () => undefined, stop: () => undefined }
+
+const maxTitle = 40
+
+export interface ProgressOptions {
+  readonly totalBytes?: number
+  /** Whether files are counted too. */
+  readonly files?: boolean
+}
+
+/** A bar when the size is known, else the figures alone. The title is shortened. */
+export async function startProgress(
+  stream: NodeJS.WriteStream,
+  title: string,
+  { totalBytes, files = false }: ProgressOptions = {},
+): Promise<Progress> {
+  if (!stream.isTTY) return none
+  const { default: cliProgress } = await import('cli-progress')
+  const bar = new cliProgress.SingleBar({
+    format: `{title}${totalBytes === undefined ? '' : '  [{bar}] {percentage}%'}  {size}${files ? '  {files} files' : ''}`,
+    stream,
+    clearOnComplete: true,
+    fps: 10,
+    // Nothing that a signal would leave behind: it ends the process as it always does.
+    hideCursor: false,
+    linewrap: true,
+    gracefulExit: false,
+  })
+  const name = title.length > maxTitle ? `${title.slice(0, maxTitle - 1)}…` : title
+  bar.start(totalBytes ?? 1, 0, { title: name, size: formatBytes(0), files: '0' })
+  let last = { bytes: 0, files: 0 }
+  return {
+    update(values) {
+      last = { ...last, ...values }
+      const shown = { title: name, size: formatBytes(last.bytes), files: last.files.toLocaleString('en-US') }
+      if (totalBytes === undefined) bar.update(shown)
+      else bar.update(Math.min(last.bytes, totalBytes), shown)
+    },
+    stop: () => bar.stop(),
+  }
+}
+
+const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB']
+
+export function formatBytes(bytes: number): string {
+  let value = bytes
+  let unit = 0
+  while (value >= 1024 && unit < units.length - 1) {
+    value /= 1024
+    unit++
+  }
+  return `${unit === 0 ? value : value.toFixed(1)} ${units[unit]!}`
+}

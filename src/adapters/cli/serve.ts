@@ -1,0 +1,179 @@
+import { randomBytes } from 'node:crypto'
+import { isIP } from 'node:net'
+import { resolve } from 'node:path'
+import type { Caller, Engine, Store } from '../../engine/index.js'
+import type { EngineOptions } from '../../index.js'
+import type { HttpServer } from '../http/index.js'
+import { parsePort, parseToken, type TokenGrant } from './arguments.js'
+import { ExitCode, Failure, reasonOf, UsageError } from './failure.js'
+import { createLog, type Log } from './log.js'
+import { givenMasterKey, keptMasterKey, type KeySource } from './master-key.js'
+import { lockedFailure, type Variables } from './target.js'
+
+export interface ServeOptions {
+  readonly storage: string
+  readonly host: string
+  readonly port: string
+  readonly token?: readonly string[]
+  readonly allowHost?: readonly string[]
+  readonly allowHostPath?: readonly string[]
+  readonly allowPrivateGit?: boolean
+  readonly log: string
+  readonly masterKeyFile?: string
+}
+
+/** For requests that are being answered, of the time that closing may take. */
+const drainMs = 3_000
+const closeMs = 4_800
+const tokenBytes = 32
+
+/** Serves a store until a signal ends it; resolves to the exit code. */
+export async function serveStore(options: ServeOptions, variables: Variables): Promise<number> {
+  const { storage, host, log: format } = options
+  if (format !== 'json' && format !== 'pretty') throw new UsageError('--log takes json or pretty')
+  if (storage === '') throw new UsageError("--storage takes 'memory' or a directory")
+  if (host === '') throw new UsageError('--host takes a name or an address')
+  const port = parsePort(options.port)
+  const { callers, made } = parseGrants(options.token, variables['FORKSPACE_TOKEN'])
+  const given = await givenMasterKey(options.masterKeyFile, variables['FORKSPACE_MASTER_KEY'])
+  const log = createLog(process.stderr, format)
+  // From here on, so that whatever was opened is closed.
+  const ending = nextSignal()
+
+  const { engine, notes } = await open(options, given, log)
+  for (const note of notes) log('warn', note)
+  let server: HttpServer
+  try {
+    server = await listen(engine, { host, port, allowHost: options.allowHost ?? [] }, callers, log)
+  } catch (error) {
+    await engine.close()
+    throw error
+  }
+  if (!isLoopback(host))
+    log('warn', `${host} is reached from other hosts: tokens and contents go over plain HTTP`, { host })
+  const shownHost = isIP(host) === 6 ? `[${host}]` : host
+  process.stdout.on('error', () => undefined)
+  process.stdout.write(`forkspace listening on http://${shownHost}:${server.port}\n`)
+  if (made !== undefined) {
+    // Where logs are for programs, a token has no place among them.
+    const place = format === 'json' ? process.stdout : process.stderr
+    place.write(`forkspace token ${made}\n`)
+  }
+  log('info', 'serving', { storage: storage === 'memory' ? 'memory' : resolve(storage), port: server.port })
+
+  const signal = await ending
+  log('info', 'closing', { signal })
+  const late = setTimeout(() => {
+    log('error', 'closing took too long')
+    process.exit(ExitCode.failure)
+  }, closeMs)
+  try {
+    await server.close({ timeoutMs: drainMs })
+  } finally {
+    await engine.close()
+    clearTimeout(late)
+  }
+  log('info', 'closed')
+  return ExitCode.ok
+}
+
+interface Grants {
+  readonly callers: Readonly<Record<string, Caller>>
+  /** A token that was made because none was given. */
+  readonly made: string | undefined
+}
+
+function parseGrants(options: readonly string[] = [], variable: string | undefined): Grants {
+  const given: TokenGrant[] = options.map((text) => parseToken(text, '--token'))
+  if (variable !== undefined && variable !== '') given.push(parseToken(variable, 'FORKSPACE_TOKEN'))
+  const made = given.length === 0 ? randomBytes(tokenBytes).toString('base64url') : undefined
+  if (made !== undefined) given.push(parseToken(made, ''))
+  const callers = Object.create(null) as Record<string, Caller>
+  for (const { token, caller } of given) {
+    const other = callers[token]
+    if (other !== undefined && (other.tenant !== caller.tenant || other.principal !== caller.principal))
+      throw new UsageError('a token is given twice, for different callers')
+    callers[token] = caller
+  }
+  return { callers, made }
+}
+
+interface Opened {
+  readonly engine: Engine
+  readonly notes: readonly string[]
+}
+
+async function open(options: ServeOptions, given: KeySource | undefined, log: Log): Promise<Opened> {
+  const { openEngine } = await import('../../index.js')
+  const common: EngineOptions = {
+    hostPaths: { roots: (options.allowHostPath ?? []).map((path) => resolve(path)) },
+    git: { allowPrivateAddresses: options.allowPrivateGit === true },
+    log: ({ level, message, details }) => log(level, message, details),
+  }
+  if (options.storage === 'memory') {
+    const secrets = given === undefined ? {} : { secrets: { masterKey: given.key } }
+    return { engine: await openEngine({ ...common, ...secrets }), notes: given?.notes ?? [] }
+  }
+  const directory = resolve(options.storage)
+  const store = await openStore(directory)
+  try {
+    const { key, notes } = given ?? (await keptMasterKey(directory, store))
+    const storage = { open: () => Promise.resolve(store) }
+    return { engine: await openEngine({ ...common, storage, secrets: { masterKey: key } }), notes }
+  } catch (error) {
+    await store.close()
+    throw error
+  }
+}
+
+async function openStore(directory: string): Promise<Store> {
+  const { levelStorage } = await import('../level/index.js')
+  try {
+    return await levelStorage(directory).open()
+  } catch (error) {
+    throw reasonOf(error) === 'STORE_LOCKED' ? lockedFailure(directory, error) : error
+  }
+}
+
+async function listen(
+  engine: Engine,
+  { host, port, allowHost }: { host: string; port: number; allowHost: readonly string[] },
+  callers: Readonly<Record<string, Caller>>,
+  log: Log,
+): Promise<HttpServer> {
+  const { createHttpHandler, serve, staticTokens } = await import('../http/index.js')
+  const handler = createHttpHandler(engine, {
+    authenticate: staticTokens(callers),
+    allowedHosts: [...loopbackNames, ...(isIP(host) === 6 ? [`[${host}]`] : [host]), ...allowHost],
+    log: ({ level, message, details, error }) =>
+      log(level, message, { ...details, error: error instanceof Error ? error.stack : String(error) }),
+  })
+  try {
+    return await serve(handler, { host, port })
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'EADDRINUSE') throw new Failure(`port ${port} of ${host} is in use`, { cause: error })
+    if (code === 'EACCES') throw new Failure(`port ${port} of ${host} is not allowed`, { cause: error })
+    if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND' || code === 'EAI_AGAIN')
+      throw new Failure(`${host} is no address of this host`, { cause: error })
+    throw error
+  }
+}
+
+const loopbackNames = ['localhost', '127.0.0.1', '[::1]']
+
+function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'))
+}
+
+/** The first signal to end; the one after it ends the process at once, as without this. */
+function nextSignal(): Promise<NodeJS.Signals> {
+  return new Promise((end) => {
+    const signals = ['SIGINT', 'SIGTERM'] as const
+    const onSignal = (signal: NodeJS.Signals): void => {
+      for (const each of signals) process.removeListener(each, onSignal)
+      end(signal)
+    }
+    for (const each of signals) process.on(each, onSignal)
+  })
+}

@@ -1,0 +1,175 @@
+import type { Checkpoint, SessionInfo } from '../../engine/index.js'
+import { parseAuthor, parsePairs } from './arguments.js'
+import type { Context } from './context.js'
+import { Failure, UsageError } from './failure.js'
+import { completeId } from './ids.js'
+import { printableName } from './printable.js'
+import { pairs } from './source-verbs.js'
+import type { Workspace } from './workspaces.js'
+
+export async function createSession(
+  context: Context,
+  _: [],
+  options: { readonly source?: string; readonly revision?: string; readonly tag?: readonly string[] },
+): Promise<void> {
+  const { source, revision } = options
+  const initialTags = parsePairs('--tag', options.tag)
+  if (revision !== undefined && source === undefined) throw new UsageError('--revision goes with --source')
+  const { sessions } = await context.workspaces({ create: source === undefined })
+  const sourceRef =
+    source === undefined
+      ? {}
+      : {
+          sourceRef: {
+            sourceId: await context.sourceId(source),
+            ...(revision !== undefined && { revisionId: revision }),
+          },
+        }
+  const session = await sessions.create({ initialTags, ...sourceRef })
+  await context.out.line(session.id, await session.get())
+}
+
+export async function listSessions(
+  context: Context,
+  _: [],
+  options: { readonly filter?: string },
+): Promise<void> {
+  const { sessions } = await context.workspaces()
+  const filter = options.filter === undefined ? {} : { filter: options.filter }
+  for (let pageToken = ''; ;) {
+    const page = await sessions.list({ ...filter, pageToken })
+    await context.out.table(
+      page.sessions.map((session) => ({
+        cells: [session.id, shortStatus(session), session.createdAt, pairs(session.tags)],
+        value: session,
+      })),
+    )
+    pageToken = page.nextPageToken
+    if (pageToken === '') return
+  }
+}
+
+/** What is known of a session, its checkpoints too. */
+export async function showSession(context: Context, [prefix]: [string]): Promise<void> {
+  const session = await context.session(prefix)
+  const info = await session.get()
+  const { manifestHash } = await session.manifest({ pageSize: 1 })
+  const checkpoints = await checkpointsOf(session)
+  const { out } = context
+  if (out.json) {
+    await out.line('', { ...info, manifestHash, checkpoints })
+    return
+  }
+  await out.line(`id           ${info.id}`, '')
+  await out.line(`status       ${shortStatus(info)}`, '')
+  await out.line(`created      ${info.createdAt}`, '')
+  await out.line(`last used    ${info.lastActivityAt}`, '')
+  await out.line(`base         ${info.baseFingerprint}`, '')
+  await out.line(`tree         ${manifestHash}`, '')
+  for (const [key, value] of Object.entries(info.tags))
+    await out.line(`tag          ${printableName(`${key}=${value}`)}`, '')
+  for (const { id, label, createdAt } of checkpoints)
+    await out.line(`checkpoint   ${id}  ${createdAt}  ${printableName(label)}`.trimEnd(), '')
+}
+
+export async function forkSession(
+  context: Context,
+  [prefix]: [string],
+  options: { readonly checkpoint?: string; readonly tag?: readonly string[] },
+): Promise<void> {
+  const newTags = parsePairs('--tag', options.tag)
+  const session = await context.session(prefix)
+  const label = options.checkpoint === undefined ? {} : { sourceCheckpointLabel: options.checkpoint }
+  const fork = await session.fork({ ...label, newTags })
+  await context.out.line(fork.id, await fork.get())
+}
+
+export async function removeSessions(context: Context, [prefixes]: [string[]]): Promise<void> {
+  const { sessions } = await context.workspaces()
+  const ids: string[] = []
+  for (const prefix of prefixes) ids.push(await context.sessionId(prefix))
+  for (const id of ids) {
+    await sessions.delete(id)
+    if (context.out.json) await context.out.line('', { id })
+  }
+}
+
+/** The event log, oldest first. */
+export async function showLog(context: Context, [prefix]: [string]): Promise<void> {
+  const session = await context.session(prefix)
+  for (let pageToken = ''; ;) {
+    const page = await session.events.list({ pageToken })
+    for (const event of page.events) {
+      const text = (): string => {
+        const details = Object.entries(event.details)
+          .map(([key, value]) =>
+            printableName(`${key}=${typeof value === 'string' ? value : JSON.stringify(value)}`),
+          )
+          .join(' ')
+        const type = event.eventType.replace(/^v1\./, '')
+        return `${event.timestamp}  ${type}  ${details}`.trimEnd()
+      }
+      await context.out.line(text, event)
+    }
+    pageToken = page.nextPageToken
+    if (pageToken === '') return
+  }
+}
+
+export async function makeCheckpoint(
+  context: Context,
+  [prefix, label]: [string, string | undefined],
+): Promise<void> {
+  const session = await context.session(prefix)
+  const checkpoint = await session.checkpoint(label === undefined ? {} : { label })
+  await context.out.line(checkpoint.id, checkpoint)
+}
+
+export async function restoreSession(context: Context, [prefix, which]: [string, string]): Promise<void> {
+  const session = await context.session(prefix)
+  const checkpointId = await findCheckpoint(session, which)
+  const info = await session.restore({ checkpointId })
+  if (context.out.json) await context.out.line('', info)
+}
+
+export async function commitSession(
+  context: Context,
+  [prefix]: [string],
+  options: { readonly message: string; readonly branch?: string; readonly author?: string },
+): Promise<void> {
+  const { message, branch, author } = options
+  const identity = author === undefined ? {} : { author: parseAuthor(author) }
+  const session = await context.session(prefix)
+  const commit = await session.commit({
+    message,
+    ...identity,
+    ...(branch !== undefined && { gitBranch: { branchName: branch } }),
+  })
+  await context.out.line(commit.commitId, commit)
+}
+
+/** The id of the checkpoint that has this label, or else of the one whose id begins so. */
+export async function findCheckpoint(session: Workspace, which: string): Promise<string> {
+  const ids: string[] = []
+  for (const { id, label } of await checkpointsOf(session)) {
+    if (label !== '' && label === which) return id
+    ids.push(id)
+  }
+  if (!ids.some((id) => id.startsWith(which)))
+    throw new Failure(`the session has no checkpoint of the label or id ${printableName(which)}`)
+  return completeId('checkpoint', which, () => Promise.resolve({ ids, nextPageToken: '' }))
+}
+
+async function checkpointsOf(session: Workspace): Promise<readonly Checkpoint[]> {
+  const found: Checkpoint[] = []
+  for (let pageToken = ''; ;) {
+    const page = await session.listCheckpoints({ pageToken })
+    found.push(...page.checkpoints)
+    pageToken = page.nextPageToken
+    if (pageToken === '') return found
+  }
+}
+
+function shortStatus({ status }: SessionInfo): string {
+  return status.replace('SESSION_STATUS_', '').toLowerCase()
+}

@@ -1,0 +1,126 @@
+import { existsSync } from 'node:fs'
+import { join, parse, resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { parseCaller, parseToken } from './arguments.js'
+import { Failure, reasonOf, UsageError } from './failure.js'
+import type { Target } from './workspaces.js'
+
+export interface TargetOptions {
+  readonly store?: string
+  readonly server?: string
+  readonly token?: string
+  readonly as?: string
+  readonly allowPrivateGit?: boolean
+}
+
+/** What is read of the environment. */
+export type Variables = Readonly<Record<string, string | undefined>>
+
+export type Place =
+  | {
+      readonly store: string
+      readonly caller: { tenant: string; principal: string } | undefined
+      readonly allowPrivateGit: boolean
+    }
+  | { readonly server: string; readonly token: string }
+
+const serverUrl = /^https?:\/\/\S+$/i
+/** Another command may hold the store: in a pipeline, for one. */
+const lockedForMs = 2_000
+const retryMs = 50
+
+/** Options win over the environment. */
+export function parsePlaceOptions(options: TargetOptions, variables: Variables): Place {
+  const { store, server, token } = options
+  if (store !== undefined && server !== undefined)
+    throw new UsageError('--store and --server exclude each other')
+  if (store !== undefined) return storePlace(store, options)
+  if (server !== undefined) return serverPlace(server, options, variables)
+  const stored = valueOf(variables['FORKSPACE_STORE'])
+  const served = valueOf(variables['FORKSPACE_SERVER'])
+  if (stored !== undefined && served !== undefined) {
+    throw new UsageError('FORKSPACE_STORE and FORKSPACE_SERVER are both set: say --store or --server')
+  }
+  if (stored !== undefined) return storePlace(stored, options)
+  if (served !== undefined)
+    return serverPlace(served, { ...options, ...(token !== undefined && { token }) }, variables)
+  throw new UsageError(
+    'say where: --store <directory> or --server <url>, or set FORKSPACE_STORE or FORKSPACE_SERVER',
+  )
+}
+
+function storePlace(store: string, { token, as, allowPrivateGit = false }: TargetOptions): Place {
+  if (store === '') throw new UsageError('--store takes a directory')
+  if (token !== undefined) throw new UsageError('--token is for a server; a store is opened as it is')
+  return { store: resolve(store), caller: as === undefined ? undefined : parseCaller(as), allowPrivateGit }
+}
+
+function serverPlace(server: string, options: TargetOptions, variables: Variables): Place {
+  if (!serverUrl.test(server) || !URL.canParse(server))
+    throw new UsageError(`--server takes an http or https url, and not '${server}'`)
+  if (options.as !== undefined)
+    throw new UsageError('--as is for a store; on a server the token says who acts')
+  if (options.allowPrivateGit === true)
+    throw new UsageError('--allow-private-git is for a store; a server has an option of its own')
+  const token = options.token ?? valueOf(variables['FORKSPACE_TOKEN'])
+  if (token === undefined) throw new UsageError('a server needs a token: --token <token>, or FORKSPACE_TOKEN')
+  return {
+    server,
+    token: parseToken(token, options.token === undefined ? 'FORKSPACE_TOKEN' : '--token').token,
+  }
+}
+
+function valueOf(variable: string | undefined): string | undefined {
+  return variable === '' ? undefined : variable
+}
+
+/** Opens what the verbs work on; a store is made only when `create` says so. */
+export async function openTarget(place: Place, options: { readonly create: boolean }): Promise<Target> {
+  return 'store' in place ? openStore(place, options.create) : openServer(place)
+}
+
+async function openStore(
+  { store, caller, allowPrivateGit }: Extract<Place, { store: string }>,
+  create: boolean,
+): Promise<Target> {
+  if (!create && !existsSync(join(store, 'forkspace.json')))
+    throw new Failure(`there is no store in ${store}`)
+  const [{ openEngine }, { levelStorage }] = await Promise.all([
+    import('../../index.js'),
+    import('../level/index.js'),
+  ])
+  const storage = levelStorage(store)
+  // Whoever types the command may read and write what the process may.
+  const options = {
+    storage,
+    hostPaths: { roots: [parse(store).root] },
+    git: { allowPrivateAddresses: allowPrivateGit },
+  }
+  for (let waitedMs = 0; ; waitedMs += retryMs) {
+    try {
+      const engine = await openEngine(options)
+      const scope = caller === undefined ? engine : engine.as(caller)
+      return { workspaces: scope, engine: scope, close: () => engine.close() }
+    } catch (error) {
+      if (reasonOf(error) !== 'STORE_LOCKED') throw error
+      if (waitedMs >= lockedForMs)
+        throw lockedFailure(store, error, '; a server that runs on it is reached with --server')
+      await sleep(retryMs)
+    }
+  }
+}
+
+/** Who holds the store, in words. */
+export function lockedFailure(store: string, error: unknown, advice = ''): Failure {
+  const { pid, since, host } = ((error as { details?: unknown }).details ?? {}) as Readonly<
+    Record<string, string>
+  >
+  const who = pid === undefined ? 'another process' : `process ${pid} on ${host}, since ${since}`
+  return new Failure(`the store ${store} is held by ${who}${advice}`, { cause: error })
+}
+
+async function openServer({ server, token }: Extract<Place, { server: string }>): Promise<Target> {
+  const { connect } = await import('../client/index.js')
+  const remote = connect({ baseUrl: server, token })
+  return { workspaces: remote, engine: undefined, close: () => Promise.resolve() }
+}

@@ -1,0 +1,184 @@
+import { execFileSync, spawnSync } from 'node:child_process'
+import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { levelStorage } from '../../src/adapters/level/index.js'
+import { openEngine } from '../../src/index.js'
+import { randomWords } from '../../src/testing.js'
+import { gitEnvironment, hasGit } from '../support/git-repository.js'
+import { seed } from '../model/seed.js'
+import { outputOf, runCommand, type Finished } from '../support/command.js'
+
+let directory: string
+let store: string
+const run = (args: readonly string[], input?: string | Uint8Array): Promise<Finished> =>
+  runCommand([...args, '--store', store], { cwd: directory, ...(input !== undefined && { input }) })
+const output = (args: readonly string[], input?: string): Promise<string> =>
+  outputOf([...args, '--store', store], { cwd: directory, ...(input !== undefined && { input }) })
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'cli-'))
+  store = join(directory, 'store')
+})
+afterAll(() => rm(directory, { recursive: true }))
+
+/** Fills a new session in this process, which is quicker than a command for each file. */
+async function sessionOf(files: Readonly<Record<string, string | Uint8Array>>): Promise<string> {
+  const engine = await openEngine({ storage: levelStorage(store) })
+  try {
+    return (await engine.sessions.create({ files })).id
+  } finally {
+    await engine.close()
+  }
+}
+
+describe('export', () => {
+  test('gives the same tar on standard output and in a file', async () => {
+    const session = await sessionOf({ '/a.txt': 'one', '/d/b': 'two' })
+    const { bytes, stderr } = await run(['export', session])
+    expect(stderr).toBe('')
+    expect(await output(['export', session, '-o', 'out.tar'])).toBe('')
+    expect(await readFile(join(directory, 'out.tar'))).toEqual(bytes)
+    expect(execFileSync('tar', ['xOf', '-', 'd/b'], { input: bytes }).toString()).toBe('two')
+    expect((await readdir(directory)).filter((name) => name.includes('part'))).toEqual([])
+  })
+
+  test('gives revisions, and bundles that are sessions again', async () => {
+    const session = await sessionOf({ '/a.txt': 'one' })
+    const tar = (await run(['export', session])).bytes
+    const added = await run(['source', 'add', '-'], tar)
+    const source = added.stdout.trim()
+    const revision = /^revision ([0-9a-f]+):/.exec(added.stderr)![1]!
+    for (const at of [`${source}@`, `${source.slice(0, 30)}@${revision}`])
+      expect((await run(['export', at])).bytes).toEqual(tar)
+    const bundle = (await run(['export', session, '--bundle'])).bytes
+    const { stdout } = await run(['session', 'import', '-'], bundle)
+    expect(await output(['diff', session, stdout.trim()])).toBe('')
+    for (const [args, code] of [
+      [['export', `${source}@`, '--bundle'], 2],
+      [['export', session, '--json'], 2],
+      [['export', `${source}@no-such`], 1],
+      [['export', session, '-o', 'no/such/dir'], 1],
+      [['session', 'import', 'out.tar'], 1],
+    ] as const) {
+      const failed = await run(args)
+      expect({ args, code: failed.code, stdout: failed.stdout }).toEqual({ args, code, stdout: '' })
+      expect(failed.stderr).toMatch(/^(?:forkspace: |\{"error":).*\n$/)
+    }
+  })
+
+  test('keeps the file that was there when it fails', async () => {
+    await writeFile(join(directory, 'kept'), 'kept')
+    const failed = await run(['export', 'f'.repeat(36), '-o', 'kept'])
+    expect(failed.code).toBe(1)
+    expect(await readFile(join(directory, 'kept'), 'utf8')).toBe('kept')
+  })
+})
+
+test('checkout and sync go back and forth', async () => {
+  const session = await sessionOf({ '/a.txt': 'one', '/d/b': 'two' })
+  expect(await output(['checkout', session, 'out'])).toBe('3 written, 0 removed')
+  await writeFile(join(directory, 'out/a.txt'), 'changed')
+  await writeFile(join(directory, 'out/new\nname'), 'new')
+  await rm(join(directory, 'out/d'), { recursive: true })
+  expect((await output(['sync', session, 'out'])).split('\n')).toEqual([
+    'A "/new\\nname"',
+    'M /a.txt',
+    'D /d',
+    'D /d/b',
+  ])
+  expect(await output(['cat', `${session}:a.txt`])).toBe('changed')
+  expect(JSON.parse(await output(['sync', session, 'out', '--json']))).toMatchObject({
+    added: [],
+    modified: [],
+    removed: [],
+  })
+  await output(['put', '-', `${session}:a.txt`], 'in the session')
+  await writeFile(join(directory, 'out/a.txt'), 'in the directory')
+  for (const verb of ['sync', 'checkout']) {
+    const failed = await run([verb, session, 'out'])
+    expect(failed.code).toBe(1)
+    expect(failed.stderr).toContain('CHECKOUT_MODIFIED')
+  }
+  expect(await output(['checkout', session, 'out', '--force'])).toBe('1 written, 0 removed')
+  expect(await readFile(join(directory, 'out/a.txt'), 'utf8')).toBe('in the session')
+  const missing = await run(['sync', session, 'missing'])
+  expect(missing).toMatchObject({ code: 1, stderr: 'forkspace: there is no directory missing\n' })
+})
+
+describe('a patch', () => {
+  test.runIf(hasGit)(`is one that git applies (FORKSPACE_SEED=${seed})`, async () => {
+    const random = randomWords(seed)
+    const line = (): string => `${'line '.repeat(random() % 3)}${random() % 40}`
+    const text = (): string =>
+      Array.from({ length: random() % 60 }, line).join(random() % 8 === 0 ? '\r\n' : '\n') +
+      (random() % 3 === 0 ? '' : '\n')
+    const before: Record<string, string> = {}
+    const after: Record<string, string> = {}
+    for (let at = 0; at < 60; at++) {
+      const path = `/dir ${at % 7}/ünï-${at}${at % 11 === 0 ? '\t"x"' : ''}.txt`
+      if (at % 5 !== 0) before[path] = text()
+      if (at % 6 !== 0) after[path] = at % 4 === 0 && before[path] !== undefined ? before[path] : text()
+    }
+    const from = await sessionOf(before)
+    const to = await sessionOf(after)
+    const { bytes } = await run(['diff', from, to, '--patch'])
+    const work = join(directory, 'work')
+    await mkdir(work)
+    execFileSync('tar', ['xf', '-', '-C', work], { input: (await run(['export', from])).bytes })
+    const applied = spawnSync('git', ['apply', '--whitespace=nowarn', '-'], {
+      cwd: work,
+      env: gitEnvironment,
+      input: bytes,
+    })
+    expect(applied.stderr.toString()).toBe('')
+    const source = await output(['source', 'add', 'work', '--kind', 'directory'])
+    const result = await output(['session', 'create', '--source', source])
+    // Directories without files are nothing to git.
+    const left = (await output(['diff', result, to])).split('\n').filter((text) => text !== '')
+    expect(left.filter((text) => /\.txt"?$/.test(text))).toEqual([])
+  })
+
+  test('shows the base, checkpoints, modes, symlinks and what is no text', async () => {
+    const tree = join(directory, 'tree')
+    await mkdir(tree)
+    for (const [name, text] of [
+      ['same', 'same\n'],
+      ['text', 'a\nb\n'],
+      ['tool', 'run\n'],
+      ['bytes', 'a\0b'],
+      ['large', 'x'.repeat(2 ** 20 + 1)],
+      ['turned', 'file\n'],
+    ] as const)
+      await writeFile(join(tree, name), text)
+    await symlink('text', join(tree, 'link'))
+    const source = await output(['source', 'add', 'tree', '--kind', 'directory'])
+    const session = await output(['session', 'create', '--source', source])
+    await output(['put', '-', `${session}:text`], 'a\nc\n')
+    await output(['put', '-', `${session}:tool`, '--mode', '755'], 'run\n')
+    await output(['put', '-', `${session}:bytes`], 'a\0c')
+    await output(['put', '-', `${session}:large`], 'y'.repeat(2 ** 20 + 1))
+    await output(['checkpoint', session, 'one'])
+    await output(['put', '-', `${session}:text`], 'a\nd')
+    const fromBase = await output(['diff', session, '--patch'])
+    expect(fromBase).toBe(`diff --git a/bytes b/bytes
+Binary files a/bytes and b/bytes differ
+diff --git a/large b/large
+Large files a/large and b/large differ
+diff --git a/text b/text
+--- a/text
++++ b/text
+@@ -1,2 +1,2 @@
+ a
+-b
++d
+\\ No newline at end of file
+diff --git a/tool b/tool
+old mode 100644
+new mode 100755`)
+    const between = await output(['diff', session, '--checkpoint', 'one', '--patch'])
+    expect(between.split('\n').filter((line) => /^[+-][^+-]/.test(line))).toEqual(['-c', '+d'])
+    expect((await run(['diff', session, '--patch', '--json'])).code).toBe(2)
+  })
+})

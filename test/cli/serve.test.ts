@@ -1,0 +1,408 @@
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { chmod, mkdir, mkdtemp, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises'
+import { request, type IncomingMessage } from 'node:http'
+import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { outputOf, runCommand, serveCommand, type CommandOptions, type Served } from '../support/command.js'
+
+let directory: string
+let store: string
+const running = new Set<Served>()
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'cli-'))
+  store = join(directory, 'store')
+})
+afterEach(async () => {
+  for (const served of running) await served.stop('SIGKILL')
+  running.clear()
+  await rm(directory, { recursive: true })
+})
+
+async function serve(args: readonly string[], options: CommandOptions = {}): Promise<Served> {
+  const served = await serveCommand(args, options)
+  running.add(served)
+  return served
+}
+
+interface Call {
+  readonly method?: string
+  readonly body?: unknown
+  readonly host?: string
+}
+
+async function call(
+  { url }: { url: string },
+  path: string,
+  token: string,
+  { method = 'GET', body, host }: Call = {},
+): Promise<{ status: number; body: Record<string, unknown> }> {
+  const { hostname, port } = new URL(url)
+  const headers = {
+    ...(token !== '' && { authorization: `Bearer ${token}` }),
+    ...(body !== undefined && { 'content-type': 'application/json' }),
+    host: host ?? `${hostname}:${port}`,
+  }
+  const sent = request({ host: hostname.replace(/^\[|\]$/g, ''), port, path, method, headers, agent: false })
+  sent.end(body === undefined ? undefined : JSON.stringify(body))
+  const [response] = (await once(sent, 'response')) as [IncomingMessage]
+  let text = ''
+  for await (const chunk of response.setEncoding('utf8')) text += String(chunk)
+  return { status: response.statusCode!, body: JSON.parse(text) as Record<string, unknown> }
+}
+
+describe('what is printed', () => {
+  test('begins with the address; a token that was made stands beside it once, and lets in', async () => {
+    const served = await serve([])
+    expect(served.lines[0]).toMatch(/^forkspace listening on http:\/\/127\.0\.0\.1:\d+$/)
+    const line = await served.until(/^forkspace token /)
+    const token = /^forkspace token ([\w-]{43})$/.exec(line)![1]!
+    expect(served.stderr().split(token).length).toBe(2)
+    expect(served.lines.join('\n')).not.toContain(token)
+    expect(await call(served, '/v1/sessions', token)).toMatchObject({ status: 200, body: { sessions: [] } })
+    expect(await call(served, '/v1/sessions', `${token}x`)).toMatchObject({ status: 401, body: { code: 16 } })
+    expect(await call(served, '/v1/openapi.json', '')).toMatchObject({ status: 200 })
+    expect(await served.stop()).toEqual({ code: 0, signal: null })
+    expect(served.stderr().split(token).length).toBe(2)
+  })
+
+  test('is one object a line for programs, and the token is not among them', async () => {
+    const served = await serve(['--log', 'json', '--storage', store])
+    const line = await served.until(/^forkspace token /)
+    expect(served.lines[1]).toBe(line)
+    await served.until(/"serving"/)
+    await served.stop()
+    const entries = served
+      .stderr()
+      .split('\n')
+      .map((text) => JSON.parse(text) as Record<string, unknown>)
+    for (const entry of entries) expect(Object.keys(entry)).toEqual(['time', 'level', 'message', 'fields'])
+    expect(entries.map(({ message }) => message)).toEqual([
+      expect.stringContaining('master.key') as string,
+      'serving',
+      'closing',
+      'closed',
+    ])
+    expect(served.stderr()).not.toContain(line.split(' ').at(-1))
+    expect(served.stderr()).not.toContain((await readFile(join(store, 'master.key'), 'utf8')).trim())
+  })
+
+  test('names an IPv6 address as urls do', async () => {
+    const failed = await runCommand(['serve', '--host', '::1', '--port', '70000'])
+    expect(failed.code).toBe(2)
+    const served = await serve(['--host', '::1', '--token', 'tok']).catch(() => undefined)
+    // Not every host has IPv6.
+    if (served === undefined) return
+    expect(served.url).toMatch(/^http:\/\/\[::1\]:\d+$/)
+    expect(await call(served, '/v1/sessions', 'tok')).toMatchObject({ status: 200 })
+  })
+})
+
+describe('tokens', () => {
+  test('act for who stands behind them', async () => {
+    const served = await serve(['--token', 'ann-token@acme/ann@example.org', '--token', 'plain'], {
+      env: { FORKSPACE_TOKEN: 'bob-token@other/bob' },
+    })
+    const created = await call(served, '/v1/sessions', 'ann-token', { method: 'POST', body: {} })
+    const id = created.body['id'] as string
+    expect(created.status).toBe(200)
+    expect(await call(served, `/v1/sessions/${id}`, 'ann-token')).toMatchObject({ status: 200 })
+    for (const token of ['bob-token', 'plain'])
+      expect(await call(served, `/v1/sessions/${id}`, token)).toMatchObject({ status: 404 })
+    for (const token of ['ann-token@acme/ann@example.org', '', 'ann', 'ann-tokens'])
+      expect(await call(served, `/v1/sessions/${id}`, token)).toMatchObject({ status: 401 })
+    const lock = { method: 'POST', body: { path: '/x', timeoutSeconds: 10 } }
+    await call(served, `/v1/sessions/${id}/files/lock`, 'ann-token', lock)
+    const { body } = await call(served, `/v1/sessions/${id}/files/list-locks`, 'ann-token', {
+      method: 'POST',
+      body: { pathPrefix: '/' },
+    })
+    expect(body).toMatchObject({ locks: [{ ownerId: 'ann@example.org' }] })
+    await served.stop()
+    expect(served.stderr() + served.lines.join('\n')).not.toMatch(/ann-token|bob-token|plain/)
+  })
+
+  test.each([
+    ['with spaces', 'canary token'],
+    ['empty', ''],
+    ['empty before its caller', '@acme/canary'],
+    ['with a caller without a principal', 'canary@acme'],
+    ['with an empty principal', 'canary@acme/'],
+    ['with an empty tenant', 'canary@/ann'],
+    ['with a line end', 'canary\n'],
+  ])('%s are refused, and not repeated', async (_case, token) => {
+    const { code, stdout, stderr } = await runCommand(['serve', '--token', token])
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+    expect(stderr).toMatch(/^forkspace: --token: .*\n$/)
+    expect(stderr).not.toContain('canary')
+    if (token === '') return
+    const other = await runCommand(['serve'], { env: { FORKSPACE_TOKEN: token } })
+    expect(other.code).toBe(2)
+    expect(other.stderr).toMatch(/^forkspace: FORKSPACE_TOKEN: /)
+    expect(other.stderr).not.toContain('canary')
+  })
+
+  test('for two callers are refused', async () => {
+    const { code, stderr } = await runCommand(['serve', '--token', 'canary@a/b', '--token', 'canary@a/c'])
+    expect([code, stderr]).toEqual([2, 'forkspace: a token is given twice, for different callers\n'])
+  })
+})
+
+describe('a signal', () => {
+  test.each(['SIGTERM', 'SIGINT'] as const)(
+    '%s ends streams and waits, and what was done is kept',
+    async (signal) => {
+      const served = await serve(['--storage', store, '--token', 'tok', '--log', 'json'])
+      const { body } = await call(served, '/v1/sessions', 'tok', { method: 'POST', body: {} })
+      const id = body['id'] as string
+      const operations = [{ write: { path: '/kept', content: Buffer.from('kept').toString('base64') } }]
+      const written = await call(served, `/v1/sessions/${id}/batch`, 'tok', {
+        method: 'POST',
+        body: { operations },
+      })
+      expect(written.status).toBe(200)
+      // A stream, a wait for a lock, an idle connection, and half a request.
+      const { hostname, port } = new URL(served.url)
+      const stream = request({
+        host: hostname,
+        port,
+        path: `/v1/sessions/${id}/bus`,
+        headers: { authorization: 'Bearer tok' },
+      })
+      stream.on('error', () => undefined)
+      stream.end()
+      const [opened] = (await once(stream, 'response')) as [IncomingMessage]
+      opened.on('error', () => undefined).resume()
+      const owner = (ownerId: string): object => ({
+        owner: { ownerId, pid: 1, clientId: 'c' },
+        blocking: true,
+      })
+      const flock = (ownerId: string): ReturnType<typeof call> =>
+        call(served, `/v1/sessions/${id}:flock`, 'tok', {
+          method: 'POST',
+          body: { path: '/kept', mode: 'POSIX_FLOCK_MODE_EXCLUSIVE', ...owner(ownerId) },
+        })
+      await flock('one')
+      const waiting = flock('two').catch((error: Error) => error)
+      const idle = connect(Number(port), hostname)
+      const half = connect(Number(port), hostname)
+      for (const socket of [idle, half]) socket.on('error', () => undefined)
+      half.write(
+        'POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer tok\r\nContent-Length: 100\r\n\r\n{',
+      )
+      await once(half, 'connect')
+
+      expect(await served.stop(signal)).toEqual({ code: 0, signal: null })
+      await waiting
+      for (const socket of [idle, half]) socket.destroy()
+      expect(served.stderr()).toContain(`"signal":"${signal}"`)
+      expect(await outputOf(['cat', `${id}:kept`, '--store', store])).toBe('kept')
+      expect(await readdir(store)).toEqual(['forkspace.json', 'index', 'master.key'])
+    },
+  )
+
+  test('that comes second ends at once, and what was done is kept', async () => {
+    const served = await serve(['--storage', store, '--token', 'tok'])
+    const { body } = await call(served, '/v1/sessions', 'tok', {
+      method: 'POST',
+      body: { initialTags: { a: 'b' } },
+    })
+    served.process.kill('SIGSTOP')
+    served.process.kill('SIGTERM')
+    served.process.kill('SIGCONT')
+    // Whichever is first: closing is done, or the signal ends it.
+    await served.until(/closing/)
+    const { code, signal } = await served.stop('SIGTERM')
+    expect([code, signal]).toEqual(signal === null ? [0, null] : [null, 'SIGTERM'])
+    expect(await outputOf(['session', 'ls', '--store', store])).toContain(body['id'])
+  })
+})
+
+describe('a second opener', () => {
+  test('is told who holds the store, and since when', async () => {
+    const before = new Date().toISOString()
+    const served = await serve(['--storage', store, '--token', 'tok'])
+    for (const [args, advice] of [
+      [['serve', '--storage', store], ''],
+      [['session', 'ls', '--store', store], '; a server that runs on it is reached with --server'],
+    ] as const) {
+      const { code, stdout, stderr } = await runCommand(args)
+      expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
+      const [, pid, since, rest] =
+        /^forkspace: the store .*\/store is held by process (\d+) on \S+, since ([\d:TZ.-]+)(.*)\n$/.exec(
+          stderr,
+        )!
+      expect(Number(pid)).toBe(served.process.pid)
+      expect(since! >= before && since! <= new Date().toISOString()).toBe(true)
+      expect(rest).toBe(advice)
+    }
+    await served.stop()
+    await outputOf(['session', 'ls', '--store', store])
+  })
+
+  test('gets in when the first was killed', async () => {
+    const served = await serve(['--storage', store, '--token', 'tok'])
+    await served.stop('SIGKILL')
+    expect(await readdir(store)).toContain('owner.json')
+    expect(await outputOf(['session', 'ls', '--store', store])).toBe('')
+    expect(await readdir(store)).not.toContain('owner.json')
+  })
+})
+
+describe('the master key', () => {
+  const putSecret = (served: Served, id: string): ReturnType<typeof call> =>
+    call(served, `/v1/sessions/${id}/secrets/NAME`, 'tok', { method: 'PUT', body: { secretValue: 'canary' } })
+  const getSecret = (served: Served, id: string): ReturnType<typeof call> =>
+    call(served, `/v1/sessions/${id}/secrets/NAME`, 'tok')
+  const newSession = async (served: Served): Promise<string> =>
+    (await call(served, '/v1/sessions', 'tok', { method: 'POST', body: {} })).body['id'] as string
+  const start = (args: readonly string[] = [], env: Record<string, string> = {}): Promise<Served> =>
+    serve(['--storage', store, '--token', 'tok', ...args], { env })
+
+  test('is made once beside the store, for its owner alone, and used from then on', async () => {
+    let served = await start()
+    const id = await newSession(served)
+    expect(await putSecret(served, id)).toMatchObject({ status: 200 })
+    expect(served.stderr()).toMatch(/made .*\/store\/master\.key/)
+    await served.stop()
+    const file = join(store, 'master.key')
+    expect((await stat(file)).mode & 0o777).toBe(0o600)
+    const key = await readFile(file, 'utf8')
+    expect(key).toMatch(/^[0-9a-f]{64}\n$/)
+
+    served = await start()
+    expect(await getSecret(served, id)).toMatchObject({ status: 200, body: { secretValue: 'canary' } })
+    expect(served.stderr()).not.toContain('made')
+    await served.stop()
+    expect(served.stderr() + served.lines.join('\n')).not.toMatch(/canary/)
+
+    // Given in other places and forms, it is the same key.
+    const bytes = Buffer.from(key.trim(), 'hex')
+    await rm(file)
+    const raw = join(directory, 'raw.key')
+    await writeFile(raw, bytes, { mode: 0o600 })
+    for (const [args, env] of [
+      [['--master-key-file', raw], {}],
+      [[], { FORKSPACE_MASTER_KEY: bytes.toString('base64') }],
+      [[], { FORKSPACE_MASTER_KEY: key.toUpperCase() }],
+    ] as const) {
+      served = await start(args, env)
+      expect(await getSecret(served, id)).toMatchObject({ status: 200 })
+      await served.stop()
+    }
+    expect(await readdir(store)).not.toContain('master.key')
+
+    // Another one is told from it, and a new one is not made where it is missing.
+    served = await start([], { FORKSPACE_MASTER_KEY: randomBytes(32).toString('hex') })
+    expect(await getSecret(served, id)).toMatchObject({ status: 400 })
+    await served.stop()
+    const { code, stderr } = await runCommand(['serve', '--storage', store])
+    expect(code).toBe(1)
+    expect(stderr).toMatch(/^forkspace: the store has secrets, and their key .*master\.key is missing/)
+    expect(await readdir(store)).toEqual(['forkspace.json', 'index'])
+  })
+
+  test('that was left half made is made anew, and a damaged one is not replaced', async () => {
+    const file = join(store, 'master.key')
+    await outputOf(['session', 'create', '--store', store])
+    await writeFile(`${file}.new`, 'half', { mode: 0o644 })
+    const served = await start()
+    await served.stop()
+    expect(await readdir(store)).toEqual(['forkspace.json', 'index', 'master.key'])
+    await writeFile(file, 'canary')
+    const { code, stderr } = await runCommand(['serve', '--storage', store])
+    expect(code).toBe(1)
+    expect(stderr).toMatch(/master\.key: a master key is 32 bytes, in hex or base64\n$/)
+    expect(await readFile(file, 'utf8')).toBe('canary')
+  })
+
+  test('that others can read is told of', async () => {
+    const file = join(directory, 'key')
+    await writeFile(file, randomBytes(32).toString('base64'))
+    await chmod(file, 0o644)
+    const served = await start(['--master-key-file', file])
+    expect(await served.until(/can be read by others/)).toMatch(/ warn .*chmod 600/)
+  })
+
+  test.each(['canary', 'ab'.repeat(31), 'ab'.repeat(33), `${'A'.repeat(42)}B`, `${'A'.repeat(42)}!`])(
+    'that is none is refused, and not repeated: %s',
+    async (key) => {
+      const { code, stderr } = await runCommand(['serve'], { env: { FORKSPACE_MASTER_KEY: key } })
+      expect([code, stderr]).toEqual([
+        2,
+        'forkspace: FORKSPACE_MASTER_KEY: a master key is 32 bytes, in hex or base64\n',
+      ])
+    },
+  )
+
+  test('is read from a file that is there', async () => {
+    const { code, stderr } = await runCommand(['serve', '--master-key-file', join(directory, 'no')])
+    expect([code, stderr]).toEqual([1, `forkspace: there is no file ${join(directory, 'no')}\n`])
+  })
+
+  test('is no concern of memory', async () => {
+    const served = await serve(['--token', 'tok'])
+    const id = await newSession(served)
+    expect(await putSecret(served, id)).toMatchObject({ status: 200 })
+    expect(await getSecret(served, id)).toMatchObject({ body: { secretValue: 'canary' } })
+    await served.stop()
+    expect(served.stderr()).not.toMatch(/key|canary/)
+  })
+})
+
+describe('the network', () => {
+  test('a port in use, or an address that is not this host’s, is told in one line', async () => {
+    const served = await serve(['--token', 'tok'])
+    const { port } = new URL(served.url)
+    const busy = await runCommand(['serve', '--storage', store, '--port', port])
+    expect(busy).toMatchObject({ code: 1, stdout: '' })
+    expect(busy.stderr).toMatch(new RegExp(`^forkspace: port ${port} of 127\\.0\\.0\\.1 is in use$`, 'm'))
+    const foreign = await runCommand(['serve', '--host', '192.0.2.1'])
+    expect(foreign).toMatchObject({
+      code: 1,
+      stdout: '',
+      stderr: 'forkspace: 192.0.2.1 is no address of this host\n',
+    })
+    // Neither left the store locked.
+    expect(await outputOf(['session', 'ls', '--store', store])).toBe('')
+  })
+
+  test('other hosts are warned of, and names are let in by hand', async () => {
+    const served = await serve(['--host', '0.0.0.0', '--token', 'tok', '--allow-host', 'build.example'])
+    await served.until(/ warn .*plain HTTP/)
+    const { port } = new URL(served.url)
+    const local = { url: `http://127.0.0.1:${port}` }
+    for (const [host, status] of [
+      [`localhost:${port}`, 200],
+      [`build.example:${port}`, 200],
+      ['build.example', 200],
+      ['evil.example', 403],
+    ] as const)
+      expect(await call(local, '/v1/sessions', 'tok', { host })).toMatchObject({ status })
+    const loopback = await serve(['--token', 'tok'])
+    await loopback.until(/serving/)
+    expect(loopback.stderr()).not.toMatch(/ warn /)
+  })
+
+  test('directories of the host are closed but for those that were opened', async () => {
+    const open = join(directory, 'open')
+    await mkdir(open)
+    const served = await serve(['--token', 'tok', '--allow-host-path', open])
+    const add = (path: string): ReturnType<typeof call> =>
+      call(served, '/v1/sources', 'tok', { method: 'POST', body: { displayName: 'x', hostPath: { path } } })
+    expect(await add(open)).toMatchObject({ status: 200 })
+    expect(await add(directory)).toMatchObject({ status: 403, body: { code: 7 } })
+    const git = { displayName: 'x', gitRemote: { remoteUrl: 'http://127.0.0.1:1/x.git' } }
+    const { body } = await call(served, '/v1/sources', 'tok', { method: 'POST', body: git })
+    const source = `/v1/sources/${body['sourceId'] as string}`
+    const started = await call(served, `${source}/startImport`, 'tok', { method: 'POST', body: {} })
+    let job = started.body
+    while (job['completedAt'] === '')
+      job = (await call(served, `${source}/jobs/${job['jobId'] as string}`, 'tok')).body
+    expect(job).toMatchObject({ state: 'UNDERLAY_IMPORT_JOB_STATE_FAILED', errorCode: 'REMOTE_UNREACHABLE' })
+    expect(job['errorMessage']).toMatch(/not a public one/)
+  })
+})

@@ -1,0 +1,174 @@
+import { spawnSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { runCommand } from '../support/command.js'
+
+const verbs = [
+  ['serve'],
+  ['source', 'add'],
+  ['source', 'import'],
+  ['source', 'refresh'],
+  ['source', 'ls'],
+  ['source', 'rm'],
+  ['session', 'create'],
+  ['session', 'ls'],
+  ['session', 'show'],
+  ['session', 'fork'],
+  ['session', 'import'],
+  ['session', 'rm'],
+  ['ls'],
+  ['cat'],
+  ['put'],
+  ['diff'],
+  ['log'],
+  ['checkpoint'],
+  ['restore'],
+  ['commit'],
+  ['export'],
+  ['checkout'],
+  ['sync'],
+  ['completion'],
+]
+
+let directory: string
+let store: string
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'cli-'))
+  store = join(directory, 'store')
+})
+afterAll(() => rm(directory, { recursive: true }))
+
+describe('help', () => {
+  test('of the command names every verb, and the exit codes', async () => {
+    const { code, stdout, stderr } = await runCommand(['--help'])
+    expect([code, stderr]).toEqual([0, ''])
+    for (const [verb] of verbs) expect(stdout).toMatch(new RegExp(`^  ${verb!}\\b`, 'm'))
+    expect(stdout).toContain('0 done, 1 failed, 2 not understood')
+  })
+
+  test.each(verbs.map((verb) => [verb.join(' ')]))('of %s says what it takes', async (verb) => {
+    const { code, stdout } = await runCommand([...verb.split(' '), '--help'])
+    expect(code).toBe(0)
+    expect(stdout.startsWith(`Usage: forkspace ${verb} `)).toBe(true)
+    // Every argument and option is described.
+    for (const [line] of stdout.matchAll(/^ {2}\S.*$/gm)) expect(line).toMatch(/\S {2,}\S|^ {2}\S+( \S+)*$/)
+    const hasPlace = verb !== 'serve' && verb !== 'completion'
+    expect(/--store <directory> +\S/.test(stdout)).toBe(hasPlace)
+  })
+
+  test('without arguments is a usage error that shows it', async () => {
+    const { code, stdout, stderr } = await runCommand([])
+    expect([code, stdout]).toEqual([2, ''])
+    expect(stderr).toContain('Usage: forkspace')
+  })
+
+  test('tells the version of the package', async () => {
+    const { version } = JSON.parse(
+      readFileSync(resolve(import.meta.dirname, '../../package.json'), 'utf8'),
+    ) as { version: string }
+    expect(await runCommand(['--version'])).toMatchObject({ code: 0, stdout: `${version}\n`, stderr: '' })
+  })
+})
+
+describe('what cannot be meant', () => {
+  const id = 'x'.repeat(36)
+  test.each<readonly [string, readonly string[], RegExp]>([
+    ['an unknown verb', ['frobnicate'], /unknown command 'frobnicate'/],
+    ['a verb that is mistyped', ['sessoin'], /Did you mean session/],
+    ['an unknown option', ['session', 'ls', '--frobnicate'], /unknown option '--frobnicate'/],
+    ['a missing argument', ['cat'], /missing required argument/],
+    ['an argument too many', ['cat', 'a:/b', 'c'], /too many arguments/],
+    ['a missing value', ['session', 'ls', '--store'], /argument missing/],
+    ['no place', ['session', 'ls'], /say where: --store/],
+    ['two places', ['session', 'ls', '--store', 'a', '--server', 'http://localhost'], /exclude each other/],
+    ['an empty place', ['session', 'ls', '--store', ''], /--store takes a directory/],
+    ['a server that is no url', ['session', 'ls', '--server', 'localhost', '--token', 't'], /--server takes/],
+    ['a server without a token', ['session', 'ls', '--server', 'http://localhost'], /needs a token/],
+    ['a token for a store', ['session', 'ls', '--store', 'a', '--token', 't'], /--token is for a server/],
+    [
+      'an actor on a server',
+      ['session', 'ls', '--server', 'http://h', '--token', 't', '--as', 'a/b'],
+      /--as/,
+    ],
+    ['an actor without a name', ['session', 'ls', '--store', 'a', '--as', 'acme/'], /<tenant>\/<principal>/],
+    ['a tag without a value', ['session', 'create', '--store', 'a', '--tag', 'x'], /--tag takes key=value/],
+    [
+      'a label without a key',
+      ['source', 'add', 'x.tar', '--store', 'a', '--label', '=x'],
+      /--label takes key=value/,
+    ],
+    ['a revision of nothing', ['session', 'create', '--store', 'a', '--revision', 'x'], /goes with --source/],
+    ['a commit without a message', ['commit', id, '--store', 'a'], /required option '-m/],
+    [
+      'an author without an address',
+      ['commit', id, '-m', 'x', '--author', 'Ada', '--store', 'a'],
+      /Name <email>/,
+    ],
+    ['a file without a path', ['cat', id, '--store', 'a'], /<session>:<path>/],
+    ['a file that is the root', ['put', '-', `${id}:/`, '--store', 'a'], /<session>:<path>/],
+    ['a file of no session', ['cat', ':/a', '--store', 'a'], /id of a session is missing/],
+    ['a mode that is none', ['put', '-', `${id}:/a`, '--mode', '9', '--store', 'a'], /octal/],
+    ['three checkpoints', ['diff', id, '--checkpoint', 'a', 'b', 'c', '--store', 'a'], /one label, or two/],
+    ['a kind that is none', ['source', 'add', '.', '--kind', 'x', '--store', 'a'], /--kind is one of/],
+    ['another protocol', ['source', 'add', 'ssh://h/x', '--store', 'a'], /only http and https/],
+    ['a port that is none', ['serve', '--port', '65536'], /from 0 to 65535/],
+    ['a port with a fraction', ['serve', '--port', '80.5'], /from 0 to 65535/],
+    ['a form of logs that is none', ['serve', '--log', 'xml'], /json or pretty/],
+    ['no storage', ['serve', '--storage', ''], /--storage takes/],
+    ['a shell that is none', ['completion', 'fish'], /bash or zsh/],
+  ])('%s is refused in one line, with code 2', async (_case, args, message) => {
+    const { code, stdout, stderr } = await runCommand(args, { cwd: directory })
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+    expect(stderr).toMatch(message)
+    expect(stderr).toMatch(/^forkspace: .*\n$/)
+    expect(await readdir(directory)).toEqual([])
+  })
+
+  test('both places in the environment are too many, and an option decides', async () => {
+    const env = { FORKSPACE_STORE: store, FORKSPACE_SERVER: 'http://127.0.0.1:1', FORKSPACE_TOKEN: 't' }
+    const both = await runCommand(['session', 'ls'], { env })
+    expect(both).toMatchObject({ code: 2, stderr: expect.stringContaining('both set') as string })
+    const one = await runCommand(['session', 'ls', '--store', store], { env })
+    expect(one).toMatchObject({ code: 1, stderr: `forkspace: there is no store in ${store}\n` })
+  })
+
+  test('control characters of arguments do not reach the terminal', async () => {
+    for (const args of [
+      ['\u001b[2J'],
+      ['session', 'ls', '--\u001b[2J'],
+      ['session', 'ls', '--store', '\u001b[2J\n\u202e'],
+      ['session', 'show', '\u001b[2J', '--store', store],
+      ['source', 'add', '\u001b]0;x\u0007', '--store', store],
+    ]) {
+      const { stderr } = await runCommand(args, { cwd: directory })
+      expect(stderr).toMatch(/^[^\p{Cc}\p{Cf}]*\n$/u)
+    }
+    await rm(store, { recursive: true, force: true })
+  })
+})
+
+test('a verb that only reads makes no store', async () => {
+  for (const args of [
+    ['session', 'ls'],
+    ['source', 'ls'],
+    ['cat', 'a:/b'],
+    ['source', 'import', 'x'],
+  ]) {
+    const { code, stderr } = await runCommand([...args, '--store', store])
+    expect([code, stderr]).toEqual([1, `forkspace: there is no store in ${store}\n`])
+  }
+  expect(await readdir(directory)).toEqual([])
+})
+
+test('the script of completion is one that bash takes', async () => {
+  const { stdout } = await runCommand(['completion', 'bash'])
+  const script = `${stdout}
+    COMP_WORDS=(forkspace source ''); COMP_CWORD=2; _forkspace; echo "\${COMPREPLY[*]}"
+    COMP_WORDS=(forkspace session create --so); COMP_CWORD=3; _forkspace; echo "\${COMPREPLY[*]}"`
+  const bash = spawnSync('bash', ['-c', script], { encoding: 'utf8' })
+  if (bash.error !== undefined) return
+  expect(bash.stdout.split('\n')).toEqual(['add import refresh ls rm --help', '--source', ''])
+})

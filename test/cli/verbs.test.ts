@@ -1,0 +1,453 @@
+import { execFileSync, spawnSync } from 'node:child_process'
+import { createHash, randomBytes } from 'node:crypto'
+import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { connect } from '../../src/adapters/client/index.js'
+import { levelStorage } from '../../src/adapters/level/index.js'
+import { openEngine } from '../../src/index.js'
+import { GitRepository, hasGit } from '../support/git-repository.js'
+import { serveGit } from '../support/git-server.js'
+import { outputOf, runCommand, serveCommand, type Finished, type Served } from '../support/command.js'
+
+const idForm = /^[0-9a-z]{36}$/
+const timeForm = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
+
+/** The same verbs on a directory, and on a server that runs on one. */
+describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
+  let directory: string
+  let served: Served | undefined
+  let env: Record<string, string>
+
+  const run = (args: readonly string[], input?: string | Uint8Array): Promise<Finished> =>
+    runCommand(args, { env, cwd: directory, ...(input !== undefined && { input }) })
+  const output = (args: readonly string[], input?: string | Uint8Array): Promise<string> =>
+    outputOf(args, { env, cwd: directory, ...(input !== undefined && { input }) })
+  const json = async (args: readonly string[]): Promise<unknown> =>
+    JSON.parse(await output([...args, '--json']))
+  const lines = async (args: readonly string[]): Promise<unknown[]> =>
+    (await output([...args, '--json']))
+      .split('\n')
+      .filter((line) => line !== '')
+      .map((line) => JSON.parse(line) as unknown)
+
+  /** A session with files, made without a command for each of them. */
+  const sessionOf = async (files: Readonly<Record<string, string | Uint8Array>> = {}): Promise<string> => {
+    if (served !== undefined) {
+      const client = connect({ baseUrl: served.url, token: 'canary-token' })
+      return (await client.sessions.create({ files })).id
+    }
+    const engine = await openEngine({ storage: levelStorage(env['FORKSPACE_STORE']!) })
+    try {
+      return (await engine.sessions.create({ files })).id
+    } finally {
+      await engine.close()
+    }
+  }
+
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'cli-'))
+    const store = join(directory, 'store')
+    if (place === 'store') {
+      env = { FORKSPACE_STORE: store }
+      return
+    }
+    served = await serveCommand(['--storage', store, '--allow-host-path', directory, '--allow-private-git'], {
+      env: { FORKSPACE_TOKEN: 'canary-token@local/local' },
+    })
+    env = { FORKSPACE_SERVER: served.url, FORKSPACE_TOKEN: 'canary-token@local/local' }
+  })
+  afterAll(async () => {
+    await served?.stop()
+    await rm(directory, { recursive: true })
+  })
+
+  describe('files', () => {
+    test('come back byte for byte', async () => {
+      const session = await output(['session', 'create'])
+      const bytes = randomBytes(70_000)
+      await writeFile(join(directory, 'in.bin'), bytes)
+      await output(['put', 'in.bin', `${session}:/deep/er/in.bin`])
+      expect((await run(['cat', `${session}:deep/er/in.bin`])).bytes).toEqual(bytes)
+      await output(['put', '-', `${session}:from-stdin`], bytes.subarray(0, 1000))
+      expect((await run(['cat', `${session}:/from-stdin`])).bytes).toEqual(bytes.subarray(0, 1000))
+      await output(['put', '-', `${session}:empty`], '')
+      expect((await run(['cat', `${session}:empty`])).bytes.length).toBe(0)
+    })
+
+    test('of many MiB are written beside their place, and appear whole', { timeout: 120_000 }, async () => {
+      const session = await sessionOf({ '/real': 'small' })
+      const bytes = randomBytes(2 ** 20)
+      const hash = createHash('sha256')
+      const pieces = Array.from({ length: 40 }, () => bytes)
+      for (const piece of pieces) hash.update(piece)
+      await writeFile(join(directory, 'large.bin'), Buffer.concat(pieces))
+      await output(['put', '-', `${session}:real`, '--mode', '755'], 'small')
+      expect(await json(['put', 'large.bin', `${session}:real`])).toEqual({
+        path: '/real',
+        sizeBytes: 40 * 2 ** 20,
+      })
+      const { bytes: read } = await run(['cat', `${session}:real`])
+      expect(createHash('sha256').update(read).digest('hex')).toBe(hash.digest('hex'))
+      expect(await lines(['ls', session, '-l'])).toMatchObject([{ path: '/real', mode: 0o755 }])
+      await rm(join(directory, 'large.bin'))
+    })
+
+    test('are listed: names, all of them, one of them, and everything of each', async () => {
+      const session = await sessionOf({ '/b.txt': 'b.txt', '/a/x': 'a/x', '/a/y/z': 'a/y/z' })
+      expect(await output(['ls', session])).toBe('a/\nb.txt')
+      expect(await output(['ls', `${session}:`, '-R'])).toBe('a/\na/x\na/y/\na/y/z\nb.txt')
+      expect(await output(['ls', `${session}:/a/`])).toBe('x\ny/')
+      expect(await output(['ls', `${session}:a/x`])).toBe('/a/x')
+      const long = (await output(['ls', session, '-lR'])).split('\n')
+      expect(long.map((line) => line.replace(/\d{4}-\S+Z/, 'TIME'))).toEqual([
+        'drwxr-xr-x           0  TIME  a/',
+        '-rw-r--r--           3  TIME  a/x',
+        'drwxr-xr-x           0  TIME  a/y/',
+        '-rw-r--r--           5  TIME  a/y/z',
+        '-rw-r--r--           5  TIME  b.txt',
+      ])
+      expect(await lines(['ls', session])).toEqual([
+        { path: '/a', kind: 'directory' },
+        { path: '/b.txt', kind: 'file' },
+      ])
+      expect(await lines(['ls', `${session}:b.txt`, '-l'])).toEqual([
+        {
+          path: '/b.txt',
+          kind: 'file',
+          sizeBytes: 5,
+          mode: 0o644,
+          mtime: expect.stringMatching(timeForm) as string,
+        },
+      ])
+      expect(await run(['ls', `${session}:/nothing`])).toMatchObject({
+        code: 1,
+        stdout: '',
+        stderr: expect.stringContaining('PATH_NOT_FOUND') as string,
+      })
+    })
+
+    test('take permission bits, and a guard', async () => {
+      const session = await sessionOf()
+      await output(['put', '-', `${session}:tool`, '--mode', '4755', '--expect', ''], 'one')
+      expect(await output(['ls', `${session}:tool`, '-l'])).toMatch(/^-rwsr-xr-x /)
+      const again = await run(['put', '-', `${session}:tool`, '--expect', ''], 'two')
+      expect(again).toMatchObject({ code: 1, stdout: '' })
+      expect(again.stderr).toContain('HASH_MISMATCH')
+      const hash = `sha256:${createHash('sha256').update('one').digest('hex')}`
+      await output(['put', '-', `${session}:tool`, '--expect', hash], 'two')
+      expect(await output(['cat', `${session}:tool`])).toBe('two')
+      expect(await output(['ls', `${session}:tool`, '-l'])).toMatch(/^-rwsr-xr-x /)
+    })
+
+    test('of strange names are shown on one line each, and found again', async () => {
+      const names = [
+        '-rf',
+        '--',
+        'a\nb',
+        'c\u001b[2Jd',
+        '"quoted"',
+        'back\\slash',
+        'ünï 🙂',
+        'rtl\u202e',
+        'x:y',
+      ]
+      const session = await sessionOf(Object.fromEntries(names.map((name) => [`/${name}`, name])))
+      const shown = (await output(['ls', session])).split('\n')
+      expect(shown.length).toBe(names.length)
+      for (const line of shown) expect(line).not.toMatch(/[\p{Cc}\p{Cf}]/u)
+      const read = shown.map((line) => (line.startsWith('"') ? (JSON.parse(line) as string) : line))
+      expect(new Set(read)).toEqual(new Set(names))
+      expect(new Set(await lines(['ls', session]))).toEqual(
+        new Set(names.map((name) => ({ path: `/${name}`, kind: 'file' }))),
+      )
+      for (const name of ['-rf', 'a\nb', 'x:y'])
+        expect(await output(['cat', `${session}:${name}`])).toBe(name)
+      for (const verb of [['diff'], ['log']]) {
+        const { stdout } = await run([...verb, session])
+        expect(stdout.replaceAll('\n', '')).not.toMatch(/[\p{Cc}\p{Cf}]/u)
+      }
+    })
+
+    test('of the host may have strange names too', async () => {
+      const session = await sessionOf()
+      await writeFile(join(directory, '--help'), 'no help')
+      await output(['put', '--', '--help', `${session}:--help`])
+      expect(await output(['cat', `${session}:--help`])).toBe('no help')
+      await rm(join(directory, '--help'))
+      const missing = await run(['put', 'no\u001b[2Jfile', `${session}:x`])
+      expect(missing).toMatchObject({ code: 1 })
+      expect(missing.stderr).toMatch(/^forkspace: there is no file no\\u001b\[2Jfile\n$/)
+      expect((await run(['put', '.', `${session}:x`])).stderr).toMatch(/is a directory/)
+    })
+
+    test('pass through pipes, also between commands on one store', async () => {
+      const session = await sessionOf({ '/big': randomBytes(3 * 2 ** 20) })
+      const file = join(import.meta.dirname, '../../dist/adapters/cli/main.js')
+      const shell = (script: string): ReturnType<typeof spawnSync> =>
+        spawnSync('bash', ['--norc', '-o', 'pipefail', '-c', script], {
+          env: { PATH: process.env['PATH'], ...env, NODE: process.execPath, FILE: file, ID: session },
+        })
+      const head = shell('"$NODE" "$FILE" cat $ID:big | head -c 10')
+      expect([head.status, head.stderr.toString(), head.stdout.length]).toEqual([0, '', 10])
+      const copied = shell(
+        '"$NODE" "$FILE" cat $ID:big | "$NODE" "$FILE" put - $ID:copy && "$NODE" "$FILE" diff $ID',
+      )
+      expect([copied.stderr.toString(), copied.stdout.toString()]).toEqual(['', 'A /copy\n'])
+      for (const verb of ['ls -R $ID', '--help', 'log $ID --json']) {
+        const closed = shell(`"$NODE" "$FILE" ${verb} | true`)
+        expect([closed.status, closed.stderr.toString()]).toEqual([0, ''])
+      }
+    })
+  })
+
+  describe('history', () => {
+    test('goes on, back, and side by side', async () => {
+      const session = await output(['session', 'create', '--tag', 'task=42', '--tag', '__proto__=x'])
+      await output(['put', '-', `${session}:a`], '1')
+      const first = await output(['checkpoint', session, 'one'])
+      const second = (await json(['checkpoint', session])) as { id: string }
+      expect(first).toMatch(idForm)
+      expect(second).toEqual({
+        id: expect.stringMatching(idForm) as string,
+        sessionId: session,
+        label: '',
+        createdAt: expect.stringMatching(timeForm) as string,
+      })
+      await output(['put', '-', `${session}:a`], '2')
+      await output(['put', '-', `${session}:b`], '2')
+      expect(await output(['diff', session])).toBe('A /a\nA /b')
+      expect(await output(['diff', session, '--checkpoint', 'one'])).toBe('M /a\nA /b')
+      expect(await output(['diff', session, '--checkpoint', 'one', second.id])).toBe('')
+      expect(await lines(['diff', session, '--checkpoint', 'one'])).toEqual([
+        { path: '/a', change: 'modified', kind: 'file' },
+        { path: '/b', change: 'added', kind: 'file' },
+      ])
+
+      const fork = await output(['session', 'fork', session, '--checkpoint', 'one', '--tag', 'attempt=1'])
+      expect(await output(['diff', session, fork])).toBe('M /a\nD /b')
+      expect(await output(['diff', fork, session])).toBe('M /a\nA /b')
+      expect(await output(['session', 'ls', '--filter', 'attempt=1'])).toMatch(
+        new RegExp(`^${fork}  active  \\S+Z  task=42 __proto__=x attempt=1$`),
+      )
+
+      const taken = await run(['checkpoint', session, 'one'])
+      expect(taken).toMatchObject({ code: 1, stdout: '' })
+      expect(taken.stderr).toContain('ALREADY_EXISTS')
+      expect(await output(['restore', session, 'one'])).toBe('')
+      expect(await output(['ls', session])).toBe('a')
+      expect(await json(['restore', session, second.id])).toMatchObject({ id: session })
+      const unknown = await run(['restore', session, 'two'])
+      expect(unknown).toMatchObject({
+        code: 1,
+        stderr: 'forkspace: the session has no checkpoint of the label or id two\n',
+      })
+
+      const shown = await output(['session', 'show', session])
+      expect(shown).toMatch(new RegExp(`^id           ${session}$`, 'm'))
+      expect(shown).toMatch(new RegExp(`^checkpoint   ${first}  \\S+Z  one$`, 'm'))
+      const info = (await json(['session', 'show', session])) as Record<string, unknown>
+      expect(info).toMatchObject({
+        id: session,
+        status: 'SESSION_STATUS_ACTIVE',
+        checkpoints: [{ id: first }, second],
+      })
+      expect(Object.entries(info['tags'] as object)).toEqual([
+        ['task', '42'],
+        ['__proto__', 'x'],
+      ])
+
+      const log = await lines(['log', session])
+      expect(log.map((event) => (event as { eventType: string }).eventType.split('.').at(-1))).toEqual([
+        'CreateSession',
+        'ApplyBatch',
+        'CreateCheckpoint',
+        'CreateCheckpoint',
+        'ApplyBatch',
+        'ApplyBatch',
+        'RestoreCheckpoint',
+        'RestoreCheckpoint',
+      ])
+      expect((await output(['log', session])).split('\n')[2]).toMatch(
+        / PersistenceService\.CreateCheckpoint {2}.*label=one$/,
+      )
+
+      expect(
+        await output(['commit', session, '-m', '-m is a message', '--author', 'Ada L <ada@example.org>']),
+      ).toMatch(/^[0-9a-f]{40}$/)
+      expect(await json(['commit', session, '-m', 'x'])).toEqual({
+        commitId: expect.stringMatching(/^[0-9a-f]{40}$/) as string,
+      })
+      expect(await lines(['session', 'rm', fork, session])).toEqual([{ id: fork }, { id: session }])
+      expect(await run(['session', 'show', session])).toMatchObject({ code: 1 })
+    })
+
+    test('labels may look like options', async () => {
+      const session = await sessionOf()
+      await output(['checkpoint', session, '--', '--label'])
+      await output(['put', '-', `${session}:a`], '')
+      await output(['restore', session, '--', '--label'])
+      expect(await output(['ls', session])).toBe('')
+    })
+  })
+
+  describe('ids', () => {
+    test('are completed from what is unique, and listed where it is not', async () => {
+      const [one, two] = [await sessionOf(), await sessionOf()]
+      let common = 0
+      while (one[common] === two[common]) common++
+      expect(await output(['session', 'show', one.slice(0, common + 1)])).toContain(one)
+      const many = await run(['session', 'rm', one.slice(0, common)])
+      expect(many).toMatchObject({ code: 1, stdout: '' })
+      expect(many.stderr).toContain(one)
+      expect(many.stderr).toContain(two)
+      const none = await run(['ls', 'zzz:/'])
+      expect(none).toMatchObject({
+        code: 1,
+        stderr: 'forkspace: no session has an id that begins with zzz\n',
+      })
+      expect((await run(['ls', 'z'.repeat(36)])).stderr).toContain('SESSION_NOT_FOUND')
+    })
+  })
+
+  describe('failures', () => {
+    test('are JSON for programs', async () => {
+      const session = await sessionOf()
+      const { code, stdout, stderr } = await run(['cat', `${session}:/no`, '--json'])
+      expect([code, stdout]).toEqual([1, ''])
+      const { error } = JSON.parse(stderr) as { error: Record<string, unknown> }
+      expect(error).toMatchObject({ reason: 'PATH_NOT_FOUND', code: 'NOT_FOUND' })
+      expect(Object.keys(error)).toEqual(['reason', 'code', 'message', 'details'])
+      const usage = await run(['commit', session, '-m', 'x', '--author', 'x', '--json'])
+      expect(usage.code).toBe(2)
+      expect(JSON.parse(usage.stderr)).toMatchObject({ error: { reason: 'USAGE' } })
+    })
+  })
+
+  describe('sources', () => {
+    let tree: string
+    beforeAll(async () => {
+      tree = join(directory, 'tree')
+      await mkdir(join(tree, 'src'), { recursive: true })
+      await writeFile(join(tree, 'src/a.ts'), 'export const a = 1\n')
+      await writeFile(join(tree, 'README'), 'read me\n')
+      await symlink('src/a.ts', join(tree, 'link'))
+    })
+
+    test('come from archives', async () => {
+      execFileSync('tar', ['czf', join(directory, 'tree.tgz'), '-C', tree, '.'])
+      const added = await run(['source', 'add', 'tree.tgz', '--label', 'kind=tar'])
+      expect(added).toMatchObject({ code: 0 })
+      expect(added.stderr).toMatch(/^revision [0-9a-f]{64}: 3 files, /)
+      const source = added.stdout.trim()
+      const session = await output(['session', 'create', '--source', source.slice(0, 20)])
+      expect(await output(['ls', session, '-R'])).toBe('README\nlink\nsrc/\nsrc/a.ts')
+      expect(await output(['ls', `${session}:link`, '-l'])).toMatch(/^l.* \/link -> src\/a\.ts$/)
+      expect(await output(['cat', `${session}:link`])).toBe('export const a = 1')
+
+      await writeFile(join(tree, 'NEW'), '')
+      execFileSync('tar', ['cf', join(directory, 'tree.tar'), '-C', tree, '.'])
+      await rm(join(tree, 'NEW'))
+      const job = (await json(['source', 'import', source, 'tree.tar'])) as Record<string, unknown>
+      expect(job).toMatchObject({
+        sourceId: source,
+        state: 'UNDERLAY_IMPORT_JOB_STATE_SUCCEEDED',
+        filesProcessed: 4,
+      })
+      expect(job['revisionId']).not.toBe(added.stderr.slice(9, 73))
+      const again = await output(
+        ['source', 'import', source, '-'],
+        await readFile(join(directory, 'tree.tgz')),
+      )
+      expect(again).toBe(added.stderr.slice(9, 73))
+      expect(await output(['source', 'ls', '--filter', 'kind=tar'])).toBe(
+        `${source}  archive  ready  ${again.slice(0, 12)}  tree.tgz  kind=tar`,
+      )
+      expect(await lines(['source', 'ls', '--filter', 'kind=tar'])).toMatchObject([
+        { sourceId: source, latestRevisionId: again, labels: { kind: 'tar' } },
+      ])
+      expect(await run(['source', 'import', source])).toMatchObject({ code: 2 })
+      expect((await run(['source', 'refresh', source])).stderr).toContain('SOURCE_NOT_REFRESHABLE')
+      expect(await output(['source', 'rm', source])).toBe('')
+      expect(await output(['source', 'ls', '--filter', 'kind=tar'])).toBe('')
+      expect(await output(['ls', session])).toContain('README')
+    })
+
+    test('that are no archives fail, and the source is named', async () => {
+      const failed = await run(['source', 'add', '-', '--name', 'junk'], randomBytes(2000))
+      expect(failed).toMatchObject({ code: 1, stdout: '' })
+      expect(failed.stderr).toMatch(
+        /^the source [0-9a-z]{36} was added, its import failed\nforkspace: .*INVALID_ARCHIVE/,
+      )
+      const source = failed.stderr.split(' ')[2]!
+      await output(['source', 'rm', source])
+    })
+
+    test('come from directories, and are read again', async () => {
+      const source = await output(['source', 'add', 'tree', '--name', 'the tree'])
+      const session = await output(['session', 'create', '--source', source])
+      expect(await output(['ls', session, '-R'])).toBe('README\nlink\nsrc/\nsrc/a.ts')
+      const [before] = await lines(['source', 'ls'])
+      await writeFile(join(tree, 'README'), 'read it again\n')
+      const revision = await output(['source', 'refresh', source])
+      expect(revision).not.toBe((before as { latestRevisionId: string }).latestRevisionId)
+      const next = await output(['session', 'create', '--source', source, '--revision', revision])
+      expect(await output(['diff', session, next])).toBe('M /README')
+      expect(await output(['source', 'refresh', source])).toBe(revision)
+      const missing = await run(['source', 'add', 'nowhere'])
+      expect(missing).toMatchObject({ code: 1, stderr: 'forkspace: there is no file or directory nowhere\n' })
+    })
+
+    test.runIf(hasGit)('come from git, and go back to it', async () => {
+      const root = join(directory, 'git')
+      const repository = GitRepository.create(join(root, 'app.git'))
+      repository.stage([['100644', 'a.txt', 'one\n']])
+      const commit = repository.commit()
+      const server = await serveGit(root)
+      try {
+        const url = `${server.url}/app.git`
+        // The server was started so that it is allowed.
+        const refused = await run(['source', 'add', url])
+        expect(refused.stderr.includes('GIT_ADDRESS_REFUSED')).toBe(place === 'store')
+        const allow = place === 'store' ? ['--allow-private-git'] : []
+        const source = await output(['source', 'add', url, '--ref', 'main', ...allow])
+        expect(await output(['source', 'ls'])).toContain(`${source}  git`)
+        const session = await output(['session', 'create', '--source', source, '--revision', commit])
+        await output(['put', '-', `${session}:a.txt`], 'two\n')
+        const committed = await output(['commit', session, '-m', 'Two', '--branch', 'fix', ...allow])
+        expect(repository.tip('refs/heads/fix')).toBe(committed)
+        expect(repository.git(['log', '-1', '--format=%s', 'fix'])).toBe('Two')
+        expect(await output(['source', 'import', source, 'fix', ...allow])).toBe(committed)
+        const unknown = await run(['source', 'import', source, 'nope', ...allow])
+        expect(unknown.stderr).toMatch(/REF_NOT_FOUND/)
+
+        repository.git(['bundle', 'create', join(directory, 'app.bundle'), 'main'])
+        const bundled = await output(['source', 'add', 'app.bundle', '--ref', 'main'])
+        expect(await lines(['source', 'ls'])).toContainEqual(
+          expect.objectContaining({ sourceId: bundled, latestRevisionId: commit }),
+        )
+      } finally {
+        await server.close()
+      }
+    })
+  })
+
+  test.runIf(place === 'server')('what needs the store says so', async () => {
+    const session = await sessionOf()
+    for (const args of [
+      ['export', session],
+      ['session', 'import', '-'],
+      ['checkout', session, 'out'],
+      ['sync', session, 'out'],
+    ]) {
+      const { code, stdout, stderr } = await run(args)
+      expect([code, stdout]).toEqual([1, ''])
+      expect(stderr).toContain('needs the store itself: --store <directory> in place of --server')
+    }
+  })
+
+  test('tokens and secrets stand nowhere', () => {
+    expect(`${served?.stderr()}${served?.lines.join('\n')}`).not.toContain('canary-token')
+  })
+})
