@@ -81,6 +81,12 @@ const schemas = 'engine/operations/schemas/'
 /** Loads the schemas too. */
 const contract = 'engine/contract.ts'
 
+/** For clients, which have no engine; loads the schemas too. */
+const wire = 'engine/wire.ts'
+
+/** Puts the package and its adapters together, as an embedder does. */
+const commandLine = 'adapters/cli/'
+
 const engineBuiltins = ['crypto', 'buffer', 'events', 'stream', 'zlib', 'diagnostics_channel']
 
 /** What stands for the world: clocks, randomness and the process are passed in. */
@@ -179,6 +185,10 @@ describe('the rules', () => {
       "import { a } from '../../engine/base/hash.js'",
     ],
     ['an adapter from another', 'adapters/git/x.ts', "import { a } from '../system/index.js'"],
+    ['the command line from an adapter', 'adapters/git/x.ts', "import { a } from '../cli/main.js'"],
+    ['the package from the command line, at once', 'adapters/cli/x.ts', "import { a } from '../../index.js'"],
+    ['an adapter from the command line, at once', 'adapters/cli/x.ts', "import '../http/index.js'"],
+    ['the inside of an adapter', 'adapters/cli/x.ts', "await import('../level/marker.js')"],
     ['the package from an adapter', 'adapters/level/x.ts', "import { a } from '../../index.js'"],
     ['an adapter at once', 'index.ts', "import { a } from './adapters/git/index.js'"],
     ['the reader of reports at once', 'index.ts', "import { a } from './adapters/junit/index.js'"],
@@ -203,6 +213,8 @@ describe('the rules', () => {
     ['engine/operations/schemas/x.ts', "import * as z from 'zod'\nimport { a } from './y.js'"],
     ['engine/facade/x.ts', "import type { A } from '../operations/schemas/index.js'"],
     ['engine/contract.ts', "export { a } from './operations/schemas/index.js'"],
+    ['adapters/cli/x.ts', "const { a } = await import('../level/index.js')"],
+    ['adapters/cli/x.ts', "import type { A } from '../../index.js'\nimport 'commander'"],
     ['adapters/http/x.ts', "import { a } from '../../engine/contract.js'\nimport 'zod'"],
     ['engine/base/x.ts', "import { a } from 'node:crypto'"],
     ['engine/base/x.ts', "// import { a } from 'node:fs'\n/* import 'level' */"],
@@ -369,8 +381,15 @@ function allowed(name: string, { specifier, dynamic, types = false }: Import): b
   if (!specifier.startsWith('.')) return allowedPackage(name, specifier)
   const target = posix.join(posix.dirname(name), specifier).replace(/\.js$/, '.ts')
   const inEngine = target.startsWith('engine/')
-  if (target.startsWith(schemas) && !types && !name.startsWith(schemas) && name !== contract) return false
+  if (target.startsWith(schemas) && !types && !name.startsWith(schemas) && ![contract, wire].includes(name))
+    return false
   if (name.startsWith('engine/')) return inEngine && allowedInEngine(name, target)
+  if (name.startsWith(commandLine)) {
+    // At once it loads none of them: it has to be quick with what needs none.
+    const isEntry = target === 'index.ts' || /^adapters\/[a-z-]+\/index\.ts$/.test(target)
+    if (isEntry || isEngineDoor(target)) return dynamic || types || target === 'engine/ports.ts'
+    return target.startsWith(commandLine)
+  }
   if (name.startsWith('adapters/')) {
     return isEngineDoor(target) || target.startsWith(`${name.split('/').slice(0, 2).join('/')}/`)
   }
@@ -387,6 +406,11 @@ function allowedInEngine(name: string, target: string): boolean {
   if (name === 'engine/ports.ts')
     return /^engine\/(base|storage)\//.test(target) || /^engine\/services\/[a-z]+-ports\.ts$/.test(target)
   if (name === contract) return /^engine\/(operations|facade)\//.test(target)
+  if (name === wire) {
+    return /^engine\/(operations\/|base\/(errors|abort)|services\/secret\.|fs\/(argument-errors|constants|copy-errors|copy-options|errors|flags|plain-path|stats|values)\.)/.test(
+      target,
+    )
+  }
   const from = layers.indexOf(place(name) as (typeof layers)[number])
   const to = layers.indexOf(place(target) as (typeof layers)[number])
   if (to < 0 || to > from) return false
@@ -401,7 +425,9 @@ function allowedPackage(name: string, specifier: string): boolean {
 }
 
 function isEngineDoor(target: string): boolean {
-  return target === 'engine/index.ts' || target === 'engine/ports.ts' || target === contract
+  return (
+    target === 'engine/index.ts' || target === 'engine/ports.ts' || target === contract || target === wire
+  )
 }
 
 function place(name: string): (typeof layers)[number] | 'door' | undefined {

@@ -5,7 +5,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { connect, type ClientOptions, type RemoteEngine } from '../../src/adapters/client/index.js'
 import { createGitAdapter } from '../../src/adapters/git/index.js'
+import { createHttpHandler, serve, staticTokens, type HttpServer } from '../../src/adapters/http/index.js'
 import { levelStorage } from '../../src/adapters/level/index.js'
 import { systemEnvironment } from '../../src/adapters/system/index.js'
 import { createEngine } from '../../src/engine/index.js'
@@ -54,6 +56,31 @@ const hash = (text: string): string => `sha256:${createHash('sha256').update(tex
 const unknownId = '0'.repeat(36)
 const exclusive = PosixLockKind.EXCLUSIVE
 const git = { allowPrivateAddresses: true }
+
+interface Served {
+  readonly server: HttpServer
+  readonly client: RemoteEngine
+  readonly connect: (options?: Partial<ClientOptions>) => RemoteEngine
+}
+
+/** With a server in front of the engine. */
+async function remotely(
+  engine: Engine,
+  keep: Context['keep'],
+  act: (served: Served) => Promise<unknown>,
+): Promise<unknown> {
+  const authenticate = staticTokens({ token: { tenant: 'local', principal: 'local' } })
+  const server = keep(await serve(createHttpHandler(engine, { authenticate })))
+  const connectTo = (options: Partial<ClientOptions> = {}): RemoteEngine =>
+    connect({ baseUrl: server.url, token: 'token', ...options })
+  return act({ server, client: connectTo(), connect: connectTo })
+}
+
+/** Gives no answer until it is ended. */
+const silent: typeof fetch = (_, init) =>
+  new Promise((_resolve, reject) => {
+    init!.signal!.addEventListener('abort', () => reject(init!.signal!.reason as Error))
+  })
 
 const rows: Row[] = [
   {
@@ -424,6 +451,30 @@ const rows: Row[] = [
       return open({ storage: levelStorage(directory) })
     },
     details: { supported: '1' },
+  },
+  {
+    reason: 'REMOTE_FAILED',
+    when: 'a client’s server is not there',
+    provoke: ({ engine, keep }) =>
+      remotely(engine, keep, async ({ client, server }) => {
+        await server.close()
+        await client.sessions.create()
+      }),
+    details: { errno: 'ECONNREFUSED' },
+  },
+  {
+    reason: 'DEADLINE_EXCEEDED',
+    when: 'a client’s server takes too long',
+    provoke: ({ engine, keep }) =>
+      remotely(engine, keep, ({ connect }) => connect({ timeoutMs: 10, fetch: silent }).sessions.create()),
+    details: { timeoutMs: '10' },
+  },
+  {
+    reason: 'UNAUTHENTICATED',
+    when: 'a client’s token is not known',
+    provoke: ({ engine, keep }) =>
+      remotely(engine, keep, ({ connect }) => connect({ token: 'none' }).sessions.create()),
+    details: {},
   },
   {
     reason: 'STORE_CLOSED',

@@ -1,0 +1,27 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { expect, test } from 'vitest'
+
+const root = resolve(import.meta.dirname, '../..')
+
+test('every package that the sources load is installed with this one', () => {
+  const { dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+    dependencies: Record<string, string>
+  }
+  const loaded = new Set<string>()
+  for (const name of readdirSync(join(root, 'dist'), { recursive: true, encoding: 'utf8' })) {
+    if (!name.endsWith('.js')) continue
+    const code = readFileSync(join(root, 'dist', name), 'utf8').replaceAll(
+      /\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm,
+      '',
+    )
+    for (const [, specifier] of code.matchAll(
+      /(?:\bfrom|^\s*import|\bimport\()\s*['"]([a-z@][\w@/:.-]*)['"]/gm,
+    )) {
+      const [first, second] = specifier!.split('/')
+      if (!first!.startsWith('node:')) loaded.add(first!.startsWith('@') ? `${first!}/${second!}` : first!)
+    }
+  }
+  expect(loaded).toContain('commander')
+  expect([...loaded].filter((name) => !Object.hasOwn(dependencies, name))).toEqual([])
+})
