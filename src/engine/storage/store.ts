@@ -7,7 +7,7 @@
  *
  * Order and atomicity. `commit` takes effect as one: all of it or nothing, also after `kill -9`. Commits of
  * one store take effect in the order of the calls. When a commit fails, every commit queued behind it fails
- * too, and the store accepts no more until it was opened again.
+ * too, and the store accepts no more until `recover` succeeded or it was opened again. Reads go on.
  *
  * Visibility. Reads see what was committed; whether they see a commit whose promise is still pending is not
  * stated. The engine keeps what it queued in memory until it is acknowledged.
@@ -47,6 +47,28 @@ export interface Store {
   /** Frees the events of a deleted session; only a store that is not durable has it, elsewhere collection does. */
   forget?(sessionId: string): void
 
+  /**
+   * The stored blobs behind `after` in the order of their hashes, at most `limit`. Blobs that are committed
+   * meanwhile may be in it or not. A durable store has it.
+   */
+  listBlobs?(after: string, limit: number): Promise<readonly StoredBlobSize[]>
+
+  /**
+   * Makes a store accept commits again after one failed: what is stored is read back and verified first. The
+   * failed commit may turn out to be stored. Rejects, and can be called again, as long as it is not possible,
+   * such as on a full disk. Does nothing where no commit failed.
+   */
+  recover?(): Promise<void>
+
+  /** Bytes on disk. A durable store has it. */
+  size?(): Promise<number>
+
+  /**
+   * Gives the space of what was deleted or replaced back to the file system, in steps, while commits and reads go
+   * on. Space that is mostly in use may stay as it is.
+   */
+  reclaim?(options: { readonly signal?: AbortSignal | undefined }): Promise<void>
+
   /** Waits for every queued commit, awaited or not, then releases everything. Idempotent. */
   close(): Promise<void>
 }
@@ -64,6 +86,12 @@ export interface StoreCommit {
   readonly put?: readonly (readonly [key: string, value: string | object])[]
   readonly del?: readonly string[]
   readonly blobs?: readonly StoredBlob[]
+  /** Hashes of blobs that go, if they are there; one that is in `blobs` too stays. */
+  readonly deleteBlobs?: readonly string[]
+  /** Other bodies for events that are stored already. */
+  readonly replaceEvents?: readonly NewStoredEvent[]
+  /** All events of these sessions go; nobody writes to one of them again. */
+  readonly deleteEvents?: readonly string[]
 }
 
 export interface StoredEvent {
@@ -81,6 +109,11 @@ export interface NewStoredEvent extends Omit<StoredEvent, 'body'> {
 export interface StoredBlob {
   readonly hash: string
   readonly bytes: Uint8Array
+}
+
+export interface StoredBlobSize {
+  readonly hash: string
+  readonly bytes: number
 }
 
 export interface ScanRange {
