@@ -130,11 +130,8 @@ export class Performer {
 }
 
 /** Adds those of the path, each decoded once. */
-function parametersOf({ route, values }: Match, wire: Record<string, unknown>): object {
-  for (let index = 0; index < values.length; index++) {
-    const parameter = route.parameters[index]!
-    wire[parameter] = decodePart(values[index]!, parameter)
-  }
+function parametersOf({ parameters }: Match, wire: Record<string, unknown>): object {
+  for (const name in parameters) wire[name] = decodePart(parameters[name]!, name)
   return wire
 }
 

@@ -1,107 +1,72 @@
+import { PatternRouter } from 'hono/router/pattern-router'
 import { operations, type Operation, type OperationName } from '../../engine/contract.js'
 
 export interface Route {
   readonly name: OperationName
   readonly operation: Operation
-  /** Names of the parameters of the path, in its order. */
-  readonly parameters: readonly string[]
 }
 
 export interface Match {
   readonly route: Route
-  /** Of the parameters, as they were sent. */
-  readonly values: readonly string[]
-}
-
-/** What may stand between two slashes of a path, and what may come behind it. */
-interface Step {
-  readonly literal: Map<string, Step>
-  parameter: Step | undefined
-  /** A parameter with `:verb` behind it. */
-  readonly verbs: Map<string, Step>
-  readonly methods: Map<string, Route>
+  /** The parameters of the path, as they were sent. */
+  readonly parameters: Readonly<Record<string, string>>
 }
 
 /**
  * Finds operations by method and path. Paths are compared as they were sent, part by part: `%2F` is a character
  * of a parameter, and `..` or `%2e%2e` a parameter like any other. What is literal goes before a parameter, if it
  * has the method; a parameter is never empty.
+ *
+ * It is Hono's router that compares, of its kinds the one that takes a parameter with `:verb` behind it beside one
+ * without, and works on paths instead of URLs. It tries one pattern after the other, so each number of parts has a
+ * router of its own.
  */
 export class Routes {
-  readonly #root = newStep()
+  readonly #routers = new Map<number, PatternRouter<Route>>()
+  readonly #methods = new Set<string>()
 
   constructor() {
-    for (const [name, operation] of Object.entries<Operation>(operations)) {
-      for (const path of [operation.path, ...(operation.aliases ?? [])])
-        this.#add(path, name as OperationName, operation)
+    const paths: [string, OperationName][] = []
+    for (const [name, { path, aliases = [] }] of Object.entries<Operation>(operations))
+      for (const each of [path, ...aliases]) paths.push([each, name as OperationName])
+    const withVerbs = new Set(paths.flatMap(([path]) => /^(.*\})(?=:)/.exec(path)?.[1] ?? []))
+    // The first of several that match is taken, and what is literal sorts before a brace.
+    for (const [path, name] of paths.toSorted(([a], [b]) => (a < b ? -1 : 1))) {
+      const operation: Operation = operations[name]
+      this.#methods.add(operation.method)
+      this.#routerOf(path).add(operation.method, patternOf(path, withVerbs), { name, operation })
     }
   }
 
   find(method: string, path: string): Match | undefined {
-    const parts = path.split('/')
-    return parts[0] === ''
-      ? search(this.#root, parts, 1, [], ({ methods }) => methods.get(method))
-      : undefined
+    // The router would take a slash too many.
+    const found = path.endsWith('/') ? undefined : this.#routers.get(depthOf(path))?.match(method, path)[0][0]
+    return found && { route: found[0], parameters: found[1] as Record<string, string> }
   }
 
   /** The methods of a path; none where there is no such path. */
   methods(path: string): string[] {
-    const found = new Set<string>()
-    search(this.#root, path.split('/'), 1, [], ({ methods }) => {
-      for (const method of methods.keys()) found.add(method)
-      return undefined
-    })
-    return path.startsWith('/') ? [...found] : []
+    return [...this.#methods].filter((method) => this.find(method, path) !== undefined)
   }
 
-  #add(path: string, name: OperationName, operation: Operation): void {
-    const parameters: string[] = []
-    let step = this.#root
-    for (const part of path.split('/').slice(1)) {
-      const [, parameter, verb] = /^\{(\w+)\}(:\w+)?$/.exec(part) ?? []
-      if (parameter === undefined) step = child(step.literal, part)
-      else {
-        parameters.push(parameter)
-        step = verb === undefined ? (step.parameter ??= newStep()) : child(step.verbs, verb)
-      }
-    }
-    step.methods.set(operation.method, { name, operation, parameters })
+  #routerOf(path: string): PatternRouter<Route> {
+    const depth = depthOf(path)
+    let router = this.#routers.get(depth)
+    if (router === undefined) this.#routers.set(depth, (router = new PatternRouter()))
+    return router
   }
 }
 
-/** Goes on until `choose` takes the route of a step that the whole path leads to. */
-function search(
-  step: Step,
-  parts: readonly string[],
-  index: number,
-  values: readonly string[],
-  choose: (step: Step) => Route | undefined,
-): Match | undefined {
-  const part = parts[index]
-  if (part === undefined) {
-    const route = choose(step)
-    return route && { route, values }
-  }
-  const literal = step.literal.get(part)
-  const found = literal && search(literal, parts, index + 1, values, choose)
-  if (found !== undefined || part === '') return found
-  const colon = step.verbs.size > 0 ? part.lastIndexOf(':') : -1
-  if (colon < 0) {
-    const { parameter } = step
-    return parameter && search(parameter, parts, index + 1, [...values, part], choose)
-  }
-  const verb = colon > 0 ? step.verbs.get(part.slice(colon)) : undefined
-  return verb && search(verb, parts, index + 1, [...values, part.slice(0, colon)], choose)
+function depthOf(path: string): number {
+  let depth = 0
+  for (let at = path.indexOf('/'); at >= 0; at = path.indexOf('/', at + 1)) depth++
+  return depth
 }
 
-function child(steps: Map<string, Step>, name: string): Step {
-  const known = steps.get(name)
-  if (known !== undefined) return known
-  const step = newStep()
-  steps.set(name, step)
-  return step
-}
-
-function newStep(): Step {
-  return { literal: new Map(), parameter: undefined, verbs: new Map(), methods: new Map() }
+/** Of `/a/{id}:verb`, `/a/:id{[^/]+}:verb`. Where verbs may follow, a parameter without one has no colon. */
+function patternOf(path: string, withVerbs: ReadonlySet<string>): string {
+  return path.replace(/\{(\w+)\}(?=(:?))/g, (whole: string, name: string, colon: string, at: number) => {
+    const mayHaveVerb = withVerbs.has(path.slice(0, at + whole.length))
+    return `:${name}{${mayHaveVerb && colon === '' ? '[^/:]+' : '[^/]+'}}`
+  })
 }
