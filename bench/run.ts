@@ -7,6 +7,7 @@ import { durable } from './scenarios/durable.js'
 import { fs } from './scenarios/fs.js'
 import { git } from './scenarios/git.js'
 import { heap } from './scenarios/heap.js'
+import { http } from './scenarios/http.js'
 import { importTime } from './scenarios/import-time.js'
 import { memoryFiles } from './scenarios/memory-files.js'
 import { services } from './scenarios/services.js'
@@ -22,7 +23,7 @@ npm run bench -- --list
   --files   sizes of the trees, in files
   --json    one JSON document instead of tables; times are in milliseconds`
 
-const core = [importTime, memoryFiles, fs, durable, heap, trees, treesOnDisk, git, services]
+const core = [importTime, memoryFiles, fs, durable, heap, trees, treesOnDisk, git, services, http]
 /** The short form shows that everything runs; its figures say nothing. */
 const groups: Record<string, readonly Scenario[]> = { core, smoke: core }
 

@@ -71,7 +71,7 @@ function figure(figures: Figures | undefined, which: 'median' | 'best' | 'cpu', 
 
 function target({ target, unit }: Row): string {
   if (target === undefined) return ''
-  return 'atMost' in target ? `<= ${format(target.atMost, unit)}` : `>= ${target.speedAtLeast}x`
+  return 'atMost' in target ? `<= ${format(target.atMost, unit)}` : `>= ${digits(target.speedAtLeast)}x`
 }
 
 function verdict(row: Row): string {

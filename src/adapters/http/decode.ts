@@ -32,7 +32,7 @@ export class Decoder {
 function decodeTiny(schema: z.ZodType<object>, json: Buffer, parameters: object): object {
   if (!isUtf8(json)) throw invalidField('body', 'must be UTF-8')
   checkDepth(json)
-  return decodeValue(schema, { ...objectOf(parse(json.toString())), ...parameters })
+  return decodeValue(schema, Object.assign(objectOf(parse(json.toString())), parameters))
 }
 
 function* decodeBody(schema: z.ZodType<object>, json: Buffer, parameters: object): Steps<object> {

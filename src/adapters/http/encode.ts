@@ -7,8 +7,6 @@ import type { Steps } from './steps.js'
 /** Writes a native value in the form that it has on the wire. */
 type Write = (value: unknown, text: JsonText) => void
 
-type Encode = (value: unknown) => unknown
-
 type Shape = Readonly<Record<string, z.ZodType>>
 type Fields = Readonly<Record<string, unknown>>
 
@@ -66,32 +64,40 @@ function* writeList(write: Write, list: readonly unknown[], text: JsonText): Ste
 }
 
 function writerOf(schema: z.ZodType): Write {
-  if (!holdsBytes(schema)) {
-    const encode = encoderOf(schema)
-    return (value, text) => text.add(JSON.stringify(encode(value)))
-  }
-  if (schema instanceof z.ZodCodec) return bytesWriter(encoderOf(schema))
+  if (schema instanceof z.ZodExactOptional) return writerOf(schema.unwrap() as z.ZodType)
+  if (schema instanceof z.ZodCodec) return codecWriter(schema)
   if (schema instanceof z.ZodArray) return listWriter(writerOf(schema.element as z.ZodType))
-  return schema instanceof z.ZodUnion ? choiceWriter(shapesOf(schema)) : objectWriter(shapeOf(schema))
+  if (schema instanceof z.ZodUnion) return choiceWriter(shapesOf(schema))
+  if (schema instanceof z.ZodObject) return objectWriter(shapeOf(schema))
+  if (schema instanceof z.ZodString) return (value, text) => text.addString(value as string)
+  return (value, text) => text.add(JSON.stringify(value))
 }
 
-/** Base64 has nothing that would have to be escaped, and takes long to look through. */
-function bytesWriter(encode: Encode): Write {
-  return (value, text) => text.addBase64(encode(value) as string)
+/** Base64 and decimal digits: nothing in them has to be escaped. */
+function codecWriter(schema: z.ZodCodec): Write {
+  const encode = schema.def.reverseTransform as (value: unknown) => string
+  const isBase64 = z.globalRegistry.get(schema.def.in as z.ZodType)?.contentEncoding === 'base64'
+  return isBase64
+    ? (value, text) => text.addBase64(encode(value))
+    : (value, text) => text.add(`"${encode(value)}"`)
 }
 
 function objectWriter(shape: Shape): Write {
-  const fields = Object.entries(shape).map(([key, schema], index) => ({
+  const fields = Object.entries(shape).map(([key, schema]) => ({
     key,
-    name: `${index === 0 ? '{' : ','}${JSON.stringify(key)}:`,
+    name: `${JSON.stringify(key)}:`,
     write: writerOf(schema),
   }))
   return (value, text) => {
+    let separator = '{'
     for (const { key, name, write } of fields) {
-      text.add(name)
-      write((value as Fields)[key], text)
+      const field = (value as Fields)[key]
+      if (field === undefined) continue
+      text.add(separator + name)
+      write(field, text)
+      separator = ','
     }
-    text.add('}')
+    text.add(separator === '{' ? '{}' : '}')
   }
 }
 
@@ -111,40 +117,6 @@ function listWriter(write: Write): Write {
 function choiceWriter(shapes: readonly Shape[]): Write {
   const choices = shapes.map((shape) => ({ key: Object.keys(shape)[0]!, write: objectWriter(shape) }))
   return (value, text) => choices.find(({ key }) => key in (value as object))?.write(value, text)
-}
-
-/** To a value that JSON can say. */
-function encoderOf(schema: z.ZodType): Encode {
-  if (schema instanceof z.ZodExactOptional) return encoderOf(schema.unwrap() as z.ZodType)
-  if (schema instanceof z.ZodCodec) return schema.def.reverseTransform as Encode
-  if (schema instanceof z.ZodArray) {
-    const encode = encoderOf(schema.element as z.ZodType)
-    return encode === same ? same : (value) => (value as unknown[]).map((one) => encode(one))
-  }
-  if (!(schema instanceof z.ZodObject)) return same
-  const fields = Object.entries(shapeOf(schema)).map(([key, field]) => [key, encoderOf(field)] as const)
-  return (value) => {
-    const wire: Record<string, unknown> = {}
-    for (const [key, encode] of fields) {
-      const field = (value as Fields)[key]
-      if (field !== undefined) wire[key] = encode(field)
-    }
-    return wire
-  }
-}
-
-function same(value: unknown): unknown {
-  return value
-}
-
-function holdsBytes(schema: z.ZodType): boolean {
-  if (schema instanceof z.ZodCodec) {
-    return z.globalRegistry.get(schema.def.in as z.ZodType)?.contentEncoding === 'base64'
-  }
-  if (schema instanceof z.ZodArray) return holdsBytes(schema.element as z.ZodType)
-  if (schema instanceof z.ZodUnion)
-    return shapesOf(schema).some((shape) => Object.values(shape).some(holdsBytes))
-  return schema instanceof z.ZodObject && Object.values(shapeOf(schema)).some(holdsBytes)
 }
 
 function shapeOf(schema: z.ZodType): Shape {

@@ -2,6 +2,10 @@ import { Buffer } from 'node:buffer'
 
 /** Characters from which on base64 is kept apart. */
 const apart = 1024
+/** What has to be escaped, or may have to be. */
+const special = /[^ !#-[\]-~]/
+/** Longer strings are looked through faster by what escapes them. */
+const shortString = 256
 
 /** JSON that is put together from pieces. Long base64 is copied once, at the end. */
 export class JsonText {
@@ -10,6 +14,10 @@ export class JsonText {
 
   add(json: string): void {
     this.#text += json
+  }
+
+  addString(value: string): void {
+    this.#text += value.length > shortString || special.test(value) ? JSON.stringify(value) : `"${value}"`
   }
 
   addBase64(digits: string): void {

@@ -18,11 +18,11 @@ export interface Match {
  * has the method; a parameter is never empty.
  *
  * It is Hono's router that compares, of its kinds the one that takes a parameter with `:verb` behind it beside one
- * without, and works on paths instead of URLs. It tries one pattern after the other, so each number of parts has a
- * router of its own.
+ * without, and works on paths instead of URLs. It tries one pattern after the other, so paths of a number of parts,
+ * with a verb, have a router of their own.
  */
 export class Routes {
-  readonly #routers = new Map<number, PatternRouter<Route>>()
+  readonly #routers = new Map<string, PatternRouter<Route>>()
   readonly #methods = new Set<string>()
 
   constructor() {
@@ -40,7 +40,12 @@ export class Routes {
 
   find(method: string, path: string): Match | undefined {
     // The router would take a slash too many.
-    const found = path.endsWith('/') ? undefined : this.#routers.get(depthOf(path))?.match(method, path)[0][0]
+    if (path.endsWith('/')) return undefined
+    const depth = depthOf(path)
+    const verb = verbOf(path)
+    const found =
+      (verb === '' ? undefined : this.#routers.get(`${depth}${verb}`)?.match(method, path)[0][0]) ??
+      this.#routers.get(`${depth}`)?.match(method, path)[0][0]
     return found && { route: found[0], parameters: found[1] as Record<string, string> }
   }
 
@@ -50,9 +55,9 @@ export class Routes {
   }
 
   #routerOf(path: string): PatternRouter<Route> {
-    const depth = depthOf(path)
-    let router = this.#routers.get(depth)
-    if (router === undefined) this.#routers.set(depth, (router = new PatternRouter()))
+    const key = `${depthOf(path)}${verbOf(path)}`
+    let router = this.#routers.get(key)
+    if (router === undefined) this.#routers.set(key, (router = new PatternRouter()))
     return router
   }
 }
@@ -61,6 +66,12 @@ function depthOf(path: string): number {
   let depth = 0
   for (let at = path.indexOf('/'); at >= 0; at = path.indexOf('/', at + 1)) depth++
   return depth
+}
+
+/** With its colon; of a path without one, empty. */
+function verbOf(path: string): string {
+  const colon = path.lastIndexOf(':')
+  return colon > path.lastIndexOf('/') ? path.slice(colon) : ''
 }
 
 /** Of `/a/{id}:verb`, `/a/:id{[^/]+}:verb`. Where verbs may follow, a parameter without one has no colon. */

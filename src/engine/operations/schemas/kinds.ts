@@ -22,7 +22,8 @@ export const int64 = z.codec(
   z.number().check(z.refine(isWhole, 'must be a whole number from 0')),
   {
     decode: Number,
-    encode: (value) => BigInt(value).toString(),
+    // Digits that a number does not show would be lost.
+    encode: (value) => (Number.isSafeInteger(value) ? String(value) : BigInt(value).toString()),
   },
 )
 
