@@ -8,6 +8,7 @@ import {
   EngineError,
   type ClientOptions,
   type RemoteEngine,
+  type RemoteSession,
 } from '../../src/adapters/client/index.js'
 import type { EngineScope } from '../../src/index.js'
 import { openRemote, type Remote } from '../support/remote.js'
@@ -258,11 +259,39 @@ test('a wait for a lock ends with its signal, and leaves nothing behind', async 
   )
   setTimeout(() => abort.abort(new Error('enough')), 100)
   await expect(waiting).rejects.toThrow('enough')
-  // The server learns of it by the connection, which others do not wait for.
-  for (let i = 0; i < 20; i++) await session.get()
   await session.posixLocks.funlock({ path: '/a', owner: { ownerId: 'one' } })
   await session.posixLocks.setBlocking({ path: '/a', kind, owner: { ownerId: 'three' } })
 })
+
+test.each([false, true])(
+  'a lock that is granted to an aborted wait is given back, flock: %s',
+  async (isFlock) => {
+    const session = await remote.client.sessions.create({ files: { '/a': '' } })
+    const take = ({ posixLocks }: RemoteSession, ownerId: string, signal?: AbortSignal): Promise<void> => {
+      const request = { path: '/a', owner: { ownerId } }
+      const options = signal === undefined ? {} : { signal }
+      return isFlock
+        ? posixLocks.flock({ ...request, blocking: true }, options)
+        : posixLocks.setBlocking({ ...request, kind: 'POSIX_LOCK_KIND_EXCLUSIVE' }, options)
+    }
+    await take(session, 'one')
+    const abort = new AbortController()
+    // The server sees the abort too late.
+    const late: typeof fetch = async (url, init) => {
+      if (!/Blocking$|:flock$/.test(url as string)) return fetch(url, init)
+      const answer = fetch(url, { ...init, signal: null })
+      abort.abort(new Error('enough'))
+      await session.posixLocks.funlock({ path: '/a', owner: { ownerId: 'one' }, isFlock })
+      await answer
+      throw init!.signal!.reason as Error
+    }
+    const hasty = await remote.connect({ fetch: late }).sessions.open(session.id)
+    await expect(take(hasty, 'two', abort.signal)).rejects.toThrow('enough')
+    const kind = 'POSIX_LOCK_KIND_EXCLUSIVE'
+    const asked = { path: '/a', kind, owner: { ownerId: 'three' }, isFlock } as const
+    expect(await session.posixLocks.get(asked)).toEqual({ hasConflict: false })
+  },
+)
 
 test('closing waits for what was asked for', async () => {
   const engine = remote.connect()

@@ -1,10 +1,16 @@
 import type { LockWaitOptions, SessionFileLocks, SessionPosixLocks } from '../../engine/index.js'
-import type { SessionCalls } from './session-calls.js'
+import type { InSession, SessionCalls } from './session-calls.js'
 
 type Posix<Name extends keyof SessionPosixLocks> = Parameters<SessionPosixLocks[Name]>[0]
 type Locks<Name extends keyof SessionFileLocks> = NonNullable<Parameters<SessionFileLocks[Name]>[0]>
 
-/** Locks in the manner of fcntl and flock. As `session.posixLocks` in process. */
+/** Milliseconds for giving back a lock that may have been granted to a wait that was aborted. */
+const giveBackMs = 1000
+
+/**
+ * Locks in the manner of fcntl and flock. As `session.posixLocks` in process. A wait that is aborted while its lock
+ * is granted gives it back, unless its owner has another lock of this client: that one would go too.
+ */
 export class RemotePosixLocks implements Pick<SessionPosixLocks, keyof SessionPosixLocks> {
   readonly #session: SessionCalls
 
@@ -16,21 +22,62 @@ export class RemotePosixLocks implements Pick<SessionPosixLocks, keyof SessionPo
     return this.#session.call('getPosixLock', request)
   }
 
-  set(request: Posix<'set'>): Promise<void> {
-    return this.#session.run('setPosixLock', request)
+  async set(request: Posix<'set'>): Promise<void> {
+    await this.#session.run('setPosixLock', request)
+    this.#remember(request)
   }
 
   /** The request is open as long as it waits. */
   setBlocking(request: Posix<'setBlocking'>, { signal }: LockWaitOptions = {}): Promise<void> {
-    return this.#session.run('setPosixLockBlocking', request, { signal, patient: true })
+    const { path, range, owner } = request ?? {}
+    return this.#take(
+      () => this.#session.run('setPosixLockBlocking', request, { signal, patient: true }),
+      { path, owner, ...(range !== undefined && { range }) },
+      signal,
+    )
   }
 
   flock(request: Posix<'flock'>, { signal }: LockWaitOptions = {}): Promise<void> {
-    return this.#session.run('flock', request, { signal, patient: request?.blocking === true })
+    const { path, owner, blocking } = request ?? {}
+    return this.#take(
+      () => this.#session.run('flock', request, { signal, patient: blocking === true }),
+      { path, owner, isFlock: true },
+      signal,
+    )
   }
 
   funlock(request: Posix<'funlock'>): Promise<void> {
     return this.#session.run('funlock', request)
+  }
+
+  async #take(
+    wait: () => Promise<void>,
+    undo: InSession<'funlock'>,
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
+    signal?.throwIfAborted()
+    try {
+      await wait()
+      this.#remember(undo)
+    } catch (error) {
+      // The server may have granted it before it sees that nobody waits.
+      if (signal?.aborted === true && !this.#session.transport.lockOwners.has(this.#keyOf(undo)))
+        await this.#giveBack(undo)
+      throw error
+    }
+  }
+
+  async #giveBack(undo: InSession<'funlock'>): Promise<void> {
+    const signal = AbortSignal.timeout(giveBackMs)
+    await this.#session.run('funlock', undo, { signal }).catch(() => undefined)
+  }
+
+  #remember(request: Pick<InSession<'funlock'>, 'owner'>): void {
+    this.#session.transport.lockOwners.add(this.#keyOf(request))
+  }
+
+  #keyOf({ owner }: Pick<InSession<'funlock'>, 'owner'>): string {
+    return JSON.stringify([this.#session.sessionId, owner?.clientId ?? '', owner?.ownerId])
   }
 }
 

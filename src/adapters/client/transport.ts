@@ -42,6 +42,8 @@ const retryPauses = [100, 400]
 /** Carries out operations by asking a server for them. */
 export class Transport {
   readonly settings: Settings
+  /** Who got a lock on a file of a session by this client, ever. */
+  readonly lockOwners = new Set<string>()
   /** What was asked for and is not answered yet. */
   readonly #pending = new Set<Promise<unknown>>()
   readonly #closing = new AbortController()
