@@ -148,6 +148,30 @@ describe('a connection', () => {
     expect(refused).toMatch(/^HTTP\/1.1 404 /)
   })
 
+  test('is answered also when it expects something else', async () => {
+    await using there = await openServer()
+    const head = there.head('GET', '/v1/sessions', 'expect: the-unexpected')
+    expect(await there.raw(head, '"nextPageToken"')).toMatch(/^HTTP\/1.1 200 /)
+  })
+
+  test('may have as many headers as fit, before those that matter too', async () => {
+    await using there = await openServer()
+    const many = Array.from({ length: 1500 }, () => 'x: 1')
+    const head = there.head('POST', '/v1/sessions', ...many, json, 'content-length: 30')
+    expect(await there.raw(`${head}{"initialTags":{"last":"yes"}}`, '}}')).toContain('"last":"yes"')
+  })
+
+  test('is answered before what comes behind its requests is refused', async () => {
+    await using there = await openServer()
+    const post = there.head('POST', '/v1/sessions', json, 'content-length: 30')
+    const whole = `${post}{"initialTags":{"last":"yes"}}`
+    for (const behind of [' nonsense\r\n\r\n', `${whole}nonsense\r\n\r\n`]) {
+      const answers = (await there.raw(whole + behind)).match(/HTTP\/1.1 \d+|"last":"yes"/g)
+      const answer = ['HTTP/1.1 200', '"last":"yes"']
+      expect(answers).toEqual(behind.startsWith(' ') ? answer : [...answer, ...answer])
+    }
+  })
+
   test('that ends in the middle of a body changes nothing', async () => {
     await using server = await openServer()
     const session = await server.session()

@@ -65,6 +65,8 @@ export async function serve(handler: HttpHandler, options: ServeOptions = {}): P
     noDelay: true,
   })
   if (connections !== undefined) server.maxConnections = connections
+  // Their bytes are bounded: beyond a count Node would leave some out, and a body with them.
+  server.maxHeadersCount = 0
   const running = new Running(server)
   const waiting = (exchange: NodeExchange): void => running.wait(exchange)
   const listen =
@@ -75,6 +77,8 @@ export async function serve(handler: HttpHandler, options: ServeOptions = {}): P
     }
   server.on('request', listen(false))
   server.on('checkContinue', listen(true))
+  // An expectation that nobody knows is no reason to refuse, and Node's refusal says nothing.
+  server.on('checkExpectation', listen(false))
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => refuse(error, socket, running))
   server.listen(port, host)
   await once(server, 'listening')
@@ -131,6 +135,12 @@ class Running {
     )
   }
 
+  /** The answer that is still to come, when the request it is for has come whole. */
+  toCome(socket: Socket): ServerResponse | undefined {
+    const outgoing = this.#answers.get(socket)
+    return outgoing?.req.complete === true && !outgoing.headersSent ? outgoing : undefined
+  }
+
   close(timeoutMs: number): Promise<void> {
     this.#closed ??= this.#close(timeoutMs)
     return this.#closed
@@ -156,6 +166,12 @@ function dismiss(exchange: NodeExchange): void {
 
 /** What is not HTTP, too long, or too slow. */
 function refuse(error: NodeJS.ErrnoException, socket: Socket, running: Running): void {
+  // What stands behind whole requests is no reason to refuse these.
+  const toCome = socket.writable && error.code !== 'ECONNRESET' ? running.toCome(socket) : undefined
+  if (toCome !== undefined) {
+    toCome.once('finish', () => socket.end())
+    return
+  }
   if (error.code === 'ECONNRESET' || !socket.writable || running.answering(socket)) {
     socket.destroy()
     return
