@@ -62,7 +62,8 @@ function advertisedTip(connection: SmartConnection, ref: string): string | null 
 function isRefusal(failure: unknown): boolean {
   return (
     failure instanceof EngineError &&
-    (failure.code === 'UNAUTHENTICATED' ||
+    (failure.reason === 'GIT_AUTH_REQUIRED' ||
+      failure.reason === 'GIT_AUTH_FAILED' ||
       failure.reason === 'GIT_REPO_NOT_FOUND' ||
       failure.reason === 'GIT_ADDRESS_REFUSED')
   )

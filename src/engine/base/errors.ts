@@ -239,13 +239,14 @@ const registry = {
     meaning: 'There is no repository here.',
   },
   GIT_REF_NOT_FOUND: { code: 'NOT_FOUND', job: 'REF_NOT_FOUND', meaning: 'The repository has no such ref.' },
+  // Not UNAUTHENTICATED: it is not the caller whom somebody does not know.
   GIT_AUTH_REQUIRED: {
-    code: 'UNAUTHENTICATED',
+    code: 'FAILED_PRECONDITION',
     job: 'AUTH_FAILED',
     meaning: 'The remote asks for credentials.',
   },
   GIT_AUTH_FAILED: {
-    code: 'UNAUTHENTICATED',
+    code: 'FAILED_PRECONDITION',
     job: 'AUTH_FAILED',
     meaning: 'The remote refused the credentials.',
   },
