@@ -3,19 +3,24 @@ import { Failure } from './failure.js'
 import { completeId } from './ids.js'
 import type { Output } from './output.js'
 import { openTarget, type Place } from './target.js'
+import type { World } from './world.js'
 import type { Target, Workspace, Workspaces } from './workspaces.js'
 
 /** What a verb has at hand. */
 export class Context {
   readonly out: Output
-  readonly stderr: NodeJS.WriteStream
+  readonly world: World
   readonly #place: Place
   #target: Target | undefined
 
-  constructor(place: Place, io: { readonly out: Output; readonly stderr: NodeJS.WriteStream }) {
+  constructor(place: Place, world: World, out: Output) {
     this.#place = place
-    this.out = io.out
-    this.stderr = io.stderr
+    this.world = world
+    this.out = out
+  }
+
+  get stderr(): World['stderr'] {
+    return this.world.stderr
   }
 
   get remote(): boolean {

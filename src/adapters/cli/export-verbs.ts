@@ -18,7 +18,7 @@ interface ExportOptions {
 export async function exportTree(context: Context, [what]: [string], options: ExportOptions): Promise<void> {
   const { output } = options
   if (context.out.json) throw new UsageError('an export is no JSON: leave out --json')
-  if (output === undefined && process.stdout.isTTY)
+  if (output === undefined && context.world.stdout.isTTY)
     throw new UsageError('this is nothing for a terminal: say -o <file>, or redirect')
   const content = await contentOf(context, what, options.bundle === true)
   if (output === undefined) {
@@ -66,7 +66,7 @@ async function contentOf(
 
 /** Makes a session of a bundle; prints its id. */
 export async function importSession(context: Context, [file]: [string]): Promise<void> {
-  const input = await openInput(file)
+  const input = await openInput(file, context.world)
   try {
     const engine = await context.engine('importing a bundle', { create: true })
     const session = await engine.sessions.importBundle(input.read())

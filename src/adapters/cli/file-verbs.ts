@@ -100,7 +100,7 @@ export async function putFile(
   const { session: prefix, path } = parseFileReference(reference)
   const mode = options.mode === undefined ? {} : { mode: parseMode(options.mode) }
   const guard = options.expect === undefined ? {} : { expectedHash: options.expect }
-  const input = await openInput(name)
+  const input = await openInput(name, context.world)
   try {
     const session = await context.session(prefix)
     if (input.size <= wholeBytes) {

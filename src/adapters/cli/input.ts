@@ -4,6 +4,7 @@ import { mkdtemp, open, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Failure } from './failure.js'
+import type { World } from './world.js'
 
 export interface Input {
   readonly size: number
@@ -17,8 +18,8 @@ export interface Input {
  * Opens a file; for `-` standard input, which is read to its end first, into a file that only this user may read:
  * a command before this one in a pipeline may still hold the store.
  */
-export async function openInput(name: string): Promise<Input> {
-  return name === '-' ? spool(process.stdin) : openFile(name)
+export async function openInput(name: string, world: Pick<World, 'stdin'>): Promise<Input> {
+  return name === '-' ? spool(world.stdin) : openFile(name)
 }
 
 async function openFile(path: string, after?: () => Promise<void>): Promise<Input> {
@@ -28,8 +29,8 @@ async function openFile(path: string, after?: () => Promise<void>): Promise<Inpu
   try {
     const entry = await handle.stat()
     if (entry.isDirectory()) throw new Failure(`${path} is a directory`)
-    // A pipe or a device has no size.
-    if (!entry.isFile()) {
+    // A pipe or a device has no size, nor has what the system makes up when it is read.
+    if (!entry.isFile() || (entry.size === 0 && after === undefined)) {
       await handle.close()
       return await spool(createReadStream(path))
     }

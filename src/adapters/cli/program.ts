@@ -1,10 +1,11 @@
-import { readFileSync } from 'node:fs'
 import { Command, CommanderError, Option } from 'commander'
+import { version } from '../../engine/ports.js'
 import { Context } from './context.js'
-import { describeFailure, ExitCode, exitCodeOf, failureAsJson, OutputClosed } from './failure.js'
+import { describeFailure, ExitCode, exitCodeOf, failureAsJson, OutputClosed, UsageError } from './failure.js'
 import { Output } from './output.js'
 import { printableText } from './printable.js'
 import { parsePlaceOptions, type TargetOptions } from './target.js'
+import type { World } from './world.js'
 
 /** Loads a verb when it is run. What it takes is what its command declares. */
 type LoadVerb = () => Promise<(context: Context, args: never, options: never) => Promise<void>>
@@ -20,22 +21,28 @@ const diffVerbs = () => import('./diff-verbs.js')
 const exportVerbs = () => import('./export-verbs.js')
 
 /** Runs the command with its arguments; resolves to the exit code. Prints what goes wrong, and never rejects. */
-export async function run(args: readonly string[]): Promise<number> {
+export async function run(args: readonly string[], world: World = process): Promise<number> {
   // A reader that went away is no failure; what else may go wrong, verbs see themselves.
-  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined)
-  const program = new Program()
+  for (const stream of [world.stdout, world.stderr]) stream.on('error', () => undefined)
+  const program = new Program(world, { json: wantsJson(args) })
   try {
     await program.command.parseAsync(args, { from: 'user' })
     return program.exitCode
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? ExitCode.ok : ExitCode.usage
-    return tell(error, false)
+    return tell(world, error, false)
   }
 }
 
-function tell(error: unknown, json: boolean): number {
+/** For what is said of a command line that was not understood. */
+function wantsJson(args: readonly string[]): boolean {
+  const end = args.indexOf('--')
+  return (end < 0 ? args : args.slice(0, end)).includes('--json')
+}
+
+function tell({ stderr }: World, error: unknown, json: boolean): number {
   if (!(error instanceof OutputClosed))
-    process.stderr.write(json ? `${failureAsJson(error)}\n` : `forkspace: ${describeFailure(error)}\n`)
+    stderr.write(json ? `${failureAsJson(error)}\n` : `forkspace: ${describeFailure(error)}\n`)
   return exitCodeOf(error)
 }
 
@@ -43,17 +50,28 @@ class Program {
   readonly command: Command
   exitCode: number = ExitCode.ok
   readonly #verbs: Command[] = []
+  readonly #world: World
 
-  constructor() {
+  constructor(world: World, { json }: { readonly json: boolean }) {
+    this.#world = world
     this.command = new Command('forkspace')
       .description('Versioned, isolated workspaces: serve a store of them, or work on one.')
-      .version(version(), '-V, --version', 'print the version')
+      .version(version, '-V, --version', 'print the version')
       .helpOption('-h, --help', 'print help')
       .helpCommand(false)
       .exitOverride()
       .configureOutput({
-        outputError: (text, write) =>
-          write(`forkspace: ${printableText(text.replace(/^error: /, '').trimEnd())}\n`),
+        writeOut: (text) => {
+          world.stdout.write(text)
+        },
+        writeErr: (text) => {
+          world.stderr.write(text)
+        },
+        outputError: (text, write) => {
+          const message = text.replace(/^error: /, '').trimEnd()
+          const failure = new UsageError(printableText(message))
+          write(json ? `${failureAsJson(failure)}\n` : `forkspace: ${failure.message}\n`)
+        },
       })
       .addHelpText('after', manual)
     this.#addServe()
@@ -87,7 +105,7 @@ class Program {
       .addHelpText('after', serveManual)
       .action(async (options) => {
         const { serveStore } = await import('./serve.js')
-        this.exitCode = await serveStore(options, process.env)
+        this.exitCode = await serveStore(options, this.#world.env)
       })
   }
 
@@ -108,6 +126,9 @@ class Program {
       .option('--kind <kind>', 'git, directory, repository, archive or bundle; by default seen from its form')
       .option('--no-import', 'add it only')
       .addOption(privateGit())
+      .addOption(username())
+      .addOption(passwordEnv())
+      .addOption(passwordFile())
     this.#verb(
       parent,
       'import',
@@ -118,6 +139,9 @@ class Program {
       .argument('[what]', 'ref of a git source; archive or bundle for an uploaded one, or -')
       .option('--ref <ref>', 'ref to import, of a bundle too')
       .addOption(privateGit())
+      .addOption(username())
+      .addOption(passwordEnv())
+      .addOption(passwordFile())
     this.#verb(
       parent,
       'refresh',
@@ -127,6 +151,9 @@ class Program {
       .argument('<source>', 'id, or its beginning')
       .argument('[ref]', 'ref of a git source')
       .addOption(privateGit())
+      .addOption(username())
+      .addOption(passwordEnv())
+      .addOption(passwordFile())
     this.#verb(
       parent,
       'ls',
@@ -259,6 +286,9 @@ class Program {
       .option('--branch <branch>', 'branch to push to; without one the commit stays in the store')
       .option('--author <author>', "'Name <email>'; by default the principal who acts")
       .addOption(privateGit())
+      .addOption(username())
+      .addOption(passwordEnv())
+      .addOption(passwordFile())
   }
 
   #addDirectories(): void {
@@ -298,7 +328,7 @@ class Program {
       .argument('<shell>', 'bash or zsh')
       .action(async (shell: string) => {
         const { completionScript } = await import('./completion.js')
-        process.stdout.write(completionScript(this.command, shell))
+        this.#world.stdout.write(completionScript(this.command, shell))
       })
   }
 
@@ -307,7 +337,7 @@ class Program {
     this.#verbs.push(verb)
     return verb.description(description).action(async (...given: unknown[]) => {
       const command = given.at(-1) as Command
-      this.exitCode = await runVerb(command, load)
+      this.exitCode = await runVerb(this.#world, command, load)
     })
   }
 }
@@ -323,13 +353,13 @@ function addPlaceOptions(verb: Command): void {
     .option('--json', 'print JSON: one document, or one a line')
 }
 
-async function runVerb(command: Command, load: LoadVerb): Promise<number> {
+async function runVerb(world: World, command: Command, load: LoadVerb): Promise<number> {
   const options = command.opts<VerbOptions>()
-  const out = new Output(process.stdout, { json: options.json === true })
+  const out = new Output(world.stdout, { json: options.json === true })
   let context: Context | undefined
   try {
     try {
-      context = new Context(parsePlaceOptions(options, process.env), { out, stderr: process.stderr })
+      context = new Context(parsePlaceOptions(options, world.env), world, out)
       const verb = await load()
       await verb(context, command.processedArgs as never, options as never)
       await out.flush()
@@ -338,7 +368,7 @@ async function runVerb(command: Command, load: LoadVerb): Promise<number> {
     }
     return ExitCode.ok
   } catch (error) {
-    return tell(error, out.json)
+    return tell(world, error, out.json)
   }
 }
 
@@ -352,11 +382,19 @@ function privateGit(): Option {
   return new Option('--allow-private-git', 'allow git remotes on loopback and private addresses')
 }
 
-function version(): string {
-  const { version: text } = JSON.parse(
-    readFileSync(new URL('../../../package.json', import.meta.url), 'utf8'),
-  ) as { version: string }
-  return text
+function username(): Option {
+  return new Option('--username <name>', 'for a git remote that asks; by default what goes with a token')
+}
+
+function passwordEnv(): Option {
+  return new Option('--password-env <variable>', 'variable with the password or token for the git remote')
+}
+
+function passwordFile(): Option {
+  return new Option(
+    '--password-file <file>',
+    'file with the password or token for the git remote, on one line',
+  )
 }
 
 const manual = `

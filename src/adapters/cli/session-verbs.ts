@@ -1,5 +1,5 @@
 import type { Checkpoint, SessionInfo } from '../../engine/index.js'
-import { parseAuthor, parsePairs } from './arguments.js'
+import { parseAuthor, parseId, parsePairs } from './arguments.js'
 import type { Context } from './context.js'
 import { Failure, UsageError } from './failure.js'
 import { completeId } from './ids.js'
@@ -127,7 +127,7 @@ export async function makeCheckpoint(
 
 export async function restoreSession(context: Context, [prefix, which]: [string, string]): Promise<void> {
   const session = await context.session(prefix)
-  const checkpointId = await findCheckpoint(session, which)
+  const checkpointId = await findCheckpoint(session, parseId(which, 'checkpoint'))
   const info = await session.restore({ checkpointId })
   if (context.out.json) await context.out.line('', info)
 }

@@ -19,7 +19,7 @@ interface AddOptions {
 /** Adds a source and imports it; prints its id. */
 export async function addSource(context: Context, [what]: [string], options: AddOptions): Promise<void> {
   const labels = parsePairs('--label', options.label)
-  const input = what === '-' ? await openInput(what) : undefined
+  const input = what === '-' ? await openInput(what, context.world) : undefined
   try {
     const kind = await kindOf(what, options.kind, input)
     if (options.ref !== undefined && (kind === 'directory' || kind === 'archive'))
@@ -54,7 +54,7 @@ export async function importSource(
   [prefix, what]: [string, string | undefined],
   options: { readonly ref?: string },
 ): Promise<void> {
-  const input = what === '-' ? await openInput(what) : undefined
+  const input = what === '-' ? await openInput(what, context.world) : undefined
   try {
     const { sources } = await context.workspaces()
     const source = await sources.get(await context.sourceId(prefix))
@@ -170,7 +170,7 @@ async function importRequest(
   const gitRef = ref === undefined ? {} : { gitRef: ref }
   if (kind === 'directory') return { request: {} }
   if (kind === 'git' || kind === 'repository') return { request: { git: gitRef } }
-  const opened = input ?? (await openInput(file))
+  const opened = input ?? (await openInput(file, context.world))
   // A server takes an upload whole.
   const content = context.remote ? await opened.at(0, opened.size) : opened.read()
   const request =

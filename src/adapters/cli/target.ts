@@ -2,10 +2,11 @@ import { existsSync } from 'node:fs'
 import { join, parse, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseCaller, parseToken } from './arguments.js'
+import { parseCredentials, type CredentialOptions, type Credentials } from './credentials.js'
 import { Failure, reasonOf, UsageError } from './failure.js'
 import type { Target } from './workspaces.js'
 
-export interface TargetOptions {
+export interface TargetOptions extends CredentialOptions {
   readonly store?: string
   readonly server?: string
   readonly token?: string
@@ -21,6 +22,7 @@ export type Place =
       readonly store: string
       readonly caller: { tenant: string; principal: string } | undefined
       readonly allowPrivateGit: boolean
+      readonly credentials: (() => Promise<Credentials>) | undefined
     }
   | { readonly server: string; readonly token: string }
 
@@ -34,14 +36,14 @@ export function parsePlaceOptions(options: TargetOptions, variables: Variables):
   const { store, server, token } = options
   if (store !== undefined && server !== undefined)
     throw new UsageError('--store and --server exclude each other')
-  if (store !== undefined) return storePlace(store, options)
+  if (store !== undefined) return storePlace(store, options, variables)
   if (server !== undefined) return serverPlace(server, options, variables)
   const stored = valueOf(variables['FORKSPACE_STORE'])
   const served = valueOf(variables['FORKSPACE_SERVER'])
   if (stored !== undefined && served !== undefined) {
     throw new UsageError('FORKSPACE_STORE and FORKSPACE_SERVER are both set: say --store or --server')
   }
-  if (stored !== undefined) return storePlace(stored, options)
+  if (stored !== undefined) return storePlace(stored, options, variables)
   if (served !== undefined)
     return serverPlace(served, { ...options, ...(token !== undefined && { token }) }, variables)
   throw new UsageError(
@@ -49,10 +51,16 @@ export function parsePlaceOptions(options: TargetOptions, variables: Variables):
   )
 }
 
-function storePlace(store: string, { token, as, allowPrivateGit = false }: TargetOptions): Place {
+function storePlace(store: string, options: TargetOptions, variables: Variables): Place {
+  const { token, as, allowPrivateGit = false } = options
   if (store === '') throw new UsageError('--store takes a directory')
   if (token !== undefined) throw new UsageError('--token is for a server; a store is opened as it is')
-  return { store: resolve(store), caller: as === undefined ? undefined : parseCaller(as), allowPrivateGit }
+  return {
+    store: resolve(store),
+    caller: as === undefined ? undefined : parseCaller(as),
+    allowPrivateGit,
+    credentials: parseCredentials(options, variables),
+  }
 }
 
 function serverPlace(server: string, options: TargetOptions, variables: Variables): Place {
@@ -62,6 +70,8 @@ function serverPlace(server: string, options: TargetOptions, variables: Variable
     throw new UsageError('--as is for a store; on a server the token says who acts')
   if (options.allowPrivateGit === true)
     throw new UsageError('--allow-private-git is for a store; a server has an option of its own')
+  if ([options.username, options.passwordEnv, options.passwordFile].some((given) => given !== undefined))
+    throw new UsageError('--username and passwords are for a store; a server is given none by commands')
   const token = options.token ?? valueOf(variables['FORKSPACE_TOKEN'])
   if (token === undefined) throw new UsageError('a server needs a token: --token <token>, or FORKSPACE_TOKEN')
   return {
@@ -80,11 +90,12 @@ export async function openTarget(place: Place, options: { readonly create: boole
 }
 
 async function openStore(
-  { store, caller, allowPrivateGit }: Extract<Place, { store: string }>,
+  { store, caller, allowPrivateGit, credentials }: Extract<Place, { store: string }>,
   create: boolean,
 ): Promise<Target> {
   if (!create && !existsSync(join(store, 'forkspace.json')))
     throw new Failure(`there is no store in ${store}`)
+  const given = await credentials?.()
   const [{ openEngine }, { levelStorage }] = await Promise.all([
     import('../../index.js'),
     import('../level/index.js'),
@@ -94,7 +105,11 @@ async function openStore(
   const options = {
     storage,
     hostPaths: { roots: [parse(store).root] },
-    git: { allowPrivateAddresses: allowPrivateGit },
+    git: {
+      allowPrivateAddresses: allowPrivateGit,
+      // A command is about one remote.
+      ...(given !== undefined && { credentials: () => Promise.resolve(given) }),
+    },
   }
   for (let waitedMs = 0; ; waitedMs += retryMs) {
     try {

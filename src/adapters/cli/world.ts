@@ -1,0 +1,9 @@
+import type { Variables } from './target.js'
+
+/** What a command has of the process that it runs in, but for its directory. */
+export interface World {
+  readonly stdin: AsyncIterable<Uint8Array>
+  readonly stdout: NodeJS.WriteStream
+  readonly stderr: NodeJS.WriteStream
+  readonly env: Variables
+}
