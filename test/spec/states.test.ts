@@ -1,8 +1,9 @@
-/** Every move between states, legal and illegal, with what shows it. */
+/** Every move between states, legal and illegal, with what shows it; in process, and by a client of a server. */
 import { mkdtempSync, renameSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import type { RemoteEngine, RemoteSession } from '../../src/adapters/client/index.js'
 import { levelStorage } from '../../src/adapters/level/index.js'
 import {
   AnnotationStatus,
@@ -17,35 +18,63 @@ import {
 } from '../../src/index.js'
 import { fixedEnvironment, type FixedEnvironment } from '../../src/testing.js'
 import { GitRepository, hasGit } from '../support/git-repository.js'
+import { serveGit, type GitServer } from '../support/git-server.js'
+import { openRemote } from '../support/remote.js'
 
 const refused = (reason: string): unknown => expect.objectContaining({ name: 'EngineError', reason })
 const { ACTIVE, PENDING_APPROVAL, CONFLICT } = SessionStatus
 const gitBranch = { branchName: 'main' }
 
-describe.each(['memory', 'level'])('states over %s:', (kind) => {
+const places = ['memory', 'level'].flatMap((kind) =>
+  ['in process', 'by a client'].map((where) => [kind, where] as const),
+)
+
+describe.each(places)('states over %s, %s:', (kind, where) => {
   let directory: string
   let environment: FixedEnvironment
-  let engine: Engine
-  let session: Session
+  let engine: Engine | RemoteEngine
+  let session: Session | RemoteSession
+  let close: () => Promise<void>
+  let git: GitServer
 
   beforeEach(async () => {
     directory = mkdtempSync(join(tmpdir(), 'states-'))
     environment = fixedEnvironment()
+    git = await serveGit(directory)
     await open()
     session = await engine.sessions.create({ files: { '/a': 'one' }, initialTags: { a: '1', b: '2' } })
   })
 
   afterEach(async () => {
-    await engine.close()
+    await close()
+    await git.close()
     rmSync(directory, { recursive: true, force: true })
   })
 
   async function open(): Promise<void> {
-    engine = await openEngine({
+    const options = {
       environment,
-      hostPaths: { roots: [directory] },
+      git: { allowPrivateAddresses: true },
       ...(kind === 'level' && { storage: levelStorage(join(directory, 'data')) }),
+    }
+    if (where === 'by a client') {
+      const remote = await openRemote(options)
+      engine = remote.client
+      close = remote.close
+    } else {
+      const opened = await openEngine(options)
+      engine = opened
+      close = () => opened.close()
+    }
+  }
+
+  const imported = async (): Promise<string> => {
+    const source = await engine.sources.create({
+      displayName: 'r',
+      gitRemote: { remoteUrl: `${git.url}/r.git`, defaultRef: 'main' },
     })
+    await engine.sources.waitForJob(await engine.sources.startImport(source.sourceId))
+    return source.sourceId
   }
 
   const status = async (of = session): Promise<SessionStatus> => (await of.get()).status
@@ -89,7 +118,7 @@ describe.each(['memory', 'level'])('states over %s:', (kind) => {
         const repository = GitRepository.create(join(directory, 'r.git'))
         repository.stage([['100644', 'a', 'one']])
         repository.commit()
-        session = await engine.sessions.create({ gitRepository: { path: repository.path } })
+        session = await engine.sessions.create({ sourceRef: { sourceId: await imported() } })
         await session.checkpoint({ label: 'c' })
         await session.files.write({ path: '/a', content: 'two' })
         repository.stage([['100644', 'b', 'elsewhere']])
@@ -197,8 +226,10 @@ describe.each(['memory', 'level'])('states over %s:', (kind) => {
       repository.commit()
     })
 
-    const begin = async (): Promise<string> =>
-      (await engine.sources.create({ displayName: 'r', gitRepository: { path: repository.path } })).sourceId
+    const begin = async (): Promise<string> => {
+      const gitRemote = { remoteUrl: `${git.url}/r.git`, defaultRef: 'main' }
+      return (await engine.sources.create({ displayName: 'r', gitRemote })).sourceId
+    }
 
     async function follow(sourceId: string, signal?: AbortSignal): Promise<ImportJob[]> {
       const job = await engine.sources.startImport(sourceId, signal === undefined ? {} : { signal })
@@ -230,7 +261,9 @@ describe.each(['memory', 'level'])('states over %s:', (kind) => {
         bytesProcessed: 0,
         filesProcessed: 0,
       })
-      expect(states(jobs)).toEqual([QUEUED, RUNNING, SUCCEEDED])
+      // A client looks from time to time.
+      const passed = where === 'in process' ? [RUNNING] : states(jobs).filter((state) => state === RUNNING)
+      expect(states(jobs)).toEqual([QUEUED, ...passed, SUCCEEDED])
       const { revisionId, startedAt, completedAt, filesProcessed } = jobs.at(-1)!
       expect([startedAt, completedAt]).not.toContain('')
       expect(filesProcessed).toBe(1)
