@@ -1,0 +1,40 @@
+/** The demonstration of the main job, by a client: as it stands, but for where its engine comes from. */
+import { afterAll, expect, test, vi } from 'vitest'
+import type { EngineOptions } from '../../src/index.js'
+import type * as Package from '../../src/index.js'
+import { hasGit } from '../support/git-repository.js'
+import { openRemote } from '../support/remote.js'
+
+// The one line: `openEngine` is a client's `connect`, to a server that is opened for it.
+vi.mock('forkspace', async (original) => ({
+  ...(await original<typeof Package>()),
+  openEngine: async (options: EngineOptions) => {
+    const { client, close } = await openRemote(options)
+    const { sessions, sources, diff } = client
+    return { sessions, sources, diff: diff.bind(client), close }
+  },
+}))
+
+afterAll(() => vi.restoreAllMocks())
+
+test.skipIf(!hasGit)(
+  'the main job by a client, in memory and over LevelDB',
+  { timeout: 240_000 },
+  async () => {
+    const lines: string[] = []
+    vi.spyOn(console, 'log').mockImplementation((line: string) => {
+      lines.push(line)
+    })
+    const failed = vi.spyOn(console, 'error')
+    // The demonstration takes a repository there.
+    process.argv.length = 2
+    await import('../../examples/main-job.js')
+    expect(failed).not.toHaveBeenCalled()
+    const text = lines.join('\n')
+    expect(text.match(/the tree is the same again/g)).toHaveLength(2)
+    expect(text.match(/git fsck --strict: clean/g)).toHaveLength(2)
+    expect(text).toContain('11 sessions, 10 of them forks; checkpoints: good')
+    expect(text).toContain('everything is there')
+    expect(text).not.toContain('NOT')
+  },
+)
