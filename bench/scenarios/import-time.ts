@@ -21,15 +21,22 @@ export const importTime: Scenario = {
       {
         empty: child(''),
         forkspace: child("await import('forkspace')"),
+        client: child("await import('forkspace/client')"),
         memfs: child("await import('memfs')"),
       },
       { rounds },
     )
-    const { empty, forkspace, memfs } = timings
+    const { empty, forkspace, client, memfs } = timings
     const peer = { name: 'empty node', timing: empty }
     yield timingRow({
       what: "node, import('forkspace')",
       ours: forkspace,
+      peer,
+      clock: 'cpu',
+    })
+    yield timingRow({
+      what: "node, import('forkspace/client')",
+      ours: client,
       peer,
       clock: 'cpu',
     })
