@@ -143,6 +143,16 @@ describe.each(places)('states over %s, %s:', (kind, where) => {
       },
     )
 
+    test('is committed to branches that git would take, and to no others', async () => {
+      for (const branchName of ['', 'a..b', '-a', 'a b', 'HEAD', '/a', 'a.lock', 'a@{0}']) {
+        await expect(session.commit({ message: 'x', gitBranch: { branchName } })).rejects.toMatchObject({
+          reason: 'INVALID_ARGUMENT',
+          details: { field: 'gitBranch.branchName' },
+        })
+      }
+      await session.commit({ message: 'x', gitBranch: { branchName: 'a/b' } })
+    })
+
     test('is gone when it was deleted', async () => {
       await session.delete()
       for (const attempt of [session.get(), session.delete(), session.fork(), session.checkpoint()])

@@ -1,11 +1,10 @@
 import { promises as fs } from 'node:fs'
 import { dirname, join, sep } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
-import { EngineError } from '../../engine/ports.js'
+import { EngineError, isRefName } from '../../engine/ports.js'
 import { gitLimits } from './limits.js'
 import { errorCode, readOptional } from './local-files.js'
 import { isObjectId } from './object-id.js'
-import { isRefName } from './ref-names.js'
 import { branchMoved, pushRejected } from './remote-errors.js'
 
 const symrefDepth = 5

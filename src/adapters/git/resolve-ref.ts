@@ -1,6 +1,5 @@
-import { EngineError } from '../../engine/ports.js'
+import { EngineError, isRefName } from '../../engine/ports.js'
 import { isObjectId } from './object-id.js'
-import { isRefName } from './ref-names.js'
 import type { RemoteRefs, Repository } from './repository.js'
 
 export interface ResolvedRef {

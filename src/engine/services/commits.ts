@@ -5,6 +5,7 @@ import { checkRequest, parseText } from '../base/input.js'
 import { KeyedMutex } from '../base/keyed-mutex.js'
 import { limits } from '../base/limits.js'
 import { splitPath } from '../base/path.js'
+import { isBranchName } from '../base/ref-names.js'
 import { ContentWriter } from '../cas/content-writer.js'
 import { inBackground, type Core } from '../session/core.js'
 import { onCurrent } from '../session/current.js'
@@ -60,6 +61,8 @@ export class Commits {
         : parseText('gitBranch.branchName', request.gitBranch.branchName, limits.labelBytes)
     if (request.gitBranch !== undefined && branchName === '')
       throw invalid('gitBranch.branchName', 'must not be empty')
+    if (branchName !== '' && !isBranchName(branchName))
+      throw invalid('gitBranch.branchName', 'is no name that git takes for a branch')
     const author = parseAuthor(core, request.author)
     // What is committed is the state of the call, as far as it is loaded.
     const root = live.tail === undefined ? live.tree.freeze() : undefined
