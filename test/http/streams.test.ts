@@ -433,3 +433,30 @@ async function countOf(session: Session): Promise<number> {
   for (const probe of probes) await probe.return()
   return 1000 - probes.length
 }
+
+test.each(['', '{"initial'])(
+  'a client that leaves while it is looked up takes nothing up: %j sent',
+  async (sent) => {
+    let asked = 0
+    let answer: (() => void) | undefined
+    await using there = await openServer({
+      handler: {
+        limits: { concurrentRequests: 1 },
+        authenticate: async () => {
+          if (asked++ === 0) await new Promise<void>((resolve) => (answer = resolve))
+          return caller
+        },
+      },
+    })
+    const socket = await there.open()
+    socket.write(
+      `${there.head('POST', '/v1/sessions', 'content-type: application/json', 'content-length: 100')}${sent}`,
+    )
+    while (answer === undefined) await pause(5)
+    socket.destroy()
+    await pause(100)
+    answer()
+    await pause(50)
+    expect((await there.call('GET', '/v1/sessions')).status).toBe(200)
+  },
+)

@@ -40,6 +40,11 @@ export class NodeExchange implements Exchange {
       throw new Error('the body of the request was read by something in front of the handler')
     if (this.#options.goOn) this.outgoing.writeContinue()
     return new Promise((resolve, reject) => {
+      // It may have been left while the caller was looked up: then nothing comes any more.
+      if (incoming.destroyed) {
+        reject(clientGone())
+        return
+      }
       const stop = (): void => {
         incoming.off('data', data).off('end', end).off('close', gone)
       }
