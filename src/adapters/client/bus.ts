@@ -1,5 +1,6 @@
 import type { BusPublishRequest, BusSubscribeRequest, BusSubscription } from '../../engine/index.js'
 import { toBytes } from './bytes.js'
+import { checked } from './checked.js'
 import type { SessionCalls } from './session-calls.js'
 import { RemoteSubscription } from './subscription.js'
 
@@ -12,7 +13,8 @@ export class RemoteBus {
   }
 
   /** Resolves when the message is stored. Its id is not told. */
-  async publish({ topic, payload }: BusPublishRequest): Promise<void> {
+  async publish(request: BusPublishRequest): Promise<void> {
+    const { topic, payload } = checked(request)
     await this.#session.run('publishMessage', { topic, payload: toBytes(payload, 'payload') })
   }
 

@@ -1,5 +1,6 @@
 import type { SessionCache } from '../../engine/index.js'
 import { toBytes } from './bytes.js'
+import { checked } from './checked.js'
 import { pages } from './pages.js'
 import type { InSession, SessionCalls } from './session-calls.js'
 
@@ -16,7 +17,7 @@ export class RemoteCache implements Pick<SessionCache, keyof SessionCache> {
   }
 
   async put(request: Request<'put'>): Promise<void> {
-    await this.#session.run('putCacheEntry', { ...request, value: toBytes(request.value, 'value') })
+    await this.#session.run('putCacheEntry', { ...request, value: toBytes(checked(request).value, 'value') })
   }
 
   async get(request: Request<'get'>): Promise<{ value: Uint8Array; found: boolean }> {
@@ -39,7 +40,7 @@ export class RemoteCache implements Pick<SessionCache, keyof SessionCache> {
   }
 
   async compareAndSet(request: Request<'compareAndSet'>): ReturnType<SessionCache['compareAndSet']> {
-    const { expectedValue, newValue, ...rest } = request
+    const { expectedValue, newValue, ...rest } = checked(request)
     return this.#session.call('compareAndSetCacheEntry', {
       ...rest,
       newValue: toBytes(newValue, 'newValue'),
@@ -67,11 +68,11 @@ export class RemoteCache implements Pick<SessionCache, keyof SessionCache> {
   }
 
   async batchSet(request: Request<'batchSet'>): Promise<void> {
-    const { entries } = request
+    const { entries } = checked(request)
     const wire = Array.isArray(entries)
       ? Array.from(entries as Request<'batchSet'>['entries'], (entry, index) => ({
           ...entry,
-          value: toBytes(entry?.value, `entries[${index}].value`),
+          value: toBytes(checked(entry, `entries[${index}]`).value, `entries[${index}].value`),
         }))
       : entries
     await this.#session.run('batchSetCache', { entries: wire as InSession<'batchSetCache'>['entries'] })

@@ -1,5 +1,6 @@
 import type { EngineScope, SessionCreateRequest, SessionInfo, StateReference } from '../../engine/index.js'
 import { toBytes } from './bytes.js'
+import { checked } from './checked.js'
 import { RemoteDiff } from './diff.js'
 import { RemoteSession } from './session.js'
 import { RemoteSources } from './sources.js'
@@ -16,13 +17,13 @@ export class RemoteSessions {
   }
 
   async create(request: Omit<SessionCreateRequest, 'gitRepository'> = {}): Promise<RemoteSession> {
-    const { files, ...rest } = request
+    const { files, ...rest } = checked(request)
     const { id } = await this.#transport.call('createSession', {
       ...rest,
       ...(files !== undefined && {
-        files: Object.entries(files).map(([path, content]) => ({
+        files: Object.entries(checked(files, 'files')).map(([path, content]) => ({
           path,
-          content: toBytes(content, `files[${path}]`),
+          content: toBytes(content, 'files'),
         })),
       }),
     })
@@ -81,9 +82,11 @@ export class RemoteEngine {
   }
 
   /** The changes from one state to another, each as it is when they are read. */
-  diff({ from, to }: { readonly from: StateReference; readonly to: StateReference }): RemoteDiff {
+  diff(request: { readonly from: StateReference; readonly to: StateReference }): RemoteDiff {
     return new RemoteDiff(this.#transport, () => {
-      const { sessionId, ...state } = to
+      const { from, to } = checked(request)
+      checked(from, 'from')
+      const { sessionId, ...state } = checked(to, 'to')
       return { sessionId, from, to: state }
     })
   }

@@ -7,6 +7,7 @@ import type {
 } from '../../engine/index.js'
 import { EngineError } from '../../engine/wire.js'
 import { concat, toBytes } from './bytes.js'
+import { checked } from './checked.js'
 import type { InSession, SessionCalls } from './session-calls.js'
 
 type Request<Name extends keyof SessionFiles> = Parameters<SessionFiles[Name]>[0]
@@ -25,6 +26,7 @@ export class RemoteFiles implements Pick<SessionFiles, keyof SessionFiles> {
     this.#session = session
   }
 
+  /** In one request, which a server bounds: LIMIT_EXCEEDED for more than some 48 MiB, which `append` can bring. */
   async write(request: Request<'write'>): Promise<void> {
     await this.#session.run('writeFile', withContent(request))
   }
@@ -41,7 +43,7 @@ export class RemoteFiles implements Pick<SessionFiles, keyof SessionFiles> {
   async readWithHash(
     request: Request<'readWithHash'>,
   ): Promise<{ content: Uint8Array; contentHash: string; sizeBytes: number }> {
-    const { path, offset = 0, length = Number.MAX_SAFE_INTEGER } = request
+    const { path, offset = 0, length = Number.MAX_SAFE_INTEGER } = checked(request)
     for (let reading = 0; reading < maxReadings; reading++) {
       const pieces: Uint8Array[] = []
       let read = 0
@@ -94,7 +96,8 @@ export class RemoteFiles implements Pick<SessionFiles, keyof SessionFiles> {
     return this.#session.run('copyFile', request)
   }
 
-  setMode({ path, mode }: Request<'setMode'>): Promise<void> {
+  async setMode(request: Request<'setMode'>): Promise<void> {
+    const { path, mode } = checked(request)
     return this.#session.run('setAttributes', { path, mode })
   }
 
@@ -120,7 +123,7 @@ export class RemoteFiles implements Pick<SessionFiles, keyof SessionFiles> {
   }
 
   async patchSegments(request: Request<'patchSegments'>): Promise<{ skippedPaths: string[] }> {
-    const { mutations } = request
+    const { mutations } = checked(request)
     return this.#session.call('patchSegments', {
       ...request,
       mutations: Array.isArray(mutations)
@@ -144,7 +147,7 @@ export class RemoteFiles implements Pick<SessionFiles, keyof SessionFiles> {
   }
 
   async setXattr(request: Request<'setXattr'>): Promise<void> {
-    await this.#session.run('setXattr', { ...request, value: toBytes(request.value, 'value') })
+    await this.#session.run('setXattr', { ...request, value: toBytes(checked(request).value, 'value') })
   }
 
   getXattr(request: Request<'getXattr'>): Promise<{ value: Uint8Array }> {
@@ -163,15 +166,17 @@ export class RemoteFiles implements Pick<SessionFiles, keyof SessionFiles> {
 function withContent<T extends { readonly content: FileContent }>(
   request: T,
   field = 'content',
+  within = 'request',
 ): Omit<T, 'content'> & { readonly content: Uint8Array } {
-  return { ...request, content: toBytes(request.content, field) }
+  return { ...request, content: toBytes(checked(request, within).content, field) }
 }
 
 /** What is no operation stays as it is, for the encoding to refuse. */
 function toOperation(operation: BatchOperation, index: number): unknown {
   const { write, segmentWrite } = operation ?? {}
   const field = `operations[${index}]`
-  if (write !== undefined) return { ...operation, write: withContent(write, `${field}.write.content`) }
+  if (write !== undefined)
+    return { ...operation, write: withContent(write, `${field}.write.content`, `${field}.write`) }
   if (segmentWrite === undefined) return operation
   return { ...operation, segmentWrite: toSegmentWrite(segmentWrite, `${field}.segmentWrite`) }
 }

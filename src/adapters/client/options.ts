@@ -31,6 +31,13 @@ export interface Settings {
   readonly headers: Readonly<Record<string, string>>
 }
 
+/** INVALID_ARGUMENT for what no header can carry. The token is not repeated. */
+export function checkToken(token: string): string {
+  if (typeof token !== 'string' || !/^[\x21-\x7e]*$/.test(token))
+    throw invalid('token', 'must consist of visible characters of ASCII')
+  return token
+}
+
 /** INVALID_ARGUMENT. */
 export function parseOptions(options: ClientOptions): Settings {
   const { baseUrl, token, signal, timeoutMs, reconnectMs = 60_000, headers = {} } = options
@@ -38,6 +45,7 @@ export function parseOptions(options: ClientOptions): Settings {
   if (typeof fetch !== 'function') throw invalid('fetch', 'must be a function')
   if (typeof token !== 'string' && typeof token !== 'function')
     throw invalid('token', 'must be a string or a function')
+  if (typeof token === 'string') checkToken(token)
   if (timeoutMs !== undefined && !(timeoutMs > 0)) throw invalid('timeoutMs', 'must be above 0')
   if (!(reconnectMs >= 0)) throw invalid('reconnectMs', 'must be a number from 0')
   if (signal !== undefined && !(signal instanceof AbortSignal))

@@ -1,3 +1,4 @@
+import { checked } from './checked.js'
 import type { OperationName, OperationRequest, OperationResponse } from '../../engine/wire.js'
 import type { CallOptions, Given, Transport } from './transport.js'
 
@@ -19,13 +20,13 @@ export class SessionCalls {
     this.sessionId = sessionId
   }
 
-  call<Name extends SessionOperation>(
+  async call<Name extends SessionOperation>(
     name: Name,
     request: InSession<Name>,
     options?: CallOptions,
   ): Promise<OperationResponse<Name>> {
     const { sessionId } = this
-    return this.transport.call(name, { ...(request as object), sessionId } as never, options)
+    return this.transport.call(name, { ...(checked(request) as object), sessionId } as never, options)
   }
 
   /** As {@link call}, of what gives nothing. */

@@ -9,6 +9,7 @@ import type {
 import { invalid } from '../../engine/wire.js'
 import { RemoteBus } from './bus.js'
 import { RemoteCache } from './cache.js'
+import { checked } from './checked.js'
 import { RemoteDiff } from './diff.js'
 import { RemoteFiles } from './files.js'
 import { createRemoteFs, type RemoteFs } from './fs/index.js'
@@ -97,7 +98,7 @@ export class RemoteSession {
 
   async fork(request: Parameters<Session['fork']>[0] = {}): Promise<RemoteSession> {
     const { transport } = this.#calls
-    const { id } = await transport.call('forkSession', { ...request, sourceSessionId: this.id })
+    const { id } = await transport.call('forkSession', { ...checked(request), sourceSessionId: this.id })
     return new RemoteSession(transport, id)
   }
 
@@ -128,8 +129,9 @@ export class RemoteSession {
   }
 
   /** The signal ends the request; what it asked for may happen even so. */
-  commit({ signal, ...request }: SessionCommitRequest): Promise<{ commitId: string }> {
-    return this.#calls.call('commit', request, { signal })
+  async commit(request: SessionCommitRequest): Promise<{ commitId: string }> {
+    const { signal, ...rest } = checked(request)
+    return this.#calls.call('commit', rest, { signal })
   }
 
   generateCommitSummary(): ReturnType<Session['generateCommitSummary']> {

@@ -8,6 +8,7 @@ import type {
 } from '../../engine/index.js'
 import { EngineError, invalid } from '../../engine/wire.js'
 import { concat } from './bytes.js'
+import { checked } from './checked.js'
 import { pause } from './deadline.js'
 import type { Transport } from './transport.js'
 
@@ -24,8 +25,10 @@ export class RemoteSources {
     this.#transport = transport
   }
 
-  create(request: Omit<Parameters<Sources['create']>[0], 'gitRepository'>): ReturnType<Sources['create']> {
-    const { uploadedSnapshot, ...rest } = request
+  async create(
+    request: Omit<Parameters<Sources['create']>[0], 'gitRepository'>,
+  ): ReturnType<Sources['create']> {
+    const { uploadedSnapshot, ...rest } = checked(request)
     return this.#transport.call('createSource', {
       ...rest,
       ...(uploadedSnapshot !== undefined && { uploadedSnapshot: {} }),
@@ -46,7 +49,7 @@ export class RemoteSources {
 
   /** Contents are sent in one piece, streams once they have ended. The signal ends the sending, not the job. */
   async startImport(sourceId: string, request: Import = {}): Promise<ImportJob> {
-    const { signal, uploadedSnapshot, uploadedGitBundle, ...rest } = request
+    const { signal, uploadedSnapshot, uploadedGitBundle, ...rest } = checked(request)
     if (uploadedSnapshot?.files !== undefined)
       throw invalid('uploadedSnapshot.files', 'is for engines in process: send an archive')
     return this.#transport.call(
@@ -71,19 +74,21 @@ export class RemoteSources {
   }
 
   /** The signal ends the request, not the job. */
-  refresh(
+  async refresh(
     sourceId: string,
-    { signal, ...request }: NonNullable<Parameters<Sources['refresh']>[1]> = {},
+    request: NonNullable<Parameters<Sources['refresh']>[1]> = {},
   ): Promise<ImportJob> {
-    return this.#transport.call('refreshSource', { ...request, sourceId }, { signal })
+    const { signal, ...rest } = checked(request)
+    return this.#transport.call('refreshSource', { ...rest, sourceId }, { signal })
   }
 
   /** The signal ends the request, not the job. */
-  promoteSession(
+  async promoteSession(
     sourceId: string,
-    { signal, ...request }: Parameters<Sources['promoteSession']>[1],
+    request: Parameters<Sources['promoteSession']>[1],
   ): Promise<ImportJob> {
-    return this.#transport.call('promoteSession', { ...request, sourceId }, { signal })
+    const { signal, ...rest } = checked(request)
+    return this.#transport.call('promoteSession', { ...rest, sourceId }, { signal })
   }
 
   getJob(reference: JobReference): Promise<ImportJob> {
@@ -124,7 +129,7 @@ export class RemoteSources {
   }
 
   async #job(name: 'getJob' | 'abortJob', reference: JobReference, signal?: AbortSignal): Promise<ImportJob> {
-    const { sourceId, jobId } = reference
+    const { sourceId, jobId } = checked(reference, 'job')
     return this.#transport.call(name, { sourceId, jobId }, { signal })
   }
 }

@@ -1,5 +1,6 @@
 import type { BusMessage, BusSubscribeRequest, BusSubscription } from '../../engine/index.js'
 import { onAbort, type OperationResponse } from '../../engine/wire.js'
+import { checked } from './checked.js'
 import { pause } from './deadline.js'
 import { fromStatus, isClosing, isOutage } from './errors.js'
 import type { OpenStream, Transport } from './transport.js'
@@ -28,11 +29,13 @@ export class RemoteSubscription implements BusSubscription {
   readonly #releases: (() => void)[] = []
   readonly #messages: AsyncGenerator<BusMessage, undefined, undefined>
 
-  constructor(transport: Transport, sessionId: string, { signal, ...query }: BusSubscribeRequest) {
+  constructor(transport: Transport, sessionId: string, request: BusSubscribeRequest) {
     this.#transport = transport
     this.#sessionId = sessionId
+    // What is no request at all is refused by the promises.
+    const { signal, ...query } = request ?? {}
     this.#query = query
-    const first = this.#open(signal)
+    const first = this.#open(request, signal)
     first.catch(() => undefined)
     this.opened = first.then(() => undefined)
     this.opened.catch(() => undefined)
@@ -61,7 +64,8 @@ export class RemoteSubscription implements BusSubscription {
     await this.return()
   }
 
-  async #open(signal: AbortSignal | undefined): Promise<Stream> {
+  async #open(request: BusSubscribeRequest, signal: AbortSignal | undefined): Promise<Stream> {
+    checked(request)
     signal?.throwIfAborted()
     if (signal !== undefined) this.#releases.push(onAbort(signal, () => this.#abort.abort(signal.reason)))
     const { closed } = this.#transport

@@ -10,7 +10,7 @@ import {
 import { Deadline, pause } from './deadline.js'
 import { fromResponse, notUnderstood, unreachable } from './errors.js'
 import { readLines } from './lines.js'
-import type { Settings } from './options.js'
+import { checkToken, type Settings } from './options.js'
 import { encodeRequest, type WireRequest } from './request.js'
 
 /** What an operation takes, with nothing that would be changed. */
@@ -128,7 +128,7 @@ export class Transport {
       headers: {
         ...headers,
         ...(body !== undefined && { 'content-type': 'application/json' }),
-        authorization: `Bearer ${await token()}`,
+        authorization: `Bearer ${checkToken(await token())}`,
       },
       ...(body !== undefined && { body }),
       redirect: 'error',

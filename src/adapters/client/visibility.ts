@@ -1,6 +1,7 @@
 import type { SessionEvent, SessionEvents, SessionHealth, SessionSecrets } from '../../engine/index.js'
 import { Secret } from '../../engine/wire.js'
 import { toBytes } from './bytes.js'
+import { checked } from './checked.js'
 import { pages } from './pages.js'
 import type { SessionCalls } from './session-calls.js'
 
@@ -48,7 +49,8 @@ export class RemoteHealth implements Pick<SessionHealth, keyof SessionHealth> {
     return this.#session.call('getHealth', {})
   }
 
-  async report({ reportFormat, reportContent }: Report): ReturnType<SessionHealth['report']> {
+  async report(request: Report): ReturnType<SessionHealth['report']> {
+    const { reportFormat, reportContent } = checked(request)
     const content = toBytes(reportContent, 'reportContent')
     return this.#session.call('reportHealth', { reportFormat, reportContent: content })
   }
