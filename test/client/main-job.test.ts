@@ -9,9 +9,9 @@ import { openRemote } from '../support/remote.js'
 vi.mock('forkspace', async (original) => ({
   ...(await original<typeof Package>()),
   openEngine: async (options: EngineOptions) => {
-    const { client, close } = await openRemote(options)
-    const { sessions, sources, diff } = client
-    return { sessions, sources, diff: diff.bind(client), close }
+    const remote = await openRemote(options)
+    const { sessions, sources } = remote.client
+    return { sessions, sources, close: () => remote.close() }
   },
 }))
 

@@ -60,7 +60,7 @@ describe.each(places)('states over %s, %s:', (kind, where) => {
     if (where === 'by a client') {
       const remote = await openRemote(options)
       engine = remote.client
-      close = remote.close
+      close = () => remote.close()
     } else {
       const opened = await openEngine(options)
       engine = opened
