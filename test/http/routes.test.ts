@@ -145,6 +145,7 @@ describe.each(doors)('through %s:', (_door, call) => {
     const get = await call('GET', `/v1/sessions/${id}/cache/none`)
     const head = await call('HEAD', `/v1/sessions/${id}/cache/none`)
     expect([head.status, head.text]).toEqual([200, ''])
+    expect(head.headers.get('content-length')).toBe(String(get.text.length))
     for (const name of ['content-type', 'cache-control', 'x-content-type-options'])
       expect(head.headers.get(name)).toBe(get.headers.get(name))
     expect((await call('HEAD', '/v1/sessions/x')).status).toBe(404)

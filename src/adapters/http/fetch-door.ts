@@ -7,7 +7,10 @@ export async function answerRequest(handler: Handler, request: Request): Promise
   const answer = await handler.answer(exchangeOf(request))
   return new Response(bodyOf(answer, handler.limits.stalledStreamMs), {
     status: answer.status,
-    headers: answer.headers,
+    // Nothing else tells how long a body is that is not sent.
+    headers: answer.headersOnly
+      ? { ...answer.headers, 'content-length': String(answer.length) }
+      : answer.headers,
   })
 }
 
