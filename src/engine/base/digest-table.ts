@@ -12,6 +12,7 @@ const firstSlots = 16
  * bytes each beside the record.
  */
 export class DigestTable {
+  static readonly keyDigits = keyDigits
   readonly #recordBytes: number
   readonly #shards: (Shard | undefined)[] = Array.from({ length: shardCount })
   #size = 0

@@ -192,6 +192,13 @@ const registry = {
     code: 'RESOURCE_EXHAUSTED',
     meaning: 'The session has as many of these as it may have; `details.limit` says how many.',
   },
+  BUDGET: {
+    code: 'RESOURCE_EXHAUSTED',
+    errno: 'EDQUOT',
+    job: 'LIMIT_EXCEEDED',
+    meaning:
+      'The store, the tenant or the session keeps as many bytes as it may; `details.budget` says which.',
+  },
   SLOW_CONSUMER: {
     code: 'RESOURCE_EXHAUSTED',
     meaning: 'A subscriber did not take its messages, and its queue is full.',
@@ -205,7 +212,7 @@ const registry = {
   STORE_CLOSED: { code: 'UNAVAILABLE', meaning: 'The engine was closed.' },
   STORE_FAILED: {
     code: 'UNAVAILABLE',
-    meaning: 'A write failed: nothing more is accepted until the engine is opened again.',
+    meaning: 'A write failed: the engine goes on when its storage has recovered.',
   },
   DATA_LOSS: { code: 'DATA_LOSS', meaning: 'Stored data is missing or damaged.' },
   NO_ADAPTER: {
@@ -329,6 +336,11 @@ export class EngineError extends Error {
   get status(): number {
     return StatusCode[this.code]
   }
+}
+
+/** Of a call that came after `close()`, or was cut off by it. */
+export function engineClosed(): EngineError {
+  return new EngineError('STORE_CLOSED', 'the engine was closed')
 }
 
 export function invalid(field: string, message: string): EngineError {

@@ -15,6 +15,8 @@ export const limits = {
   messageBytes: 64 * 1024,
   /** Characters of an error's message that a job keeps. */
   errorMessageLength: 4096,
+  /** What a check tells of one by one. */
+  checkFindings: 1000,
   batchOperations: 10_000,
   /** Chunks of one batch or patch, over all of its files. */
   segments: 100_000,
@@ -99,8 +101,22 @@ export const limits = {
   eventsPerSnapshot: 2000,
   /** Roots of checkpoints kept in memory per session; older ones are found again by replay. */
   pinnedRoots: 4096,
-  /** Bytes of clean blobs kept in memory on a durable store. */
-  blobCacheBytes: 32 * 2 ** 20,
+  /**
+   * Default of `memoryBudgetBytes`: what a durable store has already and is kept in memory to be at hand. A quarter
+   * is for blobs, a half for tree nodes, a quarter for sessions; each is counted roughly.
+   */
+  memoryBudgetBytes: 128 * 2 ** 20,
+  /** The least `memoryBudgetBytes`. */
+  memoryBudgetMinBytes: 2 ** 20,
+  /** Of the part for sessions, what the earlier states of one may have, and its newest while it is idle: one in so many. */
+  sessionShare: 8,
+  /** Commits and openings between two looks at what the sessions in memory have; more where there are many. */
+  sessionsLookedAt: 64,
+  /** A session that is not used leaves memory as it is when opening it replays at most so many events. */
+  eventsWithoutSnapshot: 64,
+  /** Pause before a store that could not recover is tried again, in milliseconds; doubled each time. */
+  recoveryPauseMs: 50,
+  recoveryPauseMaxMs: 1000,
   /** A clean blob above this is not kept in memory. */
   cachedBlobBytes: 64 * 1024,
   /** Blob bytes gathered into one storage commit during an import. */

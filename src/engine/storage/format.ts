@@ -5,6 +5,11 @@
 export const formats = {
   /** Everything in one ordered key space: records, events, nodes and blobs as values under prefixed keys. */
   orderedKeys: 1,
+  /**
+   * Commits are frames with checksums in append-only segments, and everything else can be made from these: what is
+   * acknowledged survives failed writes, and what is damaged is noticed.
+   */
+  segments: 2,
 } as const
 
-export const currentFormat: number = formats.orderedKeys
+export const currentFormat: number = formats.segments

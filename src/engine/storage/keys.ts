@@ -17,6 +17,9 @@ export function decodeSeq(text: string): number {
   return Number.parseInt(text, 36)
 }
 
+/** Tenants and places of the host have keys of one width. */
+export const tenantKeyLength = 16
+
 /** Sorts after every key that starts with the same prefix. */
 export function prefixEnd(prefix: string): string {
   return `${prefix}\u{10ffff}`
@@ -28,6 +31,14 @@ export const keys = {
   source: (tenantKey: string, sourceId: string): string => `o${tenantKey}${sourceId}`,
   sources: (tenantKey: string): string => `o${tenantKey}`,
   job: (tenantKey: string, sourceId: string, jobId: string): string => `j${tenantKey}${sourceId}${jobId}`,
+  /** Of every tenant. */
+  allSessions: (): string => 's',
+  tenantOfSession: (key: string): string => key.slice(1, -idLength),
+  allRevisions: (): string => 'f',
+  allGitTrees: (): string => 'd',
+  allGitObjects: (): string => 'g',
+  allHostEntries: (): string => 'm',
+  allNodes: (): string => 'n',
   /** Stands as long as the job is queued or running. */
   unfinishedJob: (tenantKey: string, sourceId: string, jobId: string): string =>
     `i${tenantKey}${sourceId}${jobId}`,
@@ -40,6 +51,7 @@ export const keys = {
   snapshots: (sessionId: string): string => `r${sessionId}`,
   checkpoint: (sessionId: string, checkpointId: string): string => `k${sessionId}${checkpointId}`,
   checkpoints: (sessionId: string): string => `k${sessionId}`,
+  branchTips: (sessionId: string): string => `v${sessionId}`,
   branchTip: (sessionId: string, branchName: string): string => `v${sessionId}${branchName}`,
   fileLock: (sessionId: string, path: string): string => `l${sessionId}${path}`,
   fileLocks: (sessionId: string): string => `l${sessionId}`,
@@ -61,6 +73,8 @@ export const keys = {
   /** What was last seen of a directory of the host, and what else is kept of the place. */
   hostEntries: (tenantKey: string, place: string, directoryPath: string): string =>
     `m${tenantKey}${place}${directoryPath}`,
+  /** Whether it is of a checkout as a whole: without a directory. */
+  isCheckout: (key: string): boolean => key.length === 1 + 2 * tenantKeyLength,
   gitObject: (tenantKey: string, oid: string): string => `g${tenantKey}${oid}`,
   /** A git tree that was imported whole. */
   gitTree: (tenantKey: string, treeId: string): string => `d${tenantKey}${treeId}`,
@@ -71,6 +85,8 @@ export const keys = {
     `f${tenantKey}${sourceId}=${label}`,
   /** Blobs that a tenant wrote in one commit. */
   writtenBlobs: (tenantKey: string, id: string): string => `y${tenantKey}${id}`,
+  everyWrittenBlobs: (): string => 'y',
+  tenantOfWrittenBlobs: (key: string): string => key.slice(1, 1 + tenantKeyLength),
   allWrittenBlobs: (tenantKey: string): string => `y${tenantKey}`,
   /** Bytes that were sent to a tenant's clients in one minute. */
   egress: (tenantKey: string, minute: number): string => `w${tenantKey}${encodeSeq(minute)}`,

@@ -9,6 +9,7 @@ import type {
   StoreCapabilities,
   NewStoredEvent,
   StoreCommit,
+  StoredBlobSize,
   StoredEvent,
 } from './store.js'
 
@@ -65,13 +66,14 @@ class MemoryStore implements Store {
 
   commit(commit: StoreCommit): Promise<boolean> {
     if (this.#closed) return Promise.reject(closedError())
-    const { events, put, del, blobs } = commit
+    const { events, put, del, blobs, deleteBlobs, replaceEvents, deleteEvents } = commit
     try {
       if (events !== undefined && !this.#follows(events)) return passed
       // What cannot be encoded fails before anything has changed.
       const { durable } = this.capabilities
       const bodies = durable ? events?.map(({ body }) => parsed(body)) : undefined
       const values = durable ? put?.map(([, value]) => text(value)) : undefined
+      if (replaceEvents !== undefined) this.#replace(replaceEvents)
       if (events !== undefined) for (let i = 0; i < events.length; i++) this.#append(events[i]!, bodies?.[i])
       if (put !== undefined) {
         for (let i = 0; i < put.length; i++) this.#put(put[i]![0], values?.[i] ?? put[i]![1])
@@ -81,7 +83,9 @@ class MemoryStore implements Store {
     }
     if (del !== undefined)
       for (const key of del) if (this.#data.records.delete(key)) this.#data.sortedKeys = undefined
+    if (deleteBlobs !== undefined) for (const hash of deleteBlobs) this.#data.blobs.delete(hash)
     if (blobs !== undefined) for (const blob of blobs) this.#data.blobs.set(blob.hash, blob.bytes)
+    if (deleteEvents !== undefined) for (const sessionId of deleteEvents) this.#data.events.delete(sessionId)
     // A loop that only awaits resolved promises would never let timers and sockets run.
     if (++this.#acknowledged % limits.acknowledgementsPerTurn === 0) return (this.#delayed = nextTurn())
     return stored
@@ -117,6 +121,16 @@ class MemoryStore implements Store {
     const list = this.#data.events.get(sessionId)
     if (list === undefined) this.#data.events.set(sessionId, [kept])
     else list.push(kept)
+  }
+
+  #replace(events: readonly NewStoredEvent[]): void {
+    const copies = events.map(({ sessionId, seq, body }) => {
+      const list = this.#data.events.get(sessionId)
+      assert(list !== undefined && seq >= 1 && seq <= list.length, 'what is replaced is stored')
+      return parsed(body)
+    })
+    for (const [index, { sessionId, seq }] of events.entries())
+      this.#data.events.get(sessionId)![seq - 1] = copies[index]!
   }
 
   async *events(
@@ -155,6 +169,27 @@ class MemoryStore implements Store {
 
   async blob(hash: string, range: ByteRange): Promise<Uint8Array | undefined> {
     return readRange(this.read().blobs.get(hash), range)
+  }
+
+  async listBlobs(after: string, limit: number): Promise<readonly StoredBlobSize[]> {
+    const { blobs } = this.read()
+    const page: StoredBlobSize[] = []
+    // Hashes are of one width and have digits alone, so their order is that of code units.
+    for (const hash of [...blobs.keys()]
+      .filter((one) => one > after)
+      .toSorted()
+      .slice(0, limit))
+      page.push({ hash, bytes: blobs.get(hash)!.byteLength })
+    return page
+  }
+
+  async size(): Promise<number> {
+    const { records, events, blobs } = this.read()
+    let bytes = 0
+    for (const [key, value] of records) bytes += key.length + text(value).length
+    for (const list of events.values()) for (const body of list) bytes += JSON.stringify(body).length
+    for (const blob of blobs.values()) bytes += blob.byteLength
+    return bytes
   }
 
   async close(): Promise<void> {

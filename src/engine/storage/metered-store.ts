@@ -1,13 +1,16 @@
 import type { Environment } from '../base/environment.js'
 import type { IdSource } from '../base/ids.js'
 import { limits } from '../base/limits.js'
-import { withReason } from './commit-failure.js'
+import type { BudgetedBlob, ByteBudgets } from './byte-budgets.js'
 import { keys, prefixEnd } from './keys.js'
-import type { ByteRange, Store, StoreCommit } from './store.js'
+import type { Store, StoreCommit } from './store.js'
+import { wrapped } from './wrapped-store.js'
 
 /** Contents that came at one time: how many bytes, in how many blobs, and how often they were written. */
 export interface StoredAmount {
   readonly at: number
+  /** When it was deleted; absent: it is there. Of what was deleted only the bytes are known. */
+  readonly until?: number
   readonly bytes: number
   readonly count: number
   readonly writtenBytes: number
@@ -18,58 +21,126 @@ export interface StoredAmount {
  * them and when: a blob counts once for a tenant, however often it was written and however many sessions have it.
  */
 export interface MeteredStore extends Store {
+  /** Present where there are budgets: BUDGET for contents that would be too much. */
+  admit?(blobs: readonly BudgetedBlob[]): void
+  /** Resolves when budgets are counted; to be awaited before a tenant's first write. */
+  counted?(): Promise<void>
+  /** To be called when contents of any tenant were deleted. */
+  recounted?(): Promise<void>
   /** To be called for contents that a store which is not durable is never given. */
   wrote(bytes: number): void
   /** Everything that the tenant has stored, in no order. */
   amounts(): AsyncIterable<StoredAmount>
+  /**
+   * Writes what was recorded before `id` anew, shorter: contents that are not kept any more count until now. Nothing
+   * is asked of those that were recorded later.
+   */
+  compactAmounts(id: string, isKept: (hashDigits: string) => boolean): Promise<void>
 }
 
 const minuteMs = 60_000
+const hourMs = 60 * minuteMs
 
 /** The stores of the tenants of one engine; a tenant's is always the same. */
 export function meteredStores(
   store: Store,
   environment: Environment,
   ids: IdSource,
+  budgets?: ByteBudgets,
 ): (tenantKey: string) => MeteredStore {
   const stores = new Map<string, MeteredStore>()
+  let counted: Promise<void> | undefined
+  const counting = (): Promise<void> => {
+    counted ??= countLedgers(store, budgets!).catch((error: unknown) => {
+      counted = undefined
+      throw error
+    })
+    return counted
+  }
   return (tenantKey) => {
     let metered = stores.get(tenantKey)
-    if (metered === undefined) stores.set(tenantKey, (metered = meter(store, environment, ids, tenantKey)))
+    if (metered === undefined) {
+      metered = meter(store, environment, ids, tenantKey, budgets)
+      if (budgets !== undefined) {
+        metered.admit = (blobs) => budgets.admit(tenantKey, blobs)
+        metered.counted = counting
+        metered.recounted = async () => {
+          // Elsewhere there is no ledger to count by.
+          if (store.capabilities.durable) await budgets.recount((next) => countLedgers(store, next))
+        }
+      }
+      stores.set(tenantKey, metered)
+    }
     return metered
   }
 }
 
-function meter(store: Store, environment: Environment, ids: IdSource, tenantKey: string): MeteredStore {
+/** Counts what every tenant wrote, as far as it is kept. */
+export async function countLedgers(store: Store, budgets: ByteBudgets): Promise<void> {
+  if (!store.capabilities.durable) return
+  const prefix = keys.everyWrittenBlobs()
+  for (let gte = prefix; ;) {
+    const found = await store.scan({ gte, lt: prefixEnd(prefix), limit: limits.eventsPerRead })
+    for (const [key, json] of found) {
+      const blobs = amountsIn(json).kept.map(([, hash, length]) => ({ hash, length }))
+      budgets.add(keys.tenantOfWrittenBlobs(key), blobs)
+    }
+    if (found.length < limits.eventsPerRead) return
+    gte = `${found.at(-1)![0]}\0`
+  }
+}
+
+function meter(
+  store: Store,
+  environment: Environment,
+  ids: IdSource,
+  tenantKey: string,
+  budgets: ByteBudgets | undefined,
+): MeteredStore {
   const ledger = store.capabilities.durable
     ? new StoredLedger(store, environment, ids, tenantKey)
     : new MinuteLedger(environment)
   return {
-    capabilities: store.capabilities,
-    commit: (commit) =>
-      withReason(commit.blobs?.length ? ledger.commit(store, commit) : store.commit(commit)),
-    events: (sessionId, range) => store.events(sessionId, range),
-    get: (key) => store.get(key),
-    lastEvent: (sessionId) => store.lastEvent(sessionId),
-    scan: (range) => store.scan(range),
-    blob: (hash, range) => store.blob(hash, range),
-    close: () => store.close(),
-    ...(store.getSync && { getSync: (key: string) => store.getSync!(key) }),
-    ...(store.blobSync && { blobSync: (hash: string, range: ByteRange) => store.blobSync!(hash, range) }),
-    ...(store.forget && { forget: (sessionId: string) => store.forget!(sessionId) }),
-    wrote: (bytes) => ledger.wrote(bytes),
+    ...wrapped(store, {
+      commit: (commit) => {
+        if (!commit.blobs?.length) return store.commit(commit)
+        budgets?.add(
+          tenantKey,
+          commit.blobs.map(({ hash, bytes }) => ({ hash, length: bytes.byteLength })),
+        )
+        return ledger.commit(store, commit)
+      },
+    }),
+    wrote: (bytes) => {
+      budgets?.add(tenantKey, [{ hash: '', length: bytes }])
+      ledger.wrote(bytes)
+    },
     amounts: () => ledger.amounts(),
+    compactAmounts: (id, isKept) => ledger.compact(id, isKept),
   }
 }
 
 /** When blobs were written, then of each the first digits of its hash and its size; as it stands in storage. */
 type WrittenBlobs = readonly [at: number, ...hashesAndSizes: (string | number)[]]
 
+/** The same, after a collection: each content once, and what is gone in sums over an hour. */
+interface CompactedBlobs {
+  readonly kept: readonly (readonly [at: number, hash: string, bytes: number, times: number])[]
+  readonly gone: readonly GoneBytes[]
+}
+
+type GoneBytes = readonly [at: number, until: number, bytes: number]
+
 /** Time, and enough of the rest to tell commits of two processes apart. */
 const idDigits = 16
 
-/** 96 bits tell the blobs of a tenant apart. */
-const hashDigits = 24
+/** Hex digits of a hash: 96 bits tell the blobs of a tenant apart. */
+export const hashDigits = 24
+
+/** Contents that are gathered for one compacted record. */
+const blobsPerRecord = 4096
+/** Fewer commits than this are left as they are, where nothing of them is gone. */
+const worthCompacting = 64
 
 /** Keeps a record for each commit that brought blobs, which nothing has to be looked up for. */
 class StoredLedger {
@@ -95,23 +166,111 @@ class StoredLedger {
 
   wrote(): void {}
 
+  async compact(id: string, isKept: (hashDigits: string) => boolean): Promise<void> {
+    const prefix = keys.allWrittenBlobs(this.#tenantKey)
+    const lt = keys.writtenBlobs(this.#tenantKey, id.slice(0, idDigits))
+    const now = this.#environment.wallClockMs()
+    let compaction = new Compaction()
+    const flush = async (): Promise<void> => {
+      const [first, ...others] = compaction.keys
+      const { isWorth, record } = compaction
+      compaction = new Compaction()
+      if (first === undefined || !isWorth) return
+      const isEmpty = record.kept.length === 0 && record.gone.length === 0
+      await this.#store.commit(
+        isEmpty ? { del: [first, ...others] } : { put: [[first, record]], del: others },
+      )
+    }
+    for (let gte = prefix; ;) {
+      const found = await this.#store.scan({ gte, lt, limit: limits.eventsPerRead })
+      for (const [key, json] of found) {
+        compaction.add(key, amountsIn(json), isKept, now)
+        if (compaction.size >= blobsPerRecord) await flush()
+      }
+      if (found.length < limits.eventsPerRead) break
+      gte = `${found.at(-1)![0]}\0`
+    }
+    await flush()
+  }
+
   async *amounts(): AsyncGenerator<StoredAmount> {
     const known = new Set<string>()
     const prefix = keys.allWrittenBlobs(this.#tenantKey)
     for (let gte = prefix; ;) {
       const found = await this.#store.scan({ gte, lt: prefixEnd(prefix), limit: limits.eventsPerRead })
       for (const [, json] of found) {
-        const [at, ...blobs] = JSON.parse(json) as WrittenBlobs
-        for (let i = 0; i < blobs.length; i += 2) {
-          const hash = blobs[i] as string
-          const writtenBytes = blobs[i + 1] as number
+        const { kept, gone } = amountsIn(json)
+        for (const [at, hash, bytes, times] of kept) {
           const isNew = !known.has(hash)
           known.add(hash)
-          yield { at, bytes: isNew ? writtenBytes : 0, count: isNew ? 1 : 0, writtenBytes }
+          yield { at, bytes: isNew ? bytes : 0, count: isNew ? 1 : 0, writtenBytes: bytes * times }
         }
+        for (const [at, until, bytes] of gone) yield { at, until, bytes, count: 0, writtenBytes: 0 }
       }
       if (found.length < limits.eventsPerRead) return
       gte = `${found.at(-1)![0]}\0`
+    }
+  }
+}
+
+function amountsIn(json: string): CompactedBlobs {
+  const record = JSON.parse(json) as WrittenBlobs | CompactedBlobs
+  if ('kept' in record) return record
+  const [at, ...blobs] = record
+  const kept: [number, string, number, number][] = []
+  for (let i = 0; i < blobs.length; i += 2) kept.push([at, blobs[i] as string, blobs[i + 1] as number, 1])
+  return { kept, gone: [] }
+}
+
+/** Records of a ledger that become one. */
+class Compaction {
+  readonly keys: string[] = []
+  /** By hash; the first time counts. */
+  readonly #kept = new Map<string, [at: number, hash: string, bytes: number, times: number]>()
+  /** By the hours of both ends. */
+  readonly #gone = new Map<string, [at: number, until: number, bytes: number]>()
+  readonly #lost = new Set<string>()
+  #isShorter = false
+
+  get size(): number {
+    return this.#kept.size + this.#gone.size
+  }
+
+  get isWorth(): boolean {
+    return this.#isShorter || this.keys.length >= worthCompacting
+  }
+
+  get record(): CompactedBlobs {
+    return { kept: [...this.#kept.values()], gone: [...this.#gone.values()] }
+  }
+
+  add(key: string, { kept, gone }: CompactedBlobs, isKept: (hash: string) => boolean, now: number): void {
+    this.keys.push(key)
+    for (const [at, hash, bytes, times] of kept) {
+      const known = this.#kept.get(hash)
+      if (!isKept(hash)) {
+        this.#isShorter = true
+        // Twice written, it was there once.
+        if (!this.#lost.has(hash)) this.#addGone([at, now, bytes])
+        this.#lost.add(hash)
+      } else if (known === undefined) this.#kept.set(hash, [at, hash, bytes, times])
+      else known[3] += times
+    }
+    for (const one of gone) this.#addGone(one)
+  }
+
+  #addGone([at, until, bytes]: GoneBytes): void {
+    const hours = `${Math.floor(at / hourMs)} ${Math.floor(until / hourMs)}`
+    const sum = this.#gone.get(hours)
+    if (sum === undefined) this.#gone.set(hours, [at, until, bytes])
+    else {
+      const all = sum[2] + bytes
+      // Both ends are means, so that the sum over time stays what it was.
+      if (all > 0) {
+        sum[0] += ((at - sum[0]) * bytes) / all
+        sum[1] += ((until - sum[1]) * bytes) / all
+      }
+      sum[2] = all
     }
   }
 }
@@ -146,6 +305,10 @@ class MinuteLedger {
     minute.count++
     // From the minute's own start: the sum stays exact.
     minute.moment += bytes * (at - number * minuteMs)
+  }
+
+  compact(): Promise<void> {
+    return Promise.resolve()
   }
 
   async *amounts(): AsyncGenerator<StoredAmount> {

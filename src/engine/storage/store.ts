@@ -63,6 +63,9 @@ export interface Store {
   /** Bytes on disk. A durable store has it. */
   size?(): Promise<number>
 
+  /** What is damaged or missing of its own files, as far as reading tells; it changes nothing. */
+  check?(options: { readonly signal?: AbortSignal | undefined }): AsyncIterable<StoreFinding>
+
   /**
    * Gives the space of what was deleted or replaced back to the file system, in steps, while commits and reads go
    * on. Space that is mostly in use may stay as it is.
@@ -109,6 +112,13 @@ export interface NewStoredEvent extends Omit<StoredEvent, 'body'> {
 export interface StoredBlob {
   readonly hash: string
   readonly bytes: Uint8Array
+}
+
+export interface StoreFinding {
+  readonly problem: 'missing' | 'damaged'
+  /** `file`, and its name behind it. */
+  readonly object: string
+  readonly message: string
 }
 
 export interface StoredBlobSize {

@@ -1,0 +1,115 @@
+import { DigestTable } from '../base/digest-table.js'
+import { EngineError, invalid } from '../base/errors.js'
+import { checkRequest } from '../base/input.js'
+
+/**
+ * How many bytes of contents may be kept: of files, extended attributes, large cache values and git objects. Names,
+ * events and other records do not count, nor what the store's own files take beside.
+ */
+export interface Budgets {
+  /** Of all tenants together; what two of them have counts twice. */
+  readonly storeBytes?: number
+  /** Of each tenant, each content once. */
+  readonly tenantBytes?: number
+  /** That the changes of each session wrote, each as often as it was written; a fork starts with nothing. */
+  readonly sessionBytes?: number
+}
+
+export type BudgetName = keyof Budgets
+
+/** A content on its way into a store. */
+export interface BudgetedBlob {
+  readonly hash: string
+  readonly length: number
+}
+
+interface TenantBytes {
+  /** Only where a content counts once. */
+  readonly known: DigestTable | undefined
+  bytes: number
+}
+
+/** What tenants keep, counted in memory: exact once it was loaded, and cheap to ask for each write. */
+export class ByteBudgets {
+  readonly #storeBytes: number
+  readonly #tenantBytes: number
+  readonly #countsOnce: boolean
+  #tenants = new Map<string, TenantBytes>()
+  #bytes = 0
+  /** While everything is counted anew. */
+  #next: ByteBudgets | undefined
+
+  constructor({ storeBytes, tenantBytes }: Budgets, countsOnce: boolean) {
+    this.#storeBytes = storeBytes ?? Number.POSITIVE_INFINITY
+    this.#tenantBytes = tenantBytes ?? Number.POSITIVE_INFINITY
+    this.#countsOnce = countsOnce
+  }
+
+  /** BUDGET when these contents would be too much; nothing is counted yet. */
+  admit(tenantKey: string, blobs: readonly BudgetedBlob[]): void {
+    const { known, bytes } = this.#tenant(tenantKey)
+    let added = 0
+    for (const blob of blobs) if (known?.has(digestOf(blob)) !== true) added += blob.length
+    if (added === 0) return
+    if (bytes + added > this.#tenantBytes) throw exhausted('tenantBytes', this.#tenantBytes)
+    if (this.#bytes + added > this.#storeBytes) throw exhausted('storeBytes', this.#storeBytes)
+  }
+
+  /** To be called for what is stored, or was stored before. */
+  add(tenantKey: string, blobs: readonly BudgetedBlob[]): void {
+    this.#next?.add(tenantKey, blobs)
+    const tenant = this.#tenant(tenantKey)
+    for (const blob of blobs) {
+      if (tenant.known !== undefined && tenant.known.add(digestOf(blob)) === undefined) continue
+      tenant.bytes += blob.length
+      this.#bytes += blob.length
+    }
+  }
+
+  /** Counts everything anew, by `count`; until that has ended the old count stands. */
+  async recount(count: (budgets: ByteBudgets) => Promise<void>): Promise<void> {
+    const next = new ByteBudgets({}, this.#countsOnce)
+    this.#next = next
+    try {
+      await count(next)
+      this.#tenants = next.#tenants
+      this.#bytes = next.#bytes
+    } finally {
+      this.#next = undefined
+    }
+  }
+
+  #tenant(tenantKey: string): TenantBytes {
+    let tenant = this.#tenants.get(tenantKey)
+    if (tenant === undefined) {
+      tenant = { known: this.#countsOnce ? new DigestTable() : undefined, bytes: 0 }
+      this.#tenants.set(tenantKey, tenant)
+    }
+    return tenant
+  }
+}
+
+/** As many digits as ledgers have. */
+const hashDigits = 24
+
+function digestOf({ hash }: BudgetedBlob): string {
+  return hash.slice(0, hashDigits).padEnd(DigestTable.keyDigits, '0')
+}
+
+export function exhausted(budget: BudgetName, limit: number): EngineError {
+  return new EngineError('BUDGET', `${budget} is used up: delete something, and collect`, {
+    budget,
+    limit: String(limit),
+  })
+}
+
+export function parseBudgets(budgets: Budgets | undefined): Budgets {
+  if (budgets === undefined) return {}
+  checkRequest(budgets, 'budgets')
+  for (const name of ['storeBytes', 'tenantBytes', 'sessionBytes'] as const) {
+    const bytes = budgets[name]
+    if (bytes !== undefined && (!Number.isSafeInteger(bytes) || bytes < 0))
+      throw invalid(`budgets.${name}`, 'must be a whole number from 0 to 2^53 − 1')
+  }
+  return budgets
+}

@@ -1,0 +1,76 @@
+import { DigestTable } from '../base/digest-table.js'
+import { keys } from './keys.js'
+import type { Store, StoreCommit } from './store.js'
+import { wrapped } from './wrapped-store.js'
+
+interface Period {
+  readonly written: DigestTable
+  /** Who began in it and has not ended. */
+  holders: number
+}
+
+const nodePrefix = keys.node('')
+
+/**
+ * Blobs and tree nodes that were written while somebody is at work who has yet to say what leads to them, such as an
+ * import or a collection. Nothing is noted while nobody is; what was noted is forgotten when all who were at work
+ * then have ended.
+ */
+export class RecentWrites {
+  /** The oldest first. */
+  readonly #periods: Period[] = []
+  readonly #gone = new FinalizationRegistry<() => void>((end) => end())
+
+  /** Notes what is written from here on, until the result is called. */
+  begin(): () => void {
+    const last = this.#periods.at(-1)
+    const isFresh = last !== undefined && last.written.size === 0
+    const period = isFresh ? last : { written: new DigestTable(), holders: 0 }
+    if (!isFresh) this.#periods.push(period)
+    return this.#hold(period)
+  }
+
+  /** As {@link begin}, until the owner is not in memory any more. */
+  beginFor(owner: object): void {
+    this.#gone.register(owner, this.begin())
+  }
+
+  /** As {@link begin}; what is noted already stays too. */
+  beginWithAll(): () => void {
+    const [oldest] = this.#periods
+    return oldest === undefined ? this.begin() : this.#hold(oldest)
+  }
+
+  has(digest: string): boolean {
+    return this.#periods.some(({ written }) => written.has(digest))
+  }
+
+  note({ blobs, put }: StoreCommit): void {
+    const written = this.#periods.at(-1)?.written
+    if (written === undefined) return
+    if (blobs !== undefined) for (const { hash } of blobs) written.add(hash)
+    if (put !== undefined)
+      for (const [key] of put) if (key.startsWith(nodePrefix)) written.add(key.slice(nodePrefix.length))
+  }
+
+  #hold(period: Period): () => void {
+    period.holders++
+    let ended = false
+    return () => {
+      if (ended) return
+      ended = true
+      period.holders--
+      while (this.#periods[0]?.holders === 0) this.#periods.shift()
+    }
+  }
+}
+
+/** The store, with everything that is written to it noted. */
+export function noting(store: Store, writes: RecentWrites): Store {
+  return wrapped(store, {
+    commit: (commit) => {
+      writes.note(commit)
+      return store.commit(commit)
+    },
+  })
+}
