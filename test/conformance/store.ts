@@ -349,6 +349,8 @@ export function storeSuite(suite: StoreSuite): void {
       }
     })
 
+    if (capabilities.durable) collectionSuite(() => store, reopen)
+
     describe('commits', () => {
       test('take effect in the order of the calls', async () => {
         const stored: Promise<boolean>[] = []
@@ -458,6 +460,132 @@ export function storeSuite(suite: StoreSuite): void {
             expect(Buffer.from((await store.blob(hash(500), whole))!)).toEqual(Buffer.from(bytes(500, 500)))
           }
         })
+      }
+    })
+  })
+}
+
+/** What collection asks of a store. */
+function collectionSuite(current: () => Store, reopen: () => Promise<void>): void {
+  const [a, b] = [id('a'), id('b')]
+
+  describe('collection', () => {
+    test('lists blobs in the order of their hashes, in pages', async () => {
+      expect(await current().listBlobs!('', 10)).toEqual([])
+      const sizes = [1, 5, 10, 11, 255, 4096, 70_000]
+      await current().commit({ blobs: sizes.toReversed().map(blob), put: [['a', 'a record']] })
+      const all = sizes.map((size) => ({ hash: hash(size), bytes: size }))
+      expect(await current().listBlobs!('', 100)).toEqual(all)
+      expect(await current().listBlobs!('', 3)).toEqual(all.slice(0, 3))
+      expect(await current().listBlobs!(hash(10), 3)).toEqual(all.slice(3, 6))
+      expect(await current().listBlobs!(hash(4096), 3)).toEqual(all.slice(6))
+      expect(await current().listBlobs!(hash(70_000), 3)).toEqual([])
+      await reopen()
+      expect(await current().listBlobs!('', 100)).toEqual(all)
+    })
+
+    test('deletes blobs, and those alone', async () => {
+      await current().commit({ blobs: [blob(10), blob(20), blob(30)] })
+      await current().commit({ deleteBlobs: [hash(20), hash(99)], put: [['kept', '1']] })
+      for (let times = 0; times < 2; times++) {
+        expect(await current().blob(hash(20), whole)).toBeUndefined()
+        if (current().blobSync) expect(current().blobSync!(hash(20), whole)).toBeUndefined()
+        expect((await current().blob(hash(10), whole))?.length).toBe(10)
+        expect((await current().listBlobs!('', 9)).map(({ bytes }) => bytes)).toEqual([10, 30])
+        expect(await current().get('kept')).toBe('1')
+        await reopen()
+      }
+      await current().commit({ blobs: [blob(20)] })
+      expect((await current().blob(hash(20), whole))?.length).toBe(20)
+    })
+
+    test('a blob of which a part was read goes too', async () => {
+      await current().commit({ blobs: [blob(1000)] })
+      expect((await current().blob(hash(1000), { offset: 5, length: 5 }))?.length).toBe(5)
+      if (current().blobSync) current().blobSync!(hash(1000), { offset: 5, length: 5 })
+      await current().commit({ deleteBlobs: [hash(1000)] })
+      expect(await current().blob(hash(1000), { offset: 5, length: 5 })).toBeUndefined()
+      if (current().blobSync)
+        expect(current().blobSync!(hash(1000), { offset: 5, length: 5 })).toBeUndefined()
+    })
+
+    test('a blob that the same commit or a later one brings stays', async () => {
+      await current().commit({ blobs: [blob(10)] })
+      await current().commit({ blobs: [blob(10), blob(20)], deleteBlobs: [hash(10), hash(20)] })
+      expect((await current().listBlobs!('', 9)).map(({ bytes }) => bytes)).toEqual([10, 20])
+      const queued = [
+        current().commit({ deleteBlobs: [hash(10), hash(20)] }),
+        current().commit({ blobs: [blob(10)] }),
+      ]
+      await Promise.all(queued)
+      for (let times = 0; times < 2; times++) {
+        expect((await current().listBlobs!('', 9)).map(({ bytes }) => bytes)).toEqual([10])
+        expect((await current().blob(hash(10), whole))?.length).toBe(10)
+        await reopen()
+      }
+    })
+
+    test('gives events other bodies', async () => {
+      await current().commit({ events: [...sequence(a, 1, 300), ...sequence(b, 1, 3)] })
+      const replaced = { sessionId: a, seq: 2, body: ['shorter'] }
+      const text = { sessionId: a, seq: 300, body: '["as text",1]' }
+      await current().commit({ replaceEvents: [replaced, text], events: [event(a, 301)] })
+      for (let times = 0; times < 2; times++) {
+        const found = await read(current(), a, 1, Infinity)
+        expect(found.length).toBe(301)
+        expect(found[0]).toEqual(event(a, 1))
+        expect(found[1]).toEqual(replaced)
+        expect(found[299]!.body).toEqual(['as text', 1])
+        expect(found[300]).toEqual(event(a, 301))
+        expect(await read(current(), b, 1, Infinity)).toEqual(sequence(b, 1, 3))
+        await reopen()
+      }
+      expect(await current().commit({ events: [event(a, 302)] })).toBe(true)
+    })
+
+    test('replaces nothing in a commit that is refused', async () => {
+      await current().commit({ events: sequence(a, 1, 2), blobs: [blob(10)] })
+      const refused = await current().commit({
+        events: [event(a, 2)],
+        replaceEvents: [{ sessionId: a, seq: 1, body: ['other'] }],
+        deleteBlobs: [hash(10)],
+        deleteEvents: [a],
+      })
+      expect(refused).toBe(false)
+      expect(await read(current(), a, 1, Infinity)).toEqual(sequence(a, 1, 2))
+      expect((await current().blob(hash(10), whole))?.length).toBe(10)
+    })
+
+    test('deletes all events of sessions', async () => {
+      await current().commit({ events: [...sequence(a, 1, 700), ...sequence(b, 1, 3)], put: [['k', 'v']] })
+      const queued = current().commit({ events: [event(a, 701)] })
+      await current().commit({ deleteEvents: [a, id('never')] })
+      await queued
+      for (let times = 0; times < 2; times++) {
+        expect(await read(current(), a, 1, Infinity)).toEqual([])
+        expect(await current().lastEvent(a)).toBeUndefined()
+        expect(await read(current(), b, 1, Infinity)).toEqual(sequence(b, 1, 3))
+        expect(await current().get('k')).toBe('v')
+        await reopen()
+      }
+      await current().commit({ deleteEvents: [b] })
+      expect(await current().lastEvent(b)).toBeUndefined()
+    })
+
+    test('tells the bytes of what is stored', async () => {
+      const before = await current().size!()
+      await current().commit({ blobs: [{ hash: hash(1), bytes: bytes(limits.blockBytes, 1) }] })
+      expect(await current().size!()).toBeGreaterThan(before)
+    })
+
+    test('gives space back and loses nothing by it', async () => {
+      for (let i = 1; i <= 20; i++) await current().commit({ blobs: [blob(i * 1000)], events: [event(a, i)] })
+      await current().commit({ deleteBlobs: Array.from({ length: 19 }, (_, i) => hash((i + 1) * 1000)) })
+      await current().reclaim?.({})
+      for (let times = 0; times < 2; times++) {
+        expect(await current().listBlobs!('', 99)).toEqual([{ hash: hash(20_000), bytes: 20_000 }])
+        expect(await read(current(), a, 1, Infinity)).toEqual(sequence(a, 1, 20))
+        await reopen()
       }
     })
   })

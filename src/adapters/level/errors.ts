@@ -41,17 +41,20 @@ export function writeError(cause: unknown, outcome: Outcome): EngineError {
 }
 
 export function fencedError(cause: unknown): EngineError {
-  const message = 'an earlier write failed; nothing is accepted until the store was opened again'
+  const message = 'an earlier write failed; nothing is accepted until the store has recovered'
   return new EngineError('STORE_FAILED', message, { outcome: 'not-applied' }, { cause })
 }
 
 export function readError(cause: unknown): EngineError {
   const code = errorCode(cause)
   if (code === 'LEVEL_DATABASE_NOT_OPEN' || code === 'LEVEL_ITERATOR_NOT_OPEN') return closedError()
-  if (/Too many open files|Cannot allocate memory/.test(messageOf(cause))) {
-    return new EngineError('STORE_FAILED', 'the store could not be read', {}, { cause })
-  }
+  if (code === 'EMFILE' || code === 'ENFILE' || code === 'ENOMEM') return unreadableError(cause)
+  if (/Too many open files|Cannot allocate memory/.test(messageOf(cause))) return unreadableError(cause)
   return new EngineError('DATA_LOSS', 'stored data could not be read', {}, { cause })
+}
+
+export function unreadableError(cause: unknown): EngineError {
+  return new EngineError('STORE_FAILED', 'the store could not be read', {}, { cause })
 }
 
 export function systemError(cause: unknown, message: string): EngineError {
@@ -81,4 +84,13 @@ function isFull(error: unknown): boolean {
 
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
+}
+
+/** A segment is not as it was written. */
+export function damagedSegment(name: string, offset: number, details: ErrorDetails = {}): EngineError {
+  return new EngineError('DATA_LOSS', `the segment ${name} is damaged at byte ${offset}`, {
+    ...details,
+    file: `segments/${name}`,
+    offset: String(offset),
+  })
 }

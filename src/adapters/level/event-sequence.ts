@@ -1,21 +1,20 @@
-import { EngineError, keys } from '../../engine/ports.js'
+import { EngineError } from '../../engine/ports.js'
 import type { NewStoredEvent } from '../../engine/ports.js'
-import type { Database } from './database.js'
-import { readError } from './errors.js'
 
 /** Sessions remembered; above it they are forgotten at the next moment without queued commits. */
 const maxSessions = 65_536
 
 /**
  * The next sequence number of each session, queued commits included. This store is the only writer of its
- * directory, so one look at LevelDB per session is enough.
+ * directory, so one look at the index per session is enough.
  */
 export class EventSequence {
-  readonly #db: Pick<Database, 'getSync'>
+  readonly #hasEvent: (sessionId: string, seq: number) => boolean
   readonly #next = new Map<string, number>()
 
-  constructor(db: Pick<Database, 'getSync'>) {
-    this.#db = db
+  /** `hasEvent` tells of what was written. */
+  constructor(hasEvent: (sessionId: string, seq: number) => boolean) {
+    this.#hasEvent = hasEvent
   }
 
   /**
@@ -38,7 +37,21 @@ export class EventSequence {
     return true
   }
 
-  /** To be called when no commit is queued or being written: LevelDB then knows everything. */
+  /**
+   * Gives the numbers back that `claim` took, unless all of the events to be replaced are stored or queued.
+   *
+   * @throws EngineError `INTERNAL` when one of them is not.
+   */
+  expectStored(replaced: readonly NewStoredEvent[], claimed: readonly NewStoredEvent[]): void {
+    for (const { sessionId, seq } of replaced) {
+      const next = this.#next.get(sessionId)
+      if (seq >= 1 && (next === undefined ? this.#hasEvent(sessionId, seq) : seq < next)) continue
+      this.#giveBack(claimed, claimed.length)
+      throw new EngineError('INTERNAL', 'an event that is not stored cannot be replaced')
+    }
+  }
+
+  /** To be called when no commit is queued or being written: the index then knows everything. */
   trim(): void {
     if (this.#next.size > maxSessions) this.#next.clear()
   }
@@ -49,13 +62,9 @@ export class EventSequence {
    */
   #look(sessionId: string, seq: number): number {
     if (seq < 1) return 1
-    try {
-      if (this.#db.getSync(keys.event(sessionId, seq)) !== undefined) return seq + 1
-      if (seq > 1 && this.#db.getSync(keys.event(sessionId, seq - 1)) === undefined) return seq - 1
-      return seq
-    } catch (error) {
-      throw error instanceof EngineError ? error : readError(error)
-    }
+    if (this.#hasEvent(sessionId, seq)) return seq + 1
+    if (seq > 1 && !this.#hasEvent(sessionId, seq - 1)) return seq - 1
+    return seq
   }
 
   #giveBack(events: readonly NewStoredEvent[], count: number): void {

@@ -1,5 +1,5 @@
 /**
- * Storage in a directory, kept by LevelDB.
+ * Storage in a directory: segment files, of which LevelDB keeps an index.
  *
  * @module
  */
@@ -9,12 +9,18 @@ import type { Storage } from '../../engine/ports.js'
 import { openLevelStore } from './open-level-store.js'
 
 export type { Storage } from '../../engine/ports.js'
+export { backupStore } from './backup-store.js'
+export type { StoreBackup, StoreBackupOptions, StoreBackupProgress } from './backup-store.js'
+export { checkStore } from './check-store.js'
+export { repairStore } from './repair-store.js'
+export type { Dropped, StoreRepair, StoreRepairOptions, StoreRepairProgress } from './repair-store.js'
+export type { StoreCheck, StoreCheckOptions, StoreCheckProgress } from './check-store.js'
 
 export interface LevelStorageOptions {
   /**
    * What an acknowledged operation survives. `full` (the default): the death of the process and a power
    * cut; one fdatasync is shared by all commits that wait together. `relaxed`: the death of the process
-   * only, which is three to four times faster for a single writer; for tests and caches.
+   * only, which is many times faster for a single writer; for tests and caches.
    */
   readonly durability?: 'full' | 'relaxed'
 }
@@ -27,26 +33,30 @@ export interface LevelStorageOptions {
  * Guarantees
  * - An operation whose promise resolved is there after `kill -9`, and with `durability: 'full'` also after
  *   a power cut. An operation is stored whole or not at all.
+ * - What is read was verified against checksums: bytes that were changed on the disk are `DATA_LOSS`, never
+ *   taken for what was written; everything else stays readable.
  * - One opener at a time, in this process and in others, whatever the spelling of the path.
- * - A store with missing files is refused; it never opens with fewer entries than it had. One deletion
- *   cannot be seen: that of the newer of two write-ahead logs, which only a kill at the wrong moment leaves.
- * - After one failed write nothing more is accepted until the engine was opened again; reads go on.
+ * - A store of which files are missing is refused or, where they can be made again, has everything.
+ * - After one failed write nothing more is accepted until the store has recovered; reads go on.
+ * - A store of an earlier format is written anew when it is opened. It takes as much space again for a while.
  *
- * Not guaranteed: several processes on one directory, file systems without working locks and fsync (many
- * network mounts), and the detection of bytes that were changed in place on the disk.
+ * Not guaranteed: several processes on one directory, and file systems without working locks and fsync (many
+ * network mounts). Damage to the newest operations after a kill, before the next opening, is taken for a write
+ * that was cut short.
  *
  * Errors of opening, by reason
  * - `STORE_LOCKED` the directory is open already, in this process or in another one, of which `details.pid`,
  *   `details.since` and `details.host` are told when they are known.
  * - `STORE_FORMAT` the directory is no store and not empty, or its format is newer than this version;
  *   `details.format` and `details.supported` say which. Nothing in it was changed.
- * - `DATA_LOSS` files of the store are missing or damaged; `details.missing` names them.
+ * - `DATA_LOSS` files of the store are missing or damaged; `details.missing` names those, `details.file` and
+ *   `details.offset` say what is damaged.
  * - `PERMISSION_DENIED`, `STORE_FULL`, `STORE_FAILED` the directory could not be read or written.
  *
  * Errors of use, by reason
  * - `STORE_FULL`, `STORE_FAILED` a write failed. `details.outcome` is `unknown` when the operation was part
  *   of the failed write, and `not-applied` when it was queued behind it or came later.
- * - `DATA_LOSS` LevelDB could not read what it had stored.
+ * - `DATA_LOSS` what is stored is damaged; details name the object.
  * - `STORE_CLOSED` the engine was closed.
  *
  * @throws EngineError `INVALID_ARGUMENT` when an argument has the wrong form.
@@ -69,5 +79,5 @@ export function levelStorage(directory: string, options: LevelStorageOptions = {
   }
   // Resolved now: the working directory may be another one when the engine opens.
   const path = resolve(directory)
-  return { open: () => openLevelStore(path, durability) }
+  return { open: () => openLevelStore(path, { durability }) }
 }

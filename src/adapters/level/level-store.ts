@@ -1,42 +1,72 @@
-import { EngineError, decodeSeq, encodeSeq, keys, limits, prefixEnd } from '../../engine/ports.js'
-import type { ByteRange, ScanRange, Store, StoreCommit, StoredEvent } from '../../engine/ports.js'
-import { asBytes } from './database.js'
-import type { Database } from './database.js'
-import { closedError, readError, systemError } from './errors.js'
+import { EngineError, decodeSeq, limits } from '../../engine/ports.js'
+import type {
+  ByteRange,
+  ScanRange,
+  Store,
+  StoreCommit,
+  StoreFinding,
+  StoredBlobSize,
+  StoredEvent,
+} from '../../engine/ports.js'
+import { blobKey, eventKey } from './commit-frame.js'
+import type { Appended, CommitLog } from './commit-log.js'
+import { EntryReader } from './entry-reader.js'
+import { lostEvent, parseBody } from './event-body.js'
+import { closedError, readError, systemError, unreadableError, writeError } from './errors.js'
 import { GroupCommit } from './group-commit.js'
+import type { LiveIndex } from './live-index.js'
+import { reclaimSegments } from './reclaim.js'
+import { checkSegments } from './segment-check.js'
+import { blobBytesOf, fromBinary, toBinary } from './segment-format.js'
+import type { Segments } from './segments.js'
 
-export interface LevelStoreOptions {
-  /** Whether a batch is acknowledged only after fdatasync. */
-  readonly sync: boolean
-  /** Called once, when everything was written and the database is still locked. Never rejects. */
-  readonly onClosing?: () => Promise<void>
-  /** Called once, when the database was closed. */
+export interface LevelStoreParts {
+  readonly segments: Segments
+  readonly log: CommitLog
+  readonly index: LiveIndex
+  /** The index as it is opened again after a failure, or made again from the segments. */
+  readonly reopenIndex: (index: LiveIndex, damaged: boolean) => Promise<LiveIndex>
+  readonly indexBytes: () => Promise<number>
+  /** The index is brought up to date when this much is not in it. */
+  readonly flushEntries: number
+  readonly flushBytes: number
+  /** Called once, when everything was written and the index is still locked. Never rejects. */
+  readonly onClosing: () => Promise<void>
+  /** Called once, when everything was closed. */
   readonly onClosed: () => void
 }
 
-const seqWidth = encodeSeq(0).length
-const maxSeq = decodeSeq('z'.repeat(seqWidth))
-/** LevelDB hands over this much at once; without it a page of events would take many small reads. */
-const pageBytes = 2 ** 20
+const seqWidth = 8
 const entriesPerRead = 1000
+/** Commits wait for the index when it is this many times behind. */
+const mostBehind = 2
+/** So many times the entries of a flush are gathered before they go to the pages. */
+const flushesPerMerge = 4
 
-/** Format 1: records, events and blobs as values under the keys of the engine. */
+/** Format 2: segments are the truth, and an index says where in them everything stands. */
 export class LevelStore implements Store {
   readonly capabilities = { durable: true, syncReads: true }
-  readonly #db: Database
+  readonly #parts: LevelStoreParts
   readonly #commits: GroupCommit
-  readonly #onClosing: (() => Promise<void>) | undefined
-  readonly #onClosed: () => void
+  readonly #reader: EntryReader
+  #index: LiveIndex
+  /** What made the index unfit to be written. */
+  #indexFailure: { readonly cause: unknown } | undefined
+  /** A page could not be read: the next opening makes the index again. */
+  #indexDamaged = false
   #closing: Promise<void> | undefined
-  /** The blob of which a part was read last. */
-  #last: { readonly hash: string; readonly bytes: Uint8Array } | undefined
+  #recovering: Promise<void> | undefined
+  #reclaiming: Promise<void> | undefined
 
-  /** `db` is open and this store's own. */
-  constructor(db: Database, options: LevelStoreOptions) {
-    this.#db = db
-    this.#commits = new GroupCommit(db, options)
-    this.#onClosing = options.onClosing
-    this.#onClosed = options.onClosed
+  constructor(parts: LevelStoreParts) {
+    this.#parts = parts
+    this.#index = parts.index
+    this.#reader = new EntryReader(parts.segments)
+    this.#commits = new GroupCommit({
+      log: parts.log,
+      hasEvent: (sessionId, seq) => this.#find(`e${eventKey(sessionId, seq)}`) !== undefined,
+      onWritten: (appended) => this.#apply(appended),
+    })
   }
 
   commit(commit: StoreCommit): Promise<boolean> {
@@ -47,85 +77,136 @@ export class LevelStore implements Store {
     sessionId: string,
     range: { from: number; to: number },
   ): AsyncGenerator<readonly StoredEvent[], void, undefined> {
-    this.#assertOpen()
-    let seq = Math.max(range.from, 1)
-    const to = Math.min(range.to, maxSeq)
-    if (seq > to) return
-    const iterator = this.#db.iterator({
-      gte: keys.event(sessionId, seq),
-      lte: keys.event(sessionId, to),
-      highWaterMarkBytes: pageBytes,
-    })
-    try {
-      for (;;) {
-        const entries = await iterator.nextv(limits.eventsPerRead)
-        if (entries.length === 0) return
-        const page: StoredEvent[] = []
-        for (const [key, text] of entries) {
-          if (key !== keys.event(sessionId, seq)) throw lostEvent(sessionId, seq)
-          page.push({ sessionId, seq, body: parseBody(sessionId, seq, text) })
-          seq++
-        }
-        yield page
+    const session = `e${toBinary(sessionId)}`
+    for (let seq = Math.max(range.from, 1); ;) {
+      this.#assertOpen()
+      const last = this.#indexed((index) => index.lastEvent(session))
+      const to = Math.min(range.to, last === undefined ? 0 : seqOf(last[0]), seq + limits.eventsPerRead - 1)
+      if (seq > to) return
+      const [from, end] = [`e${eventKey(sessionId, seq)}`, `e${eventKey(sessionId, to)}\0`]
+      const entries = this.#indexed((index) => index.range(from, end, limits.eventsPerRead, false))
+      for (let i = 0; i <= to - seq; i++) {
+        if (entries[i] === undefined || seqOf(entries[i]![0]) !== seq + i) throw lostEvent(sessionId, seq + i)
       }
-    } catch (error) {
-      throw this.#asReadError(error)
-    } finally {
-      await iterator.close()
+      const first = seq
+      const texts = await this.#read(this.#reader.texts(entries))
+      const page = texts.map((text, i) => ({
+        sessionId,
+        seq: first + i,
+        body: parseBody(sessionId, first + i, text),
+      }))
+      seq = to + 1
+      yield page
     }
   }
 
   async lastEvent(sessionId: string): Promise<StoredEvent | undefined> {
-    const range = { gte: keys.event(sessionId, 0), lt: prefixEnd(keys.event(sessionId, maxSeq)) }
-    const found = await this.#range({ ...range, limit: 1, reverse: true })
-    if (found[0] === undefined) return undefined
-    const [key, text] = found[0]
-    const seq = decodeSeq(key.slice(-seqWidth))
-    return { sessionId, seq, body: parseBody(sessionId, seq, text) }
+    this.#assertOpen()
+    const last = this.#indexed((index) => index.lastEvent(`e${toBinary(sessionId)}`))
+    if (last === undefined) return undefined
+    const seq = seqOf(last[0])
+    return { sessionId, seq, body: parseBody(sessionId, seq, await this.#read(this.#reader.text(...last))) }
   }
 
   async get(key: string): Promise<string | undefined> {
-    this.#assertOpen()
-    try {
-      return await this.#db.get(key)
-    } catch (error) {
-      throw this.#asReadError(error)
-    }
+    const place = this.#find(`r${toBinary(key)}`)
+    return place && this.#read(this.#reader.text(`r${toBinary(key)}`, place))
   }
 
   getSync(key: string): string | undefined {
-    this.#assertOpen()
-    try {
-      return this.#db.getSync(key)
-    } catch (error) {
-      throw this.#asReadError(error)
-    }
+    const name = `r${toBinary(key)}`
+    const place = this.#find(name)
+    return place && this.#readSync(() => this.#reader.textSync(name, place))
   }
 
-  scan({ gte, lt, limit, reverse }: ScanRange): Promise<readonly (readonly [string, string])[]> {
-    return this.#range({ gte, lt, limit, reverse: reverse ?? false })
+  async scan({
+    gte,
+    lt,
+    limit,
+    reverse = false,
+  }: ScanRange): Promise<readonly (readonly [string, string])[]> {
+    let [low, high] = [`r${toBinary(gte)}`, `r${toBinary(lt)}`]
+    const found: [string, string][] = []
+    for (;;) {
+      this.#assertOpen()
+      const wanted = Math.min(limit - found.length, entriesPerRead)
+      const entries = this.#indexed((index) => index.range(low, high, wanted, reverse))
+      const texts = await this.#read(this.#reader.texts(entries))
+      for (const [i, [key]] of entries.entries()) found.push([fromBinary(key.slice(1)), texts[i]!])
+      if (entries.length < wanted || found.length >= limit) return found
+      const last = entries.at(-1)![0]
+      if (reverse) high = last
+      else low = `${last}\0`
+    }
   }
 
   async blob(hash: string, range: ByteRange): Promise<Uint8Array | undefined> {
+    const key = `b${blobKey(hash)}`
+    const place = this.#find(key)
+    return place && this.#read(this.#reader.blob(key, place, range))
+  }
+
+  blobSync(hash: string, range: ByteRange): Uint8Array | undefined {
+    const key = `b${blobKey(hash)}`
+    const place = this.#find(key)
+    return place && this.#readSync(() => this.#reader.blobSync(key, place, range))
+  }
+
+  async listBlobs(after: string, limit: number): Promise<readonly StoredBlobSize[]> {
+    this.#assertOpen()
+    const from = after === '' ? 'b' : `b${blobKey(after)}\0`
+    const entries = this.#indexed((index) => index.range(from, 'c', limit, false))
+    return entries.map(([key, { length }]) => ({
+      hash: Buffer.from(key.slice(1), 'latin1').toString('hex'),
+      bytes: blobBytesOf(length),
+    }))
+  }
+
+  async size(): Promise<number> {
+    this.#assertOpen()
+    return this.#parts.segments.bytes + (await this.#parts.indexBytes())
+  }
+
+  async *check({
+    signal,
+  }: {
+    readonly signal?: AbortSignal | undefined
+  }): AsyncGenerator<StoreFinding, void> {
     this.#assertOpen()
     try {
-      return cut(await this.#db.get<string, Uint8Array>(keys.blob(hash), asBytes), range)
+      yield* checkSegments(this.#parts.segments, signal)
     } catch (error) {
-      throw this.#asReadError(error)
+      throw signal?.aborted === true ? error : this.#asReadError(error)
     }
   }
 
-  /** LevelDB reads blobs whole; who wants a part often wants the next one too. */
-  blobSync(hash: string, range: ByteRange): Uint8Array | undefined {
-    this.#assertOpen()
-    if (this.#last?.hash === hash) return cut(this.#last.bytes, range)
-    try {
-      const bytes = this.#db.getSync<string, Uint8Array>(keys.blob(hash), asBytes)
-      if (bytes !== undefined && range.length < bytes.length) this.#last = { hash, bytes }
-      return cut(bytes, range)
-    } catch (error) {
-      throw this.#asReadError(error)
-    }
+  recover(): Promise<void> {
+    if (this.#closing !== undefined) return Promise.reject(closedError())
+    if (!this.#commits.failed) return Promise.resolve()
+    this.#recovering ??= this.#recover().finally(() => (this.#recovering = undefined))
+    return this.#recovering
+  }
+
+  reclaim({ signal }: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
+    if (this.#closing !== undefined) return Promise.reject(closedError())
+    const { segments, log } = this.#parts
+    this.#reclaiming ??= reclaimSegments({
+      segments,
+      log,
+      commits: this.#commits,
+      index: () => this.#index,
+      flush: () => this.#flush(true),
+      check: () => {
+        signal?.throwIfAborted()
+        this.#assertOpen()
+      },
+    })
+      .catch((error: unknown) => {
+        if (error instanceof EngineError || (signal?.aborted === true && error === signal.reason)) throw error
+        throw systemError(error, 'space could not be reclaimed')
+      })
+      .finally(() => (this.#reclaiming = undefined))
+    return this.#reclaiming
   }
 
   close(): Promise<void> {
@@ -134,39 +215,99 @@ export class LevelStore implements Store {
   }
 
   async #close(): Promise<void> {
+    await this.#recovering?.catch(ignore)
+    await this.#reclaiming?.catch(ignore)
     await this.#commits.drain()
-    await this.#onClosing?.()
+    const { log, segments, onClosing, onClosed } = this.#parts
+    // What was acknowledged is in the segments: the next opening does what fails here.
+    if (!this.#commits.failed) {
+      if (this.#index.waiting > 0) await this.#flush(false).catch(ignore)
+      if (!this.#commits.failed) await log.noteSynced().catch(ignore)
+    }
+    await this.#index.flushing?.catch(ignore)
+    const { pages } = this.#index
+    if (this.#indexDamaged) await pages.forget().catch(ignore)
+    await onClosing()
     try {
-      await this.#db.close()
+      await pages.db.close()
     } catch (error) {
       throw systemError(error, 'the store could not be closed')
     } finally {
-      this.#onClosed()
+      await segments.close().catch(ignore)
+      onClosed()
     }
   }
 
-  /**
-   * LevelDB leaves out the entries of tables that it cannot read, and says so only at the end of a range.
-   * When the limit ends the reading, the iterator is sent there to be asked.
-   */
-  async #range({ gte, lt, limit, reverse }: Required<ScanRange>): Promise<[string, string][]> {
-    this.#assertOpen()
-    const iterator = this.#db.iterator({ gte, lt, reverse, highWaterMarkBytes: pageBytes })
+  async #recover(): Promise<void> {
+    await this.#commits.drain()
+    await this.#index.flushing?.catch(ignore)
     try {
-      const found: [string, string][] = []
-      while (found.length < limit) {
-        const page = await iterator.nextv(Math.min(limit - found.length, entriesPerRead))
-        if (page.length === 0) return found
-        for (const entry of page) found.push(entry)
+      await this.#parts.log.recover(this.#index.pages.tail)
+      if (this.#indexFailure !== undefined) {
+        this.#index = await this.#parts.reopenIndex(this.#index, this.#indexDamaged)
+        this.#indexFailure = undefined
+        this.#indexDamaged = false
       }
-      iterator.seek(reverse ? gte : lt)
-      // Two: in reverse, `gte` itself may be there, and the end comes after it.
-      await iterator.nextv(2)
-      return found
+    } catch (error) {
+      throw error instanceof EngineError ? error : writeError(error, 'not-applied')
+    }
+    this.#commits.resume()
+  }
+
+  /** Commits that were written can be read from here on. */
+  #apply(appended: readonly Appended[]): Promise<void> | undefined {
+    const index = this.#index
+    for (const { frame, place, offset } of appended) index.apply(frame.entries, place, offset)
+    const { flushEntries, flushBytes } = this.#parts
+    if (index.waiting < flushEntries && index.unflushedBytes < flushBytes) return undefined
+    if (index.flushing === undefined) this.#flush(false).catch(ignore)
+    const bound = flushEntries * mostBehind
+    const behind = index.waiting >= bound || index.unflushedBytes >= flushBytes * mostBehind
+    return behind ? index.flushing : undefined
+  }
+
+  /** Brings the index up to date. When that fails, nothing is accepted until the store has recovered. */
+  async #flush(sync: boolean): Promise<void> {
+    const { segments, log, flushEntries } = this.#parts
+    const mergeEntries = flushEntries * flushesPerMerge
+    const hasSegment = (segment: number): boolean => segments.has(segment)
+    try {
+      await this.#index.flush({ sync, mergeEntries, hasSegment }, (place) => log.sync(place))
+    } catch (error) {
+      if (isDamage(error)) this.#indexDamaged = true
+      this.#indexFailure ??= { cause: error }
+      this.#commits.fence(error)
+      throw error
+    }
+  }
+
+  #find(key: string): ReturnType<LiveIndex['get']> {
+    this.#assertOpen()
+    return this.#indexed((index) => index.get(key))
+  }
+
+  #indexed<T>(look: (index: LiveIndex) => T): T {
+    try {
+      return look(this.#index)
+    } catch (error) {
+      if (isDamage(error)) this.#indexDamaged = true
+      throw this.#asReadError(error)
+    }
+  }
+
+  async #read<T>(reading: Promise<T>): Promise<T> {
+    try {
+      return await reading
     } catch (error) {
       throw this.#asReadError(error)
-    } finally {
-      await iterator.close()
+    }
+  }
+
+  #readSync<T>(read: () => T): T {
+    try {
+      return read()
+    } catch (error) {
+      throw this.#asReadError(error)
     }
   }
 
@@ -174,31 +315,20 @@ export class LevelStore implements Store {
     if (this.#closing !== undefined) throw closedError()
   }
 
-  /** A read that the closing overtook is no loss of data. */
+  /** A read that the closing overtook is no loss of data, nor is one while the index is opened again. */
   #asReadError(error: unknown): unknown {
-    if (error instanceof EngineError) return error
-    return this.#closing === undefined ? readError(error) : closedError()
+    if (this.#closing !== undefined) return closedError()
+    const known = error instanceof EngineError ? error : readError(error)
+    return known.reason === 'STORE_CLOSED' ? unreadableError(error) : known
   }
 }
 
-function cut(bytes: Uint8Array | undefined, { offset, length }: ByteRange): Uint8Array | undefined {
-  return bytes?.subarray(offset, offset + length)
+function isDamage(error: unknown): boolean {
+  return error instanceof EngineError && error.reason === 'DATA_LOSS'
 }
 
-function parseBody(sessionId: string, seq: number, text: string): StoredEvent['body'] {
-  try {
-    const body: unknown = JSON.parse(text)
-    if (Array.isArray(body)) return body
-  } catch (error) {
-    throw damagedEvent(sessionId, seq, { cause: error })
-  }
-  throw damagedEvent(sessionId, seq)
+function seqOf(key: string): number {
+  return decodeSeq(key.slice(-seqWidth))
 }
 
-function damagedEvent(sessionId: string, seq: number, options?: ErrorOptions): EngineError {
-  return new EngineError('DATA_LOSS', 'a stored event is damaged', { sessionId, seq: String(seq) }, options)
-}
-
-function lostEvent(sessionId: string, seq: number): EngineError {
-  return new EngineError('DATA_LOSS', 'a stored event is missing', { sessionId, seq: String(seq) })
-}
+function ignore(): void {}

@@ -1,0 +1,28 @@
+/** What the store needs of a file system; paths are absolute. Failures are errors of node:fs with a `code`. */
+export interface Disk {
+  /** Names of the entries, in no order; none when the directory does not exist. */
+  list(directory: string): Promise<readonly string[]>
+  /** Creates the directory and its parents where they are missing, so that they last. */
+  makeDirectory(directory: string): Promise<void>
+  /** `create`: must not exist, to be read and written; `write`: must exist, to be read and written. */
+  open(path: string, mode: 'read' | 'create' | 'write'): Promise<DiskFile>
+  /** Replaces what has the new name. Lasts when the directory was synced. */
+  rename(from: string, to: string): Promise<void>
+  /** Removes a file; one that does not exist is an ENOENT. Lasts when the directory was synced. */
+  remove(path: string): Promise<void>
+  /** Makes creations, renames and removals in the directory last. */
+  syncDirectory(directory: string): Promise<void>
+}
+
+export interface DiskFile {
+  size(): Promise<number>
+  /** Fewer bytes than `length` only at the end of the file. */
+  read(position: number, length: number): Promise<Uint8Array>
+  readSync(position: number, length: number): Uint8Array
+  /** The pieces one after the other: all of them, or an error. */
+  write(position: number, pieces: readonly Uint8Array[]): Promise<void>
+  truncate(size: number): Promise<void>
+  /** What was written and truncated lasts (fdatasync). */
+  sync(): Promise<void>
+  close(): Promise<void>
+}

@@ -1,0 +1,95 @@
+import { Buffer } from 'node:buffer'
+import { readFrame } from './frame.js'
+import type { FrameEntry } from './frame.js'
+import { findFrame, frameHeaderBytes, readFrameHeader } from './segment-format.js'
+import type { FrameHeader } from './segment-format.js'
+import type { SegmentFile } from './segment-file.js'
+
+const windowBytes = 2 ** 20
+
+export interface ScannedFrame {
+  readonly header: FrameHeader
+  /** Where it begins in its segment. */
+  readonly offset: number
+  readonly length: number
+  readonly bytes: Buffer
+  readonly entries: readonly FrameEntry[]
+}
+
+/** Reads the frames of a segment one after the other, and verifies every byte of them. */
+export class FrameScanner {
+  /** The end of the last frame that was given. */
+  at: number
+  /** The number and checksum of that frame. */
+  commit: number
+  chain: number
+  readonly #file: SegmentFile
+  readonly #end: number
+  readonly #seed: number
+  #window: Buffer = Buffer.alloc(0)
+  #windowAt = 0
+
+  /** From a place between two frames; `before` is the frame that ends there. */
+  constructor(
+    file: SegmentFile,
+    range: { readonly from: number; readonly to: number },
+    before: { readonly commit: number; readonly chain: number },
+    seed: number,
+  ) {
+    this.#file = file
+    this.at = range.from
+    this.#end = range.to
+    this.commit = before.commit
+    this.chain = before.chain
+    this.#seed = seed
+  }
+
+  /** Undefined at the end, and where no frame follows that is as it was written: then `at` is before the end. */
+  async next(): Promise<ScannedFrame | undefined> {
+    const offset = this.at
+    if (!(await this.#load(offset, frameHeaderBytes))) return undefined
+    const header = readFrameHeader(this.#window, offset - this.#windowAt, this.#seed)
+    if (header === undefined || header.commit !== this.commit + 1 || header.chain !== this.chain)
+      return undefined
+    const length = frameHeaderBytes + header.bodyBytes
+    if (!(await this.#load(offset, length))) return undefined
+    const start = offset - this.#windowAt
+    const entries = readFrame(this.#window, start, header)
+    if (entries === undefined) return undefined
+    this.at = offset + length
+    this.commit = header.commit
+    this.chain = header.checksum
+    return { header, offset, length, bytes: this.#window.subarray(start, start + length), entries }
+  }
+
+  /** Has the bytes in the window; false when the range ends before. */
+  async #load(offset: number, length: number): Promise<boolean> {
+    if (offset + length > this.#end) return false
+    if (offset >= this.#windowAt && offset + length <= this.#windowAt + this.#window.length) return true
+    const wanted = Math.min(Math.max(length, windowBytes), this.#end - offset)
+    this.#window = await this.#file.read(offset, wanted)
+    this.#windowAt = offset
+    return true
+  }
+}
+
+/**
+ * Whether some frame behind `from` says that the commit was on the disk when it was written. Frames are looked for
+ * at every byte, since where they begin is not known there.
+ */
+export async function laterFrameNeeds(
+  file: SegmentFile,
+  range: { readonly from: number; readonly to: number },
+  commit: number,
+  seed: number,
+): Promise<boolean> {
+  for (let at = range.from; at < range.to; at += windowBytes) {
+    // A header that the next window begins within stands whole in this one.
+    const window = await file.read(at, Math.min(windowBytes + frameHeaderBytes, range.to - at))
+    for (let found = findFrame(window, 0); found >= 0; found = findFrame(window, found + 1)) {
+      const header = readFrameHeader(window, found, seed)
+      if (header !== undefined && header.syncedTo >= commit) return true
+    }
+  }
+  return false
+}

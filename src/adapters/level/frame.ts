@@ -1,0 +1,182 @@
+import { Buffer } from 'node:buffer'
+import { crc32 } from 'node:zlib'
+import {
+  blobKeyBytes,
+  blobPieceBytes,
+  entryChecksum,
+  entryHeadBytes,
+  entryHeadLength,
+  entryKind,
+  frameHeaderBytes,
+  indexKey,
+  pieceCount,
+  writeFrameHeader,
+} from './segment-format.js'
+import type { EntryKind, FrameHeader } from './segment-format.js'
+
+/** An entry of a frame: where it begins, from the start of the frame, and all of its bytes. */
+export interface FrameEntry {
+  readonly kind: EntryKind
+  /** As the index has it. */
+  readonly key: string
+  readonly at: number
+  readonly length: number
+}
+
+/** What the header says of the frame's place, known when the frame is written. */
+export type FramePlace = Pick<FrameHeader, 'commit' | 'syncedTo' | 'chain'>
+
+/** Builds the bytes of one frame. What it is given is copied at once. */
+export class FrameBuilder {
+  readonly entries: FrameEntry[] = []
+  #bytes: Buffer
+  #end = frameHeaderBytes
+  #checksum = 0
+
+  /** `expected` bytes are allocated ahead; more are when they are needed. */
+  constructor(expected = 256) {
+    this.#bytes = Buffer.allocUnsafe(frameHeaderBytes + expected)
+  }
+
+  get length(): number {
+    return this.#end
+  }
+
+  /** `key` has a byte in each character; `value` is written as UTF-8. */
+  text(kind: EntryKind, key: string, value: string): void {
+    const valueBytes = Buffer.byteLength(value)
+    const at = this.#begin(kind, key, valueBytes, entryHeadBytes + key.length + valueBytes)
+    this.#bytes.write(value, at + entryHeadBytes + key.length)
+    this.#finish(kind, key, at, this.#end)
+  }
+
+  /** The deletion of a key that may stand in segments up to `origin`; 0 is the segment of this frame. */
+  deletion(kind: EntryKind, key: string, origin: number): void {
+    const at = this.#begin(kind, key, 4, entryHeadBytes + key.length + 4)
+    this.#bytes.writeUInt32LE(origin, at + entryHeadBytes + key.length)
+    this.#finish(kind, key, at, this.#end)
+  }
+
+  blob(hash: string, content: Uint8Array): void {
+    const key = Buffer.from(hash, 'hex').toString('latin1')
+    if (key.length !== blobKeyBytes) throw new RangeError('the name of a blob is no SHA-256')
+    const headBytes = entryHeadLength(entryKind.blob, blobKeyBytes, content.length)
+    const at = this.#begin(entryKind.blob, key, content.length, headBytes + content.length)
+    this.#bytes.set(content, at + headBytes)
+    let place = at + entryHeadBytes + blobKeyBytes
+    for (let piece = 0; piece < pieceCount(content.length); piece++) {
+      const from = at + headBytes + piece * blobPieceBytes
+      const to = Math.min(from + blobPieceBytes, this.#end)
+      place = this.#bytes.writeUInt32LE(crc32(this.#bytes.subarray(from, to)), place)
+    }
+    this.#finish(entryKind.blob, key, at, at + headBytes)
+  }
+
+  /** An entry as it stands elsewhere, verified. */
+  copy(kind: EntryKind, key: string, entry: Uint8Array): void {
+    this.#reserve(entry.length)
+    const at = this.#end
+    this.#bytes.set(entry, at)
+    this.#end += entry.length
+    this.#checksum = crc32(this.#bytes.subarray(at, at + entryHeadBytes), this.#checksum)
+    this.entries.push({ kind, key, at, length: entry.length })
+  }
+
+  /** The frame as it goes to its place, and the checksum that the next one names. */
+  seal(place: FramePlace, seed: number): { readonly bytes: Buffer; readonly checksum: number } {
+    const bytes = this.#bytes.subarray(0, this.#end)
+    const header = { ...place, bodyBytes: this.#end - frameHeaderBytes, entries: this.entries.length }
+    return { bytes, checksum: writeFrameHeader(bytes, { ...header, bodyChecksum: this.#checksum }, seed) }
+  }
+
+  #begin(kind: EntryKind, key: string, valueBytes: number, length: number): number {
+    this.#reserve(length)
+    const at = this.#end
+    this.#bytes[at] = kind
+    this.#bytes.writeUInt32LE(key.length, at + 5)
+    this.#bytes.writeUInt32LE(valueBytes, at + 9)
+    this.#bytes.write(key, at + entryHeadBytes, 'latin1')
+    this.#end += length
+    return at
+  }
+
+  #finish(kind: EntryKind, key: string, at: number, checkedEnd: number): void {
+    this.#bytes.writeUInt32LE(entryChecksum(kind, this.#bytes, at, checkedEnd), at + 1)
+    this.#checksum = crc32(this.#bytes.subarray(at, at + entryHeadBytes), this.#checksum)
+    this.entries.push({ kind, key: indexKey(kind, key), at, length: this.#end - at })
+  }
+
+  #reserve(length: number): void {
+    const needed = this.#end + length
+    if (needed <= this.#bytes.length) return
+    const larger = Buffer.allocUnsafe(Math.max(needed, this.#bytes.length * 2))
+    this.#bytes.copy(larger, 0, 0, this.#end)
+    this.#bytes = larger
+  }
+}
+
+/**
+ * The entries of the frame whose header stands at `at`; undefined unless every byte is as it was written. `bytes`
+ * must hold all of the frame.
+ */
+export function readFrame(bytes: Buffer, at: number, header: FrameHeader): readonly FrameEntry[] | undefined {
+  const end = at + frameHeaderBytes + header.bodyBytes
+  const entries: FrameEntry[] = []
+  let checksum = 0
+  let place = at + frameHeaderBytes
+  while (place < end) {
+    const entry = readEntry(bytes, place, end)
+    if (entry === undefined) return undefined
+    checksum = crc32(bytes.subarray(place, place + entryHeadBytes), checksum)
+    entries.push({ kind: entry.kind, key: entry.key, at: place - at, length: entry.length })
+    place += entry.length
+  }
+  return entries.length === header.entries && checksum === header.bodyChecksum ? entries : undefined
+}
+
+export interface Entry {
+  readonly kind: EntryKind
+  /** As the index has it. */
+  readonly key: string
+  readonly length: number
+  /** Where its value begins. */
+  readonly valueAt: number
+}
+
+/** The entry at `at`, verified to its last byte; undefined when it is damaged or does not end before `limit`. */
+export function readEntry(bytes: Buffer, at: number, limit: number): Entry | undefined {
+  const head = readEntryHead(bytes, at, limit)
+  if (head === undefined || at + head.length > limit) return undefined
+  if (head.kind === entryKind.blob) {
+    const valueBytes = at + head.length - head.valueAt
+    for (let from = 0; from < valueBytes; from += blobPieceBytes) {
+      const piece = bytes.subarray(
+        head.valueAt + from,
+        head.valueAt + Math.min(from + blobPieceBytes, valueBytes),
+      )
+      if (crc32(piece) !== pieceChecksum(bytes, at, from / blobPieceBytes)) return undefined
+    }
+  }
+  return head
+}
+
+/** The same without a look at the bytes of a blob, which need not be there. */
+export function readEntryHead(bytes: Buffer, at: number, limit: number): Entry | undefined {
+  if (at + entryHeadBytes > limit || limit > bytes.length) return undefined
+  const kind = bytes[at]!
+  const keyBytes = bytes.readUInt32LE(at + 5)
+  const valueBytes = bytes.readUInt32LE(at + 9)
+  const headBytes = entryHeadLength(kind, keyBytes, valueBytes)
+  const checkedBytes = kind === entryKind.blob ? headBytes : headBytes + valueBytes
+  if (at + checkedBytes > limit) return undefined
+  if (entryChecksum(kind, bytes, at, at + checkedBytes) !== bytes.readUInt32LE(at + 1)) return undefined
+  if (kind < entryKind.put || kind > entryKind.deleteBlob) return undefined
+  const key = bytes.toString('latin1', at + entryHeadBytes, at + entryHeadBytes + keyBytes)
+  const length = headBytes + valueBytes
+  return { kind: kind as EntryKind, key: indexKey(kind, key), length, valueAt: at + headBytes }
+}
+
+/** The checksum of a piece of the blob whose entry begins at `at`. */
+export function pieceChecksum(bytes: Buffer, at: number, piece: number): number {
+  return bytes.readUInt32LE(at + entryHeadBytes + blobKeyBytes + 4 * piece)
+}

@@ -1,0 +1,167 @@
+import { encodePage, entrySize, pageChecksum } from './index-page.js'
+import type { Page } from './index-page.js'
+import type { IndexPlace, PageRef, SegmentUse } from './index-root.js'
+import { firstAtLeast, sessionOf } from './memtable.js'
+import type { Memtable, Place } from './memtable.js'
+import type { PageIndex } from './page-index.js'
+
+/** A page is cut when it grows above the largest size, and takes in the next one when it is below the smallest. */
+const pageBytes = { smallest: 1024, wanted: 4096, largest: 8192 }
+const sliceMs = 4
+
+/**
+ * Carries a memtable over to the pages, in slices of a few milliseconds, and stores them. Reads go on from the old
+ * pages and the memtable until it is done. `hasSegment` says which segments are still counted.
+ */
+export async function flushIndex(
+  index: PageIndex,
+  memtable: Memtable,
+  place: IndexPlace,
+  options: { readonly sync: boolean; readonly hasSegment: (segment: number) => boolean },
+): Promise<void> {
+  const merge = new Merge(index, memtable)
+  let started = performance.now()
+  while (merge.step()) {
+    if (performance.now() - started < sliceMs) continue
+    await new Promise(setImmediate)
+    started = performance.now()
+  }
+  for (const segment of merge.uses.keys()) if (!options.hasSegment(segment)) merge.uses.delete(segment)
+  const { storeId } = index.root
+  const { nextPage, replaced, uses, refs: pages } = merge
+  await index.store(merge.pages, { storeId, ...place, nextPage, replaced, uses, pages }, options.sync)
+}
+
+class Merge {
+  readonly pages = new Map<number, Buffer>()
+  readonly refs: PageRef[] = []
+  readonly replaced: number[]
+  readonly uses: Map<number, SegmentUse>
+  nextPage: number
+  readonly #index: PageIndex
+  readonly #memtable: Memtable
+  readonly #entries: readonly (readonly [key: string, place: Place])[]
+  /** Beginnings of keys of deleted sessions, in order. */
+  readonly #deleted: readonly string[]
+  #entry = 0
+  #page = 0
+
+  constructor(index: PageIndex, memtable: Memtable) {
+    this.#index = index
+    this.#memtable = memtable
+    this.#entries = memtable.sorted()
+    this.#deleted = [...memtable.deletedSessions.keys()].sort()
+    this.nextPage = index.tail.nextPage
+    this.replaced = index.tail.deltas.map(({ id }) => id)
+    this.uses = new Map([...index.root.uses].map(([segment, use]) => [segment, { ...use }]))
+    for (const [, place] of this.#entries) if (place.deleted) this.#use(place).deletions += place.length
+    for (const place of memtable.deletedSessions.values()) this.#use(place).deletions += place.length
+  }
+
+  /** Goes over one page, or over a run of small ones; false when there is nothing left. */
+  step(): boolean {
+    const { pages } = this.#index.root
+    if (this.#page >= pages.length && this.#entry >= this.#entries.length) return false
+    const merged: Page = { keys: [], places: [] }
+    let lower: string | undefined
+    let size = 0
+    do {
+      const ref = pages[this.#page++]
+      const end = pages[this.#page]?.lower
+      if (ref !== undefined && size === 0 && !this.#touches(ref.lower, end)) {
+        this.refs.push(ref)
+        return true
+      }
+      lower ??= ref?.lower
+      if (ref !== undefined) this.replaced.push(ref.id)
+      size += this.#merge(ref === undefined ? undefined : this.#index.page(ref), end, merged)
+    } while (size < pageBytes.smallest && this.#page < pages.length)
+    this.#write(merged, size, lower)
+    return true
+  }
+
+  /** Whether the memtable has anything for the keys below `end` that were not gone over yet. */
+  #touches(lower: string, end: string | undefined): boolean {
+    const next = this.#entries[this.#entry]
+    if (next !== undefined && (end === undefined || next[0] < end)) return true
+    const at = firstAtLeast(this.#deleted, lower)
+    const [before, after] = [this.#deleted[at - 1], this.#deleted[at]]
+    if (after !== undefined && (end === undefined || after < end)) return true
+    return before !== undefined && lower.startsWith(before)
+  }
+
+  /** Appends what becomes of a page, with all entries of the memtable below `end`; gives its size. */
+  #merge(page: Page | undefined, end: string | undefined, merged: Page): number {
+    const { keys, places } = merged
+    let size = 0
+    const add = (key: string, place: Place): void => {
+      size += entrySize(key, keys.at(-1))
+      keys.push(key)
+      places.push(place)
+    }
+    const put = ([key, place]: readonly [string, Place]): void => {
+      if (place.deleted) return
+      this.#use(place).live += place.length
+      add(key, place)
+    }
+    const count = page?.keys.length ?? 0
+    for (let i = 0; i < count; i++) {
+      const key = page!.keys[i]!
+      const place = page!.places[i]!
+      for (; this.#entry < this.#entries.length && this.#entries[this.#entry]![0] < key; this.#entry++) {
+        put(this.#entries[this.#entry]!)
+      }
+      const newer = this.#entries[this.#entry]
+      if (newer?.[0] === key) {
+        this.#use(place).live -= place.length
+        put(newer)
+        this.#entry++
+      } else if (key[0] === 'e' && this.#isDeleted(key)) this.#use(place).live -= place.length
+      else add(key, place)
+    }
+    for (; this.#entry < this.#entries.length; this.#entry++) {
+      const entry = this.#entries[this.#entry]!
+      if (end !== undefined && entry[0] >= end) break
+      put(entry)
+    }
+    return size
+  }
+
+  #isDeleted(key: string): boolean {
+    return this.#memtable.deletedSessions.has(sessionOf(key))
+  }
+
+  /** Cuts the entries into pages of about the wanted size. */
+  #write(page: Page, size: number, lower: string | undefined): void {
+    const count = page.keys.length
+    const parts = size > pageBytes.largest ? Math.ceil(size / pageBytes.wanted) : 1
+    let from = 0
+    for (let part = 1; part <= parts && from < count; part++) {
+      const to = part === parts ? count : Math.max(from + 1, Math.floor((count * part) / parts))
+      const id = this.nextPage++
+      const bytes = encodePage(id, page, from, to)
+      this.pages.set(id, bytes)
+      const first = page.keys[from]!
+      const start = from === 0 ? lowest(lower, first) : separator(page.keys[from - 1]!, first)
+      this.refs.push({ lower: start, id, checksum: pageChecksum(bytes) })
+      from = to
+    }
+  }
+
+  #use({ segment }: Place): SegmentUse {
+    let use = this.uses.get(segment)
+    if (use === undefined) this.uses.set(segment, (use = { live: 0, deletions: 0 }))
+    return use
+  }
+}
+
+function lowest(lower: string | undefined, first: string): string {
+  return lower === undefined || first < lower ? first : lower
+}
+
+/** The shortest text above `before` and not above `first`. */
+function separator(before: string, first: string): string {
+  let length = 0
+  while (length < before.length && before.charCodeAt(length) === first.charCodeAt(length)) length++
+  return first.slice(0, length + 1)
+}

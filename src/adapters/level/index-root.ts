@@ -1,0 +1,97 @@
+import { Buffer } from 'node:buffer'
+import { crc32 } from 'node:zlib'
+
+/** A page as its index knows it. */
+export interface PageRef {
+  /** At most the first key of the page, and above the last one of the page before. */
+  lower: string
+  readonly id: number
+  readonly checksum: number
+}
+
+/** How much of a segment the index has. */
+export interface SegmentUse {
+  /** Bytes of entries that are in the index. */
+  live: number
+  /** Bytes of deletions. */
+  deletions: number
+}
+
+/** A place between two frames: every one before it is in the index. */
+export interface IndexPlace {
+  readonly segment: number
+  readonly offset: number
+  /** The number and checksum of the last of these frames. */
+  readonly commit: number
+  readonly chain: number
+}
+
+/** What the pages have; it is stored with them, in one batch. */
+export interface IndexRoot extends IndexPlace {
+  readonly storeId: string
+  readonly nextPage: number
+  /** Pages that were replaced and stand in the database until the next batch. */
+  readonly replaced: readonly number[]
+  readonly uses: ReadonlyMap<number, SegmentUse>
+  readonly pages: readonly PageRef[]
+}
+
+/** What came behind the root: entries that the pages do not have yet. */
+export interface IndexTail extends IndexPlace {
+  /** The checksum of the root that it belongs to; with another one it means nothing. */
+  readonly root: number
+  readonly nextPage: number
+  /** Pages of these entries, the oldest first. */
+  readonly deltas: readonly { readonly id: number; readonly checksum: number }[]
+}
+
+export function encodeRoot(root: IndexRoot): Buffer {
+  const uses = [...root.uses].flatMap(([segment, { live, deletions }]) => [segment, live, deletions])
+  const pages = root.pages.flatMap(({ lower, id, checksum }) => [lower, id, checksum])
+  return encodeChecked({ ...root, uses, pages })
+}
+
+/** Undefined when the bytes are not a root as it was written. */
+export function decodeRoot(bytes: Buffer): IndexRoot | undefined {
+  type Stored = Omit<IndexRoot, 'uses' | 'pages'> & { uses: number[]; pages: (string | number)[] }
+  const root = decodeChecked(bytes) as Stored | undefined
+  if (root === undefined) return undefined
+  const uses = new Map<number, SegmentUse>()
+  for (let i = 0; i < root.uses.length; i += 3) {
+    uses.set(root.uses[i]!, { live: root.uses[i + 1]!, deletions: root.uses[i + 2]! })
+  }
+  const pages: PageRef[] = []
+  for (let i = 0; i < root.pages.length; i += 3) {
+    const [lower, id, checksum] = root.pages.slice(i, i + 3) as [string, number, number]
+    pages.push({ lower, id, checksum })
+  }
+  return { ...root, uses, pages }
+}
+
+export function encodeTail(tail: IndexTail): Buffer {
+  return encodeChecked(tail)
+}
+
+/** Undefined when the bytes are not a tail of the root with this checksum. */
+export function decodeTail(bytes: Buffer, root: number): IndexTail | undefined {
+  const tail = decodeChecked(bytes) as IndexTail | undefined
+  return tail?.root === root ? tail : undefined
+}
+
+/** What stands before the text of a root or tail. */
+export function checksumOf(bytes: Buffer): number {
+  return bytes.readUInt32LE(0)
+}
+
+function encodeChecked(value: object): Buffer {
+  const text = Buffer.from(JSON.stringify(value))
+  const bytes = Buffer.allocUnsafe(4 + text.length)
+  bytes.writeUInt32LE(crc32(text), 0)
+  text.copy(bytes, 4)
+  return bytes
+}
+
+function decodeChecked(bytes: Buffer): unknown {
+  if (bytes.length < 4 || crc32(bytes.subarray(4)) !== checksumOf(bytes)) return undefined
+  return JSON.parse(bytes.toString('utf8', 4))
+}

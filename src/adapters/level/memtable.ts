@@ -1,0 +1,116 @@
+/** Where an entry stands in the segments. */
+export interface Place {
+  readonly segment: number
+  readonly offset: number
+  readonly length: number
+  /** The entry is a deletion: its key is gone. */
+  readonly deleted: boolean
+}
+
+const seqWidth = 8
+
+type Space = 'r' | 'e' | 'b'
+
+/** The newest entries, by key, which the pages of the index do not have yet. */
+export class Memtable {
+  /** By the first letter of the key. */
+  readonly #spaces = { r: new Map<string, Place>(), e: new Map<string, Place>(), b: new Map<string, Place>() }
+  /** Sessions whose events go: the beginning of their keys, and the deletion. */
+  readonly deletedSessions = new Map<string, Place>()
+  /** The key of the newest event of each session in here. */
+  readonly #lastEvents = new Map<string, string>()
+  /** The keys in order, where nothing changed between two reads. */
+  readonly #sorted: Record<Space, readonly string[] | 'changed' | 'read'> = {
+    r: 'changed',
+    e: 'changed',
+    b: 'changed',
+  }
+
+  get size(): number {
+    const { r, e, b } = this.#spaces
+    return r.size + e.size + b.size + this.deletedSessions.size
+  }
+
+  /** Where the key stands, or its deletion; undefined when nothing is known of it here. */
+  get(key: string): Place | undefined {
+    const place = this.#space(key).get(key)
+    if (place !== undefined || this.deletedSessions.size === 0 || key[0] !== 'e') return place
+    return this.deletedSessions.get(sessionOf(key))
+  }
+
+  set(key: string, place: Place): void {
+    if (key[0] === 'e') {
+      const session = sessionOf(key)
+      const last = this.#lastEvents.get(session)
+      if (last === undefined || last < key) this.#lastEvents.set(session, key)
+    }
+    this.#space(key).set(key, place)
+    this.#sorted[key[0] as Space] = 'changed'
+  }
+
+  /** All events of the session whose keys begin so are gone. */
+  deleteSession(session: string, place: Place): void {
+    this.deletedSessions.set(session, place)
+    if (!this.#lastEvents.delete(session)) return
+    for (const key of this.#spaces.e.keys()) if (sessionOf(key) === session) this.#spaces.e.delete(key)
+    this.#sorted.e = 'changed'
+  }
+
+  /** Takes over what is newer. */
+  add(newer: Memtable): void {
+    for (const [session, place] of newer.deletedSessions) this.deleteSession(session, place)
+    for (const space of Object.values(newer.#spaces)) for (const [key, place] of space) this.set(key, place)
+  }
+
+  /** The key of the newest event in here of the session whose keys begin so. */
+  lastEvent(session: string): string | undefined {
+    return this.#lastEvents.get(session)
+  }
+
+  /** The entries with from ≤ key < to, in order. Both keys are of one space. */
+  range(from: string, to: string): (readonly [key: string, place: Place])[] {
+    const space = from[0] as Space
+    const sorted = this.#sorted[space]
+    if (sorted === 'changed') {
+      // What changes all the time is not worth being sorted.
+      this.#sorted[space] = 'read'
+      const found: (readonly [string, Place])[] = []
+      for (const entry of this.#spaces[space]) if (entry[0] >= from && entry[0] < to) found.push(entry)
+      return found.sort(byKey)
+    }
+    const keys = sorted === 'read' ? (this.#sorted[space] = [...this.#spaces[space].keys()].sort()) : sorted
+    const first = firstAtLeast(keys, from)
+    return keys
+      .slice(first, Math.max(first, firstAtLeast(keys, to)))
+      .map((key) => [key, this.#spaces[space].get(key)!] as const)
+  }
+
+  /** Everything but the deleted sessions, in order. */
+  sorted(): (readonly [key: string, place: Place])[] {
+    const { r, e, b } = this.#spaces
+    return [...[...b].sort(byKey), ...[...e].sort(byKey), ...[...r].sort(byKey)]
+  }
+
+  #space(key: string): Map<string, Place> {
+    return this.#spaces[key[0] as Space]
+  }
+}
+
+export function firstAtLeast(sorted: readonly string[], key: string): number {
+  let low = 0
+  let high = sorted.length
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if (sorted[middle]! < key) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+export function sessionOf(eventKey: string): string {
+  return eventKey.slice(0, -seqWidth)
+}
+
+function byKey(a: readonly [string, unknown], b: readonly [string, unknown]): number {
+  return a[0] < b[0] ? -1 : 1
+}
