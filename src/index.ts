@@ -4,6 +4,7 @@ import {
   EngineError,
   memoryStorage,
   type Authorize,
+  type Budgets,
   type Engine,
   type Environment,
   type LogEntry,
@@ -20,6 +21,22 @@ export interface EngineOptions {
   readonly maxFileBytes?: number
   /** Keys and values of a session's cache together, in bytes; 64 MiB by default. */
   readonly cacheBytes?: number
+  /**
+   * About how much of what a durable storage has the engine keeps in memory beside: 128 MiB by default, at least
+   * 1 MiB. Sessions that nobody uses leave memory, and come back when they are used. What is being written, open
+   * files and locks, and whatever handles are held, comes on top.
+   */
+  readonly memoryBudgetBytes?: number
+  /**
+   * How many bytes of contents may be kept, by all, by each tenant, by each session. What would be too much is BUDGET,
+   * with nothing changed; reads, deletions and `engine.collect()`, which makes room, go on. As much as fits by default.
+   */
+  readonly budgets?: Budgets
+  /**
+   * After how many seconds without a read or change a session is deleted, by the wall clock: when somebody next asks
+   * for it, or by `engine.collect()`. `sessions.create({ ttlSeconds })` says it for one. Never by default.
+   */
+  readonly sessionTtlSeconds?: number
   readonly git?: {
     /** Allows remotes on loopback and private addresses; refused by default. */
     readonly allowPrivateAddresses?: boolean
@@ -76,6 +93,9 @@ export async function openEngine(options: EngineOptions = {}): Promise<Engine> {
     environment = systemEnvironment,
     maxFileBytes,
     cacheBytes,
+    memoryBudgetBytes,
+    budgets,
+    sessionTtlSeconds,
     git,
     hostPaths,
     authorize,
@@ -91,6 +111,9 @@ export async function openEngine(options: EngineOptions = {}): Promise<Engine> {
     environment,
     ...(maxFileBytes !== undefined && { maxFileBytes }),
     ...(cacheBytes !== undefined && { cacheBytes }),
+    ...(memoryBudgetBytes !== undefined && { memoryBudgetBytes }),
+    ...(budgets !== undefined && { budgets }),
+    ...(sessionTtlSeconds !== undefined && { sessionTtlSeconds }),
     ...(authorize !== undefined && { authorize }),
     ...(log !== undefined && { log }),
     ...(secrets !== undefined && { secrets }),
@@ -161,6 +184,7 @@ export type {
   CasMetrics,
   Resource,
   BatchOperation,
+  Budgets,
   BundleOptions,
   BusMessage,
   BusPublishRequest,
@@ -185,6 +209,11 @@ export type {
   Checkpoint,
   CheckpointPage,
   CheckpointReference,
+  CheckOptions,
+  CheckReport,
+  Collected,
+  CollectOptions,
+  CollectProgress,
   CommitIdentity,
   CommitSummary,
   CopyFileRequest,
@@ -207,6 +236,7 @@ export type {
   FileWriteRequest,
   FileLockReference,
   FileLockRequest,
+  Finding,
   ForkRequest,
   FsPromises,
   GlobOptions,
@@ -289,6 +319,7 @@ export type {
   StoreCapabilities,
   StoreCommit,
   StoredBlob,
+  StoredBlobSize,
   StoredEvent,
   StringMap,
   TenantUsage,

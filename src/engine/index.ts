@@ -5,13 +5,15 @@ import { IdSource } from './base/ids.js'
 import { limits } from './base/limits.js'
 import { logTo, type LogEntry } from './base/log.js'
 import { ContentStore } from './cas/content.js'
-import { Engine } from './facade/engine.js'
+import { Engine, type EngineServices } from './facade/engine.js'
+import { endSession } from './facade/session.js'
 import { Analytics } from './services/analytics.js'
 import { Annotations } from './services/annotations.js'
 import { Approvals } from './services/approvals.js'
 import type { BundleFiles } from './services/bundle-ports.js'
 import { Bundles } from './services/bundles.js'
 import { CacheService } from './services/cache.js'
+import { Collection } from './services/collection.js'
 import { Checkouts } from './services/checkouts.js'
 import { MessageBus } from './services/bus.js'
 import { Commits } from './services/commits.js'
@@ -27,12 +29,20 @@ import { parseSecretOptions, randomKeyRing, type SecretOptions } from './service
 import { Secrets } from './services/secrets.js'
 import { SourceService } from './services/sources.js'
 import { TreeExports } from './services/tree-exports.js'
+import { parseTtl } from './session/expiry.js'
 import type { Authorize } from './session/permissions.js'
-import { coreFor, localCaller, type SharedCore } from './session/core.js'
+import { coreFor, discardAll, localCaller, type SharedCore } from './session/core.js'
+import type { LiveSession } from './session/live.js'
+import { Residency } from './session/residency.js'
+import { countSession } from './session/session-count.js'
+import { ByteBudgets, parseBudgets, type Budgets } from './storage/byte-budgets.js'
 import { meteredStores } from './storage/metered-store.js'
+import { noting, RecentWrites } from './storage/recent-writes.js'
+import { Fence, fenced } from './storage/recovering-store.js'
 import type { Storage } from './storage/store.js'
 import { ContentIds } from './tree/content-id.js'
 import { StoreLoader } from './tree/loader.js'
+import { NodeCache } from './tree/node-cache.js'
 import { RootStore } from './tree/roots.js'
 
 export interface EngineParts {
@@ -43,8 +53,14 @@ export interface EngineParts {
   readonly log?: (entry: LogEntry) => void
   /** Keys and values of a session's cache together. */
   readonly cacheBytes?: number
+  /** What is kept in memory, on a durable store, of what that has already; roughly. */
+  readonly memoryBudgetBytes?: number
   /** Whether a principal may do something; everything is allowed by default. */
   readonly authorize?: Authorize
+  /** After how long without use sessions are deleted; never by default. */
+  readonly sessionTtlSeconds?: number
+  /** How much may be kept; as much as fits by default. */
+  readonly budgets?: Budgets
   /** Adapters, loaded when they are first needed. */
   readonly importer?: () => Promise<Importer>
   readonly committer?: () => Promise<Committer>
@@ -65,30 +81,57 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     throw invalid('maxFileBytes', 'must be a whole number from 0 to 2^53 − 1')
   if (!Number.isSafeInteger(cacheBytes) || cacheBytes < 0)
     throw invalid('cacheBytes', 'must be a whole number from 0 to 2^53 − 1')
+  const { memoryBudgetBytes = limits.memoryBudgetBytes } = parts
+  if (!Number.isSafeInteger(memoryBudgetBytes) || memoryBudgetBytes < limits.memoryBudgetMinBytes)
+    throw invalid('memoryBudgetBytes', 'must be a whole number from 2^20 to 2^53 − 1')
   if (typeof parts.storage?.open !== 'function')
     throw invalid('storage', 'must be a storage, for example levelStorage(directory)')
+  const budgets = parseBudgets(parts.budgets)
+  const sessionTtlSeconds = parseTtl('sessionTtlSeconds', parts.sessionTtlSeconds)
   const keyRing = parseSecretOptions(parts.secrets)
-  const store = await parts.storage.open()
+  const writes = new RecentWrites()
+  const opened = await parts.storage.open()
+  const log = logTo(parts.log)
+  const fence = new Fence(opened, environment, log)
+  const store = fenced(opened.capabilities.durable ? noting(opened, writes) : opened, fence)
+  const budget = store.capabilities.durable ? memoryBudgetBytes : Number.POSITIVE_INFINITY
   const ids = new IdSource(environment)
-  const content = new ContentStore(store, environment)
-  const loader = new StoreLoader(store)
+  const content = new ContentStore(store, environment, budget / 4)
+  const nodes = new NodeCache(budget / 2)
+  const loader = new StoreLoader(store, nodes)
+  const live = new Map<string, LiveSession>()
+  const byteBudgets =
+    Object.keys(budgets).length === 0 ? undefined : new ByteBudgets(budgets, store.capabilities.durable)
   const shared: SharedCore = {
-    storeOf: meteredStores(store, environment, ids),
+    storeOf: meteredStores(store, environment, ids, byteBudgets),
+    fence,
     environment,
-    log: logTo(parts.log),
+    log,
     ids,
     content,
     loader,
     contentIds: new ContentIds(content, loader),
-    roots: new RootStore(store, environment, ids),
+    roots: new RootStore(store, { environment, ids, nodes, loader }),
     maxFileBytes,
+    onOpen: budgets.sessionBytes === undefined ? undefined : countSession,
+    sessionBytes: budgets.sessionBytes,
+    sessionTtlSeconds,
+    expire: (caller, sessionId) => endSession(caller, services, sessionId),
     authorize: parts.authorize,
-    live: new Map(),
+    live,
+    residency: new Residency(live, budget / 4),
     deleting: new Set(),
     draining: new Map(),
     dropped: new Map(),
+    arriving: new Set(),
+    writes,
     background: new Set(),
   }
+  // Sessions that were read while the store had not recovered may be behind it.
+  fence.onChange(
+    () => discardAll(shared),
+    () => discardAll(shared),
+  )
   const core = coreFor(shared, localCaller)
   const sources = new SourceService({
     importer: parts.importer ?? missing('importer'),
@@ -113,7 +156,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     await store.close()
     throw error
   }
-  return new Engine(core, {
+  const services: EngineServices = {
     sources,
     analytics: new Analytics(),
     annotations,
@@ -122,6 +165,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     cache: new CacheService({ maxBytes: cacheBytes }),
     bus: new MessageBus(),
     checkouts: new Checkouts(parts.host ?? missing('host')),
+    collection: new Collection(),
     commits,
     exports: new TreeExports(parts.archives ?? missing('archives')),
     fileLocks: new FileLocks(),
@@ -129,7 +173,8 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     posixLocks: new PosixLocks(),
     usage: new UsageMeter(),
     secrets: new Secrets(keyRing.usable || store.capabilities.durable ? keyRing : randomKeyRing(environment)),
-  })
+  }
+  return new Engine(core, services)
 }
 
 function missing(name: string): () => Promise<never> {
@@ -200,6 +245,11 @@ export type {
   CacheValue,
   NamedCacheValue,
 } from './services/cache-requests.js'
+export { checkStore, type CheckOptions, type CheckReport } from './services/check.js'
+export type { Finding } from './services/check-findings.js'
+export { repairStore, type RepairReport } from './services/repair.js'
+export type { Dropped } from './services/repair-sessions.js'
+export type { Collected, CollectOptions, CollectProgress } from './services/collection.js'
 export type { SessionBus } from './facade/bus.js'
 export {
   BusScope,
@@ -245,6 +295,7 @@ export {
   type PosixUnlockRequest,
 } from './services/lock-requests.js'
 export type { PosixLockConflict } from './services/posix-locks.js'
+export type { Budgets } from './storage/byte-budgets.js'
 export type { CommitIdentity } from './services/git-ports.js'
 export type { JobProgress, JobReference, WaitOptions, WatchOptions } from './services/jobs.js'
 export {
@@ -298,5 +349,6 @@ export type {
   StoreCapabilities,
   StoreCommit,
   StoredBlob,
+  StoredBlobSize,
   StoredEvent,
 } from './storage/store.js'

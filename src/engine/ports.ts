@@ -7,9 +7,11 @@ export type {
   StoreCapabilities,
   StoreCommit,
   NewStoredEvent,
+  StoreFinding,
+  StoredBlobSize,
   StoredEvent,
 } from './storage/store.js'
-export { currentFormat } from './storage/format.js'
+export { currentFormat, formats } from './storage/format.js'
 export { keys, prefixEnd, encodeSeq, decodeSeq } from './storage/keys.js'
 export { EngineError, invalid } from './base/errors.js'
 export { limits } from './base/limits.js'

@@ -21,7 +21,8 @@ export const bytesPerTurn = 4 * limits.blockBytes
 
 /**
  * Contents on their way into a store, ahead of what names them. They are stored in commits of some MiB, one at
- * a time; on a store that is not durable their bytes stay in the handles.
+ * a time; on a store that is not durable their bytes stay in the handles. Who uses it begins a note of recent writes
+ * before, and ends it behind the commit of what names them.
  */
 export class ContentWriter {
   readonly #store: MeteredStore
@@ -134,6 +135,7 @@ export class ContentWriter {
 
   #block(bytes: Uint8Array, known?: string): BlobRef {
     if (!this.#store.capabilities.durable) {
+      this.#store.admit?.([{ hash: '', length: bytes.byteLength }])
       this.#store.wrote(bytes.byteLength)
       return new BlobRef(bytes.byteLength, owned(bytes), known)
     }
@@ -157,6 +159,12 @@ export class ContentWriter {
     this.#pendingBytes = 0
     const put = this.#records
     this.#records = []
+    try {
+      this.#store.admit?.(blobs.map(({ hash, bytes }) => ({ hash, length: bytes.byteLength })))
+    } catch (error) {
+      this.#failure = { error }
+      return
+    }
     this.#commit = this.#store
       .commit({ blobs, put })
       .then(

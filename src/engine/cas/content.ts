@@ -7,7 +7,7 @@ import { limits } from '../base/limits.js'
 import { nextTurn, TimeSlice } from '../base/slices.js'
 import type { Store } from '../storage/store.js'
 import { BlobRef } from './blob.js'
-import { blockAt, ExtentBlock, forEachExtent, type LoadedBody } from './body.js'
+import { blockAt, ExtentBlock, forEachExtent, type Body, type LoadedBody } from './body.js'
 
 /** What a cached blob costs beside its bytes, roughly. */
 const entryBytes = 256
@@ -17,11 +17,31 @@ export class ContentStore {
   readonly #store: Store
   readonly #environment: Environment
   readonly #cached: BlobRef[] = []
+  readonly #budgetBytes: number
   #cachedBytes = 0
+  /** What is being read, perhaps of files that are gone by now. */
+  readonly #reading = new Set<readonly Body[]>()
 
-  constructor(store: Store, environment: Environment) {
+  /** `budgetBytes` is what clean blobs may have in memory. */
+  constructor(store: Store, environment: Environment, budgetBytes: number) {
     this.#store = store
+    this.#budgetBytes = budgetBytes
     this.#environment = environment
+  }
+
+  /** Keeps contents from collection while something is read of them. */
+  async using<T>(bodies: readonly Body[], reading: () => Promise<T>): Promise<T> {
+    this.#reading.add(bodies)
+    try {
+      return await reading()
+    } finally {
+      this.#reading.delete(bodies)
+    }
+  }
+
+  /** What is being read now. */
+  *inUse(): Generator<Body> {
+    for (const bodies of this.#reading) yield* bodies
   }
 
   /** To be called when blobs are stored: from then on their bytes may be dropped and read again. */
@@ -33,7 +53,7 @@ export class ContentStore {
     }
     this.#cached.push(blob)
     this.#cachedBytes += blob.length + entryBytes
-    if (this.#cachedBytes > limits.blobCacheBytes) this.#evict()
+    if (this.#cachedBytes > this.#budgetBytes) this.#evict()
   }
 
   /** The bytes of a range as a fresh copy, zeros where the body has holes; undefined when it must be awaited. */
@@ -54,14 +74,15 @@ export class ContentStore {
   /** TOO_LARGE for over 2 GiB. */
   async read(body: LoadedBody, offset: number, length: number): Promise<Buffer> {
     if (length > limits.readBytes) throw tooLarge('length', 'bytes', limits.readBytes)
-    if (length > limits.importCommitBytes) return this.#readLong(body, offset, length)
+    if (length > limits.importCommitBytes)
+      return this.using([body], () => this.#readLong(body, offset, length))
     const ready = this.readSync(body, offset, length)
     if (ready !== undefined) return ready
     const hulls = hullsOf(body, offset, length)
     const load = async (hull: Hull): Promise<void> => {
       hull.bytes ??= await this.#blob(hull.blob, hull.from, hull.to - hull.from)
     }
-    await Promise.all([...hulls.values()].map(load))
+    await this.using([body], () => Promise.all([...hulls.values()].map(load)))
     return assemble(body, offset, length, hulls)
   }
 
@@ -82,7 +103,11 @@ export class ContentStore {
     const ready =
       blob.bytes ??
       (length > limits.cachedBlobBytes ? undefined : this.#store.blobSync?.(hash, { offset: 0, length }))
-    const bytes = checkRead(blob, length, ready ?? (await this.#store.blob(hash, { offset: 0, length })))
+    const bytes = checkRead(
+      blob,
+      length,
+      ready ?? (await this.using([blob], () => this.#store.blob(hash, { offset: 0, length }))),
+    )
     if (sha256(bytes) !== hash) throw new EngineError('DATA_LOSS', `blob ${hash} is damaged`, { hash })
     return bytes
   }
@@ -93,7 +118,11 @@ export class ContentStore {
   }
 
   /** The SHA-256 of a whole content, hex, read in slices that yield to the event loop. */
-  async hash(body: LoadedBody, size: number): Promise<string> {
+  hash(body: LoadedBody, size: number): Promise<string> {
+    return this.using([body], () => this.#hash(body, size))
+  }
+
+  async #hash(body: LoadedBody, size: number): Promise<string> {
     const hash = sha256Stream()
     const slice = this.slice()
     for (let offset = 0; offset < size; offset += limits.blockBytes) {
@@ -155,7 +184,7 @@ export class ContentStore {
   /** Oldest first, down to three quarters, so that it happens seldom. */
   #evict(): void {
     let count = 0
-    while (this.#cachedBytes > limits.blobCacheBytes * 0.75) {
+    while (this.#cachedBytes > this.#budgetBytes * 0.75) {
       const blob = this.#cached[count++]!
       this.#cachedBytes -= blob.length + entryBytes
       blob.bytes = undefined

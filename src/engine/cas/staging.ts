@@ -4,21 +4,25 @@ import { EngineError, invalid } from '../base/errors.js'
 import { isBytes } from '../base/input.js'
 import { limits } from '../base/limits.js'
 import { nextTurn } from '../base/slices.js'
+import type { MeteredStore } from '../storage/metered-store.js'
+import type { RecentWrites } from '../storage/recent-writes.js'
 import type { Store, StoredBlob } from '../storage/store.js'
 import { BlobRef, copyBytes } from './blob.js'
 import { listExtents, sameExtents, type Extent, type LoadedBody } from './body.js'
 import type { ContentStore } from './content.js'
 
 export interface StagingContext {
-  readonly store: Store
+  readonly store: Store & Pick<MeteredStore, 'admit'>
   readonly content: ContentStore
+  readonly writes: RecentWrites
 }
 
 /** Blobs on their way in, of at most one block each. */
 export class StagedBlobs {
   readonly #blobs: readonly BlobRef[]
-  readonly #store: Store
+  readonly #store: StagingContext['store']
   readonly #content: ContentStore
+  readonly #writes: RecentWrites
   /** What is too large for one storage commit is stored before the event that names it. */
   readonly #needsStoring: boolean
   #stored = false
@@ -28,6 +32,7 @@ export class StagedBlobs {
     this.#blobs = blobs
     this.#store = context.store
     this.#content = context.content
+    this.#writes = context.writes
     let bytes = 0
     for (const blob of blobs) bytes += blob.length
     this.#needsStoring = bytes > limits.importCommitBytes && context.store.capabilities.durable
@@ -71,6 +76,9 @@ export class StagedBlobs {
 
   /** Stores them in commits of their own, with turns of the event loop between the bytes of a block. */
   async storeAhead(): Promise<void> {
+    // The event that names them is made by who has this.
+    this.#writes.beginFor(this)
+    this.#store.admit?.(this.#blobs)
     let hashed = 0
     for (const group of this.#groups()) {
       const blobs: StoredBlob[] = []
@@ -91,6 +99,7 @@ export class StagedBlobs {
   /** Queues what must be stored ahead and does not wait: an event that is committed next stands behind it. */
   storeNow(): void {
     if (this.ready) return
+    this.#store.admit?.(this.#blobs)
     this.#stored = true
     for (const group of this.#groups()) {
       const blobs = group.map((blob) => ({ hash: blob.hash, bytes: blob.bytes! }))

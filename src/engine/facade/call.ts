@@ -49,6 +49,7 @@ const calls: { readonly [Name in CallableOperation]: Call<Name> } = {
   createCheckpoint: inSession((session, request) => session.checkpoint(request)),
   restoreCheckpoint: inSession((session, request) => session.restore(request)),
   listCheckpoints: inSession((session, request) => session.listCheckpoints(request)),
+  deleteCheckpoint: inSession(async (session, request) => answer(await session.deleteCheckpoint(request))),
   diff: (scope, { sessionId, from, to = {}, ...page }) => {
     checkRequest(from, 'from')
     checkRequest(to, 'to')

@@ -1,9 +1,11 @@
-import { invalid } from '../base/errors.js'
+import { invalid, messageOf } from '../base/errors.js'
 import { checkRequest, parseStringMap, parseText, type StringMap } from '../base/input.js'
 import { limits } from '../base/limits.js'
 import type { Action } from '../operations/index.js'
 import type { ContentIn } from '../cas/content-writer.js'
 import { parseBundle, parseBundleOptions, type BundleOptions } from '../services/bundles.js'
+import { checkStore, parseCheck, type CheckOptions, type CheckReport } from '../services/check.js'
+import { parseCollect, type Collected, type Collection, type CollectOptions } from '../services/collection.js'
 import type { SourceService } from '../services/sources.js'
 import type { UsageMeter } from '../services/usage.js'
 import { storeActivity } from '../session/activity.js'
@@ -12,7 +14,7 @@ import { coreFor, inBackground, localCaller, type Caller, type Core } from '../s
 import type { FileContent } from '../session/writes.js'
 import type { LiveSession } from '../session/live.js'
 import { endFollowers } from '../session/feed.js'
-import { openSession } from '../session/recovery.js'
+import { openUsed, parseTtl } from '../session/expiry.js'
 import {
   createSession,
   describeSession,
@@ -37,9 +39,15 @@ export interface SessionCreateRequest {
   /** A repository on this host, below one of `hostPaths.roots`: a source is made and imported. */
   readonly gitRepository?: { readonly path: string; readonly gitRef?: string }
   readonly initialTags?: StringMap
+  /**
+   * After how many seconds without a read or change the session is deleted, and its forks after the same, each for
+   * itself; absent: as the engine was opened with.
+   */
+  readonly ttlSeconds?: number
 }
 
 export interface EngineServices extends SessionServices {
+  readonly collection: Collection
   readonly usage: UsageMeter
   readonly sources: SourceService
 }
@@ -60,7 +68,7 @@ export class Sessions {
   static {
     reach = async (sessions, action, sessionId) => {
       try {
-        return sessions.#handle(await openSession(sessions.#core, sessionId))
+        return sessions.#handle(await openUsed(sessions.#core, sessionId))
       } catch (error) {
         // Asked for and told as the operation itself would have been.
         return sessions.#access.run(action, { sessionId }, () => Promise.reject(error))
@@ -86,8 +94,14 @@ export class Sessions {
     const resource = typeof sourceRef?.sourceId === 'string' ? { sourceId: sourceRef.sourceId } : {}
     return this.#access.run('createSession', resource, async () => {
       const tags = parseStringMap('initialTags', request.initialTags)
-      const [baseline, root] = await this.#baseline(request)
-      return this.#handle(await createSession(this.#core, baseline, root, tags))
+      const ttlSeconds = parseTtl('ttlSeconds', request.ttlSeconds)
+      const told = this.#core.writes.begin()
+      try {
+        const [baseline, root] = await this.#baseline(request)
+        return this.#handle(await createSession(this.#core, baseline, root, tags, ttlSeconds))
+      } finally {
+        told()
+      }
     })
   }
 
@@ -125,14 +139,14 @@ export class Sessions {
   /** A handle on an existing session. SESSION_NOT_FOUND. */
   async open(sessionId: string): Promise<Session> {
     return this.#access.run('getSession', { sessionId }, async () =>
-      this.#handle(await openSession(this.#core, sessionId)),
+      this.#handle(await openUsed(this.#core, sessionId)),
     )
   }
 
   /** What is known of a session, without a handle. SESSION_NOT_FOUND. */
   async get(sessionId: string): Promise<SessionInfo> {
     return this.#access.run('getSession', { sessionId }, async () =>
-      describeSession(await openSession(this.#core, sessionId), this.#access.permissions),
+      describeSession(await openUsed(this.#core, sessionId), this.#access.permissions),
     )
   }
 
@@ -184,8 +198,8 @@ export class Sessions {
     }
   }
 
-  #handle(live: ConstructorParameters<typeof Session>[1]): Session {
-    return new Session(this.#core, live, this.#services, this.#access.permissions)
+  #handle({ slot }: LiveSession): Session {
+    return new Session(this.#core, slot, this.#services, this.#access.permissions)
   }
 }
 
@@ -279,6 +293,45 @@ export class Engine extends EngineScope {
     return rotated
   }
 
+  /**
+   * Frees what nothing leads to any more: what only deleted sessions and checkpoints had, contents that were
+   * overwritten, what interrupted work left. Deleting hides at once, and this gives the space back. It works for all
+   * tenants, beside everything else, in slices of a few milliseconds; another call waits until one has ended.
+   *
+   * What events did is kept from the oldest state on that can be named, which is the oldest checkpoint, or the newest
+   * state of a session without one; the events themselves are kept always, and `events.verify()` finds them as they
+   * were. With `keepRedo` all of it is kept.
+   *
+   * Interrupted at any point, by a signal, by `close()` or by a crash, it leaves garbage and loses nothing. DATA_LOSS,
+   * before anything unmarked was deleted, where a stored state is damaged. On a storage that is not durable it has
+   * nothing to do.
+   *
+   * @example
+   * const { freedBytes } = await engine.collect({ signal: AbortSignal.timeout(60_000) })
+   */
+  async collect(options: CollectOptions = {}): Promise<Collected> {
+    return this.#services.collection.collect(this.#core, parseCollect(options))
+  }
+
+  /**
+   * Looks through all that is stored, of every tenant, and changes nothing: whether everything that sessions,
+   * revisions and events lead to is there and is what it was. What is wrong is in the report, by object, path and
+   * session. Everything else goes on meanwhile, but for collections, which wait. With `readData` every content is
+   * read too. On a storage that is not durable there is nothing to look at.
+   *
+   * @example
+   * const { found, findings } = await engine.check({ readData: true })
+   */
+  async check(options: CheckOptions = {}): Promise<CheckReport> {
+    const { signal, ...rest } = parseCheck(options)
+    return this.#services.collection.pausedFor((closing) =>
+      checkStore(this.#core.store, this.#core.environment, {
+        ...rest,
+        signal: signal === undefined ? closing : AbortSignal.any([signal, closing]),
+      }),
+    )
+  }
+
   /** Stops jobs and whoever waits for a lock, waits for every accepted write, and releases the storage. Idempotent. */
   close(): Promise<void> {
     this.#closing ??= this.#close()
@@ -292,13 +345,20 @@ export class Engine extends EngineScope {
   async #close(): Promise<void> {
     const core = this.#core
     try {
+      // What waits for the store's recovery, such as the end of a job, is stored if that goes well now.
+      await core.fence.recover()
       this.#services.posixLocks.close()
       await this.#services.sources.jobs.close()
       await this.#services.checkouts.close()
+      await this.#services.collection.close()
       for (const live of core.live.values()) await live.tail
       while (core.background.size > 0) await Promise.all(core.background)
-      await this.#services.usage.flush()
-      if (core.store.capabilities.durable) {
+      await this.#services.usage.flush().catch((error: unknown) => {
+        // Nobody was promised more than that it is tried.
+        if (!core.fence.closed) throw error
+        core.log('error', 'what was sent to clients is not stored', { error: messageOf(error) })
+      })
+      if (core.store.capabilities.durable && !core.fence.closed) {
         // Snapshots only shorten the next opening, and reads are no changes: what fails here costs nothing else.
         await Promise.all([...core.live.values()].map((live) => settle(core, live).catch(() => undefined)))
       }
@@ -315,6 +375,8 @@ export class Engine extends EngineScope {
 
 async function settle(core: Core, live: LiveSession): Promise<void> {
   await storeActivity(core, live)
+  // One that is being written may be of an earlier state.
+  await live.snapshotting
   await writeSnapshot(core, live)
 }
 

@@ -9,14 +9,17 @@ import { SessionAccess } from '../session/access.js'
 import type { Permissions } from '../session/permissions.js'
 import {
   createCheckpoint,
+  deleteCheckpoint,
   listCheckpoints,
+  parsePrune,
+  pruneCheckpoints,
   restoreCheckpoint,
   type Checkpoint,
   type CheckpointPage,
   type CheckpointReference,
 } from '../session/checkpoints.js'
 import type { Core } from '../session/core.js'
-import type { LiveSession } from '../session/live.js'
+import type { SessionSlot } from '../session/live.js'
 import { readManifest, type ManifestPage, type ManifestRequest } from '../session/manifest.js'
 import {
   deleteSession,
@@ -71,6 +74,7 @@ export interface SessionServices {
 
 /** Hides a session, ends what it has in memory only, and takes its secrets out of the store. */
 export async function endSession(core: Core, services: SessionServices, sessionId: string): Promise<void> {
+  if (core.fence.closed) await core.fence.recover()
   await deleteSession(core, sessionId)
   services.posixLocks.forget(sessionId)
   await services.secrets.forget(core, sessionId)
@@ -90,10 +94,10 @@ export interface SessionExportRequest extends Omit<StateReference, 'sessionId'> 
 /** What `session.diff` compares with: another session's handle, any state by name, or this session's base. */
 export type DiffTarget = Session | StateReference | CheckpointReference | 'base'
 
-let describe: (session: Session) => SessionInfo
+let describe: (session: Session) => Promise<SessionInfo>
 
 /** What a handle knows of its session: for who just made it, and need not be allowed to look. */
-export function describeHandle(session: Session): SessionInfo {
+export function describeHandle(session: Session): Promise<SessionInfo> {
   return describe(session)
 }
 
@@ -108,7 +112,7 @@ export class Session {
   readonly #permissions: Permissions
 
   static {
-    describe = (session) => describeSession(session.#access.known, session.#permissions)
+    describe = async (session) => describeSession(await session.#access.known(), session.#permissions)
   }
 
   #annotations: SessionAnnotations | undefined
@@ -123,9 +127,9 @@ export class Session {
   #secrets: SessionSecrets | undefined
   #fs: SessionFs | undefined
 
-  constructor(core: Core, live: LiveSession, services: SessionServices, permissions: Permissions) {
-    this.id = live.id
-    this.#access = new SessionAccess(core, live, permissions.open ? undefined : permissions)
+  constructor(core: Core, slot: SessionSlot, services: SessionServices, permissions: Permissions) {
+    this.id = slot.id
+    this.#access = new SessionAccess(core, slot, permissions.open ? undefined : permissions)
     this.#permissions = permissions
     this.#services = services
   }
@@ -208,7 +212,7 @@ export class Session {
       if (!capabilities.includes(capability)) throw invalid('without', 'names an unknown capability')
     }
     const permissions = this.#permissions.without(request.without)
-    return new Session(this.#access.core, this.#access.known, this.#services, permissions)
+    return new Session(this.#access.core, this.#access.slot, this.#services, permissions)
   }
 
   /** Tags, status, times and fingerprint as of now. */
@@ -244,7 +248,7 @@ export class Session {
   async fork(request?: ForkRequest): Promise<Session> {
     const { core } = this.#access
     const live = await this.#access.run('forkSession', (parent) => forkSession(core, parent, request))
-    return new Session(core, live, this.#services, this.#permissions)
+    return new Session(core, live.slot, this.#services, this.#permissions)
   }
 
   /** Names the current state. ALREADY_EXISTS when the session has a checkpoint of this label. */
@@ -257,6 +261,30 @@ export class Session {
   /** A page of the checkpoints, oldest first. */
   listCheckpoints(request?: PageRequest): Promise<CheckpointPage> {
     return this.#access.run('listCheckpoints', (live) => listCheckpoints(this.#access.core, live, request))
+  }
+
+  /**
+   * The checkpoint is gone, and its label free; files, events and forks stay as they are. What only it held is freed
+   * by the next `engine.collect()`. CHECKPOINT_NOT_FOUND.
+   */
+  deleteCheckpoint(request: CheckpointReference): Promise<void> {
+    return this.#access.run('deleteCheckpoint', (live) => {
+      checkRequest(request)
+      return deleteCheckpoint(this.#access.core, live, { ...request })
+    })
+  }
+
+  /**
+   * Deletes all checkpoints but the newest `keepLast`; those with a label count like others.
+   *
+   * @example
+   * await session.checkpoint()
+   * await session.pruneCheckpoints({ keepLast: 10 })
+   */
+  pruneCheckpoints(request: { readonly keepLast: number }): Promise<{ deletedCount: number }> {
+    return this.#access.run('deleteCheckpoint', async (live) =>
+      pruneCheckpoints(this.#access.core, live, parsePrune(request)),
+    )
   }
 
   /** The files become again what they were at the checkpoint. CHECKPOINT_NOT_FOUND. */

@@ -6,9 +6,9 @@ import type { ImportJob, Source } from '../services/source-records.js'
 import type { ImportStartRequest, RefreshRequest, SourceCreateRequest } from '../services/source-requests.js'
 import type { PromoteRequest, SourceListRequest, SourcePage, SourceService } from '../services/sources.js'
 import type { TreeExports } from '../services/tree-exports.js'
-import { inMemory, type Core } from '../session/core.js'
+import type { Core } from '../session/core.js'
 import type { Resource } from '../session/permissions.js'
-import { openSession } from '../session/recovery.js'
+import { openUsed, usedNow } from '../session/expiry.js'
 import type { ScopeAccess } from '../session/scope-access.js'
 
 /** A revision by its id or label, the latest by default, and a directory in it, the root by default. */
@@ -102,7 +102,7 @@ export class Sources {
     return this.#run('promoteSession', { ...sessionOf(request), sourceId }, async (core) => {
       checkRequest(request)
       const { sessionId } = request
-      const live = inMemory(core, sessionId) ?? (await openSession(core, sessionId))
+      const live = usedNow(core, sessionId) ?? (await openUsed(core, sessionId))
       return this.#service.promote(core, sourceId, live, request)
     })
   }

@@ -22,6 +22,7 @@ const systemErrors: Readonly<Record<string, readonly [errno: number, message: st
   ENOTEMPTY: [-39, 'directory not empty'],
   ELOOP: [-40, 'too many symbolic links encountered'],
   ENODATA: [-61, 'no data available'],
+  EDQUOT: [-122, 'disk quota exceeded'],
   ETIMEDOUT: [-110, 'connection timed out'],
 }
 

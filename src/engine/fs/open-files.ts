@@ -22,18 +22,27 @@ export class OpenFile {
   readonly #held: HeldFile
   /** A directory as it was last seen. */
   #dir: Dir | undefined
+  #unused: (() => void) | undefined
 
   constructor(number: number, flags: Flags, live: LiveSession, path: string, node: FileNode | Dir) {
     this.number = number
     this.flags = flags
     this.#held = holdFile(live, path, node)
-    this.#dir = node instanceof Dir ? node : undefined
+    if (node instanceof Dir) this.#see(live, node)
+  }
+
+  #see(live: LiveSession, dir: Dir): void {
+    this.#unused?.()
+    this.#unused = live.tree.loader.inUse?.add(dir)
+    this.#dir = dir
   }
 
   node(live: LiveSession): FileNode | Dir {
     if (this.#dir === undefined) return currentFile(live, this.#held)
     const node = this.#held.gone ? undefined : live.tree.find(splitPath(this.#held.path))
-    if (node instanceof Dir && node.ino === this.#held.ino) this.#dir = node
+    if (node instanceof Dir && node.ino === this.#held.ino && node !== this.#dir) {
+      this.#see(live, node)
+    }
     return this.#dir
   }
 
@@ -58,6 +67,7 @@ export class OpenFile {
 
   release(live: LiveSession): void {
     releaseFile(live, this.#held)
+    this.#unused?.()
   }
 }
 

@@ -61,6 +61,7 @@ export const commonErrors = [
   'STORE_CLOSED',
   'STORE_FAILED',
   'STORE_FULL',
+  'BUDGET',
   'DATA_LOSS',
   'INTERNAL',
 ] as const satisfies readonly ErrorReason[]

@@ -103,6 +103,20 @@ export const sessionOperations = defineOperations({
     capability: 'files.read',
     errors: ['SESSION_NOT_FOUND'],
   },
+  deleteCheckpoint: {
+    tag: 'Checkpoints',
+    summary: 'Delete a checkpoint',
+    description:
+      'Exactly one of `checkpointId` and `checkpointLabel`. The state cannot be gone back to any more, and ' +
+      'the label is free; files and events stay as they are, and so do forks of it. What only this ' +
+      'checkpoint held is freed by the next collection.',
+    method: 'POST',
+    path: '/v1/sessions/{sessionId}/checkpoints:delete',
+    extension: true,
+    capability: 'history',
+    event: 'v1.PersistenceService.DeleteCheckpoint',
+    errors: ['SESSION_NOT_FOUND', 'CHECKPOINT_NOT_FOUND'],
+  },
   diff: {
     tag: 'Checkpoints',
     summary: 'Compare two states',

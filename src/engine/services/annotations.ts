@@ -13,7 +13,7 @@ import { eventTypes } from '../session/events.js'
 import { checkGuard } from '../session/guards.js'
 import type { LiveSession } from '../session/live.js'
 import { findFile } from '../session/lookup.js'
-import { ifDurable, SessionIndex } from '../session/session-index.js'
+import { ifDurable, roughly, SessionIndex } from '../session/session-index.js'
 import { mutate, record } from '../session/transaction.js'
 import { keys } from '../storage/keys.js'
 import { asInteger, asObject, asText, checked, damaged } from './bundle-checks.js'
@@ -65,6 +65,7 @@ export class Annotations {
     keys.annotations,
     () => ({ byId: new Map(), newest: undefined, bytes: 0 }),
     (index, json) => put(index, JSON.parse(json) as Annotation),
+    { weigh: ({ byId, bytes }) => byId.size * roughly.record + bytes },
   )
 
   add(

@@ -9,7 +9,7 @@ import { parsePath } from '../base/path.js'
 import type { Core } from '../session/core.js'
 import { eventTypes, type EventType } from '../session/events.js'
 import type { LiveSession } from '../session/live.js'
-import { ifDurable, SessionIndex } from '../session/session-index.js'
+import { ifDurable, roughly, SessionIndex } from '../session/session-index.js'
 import { settled } from '../session/status.js'
 import { mutate, record } from '../session/transaction.js'
 import { keys } from '../storage/keys.js'
@@ -66,6 +66,16 @@ interface ApprovalIndex {
   newest: string | undefined
 }
 
+function weigh({ byId }: ApprovalIndex): number {
+  let bytes = 0
+  for (const { reason, summary, changedFiles } of byId.values())
+    bytes += roughly.record + reason.length + summary.length + changedFiles.length * pathBytes
+  return bytes
+}
+
+/** What a path has in memory, roughly. */
+const pathBytes = 100
+
 /**
  * Requests for approval. While one is pending, so is the session; that is a notice and keeps nobody from
  * writing or committing. Each is decided on once.
@@ -79,6 +89,7 @@ export class Approvals {
       index.byId.set(approval.approvalId, approval)
       index.newest = approval.approvalId
     },
+    { weigh },
   )
 
   /** Those that were decided on go into a bundle: nobody else can decide on the others. */

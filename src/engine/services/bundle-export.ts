@@ -43,6 +43,8 @@ export async function openExport(
   if (live.tail !== undefined) await live.tail
   const { seq, acknowledged } = live
   const root = live.tree.freeze()
+  core.loader.inUse?.add(root)
+  core.loader.inUse?.add(live.baseline)
   const lists = await Promise.all(
     services.map(async (service) => [service.name, await service.list(core, live)] as const),
   )

@@ -45,13 +45,18 @@ export async function importBlocks(
   parts: ImportParts,
 ): Promise<LiveSession> {
   const iterator = blocks[Symbol.asyncIterator]()
+  const told = core.writes.begin()
   const run = new BundleImport(core, iterator, parts, signal)
+  core.arriving.add(run.sessionId)
   try {
+    await core.store.counted?.()
     return await run.session()
   } catch (error) {
     core.store.forget?.(run.sessionId)
     throw error
   } finally {
+    core.arriving.delete(run.sessionId)
+    told()
     await iterator.return?.()
   }
 }
@@ -139,7 +144,7 @@ class BundleImport {
       live.checkpoints.add(checkpoint.record)
       pin(core, live, checkpoint.record.seq, checkpoint.root as Dir)
     }
-    core.live.set(live.id, live)
+    core.residency.enter(live)
     for (const [service, records] of facts) service.adopt(core, live, records)
     return live
   }

@@ -23,13 +23,18 @@ import {
 /** A content, whose bytes are not read yet, or a list of a tree. */
 export type TreeBlock = BlobRef | { readonly hash: string; readonly bytes: Buffer }
 
+interface PageContent {
+  readonly names: readonly string[]
+  readonly nodes: readonly Entry[]
+}
+
 /** A directory on the way; what is below it comes first. */
 interface Frame {
   readonly dir: Dir
   readonly pages: readonly Page[]
   index: number
   /** The page at `index`, with its names. */
-  page: Page | undefined
+  page: PageContent | undefined
   /** Directories in that page that may not have been written. */
   waiting: Dir[]
   /** Addresses of what was written of it. */
@@ -108,7 +113,9 @@ export class TreeWriter {
       const page = frame.pages[frame.index]!
       const known = frame.pages.length === 1 ? undefined : this.#pages.get(page.address ?? page)
       if (known === undefined) {
-        frame.page = await peekPage(page, this.#core.loader)
+        const { names, nodes } = await peekPage(page, this.#core.loader)
+        // The page itself may be unloaded before its turn.
+        frame.page = { names: names!, nodes }
         frame.waiting = frame.page.nodes.filter((node) => node instanceof Dir)
         return
       }
@@ -116,7 +123,10 @@ export class TreeWriter {
     }
   }
 
-  async *#page({ pages, index, parts }: Frame, { names, nodes }: Page): AsyncGenerator<TreeBlock, void> {
+  async *#page(
+    { pages, index, parts }: Frame,
+    { names, nodes }: PageContent,
+  ): AsyncGenerator<TreeBlock, void> {
     const entries: string[] = []
     const written: string[] = []
     let length = 0
@@ -125,7 +135,7 @@ export class TreeWriter {
       entries.length = 0
       length = 0
     }
-    for (const [at, name] of names!.entries()) {
+    for (const [at, name] of names.entries()) {
       const entry = JSON.stringify([name, await this.#encode(nodes[at]!)])
       yield* this.#take()
       if (length + entry.length > limits.bundlePieceBytes && length > 0) cut(treeKinds.part)

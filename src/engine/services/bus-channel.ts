@@ -43,6 +43,16 @@ export class BusChannel {
   /** Since subscribers got a turn, by force. */
   #inARow = { messages: 0, bytes: 0, deliveries: 0 }
 
+  /** Messages that are kept for replay. */
+  get keptCount(): number {
+    return this.#kept.length
+  }
+
+  /** Of their payloads. */
+  get keptBytes(): number {
+    return this.#keptBytes
+  }
+
   /** Takes a stored message over; they come in order. */
   restore(message: KeptMessage): void {
     this.#keep(message)

@@ -2,7 +2,7 @@ import { touch } from '../session/activity.js'
 import type { Core } from '../session/core.js'
 import { follow } from '../session/feed.js'
 import type { LiveSession } from '../session/live.js'
-import { SessionIndex } from '../session/session-index.js'
+import { roughly, SessionIndex } from '../session/session-index.js'
 import { commitRecords, mutate } from '../session/transaction.js'
 import { keys } from '../storage/keys.js'
 import { BusChannel } from './bus-channel.js'
@@ -19,6 +19,7 @@ export class MessageBus {
     keys.busMessages,
     () => new BusChannel(),
     (channel, json) => channel.restore(fromRecord(json)),
+    { weigh: ({ keptCount, keptBytes }) => keptCount * roughly.record + keptBytes },
   )
 
   /** Resolves when the message is stored and was delivered to those who wait for it. */

@@ -78,7 +78,9 @@ export function sameContent(a: CacheContent, b: CacheContent): boolean {
 /** The bytes as a fresh copy. */
 export function readContent(content: ContentStore, { size, bytes }: CacheContent): Buffer | Promise<Buffer> {
   if (typeof bytes === 'string') return Buffer.from(bytes, 'latin1')
-  return bytes.length === 1 ? content.read(bytes[0], 0, size) : readAll(content, bytes, size)
+  return bytes.length === 1
+    ? content.read(bytes[0], 0, size)
+    : content.using(bytes, () => readAll(content, bytes, size))
 }
 
 async function readAll(content: ContentStore, blobs: readonly BlobRef[], size: number): Promise<Buffer> {

@@ -10,7 +10,7 @@ import type { BlobRef } from '../cas/blob.js'
 import { StagedBlobs } from '../cas/staging.js'
 import type { Core } from '../session/core.js'
 import type { LiveSession } from '../session/live.js'
-import { SessionIndex } from '../session/session-index.js'
+import { roughly, SessionIndex } from '../session/session-index.js'
 import { commitRecords, mutate } from '../session/transaction.js'
 import { keys } from '../storage/keys.js'
 import {
@@ -81,7 +81,10 @@ export class CacheService {
       keys.cacheEntries,
       () => ({ entries: new CacheEntries(bounds), hitCount: 0, missCount: 0 }),
       addStored,
-      ({ entries }) => entries.restored(),
+      {
+        weigh: ({ entries }) => entries.size * roughly.record + entries.bytes,
+        complete: ({ entries }) => entries.restored(),
+      },
     )
   }
 
@@ -102,6 +105,7 @@ export class CacheService {
     return mutate(core, live, () => {
       const { entries } = this.#current(core, live)
       staged?.blobs()
+      core.store.admit?.(staged?.blobs() ?? [])
       return this.#write(core, live, entries, writes, { staged, encoded: encoding?.get() })
     })
   }
@@ -125,13 +129,16 @@ export class CacheService {
       if (bytes > this.maxBytes) throw tooLarge('keys', 'bytes of values', this.maxBytes)
       return wanted.map((key) => ({ key, content: look(index, key) }))
     })
-    const values: NamedCacheValue[] = []
-    const slice = new TimeSlice(core.environment)
-    for (const { key, content } of found) {
-      values.push({ key, ...(await readValue(core, content)) })
-      if (slice.over) await slice.next()
-    }
-    return values
+    const blobs = found.flatMap(({ content }) => (typeof content?.bytes === 'object' ? content.bytes : []))
+    return core.content.using(blobs, async () => {
+      const values: NamedCacheValue[] = []
+      const slice = new TimeSlice(core.environment)
+      for (const { key, content } of found) {
+        values.push({ key, ...(await readValue(core, content)) })
+        if (slice.over) await slice.next()
+      }
+      return values
+    })
   }
 
   async exists(core: Core, live: LiveSession, key: string): Promise<{ exists: boolean }> {
@@ -170,7 +177,7 @@ export class CacheService {
         held === undefined ? expected === undefined : expected !== undefined && sameContent(held, expected)
       let committed = live.acknowledged
       if (swapped) {
-        staged?.blobs()
+        core.store.admit?.(staged?.blobs() ?? [])
         committed = this.#write(core, live, entries, [write], { staged })
       } else entries.use(write.key)
       const now = swapped ? write.content : held

@@ -1,11 +1,11 @@
 import { checkSignal } from '../base/abort.js'
-import { EngineError, invalid } from '../base/errors.js'
+import { engineClosed, invalid } from '../base/errors.js'
 import { sha256 } from '../base/hash.js'
 import { checkRequest, parseText } from '../base/input.js'
 import { KeyedMutex } from '../base/keyed-mutex.js'
 import { limits } from '../base/limits.js'
 import { applyPlans } from '../session/batch.js'
-import type { Core } from '../session/core.js'
+import { reading, storedState, type Core } from '../session/core.js'
 import { eventTypes } from '../session/events.js'
 import type { LiveSession } from '../session/live.js'
 import { treeChanges } from '../session/states.js'
@@ -79,11 +79,13 @@ export class Checkouts {
   ): Promise<CheckoutUpdate & { readonly directory: string }> {
     // What was called before is in it.
     if (live.tail !== undefined) await live.tail
-    const to = live.tree.freeze()
-    return this.#open(core, directory, true, options.signal, async (place, tree, signal) => {
-      const update = new Update(core, this.#placeOf(core, place), tree, { ...options, signal })
-      return { ...(await update.run(live.id, to)), directory: tree.directory }
-    })
+    const to = await storedState(core, live)
+    return reading(core, [to], () =>
+      this.#open(core, directory, true, options.signal, async (place, tree, signal) => {
+        const update = new Update(core, this.#placeOf(core, place), tree, { ...options, signal })
+        return { ...(await update.run(live.id, to)), directory: tree.directory }
+      }),
+    )
   }
 
   /** Carries over to the session what was changed in the directory since, as one event. */
@@ -95,7 +97,7 @@ export class Checkouts {
 
   /** Ends what runs, and waits until it has. */
   async close(): Promise<void> {
-    this.#closing.abort(new EngineError('STORE_CLOSED', 'the engine was closed'))
+    this.#closing.abort(engineClosed())
     await Promise.allSettled(this.#running)
   }
 
@@ -126,6 +128,7 @@ export class Checkouts {
   ): Promise<T> {
     const host = await this.#host()
     const tree = await host.open(directory, { create })
+    const told = core.writes.begin()
     try {
       const place = sha256(`checkout ${tree.directory}`).slice(0, 16)
       return await this.#mutex.run(`${core.tenantKey}${place}`, () => {
@@ -133,6 +136,7 @@ export class Checkouts {
         return work(place, tree, signal)
       })
     } finally {
+      told()
       await tree.close()
     }
   }

@@ -7,7 +7,7 @@ import { limits } from '../base/limits.js'
 import { splitPath } from '../base/path.js'
 import { isBranchName } from '../base/ref-names.js'
 import { ContentWriter } from '../cas/content-writer.js'
-import { inBackground, type Core } from '../session/core.js'
+import { inBackground, reading, storedState, type Core } from '../session/core.js'
 import { onCurrent } from '../session/current.js'
 import { eventTypes } from '../session/events.js'
 import type { LiveSession } from '../session/live.js'
@@ -66,9 +66,19 @@ export class Commits {
     const author = parseAuthor(core, request.author)
     // What is committed is the state of the call, as far as it is loaded.
     const root = live.tail === undefined ? live.tree.freeze() : undefined
-    const committed = this.#mutex.run(live.id, () =>
-      this.#commit(core, live, root, { message, branchName, author, signal: request.signal }),
-    )
+    const state = live.tail?.then(() => storedState(core, live)) ?? storedState(core, live)
+    // Where it is not stored, that is told when its turn comes.
+    state.catch(() => undefined)
+    const told = core.writes.begin()
+    const held = root && core.loader.inUse?.hold(root)
+    const committed = this.#mutex
+      .run(live.id, () =>
+        this.#commit(core, live, state, { message, branchName, author, signal: request.signal }),
+      )
+      .finally(() => {
+        told()
+        held?.()
+      })
     // Closing waits: a push that went through must not be forgotten.
     inBackground(
       core,
@@ -83,13 +93,22 @@ export class Commits {
   async #commit(
     core: Core,
     live: LiveSession,
-    state: Dir | undefined,
+    state: Promise<Dir>,
     request: { message: string; branchName: string; author: CommitIdentity; signal: AbortSignal | undefined },
   ): Promise<{ commitId: string }> {
-    const { message, branchName, author, signal = new AbortController().signal } = request
+    const { signal = new AbortController().signal } = request
     signal.throwIfAborted()
-    if (state === undefined) await live.tail
-    const root = state ?? live.tree.freeze()
+    const root = await state
+    return reading(core, [root], () => this.#commitTree(core, live, root, { ...request, signal }))
+  }
+
+  async #commitTree(
+    core: Core,
+    live: LiveSession,
+    root: Dir,
+    request: { message: string; branchName: string; author: CommitIdentity; signal: AbortSignal },
+  ): Promise<{ commitId: string }> {
+    const { message, branchName, author, signal } = request
     const { revision } = live.record.baseline
     const remote =
       revision === undefined || branchName === '' ? undefined : await this.#remoteOf(core, revision.sourceId)

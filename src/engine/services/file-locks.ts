@@ -7,7 +7,7 @@ import { parsePath } from '../base/path.js'
 import type { Core } from '../session/core.js'
 import { eventTypes } from '../session/events.js'
 import type { LiveSession } from '../session/live.js'
-import { ifDurable, SessionIndex } from '../session/session-index.js'
+import { ifDurable, roughly, SessionIndex } from '../session/session-index.js'
 import { commitRecords, mutate, record } from '../session/transaction.js'
 import { keys } from '../storage/keys.js'
 import { checkQuota } from './quota.js'
@@ -79,6 +79,7 @@ export class FileLocks {
     keys.fileLocks,
     () => ({ byPath: new Map(), nextExpiry: Number.POSITIVE_INFINITY }),
     addStored,
+    { weigh: ({ byPath }) => byPath.size * roughly.record },
   )
 
   lock(

@@ -9,7 +9,7 @@ import { runInSlices } from '../base/slices.js'
 import { inBackground, type Core } from '../session/core.js'
 import { eventTypes } from '../session/events.js'
 import type { LiveSession } from '../session/live.js'
-import { ifDurable, SessionIndex } from '../session/session-index.js'
+import { ifDurable, roughly, SessionIndex } from '../session/session-index.js'
 import { eventTime, mutate, record } from '../session/transaction.js'
 import { encodeSeq, keys } from '../storage/keys.js'
 import type { ReportReader, TestCounts } from './report-ports.js'
@@ -72,6 +72,7 @@ export class HealthReports {
     keys.healthReports,
     () => [],
     (reports, json) => reports.push(JSON.parse(json) as StoredReport),
+    { weigh: (reports) => reports.length * roughly.record },
   )
   /** The report of each session that was handed in last: reports count in the order of the calls. */
   readonly #newest = new WeakMap<LiveSession, Promise<unknown>>()

@@ -1,11 +1,11 @@
 import { checkSignal } from '../base/abort.js'
 import { createEmitter } from '../base/emitter.js'
 import { formatTime } from '../base/environment.js'
-import { EngineError, errorRegistry, invalid, messageOf } from '../base/errors.js'
+import { engineClosed, EngineError, errorRegistry, invalid, messageOf } from '../base/errors.js'
 import { isId } from '../base/ids.js'
 import { checkRequest, shown } from '../base/input.js'
 import { limits } from '../base/limits.js'
-import type { Core } from '../session/core.js'
+import { inBackground, type Core } from '../session/core.js'
 import { keys, prefixEnd } from '../storage/keys.js'
 import type { StoreCommit } from '../storage/store.js'
 import { ImportJobState, type ImportJob } from './source-records.js'
@@ -78,22 +78,30 @@ interface RunningJob {
   cause: unknown
 }
 
+/** What is stored together with the failure of a job. */
+type FailureRecords = (tenantKey: string, job: ImportJob) => Promise<JobRecords['put']>
+
 /** Jobs of sources: queued, running, then succeeded or failed, each step stored. */
 export class Jobs {
   readonly #running = new Map<string, RunningJob>()
   #closed = false
   readonly #shared = new Map<string, { readonly running: RunningJob; readonly queued: Promise<ImportJob> }>()
+  /** Jobs whose end could not be stored, until the store has recovered. */
+  readonly #unstored = new Map<string, { readonly core: Core; readonly ended: ImportJob }>()
+  #recordsOf: FailureRecords = () => Promise.resolve([])
   readonly #changed = createEmitter<Record<string, ImportJob>>()
   readonly #watched = createEmitter<Record<string, ImportJob>>()
 
   /**
-   * Fails the jobs that an earlier process left unfinished, of all tenants; `recordsOf` gives what is stored with that.
-   * To be called once, at opening.
+   * Fails the jobs that an earlier process left unfinished, of all tenants; `recordsOf` gives what is stored with that,
+   * also of a job whose end this engine could not store at once. To be called once, at opening.
    */
-  async failInterrupted(
-    core: Core,
-    recordsOf: (tenantKey: string, job: ImportJob) => Promise<JobRecords['put']>,
-  ): Promise<void> {
+  async failInterrupted(core: Core, recordsOf: FailureRecords): Promise<void> {
+    this.#recordsOf = recordsOf
+    core.fence.onChange(
+      () => undefined,
+      () => inBackground(core, this.#storeEnded()),
+    )
     const prefix = keys.unfinishedJobs()
     for (;;) {
       const found = await core.store.scan({
@@ -118,7 +126,7 @@ export class Jobs {
 
   /** Resolves to the queued job once it is stored; the work goes on. */
   start(core: Core, { sourceId, share, signal, work }: JobStart): Promise<ImportJob> {
-    if (this.#closed) throw closedError()
+    if (this.#closed) throw engineClosed()
     signal?.throwIfAborted()
     const shareKey = share === undefined ? undefined : `${core.tenantKey}${sourceId}${share}`
     const shared = shareKey === undefined ? undefined : this.#shared.get(shareKey)
@@ -161,8 +169,9 @@ export class Jobs {
           this.#watched.emit(running.tenantKey, job)
           return this.#run(core, running, { work, onResolved: unshare })
         },
-        // Who asked for it is told.
-        () => undefined,
+        // Who asked for it is told. The job may turn out to be stored all the same.
+        (error: unknown) =>
+          this.#keepEnd(core, failed(core, running.job, jobCodeOf(error), messageOf(error))),
       )
       .finally(() => {
         for (const release of running.releases) release()
@@ -192,6 +201,9 @@ export class Jobs {
     if (!isId(sourceId) || !isId(jobId)) throw jobNotFound(reference)
     const running = this.#find(core, reference)
     if (running !== undefined) return running.job
+    const unstored = this.#unstored.get(jobId)
+    if (unstored?.core.tenantKey === core.tenantKey && unstored.ended.sourceId === sourceId)
+      return unstored.ended
     const json = await core.store.get(keys.job(core.tenantKey, sourceId, jobId))
     if (json === undefined) throw jobNotFound(reference)
     return JSON.parse(json) as ImportJob
@@ -327,7 +339,7 @@ export class Jobs {
   async close(): Promise<void> {
     this.#closed = true
     const all = [...this.#running.values()]
-    for (const { abort } of all) abort.abort(closedError())
+    for (const { abort } of all) abort.abort(engineClosed())
     await Promise.all(all.map(({ done }) => done))
   }
 
@@ -340,7 +352,9 @@ export class Jobs {
     const { signal } = running.abort
     const { sourceId, jobId } = running.job
     const reference = { sourceId, jobId }
+    const told = core.writes.begin()
     try {
+      await core.store.counted?.()
       await work({
         jobId,
         signal,
@@ -365,10 +379,31 @@ export class Jobs {
       running.cause = error
       const code = signal.aborted ? 'INTERRUPTED' : jobCodeOf(error)
       const ended = failed(core, running.job, code, messageOf(error).slice(0, limits.errorMessageLength))
-      // A store that fails here leaves the job unfinished; the next opening fails it as interrupted.
-      await core.store.commit({ put: [[jobKey, ended]], del: [unfinishedKey] }).catch(() => false)
+      // A store that fails here has it when it recovered, or else leaves the job to the next opening.
+      await core.store
+        .commit({ put: [[jobKey, ended]], del: [unfinishedKey] })
+        .catch(() => this.#keepEnd(core, ended))
       this.#update(running, ended)
       core.log('warn', 'a job failed', { ...reference, errorCode: code })
+    } finally {
+      told()
+    }
+  }
+
+  #keepEnd(core: Core, ended: ImportJob): void {
+    if (core.fence.closed) this.#unstored.set(ended.jobId, { core, ended })
+  }
+
+  /** What the store has of a job that ended counts: its success may have been stored although that was not known. */
+  async #storeEnded(): Promise<void> {
+    for (const [jobId, { core, ended }] of this.#unstored) {
+      const [jobKey, unfinishedKey] = keysOf(core, ended)
+      const json = await core.store.get(jobKey)
+      if (json !== undefined && !hasEnded(JSON.parse(json) as ImportJob)) {
+        const put = [[jobKey, ended] as const, ...(await this.#recordsOf(core.tenantKey, ended))]
+        await core.store.commit({ put, del: [unfinishedKey] })
+      }
+      this.#unstored.delete(jobId)
     }
   }
 
@@ -411,10 +446,6 @@ function nowOf(core: Core): string {
 
 function jobCodeOf(error: unknown): string {
   return error instanceof EngineError ? (errorRegistry[error.reason].job ?? 'INTERNAL') : 'INTERNAL'
-}
-
-function closedError(): EngineError {
-  return new EngineError('STORE_CLOSED', 'the engine was closed')
 }
 
 function jobNotFound({ sourceId, jobId }: JobReference): EngineError {

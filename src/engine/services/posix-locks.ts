@@ -1,4 +1,4 @@
-import { EngineError } from '../base/errors.js'
+import { engineClosed, type EngineError } from '../base/errors.js'
 import { whenLoaded } from '../base/fault.js'
 import { sessionNotFound, type Core } from '../session/core.js'
 import { holdFile, releaseFile, type HeldFile } from '../session/held-files.js'
@@ -93,11 +93,11 @@ export class PosixLocks {
   /** Rejects all waiters, and whatever comes later. */
   close(): void {
     this.#closed = true
-    for (const sessionId of this.#sessions.keys()) this.#end(sessionId, closed)
+    for (const sessionId of this.#sessions.keys()) this.#end(sessionId, engineClosed)
   }
 
   #find(live: LiveSession, path: string): FoundNode {
-    if (this.#closed) throw closed()
+    if (this.#closed) throw engineClosed()
     const found = resolve(live.tree, path, true)
     if (found.node === undefined) throw notFound(path)
     return { path: found.path, node: found.node }
@@ -143,8 +143,4 @@ export class PosixLocks {
     session.holds.clear()
     session.table.close(reason)
   }
-}
-
-function closed(): EngineError {
-  return new EngineError('STORE_CLOSED', 'the engine was closed')
 }

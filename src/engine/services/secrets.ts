@@ -9,7 +9,7 @@ import { nextTurn } from '../base/slices.js'
 import type { Core } from '../session/core.js'
 import { eventTypes } from '../session/events.js'
 import type { LiveSession } from '../session/live.js'
-import { ifDurable, SessionIndex } from '../session/session-index.js'
+import { ifDurable, roughly, SessionIndex } from '../session/session-index.js'
 import { commitRecords, mutate, record } from '../session/transaction.js'
 import { keys, prefixEnd } from '../storage/keys.js'
 import { checkQuota } from './quota.js'
@@ -60,6 +60,7 @@ export class Secrets {
     keys.secrets,
     () => new Map(),
     (index, json, _core, key) => addStored(index, json, key),
+    { weigh },
   )
 
   constructor(ring: KeyRing) {
@@ -225,6 +226,12 @@ export class Secrets {
     }
     return changed
   }
+}
+
+function weigh(index: SecretIndex): number {
+  let bytes = 0
+  for (const sealed of index.values()) bytes += roughly.record + (sealed?.value.length ?? 0)
+  return bytes
 }
 
 /** Where the name begins in a key. */

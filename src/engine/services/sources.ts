@@ -6,7 +6,7 @@ import { KeyedMutex } from '../base/keyed-mutex.js'
 import { limits } from '../base/limits.js'
 import { encodePageToken, parsePageSize, parsePageToken, type PageRequest } from '../base/paging.js'
 import { placeFiles, saveBaseline } from '../session/baselines.js'
-import type { Core } from '../session/core.js'
+import { storedState, type Core } from '../session/core.js'
 import { onCurrent } from '../session/current.js'
 import { eventTypes } from '../session/events.js'
 import type { LiveSession } from '../session/live.js'
@@ -182,7 +182,7 @@ export class SourceService {
     checkSignal(signal)
     const label = parseText('revisionLabel', revisionLabel ?? '', limits.labelBytes)
     // Behind the changes that were asked for before, ahead of those that are asked for later.
-    const state = live.tail?.then(() => live.tree.freeze()) ?? live.tree.freeze()
+    const state = live.tail?.then(() => storedState(core, live)) ?? storedState(core, live)
     return this.#promote(core, sourceId, live, { label, state, signal })
   }
 
@@ -277,10 +277,25 @@ export class SourceService {
     core: Core,
     sourceId: string,
     live: LiveSession,
-    { label, state, signal }: { label: string; state: Dir | Promise<Dir>; signal: AbortSignal | undefined },
+    { label, state, signal }: { label: string; state: Promise<Dir>; signal: AbortSignal | undefined },
   ): Promise<ImportJob> {
-    await this.#mustGet(core, sourceId)
-    const release = await this.#takeLabel(core, sourceId, label)
+    // A state that is not stored fails the job, when its turn comes.
+    const held = state.then(
+      (root) => core.loader.inUse?.hold(root),
+      () => undefined,
+    )
+    const letGo = (): void => {
+      held.then(
+        (unused) => unused?.(),
+        () => undefined,
+      )
+    }
+    const release = await this.#mustGet(core, sourceId)
+      .then(() => this.#takeLabel(core, sourceId, label))
+      .catch((error: unknown) => {
+        letGo()
+        throw error
+      })
     const work = (context: JobContext): Promise<void> =>
       this.#inTurn(core, sourceId, context, async () => {
         const [baseline, root] = await saveBaseline(core, await state)
@@ -300,11 +315,14 @@ export class SourceService {
         const commit = (records: JobRecords): Promise<void> =>
           onCurrent(core, live.id, (current) => record(core, current, { ...event, ...records }))
         return { ...result, put, commit }
-      }).finally(release)
+      })
+        .finally(release)
+        .finally(letGo)
     try {
       return await this.jobs.start(core, { sourceId, signal, work })
     } catch (error) {
       release()
+      letGo()
       throw error
     }
   }

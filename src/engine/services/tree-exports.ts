@@ -14,7 +14,10 @@ export class TreeExports {
   /** A tar of a state, or of a directory in it; everything that fails shows when it is read. */
   tar(core: Core, state: Promise<Dir>, path: string | undefined): AsyncIterable<Uint8Array> {
     // Whoever reads gets the error; nobody reading is no unhandled rejection.
-    state.catch(() => undefined)
+    state.then(
+      (root) => core.loader.inUse?.add(root),
+      () => undefined,
+    )
     const archives = this.#archives
     async function* read(): AsyncGenerator<Uint8Array> {
       const root = await state

@@ -58,19 +58,26 @@ interface Sent {
   readonly core: Core
   readonly minute: number
   bytes: number
+  /** What a commit that failed would have made of the record: it may have been stored. */
+  tried?: number
 }
 
 /** What tenants use, worked out from what is recorded. */
 export class UsageMeter {
   /** By tenant: the minute that is still counted. */
   readonly #sending = new Map<string, Sent>()
+  /** What could not be stored, oldest first. */
+  readonly #unstored: Sent[] = []
   /** One at a time: each adds to what the one before it stored. */
   #storing: Promise<void> = Promise.resolve()
 
   async usage(core: Core, { windowStart, windowEnd, granularity }: Required<UsageRequest>): Promise<Usage> {
     const start = parseTime('windowStart', windowStart)
     const end = parseTime('windowEnd', windowEnd)
-    await this.flush()
+    await this.flush().catch((error: unknown) => {
+      // It is stored later; what is stored already can be told.
+      if (!core.fence.closed) throw error
+    })
     return {
       tenantId: core.tenant,
       windowStart,
@@ -86,9 +93,9 @@ export class UsageMeter {
   async metrics(core: Core): Promise<CasMetrics> {
     let [objectCount, storedBytes, logicalBytes] = [0, 0, 0]
     const slice = new TimeSlice(core.environment)
-    for await (const { bytes, count, writtenBytes } of core.store.amounts()) {
+    for await (const { until, bytes, count, writtenBytes } of core.store.amounts()) {
       objectCount += count
-      storedBytes += bytes
+      if (until === undefined) storedBytes += bytes
       logicalBytes += writtenBytes
       if (slice.over) await slice.next()
     }
@@ -113,18 +120,27 @@ export class UsageMeter {
 
   /** Stores what was sent so far, of all tenants. */
   async flush(): Promise<void> {
-    await Promise.all([...this.#sending.values()].map((sent) => this.#flush(sent)))
+    const flushed = [...this.#sending.values()].map((sent) => this.#flush(sent))
+    await Promise.all(flushed)
+    if (flushed.length === 0 && this.#unstored.length > 0) await this.#store([])
     // Of minutes that are over, and what others ask to be stored.
     await this.#storing
   }
 
   #flush(sent: Sent): Promise<void> {
-    const { core, minute, bytes } = sent
+    const { core } = sent
     if (this.#sending.get(core.tenantKey) === sent) this.#sending.delete(core.tenantKey)
-    const key = keys.egress(core.tenantKey, minute)
+    return this.#store([sent])
+  }
+
+  /** Behind what could not be stored before; what cannot be stored now is kept for the next time. */
+  #store(more: readonly Sent[]): Promise<void> {
     const stored = this.#storing.then(async () => {
-      const before = Number((await core.store.get(key)) ?? 0)
-      await core.store.commit({ put: [[key, String(before + bytes)]] })
+      this.#unstored.push(...more)
+      for (let oldest = this.#unstored[0]; oldest !== undefined; oldest = this.#unstored[0]) {
+        await storeSent(oldest)
+        this.#unstored.shift()
+      }
     })
     this.#storing = stored.catch(() => undefined)
     return stored
@@ -144,6 +160,15 @@ export class UsageMeter {
   }
 }
 
+async function storeSent(sent: Sent): Promise<void> {
+  const { core, minute, bytes, tried } = sent
+  const key = keys.egress(core.tenantKey, minute)
+  const before = Number((await core.store.get(key)) ?? 0)
+  if (before === tried) return
+  sent.tried = before + bytes
+  await core.store.commit({ put: [[key, String(sent.tried)]] })
+}
+
 async function sessionMs(core: Core, start: number, end: number): Promise<number> {
   const prefix = keys.sessions(core.tenantKey)
   let total = 0
@@ -161,8 +186,8 @@ async function sessionMs(core: Core, start: number, end: number): Promise<number
 async function storedByteMs(core: Core, start: number, end: number): Promise<number> {
   let total = 0
   const slice = new TimeSlice(core.environment)
-  for await (const { at, bytes } of core.store.amounts()) {
-    if (at < end) total += bytes * (end - Math.max(start, at))
+  for await (const { at, until = end, bytes } of core.store.amounts()) {
+    total += bytes * Math.max(0, Math.min(end, until) - Math.max(start, at))
     if (slice.over) await slice.next()
   }
   return total

@@ -1,18 +1,18 @@
 import { traced, tracedSync, type OperationTrace } from '../base/diagnostics.js'
 import type { Action } from '../operations/index.js'
-import { EngineError } from '../base/errors.js'
+import { engineClosed } from '../base/errors.js'
 import { touch } from './activity.js'
-import { sessionNotFound, type Core } from './core.js'
-import type { LiveSession } from './live.js'
+import { atHand, inBackground, sessionNotFound, type Core } from './core.js'
+import { expireNow, isExpired, openUsed } from './expiry.js'
+import type { LiveSession, SessionSlot } from './live.js'
 import type { Permissions } from './permissions.js'
-import { openSession } from './recovery.js'
 import { mutateSync, wouldBlock } from './transaction.js'
 
-/** How a handle reaches its session: the state in memory, loaded again when it had to be dropped. */
+/** How a handle reaches its session: the state in memory, loaded again when it left that or had to be dropped. */
 export class SessionAccess {
   readonly core: Core
   readonly sessionId: string
-  #live: LiveSession
+  #slot: SessionSlot
   #reopening: Promise<LiveSession> | undefined
   /** The commit of the newest synchronous change. */
   #unflushed: Promise<unknown> | undefined
@@ -21,10 +21,10 @@ export class SessionAccess {
   /** Undefined where everything is allowed. */
   readonly #permissions: Permissions | undefined
 
-  constructor(core: Core, live: LiveSession, permissions?: Permissions) {
+  constructor(core: Core, slot: SessionSlot, permissions?: Permissions) {
     this.core = core
-    this.sessionId = live.id
-    this.#live = live
+    this.sessionId = slot.id
+    this.#slot = slot
     this.#permissions = permissions
   }
 
@@ -53,9 +53,14 @@ export class SessionAccess {
     return live instanceof Promise ? live.then((loaded) => this.#touch(loaded)) : this.#touch(live)
   }
 
-  /** The session as this handle saw it last; it may have been dropped from memory since. */
-  get known(): LiveSession {
-    return this.#live
+  /** For another handle on the session. */
+  get slot(): SessionSlot {
+    return this.#slot
+  }
+
+  /** The session, for who just made it and need not be allowed to look. SESSION_NOT_FOUND. */
+  async known(): Promise<LiveSession> {
+    return this.#slot.live ?? this.#reopen()
   }
 
   /** Tells those who listen to diagnostics; what `act` throws becomes a rejection. */
@@ -84,13 +89,31 @@ export class SessionAccess {
   /** As {@link live}, without waiting: WOULD_BLOCK where the session has to be loaded, and waiting would help. */
   liveSync(action: Action): LiveSession {
     this.permit(action)
-    const live = this.#live
-    if (live.discarded === undefined) return live
-    if (live.discarded === 'deleted') throw sessionNotFound(live.id)
-    if (live.discarded === 'closed') throw new EngineError('STORE_CLOSED', 'the engine was closed')
-    const loaded = this.core.live.get(this.sessionId)
-    if (loaded === undefined) throw wouldBlock('the session has to be loaded')
-    return (this.#live = loaded)
+    if (this.core.fence.closed) inBackground(this.core, this.core.fence.recover())
+    const { live } = this.#slot
+    if (live?.discarded === 'deleted') throw sessionNotFound(live.id)
+    if (live?.discarded === 'closed') throw engineClosed()
+    const loaded =
+      live === undefined || live.discarded !== undefined ? atHand(this.core, this.sessionId) : live
+    if (loaded !== undefined) {
+      if (!isExpired(this.core, loaded)) return this.#keep(loaded)
+      inBackground(this.core, this.core.expire(this.core, loaded.id))
+      throw sessionNotFound(loaded.id)
+    }
+    // Whoever tries again finds it loaded.
+    this.#reopening ??= this.#reopen()
+    this.#reopening.catch(() => undefined)
+    throw wouldBlock('the session has to be loaded')
+  }
+
+  /** From here on it can be used at once whenever this handle is there. */
+  #keep(live: LiveSession): LiveSession {
+    live.comeBack?.()
+    this.core.residency.used(live)
+    live.slot.synchronous = true
+    live.slot.live = live
+    this.#slot = live.slot
+    return live
   }
 
   /** Runs a change at once, WOULD_BLOCK where it cannot; {@link flush} waits for its commit. */
@@ -109,11 +132,11 @@ export class SessionAccess {
    */
   async flush(): Promise<void> {
     // What was called before runs first when the session is there.
-    const live = (await this.#reopening) ?? this.#live
-    await live.tail
+    const live = (await this.#reopening) ?? this.#slot.live
+    await live?.tail
     const unflushed = this.#unflushed
-    // The store's commits are one queue: the newest one's fate is known last.
-    const fates = await Promise.allSettled([unflushed, live.acknowledged])
+    // The store's commits are one queue: the newest one's fate is known last. A session that left has none.
+    const fates = await Promise.allSettled([unflushed, live?.acknowledged])
     if (this.#unflushed === unflushed) this.#unflushed = undefined
     const lost = this.#lost
     this.#lost = undefined
@@ -134,12 +157,22 @@ export class SessionAccess {
   /** A promise only when the session has to be loaded; SESSION_NOT_FOUND when it was deleted, PERMISSION_DENIED. */
   live(action: Action): LiveSession | Promise<LiveSession> {
     this.permit(action)
-    return this.#live.discarded ? (this.#reopening ??= this.#reopen()) : this.#live
+    const { live } = this.#slot
+    if (live === undefined || live.discarded !== undefined || this.core.fence.closed)
+      return (this.#reopening ??= this.#reopen())
+    if (isExpired(this.core, live)) return expireNow(this.core, this.sessionId)
+    live.comeBack?.()
+    this.core.residency.used(live)
+    return live
   }
 
   async #reopen(): Promise<LiveSession> {
     try {
-      return (this.#live = await openSession(this.core, this.sessionId))
+      // Where a commit failed, the store recovers first, if it can; if not, what is stored can be read.
+      await this.core.fence.recover()
+      const live = await openUsed(this.core, this.sessionId)
+      this.#slot = live.slot
+      return live
     } finally {
       this.#reopening = undefined
     }

@@ -15,8 +15,12 @@ const blanks = new WeakMap<Core['roots'], Promise<[Baseline, Dir]>>()
 export function blankBaseline(core: Core): Promise<[Baseline, Dir]> {
   let blank = blanks.get(core.roots)
   if (blank === undefined) {
-    blank = saveBaseline(core, emptyDirectory(core))
+    const root = emptyDirectory(core)
+    core.loader.inUse?.hold(root)
+    blank = saveBaseline(core, root)
     blanks.set(core.roots, blank)
+    // What was not stored is made anew.
+    blank.catch(() => blanks.delete(core.roots))
   }
   return blank
 }
@@ -26,7 +30,9 @@ export async function filesBaseline(
   core: Core,
   files: Readonly<Record<string, FileContent>>,
 ): Promise<[Baseline, Dir]> {
-  const placed = await placeFiles(core, copyFiles(files, 'files'), 'files')
+  const copied = copyFiles(files, 'files')
+  await core.store.counted?.()
+  const placed = await placeFiles(core, copied, 'files')
   const builder = new TreeBuilder(core)
   await addFiles(core, builder, placed)
   return saveBaseline(core, await builder.finish())

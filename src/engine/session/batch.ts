@@ -1,3 +1,4 @@
+import { admitChange } from './session-budget.js'
 import { invalid } from '../base/errors.js'
 import { Fault, whenLoaded } from '../base/fault.js'
 import { checkRequest, tooLarge } from '../base/input.js'
@@ -97,7 +98,9 @@ export function applyPlansNow(
       for (const blob of plan?.blobs ?? []) blobs.add(blob)
     }
     if (redo.length === 0) return live.acknowledged
-    return commitEvent(core, live, { ...describe(), redo, blobs: [...blobs] }, at)
+    const event = { ...describe(), redo, blobs: [...blobs] }
+    if (core.store.admit !== undefined) admitChange(core, live, event)
+    return commitEvent(core, live, event, at)
   })
 }
 

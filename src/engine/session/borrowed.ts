@@ -7,7 +7,7 @@ import { forEachExtent } from '../cas/body.js'
 import type { StagedBlobs } from '../cas/staging.js'
 import { visitPaths } from '../tree/cursor.js'
 import { FileNode, type Dir } from '../tree/node.js'
-import type { Core } from './core.js'
+import { reading, type Core } from './core.js'
 import type { LiveSession } from './live.js'
 import { treeChanges } from './states.js'
 
@@ -47,7 +47,9 @@ export class BorrowedBlobs {
     if (blob !== undefined) return blob
     if (!this.#searched) {
       const root = live.tree.freeze()
-      throw new Fault(() => this.#search(core, root, live.baseline))
+      throw new Fault(() =>
+        reading(core, [root, live.baseline], () => this.#search(core, root, live.baseline)),
+      )
     }
     throw new EngineError('BLOB_NOT_FOUND', 'what is borrowed is not in this session or its base', {
       hash: formatHash(hash),

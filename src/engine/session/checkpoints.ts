@@ -121,14 +121,67 @@ export function restoreCheckpoint(
   })
 }
 
+/** The state has no name any more, and its label is free; the history of the session stays as it is. */
+export function deleteCheckpoint(
+  core: Core,
+  live: LiveSession,
+  reference: CheckpointReference,
+): Promise<void> {
+  return mutate(core, live, () => removeCheckpoint(core, live, mustFind(loadedIndex(core, live), reference)))
+}
+
+/** Deletes all but the newest `keepLast` checkpoints, whether they have a label or not, each by an event of its own. */
+export function pruneCheckpoints(
+  core: Core,
+  live: LiveSession,
+  keepLast: number,
+): Promise<{ deletedCount: number }> {
+  return mutate(core, live, () => {
+    const index = loadedIndex(core, live)
+    const old = [...index.values()].slice(0, Math.max(0, index.size - keepLast))
+    let committed = live.acknowledged
+    for (const checkpoint of old) committed = removeCheckpoint(core, live, checkpoint)
+    // Commits are one queue: the newest one's fate is known last.
+    return committed.then(() => ({ deletedCount: old.length }))
+  })
+}
+
+export function parsePrune(request: { readonly keepLast: number }): number {
+  checkRequest(request)
+  const { keepLast } = request
+  if (!Number.isSafeInteger(keepLast) || keepLast < 0)
+    throw invalid('keepLast', 'must be a whole number from 0 on')
+  return keepLast
+}
+
+function removeCheckpoint(core: Core, live: LiveSession, checkpoint: CheckpointRecord): Promise<void> {
+  const { id, label, seq } = checkpoint
+  live.checkpoints!.delete(checkpoint)
+  live.pins?.delete(seq)
+  return record(core, live, {
+    type: eventTypes.deleteCheckpoint,
+    details: { checkpointId: id, label },
+    redo: [],
+    del: [keys.checkpoint(live.id, id)],
+  })
+}
+
 /** Keeps the root of an earlier state at hand. */
 export function pin(core: Core, live: LiveSession, seq: number, root: Dir): void {
   const pins = (live.pins ??= new Map())
   pins.set(seq, root)
-  if (pins.size <= limits.pinnedRoots || !core.store.capabilities.durable) return
-  const [oldest] = pins.keys()
-  pins.delete(oldest)
+  live.pinnedBytes += Math.max(0, live.tree.madeBytes - live.pinnedAt) + rootBytes
+  live.pinnedAt = live.tree.madeBytes
+  if (!core.store.capabilities.durable) return
+  if (pins.size <= limits.pinnedRoots && live.pinnedBytes <= core.residency.pinnedBytes) return
+  // The older half; the newest is wanted now.
+  let surplus = pins.size >> 1
+  for (const oldest of pins.keys()) if (surplus-- > 0) pins.delete(oldest)
+  live.pinnedBytes /= 2
 }
+
+/** What is kept for a root alone, roughly. */
+const rootBytes = 500
 
 function mustFind(index: CheckpointIndex, reference: CheckpointReference): CheckpointRecord {
   checkRequest(reference, 'checkpoint')

@@ -4,20 +4,26 @@ import { sha256 } from '../base/hash.js'
 import type { Log } from '../base/log.js'
 import { shown } from '../base/input.js'
 import type { IdSource } from '../base/ids.js'
+import type { Fence } from '../storage/recovering-store.js'
 import type { ContentStore } from '../cas/content.js'
+import { tenantKeyLength } from '../storage/keys.js'
 import type { MeteredStore } from '../storage/metered-store.js'
+import type { RecentWrites } from '../storage/recent-writes.js'
 import type { ContentIds } from '../tree/content-id.js'
-import type { NodeLoader } from '../tree/node.js'
+import type { Dir, NodeLoader } from '../tree/node.js'
 import type { RootStore } from '../tree/roots.js'
 import type { Authorize } from './permissions.js'
 import { endFollowers } from './feed.js'
 import type { LiveSession } from './live.js'
+import type { Residency } from './residency.js'
 
 /** What every part of one engine shares. */
 export interface Core {
   /** As the tenant uses it. */
   readonly store: MeteredStore
   readonly storeOf: (tenantKey: string) => MeteredStore
+  /** Whether the store takes commits. */
+  readonly fence: Fence
   readonly environment: Environment
   readonly log: Log
   readonly ids: IdSource
@@ -26,8 +32,16 @@ export interface Core {
   readonly loader: NodeLoader
   readonly roots: RootStore
   readonly maxFileBytes: number
+  /** To be awaited before a session that was read from the store is used. */
+  readonly onOpen: ((core: Core, live: LiveSession) => Promise<void>) | undefined
+  /** What the changes of a session may write; absent: as much as they like. */
+  readonly sessionBytes: number | undefined
   /** Asked for each operation; without it everything is allowed. */
   readonly authorize: Authorize | undefined
+  /** After how long without use sessions are deleted that do not say it themselves; absent: never. */
+  readonly sessionTtlSeconds: number | undefined
+  /** Deletes a session, with all that belongs to it. */
+  readonly expire: (core: Core, sessionId: string) => Promise<void>
   /** Who acts by way of this core: what it finds is the tenant's, what it changes is the principal's. */
   readonly tenant: string
   readonly principal: string
@@ -35,12 +49,18 @@ export interface Core {
   readonly tenantKey: string
   /** Sessions in memory. */
   readonly live: Map<string, LiveSession>
+  /** Which these are. */
+  readonly residency: Residency
   /** Sessions whose deletion is not stored yet: they are gone already. */
   readonly deleting: Set<string>
   /** Sessions that were dropped while commits of theirs were queued: to be read again when these are settled. */
   readonly draining: Map<string, Promise<void>>
   /** What was dropped of sessions with held files, until they are read again: the files stay held. */
   readonly dropped: Map<string, LiveSession>
+  /** Sessions of bundles of which only a part is stored: they count as deleted until they are whole. */
+  readonly arriving: Set<string>
+  /** What was written by those who have yet to say what leads to it. */
+  readonly writes: RecentWrites
   /** Work that `close()` waits for. */
   readonly background: Set<Promise<void>>
 }
@@ -53,8 +73,6 @@ export interface Caller {
 
 /** Who acts where nobody is named. */
 export const localCaller: Caller = { tenant: 'local', principal: 'local' }
-
-const tenantKeyLength = 16
 
 /** What is the same for all who act. */
 export type SharedCore = Omit<Core, keyof Caller | 'tenantKey' | 'store'>
@@ -71,6 +89,34 @@ export function inMemory(core: Core, sessionId: string): LiveSession | undefined
   return live?.tenantKey === core.tenantKey ? live : undefined
 }
 
+/** Keeps frozen trees from collection while something is read of them. */
+export async function reading<T>(core: Core, roots: readonly Dir[], read: () => Promise<T>): Promise<T> {
+  const { inUse } = core.loader
+  if (inUse === undefined) return read()
+  const released = roots.map((root) => inUse.hold(root))
+  try {
+    return await read()
+  } finally {
+    for (const release of released) release()
+  }
+}
+
+/**
+ * The state that a session has now, once all of it is stored: what is made of it stays when memory does not. Rejects
+ * with what a change in it failed with.
+ */
+export async function storedState(core: Core, { tree, acknowledged }: LiveSession): Promise<Dir> {
+  const root = tree.freeze()
+  core.loader.inUse?.add(root)
+  await acknowledged
+  return root
+}
+
+/** As {@link inMemory}, one that left but that somebody still has hold of included: it comes back. */
+export function atHand(core: Core, sessionId: string): LiveSession | undefined {
+  return inMemory(core, sessionId) ?? core.residency.comeBack(sessionId, core.tenantKey)
+}
+
 /** Runs something that `close()` waits for; its failure is its own to report. */
 export function inBackground(core: Core, work: Promise<void>): void {
   const settled = work
@@ -83,8 +129,20 @@ export function inBackground(core: Core, work: Promise<void>): void {
   core.background.add(settled)
 }
 
+/** After a failed commit memory may be ahead of the store, or behind it: everything is to be read again. */
+export function discardAll(core: Pick<Core, 'live' | 'residency' | 'dropped' | 'draining' | 'log'>): void {
+  if (core.live.size > 0)
+    core.log('error', 'a write failed: all sessions are read again', { sessions: core.live.size })
+  for (const live of core.live.values()) discard(core, live, 'failed')
+  for (const live of core.residency.takeLeft()) live.discarded = 'failed'
+}
+
 /** Takes a session out of memory; whoever needs it reads it again from the store. */
-export function discard(core: Core, live: LiveSession, why: 'failed' | 'deleted'): void {
+export function discard(
+  core: Pick<Core, 'live' | 'dropped' | 'draining'>,
+  live: LiveSession,
+  why: 'failed' | 'deleted',
+): void {
   live.discarded = why
   endFollowers(
     live,

@@ -1,4 +1,4 @@
-import { inMemory, type Core } from './core.js'
+import { atHand, type Core } from './core.js'
 import type { LiveSession } from './live.js'
 import { openSession } from './recovery.js'
 import { mutate } from './transaction.js'
@@ -9,6 +9,6 @@ export async function onCurrent(
   sessionId: string,
   change: (live: LiveSession) => Promise<void>,
 ): Promise<void> {
-  const live = inMemory(core, sessionId) ?? (await openSession(core, sessionId))
+  const live = atHand(core, sessionId) ?? (await openSession(core, sessionId))
   return mutate(core, live, () => change(live))
 }

@@ -3,7 +3,7 @@ import { checkRequest, parseFlag } from '../base/input.js'
 import type { PageRequest } from '../base/paging.js'
 import { visitNames, visitPaths } from '../tree/cursor.js'
 import { Dir, kindOf, type NodeKind } from '../tree/node.js'
-import type { Core } from './core.js'
+import { reading, type Core } from './core.js'
 import { listNodes } from './listing.js'
 import type { LiveSession } from './live.js'
 import { notADirectory, notFound, resolve } from './resolve.js'
@@ -37,6 +37,15 @@ export async function listDirectory(
   const recursive = parseFlag('recursive', request.recursive, false)
   // The state of the call, whatever has to be loaded.
   const root = live.tree.freeze()
+  return reading(core, [root], () => listIn(core, root, { ...request, path, recursive }))
+}
+
+async function listIn(
+  core: Core,
+  root: Dir,
+  request: DirectoryListRequest & { readonly recursive: boolean },
+): Promise<DirectoryPage> {
+  const { path, recursive } = request
   const at = await whenLoaded(() => resolve({ root, loader: core.loader }, path, true))
   const dir = at.node
   if (dir === undefined) throw notFound(path)

@@ -7,7 +7,10 @@ export const eventTypes = {
   deleteSession: 'v1.SessionService.DeleteSession',
   createCheckpoint: 'v1.PersistenceService.CreateCheckpoint',
   restoreCheckpoint: 'v1.PersistenceService.RestoreCheckpoint',
+  deleteCheckpoint: 'v1.PersistenceService.DeleteCheckpoint',
   commit: 'v1.PersistenceService.Commit',
+  /** What a repair puts in place of events that are lost: the newest state that was left. */
+  repair: 'v1.PersistenceService.Repair',
   createDirectory: 'v1.FileSystemService.CreateDirectory',
   removeDirectory: 'v1.FileSystemService.RemoveDirectory',
   rename: 'v1.FileSystemService.Rename',

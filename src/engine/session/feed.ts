@@ -23,6 +23,7 @@ export interface Follower {
 
 /** Hands every event from now on to a follower, in order, once it is stored; the result ends it. */
 export function follow(live: LiveSession, follower: Follower): () => void {
+  live.comeBack?.()
   const from = live.seq
   const followers = (live.followers ??= new Map())
   followers.set(follower, from)

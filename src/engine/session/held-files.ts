@@ -19,6 +19,8 @@ export class HeldFile {
   /** A file as it was last seen; of one that is gone, what only its holder sees. */
   last: FileNode | undefined
   readonly onGone: (() => void) | undefined
+  /** To be called when nobody reads it any more. */
+  unused: (() => void) | undefined = undefined
 
   constructor(node: Node, path: string, onGone: (() => void) | undefined) {
     this.ino = node.ino
@@ -30,19 +32,25 @@ export class HeldFile {
 
 /** `path` is resolved, and `node` what is there now. */
 export function holdFile(live: LiveSession, path: string, node: Node, onGone?: () => void): HeldFile {
+  live.comeBack?.()
   const held = new HeldFile(node, path, onGone)
   ;(live.held ??= new Set()).add(held)
+  held.unused = live.tree.loader.inUse?.add(held)
   return held
 }
 
 export function releaseFile(live: LiveSession, held: HeldFile): void {
   live.held?.delete(held)
+  held.unused?.()
 }
 
 /** The file as it is now; of one that is gone, what it last was. */
 export function currentFile(live: LiveSession, held: HeldFile): FileNode {
   // The session may have been read again from the store since.
-  if (!held.gone) (live.held ??= new Set()).add(held)
+  if (!held.gone) {
+    live.comeBack?.()
+    ;(live.held ??= new Set()).add(held)
+  }
   refresh(live, held)
   return held.last!
 }

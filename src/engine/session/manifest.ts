@@ -7,7 +7,7 @@ import { runInSlices, TimeSlice } from '../base/slices.js'
 import { parsePrefix, visitPaths } from '../tree/cursor.js'
 import { hashTree } from '../tree/hash.js'
 import { Dir, FileNode, Symlink } from '../tree/node.js'
-import type { Core } from './core.js'
+import { reading, type Core } from './core.js'
 import { listCasExtents, type CasExtent } from './extents.js'
 import { listNodes } from './listing.js'
 
@@ -49,6 +49,10 @@ export async function readManifest(
   request: ManifestRequest = {},
 ): Promise<ManifestPage> {
   checkRequest(request)
+  return reading(core, [root], () => readPage(core, root, request))
+}
+
+async function readPage(core: Core, root: Dir, request: ManifestRequest): Promise<ManifestPage> {
   const { pathPrefix = '', includeCasExtents = false } = request
   const listing = `manifest ${parsePrefix(pathPrefix)}`
   const found = await listNodes(core, request, listing, {
@@ -114,10 +118,13 @@ export async function listSymlinks(
 ): Promise<SymlinkPage> {
   checkRequest(request)
   const { pathPrefix = '' } = request
-  const found = await listNodes(core, request, `symlinks ${parsePrefix(pathPrefix)}`, {
-    visit: (after, visit) => visitPaths(root, { prefix: pathPrefix, after }, core.loader, visit),
-    wanted: (node) => node instanceof Symlink,
-  })
+  const listing = `symlinks ${parsePrefix(pathPrefix)}`
+  const found = await reading(core, [root], () =>
+    listNodes(core, request, listing, {
+      visit: (after, visit) => visitPaths(root, { prefix: pathPrefix, after }, core.loader, visit),
+      wanted: (node) => node instanceof Symlink,
+    }),
+  )
   const symlinks = found.entries.map(([path, node]) => ({ path, target: (node as Symlink).target }))
   return { symlinks, nextPageToken: found.nextPageToken }
 }

@@ -44,8 +44,12 @@ export interface SessionRecord {
   readonly createdAt: number
   /** Approvals that are not decided on; absent: none. */
   readonly pendingApprovals?: number
+  /** After how long without use it is deleted; absent: as the engine has it. */
+  readonly ttlSeconds?: number
   /** A deleted session is hidden; forks may still rest on its history. */
   readonly deletedAt?: number
+  /** Of a deleted session nothing else is stored any more; what it started from does not count. */
+  readonly collected?: true
 }
 
 export interface CheckpointRecord {
@@ -61,6 +65,8 @@ export interface SnapshotRecord {
   readonly at: number
   readonly chain: string
   readonly root: EncodedNode
+  /** The redo of events up to this one is not kept: this state is where replay starts. */
+  readonly pruned?: true
 }
 
 export function parseSession(json: string): SessionRecord {

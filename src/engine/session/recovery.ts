@@ -8,11 +8,13 @@ import type { StoredEvent } from '../storage/store.js'
 import type { Dir } from '../tree/node.js'
 import { Tree } from '../tree/tree.js'
 import { apply } from './apply.js'
-import { inMemory, sessionNotFound, type Core } from './core.js'
+import { atHand, sessionNotFound, type Core } from './core.js'
 import { storedRead } from './activity.js'
 import { chainStart } from './chain.js'
 import type { EventBody } from './events.js'
 import { takeOver } from './held-files.js'
+import { whileReading } from './history-reads.js'
+import { lookAtMemory } from './leaving.js'
 import { LiveSession } from './live.js'
 import { parseSession, type SessionRecord, type SnapshotRecord } from './records.js'
 
@@ -21,7 +23,7 @@ const opening = new WeakMap<Core['live'], Map<string, Promise<LiveSession>>>()
 
 /** The session in memory, loaded when it is not. Callers that come at once share one load. */
 export async function openSession(core: Core, sessionId: string): Promise<LiveSession> {
-  const known = inMemory(core, sessionId)
+  const known = atHand(core, sessionId)
   if (known !== undefined) return known
   if (core.deleting.has(sessionId)) throw sessionNotFound(sessionId)
   let loads = opening.get(core.live)
@@ -29,12 +31,25 @@ export async function openSession(core: Core, sessionId: string): Promise<LiveSe
   const key = core.tenantKey + String(sessionId)
   const shared = loads.get(key)
   if (shared !== undefined) return shared
-  const load = loadSession(core, sessionId).finally(() => loads.delete(key))
+  const load = whileReading(core, loadSession(core, sessionId)).finally(() => loads.delete(key))
   loads.set(key, load)
   return load
 }
 
 async function loadSession(core: Core, sessionId: string): Promise<LiveSession> {
+  // What was read while a commit failed or the store recovered may not be what it has.
+  for (;;) {
+    const { epoch } = core.fence
+    const live = await readSession(core, sessionId)
+    if (epoch !== core.fence.epoch) continue
+    core.dropped.delete(sessionId)
+    core.residency.enter(live)
+    lookAtMemory(core)
+    return live
+  }
+}
+
+async function readSession(core: Core, sessionId: string): Promise<LiveSession> {
   await core.draining.get(sessionId)
   const record = await findSession(core, sessionId)
   if (record === undefined || record.deletedAt !== undefined) throw sessionNotFound(sessionId)
@@ -44,10 +59,10 @@ async function loadSession(core: Core, sessionId: string): Promise<LiveSession> 
     ...state,
     readAt: await storedRead(core, sessionId),
   })
+  await core.store.counted?.()
+  await core.onOpen?.(core, live)
   const dropped = core.dropped.get(sessionId)
   if (dropped !== undefined) await whenLoaded(() => takeOver(live, dropped))
-  core.dropped.delete(sessionId)
-  core.live.set(sessionId, live)
   return live
 }
 
@@ -84,6 +99,7 @@ export async function* rootsAt(
       live.pins?.get(seq) ??
       (last === undefined ? await rootAt(core, live, seq) : await advance(core, live, last, seq, known))
     last = { seq, root }
+    core.loader.inUse?.add(root)
     known.set(seq, root)
     if (known.size > limits.bundleHeldStates) known.delete(known.keys().next().value!)
     yield [seq, root]
@@ -91,7 +107,11 @@ export async function* rootsAt(
 }
 
 /** The root after event `seq`, from that of an earlier one or a snapshot in between. */
-async function advance(
+function advance(...[core, ...rest]: Parameters<typeof replayFrom>): Promise<Dir> {
+  return whileReading(core, replayFrom(core, ...rest))
+}
+
+async function replayFrom(
   core: Core,
   live: LiveSession,
   from: { readonly seq: number; readonly root: Dir },
@@ -133,6 +153,8 @@ interface State {
   /** The link of event `seq`. */
   readonly chain: string
   readonly snapshotSeq: number
+  /** Events that were replayed of sessions that it was forked from. */
+  readonly inheritedEvents: number
 }
 
 /** The part of a session's history that makes up one of its states. */
@@ -153,7 +175,11 @@ interface History {
  * Two passes, both linear and neither recursive. Up: from the wanted state back to a snapshot, through the
  * sessions that it was forked from. Down: apply once forward.
  */
-async function stateAt(core: Core, sessionId: string, seq: number): Promise<State> {
+export function stateAt(core: Core, sessionId: string, seq: number): Promise<State> {
+  return whileReading(core, readState(core, sessionId, seq))
+}
+
+async function readState(core: Core, sessionId: string, seq: number): Promise<State> {
   const histories: History[] = []
   let start: Dir | undefined
   for (let at: readonly [string, number] = [sessionId, seq]; start === undefined;) {
@@ -170,7 +196,8 @@ async function stateAt(core: Core, sessionId: string, seq: number): Promise<Stat
   const tree = new Tree(start, core.loader)
   for (const { events } of histories.toReversed()) await replay(core, tree, events)
   const { seq: reached, at, chain, snapshotSeq } = histories[0]!
-  return { root: tree.freeze(), seq: reached, at, chain, snapshotSeq }
+  const inheritedEvents = histories.slice(1).reduce((sum, { events }) => sum + events.length, 0)
+  return { root: tree.freeze(), seq: reached, at, chain, snapshotSeq, inheritedEvents }
 }
 
 function knownRoot(core: Core, sessionId: string, seq: number): Dir | undefined {

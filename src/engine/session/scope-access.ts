@@ -20,6 +20,7 @@ export class ScopeAccess {
       () => ({ action, tenant, principal, ...resource }),
       async () => {
         this.permissions.check(action, resource)
+        if (this.core.fence.closed) await this.core.fence.recover()
         return operation()
       },
     )

@@ -6,55 +6,75 @@ import type { StoreCommit } from '../storage/store.js'
 import type { Core } from './core.js'
 import type { LiveSession } from './live.js'
 
+/** What a record of a service has in memory beside what varies in length. */
+export const roughly = { record: 400 } as const
+
 /**
  * Records of one kind that belong to a session, in memory from when they are first needed until the session
  * leaves it. What is in memory is ahead of the store by what is queued, and gone with the session when a write
  * fails, so that it is read again.
  */
 export class SessionIndex<Index> {
-  readonly #indexes = new WeakMap<LiveSession, Index>()
+  /** By the session's stay in memory. */
+  readonly #indexes = new WeakMap<object, Index>()
   /** Those that ask while it is read wait for the same reading. */
-  readonly #loading = new WeakMap<LiveSession, Promise<void>>()
+  readonly #loading = new WeakMap<object, Promise<void>>()
   readonly #prefix: (sessionId: string) => string
   readonly #make: () => Index
+  readonly #weigh: (index: Index) => number
   readonly #complete: ((index: Index, core: Core) => void) | undefined
+  #weighed = false
   readonly #add: (index: Index, json: string, core: Core, key: string) => void
 
   /**
-   * `add` puts a record that was read into an index; records come in the order of their keys. `complete` is
-   * called behind the last one.
+   * `add` puts a record that was read into an index; records come in the order of their keys. `weigh` says what an
+   * index has in memory, roughly, in bytes. `complete` is called behind the last record.
    */
   constructor(
     prefix: (sessionId: string) => string,
     make: () => Index,
     add: (index: Index, json: string, core: Core, key: string) => void,
-    complete?: (index: Index, core: Core) => void,
+    {
+      weigh,
+      complete,
+    }: { readonly weigh: (index: Index) => number; readonly complete?: (index: Index, core: Core) => void },
   ) {
     this.#prefix = prefix
     this.#make = make
     this.#add = add
+    this.#weigh = weigh
     this.#complete = complete
   }
 
   /** Throws a Fault where it has to be read. */
   get(core: Core, live: LiveSession): Index {
-    const index = this.#indexes.get(live)
+    const index = this.#indexes.get(live.stay)
     if (index !== undefined) return index
+    live.comeBack?.()
+    if (!this.#weighed) {
+      this.#weighed = true
+      core.residency.weigh((one) => {
+        const known = this.#indexes.get(one.stay)
+        return known === undefined ? 0 : this.#weigh(known)
+      })
+    }
     if (core.store.capabilities.durable) throw new Fault(() => this.#loaded(core, live))
     const empty = this.#make()
-    this.#indexes.set(live, empty)
+    this.#indexes.set(live.stay, empty)
     return empty
   }
 
   #loaded(core: Core, live: LiveSession): Promise<void> {
-    const known = this.#loading.get(live)
+    const { stay } = live
+    const known = this.#loading.get(stay)
     if (known !== undefined) return known
-    const loading = this.#load(core, live).finally(() => this.#loading.delete(live))
-    this.#loading.set(live, loading)
+    const loading = this.#load(core, live).finally(() => this.#loading.delete(stay))
+    this.#loading.set(stay, loading)
     return loading
   }
 
   async #load(core: Core, live: LiveSession): Promise<void> {
+    const { stay } = live
     const index = this.#make()
     const prefix = this.#prefix(live.id)
     for (let gte = prefix; ;) {
@@ -65,7 +85,7 @@ export class SessionIndex<Index> {
     }
     this.#complete?.(index, core)
     // Somebody else may have been faster, and changed it since.
-    if (!this.#indexes.has(live)) this.#indexes.set(live, index)
+    if (!this.#indexes.has(stay)) this.#indexes.set(stay, index)
   }
 
   /** DATA_LOSS for what no service has written. */

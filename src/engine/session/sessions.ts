@@ -10,14 +10,16 @@ import { Tree } from '../tree/tree.js'
 import { lastActivities } from './activity.js'
 import { chainEvent, chainStart } from './chain.js'
 import { findCheckpoint, pin } from './checkpoints.js'
-import { discard, inMemory, type Core } from './core.js'
+import { atHand, discard, type Core } from './core.js'
 import { eventTypes } from './events.js'
+import { whileReading } from './history-reads.js'
 import { CheckpointIndex, LiveSession } from './live.js'
 import type { Action } from '../operations/index.js'
 import type { Permissions } from './permissions.js'
+import { isExpired } from './expiry.js'
 import { openSession, rootAt } from './recovery.js'
 import { parseSession, SessionStatus, type Baseline, type SessionRecord } from './records.js'
-import { acknowledged, eventTime, record } from './transaction.js'
+import { acknowledged, eventTime, readAgain, record } from './transaction.js'
 
 /** A session as it is shown. */
 export interface SessionInfo {
@@ -55,19 +57,27 @@ export async function createSession(
   baseline: Baseline,
   root: Dir,
   tags: StringMap,
+  ttlSeconds?: number,
 ): Promise<LiveSession> {
+  await core.store.counted?.()
   const session: SessionRecord = {
     id: core.ids.newId(),
     baseline,
     status: SessionStatus.ACTIVE,
     tags,
     createdAt: core.environment.wallClockMs(),
+    ...(ttlSeconds !== undefined && { ttlSeconds }),
   }
   const { sourceId = '', revisionId = '' } = baseline.revision ?? {}
-  return start(core, session, root, root, {
-    type: eventTypes.createSession,
-    details: { sourceId, revisionId },
-  })
+  return start(
+    core,
+    session,
+    { baseline: root, root },
+    {
+      type: eventTypes.createSession,
+      details: { sourceId, revisionId },
+    },
+  )
 }
 
 export interface ForkRequest {
@@ -81,11 +91,16 @@ export interface ForkRequest {
  * A new session on the parent's current state or on one of its checkpoints. One small record and a pointer
  * copy, whatever the size of the tree; from then on neither side sees the other's writes.
  */
-export async function forkSession(
+export function forkSession(
   core: Core,
   parent: LiveSession,
   request: ForkRequest = {},
 ): Promise<LiveSession> {
+  // The session may be deleted meanwhile: what it had stays until the fork is stored.
+  return whileReading(core, forkNow(core, parent, request))
+}
+
+async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): Promise<LiveSession> {
   checkRequest(request)
   const { sourceCheckpointLabel, newTags } = request
   // What was called before the fork is in it.
@@ -93,6 +108,7 @@ export async function forkSession(
   const tags = newTags === undefined ? parent.record.tags : mergeTags(parent.record.tags, newTags)
   let seq = parent.seq
   let root: Dir
+  let inheritedEvents = parent.unsnapshotted + forkEvents
   let checkpointId = ''
   if (sourceCheckpointLabel === undefined || sourceCheckpointLabel === '') root = parent.tree.freeze()
   else {
@@ -100,8 +116,13 @@ export async function forkSession(
     checkpointId = checkpoint.id
     seq = checkpoint.seq
     root = await rootAt(core, parent, seq)
+    // It may have been deleted meanwhile: then nothing keeps its state.
+    await findCheckpoint(core, parent, { checkpointId })
     pin(core, parent, seq, root)
+    // How far it is from there to a snapshot is not known.
+    inheritedEvents = parent.seq + forkEvents
   }
+  if (parent.discarded === 'failed') throw readAgain()
   const session: SessionRecord = {
     id: core.ids.newId(),
     baseline: parent.record.baseline,
@@ -109,26 +130,32 @@ export async function forkSession(
     status: SessionStatus.ACTIVE,
     tags,
     createdAt: core.environment.wallClockMs(),
+    ...(parent.record.ttlSeconds !== undefined && { ttlSeconds: parent.record.ttlSeconds }),
   }
   const details = { sourceSessionId: parent.id, checkpointId }
-  return start(core, session, parent.baseline, root, { type: eventTypes.forkSession, details })
+  const event = { type: eventTypes.forkSession, details }
+  return start(core, session, { baseline: parent.baseline, root, inheritedEvents }, event)
 }
+
+/** What opening a fork costs for each session that it goes back to, in events. */
+const forkEvents = 8
 
 async function start(
   core: Core,
   session: SessionRecord,
-  baseline: Dir,
-  root: Dir,
+  { baseline, root, inheritedEvents = 0 }: { baseline: Dir; root: Dir; inheritedEvents?: number },
   event: { type: (typeof eventTypes)[keyof typeof eventTypes]; details: object },
 ): Promise<LiveSession> {
+  core.fence.check()
   const live = new LiveSession(core.tenantKey, session, baseline, new Tree(root, core.loader), {
     seq: 0,
     at: session.createdAt,
     chain: chainStart,
     snapshotSeq: 0,
+    inheritedEvents,
   })
   live.checkpoints = new CheckpointIndex()
-  core.live.set(live.id, live)
+  core.residency.enter(live)
   await record(core, live, { ...event, redo: [], put: [[keys.session(core.tenantKey, live.id), session]] })
   return live
 }
@@ -189,11 +216,15 @@ export async function listSessions(
       shown.push(session)
       if (sessions.length + shown.length === pageSize) break
     }
+    const isLast =
+      found.length < scanned && (found.length === 0 || parseSession(found.at(-1)![1]).id === after)
     const times = await lastActivities(core, shown)
-    for (const [index, session] of shown.entries())
-      sessions.push(describeSession({ record: session, lastActivityAt: times[index]! }, permissions))
+    for (const [index, record] of shown.entries()) {
+      const session = { record, lastActivityAt: times[index]! }
+      if (!isExpired(core, session)) sessions.push(describeSession(session, permissions))
+    }
     if (sessions.length === pageSize) return { sessions, nextPageToken: encodePageToken('sessions', after!) }
-    if (found.length < scanned) return { sessions, nextPageToken: '' }
+    if (isLast) return { sessions, nextPageToken: '' }
   }
 }
 
@@ -202,11 +233,12 @@ export async function listSessions(
  * until collection has made them independent.
  */
 export async function deleteSession(core: Core, sessionId: string): Promise<void> {
-  const live = inMemory(core, sessionId) ?? (await openSession(core, sessionId))
+  const live = atHand(core, sessionId) ?? (await openSession(core, sessionId))
   // What was called before the deletion is carried out.
   if (live.tail !== undefined) await live.tail
   // Meanwhile it may have been deleted, or dropped and to be read again.
   if (live.discarded !== undefined) return deleteSession(core, sessionId)
+  core.fence.check()
   const { followers } = live
   const deletion = deletionOf(core, live)
   discard(core, live, 'deleted')

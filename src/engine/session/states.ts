@@ -5,9 +5,10 @@ import { TimeSlice } from '../base/slices.js'
 import { kindOf, type Dir, type NodeKind } from '../tree/node.js'
 import { TreeDiff, type TreeChange } from '../tree/diff.js'
 import { findCheckpoint, type CheckpointReference } from './checkpoints.js'
-import { inMemory, type Core } from './core.js'
+import type { Core } from './core.js'
 import type { LiveSession } from './live.js'
-import { openSession, rootAt } from './recovery.js'
+import { openUsed, usedNow } from './expiry.js'
+import { rootAt } from './recovery.js'
 
 /** Names one state: a session's newest, one of its checkpoints, or what it started from. */
 export interface StateReference extends CheckpointReference {
@@ -20,7 +21,7 @@ export async function findState(core: Core, request: StateReference): Promise<Di
   checkRequest(request, 'state')
   const reference = { ...request }
   // Without an await in between, the state is that of the call.
-  const live = inMemory(core, reference.sessionId) ?? (await openSession(core, reference.sessionId))
+  const live = usedNow(core, reference.sessionId) ?? (await openUsed(core, reference.sessionId))
   return stateOf(core, live, reference)
 }
 
@@ -67,8 +68,14 @@ export class Diff implements AsyncIterable<Change> {
   constructor(core: Core, states: Promise<readonly [before: Dir, after: Dir]>) {
     this.#core = core
     this.#states = states
+    const { inUse } = core.loader
     // Whoever reads the diff gets the error; nobody reading it is no unhandled rejection.
-    states.catch(() => undefined)
+    states.then(
+      (roots) => {
+        for (const root of roots) inUse?.add(root)
+      },
+      () => undefined,
+    )
   }
 
   async *[Symbol.asyncIterator](): AsyncIterator<Change> {
@@ -106,10 +113,15 @@ export async function listChanges(diff: Diff, name: string, request: PageRequest
 
 export async function* treeChanges(core: Core, before: Dir, after: Dir): AsyncGenerator<TreeChange> {
   const slice = new TimeSlice(core.environment)
-  for (const step of new TreeDiff(core.contentIds, core.loader).compare(before, after)) {
-    if (step instanceof Promise) await step
-    else if (step !== undefined) yield step
-    if (slice.over) await slice.next()
+  const released = [before, after].map((root) => core.loader.inUse?.hold(root))
+  try {
+    for (const step of new TreeDiff(core.contentIds, core.loader).compare(before, after)) {
+      if (step instanceof Promise) await step
+      else if (step !== undefined) yield step
+      if (slice.over) await slice.next()
+    }
+  } finally {
+    for (const release of released) release?.()
   }
 }
 

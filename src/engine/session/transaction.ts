@@ -1,4 +1,4 @@
-import { EngineError } from '../base/errors.js'
+import { engineClosed, EngineError } from '../base/errors.js'
 import { Fault, whenLoaded } from '../base/fault.js'
 import { limits } from '../base/limits.js'
 import type { BlobRef } from '../cas/blob.js'
@@ -6,12 +6,14 @@ import { keys } from '../storage/keys.js'
 import type { StoreCommit } from '../storage/store.js'
 import { apply } from './apply.js'
 import { chainEvent } from './chain.js'
-import { discard, inBackground, sessionNotFound, type Core } from './core.js'
+import { discard, discardAll, inBackground, sessionNotFound, type Core } from './core.js'
 import type { EventType, Redo } from './events.js'
 import { tellFollowers, type CommittedEvent } from './feed.js'
 import { afterEvent, beforeEffect } from './held-files.js'
+import { lookAtMemory } from './leaving.js'
 import type { LiveSession } from './live.js'
 import type { SessionRecord } from './records.js'
+import { admitChange, countChange } from './session-budget.js'
 import { writeSnapshot } from './snapshot.js'
 
 /**
@@ -74,10 +76,17 @@ function enqueue<T>(core: Core, live: LiveSession, operation: () => Promise<T>, 
 
 function attempt<T>(core: Core, live: LiveSession, operation: () => Promise<T>): Promise<T> {
   if (live.discarded === 'deleted') throw sessionNotFound(live.id)
-  if (live.discarded !== undefined)
-    throw new EngineError('STORE_FAILED', 'an operation before this one failed')
+  if (live.discarded === 'closed') throw engineClosed()
+  if (live.discarded !== undefined) throw readAgain()
+  live.comeBack?.()
+  core.fence.check()
   if (core.store.capabilities.syncReads) return operation()
   return withRollback(live, operation)
+}
+
+/** Of an operation whose session was dropped from memory before its turn. */
+export function readAgain(): EngineError {
+  return new EngineError('STORE_FAILED', 'an operation before this one failed', { outcome: 'not-applied' })
 }
 
 /** Puts the tree back when `change` throws. */
@@ -114,8 +123,11 @@ export interface NewEvent {
  */
 export function record(core: Core, live: LiveSession, event: NewEvent | undefined): Promise<void> {
   if (event === undefined) return live.acknowledged
+  if (core.store.admit !== undefined) admitChange(core, live, event)
   const at = eventTime(core, live)
   const before = event.redo[0]?.[0] === 'R' ? live.tree.freeze() : undefined
+  // Who watches compares it with what comes.
+  if (before !== undefined && live.followers !== undefined) core.loader.inUse?.add(before)
   try {
     for (const redo of event.redo) applyLive(core, live, redo, at)
   } catch (thrown) {
@@ -145,6 +157,7 @@ export function commitEvent(
   live.lastEventAt = at
   live.lastActivityAt = Math.max(at, live.lastActivityAt)
   live.activityStoredAt = Math.max(at, live.activityStoredAt)
+  if (core.store.admit !== undefined) countChange(core, live, redo)
   const { durable } = core.store.capabilities
   const seq = ++live.seq
   const shown = [at, type, details, core.principal] as const
@@ -208,28 +221,27 @@ export async function acknowledged(
   blobs?: readonly BlobRef[],
 ): Promise<void> {
   let stored: boolean
+  live.comeBack?.()
+  live.pending++
   try {
     stored = await pending
   } catch (error) {
-    discardAll(core)
+    // What failed before has dropped all already.
+    if (live.discarded !== 'failed') discardAll(core)
     throw error
+  } finally {
+    live.pending--
   }
   if (!stored) {
     discardAll(core)
     throw new EngineError('STORE_FAILED', 'another writer changed the session')
   }
   if (blobs !== undefined) for (const blob of blobs) core.content.stored(blob)
-  if (
-    live.seq - live.snapshotSeq >= limits.eventsPerSnapshot &&
-    core.store.capabilities.durable &&
-    !live.snapshotting
-  ) {
+  const wantsSnapshot =
+    live.seq - live.snapshotSeq >= limits.eventsPerSnapshot || core.residency.wantsSnapshot(live)
+  if (wantsSnapshot && core.store.capabilities.durable && live.snapshotting === undefined)
     inBackground(core, writeSnapshot(core, live))
-  }
-}
-
-/** After a failed write memory is ahead of the store: everything is to be read again. */
-function discardAll(core: Core): void {
-  core.log('error', 'a write failed: all sessions are read again', { sessions: core.live.size })
-  for (const live of core.live.values()) discard(core, live, 'failed')
+  lookAtMemory(core)
+  // Who writes faster than the tree is stored waits for it, or the tree would have to be in memory whole.
+  if (live.snapshotting !== undefined && core.residency.isOverdue(live)) await live.snapshotting
 }

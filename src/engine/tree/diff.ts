@@ -45,8 +45,11 @@ export class TreeDiff {
     yield undefined
     for (;;) {
       skipEqual(left, right)
-      if (!left.settled) yield* loaded(() => left.settle(this.#loader))
-      if (!right.settled) yield* loaded(() => right.settle(this.#loader))
+      // While one side is loaded, the other may be unloaded.
+      while (!left.settled || !right.settled) {
+        yield* loaded(() => left.settle(this.#loader))
+        yield* loaded(() => right.settle(this.#loader))
+      }
       if (left.atEqualPages(right) || left.atEqualEntries(right)) continue
       const order = compareNames(left.name, right.name, wide)
       if (order === undefined) return

@@ -1,35 +1,43 @@
 import { sha256 } from '../base/hash.js'
-import type { Steps } from '../base/slices.js'
+import { loaded, type Steps } from '../base/slices.js'
 import { encodeContent, encodePage, type Put } from './codec.js'
-import { Dir, type Page } from './node.js'
+import { Dir, type NodeLoader, type Page } from './node.js'
 
 /** Hex digits of a node's address: 160 bits of the SHA-256 of its JSON. */
 const addressLength = 40
+
+/** Who takes what is flushed. */
+export interface FlushSink {
+  readonly loader: NodeLoader
+  readonly write: (address: string, json: string) => void
+  /** Nodes that got an address. */
+  readonly addressed: Flushed[]
+}
+
+/** A node that got an address, and the length of its JSON. */
+export interface Flushed {
+  readonly node: Dir | Page
+  readonly length: number
+}
 
 /**
  * Gives every node of a frozen tree an address, children first, and hands the JSON of the new ones to
  * `write`. Nodes that have an address are passed over, so this costs what changed since the last time.
  */
-export function* flushTree(root: Dir, write: (address: string, json: string) => void): Steps<void> {
+export function* flushTree(root: Dir, sink: FlushSink): Steps<void> {
   if (root.address !== undefined) return
-  const addressed: (Dir | Page)[] = []
   let complete = false
   try {
-    if (root.links !== undefined && root.links.address === undefined)
-      yield* addressNodes(root.links, write, addressed)
-    yield* addressNodes(root, write, addressed)
+    if (root.links !== undefined && root.links.address === undefined) yield* addressNodes(root.links, sink)
+    yield* addressNodes(root, sink)
     complete = true
   } finally {
     // An address says that the node is handed over; whoever stops in the middle hands over nothing.
-    if (!complete) for (const node of addressed) node.address = undefined
+    if (!complete) for (const { node } of sink.addressed) node.address = undefined
   }
 }
 
-function* addressNodes(
-  root: Dir,
-  write: (address: string, json: string) => void,
-  addressed: (Dir | Page)[],
-): Steps<void> {
+function* addressNodes(root: Dir, { loader, write, addressed }: FlushSink): Steps<void> {
   const put: Put = (json) => {
     const address = sha256(json).slice(0, addressLength)
     write(address, json)
@@ -48,13 +56,18 @@ function* addressNodes(
     if (pages.length > 1) {
       for (const page of pages) {
         if (page.address !== undefined) continue
-        page.address = put(JSON.stringify(encodePage(page, put)))
-        addressed.push(page)
+        const json = JSON.stringify(encodePage(page, put))
+        page.address = put(json)
+        addressed.push({ node: page, length: json.length })
         yield undefined
       }
     }
-    top.dir.address = put(encodeContent(top.dir, put))
-    addressed.push(top.dir)
+    const [only] = pages
+    // It may have an address, and be unloaded, as a page of another state of the directory.
+    if (pages.length === 1 && only!.names === null) yield* loaded(() => only!.names ?? loader.loadPage(only!))
+    const json = encodeContent(top.dir, put)
+    top.dir.address = put(json)
+    addressed.push({ node: top.dir, length: json.length })
     stack.pop()
     yield undefined
   }

@@ -21,12 +21,29 @@ export function hashTree(root: Dir, ids: ContentIds, loader: NodeLoader): Steps<
 /** What a directory with links in it hashes to, with the table of links for which that holds. */
 const linkedHashes = new WeakMap<Dir, { readonly links: Dir | undefined; readonly hash: string }>()
 
+/** What is in a page: held while it is worked on, since the page itself may be unloaded. */
+interface Content {
+  readonly names: readonly string[]
+  readonly nodes: readonly Entry[]
+}
+
+/** A directory that is being hashed. */
+interface Frame {
+  readonly dir: Dir
+  pages: readonly Page[] | undefined
+  /** Of the first pages. */
+  readonly hashes: string[]
+}
+
 class TreeHash {
   readonly #root: Dir
   readonly #ids: ContentIds
   readonly #loader: NodeLoader
-  /** Of this run: the memo of a directory may meanwhile come to hold for another tree. */
-  readonly #linked = new Map<Dir, string>()
+  /**
+   * Of this run, by directory or page and by address: the memo of a directory may meanwhile come to hold for another
+   * tree, and what is unloaded and read again is another one, without a memo.
+   */
+  readonly #hashes = new Map<Dir | Page | string, string>()
 
   constructor(root: Dir, ids: ContentIds, loader: NodeLoader) {
     this.#root = root
@@ -35,70 +52,70 @@ class TreeHash {
   }
 
   *run(): Steps<string> {
-    const stack: Dir[] = this.#known(this.#root) === undefined ? [this.#root] : []
-    while (stack.length > 0) {
-      const dir = stack.at(-1)!
-      const pages = yield* loaded(() => dir.pages ?? this.#loader.loadDir(dir))
-      const unhashed: Dir[] = []
-      for (const page of pages) {
-        if (page.hash !== undefined) continue
-        if (page.names === null) yield* loaded(() => page.names ?? this.#loader.loadPage(page))
-        for (const entry of page.nodes) {
-          if (entry instanceof Dir && this.#known(entry) === undefined) unhashed.push(entry)
-          else {
-            const node =
-              entry instanceof Link
-                ? yield* loaded(() => resolveEntry(entry, this.#root, this.#loader))
-                : entry
-            if (!(node instanceof FileNode) || node.size < ownStepBytes) continue
-            yield* loaded(() => this.#ids.contentId(node))
-            yield undefined
-          }
-        }
-      }
-      if (unhashed.length > 0) {
-        for (const child of unhashed) stack.push(child)
+    const stack = [frameOf(this.#root)]
+    for (let top = stack.at(-1); top !== undefined; top = stack.at(-1)) {
+      if (this.#known(top.dir) !== undefined) {
+        stack.pop()
         continue
       }
-      yield* this.#hashDir(dir, pages)
-      stack.pop()
+      const { dir, hashes } = top
+      top.pages ??= yield* loaded(() => dir.pages ?? this.#loader.loadDir(dir))
+      const page = top.pages[hashes.length]
+      if (page === undefined) {
+        this.#hashDir(top)
+        continue
+      }
+      const known = page.hash ?? this.#hashes.get(page.address ?? page)
+      if (known !== undefined) {
+        hashes.push(known)
+        continue
+      }
+      const content = yield* loaded(() => contentOf(page, this.#loader))
+      let complete = true
+      for (const entry of content.nodes) {
+        if (!(entry instanceof Dir) || this.#known(entry) !== undefined) continue
+        stack.push(frameOf(entry))
+        complete = false
+      }
+      if (complete) hashes.push(yield* this.#hashPage(page, content))
       yield undefined
     }
     return this.#known(this.#root)!
   }
 
-  *#hashDir(dir: Dir, pages: readonly Page[]): Steps<void> {
-    const mode = dir.mode.toString(8)
-    let lines = dir.xattrs === undefined ? `dir ${mode}` : `dir+ ${mode} ${hashXattrs(dir.xattrs)}`
-    for (const page of pages) {
-      lines += `\n${page.hash ?? (yield* loaded(() => this.#hashPage(page)))}`
-      yield undefined
-    }
-    const hash = sha256(lines)
-    if (!dir.linked) dir.hash = hash
-    else {
-      linkedHashes.set(dir, { links: this.#root.links, hash })
-      this.#linked.set(dir, hash)
-    }
+  #hashDir({ dir, hashes }: Frame): void {
+    const hash = sha256([ownLine(dir), ...hashes].join('\n'))
+    if (dir.linked) linkedHashes.set(dir, { links: this.#root.links, hash })
+    else dir.hash = hash
+    this.#hashes.set(keyOf(dir), hash)
   }
 
   #known(dir: Dir): string | undefined {
-    if (!dir.linked) return dir.hash
-    const known = this.#linked.get(dir)
+    if (!dir.linked && dir.hash !== undefined) return dir.hash
+    const known = this.#hashes.get(keyOf(dir))
     if (known !== undefined) return known
-    const memo = linkedHashes.get(dir)
+    const memo = dir.linked ? linkedHashes.get(dir) : undefined
     if (memo === undefined || memo.links !== this.#root.links) return undefined
-    this.#linked.set(dir, memo.hash)
+    this.#hashes.set(keyOf(dir), memo.hash)
     return memo.hash
   }
 
   /** What a page without links hashes to holds in every tree. */
-  #hashPage(page: Page): string {
-    let lines = ''
-    for (const [index, name] of page.names!.entries())
-      lines += `${this.#describe(page.nodes[index]!)} ${name}\0`
-    const hash = sha256(lines)
-    if (!page.nodes.some(isLinked)) page.hash = hash
+  *#hashPage(page: Page, { names, nodes }: Content): Steps<string> {
+    for (const entry of nodes) {
+      const node =
+        entry instanceof Link ? yield* loaded(() => resolveEntry(entry, this.#root, this.#loader)) : entry
+      if (!(node instanceof FileNode) || node.size < ownStepBytes) continue
+      yield* loaded(() => this.#ids.contentId(node))
+      yield undefined
+    }
+    const hash = yield* loaded(() => {
+      let lines = ''
+      for (const [index, name] of names.entries()) lines += `${this.#describe(nodes[index]!)} ${name}\0`
+      return sha256(lines)
+    })
+    if (nodes.some(isLinked)) this.#hashes.set(page.address ?? page, hash)
+    else page.hash = hash
     return hash
   }
 
@@ -109,4 +126,24 @@ class TreeHash {
     const facts = `${node.mode.toString(8)} ${this.#ids.contentId(node)}`
     return node.xattrs === undefined ? `file ${facts}` : `file+ ${facts} ${hashXattrs(node.xattrs)}`
   }
+}
+
+/** What its hash says of a directory itself. */
+function ownLine({ mode, xattrs }: Dir): string {
+  const octal = mode.toString(8)
+  return xattrs === undefined ? `dir ${octal}` : `dir+ ${octal} ${hashXattrs(xattrs)}`
+}
+
+/** An address names what is in a directory, and not the directory's own attributes. */
+function keyOf(dir: Dir): Dir | string {
+  return dir.address === undefined ? dir : `${dir.address} ${ownLine(dir)}`
+}
+
+function frameOf(dir: Dir): Frame {
+  return { dir, pages: undefined, hashes: [] }
+}
+
+function contentOf(page: Page, loader: NodeLoader): Content {
+  const names = page.names ?? loader.loadPage(page)
+  return { names, nodes: page.nodes }
 }

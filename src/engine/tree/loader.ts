@@ -3,25 +3,37 @@ import { keys } from '../storage/keys.js'
 import type { Store } from '../storage/store.js'
 import { UnloadedBody } from '../cas/body.js'
 import { decodeContentInto, decodePageInto, missingNode, parseBlocks } from './codec.js'
+import { InUse } from './in-use.js'
 import type { Dir, FileNode, NodeLoader, Page } from './node.js'
+import type { NodeCache } from './node-cache.js'
 
 /** Loads tree nodes from a store: at once where it reads synchronously, by a Fault elsewhere. */
 export class StoreLoader implements NodeLoader {
+  readonly inUse: InUse | undefined
   readonly #store: Store
+  readonly #nodes: NodeCache
 
-  constructor(store: Store) {
+  constructor(store: Store, nodes: NodeCache) {
     this.#store = store
+    this.inUse = store.capabilities.durable ? new InUse() : undefined
+    this.#nodes = nodes
   }
 
   loadDir(dir: Dir): Page[] {
     return this.#load(dir.address!, (json) => {
       // Two faults on one node may both resolve; the second must not undo what the first let through.
-      return dir.pages ?? decodeContentInto(dir, json)
+      if (dir.pages !== null) return dir.pages
+      this.#nodes.add(dir, json.length)
+      return decodeContentInto(dir, json)
     })
   }
 
   loadPage(page: Page): string[] {
-    return this.#load(page.address!, (json) => page.names ?? decodePageInto(page, json))
+    return this.#load(page.address!, (json) => {
+      if (page.names !== null) return page.names
+      this.#nodes.add(page, json.length)
+      return decodePageInto(page, json)
+    })
   }
 
   loadBody(file: FileNode): void {
@@ -38,10 +50,11 @@ export class StoreLoader implements NodeLoader {
       if (json === undefined) throw missingNode(address)
       return decode(json)
     }
-    throw new Fault(async () => {
+    const read = async (): Promise<void> => {
       const json = await this.#store.get(keys.node(address))
       if (json === undefined) throw missingNode(address)
       decode(json)
-    })
+    }
+    throw new Fault(() => this.#nodes.wait(read()))
   }
 }

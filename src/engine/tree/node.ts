@@ -1,8 +1,12 @@
 import type { Body } from '../cas/body.js'
+import type { InUse } from './in-use.js'
 import type { Xattrs } from './xattrs.js'
 
 /** Whoever holds the token may change a directory or page in place; everybody else copies it first. */
-export type Owner = symbol
+export class Owner {
+  /** What was made under it, roughly. */
+  bytes = 0
+}
 
 /** What a path leads to. */
 export type Node = FileNode | Dir | Symlink
@@ -172,4 +176,6 @@ export interface NodeLoader {
   loadDir(dir: Dir): Page[]
   loadPage(page: Page): string[]
   loadBody(file: FileNode): void
+  /** Present where nodes are stored. */
+  readonly inUse?: InUse | undefined
 }

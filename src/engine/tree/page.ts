@@ -91,7 +91,11 @@ export function removeName(dir: Dir, name: string, owner: Owner, loader: NodeLoa
     if (hadEnd && (page.names!.length === 0 || !endsPage(page.last))) return repage(pages, i, owner, loader)
     if (!hadEnd && wasFull) return pullUp(pages, i, owner, loader)
   }
-  if (page.names!.length === 0 && pages.length > 1) pages.splice(i, 1)
+  if (page.names!.length === 0 && pages.length > 1) {
+    pages.splice(i, 1)
+    // The only page of a directory is stored with it, and not by an address of its own.
+    if (pages.length === 1) writablePage(pages, 0, owner)
+  }
 }
 
 /** Loads the pages from `first` to the end of their run: a load that fails must not leave a change half done. */
@@ -107,6 +111,10 @@ export function emptyPages(owner: Owner): Page[] {
   return [new Page(owner, [], [], '')]
 }
 
+/** What a page, and each name in it, has in memory beside the nodes, roughly. */
+const pageBytes = 200
+const entryBytes = 16
+
 function isClosed(page: Page, loader?: NodeLoader): boolean {
   const names = page.names ?? loader!.loadPage(page)
   return names.length >= limits.namesPerPage || endsPage(page.last)
@@ -118,6 +126,7 @@ function writablePage(pages: Page[], index: number, owner: Owner, loader?: NodeL
   const names = page.names ?? loader!.loadPage(page)
   const copy = new Page(owner, names.slice(), page.nodes.slice(), page.last)
   pages[index] = copy
+  owner.bytes += pageBytes + names.length * entryBytes
   return copy
 }
 

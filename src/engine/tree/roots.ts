@@ -3,12 +3,12 @@ import { assert, EngineError } from '../base/errors.js'
 import type { IdSource } from '../base/ids.js'
 import { limits } from '../base/limits.js'
 import { runInSlices } from '../base/slices.js'
-import { withReason } from '../storage/commit-failure.js'
 import { keys } from '../storage/keys.js'
 import type { Store } from '../storage/store.js'
 import { decodeNode, encodeNode, type EncodedNode } from './codec.js'
-import { flushTree } from './flush.js'
-import { Dir } from './node.js'
+import { flushTree, type Flushed } from './flush.js'
+import { Dir, type NodeLoader } from './node.js'
+import type { NodeCache } from './node-cache.js'
 import { sameXattrs } from './xattrs.js'
 
 /**
@@ -19,6 +19,8 @@ export class RootStore {
   readonly #store: Store
   readonly #environment: Environment
   readonly #ids: IdSource
+  readonly #nodes: NodeCache
+  readonly #loader: NodeLoader
   /** Only of a store that is not durable. */
   readonly #retained = new Set<Dir>()
   /** Roots in memory by address, so that sessions of one revision share the nodes below it. */
@@ -29,11 +31,23 @@ export class RootStore {
 
   /** One flush at a time: an address says that the node is in the store's queue, or stored. */
   #flushing: Promise<void> = Promise.resolve()
+  /** Flushes whose commits failed. */
+  #failures = 0
 
-  constructor(store: Store, environment: Environment, ids: IdSource) {
+  constructor(
+    store: Store,
+    parts: {
+      readonly environment: Environment
+      readonly ids: IdSource
+      readonly nodes: NodeCache
+      readonly loader: NodeLoader
+    },
+  ) {
     this.#store = store
-    this.#environment = environment
-    this.#ids = ids
+    this.#environment = parts.environment
+    this.#ids = parts.ids
+    this.#nodes = parts.nodes
+    this.#loader = parts.loader
   }
 
   /**
@@ -49,9 +63,8 @@ export class RootStore {
         () => undefined,
       )
       // The next flush may start: its commits are behind these in the store's queue.
-      await (
-        await turn
-      ).stored
+      const { stored } = await turn
+      await stored
     } else {
       root.address ??= this.#ids.newId()
       if (root.links !== undefined) root.links.address ??= this.#ids.newId()
@@ -89,14 +102,37 @@ export class RootStore {
   }
 
   /** Resolves when the nodes are handed to the store; `stored` when it has them. */
-  async #flush(root: Dir): Promise<{ stored: Promise<unknown> }> {
+  async #flush(root: Dir): Promise<{ stored: Promise<void> }> {
+    const failures = this.#failures
+    const flushed: Flushed[] = []
     const nodes: [string, string][] = []
     await runInSlices(
-      flushTree(root, (address, json) => {
-        nodes.push([keys.node(address), json])
+      flushTree(root, {
+        loader: this.#loader,
+        write: (address, json) => {
+          nodes.push([keys.node(address), json])
+        },
+        addressed: flushed,
       }),
       this.#environment,
     )
+    const stored = this.#commit(nodes, failures)
+      .then(() => {
+        for (const { node, length } of flushed) this.#nodes.add(node, length)
+      })
+      .catch((error: unknown) => {
+        this.#failures++
+        for (const { node } of flushed) node.address = undefined
+        throw error
+      })
+    return { stored }
+  }
+
+  /** Hands everything to the store at once. */
+  async #commit(nodes: readonly [string, string][], failures: number): Promise<void> {
+    // Nodes that were passed over, because a flush before this one had handed them over, are not stored.
+    if (this.#failures !== failures)
+      throw new EngineError('STORE_FAILED', 'a write before this one failed', { outcome: 'not-applied' })
     const commits: Promise<boolean>[] = []
     let put: [string, string][] = []
     let bytes = 0
@@ -104,12 +140,12 @@ export class RootStore {
       put.push(node)
       bytes += node[1].length
       if (bytes < limits.importCommitBytes) continue
-      commits.push(withReason(this.#store.commit({ put })))
+      commits.push(this.#store.commit({ put }))
       put = []
       bytes = 0
     }
-    if (put.length > 0) commits.push(withReason(this.#store.commit({ put })))
-    return { stored: Promise.all(commits) }
+    if (put.length > 0) commits.push(this.#store.commit({ put }))
+    await Promise.all(commits)
   }
 }
 

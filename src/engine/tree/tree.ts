@@ -7,13 +7,18 @@ import {
   Link,
   linkKey,
   LinkedFile,
+  Owner,
   type Attributes,
   type Entry,
   type Node,
   type NodeLoader,
-  type Owner,
 } from './node.js'
 import { emptyPages, findName, removeName, setName } from './page.js'
+
+/** What a directory and a file have in memory, roughly. */
+const dirBytes = 200
+const fileBytes = 350
+const pointerBytes = 8
 
 /**
  * A mutable view of a tree of immutable nodes. Directories and pages that carry this tree's owner token are
@@ -23,7 +28,8 @@ import { emptyPages, findName, removeName, setName } from './page.js'
  */
 export class Tree {
   readonly loader: NodeLoader
-  #owner: Owner = Symbol()
+  #owner = new Owner()
+  #madeBytes = 0
   #root: Dir
 
   constructor(root: Dir, loader: NodeLoader) {
@@ -33,14 +39,26 @@ export class Tree {
 
   /** A root that will not change; O(1). */
   freeze(): Dir {
-    this.#owner = Symbol()
+    this.#disown()
     return this.#root
   }
 
   /** Goes on from a frozen root; O(1). */
   reset(root: Dir): void {
-    this.#owner = Symbol()
+    this.#disown()
     this.#root = root
+  }
+
+  #disown(): void {
+    // Whatever carries it stands below a root that does.
+    if (this.#owner.bytes === 0) return
+    this.#madeBytes += this.#owner.bytes
+    this.#owner = new Owner()
+  }
+
+  /** All nodes that were made here, roughly, in bytes; much of it may be gone. */
+  get madeBytes(): number {
+    return this.#madeBytes + this.#owner.bytes
   }
 
   /** The current root, for reading at once. */
@@ -66,6 +84,7 @@ export class Tree {
   put(names: PathNames, node: Node, at: number): void {
     const { parent, name } = this.#writableParent(names, heightOf(node))
     if (setName(parent, name, node, this.#owner, this.loader)) touch(parent, at)
+    this.#owner.bytes += fileBytes
   }
 
   /** Another state of the file at a path; of one with several names under all of them, whatever the path. */
@@ -185,6 +204,7 @@ export class Tree {
     copy.height = dir.height
     copy.linked = dir.linked
     copy.links = dir.links
+    this.#owner.bytes += dirBytes + pages.length * pointerBytes
     return copy
   }
 }
@@ -207,6 +227,6 @@ function touch(dir: Dir, at: number): void {
 }
 
 export function emptyRoot(attributes: Attributes): Dir {
-  const owner = Symbol()
+  const owner = new Owner()
   return new Dir(owner, attributes, emptyPages(owner))
 }

@@ -151,6 +151,14 @@ export const sessionSchemas = defineSchemas({
     request: z.object({ sessionId, ...pageRequest }),
     response: z.object({ checkpoints: z.array(checkpoint), nextPageToken }),
   },
+  deleteCheckpoint: {
+    request: z.object({
+      sessionId,
+      checkpointId: text.exactOptional(),
+      checkpointLabel: text.exactOptional(),
+    }),
+    response: nothing,
+  },
   diff: {
     request: z.object({
       sessionId,

@@ -1,0 +1,105 @@
+import { BlobRef } from '../cas/blob.js'
+import { BlockBody, UnloadedBody, type Body } from '../cas/body.js'
+import type { EncodedNode } from './codec.js'
+import { Dir, FileNode, Link, Symlink, type Entry } from './node.js'
+
+/** What a stored node is: a directory, one of the pages of a large one, or the blocks of a file. */
+export type StoredKind = 'directory' | 'page' | 'blocks'
+
+/** Told what a node leads to. */
+export interface References {
+  node(address: string, kind: StoredKind): void
+  /** `length`: how many bytes of it at least, where that is known. */
+  blob(hash: string, length?: number): void
+}
+
+type Blocks = readonly (readonly [number: number, blocks: readonly EncodedBlock[]])[]
+type EncodedBlock =
+  | 0
+  | readonly [hash: string, length: number]
+  | { readonly e: readonly (readonly [number, number, hash: string, number, number])[] }
+
+/** What a stored node leads to, without making objects of it. */
+export function storedReferences(kind: StoredKind, json: string, references: References): void {
+  const content: unknown = JSON.parse(json)
+  if (kind === 'blocks') return blockReferences(content as Blocks, references)
+  if (kind === 'page') return entryReferences(content as Entries, references)
+  const [several, entries] = content as
+    | [0, Entries]
+    | [1, readonly (readonly [last: string, address: string])[]]
+  if (several === 0) entryReferences(entries, references)
+  else for (const [, address] of entries) references.node(address, 'page')
+}
+
+type Entries = readonly (readonly [name: string, node: EncodedNode])[]
+
+/** Names and nodes of a directory or page; undefined of a directory whose entries stand in pages. */
+export function nodeEntries(kind: 'directory' | 'page', json: string): Entries | undefined {
+  const content: unknown = JSON.parse(json)
+  if (kind === 'page') return content as Entries
+  const [several, entries] = content as [0 | 1, Entries]
+  return several === 0 ? entries : undefined
+}
+
+function entryReferences(entries: Entries, references: References): void {
+  for (const [, node] of entries) encodedReferences(node, references)
+}
+
+/** What a node leads to, as it stands in its parent or in a record. */
+export function encodedReferences(node: EncodedNode, references: References): void {
+  if (node[0] === 'd') {
+    references.node(node[6], 'directory')
+    const extra = node[9]
+    for (const [, hash, length] of extra?.x ?? []) references.blob(hash, length)
+    if (extra?.t !== undefined) encodedReferences(extra.t, references)
+  } else if (node[0] === 'f') {
+    const body = node[7]
+    if (typeof body === 'string') references.blob(body, node[6])
+    else if (Array.isArray(body)) blockReferences(body, references)
+    else if (body !== 0) references.node(body.address, 'blocks')
+    for (const [, hash, length] of node[10]?.x ?? []) references.blob(hash, length)
+  }
+}
+
+function blockReferences(chunks: Blocks, references: References): void {
+  for (const [, blocks] of chunks) {
+    for (const block of blocks) {
+      if (block === 0) continue
+      if ('e' in block) for (const [, , hash, length] of block.e) references.blob(hash, length)
+      else references.blob(block[0], block[1])
+    }
+  }
+}
+
+/** What a file in memory leads to; of blocks that are not loaded, their node. */
+export function fileReferences({ body, xattrs }: FileNode, references: References): void {
+  for (const [, value] of xattrs ?? []) references.blob(value.hash)
+  bodyReferences(body, references)
+}
+
+export function bodyReferences(body: Body, references: References): void {
+  if (body instanceof BlobRef) references.blob(body.hash)
+  else if (body instanceof UnloadedBody) {
+    if (body.body !== null) bodyReferences(body.body, references)
+    references.node(body.address, 'blocks')
+  } else if (body instanceof BlockBody) {
+    for (const blocks of body.chunks) {
+      for (const block of blocks) {
+        if (block instanceof BlobRef) references.blob(block.hash)
+        else if (block !== undefined) for (const { blob } of block.extents) references.blob(blob.hash)
+      }
+    }
+  }
+}
+
+/** What a directory or page in memory leads to at once: directories are given as they are. */
+export function memoryReferences(
+  entries: readonly Entry[],
+  references: References & { directory(dir: Dir): void },
+): void {
+  for (const node of entries) {
+    if (node instanceof Dir) references.directory(node)
+    else if (node instanceof FileNode) fileReferences(node, references)
+    else if (!(node instanceof Link || node instanceof Symlink)) throw new TypeError('no such entry')
+  }
+}
