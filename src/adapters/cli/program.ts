@@ -19,6 +19,7 @@ const sessionVerbs = () => import('./session-verbs.js')
 const fileVerbs = () => import('./file-verbs.js')
 const diffVerbs = () => import('./diff-verbs.js')
 const exportVerbs = () => import('./export-verbs.js')
+const storeVerbs = () => import('./store-verbs.js')
 
 /** Runs the command with its arguments; resolves to the exit code. Prints what goes wrong, and never rejects. */
 export async function run(args: readonly string[], world: World = process): Promise<number> {
@@ -80,6 +81,7 @@ class Program {
     this.#addFiles()
     this.#addHistory()
     this.#addDirectories()
+    this.#addStores()
     this.#addCompletion()
     for (const verb of this.#verbs) addPlaceOptions(verb)
   }
@@ -319,6 +321,55 @@ class Program {
     )
       .argument('<session>', 'id, or its beginning')
       .argument('<directory>', 'where the session was checked out')
+  }
+
+  /** On the files of a store, which is not opened. */
+  #addStores(): void {
+    const parent = this.command
+    const json = ['--json', 'print one JSON document'] as const
+    parent
+      .command('check')
+      .description('look through a store, in use or not, and change nothing; 1: something is wrong with it')
+      .argument('<directory>', 'of the store')
+      .option('--read-data', 'read every content too')
+      .option(...json)
+      .action((directory: string, options) =>
+        this.#onFiles(options, async () => (await storeVerbs()).checkFiles(this.#world, directory, options)),
+      )
+    parent
+      .command('repair')
+      .description(
+        'make a whole store of what is left of a damaged one; 1: something is lost, which it tells',
+      )
+      .argument('<directory>', 'of the store; it stays as it is')
+      .argument('<new-directory>', 'missing or empty')
+      .option(...json)
+      .action((directory: string, newDirectory: string, options) =>
+        this.#onFiles(options, async () =>
+          (await storeVerbs()).repairFiles(this.#world, directory, newDirectory, options),
+        ),
+      )
+    parent
+      .command('backup')
+      .description('copy a store, in use or not; the copy is a store')
+      .argument('<directory>', 'of the store')
+      .argument('<target>', 'directory, missing or empty')
+      .option(...json)
+      .action((directory: string, target: string, options) =>
+        this.#onFiles(options, async () =>
+          (await storeVerbs()).backUp(this.#world, directory, target, options),
+        ),
+      )
+  }
+
+  /** What could not be done is told by exit code 2: 1 is what they found. */
+  async #onFiles(options: { readonly json?: boolean }, work: () => Promise<number>): Promise<void> {
+    try {
+      this.exitCode = await work()
+    } catch (error) {
+      this.exitCode =
+        tell(this.#world, error, options.json === true) === ExitCode.ok ? ExitCode.ok : ExitCode.usage
+    }
   }
 
   #addCompletion(): void {

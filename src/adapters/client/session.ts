@@ -112,6 +112,26 @@ export class RemoteSession {
     return this.#calls.call('listCheckpoints', request)
   }
 
+  async deleteCheckpoint(request: CheckpointReference): Promise<void> {
+    await this.#calls.call('deleteCheckpoint', request)
+  }
+
+  async pruneCheckpoints(
+    request: Parameters<Session['pruneCheckpoints']>[0],
+  ): ReturnType<Session['pruneCheckpoints']> {
+    const { keepLast } = request
+    const ids: string[] = []
+    for (let pageToken = ''; ;) {
+      const page = await this.listCheckpoints({ pageToken })
+      ids.push(...page.checkpoints.map(({ id }) => id))
+      if (page.nextPageToken === '') break
+      pageToken = page.nextPageToken
+    }
+    const old = ids.slice(0, Math.max(0, ids.length - keepLast))
+    for (const checkpointId of old) await this.deleteCheckpoint({ checkpointId })
+    return { deletedCount: old.length }
+  }
+
   restore(request: CheckpointReference): Promise<SessionInfo> {
     return this.#calls.call('restoreCheckpoint', request)
   }
