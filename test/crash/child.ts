@@ -13,6 +13,7 @@ export async function runUntilKilled(
   script: string,
   settings: object,
   { line, delayMs }: { readonly line: string; readonly delayMs: number },
+  { beforeKill }: { readonly beforeKill?: (pid: number) => Promise<void> } = {},
 ): Promise<boolean> {
   const file = fileURLToPath(new URL(script, import.meta.url))
   const child = spawn(execPath, ['--enable-source-maps', file, JSON.stringify(settings)], {
@@ -21,6 +22,7 @@ export async function runUntilKilled(
   const exited = once(child, 'exit')
   await printed(child, line)
   await Promise.race([sleep(delayMs), exited])
+  if (child.exitCode === null && child.pid !== undefined) await beforeKill?.(child.pid)
   child.kill('SIGKILL')
   const [, signal] = (await exited) as [number | null, string | null]
   return signal === 'SIGKILL'

@@ -18,7 +18,7 @@ export async function compileLoops(): Promise<CompiledLoops> {
   const root = resolve(import.meta.dirname, '../..')
   const directory = await mkdtemp(join(tmpdir(), 'crash-'))
   const compilerOptions = { noEmit: false, noCheck: true, sourceMap: true, rootDir: root, outDir: directory }
-  const names = ['run.ts', 'writer.ts', 'services-writer.ts', 'swapper.ts']
+  const names = ['run.ts', 'writer.ts', 'services-writer.ts', 'swapper.ts', 'filler.ts']
   const files = names.map((file) => join(root, 'test/crash', file))
   const config = { extends: join(root, 'tsconfig.json'), compilerOptions, files, include: [] }
   await writeFile(join(directory, 'tsconfig.json'), JSON.stringify(config))

@@ -15,6 +15,8 @@ test.each([
   ['kill', 'full', 4],
   ['services', 'relaxed', 4],
   ['services', 'full', 2],
+  ['collect', 'relaxed', 6],
+  ['collect', 'full', 2],
 ])(
   `what was acknowledged survives kill -9, whole (%s, %s, FORKSPACE_SEED=${seed})`,
   async (loop, durability, kills) => {

@@ -1,3 +1,4 @@
+import type { DiskOperation } from './hooked-disk.js'
 import type { Outcome } from '../model/run-step.js'
 import type { TreeStep } from '../model/model-tree.js'
 
@@ -18,6 +19,9 @@ export type Line =
 /** A fork is known by this tag, also when nobody lived to hear its id. */
 export const forkTag = 'fork'
 
+/** Of sessions of which nothing is expected. */
+export const probeTag = 'probe'
+
 export interface WriterArguments {
   readonly directory: string
   readonly report: string
@@ -29,4 +33,18 @@ export interface WriterArguments {
   readonly pending: number
   /** After how many milliseconds the writer closes its engine; absent: never. */
   readonly closeAfterMs?: number
+  readonly killAt?: KillAt
+  /** Whether collections run beside the calls, and sessions leave memory. */
+  readonly collects?: boolean
+  /** What the store fails with is expected, of reads too. */
+  readonly mayFail?: boolean
+}
+
+/** At which call of the disk the writer kills itself: the first one of the kind behind `call` others. */
+export interface KillAt {
+  readonly operation: DiskOperation | 'change'
+  readonly call: number
+  readonly moment: 'before' | 'middle' | 'after'
+  /** Of a write: how much of it is written in the middle. */
+  readonly part: number
 }

@@ -9,7 +9,8 @@ import process from 'node:process'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { runFsx } from '../model/fsx.js'
-import { runKills } from './kill.js'
+import { runCollectKills, runKills } from './kill.js'
+import { count, isLoop, loopForms, loops, loopTexts, type LoopName } from './loops.js'
 import { runServiceKills } from './services.js'
 import { runSwaps } from './swap.js'
 import { runSourceKills } from './sources.js'
@@ -21,13 +22,17 @@ npm run crash -- fsx   [--n 100000] [--seed 1]
 npm run crash -- services [--n 200] [--seed 1] [--durability full|relaxed]
 npm run crash -- swap  [--n 60000] [--seed 1]
 npm run crash -- sources [--n 200] [--seed 1] [--durability full|relaxed]
+npm run crash -- collect [--n 200] [--seed 1] [--durability full|relaxed]
+${loopForms()}
 
   kill    kills a writing process n times, and checks after each what the next opener finds
   model   n runs of random operations on each storage in memory, half as many on disk, against a model
   scale   n pairs of checkpoint and restore, a chain of n forks, a tree of 10 n files
   fsx     n random reads and changes of files, on each storage in turn, against plain bytes
   services  as kill, for annotations, approvals, locks, cache, bus, secrets and reports
-  sources   as kill, at any stage of import, refresh, promotion and push`
+  sources   as kill, at any stage of import, refresh, promotion and push
+  collect   as kill, while collections run beside the writers
+${loopTexts()}`
 
 /** What one unit of the environment variables stands for in test/model. */
 const modelRuns = 25
@@ -35,12 +40,21 @@ const scalePairs = 10_000
 
 const options = {
   n: { type: 'string' },
+  seeds: { type: 'string' },
+  minutes: { type: 'string' },
   seed: { type: 'string' },
   durability: { type: 'string' },
   help: { type: 'boolean', short: 'h', default: false },
 } as const
 
-const killLoops = { kill: runKills, services: runServiceKills, sources: runSourceKills }
+const killLoops = {
+  kill: runKills,
+  services: runServiceKills,
+  sources: runSourceKills,
+  collect: runCollectKills,
+}
+
+type LoopValues = ReturnType<typeof parse>['values']
 
 class UsageError extends Error {}
 
@@ -78,7 +92,19 @@ async function main(): Promise<number> {
   }
   if (loop === 'fsx') return fsx(number('n', values.n, 100_000), seed)
   if (loop === 'swap') return swap(number('n', values.n, 60_000), seed)
+  if (isLoop(loop)) return runLoop(loop, values, seed)
   throw new UsageError(`no loop ${loop}`)
+}
+
+async function runLoop(name: LoopName, values: LoopValues, seed: number): Promise<number> {
+  const loop = loops[name]
+  console.log(`seed ${seed}`)
+  const minutes = Number(values.minutes ?? 30)
+  if (!(minutes > 0)) throw new UsageError('--minutes takes a number above 0')
+  const n = number('n', values.seeds ?? values.n, loop.n)
+  const { line, failed } = await loop.run({ n, minutes, seed, onProgress: (text) => console.log(text) })
+  console.log(`${name}: ${line}`)
+  return failed ? 1 : 0
 }
 
 async function kill(run: typeof runKills, kills: number, seed: number, durability = 'full'): Promise<number> {
@@ -162,8 +188,4 @@ function number(option: string, text: string | undefined, byDefault: number, lea
   const parsed = text === undefined ? byDefault : text.trim() === '' ? NaN : Number(text)
   if (Number.isSafeInteger(parsed) && parsed >= least) return parsed
   throw new UsageError(`--${option} takes whole numbers from ${least} on`)
-}
-
-function count(value: number): string {
-  return value.toLocaleString('en-US')
 }

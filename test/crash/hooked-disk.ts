@@ -1,0 +1,106 @@
+import type { Disk, DiskFile } from '../../src/adapters/level/disk.js'
+
+export type DiskOperation =
+  | 'list'
+  | 'makeDirectory'
+  | 'create'
+  | 'open'
+  | 'rename'
+  | 'remove'
+  | 'syncDirectory'
+  | 'size'
+  | 'read'
+  | 'write'
+  | 'truncate'
+  | 'sync'
+
+export interface DiskCall {
+  readonly operation: DiskOperation
+  readonly path: string
+}
+
+/** What happens at a call of a disk. In the middle of a write, a part of it is written; other calls are whole. */
+export interface DiskEvent {
+  readonly moment: 'before' | 'middle' | 'after'
+  /** Between 0 and 1: how much is written in the middle of a write. */
+  readonly part: number
+  /** Throws what the call fails with, ends the process, or never returns. */
+  act(): void | Promise<void>
+}
+
+/** A file that can lose what it was told to keep, as disks do whose sync fails. */
+interface FailingFile extends DiskFile {
+  failSync?(): void
+}
+
+/** A disk on which something happens at calls that `choose` names. Synchronous reads and closing are let through. */
+export function hookedDisk(inner: Disk, choose: (call: DiskCall) => DiskEvent | undefined): Disk {
+  const around = async <Result>(
+    call: DiskCall,
+    run: () => Promise<Result>,
+    runPart: (part: number) => Promise<unknown> = () => Promise.resolve(),
+  ): Promise<Result> => {
+    const event = choose(call)
+    if (event === undefined) return run()
+    if (event.moment === 'before') await event.act()
+    if (event.moment === 'middle') {
+      await runPart(event.part)
+      await event.act()
+    }
+    const result = await run()
+    if (event.moment === 'after') await event.act()
+    return result
+  }
+  const hookedFile = (file: FailingFile, path: string): DiskFile => ({
+    size: () => around({ operation: 'size', path }, () => file.size()),
+    read: (position, length) => around({ operation: 'read', path }, () => file.read(position, length)),
+    readSync: (position, length) => file.readSync(position, length),
+    write: (position, pieces) =>
+      around(
+        { operation: 'write', path },
+        () => file.write(position, pieces),
+        (part) => {
+          const bytes = Buffer.concat(pieces)
+          return file.write(position, [bytes.subarray(0, Math.floor(bytes.length * part))])
+        },
+      ),
+    truncate: (size) => around({ operation: 'truncate', path }, () => file.truncate(size)),
+    sync: () =>
+      around(
+        { operation: 'sync', path },
+        () => file.sync(),
+        () => Promise.resolve(file.failSync?.()),
+      ),
+    close: () => file.close(),
+  })
+  return {
+    list: (path) => around({ operation: 'list', path }, () => inner.list(path)),
+    makeDirectory: (path) => around({ operation: 'makeDirectory', path }, () => inner.makeDirectory(path)),
+    open: async (path, mode) =>
+      hookedFile(
+        await around({ operation: mode === 'create' ? 'create' : 'open', path }, () =>
+          inner.open(path, mode),
+        ),
+        path,
+      ),
+    rename: (from, to) => around({ operation: 'rename', path: to }, () => inner.rename(from, to)),
+    remove: (path) => around({ operation: 'remove', path }, () => inner.remove(path)),
+    syncDirectory: (path) => around({ operation: 'syncDirectory', path }, () => inner.syncDirectory(path)),
+  }
+}
+
+/** What node:fs would fail with. */
+export function systemFailure(code: 'EIO' | 'ENOSPC' | 'ENOENT' | 'EEXIST' | 'EBADF', call: string): Error {
+  return Object.assign(new Error(`${code}: ${call}`), { code, syscall: call })
+}
+
+/** The operations that change something. */
+export const diskChanges: readonly DiskOperation[] = [
+  'create',
+  'write',
+  'sync',
+  'truncate',
+  'rename',
+  'remove',
+  'syncDirectory',
+]

@@ -1,0 +1,167 @@
+import { runBitrot } from './bitrot.js'
+import { runCloses } from './closes.js'
+import type { Fate } from './damage.js'
+import { runFills } from './enospc.js'
+import { runFileChanges } from './files.js'
+import { runFaults } from './iofault.js'
+import { runSoak } from './soak.js'
+import { openSimStore } from './sim-store.js'
+import { runSimulations } from './sim.js'
+import { runPowerCuts, whyNoPowerCuts } from './power.js'
+
+export interface LoopOptions {
+  readonly n: number
+  readonly minutes: number
+  readonly seed: number
+  readonly onProgress: (line: string) => void
+}
+
+interface Loop {
+  readonly form: string
+  readonly text: string
+  /** By default. */
+  readonly n: number
+  /** Its figures, and whether anything is not as it must be. */
+  run(options: LoopOptions): Promise<{ readonly line: string; readonly failed: boolean }>
+}
+
+export type LoopName = keyof typeof loops
+
+/** Loops over stores whose disks fail. */
+export const loops = {
+  enospc: {
+    form: '[--n 200] [--seed 1]',
+    text: 'fills a small disk n times under one engine, and makes space again',
+    n: 200,
+    run: async ({ n, ...options }) => {
+      const result = await runFills({ ...options, fills: n })
+      if (result === undefined) return { line: 'skipped: nothing can be mounted here', failed: false }
+      const { fills, full, acknowledged, lost, torn, resumed, stuck } = result
+      return {
+        line:
+          `${count(fills)} fills, ${count(full)} said so, ${count(acknowledged)} acknowledged, ${count(lost)} lost, ` +
+          `${count(torn)} torn, ${count(resumed)} resumed, ${count(stuck)} stuck`,
+        failed: lost + torn + stuck > 0,
+      }
+    },
+  },
+  iofault: {
+    form: '[--n 500] [--seed 1]',
+    text: 'lets a call of the disk fail, once or for ever, until n have',
+    n: 500,
+    run: async ({ n, ...options }) => {
+      const result = await runFaults({ ...options, faults: n })
+      const { faults, acknowledged, lost, torn, resumed, stuck, refusedOpens } = result
+      return {
+        line:
+          `${count(faults)} faults, ${count(acknowledged)} acknowledged, ${count(lost)} lost, ${count(torn)} torn, ` +
+          `${count(resumed)} resumed, ${count(stuck)} stuck, ${count(refusedOpens)} opens refused`,
+        failed: lost + torn + stuck > 0,
+      }
+    },
+  },
+  bitrot: {
+    form: '[--n 10000] [--seed 1]',
+    text: 'changes n bits and bytes of stores, and reads everything in them',
+    n: 10_000,
+    run: async ({ n, ...options }) => {
+      const { flips, copies } = await runBitrot({ ...options, flips: n })
+      return { line: `${count(flips)} flips, ${fatesOf(copies)}`, failed: copies.wrong > 0 }
+    },
+  },
+  files: {
+    form: '[--n 3] [--seed 1]',
+    text: 'deletes, empties, cuts and replaces each file of n stores',
+    n: 3,
+    run: async ({ n, ...options }) => {
+      const { changes, copies } = await runFileChanges({ ...options, stores: n })
+      return { line: `${count(changes)} changes, ${fatesOf(copies)}`, failed: copies.wrong > 0 }
+    },
+  },
+  close: {
+    form: '[--n 1000] [--seed 1]',
+    text: 'closes engines n times while calls are under way',
+    n: 1000,
+    run: async ({ n, ...options }) => {
+      const { closes, acknowledged, late, lost, torn } = await runCloses({ ...options, closes: n })
+      return {
+        line:
+          `${count(closes)} closes, ${count(acknowledged)} acknowledged, ${count(late)} too late, ` +
+          `${count(lost)} lost, ${count(torn)} torn`,
+        failed: lost + torn > 0,
+      }
+    },
+  },
+  sim: {
+    form: '[--seeds 10000] [--seed 1]',
+    text: 'simulates stores on disks that crash and fail, the first one with the seed, which tells all of it',
+    n: 10_000,
+    run: async ({ n, ...options }) => {
+      const result = await runSimulations({ ...options, seeds: n, open: openSimStore })
+      const { seeds, commits, crashes, faults, recoveries, failed, perSecond } = result
+      return {
+        line:
+          `${count(seeds)} seeds, ${count(failed.length)} failed, ${count(commits)} commits, ${count(crashes)} crashes, ` +
+          `${count(faults)} faults, ${count(recoveries)} recoveries, ${count(Math.round(perSecond))} seeds a second`,
+        failed: failed.length > 0,
+      }
+    },
+  },
+  soak: {
+    form: '[--minutes 30] [--seed 1]',
+    text: 'uses stores for some time, and looks whether memory, descriptors or files grow',
+    n: 1,
+    run: async (options) => {
+      const { operations, rejections, slopes } = await runSoak(options)
+      for (const { what, perMinute, mean, grows } of slopes) {
+        const figures = `${mean.toFixed(1)}, ${perMinute.toFixed(2)} more a minute`
+        options.onProgress(`${what.padEnd(20)} ${figures}${grows ? ', GROWS' : ''}`)
+      }
+      const growing = slopes.filter(({ grows }) => grows).map(({ what }) => what)
+      return {
+        line:
+          `${count(operations)} operations, ${count(rejections)} rejections that nobody handles, ` +
+          (growing.length === 0 ? 'nothing grows' : `${growing.join(', ')} grow`),
+        failed: rejections + growing.length > 0,
+      }
+    },
+  },
+  power: {
+    form: '[--n 50] [--seed 1]',
+    text: 'cuts a file system off its disk n times while a process writes to it; for root',
+    n: 50,
+    run: async ({ n, ...options }) => {
+      const reason = await whyNoPowerCuts()
+      if (reason !== undefined) return { line: `skipped: ${reason}`, failed: false }
+      const { cuts, acknowledged, lost, torn } = await runPowerCuts({ ...options, cuts: n })
+      return {
+        line: `${count(cuts)} cuts, ${count(acknowledged)} acknowledged, ${count(lost)} lost, ${count(torn)} torn`,
+        failed: lost + torn > 0,
+      }
+    },
+  },
+} satisfies Record<string, Loop>
+
+function fatesOf({ refused, told, harmless, wrong }: Record<Fate, number>): string {
+  return `${count(refused)} refused, ${count(told)} told of, ${count(harmless)} harmless, ${count(wrong)} silently wrong`
+}
+
+export function isLoop(name: string): name is LoopName {
+  return Object.hasOwn(loops, name)
+}
+
+export function loopForms(): string {
+  return Object.entries<Loop>(loops)
+    .map(([name, { form }]) => `npm run crash -- ${name} ${form}`)
+    .join('\n')
+}
+
+export function loopTexts(): string {
+  return Object.entries<Loop>(loops)
+    .map(([name, { text }]) => `  ${name.padEnd(8)}  ${text}`)
+    .join('\n')
+}
+
+export function count(value: number): string {
+  return value.toLocaleString('en-US')
+}

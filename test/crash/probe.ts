@@ -1,0 +1,51 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Engine, Session } from '../../src/index.js'
+import { probeTag } from './protocol.js'
+import { requireStoreFailure } from './workload.js'
+
+const mostTries = 20
+const stepMs = 20
+
+/** A session of its own, which tells whether an engine takes changes. */
+export class Probe {
+  readonly #session: Session
+  #writes = 0
+  #stored = 0
+
+  constructor(session: Session) {
+    this.#session = session
+  }
+
+  static async create(engine: Engine): Promise<Probe> {
+    const probe = new Probe(await engine.sessions.create({ initialTags: { [probeTag]: '' } }))
+    await probe.#write()
+    return probe
+  }
+
+  /** Whether a change is taken, after some tries. */
+  async resumes(): Promise<boolean> {
+    for (let i = 0; i < mostTries; i++) {
+      try {
+        await this.#write()
+        return true
+      } catch (error) {
+        requireStoreFailure(error)
+      }
+      await sleep(i * stepMs)
+    }
+    return false
+  }
+
+  async read(): Promise<void> {
+    const found = Buffer.from(await this.#session.files.read({ path: '/probe' })).toString()
+    // A write whose outcome is not known may be there.
+    const number = Number(/^probe (\d+)$/.exec(found)?.[1])
+    if (!(number >= this.#stored && number <= this.#writes)) throw new Error(`${found} was read`)
+  }
+
+  async #write(): Promise<void> {
+    const number = ++this.#writes
+    await this.#session.files.write({ path: '/probe', content: `probe ${number}` })
+    this.#stored = number
+  }
+}

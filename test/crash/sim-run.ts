@@ -1,0 +1,317 @@
+import type { Disk } from '../../src/adapters/level/disk.js'
+import { EngineError, type Store, type StoreCommit } from '../../src/engine/ports.js'
+import { randomWords } from '../../src/testing.js'
+import { diskChanges, hookedDisk, systemFailure, type DiskCall, type DiskEvent } from './hooked-disk.js'
+import { Commits } from './sim-commits.js'
+import { SimDisk } from './sim-disk.js'
+import { SimIndex } from './sim-index.js'
+import { describeStore, differences, StoreModel } from './sim-model.js'
+
+export interface SimStoreOptions {
+  readonly directory: string
+  readonly disk: Disk
+  readonly index: SimIndex
+  readonly durability: 'full' | 'relaxed'
+  readonly segmentBytes: number
+}
+
+export type OpenSimStore = (options: SimStoreOptions) => Promise<Store>
+
+export interface SimCounts {
+  commits: number
+  crashes: number
+  faults: number
+  recoveries: number
+}
+
+/** What a store did that it must not do. */
+export class Violation extends Error {}
+
+const whenCrashed = Symbol('crashed')
+const maxRecoveries = 5
+let lives = 0
+
+interface Pending {
+  readonly commit: StoreCommit
+  outcome: 'pending' | 'stored' | 'unknown' | 'not-applied'
+}
+
+/** One store on one simulated disk, through several lives, each of which ends with a crash or is closed. */
+export async function simulate(seed: number, openStore: OpenSimStore, counts: SimCounts): Promise<void> {
+  const random = randomWords(seed)
+  const simulation = new Simulation(random, openStore, counts)
+  for (let lives = 2 + (random() % 5); lives > 0; lives--) await simulation.live()
+  await simulation.finish()
+}
+
+class Simulation {
+  readonly #random: () => number
+  readonly #openStore: OpenSimStore
+  readonly #counts: SimCounts
+  readonly #disk: SimDisk
+  readonly #index: SimIndex
+  readonly #commits: Commits
+  readonly #durability: 'full' | 'relaxed'
+  readonly #segmentBytes: number
+  /** What is surely stored, and what came behind it. */
+  #settled = new StoreModel()
+  #pending: Pending[] = []
+  #crash: (() => void) | undefined
+  /** Counts down the changes of the disk to the next event. */
+  #untilEvent = 0
+  #event: DiskEvent | undefined
+  #lasting = false
+  /** What a commit did that it must not do. */
+  #broken: Violation | undefined
+
+  constructor(random: () => number, openStore: OpenSimStore, counts: SimCounts) {
+    this.#random = random
+    this.#openStore = openStore
+    this.#counts = counts
+    this.#disk = new SimDisk(random)
+    this.#index = new SimIndex(random)
+    this.#commits = new Commits(random)
+    this.#durability = random() % 4 === 0 ? 'relaxed' : 'full'
+    this.#segmentBytes = [2 ** 10, 2 ** 12, 2 ** 14, 2 ** 16][random() % 4]!
+  }
+
+  async live(): Promise<void> {
+    const crashed = new Promise<typeof whenCrashed>((resolve, reject) => {
+      this.#crash = () => {
+        try {
+          this.#endLife()
+          resolve(whenCrashed)
+        } catch (error) {
+          reject(error)
+        }
+      }
+    })
+    this.#plan()
+    // Most crashes come at some call of the disk; the rest while nothing is under way.
+    const end = await Promise.race([this.#work(), crashed])
+    this.#event = undefined
+    if (end !== whenCrashed && this.#random() % 2 === 0) this.#endLife()
+  }
+
+  /** Opened without any fault, everything is as it must be, and is so still when it was opened once more. */
+  async finish(): Promise<void> {
+    for (let i = 0; i < 2; i++) {
+      const store = await this.#open()
+      await this.#check(store, 'at the end')
+      if (i === 0) await store.reclaim?.({})
+      await this.#check(store, 'after reclaiming')
+      await store.close()
+    }
+  }
+
+  #plan(): void {
+    this.#event = undefined
+    const kind = this.#random() % 8
+    if (kind === 7) return
+    const moment = (['before', 'middle', 'after'] as const)[this.#random() % 3]!
+    const part = (this.#random() % 1000) / 1000
+    this.#lasting = kind === 6
+    // While opening too: that takes few calls.
+    this.#untilEvent = this.#random() % (this.#random() % 3 === 0 ? 8 : 150)
+    if (kind < 4) {
+      this.#event = { moment, part, act: () => this.#die() }
+    } else {
+      const code = this.#random() % 2 === 0 ? 'EIO' : 'ENOSPC'
+      const act = (): never => {
+        this.#counts.faults++
+        throw systemFailure(code, 'simulated')
+      }
+      this.#event = { moment: this.#lasting ? 'before' : moment, part, act }
+    }
+  }
+
+  #choose(call: DiskCall): DiskEvent | undefined {
+    if (this.#event === undefined || !diskChanges.includes(call.operation)) return undefined
+    if (this.#untilEvent-- > 0) return undefined
+    const event = this.#event
+    if (!this.#lasting) this.#event = undefined
+    return event
+  }
+
+  #die(): Promise<never> {
+    this.#crash!()
+    return new Promise(() => {})
+  }
+
+  #endLife(): void {
+    this.#counts.crashes++
+    const power = this.#durability === 'full' && this.#random() % 4 > 0
+    this.#disk.crash(power ? 'power' : 'process')
+    this.#index.crash()
+  }
+
+  async #open(): Promise<Store> {
+    // Each process has a name of its own for it: locks that a dead one left do not matter.
+    const directory = `/life-${++lives}`
+    const disk = hookedDisk(this.#disk.mount(directory), (call) => this.#choose(call))
+    return this.#openStore({
+      directory,
+      disk,
+      index: this.#index,
+      durability: this.#durability,
+      segmentBytes: this.#segmentBytes,
+    })
+  }
+
+  async #openOrRetry(): Promise<Store> {
+    for (;;) {
+      const faults = this.#counts.faults
+      try {
+        return await this.#open()
+      } catch (error) {
+        if (this.#counts.faults === faults) throw violation('opening failed without a fault', error)
+        requireCoded(error, 'opening')
+        this.#event = undefined
+      }
+    }
+  }
+
+  async #work(): Promise<void> {
+    const store = await this.#openOrRetry()
+    await this.#check(store, 'after opening')
+    for (let steps = this.#random() % 12; steps > 0; steps--) {
+      if (this.#random() % 16 === 0) this.#index.failNext = true
+      const reclaimed = this.#random() % 4 === 0 ? this.#reclaim(store) : undefined
+      await this.#commitSome(store)
+      await reclaimed
+      if (this.#broken !== undefined) throw this.#broken
+      const next = this.#random() % 3
+      const failed = this.#pending.some(({ outcome }) => outcome === 'unknown' || outcome === 'not-applied')
+      if (failed || next === 0) await this.#recover(store)
+      else if (next === 1) await this.#check(store, 'while open')
+    }
+    this.#index.failNext = false
+    if (this.#random() % 2 === 0) await this.#close(store)
+    else await this.#die()
+  }
+
+  async #commitSome(store: Store): Promise<void> {
+    const head = this.#head()
+    const settled: Promise<void>[] = []
+    for (let i = this.#random() % 24; i >= 0; i--) {
+      const commit = this.#commits.next(head)
+      const expected = head.apply(commit)
+      if (expected) {
+        const pending: Pending = { commit, outcome: 'pending' }
+        this.#pending.push(pending)
+        settled.push(this.#outcome(store.commit(commit), true, pending))
+      } else settled.push(this.#outcome(store.commit(commit), false))
+      if (this.#random() % 4 === 0) await turns(this.#random() % 30)
+    }
+    await Promise.all(settled)
+  }
+
+  async #outcome(stored: Promise<boolean>, expected: boolean, pending?: Pending): Promise<void> {
+    try {
+      const found = await stored
+      if (found !== expected) this.#broken ??= new Violation(`a commit gave ${found}`)
+      if (!pending) return
+      pending.outcome = 'stored'
+      this.#counts.commits++
+    } catch (error) {
+      const outcome = isCoded(error) ? error.details['outcome'] : undefined
+      if (outcome !== 'unknown' && outcome !== 'not-applied')
+        this.#broken ??= violation('a commit failed without a code or an outcome', error)
+      else if (pending) pending.outcome = outcome
+    }
+  }
+
+  async #reclaim(store: Store): Promise<void> {
+    try {
+      await store.reclaim?.({})
+    } catch (error) {
+      if (!isCoded(error)) this.#broken ??= violation('reclaiming failed without a code', error)
+    }
+  }
+
+  async #recover(store: Store): Promise<void> {
+    let failure: unknown
+    for (let i = 0; i < maxRecoveries; i++) {
+      // What has failed for ever ends some time.
+      if (i === 2) this.#event = undefined
+      // Reads go on meanwhile.
+      await this.#check(store, 'before recovering', false)
+      try {
+        await store.recover?.()
+        this.#counts.recoveries++
+        await this.#check(store, 'after recovering')
+        return
+      } catch (error) {
+        if (error instanceof Violation) throw error
+        requireCoded(error, 'recovering')
+        failure = error
+      }
+    }
+    throw violation('the store did not recover from a fault that was over', failure)
+  }
+
+  async #close(store: Store): Promise<void> {
+    try {
+      await store.close()
+    } catch (error) {
+      requireCoded(error, 'closing')
+    }
+  }
+
+  /** What all commits together lead to. */
+  #head(): StoreModel {
+    const head = new StoreModel(this.#settled)
+    for (const { commit } of this.#pending) head.apply(commit)
+    return head
+  }
+
+  /** What is found must be what some number of commits leads to, with all acknowledged ones among them. */
+  async #check(store: Store, when: string, settles = true): Promise<void> {
+    const found = await describeStore(store, this.#commits.known).catch((error: unknown) => {
+      throw violation(`${when}, a read failed`, error)
+    })
+    // Behind the first that is not applied, none is.
+    const refused = this.#pending.findIndex(({ outcome }) => outcome === 'not-applied')
+    const possible = refused < 0 ? this.#pending : this.#pending.slice(0, refused)
+    if (refused >= 0 && this.#pending.some(({ outcome }, index) => outcome === 'stored' && index > refused))
+      throw new Violation(`${when}, a commit was stored behind one that failed`)
+    const needed = possible.findLastIndex(({ outcome }) => outcome === 'stored') + 1
+    const state = new StoreModel(this.#settled)
+    let match: StoreModel | undefined
+    let atNeeded = ''
+    for (let count = 0; count <= possible.length; count++) {
+      if (count > 0) state.apply(possible[count - 1]!.commit)
+      if (count < needed) continue
+      const description = state.describe()
+      if (count === needed) atNeeded = description
+      if (description === found) match = new StoreModel(state)
+    }
+    if (match === undefined) {
+      const text = `${when}, ${needed} of ${possible.length} must be there:\n${differences(atNeeded, found)}`
+      throw new Violation(text)
+    }
+    if (!settles) return
+    this.#settled = match
+    this.#pending = []
+  }
+}
+
+function requireCoded(error: unknown, what: string): void {
+  if (!isCoded(error)) throw violation(`${what} failed without a code`, error)
+}
+
+function isCoded(error: unknown): error is EngineError {
+  return error instanceof EngineError && error.reason !== 'INTERNAL'
+}
+
+function violation(what: string, cause: unknown): Violation {
+  const text = cause instanceof EngineError ? `${cause.reason} ${JSON.stringify(cause.details)} ` : ''
+  const stack = (cause as Error).stack ?? String(cause)
+  const beneath =
+    (cause as Error).cause === undefined ? '' : `\n  because of ${String((cause as Error).cause)}`
+  return new Violation(`${what}: ${text}${stack}${beneath}`, { cause })
+}
+
+async function turns(count: number): Promise<void> {
+  for (let i = 0; i < count; i++) await Promise.resolve()
+}

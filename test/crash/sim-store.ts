@@ -1,0 +1,13 @@
+import { openLevelStore } from '../../src/adapters/level/open-level-store.js'
+import type { OpenSimStore } from './sim-run.js'
+
+/** The store of segments, with an index that crashes roll back. */
+export const openSimStore: OpenSimStore = ({ directory, disk, index, durability, segmentBytes }) =>
+  openLevelStore(directory, {
+    durability,
+    disk,
+    openIndex: (_path, options) => index.open(options),
+    segmentBytes,
+    flushEntries: segmentBytes >> 9,
+    flushBytes: segmentBytes,
+  })

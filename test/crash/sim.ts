@@ -1,0 +1,69 @@
+import { inspect } from 'node:util'
+import { randomWords } from '../../src/testing.js'
+import { simulate, Violation, type OpenSimStore, type SimCounts } from './sim-run.js'
+
+export interface SimOptions {
+  readonly seeds: number
+  /** The first seed; the others follow from it. */
+  readonly seed: number
+  readonly open: OpenSimStore
+  readonly onProgress: (line: string) => void
+}
+
+export interface SimResult extends SimCounts {
+  seeds: number
+  /** Of the simulations that found what must not be. */
+  readonly failed: number[]
+  perSecond: number
+}
+
+const mostFailures = 20
+const mostWaitMs = 5_000
+
+/** Simulates one store for each seed. */
+export async function runSimulations(options: SimOptions): Promise<SimResult> {
+  const result: SimResult = {
+    seeds: 0,
+    commits: 0,
+    crashes: 0,
+    faults: 0,
+    recoveries: 0,
+    failed: [],
+    perSecond: 0,
+  }
+  const start = performance.now()
+  const random = randomWords(options.seed)
+  let unhandled: unknown
+  const note = (reason: unknown): void => {
+    unhandled = reason
+  }
+  process.on('unhandledRejection', note)
+  for (let seed = options.seed; result.seeds < options.seeds; seed = random()) {
+    try {
+      await ends(simulate(seed, options.open, result))
+      // Rejections that nobody handles are told of once the microtasks are done.
+      await new Promise((resolve) => setImmediate(resolve))
+      if (unhandled !== undefined) throw new Violation(`nobody handles ${inspect(unhandled)}`)
+    } catch (error) {
+      result.failed.push(seed)
+      const text = error instanceof Violation ? error.message : inspect(error)
+      options.onProgress(`FAILED --seed ${seed}: ${text}`)
+    }
+    unhandled = undefined
+    result.seeds++
+    if (result.seeds % 1000 === 0) options.onProgress(`${result.seeds}/${options.seeds}`)
+    if (result.failed.length >= mostFailures) break
+  }
+  process.off('unhandledRejection', note)
+  result.perSecond = (result.seeds * 1000) / (performance.now() - start)
+  return result
+}
+
+/** A store that waits for ever keeps nothing else from being found. */
+async function ends(simulation: Promise<void>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined
+  const stuck = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Violation('it never ended')), mostWaitMs)
+  })
+  await Promise.race([simulation, stuck]).finally(() => clearTimeout(timer))
+}

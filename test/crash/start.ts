@@ -1,0 +1,24 @@
+import { EngineError, type Session } from '../../src/index.js'
+import { outcomeOf, runStep, type Outcome } from '../model/run-step.js'
+import { forkTag, type Step } from './protocol.js'
+
+/** The call is made before this returns, with nothing of a later one before it. */
+export function start(session: Session, step: Step): Promise<{ outcome: Outcome; fork?: Session }> {
+  if (step.op === 'checkpoint') return settle(session.checkpoint({ label: step.label }))
+  if (step.op === 'restore') return settle(session.restore({ checkpointLabel: step.label }))
+  if (step.op !== 'fork') return settle(runStep(session, step))
+  const sourceCheckpointLabel = step.label ?? ''
+  const forked = session.fork({ sourceCheckpointLabel, newTags: { [forkTag]: step.tag } })
+  return forked.then((fork) => ({ outcome: 'ok', fork }))
+}
+
+/** What the store fails with is thrown. */
+async function settle(call: Promise<unknown>): Promise<{ outcome: Outcome }> {
+  try {
+    await call
+    return { outcome: 'ok' }
+  } catch (error) {
+    if (error instanceof EngineError && error.reason.startsWith('STORE_')) throw error
+    return { outcome: await outcomeOf(Promise.reject(error)) }
+  }
+}

@@ -1,0 +1,159 @@
+import type { Engine, Session, SessionInfo } from '../../src/index.js'
+import { ModelTree } from '../model/model-tree.js'
+import { describeModel, describeSession } from '../model/run-step.js'
+import { ExpectedSession, parseReport, type Call, type Prefix } from './expected.js'
+import { forkTag, probeTag } from './protocol.js'
+
+const checkedLabels = 3
+
+/** What must be in a store, by the calls that were made, and whether it is. */
+export class Verifier {
+  acknowledged = 0
+  /** Acknowledged operations that were not there. */
+  lost = 0
+  /** States that no number of whole operations leads to. */
+  torn = 0
+  readonly #sessions = new Map<string, ExpectedSession>()
+  readonly #random: () => number
+  readonly #onProgress: (line: string) => void
+
+  constructor(random: () => number, onProgress: (line: string) => void) {
+    this.#random = random
+    this.#onProgress = onProgress
+  }
+
+  get damaged(): boolean {
+    return this.lost + this.torn > 0
+  }
+
+  expect(sessionId: string): ExpectedSession {
+    let session = this.#sessions.get(sessionId)
+    if (session === undefined) this.#sessions.set(sessionId, (session = new ExpectedSession(new ModelTree())))
+    return session
+  }
+
+  /** Takes over the calls of a process that wrote a report of them. */
+  readReport(text: string): void {
+    const calls = new Map<number, ExpectedSession['calls'][number]>()
+    for (const line of parseReport(text)) {
+      if (line.kind === 'broken') throw new Error(`the writer failed: ${line.message}`)
+      if (line.kind === 'call') {
+        const call = { n: line.n, step: line.step }
+        calls.set(line.n, call)
+        this.expect(line.session).calls.push(call)
+      } else if (line.kind === 'settled') {
+        calls.get(line.n)!.settled = line.outcome
+        if (line.outcome === 'ok') this.acknowledged++
+        if (line.forkId !== undefined) this.expect(line.forkId)
+      }
+    }
+  }
+
+  /** Compares everything; what is found is what is expected from then on. */
+  async check(engine: Engine): Promise<void> {
+    const opened = (await openAll(engine)).filter(([{ tags }]) => !(probeTag in tags))
+    const forks = new Map<string, ModelTree>()
+    for (const [info, session] of opened) await this.#checkSession(info, session, forks)
+    for (const [id, { calls }] of this.#sessions) {
+      if (opened.some(([info]) => info.id === id)) continue
+      const count = Math.max(1, calls.filter(({ settled }) => settled === 'ok').length)
+      this.#damage(id, 'lost', count, 'the session is missing')
+    }
+    for (const [, session] of opened) await this.#checkLabels(engine, session)
+  }
+
+  /** Parents come first, so the states that forks start from are known when the forks are checked. */
+  async #checkSession(info: SessionInfo, session: Session, forks: Map<string, ModelTree>): Promise<void> {
+    const isNew = !this.#sessions.get(info.id)?.verified
+    const expected = this.expect(info.id)
+    const tag = info.tags[forkTag]
+    if (isNew && tag !== undefined) {
+      const start = forks.get(tag)
+      if (start === undefined)
+        return this.#damage(info.id, 'torn', 1, `a fork is there without what it rests on: ${tag}`)
+      expected.tree = start.clone()
+    }
+    expected.verified = true
+    const found = await fingerprint(session)
+    const passed: { position: number; tag: string; tree: ModelTree }[] = []
+    let match: Prefix | undefined
+    for (const prefix of expected.prefixes((position, fork, tree) =>
+      passed.push({ position, tag: fork, tree }),
+    )) {
+      if (modelFingerprint(prefix.tree, prefix.labels.keys()) !== found) continue
+      // The last one that matches: refused calls change nothing, and forks may stand behind them.
+      match = { position: prefix.position, tree: prefix.tree.clone(), labels: new Map(prefix.labels) }
+    }
+    if (match !== undefined) {
+      for (const fork of passed) if (fork.position <= match.position) forks.set(fork.tag, fork.tree)
+      expected.settleAt(match)
+      return
+    }
+    const earlier = expected.earlierStates().findLastIndex((state) => state === found)
+    const count = expected.calls.slice(Math.max(earlier, 0)).filter(({ settled }) => settled === 'ok').length
+    const last = expected.final()
+    const model = modelFingerprint(last.tree, last.labels.keys())
+    this.#damage(info.id, earlier < 0 ? 'torn' : 'lost', earlier < 0 ? 1 : count, difference(model, found))
+  }
+
+  async #checkLabels(engine: Engine, session: Session): Promise<void> {
+    const expected = this.expect(session.id)
+    const labels = [...expected.labels.keys()]
+    if (labels.length === 0) return
+    for (let i = 0; i < checkedLabels; i++) {
+      const label = labels[this.#random() % labels.length]!
+      const fork = await session.fork({ sourceCheckpointLabel: label, newTags: { [probeTag]: '' } })
+      await this.#compare(fork, expected.labels.get(label)!, `checkpoint ${label}`)
+      await fork.delete()
+    }
+    if (this.#random() % 4 > 0) return
+    const label = labels[this.#random() % labels.length]!
+    const call: Call = { n: -1, step: { op: 'restore', label } }
+    expected.calls.push(call)
+    await session.restore({ checkpointLabel: label })
+    call.settled = 'ok'
+    expected.settleAt(expected.final())
+    await this.#compare(await engine.sessions.open(session.id), expected.tree, `restored ${label}`)
+  }
+
+  async #compare(session: Session, tree: ModelTree, what: string): Promise<void> {
+    const [found, model] = [(await describeSession(session)).join('\n'), describeModel(tree).join('\n')]
+    if (found !== model) this.#damage(session.id, 'torn', 1, `${what}\n${difference(model, found)}`)
+  }
+
+  #damage(sessionId: string, kind: 'lost' | 'torn', count: number, message: string): void {
+    this[kind] += count
+    this.#onProgress(`${kind.toUpperCase()} ${count} in session ${sessionId}: ${message}`)
+  }
+}
+
+/** Every session of an engine. */
+export async function openAll(engine: Engine): Promise<(readonly [SessionInfo, Session])[]> {
+  const { sessions } = await engine.sessions.list({ pageSize: 10_000 })
+  const opened: (readonly [SessionInfo, Session])[] = []
+  for (const info of sessions) opened.push([info, await engine.sessions.open(info.id)])
+  return opened
+}
+
+async function fingerprint(session: Session): Promise<string> {
+  const labels: string[] = []
+  for (let pageToken = ''; ;) {
+    const page = await session.listCheckpoints({ pageSize: 10_000, pageToken })
+    labels.push(...page.checkpoints.map(({ label }) => label))
+    if (page.nextPageToken === '') break
+    pageToken = page.nextPageToken
+  }
+  return [...(await describeSession(session)), ...labels].join('\n')
+}
+
+function modelFingerprint(tree: ModelTree, labels: Iterable<string>): string {
+  return [...describeModel(tree), ...labels].join('\n')
+}
+
+/** The first lines in which the model and what was found differ. */
+function difference(model: string, found: string): string {
+  const [expected, actual] = [model.split('\n'), found.split('\n')]
+  const missing = expected.filter((line) => !actual.includes(line)).slice(0, 5)
+  const surplus = actual.filter((line) => !expected.includes(line)).slice(0, 5)
+  return [...missing.map((line) => `- ${line}`), ...surplus.map((line) => `+ ${line}`)].join('\n')
+}
