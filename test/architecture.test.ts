@@ -24,6 +24,14 @@ const layers = [
 
 /** What services share; the services themselves do not know each other. */
 const serviceHelpers = [
+  'check-findings',
+  'check-blobs',
+  'check-trees',
+  'repair-history',
+  'repair-replay',
+  'repair-tree',
+  'repair-sessions',
+  'repair-writer',
   'source-ports',
   'git-ports',
   'git-trees',
@@ -52,6 +60,7 @@ const serviceHelpers = [
   'source-ports',
   'host-ports',
   'checkout-disk',
+  'collection-mark',
   'checkout-index',
   'checkout-merge',
   'checkout-names',

@@ -200,7 +200,7 @@ describe('a signal', () => {
       for (const socket of [idle, half]) socket.destroy()
       expect(served.stderr()).toContain(`"signal":"${signal}"`)
       expect(await outputOf(['cat', `${id}:kept`, '--store', store])).toBe('kept')
-      expect(await readdir(store)).toEqual(['forkspace.json', 'index', 'master.key'])
+      expect(await readdir(store)).toEqual(['forkspace.json', 'index', 'master.key', 'segments'])
     },
   )
 
@@ -302,7 +302,7 @@ describe('the master key', () => {
     const { code, stderr } = await runCommand(['serve', '--storage', store])
     expect(code).toBe(1)
     expect(stderr).toMatch(/^forkspace: the store has secrets, and their key .*master\.key is missing/)
-    expect(await readdir(store)).toEqual(['forkspace.json', 'index'])
+    expect(await readdir(store)).toEqual(['forkspace.json', 'index', 'segments'])
   })
 
   test('that was left half made is made anew, and a damaged one is not replaced', async () => {
@@ -311,7 +311,7 @@ describe('the master key', () => {
     await writeFile(`${file}.new`, 'half', { mode: 0o644 })
     const served = await start()
     await served.stop()
-    expect(await readdir(store)).toEqual(['forkspace.json', 'index', 'master.key'])
+    expect(await readdir(store)).toEqual(['forkspace.json', 'index', 'master.key', 'segments'])
     await writeFile(file, 'canary')
     const { code, stderr } = await runCommand(['serve', '--storage', store])
     expect(code).toBe(1)

@@ -11,6 +11,8 @@ export class ObservedStorage implements Storage {
   readonly #storage: Storage
   readonly #dropSnapshots: boolean
   #store: Store | undefined
+  /** Commits until the store is closed under the engine. */
+  #commitsLeft = Number.POSITIVE_INFINITY
 
   constructor(storage: Storage, options: { readonly dropSnapshots?: boolean } = {}) {
     this.#storage = storage
@@ -34,7 +36,18 @@ export class ObservedStorage implements Storage {
     await this.#store?.close()
   }
 
+  /** As {@link crash}, after so many more commits. */
+  crashAfter(commits: number): void {
+    this.#commitsLeft = commits
+  }
+
+  /** What is stored now. */
+  get stored(): Store {
+    return this.#store!
+  }
+
   async open(): Promise<Store> {
+    this.#commitsLeft = Number.POSITIVE_INFINITY
     const store = await this.#storage.open()
     this.#store = store
     const count = (key: string): void => {
@@ -45,6 +58,10 @@ export class ObservedStorage implements Storage {
     return {
       capabilities: store.capabilities,
       commit: (commit) => {
+        if (this.#commitsLeft-- <= 0) {
+          this.#commitsLeft = 0
+          return store.close().then(() => Promise.reject(new Error('the store is gone')))
+        }
         this.eventsWritten += commit.events?.length ?? 0
         const put = this.#dropSnapshots ? commit.put?.filter(([key]) => !key.startsWith('r')) : commit.put
         this.recordsWritten += put?.length ?? 0
@@ -71,6 +88,8 @@ export class ObservedStorage implements Storage {
       }),
       ...(store.blobSync !== undefined && { blobSync: store.blobSync.bind(store) }),
       ...(store.forget !== undefined && { forget: store.forget.bind(store) }),
+      ...(store.listBlobs !== undefined && { listBlobs: store.listBlobs.bind(store) }),
+      ...(store.reclaim !== undefined && { reclaim: store.reclaim.bind(store) }),
     }
   }
 

@@ -36,6 +36,7 @@ export type Change =
   | { readonly op: 'clear'; readonly path: PathChoice; readonly from: number; readonly count: number }
   | { readonly op: 'checkpoint'; readonly label?: number | undefined }
   | { readonly op: 'restore'; readonly checkpoint: number }
+  | { readonly op: 'drop'; readonly checkpoint: number }
 
 export interface StateChoice {
   readonly session: number
@@ -49,6 +50,8 @@ export type Operation =
       readonly op: 'burst'
       readonly changes: readonly { readonly session: number; readonly change: Change }[]
       readonly fork: boolean
+      /** A collection beside it. */
+      readonly collect: boolean
     }
   | { readonly op: 'fork'; readonly session: number; readonly checkpoint?: number | undefined }
   | { readonly op: 'create'; readonly files: readonly PathChoice[] }
@@ -58,6 +61,8 @@ export type Operation =
   | { readonly op: 'rebuild'; readonly session: number; readonly shuffle: number }
   | { readonly op: 'bundle'; readonly session: number; readonly via: number }
   | { readonly op: 'reopen'; readonly crash: boolean }
+  /** With `crashAfter`, the store is gone after so many of its commits. */
+  | { readonly op: 'collect'; readonly keepRedo: boolean; readonly crashAfter?: number | undefined }
 
 /** Names for directories of several pages. */
 export const manyNames = { plain: numberedNames('p', 2100, false), ends: numberedNames('q', 300, true) }
@@ -189,6 +194,7 @@ const change: fc.Arbitrary<Change> = fc.oneof(
     }),
   },
   { weight: 6, arbitrary: fc.record({ op: fc.constant('restore' as const), checkpoint: number }) },
+  { weight: 3, arbitrary: fc.record({ op: fc.constant('drop' as const), checkpoint: number }) },
 )
 
 const state = fc.record({
@@ -204,6 +210,11 @@ const changeOfSession = fc.record({ session: number, change })
 /** Operations on an engine; `reopening` among them when the storage keeps what it has. */
 export function operations(options: { readonly reopening: boolean }): fc.Arbitrary<Operation[]> {
   const reopen = fc.record({ op: fc.constant('reopen' as const), crash: fc.boolean() })
+  const collect = fc.record({
+    op: fc.constant('collect' as const),
+    keepRedo: fc.boolean(),
+    crashAfter: fc.option(fc.nat(12), { nil: undefined }),
+  })
   const operation: fc.Arbitrary<Operation> = fc.oneof(
     { weight: 50, arbitrary: changeOfSession.map((one) => ({ op: 'change' as const, ...one })) },
     {
@@ -212,6 +223,7 @@ export function operations(options: { readonly reopening: boolean }): fc.Arbitra
         op: fc.constant('burst' as const),
         changes: fc.array(changeOfSession, { minLength: 2, maxLength: 8 }),
         fork: fc.boolean(),
+        collect: fc.boolean(),
       }),
     },
     {
@@ -241,7 +253,12 @@ export function operations(options: { readonly reopening: boolean }): fc.Arbitra
       arbitrary: fc.record({ op: fc.constant('rebuild' as const), session: number, shuffle: number }),
     },
     { weight: 3, arbitrary: fc.record({ op: fc.constant('bundle' as const), session: number, via: number }) },
-    ...(options.reopening ? [{ weight: 6, arbitrary: reopen }] : []),
+    ...(options.reopening
+      ? [
+          { weight: 6, arbitrary: reopen },
+          { weight: 4, arbitrary: collect },
+        ]
+      : []),
   )
   return fc.array(operation, { minLength: 1, maxLength: 60, size: 'max' })
 }

@@ -8,10 +8,11 @@ import { ContentStore } from '../../src/engine/cas/content.js'
 import { ContentIds } from '../../src/engine/tree/content-id.js'
 import { decodeNode, encodeNode, type EncodedNode } from '../../src/engine/tree/codec.js'
 import { TreeDiff } from '../../src/engine/tree/diff.js'
-import { flushTree } from '../../src/engine/tree/flush.js'
+import { flushTree, type Flushed } from '../../src/engine/tree/flush.js'
 import { hashTree } from '../../src/engine/tree/hash.js'
 import { StoreLoader } from '../../src/engine/tree/loader.js'
 import { Dir, FileNode, LinkedFile, type Page } from '../../src/engine/tree/node.js'
+import { NodeCache } from '../../src/engine/tree/node-cache.js'
 import { RootStore } from '../../src/engine/tree/roots.js'
 import { emptyRoot, Tree } from '../../src/engine/tree/tree.js'
 import { memoryStorage } from '../../src/index.js'
@@ -358,8 +359,9 @@ test.each([true, false])(
   'roots that differ in their links only are kept apart (durable: %s)',
   async (durable) => {
     const store = await memoryStorage({ durable }).open()
-    const roots = new RootStore(store, environment, new IdSource(environment))
-    const loader = new StoreLoader(store)
+    const nodes = new NodeCache(1)
+    const loader = new StoreLoader(store, nodes)
+    const roots = new RootStore(store, { environment, ids: new IdSource(environment), nodes, loader })
     const tree = new Tree(emptyRoot(attributes), loader)
     tree.put(['a'], fileOf({ text: 'one', ino: 7 }), 2)
     tree.link(['a'], ['b'], 1)
@@ -413,8 +415,9 @@ async function differences(stored: StoredTrees, before: Dir, after: Dir): Promis
 /** Trees over a store that reads at once, or by faults. */
 async function storedTrees(syncReads: boolean) {
   const store = await memoryStorage({ durable: true, syncReads }).open()
-  const loader = new StoreLoader(store)
-  const ids = new ContentIds(new ContentStore(store, environment), loader)
+  const nodes = new NodeCache(1)
+  const loader = new StoreLoader(store, nodes)
+  const ids = new ContentIds(new ContentStore(store, environment, 1), loader)
   return {
     loader,
     ids,
@@ -438,8 +441,10 @@ async function storedTrees(syncReads: boolean) {
     async reload(root: Dir): Promise<Tree> {
       const put: [string, string][] = []
       const write = (address: string, json: string): undefined => void put.push([`n${address}`, json])
-      await runInSlices(flushTree(root, write), environment)
+      const flushed: Flushed[] = []
+      await runInSlices(flushTree(root, { loader, write, addressed: flushed }), environment)
       await store.commit({ put })
+      for (const { node, length } of flushed) nodes.add(node, length)
       const json = JSON.stringify(encodeNode(root, () => root.address!))
       return new Tree(decodeNode(JSON.parse(json)) as Dir, loader)
     },

@@ -39,6 +39,7 @@ import {
   runStep,
   type Outcome,
 } from './run-step.js'
+import { expectNoGarbage } from './stored-garbage.js'
 import { checkTree } from './tree-checks.js'
 
 interface ModelSession {
@@ -85,6 +86,7 @@ export class World {
       case 'burst': {
         const chosen = operation.changes.map(({ session }) => this.#session(session))
         for (const model of chosen) await this.#handle(model)
+        const collected = operation.collect ? this.#engine.collect() : undefined
         const started = operation.changes.map(({ session, change }) =>
           this.#startNow(this.#session(session), change),
         )
@@ -94,6 +96,7 @@ export class World {
         const outcomes = await Promise.all(started.map(({ outcome }) => outcome))
         expect(outcomes).toEqual(started.map(({ expected }) => expected))
         if (forked !== undefined) await this.#add(await forked, state, parent.base)
+        await collected
         for (const model of new Set(chosen)) if (!model.deleted) await this.#verify(model)
         return
       }
@@ -128,6 +131,37 @@ export class World {
         return this.#bundle(this.#session(operation.session), operation.via)
       case 'reopen':
         return this.#reopen(operation.crash)
+      case 'collect':
+        return this.#collect(operation)
+    }
+  }
+
+  async #collect({ keepRedo, crashAfter }: Operation & { op: 'collect' }): Promise<void> {
+    await this.#engine.collect({ keepRedo })
+    for (const model of this.#living()) await (await this.#handle(model)).events.verify()
+    if (crashAfter !== undefined) {
+      this.#storage.crashAfter(crashAfter)
+      await this.#engine.collect({ keepRedo }).catch(() => undefined)
+    }
+    // No tree is in memory from here on that could keep something.
+    await this.#reopen(crashAfter !== undefined)
+    await this.#engine.collect({ keepRedo })
+    await this.#expectNoGarbage()
+  }
+
+  async #expectNoGarbage(): Promise<void> {
+    const sessions: Session[] = []
+    for (const model of this.#living()) sessions.push(await this.#handle(model))
+    await expectNoGarbage(this.#storage.stored, sessions)
+    for (const model of this.#living()) {
+      await this.#verify(model)
+      for (const { label, tree } of model.checkpoints) {
+        const from = { sessionId: model.id, checkpointLabel: label }
+        const changes = []
+        for await (const change of this.#engine.diff({ from, to: { sessionId: model.id } }))
+          changes.push(change)
+        expect(changes).toEqual(tree.diff(model.tree))
+      }
     }
   }
 
@@ -141,7 +175,13 @@ export class World {
       await this.#reopen(crash)
       expect(await this.#dump(), crash ? 'after a crash' : 'after closing').toEqual(live)
     }
+    await this.#engine.collect()
+    expect(await this.#dump(), 'after a collection').toEqual(live)
     for (const model of this.#living()) await this.#verify(model)
+    await this.#reopen(false)
+    await this.#engine.collect()
+    await this.#expectNoGarbage()
+    expect(await this.#dump(), 'after the last collection').toEqual(live)
     for (const model of this.#sessions)
       if (model.deleted) await expectNotFound(this.#engine.sessions.get(model.id))
   }
@@ -251,6 +291,12 @@ export class World {
       if (checkpoint !== undefined) model.tree = checkpoint.tree.clone()
       const checkpointLabel = checkpoint?.label ?? 'missing'
       const outcome = outcomeOf(session.restore({ checkpointLabel }))
+      return { expected: checkpoint === undefined ? 'CHECKPOINT_NOT_FOUND' : 'ok', outcome }
+    }
+    if (change.op === 'drop') {
+      const checkpoint = pick(model.checkpoints, change.checkpoint)
+      if (checkpoint !== undefined) model.checkpoints.splice(model.checkpoints.indexOf(checkpoint), 1)
+      const outcome = outcomeOf(session.deleteCheckpoint({ checkpointLabel: checkpoint?.label ?? 'missing' }))
       return { expected: checkpoint === undefined ? 'CHECKPOINT_NOT_FOUND' : 'ok', outcome }
     }
     const step = stepOf(model.tree, change)
@@ -393,7 +439,10 @@ function pick<T>(list: readonly T[], choice: number): T | undefined {
   return list[choice % list.length]
 }
 
-function stepOf(tree: ModelTree, change: Exclude<Change, { op: 'checkpoint' | 'restore' }>): TreeStep {
+function stepOf(
+  tree: ModelTree,
+  change: Exclude<Change, { op: 'checkpoint' | 'restore' | 'drop' }>,
+): TreeStep {
   switch (change.op) {
     case 'write':
     case 'append': {

@@ -80,6 +80,10 @@ const requests: {
     await session.checkpoint({ label: 'here' })
     return { sessionId, pageSize: 1, pageToken: '' }
   },
+  deleteCheckpoint: async ({ session, sessionId }) => {
+    const { id: checkpointId } = await session.checkpoint({ label: 'here' })
+    return { sessionId, checkpointId }
+  },
   diff: async ({ session, sessionId }) => {
     await session.checkpoint({ label: 'here' })
     await session.files.write({ path: '/new', content: '' })
@@ -384,6 +388,12 @@ const further: {
     },
   ],
   restoreCheckpoint: [
+    async ({ session, sessionId }) => {
+      await session.checkpoint({ label: 'here' })
+      return { sessionId, checkpointLabel: 'here' }
+    },
+  ],
+  deleteCheckpoint: [
     async ({ session, sessionId }) => {
       await session.checkpoint({ label: 'here' })
       return { sessionId, checkpointLabel: 'here' }

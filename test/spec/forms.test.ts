@@ -25,7 +25,10 @@ import type {
  */
 interface Methods {
   createSession: (
-    request: Omit<NonNullable<Parameters<Sessions['create']>[0]>, 'files' | 'gitRepository'> & {
+    request: Omit<
+      NonNullable<Parameters<Sessions['create']>[0]>,
+      'files' | 'gitRepository' | 'ttlSeconds'
+    > & {
       empty?: object
       files?: { path: string; content: Uint8Array }[]
     },
@@ -40,6 +43,7 @@ interface Methods {
   createCheckpoint: Session['checkpoint']
   restoreCheckpoint: Session['restore']
   listCheckpoints: Session['listCheckpoints']
+  deleteCheckpoint: Session['deleteCheckpoint']
   diff: (request: {
     from: Partial<StateReference>
     to?: Omit<StateReference, 'sessionId'>

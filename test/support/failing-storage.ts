@@ -1,18 +1,38 @@
-import type { Storage, Store } from '../../src/engine/ports.js'
+import { EngineError, type Storage, type Store } from '../../src/engine/ports.js'
+
+type Commit = Parameters<Store['commit']>[0]
 
 /**
  * A storage whose commits can be made to fail, or to be held back. As the contract says, after a failure nothing
- * is accepted until the store was opened again.
+ * is accepted until the store has recovered, where it can, or was opened again; reads go on.
  */
 export class FailingStorage implements Storage {
-  /** What the next commits do: fail for good, or say once that another writer was first. */
-  next: 'commit' | 'fail' | 'pass' = 'commit'
+  /**
+   * What the next commits do: fail for good, be stored and fail nevertheless, or say once that another writer was
+   * first.
+   */
+  next: 'commit' | 'fail' | 'lose' | 'pass' = 'commit'
+  /** What follows this many more commits is one that fails, or is lost; `told` is when that is known. */
+  after: { commits: number; readonly failure: 'fail' | 'lose'; readonly told?: Promise<unknown> } | undefined
+  /** Whether the disk is full: recovering fails too. */
+  full = false
+  /** How often the store was asked to recover. */
+  recoveries = 0
   readonly #storage: Storage
+  #commitsLeft = Number.POSITIVE_INFINITY
+  readonly #recovers: boolean
   #held: Promise<void> | undefined
   #release: (() => void) | undefined
 
-  constructor(storage: Storage) {
+  /** A store that does not recover has to be opened again. */
+  constructor(storage: Storage, { recovers = false } = {}) {
     this.#storage = storage
+    this.#recovers = recovers
+  }
+
+  /** So many commits are carried out, and all later ones fail. */
+  failAfter(commits: number): void {
+    this.#commitsLeft = commits
   }
 
   /** Nothing is acknowledged from here on. */
@@ -28,17 +48,38 @@ export class FailingStorage implements Storage {
 
   async open(): Promise<Store> {
     const store = await this.#storage.open()
+    const state = { failed: false }
+    const recover = async (): Promise<void> => {
+      this.recoveries++
+      await new Promise((resolve) => {
+        setImmediate(resolve)
+      })
+      if (this.full) throw new EngineError('STORE_FULL', 'the disk is full')
+      state.failed = false
+    }
     return new Proxy(store, {
       get: (target, name) => {
-        if (name === 'commit') return (commit: Parameters<Store['commit']>[0]) => this.#commit(store, commit)
+        if (name === 'commit') return (commit: Commit) => this.#commit(store, state, commit)
+        if (name === 'recover') return this.#recovers ? recover : undefined
         const value: unknown = Reflect.get(target, name)
         return typeof value === 'function' ? (value.bind(target) as unknown) : value
       },
+      has: (target, name) => (name === 'recover' ? this.#recovers : Reflect.has(target, name)),
     })
   }
 
-  async #commit(store: Store, commit: Parameters<Store['commit']>[0]): Promise<boolean> {
-    if (this.next === 'fail') throw new Error('the commit failed')
+  async #commit(store: Store, state: { failed: boolean }, commit: Commit): Promise<boolean> {
+    if (this.#commitsLeft-- <= 0) this.next = 'fail'
+    const told = this.after?.told
+    const failure = this.#failure()
+    if (this.#recovers && state.failed)
+      throw new EngineError('STORE_FAILED', 'an earlier commit failed', { outcome: 'not-applied' })
+    if (failure !== undefined) {
+      state.failed = true
+      if (failure === 'lose') await store.commit(commit)
+      await told
+      throw this.full ? new EngineError('STORE_FULL', 'the disk is full') : new Error('the commit failed')
+    }
     if (this.next === 'pass') {
       this.next = 'commit'
       return false
@@ -47,5 +88,14 @@ export class FailingStorage implements Storage {
     const stored = await store.commit(commit)
     await held
     return stored
+  }
+
+  #failure(): 'fail' | 'lose' | undefined {
+    if (this.next === 'fail' || this.next === 'lose') return this.next
+    if (this.full) return 'fail'
+    if (this.after === undefined || --this.after.commits >= 0) return undefined
+    const { failure } = this.after
+    this.after = undefined
+    return failure
   }
 }

@@ -272,6 +272,11 @@ export async function tellStory(seed: number): Promise<OperationExample[]> {
     checkpointLabel: 'before-review',
   })
 
+  await tell('a checkpoint by its label', 'deleteCheckpoint', {
+    sessionId,
+    checkpointLabel: 'before-review',
+  })
+
   // Locks.
   const owner = { ownerId: 'coder-1', pid: 4711, clientId: 'worker-a' }
   const range = { start: '0', length: '100' }

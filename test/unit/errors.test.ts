@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { existsSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -9,6 +9,7 @@ import { connect, type ClientOptions, type RemoteEngine } from '../../src/adapte
 import { createGitAdapter } from '../../src/adapters/git/index.js'
 import { createHttpHandler, serve, staticTokens, type HttpServer } from '../../src/adapters/http/index.js'
 import { levelStorage } from '../../src/adapters/level/index.js'
+import { openLevelStore } from '../../src/adapters/level/open-level-store.js'
 import { systemEnvironment } from '../../src/adapters/system/index.js'
 import { createEngine } from '../../src/engine/index.js'
 import {
@@ -25,6 +26,7 @@ import {
   type ImportJob,
   type Session,
 } from '../../src/index.js'
+import { FaultyDisk } from '../support/faulty-disk.js'
 import { GitRepository, hasGit } from '../support/git-repository.js'
 import { tarOf } from '../support/raw-archives.js'
 import { serveGit, type GitServer, type GitServerOptions } from '../support/git-server.js'
@@ -48,7 +50,7 @@ interface Row {
   readonly provoke: (context: Context) => Promise<unknown>
   /** What `details` hold; functions see the context. */
   readonly details: Readonly<Record<string, unknown>>
-  readonly needs?: 'git' | '/dev/full'
+  readonly needs?: 'git'
 }
 
 const anyText: unknown = expect.any(String)
@@ -428,10 +430,18 @@ const rows: Row[] = [
     details: { limit: '3' },
   },
   {
+    reason: 'BUDGET',
+    when: 'a tenant keeps as much as it may',
+    provoke: async ({ open }) => {
+      const engine = await open({ budgets: { tenantBytes: 3 } })
+      await engine.sessions.create({ files: { '/a': '1234' } })
+    },
+    details: { budget: 'tenantBytes', limit: '3' },
+  },
+  {
     reason: 'STORE_FULL',
     when: 'the disk is full',
-    needs: '/dev/full',
-    provoke: (context) => fillDisk(context, 'first'),
+    provoke: (context) => failDisk(context, 'first'),
     details: { outcome: 'unknown' },
   },
   {
@@ -450,7 +460,7 @@ const rows: Row[] = [
       writeFileSync(join(directory, 'other'), '')
       return open({ storage: levelStorage(directory) })
     },
-    details: { supported: '1' },
+    details: { supported: '2' },
   },
   {
     reason: 'REMOTE_FAILED',
@@ -490,8 +500,7 @@ const rows: Row[] = [
   {
     reason: 'STORE_FAILED',
     when: 'a write before failed',
-    needs: '/dev/full',
-    provoke: (context) => fillDisk(context, 'second'),
+    provoke: (context) => failDisk(context, 'second'),
     details: { outcome: 'not-applied' },
   },
   {
@@ -500,10 +509,10 @@ const rows: Row[] = [
     provoke: async ({ open, directory }) => {
       const storage = levelStorage(join(directory, 'data'))
       await (await open({ storage })).close()
-      rmSync(join(directory, 'data/index/CURRENT'))
+      rmSync(join(directory, 'data/segments/manifest'))
       await open({ storage })
     },
-    details: { missing: 'index/CURRENT' },
+    details: { missing: 'segments/manifest' },
   },
   {
     reason: 'NO_ADAPTER',
@@ -839,8 +848,7 @@ afterEach(async () => {
 
 describe('every reason is thrown for real, and leaves what was there as it was:', () => {
   for (const { reason, when, provoke, details, needs } of rows) {
-    const missing = needs === 'git' ? !hasGit : needs === '/dev/full' && !existsSync('/dev/full')
-    test.skipIf(missing)(`${reason} when ${when}`, async () => {
+    test.skipIf(needs === 'git' && !hasGit)(`${reason} when ${when}`, async () => {
       const before = await context.session.manifest()
       const error = await provoke(context).then(
         () => undefined,
@@ -970,15 +978,18 @@ function answer(status: number): GitServerOptions {
 }
 
 /** The log that LevelDB turns to when its current one is full leads to a device that is always full. */
-async function fillDisk({ open, directory }: Context, want: 'first' | 'second'): Promise<void> {
-  const engine = await open({ storage: levelStorage(join(directory, 'data'), { durability: 'relaxed' }) })
+async function failDisk({ open, directory }: Context, want: 'first' | 'second'): Promise<void> {
+  const disk = new FaultyDisk()
+  const data = join(directory, 'data')
+  const engine = await open({
+    storage: { open: () => openLevelStore(data, { durability: 'relaxed', disk }) },
+  })
   const session = await engine.sessions.create()
-  const index = join(directory, 'data/index')
-  const numbers = readdirSync(index).map((name) => Number.parseInt(/\d+/.exec(name)?.[0] ?? '0', 10))
-  const next = Math.max(...numbers) + 1
-  for (let number = next; number < next + 5; number++) {
-    symlinkSync('/dev/full', join(index, `${String(number).padStart(6, '0')}.log`))
-  }
+  Object.assign(disk, {
+    failAt: disk.operations + 1,
+    forEver: true,
+    code: want === 'first' ? 'ENOSPC' : 'EIO',
+  })
   let first: unknown
   for (let i = 0; i < 20 && first === undefined; i++) {
     const content = new Uint8Array(2 ** 20).fill(i)

@@ -11,21 +11,20 @@ import {
   rename,
   rm,
   symlink,
-  truncate,
   writeFile,
 } from 'node:fs/promises'
 import { hostname, tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { createInterface } from 'node:readline'
 import { Worker } from 'node:worker_threads'
-import { Level } from 'level'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { levelStorage } from '../../src/adapters/level/index.js'
 import type { LevelStorageOptions } from '../../src/adapters/level/index.js'
-import { LevelStore } from '../../src/adapters/level/level-store.js'
+import { openLevelStore } from '../../src/adapters/level/open-level-store.js'
 import type { EngineError, Store } from '../../src/engine/ports.js'
 import { compileSource } from '../support/compile-source.js'
 import type { CompiledSource } from '../support/compile-source.js'
+import { FaultyDisk } from '../support/faulty-disk.js'
 
 /** Runs a shell command with mounts of its own, without being root. */
 const ownMounts = ['unshare', '-Urm', 'sh', '-c'] as const
@@ -59,10 +58,10 @@ describe('the marker', () => {
   test('states the format and the id of the store, once and for all', async () => {
     await (await open()).close()
     const first = await readFile(join(data, 'forkspace.json'), 'utf8')
-    expect(JSON.parse(first)).toEqual({ format: 1, storeId: expect.stringMatching(/^[0-9a-f-]{36}$/) })
+    expect(JSON.parse(first)).toEqual({ format: 2, storeId: expect.stringMatching(/^[0-9a-f-]{36}$/) })
     await (await open()).close()
     expect(await readFile(join(data, 'forkspace.json'), 'utf8')).toBe(first)
-    expect((await readdir(data)).sort()).toEqual(['forkspace.json', 'index'])
+    expect((await readdir(data)).sort()).toEqual(['forkspace.json', 'index', 'segments'])
   })
 
   test('parents of the directory are created', async () => {
@@ -90,13 +89,13 @@ describe('the marker', () => {
 
   test('a newer format is refused and nothing is changed', async () => {
     await populate()
-    for (const format of [2, 1000, 0]) {
+    for (const format of [3, 1000, 0]) {
       await writeFile(join(data, 'forkspace.json'), JSON.stringify({ format, anything: { else: 1 } }))
       const before = await contents(data)
       const error = await rejection(open())
       expect(error).toMatchObject({
         reason: 'STORE_FORMAT',
-        details: { format: String(format), supported: '1' },
+        details: { format: String(format), supported: '2' },
       })
       expect(await contents(data)).toEqual(before)
     }
@@ -114,10 +113,11 @@ describe('the marker', () => {
       '{"format":"1"}',
       '{"format":1.5}',
       '{"format":1}',
+      '{"format":2}',
     ]) {
       await writeFile(join(data, 'forkspace.json'), text)
       const error = await rejection(open())
-      expect(error).toMatchObject({ reason: 'DATA_LOSS', details: { supported: '1' } })
+      expect(error).toMatchObject({ reason: 'DATA_LOSS', details: { supported: '2' } })
       expect(error.details).toHaveProperty('format')
     }
   })
@@ -156,7 +156,7 @@ describe('a creation that was cut short is finished by the next open', () => {
       expect(await store.commit({ put: [[`open ${i}`, 'yes']] })).toBe(true)
       expect(await store.get('open 1')).toBe('yes')
       await store.close()
-      expect((await readdir(data)).sort()).toEqual(['forkspace.json', 'index'])
+      expect((await readdir(data)).sort()).toEqual(['forkspace.json', 'index', 'segments'])
     }
   })
 
@@ -171,53 +171,15 @@ describe('a creation that was cut short is finished by the next open', () => {
   }
 })
 
-describe('missing and damaged files', () => {
-  test('a store that misses a file is refused, or it has everything', async () => {
-    const store = await populate({ keepOpen: true })
-    // What is on the disk while a store is open is what kill -9 leaves.
-    const images = { killed: join(directory, 'killed'), closed: join(directory, 'closed') }
-    await cp(data, images.killed, { recursive: true })
-    await store.close()
-    await cp(data, images.closed, { recursive: true })
-
-    const table: Record<string, string> = {}
-    for (const [state, image] of Object.entries(images)) {
-      const files = await readdir(image, { recursive: true })
-      expect(files.filter((name) => name.endsWith('.ldb')).length).toBeGreaterThan(1)
-      for (const file of files) {
-        data = join(directory, 'damaged')
-        await cp(image, data, { recursive: true })
-        await rm(join(data, file), { recursive: true })
-        // Once is not enough: the first open must not hide the loss from the second.
-        for (let times = 0; times < 2; times++) table[`${state} ${file}`] = await openOutcome(file)
-        await rm(data, { recursive: true })
-      }
-    }
-    const outcomes = Object.entries(table)
-    for (const [file, outcome] of outcomes) {
-      const harmless = /\/(LOCK|LOG|LOG\.old)$| owner\.json$/.test(file)
-      expect([file, outcome]).toEqual([file, harmless ? 'complete' : 'refused'])
-    }
-    expect(outcomes.filter(([, outcome]) => outcome === 'refused').length).toBeGreaterThan(8)
-  })
-
-  async function openOutcome(file: string): Promise<string> {
-    const store = await open().catch((error: EngineError) => error)
-    if ('reason' in store) {
-      const named = store.details['missing']?.includes(file)
-      return store.reason === 'DATA_LOSS' && named === true ? 'refused' : `wrongly refused: ${String(store)}`
-    }
-    const complete = await isComplete(store)
-    await store.close()
-    return complete ? 'complete' : 'keys lost'
-  }
-
-  test('damaged files that LevelDB needs to open are a loss of data', async () => {
+describe('damaged files', () => {
+  test('an index that LevelDB cannot open or read is made again', async () => {
     await populate()
     const image = join(directory, 'image')
     await rename(data, image)
     const current = await readFile(join(image, 'index/CURRENT'), 'utf8')
     const manifest = `index/${current.trim()}`
+    const tables = (await readdir(join(image, 'index'))).filter((name) => name.endsWith('.ldb'))
+    expect(tables.length).toBeGreaterThan(0)
     const damages: [string, string][] = [
       ['index/CURRENT', ''],
       ['index/CURRENT', 'garbage'],
@@ -225,49 +187,55 @@ describe('missing and damaged files', () => {
       ['index/CURRENT', 'MANIFEST-999999\n'],
       [manifest, ''],
       [manifest, 'garbage'.repeat(1000)],
+      ...tables.map((name): [string, string] => [`index/${name}`, 'garbage']),
     ]
     for (const [file, text] of damages) {
       await cp(image, data, { recursive: true })
       await writeFile(join(data, file), text)
-      expect([file, text, (await rejection(open())).reason]).toEqual([file, text, 'DATA_LOSS'])
+      const store = await open()
+      expect([file, text, await isComplete(store)]).toEqual([file, text, true])
+      await store.close()
       await rm(data, { recursive: true })
     }
   })
 
-  test('a damaged table is a loss of data for the reads that need it', async () => {
+  test('a damaged segment is a loss of data for the reads that need it, and names what was lost', async () => {
     await populate()
-    const tables = (await readdir(join(data, 'index'))).filter((name) => name.endsWith('.ldb'))
-    for (const name of tables) await truncate(join(data, 'index', name), 10)
+    const segment = join(data, 'segments/00000001.seg')
+    const bytes = await readFile(segment)
+    const damaged = bytes.indexOf('k000017value 17', 0, 'latin1') + 10
+    bytes[damaged]! ^= 1
+    const inBlob = bytes.indexOf(Buffer.from(String(2999).padStart(64, '0'), 'hex')) + 1000
+    bytes[inBlob]! ^= 1
+    await writeFile(segment, bytes)
     const store = await open()
-    const hash = '0'.repeat(64)
-    expect((await rejection(store.get('k000000'))).reason).toBe('DATA_LOSS')
-    for (const limit of [1, 10, recordCount, Infinity]) {
-      for (const reverse of [false, true]) {
-        for (const gte of ['k', 'k000000', 'k000002']) {
-          const scan = store.scan({ gte, lt: 'l', limit, reverse })
-          expect((await rejection(scan)).reason).toBe('DATA_LOSS')
-        }
-      }
+    const lost = { reason: 'DATA_LOSS', details: { file: 'segments/00000001.seg', key: 'k000017' } }
+    expect(await rejection(store.get('k000017'))).toMatchObject(lost)
+    expect(() => store.getSync!('k000017')).toThrow(expect.objectContaining({ reason: 'DATA_LOSS' }))
+    for (const reverse of [false, true]) {
+      const scan = store.scan({ gte: 'k000010', lt: 'k000020', limit: 10, reverse })
+      expect(await rejection(scan)).toMatchObject(lost)
     }
-    expect((await rejection(store.blob(hash, { offset: 0, length: 1 }))).reason).toBe('DATA_LOSS')
-    expect(() => store.getSync?.('k000000')).toThrow(expect.objectContaining({ reason: 'DATA_LOSS' }))
-    expect(() => store.blobSync?.(hash, { offset: 0, length: 1 })).toThrow(
-      expect.objectContaining({ reason: 'DATA_LOSS' }),
-    )
+    const hash = String(2999).padStart(64, '0')
+    const blob = { reason: 'DATA_LOSS', details: { blob: hash } }
+    expect(await rejection(store.blob(hash, { offset: 0, length: 1 }))).toMatchObject(blob)
+    expect(await store.get('k000018')).toBe('value 18')
     await store.close()
   })
 
-  test('a hole in the events of a session is a loss of data', async () => {
+  test('an event that is no JSON array is a loss of data', async () => {
     const sessionId = 'x'.repeat(36)
     const store = await open()
-    await store.commit({ events: [1, 2, 3].map((seq) => ({ sessionId, seq, body: [seq] })) })
-    await store.commit({ del: [`e${sessionId}00000002`] })
-    const read = async (): Promise<void> => {
-      for await (const page of store.events(sessionId, { from: 1, to: 3 })) expect(page).toEqual([])
+    for (const [i, body] of ['[1]', '{broken', '{}'].entries()) {
+      await store.commit({ events: [{ sessionId, seq: i + 1, body }] })
     }
-    expect(await rejection(read())).toMatchObject({ reason: 'DATA_LOSS', details: { sessionId, seq: '2' } })
-    await store.commit({ put: [[`e${sessionId}00000002`, '{broken']] })
-    expect(await rejection(read())).toMatchObject({ reason: 'DATA_LOSS', details: { sessionId, seq: '2' } })
+    for (const seq of [2, 3]) {
+      const read = async (): Promise<void> => {
+        for await (const page of store.events(sessionId, { from: seq, to: seq })) expect(page).toEqual([])
+      }
+      const details = { sessionId, seq: String(seq) }
+      expect(await rejection(read())).toMatchObject({ reason: 'DATA_LOSS', details })
+    }
     await store.close()
   })
 })
@@ -353,7 +321,7 @@ describe('one opener', () => {
       expect(await openInChild('JSON.stringify(error.details)')).toBe('{}')
     }
     await store.close()
-    expect(await readdir(data)).toEqual(['forkspace.json', 'index'])
+    expect(await readdir(data)).toEqual(['forkspace.json', 'index', 'segments'])
   })
 
   test('a child that was started while the directory was open finds it locked, then free', async () => {
@@ -464,11 +432,14 @@ describe('one opener', () => {
       const later = await commit(1e6).catch((error) => error)
       const has = (n) => store.getSync('k' + n) === String(n) && store.blobSync(String(n).padStart(64, '0'), { offset: 0, length: 1e6 })?.length === 50_000
       const readable = kept.every(has)
-      await store.close()
+      await store.recover().catch((error) => error.reason)
       await rm(directory + '/ballast')
+      await store.recover()
+      const works = await commit(2e6)
+      kept.push(2e6)
+      await store.close()
       store = await storage.open()
       const present = kept.every(has)
-      const works = await commit(2e6)
       await store.close()
       console.log(JSON.stringify({ first: failures[0].reason, outcome: failures[0].details.outcome, cause: String(failures[0].cause), later: later.reason, acknowledged: kept.length > 10, readable, present, works }))`
       const mounted = await mkdir(data, { recursive: true })
@@ -483,7 +454,7 @@ describe('one opener', () => {
       expect(report).toEqual({
         first: 'STORE_FULL',
         outcome: 'unknown',
-        cause: expect.stringContaining('No space left'),
+        cause: expect.stringContaining('no space left'),
         later: 'STORE_FAILED',
         acknowledged: true,
         readable: true,
@@ -508,28 +479,32 @@ describe('one opener', () => {
 })
 
 describe('commits', () => {
-  test('of one turn go out in one batch, and those that arrive during a write in the next', async () => {
-    const { store, writes } = await instrumented()
+  test('of one turn go out in one write, and those that arrive during a write in the next', async () => {
+    const { store, disk } = await instrumented('full')
     const put = (key: string): Promise<boolean> => store.commit({ put: [[key, 'x']] })
+    const before = disk.segmentWrites.length
     await Promise.all([put('a'), put('b'), put('c')])
-    expect(writes.length).toBe(1)
+    expect(disk.segmentWrites.length - before).toBe(1)
     const first = put('d')
     await new Promise((resolve) => queueMicrotask(() => queueMicrotask(() => resolve(undefined))))
     await Promise.all([first, put('e'), put('f')])
-    expect(writes.length).toBe(3)
+    expect(disk.segmentWrites.length - before).toBe(3)
     await store.close()
   })
 
-  test('are spread over batches of bounded size, and none is split', async () => {
-    const { store, writes } = await instrumented()
+  test('are spread over writes of bounded size, and none is split', async () => {
+    const { store, disk } = await instrumented()
     const blob = (n: number): { hash: string; bytes: Uint8Array } => ({
       hash: String(n).padStart(64, '0'),
       bytes: new Uint8Array(2 ** 20),
     })
+    const before = disk.segmentWrites.length
+    const writes = (): number[] =>
+      disk.segmentWrites.slice(before).map((bytes) => Math.floor(bytes / 2 ** 20))
     await Promise.all(Array.from({ length: 20 }, (_, i) => store.commit({ blobs: [blob(i)] })))
-    expect(writes).toEqual([8, 8, 4])
+    expect(writes()).toEqual([8, 8, 4])
     await store.commit({ blobs: Array.from({ length: 20 }, (_, i) => blob(i)) })
-    expect(writes).toEqual([8, 8, 4, 20])
+    expect(writes()).toEqual([8, 8, 4, 20])
     await store.close()
   })
 
@@ -593,61 +568,66 @@ describe('closing', () => {
 })
 
 describe('the fence', () => {
-  test('a failed write rejects everything behind it, and reads go on', async () => {
-    const { store, fail, closed } = await instrumented()
-    await store.commit({ put: [['before', '1']] })
-    const cause = new Error('IO error: 000003.log: Input/output error')
-    fail(cause)
-    const failing = [1, 2].map((n) => rejection(store.commit({ put: [[`failing ${n}`, '1']] })))
-    await new Promise((resolve) => queueMicrotask(() => queueMicrotask(() => resolve(undefined))))
-    const queued = [1, 2].map((n) => rejection(store.commit({ put: [[`queued ${n}`, '1']] })))
+  const settled = (promises: Promise<boolean>[]): Promise<EngineError[]> =>
+    Promise.all(promises.map(rejection))
 
-    for (const error of await Promise.all(failing)) {
+  test('a failed write rejects everything behind it, and reads go on', async () => {
+    const { store, disk } = await instrumented('full')
+    await store.commit({ put: [['before', '1']] })
+    disk.failAt = disk.operations + 1
+    const failing = settled([1, 2].map((n) => store.commit({ put: [[`failing ${n}`, '1']] })))
+    await new Promise((resolve) => queueMicrotask(() => queueMicrotask(() => resolve(undefined))))
+    const queued = settled([1, 2].map((n) => store.commit({ put: [[`queued ${n}`, '1']] })))
+
+    const cause: unknown = expect.objectContaining({ code: 'EIO' })
+    for (const error of await failing) {
       expect(error).toMatchObject({ reason: 'STORE_FAILED', details: { outcome: 'unknown' }, cause })
     }
-    for (const error of await Promise.all(queued)) {
+    for (const error of await queued) {
       expect(error).toMatchObject({ reason: 'STORE_FAILED', details: { outcome: 'not-applied' }, cause })
     }
-    fail(undefined)
     const later = await rejection(store.commit({ put: [['later', '1']] }))
     expect(later).toMatchObject({ reason: 'STORE_FAILED', details: { outcome: 'not-applied' }, cause })
     expect(await store.get('before')).toBe('1')
     expect(store.getSync('before')).toBe('1')
+
+    await store.recover()
+    expect(await store.commit({ put: [['after', '1']] })).toBe(true)
+    expect(await store.scan({ gte: '', lt: 'z', limit: 9 })).toEqual([
+      ['after', '1'],
+      ['before', '1'],
+    ])
     await store.close()
-    expect(closed()).toBe(1)
     expect((await rejection(store.commit({}))).reason).toBe('STORE_CLOSED')
+    expect((await rejection(store.recover())).reason).toBe('STORE_CLOSED')
   })
 
   test('a full disk is told apart', async () => {
-    for (const text of [
-      'IO error: 000003.log: No space left on device',
-      'IO error: x: Disk quota exceeded',
-    ]) {
-      const { store, fail } = await instrumented()
-      fail(new Error(text))
+    for (const code of ['ENOSPC', 'EDQUOT']) {
+      const { store, disk } = await instrumented()
+      Object.assign(disk, { failAt: disk.operations + 1, forEver: true, code })
       const written = rejection(store.commit({ put: [['a', '1']] }))
       expect(await written).toMatchObject({ reason: 'STORE_FULL', details: { outcome: 'unknown' } })
       expect((await rejection(store.commit({}))).reason).toBe('STORE_FAILED')
+      expect((await rejection(store.recover())).reason).toBe('STORE_FULL')
       await store.close()
     }
   })
 
-  test('a commit that breaks half-way is not written', async () => {
+  test('a commit that cannot be encoded stops nothing', async () => {
     const { store } = await instrumented()
-    const good = rejection(store.commit({ put: [['good', '1']] }))
+    const good = store.commit({ put: [['good', '1']] })
     const key = undefined as unknown as string
-    const broken = rejection(
-      store.commit({
-        put: [
-          ['half', '1'],
-          [key, '1'],
-        ],
-      }),
-    )
-    expect(await broken).toMatchObject({ reason: 'STORE_FAILED', details: { outcome: 'not-applied' } })
-    expect(await good).toMatchObject({ reason: 'STORE_FAILED', details: { outcome: 'not-applied' } })
+    const broken = store.commit({
+      put: [
+        ['half', '1'],
+        [key, '1'],
+      ],
+    })
+    expect(await broken.catch((error: unknown) => error)).toBeInstanceOf(TypeError)
+    expect(await good).toBe(true)
     expect(await store.get('half')).toBeUndefined()
-    expect(await store.get('good')).toBeUndefined()
+    expect(await store.get('good')).toBe('1')
     await store.close()
   })
 })
@@ -658,10 +638,8 @@ function open(): Promise<Store> {
 
 const recordCount = 3000
 
-/** A store with several tables, a log with data, and a past. */
-async function populate(options: { keepOpen: true }): Promise<Store>
-async function populate(): Promise<void>
-async function populate(options?: { keepOpen: true }): Promise<Store | void> {
+/** A store with a past. */
+async function populate(): Promise<void> {
   for (let round = 0; ; round++) {
     const store = await open()
     const stored: Promise<boolean>[] = []
@@ -671,9 +649,8 @@ async function populate(options?: { keepOpen: true }): Promise<Store | void> {
       stored.push(store.commit({ put: [[recordKey(n), `value ${n}`]], blobs: [{ hash, bytes }] }))
     }
     await Promise.all(stored)
-    if (round === 2 && options?.keepOpen) return store
     await store.close()
-    if (round === 2) return undefined
+    if (round === 2) return
   }
 }
 
@@ -693,35 +670,10 @@ function recordKey(n: number): string {
 }
 
 /** A store whose writes can be watched, and made to fail. */
-async function instrumented() {
-  const db = new Level<string, string>(join(data, String(Math.random())))
-  await db.open()
-  const writes: number[] = []
-  let failure: Error | undefined
-  let closed = 0
-  const watched = new Proxy(db, {
-    get(target, name) {
-      if (name === 'batch') return batch
-      const value: unknown = Reflect.get(target, name)
-      return typeof value === 'function' ? value.bind(target) : value
-    },
-  })
-  function batch() {
-    const batch = db.batch()
-    const write = batch.write.bind(batch)
-    batch.write = async (options?: object) => {
-      writes.push(batch.length)
-      if (failure !== undefined) throw failure
-      await write(options ?? {})
-    }
-    return batch
-  }
-  return {
-    store: new LevelStore(watched, { sync: false, onClosed: () => closed++ }),
-    writes,
-    fail: (error: Error | undefined) => (failure = error),
-    closed: () => closed,
-  }
+async function instrumented(durability: 'full' | 'relaxed' = 'relaxed') {
+  const disk = new FaultyDisk()
+  const store = await openLevelStore(join(data, String(Math.random())), { durability, disk })
+  return { store, disk }
 }
 
 async function rejection(promise: Promise<unknown>): Promise<EngineError> {

@@ -1,0 +1,62 @@
+import { createHash } from 'node:crypto'
+import { expect } from 'vitest'
+import { keys, prefixEnd, type Store } from '../../src/engine/ports.js'
+import type { Session } from '../../src/index.js'
+import { bytesOf, takeApart } from '../support/bundle-file.js'
+
+/**
+ * Compares what a store has with what sessions lead to, worked out without the engine's own marking: contents from
+ * bundles, which hold every state that can be named, and from the redo of events; nodes from the hashes that stand in
+ * records. Nothing may be there that they do not lead to, and nothing may be missing. Sessions are all there are.
+ */
+export async function expectNoGarbage(store: Store, sessions: readonly Session[]): Promise<void> {
+  const contents = new Set<string>()
+  const mentioned = new Set<string>()
+  for (const session of sessions) {
+    const { trees } = await takeApart(await bytesOf(session.exportBundle()))
+    for (const tree of trees)
+      if (typeof tree !== 'string') contents.add(createHash('sha256').update(tree).digest('hex'))
+    for await (const page of store.events(session.id, { from: 1, to: Number.POSITIVE_INFINITY }))
+      for (const { body } of page)
+        for (const hash of hashesIn(JSON.stringify(body[5]), 64)) mentioned.add(hash)
+  }
+  const blobs = new Set((await store.listBlobs!('', Number.MAX_SAFE_INTEGER)).map(({ hash }) => hash))
+  expect(
+    [...contents].filter((hash) => !blobs.has(hash)),
+    'contents that are missing',
+  ).toEqual([])
+  expect(
+    [...blobs].filter((hash) => !contents.has(hash) && !mentioned.has(hash)),
+    'contents that nothing leads to',
+  ).toEqual([])
+
+  const nodes = new Map<string, string>()
+  for (const [key, json] of await all(store, keys.node(''))) nodes.set(key.slice(1), json)
+  const reached = new Set<string>()
+  const visit = (json: string): void => {
+    for (const address of hashesIn(json, 40)) {
+      if (reached.has(address) || !nodes.has(address)) continue
+      reached.add(address)
+      visit(nodes.get(address)!)
+    }
+  }
+  for (const prefix of ['r', 's']) for (const [, json] of await all(store, prefix)) visit(json)
+  expect(
+    [...nodes.keys()].filter((address) => !reached.has(address)),
+    'nodes that nothing leads to',
+  ).toEqual([])
+
+  const ids = new Set(sessions.map(({ id }) => id))
+  for (const prefix of ['r', 'k', 'c', 'a', 'p', 'u', 'h', 'x', 't', 'q', 'l', 'v'])
+    for (const [key] of await all(store, prefix)) expect(ids).toContain(key.slice(1, 37))
+}
+
+function hashesIn(json: string | undefined, digits: number): string[] {
+  return (json?.match(/"[0-9a-f]+"/g) ?? [])
+    .map((text) => text.slice(1, -1))
+    .filter(({ length }) => length === digits)
+}
+
+function all(store: Store, prefix: string): ReturnType<Store['scan']> {
+  return store.scan({ gte: prefix, lt: prefixEnd(prefix), limit: Number.MAX_SAFE_INTEGER })
+}

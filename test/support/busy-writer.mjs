@@ -1,0 +1,27 @@
+/** Writes to a store until it is killed, and prints the number of each write when it is acknowledged. */
+import { randomBytes } from 'node:crypto'
+import { argv, stdout } from 'node:process'
+const [, , dist, directory, segmentBytes] = argv
+const { openEngine } = await import(`${dist}/index.js`)
+const { openLevelStore } = await import(`${dist}/adapters/level/open-level-store.js`)
+const storage = {
+  open: () => openLevelStore(directory, { durability: 'full', segmentBytes: Number(segmentBytes) }),
+}
+const engine = await openEngine({ storage })
+const session = await engine.sessions.create()
+stdout.write(`session ${session.id}\n`)
+/** What is written to these is given back at once: segments come and go. */
+async function waste() {
+  for (;;) {
+    const other = await engine.sessions.create({ files: { '/waste': randomBytes(200_000) } })
+    await engine.sessions.delete(other.id)
+    await engine.collect()
+  }
+}
+async function write() {
+  for (let n = 0; ; n++) {
+    await session.files.write({ path: `/f${n}`, content: `content ${n} `.repeat(100) })
+    stdout.write(`${n}\n`)
+  }
+}
+await Promise.all([waste(), write()])

@@ -1,0 +1,162 @@
+import { createHash } from 'node:crypto'
+import { open, readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { salvageFrames } from '../../src/adapters/level/frame-salvage.js'
+import { nodeDisk } from '../../src/adapters/level/node-disk.js'
+import { frameSeed, segmentHeaderBytes } from '../../src/adapters/level/segment-format.js'
+import { StoredFiles } from '../../src/adapters/level/stored-files.js'
+import { openLevelStore } from '../../src/adapters/level/open-level-store.js'
+import { levelStorage } from '../../src/adapters/level/index.js'
+import { openEngine, type Engine, type Storage } from '../../src/index.js'
+import { sha256 } from '../../src/engine/base/hash.js'
+
+/** Every file below a directory, by name, with the hash of its bytes. */
+export async function filesOf(directory: string): Promise<Record<string, string>> {
+  const files: Record<string, string> = {}
+  const entries = await readdir(directory, { recursive: true, withFileTypes: true })
+  for (const entry of entries) {
+    const path = join(entry.parentPath, entry.name)
+    if (entry.isFile()) files[path.slice(directory.length + 1)] = sha256(await readFile(path))
+    else files[path.slice(directory.length + 1)] = 'directory'
+  }
+  return Object.fromEntries(Object.entries(files).sort(([a], [b]) => (a < b ? -1 : 1)))
+}
+
+/** A storage whose segments are small, so that there are several. */
+export function smallSegments(directory: string, segmentBytes = 64 * 1024): Storage {
+  return { open: () => openLevelStore(directory, { durability: 'relaxed', segmentBytes }) }
+}
+
+/** Bytes that look random and are the same each time. */
+export function bytesOf(name: string, length: number): Buffer {
+  const pieces: Buffer[] = []
+  for (let i = 0; i * 32 < length; i++) pieces.push(createHash('sha256').update(`${name} ${i}`).digest())
+  return Buffer.concat(pieces).subarray(0, length)
+}
+
+export interface FilledStore {
+  readonly first: string
+  readonly second: string
+  readonly fork: string
+}
+
+/** A store that has something of everything that sessions have. */
+export async function fillStore(directory: string): Promise<FilledStore> {
+  const engine = await openEngine({ storage: smallSegments(directory) })
+  try {
+    const files: Record<string, string | Uint8Array> = {
+      '/docs/a.txt': 'one',
+      '/docs/big': bytesOf('big', 3 * 2 ** 20),
+    }
+    for (let i = 0; i < 400; i++) files[`/many/f${i}`] = `content ${i}`
+    for (let i = 0; i < 20; i++) files[`/some/d${i}/file`] = bytesOf(`file ${i}`, 5000)
+    const first = await engine.sessions.create({ files, initialTags: { name: 'first' } })
+    const second = await engine.sessions.create({ files: { '/only.txt': 'only here' } })
+    for (let i = 0; i < 40; i++)
+      await first.files.write({ path: `/new/n${i}`, content: bytesOf(`new ${i}`, 900), createParents: true })
+    await first.checkpoint({ label: 'then' })
+    await first.files.write({ path: '/docs/a.txt', content: 'one again' })
+    await first.fs.promises.link('/new/n1', '/new/linked')
+    await first.fs.promises.symlink('a.txt', '/docs/link')
+    await first.files.setXattr({ path: '/docs/a.txt', name: 'user.note', value: Buffer.from('a note') })
+    await first.cache.put({ key: 'cached', value: bytesOf('cached', 20_000) })
+    const fork = await first.fork()
+    for (let i = 0; i < 10; i++) {
+      await fork.files.write({
+        path: `/forked/${i}`,
+        content: bytesOf(`forked ${i}`, 3000),
+        createParents: true,
+      })
+      await second.files.write({
+        path: `/second/${i}`,
+        content: bytesOf(`second ${i}`, 3000),
+        createParents: true,
+      })
+    }
+    await second.checkpoint({ label: 'early' })
+    await second.fs.promises.rename('/second/3', '/second/moved')
+    await second.restore({ checkpointLabel: 'early' })
+    await second.files.write({ path: '/second/late', content: bytesOf('late', 4000) })
+    await first.files.delete({ path: '/many/f7' })
+    return { first: first.id, second: second.id, fork: fork.id }
+  } finally {
+    await engine.close()
+  }
+}
+
+/** Contents by path of every session, and what symlinks and attributes say. */
+export async function contentsOf(storage: Storage | string): Promise<Map<string, Map<string, string>>> {
+  const opened = typeof storage === 'string' ? levelStorage(storage, { durability: 'relaxed' }) : storage
+  const engine = await openEngine({ storage: opened })
+  try {
+    return await sessionContents(engine)
+  } finally {
+    await engine.close()
+  }
+}
+
+async function sessionContents(engine: Engine): Promise<Map<string, Map<string, string>>> {
+  const sessions = new Map<string, Map<string, string>>()
+  const { sessions: found } = await engine.sessions.list()
+  for (const { id } of found) {
+    const session = await engine.sessions.open(id)
+    const contents = new Map<string, string>()
+    const walk = async (directory: string): Promise<void> => {
+      for (const entry of await session.fs.promises.readdir(directory, { withFileTypes: true })) {
+        const path = directory === '/' ? `/${entry.name}` : `${directory}/${entry.name}`
+        if (entry.isDirectory()) {
+          const { mode } = await session.fs.promises.stat(path)
+          contents.set(path, `directory ${mode}`)
+          await walk(path)
+        } else if (entry.isSymbolicLink()) contents.set(path, await session.fs.promises.readlink(path))
+        else {
+          const { mode, nlink } = await session.fs.promises.stat(path)
+          contents.set(path, `${mode} ${nlink} ${sha256(await session.files.read({ path }))}`)
+        }
+      }
+    }
+    await walk('/')
+    sessions.set(id, contents)
+  }
+  return sessions
+}
+
+export interface StoredEntry {
+  readonly path: string
+  readonly offset: number
+  readonly length: number
+  readonly kind: number
+  /** As the index has it. */
+  readonly key: string
+}
+
+/** Where everything stands in the segments of a store. */
+export async function entriesOf(directory: string): Promise<StoredEntry[]> {
+  const files = await StoredFiles.open(nodeDisk, directory)
+  const found: StoredEntry[] = []
+  try {
+    for (const { file } of files.segments) {
+      const range = { from: segmentHeaderBytes, to: file.end, before: undefined }
+      const path = join(directory, 'segments', file.name)
+      for await (const { offset, entries } of salvageFrames(file, range, frameSeed(files.storeId)))
+        for (const { kind, key, at, length } of entries)
+          found.push({ path, offset: offset + at, length, kind, key })
+    }
+  } finally {
+    await files.close()
+  }
+  return found
+}
+
+/** Changes a byte of a file. */
+export async function flip(path: string, offset: number): Promise<void> {
+  const file = await open(path, 'r+')
+  try {
+    const bytes = Buffer.alloc(1)
+    await file.read(bytes, 0, 1, offset)
+    bytes[0]! ^= 0x40
+    await file.write(bytes, 0, 1, offset)
+  } finally {
+    await file.close()
+  }
+}

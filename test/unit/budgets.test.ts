@@ -1,0 +1,141 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { openEngine, type Budgets, type Engine, type Session, type Storage } from '../../src/index.js'
+import { storages } from '../support/storages.js'
+
+const kb = 1000
+const usedUp = (budget: string): unknown =>
+  expect.objectContaining({
+    name: 'EngineError',
+    reason: 'BUDGET',
+    details: expect.objectContaining({ budget }) as unknown,
+  })
+
+describe.each(storages)('budgets on %s', (_name, makeStorage, lasting) => {
+  let directory: string
+  let storage: Storage
+  let engine: Engine
+
+  beforeEach(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'budgets-'))
+    storage = makeStorage(directory)
+  })
+
+  afterEach(async () => {
+    await engine.close()
+    await rm(directory, { recursive: true, force: true })
+  })
+
+  async function open(budgets: Budgets): Promise<void> {
+    engine = await openEngine({ storage, budgets })
+  }
+
+  const bytes = (count: number, fill: string): Buffer => Buffer.alloc(count * kb, fill)
+  const write = (session: Session, path: string, content: Buffer): Promise<void> =>
+    session.files.write({ path, content })
+
+  test('a tenant that is at its end changes nothing, reads, deletes, and goes on when there is room', async () => {
+    await open({ tenantBytes: 100 * kb })
+    const session = await engine.sessions.create({ files: { '/a': bytes(60, 'a') } })
+    await write(session, '/b', bytes(40, 'b'))
+    const { manifestHash } = await session.manifest()
+    const { headHash } = await session.events.verify()
+    await expect(write(session, '/c', bytes(1, 'c'))).rejects.toEqual(usedUp('tenantBytes'))
+    const batch = [{ write: { path: '/d', content: '' } }, { write: { path: '/e', content: bytes(1, 'e') } }]
+    await expect(session.files.batch(batch)).rejects.toEqual(usedUp('tenantBytes'))
+    await expect(session.files.append({ path: '/a', content: bytes(1, 'x') })).rejects.toEqual(
+      usedUp('tenantBytes'),
+    )
+    await expect(write(session, '/large', bytes(9000, 'l'))).rejects.toEqual(usedUp('tenantBytes'))
+    await expect(engine.sessions.create({ files: { '/a': bytes(9, 'y') } })).rejects.toEqual(
+      usedUp('tenantBytes'),
+    )
+    await expect(session.cache.put({ key: 'k', value: bytes(20, 'k') })).rejects.toEqual(
+      usedUp('tenantBytes'),
+    )
+    await expect(session.fs.promises.writeFile('/c', bytes(1, 'c'))).rejects.toMatchObject({
+      code: 'EDQUOT',
+      syscall: 'open',
+    })
+    expect((await session.manifest()).manifestHash).toBe(manifestHash)
+    expect((await session.events.verify()).headHash).toBe(headHash)
+    expect((await session.files.read({ path: '/b' })).byteLength).toBe(40 * kb)
+    // Others have a budget of their own.
+    const other = await engine.as({ tenant: 'other' }).sessions.create()
+    await write(other, '/a', bytes(100, 'o'))
+    await session.files.delete({ path: '/b' })
+    if (!lasting) return
+    // The same content is there already.
+    await write(session, '/again', bytes(60, 'a'))
+    await engine.collect()
+    await write(session, '/c', bytes(40, 'c'))
+    await expect(write(session, '/d', bytes(1, 'd'))).rejects.toEqual(usedUp('tenantBytes'))
+    await engine.close()
+    await open({ tenantBytes: 100 * kb })
+    const again = await engine.sessions.open(session.id)
+    await expect(write(again, '/d', bytes(1, 'd'))).rejects.toEqual(usedUp('tenantBytes'))
+    await write(again, '/d', bytes(40, 'c'))
+  })
+
+  test('a store has one for all tenants', async () => {
+    await open({ storeBytes: 100 * kb })
+    const [one, two] = await Promise.all(
+      ['one', 'two'].map((tenant) => engine.as({ tenant }).sessions.create()),
+    )
+    await write(one!, '/a', bytes(60, 'a'))
+    await expect(write(two!, '/a', bytes(50, 'b'))).rejects.toEqual(usedUp('storeBytes'))
+    await write(two!, '/a', bytes(40, 'b'))
+    await expect(write(one!, '/b', bytes(1, 'c'))).rejects.toEqual(usedUp('storeBytes'))
+  })
+
+  test('a session has one of its own, and so have its forks', async () => {
+    await open({ sessionBytes: 100 * kb })
+    let session = await engine.sessions.create({ files: { '/base': bytes(500, 'f') } })
+    await write(session, '/a', bytes(60, 'a'))
+    await write(session, '/a', bytes(40, 'b'))
+    await expect(write(session, '/a', bytes(1, 'c'))).rejects.toEqual(usedUp('sessionBytes'))
+    await session.files.copy({ sourcePath: '/a', destinationPath: '/copy' })
+    const fork = await session.fork()
+    await write(fork, '/b', bytes(100, 'd'))
+    await expect(write(fork, '/b', bytes(1, 'c'))).rejects.toEqual(usedUp('sessionBytes'))
+    if (!lasting) return
+    await engine.close()
+    await open({ sessionBytes: 100 * kb })
+    session = await engine.sessions.open(session.id)
+    await expect(write(session, '/a', bytes(1, 'c'))).rejects.toEqual(usedUp('sessionBytes'))
+    await session.files.delete({ path: '/copy' })
+    await engine.collect()
+    // What was overwritten is gone.
+    await write(session, '/b', bytes(60, 'e'))
+    await expect(write(session, '/c', bytes(1, 'c'))).rejects.toEqual(usedUp('sessionBytes'))
+    await engine.close()
+    await open({ sessionBytes: 100 * kb })
+    session = await engine.sessions.open(session.id)
+    await expect(write(session, '/c', bytes(1, 'c'))).rejects.toEqual(usedUp('sessionBytes'))
+  })
+
+  test('an import over it fails, and leaves the source usable', async () => {
+    await open({ tenantBytes: 100 * kb })
+    const source = await engine.sources.create({ displayName: 'files', uploadedSnapshot: {} })
+    const start = async (content: Buffer): Promise<unknown> => {
+      const files = { '/a': content }
+      const job = await engine.sources.startImport(source.sourceId, { uploadedSnapshot: { files } })
+      return engine.sources.waitForJob(job)
+    }
+    await expect(start(bytes(200, 'a'))).rejects.toMatchObject({
+      reason: 'IMPORT_FAILED',
+      details: { errorCode: 'LIMIT_EXCEEDED' },
+    })
+    await start(bytes(50, 'b'))
+  })
+
+  test('options that make no sense are refused', async () => {
+    await open({})
+    for (const budgets of [{ storeBytes: -1 }, { tenantBytes: 0.5 }, { sessionBytes: '1' }, 1])
+      await expect(openEngine({ budgets: budgets as Budgets })).rejects.toMatchObject({
+        reason: 'INVALID_ARGUMENT',
+      })
+  })
+})

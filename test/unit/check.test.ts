@@ -1,0 +1,158 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { sha256 } from '../../src/engine/base/hash.js'
+import { openEngine, type Engine, type Finding, type Session, type Storage } from '../../src/index.js'
+import type { Store } from '../../src/engine/ports.js'
+import { storages } from '../support/storages.js'
+
+/** Gives access to the store below an engine. */
+function watched(storage: Storage): { storage: Storage; store: () => Store } {
+  let opened: Store | undefined
+  const open = async (): Promise<Store> => (opened = await storage.open())
+  return { storage: { open }, store: () => opened! }
+}
+
+describe.each(storages.filter(([, , lasting]) => lasting))('a check on %s', (_name, make) => {
+  let directory: string
+  let engine: Engine
+  let store: Store
+  let session: Session
+  const big = Buffer.from(Array.from({ length: 400_000 }, (_, i) => `big ${i} `).join(''))
+
+  beforeEach(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'forkspace-check-'))
+    const { storage, store: ofEngine } = watched(make(directory))
+    engine = await openEngine({ storage })
+    store = ofEngine()
+    const files: Record<string, string | Uint8Array> = { '/docs/a.txt': 'one', '/big': big }
+    for (let i = 0; i < 300; i++) files[`/many/f${i}`] = `content ${i}`
+    session = await engine.sessions.create({ files })
+    await session.files.write({ path: '/docs/b.txt', content: 'two' })
+    await session.checkpoint({ label: 'then' })
+    await session.cache.put({ key: 'k', value: Buffer.alloc(100_000, 'v') })
+    const fork = await session.fork()
+    await fork.files.write({ path: '/docs/c.txt', content: 'three' })
+    const deleted = await session.fork()
+    await engine.sessions.delete(deleted.id)
+  })
+
+  afterEach(async () => {
+    await engine.close()
+    await rm(directory, { recursive: true, force: true })
+  })
+
+  async function findings(readData = false): Promise<readonly Finding[]> {
+    const report = await engine.check({ readData })
+    expect(report.found).toBe(report.findings.length)
+    return report.findings
+  }
+
+  async function recordsOf(prefix: string): Promise<(readonly [string, string])[]> {
+    return [...(await store.scan({ gte: prefix, lt: `${prefix}\u{10ffff}`, limit: 10_000 }))]
+  }
+
+  test('finds nothing where nothing is wrong, also after a collection', async () => {
+    const report = await engine.check({ readData: true })
+    expect(report.findings).toEqual([])
+    expect(report).toMatchObject({ found: 0, sessions: 3 })
+    expect(report.events).toBeGreaterThanOrEqual(3)
+    expect(report.nodes).toBeGreaterThan(2)
+    expect(report.readBytes).toBeGreaterThanOrEqual(big.length)
+    await engine.collect()
+    expect((await engine.check({ readData: true })).findings).toEqual([])
+  })
+
+  test('names the file and the session of a content that is missing', async () => {
+    await store.commit({ deleteBlobs: [sha256('one')] })
+    const [finding, ...others] = await findings()
+    expect(finding).toMatchObject({
+      problem: 'missing',
+      object: `blob sha256:${sha256('one')}`,
+      sessionId: session.id,
+      path: '/docs/a.txt',
+    })
+    expect(others).toEqual([])
+  })
+
+  test('finds what only events lead to, and what only the cache has', async () => {
+    await store.commit({ deleteBlobs: [sha256('two'), sha256(Buffer.alloc(100_000, 'v'))] })
+    const found = await findings()
+    expect(found).toContainEqual(
+      expect.objectContaining({ object: `blob sha256:${sha256('two')}`, path: '/docs/b.txt' }),
+    )
+    expect(found).toContainEqual(
+      expect.objectContaining({ object: `blob sha256:${sha256(Buffer.alloc(100_000, 'v'))}` }),
+    )
+  })
+
+  test('tells of a node that is missing, of one that was changed, and of one that is no JSON', async () => {
+    const nodes = (await recordsOf('n')).filter(([, json]) => json.includes('f17'))
+    const [key, json] = nodes[0]!
+    const address = key.slice(1)
+    await store.commit({ put: [[key, json.replace('f17', 'g17')]] })
+    expect(await findings()).toEqual([
+      expect.objectContaining({ problem: 'damaged', object: `node ${address}`, sessionId: session.id }),
+    ])
+    await store.commit({ put: [[key, 'no json']] })
+    expect(await findings()).toHaveLength(1)
+    await store.commit({ del: [key] })
+    expect(await findings()).toEqual([
+      expect.objectContaining({ problem: 'missing', object: `node ${address}`, path: '/many' }),
+    ])
+  })
+
+  test('tells of an event that was changed', async () => {
+    const pages = []
+    for await (const page of store.events(session.id, { from: 1, to: 1 })) pages.push(...page)
+    const [at, type, details, , ...others] = pages[0]!.body
+    const body = [at, type, details, 'somebody else', ...others]
+    await store.commit({ replaceEvents: [{ sessionId: session.id, seq: 1, body }] })
+    expect(await findings()).toEqual([
+      expect.objectContaining({ problem: 'damaged', object: 'event 1', sessionId: session.id }),
+    ])
+  })
+
+  test('tells of events that are missing', async () => {
+    await store.commit({ deleteEvents: [session.id] })
+    const found = await findings()
+    expect(found).toContainEqual(expect.objectContaining({ message: 'names an event that is not there' }))
+    expect(found.some(({ message }) => message.includes('from which this one was forked'))).toBe(true)
+  })
+
+  test('tells of records that are none', async () => {
+    const [key] = (await recordsOf('s'))[0]!
+    await store.commit({ put: [[key, '{"id":']] })
+    expect(await findings()).toContainEqual(
+      expect.objectContaining({ problem: 'damaged', object: `record ${key}` }),
+    )
+  })
+
+  test('changes nothing, ends with its signal, and refuses what it does not know', async () => {
+    const before = await Promise.all(['s', 'k', 'n', 'r'].map(recordsOf))
+    await engine.check()
+    expect(await Promise.all(['s', 'k', 'n', 'r'].map(recordsOf))).toEqual(before)
+    const reason = new Error('enough')
+    await expect(engine.check({ signal: AbortSignal.abort(reason) })).rejects.toBe(reason)
+    await expect(engine.check({ readData: 1 as never })).rejects.toMatchObject({ reason: 'INVALID_ARGUMENT' })
+  })
+
+  test('goes on beside writers', async () => {
+    const writing = (async () => {
+      for (let i = 0; i < 100; i++) {
+        await session.files.write({ path: `/new/${i}`, content: `new ${i}`, createParents: true })
+        if (i % 10 === 0) await (await session.fork()).checkpoint({ label: `${i}` })
+      }
+    })()
+    for (let i = 0; i < 5; i++) expect(await findings(true)).toEqual([])
+    await writing
+    expect(await findings(true)).toEqual([])
+  })
+})
+
+test('a check has nothing to look at where nothing lasts', async () => {
+  await using engine = await openEngine()
+  await engine.sessions.create({ files: { '/a': 'a' } })
+  expect(await engine.check({ readData: true })).toMatchObject({ found: 0, sessions: 0, blobs: 0 })
+})

@@ -1,0 +1,493 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { keys, prefixEnd } from '../../src/engine/ports.js'
+import {
+  openEngine,
+  type CollectProgress,
+  type Engine,
+  type EngineOptions,
+  type Session,
+  type Storage,
+  type Store,
+} from '../../src/index.js'
+import { fixedEnvironment } from '../../src/testing.js'
+import { expectNoGarbage } from '../model/stored-garbage.js'
+import { FailingStorage } from '../support/failing-storage.js'
+import { longHistory } from '../support/long-history.js'
+import { storages } from '../support/storages.js'
+
+const refused = (reason: string): unknown => expect.objectContaining({ name: 'EngineError', reason })
+const lasting = storages.filter(([, , isLasting]) => isLasting)
+
+describe.each(lasting)('collection on %s', (_name, makeStorage) => {
+  let directory: string
+  let storage: Storage
+  let store: Store
+  let engine: Engine
+
+  beforeEach(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'collection-'))
+    const made = makeStorage(directory)
+    storage = { open: async () => (store = await made.open()) }
+    await open()
+  })
+
+  afterEach(async () => {
+    await engine.close().catch(() => undefined)
+    await rm(directory, { recursive: true, force: true })
+  })
+
+  async function open(options: Omit<EngineOptions, 'storage'> = {}): Promise<void> {
+    engine = await openEngine({ storage, ...options })
+  }
+
+  async function reopen(options?: Omit<EngineOptions, 'storage'>): Promise<void> {
+    await engine.close()
+    await open(options)
+  }
+
+  async function blobBytes(): Promise<number> {
+    let sum = 0
+    for (const { bytes } of await store.listBlobs!('', 1_000_000)) sum += bytes
+    return sum
+  }
+
+  async function count(prefix: string): Promise<number> {
+    return (await store.scan({ gte: prefix, lt: prefixEnd(prefix), limit: 1_000_000 })).length
+  }
+
+  const textOf = (session: Session, path: string): Promise<string> =>
+    session.fs.promises.readFile(path, 'utf8')
+
+  test('an empty store has nothing to free', async () => {
+    const collected = await engine.collect()
+    expect(collected).toMatchObject({ freedBytes: 0, deletedBlobs: 0, deletedNodes: 0, deletedSessions: 0 })
+    expect(collected.tookMs).toBeGreaterThanOrEqual(0)
+  })
+
+  test('what was overwritten goes, what is there stays', async () => {
+    const session = await engine.sessions.create({ files: { '/kept': 'k'.repeat(1000) } })
+    for (let i = 0; i < 20; i++) await session.files.write({ path: '/a', content: `${i}`.repeat(500) })
+    const { headHash } = await session.events.verify()
+    const { manifestHash } = await session.manifest()
+    const collected = await engine.collect()
+    expect(collected.deletedBlobs).toBe(19)
+    expect(collected.prunedEvents).toBe(20)
+    expect(collected.freedBytes).toBeGreaterThan(19 * 500)
+    expect(await blobBytes()).toBe(1000 + 1000)
+    expect((await session.events.verify()).headHash).toBe(headHash)
+    expect((await session.events.list()).events.length).toBe(21)
+    await reopen()
+    const again = await engine.sessions.open(session.id)
+    expect((await again.manifest()).manifestHash).toBe(manifestHash)
+    expect(await textOf(again, '/a')).toBe('19'.repeat(500))
+    expect((await again.events.verify()).headHash).toBe(headHash)
+    expect(await engine.collect()).toMatchObject({ deletedBlobs: 0, prunedEvents: 0 })
+  })
+
+  test('with keepRedo everything stays that redo names', async () => {
+    const session = await engine.sessions.create()
+    for (let i = 0; i < 5; i++) await session.files.write({ path: '/a', content: `${i}`.repeat(500) })
+    expect(await engine.collect({ keepRedo: true })).toMatchObject({ deletedBlobs: 0, prunedEvents: 0 })
+    expect(await blobBytes()).toBe(2500)
+    expect(await engine.collect()).toMatchObject({ deletedBlobs: 4, prunedEvents: 5 })
+  })
+
+  test('checkpoints keep their states, and deleted ones do not', async () => {
+    const session = await engine.sessions.create()
+    for (let i = 0; i < 6; i++) {
+      await session.files.write({ path: '/a', content: `${i}`.repeat(500) })
+      await session.checkpoint({ label: `${i}` })
+    }
+    await session.files.write({ path: '/a', content: 'end' })
+    await engine.collect()
+    await reopen()
+    const again = await engine.sessions.open(session.id)
+    for (const i of [3, 0, 5]) {
+      await again.restore({ checkpointLabel: `${i}` })
+      expect(await textOf(again, '/a')).toBe(`${i}`.repeat(500))
+    }
+    await again.deleteCheckpoint({ checkpointLabel: '0' })
+    expect(await again.pruneCheckpoints({ keepLast: 2 })).toEqual({ deletedCount: 3 })
+    expect(await again.pruneCheckpoints({ keepLast: 2 })).toEqual({ deletedCount: 0 })
+    await expect(again.restore({ checkpointLabel: '3' })).rejects.toEqual(refused('CHECKPOINT_NOT_FOUND'))
+    await expect(again.fork({ sourceCheckpointLabel: '3' })).rejects.toEqual(refused('CHECKPOINT_NOT_FOUND'))
+    await expect(again.pruneCheckpoints({ keepLast: -1 })).rejects.toEqual(refused('INVALID_ARGUMENT'))
+    await again.checkpoint({ label: '3' })
+    await again.deleteCheckpoint({ checkpointLabel: '3' })
+    const { headHash } = await again.events.verify()
+    await reopen()
+    await engine.collect()
+    const last = await engine.sessions.open(session.id)
+    await expectNoGarbage(store, [last])
+    expect((await last.events.verify()).headHash).toBe(headHash)
+    expect((await last.listCheckpoints()).checkpoints.map(({ label }) => label)).toEqual(['4', '5'])
+    await last.restore({ checkpointLabel: '4' })
+    expect(await textOf(last, '/a')).toBe('4'.repeat(500))
+  })
+
+  test('a restore that leads behind what is kept leaves a state to go on from', async () => {
+    const session = await engine.sessions.create()
+    await session.files.write({ path: '/a', content: 'one' })
+    await session.checkpoint({ label: 'one' })
+    await session.files.write({ path: '/a', content: 'two' })
+    await session.checkpoint({ label: 'two' })
+    await session.restore({ checkpointLabel: 'one' })
+    await session.files.write({ path: '/b', content: 'b' })
+    await session.checkpoint({ label: 'three' })
+    await session.deleteCheckpoint({ checkpointLabel: 'one' })
+    for (let times = 0; times < 2; times++) {
+      await engine.collect()
+      await reopen()
+      const again = await engine.sessions.open(session.id)
+      expect(await textOf(again, '/a')).toBe('one')
+      await (await again.fork({ sourceCheckpointLabel: 'three' })).delete()
+      const two = await again.fork({ sourceCheckpointLabel: 'two' })
+      expect(await textOf(two, '/a')).toBe('two')
+      await two.delete()
+    }
+  })
+
+  test('a deleted session goes with all that only it had', async () => {
+    const kept = await engine.sessions.create({ files: { '/shared': 's'.repeat(700) } })
+    await engine.collect()
+    const before = { blobs: await blobBytes(), nodes: await count('n') }
+    const session = await kept.fork()
+    await session.files.write({ path: '/own', content: 'o'.repeat(100_000) })
+    await session.checkpoint({ label: 'one' })
+    await session.annotations.add({
+      filePath: '/own',
+      expectedContentHash: await hashOf(session, '/own'),
+      comment: 'note',
+    })
+    await session.cache.put({ key: 'large', value: Buffer.alloc(50_000, 'c') })
+    await session.cache.put({ key: 'small', value: Buffer.from('c') })
+    await session.fileLocks.lock({ path: '/own', timeoutSeconds: 60 })
+    await session.bus.publish({ topic: 't', payload: Buffer.from('p') })
+    await reopen()
+    await engine.sessions.delete(session.id)
+    const collected = await engine.collect()
+    expect(collected.deletedSessions).toBe(1)
+    expect(await blobBytes()).toBe(before.blobs)
+    expect(await store.lastEvent(session.id)).toBeUndefined()
+    for (const prefix of ['r', 'k', 'v', 'l', 'a', 'p', 'c', 'u', 'h', 'x', 't', 'q'])
+      expect(await count(`${prefix}${session.id}`), prefix).toBe(0)
+    await reopen()
+    await engine.collect()
+    expect(await count('n')).toBeLessThanOrEqual(before.nodes)
+    await expect(engine.sessions.open(session.id)).rejects.toEqual(refused('SESSION_NOT_FOUND'))
+    await expectNoGarbage(store, [await engine.sessions.open(kept.id)])
+    expect((await engine.sessions.list()).sessions.map(({ id }) => id)).toEqual([kept.id])
+  })
+
+  test.each([true, false])(
+    'forks outlive the sessions that they were made from (keepRedo %s)',
+    async (keepRedo) => {
+      const first = await engine.sessions.create({ files: { '/a': 'a' } })
+      await first.files.write({ path: '/b', content: 'b' })
+      await first.checkpoint({ label: 'b' })
+      await first.files.write({ path: '/b', content: 'lost' })
+      const second = await first.fork({ sourceCheckpointLabel: 'b' })
+      await second.files.write({ path: '/c', content: 'c' })
+      const third = await second.fork()
+      await third.files.write({ path: '/d', content: 'd' })
+      await third.checkpoint({ label: 'd' })
+      const untouched = await first.fork({ sourceCheckpointLabel: 'b' })
+      await reopen()
+      for (const { id } of [first, second]) await engine.sessions.delete(id)
+      expect((await engine.collect({ keepRedo })).deletedSessions).toBe(2)
+      await reopen()
+      const left = await engine.sessions.open(third.id)
+      for (const name of ['a', 'b', 'c', 'd']) expect(await textOf(left, `/${name}`)).toBe(name)
+      await left.restore({ checkpointLabel: 'd' })
+      const other = await engine.sessions.open(untouched.id)
+      expect(await textOf(other, '/b')).toBe('b')
+      await engine.collect({ keepRedo })
+      await reopen()
+      await engine.collect({ keepRedo })
+      await expectNoGarbage(store, [
+        await engine.sessions.open(third.id),
+        await engine.sessions.open(untouched.id),
+      ])
+    },
+  )
+
+  test.each([true, false])(
+    'forks made meanwhile keep what they start from (keepRedo %s)',
+    async (keepRedo) => {
+      for (let i = 0; i < 20; i++)
+        await (await engine.sessions.create()).files.write({ path: '/a', content: `${i}`.repeat(300) })
+      const parent = await engine.sessions.create()
+      await parent.files.write({ path: '/a', content: 'first'.repeat(100) })
+      let made: Promise<[Session, Session]> | undefined
+      const make = async (): Promise<[Session, Session]> => {
+        const [child] = await Promise.all([
+          parent.fork(),
+          parent.files.write({ path: '/a', content: 'second'.repeat(100) }),
+        ])
+        const [grandchild] = await Promise.all([
+          child.fork(),
+          child.files.write({ path: '/a', content: 'third'.repeat(100) }),
+        ])
+        return [child, grandchild]
+      }
+      await engine.collect({
+        keepRedo,
+        onProgress: () => {
+          made ??= make()
+        },
+      })
+      const [child, grandchild] = await made!
+      expect((await engine.check({ readData: true })).findings).toEqual([])
+      // Without the snapshots that an orderly end writes.
+      await store.close()
+      await open()
+      expect(await textOf(await engine.sessions.open(child.id), '/a')).toBe('third'.repeat(100))
+      expect(await textOf(await engine.sessions.open(grandchild.id), '/a')).toBe('first'.repeat(100))
+    },
+  )
+
+  test('a snapshot that was lost is no loss where redo is kept behind it', async () => {
+    const session = await engine.sessions.create()
+    for (let i = 0; i < 4300; i++) void 0
+    await session.checkpoint({ label: 'first' })
+    await Promise.all(
+      Array.from({ length: 4300 }, (_, i) => session.files.write({ path: '/a', content: `${i}` })),
+    )
+    await engine.collect()
+    // The first state, one in two thousand events, and the newest.
+    expect(await count('r')).toBeLessThanOrEqual(4)
+    await reopen()
+    const again = await engine.sessions.open(session.id)
+    expect(await textOf(again, '/a')).toBe('4299')
+    await again.restore({ checkpointLabel: 'first' })
+    expect(await again.fs.promises.readdir('/')).toEqual([])
+  })
+
+  test('open files, streams, exports and what is being read keep what they need', async () => {
+    const large = Buffer.alloc(9 << 20, 'large')
+    const session = await engine.sessions.create({ files: { '/a': 'a'.repeat(100_000), '/large': large } })
+    const handle = await session.fs.promises.open('/a')
+    const tar = session.exportTar()
+    const stream = session.fs.createReadStream('/large', { highWaterMark: 1 << 16 })
+    const pieces = stream[Symbol.asyncIterator]()
+    const [first] = [(await pieces.next()).value as Buffer]
+    const reading = session.files.read({ path: '/large' })
+    await Promise.all([session.files.delete({ path: '/a' }), session.files.delete({ path: '/large' })])
+    await session.files.write({ path: '/b', content: 'b' })
+    await engine.collect()
+    await engine.collect()
+    expect((await reading).byteLength).toBe(large.byteLength)
+    expect((await handle.readFile()).toString()).toBe('a'.repeat(100_000))
+    await handle.close()
+    let streamed = first.length
+    for (let step = await pieces.next(); step.done !== true; step = await pieces.next())
+      streamed += (step.value as Buffer).length
+    expect(streamed).toBe(large.byteLength)
+    let exported = 0
+    for await (const piece of tar) exported += piece.byteLength
+    expect(exported).toBeGreaterThan(large.byteLength)
+  })
+
+  test('imports that run meanwhile lose nothing', async () => {
+    const source = await engine.sources.create({ displayName: 'files', uploadedSnapshot: {} })
+    for (let round = 0; round < 5; round++) {
+      const files: Record<string, Uint8Array> = {}
+      for (let i = 0; i < 40; i++) files[`/d${i % 7}/f${i}`] = Buffer.alloc(200_000 + i, `${round % 2} ${i}`)
+      const job = await engine.sources.startImport(source.sourceId, { uploadedSnapshot: { files } })
+      let done = false
+      const waiting = engine.sources.waitForJob(job).finally(() => (done = true))
+      do {
+        await engine.collect()
+        await nextTurn()
+      } while (!done)
+      const { revisionId } = await waiting
+      await engine.collect()
+      const session = await engine.sessions.create({ sourceRef: { sourceId: source.sourceId, revisionId } })
+      for (const path of Object.keys(files))
+        expect(Buffer.compare(await session.files.read({ path }), files[path]!)).toBe(0)
+      await session.delete()
+    }
+  })
+
+  test('what is written again while it is being deleted is there', async () => {
+    let session = await engine.sessions.create()
+    const contents = Array.from({ length: 60 }, (_, i) => `${i} `.repeat(2000))
+    for (let round = 0; round < 6; round++) {
+      // All of it is garbage, until it is written again.
+      await Promise.all(contents.map((content, i) => session.files.write({ path: `/${i}`, content })))
+      await Promise.all(contents.map((_, i) => session.files.delete({ path: `/${i}` })))
+      const collected = engine.collect()
+      const writer = async (): Promise<void> => {
+        for (const [i, content] of contents.entries()) {
+          await session.files.write({ path: `/${i}`, content })
+          if (i % (round + 1) === 0) await nextTurn()
+        }
+      }
+      await Promise.all([collected, writer()])
+      if (round % 2 === 1) await engine.collect()
+      await reopen()
+      session = await engine.sessions.open(session.id)
+      for (const [i, content] of contents.entries()) expect(await textOf(session, `/${i}`)).toBe(content)
+      for (let i = 0; i < contents.length; i++) await session.files.delete({ path: `/${i}` })
+    }
+  })
+
+  test('a bundle that comes in meanwhile is whole', async () => {
+    const session = await engine.sessions.create()
+    for (let i = 0; i < 30; i++) {
+      await session.files.write({ path: `/${i}`, content: Buffer.alloc(50_000, `${i}`) })
+      if (i % 10 === 0) await session.checkpoint({ label: `${i}` })
+    }
+    const pieces: Uint8Array[] = []
+    for await (const piece of session.exportBundle()) pieces.push(piece)
+    await session.delete()
+    await engine.collect()
+    async function* slowly(): AsyncGenerator<Uint8Array> {
+      const bundle = Buffer.concat(pieces)
+      for (let at = 0; at < bundle.length; at += 100_000) {
+        yield bundle.subarray(at, at + 100_000)
+        await nextTurn()
+      }
+    }
+    let done = false
+    const importing = engine.sessions.importBundle(slowly()).finally(() => (done = true))
+    while (!done) await engine.collect()
+    const copy = await importing
+    await engine.collect()
+    await copy.restore({ checkpointLabel: '10' })
+    expect((await copy.files.read({ path: '/10' })).byteLength).toBe(50_000)
+    await copy.events.verify()
+  })
+
+  test('interrupted anywhere it loses nothing', async () => {
+    for (let commits = 0; ; commits++) {
+      const failing = new FailingStorage(storage)
+      await engine.close()
+      engine = await openEngine({ storage: failing })
+      const parent = await engine.sessions.create({ files: { '/a': 'a' } })
+      for (let i = 0; i < 5; i++) {
+        await parent.files.write({ path: '/b', content: `${commits} ${i}`.repeat(300) })
+        await parent.checkpoint({ label: `${i}` })
+      }
+      const fork = await parent.fork({ sourceCheckpointLabel: '2' })
+      await parent.pruneCheckpoints({ keepLast: 2 })
+      const gone = await parent.fork()
+      await gone.files.write({ path: '/c', content: `gone ${commits}`.repeat(300) })
+      await gone.delete()
+      failing.failAfter(commits)
+      const through = await engine.collect().then(
+        () => true,
+        () => false,
+      )
+      await engine.close().catch(() => undefined)
+      await open()
+      const [first, second] = [await engine.sessions.open(parent.id), await engine.sessions.open(fork.id)]
+      expect(await textOf(first, '/b')).toBe(`${commits} 4`.repeat(300))
+      expect(await textOf(second, '/b')).toBe(`${commits} 2`.repeat(300))
+      await first.restore({ checkpointLabel: '3' })
+      expect(await textOf(first, '/b')).toBe(`${commits} 3`.repeat(300))
+      await first.events.verify()
+      await reopen()
+      await engine.collect()
+      await expectNoGarbage(store, [
+        await engine.sessions.open(parent.id),
+        await engine.sessions.open(fork.id),
+      ])
+      for (const { id } of [parent, fork]) await engine.sessions.delete(id)
+      if (through) return
+      expect(commits).toBeLessThan(100)
+    }
+  }, 60_000)
+
+  test('a signal, and closing the engine, end it', async () => {
+    const session = await engine.sessions.create()
+    for (let i = 0; i < 10; i++) await session.files.write({ path: '/a', content: `${i}` })
+    await expect(engine.collect({ signal: AbortSignal.abort(new Error('no')) })).rejects.toThrow('no')
+    const abort = new AbortController()
+    const stages: CollectProgress['stage'][] = []
+    const aborted = engine.collect({
+      signal: abort.signal,
+      onProgress: ({ stage }) => {
+        if (stage === 'mark') abort.abort(new Error('enough'))
+        stages.push(stage)
+      },
+    })
+    await expect(aborted).rejects.toThrow('enough')
+    expect(stages).not.toContain('sweep')
+    const [first, second] = [engine.collect(), engine.collect()]
+    expect((await first).deletedBlobs).toBe(9)
+    expect((await second).deletedBlobs).toBe(0)
+    const last = engine.collect().catch((error: unknown) => error)
+    await engine.close()
+    expect(await last).toSatisfy((outcome) => outcome !== undefined)
+    await expect(engine.collect()).rejects.toEqual(refused('STORE_CLOSED'))
+  })
+
+  test('a damaged state ends it before anything is deleted', async () => {
+    const session = await engine.sessions.create({ files: { '/a/b': 'b' } })
+    await session.files.write({ path: '/a/c', content: 'c' })
+    await engine.collect()
+    await session.files.write({ path: '/a/c', content: 'other' })
+    await reopen()
+    const [, json] = (await store.scan({ gte: 'r', lt: prefixEnd('r'), limit: 10 })).at(-1)!
+    const { root } = JSON.parse(json) as { root: string[] }
+    await store.commit({ del: [keys.node(root[6]!)] })
+    const before = await store.listBlobs!('', 100)
+    await expect(engine.collect()).rejects.toEqual(refused('DATA_LOSS'))
+    expect(await store.listBlobs!('', 100)).toEqual(before)
+  })
+
+  test('usage counts what was deleted until then', async () => {
+    const environment = fixedEnvironment({ stepMs: 0 })
+    await reopen({ environment })
+    const start = environment.wallClockMs()
+    const at = (hours: number): string => new Date(start + hours * 3_600_000).toISOString()
+    const session = await engine.sessions.create()
+    await session.files.write({ path: '/a', content: Buffer.alloc(1_000_000, 'a') })
+    await session.files.write({ path: '/b', content: Buffer.alloc(500_000, 'b') })
+    await session.files.write({ path: '/c', content: Buffer.alloc(500_000, 'b') })
+    environment.advance(10 * 3_600_000)
+    await session.files.delete({ path: '/a' })
+    await engine.collect()
+    environment.advance(10 * 3_600_000)
+    for (let times = 0; times < 2; times++) {
+      expect(await engine.usage.metrics()).toEqual({
+        objectCount: 1,
+        storedBytes: 500_000,
+        logicalBytes: 1_000_000,
+        dedupRatio: 2,
+      })
+      const { storageGbMonth } = await engine.usage.get({ windowStart: at(0), windowEnd: at(20) })
+      expect(storageGbMonth * 720 * 1e9).toBeCloseTo(1_000_000 * 10 + 500_000 * 20, 0)
+      const later = await engine.usage.get({ windowStart: at(12), windowEnd: at(20) })
+      expect(later.storageGbMonth * 720 * 1e9).toBeCloseTo(500_000 * 8, 0)
+      await engine.collect()
+      await reopen({ environment })
+    }
+  })
+})
+
+async function hashOf(session: Session, path: string): Promise<string> {
+  return (await session.files.readWithHash({ path })).contentHash
+}
+
+test('in memory there is nothing to collect', async () => {
+  const engine = await openEngine()
+  const session = await engine.sessions.create({ files: { '/a': 'a' } })
+  await session.checkpoint({ label: 'one' })
+  await session.deleteCheckpoint({ checkpointLabel: 'one' })
+  expect(await engine.collect()).toMatchObject({ freedBytes: 0 })
+  expect(await session.fs.promises.readFile('/a', 'utf8')).toBe('a')
+  await engine.close()
+})
+
+describe('a long history', () => {
+  test('takes no more than twice what is live, and the public events', async () => {
+    const { live, publicEvents, stored } = await longHistory(1000)
+    expect(stored).toBeLessThan(2 * live + publicEvents)
+  }, 60_000)
+})

@@ -1,0 +1,103 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { openEngine, type Engine, type EngineOptions, type Storage } from '../../src/index.js'
+import { fixedEnvironment, type FixedEnvironment } from '../../src/testing.js'
+import { storages } from '../support/storages.js'
+
+const notFound: unknown = expect.objectContaining({ name: 'EngineError', reason: 'SESSION_NOT_FOUND' })
+const minute = 60_000
+
+describe.each(storages)('sessions that live for a time, on %s', (_name, makeStorage, lasting) => {
+  let directory: string
+  let storage: Storage
+  let environment: FixedEnvironment
+  let engine: Engine
+
+  beforeEach(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'expiry-'))
+    storage = makeStorage(directory)
+    environment = fixedEnvironment({ stepMs: 0 })
+  })
+
+  afterEach(async () => {
+    await engine.close()
+    await rm(directory, { recursive: true, force: true })
+  })
+
+  async function open(options: EngineOptions = {}): Promise<void> {
+    engine = await openEngine({ storage, environment, ...options })
+  }
+
+  test('are deleted when nobody used them for that long', async () => {
+    await open({ sessionTtlSeconds: 600 })
+    const session = await engine.sessions.create({ files: { '/a': 'a' } })
+    const other = await engine.sessions.create({ ttlSeconds: 3600 })
+    const fork = await other.fork()
+    environment.advance(9 * minute)
+    expect(await session.fs.promises.readFile('/a', 'utf8')).toBe('a')
+    environment.advance(9 * minute)
+    await session.files.write({ path: '/a', content: 'b' })
+    environment.advance(9 * minute)
+    expect((await engine.sessions.list()).sessions.map(({ id }) => id)).toEqual([
+      session.id,
+      other.id,
+      fork.id,
+    ])
+    environment.advance(minute)
+    expect((await engine.sessions.list()).sessions.map(({ id }) => id)).toEqual([other.id, fork.id])
+    expect(() => session.fs.readFileSync('/a')).toThrow('EIO')
+    await expect(session.files.read({ path: '/a' })).rejects.toEqual(notFound)
+    await expect(session.files.write({ path: '/a', content: 'c' })).rejects.toEqual(notFound)
+    await expect(engine.sessions.open(session.id)).rejects.toEqual(notFound)
+    await expect(engine.sessions.get(session.id)).rejects.toEqual(notFound)
+    environment.advance(60 * minute)
+    for (const { id } of [other, fork]) await expect(engine.sessions.get(id)).rejects.toEqual(notFound)
+    expect((await engine.sessions.list({ pageSize: 1 })).sessions).toEqual([])
+  })
+
+  test('are deleted by a collection too, after reopening as well', async () => {
+    if (!lasting) return open()
+    await open()
+    const session = await engine.sessions.create({ ttlSeconds: 60, files: { '/a': 'a'.repeat(10_000) } })
+    const kept = await engine.sessions.create({ files: { '/a': 'b'.repeat(5000) } })
+    await session.files.write({ path: '/b', content: 'b' })
+    environment.advance(50_000)
+    await engine.close()
+    await open()
+    expect(await engine.collect()).toMatchObject({ deletedSessions: 0 })
+    environment.advance(10_000)
+    expect(await engine.collect()).toMatchObject({ deletedSessions: 1 })
+    expect((await engine.usage.metrics()).storedBytes).toBe(5000)
+    await expect(engine.sessions.open(session.id)).rejects.toEqual(notFound)
+    await engine.sessions.open(kept.id)
+  })
+
+  test('pages of others go on behind them', async () => {
+    await open()
+    const ids: string[] = []
+    for (let i = 0; i < 10; i++) {
+      const { id } = await engine.sessions.create(i % 3 === 0 ? {} : { ttlSeconds: 60 })
+      if (i % 3 === 0) ids.push(id)
+    }
+    environment.advance(minute)
+    const listed: string[] = []
+    for (let pageToken = ''; ;) {
+      const page = await engine.sessions.list({ pageSize: 2, pageToken })
+      listed.push(...page.sessions.map(({ id }) => id))
+      if (page.nextPageToken === '') break
+      pageToken = page.nextPageToken
+    }
+    expect(listed).toEqual(ids)
+  })
+
+  test('a time that makes no sense is refused', async () => {
+    await open()
+    for (const ttlSeconds of [0, -1, 1.5, '60'])
+      await expect(engine.sessions.create({ ttlSeconds: ttlSeconds as number })).rejects.toMatchObject({
+        reason: 'INVALID_ARGUMENT',
+      })
+    await expect(openEngine({ sessionTtlSeconds: 0 })).rejects.toMatchObject({ reason: 'INVALID_ARGUMENT' })
+  })
+})

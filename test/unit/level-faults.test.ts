@@ -1,0 +1,232 @@
+/** Each change that a store makes to its files fails once, or is the last one that the process makes. */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { openLevelIndex } from '../../src/adapters/level/index-database.js'
+import type { IndexDatabase, OpenIndex } from '../../src/adapters/level/index-database.js'
+import type { Store } from '../../src/engine/ports.js'
+import { FaultyDisk } from '../support/faulty-disk.js'
+import { blobOf, openSmall, reasonOf, sessionId } from '../support/level-world.js'
+
+const session = sessionId(1)
+const count = 60
+
+let directory: string
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'level-faults-'))
+})
+
+afterEach(() => rm(directory, { recursive: true, force: true }))
+
+type Outcome = 'stored' | 'unknown' | 'not-applied'
+
+/** Commits, each with an event of its own number, and what is known of each. */
+class Writer {
+  readonly outcomes: Outcome[] = []
+  failures = 0
+  #next = 1
+
+  /** Commits until all numbers are taken, and lets the store recover where it fails. */
+  async write(store: Store, recover: boolean): Promise<void> {
+    while (this.#next <= count) {
+      const group = [0, 1, 2].map((i) => this.#commit(store, this.#next + i))
+      for (const outcome of await Promise.all(group)) {
+        this.outcomes.push(outcome)
+        this.#next++
+      }
+      if (this.outcomes.at(-1) === 'stored') continue
+      if (!recover) return
+      await this.#recover(store)
+      // The failed commits may turn out to be stored, from the first one on.
+      this.#next = ((await store.lastEvent(session))?.seq ?? 0) + 1
+      this.outcomes.fill('stored', 0, this.#next - 1)
+      this.outcomes.length = this.#next - 1
+    }
+  }
+
+  async #commit(store: Store, n: number): Promise<Outcome> {
+    try {
+      await store.commit(commitOf(n))
+      return 'stored'
+    } catch (error) {
+      this.failures++
+      reasonOf(error)
+      return (error as { details: { outcome: Outcome } }).details.outcome
+    }
+  }
+
+  async #recover(store: Store): Promise<void> {
+    for (let tries = 0; ; tries++) {
+      try {
+        return await store.recover!()
+      } catch (error) {
+        if (tries > 3) throw error
+        reasonOf(error)
+      }
+    }
+  }
+}
+
+function commitOf(n: number): Parameters<Store['commit']>[0] {
+  return {
+    events: [{ sessionId: session, seq: n, body: [n] }],
+    put: [
+      ['head', String(n)],
+      [`k${n % 20}`, `value ${n}`.repeat(20)],
+    ],
+    blobs: [blobOf(n, 400)],
+    ...(n > 10 && { deleteBlobs: [blobOf(n - 10, 400).hash] }),
+  }
+}
+
+/** Everything up to some commit is there, and nothing behind it; that commit is the last acknowledged one or later. */
+async function checkPrefix(store: Store, outcomes: readonly Outcome[]): Promise<void> {
+  const last = (await store.lastEvent(session))?.seq ?? 0
+  const acknowledged = outcomes.lastIndexOf('stored') + 1
+  expect(last).toBeGreaterThanOrEqual(acknowledged)
+  expect(outcomes.slice(last).includes('stored')).toBe(false)
+  expect(outcomes.slice(0, last)).not.toContain('not-applied')
+  let seq = 0
+  for await (const page of store.events(session, { from: 1, to: Infinity })) {
+    for (const { body } of page) expect(body).toEqual([++seq])
+  }
+  expect(seq).toBe(last)
+  expect(await store.get('head')).toBe(last === 0 ? undefined : String(last))
+  for (let n = Math.max(1, last - 19); n <= last; n++) {
+    expect(await store.get(`k${n % 20}`)).toBe(`value ${n}`.repeat(20))
+  }
+  const blobs = (await store.listBlobs!('', 1000)).map(({ hash }) => hash)
+  const wanted: string[] = []
+  for (let n = Math.max(1, last - 9); n <= last; n++) wanted.push(blobOf(n, 400).hash)
+  expect(blobs).toEqual(wanted.sort())
+  for (const hash of wanted) {
+    expect(store.blobSync!(hash, { offset: 0, length: 400 })).toBeDefined()
+  }
+}
+
+/** The numbers of changes at which to fail: all of them, or as many as the time allows. */
+function points(total: number): number[] {
+  const step = Math.max(1, Math.floor(total / Number(process.env['POINTS'] ?? 60)))
+  return Array.from({ length: Math.ceil(total / step) }, (_, i) => i * step + 1 + (i % step))
+}
+
+describe.each(['full', 'relaxed'] as const)('with durability %s', (durability) => {
+  async function run(disk: FaultyDisk, name: string, recover: boolean): Promise<Writer> {
+    const writer = new Writer()
+    const data = join(directory, name)
+    const store = await openSmall(data, { durability, disk }).catch((error: unknown) => {
+      reasonOf(error)
+      return undefined
+    })
+    if (store === undefined) return writer
+    await writer.write(store, recover)
+    const reclaimed = await store.reclaim().then(
+      () => true,
+      (error: unknown) => {
+        reasonOf(error)
+        return false
+      },
+    )
+    if (recover) {
+      if (!reclaimed) await store.recover()
+      await checkPrefix(store, writer.outcomes)
+    }
+    await store.close().catch(reasonOf)
+    return writer
+  }
+
+  async function total(): Promise<number> {
+    const disk = new FaultyDisk()
+    const writer = await run(disk, 'whole', true)
+    expect(writer.outcomes).toEqual(Array(count).fill('stored'))
+    return disk.operations
+  }
+
+  test('a change that fails once costs nothing that was acknowledged', { timeout: 300_000 }, async () => {
+    let failures = 0
+    for (const code of ['EIO', 'ENOSPC']) {
+      for (const failAt of points(await total())) {
+        const disk = Object.assign(new FaultyDisk(), { failAt, code })
+        const name = `${code}-${failAt}`
+        try {
+          const writer = await run(disk, name, true)
+          failures += writer.failures
+          const again = await openSmall(join(directory, name), { durability })
+          await checkPrefix(again, writer.outcomes)
+          await again.close()
+        } catch (error) {
+          throw new Error(`${name}: ${disk.log[failAt - 1]}`, { cause: error })
+        }
+        await rm(join(directory, name), { recursive: true })
+      }
+    }
+    expect(failures).toBeGreaterThan(10)
+  })
+
+  test('a process that ends at any change leaves what was acknowledged', { timeout: 300_000 }, async () => {
+    const tried = points(await total())
+    expect(tried.length).toBeGreaterThan(30)
+    for (const failAt of tried) {
+      const disk = Object.assign(new FaultyDisk(), { failAt, forEver: true })
+      const name = `end-${failAt}`
+      try {
+        const { outcomes } = await run(disk, name, false)
+        for (let times = 0; times < 2; times++) {
+          const again = await openSmall(join(directory, name), { durability })
+          await checkPrefix(again, outcomes)
+          await again.close()
+        }
+      } catch (error) {
+        throw new Error(`${name}: ${disk.log[failAt - 1]}`, { cause: error })
+      }
+      await rm(join(directory, name), { recursive: true, force: true })
+    }
+  })
+
+  test('an index that cannot be written is opened again', { timeout: 120_000 }, async () => {
+    for (const failAt of [1, 2, 3, 5]) {
+      const index = new FaultyIndex(failAt)
+      const data = join(directory, `index-${failAt}`)
+      const store = await openSmall(data, { durability, openIndex: index.open })
+      const writer = new Writer()
+      await writer.write(store, true)
+      // In the background it may be behind.
+      await store.reclaim().catch(reasonOf)
+      expect(index.failed).toBe(true)
+      await store.recover()
+      await checkPrefix(store, writer.outcomes)
+      await store.close()
+      const again = await openSmall(data, { durability })
+      await checkPrefix(again, writer.outcomes)
+      await again.close()
+    }
+  })
+})
+
+class FaultyIndex {
+  failed = false
+  readonly #failAt: number
+  #batches = 0
+
+  constructor(failAt: number) {
+    this.#failAt = failAt
+  }
+
+  readonly open: OpenIndex = async (path, options) => {
+    const db = await openLevelIndex(path, options)
+    const faulty: IndexDatabase = {
+      getSync: (key, options) => db.getSync(key, options),
+      close: () => db.close(),
+      batch: async (operations, options) => {
+        if (++this.#batches !== this.#failAt) return db.batch(operations, options)
+        this.failed = true
+        // It may have been written after all.
+        if (this.#failAt % 2 === 0) await db.batch(operations, options)
+        throw new Error('IO error: 000003.log: No space left on device')
+      },
+    }
+    return faulty
+  }
+}

@@ -1,0 +1,279 @@
+import {
+  cp,
+  mkdtemp,
+  open as openFile,
+  readFile,
+  readdir,
+  rm,
+  stat,
+  truncate,
+  writeFile,
+} from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { encodeCommit } from '../../src/adapters/level/commit-frame.js'
+import { readFrame } from '../../src/adapters/level/frame.js'
+import {
+  blobBytesOf,
+  decodeSegmentHeader,
+  encodeSegmentHeader,
+  frameHeaderBytes,
+  readFrameHeader,
+} from '../../src/adapters/level/segment-format.js'
+import type { StoreCommit } from '../../src/engine/ports.js'
+import { randomWords } from '../../src/testing.js'
+import { seed } from '../model/seed.js'
+import { PlainStore, blobOf, openSmall, readContents, reasonOf, sessionId } from '../support/level-world.js'
+
+const sessions = [sessionId(1), sessionId(2)]
+
+let directory: string
+let data: string
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'level-segments-'))
+  data = join(directory, 'data')
+})
+
+afterEach(() => rm(directory, { recursive: true, force: true }))
+
+describe('a frame', () => {
+  const commit: StoreCommit = {
+    events: [{ sessionId: sessions[0]!, seq: 1, body: ['one', { é: '\u{1f600}' }] }],
+    put: [
+      ['key', 'value'],
+      ['schlüssel', { object: true }],
+      ['empty', ''],
+    ],
+    del: ['gone'],
+    blobs: [blobOf(1, 100), blobOf(2, 0), blobOf(3, 150_000)],
+    deleteBlobs: [blobOf(4, 10).hash],
+    replaceEvents: [{ sessionId: sessions[0]!, seq: 1, body: [] }],
+    deleteEvents: [sessions[1]!],
+  }
+  const place = { commit: 7, syncedTo: 2 ** 40, chain: 0xdeadbeef }
+
+  function read(bytes: Buffer, frameSeed = 5): ReturnType<typeof readFrame> {
+    const header = readFrameHeader(bytes, 0, frameSeed)
+    if (header === undefined || frameHeaderBytes + header.bodyBytes !== bytes.length) return undefined
+    return readFrame(bytes, 0, header)
+  }
+
+  test('comes back as it was written', () => {
+    const frame = encodeCommit(commit)
+    const { bytes, checksum } = frame.seal(place, 5)
+    expect(read(bytes)).toEqual(frame.entries)
+    expect(readFrameHeader(bytes, 0, 5)).toMatchObject({ ...place, entries: 11, checksum })
+    expect(frame.entries.map(({ key }) => key[0]).join('')).toBe('errrrbbbbee')
+    const sizes = frame.entries.filter(({ kind }) => kind === 5).map(({ length }) => blobBytesOf(length))
+    expect(sizes).toEqual([100, 0, 150_000])
+    expect(read(bytes, 6)).toBeUndefined()
+  })
+
+  test('of which any byte changed, or the end is missing, is none', () => {
+    const random = randomWords(seed)
+    const { bytes } = encodeCommit({ ...commit, blobs: [blobOf(1, 100), blobOf(3, 66_000)] }).seal(place, 5)
+    const positions = Array.from({ length: bytes.length }, (_, i) => i)
+    // All of what is not the bytes of the large blob, and a part of that.
+    const tried = positions.filter((at) => at < 1000 || at > 67_000 || random() % 50 === 0)
+    for (const at of tried) {
+      const before = bytes[at]!
+      bytes[at] = before ^ (1 << (random() % 8))
+      if (read(bytes) !== undefined) throw new Error(`seed ${seed}: a change of byte ${at} was not noticed`)
+      bytes[at] = before
+    }
+    for (const length of tried) {
+      expect(read(Buffer.from(bytes.subarray(0, length)))).toBeUndefined()
+    }
+    expect(read(bytes)).toBeDefined()
+  })
+
+  test('has blobs of every size around the pieces', () => {
+    for (const size of [0, 1, 65_535, 65_536, 65_537, 131_072, 131_073, 2 ** 20]) {
+      const frame = encodeCommit({ blobs: [blobOf(1, size)] })
+      expect(blobBytesOf(frame.entries[0]!.length)).toBe(size)
+      expect(read(frame.seal(place, 5).bytes)).toEqual(frame.entries)
+    }
+  })
+})
+
+test('the header of a segment of which any byte changed is none', () => {
+  const header = {
+    storeId: '01234567-89ab-cdef-0123-456789abcdef',
+    segment: 12,
+    firstCommit: 2 ** 41,
+    chain: 0xffffffff,
+  }
+  const bytes = encodeSegmentHeader(header)
+  expect(decodeSegmentHeader(bytes)).toEqual(header)
+  for (let at = 0; at < bytes.length; at++) {
+    bytes[at]! ^= 0x10
+    expect(decodeSegmentHeader(bytes)).toBeUndefined()
+    bytes[at]! ^= 0x10
+  }
+})
+
+describe('the end of the newest segment', () => {
+  /** Commits that were acknowledged when the process died, and the segment that has the last of them. */
+  async function killed(
+    durability: 'full' | 'relaxed',
+    count: number,
+  ): Promise<{ image: string; head: string }> {
+    const store = await openSmall(data, { durability, segmentBytes: 2 ** 20, flushEntries: 10_000 })
+    for (let n = 1; n <= count; n++) await store.commit(commitOf(n))
+    const image = join(directory, 'image')
+    await cp(data, image, { recursive: true })
+    await store.close()
+    return { image, head: join(data, 'segments/00000001.seg') }
+  }
+
+  const commitOf = (n: number): StoreCommit => ({
+    events: [{ sessionId: sessions[0]!, seq: n, body: [n] }],
+    put: [['head', String(n)]],
+  })
+
+  async function use(image: string): Promise<void> {
+    await rm(data, { recursive: true, force: true })
+    await cp(image, data, { recursive: true })
+  }
+
+  async function lastCommit(): Promise<number> {
+    const store = await openSmall(data)
+    const last = (await store.lastEvent(sessions[0]!))?.seq ?? 0
+    expect(await store.get('head')).toBe(last === 0 ? undefined : String(last))
+    await store.commit(commitOf(last + 1))
+    await store.close()
+    const again = await openSmall(data)
+    expect(await again.get('head')).toBe(String(last + 1))
+    await again.close()
+    return last
+  }
+
+  test('that is torn at any byte gives the commits before it', { timeout: 60_000 }, async () => {
+    const { image, head } = await killed('full', 3)
+    const whole = (await stat(join(image, 'segments/00000001.seg'))).size
+    for (let size = whole; size > whole - 110; size -= size > whole - 20 ? 1 : 9) {
+      await use(image)
+      await truncate(head, size)
+      expect([whole - size, await lastCommit()]).toEqual([whole - size, size === whole ? 3 : 2])
+    }
+  })
+
+  test('may have anything behind the last commit', async () => {
+    const { image, head } = await killed('full', 5)
+    const frames = await readFile(join(image, 'segments/00000001.seg'))
+    for (const garbage of [Buffer.alloc(5000), Buffer.from('FKF2'.repeat(100)), frames.subarray(64, 300)]) {
+      await use(image)
+      await writeFile(head, Buffer.concat([frames, garbage]))
+      expect(await lastCommit()).toBe(5)
+    }
+  })
+
+  test('is not cut where a later frame says that it was on the disk', async () => {
+    const { image, head } = await killed('full', 5)
+    const frames = await readFile(join(image, 'segments/00000001.seg'))
+    const damaged = frames.lastIndexOf('FKF2', frames.lastIndexOf('FKF2') - 1) + 60
+    await use(image)
+    const file = await openFile(head, 'r+')
+    await file.write(Buffer.from([frames[damaged]! ^ 1]), 0, 1, damaged)
+    await file.close()
+    for (let times = 0; times < 2; times++) {
+      expect(await openSmall(data).catch(detailsOf)).toMatchObject({
+        reason: 'DATA_LOSS',
+        details: { file: 'segments/00000001.seg', offset: String(damaged - 60), commit: '4' },
+      })
+    }
+  })
+
+  test('is not cut where the store was closed behind it', async () => {
+    const { head } = await killed('relaxed', 5)
+    await truncate(head, (await stat(head)).size - 1)
+    expect(await openSmall(data).catch(reasonOf)).toBe('DATA_LOSS')
+  })
+})
+
+describe('the index', () => {
+  test('is found again, however little was in it', async () => {
+    for (const count of [1, 30, 100]) {
+      data = join(directory, String(count))
+      let store = await openSmall(data)
+      for (let n = 1; n <= count; n++) await store.commit({ put: [[`k${n}`, 'x']] })
+      await store.close()
+      // What the index does not need is not read: damage to it goes unnoticed until somebody asks.
+      const segment = join(data, 'segments/00000001.seg')
+      const bytes = await readFile(segment)
+      bytes[bytes.indexOf('k1x', 0, 'latin1')]! ^= 1
+      await writeFile(segment, bytes)
+      store = await openSmall(data)
+      expect(await store.get('k1').catch(reasonOf)).toBe('DATA_LOSS')
+      await store.close()
+    }
+  })
+})
+
+describe('reclaiming', () => {
+  test('gives space back, keeps everything, and leaves nothing for a new index to bring back', async () => {
+    const plain = new PlainStore()
+    let store = await openSmall(data)
+    const commit = async (one: StoreCommit): Promise<void> => {
+      plain.apply(one)
+      expect(await store.commit(one)).toBe(true)
+    }
+    for (let n = 0; n < 200; n++) {
+      await commit({
+        events: [{ sessionId: sessions[n % 2]!, seq: Math.floor(n / 2) + 1, body: [n] }],
+        put: [[`k${n}`, 'x'.repeat(200)]],
+        blobs: [blobOf(n, 500)],
+      })
+    }
+    const before = await store.size()
+    for (let n = 0; n < 200; n++) {
+      if (n % 10 !== 0) await commit({ del: [`k${n}`], deleteBlobs: [blobOf(n, 500).hash] })
+    }
+    await commit({ deleteEvents: [sessions[1]!] })
+    const segmentsBefore = (await readdir(join(data, 'segments'))).length
+    // Readers and writers go on meanwhile.
+    const [, found] = await Promise.all([
+      store.reclaim(),
+      readContents(store, sessions, [...plain.blobs.keys()]),
+      commit({ put: [['during', 'reclaiming']] }),
+    ])
+    expect(found.blobs).toEqual(plain.contents(sessions).blobs)
+    expect((await readdir(join(data, 'segments'))).length).toBeLessThan(segmentsBefore / 2)
+    expect(await store.size()).toBeLessThan(before)
+    const all = [
+      ...new Set([...plain.blobs.keys(), ...Array.from({ length: 200 }, (_, n) => blobOf(n, 500).hash)]),
+    ]
+    expect(await readContents(store, sessions, all)).toEqual(plain.contents(sessions))
+    for (let times = 0; times < 3; times++) {
+      await store.close()
+      await rm(join(data, 'index'), { recursive: true })
+      store = await openSmall(data)
+      expect(await readContents(store, sessions, all)).toEqual(plain.contents(sessions))
+      await store.reclaim()
+    }
+    await store.close()
+  })
+
+  test('ends when it is aborted or the store is closed, and can go on later', async () => {
+    const store = await openSmall(data)
+    for (let n = 0; n < 300; n++) await store.commit({ put: [[`k${n % 10}`, 'x'.repeat(300)]] })
+    const reason = new Error('enough')
+    const signal = AbortSignal.abort(reason)
+    expect(await store.reclaim({ signal }).catch((error: unknown) => error)).toBe(reason)
+    const reclaiming = store.reclaim().catch(reasonOf)
+    await store.close()
+    expect([undefined, 'STORE_CLOSED']).toContain(await reclaiming)
+    expect(await store.reclaim().catch(reasonOf)).toBe('STORE_CLOSED')
+    const again = await openSmall(data)
+    await again.reclaim()
+    expect((await again.scan({ gte: 'k', lt: 'l', limit: 99 })).length).toBe(10)
+    await again.close()
+  })
+})
+
+function detailsOf(error: unknown): unknown {
+  const { reason, details } = error as { reason: string; details: unknown }
+  return { reason, details }
+}

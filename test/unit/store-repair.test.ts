@@ -1,0 +1,461 @@
+import { cp, mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import {
+  checkStore,
+  levelStorage,
+  repairStore,
+  type StoreCheck,
+  type StoreRepair,
+} from '../../src/adapters/level/index.js'
+import { sha256 } from '../../src/engine/base/hash.js'
+import { openEngine } from '../../src/index.js'
+import { seed, size } from '../model/seed.js'
+import {
+  bytesOf,
+  contentsOf,
+  entriesOf,
+  filesOf,
+  fillStore,
+  flip,
+  smallSegments,
+  type FilledStore,
+  type StoredEntry,
+} from '../support/store-files.js'
+
+let root: string
+let healthy: string
+let ids: FilledStore
+let entries: readonly StoredEntry[]
+let twin: Map<string, Map<string, string>>
+
+beforeAll(async () => {
+  root = await mkdtemp(join(tmpdir(), 'forkspace-repair-'))
+  healthy = join(root, 'healthy')
+  ids = await fillStore(healthy)
+  entries = await entriesOf(healthy)
+  const copy = join(root, 'copy')
+  await cp(healthy, copy, { recursive: true })
+  twin = await contentsOf(copy)
+})
+
+afterAll(() => rm(root, { recursive: true, force: true }))
+
+describe('a store that is damaged', () => {
+  let directory: string
+  let target: string
+
+  beforeEach(async () => {
+    const own = await mkdtemp(join(root, 'case-'))
+    directory = join(own, 'store')
+    target = join(own, 'repaired')
+    await cp(healthy, directory, { recursive: true })
+  })
+
+  afterEach(() => rm(join(directory, '..'), { recursive: true, force: true }))
+
+  const inCopy = (entry: StoredEntry): string => entry.path.replace(healthy, directory)
+
+  /** Damages the last byte of an entry. */
+  const damage = (entry: StoredEntry): Promise<void> => flip(inCopy(entry), entry.offset + entry.length - 1)
+
+  const newest = (key: string): StoredEntry => {
+    const found = entries.findLast((entry) => entry.key === key)
+    if (found === undefined) throw new Error(`nothing has the key ${key}`)
+    return found
+  }
+  const blob = (content: string | Uint8Array): StoredEntry =>
+    newest(`b${Buffer.from(sha256(content), 'hex').toString('latin1')}`)
+
+  /** Checks and repairs; both leave the store as it is, and the new one is whole and can be worked on. */
+  async function repaired(): Promise<{ check: StoreCheck; repair: StoreRepair }> {
+    const before = await filesOf(directory)
+    const check = await checkStore(directory, { readData: true })
+    const repair = await repairStore(directory, target)
+    expect(await filesOf(directory)).toEqual(before)
+    expect(repair.remaining).toEqual([])
+    expect(await checkStore(target, { readData: true })).toMatchObject({ found: 0, findings: [] })
+    const contents = await contentsOf(target)
+    compare(contents, repair)
+    await workOn(target, contents)
+    return { check, repair }
+  }
+
+  /** What is told is what differs from the healthy store, path for path. */
+  function compare(contents: Map<string, Map<string, string>>, { dropped }: StoreRepair): void {
+    for (const [id, files] of twin) {
+      const told = dropped.filter(({ object }) => object === `session ${id}`).map(({ path }) => path)
+      const left = contents.get(id)
+      if (left === undefined) {
+        expect(told).toEqual([undefined])
+        continue
+      }
+      const isStateLost = dropped.some(
+        ({ sessionId, message }) => sessionId === id && message === 'lost, and what they did',
+      )
+      if (isStateLost) continue
+      const differs = [...files].filter(([path, content]) => left.get(path) !== content).map(([path]) => path)
+      const above = (path: string): boolean =>
+        told.some((one) => one === '/' || path === one || path.startsWith(`${one}/`))
+      expect(differs.filter((path) => !above(path))).toEqual([])
+      const isReal = (one = ''): boolean =>
+        differs.some((path) => path === one || path.startsWith(one === '/' ? one : `${one}/`))
+      expect(told.filter((one) => !isReal(one))).toEqual([])
+      expect([...left.keys()].filter((path) => !files.has(path))).toEqual([])
+    }
+    expect([...contents.keys()].filter((id) => !twin.has(id))).toEqual([])
+  }
+
+  async function workOn(place: string, contents: Map<string, unknown>): Promise<void> {
+    const engine = await openEngine({ storage: levelStorage(place, { durability: 'relaxed' }) })
+    for (const id of contents.keys()) {
+      const session = await engine.sessions.open(id)
+      expect((await session.events.verify()).headHash).not.toBe('')
+      const { checkpoints } = await session.listCheckpoints()
+      await session.files.write({ path: '/work/again', content: id, createParents: true })
+      await session.checkpoint({ label: 'after' })
+      for (const { label } of [...checkpoints, { label: 'after' }])
+        await (await session.fork({ sourceCheckpointLabel: label })).manifest()
+      for (const { label } of checkpoints) await session.restore({ checkpointLabel: label })
+      await session.restore({ checkpointLabel: 'after' })
+      expect(Buffer.from(await session.files.read({ path: '/work/again' })).toString()).toBe(id)
+    }
+    expect((await engine.check({ readData: true })).findings).toEqual([])
+    await engine.collect()
+    expect((await engine.check({ readData: true })).findings).toEqual([])
+    await engine.close()
+    expect((await checkStore(place, { readData: true })).findings).toEqual([])
+  }
+
+  test('nowhere is carried over as it is', async () => {
+    const { check, repair } = await repaired()
+    expect(check).toMatchObject({ found: 0, notes: [] })
+    expect(repair).toMatchObject({ dropped: [], findings: [], rebuiltSessions: 0, sessions: 3 })
+  })
+
+  test('in a content that one file has', async () => {
+    await damage(blob('only here'))
+    const { check, repair } = await repaired()
+    expect(check.findings).toContainEqual(
+      expect.objectContaining({
+        object: `blob sha256:${sha256('only here')}`,
+        path: '/only.txt',
+        sessionId: ids.second,
+      }),
+    )
+    expect(repair.dropped.filter(({ object }) => object.startsWith('session'))).toEqual([
+      expect.objectContaining({ sessionId: ids.second, path: '/only.txt' }),
+    ])
+    expect(repair.rebuiltSessions).toBe(1)
+  })
+
+  test('in a content of a session and its fork, and of a checkpoint alone', async () => {
+    await damage(blob('content 9'))
+    await damage(blob('content 7'))
+    const { repair } = await repaired()
+    const paths = repair.dropped.map(({ object, path }) => `${object.split(' ')[0]} ${path}`).sort()
+    expect(paths).toContain('checkpoint /many/f7')
+    expect(repair.dropped).toContainEqual(
+      expect.objectContaining({ object: `session ${ids.fork}`, path: '/many/f9' }),
+    )
+  })
+
+  test('in a piece of a large file, and in a file of two names', async () => {
+    await damage(blob(bytesOf('big', 3 * 2 ** 20).subarray(2 ** 20, 2 * 2 ** 20)))
+    await damage(blob(bytesOf('new 1', 900)))
+    const { repair } = await repaired()
+    const paths = repair.dropped
+      .filter(({ object }) => object === `session ${ids.first}`)
+      .map(({ path = '' }) => path)
+    expect(paths.toSorted((a, b) => (a < b ? -1 : 1))).toEqual(['/docs/big', '/new/linked', '/new/n1'])
+  })
+
+  test('in an extended attribute and in a cached value', async () => {
+    await damage(blob('a note'))
+    await damage(blob(bytesOf('cached', 20_000)))
+    const { check } = await repairedWithAttributes()
+    expect(check.findings.length).toBeGreaterThan(2)
+  })
+
+  /** An attribute is no content: it is told, and the file is as it was. */
+  async function repairedWithAttributes(): Promise<{ check: StoreCheck }> {
+    const check = await checkStore(directory, { readData: true })
+    const repair = await repairStore(directory, target)
+    expect(repair.remaining).toEqual([])
+    expect(repair.dropped).toContainEqual(expect.objectContaining({ object: 'cache entry cached' }))
+    expect(repair.dropped).toContainEqual(
+      expect.objectContaining({ path: '/docs/a.txt', message: 'its extended attribute user.note is lost' }),
+    )
+    const contents = await contentsOf(target)
+    for (const [id, files] of twin) expect(contents.get(id)).toEqual(files)
+    return { check }
+  }
+
+  test('in tree nodes', async () => {
+    const nodes = [...new Set(entries.filter(({ key }) => key.startsWith('rn')).map(({ key }) => key))]
+    for (const key of nodes.filter((_, i) => i % 3 === 0)) await damage(newest(key))
+    const { check } = await repaired()
+    expect(check.findings).toContainEqual(
+      expect.objectContaining({ problem: 'missing', sessionId: ids.first }),
+    )
+  })
+
+  test.each([1, 2, 3, 5, 8])('in event %i of a session', async (seq) => {
+    const key = `e${ids.second}${seq.toString(36).padStart(8, '0')}`
+    await damage(newest(key))
+    const { check, repair } = await repaired()
+    expect(check.findings).toContainEqual(
+      expect.objectContaining({ problem: 'missing', object: `event ${seq}`, sessionId: ids.second }),
+    )
+    // The snapshot of the newest state stands behind it.
+    expect(repair.dropped).toContainEqual(
+      expect.objectContaining({ message: 'lost, but for the newest state' }),
+    )
+    const engine = await openEngine({ storage: levelStorage(target, { durability: 'relaxed' }) })
+    const session = await engine.sessions.open(ids.second)
+    const { events } = await session.events.list()
+    await engine.close()
+    expect(events.slice(seq - 1).map(({ eventType }) => eventType)).toContain('v1.PersistenceService.Repair')
+  })
+
+  test('in events and snapshots, so that the newest state is lost', async () => {
+    for (const { key } of entries.filter((entry) => entry.key.startsWith(`rr${ids.second}`)))
+      await damage(newest(key))
+    await damage(newest(`e${ids.second}${(6).toString(36).padStart(8, '0')}`))
+    const { repair } = await repaired()
+    expect(repair.dropped).toContainEqual(
+      expect.objectContaining({ sessionId: ids.second, message: 'lost, and what they did' }),
+    )
+  })
+
+  test('in the record of a session', async () => {
+    const all = entries.filter(({ key }) => key.startsWith('rs') && key.endsWith(ids.first))
+    for (const entry of all) await damage(entry)
+    const { repair } = await repaired()
+    expect(repair.dropped).toContainEqual(
+      expect.objectContaining({
+        object: `session ${ids.first}`,
+        message: expect.stringContaining('its record'),
+      }),
+    )
+    // A fork of it has the state that it started from: in its snapshot.
+    expect(repair.sessions).toBe(2)
+  })
+
+  test('in the header of a commit loses nothing', async () => {
+    const [first] = entries.filter(({ key }) => key.startsWith(`e${ids.fork}`))
+    // An entry that begins a commit stands right behind its header.
+    const starts = entries.filter((entry) => entry.path === first!.path && entry.offset <= first!.offset)
+    await flip(inCopy(first!), starts.at(-1)!.offset - 20)
+    const { check, repair } = await repaired()
+    expect(check.findings.length).toBeGreaterThan(0)
+    expect(repair.dropped).toEqual([])
+  })
+
+  test('in the head of an entry loses that entry alone', async () => {
+    // In a commit of many contents.
+    await flip(inCopy(blob('content 200')), blob('content 200').offset + 9)
+    const { repair } = await repaired()
+    expect(new Set(repair.dropped.map(({ path }) => path))).toEqual(new Set(['/many/f200']))
+  })
+
+  test('in its manifest, its marker and its index, one after the other, loses nothing', async () => {
+    await rm(join(directory, 'index'), { recursive: true })
+    expect(await checkStore(directory)).toMatchObject({ found: 0, notes: [expect.stringContaining('index')] })
+    await rm(join(directory, 'segments', 'manifest'))
+    expect((await checkStore(directory)).findings).toEqual([
+      expect.objectContaining({ problem: 'missing', object: 'file segments/manifest' }),
+    ])
+    await flip(join(directory, 'forkspace.json'), 3)
+    expect((await checkStore(directory)).findings).toContainEqual(
+      expect.objectContaining({ problem: 'damaged', object: 'file forkspace.json' }),
+    )
+    await rm(join(directory, 'forkspace.json'))
+    const { repair } = await repaired()
+    expect(repair.dropped).toEqual([])
+    expect(repair.findings).toHaveLength(2)
+  })
+
+  test('by the loss of a segment, or of the end of one', async () => {
+    const segments = (await readdir(join(directory, 'segments')))
+      .filter((name) => name.endsWith('.seg'))
+      .sort()
+    expect(segments.length).toBeGreaterThan(4)
+    for (const name of segments.slice(0, 4)) {
+      await rm(join(directory, 'segments', name))
+      const check = await checkStore(directory, { readData: true })
+      expect(check.findings[0]).toMatchObject({ problem: 'missing', object: `file segments/${name}` })
+      const repair = await repairStore(directory, target)
+      expect(repair.remaining).toEqual([])
+      await workOn(target, await contentsOf(target))
+      await rm(target, { recursive: true })
+      await cp(join(healthy, 'segments', name), join(directory, 'segments', name))
+    }
+    const name = segments[1]!
+    const { length } = await readFile(join(directory, 'segments', name))
+    await truncate(join(directory, 'segments', name), Math.floor(length / 2))
+    const check = await checkStore(directory)
+    expect(check.findings).toContainEqual(expect.objectContaining({ object: `file segments/${name}` }))
+    expect((await repairStore(directory, target)).remaining).toEqual([])
+    await workOn(target, await contentsOf(target))
+  })
+
+  test('at its end by a commit that was never acknowledged is no loss', async () => {
+    const name = (await readdir(join(directory, 'segments')))
+      .filter((one) => one.endsWith('.seg'))
+      .sort()
+      .at(-1)!
+    const path = join(directory, 'segments', name)
+    await writeFile(path, bytesOf('torn', 777), { flag: 'a' })
+    const { check, repair } = await repaired()
+    expect(check).toMatchObject({ found: 0, notes: [expect.stringContaining('never acknowledged')] })
+    expect(repair.dropped).toEqual([])
+  })
+
+  test('anywhere is repaired, also when older history is not kept', { timeout: 600_000 * size }, async () => {
+    let state = seed
+    const random = (below: number): number => {
+      state = (Math.imul(state, 1664525) + 1013904223) >>> 0
+      return Math.floor((state / 2 ** 32) * below)
+    }
+    const collected = join(directory, '..', 'collected')
+    await cp(healthy, collected, { recursive: true })
+    {
+      await using engine = await openEngine({ storage: smallSegments(collected) })
+      await engine.sessions.delete(ids.first)
+      await engine.collect()
+      const second = await engine.sessions.open(ids.second)
+      await second.files.write({ path: '/second/later', content: bytesOf('later', 3000) })
+    }
+    for (let run = 0; run < 12 * size; run++) {
+      await rm(directory, { recursive: true })
+      await cp(run % 3 === 2 ? collected : healthy, directory, { recursive: true })
+      for (let count = 1 + random(6); count > 0; count--) {
+        const names = (await readdir(join(directory, 'segments'))).filter((name) => name.endsWith('.seg'))
+        const path = join(directory, 'segments', names[random(names.length)]!)
+        const { length } = await readFile(path)
+        const what = random(12)
+        if (what === 0) await rm(path)
+        else if (what === 1) await truncate(path, random(length))
+        else if (what === 2) await overwrite(path, random(length), Buffer.alloc(1 + random(20_000)))
+        else if (length > 0) await flip(path, random(length))
+        if (names.length === 1) break
+      }
+      if (!(await readdir(join(directory, 'segments'))).some((name) => name.endsWith('.seg'))) continue
+      const before = await filesOf(directory)
+      await checkStore(directory, { readData: true })
+      const repair = await repairStore(directory, target)
+      expect(await filesOf(directory)).toEqual(before)
+      expect(repair.remaining, `run ${run}`).toEqual([])
+      await workOn(target, await contentsOf(target))
+      await rm(target, { recursive: true })
+    }
+  })
+
+  test('is noticed by an engine that has it open, before anything is read', async () => {
+    await using engine = await openEngine({ storage: smallSegments(directory) })
+    expect((await engine.check()).findings).toEqual([])
+    const entry = entries[5]!
+    await damage(entry)
+    const { findings } = await engine.check()
+    expect(findings[0]).toMatchObject({
+      problem: 'damaged',
+      object: `file segments/${entry.path.slice(-12)}`,
+      message: expect.stringContaining(`byte ${entry.offset}:`),
+    })
+    await rm(join(directory, 'forkspace.json'))
+    expect((await engine.check()).findings[0]).toMatchObject({
+      problem: 'missing',
+      object: 'file forkspace.json',
+    })
+  })
+})
+
+async function overwrite(path: string, offset: number, bytes: Buffer): Promise<void> {
+  const content = await readFile(path)
+  bytes.copy(content, offset)
+  await writeFile(path, content)
+}
+
+describe('what is no store', () => {
+  test('is refused, as is one of format 1 and one that is to be written over', async () => {
+    const missing = join(root, 'nothing')
+    await expect(checkStore(missing)).rejects.toMatchObject({ reason: 'STORE_FORMAT' })
+    const empty = await mkdtemp(join(root, 'empty-'))
+    await expect(checkStore(empty)).rejects.toMatchObject({ reason: 'STORE_FORMAT' })
+    await expect(repairStore(empty, missing)).rejects.toMatchObject({ reason: 'STORE_FORMAT' })
+    await writeFile(join(empty, 'forkspace.json'), '{"format":1,"storeId":"a"}\n')
+    await expect(checkStore(empty)).rejects.toMatchObject({
+      reason: 'STORE_FORMAT',
+      details: { format: '1' },
+      message: expect.stringContaining('format 1'),
+    })
+    await writeFile(join(empty, 'forkspace.json'), '{"format":99}\n')
+    await expect(checkStore(empty)).rejects.toMatchObject({
+      reason: 'STORE_FORMAT',
+      details: { format: '99' },
+    })
+    await expect(repairStore(healthy, empty)).rejects.toMatchObject({ reason: 'ALREADY_EXISTS' })
+    await expect(repairStore(healthy, healthy)).rejects.toMatchObject({ reason: 'ALREADY_EXISTS' })
+    expect(await readdir(empty)).toEqual(['forkspace.json'])
+  })
+})
+
+describe('a store of format 1', () => {
+  test('is refused as it is, and is whole when it was opened once', async () => {
+    const directory = join(root, 'format-1')
+    await cp(join(import.meta.dirname, '../fixtures/format/v1/store'), directory, { recursive: true })
+    const before = await filesOf(directory)
+    await expect(checkStore(directory)).rejects.toMatchObject({
+      reason: 'STORE_FORMAT',
+      details: { format: '1' },
+    })
+    await expect(repairStore(directory, join(root, 'from-1'))).rejects.toMatchObject({
+      reason: 'STORE_FORMAT',
+    })
+    expect(await filesOf(directory)).toEqual(before)
+    await (await openEngine({ storage: levelStorage(directory) })).close()
+    expect((await checkStore(directory, { readData: true })).findings).toEqual([])
+    expect(await repairStore(directory, join(root, 'from-1'))).toMatchObject({ dropped: [], remaining: [] })
+    expect(await contentsOf(join(root, 'from-1'))).toEqual(await contentsOf(directory))
+  })
+})
+
+describe('sources', () => {
+  test('lose revisions that are not whole, and import again', async () => {
+    const [directory, target] = [join(root, 'sources'), join(root, 'sources-repaired')]
+    const large = bytesOf('large', 100_000)
+    const made = await openEngine({ storage: smallSegments(directory) })
+    const session = await made.sessions.create({ files: { '/kept': 'kept', '/lost': large } })
+    const other = await made.sessions.create({ files: { '/whole': 'whole' } })
+    const ids: string[] = []
+    for (const from of [session, other]) {
+      const { sourceId } = await made.sources.create({ displayName: 'copy', uploadedSnapshot: {} })
+      const job = await made.sources.startImport(sourceId, {
+        uploadedSnapshot: { content: from.exportTar() },
+      })
+      const { revisionId } = await made.sources.waitForJob(job)
+      ids.push(sourceId, (await made.sessions.create({ sourceRef: { sourceId, revisionId } })).id)
+    }
+    await made.close()
+    const key = `b${Buffer.from(sha256(large), 'hex').toString('latin1')}`
+    for (const entry of await entriesOf(directory))
+      if (entry.key === key) await flip(entry.path, entry.offset + entry.length - 1)
+    const repair = await repairStore(directory, target)
+    expect(repair.remaining).toEqual([])
+    const objects = repair.dropped.map(({ object }) => object.split(' ')[0])
+    expect(objects.filter((object) => object === 'revision')).toHaveLength(1)
+    expect(objects.filter((object) => object === 'source')).toHaveLength(1)
+    await using engine = await openEngine({ storage: levelStorage(target) })
+    const [lost, onLost, whole, onWhole] = ids as [string, string, string, string]
+    expect((await engine.sources.get(lost)).latestRevisionId).toBe('')
+    expect((await engine.sources.get(whole)).latestRevisionId).not.toBe('')
+    expect(await (await engine.sessions.open(onLost)).fs.promises.readdir('/')).toEqual(['kept'])
+    expect(await (await engine.sessions.open(onWhole)).fs.promises.readdir('/')).toEqual(['whole'])
+    const content = (await engine.sessions.open(other.id)).exportTar()
+    await engine.sources.waitForJob(await engine.sources.startImport(lost, { uploadedSnapshot: { content } }))
+    await engine.sessions.create({ sourceRef: { sourceId: lost } })
+    expect((await engine.check({ readData: true })).findings).toEqual([])
+  })
+})
