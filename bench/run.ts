@@ -3,12 +3,14 @@ import { mkdtemp, mkdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { collection } from './scenarios/collection.js'
 import { durable } from './scenarios/durable.js'
 import { fs } from './scenarios/fs.js'
 import { git } from './scenarios/git.js'
 import { heap } from './scenarios/heap.js'
 import { http } from './scenarios/http.js'
 import { importTime } from './scenarios/import-time.js'
+import { memoryBounds } from './scenarios/memory-bounds.js'
 import { memoryFiles } from './scenarios/memory-files.js'
 import { services } from './scenarios/services.js'
 import { treesOnDisk } from './scenarios/trees-on-disk.js'
@@ -23,7 +25,20 @@ npm run bench -- --list
   --files   sizes of the trees, in files
   --json    one JSON document instead of tables; times are in milliseconds`
 
-const core = [importTime, memoryFiles, fs, durable, heap, trees, treesOnDisk, git, services, http]
+const core = [
+  importTime,
+  memoryFiles,
+  fs,
+  durable,
+  heap,
+  memoryBounds,
+  trees,
+  treesOnDisk,
+  collection,
+  git,
+  services,
+  http,
+]
 /** The short form shows that everything runs; its figures say nothing. */
 const groups: Record<string, readonly Scenario[]> = { core, smoke: core }
 

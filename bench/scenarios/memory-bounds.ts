@@ -1,0 +1,76 @@
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import type { MemoryReport } from '../support/report-memory.js'
+import { singleRow } from '../support/rows.js'
+import type { Context, Row, Scenario } from '../support/scenario.js'
+
+const megabyte = 2 ** 20
+const sessions = 10_000
+const baseFiles = 50_000
+const treeFiles = 1_000_000
+/** Bytes that the process grows by, and milliseconds. */
+const targets = { sessions: 200 * megabyte, tree: 400 * megabyte, open: 250 }
+
+/** In processes of their own: what many sessions and large trees on disk take of memory, and how they can be used. */
+export const memoryBounds: Scenario = {
+  name: 'memory-bounds',
+  title: 'Many sessions and large trees on disk (relaxed): memory of the process, without mapped files',
+  async *run(context) {
+    yield* manySessions(context)
+    for (const what of ['directory', 'tree'] as const) yield* largeTree(context, what)
+  },
+}
+
+async function* manySessions(context: Context): AsyncGenerator<Row> {
+  const count = context.count(sessions)
+  const report = await measure(context, 'sessions', count, context.count(baseFiles))
+  const named = (what: string): string => `${count} sessions: ${what}`
+  const row = (what: string, figure: string, atMost?: number): Row =>
+    singleRow(
+      named(what),
+      figure.endsWith('Ms') ? 'time' : 'bytes',
+      Math.max(0, report[figure]!),
+      atMost === undefined ? undefined : { atMost },
+    )
+  yield row('fork and 3 writes, each', 'createMs')
+  yield row('growth, all handles held', 'grown', targets.sessions)
+  yield row('growth, no handle held', 'withoutHandles', targets.sessions)
+  yield row('read in one that left', 'readMs')
+  yield row('open the engine', 'openMs', targets.open)
+  yield row('growth by that', 'opened')
+  yield row('open a session, first read', 'firstReadMs')
+  yield row('growth, all opened and read', 'allRead', targets.sessions)
+}
+
+async function* largeTree(context: Context, what: 'directory' | 'tree'): AsyncGenerator<Row> {
+  const count = context.count(treeFiles)
+  const report = await measure(context, what, count)
+  const place = what === 'directory' ? 'in one directory' : 'in a tree'
+  const row = (text: string, figure: string, atMost?: number): Row =>
+    singleRow(
+      `${count} files ${place}: ${text}`,
+      figure.endsWith('Ms') ? 'time' : 'bytes',
+      Math.max(0, report[figure]!),
+      atMost === undefined ? undefined : { atMost },
+    )
+  yield row('write in batches, each file', 'createMs')
+  yield row('growth by that', 'created', targets.tree)
+  yield row('open, first read', 'openMs', targets.open)
+  yield row('growth by that', 'opened')
+  yield row('page of 1,000 of the manifest', 'pageMs')
+  yield row('growth by all pages', 'listed', targets.tree)
+  yield row('stat', 'statMs')
+  yield row('write', 'writeMs')
+  yield row('fork', 'forkMs')
+  yield row('first write in a fork', 'forkWriteMs')
+  yield row('diff of one change', 'diffMs')
+  yield row('growth in the end', 'used', targets.tree)
+}
+
+async function measure(context: Context, what: string, count: number, base = 0): Promise<MemoryReport> {
+  const script = join(import.meta.dirname, '../support/report-memory.js')
+  const args = ['--expose-gc', script, what, String(count), String(base), join(context.directory, what)]
+  const { stdout } = await promisify(execFile)(process.execPath, args)
+  return JSON.parse(stdout) as MemoryReport
+}
