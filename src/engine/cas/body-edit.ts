@@ -1,14 +1,7 @@
+import { firstAtLeast } from '../base/ascending.js'
 import { limits } from '../base/limits.js'
 import { BlobRef } from './blob.js'
-import {
-  BlockBody,
-  ExtentBlock,
-  firstAtLeast,
-  indexOfChunk,
-  type Block,
-  type Extent,
-  type LoadedBody,
-} from './body.js'
+import { BlockBody, ExtentBlock, indexOfChunk, type Block, type Extent, type LoadedBody } from './body.js'
 
 /** Bytes to put into a body; without a blob, a hole. */
 export interface Piece {

@@ -1,3 +1,4 @@
+import { firstAtLeast } from '../base/ascending.js'
 import { limits } from '../base/limits.js'
 import { BlobRef } from './blob.js'
 
@@ -102,18 +103,6 @@ export function indexOfChunk(chunkNumbers: readonly number[], blockNumber: numbe
   const number = Math.floor(blockNumber / limits.blocksPerChunk)
   const index = firstAtLeast(chunkNumbers, number)
   return chunkNumbers[index] === number ? index : -1
-}
-
-/** The first index whose number is not below `number`. */
-export function firstAtLeast(numbers: readonly number[], number: number): number {
-  let low = 0
-  let high = numbers.length
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    if (numbers[middle]! < number) low = middle + 1
-    else high = middle
-  }
-  return low
 }
 
 export function listExtents(body: LoadedBody, range: { from: number; to: number }): Extent[] {

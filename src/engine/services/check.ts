@@ -73,6 +73,8 @@ class Check {
   readonly #findings = new Findings()
   readonly #blobs: CheckedBlobs
   readonly #trees: CheckedTrees
+  /** Forks without a snapshot of which the first state was looked for. */
+  readonly #started = new Set<string>()
   #sessions = 0
   #events = 0
 
@@ -90,7 +92,7 @@ class Check {
     signal?.throwIfAborted()
     for await (const finding of this.#store.check?.({ signal }) ?? []) this.#findings.add(finding)
     await this.#blobs.look(this.#options.readData === true, () => this.#rest())
-    await this.#eachRecord(keys.allSessions(), (_, json) => this.#session(json))
+    await this.#eachRecord(keys.allSessions(), (key, json) => this.#session(key, json))
     for (const prefix of [keys.allRevisions(), keys.allGitTrees()]) {
       await this.#eachRecord(prefix, (_, json) => {
         const record = JSON.parse(json) as Partial<Baseline>
@@ -123,7 +125,7 @@ class Check {
     }
   }
 
-  async #session(json: string): Promise<void> {
+  async #session(key: string, json: string): Promise<void> {
     const record = parseSession(json)
     const { id, collected, createdAt, deletedAt } = record
     this.#sessions++
@@ -154,7 +156,9 @@ class Check {
           id,
         )
     }
-    await this.#base(record, snapshots)
+    const oldest = checkpoints.reduce((least, { seq }) => Math.min(least, seq), last)
+    if (snapshots[0] === undefined || snapshots[0].seq > oldest)
+      await this.#base(keys.tenantOfSession(key), record)
     await this.#eachRecord(
       keys.cacheEntries(id),
       async (_, text) => {
@@ -208,12 +212,27 @@ class Check {
     }
   }
 
-  async #base({ id, base }: SessionRecord, snapshots: readonly SnapshotRecord[]): Promise<void> {
-    if (base === undefined || snapshots.length > 0) return
-    const [parent, seq] = base
-    const last = await this.#store.lastEvent(parent).catch(() => undefined)
-    if (seq > 0 && (last?.seq ?? 0) < seq)
-      this.#tell('missing', `event ${seq}`, `of session ${parent}, from which this one was forked`, id)
+  /** Whether the state that a fork started from is still there, in the sessions that it goes back to. */
+  async #base(tenantKey: string, { id, base }: SessionRecord): Promise<void> {
+    let session = id
+    for (let at = base; at !== undefined && !this.#started.has(session);) {
+      this.#started.add(session)
+      const [parent, seq] = at
+      const of = `of session ${parent}, from which this one was forked`
+      const last = await this.#store.lastEvent(parent).catch(() => undefined)
+      if ((last?.seq ?? 0) < seq) return this.#tell('missing', `event ${seq}`, of, id)
+      const range = { gte: keys.snapshots(parent), lt: keys.snapshot(parent, seq + 1) }
+      const [newest] = await this.#store.scan({ ...range, limit: 1, reverse: true })
+      const from = newest === undefined ? 0 : (JSON.parse(newest[1]) as SnapshotRecord).seq
+      for await (const page of this.#store.events(parent, { from: from + 1, to: seq })) {
+        const gone = page.find(({ body }) => typeof (body as unknown as EventBody)[5] === 'string')
+        if (gone !== undefined) return this.#tell('missing', `what event ${gone.seq} did`, of, id)
+        await this.#rest()
+      }
+      const json = newest === undefined ? await this.#store.get(keys.session(tenantKey, parent)) : undefined
+      session = parent
+      at = json === undefined ? undefined : parseSession(json).base
+    }
   }
 
   async #baseline({ root, revision }: Baseline, sessionId?: string): Promise<void> {

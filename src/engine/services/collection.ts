@@ -14,6 +14,7 @@ import {
   redoBehind,
   scanAll,
   snapshotsOf,
+  storeState,
   type SettledHistory,
 } from '../session/histories.js'
 import { countSession } from '../session/session-count.js'
@@ -196,9 +197,7 @@ async function settleSessions(run: Run): Promise<void> {
     signal.throwIfAborted()
     settled.add(record.id)
     if (record.deletedAt !== undefined) continue
-    const losesBase = record.base !== undefined && deleted.has(record.base[0])
-    const caller = asTenant(core, tenantKey)
-    const history = await prepareHistory(caller, record.id, { keepRedo, losesBase })
+    const history = await prepareHistory(asTenant(core, tenantKey), record, { keepRedo })
     const { plan } = history
     if (plan.drop.length > 0 || plan.pruneTo > history.prunedTo) histories.push({ ...history, tenantKey })
     report('sessions', ++done)
@@ -232,7 +231,7 @@ async function keepForks({ core, signal }: Run, settled: ReadonlySet<string>): P
   for await (const { tenantKey, record } of storedSessions(core)) {
     signal.throwIfAborted()
     if (settled.has(record.id) || record.deletedAt !== undefined || record.base === undefined) continue
-    await prepareHistory(asTenant(core, tenantKey), record.id, { keepRedo: true, losesBase: true })
+    await storeState(asTenant(core, tenantKey), record.id, 0)
   }
 }
 

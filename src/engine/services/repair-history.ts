@@ -1,3 +1,4 @@
+import { someIn } from '../base/ascending.js'
 /** What of a session's history can stay as it is: worked out from facts alone. */
 
 /** What is left of a session's events and snapshots. */
@@ -33,7 +34,7 @@ export function reachOf(history: LeftHistory): Reach {
   return {
     whole:
       newest <= last &&
-      wanted.every((state) => state <= last && !hasIn(gaps, baseOf(snapshots, state) + 1, state)),
+      wanted.every((state) => state <= last && !someIn(gaps, baseOf(snapshots, state) + 1, state + 1)),
     fromStart: wanted.some((state) => baseOf(snapshots, state) < 0),
   }
 }
@@ -41,16 +42,4 @@ export function reachOf(history: LeftHistory): Reach {
 /** The newest snapshot at or before a state; below 0 where there is none. */
 function baseOf(snapshots: readonly number[], state: number): number {
   return snapshots.findLast((seq) => seq <= state) ?? -1
-}
-
-/** Whether an ascending list has a number from `from` to `to`. */
-function hasIn(numbers: readonly number[], from: number, to: number): boolean {
-  let low = 0
-  let high = numbers.length
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    if (numbers[middle]! < from) low = middle + 1
-    else high = middle
-  }
-  return low < numbers.length && numbers[low]! <= to
 }

@@ -101,8 +101,7 @@ export class SessionAccess {
       throw sessionNotFound(loaded.id)
     }
     // Whoever tries again finds it loaded.
-    this.#reopening ??= this.#reopen()
-    this.#reopening.catch(() => undefined)
+    this.#reopened().catch(() => undefined)
     throw wouldBlock('the session has to be loaded')
   }
 
@@ -119,6 +118,7 @@ export class SessionAccess {
   /** Runs a change at once, WOULD_BLOCK where it cannot; {@link flush} waits for its commit. */
   changeSync(action: Action, operation: (live: LiveSession) => Promise<unknown>): void {
     const live = this.liveSync(action)
+    if (this.#reopening !== undefined) throw wouldBlock('operations before this one are waiting')
     const committed = mutateSync(this.core, live, () => operation(live))
     this.#unflushed = committed
     committed.catch((error: unknown) => {
@@ -158,23 +158,32 @@ export class SessionAccess {
   live(action: Action): LiveSession | Promise<LiveSession> {
     this.permit(action)
     const { live } = this.#slot
-    if (live === undefined || live.discarded !== undefined || this.core.fence.closed)
-      return (this.#reopening ??= this.#reopen())
+    // Those who wait already come first.
+    if (this.#reopening !== undefined) return this.#reopening
+    if (live === undefined || live.discarded !== undefined || this.core.fence.closed) return this.#reopened()
     if (isExpired(this.core, live)) return expireNow(this.core, this.sessionId)
     live.comeBack?.()
     this.core.residency.used(live)
     return live
   }
 
-  async #reopen(): Promise<LiveSession> {
-    try {
-      // Where a commit failed, the store recovers first, if it can; if not, what is stored can be read.
-      await this.core.fence.recover()
-      const live = await openUsed(this.core, this.sessionId)
-      this.#slot = live.slot
-      return live
-    } finally {
+  /** Whoever comes before those who wait for it have gone on waits too. */
+  #reopened(): Promise<LiveSession> {
+    if (this.#reopening !== undefined) return this.#reopening
+    const reopening = this.#reopen()
+    this.#reopening = reopening
+    const end = (): void => {
       this.#reopening = undefined
     }
+    reopening.then(end, end)
+    return reopening
+  }
+
+  async #reopen(): Promise<LiveSession> {
+    // Where a commit failed, the store recovers first, if it can; if not, what is stored can be read.
+    await this.core.fence.recover()
+    const live = await openUsed(this.core, this.sessionId)
+    this.#slot = live.slot
+    return live
   }
 }

@@ -5,7 +5,7 @@ import { redoHash } from './chain.js'
 import type { Core } from './core.js'
 import type { EventBody } from './events.js'
 import { stateAt } from './recovery.js'
-import type { CheckpointRecord, SnapshotRecord } from './records.js'
+import type { CheckpointRecord, SessionRecord, SnapshotRecord } from './records.js'
 import { planHistory, type HistoryFacts, type HistoryPlan } from './retention.js'
 
 /** What becomes of a session's history, and the snapshot that replay is to start from. */
@@ -13,12 +13,6 @@ export interface SettledHistory {
   readonly sessionId: string
   readonly plan: HistoryPlan
   readonly prunedTo: number
-}
-
-export interface HistoryOptions {
-  readonly keepRedo: boolean
-  /** Whether it starts from a state of a session that is to go. */
-  readonly losesBase: boolean
 }
 
 /** The hash of a redo as JSON. */
@@ -62,7 +56,7 @@ export async function* redoBehind(
     yield page as unknown as readonly { readonly seq: number; readonly body: EventBody }[]
 }
 
-async function factsOf(core: Core, sessionId: string, losesBase: boolean): Promise<HistoryFacts> {
+async function factsOf(core: Core, { id: sessionId, base }: SessionRecord): Promise<HistoryFacts> {
   const snapshots = await snapshotsOf(core, sessionId)
   const facts = {
     last: (await core.store.lastEvent(sessionId))?.seq ?? 0,
@@ -71,7 +65,7 @@ async function factsOf(core: Core, sessionId: string, losesBase: boolean): Promi
     prunedTo: prunedTo(snapshots),
     restores: [] as [number, number][],
     gaps: [] as number[],
-    losesBase,
+    hasBase: base !== undefined,
   }
   for await (const page of scanAll(core, keys.checkpoints(sessionId)))
     for (const [, json] of page) facts.named.push((JSON.parse(json) as CheckpointRecord).seq)
@@ -91,22 +85,25 @@ async function factsOf(core: Core, sessionId: string, losesBase: boolean): Promi
  */
 export async function prepareHistory(
   core: Core,
-  sessionId: string,
-  { keepRedo, losesBase }: HistoryOptions,
+  session: SessionRecord,
+  { keepRedo }: { readonly keepRedo: boolean },
 ): Promise<SettledHistory> {
-  const facts = await factsOf(core, sessionId, losesBase)
+  const facts = await factsOf(core, session)
   const plan = planHistory(facts, { keepRedo, spacing: limits.eventsPerSnapshot })
-  for (const seq of plan.write) {
-    const told = core.writes.begin()
-    try {
-      const { at, chain, root } = await stateAt(core, sessionId, seq)
-      const snapshot: SnapshotRecord = { seq, at, chain, root: await core.roots.save(root) }
-      await core.store.commit({ put: [[keys.snapshot(sessionId, seq), snapshot]] })
-    } finally {
-      told()
-    }
+  for (const seq of plan.write) await storeState(core, session.id, seq)
+  return { sessionId: session.id, plan, prunedTo: facts.prunedTo }
+}
+
+/** Stores the state after an event as a snapshot; 0 is the one that the session started from. */
+export async function storeState(core: Core, sessionId: string, seq: number): Promise<void> {
+  const told = core.writes.begin()
+  try {
+    const { at, chain, root } = await stateAt(core, sessionId, seq)
+    const snapshot: SnapshotRecord = { seq, at, chain, root: await core.roots.save(root) }
+    await core.store.commit({ put: [[keys.snapshot(sessionId, seq), snapshot]] })
+  } finally {
+    told()
   }
-  return { sessionId, plan, prunedTo: facts.prunedTo }
 }
 
 /**

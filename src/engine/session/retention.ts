@@ -1,3 +1,5 @@
+import { someIn } from '../base/ascending.js'
+
 /** Which states of a session are kept as snapshots, and how far back its redo is: worked out from facts alone. */
 
 /** What is stored of a session's history. */
@@ -14,8 +16,8 @@ export interface HistoryFacts {
   readonly restores: readonly (readonly [seq: number, target: number])[]
   /** Events behind that of which redo is not kept, such as those of a bundle; ascending. */
   readonly gaps: readonly number[]
-  /** Whether it starts from a state of a session that is to go. */
-  readonly losesBase: boolean
+  /** Whether it starts from a state of another session, of which nobody knows how long it can be reached. */
+  readonly hasBase: boolean
 }
 
 export interface HistoryPlan {
@@ -36,13 +38,19 @@ export function planHistory(
   facts: HistoryFacts,
   { keepRedo, spacing }: { readonly keepRedo: boolean; readonly spacing: number },
 ): HistoryPlan {
-  const { last, named, snapshots, prunedTo, restores, gaps, losesBase } = facts
+  const { last, named, snapshots, prunedTo, restores, gaps, hasBase } = facts
   const oldest = named.reduce((least, seq) => Math.min(least, seq), last)
   const pruneTo = keepRedo ? prunedTo : Math.max(prunedTo, oldest)
   const stored = new Set(snapshots)
-  const needsFirst = pruneTo > 0 || losesBase || stored.has(0)
-  const { reached, firsts } = walk([last, ...named], restores, pruneTo)
-  const wanted = new Set([...(needsFirst ? [pruneTo] : []), ...firsts])
+  // What is before a snapshot may be gone, with what an interrupted collection took of it or of another session.
+  const first = keepRedo ? (snapshots.findLast((seq) => seq <= oldest) ?? pruneTo) : pruneTo
+  const needsFirst = first > 0 || hasBase || stored.has(0)
+  const { reached, firsts } = walk([last, ...named], restores, first)
+  const wanted = new Set([
+    ...(needsFirst ? [first] : []),
+    ...(stored.has(pruneTo) ? [pruneTo] : []),
+    ...firsts,
+  ])
   const write = [...wanted].filter((seq) => !stored.has(seq)).sort((a, b) => a - b)
   const drop: number[] = []
   const all = [...new Set([...snapshots, ...write])].sort((a, b) => a - b)
@@ -51,7 +59,7 @@ export function planHistory(
     const next = all[index + 1] ?? Number.POSITIVE_INFINITY
     const isNeeded =
       wanted.has(seq) ||
-      (seq >= pruneTo &&
+      (seq >= first &&
         someIn(reached, seq, next) &&
         (someIn(gaps, kept + 1, seq + 1) || seq - kept >= spacing || index === all.length - 1))
     if (isNeeded) kept = seq
@@ -94,16 +102,4 @@ function countUpTo(restores: HistoryFacts['restores'], seq: number): number {
     else high = middle
   }
   return low
-}
-
-/** Whether an ascending list has a number from `from` up to, and without, `to`. */
-function someIn(numbers: readonly number[], from: number, to: number): boolean {
-  let low = 0
-  let high = numbers.length
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    if (numbers[middle]! < from) low = middle + 1
-    else high = middle
-  }
-  return low < numbers.length && numbers[low]! < to
 }
