@@ -3,6 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { sha256 } from '../../src/engine/base/hash.js'
+import { redoHash } from '../../src/engine/session/chain.js'
+import type { Redo } from '../../src/engine/session/events.js'
 import { openEngine, type Engine, type Finding, type Session, type Storage } from '../../src/index.js'
 import type { Store } from '../../src/engine/ports.js'
 import { storages } from '../support/storages.js'
@@ -119,6 +121,23 @@ describe.each(storages.filter(([, , lasting]) => lasting))('a check on %s', (_na
     const found = await findings()
     expect(found).toContainEqual(expect.objectContaining({ message: 'names an event that is not there' }))
     expect(found.some(({ message }) => message.includes('from which this one was forked'))).toBe(true)
+  })
+
+  test('tells of forks that start from what is not kept any more', async () => {
+    const child = await session.fork()
+    const grandchild = await child.fork()
+    for await (const page of store.events(session.id, { from: 2, to: 2 }))
+      for (const { seq, body } of page)
+        await store.commit({
+          replaceEvents: [
+            { sessionId: session.id, seq, body: [...body.slice(0, 5), redoHash(body[5] as readonly Redo[])] },
+          ],
+        })
+    const found = await findings()
+    expect(found).toContainEqual(
+      expect.objectContaining({ problem: 'missing', object: 'what event 2 did', sessionId: child.id }),
+    )
+    expect(found.filter(({ sessionId }) => sessionId === grandchild.id)).toEqual([])
   })
 
   test('tells of records that are none', async () => {

@@ -403,6 +403,60 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     }
   }, 60_000)
 
+  test('behind an interruption nothing is taken away of which the rest is gone', async () => {
+    for (let commits = 0; ; commits++) {
+      const failing = new FailingStorage(storage)
+      await engine.close()
+      engine = await openEngine({ storage: failing })
+      const write = (session: Session, i: number): Promise<void> =>
+        session.files.write({ path: '/b', content: `${commits} ${i}`.repeat(300) })
+      const parent = await engine.sessions.create({ files: { '/a': 'a' } })
+      await write(parent, 1)
+      const fork = await parent.fork()
+      await write(parent, 2)
+      await write(fork, 3)
+      await fork.checkpoint({ label: '3' })
+      await write(fork, 4)
+      const other = await fork.fork()
+      await fork.restore({ checkpointLabel: '3' })
+      await fork.files.write({ path: '/c', content: 'c' })
+      await fork.checkpoint({ label: 'c' })
+      await fork.deleteCheckpoint({ checkpointLabel: '3' })
+      failing.failAfter(commits)
+      const through = await engine.collect().then(
+        () => true,
+        () => false,
+      )
+      // Without the snapshots that an orderly end writes.
+      await store.close()
+      await open()
+      for (const keepRedo of [true, false, true]) {
+        for (const { id } of [parent, fork, other])
+          await (await engine.sessions.open(id)).files.write({ path: '/d', content: `${keepRedo}` })
+        // With them: there is a newer one than what is needed.
+        await reopen()
+        await engine.collect({ keepRedo })
+        expect((await engine.check({ readData: true })).findings).toEqual([])
+        await store.close()
+        await open()
+        for (const [session, content] of [
+          [parent, 2],
+          [fork, 3],
+          [other, 4],
+        ] as const)
+          expect(await textOf(await engine.sessions.open(session.id), '/b')).toBe(
+            `${commits} ${content}`.repeat(300),
+          )
+        const again = await engine.sessions.open(fork.id)
+        await again.restore({ checkpointLabel: 'c' })
+        expect(await textOf(again, '/c')).toBe('c')
+      }
+      for (const { id } of [parent, fork, other]) await engine.sessions.delete(id)
+      if (through) return
+      expect(commits).toBeLessThan(100)
+    }
+  }, 60_000)
+
   test('a signal, and closing the engine, end it', async () => {
     const session = await engine.sessions.create()
     for (let i = 0; i < 10; i++) await session.files.write({ path: '/a', content: `${i}` })

@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { systemEnvironment } from '../../src/adapters/system/index.js'
@@ -64,6 +65,30 @@ async function crowd(engine: Engine): Promise<void> {
 }
 
 describe.each(storages.filter(([, , lasting]) => lasting))('on %s', (_name, make) => {
+  test('calls on a session that left take effect in their order, whenever they come', async () => {
+    const engine = await open(make(directory))
+    const session = await (await engine.sessions.create()).fork()
+    await session.files.write({ path: '/first', content: '0' })
+    expect(await leaving(() => crowd(engine))).toBeGreaterThan(0)
+    const first = session.files.write({ path: '/first', content: '' })
+    const others: Promise<void>[] = []
+    let written = false
+    first.then(
+      () => (written = true),
+      () => undefined,
+    )
+    // In every step that is between the call and its effect.
+    for (let i = 0; !written; i++) {
+      others.push(session.files.write({ path: `/other${i}`, content: '' }))
+      await Promise.resolve()
+      if (i % 50 === 49) await nextTurn()
+    }
+    await Promise.all([first, ...others])
+    const { events } = await session.events.list({ pageSize: others.length + 3 })
+    const paths = events.slice(2).map(({ details }) => (details as { path: string }).path)
+    expect(paths).toEqual(['/first', ...others.map((_, i) => `/other${i}`)])
+  })
+
   test('sessions that are not used leave memory, and handles on them go on', async () => {
     const engine = await open(make(directory))
     const base = await engine.sessions.create({
