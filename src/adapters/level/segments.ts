@@ -56,9 +56,9 @@ export class Segments {
    * @throws EngineError `DATA_LOSS` when one is missing, too short, or not of this store.
    */
   static async open(disk: Disk, directory: string, storeId: string, name?: string): Promise<Segments> {
-    // Its newest name may be one that a process gave it which died before it was made to last.
-    await disk.syncDirectory(join(directory, segmentsName))
     const manifest = await readManifest(disk, directory, name)
+    // Its name may be one that a process gave it which died before it was made to last.
+    await disk.syncDirectory(join(directory, segmentsName))
     if (manifest.storeId !== storeId) {
       throw new EngineError('DATA_LOSS', 'the manifest is that of another store', {
         file: 'segments/manifest',
