@@ -30,6 +30,8 @@ type Sample = Readonly<Record<string, number>>
 
 const liveSessions = 12
 const filesPerSession = 40
+/** Memory and files go up and down in less time than this. */
+const settledMinutes = 1
 /** A measure grows when its line rises by this part of its mean over the time, and by this much in units of it. */
 const grownPart = 0.3
 const grownBy: Sample = { heapMB: 16, rssMB: 64, externalMB: 16, descriptors: 8, storeMB: 32 }
@@ -175,7 +177,8 @@ function slopesOf(storage: string, samples: readonly Sample[], minutes: number):
     const values = half.map((sample) => sample[name]!)
     const mean = values.reduce((sum, value) => sum + value, 0) / values.length
     const rise = slope(values) * values.length
-    const grows = rise > grownPart * mean && rise > grownBy[name]!
+    const counts = minutes >= settledMinutes || name === 'descriptors'
+    const grows = counts && rise > grownPart * mean && rise > grownBy[name]!
     return { what: `${storage} ${name}`, perMinute: rise / (minutes / 2), mean, grows }
   })
 }

@@ -146,13 +146,13 @@ export class World {
     // No tree is in memory from here on that could keep something.
     await this.#reopen(crashAfter !== undefined)
     await this.#engine.collect({ keepRedo })
-    await this.#expectNoGarbage()
+    await this.#expectNoGarbage(keepRedo)
   }
 
-  async #expectNoGarbage(): Promise<void> {
+  async #expectNoGarbage(keepRedo = false): Promise<void> {
     const sessions: Session[] = []
     for (const model of this.#living()) sessions.push(await this.#handle(model))
-    await expectNoGarbage(this.#storage.stored, sessions)
+    await expectNoGarbage(this.#storage.stored, sessions, { keepRedo })
     for (const model of this.#living()) {
       await this.#verify(model)
       for (const { label, tree } of model.checkpoints) {
