@@ -300,9 +300,13 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
   describe('ids', () => {
     test('are completed from what is unique, and listed where it is not', async () => {
       const [one, two] = [await sessionOf(), await sessionOf()]
+      const sessions = (await output(['session', 'ls'])).split('\n')
+      const others = sessions.filter((line) => !line.includes(one))
+      let unique = 1
+      while (others.some((line) => line.includes(one.slice(0, unique)))) unique++
       let common = 0
       while (one[common] === two[common]) common++
-      expect(await output(['session', 'show', one.slice(0, common + 1)])).toContain(one)
+      expect(await output(['session', 'show', one.slice(0, unique)])).toContain(one)
       const many = await run(['session', 'rm', one.slice(0, common)])
       expect(many).toMatchObject({ code: 1, stdout: '' })
       expect(many.stderr).toContain(one)

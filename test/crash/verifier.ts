@@ -75,16 +75,17 @@ export class Verifier {
     }
     expected.verified = true
     const found = await fingerprint(session)
-    const passed: { position: number; tag: string; tree: ModelTree }[] = []
-    let match: Prefix | undefined
-    for (const prefix of expected.prefixes((position, fork, tree) =>
-      passed.push({ position, tag: fork, tree }),
-    )) {
-      if (modelFingerprint(prefix.tree, prefix.labels.keys()) !== found) continue
-      // The last one that matches: refused calls change nothing, and forks may stand behind them.
-      match = { position: prefix.position, tree: prefix.tree.clone(), labels: new Map(prefix.labels) }
-    }
-    if (match !== undefined) {
+    for (const calls of expected.histories()) {
+      const passed: { position: number; tag: string; tree: ModelTree }[] = []
+      let match: Prefix | undefined
+      const pass = (position: number, fork: string, tree: ModelTree): number =>
+        passed.push({ position, tag: fork, tree })
+      for (const prefix of expected.prefixes(calls, pass)) {
+        if (modelFingerprint(prefix.tree, prefix.labels.keys()) !== found) continue
+        // The last one that matches: refused calls change nothing, and forks may stand behind them.
+        match = { position: prefix.position, tree: prefix.tree.clone(), labels: new Map(prefix.labels) }
+      }
+      if (match === undefined) continue
       for (const fork of passed) if (fork.position <= match.position) forks.set(fork.tag, fork.tree)
       expected.settleAt(match)
       return

@@ -59,7 +59,8 @@ export class Workload {
         })
         .catch((error: unknown) => {
           failures.push(requireStoreFailure(error))
-          // The others may be there, or not.
+          // Of an unknown outcome: it may be there, or not.
+          call.failed = true
           if (failures.at(-1)!.details['outcome'] === 'not-applied')
             expected.splice(expected.indexOf(call), 1)
         })
