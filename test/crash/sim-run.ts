@@ -57,6 +57,7 @@ class Simulation {
   #settled = new StoreModel()
   #pending: Pending[] = []
   #crash: (() => void) | undefined
+  #life = {}
   /** Counts down the changes of the disk to the next event. */
   #untilEvent = 0
   #event: DiskEvent | undefined
@@ -135,14 +136,25 @@ class Simulation {
 
   #die(): Promise<never> {
     this.#crash!()
-    return new Promise(() => {})
+    return never()
   }
 
   #endLife(): void {
+    this.#life = {}
     this.#counts.crashes++
     const power = this.#durability === 'full' && this.#random() % 4 > 0
     this.#disk.crash(power ? 'power' : 'process')
     this.#index.crash()
+  }
+
+  /** What a life that has ended still waits for never comes: nothing goes on in it. */
+  async #inThisLife<Result>(waiting: Promise<Result>): Promise<Result> {
+    const life = this.#life
+    try {
+      return await waiting
+    } finally {
+      if (life !== this.#life) await never()
+    }
   }
 
   async #open(): Promise<Store> {
@@ -162,7 +174,7 @@ class Simulation {
     for (;;) {
       const faults = this.#counts.faults
       try {
-        return await this.#open()
+        return await this.#inThisLife(this.#open())
       } catch (error) {
         if (this.#counts.faults === faults) throw violation('opening failed without a fault', error)
         requireCoded(error, 'opening')
@@ -201,14 +213,14 @@ class Simulation {
         this.#pending.push(pending)
         settled.push(this.#outcome(store.commit(commit), true, pending))
       } else settled.push(this.#outcome(store.commit(commit), false))
-      if (this.#random() % 4 === 0) await turns(this.#random() % 30)
+      if (this.#random() % 4 === 0) await this.#inThisLife(turns(this.#random() % 30))
     }
-    await Promise.all(settled)
+    await this.#inThisLife(Promise.all(settled))
   }
 
   async #outcome(stored: Promise<boolean>, expected: boolean, pending?: Pending): Promise<void> {
     try {
-      const found = await stored
+      const found = await this.#inThisLife(stored)
       if (found !== expected) this.#broken ??= new Violation(`a commit gave ${found}`)
       if (!pending) return
       pending.outcome = 'stored'
@@ -223,7 +235,7 @@ class Simulation {
 
   async #reclaim(store: Store): Promise<void> {
     try {
-      await store.reclaim?.({})
+      await this.#inThisLife(Promise.resolve(store.reclaim?.({})))
     } catch (error) {
       if (!isCoded(error)) this.#broken ??= violation('reclaiming failed without a code', error)
     }
@@ -237,7 +249,7 @@ class Simulation {
       // Reads go on meanwhile.
       await this.#check(store, 'before recovering', false)
       try {
-        await store.recover?.()
+        await this.#inThisLife(Promise.resolve(store.recover?.()))
         this.#counts.recoveries++
         await this.#check(store, 'after recovering')
         return
@@ -252,7 +264,7 @@ class Simulation {
 
   async #close(store: Store): Promise<void> {
     try {
-      await store.close()
+      await this.#inThisLife(store.close())
     } catch (error) {
       requireCoded(error, 'closing')
     }
@@ -267,7 +279,8 @@ class Simulation {
 
   /** What is found must be what some number of commits leads to, with all acknowledged ones among them. */
   async #check(store: Store, when: string, settles = true): Promise<void> {
-    const found = await describeStore(store, this.#commits.known).catch((error: unknown) => {
+    const description = this.#inThisLife(describeStore(store, this.#commits.known))
+    const found = await description.catch((error: unknown) => {
       throw violation(`${when}, a read failed`, error)
     })
     // Behind the first that is not applied, none is.
@@ -282,9 +295,9 @@ class Simulation {
     for (let count = 0; count <= possible.length; count++) {
       if (count > 0) state.apply(possible[count - 1]!.commit)
       if (count < needed) continue
-      const description = state.describe()
-      if (count === needed) atNeeded = description
-      if (description === found) match = new StoreModel(state)
+      const described = state.describe()
+      if (count === needed) atNeeded = described
+      if (described === found) match = new StoreModel(state)
     }
     if (match === undefined) {
       const text = `${when}, ${needed} of ${possible.length} must be there:\n${differences(atNeeded, found)}`
@@ -294,6 +307,10 @@ class Simulation {
     this.#settled = match
     this.#pending = []
   }
+}
+
+function never(): Promise<never> {
+  return new Promise(() => {})
 }
 
 function requireCoded(error: unknown, what: string): void {
