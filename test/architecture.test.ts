@@ -22,61 +22,31 @@ const layers = [
   'facade',
 ] as const
 
-/** What services share; the services themselves do not know each other. */
-const serviceHelpers = [
-  'check-findings',
-  'check-blobs',
-  'check-trees',
-  'repair-history',
-  'repair-replay',
-  'repair-tree',
-  'repair-sessions',
-  'repair-writer',
-  'source-ports',
-  'git-ports',
-  'git-trees',
-  'host-index',
-  'imports',
-  'source-requests',
-  'git-objects',
-  'jobs',
-  'source-records',
-  'lock-ranges',
-  'lock-table',
-  'lock-requests',
-  'bus-requests',
-  'bus-message',
-  'bus-subscription',
-  'bus-channel',
-  'quota',
-  'cache-content',
-  'cache-entries',
-  'cache-requests',
-  'expiry-queue',
-  'report-ports',
-  'secret',
-  'secret-keys',
-  'secret-records',
-  'source-ports',
-  'host-ports',
-  'checkout-disk',
-  'collection-mark',
-  'checkout-index',
-  'checkout-merge',
-  'checkout-names',
-  'checkout-read',
-  'checkout-write',
-  'bundle-ports',
-  'bundle-facts',
-  'bundle-checks',
-  'bundle-format',
-  'bundle-text',
-  'bundle-nodes',
-  'bundle-tree-writer',
-  'bundle-tree-reader',
-  'bundle-export',
-  'bundle-import',
+/** The services: no file of the layer imports one of them. */
+const services = [
+  'analytics',
+  'annotations',
+  'approvals',
+  'bundles',
+  'bus',
+  'cache',
+  'check',
+  'checkouts',
+  'collection',
+  'commit-summary',
+  'commits',
+  'file-locks',
+  'health',
+  'posix-locks',
+  'repair',
+  'secrets',
+  'sources',
+  'tree-exports',
+  'usage',
 ]
+
+/** What files in other folders of the layer may import too. */
+const servicesShare = ['quota', 'host-ports', 'bundle-checks', 'bundle-facts']
 
 /** The packages that the engine loads, each behind the one file that wraps it. */
 const enginePackages: Readonly<Record<string, string>> = {
@@ -166,8 +136,13 @@ describe('the rules', () => {
     ['an import for its effects', 'engine/storage/x.ts', "import '../cas/blob.js'"],
     ['the door of the engine from inside', 'engine/facade/x.ts', "import { a } from '../index.js'"],
     ['the ports from inside', 'engine/services/x.ts', "import type { A } from '../ports.js'"],
-    ['a service from another', 'engine/services/commits.ts', "import { a } from './sources.js'"],
-    ['a service from a helper', 'engine/services/jobs.ts', "import { a } from './sources.js'"],
+    ['a service from another', 'engine/services/sources/commits.ts', "import { a } from './sources.js'"],
+    ['a service from a helper', 'engine/services/sources/jobs.ts', "import { a } from './sources.js'"],
+    [
+      'what another service rests on',
+      'engine/services/bus/bus.ts',
+      "import { a } from '../cache/cache-content.js'",
+    ],
     [
       'schemas for more than types',
       'engine/facade/x.ts',
@@ -215,8 +190,9 @@ describe('the rules', () => {
   test.each([
     ['engine/tree/x.ts', "import { a } from '../base/hash.js'"],
     ['engine/tree/x.ts', "import type { A } from './node.js'"],
-    ['engine/services/sources.ts', "import { a } from './jobs.js'"],
-    ['engine/ports.ts', "export type { A } from './services/git-ports.js'"],
+    ['engine/services/sources/sources.ts', "import { a } from './jobs.js'"],
+    ['engine/services/checkouts/checkouts.ts', "import { a } from '../sources/host-ports.js'"],
+    ['engine/ports.ts', "export type { A } from './services/sources/git-ports.js'"],
     ['engine/index.ts', "export { A } from './facade/engine.js'"],
     ['engine/base/emitter.ts', "import a from 'mitt'"],
     ['engine/operations/schemas/x.ts', "import * as z from 'zod'\nimport { a } from './y.js'"],
@@ -413,17 +389,26 @@ function allowed(name: string, { specifier, dynamic, types = false }: Import): b
 function allowedInEngine(name: string, target: string): boolean {
   if (name === 'engine/index.ts') return place(target) !== 'door'
   if (name === 'engine/ports.ts')
-    return /^engine\/(base|storage)\//.test(target) || /^engine\/services\/[a-z]+-ports\.ts$/.test(target)
+    return (
+      /^engine\/(base|storage)\//.test(target) ||
+      /^engine\/services\/([a-z]+\/)?[a-z]+-ports\.ts$/.test(target)
+    )
   if (name === contract) return /^engine\/(operations|facade)\//.test(target)
   if (name === wire) {
-    return /^engine\/(operations\/|base\/(errors|abort)|services\/secret\.|fs\/(argument-errors|constants|copy-errors|copy-options|errors|flags|plain-path|stats|values)\.)/.test(
+    return /^engine\/(operations\/|base\/(errors|abort)|services\/secrets\/secret\.|fs\/(argument-errors|constants|copy-errors|copy-options|errors|flags|plain-path|stats|values)\.)/.test(
       target,
     )
   }
   const from = layers.indexOf(place(name) as (typeof layers)[number])
   const to = layers.indexOf(place(target) as (typeof layers)[number])
   if (to < 0 || to > from) return false
-  return place(name) !== 'services' || from !== to || serviceHelpers.includes(posix.basename(target, '.ts'))
+  return place(name) !== 'services' || from !== to || allowedInServices(name, target)
+}
+
+function allowedInServices(name: string, target: string): boolean {
+  const base = posix.basename(target, '.ts')
+  if (services.includes(base)) return false
+  return posix.dirname(name) === posix.dirname(target) || servicesShare.includes(base)
 }
 
 function allowedPackage(name: string, specifier: string): boolean {

@@ -10,25 +10,25 @@ import { endSession } from './facade/session.js'
 import { Analytics } from './services/analytics.js'
 import { Annotations } from './services/annotations.js'
 import { Approvals } from './services/approvals.js'
-import type { BundleFiles } from './services/bundle-ports.js'
-import { Bundles } from './services/bundles.js'
-import { CacheService } from './services/cache.js'
-import { Collection } from './services/collection.js'
-import { Checkouts } from './services/checkouts.js'
-import { MessageBus } from './services/bus.js'
-import { Commits } from './services/commits.js'
-import { FileLocks } from './services/file-locks.js'
+import type { BundleFiles } from './services/bundles/bundle-ports.js'
+import { Bundles } from './services/bundles/bundles.js'
+import { CacheService } from './services/cache/cache.js'
+import { Collection } from './services/maintenance/collection.js'
+import { Checkouts } from './services/checkouts/checkouts.js'
+import { MessageBus } from './services/bus/bus.js'
+import { Commits } from './services/sources/commits.js'
+import { FileLocks } from './services/locks/file-locks.js'
 import { HealthReports } from './services/health.js'
-import type { Committer, GitRemote, Importer } from './services/git-ports.js'
-import type { Host } from './services/host-ports.js'
-import type { Archives } from './services/source-ports.js'
+import type { Committer, GitRemote, Importer } from './services/sources/git-ports.js'
+import type { Host } from './services/sources/host-ports.js'
+import type { Archives } from './services/sources/source-ports.js'
 import { UsageMeter } from './services/usage.js'
-import { PosixLocks } from './services/posix-locks.js'
+import { PosixLocks } from './services/locks/posix-locks.js'
 import type { ReportReader } from './services/report-ports.js'
-import { parseSecretOptions, randomKeyRing, type SecretOptions } from './services/secret-keys.js'
-import { Secrets } from './services/secrets.js'
-import { SourceService } from './services/sources.js'
-import { TreeExports } from './services/tree-exports.js'
+import { parseSecretOptions, randomKeyRing, type SecretOptions } from './services/secrets/secret-keys.js'
+import { Secrets } from './services/secrets/secrets.js'
+import { SourceService } from './services/sources/sources.js'
+import { TreeExports } from './services/sources/tree-exports.js'
 import { parseTtl } from './session/expiry.js'
 import type { Authorize } from './session/permissions.js'
 import { coreFor, discardAll, localCaller, type SharedCore } from './session/core.js'
@@ -226,7 +226,7 @@ export {
   type AnnotationStatusRequest,
 } from './services/annotations.js'
 export { ApprovalStatus, type Approval, type ApprovalRequest } from './services/approvals.js'
-export type { BundleOptions } from './services/bundles.js'
+export type { BundleOptions } from './services/bundles/bundles.js'
 export type { SessionAnnotations } from './facade/annotations.js'
 export type { SessionApprovals } from './facade/approvals.js'
 export { UsageGranularity, type CasMetrics, type Usage, type UsageRequest } from './services/usage.js'
@@ -244,24 +244,29 @@ export type {
   CacheSwap,
   CacheValue,
   NamedCacheValue,
-} from './services/cache-requests.js'
-export { checkStore, type CheckOptions, type CheckReport } from './services/check.js'
-export type { Finding } from './services/check-findings.js'
-export { repairStore, type RepairReport } from './services/repair.js'
-export type { Dropped } from './services/repair-sessions.js'
-export type { Collected, CollectOptions, CollectProgress } from './services/collection.js'
+} from './services/cache/cache-requests.js'
+export { checkStore, type CheckOptions, type CheckReport } from './services/maintenance/check.js'
+export type { Finding } from './services/maintenance/check-findings.js'
+export { repairStore, type RepairReport } from './services/maintenance/repair.js'
+export type { Dropped } from './services/maintenance/repair-sessions.js'
+export type { Collected, CollectOptions, CollectProgress } from './services/maintenance/collection.js'
 export type { SessionBus } from './facade/bus.js'
 export {
   BusScope,
   type BusMessage,
   type BusPublishRequest,
   type BusSubscribeRequest,
-} from './services/bus-requests.js'
-export type { BusSubscription } from './services/bus-subscription.js'
+} from './services/bus/bus-requests.js'
+export type { BusSubscription } from './services/bus/bus-subscription.js'
 export { Checkout } from './facade/checkout.js'
-export type { CheckoutOptions, CheckoutSync, CheckoutUpdate, SyncOptions } from './services/checkouts.js'
-export type { CheckoutProgress } from './services/checkout-write.js'
-export type { CommitSummary } from './services/commit-summary.js'
+export type {
+  CheckoutOptions,
+  CheckoutSync,
+  CheckoutUpdate,
+  SyncOptions,
+} from './services/checkouts/checkouts.js'
+export type { CheckoutProgress } from './services/checkouts/checkout-write.js'
+export type { CommitSummary } from './services/sources/commit-summary.js'
 export {
   HealthStatus,
   type Health,
@@ -270,18 +275,18 @@ export {
   type HealthReportRequest,
 } from './services/health.js'
 export type { SessionHealth } from './facade/health.js'
-export { Secret } from './services/secret.js'
-export type { MasterKey, SecretOptions } from './services/secret-keys.js'
-export { SecretScope } from './services/secret-records.js'
-export type { SecretInfo, SecretPutRequest, SecretReference } from './services/secrets.js'
+export { Secret } from './services/secrets/secret.js'
+export type { MasterKey, SecretOptions } from './services/secrets/secret-keys.js'
+export { SecretScope } from './services/secrets/secret-records.js'
+export type { SecretInfo, SecretPutRequest, SecretReference } from './services/secrets/secrets.js'
 export type { SessionSecrets } from './facade/secrets.js'
-export type { SessionCommitRequest } from './services/commits.js'
+export type { SessionCommitRequest } from './services/sources/commits.js'
 export type {
   FileForceUnlockRequest,
   FileLock,
   FileLockReference,
   FileLockRequest,
-} from './services/file-locks.js'
+} from './services/locks/file-locks.js'
 export {
   PosixFlockMode,
   PosixLockKind,
@@ -293,21 +298,25 @@ export {
   type PosixLockRange,
   type PosixSetRequest,
   type PosixUnlockRequest,
-} from './services/lock-requests.js'
-export type { PosixLockConflict } from './services/posix-locks.js'
+} from './services/locks/lock-requests.js'
+export type { PosixLockConflict } from './services/locks/posix-locks.js'
 export type { Budgets } from './storage/byte-budgets.js'
-export type { CommitIdentity } from './services/git-ports.js'
-export type { JobProgress, JobReference, WaitOptions, WatchOptions } from './services/jobs.js'
+export type { CommitIdentity } from './services/sources/git-ports.js'
+export type { JobProgress, JobReference, WaitOptions, WatchOptions } from './services/sources/jobs.js'
 export {
   ImportJobState,
   SourceKind,
   SourceStatus,
   type ImportJob,
   type Source,
-} from './services/source-records.js'
-export type { ImportStartRequest, RefreshRequest, SourceCreateRequest } from './services/source-requests.js'
-export type { ContentIn } from './services/source-ports.js'
-export type { PromoteRequest, SourceListRequest, SourcePage } from './services/sources.js'
+} from './services/sources/source-records.js'
+export type {
+  ImportStartRequest,
+  RefreshRequest,
+  SourceCreateRequest,
+} from './services/sources/source-requests.js'
+export type { ContentIn } from './services/sources/source-ports.js'
+export type { PromoteRequest, SourceListRequest, SourcePage } from './services/sources/sources.js'
 export { SegmentConflictPolicy, type BatchOperation, type PatchSegmentsRequest } from './session/batch.js'
 export type { Checkpoint, CheckpointPage, CheckpointReference } from './session/checkpoints.js'
 export type {

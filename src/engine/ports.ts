@@ -31,7 +31,7 @@ export type {
   ImportRequest,
   ImportResult,
   PathChange,
-} from './services/git-ports.js'
+} from './services/sources/git-ports.js'
 export type {
   Archives,
   ContentIn,
@@ -39,7 +39,7 @@ export type {
   ReadContext,
   TreeEntry,
   TreeSink,
-} from './services/source-ports.js'
+} from './services/sources/source-ports.js'
 export type { ReportReader, TestCounts } from './services/report-ports.js'
 export type {
   Host,
@@ -50,5 +50,5 @@ export type {
   HostTree,
   ScanContext,
   ScanResult,
-} from './services/host-ports.js'
-export type { BundleBlock, BundleFiles } from './services/bundle-ports.js'
+} from './services/sources/host-ports.js'
+export type { BundleBlock, BundleFiles } from './services/bundles/bundle-ports.js'

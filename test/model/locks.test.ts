@@ -1,8 +1,8 @@
 import { env } from 'node:process'
 import { describe, expect, test } from 'vitest'
 import { EngineError, limits } from '../../src/index.js'
-import { type LockKind } from '../../src/engine/services/lock-ranges.js'
-import { LockTable, type LockRequest } from '../../src/engine/services/lock-table.js'
+import { type LockKind } from '../../src/engine/services/locks/lock-ranges.js'
+import { LockTable, type LockRequest } from '../../src/engine/services/locks/lock-table.js'
 import { randomWords } from '../../src/testing.js'
 import { seed } from './seed.js'
 

@@ -11,6 +11,8 @@ import { asBuffer } from './segment-format.js'
 
 const rootKey = 'root'
 const tailKey = 'tail'
+/** Between the others, and never there. */
+const spareKey = 'spare'
 const cachedPages = 1024
 /** In the place of the checksum of a root that was not stored yet. */
 const noRoot = 0
@@ -160,7 +162,11 @@ export class PageIndex {
 
   /** Gives the space of pages that were replaced back to the file system, where the database can. */
   async compact(): Promise<void> {
-    await this.db.compactRange?.('', '~')
+    if (this.db.compactRange === undefined) return
+    await this.db.compactRange('', '~')
+    // LevelDB drops nothing of what it has just written to a file: something new above that makes it look again.
+    await this.db.batch([putOf(spareKey, new Uint8Array(0)), { type: 'del', key: spareKey }], { sync: false })
+    await this.db.compactRange('', '~')
   }
 
   /** Makes the next opening build the index anew. */

@@ -1,11 +1,11 @@
-import type { MessageBus } from '../services/bus.js'
+import type { MessageBus } from '../services/bus/bus.js'
 import {
   parsePublication,
   parseQuery,
   type BusPublishRequest,
   type BusSubscribeRequest,
-} from '../services/bus-requests.js'
-import { Subscription, type BusSubscription } from '../services/bus-subscription.js'
+} from '../services/bus/bus-requests.js'
+import { Subscription, type BusSubscription } from '../services/bus/bus-subscription.js'
 import type { SessionAccess } from '../session/access.js'
 
 /**

@@ -1,4 +1,4 @@
-import type { CacheService } from '../services/cache.js'
+import type { CacheService } from '../services/cache/cache.js'
 import {
   parseCacheBatch,
   parseCacheKeys,
@@ -17,7 +17,7 @@ import {
   type CacheSwap,
   type CacheValue,
   type NamedCacheValue,
-} from '../services/cache-requests.js'
+} from '../services/cache/cache-requests.js'
 import type { SessionAccess } from '../session/access.js'
 
 /**

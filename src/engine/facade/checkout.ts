@@ -6,7 +6,7 @@ import {
   type CheckoutSync,
   type CheckoutUpdate,
   type SyncOptions,
-} from '../services/checkouts.js'
+} from '../services/checkouts/checkouts.js'
 import type { SessionAccess } from '../session/access.js'
 
 /** Writes a session to a directory of the host. */

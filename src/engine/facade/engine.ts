@@ -3,10 +3,15 @@ import { checkRequest, parseStringMap, parseText, type StringMap } from '../base
 import { limits } from '../base/limits.js'
 import type { Action } from '../operations/index.js'
 import type { ContentIn } from '../cas/content-writer.js'
-import { parseBundle, parseBundleOptions, type BundleOptions } from '../services/bundles.js'
-import { checkStore, parseCheck, type CheckOptions, type CheckReport } from '../services/check.js'
-import { parseCollect, type Collected, type Collection, type CollectOptions } from '../services/collection.js'
-import type { SourceService } from '../services/sources.js'
+import { parseBundle, parseBundleOptions, type BundleOptions } from '../services/bundles/bundles.js'
+import { checkStore, parseCheck, type CheckOptions, type CheckReport } from '../services/maintenance/check.js'
+import {
+  parseCollect,
+  type Collected,
+  type Collection,
+  type CollectOptions,
+} from '../services/maintenance/collection.js'
+import type { SourceService } from '../services/sources/sources.js'
 import type { UsageMeter } from '../services/usage.js'
 import { storeActivity } from '../session/activity.js'
 import { blankBaseline, filesBaseline } from '../session/baselines.js'

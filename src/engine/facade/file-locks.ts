@@ -8,7 +8,7 @@ import {
   type FileLockReference,
   type FileLockRequest,
   type FileLocks,
-} from '../services/file-locks.js'
+} from '../services/locks/file-locks.js'
 import type { SessionAccess } from '../session/access.js'
 
 /**

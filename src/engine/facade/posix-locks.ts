@@ -9,8 +9,8 @@ import {
   type PosixGetRequest,
   type PosixSetRequest,
   type PosixUnlockRequest,
-} from '../services/lock-requests.js'
-import type { PosixLockConflict, PosixLocks } from '../services/posix-locks.js'
+} from '../services/locks/lock-requests.js'
+import type { PosixLockConflict, PosixLocks } from '../services/locks/posix-locks.js'
 import type { SessionAccess } from '../session/access.js'
 
 /**

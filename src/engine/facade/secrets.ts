@@ -1,5 +1,5 @@
-import type { Secret } from '../services/secret.js'
-import type { SecretScope } from '../services/secret-records.js'
+import type { Secret } from '../services/secrets/secret.js'
+import type { SecretScope } from '../services/secrets/secret-records.js'
 import {
   parseSecretList,
   parseSecretPut,
@@ -8,7 +8,7 @@ import {
   type SecretPutRequest,
   type SecretReference,
   type Secrets,
-} from '../services/secrets.js'
+} from '../services/secrets/secrets.js'
 import type { SessionAccess } from '../session/access.js'
 
 /**

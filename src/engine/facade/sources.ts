@@ -1,11 +1,20 @@
 import { invalid } from '../base/errors.js'
 import { checkRequest } from '../base/input.js'
 import type { Action } from '../operations/index.js'
-import type { JobReference, WaitOptions, WatchOptions } from '../services/jobs.js'
-import type { ImportJob, Source } from '../services/source-records.js'
-import type { ImportStartRequest, RefreshRequest, SourceCreateRequest } from '../services/source-requests.js'
-import type { PromoteRequest, SourceListRequest, SourcePage, SourceService } from '../services/sources.js'
-import type { TreeExports } from '../services/tree-exports.js'
+import type { JobReference, WaitOptions, WatchOptions } from '../services/sources/jobs.js'
+import type { ImportJob, Source } from '../services/sources/source-records.js'
+import type {
+  ImportStartRequest,
+  RefreshRequest,
+  SourceCreateRequest,
+} from '../services/sources/source-requests.js'
+import type {
+  PromoteRequest,
+  SourceListRequest,
+  SourcePage,
+  SourceService,
+} from '../services/sources/sources.js'
+import type { TreeExports } from '../services/sources/tree-exports.js'
 import type { Core } from '../session/core.js'
 import type { Resource } from '../session/permissions.js'
 import { openUsed, usedNow } from '../session/expiry.js'

@@ -16,8 +16,8 @@ import { findFile } from '../session/lookup.js'
 import { ifDurable, roughly, SessionIndex } from '../session/session-index.js'
 import { mutate, record } from '../session/transaction.js'
 import { keys } from '../storage/keys.js'
-import { asInteger, asObject, asText, checked, damaged } from './bundle-checks.js'
-import { withoutSession, type BundleFacts } from './bundle-facts.js'
+import { asInteger, asObject, asText, checked, damaged } from './bundles/bundle-checks.js'
+import { withoutSession, type BundleFacts } from './bundles/bundle-facts.js'
 import { checkQuota } from './quota.js'
 
 export const AnnotationStatus = {

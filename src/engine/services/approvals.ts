@@ -13,8 +13,8 @@ import { ifDurable, roughly, SessionIndex } from '../session/session-index.js'
 import { settled } from '../session/status.js'
 import { mutate, record } from '../session/transaction.js'
 import { keys } from '../storage/keys.js'
-import { asObject, asText, checked, damaged } from './bundle-checks.js'
-import { withoutSession, type BundleFacts } from './bundle-facts.js'
+import { asObject, asText, checked, damaged } from './bundles/bundle-checks.js'
+import { withoutSession, type BundleFacts } from './bundles/bundle-facts.js'
 import { checkQuota } from './quota.js'
 
 export const ApprovalStatus = {

@@ -1,0 +1,235 @@
+import { EngineError } from '../../base/errors.js'
+import { sha256 } from '../../base/hash.js'
+import { limits } from '../../base/limits.js'
+import { TimeSlice } from '../../base/slices.js'
+import { BlobRef } from '../../cas/blob.js'
+import { chainStart, expectedLink, redoHash } from '../../session/chain.js'
+import { allCheckpoints } from '../../session/checkpoints.js'
+import { sessionNotFound, type Core } from '../../session/core.js'
+import type { EventBody } from '../../session/events.js'
+import type { LiveSession } from '../../session/live.js'
+import { manifestHash } from '../../session/manifest.js'
+import type { CheckpointRecord } from '../../session/records.js'
+import { rootsAt } from '../../session/recovery.js'
+import type { Dir } from '../../tree/node.js'
+import type { BundleFacts } from './bundle-facts.js'
+import {
+  encodeManifest,
+  textNames,
+  type BundleState,
+  type BundleText,
+  type Manifest,
+  type TextName,
+} from './bundle-format.js'
+import type { BundleBlock } from './bundle-ports.js'
+import { cutLines } from './bundle-text.js'
+import { TreeWriter } from './bundle-tree-writer.js'
+
+/** A session as it was at one moment. */
+export interface OpenedExport {
+  readonly live: LiveSession
+  readonly seq: number
+  readonly root: Dir
+  readonly checkpoints: readonly CheckpointRecord[]
+  readonly facts: Readonly<Partial<Record<TextName, readonly object[]>>>
+}
+
+/** What was called before is in it. Resolves when it is stored. */
+export async function openExport(
+  core: Core,
+  live: LiveSession,
+  services: readonly BundleFacts[],
+): Promise<OpenedExport> {
+  if (live.tail !== undefined) await live.tail
+  const { seq, acknowledged } = live
+  const root = live.tree.freeze()
+  core.loader.inUse?.add(root)
+  core.loader.inUse?.add(live.baseline)
+  const lists = await Promise.all(
+    services.map(async (service) => [service.name, await service.list(core, live)] as const),
+  )
+  const checkpoints = (await allCheckpoints(core, live)).filter((one) => one.seq <= seq)
+  await acknowledged
+  return { live, seq, root, checkpoints, facts: Object.fromEntries(lists) }
+}
+
+/**
+ * The blocks of a bundle, the root first. Its hash says what all others are, so everything is gone through twice:
+ * once to hash it, of contents only the hashes, and once to give it.
+ */
+export async function exportBlocks(
+  core: Core,
+  opened: OpenedExport,
+  signal: AbortSignal | undefined,
+): Promise<{ rootHash: string; blocks: AsyncGenerator<BundleBlock, void> }> {
+  const states = new States(core, opened)
+  const { baseline, tags } = opened.live.record
+  const writer = new TreeWriter(core)
+  const encoded: BundleState[] = []
+  for await (const root of states.all()) {
+    const blocks = writer.write(root)
+    for (;;) {
+      const step = await blocks.next()
+      signal?.throwIfAborted()
+      if (step.done !== true) continue
+      // The baseline's is known.
+      const hash = encoded.length === 0 ? baseline.fingerprint : await manifestHash(core, root)
+      encoded.push({ manifestHash: hash, root: step.value })
+      break
+    }
+  }
+  const log = new Log(core, opened)
+  const checkpoints = opened.checkpoints.map(({ id, seq, label, createdAt }, index) => {
+    const state = encoded[index + 1]!
+    return [id, seq, label, createdAt, state.manifestHash, state.root]
+  })
+  const { annotations = [], approvals = [] } = opened.facts
+  const lines: Record<TextName, () => AsyncIterable<string>> = {
+    checkpoints: () => linesOf(core, checkpoints),
+    annotations: () => linesOf(core, annotations),
+    approvals: () => linesOf(core, approvals),
+    events: () => log.lines(),
+  }
+  const { revision } = baseline
+  const texts: Partial<Record<TextName, BundleText>> = {}
+  for (const name of textNames) {
+    const blocks: string[] = []
+    for await (const piece of cutLines(lines[name]())) {
+      signal?.throwIfAborted()
+      blocks.push(sha256(piece))
+    }
+    const count = { checkpoints, annotations, approvals, events: { length: opened.seq } }[name].length
+    texts[name] = { count, blocks }
+  }
+  const manifest: Manifest = {
+    tags,
+    baseline: {
+      ...encoded[0]!,
+      ...(revision && { revision: { sourceId: revision.sourceId, revisionId: revision.revisionId } }),
+    },
+    state: encoded.at(-1)!,
+    treeBlocks: writer.count,
+    head: log.head,
+    texts: texts as Manifest['texts'],
+  }
+  const bytes = encodeManifest(manifest)
+  const root: BundleBlock = { kind: 'json', hash: sha256(bytes), bytes }
+  return { rootHash: root.hash, blocks: allBlocks(core, root, manifest, states, lines, signal) }
+}
+
+async function* allBlocks(
+  core: Core,
+  manifestBlock: BundleBlock,
+  manifest: Manifest,
+  states: States,
+  lines: Readonly<Record<TextName, () => AsyncIterable<string>>>,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<BundleBlock, void> {
+  yield manifestBlock
+  const slice = new TimeSlice(core.environment)
+  const writer = new TreeWriter(core)
+  for await (const root of states.all()) {
+    for await (const block of writer.write(root)) {
+      signal?.throwIfAborted()
+      if (block instanceof BlobRef)
+        yield { kind: 'raw', hash: block.hash, bytes: await core.content.readBlob(block) }
+      else yield { kind: 'json', ...block }
+      if (slice.over) await slice.next()
+    }
+  }
+  if (writer.count !== manifest.treeBlocks) throw changed()
+  for (const name of textNames) {
+    const hashes = manifest.texts[name].blocks
+    let next = 0
+    for await (const bytes of cutLines(lines[name]())) {
+      signal?.throwIfAborted()
+      const hash = sha256(bytes)
+      if (hash !== hashes[next++]) throw changed()
+      yield { kind: 'raw', hash, bytes }
+    }
+    if (next !== hashes.length) throw changed()
+  }
+}
+
+function changed(): EngineError {
+  return new EngineError('DATA_LOSS', 'what is stored of the session changed while it was exported')
+}
+
+/** The states of a session: its baseline, its checkpoints in their order, the newest. */
+class States {
+  readonly #core: Core
+  readonly #opened: OpenedExport
+  /** Of the checkpoints, where they are not too many to be held from one time to the next. */
+  #held: Dir[] | undefined
+
+  constructor(core: Core, opened: OpenedExport) {
+    this.#core = core
+    this.#opened = opened
+  }
+
+  async *all(): AsyncGenerator<Dir, void> {
+    const { live, root, checkpoints } = this.#opened
+    yield live.baseline
+    if (this.#held !== undefined) yield* this.#held
+    else {
+      const held: Dir[] = []
+      const seqs = checkpoints.map(({ seq }) => seq)
+      for await (const [, state] of rootsAt(this.#core, live, seqs)) {
+        if (seqs.length <= limits.bundleHeldStates) held.push(state)
+        yield state
+      }
+      if (held.length === seqs.length) this.#held = held
+    }
+    yield root
+  }
+}
+
+/** The events of a session, each with its link, and the hash of its redo in place of the redo. */
+class Log {
+  readonly #core: Core
+  readonly #opened: OpenedExport
+  /** The link of the newest event, once all were read. */
+  head: string = chainStart
+
+  constructor(core: Core, opened: OpenedExport) {
+    this.#core = core
+    this.#opened = opened
+  }
+
+  async *lines(): AsyncGenerator<string, void> {
+    const { live, seq: last } = this.#opened
+    const slice = new TimeSlice(this.#core.environment)
+    let link: string = chainStart
+    let count = 0
+    for await (const page of this.#core.store.events(live.id, { from: 1, to: last })) {
+      for (const { seq, body } of page) {
+        if (slice.over) await slice.next()
+        const event = body as unknown as EventBody
+        link = expectedLink(event, link)
+        if (seq !== ++count || (event[4] !== undefined && event[4] !== link)) throw this.#lost(seq)
+        const [at, type, details, principal, , redo] = event
+        yield JSON.stringify([at, type, details, principal, link, redoHash(redo)])
+      }
+    }
+    if (count < last) throw this.#lost(count + 1)
+    this.head = link
+  }
+
+  #lost(seq: number): EngineError {
+    const { live } = this.#opened
+    // Its events may be gone with it.
+    if (live.discarded === 'deleted') return sessionNotFound(live.id)
+    return new EngineError('DATA_LOSS', 'the event log was changed', {
+      sessionId: live.id,
+      seq: String(seq),
+    })
+  }
+}
+
+async function* linesOf(core: Core, records: readonly object[]): AsyncGenerator<string, void> {
+  const slice = new TimeSlice(core.environment)
+  for (const record of records) {
+    if (slice.over) await slice.next()
+    yield JSON.stringify(record)
+  }
+}

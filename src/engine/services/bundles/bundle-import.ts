@@ -1,0 +1,325 @@
+import { EngineError } from '../../base/errors.js'
+import { isId } from '../../base/ids.js'
+import { limits } from '../../base/limits.js'
+import { TimeSlice } from '../../base/slices.js'
+import { chainStart, expectedLink } from '../../session/chain.js'
+import { pin } from '../../session/checkpoints.js'
+import type { Core } from '../../session/core.js'
+import type { EventBody, EventType } from '../../session/events.js'
+import { CheckpointIndex, LiveSession } from '../../session/live.js'
+import {
+  SessionStatus,
+  type Baseline,
+  type CheckpointRecord,
+  type SessionRecord,
+  type SnapshotRecord,
+} from '../../session/records.js'
+import { openSession } from '../../session/recovery.js'
+import { keys } from '../../storage/keys.js'
+import type { NewStoredEvent, StoreCommit } from '../../storage/store.js'
+import { encodeNode, type EncodedNode } from '../../tree/codec.js'
+import type { Dir } from '../../tree/node.js'
+import { Tree } from '../../tree/tree.js'
+import { asHash, asInteger, asList, asObject, asText, asTime, damaged, parseJson } from './bundle-checks.js'
+import type { BundleFact, BundleFacts } from './bundle-facts.js'
+import { asLink, parseManifest, type Manifest, type TextName } from './bundle-format.js'
+import type { BundleBlock } from './bundle-ports.js'
+import { joinLines } from './bundle-text.js'
+import { TreeReader } from './bundle-tree-reader.js'
+
+interface ImportParts {
+  readonly facts: readonly BundleFacts[]
+  /** A revision that the session may build on. */
+  readonly revision: (sourceId: string, revisionId: string) => Promise<readonly [Baseline, Dir] | undefined>
+}
+
+/**
+ * A new session from the blocks of a bundle. Until its last commit nobody sees anything of it: where it stops
+ * before, contents and tree nodes that nothing names may stay in the store, and events of a session that counts
+ * as deleted.
+ */
+export async function importBlocks(
+  core: Core,
+  blocks: AsyncIterable<BundleBlock>,
+  signal: AbortSignal | undefined,
+  parts: ImportParts,
+): Promise<LiveSession> {
+  const iterator = blocks[Symbol.asyncIterator]()
+  const told = core.writes.begin()
+  const run = new BundleImport(core, iterator, parts, signal)
+  core.arriving.add(run.sessionId)
+  try {
+    await core.store.counted?.()
+    return await run.session()
+  } catch (error) {
+    core.store.forget?.(run.sessionId)
+    throw error
+  } finally {
+    core.arriving.delete(run.sessionId)
+    told()
+    await iterator.return?.()
+  }
+}
+
+/** A checkpoint, with its state: where that is durable as it stands in records. */
+interface ImportedCheckpoint {
+  readonly record: CheckpointRecord
+  readonly root: Dir | EncodedNode
+}
+
+class BundleImport {
+  readonly sessionId: string
+  readonly #core: Core
+  readonly #blocks: AsyncIterator<BundleBlock>
+  readonly #parts: ImportParts
+  readonly #signal: AbortSignal | undefined
+  readonly #trees: TreeReader
+  readonly #slice: TimeSlice
+  readonly #durable: boolean
+
+  constructor(
+    core: Core,
+    blocks: AsyncIterator<BundleBlock>,
+    parts: ImportParts,
+    signal: AbortSignal | undefined,
+  ) {
+    this.sessionId = core.ids.newId()
+    this.#core = core
+    this.#blocks = blocks
+    this.#parts = parts
+    this.#signal = signal
+    this.#trees = new TreeReader(core)
+    this.#slice = new TimeSlice(core.environment)
+    this.#durable = core.store.capabilities.durable
+  }
+
+  async session(): Promise<LiveSession> {
+    const core = this.#core
+    const manifest = parseManifest(await this.#next())
+    if (manifest.texts.events.count === 0) throw damaged('it has no events')
+    for (let count = 0; count < manifest.treeBlocks; count++) {
+      const block = await this.#next()
+      if (block === undefined) throw damaged('it ends too early')
+      await this.#trees.take(block)
+    }
+    await this.#trees.flush()
+    const [baseline, baselineRoot] = await this.#baseline(manifest.baseline)
+    const root = await this.#trees.state(manifest.state)
+    const checkpoints = await this.#checkpoints(manifest)
+    const facts = new Map<BundleFacts, readonly BundleFact[]>()
+    for (const name of ['annotations', 'approvals'] as const) {
+      const service = this.#parts.facts.find((one) => one.name === name)
+      const revived = await this.#facts(manifest, name, service)
+      if (service !== undefined) facts.set(service, revived)
+    }
+    const record: SessionRecord = {
+      id: this.sessionId,
+      baseline,
+      status: SessionStatus.ACTIVE,
+      tags: manifest.tags,
+      createdAt: core.environment.wallClockMs(),
+    }
+    const { at, snapshots } = await this.#events(manifest, record, root, checkpoints)
+    if ((await this.#next()) !== undefined) throw damaged('it goes on behind its end')
+    const put: [string, object | string][] = [...snapshots]
+    for (const checkpoint of checkpoints.values())
+      put.push([keys.checkpoint(this.sessionId, checkpoint.record.id), checkpoint.record])
+    if (this.#durable) {
+      for (const records of facts.values()) for (const fact of records) put.push([fact.key, fact.record])
+      put.push([keys.lastRead(this.sessionId), String(record.createdAt)])
+    }
+    for (let from = 0; from < put.length; from += limits.recordsPerCommit)
+      await this.#commit({ put: put.slice(from, from + limits.recordsPerCommit) })
+    this.#signal?.throwIfAborted()
+    await this.#commit({ put: [[keys.session(core.tenantKey, this.sessionId), record]] })
+    if (this.#durable) return openSession(core, this.sessionId)
+    const state = { seq: manifest.texts.events.count, at, readAt: record.createdAt }
+    const live = new LiveSession(core.tenantKey, record, baselineRoot, new Tree(root, core.loader), {
+      ...state,
+      chain: chainStart,
+      snapshotSeq: 0,
+    })
+    live.checkpoints = new CheckpointIndex()
+    for (const checkpoint of checkpoints.values()) {
+      live.checkpoints.add(checkpoint.record)
+      pin(core, live, checkpoint.record.seq, checkpoint.root as Dir)
+    }
+    core.residency.enter(live)
+    for (const [service, records] of facts) service.adopt(core, live, records)
+    return live
+  }
+
+  async #next(): Promise<BundleBlock | undefined> {
+    this.#signal?.throwIfAborted()
+    if (this.#slice.over) await this.#slice.next()
+    const step = await this.#blocks.next()
+    return step.done === true ? undefined : step.value
+  }
+
+  async #commit(commit: StoreCommit): Promise<void> {
+    if (await this.#core.store.commit(commit)) return
+    throw new EngineError('STORE_FAILED', 'another writer has the session')
+  }
+
+  /**
+   * A revision only where the tenant has it and it is the same tree: what a session builds on is known by its own
+   * store alone. Elsewhere the baseline is just a tree.
+   */
+  async #baseline({ revision, ...state }: Manifest['baseline']): Promise<readonly [Baseline, Dir]> {
+    const core = this.#core
+    const root = await this.#trees.state(state)
+    if (revision !== undefined) {
+      const known = await this.#parts.revision(revision.sourceId, revision.revisionId)
+      if (known !== undefined && known[0].fingerprint === state.manifestHash) return known
+    }
+    return [{ fingerprint: state.manifestHash, root: await core.roots.save(root) }, root]
+  }
+
+  async #checkpoints({ texts, state: newest }: Manifest): Promise<ReadonlyMap<number, ImportedCheckpoint>> {
+    const checkpoints = new Map<number, ImportedCheckpoint>()
+    const taken = new Set<string>()
+    let last = 0
+    for await (const value of this.#lines(texts, 'checkpoints')) {
+      const [id, seq, label, createdAt, hash, root] = asList(value)
+      if (!isId(id)) throw damaged('a checkpoint has no id')
+      const record: CheckpointRecord = {
+        id,
+        seq: asInteger(seq, last + 1, texts.events.count),
+        label: asText(label, limits.labelBytes),
+        createdAt: asTime(createdAt),
+      }
+      for (const name of [`id ${id}`, `label ${record.label}`]) {
+        if (taken.has(name)) throw damaged('two checkpoints have one name')
+        if (name !== 'label ') taken.add(name)
+      }
+      last = record.seq
+      if (last === texts.events.count && JSON.stringify(root) !== JSON.stringify(newest.root))
+        throw damaged('the newest checkpoint is not the newest state')
+      const state = await this.#trees.state({ root, manifestHash: asHash(hash) })
+      checkpoints.set(last, { record, root: this.#durable ? encodeRoot(state) : state })
+    }
+    return checkpoints
+  }
+
+  async #facts(
+    { texts }: Manifest,
+    name: BundleFacts['name'],
+    service: BundleFacts | undefined,
+  ): Promise<readonly BundleFact[]> {
+    const facts: BundleFact[] = []
+    let last = ''
+    for await (const value of this.#lines(texts, name)) {
+      if (service === undefined) continue
+      if (facts.length === service.maxCount) throw damaged('it has too many records')
+      const fact = service.revive(value, this.sessionId)
+      if (fact.id <= last) throw damaged('records are not in order')
+      last = fact.id
+      facts.push(fact)
+    }
+    return facts
+  }
+
+  /** Stores the events; the snapshots are what later states rest on, as nothing is known of what the events did. */
+  async #events(
+    { texts, head }: Manifest,
+    session: SessionRecord,
+    newest: Dir,
+    checkpoints: ReadonlyMap<number, ImportedCheckpoint>,
+  ): Promise<{ at: number; snapshots: readonly [string, SnapshotRecord][] }> {
+    const { core, last } = { core: this.#core, last: texts.events.count }
+    const snapshots: [string, SnapshotRecord][] = []
+    let events: NewStoredEvent[] = []
+    let bytes = 0
+    let link: string = chainStart
+    let seq = 0
+    let at = 0
+    // What is stored before the session is, belongs to one that is deleted.
+    const hidden = { ...session, tags: {}, deletedAt: session.createdAt }
+    let put: NonNullable<StoreCommit['put']> = this.#durable
+      ? [[keys.session(core.tenantKey, session.id), hidden]]
+      : []
+    const flush = async (): Promise<void> => {
+      await this.#commit({ events, put })
+      put = []
+      events = []
+      bytes = 0
+    }
+    for await (const value of this.#lines(texts, 'events')) {
+      const event = asEvent(value)
+      if (event[0] < at) throw damaged('events are not in order')
+      at = event[0]
+      link = expectedLink(event, link)
+      if (event[4] !== link) throw damaged('an event does not follow the one before it')
+      seq++
+      const text = JSON.stringify(event)
+      events.push({ sessionId: session.id, seq, body: this.#durable ? text : event })
+      bytes += text.length
+      if (events.length === limits.eventsPerRead || bytes >= limits.importCommitBytes) await flush()
+      const encoded = seq === last ? encodeIf(this.#durable, newest) : checkpoints.get(seq)?.root
+      if (this.#durable && encoded !== undefined) {
+        const snapshot = { seq, at, chain: link, root: encoded as EncodedNode }
+        snapshots.push([keys.snapshot(session.id, seq), snapshot])
+      }
+    }
+    if (link !== head) throw damaged('the newest event is another')
+    if (events.length > 0) await flush()
+    return { at, snapshots }
+  }
+
+  /** The records of a text, parsed. */
+  async *#lines(texts: Manifest['texts'], name: TextName): AsyncGenerator<unknown, void> {
+    const { count, blocks } = texts[name]
+    let found = 0
+    for await (const line of joinLines(this.#pieces(blocks))) {
+      if (this.#slice.over) await this.#slice.next()
+      this.#signal?.throwIfAborted()
+      if (++found > count) throw damaged('it has more records than it says')
+      yield parseJson(line)
+    }
+    if (found < count) throw damaged('it has fewer records than it says')
+  }
+
+  async *#pieces(hashes: readonly string[]): AsyncGenerator<Uint8Array, void> {
+    for (const hash of hashes) {
+      const block = await this.#next()
+      if (block?.kind !== 'raw' || block.hash !== hash) throw damaged('a piece of text is missing')
+      yield block.bytes
+    }
+  }
+}
+
+function encodeRoot(root: Dir): EncodedNode {
+  return encodeNode(root, () => '')
+}
+
+function encodeIf(durable: boolean, root: Dir): EncodedNode | undefined {
+  return durable ? encodeRoot(root) : undefined
+}
+
+const eventTypePattern = /^v1\.[A-Za-z]+\.[A-Za-z]+$/
+
+/** An event whose redo is a hash. */
+function asEvent(value: unknown): EventBody & { readonly 4: string } {
+  const [at, type, details, principal, link, redo] = asList(value)
+  const name = asText(type, limits.labelBytes)
+  if (!eventTypePattern.test(name)) throw damaged('an event is of no known form')
+  return [
+    asTime(at),
+    name as EventType,
+    asDetails(details),
+    asText(principal, limits.labelBytes),
+    asLink(link),
+    asLink(redo),
+  ]
+}
+
+/** Texts, numbers, and lists of texts: what is in there is handed out. */
+function asDetails(value: unknown): object {
+  const details = asObject(value)
+  for (const detail of Object.values(details)) {
+    const isList = Array.isArray(detail) && detail.every((item) => typeof item === 'string')
+    if (!isList && typeof detail !== 'string' && typeof detail !== 'number' && typeof detail !== 'boolean')
+      throw damaged('an event is of no known form')
+  }
+  return details
+}

@@ -1,0 +1,294 @@
+import { DigestTable } from '../../base/digest-table.js'
+import { EngineError } from '../../base/errors.js'
+import { sha256 } from '../../base/hash.js'
+import { limits } from '../../base/limits.js'
+import { BlobRef } from '../../cas/blob.js'
+import { UnloadedBody, type BlockBody } from '../../cas/body.js'
+import { ContentWriter } from '../../cas/content-writer.js'
+import type { Core } from '../../session/core.js'
+import { keys } from '../../storage/keys.js'
+import { encodeBlocks, encodeContent, encodePage, type Put } from '../../tree/codec.js'
+import { Dir, FileNode, Page, type Attributes } from '../../tree/node.js'
+import { peekBody, peekPage } from '../../tree/peek.js'
+
+/** What is known of a part of a tree that came. */
+export interface NodeFacts {
+  readonly kind: 'directory' | 'part' | 'blocks' | 'file'
+  /** How many names deep it goes. */
+  readonly height: number
+  /** Whether a link stands in it or below. */
+  readonly linked: boolean
+  readonly wide: boolean
+  /** Whether it is, or is of, a table of files of several names. */
+  readonly table: boolean
+}
+
+/**
+ * The contents and parts of trees that came with a bundle, by their hashes and addresses there. Only what came is
+ * found, whatever else the store has: knowing a hash is no right to a content.
+ */
+export interface NodeVault {
+  addBlob(hash: string, bytes: Uint8Array): void
+  blob(hash: string, length: number): BlobRef | undefined
+  facts(address: string): NodeFacts | undefined
+  /** A directory, with or without its pages; its content has come. */
+  directory(address: string, attributes: Attributes): Dir
+  /** A part of a directory, with its names. */
+  part(address: string): Promise<Page>
+  body(address: string): Promise<BlockBody>
+  /** The body as it is to stand in a file. */
+  bodyOf(address: string, body: BlockBody): BlockBody | UnloadedBody
+  /** The page as it is to stand in a directory of several. */
+  keepPage(page: Page): Page
+  /** Its pages are kept already where there are several. */
+  keepDirectory(address: string, dir: Dir, facts: NodeFacts): void
+  keepPart(address: string, page: Page, facts: NodeFacts): void
+  keepBody(address: string, body: BlockBody, facts: NodeFacts): void
+  /** To be asked after each block. */
+  backpressure(): Promise<void> | undefined
+  /** Resolves when everything so far is stored. */
+  flush(): Promise<void>
+}
+
+export function nodeVault(core: Core): NodeVault {
+  return core.store.capabilities.durable ? new StoredNodes(core) : new HeldNodes(core)
+}
+
+/** For a store that is not durable: the trees themselves. */
+class HeldNodes implements NodeVault {
+  readonly #writer: ContentWriter
+  readonly #blobs = new Map<string, BlobRef>()
+  readonly #nodes = new Map<string, { readonly facts: NodeFacts; readonly value: Dir | Page | BlockBody }>()
+
+  constructor(core: Core) {
+    this.#writer = new ContentWriter(core)
+  }
+
+  addBlob(hash: string, bytes: Uint8Array): void {
+    if (!this.#blobs.has(hash)) this.#blobs.set(hash, this.#writer.takeHashed(hash, bytes))
+    checkCount(this.#blobs.size, limits.bundleBlobs)
+  }
+
+  blob(hash: string, length: number): BlobRef | undefined {
+    const blob = this.#blobs.get(hash)
+    return blob?.length === length ? blob : undefined
+  }
+
+  facts(address: string): NodeFacts | undefined {
+    return this.#nodes.get(address)?.facts
+  }
+
+  directory(address: string, attributes: Attributes): Dir {
+    const { value, facts } = this.#nodes.get(address)!
+    const dir = new Dir(undefined, attributes, (value as Dir).pages)
+    dir.wide = facts.wide
+    dir.height = facts.height
+    dir.linked = facts.linked
+    return dir
+  }
+
+  part(address: string): Promise<Page> {
+    return Promise.resolve(this.#nodes.get(address)!.value as Page)
+  }
+
+  body(address: string): Promise<BlockBody> {
+    return Promise.resolve(this.#nodes.get(address)!.value as BlockBody)
+  }
+
+  bodyOf(_address: string, body: BlockBody): BlockBody {
+    return body
+  }
+
+  keepPage(page: Page): Page {
+    return page
+  }
+
+  keepDirectory(address: string, value: Dir, facts: NodeFacts): void {
+    this.#keep(address, value, facts)
+  }
+
+  keepPart(address: string, value: Page, facts: NodeFacts): void {
+    this.#keep(address, value, facts)
+  }
+
+  keepBody(address: string, value: BlockBody, facts: NodeFacts): void {
+    this.#keep(address, value, facts)
+  }
+
+  #keep(address: string, value: Dir | Page | BlockBody, facts: NodeFacts): void {
+    this.#nodes.set(address, { facts, value })
+    checkCount(this.#nodes.size, limits.bundleNodes)
+  }
+
+  backpressure(): undefined {
+    return undefined
+  }
+
+  flush(): Promise<void> {
+    return this.#writer.flush()
+  }
+}
+
+const kinds = ['directory', 'part', 'blocks', 'file'] as const
+const addressBytes = 20
+const hashBytes = 32
+/** Its length, and what of its hash the table does not compare. */
+const blobRecordBytes = 4 + hashBytes - addressBytes
+/** Kind, flags, height, where it is stored, and the hash of the only page of a directory. */
+const recordBytes = 1 + 1 + 2 + addressBytes + hashBytes
+const storedAt = 4
+const flags = { linked: 1, wide: 2, table: 4, hashed: 8 }
+
+/** For a durable store: tree nodes there, and in memory where they are. */
+class StoredNodes implements NodeVault {
+  readonly #core: Core
+  readonly #writer: ContentWriter
+  readonly #blobs = new DigestTable(blobRecordBytes)
+  readonly #nodes = new DigestTable(recordBytes)
+
+  constructor(core: Core) {
+    this.#core = core
+    this.#writer = new ContentWriter(core)
+  }
+
+  addBlob(hash: string, bytes: Uint8Array): void {
+    const record = this.#blobs.add(hash)
+    if (record === undefined) return
+    record.writeUInt32LE(bytes.byteLength)
+    record.write(hash.slice(addressBytes * 2), 4, 'hex')
+    this.#writer.takeHashed(hash, bytes)
+    checkCount(this.#blobs.size, limits.bundleBlobs)
+  }
+
+  blob(hash: string, length: number): BlobRef | undefined {
+    const record = this.#blobs.get(hash)
+    if (record?.readUInt32LE() !== length) return undefined
+    const isSame = record.toString('hex', 4) === hash.slice(addressBytes * 2)
+    return isSame ? new BlobRef(length, undefined, hash) : undefined
+  }
+
+  facts(address: string): NodeFacts | undefined {
+    const record = this.#nodes.get(address)
+    if (record === undefined) return undefined
+    const bits = record[1]!
+    return {
+      kind: kinds[record[0]!]!,
+      height: record.readUInt16LE(2),
+      linked: (bits & flags.linked) !== 0,
+      wide: (bits & flags.wide) !== 0,
+      table: (bits & flags.table) !== 0,
+    }
+  }
+
+  directory(address: string, attributes: Attributes): Dir {
+    const { height, linked, wide } = this.facts(address)!
+    const hash = this.#pageHash(address)
+    // Its hash can be told without its names.
+    const pages = hash === undefined ? null : [new Page(undefined, null, [], '')]
+    if (pages !== null) pages[0]!.hash = hash
+    const dir = new Dir(undefined, attributes, pages)
+    dir.address = this.#storedAddress(address)
+    dir.height = height
+    dir.linked = linked
+    dir.wide = wide
+    return dir
+  }
+
+  async part(address: string): Promise<Page> {
+    await this.flush()
+    const page = new Page(undefined, null, [], '')
+    page.address = this.#storedAddress(address)
+    page.hash = this.#pageHash(address)
+    const loaded = await peekPage(page, this.#core.loader)
+    loaded.address = page.address
+    loaded.last = loaded.names!.at(-1)!
+    return loaded
+  }
+
+  async body(address: string): Promise<BlockBody> {
+    await this.flush()
+    const stored = new UnloadedBody(this.#storedAddress(address))
+    const attributes = { ino: 0, mode: 0, mtime: 0, ctime: 0, birthtime: 0 }
+    return (await peekBody(new FileNode(attributes, 0, stored), this.#core.loader)) as BlockBody
+  }
+
+  bodyOf(address: string, body: BlockBody): UnloadedBody {
+    const stored = new UnloadedBody(this.#storedAddress(address))
+    stored.body = body
+    return stored
+  }
+
+  keepPage(page: Page): Page {
+    const kept = new Page(undefined, null, [], page.last)
+    kept.address = page.address ?? this.#put(JSON.stringify(encodePage(page, this.#put)))
+    kept.hash = page.hash
+    return kept
+  }
+
+  keepDirectory(address: string, dir: Dir, facts: NodeFacts): void {
+    const pages = dir.pages!
+    this.#keep(
+      address,
+      this.#put(encodeContent(dir, this.#put)),
+      facts,
+      pages.length === 1 ? pages[0]!.hash : undefined,
+    )
+  }
+
+  keepPart(address: string, page: Page, facts: NodeFacts): void {
+    this.#keep(address, this.#put(JSON.stringify(encodePage(page, this.#put))), facts, page.hash)
+  }
+
+  keepBody(address: string, body: BlockBody, facts: NodeFacts): void {
+    this.#keep(address, this.#put(JSON.stringify(encodeBlocks(body))), facts)
+  }
+
+  #keep(
+    address: string,
+    stored: string,
+    { kind, height, linked, wide, table }: NodeFacts,
+    hash?: string,
+  ): void {
+    const record = this.#nodes.add(address)
+    if (record === undefined) return
+    record[0] = kinds.indexOf(kind)
+    record[1] =
+      (linked ? flags.linked : 0) |
+      (wide ? flags.wide : 0) |
+      (table ? flags.table : 0) |
+      (hash === undefined ? 0 : flags.hashed)
+    record.writeUInt16LE(height, 2)
+    record.write(stored, storedAt, 'hex')
+    if (hash !== undefined) record.write(hash, storedAt + addressBytes, 'hex')
+    checkCount(this.#nodes.size, limits.bundleNodes)
+  }
+
+  readonly #put: Put = (json) => {
+    const address = sha256(json).slice(0, addressBytes * 2)
+    this.#writer.record(keys.node(address), json)
+    return address
+  }
+
+  #storedAddress(address: string): string {
+    return this.#nodes.get(address)!.toString('hex', storedAt, storedAt + addressBytes)
+  }
+
+  #pageHash(address: string): string | undefined {
+    const record = this.#nodes.get(address)!
+    if ((record[1]! & flags.hashed) === 0) return undefined
+    return record.toString('hex', storedAt + addressBytes, recordBytes)
+  }
+
+  backpressure(): Promise<void> | undefined {
+    return this.#writer.backpressure()
+  }
+
+  flush(): Promise<void> {
+    return this.#writer.flush()
+  }
+}
+
+function checkCount(count: number, limit: number): void {
+  if (count <= limit) return
+  throw new EngineError('LIMIT_EXCEEDED', 'the bundle has too many blocks', { limit: String(limit) })
+}

@@ -1,0 +1,266 @@
+import { Buffer } from 'node:buffer'
+import { DigestTable } from '../../base/digest-table.js'
+import { EngineError } from '../../base/errors.js'
+import { sha256 } from '../../base/hash.js'
+import { limits } from '../../base/limits.js'
+import { TimeSlice } from '../../base/slices.js'
+import { BlobRef } from '../../cas/blob.js'
+import { hasMoreExtents, type BlockBody, type LoadedBody } from '../../cas/body.js'
+import type { Core } from '../../session/core.js'
+import { Dir, Link, LinkedFile, Symlink, type Entry, type FileNode, type Page } from '../../tree/node.js'
+import { peekBody, peekPage, peekPages } from '../../tree/peek.js'
+import type { Xattrs } from '../../tree/xattrs.js'
+import {
+  treeKinds,
+  type BundleBlockEntry,
+  type BundleBody,
+  type BundleDirectory,
+  type BundleExtent,
+  type BundleExtra,
+  type BundleNode,
+} from './bundle-format.js'
+
+/** A content, whose bytes are not read yet, or a list of a tree. */
+export type TreeBlock = BlobRef | { readonly hash: string; readonly bytes: Buffer }
+
+interface PageContent {
+  readonly names: readonly string[]
+  readonly nodes: readonly Entry[]
+}
+
+/** A directory on the way; what is below it comes first. */
+interface Frame {
+  readonly dir: Dir
+  readonly pages: readonly Page[]
+  index: number
+  /** The page at `index`, with its names. */
+  page: PageContent | undefined
+  /** Directories in that page that may not have been written. */
+  waiting: Dir[]
+  /** Addresses of what was written of it. */
+  readonly parts: string[]
+}
+
+/**
+ * Turns frozen trees into the blocks of a bundle, each block once, however many of the trees have it. What a tree
+ * becomes depends on what it holds alone, not on how it came about, where it is stored or what is known of it.
+ */
+export class TreeWriter {
+  readonly #core: Core
+  readonly #nodes = new DigestTable()
+  readonly #blobs = new DigestTable()
+  /** Addresses of what was written: by the address in storage, or by the directory itself where it has none. */
+  readonly #directories = new Map<Dir | string, string>()
+  readonly #pages = new Map<Page | string, readonly string[]>()
+  readonly #slice: TimeSlice
+  /** Made, and not given out yet. */
+  #made: TreeBlock[] = []
+
+  constructor(core: Core) {
+    this.#core = core
+    this.#slice = new TimeSlice(core.environment)
+  }
+
+  /** How many blocks there were so far. */
+  get count(): number {
+    return this.#nodes.size + this.#blobs.size
+  }
+
+  /** Gives what was not given yet of a tree, and returns what stands for its root. */
+  async *write(root: Dir): AsyncGenerator<TreeBlock, BundleDirectory> {
+    if (root.links !== undefined) yield* this.#directory(root.links)
+    yield* this.#directory(root)
+    const encoded = this.#encodeDirectory(root)
+    yield* this.#take()
+    return encoded
+  }
+
+  async *#directory(root: Dir): AsyncGenerator<TreeBlock, void> {
+    // Not recursive: a tree may be as deep as paths allow.
+    const stack: Frame[] = []
+    if (!this.#directories.has(keyOf(root))) stack.push(await this.#open(root))
+    for (let top = stack.at(-1); top !== undefined; top = stack.at(-1)) {
+      const child = top.waiting.pop()
+      if (child !== undefined) {
+        if (!this.#directories.has(keyOf(child))) stack.push(await this.#open(child))
+        continue
+      }
+      if (top.page !== undefined) {
+        yield* this.#page(top, top.page)
+        top.page = undefined
+        top.index++
+      }
+      await this.#nextPage(top)
+      if (top.index < top.pages.length) continue
+      const [only] = top.parts
+      const isWhole = top.parts.length === 1 && top.pages.length === 1
+      this.#directories.set(keyOf(top.dir), isWhole ? only! : this.#list(top.parts))
+      yield* this.#take()
+      stack.pop()
+    }
+  }
+
+  async #open(dir: Dir): Promise<Frame> {
+    const pages = await peekPages(dir, this.#core.loader)
+    const frame: Frame = { dir, pages, index: 0, page: undefined, waiting: [], parts: [] }
+    await this.#nextPage(frame)
+    return frame
+  }
+
+  /** Goes on to the next page that was not written before. */
+  async #nextPage(frame: Frame): Promise<void> {
+    for (; frame.index < frame.pages.length && frame.page === undefined; frame.index++) {
+      const page = frame.pages[frame.index]!
+      const known = frame.pages.length === 1 ? undefined : this.#pages.get(page.address ?? page)
+      if (known === undefined) {
+        const { names, nodes } = await peekPage(page, this.#core.loader)
+        // The page itself may be unloaded before its turn.
+        frame.page = { names: names!, nodes }
+        frame.waiting = frame.page.nodes.filter((node) => node instanceof Dir)
+        return
+      }
+      frame.parts.push(...known)
+    }
+  }
+
+  async *#page(
+    { pages, index, parts }: Frame,
+    { names, nodes }: PageContent,
+  ): AsyncGenerator<TreeBlock, void> {
+    const entries: string[] = []
+    const written: string[] = []
+    let length = 0
+    const cut = (kind: string): void => {
+      written.push(this.#node(kind, entries.join(',')))
+      entries.length = 0
+      length = 0
+    }
+    for (const [at, name] of names.entries()) {
+      const entry = JSON.stringify([name, await this.#encode(nodes[at]!)])
+      yield* this.#take()
+      if (length + entry.length > limits.bundlePieceBytes && length > 0) cut(treeKinds.part)
+      entries.push(entry)
+      length += entry.length
+    }
+    cut(pages.length === 1 && written.length === 0 ? treeKinds.directory : treeKinds.part)
+    yield* this.#take()
+    if (pages.length > 1) this.#pages.set(pages[index]!.address ?? pages[index]!, written)
+    for (const part of written) parts.push(part)
+  }
+
+  async #encode(node: Entry): Promise<BundleNode> {
+    if (this.#slice.over) await this.#slice.next()
+    if (node instanceof Link) return ['h', node.ino]
+    if (node instanceof Symlink) return ['l', node.ino, node.target, node.mtime]
+    if (node instanceof Dir) return this.#encodeDirectory(node)
+    const { ino, mode, mtime, ctime, birthtime, size } = node
+    const body = await this.#body(node)
+    const extra = {
+      ...this.#xattrs(node.xattrs),
+      ...(node instanceof LinkedFile && { n: node.nlink }),
+    }
+    return ['f', ino, mode, mtime, ctime, birthtime, size, body, ...optional(extra)]
+  }
+
+  #encodeDirectory(dir: Dir): BundleDirectory {
+    const { ino, mode, mtime, ctime, birthtime, links } = dir
+    const extra = {
+      ...this.#xattrs(dir.xattrs),
+      ...(links !== undefined && { t: this.#directories.get(keyOf(links))! }),
+    }
+    const content = this.#directories.get(keyOf(dir))!
+    return ['d', ino, mode, mtime, ctime, birthtime, content, ...optional(extra)]
+  }
+
+  #xattrs(xattrs: Xattrs | undefined): BundleExtra | undefined {
+    return xattrs && { x: xattrs.map(([name, value]) => [name, this.#blob(value), value.length]) }
+  }
+
+  async #body(file: FileNode): Promise<BundleBody> {
+    const body: LoadedBody = await peekBody(file, this.#core.loader)
+    if (body === undefined) return 0
+    if (body instanceof BlobRef) return this.#blob(body)
+    const inline: BundleBlockEntry[] = []
+    const isInline = !hasMoreExtents(body, limits.inlineExtents)
+    const lists: string[] = []
+    let entries: string[] = []
+    let length = 0
+    const cut = (): void => {
+      lists.push(this.#node(treeKinds.blocks, entries.join(',')))
+      entries = []
+      length = 0
+    }
+    for await (const entry of this.#blocks(body)) {
+      if (isInline) inline.push(entry)
+      else {
+        const text = JSON.stringify(entry)
+        entries.push(text)
+        length += text.length
+        if (length > limits.bundlePieceBytes) cut()
+      }
+    }
+    if (isInline) return inline
+    if (entries.length > 0) cut()
+    return { b: lists.length === 1 ? lists[0]! : this.#list(lists) }
+  }
+
+  async *#blocks(body: BlockBody): AsyncGenerator<BundleBlockEntry, void> {
+    for (const [index, blocks] of body.chunks.entries()) {
+      const start = body.chunkNumbers[index]! * limits.blocksPerChunk
+      for (const [within, block] of blocks.entries()) {
+        if (this.#slice.over) await this.#slice.next()
+        if (block instanceof BlobRef) yield [start + within, [this.#blob(block), block.length]]
+        else if (block !== undefined) {
+          const extents: BundleExtent[] = []
+          for (const { offset, length, blob, casOffset } of block.extents) {
+            // Perhaps its hash has to be computed.
+            if (this.#slice.over) await this.#slice.next()
+            extents.push([offset, length, this.#blob(blob), blob.length, casOffset])
+          }
+          yield [start + within, extents]
+        }
+      }
+    }
+  }
+
+  #blob(blob: BlobRef): string {
+    const { hash } = blob
+    if (this.#blobs.add(hash) !== undefined) this.#made.push(blob)
+    if (this.#blobs.size > limits.bundleBlobs) throw tooMany(limits.bundleBlobs)
+    return hash
+  }
+
+  #list(addresses: readonly string[]): string {
+    return this.#node(treeKinds.list, addresses.map((address) => `"${address}"`).join(','))
+  }
+
+  #node(kind: string, items: string): string {
+    const bytes = Buffer.from(`["${kind}",[${items}]]`)
+    if (bytes.length > limits.bundleNodeBytes) throw tooMany(limits.bundleNodeBytes)
+    const hash = sha256(bytes)
+    if (this.#nodes.add(hash) !== undefined) this.#made.push({ hash, bytes })
+    if (this.#nodes.size > limits.bundleNodes) throw tooMany(limits.bundleNodes)
+    return hash.slice(0, addressDigits)
+  }
+
+  #take(): readonly TreeBlock[] {
+    const made = this.#made
+    if (made.length > 0) this.#made = []
+    return made
+  }
+}
+
+const addressDigits = 40
+
+/** What is in a directory is the same wherever it has the same address. */
+function keyOf(dir: Dir): Dir | string {
+  return dir.address ?? dir
+}
+
+function optional(extra: BundleExtra): [] | [BundleExtra] {
+  return Object.keys(extra).length === 0 ? [] : [extra]
+}
+
+function tooMany(limit: number): EngineError {
+  return new EngineError('LIMIT_EXCEEDED', 'the session is too large for a bundle', { limit: String(limit) })
+}

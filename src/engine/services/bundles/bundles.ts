@@ -1,0 +1,92 @@
+import { EngineError } from '../../base/errors.js'
+import { isBytes, checkRequest } from '../../base/input.js'
+import { TimeSlice } from '../../base/slices.js'
+import { abortable, checkSignal } from '../../base/abort.js'
+import type { ContentIn } from '../../cas/content-writer.js'
+import type { Action } from '../../operations/index.js'
+import type { Core } from '../../session/core.js'
+import type { LiveSession } from '../../session/live.js'
+import { exportBlocks, openExport, type OpenedExport } from './bundle-export.js'
+import type { BundleParts } from './bundle-facts.js'
+import { importBlocks } from './bundle-import.js'
+import type { BundleFiles } from './bundle-ports.js'
+
+export interface BundleOptions {
+  /** Ends it with the signal's reason. */
+  readonly signal?: AbortSignal
+}
+
+/** Sessions with their history as files. */
+export class Bundles {
+  readonly #parts: BundleParts
+
+  constructor(parts: BundleParts) {
+    this.#parts = parts
+  }
+
+  /** The session as of now. `allowed` says what the caller may read of it. */
+  async export(
+    core: Core,
+    live: LiveSession,
+    allowed: (action: Action) => boolean,
+    { signal }: BundleOptions,
+  ): Promise<AsyncGenerator<Uint8Array, void>> {
+    signal?.throwIfAborted()
+    const facts = this.#parts.facts.filter(({ action }) => allowed(action))
+    const opened = await openExport(core, live, facts)
+    const files = await this.#parts.files()
+    return writing(core, files, opened, signal)
+  }
+
+  /** `mayUse` says whether the caller may have sessions on a source. */
+  async import(
+    core: Core,
+    content: ContentIn,
+    mayUse: (sourceId: string) => boolean,
+    { signal }: BundleOptions,
+  ): Promise<LiveSession> {
+    signal?.throwIfAborted()
+    const files = await this.#parts.files()
+    const pieces = abortable(isBytes(content) ? one(content) : content, signal)
+    const { facts, revision } = this.#parts
+    return importBlocks(core, files.read(pieces), signal, {
+      facts,
+      revision: (sourceId, revisionId) =>
+        mayUse(sourceId) ? revision(core, sourceId, revisionId) : Promise.resolve(undefined),
+    })
+  }
+}
+
+async function* writing(
+  core: Core,
+  files: BundleFiles,
+  opened: OpenedExport,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Uint8Array, void> {
+  const { rootHash, blocks } = await exportBlocks(core, opened, signal)
+  const slice = new TimeSlice(core.environment)
+  for await (const piece of files.write(rootHash, blocks)) {
+    signal?.throwIfAborted()
+    yield piece
+    if (slice.over) await slice.next()
+  }
+}
+
+async function* one(content: Uint8Array): AsyncGenerator<Uint8Array, void> {
+  yield content
+}
+
+export function parseBundleOptions(options: BundleOptions): BundleOptions {
+  checkRequest(options, 'options')
+  checkSignal(options.signal)
+  return options
+}
+
+export function parseBundle(content: ContentIn): ContentIn {
+  if (isBytes(content)) return content
+  const iterable: unknown = content
+  if (typeof iterable === 'object' && iterable !== null && Symbol.asyncIterator in iterable) return content
+  throw new EngineError('INVALID_ARGUMENT', 'content: must be bytes, or an async iterable of them', {
+    field: 'content',
+  })
+}

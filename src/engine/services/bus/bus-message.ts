@@ -1,0 +1,73 @@
+import { Buffer } from 'node:buffer'
+import { formatTime } from '../../base/environment.js'
+import { limits } from '../../base/limits.js'
+import { decodeSeq, encodeSeq } from '../../storage/keys.js'
+import type { BusMessage, Publication } from './bus-requests.js'
+
+/** A message as the bus keeps it, one for all who get it. */
+export interface KeptMessage extends Publication {
+  /** From 1, without gaps. */
+  readonly seq: number
+  readonly messageId: string
+  readonly senderId: string
+  /** Milliseconds since the epoch. */
+  readonly at: number
+}
+
+/** A message as it stands in storage, as JSON. */
+interface MessageRecord {
+  readonly messageId: string
+  readonly topic: string
+  /** In base64. */
+  readonly payload: string
+  readonly senderId: string
+  readonly at: number
+}
+
+export function newMessage(
+  { topic, payload }: Publication,
+  { seq, senderId, at }: { readonly seq: number; readonly senderId: string; readonly at: number },
+): KeptMessage {
+  return { seq, messageId: encodeSeq(seq), topic, payload, senderId, at }
+}
+
+export function toRecord({ messageId, topic, payload, senderId, at }: KeptMessage): MessageRecord {
+  const { buffer, byteOffset, byteLength } = payload
+  const base64 = Buffer.from(buffer, byteOffset, byteLength).toString('base64')
+  return { messageId, topic, payload: base64, senderId, at }
+}
+
+export function fromRecord(json: string): KeptMessage {
+  const { messageId, topic, payload, senderId, at } = JSON.parse(json) as MessageRecord
+  const bytes = new Uint8Array(Buffer.from(payload, 'base64'))
+  return { seq: decodeSeq(messageId), messageId, topic, payload: bytes, senderId, at }
+}
+
+/**
+ * A message for one subscriber, who may change it. A large payload is copied when it is first looked at: of many
+ * subscribers who wait for one message, only those that read it at a time hold a copy.
+ */
+export function show(message: KeptMessage, sessionId: string): BusMessage {
+  const { messageId, topic, payload, senderId, at } = message
+  const large = payload.byteLength > limits.busCopiedBytes
+  const shown = {
+    messageId,
+    sessionId,
+    topic,
+    payload: large ? payload : new Uint8Array(payload),
+    senderId,
+    publishedAt: formatTime(at),
+  }
+  if (!large) return shown
+  const own = (value: Uint8Array): Uint8Array => {
+    // Of a frozen message each look is a copy of its own.
+    Reflect.defineProperty(shown, 'payload', { value, writable: true, enumerable: true, configurable: true })
+    return value
+  }
+  return Object.defineProperty(shown, 'payload', {
+    get: () => own(new Uint8Array(payload)),
+    set: own,
+    enumerable: true,
+    configurable: true,
+  })
+}

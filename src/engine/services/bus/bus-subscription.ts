@@ -1,0 +1,237 @@
+import { onAbort } from '../../base/abort.js'
+import { EngineError } from '../../base/errors.js'
+import { limits } from '../../base/limits.js'
+import { encodeSeq } from '../../storage/keys.js'
+import { show, type KeptMessage } from './bus-message.js'
+import type { BusMessage } from './bus-requests.js'
+
+/** Messages as they come: iterate it once. Leaving the loop, or {@link return}, ends the subscription. */
+export interface BusSubscription extends AsyncIterable<BusMessage>, AsyncDisposable {
+  /**
+   * Resolves when the subscription stands; rejects with what the first {@link next} rejects with where it never
+   * did. Nobody has to wait for it, or to handle it.
+   */
+  readonly opened: Promise<void>
+  /**
+   * The id behind which its messages come, whatever came before: with it as `replayAfterMessageId` another
+   * subscription has the same messages, as far as they are kept. Known when it is known what is replayed;
+   * rejects as {@link opened}. Nobody has to wait for it, or to handle it.
+   */
+  readonly startsAfter: Promise<string>
+  /** Several may be asked for at once; they are given in order. */
+  next(): Promise<IteratorResult<BusMessage, undefined>>
+  return(): Promise<IteratorResult<BusMessage, undefined>>
+  [Symbol.asyncIterator](): BusSubscription
+}
+
+interface Taker {
+  readonly resolve: (result: IteratorResult<BusMessage, undefined>) => void
+  readonly reject: (error: unknown) => void
+}
+
+/** Whether it has an error counts, not which: a signal may abort with anything. */
+interface Ending {
+  readonly error?: unknown
+}
+
+const done = { done: true, value: undefined } as const
+
+/** One subscriber's side: what waits for it, and who waits for that. It knows neither topics nor sessions. */
+export class Subscription implements BusSubscription {
+  readonly opened: Promise<void>
+  readonly startsAfter: Promise<string>
+  readonly #sessionId: string
+  /** What came before the subscription: not counted as waiting while the bus keeps it anyway. */
+  #replay: KeptMessage[] = []
+  /** How many of the replay the bus no longer keeps: the first of them. */
+  #dropped = 0
+  #searching = false
+  /** What came since. */
+  #queue: KeptMessage[] = []
+  /** The bytes of the queue, and of what was dropped of the replay. */
+  #bytes = 0
+  readonly #takers: Taker[] = []
+  /** The newest message that was received. */
+  #newest = 0
+  #start: string | Promise<string> = ''
+  /** Nothing more is received; what waits is still handed over. */
+  #end: Ending | undefined
+  #slow = false
+  /** Its error was thrown, or there is none to be thrown. */
+  #told = false
+  #leave: (() => void) | undefined
+  #forget: (() => void) | undefined
+
+  /** `register` may throw, also later: then the subscription ends with that. */
+  constructor(sessionId: string, register: (subscription: Subscription) => Promise<void>) {
+    this.#sessionId = sessionId
+    this.opened = this.#open(register)
+    this.opened.catch((error: unknown) => this.end({ error }))
+    this.startsAfter = this.opened.then(() => this.#start)
+    this.startsAfter.catch(() => undefined)
+  }
+
+  get ended(): boolean {
+    return this.#end !== undefined
+  }
+
+  /** Throws the reason of one that is aborted. */
+  abortWith(signal: AbortSignal | undefined): void {
+    signal?.throwIfAborted()
+    this.#forget = signal && onAbort(signal, () => this.#stop({ error: signal.reason }))
+  }
+
+  /** From now on it receives what comes after the message `newest`; `leave` is called when it no longer wants it. */
+  start(newest: number, leave: () => void): void {
+    this.#newest = newest
+    this.#start = encodeSeq(newest)
+    this.#leave = leave
+  }
+
+  /** Nothing is handed over until the replay is found. `oldest` says what the bus still keeps then. */
+  startReplay(search: Promise<readonly KeptMessage[]>, oldest: () => number): void {
+    this.#searching = true
+    const found = (messages: readonly KeptMessage[]): void => {
+      // It may have been stopped in the meantime.
+      if (!this.#searching) return
+      this.#searching = false
+      this.#replay = [...messages]
+      if (this.#slow) this.#cut()
+      else this.dropped(oldest() - 1)
+      this.#serve()
+    }
+    search.then(found, (error: unknown) => this.#stop({ error }))
+    const newest = this.#newest
+    const start = search.then(([first]) => encodeSeq(first === undefined ? newest : first.seq - 1))
+    start.catch(() => undefined)
+    this.#start = start
+  }
+
+  /** Each message once, in order. */
+  receive(message: KeptMessage): void {
+    if (this.#end !== undefined || message.seq <= this.#newest) return
+    this.#newest = message.seq
+    if (this.#takers.length > 0 && !this.#searching) {
+      // Whoever waits has taken all that came before.
+      this.#takers.shift()!.resolve(this.#result(message))
+      return
+    }
+    this.#queue.push(message)
+    this.#bytes += message.payload.byteLength
+    this.#checkWaiting()
+  }
+
+  /** The bus keeps nothing up to this message any more. */
+  dropped(seq: number): void {
+    const before = this.#dropped
+    for (let next; (next = this.#replay[this.#dropped]) !== undefined && next.seq <= seq; this.#dropped++) {
+      this.#bytes += next.payload.byteLength
+    }
+    if (this.#dropped > before) this.#checkWaiting()
+  }
+
+  /** Nothing more comes; an error stands at the end of what has come. */
+  end(how: Ending): void {
+    if (this.#end !== undefined) return
+    this.#end = how
+    this.#detach()
+    this.#serve()
+  }
+
+  next(): Promise<IteratorResult<BusMessage, undefined>> {
+    return new Promise((resolve, reject) => {
+      this.#takers.push({ resolve, reject })
+      this.#serve()
+    })
+  }
+
+  return(): Promise<IteratorResult<BusMessage, undefined>> {
+    this.#stop({})
+    return Promise.resolve(done)
+  }
+
+  [Symbol.asyncIterator](): BusSubscription {
+    return this
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.return()
+  }
+
+  async #open(register: (subscription: Subscription) => Promise<void>): Promise<void> {
+    await register(this)
+    if (this.#end !== undefined && 'error' in this.#end) throw this.#end.error
+  }
+
+  #serve(): void {
+    while (this.#takers.length > 0 && !this.#searching) {
+      const message = this.#take()
+      if (message === undefined && this.#end === undefined) return
+      const { resolve, reject } = this.#takers.shift()!
+      if (message !== undefined) resolve(this.#result(message))
+      else if (this.#told || !('error' in this.#end!)) resolve(done)
+      else {
+        this.#told = true
+        reject(this.#end.error)
+      }
+    }
+  }
+
+  #take(): KeptMessage | undefined {
+    const replayed = this.#replay.shift()
+    if (replayed !== undefined && this.#dropped === 0) return replayed
+    const message = replayed ?? this.#queue.shift()
+    if (replayed !== undefined) this.#dropped--
+    if (message !== undefined) this.#bytes -= message.payload.byteLength
+    return message
+  }
+
+  #result(message: KeptMessage): IteratorResult<BusMessage, undefined> {
+    return { done: false, value: show(message, this.#sessionId) }
+  }
+
+  #checkWaiting(): void {
+    if (this.#end !== undefined || mayWait(this.#queue.length + this.#dropped, this.#bytes)) return
+    this.#slow = true
+    this.#cut()
+    const limit = String(limits.busWaitingBytes)
+    this.end({ error: new EngineError('SLOW_CONSUMER', 'a subscriber did not take its messages', { limit }) })
+  }
+
+  /** Of a replay and what is behind it so much stays as may wait: it may lie here for long. */
+  #cut(): void {
+    const waiting: KeptMessage[] = []
+    let bytes = 0
+    for (const message of [...this.#replay, ...this.#queue]) {
+      bytes += message.payload.byteLength
+      if (!mayWait(waiting.length + 1, bytes)) break
+      waiting.push(message)
+    }
+    this.#replay = []
+    this.#dropped = 0
+    this.#queue = waiting
+  }
+
+  /** Ends at once; what waits is not handed over. */
+  #stop(how: Ending): void {
+    if (this.#told) return
+    this.#end = how
+    this.#told = !('error' in how)
+    this.#searching = false
+    this.#replay = []
+    this.#queue = []
+    this.#detach()
+    this.#serve()
+  }
+
+  #detach(): void {
+    this.#leave?.()
+    this.#forget?.()
+    this.#leave = undefined
+    this.#forget = undefined
+  }
+}
+
+function mayWait(messages: number, bytes: number): boolean {
+  return messages <= limits.busWaitingMessages && bytes <= limits.busWaitingBytes
+}

@@ -1,0 +1,56 @@
+import { touch } from '../../session/activity.js'
+import type { Core } from '../../session/core.js'
+import { follow } from '../../session/feed.js'
+import type { LiveSession } from '../../session/live.js'
+import { roughly, SessionIndex } from '../../session/session-index.js'
+import { commitRecords, mutate } from '../../session/transaction.js'
+import { keys } from '../../storage/keys.js'
+import { BusChannel } from './bus-channel.js'
+import { fromRecord, toRecord } from './bus-message.js'
+import type { BusQuery, Publication } from './bus-requests.js'
+import type { Subscription } from './bus-subscription.js'
+
+/**
+ * Messages within a session. They are not its history: there are no events of them, a restore leaves them, forks
+ * start without any, and only the newest are kept.
+ */
+export class MessageBus {
+  readonly #channels = new SessionIndex<BusChannel>(
+    keys.busMessages,
+    () => new BusChannel(),
+    (channel, json) => channel.restore(fromRecord(json)),
+    { weigh: ({ keptCount, keptBytes }) => keptCount * roughly.record + keptBytes },
+  )
+
+  /** Resolves when the message is stored and was delivered to those who wait for it. */
+  publish(core: Core, live: LiveSession, publication: Publication): Promise<{ messageId: string }> {
+    return mutate(core, live, () => {
+      const channel = this.#channels.get(core, live)
+      const by = { senderId: core.principal, at: core.environment.wallClockMs() }
+      const { message, dropped } = channel.add(publication, by)
+      // There is no event that would tell of it.
+      touch(core, live)
+      const records = core.store.capabilities.durable && {
+        put: [[keys.busMessage(live.id, message.seq), toRecord(message)] as const],
+        del: dropped.map(({ seq }) => keys.busMessage(live.id, seq)),
+      }
+      // A store that keeps nothing still says when others are to have a turn.
+      const stored = commitRecords(core, live, records || {})
+      return channel.deliver(message, stored, core.environment).then(() => ({ messageId: message.messageId }))
+    })
+  }
+
+  /** Takes its place among the calls of {@link publish}: what is published after it is received. QUOTA. */
+  subscribe(core: Core, live: LiveSession, subscription: Subscription, query: BusQuery): Promise<void> {
+    return mutate(core, live, () => {
+      const channel = this.#channels.get(core, live)
+      if (subscription.ended) return Promise.resolve()
+      const end = (error?: Error): void => channel.end(error === undefined ? {} : { error })
+      channel.subscribe(subscription, query, {
+        environment: core.environment,
+        follow: () => follow(live, { event: () => undefined, end }),
+      })
+      return Promise.resolve()
+    })
+  }
+}

@@ -1,0 +1,103 @@
+import { Buffer } from 'node:buffer'
+import { Fault } from '../../base/fault.js'
+import { limits } from '../../base/limits.js'
+import { runInSlices, type Steps } from '../../base/slices.js'
+import type { Environment } from '../../base/environment.js'
+import { decodeBlob, type BlobRef, type EncodedBlob } from '../../cas/blob.js'
+import type { ContentStore } from '../../cas/content.js'
+import { cutIntoBlobs } from '../../cas/staging.js'
+
+/**
+ * An immutable value. Up to a few KiB it is a string with a character for each byte, which takes the least memory;
+ * larger ones are blobs, whose bytes the blob cache may drop when they are stored. Its size says which.
+ */
+export interface CacheContent {
+  readonly size: number
+  readonly bytes: string | readonly BlobRef[]
+}
+
+/** A value in a record: base64, or blobs. */
+export type EncodedContent = string | readonly (BlobRef | EncodedBlob)[]
+
+export const noContent: CacheContent = { size: 0, bytes: '' }
+
+/** A copy of a caller's bytes. */
+export function toContent(value: Uint8Array): CacheContent {
+  const size = value.byteLength
+  if (size > limits.cacheInlineBytes) return { size, bytes: cutIntoBlobs(value) }
+  return { size, bytes: asBuffer(value).toString('latin1') }
+}
+
+export function encodeContent({ bytes }: CacheContent): EncodedContent {
+  return typeof bytes === 'string' ? Buffer.from(bytes, 'latin1').toString('base64') : bytes
+}
+
+export function decodeContent(encoded: EncodedContent): CacheContent {
+  if (typeof encoded === 'string') return toContent(Buffer.from(encoded, 'base64'))
+  const bytes = encoded.map(decodeBlob)
+  return { size: bytes.reduce((size, blob) => size + blob.length, 0), bytes }
+}
+
+/** Values as the JSON of {@link EncodedContent}, made in slices before they are written: encoding many takes long. */
+export class EncodedValues {
+  readonly #contents: readonly CacheContent[]
+  readonly #environment: Environment
+  #values: readonly string[] | undefined
+
+  constructor(contents: readonly CacheContent[], environment: Environment) {
+    this.#contents = contents
+    this.#environment = environment
+  }
+
+  /** In the order of the contents; a Fault while they are not made. */
+  get(): readonly string[] {
+    if (this.#values !== undefined) return this.#values
+    throw new Fault(async () => {
+      this.#values = await runInSlices(encodeAll(this.#contents), this.#environment)
+    })
+  }
+}
+
+function* encodeAll(contents: readonly CacheContent[]): Steps<string[]> {
+  const values: string[] = []
+  for (const content of contents) {
+    values.push(JSON.stringify(encodeContent(content)))
+    yield
+  }
+  return values
+}
+
+/** Whether the bytes are the same; nothing is read, blobs that are not in memory are compared by their hash. */
+export function sameContent(a: CacheContent, b: CacheContent): boolean {
+  if (a.size !== b.size) return false
+  if (typeof a.bytes === 'string' || typeof b.bytes === 'string') return a.bytes === b.bytes
+  const others = b.bytes
+  return a.bytes.every((blob, index) => sameBlob(blob, others[index]!))
+}
+
+/** The bytes as a fresh copy. */
+export function readContent(content: ContentStore, { size, bytes }: CacheContent): Buffer | Promise<Buffer> {
+  if (typeof bytes === 'string') return Buffer.from(bytes, 'latin1')
+  return bytes.length === 1
+    ? content.read(bytes[0], 0, size)
+    : content.using(bytes, () => readAll(content, bytes, size))
+}
+
+async function readAll(content: ContentStore, blobs: readonly BlobRef[], size: number): Promise<Buffer> {
+  const target = Buffer.allocUnsafe(size)
+  let offset = 0
+  for (const blob of blobs) {
+    target.set(await content.read(blob, 0, blob.length), offset)
+    offset += blob.length
+  }
+  return target
+}
+
+function sameBlob(a: BlobRef, b: BlobRef): boolean {
+  if (a.bytes !== undefined && b.bytes !== undefined) return a.bytes.equals(b.bytes)
+  return a.hash === b.hash
+}
+
+function asBuffer(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+}

@@ -1,0 +1,322 @@
+import { Buffer } from 'node:buffer'
+import { formatTime } from '../../base/environment.js'
+import { EngineError } from '../../base/errors.js'
+import { Fault, whenLoaded } from '../../base/fault.js'
+import { shown, tooLarge } from '../../base/input.js'
+import { limits } from '../../base/limits.js'
+import { runInSlices, TimeSlice } from '../../base/slices.js'
+import { encodePageToken, parsePageSize, parsePageToken } from '../../base/paging.js'
+import type { BlobRef } from '../../cas/blob.js'
+import { StagedBlobs } from '../../cas/staging.js'
+import type { Core } from '../../session/core.js'
+import type { LiveSession } from '../../session/live.js'
+import { roughly, SessionIndex } from '../../session/session-index.js'
+import { commitRecords, mutate } from '../../session/transaction.js'
+import { keys } from '../../storage/keys.js'
+import {
+  decodeContent,
+  encodeContent,
+  EncodedValues,
+  readContent,
+  sameContent,
+  type CacheContent,
+  type EncodedContent,
+} from './cache-content.js'
+import { CacheEntries } from './cache-entries.js'
+import type {
+  CacheKeyPage,
+  CacheMetadata,
+  CacheStats,
+  CacheSwap,
+  CacheValue,
+  CacheWrite,
+  NamedCacheValue,
+  ParsedCacheKeys,
+} from './cache-requests.js'
+
+/** An entry as it stands in storage, as JSON. Times are by the wall clock, in milliseconds since the epoch. */
+interface CacheRecord {
+  readonly key: string
+  /** Of the last write: the higher, the later. */
+  readonly order: number
+  readonly createdAt: number
+  readonly updatedAt: number
+  /** 0: never. */
+  readonly expiresAt: number
+  readonly ttlSeconds: number
+  readonly value: EncodedContent
+}
+
+/** Bytes of many values that are encoded at once; more are encoded in slices, ahead of the write. */
+const quickBytes = 2 ** 20
+
+/** The cache of a session in memory. */
+interface CacheIndex {
+  readonly entries: CacheEntries
+  hitCount: number
+  missCount: number
+}
+
+/** What is left of an entry's time by the wall clock is what it has by the monotonic one. */
+function addStored({ entries }: CacheIndex, json: string, { environment }: Core): void {
+  const { value, ttlSeconds, ...times } = JSON.parse(json) as CacheRecord
+  const remaining = Math.min(Math.max(0, times.expiresAt - environment.wallClockMs()), ttlSeconds * 1000)
+  const deadline = ttlSeconds === 0 ? Number.POSITIVE_INFINITY : environment.monotonicMs() + remaining
+  entries.restore({ ...times, content: decodeContent(value), deadline })
+}
+
+/**
+ * Keys and values of sessions. A cache that is full loses what is over first, then what was not used for the longest
+ * time; the last use of what was read from storage is its last write.
+ */
+export class CacheService {
+  /** Of the keys and values of one cache. */
+  readonly maxBytes: number
+  readonly #indexes: SessionIndex<CacheIndex>
+
+  constructor({ maxBytes }: { readonly maxBytes: number }) {
+    this.maxBytes = maxBytes
+    const bounds = { bytes: maxBytes, entries: limits.cacheEntries }
+    this.#indexes = new SessionIndex<CacheIndex>(
+      keys.cacheEntries,
+      () => ({ entries: new CacheEntries(bounds), hitCount: 0, missCount: 0 }),
+      addStored,
+      {
+        weigh: ({ entries }) => entries.size * roughly.record + entries.bytes,
+        complete: ({ entries }) => entries.restored(),
+      },
+    )
+  }
+
+  /** All of the writes, or none; the last one of a key counts. TOO_LARGE when they cannot be in the cache together. */
+  put(core: Core, live: LiveSession, writes: readonly CacheWrite[], field: string): Promise<void> {
+    let bytes = 0
+    for (const { keyBytes, content } of writes) bytes += keyBytes + content.size
+    if (bytes > this.maxBytes) throw tooLarge(field, 'bytes', this.maxBytes)
+    const staged = stage(core, writes)
+    const { durable } = core.store.capabilities
+    const encoding =
+      durable && writes.length > 1 && bytes > quickBytes
+        ? new EncodedValues(
+            writes.map(({ content }) => content),
+            core.environment,
+          )
+        : undefined
+    return mutate(core, live, () => {
+      const { entries } = this.#current(core, live)
+      staged?.blobs()
+      core.store.admit?.(staged?.blobs() ?? [])
+      return this.#write(core, live, entries, writes, { staged, encoded: encoding?.get() })
+    })
+  }
+
+  async get(core: Core, live: LiveSession, key: string): Promise<CacheValue> {
+    const loaded = this.#loaded(core, live)
+    // Every await costs as much as the look-up.
+    const content = look(loaded instanceof Promise ? await loaded : loaded, key)
+    if (content === undefined) return { value: Buffer.alloc(0), found: false }
+    const value = readContent(core.content, content)
+    return { value: value instanceof Promise ? await value : value, found: true }
+  }
+
+  /** TOO_LARGE when the values, one that is asked for twice counted twice, are over the bound of a cache. */
+  async getAll(core: Core, live: LiveSession, wanted: readonly string[]): Promise<NamedCacheValue[]> {
+    // All at once: no change comes between two of them.
+    const found = await whenLoaded(() => {
+      const index = this.#current(core, live)
+      let bytes = 0
+      for (const key of wanted) bytes += index.entries.get(key)?.content.size ?? 0
+      if (bytes > this.maxBytes) throw tooLarge('keys', 'bytes of values', this.maxBytes)
+      return wanted.map((key) => ({ key, content: look(index, key) }))
+    })
+    const blobs = found.flatMap(({ content }) => (typeof content?.bytes === 'object' ? content.bytes : []))
+    return core.content.using(blobs, async () => {
+      const values: NamedCacheValue[] = []
+      const slice = new TimeSlice(core.environment)
+      for (const { key, content } of found) {
+        values.push({ key, ...(await readValue(core, content)) })
+        if (slice.over) await slice.next()
+      }
+      return values
+    })
+  }
+
+  async exists(core: Core, live: LiveSession, key: string): Promise<{ exists: boolean }> {
+    const { entries } = await whenLoaded(() => this.#current(core, live))
+    return { exists: entries.get(key) !== undefined }
+  }
+
+  /** CACHE_KEY_NOT_FOUND. */
+  async metadata(core: Core, live: LiveSession, key: string): Promise<CacheMetadata> {
+    const item = await whenLoaded(() => this.#current(core, live).entries.get(key))
+    if (item === undefined)
+      throw new EngineError('CACHE_KEY_NOT_FOUND', 'the cache has no such entry', { key: shown(key) })
+    const { content, createdAt, updatedAt, expiresAt } = item
+    return {
+      key,
+      sizeBytes: content.size,
+      createdAt: formatTime(createdAt),
+      updatedAt: formatTime(updatedAt),
+      expiresAt: expiresAt === 0 ? '' : formatTime(expiresAt),
+    }
+  }
+
+  compareAndSet(
+    core: Core,
+    live: LiveSession,
+    write: CacheWrite,
+    expected: CacheContent | undefined,
+  ): Promise<CacheSwap> {
+    if (write.keyBytes + write.content.size > this.maxBytes)
+      throw tooLarge('newValue', 'bytes', this.maxBytes)
+    const staged = stage(core, [write])
+    return mutate(core, live, () => {
+      const { entries } = this.#current(core, live)
+      const held = entries.get(write.key)?.content
+      const swapped =
+        held === undefined ? expected === undefined : expected !== undefined && sameContent(held, expected)
+      let committed = live.acknowledged
+      if (swapped) {
+        core.store.admit?.(staged?.blobs() ?? [])
+        committed = this.#write(core, live, entries, [write], { staged })
+      } else entries.use(write.key)
+      const now = swapped ? write.content : held
+      return committed.then(async () => ({ swapped, ...(await readValue(core, now)) }))
+    })
+  }
+
+  /** How many of the keys there were. */
+  delete(core: Core, live: LiveSession, unwanted: readonly string[]): Promise<{ deletedCount: number }> {
+    return mutate(core, live, () => this.#delete(core, live, this.#current(core, live).entries, unwanted))
+  }
+
+  deleteByPrefix(core: Core, live: LiveSession, prefix: string): Promise<{ deletedCount: number }> {
+    return mutate(core, live, () => {
+      const { entries } = this.#current(core, live)
+      return this.#delete(core, live, entries, entries.keys(prefix, Number.POSITIVE_INFINITY))
+    })
+  }
+
+  async keys(core: Core, live: LiveSession, request: ParsedCacheKeys): Promise<CacheKeyPage> {
+    const { prefix } = request
+    const pageSize = parsePageSize(request.pageSize)
+    const listing = `cache ${live.id} ${prefix}`
+    const after = parsePageToken(listing, request.pageToken)
+    const { entries } = await whenLoaded(() => this.#current(core, live))
+    const found = entries.keys(prefix, pageSize + 1, after)
+    if (found.length <= pageSize) return { keys: found, nextPageToken: '' }
+    found.pop()
+    return { keys: found, nextPageToken: encodePageToken(listing, found.at(-1)!) }
+  }
+
+  async stats(core: Core, live: LiveSession): Promise<CacheStats> {
+    const { entries, hitCount, missCount } = await whenLoaded(() => this.#current(core, live))
+    return { entryCount: entries.size, sizeBytes: entries.bytes, hitCount, missCount }
+  }
+
+  /** Without what is over. Throws a Fault where it has to be read, or much is over at once. */
+  #current(core: Core, live: LiveSession): CacheIndex {
+    const index = this.#indexes.get(core, live)
+    const { entries } = index
+    const now = entries.nextExpiry === Number.POSITIVE_INFINITY ? 0 : core.environment.monotonicMs()
+    if (entries.nextExpiry > now && !entries.isOver) return index
+    const tidying = entries.tidy(now)
+    if (tidying.next().done !== true) throw new Fault(() => runInSlices(tidying, core.environment))
+    return index
+  }
+
+  /** As {@link #current}, a promise only where it has to be read. */
+  #loaded(core: Core, live: LiveSession): CacheIndex | Promise<CacheIndex> {
+    try {
+      return this.#current(core, live)
+    } catch (thrown) {
+      if (thrown instanceof Fault) return whenLoaded(() => this.#current(core, live))
+      throw thrown
+    }
+  }
+
+  #write(
+    core: Core,
+    live: LiveSession,
+    entries: CacheEntries,
+    writes: readonly CacheWrite[],
+    ready: { readonly staged: StagedBlobs | undefined; readonly encoded?: readonly string[] | undefined },
+  ): Promise<void> {
+    const { environment } = core
+    const { durable } = core.store.capabilities
+    const now = environment.wallClockMs()
+    // By key: the last one counts.
+    const put = durable ? new Map<string, CacheRecord | string>() : undefined
+    for (const [index, { key, content, ttlSeconds }] of writes.entries()) {
+      const ttlMs = ttlSeconds * 1000
+      const createdAt = entries.get(key)?.createdAt ?? now
+      const expiresAt = ttlMs === 0 ? 0 : now + ttlMs
+      const deadline = ttlMs === 0 ? Number.POSITIVE_INFINITY : environment.monotonicMs() + ttlMs
+      const times = { createdAt, updatedAt: now, expiresAt }
+      const order = entries.put({ key, content, ...times, deadline })
+      if (put === undefined) continue
+      const about = { key, order, ...times, ttlSeconds }
+      const value = ready.encoded?.[index]
+      put.set(key, value === undefined ? { ...about, value: encodeContent(content) } : recordOf(about, value))
+    }
+    entries.evict()
+    return this.#commit(core, live, entries, put, ready.staged)
+  }
+
+  #delete(
+    core: Core,
+    live: LiveSession,
+    entries: CacheEntries,
+    unwanted: readonly string[],
+  ): Promise<{ deletedCount: number }> {
+    let deletedCount = 0
+    for (const key of unwanted) if (entries.remove(key)) deletedCount++
+    return this.#commit(core, live, entries).then(() => ({ deletedCount }))
+  }
+
+  /** With the records of what was over or had to make room. */
+  #commit(
+    core: Core,
+    live: LiveSession,
+    entries: CacheEntries,
+    written: ReadonlyMap<string, CacheRecord | string> = new Map(),
+    staged?: StagedBlobs,
+  ): Promise<void> {
+    const removed = entries.takeRemoved()
+    const blobs = staged?.toCommit() ?? []
+    if (!core.store.capabilities.durable) {
+      for (const blob of blobs) core.store.wrote(blob.length)
+      // A store that keeps nothing still says when others are to have a turn.
+      return commitRecords(core, live, {})
+    }
+    if (written.size + removed.length === 0) return live.acknowledged
+    const put = Array.from(written, ([key, record]) => [keys.cacheEntry(live.id, key), record] as const)
+    const del = removed.map((key) => keys.cacheEntry(live.id, key))
+    return commitRecords(core, live, { put, del }, blobs)
+  }
+}
+
+/** A {@link CacheRecord} as JSON, of which the value is JSON already. */
+function recordOf(about: Omit<CacheRecord, 'value'>, value: string): string {
+  return `${JSON.stringify(about).slice(0, -1)},"value":${value}}`
+}
+
+/** The blobs of large values on their way in; undefined where all are small. */
+function stage(core: Core, writes: readonly CacheWrite[]): StagedBlobs | undefined {
+  const blobs: BlobRef[] = []
+  for (const { content } of writes) if (typeof content.bytes !== 'string') blobs.push(...content.bytes)
+  return blobs.length === 0 ? undefined : new StagedBlobs(blobs, core)
+}
+
+/** A hit, which counts as use, or a miss. */
+function look(index: CacheIndex, key: string): CacheContent | undefined {
+  const item = index.entries.use(key)
+  if (item === undefined) index.missCount++
+  else index.hitCount++
+  return item?.content
+}
+
+async function readValue(core: Core, content: CacheContent | undefined): Promise<CacheValue> {
+  if (content === undefined) return { value: Buffer.alloc(0), found: false }
+  return { value: await readContent(core.content, content), found: true }
+}

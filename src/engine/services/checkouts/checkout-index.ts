@@ -1,0 +1,140 @@
+import { limits } from '../../base/limits.js'
+import type { Core } from '../../session/core.js'
+import { keys } from '../../storage/keys.js'
+
+/** A file of the host as it was known last: while it has this stamp, this is its content. */
+export interface SeenFile {
+  readonly stamp: string
+  /** What {@link contentKey} says of it. */
+  readonly content: string
+}
+
+type Line = readonly [name: string, stamp: string, content: string]
+
+interface FirstText {
+  readonly texts: number
+  readonly files: readonly Line[]
+}
+
+interface SeenDirectory {
+  readonly files: Map<string, SeenFile>
+  /** How many texts of it are stored. */
+  texts: number
+  changed: boolean
+}
+
+/**
+ * What is known of the files in a directory of the host, in the store. A line tells of a file and its content alone,
+ * not of what a session has: it is never wrong, only of no use when the file is another by now.
+ */
+export class CheckoutIndex {
+  readonly #core: Core
+  readonly #place: string
+  /** By path; those that were used last are at the end. */
+  readonly #directories = new Map<string, SeenDirectory>()
+  #lines = 0
+
+  constructor(core: Core, place: string) {
+    this.#core = core
+    this.#place = place
+  }
+
+  async get(path: string): Promise<SeenFile | undefined> {
+    const { parent, name } = splitParent(path)
+    return (await this.#load(parent)).files.get(name)
+  }
+
+  async set(path: string, file: SeenFile | undefined): Promise<void> {
+    const { parent, name } = splitParent(path)
+    const directory = await this.#load(parent)
+    const known = directory.files.get(name)
+    if (known?.stamp === file?.stamp && known?.content === file?.content) return
+    if (file === undefined) directory.files.delete(name)
+    else directory.files.set(name, file)
+    this.#lines++
+    directory.changed = true
+  }
+
+  /** A directory that is gone. */
+  async forget(path: string): Promise<void> {
+    const directory = await this.#load(path)
+    directory.changed ||= directory.files.size > 0 || directory.texts > 0
+    directory.files.clear()
+  }
+
+  /** Stores what changed. */
+  async flush(): Promise<void> {
+    const directories = [...this.#directories]
+    this.#directories.clear()
+    this.#lines = 0
+    let put: [string, string][] = []
+    let del: string[] = []
+    let size = 0
+    for (const [path, directory] of directories) {
+      if (!directory.changed) continue
+      const texts = textsOf(directory)
+      for (const [number, text] of texts.entries()) {
+        put.push([this.#key(path, number), text])
+        size += text.length
+      }
+      for (let number = texts.length; number < directory.texts; number++) del.push(this.#key(path, number))
+      if (size < limits.importCommitBytes && del.length < limits.recordsPerCommit) continue
+      await this.#core.store.commit({ put, del })
+      put = []
+      del = []
+      size = 0
+    }
+    if (put.length > 0 || del.length > 0) await this.#core.store.commit({ put, del })
+  }
+
+  /** Keeps what is held in memory within bounds; to be called where nothing of it is in use. */
+  async rest(): Promise<void> {
+    if (this.#lines > limits.checkoutLines) await this.flush()
+  }
+
+  async #load(path: string): Promise<SeenDirectory> {
+    const known = this.#directories.get(path)
+    if (known !== undefined) return known
+    const lines: Line[] = []
+    let texts = 0
+    const text = await this.#core.store.get(this.#key(path, 0))
+    if (text !== undefined) {
+      const first = JSON.parse(text) as FirstText
+      texts = first.texts
+      lines.push(...first.files)
+      for (let number = 1; number < texts; number++) {
+        const further = await this.#core.store.get(this.#key(path, number))
+        if (further !== undefined) lines.push(...(JSON.parse(further) as Line[]))
+      }
+    }
+    // Another call may have read it meanwhile.
+    const loaded = this.#directories.get(path)
+    if (loaded !== undefined) return loaded
+    const files = new Map(lines.map(([name, stamp, content]) => [name, { stamp, content }]))
+    const directory = { files, texts, changed: false }
+    this.#lines += files.size + 1
+    this.#directories.set(path, directory)
+    return directory
+  }
+
+  #key(path: string, number: number): string {
+    const text = number === 0 ? path : `${path}//${number}`
+    return keys.hostEntries(this.#core.tenantKey, this.#place, text)
+  }
+}
+
+/** None for a directory without files. */
+function textsOf({ files }: SeenDirectory): string[] {
+  const lines = [...files].map(([name, { stamp, content }]): Line => [name, stamp, content])
+  const parts: Line[][] = []
+  for (let start = 0; start < lines.length; start += limits.checkoutLinesPerText)
+    parts.push(lines.slice(start, start + limits.checkoutLinesPerText))
+  return parts.map((part, number) =>
+    JSON.stringify(number === 0 ? ({ texts: parts.length, files: part } satisfies FirstText) : part),
+  )
+}
+
+export function splitParent(path: string): { parent: string; name: string } {
+  const cut = path.lastIndexOf('/')
+  return { parent: path.slice(0, cut) || '/', name: path.slice(cut + 1) }
+}

@@ -1,0 +1,194 @@
+import { EngineError } from '../../base/errors.js'
+import { limits } from '../../base/limits.js'
+import type { BlobRef } from '../../cas/blob.js'
+import { bodyOf } from '../../cas/content-writer.js'
+import type { TreeBuilder } from '../../session/tree-builder.js'
+import { Dir, FileNode, LinkedFile, Symlink, type Node } from '../../tree/node.js'
+import type { Xattrs } from '../../tree/xattrs.js'
+import { contentKey, sameMode, shownMode, type Disk } from './checkout-disk.js'
+import { nodesIn } from './checkout-names.js'
+import type { HostEntry } from '../sources/host-ports.js'
+
+export interface ReadContent {
+  readonly size: number
+  readonly blobs: readonly BlobRef[]
+}
+
+/** What was found on the host. */
+export type Found =
+  | { readonly kind: 'directory'; readonly mode: number; readonly mtimeMs: number }
+  | { readonly kind: 'symlink'; readonly target: string; readonly mtimeMs: number }
+  | {
+      readonly kind: 'file'
+      readonly mode: number
+      readonly mtimeMs: number
+      readonly content: ReadContent
+      /** It is that of the tree: only the mode differs. */
+      readonly sameContent: boolean
+      /** Another name of the same file, which was found before. */
+      readonly linkTo: string | undefined
+    }
+
+/** A path on which the directory differs from the tree that was written there; without `found`, it is gone with all below it. */
+export interface DiskChange {
+  readonly path: string
+  readonly before: Node | undefined
+  readonly found: Found | undefined
+}
+
+/** Finds what changed in a directory of the host, and lays it over the tree that was written there. */
+export class DiskReader {
+  /** Parents before what is in them. */
+  readonly changes: DiskChange[] = []
+  readonly added: string[] = []
+  readonly modified: string[] = []
+  readonly removed: string[] = []
+  skipped = 0
+  readonly #disk: Disk
+  readonly #root: Dir
+  readonly #builder: TreeBuilder
+  readonly #signal: AbortSignal
+  /** Files of several names, by their number on the host. */
+  readonly #linked = new Map<string, string>()
+
+  /** `builder` starts with `root`. */
+  constructor(disk: Disk, root: Dir, builder: TreeBuilder, signal: AbortSignal) {
+    this.#disk = disk
+    this.#root = root
+    this.#builder = builder
+    this.#signal = signal
+  }
+
+  read(): Promise<void> {
+    return this.#directory('', this.#root)
+  }
+
+  /** `path` of the root is ''. */
+  async #directory(path: string, dir: Dir | undefined): Promise<void> {
+    const before =
+      dir === undefined ? new Map<string, Node>() : await nodesIn(this.#disk.core, this.#root, dir)
+    const listed = await this.#disk.tree.list(path || '/')
+    this.skipped += listed?.skipped ?? 0
+    for (const entry of listed?.entries ?? []) {
+      this.#signal.throwIfAborted()
+      const { name } = entry
+      const isThere = await this.#entry(`${path}/${name}`, entry, before.get(name))
+      if (isThere) before.delete(name)
+    }
+    for (const [name, node] of before) await this.#gone(`${path}/${name}`, node)
+    await this.#disk.index.rest()
+  }
+
+  /** False when it counts as not being there. */
+  async #entry(path: string, entry: HostEntry, before: Node | undefined): Promise<boolean> {
+    if (entry.kind === 'directory') await this.#foundDirectory(path, entry, before)
+    else if (entry.kind === 'file') return this.#foundFile(path, entry, before)
+    else if (entry.kind === 'symlink') return this.#foundSymlink(path, entry, before)
+    else {
+      this.skipped++
+      return false
+    }
+    return true
+  }
+
+  async #foundDirectory(path: string, { mode, mtimeMs }: HostEntry, before: Node | undefined): Promise<void> {
+    const known = before instanceof Dir ? before : undefined
+    if (known === undefined || !sameMode(known.mode, mode)) {
+      await this.#changed(path, before, { kind: 'directory', mode: mode & shownMode, mtimeMs })
+      await this.#builder.directory(path, {
+        mode: mode & shownMode,
+        mtimeMs,
+        ...(await this.#xattrsOf(known)),
+      })
+    }
+    await this.#directory(path, known)
+  }
+
+  async #foundSymlink(path: string, { mtimeMs }: HostEntry, before: Node | undefined): Promise<boolean> {
+    const target = await this.#disk.tree.readLink(path)
+    if (target === undefined) {
+      this.skipped++
+      return false
+    }
+    if (before instanceof Symlink && before.target === target) return true
+    await this.#changed(path, before, { kind: 'symlink', target, mtimeMs })
+    await this.#builder.symlink(path, target, { mtimeMs })
+    return true
+  }
+
+  async #foundFile(path: string, entry: HostEntry, before: Node | undefined): Promise<boolean> {
+    const linkTo = this.#linked.get(entry.ino)
+    if (entry.nlink > 1 && linkTo === undefined) this.#linked.set(entry.ino, path)
+    const known = before instanceof FileNode ? before : undefined
+    const isSame = known !== undefined && (await this.#disk.hasContent(path, entry, known))
+    if (isSame && sameMode(known.mode, entry.mode)) return true
+    const { writer } = this.#builder
+    const read = await this.#disk.tree.read(path, (pieces) => writer.takePieces(pieces))
+    // Removed since it was listed.
+    if (read === undefined) return false
+    const { stat, value: content } = read
+    const attributes = { mode: stat.mode & shownMode, mtimeMs: stat.mtimeMs }
+    const found = { kind: 'file', ...attributes, content, sameContent: isSame, linkTo } as const
+    await this.#changed(path, before, found)
+    // Its other names keep what they have, until they are found to have changed too.
+    if (known instanceof LinkedFile) await this.#builder.remove(path)
+    if (linkTo !== undefined) await this.#builder.hardLink(linkTo, path)
+    else {
+      const xattrs = await this.#xattrsOf(known)
+      await this.#builder.fileOf(path, content.blobs, { ...attributes, ...xattrs }, content.size)
+    }
+    const key = stat.fresh ? undefined : await contentKey(this.#disk.core, fileOf(content))
+    await this.#disk.index.set(path, key === undefined ? undefined : { stamp: stat.stamp, content: key })
+    return true
+  }
+
+  async #gone(path: string, node: Node): Promise<void> {
+    this.#count({ path, before: node, found: undefined })
+    await this.#goneNames(path, node)
+    await this.#builder.remove(path)
+  }
+
+  async #goneNames(path: string, node: Node): Promise<void> {
+    this.removed.push(path)
+    if (!(node instanceof Dir)) return
+    await this.#disk.index.forget(path)
+    for (const [name, child] of await nodesIn(this.#disk.core, this.#root, node))
+      await this.#goneNames(`${path}/${name}`, child)
+  }
+
+  async #changed(path: string, before: Node | undefined, found: Found): Promise<void> {
+    this.#count({ path, before, found })
+    if (before === undefined) this.added.push(path)
+    else if (kindOf(before) === found.kind) this.modified.push(path)
+    else {
+      await this.#goneNames(path, before)
+      this.added.push(path)
+    }
+  }
+
+  #count(change: DiskChange): void {
+    this.changes.push(change)
+    if (this.changes.length <= limits.checkoutChanges) return
+    const message = `over ${limits.checkoutChanges} paths changed in the directory`
+    throw new EngineError('LIMIT_EXCEEDED', message, { limit: String(limits.checkoutChanges) })
+  }
+
+  async #xattrsOf(node: { readonly xattrs: Xattrs | undefined } | undefined): Promise<{
+    xattrs?: ReadonlyMap<string, Uint8Array>
+  }> {
+    if (node?.xattrs === undefined) return {}
+    const xattrs = new Map<string, Uint8Array>()
+    for (const [name, blob] of node.xattrs)
+      xattrs.set(name, await this.#disk.core.content.read(blob, 0, blob.length))
+    return { xattrs }
+  }
+}
+
+/** A content as a file, for what is said of contents. */
+export function fileOf({ blobs, size }: ReadContent): FileNode {
+  return new FileNode({ ino: 0, mode: 0, mtime: 0, ctime: 0, birthtime: 0 }, size, bodyOf(blobs, size))
+}
+
+function kindOf(node: Node): Found['kind'] {
+  return node instanceof Dir ? 'directory' : node instanceof Symlink ? 'symlink' : 'file'
+}

@@ -1,0 +1,345 @@
+import type { TreeChange } from '../../tree/diff.js'
+import { Dir, LinkedFile, Symlink, type FileNode, type Node } from '../../tree/node.js'
+import { contentOf, modified, sameMode, shownMode, type Disk, type FrozenTree } from './checkout-disk.js'
+import { splitParent } from './checkout-index.js'
+import { namesOf } from './checkout-names.js'
+import type { HostStat } from '../sources/host-ports.js'
+
+/** What was written so far: bytes, and files and symlinks. */
+export interface CheckoutProgress {
+  readonly bytesProcessed: number
+  readonly filesProcessed: number
+}
+
+export interface WriteContext {
+  /** What the directory may hold of each path: one tree, several after an interruption. */
+  readonly bases: readonly FrozenTree[]
+  readonly to: FrozenTree
+  /** What was changed by others is overwritten. */
+  readonly force: boolean
+  /** The directory was empty: nothing has to be looked at before it is written. */
+  readonly empty: boolean
+  readonly signal: AbortSignal
+  readonly onProgress: (progress: CheckoutProgress) => void
+  /** Awaited before anything is changed. */
+  readonly onFirstChange: () => Promise<void>
+}
+
+/** Files that are written at once. */
+const writesAtOnce = 8
+
+const ownerBits = 0o700
+
+interface Frame {
+  readonly path: string
+  /** Goes once everything in it is gone; else it gets its mode and time when it is left. */
+  readonly removed: boolean
+}
+
+/** Makes a directory of the host what a tree is, path by path, in the order of a diff. */
+export class CheckoutWriter {
+  written = 0
+  removed = 0
+  /** Paths that differed from the trees, whatever was to be done about them. */
+  differing = 0
+  readonly #disk: Disk
+  readonly #context: WriteContext
+  /** The directories that were entered, each in the one before it. */
+  readonly #frames: Frame[] = []
+  readonly #writing = new Set<Promise<void>>()
+  #failure: { readonly error: unknown } | undefined
+  /** What was taken away last: something of another kind may come there. */
+  #gone = ''
+  #started = false
+  #bytes = 0
+  #files = 0
+  /** Of files of several names: where one is on the host. */
+  readonly #linked = new Map<number, { readonly path: string; readonly ino: string }>()
+  #linkNames: Promise<Map<number, string[]>> | undefined
+
+  constructor(disk: Disk, context: WriteContext) {
+    this.#disk = disk
+    this.#context = context
+  }
+
+  /** CHECKOUT_MODIFIED when a path that differs was changed by others; changes nothing. */
+  async check(changes: AsyncIterable<TreeChange>): Promise<void> {
+    for await (const { path, after } of changes) {
+      this.#context.signal.throwIfAborted()
+      if (path === '/') continue
+      const stat = await this.#disk.tree.stat(path)
+      if (!(await this.#isExpected(path, stat, after))) throw modified(path)
+      if (stat?.kind === 'directory' && !(after instanceof Dir)) await this.#checkNames(path)
+      await this.#disk.index.rest()
+    }
+  }
+
+  async write(changes: AsyncIterable<TreeChange>): Promise<void> {
+    try {
+      for await (const change of changes) {
+        this.#context.signal.throwIfAborted()
+        if (change.path === '/') continue
+        this.differing++
+        await this.#leave(change.path)
+        await this.#repair(splitParent(change.path).parent)
+        if (change.after === undefined) await this.#remove(change.path)
+        else await this.#put(change.path, change.after)
+      }
+      await this.#leave('')
+      this.#context.signal.throwIfAborted()
+    } finally {
+      await Promise.allSettled(this.#writing)
+    }
+  }
+
+  /** After an interruption: what a write left behind goes, and the directory gets its mode again. */
+  async #repair(path: string): Promise<void> {
+    if (!this.#isUnsure) return
+    if (path === '/' || (await this.#disk.tree.stat(path))?.kind === 'directory') await this.#enter(path)
+  }
+
+  get #isUnsure(): boolean {
+    return this.#context.bases.length > 1
+  }
+
+  /** Whether what is at a path is what one of the trees has there, or already what it is to be. */
+  async #isExpected(path: string, stat: HostStat | undefined, after: Node | undefined): Promise<boolean> {
+    if (await this.#disk.matches(path, stat, after)) return true
+    for (const base of this.#context.bases) {
+      const before = await base.find(path)
+      if (await this.#disk.matches(path, stat, before)) return true
+      if (stat?.kind !== 'directory') continue
+      // A directory that others made is as good; one that was being written when it was interrupted has any mode.
+      if (before instanceof Dir ? this.#isUnsure : after instanceof Dir) return true
+    }
+    return false
+  }
+
+  /** A directory that is to go must hold nothing that came from others. */
+  async #checkNames(path: string): Promise<void> {
+    const listed = await this.#disk.tree.list(path)
+    if (listed === undefined) return
+    if (listed.skipped > 0) throw modified(path)
+    for (const { name } of listed.entries) {
+      const child = `${path}/${name}`
+      const known = await Promise.all(this.#context.bases.map((base) => base.find(child)))
+      if (known.every((node) => node === undefined)) throw modified(child)
+    }
+  }
+
+  async #remove(path: string): Promise<void> {
+    const { tree, index } = this.#disk
+    const stat = await tree.stat(path)
+    if (stat === undefined) return
+    const known = await Promise.all(this.#context.bases.map((base) => base.find(path)))
+    const isDirectory = stat.kind === 'directory'
+    // What others put in the place of something else is theirs.
+    if (!known.some((node) => node !== undefined && node instanceof Dir === isDirectory)) {
+      if (this.#context.force) return
+      throw modified(path)
+    }
+    if (!this.#context.force && !(await this.#isExpected(path, stat, undefined))) throw modified(path)
+    await this.#enter(splitParent(path).parent)
+    if (isDirectory) {
+      if ((stat.mode & ownerBits) !== ownerBits)
+        await tree.setAttributes(path, { mode: stat.mode | ownerBits })
+      if (this.#isUnsure) await tree.removeTemporary(path)
+      this.#frames.push({ path, removed: true })
+      return
+    }
+    await tree.remove(path)
+    await index.set(path, undefined)
+    this.#gone = path
+    this.removed++
+  }
+
+  async #put(path: string, node: Node): Promise<void> {
+    const { tree } = this.#disk
+    const { empty, force } = this.#context
+    const stat = empty ? undefined : await tree.stat(path)
+    if (stat !== undefined && (await this.#disk.matches(path, stat, node)))
+      return this.#keepLink(path, stat, node)
+    const expected = empty || force || (stat === undefined && path === this.#gone)
+    if (!expected && !(await this.#isExpected(path, stat, node))) throw modified(path)
+    await this.#enter(splitParent(path).parent)
+    if (node instanceof Dir) return this.#putDirectory(path, stat)
+    if (stat?.kind === 'directory') await this.#removeAll(path)
+    if (node instanceof Symlink) {
+      await tree.writeSymlink(path, node.target, { mtimeMs: node.mtime })
+      this.#tell()
+    } else if (node instanceof LinkedFile) {
+      await this.#settle()
+      if (!(await this.#link(path, node))) await this.#putFile(path, stat, node)
+    } else await this.#soon(() => this.#putFile(path, stat, node))
+  }
+
+  async #putDirectory(path: string, stat: HostStat | undefined): Promise<void> {
+    const { tree } = this.#disk
+    if (stat !== undefined && stat.kind !== 'directory') await tree.remove(path)
+    if (stat?.kind !== 'directory') {
+      await tree.makeDirectory(path)
+      await this.#disk.index.forget(path)
+    } else if (this.#isUnsure) await tree.removeTemporary(path)
+    this.#frames.push({ path, removed: false })
+    this.written++
+  }
+
+  async #putFile(path: string, stat: HostStat | undefined, node: FileNode): Promise<void> {
+    const { tree, core } = this.#disk
+    const attributes = { mode: node.mode & shownMode, mtimeMs: node.mtime }
+    let now: HostStat | undefined
+    if (
+      stat?.kind === 'file' &&
+      !sameMode(stat.mode, node.mode) &&
+      (await this.#disk.hasContent(path, stat, node))
+    )
+      now = await tree.setAttributes(path, attributes)
+    if (now === undefined) {
+      now = await tree.writeFile(path, this.#counted(contentOf(core, node)), attributes)
+      if (now.size !== node.size) throw modified(path)
+    }
+    await this.#disk.remember(path, now, node)
+    if (node instanceof LinkedFile) this.#linked.set(node.ino, { path, ino: now.ino })
+    this.#tell()
+  }
+
+  /** Gives a file that is on the host already a further name; false when it is not, or the host cannot. */
+  async #link(path: string, node: LinkedFile): Promise<boolean> {
+    const existing = this.#linked.get(node.ino) ?? (await this.#findLinked(path, node))
+    if (existing === undefined || existing.path === path) return false
+    this.#linked.set(node.ino, existing)
+    const stat = await this.#disk.tree.link(existing.path, path, existing.ino)
+    if (stat === undefined) return false
+    await this.#disk.remember(path, stat, node)
+    await this.#disk.remember(existing.path, stat, node)
+    this.#tell()
+    return true
+  }
+
+  /** Another name of a file, under which the host has it as it is to be. */
+  async #findLinked(path: string, node: LinkedFile): Promise<{ path: string; ino: string } | undefined> {
+    const { core, tree } = this.#disk
+    this.#linkNames ??= namesOf(core, this.#context.to.root)
+    for (const other of (await this.#linkNames).get(node.ino) ?? []) {
+      if (other === path) continue
+      const stat = await tree.stat(other)
+      if (stat?.kind === 'file' && (await this.#disk.matches(other, stat, node)))
+        return { path: other, ino: stat.ino }
+    }
+    return undefined
+  }
+
+  /** What has the right content already is made one with the file's other names. */
+  async #keepLink(path: string, stat: HostStat, node: Node): Promise<void> {
+    if (!(node instanceof LinkedFile)) return
+    const known = this.#linked.get(node.ino)
+    if (known === undefined) this.#linked.set(node.ino, { path, ino: stat.ino })
+    else if (known.ino !== stat.ino) {
+      await this.#enter(splitParent(path).parent)
+      await this.#settle()
+      await this.#link(path, node)
+    }
+  }
+
+  /** Makes sure that a directory is there and can be written, and gives it back its mode when it is left. */
+  async #enter(path: string): Promise<void> {
+    const { tree } = this.#disk
+    if (!this.#started) {
+      this.#started = true
+      await this.#context.onFirstChange()
+      if (this.#isUnsure) await tree.removeTemporary('/')
+    }
+    if (path === '/' || this.#frames.at(-1)?.path === path) return
+    const stat = await tree.stat(path)
+    if (stat?.kind !== 'directory') {
+      if (!this.#context.force) throw modified(path)
+      await this.#enter(splitParent(path).parent)
+      if (stat !== undefined) await tree.remove(path)
+      await tree.makeDirectory(path)
+    } else if ((stat.mode & ownerBits) !== ownerBits)
+      await tree.setAttributes(path, { mode: stat.mode | ownerBits })
+    if (this.#isUnsure) await tree.removeTemporary(path)
+    this.#frames.push({ path, removed: false })
+  }
+
+  /** Leaves the directories that a path is not in. */
+  async #leave(path: string): Promise<void> {
+    for (let frame = this.#frames.at(-1); frame !== undefined; frame = this.#frames.at(-1)) {
+      if (path.startsWith(`${frame.path}/`)) return
+      await this.#settle()
+      this.#frames.pop()
+      if (frame.removed) await this.#removeLeft(frame.path)
+      else {
+        const node = await this.#context.to.find(frame.path)
+        if (node instanceof Dir)
+          await this.#disk.tree.setAttributes(frame.path, {
+            mode: node.mode & shownMode,
+            mtimeMs: node.mtime,
+          })
+      }
+      await this.#disk.index.rest()
+    }
+    if (path === '') await this.#settle()
+  }
+
+  async #removeLeft(path: string): Promise<void> {
+    const { tree, index } = this.#disk
+    // With something of others in it, it stays.
+    if (!(await tree.removeDirectory(path))) {
+      if (this.#context.force) return
+      throw modified(path)
+    }
+    await index.forget(path)
+    this.#gone = path
+    this.removed++
+  }
+
+  /** A directory in the place of something else, with everything in it. */
+  async #removeAll(path: string): Promise<void> {
+    const { tree, index } = this.#disk
+    if (await tree.removeDirectory(path)) return
+    if (!this.#context.force) throw modified(path)
+    await tree.setAttributes(path, { mode: ownerBits })
+    await tree.removeTemporary(path)
+    for (const { name, kind } of (await tree.list(path))?.entries ?? []) {
+      this.#context.signal.throwIfAborted()
+      if (kind === 'directory') await this.#removeAll(`${path}/${name}`)
+      else await tree.remove(`${path}/${name}`)
+    }
+    await index.forget(path)
+    if (!(await tree.removeDirectory(path))) throw modified(path)
+  }
+
+  /** Runs a write beside others. */
+  async #soon(write: () => Promise<void>): Promise<void> {
+    if (this.#failure !== undefined) throw this.#failure.error
+    while (this.#writing.size >= writesAtOnce) await Promise.race(this.#writing)
+    const writing = write()
+      .catch((error: unknown) => {
+        this.#failure ??= { error }
+      })
+      .then(() => {
+        this.#writing.delete(writing)
+      })
+    this.#writing.add(writing)
+  }
+
+  async #settle(): Promise<void> {
+    await Promise.all(this.#writing)
+    if (this.#failure !== undefined) throw this.#failure.error
+  }
+
+  async *#counted(content: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+    for await (const piece of content) {
+      this.#context.signal.throwIfAborted()
+      this.#bytes += piece.length
+      yield piece
+    }
+  }
+
+  #tell(): void {
+    this.written++
+    this.#files++
+    this.#context.onProgress({ bytesProcessed: this.#bytes, filesProcessed: this.#files })
+  }
+}

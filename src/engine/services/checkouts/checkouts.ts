@@ -1,0 +1,320 @@
+import { checkSignal } from '../../base/abort.js'
+import { engineClosed, invalid } from '../../base/errors.js'
+import { sha256 } from '../../base/hash.js'
+import { checkRequest, parseText } from '../../base/input.js'
+import { KeyedMutex } from '../../base/keyed-mutex.js'
+import { limits } from '../../base/limits.js'
+import { applyPlans } from '../../session/batch.js'
+import { reading, storedState, type Core } from '../../session/core.js'
+import { eventTypes } from '../../session/events.js'
+import type { LiveSession } from '../../session/live.js'
+import { treeChanges } from '../../session/states.js'
+import { emptyDirectory, TreeBuilder } from '../../session/tree-builder.js'
+import { keys } from '../../storage/keys.js'
+import type { EncodedNode } from '../../tree/codec.js'
+import type { TreeChange } from '../../tree/diff.js'
+import type { Dir } from '../../tree/node.js'
+import { Disk, FrozenTree, modified } from './checkout-disk.js'
+import { CheckoutIndex } from './checkout-index.js'
+import { mergeChanges } from './checkout-merge.js'
+import { DiskReader } from './checkout-read.js'
+import { CheckoutWriter, type CheckoutProgress } from './checkout-write.js'
+import type { Host, HostTree } from '../sources/host-ports.js'
+
+export interface CheckoutOptions {
+  /** What others changed in the directory is overwritten where it is in the way; their other files stay. */
+  readonly force?: boolean
+  readonly signal?: AbortSignal
+  readonly onProgress?: (progress: CheckoutProgress) => void
+}
+
+export interface SyncOptions {
+  readonly signal?: AbortSignal
+}
+
+export interface CheckoutUpdate {
+  /** Files, symlinks and directories that were written or changed. */
+  readonly written: number
+  readonly removed: number
+}
+
+/** Paths in the session. What is of another kind now is among the removed and the added. */
+export interface CheckoutSync {
+  readonly added: string[]
+  readonly modified: string[]
+  readonly removed: string[]
+}
+
+/** What a directory of the host holds, as it stands in storage. */
+interface CheckoutRecord {
+  readonly sessionId: string
+  /** The tree that was written there last; several when a write was interrupted: each path is as in one of them. */
+  readonly trees: readonly EncodedNode[]
+}
+
+/** More interruptions in a row are not told apart. */
+const maxTrees = 16
+
+const pathsInDetails = 100
+
+/** Directories of the host that sessions are written to and read back from. */
+export class Checkouts {
+  readonly #host: () => Promise<Host>
+  readonly #mutex = new KeyedMutex()
+  readonly #closing = new AbortController()
+  readonly #running = new Set<Promise<unknown>>()
+  /** Trees of a store that is not durable last as long as somebody holds them. */
+  readonly #held = new Map<string, readonly Dir[]>()
+
+  constructor(host: () => Promise<Host>) {
+    this.#host = host
+  }
+
+  /** Makes a directory what the session is now; resolves to its real path too. */
+  async update(
+    core: Core,
+    live: LiveSession,
+    directory: string,
+    options: CheckoutOptions,
+  ): Promise<CheckoutUpdate & { readonly directory: string }> {
+    // What was called before is in it.
+    if (live.tail !== undefined) await live.tail
+    const to = await storedState(core, live)
+    return reading(core, [to], () =>
+      this.#open(core, directory, true, options.signal, async (place, tree, signal) => {
+        const update = new Update(core, this.#placeOf(core, place), tree, { ...options, signal })
+        return { ...(await update.run(live.id, to)), directory: tree.directory }
+      }),
+    )
+  }
+
+  /** Carries over to the session what was changed in the directory since, as one event. */
+  async sync(core: Core, live: LiveSession, directory: string, options: SyncOptions): Promise<CheckoutSync> {
+    return this.#open(core, directory, false, options.signal, (place, tree, signal) =>
+      syncDirectory(core, live, this.#placeOf(core, place), tree, signal),
+    )
+  }
+
+  /** Ends what runs, and waits until it has. */
+  async close(): Promise<void> {
+    this.#closing.abort(engineClosed())
+    await Promise.allSettled(this.#running)
+  }
+
+  async #open<T>(
+    core: Core,
+    directory: string,
+    create: boolean,
+    signal: AbortSignal | undefined,
+    work: (place: string, tree: HostTree, signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    const ends = signal === undefined ? this.#closing.signal : AbortSignal.any([signal, this.#closing.signal])
+    ends.throwIfAborted()
+    const running = this.#opened(core, directory, create, ends, work)
+    this.#running.add(running)
+    try {
+      return await running
+    } finally {
+      this.#running.delete(running)
+    }
+  }
+
+  async #opened<T>(
+    core: Core,
+    directory: string,
+    create: boolean,
+    signal: AbortSignal,
+    work: (place: string, tree: HostTree, signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    const host = await this.#host()
+    const tree = await host.open(directory, { create })
+    const told = core.writes.begin()
+    try {
+      const place = sha256(`checkout ${tree.directory}`).slice(0, 16)
+      return await this.#mutex.run(`${core.tenantKey}${place}`, () => {
+        signal.throwIfAborted()
+        return work(place, tree, signal)
+      })
+    } finally {
+      told()
+      await tree.close()
+    }
+  }
+
+  #placeOf(core: Core, place: string): Place {
+    return new Place(core, place, this.#held)
+  }
+}
+
+/** What is stored of one directory. */
+class Place {
+  readonly index: CheckoutIndex
+  readonly #core: Core
+  readonly #key: string
+  readonly #held: Map<string, readonly Dir[]>
+
+  constructor(core: Core, place: string, held: Map<string, readonly Dir[]>) {
+    this.#core = core
+    this.#key = keys.hostEntries(core.tenantKey, place, '')
+    this.#held = held
+    this.index = new CheckoutIndex(core, place)
+  }
+
+  async load(): Promise<{ sessionId: string; trees: Dir[] } | undefined> {
+    const json = await this.#core.store.get(this.#key)
+    if (json === undefined) return undefined
+    const { sessionId, trees } = JSON.parse(json) as CheckoutRecord
+    return { sessionId, trees: trees.map((root) => this.#core.roots.load(root)) }
+  }
+
+  /** Resolves when it is stored, and before it what is known of files. */
+  async store(sessionId: string, trees: readonly Dir[]): Promise<void> {
+    const encoded: EncodedNode[] = []
+    for (const root of trees) encoded.push(await this.#core.roots.save(root))
+    await this.index.flush()
+    const record: CheckoutRecord = { sessionId, trees: encoded }
+    if (!this.#core.store.capabilities.durable) this.#held.set(this.#key, trees)
+    await this.#core.store.commit({ put: [[this.#key, record]] })
+  }
+}
+
+/** One writing of a tree to a directory. */
+class Update {
+  readonly #core: Core
+  readonly #place: Place
+  readonly #tree: HostTree
+  readonly #options: CheckoutOptions & { readonly signal: AbortSignal }
+
+  constructor(
+    core: Core,
+    place: Place,
+    tree: HostTree,
+    options: CheckoutOptions & { readonly signal: AbortSignal },
+  ) {
+    this.#core = core
+    this.#place = place
+    this.#tree = tree
+    this.#options = options
+  }
+
+  async run(sessionId: string, to: Dir): Promise<CheckoutUpdate> {
+    const { force = false, signal, onProgress = () => undefined } = this.#options
+    const known = await this.#place.load()
+    const first = await this.#firstName()
+    if (known === undefined && first !== undefined && !force)
+      throw modified(first, 'is in the directory already')
+    // Whoever emptied the directory wants it anew.
+    const nothing = emptyDirectory(this.#core)
+    const trees = first === undefined || known === undefined ? [nothing] : known.trees
+    const writer = new CheckoutWriter(new Disk(this.#core, this.#tree, this.#place.index), {
+      bases: trees.map((root) => new FrozenTree(this.#core, root)),
+      to: new FrozenTree(this.#core, to),
+      force,
+      empty: first === undefined,
+      signal,
+      onProgress,
+      onFirstChange: () => this.#place.store(sessionId, [...trees.slice(-maxTrees), to]),
+    })
+    if (!force && first !== undefined) for (const base of trees) await writer.check(this.#changes(base, to))
+    if (force) {
+      for (const base of trees) await writer.write(removalsOf(this.#changes(base, to)))
+      await writer.write(this.#changes(nothing, to))
+    } else for (const base of trees) await writer.write(this.#changes(base, to))
+    if (writer.differing > 0 || known?.sessionId !== sessionId || trees.length > 1)
+      await this.#place.store(sessionId, [to])
+    else await this.#place.index.flush()
+    return { written: writer.written, removed: writer.removed }
+  }
+
+  #changes(before: Dir, after: Dir): AsyncGenerator<TreeChange> {
+    return treeChanges(this.#core, before, after)
+  }
+
+  /** Of what is in the directory; undefined when it is empty. */
+  async #firstName(): Promise<string | undefined> {
+    const listed = await this.#tree.list('/')
+    const [first] = listed?.entries ?? []
+    if (first !== undefined) return `/${first.name}`
+    return listed !== undefined && listed.skipped > 0 ? '/' : undefined
+  }
+}
+
+async function* removalsOf(changes: AsyncIterable<TreeChange>): AsyncGenerator<TreeChange> {
+  for await (const change of changes) if (change.after === undefined) yield change
+}
+
+/** The session changed after it was looked at. */
+class Moved extends Error {}
+
+async function syncDirectory(
+  core: Core,
+  live: LiveSession,
+  place: Place,
+  tree: HostTree,
+  signal: AbortSignal,
+): Promise<CheckoutSync> {
+  const known = await place.load()
+  if (known?.sessionId !== live.id) throw modified('/', 'is no checkout of this session any more')
+  const [base, ...others] = known.trees
+  if (others.length > 0) throw modified('/', 'was being written when that was interrupted: update it first')
+  const builder = new TreeBuilder(core, base)
+  const reader = new DiskReader(new Disk(core, tree, place.index), base!, builder, signal)
+  await reader.read()
+  if (reader.skipped > 0)
+    core.log('warn', 'names in a directory were passed over', { sessionId: live.id, skipped: reader.skipped })
+  if (reader.changes.length > 0) {
+    const after = await builder.finish()
+    await carryOver(core, live, reader, base!, signal)
+    await place.store(live.id, [after])
+  } else await place.index.flush()
+  return { added: reader.added.sort(), modified: reader.modified.sort(), removed: reader.removed.sort() }
+}
+
+/** Plans on the session as it is, until nothing else changes it meanwhile. */
+async function carryOver(
+  core: Core,
+  live: LiveSession,
+  reader: DiskReader,
+  base: Dir,
+  signal: AbortSignal,
+): Promise<void> {
+  for (;;) {
+    if (live.tail !== undefined) await live.tail
+    const { seq } = live
+    const { redo, paths } = await mergeChanges(core, reader.changes, base, live.tree.freeze())
+    signal.throwIfAborted()
+    const details = { operationCount: paths.length, paths: paths.slice(0, pathsInDetails) }
+    const event = { type: eventTypes.applyBatch, details }
+    try {
+      return await applyPlans(
+        core,
+        live,
+        [
+          ({ seq: now }) => {
+            if (now !== seq) throw new Moved('the session changed meanwhile')
+            return { ...event, redo }
+          },
+        ],
+        () => event,
+      )
+    } catch (error) {
+      if (!(error instanceof Moved)) throw error
+    }
+  }
+}
+
+export function parseCheckout(directory: string, options: CheckoutOptions): CheckoutOptions {
+  parseText('directory', directory, limits.pathBytes)
+  const { force, onProgress } = options
+  if (force !== undefined && typeof force !== 'boolean') throw invalid('force', 'must be a boolean')
+  if (onProgress !== undefined && typeof onProgress !== 'function')
+    throw invalid('onProgress', 'must be a function')
+  return { ...parseSync(options), ...(force !== undefined && { force }), ...(onProgress && { onProgress }) }
+}
+
+export function parseSync(options: SyncOptions): SyncOptions {
+  checkRequest(options, 'options')
+  const { signal } = options
+  checkSignal(signal)
+  return signal === undefined ? {} : { signal }
+}

@@ -1,0 +1,261 @@
+import { EngineError, invalid } from '../../base/errors.js'
+import { whenLoaded } from '../../base/fault.js'
+import { checkRequest, parseText, shown } from '../../base/input.js'
+import { limits } from '../../base/limits.js'
+import { compareUtf8 } from '../../base/order.js'
+import { parsePath } from '../../base/path.js'
+import type { Core } from '../../session/core.js'
+import { eventTypes } from '../../session/events.js'
+import type { LiveSession } from '../../session/live.js'
+import { ifDurable, roughly, SessionIndex } from '../../session/session-index.js'
+import { commitRecords, mutate, record } from '../../session/transaction.js'
+import { keys } from '../../storage/keys.js'
+import { checkQuota } from '../quota.js'
+import { parsePrefix } from '../../tree/cursor.js'
+
+export interface FileLockRequest {
+  /** Need not exist. */
+  readonly path: string
+  /** From 1; above 86,400 it is 86,400. */
+  readonly timeoutSeconds: number
+}
+
+/** Names a lock; having its id is the right to it. */
+export interface FileLockReference {
+  readonly path: string
+  readonly lockId: string
+}
+
+export interface FileForceUnlockRequest {
+  readonly path: string
+  /** At most 65,536 bytes; '' by default. */
+  readonly reason?: string
+}
+
+/** A lock as it is shown. */
+export interface FileLock extends FileLockReference {
+  /** The principal that took it. */
+  readonly ownerId: string
+  /** Rounded up. */
+  readonly remainingTtlSeconds: number
+}
+
+/** A lock as it stands in storage, as JSON. */
+interface FileLockRecord {
+  readonly path: string
+  readonly lockId: string
+  readonly ownerId: string
+  /** By the wall clock, in milliseconds since the epoch. */
+  readonly expiresAt: number
+  readonly ttlSeconds: number
+}
+
+interface HeldLock {
+  readonly lockId: string
+  readonly ownerId: string
+  /** By the monotonic clock. */
+  readonly expiresAt: number
+}
+
+/** The locks of a session in memory; those whose time has run out stay until somebody takes a lock. */
+interface LockIndex {
+  readonly byPath: Map<string, HeldLock>
+  /** No lock in the index expires before this. */
+  nextExpiry: number
+}
+
+/** What is left of a lock's time by the wall clock is what it has by the monotonic one. */
+function addStored(index: LockIndex, json: string, { environment }: Core): void {
+  const { path, lockId, ownerId, expiresAt: storedExpiry, ttlSeconds } = JSON.parse(json) as FileLockRecord
+  const remaining = Math.min(Math.max(0, storedExpiry - environment.wallClockMs()), ttlSeconds * 1000)
+  const expiresAt = environment.monotonicMs() + remaining
+  index.byPath.set(path, { lockId, ownerId, expiresAt })
+  index.nextExpiry = Math.min(index.nextExpiry, expiresAt)
+}
+
+/** Locks on paths with a time to live. They keep nobody from writing: who holds one is an agreement. */
+export class FileLocks {
+  readonly #indexes = new SessionIndex<LockIndex>(
+    keys.fileLocks,
+    () => ({ byPath: new Map(), nextExpiry: Number.POSITIVE_INFINITY }),
+    addStored,
+    { weigh: ({ byPath }) => byPath.size * roughly.record },
+  )
+
+  lock(
+    core: Core,
+    live: LiveSession,
+    { path, timeoutSeconds }: FileLockRequest,
+  ): Promise<{ lockId: string }> {
+    return mutate(core, live, () => {
+      const { byPath } = this.#indexes.get(core, live)
+      if (this.#find(core, live, path) !== undefined) {
+        throw new EngineError('LOCK_HELD', `${path} is locked`, { path })
+      }
+      const expired = this.#sweep(core, live)
+      checkQuota('file locks', byPath.size + 1, limits.fileLocks)
+      const lockId = core.ids.newId()
+      const put = this.#put(core, live, { path, lockId, ownerId: core.principal, timeoutSeconds })
+      const del = expired.filter((one) => one !== path).map((one) => keys.fileLock(live.id, one))
+      const committed = record(core, live, {
+        type: eventTypes.lockFile,
+        details: { path, lockId },
+        redo: [],
+        ...ifDurable(core, { put: [put], ...(del.length > 0 && { del }) }),
+      })
+      return committed.then(() => ({ lockId }))
+    })
+  }
+
+  renew(
+    core: Core,
+    live: LiveSession,
+    { path, lockId, timeoutSeconds }: FileLockRequest & FileLockReference,
+  ): Promise<{ lockId: string; remainingTtlSeconds: number }> {
+    return mutate(core, live, () => {
+      const { ownerId } = this.#mustFind(core, live, path, lockId)
+      const put = this.#put(core, live, { path, lockId, ownerId, timeoutSeconds })
+      const committed = core.store.capabilities.durable
+        ? commitRecords(core, live, { put: [put] })
+        : live.acknowledged
+      return committed.then(() => ({ lockId, remainingTtlSeconds: timeoutSeconds }))
+    })
+  }
+
+  /** In the order of the paths. */
+  async list(core: Core, live: LiveSession, pathPrefix: string): Promise<{ locks: FileLock[] }> {
+    const { byPath } = await whenLoaded(() => this.#indexes.get(core, live))
+    const now = core.environment.monotonicMs()
+    const found: { readonly order: string; readonly lock: FileLock }[] = []
+    for (const [path, { lockId, ownerId, expiresAt }] of byPath) {
+      if (expiresAt <= now || !path.startsWith(pathPrefix)) continue
+      const remainingTtlSeconds = Math.ceil((expiresAt - now) / 1000)
+      found.push({ order: pathOrder(path), lock: { lockId, path, ownerId, remainingTtlSeconds } })
+    }
+    found.sort((a, b) => compareUtf8(a.order, b.order))
+    return { locks: found.map(({ lock }) => lock) }
+  }
+
+  unlock(core: Core, live: LiveSession, { path, lockId }: FileLockReference): Promise<void> {
+    return mutate(core, live, () => {
+      this.#mustFind(core, live, path, lockId)
+      return this.#remove(core, live, path, { type: eventTypes.unlockFile, details: { path, lockId } })
+    })
+  }
+
+  forceUnlock(
+    core: Core,
+    live: LiveSession,
+    { path, reason }: Required<FileForceUnlockRequest>,
+  ): Promise<{ lockId: string; ownerId: string }> {
+    return mutate(core, live, () => {
+      const { lockId, ownerId } = this.#mustFind(core, live, path)
+      const details = { path, lockId, reason }
+      const committed = this.#remove(core, live, path, { type: eventTypes.forceUnlockFile, details })
+      return committed.then(() => ({ lockId, ownerId }))
+    })
+  }
+
+  #remove(
+    core: Core,
+    live: LiveSession,
+    path: string,
+    event: { type: (typeof eventTypes)['unlockFile' | 'forceUnlockFile']; details: object },
+  ): Promise<void> {
+    this.#indexes.get(core, live).byPath.delete(path)
+    return record(core, live, {
+      ...event,
+      redo: [],
+      ...ifDurable(core, { del: [keys.fileLock(live.id, path)] }),
+    })
+  }
+
+  /** A lock that is held now. */
+  #find(core: Core, live: LiveSession, path: string): HeldLock | undefined {
+    const lock = this.#indexes.get(core, live).byPath.get(path)
+    return lock !== undefined && lock.expiresAt > core.environment.monotonicMs() ? lock : undefined
+  }
+
+  #mustFind(core: Core, live: LiveSession, path: string, lockId?: string): HeldLock {
+    const lock = this.#find(core, live, path)
+    if (lock !== undefined && (lockId === undefined || lock.lockId === lockId)) return lock
+    throw new EngineError('LOCK_NOT_FOUND', `${path} has no such lock`, {
+      path,
+      ...(lockId !== undefined && { lockId: shown(lockId) }),
+    })
+  }
+
+  /** Sets a lock in memory; returns its record. */
+  #put(
+    core: Core,
+    live: LiveSession,
+    lock: { path: string; lockId: string; ownerId: string; timeoutSeconds: number },
+  ): readonly [key: string, record: FileLockRecord] {
+    const { path, lockId, ownerId, timeoutSeconds } = lock
+    const { environment } = core
+    const expiresAt = environment.monotonicMs() + timeoutSeconds * 1000
+    const index = this.#indexes.get(core, live)
+    index.byPath.set(path, { lockId, ownerId, expiresAt })
+    index.nextExpiry = Math.min(index.nextExpiry, expiresAt)
+    return [
+      keys.fileLock(live.id, path),
+      {
+        path,
+        lockId,
+        ownerId,
+        expiresAt: environment.wallClockMs() + timeoutSeconds * 1000,
+        ttlSeconds: timeoutSeconds,
+      },
+    ]
+  }
+
+  /** Takes out the locks whose time has run out; their paths. */
+  #sweep(core: Core, live: LiveSession): string[] {
+    const index = this.#indexes.get(core, live)
+    const now = core.environment.monotonicMs()
+    if (index.nextExpiry > now) return []
+    const expired: string[] = []
+    index.nextExpiry = Number.POSITIVE_INFINITY
+    for (const [path, { expiresAt }] of index.byPath) {
+      if (expiresAt <= now) {
+        expired.push(path)
+        index.byPath.delete(path)
+      } else index.nextExpiry = Math.min(index.nextExpiry, expiresAt)
+    }
+    return expired
+  }
+}
+
+export function parseFileLock(request: FileLockRequest): FileLockRequest {
+  checkRequest(request)
+  const { path, timeoutSeconds } = request
+  parsePath(path)
+  if (!Number.isInteger(timeoutSeconds) || timeoutSeconds <= 0)
+    throw invalid('timeoutSeconds', 'must be a whole number from 1')
+  return { path, timeoutSeconds: Math.min(timeoutSeconds, limits.fileLockSeconds) }
+}
+
+export function parseFileLockReference(request: FileLockReference): FileLockReference {
+  checkRequest(request)
+  const { path, lockId } = request
+  parsePath(path)
+  if (typeof lockId !== 'string') throw invalid('lockId', 'must be a string')
+  return { path, lockId }
+}
+
+export function parseForceUnlock(request: FileForceUnlockRequest): Required<FileForceUnlockRequest> {
+  checkRequest(request)
+  const { path, reason = '' } = request
+  parsePath(path)
+  return { path, reason: parseText('reason', reason, limits.messageBytes) }
+}
+
+export function parseFileLockList(request: { readonly pathPrefix?: string }): string {
+  checkRequest(request)
+  return parsePrefix(request.pathPrefix ?? '')
+}
+
+/** Sorts as if `/` were below every other character: a directory, then what is in it. */
+function pathOrder(path: string): string {
+  return path.replaceAll('/', '\0')
+}

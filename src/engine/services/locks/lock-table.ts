@@ -1,0 +1,360 @@
+import { EngineError } from '../../base/errors.js'
+import { limits } from '../../base/limits.js'
+import {
+  conflicts,
+  conflictsWithHeld,
+  everything,
+  firstConflict,
+  overlap,
+  replaced,
+  type Lock,
+  type LockKind,
+  type LockOwner,
+  type LockRange,
+} from './lock-ranges.js'
+import { quota } from '../quota.js'
+
+/** Which locks meet: those of ranges and those of whole files know nothing of each other. */
+export type LockSpace = 'ranges' | 'whole'
+
+export interface LockTarget<Owner extends LockOwner> extends LockRange {
+  /** Names the file: its inode number. */
+  readonly file: number
+  readonly space: LockSpace
+  readonly owner: Owner
+  /** What errors show, and nothing else. */
+  readonly path: string
+}
+
+export interface LockRequest<Owner extends LockOwner> extends LockTarget<Owner> {
+  readonly kind: LockKind
+}
+
+interface Waiter<Owner extends LockOwner> {
+  readonly request: LockRequest<Owner>
+  readonly queue: FileLocks<Owner>
+  readonly signal: AbortSignal | undefined
+  readonly resolve: () => void
+  readonly reject: (reason: unknown) => void
+}
+
+/** The locks of one file in one space. */
+interface FileLocks<Owner extends LockOwner> {
+  /** By owner: in order, apart from each other, none touching one of its kind. */
+  readonly held: Map<string, readonly Lock<Owner>[]>
+  /** First in line first; see {@link LockTable}. */
+  readonly waiting: Waiter<Owner>[]
+}
+
+/**
+ * The advisory locks of many files, and who waits for them.
+ *
+ * An owner's request replaces what the owner held of the range: it splits, merges, upgrades and downgrades
+ * its own locks. It conflicts with another owner's lock when the ranges overlap and one of the two is
+ * exclusive. A request also stands behind every conflicting request that waits already, whether it can wait
+ * itself or not, so nobody is starved. There is one exception: a waiter that cannot go on before this owner
+ * does, because it waits for it directly or through others, stays behind it. So whoever upgrades its lock
+ * goes ahead of those who wait for that lock.
+ *
+ * A request that would close a circle of owners who wait for each other, in any of the files, is refused
+ * with DEADLOCK at once; the others go on waiting. Only a request can close one: a grant, a release or a
+ * waiter that leaves adds nobody to wait for.
+ *
+ * A waiter gets its lock in the step that clears the way: nobody sees the lock free in between.
+ */
+export class LockTable<Owner extends LockOwner> {
+  readonly #files: Record<LockSpace, Map<number, FileLocks<Owner>>> = { ranges: new Map(), whole: new Map() }
+  /** How many locks an owner holds. */
+  readonly #held = new Map<string, number>()
+  #heldTotal = 0
+  readonly #waiting = new Map<string, Set<Waiter<Owner>>>()
+  #waitingTotal = 0
+  /** One listener for a signal, however many wait with it. */
+  readonly #signals = new Map<AbortSignal, Set<Waiter<Owner>>>()
+  readonly #onAbort = ({ currentTarget }: Event): void => this.#abort(currentTarget as AbortSignal)
+  readonly #onUnused: (file: number) => void
+
+  /** `onUnused` is called when the last lock and waiter of a file are gone, except by drop and close. */
+  constructor(onUnused: (file: number) => void = () => undefined) {
+    this.#onUnused = onUnused
+  }
+
+  /** Whether a file has a lock or waiter. */
+  uses(file: number): boolean {
+    return this.#files.ranges.has(file) || this.#files.whole.has(file)
+  }
+
+  /** Whether there is no lock and no waiter at all. */
+  get empty(): boolean {
+    return this.#files.ranges.size === 0 && this.#files.whole.size === 0
+  }
+
+  /** What {@link set} would be refused for: of the locks held the first, else the first that is waited for. */
+  conflict(request: LockRequest<Owner>): Lock<Owner> | undefined {
+    const locks = this.#files[request.space].get(request.file)
+    if (locks === undefined) return undefined
+    let first: Lock<Owner> | undefined
+    for (const lock of conflictsWithHeld(locks.held, request)) {
+      if (first === undefined || lock.start < first.start) first = lock
+    }
+    if (first !== undefined) return first
+    const position = this.#position(locks, this.#search(request))
+    return position.find((waiter) => conflicts(waiter.request, request))?.request
+  }
+
+  /** LOCK_HELD when something conflicts, QUOTA when the table is full. */
+  set(request: LockRequest<Owner>): void {
+    if (this.conflict(request) !== undefined) {
+      throw new EngineError('LOCK_HELD', `${request.path} is locked by another owner`, { path: request.path })
+    }
+    this.#change(request, request)
+  }
+
+  /**
+   * As {@link set}, but waits while something conflicts. What is refused is thrown at once, with nothing
+   * changed: DEADLOCK, and QUOTA when too many wait already. The signal ends the waiting with its reason.
+   */
+  wait(request: LockRequest<Owner>, signal?: AbortSignal): Promise<void> {
+    signal?.throwIfAborted()
+    if (this.conflict(request) === undefined) {
+      this.#change(request, request)
+      return Promise.resolve()
+    }
+    const { file, space, owner, path } = request
+    const queue = this.#files[space].get(file)!
+    const search = this.#search(request)
+    const ahead = this.#position(queue, search)
+    if (search?.leads(queue, request, ahead) === true) {
+      throw new EngineError('DEADLOCK', `waiting for ${path} would never end`, { path })
+    }
+    if (this.#waitingTotal >= limits.lockWaiters) throw quota('lock waiters', limits.lockWaiters)
+    return new Promise((resolve, reject) => {
+      const waiter: Waiter<Owner> = { request, queue, signal, resolve, reject }
+      const before = new Set(ahead)
+      const behind = queue.waiting.filter((other) => !before.has(other))
+      queue.waiting.splice(0, queue.waiting.length, ...ahead, waiter, ...behind)
+      addTo(this.#waiting, owner.key, waiter)
+      this.#waitingTotal++
+      if (signal === undefined) return
+      if (!this.#signals.has(signal)) signal.addEventListener('abort', this.#onAbort)
+      addTo(this.#signals, signal, waiter)
+    })
+  }
+
+  /** Takes the owner's locks off a range. QUOTA when that leaves more pieces than the table may hold. */
+  release(target: LockTarget<Owner>): void {
+    this.#change(target, undefined)
+  }
+
+  /** Forgets a file; its waiters are rejected. */
+  drop(file: number, reason: () => Error): void {
+    for (const files of [this.#files.ranges, this.#files.whole]) {
+      const locks = files.get(file)
+      if (locks === undefined) continue
+      files.delete(file)
+      for (const [owner, held] of locks.held) this.#count(owner, -held.length)
+      for (let first = locks.waiting[0]; first !== undefined; first = locks.waiting[0]) {
+        this.#leave(first)
+        first.reject(reason())
+      }
+    }
+  }
+
+  /** Forgets everything; all waiters are rejected. */
+  close(reason: () => Error): void {
+    for (const files of [this.#files.ranges, this.#files.whole]) {
+      for (const file of files.keys()) this.drop(file, reason)
+    }
+  }
+
+  /** Carries out a request, or with undefined a release, and wakes whom that lets go on. */
+  #change(target: LockTarget<Owner>, request: LockRequest<Owner> | undefined): void {
+    const files = this.#files[target.space]
+    let locks = files.get(target.file)
+    if (locks === undefined) {
+      if (request === undefined) return
+      locks = { held: new Map(), waiting: [] }
+    }
+    const before = locks.held.get(target.owner.key) ?? []
+    const after = replaced(before, target, request)
+    if (after.length > before.length && this.#heldTotal + after.length - before.length > limits.heldLocks) {
+      throw quota('locks', limits.heldLocks)
+    }
+    files.set(target.file, locks)
+    if (this.#put(locks, target, request, after)) this.#wake(locks, target)
+    this.#tidy(target.file, target.space)
+  }
+
+  /** Stores an owner's locks; whether that may let others go on. */
+  #put(
+    locks: FileLocks<Owner>,
+    target: LockTarget<Owner>,
+    request: LockRequest<Owner> | undefined,
+    after: readonly Lock<Owner>[],
+  ): boolean {
+    const { key } = target.owner
+    const before = locks.held.get(key) ?? []
+    if (after.length === 0) locks.held.delete(key)
+    else locks.held.set(key, after)
+    this.#count(key, after.length - before.length)
+    if (request?.kind === 'exclusive') return false
+    return before.some(
+      (lock) => overlap(lock, target) && (request === undefined || lock.kind === 'exclusive'),
+    )
+  }
+
+  /** Grants, first in line first, whatever nothing conflicts with any more now that something left a range. */
+  #wake(locks: FileLocks<Owner>, left: LockRange): void {
+    const { waiting, held } = locks
+    const freed = [left]
+    // It grows while it is gone through: a waiter that gets less than it had lets others go on.
+    for (const range of freed) {
+      for (let i = 0; i < waiting.length;) {
+        const waiter = waiting[i]!
+        const { request } = waiter
+        if (
+          !overlap(request, range) ||
+          waiting.some((one, at) => at < i && conflicts(one.request, request)) ||
+          hasConflict(locks, request)
+        ) {
+          i++
+          continue
+        }
+        this.#leave(waiter)
+        waiter.resolve()
+        const after = replaced(held.get(request.owner.key) ?? [], request, request)
+        if (this.#put(locks, request, request, after)) freed.push(request)
+      }
+    }
+  }
+
+  /**
+   * The waiters that a request stands behind. Those that wait for its owner stay behind it: putting it
+   * before them makes them wait for nobody else than they do.
+   */
+  #position(locks: FileLocks<Owner>, search: Search<Owner> | undefined): readonly Waiter<Owner>[] {
+    if (search === undefined) return locks.waiting
+    return locks.waiting.filter((waiter) => !search.leadsFrom(waiter))
+  }
+
+  /** Nobody waits for an owner who neither holds nor waits for anything. */
+  #search({ owner: { key } }: LockRequest<Owner>): Search<Owner> | undefined {
+    return this.#held.has(key) || this.#waiting.has(key) ? new Search(this, key) : undefined
+  }
+
+  /** For {@link Search}. */
+  waitersOf(owner: string): Iterable<Waiter<Owner>> {
+    return this.#waiting.get(owner) ?? []
+  }
+
+  /** All who wait with the signal leave before anybody gets what they waited for. */
+  #abort(signal: AbortSignal): void {
+    const waiters = [...(this.#signals.get(signal) ?? [])]
+    for (const waiter of waiters) {
+      this.#leave(waiter)
+      waiter.reject(signal.reason)
+    }
+    for (const queue of new Set(waiters.map((waiter) => waiter.queue))) this.#wake(queue, everything)
+    for (const { request } of waiters) this.#tidy(request.file, request.space)
+  }
+
+  /** For {@link Search}. */
+  waitingOwners(): Iterable<string> {
+    return this.#waiting.keys()
+  }
+
+  #leave(waiter: Waiter<Owner>): void {
+    const { queue, request, signal } = waiter
+    queue.waiting.splice(queue.waiting.indexOf(waiter), 1)
+    deleteFrom(this.#waiting, request.owner.key, waiter)
+    this.#waitingTotal--
+    if (signal === undefined) return
+    deleteFrom(this.#signals, signal, waiter)
+    if (!this.#signals.has(signal)) signal.removeEventListener('abort', this.#onAbort)
+  }
+
+  #count(owner: string, change: number): void {
+    const count = (this.#held.get(owner) ?? 0) + change
+    if (count === 0) this.#held.delete(owner)
+    else this.#held.set(owner, count)
+    this.#heldTotal += change
+  }
+
+  #tidy(file: number, space: LockSpace): void {
+    const locks = this.#files[space].get(file)
+    if (locks === undefined || locks.held.size > 0 || locks.waiting.length > 0) return
+    this.#files[space].delete(file)
+    if (!this.uses(file)) this.#onUnused(file)
+  }
+}
+
+/** Finds out who waits for one owner, directly or through others. Each owner is looked at once. */
+class Search<Owner extends LockOwner> {
+  readonly #table: LockTable<Owner>
+  readonly #target: string
+  readonly #known: Map<string, boolean>
+  /** Of the owners who wait, those who may wait for the target. */
+  readonly #open: Set<string>
+
+  constructor(table: LockTable<Owner>, target: string) {
+    this.#table = table
+    this.#target = target
+    this.#known = new Map([[target, true]])
+    this.#open = new Set(table.waitingOwners())
+  }
+
+  leadsFrom({ queue, request }: Waiter<Owner>): boolean {
+    return this.leads(queue, request, queue.waiting)
+  }
+
+  /** Whether a request that stands in `line`, or at its end, waits for the target. */
+  leads(locks: FileLocks<Owner>, request: LockRequest<Owner>, line: readonly Waiter<Owner>[]): boolean {
+    if (this.#holds(this.#target, locks, request)) return true
+    // Of those who hold something, only who waits for something else leads anywhere.
+    for (const owner of this.#open) {
+      if (this.#holds(owner, locks, request) && this.#waits(owner)) return true
+    }
+    for (const other of line) {
+      if (other.request === request) break
+      const { key } = other.request.owner
+      if (this.#open.has(key) && conflicts(other.request, request) && this.#waits(key)) return true
+    }
+    return false
+  }
+
+  #holds(owner: string, { held }: FileLocks<Owner>, request: Lock<Owner>): boolean {
+    const locks = held.get(owner)
+    return locks !== undefined && firstConflict(locks, request) !== undefined
+  }
+
+  #waits(owner: string): boolean {
+    const known = this.#known.get(owner)
+    if (known !== undefined) return known
+    // Nobody waits for itself: no answer below rests on this one before it is known.
+    this.#known.set(owner, false)
+    this.#open.delete(owner)
+    for (const waiter of this.#table.waitersOf(owner)) {
+      if (!this.leadsFrom(waiter)) continue
+      this.#known.set(owner, true)
+      this.#open.add(owner)
+      return true
+    }
+    return false
+  }
+}
+
+function hasConflict<Owner extends LockOwner>(locks: FileLocks<Owner>, request: Lock<Owner>): boolean {
+  return conflictsWithHeld(locks.held, request).next().done !== true
+}
+
+function addTo<Key, Value>(map: Map<Key, Set<Value>>, key: Key, value: Value): void {
+  const values = map.get(key)
+  if (values === undefined) map.set(key, new Set([value]))
+  else values.add(value)
+}
+
+function deleteFrom<Key, Value>(map: Map<Key, Set<Value>>, key: Key, value: Value): void {
+  const values = map.get(key)
+  values?.delete(value)
+  if (values?.size === 0) map.delete(key)
+}

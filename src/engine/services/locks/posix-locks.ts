@@ -1,0 +1,146 @@
+import { engineClosed, type EngineError } from '../../base/errors.js'
+import { whenLoaded } from '../../base/fault.js'
+import { sessionNotFound, type Core } from '../../session/core.js'
+import { holdFile, releaseFile, type HeldFile } from '../../session/held-files.js'
+import type { LiveSession } from '../../session/live.js'
+import { notFound, resolve } from '../../session/resolve.js'
+import { mutate } from '../../session/transaction.js'
+import type { Node } from '../../tree/node.js'
+import { showLock, type Owner, type ParsedLock, type ParsedUnlock, type PosixLock } from './lock-requests.js'
+import { LockTable } from './lock-table.js'
+
+/** What `get` says. */
+export interface PosixLockConflict {
+  readonly hasConflict: boolean
+  /** What stands in the way: of the locks that are held the first, else one that is waited for. */
+  readonly conflict?: PosixLock
+}
+
+interface FoundNode {
+  /** Without symlinks. */
+  readonly path: string
+  readonly node: Node
+}
+
+/** A session's locks; there from the first lock to the last. */
+interface SessionLocks {
+  /** Whom the holds are with. */
+  live: LiveSession
+  readonly table: LockTable<Owner>
+  /** By inode number; exactly the files that the table uses. */
+  readonly holds: Map<number, HeldFile>
+}
+
+/**
+ * Advisory locks on files and directories, in memory only. They belong to a file, not to a name: they follow
+ * it when it is renamed, and are gone with it. They outlive a restore, a commit, and a session that is read
+ * again from the store; a fork starts without any.
+ *
+ * Requests take effect in the order of the calls, among the session's changes.
+ */
+export class PosixLocks {
+  readonly #sessions = new Map<string, SessionLocks>()
+  #closed = false
+
+  async get(live: LiveSession, lock: ParsedLock): Promise<PosixLockConflict> {
+    return whenLoaded(() => {
+      const { ino } = this.#find(live, lock.path).node
+      const conflict = this.#sessions.get(live.id)?.table.conflict({ ...lock, file: ino })
+      if (conflict === undefined) return { hasConflict: false }
+      return { hasConflict: true, conflict: showLock(conflict, lock.space === 'whole') }
+    })
+  }
+
+  /** LOCK_HELD, DEADLOCK, QUOTA, PATH_NOT_FOUND. A lock that is waited for is had when the promise resolves. */
+  set(
+    core: Core,
+    live: LiveSession,
+    lock: ParsedLock,
+    wait: { readonly signal: AbortSignal | undefined } | false,
+  ): Promise<void> {
+    return mutate(core, live, () => {
+      const found = this.#find(live, lock.path)
+      const request = { ...lock, file: found.node.ino }
+      const session = this.#session(live)
+      try {
+        if (wait !== false) return session.table.wait(request, wait.signal)
+        session.table.set(request)
+        return Promise.resolve()
+      } finally {
+        this.#settle(session, found)
+      }
+    })
+  }
+
+  release(core: Core, live: LiveSession, lock: ParsedUnlock): Promise<void> {
+    return mutate(core, live, () => {
+      const found = this.#find(live, lock.path)
+      const session = this.#session(live)
+      try {
+        session.table.release({ ...lock, file: found.node.ino })
+        return Promise.resolve()
+      } finally {
+        this.#settle(session, found)
+      }
+    })
+  }
+
+  /** The session was deleted: its locks are gone and its waiters rejected. */
+  forget(sessionId: string): void {
+    this.#end(sessionId, () => sessionNotFound(sessionId))
+  }
+
+  /** Rejects all waiters, and whatever comes later. */
+  close(): void {
+    this.#closed = true
+    for (const sessionId of this.#sessions.keys()) this.#end(sessionId, engineClosed)
+  }
+
+  #find(live: LiveSession, path: string): FoundNode {
+    if (this.#closed) throw engineClosed()
+    const found = resolve(live.tree, path, true)
+    if (found.node === undefined) throw notFound(path)
+    return { path: found.path, node: found.node }
+  }
+
+  #session(live: LiveSession): SessionLocks {
+    let session = this.#sessions.get(live.id)
+    if (session === undefined) {
+      const holds = new Map<number, HeldFile>()
+      const table = new LockTable<Owner>((ino) => {
+        // A file that was locked and unlocked in one step has no hold.
+        const held = holds.get(ino)
+        if (held !== undefined) releaseFile(this.#sessions.get(live.id)?.live ?? live, held)
+        holds.delete(ino)
+        if (table.empty) this.#sessions.delete(live.id)
+      })
+      session = { live, table, holds }
+      this.#sessions.set(live.id, session)
+    }
+    session.live = live
+    return session
+  }
+
+  /** Holds a file that has locks or waiters. */
+  #settle(session: SessionLocks, { path, node }: FoundNode): void {
+    if (session.table.empty) this.#sessions.delete(session.live.id)
+    const { ino } = node
+    if (!session.table.uses(ino) || session.holds.has(ino)) return
+    const held = holdFile(session.live, path, node, () => {
+      const { table, holds } = session
+      holds.delete(ino)
+      table.drop(ino, () => notFound(held.path))
+      if (table.empty) this.#sessions.delete(session.live.id)
+    })
+    session.holds.set(ino, held)
+  }
+
+  #end(sessionId: string, reason: () => EngineError): void {
+    const session = this.#sessions.get(sessionId)
+    if (session === undefined) return
+    this.#sessions.delete(sessionId)
+    for (const held of session.holds.values()) releaseFile(session.live, held)
+    session.holds.clear()
+    session.table.close(reason)
+  }
+}

@@ -1,0 +1,38 @@
+import { limits } from '../../base/limits.js'
+
+/** Something that is not as it was stored. */
+export interface Finding {
+  readonly problem: 'missing' | 'damaged'
+  /** What it is: `session`, `event`, `record`, `node`, `blob` or `file`, with its id, key, hash or name behind it. */
+  readonly object: string
+  /** The session that leads to it; of several, one. */
+  readonly sessionId?: string
+  /** Where it is in that session, or in a state of it. */
+  readonly path?: string
+  readonly message: string
+}
+
+/** Keeps the first findings, and counts them all. */
+export class Findings {
+  readonly list: Finding[] = []
+  count = 0
+
+  add(finding: Finding): void {
+    this.count++
+    if (this.list.length < limits.checkFindings) this.list.push(finding)
+  }
+}
+
+/** Who leads to what is looked at. */
+export interface Place {
+  readonly sessionId?: string
+  readonly path?: string
+}
+
+export function withPlace(finding: Omit<Finding, keyof Place>, { sessionId, path }: Place): Finding {
+  return {
+    ...finding,
+    ...(sessionId !== undefined && { sessionId }),
+    ...(path !== undefined && { path }),
+  }
+}

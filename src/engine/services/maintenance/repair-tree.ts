@@ -1,0 +1,220 @@
+import { EngineError } from '../../base/errors.js'
+import { whenLoaded } from '../../base/fault.js'
+import type { TimeSlice } from '../../base/slices.js'
+import { DigestTable } from '../../base/digest-table.js'
+import { UnloadedBody } from '../../cas/body.js'
+import {
+  attributesOf,
+  Dir,
+  FileNode,
+  Link,
+  linkKey,
+  LinkedFile,
+  type Attributes,
+  type Entry,
+  Owner,
+  type NodeLoader,
+} from '../../tree/node.js'
+import { emptyPages, findName, setName } from '../../tree/page.js'
+import { bodyReferences } from '../../tree/references.js'
+
+/** Something that a tree does not have any more. */
+export interface LostPath {
+  readonly path: string
+  readonly message: string
+}
+
+export interface MendedTree {
+  /** The same when nothing is lost. */
+  readonly root: Dir
+  readonly lost: readonly LostPath[]
+}
+
+export interface MendOptions {
+  /** Files whose contents are lost stay: only what cannot be read of the tree itself goes. */
+  readonly keepFiles: boolean
+}
+
+type Entries = (readonly [name: string, entry: Entry])[]
+
+/** Takes out of trees what is lost of them: files without all of their contents, directories without their nodes. */
+export class TreeMender {
+  readonly loader: NodeLoader
+  readonly #hasBlob: (hash: string, length: number) => boolean
+  readonly #slice: TimeSlice
+  /** Addresses of directories and pages below which nothing is lost, not counting the files of several names. */
+  readonly #whole = new DigestTable()
+
+  constructor(loader: NodeLoader, hasBlob: (hash: string, length: number) => boolean, slice: TimeSlice) {
+    this.loader = loader
+    this.#hasBlob = hasBlob
+    this.#slice = slice
+  }
+
+  async mend(root: Dir, options: MendOptions = { keepFiles: false }): Promise<MendedTree> {
+    const lost: LostPath[] = []
+    const links = root.links && (await this.#links(root.links, options))
+    const mending = { lost, options, links: links?.table === root.links ? undefined : links }
+    const mended = (await this.#dir(root, '/', mending)) ?? copyOf(root, [], this.loader)
+    if (links === undefined || (mended === root && links.table === root.links)) return { root: mended, lost }
+    const counted = copyOf(mended, await this.#entries(mended), this.loader)
+    counted.links = await this.#counted(counted, links.table)
+    return { root: counted, lost }
+  }
+
+  /** The table of files of several names, without those that are lost. */
+  async #links(table: Dir, options: MendOptions): Promise<LinkTable> {
+    const lost: LostPath[] = []
+    const mended = await this.#dir(table, '', { lost, options, links: undefined })
+    return { table: mended ?? copyOf(table, [], this.loader) }
+  }
+
+  async #dir(dir: Dir, path: string, mending: Mending): Promise<Dir | undefined> {
+    const { lost, links, options } = mending
+    const attributes = this.#attributes(dir, path, mending)
+    const memo = options.keepFiles || (dir.linked && links !== undefined) ? undefined : dir.address
+    if (memo !== undefined && attributes === dir && this.#whole.has(memo)) return dir
+    if (this.#slice.over) await this.#slice.next()
+    const pages = await this.#try(() => dir.pages ?? this.loader.loadDir(dir))
+    if (pages === undefined) {
+      lost.push({ path, message: 'what was in the directory is lost' })
+      return undefined
+    }
+    const kept: Entries = []
+    let isWhole = true
+    let before = ''
+    for (const page of pages) {
+      const names = await this.#try(() => page.names ?? this.loader.loadPage(page))
+      if (names === undefined) {
+        const range = `${before === '' ? '' : `behind ${before} `}up to ${page.last}`
+        lost.push({ path, message: `names in the directory ${range} are lost` })
+        isWhole = false
+      } else {
+        // The page may be unloaded meanwhile.
+        const { nodes } = page
+        for (const [i, name] of names.entries()) {
+          const entry = nodes[i]!
+          const mended = await this.#entry(entry, path === '/' ? `/${name}` : `${path}/${name}`, mending)
+          if (mended !== entry) isWhole = false
+          if (mended !== undefined) kept.push([name, mended])
+        }
+      }
+      before = page.last
+    }
+    if (!isWhole) return copyOf(dir, kept, this.loader, attributes)
+    if (memo !== undefined) this.#whole.add(memo)
+    if (attributes === dir) return dir
+    const copy = new Dir(undefined, attributes, pages)
+    return Object.assign(copy, { wide: dir.wide, height: dir.height, linked: dir.linked, links: dir.links })
+  }
+
+  async #entry(entry: Entry, path: string, mending: Mending): Promise<Entry | undefined> {
+    if (entry instanceof Dir) return this.#dir(entry, path, mending)
+    if (entry instanceof Link) {
+      const { links } = mending
+      if (links === undefined || findName(links.table, linkKey(entry.ino), this.loader) !== undefined)
+        return entry
+      mending.lost.push({ path, message: 'the content of the file is lost' })
+      return undefined
+    }
+    if (!(entry instanceof FileNode)) return entry
+    if (!mending.options.keepFiles && !(await this.#hasContent(entry))) {
+      mending.lost.push({ path, message: 'the content of the file is lost' })
+      return undefined
+    }
+    const attributes = this.#attributes(entry, path, mending)
+    if (attributes === entry) return entry
+    const file = entry.with(attributes)
+    return entry instanceof LinkedFile ? new LinkedFile(file, entry.nlink) : file
+  }
+
+  /** The node itself when its extended attributes are all there. */
+  #attributes(node: Dir | FileNode, path: string, { lost, options }: Mending): Attributes {
+    if (node.xattrs === undefined || options.keepFiles) return node
+    const kept = node.xattrs.filter(([, value]) => this.#hasBlob(value.hash, value.length))
+    if (kept.length === node.xattrs.length) return node
+    for (const xattr of node.xattrs)
+      if (!kept.includes(xattr)) lost.push({ path, message: `its extended attribute ${xattr[0]} is lost` })
+    return { ...attributesOf(node), xattrs: kept.length === 0 ? undefined : kept }
+  }
+
+  async #hasContent(file: FileNode): Promise<boolean> {
+    if (file.body instanceof UnloadedBody) {
+      const isLoaded = await this.#try(() => {
+        this.loader.loadBody(file)
+        return true
+      })
+      if (isLoaded === undefined) return false
+    }
+    const body = file.body instanceof UnloadedBody ? file.body.body! : file.body
+    let isWhole = true
+    bodyReferences(body, {
+      node: () => undefined,
+      blob: (hash, length = 0) => (isWhole &&= this.#hasBlob(hash, length)),
+    })
+    return isWhole
+  }
+
+  async #entries(dir: Dir): Promise<Entries> {
+    const entries: Entries = []
+    for (const page of await whenLoaded(() => dir.pages ?? this.loader.loadDir(dir))) {
+      const names = await whenLoaded(() => page.names ?? this.loader.loadPage(page))
+      for (const [i, name] of names.entries()) entries.push([name, page.nodes[i]!])
+    }
+    return entries
+  }
+
+  /** The table with each file as often as it has names in the tree. */
+  async #counted(root: Dir, table: Dir): Promise<Dir | undefined> {
+    const names = new Map<number, number>()
+    const count = async (dir: Dir): Promise<void> => {
+      if (!dir.linked) return
+      for (const [, entry] of await this.#entries(dir)) {
+        if (entry instanceof Link) names.set(entry.ino, (names.get(entry.ino) ?? 0) + 1)
+        else if (entry instanceof Dir) await count(entry)
+      }
+    }
+    await count(root)
+    const files: Entries = []
+    for (const [key, entry] of await this.#entries(table)) {
+      if (!(entry instanceof LinkedFile)) continue
+      const nlink = names.get(entry.ino) ?? 0
+      if (nlink > 0) files.push([key, nlink === entry.nlink ? entry : new LinkedFile(entry, nlink)])
+    }
+    return files.length === 0 ? undefined : copyOf(table, files, this.loader)
+  }
+
+  /** Undefined where the store does not have it, or not as it was. */
+  async #try<T>(load: () => T): Promise<T | undefined> {
+    try {
+      return await whenLoaded(load)
+    } catch (error) {
+      if (error instanceof EngineError ? error.reason === 'DATA_LOSS' : error instanceof SyntaxError)
+        return undefined
+      throw error
+    }
+  }
+}
+
+interface LinkTable {
+  readonly table: Dir
+}
+
+interface Mending {
+  readonly lost: LostPath[]
+  readonly options: MendOptions
+  /** Where some of them are lost. */
+  readonly links: LinkTable | undefined
+}
+
+/** A directory of these entries, in their order. */
+function copyOf(dir: Dir, entries: Entries, loader: NodeLoader, attributes: Attributes = dir): Dir {
+  const owner = new Owner()
+  const copy = new Dir(owner, attributes, emptyPages(owner))
+  copy.wide = dir.wide
+  copy.height = dir.height
+  copy.linked = dir.linked
+  copy.links = dir.links
+  for (const [name, entry] of entries) setName(copy, name, entry, owner, loader)
+  return copy
+}

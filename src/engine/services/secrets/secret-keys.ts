@@ -1,0 +1,137 @@
+import { Buffer } from 'node:buffer'
+import { createCipheriv, createDecipheriv, createHmac, createSecretKey, type KeyObject } from 'node:crypto'
+import type { Environment } from '../../base/environment.js'
+import { EngineError, invalid } from '../../base/errors.js'
+import { checkRequest, isBytes, parseText } from '../../base/input.js'
+import { limits } from '../../base/limits.js'
+
+/** 32 bytes, or these under an id that errors show. */
+export type MasterKey = Uint8Array | { readonly id: string; readonly key: Uint8Array }
+
+export interface SecretOptions {
+  /** Wraps the keys of all secrets. Keep it elsewhere than the storage; without it they cannot be read. */
+  readonly masterKey?: MasterKey
+  /** Keys that secrets of this storage may still be under; see `engine.rotateSecrets()`. */
+  readonly previousKeys?: readonly MasterKey[]
+}
+
+/** A master key that the engine has. */
+export interface HeldKey {
+  readonly id: string
+  /** Tells keys apart, and nothing about them: 32 hex digits of a keyed hash. */
+  readonly print: string
+  readonly key: KeyObject
+}
+
+export const keyBytes = 32
+const nonceBytes = 12
+const tagBytes = 16
+const cipher = 'aes-256-gcm'
+
+/** The master keys of an engine: one to write with, and all to read with. */
+export class KeyRing {
+  readonly #current: HeldKey | undefined
+  readonly #byPrint = new Map<string, HeldKey>()
+
+  constructor(current: HeldKey | undefined, previous: readonly HeldKey[] = []) {
+    this.#current = current
+    for (const held of current === undefined ? previous : [current, ...previous])
+      if (!this.#byPrint.has(held.print)) this.#byPrint.set(held.print, held)
+  }
+
+  get usable(): boolean {
+    return this.#current !== undefined
+  }
+
+  /** NO_MASTER_KEY. */
+  current(): HeldKey {
+    if (this.#current !== undefined) return this.#current
+    throw new EngineError('NO_MASTER_KEY', 'secrets need a master key, and the engine was opened without one')
+  }
+
+  find(print: string): HeldKey | undefined {
+    return this.#byPrint.get(print)
+  }
+}
+
+/** The keys are copied. INVALID_ARGUMENT. */
+export function parseSecretOptions(options: SecretOptions | undefined): KeyRing {
+  if (options === undefined) return new KeyRing(undefined)
+  checkRequest(options, 'secrets')
+  const { masterKey, previousKeys = [] } = options
+  if (!Array.isArray(previousKeys)) throw invalid('secrets.previousKeys', 'must be an array')
+  // With the holes that the caller's may have.
+  const previous = Array.from(previousKeys as readonly MasterKey[], (key) =>
+    parseKey('secrets.previousKeys', key),
+  )
+  if (masterKey === undefined) {
+    if (previous.length > 0) throw invalid('secrets.masterKey', 'is needed beside previousKeys')
+    return new KeyRing(undefined)
+  }
+  const current = parseKey('secrets.masterKey', masterKey)
+  const ids = new Map([[current.id, current.print]])
+  for (const { id, print } of previous) {
+    if ((ids.get(id) ?? print) !== print)
+      throw invalid('secrets.previousKeys', 'has an id that another key has')
+    ids.set(id, print)
+  }
+  return new KeyRing(current, previous)
+}
+
+/** For what ends with the engine. */
+export function randomKeyRing(environment: Environment): KeyRing {
+  return new KeyRing(holdKey(undefined, randomBytes(environment, keyBytes)))
+}
+
+function parseKey(field: string, given: unknown): HeldKey {
+  if (isBytes(given)) return holdKey(undefined, parseKeyBytes(field, given))
+  checkRequest(given, field)
+  const { id, key } = given as { id?: unknown; key?: unknown }
+  const text = parseText(`${field}.id`, id, limits.masterKeyIdBytes)
+  if (text === '') throw invalid(`${field}.id`, 'must not be empty')
+  return holdKey(text, parseKeyBytes(`${field}.key`, key))
+}
+
+function parseKeyBytes(field: string, bytes: unknown): Uint8Array {
+  if (isBytes(bytes) && bytes.byteLength === keyBytes) return bytes
+  throw invalid(field, `must be a Uint8Array of ${keyBytes} bytes`)
+}
+
+function holdKey(id: string | undefined, bytes: Uint8Array): HeldKey {
+  const key = createSecretKey(bytes)
+  const print = createHmac('sha256', key).update('forkspace master key').digest('hex').slice(0, 32)
+  return { id: id ?? print, print, key }
+}
+
+export function randomBytes(environment: Environment, length: number): Uint8Array {
+  const bytes = new Uint8Array(length)
+  environment.randomFill(bytes)
+  return bytes
+}
+
+/** Encrypts under a nonce of its own: nonce, tag and ciphertext, in base64. */
+export function seal(
+  environment: Environment,
+  key: KeyObject | Uint8Array,
+  plaintext: Uint8Array,
+  context: string,
+): string {
+  const nonce = randomBytes(environment, nonceBytes)
+  const sealing = createCipheriv(cipher, key, nonce, { authTagLength: tagBytes }).setAAD(Buffer.from(context))
+  const ciphertext = Buffer.concat([sealing.update(plaintext), sealing.final()])
+  return Buffer.concat([nonce, sealing.getAuthTag(), ciphertext]).toString('base64')
+}
+
+/** What was sealed; undefined when it is not what was sealed, under another key, or for another context. */
+export function unseal(key: KeyObject | Uint8Array, text: string, context: string): Buffer | undefined {
+  const bytes = Buffer.from(text, 'base64')
+  if (bytes.length < nonceBytes + tagBytes || bytes.toString('base64') !== text) return undefined
+  const opening = createDecipheriv(cipher, key, bytes.subarray(0, nonceBytes), { authTagLength: tagBytes })
+    .setAAD(Buffer.from(context))
+    .setAuthTag(bytes.subarray(nonceBytes, nonceBytes + tagBytes))
+  try {
+    return Buffer.concat([opening.update(bytes.subarray(nonceBytes + tagBytes)), opening.final()])
+  } catch {
+    return undefined
+  }
+}

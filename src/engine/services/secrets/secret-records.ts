@@ -1,0 +1,115 @@
+import { Buffer } from 'node:buffer'
+import type { Environment } from '../../base/environment.js'
+import { EngineError } from '../../base/errors.js'
+import { keyBytes, randomBytes, seal, unseal, type HeldKey, type KeyRing } from './secret-keys.js'
+
+export const SecretScope = { SESSION: 'SECRET_SCOPE_SESSION' } as const
+export type SecretScope = (typeof SecretScope)[keyof typeof SecretScope]
+
+/** Whose secret it is, and which: its ciphertext is of no use anywhere else. */
+export interface SecretPlace {
+  readonly tenantKey: string
+  readonly sessionId: string
+  readonly secretName: string
+  /** From 1, one more with each value; from 1 again after a deletion. */
+  readonly version: number
+}
+
+/** A secret as it stands in memory and, as JSON, in storage. */
+export interface SecretRecord extends Omit<SecretPlace, 'sessionId'> {
+  readonly scope: SecretScope
+  /** The master key that `dataKey` is wrapped with. */
+  readonly keyId: string
+  readonly keyPrint: string
+  /** A key of this version alone, sealed with the master key. */
+  readonly dataKey: string
+  /** The value, sealed with the data key. */
+  readonly value: string
+}
+
+/** Encrypts a value under a key that is made for it. */
+export function sealSecret(
+  environment: Environment,
+  master: HeldKey,
+  place: SecretPlace,
+  value: string,
+): SecretRecord {
+  const dataKey = randomBytes(environment, keyBytes)
+  const { tenantKey, secretName, version } = place
+  const sealed: SecretRecord = {
+    tenantKey,
+    secretName,
+    version,
+    scope: SecretScope.SESSION,
+    keyId: master.id,
+    keyPrint: master.print,
+    dataKey: seal(environment, master.key, dataKey, contextOf('key', place)),
+    value: seal(environment, dataKey, Buffer.from(value), contextOf('value', place)),
+  }
+  dataKey.fill(0)
+  return sealed
+}
+
+/** NO_MASTER_KEY when its key is none of the ring's, DATA_LOSS when it is not what was sealed. */
+export function openSecret(ring: KeyRing, place: SecretPlace, sealed: SecretRecord): string {
+  const dataKey = openDataKey(ring, place, sealed)
+  const value = unseal(dataKey, sealed.value, contextOf('value', place))
+  dataKey.fill(0)
+  if (value === undefined) throw damagedSecret(place)
+  return value.toString()
+}
+
+/** The same value with its key wrapped anew; the value's ciphertext stays as it is. */
+export function rewrapSecret(
+  environment: Environment,
+  ring: KeyRing,
+  place: SecretPlace,
+  sealed: SecretRecord,
+): SecretRecord {
+  const dataKey = openDataKey(ring, place, sealed)
+  const master = ring.current()
+  const wrapped = seal(environment, master.key, dataKey, contextOf('key', place))
+  dataKey.fill(0)
+  return { ...sealed, keyId: master.id, keyPrint: master.print, dataKey: wrapped }
+}
+
+function openDataKey(ring: KeyRing, place: SecretPlace, sealed: SecretRecord): Buffer {
+  const master = ring.find(sealed.keyPrint)
+  if (master === undefined) {
+    const { sessionId, secretName } = place
+    throw new EngineError('NO_MASTER_KEY', 'the secret is under a master key that the engine does not have', {
+      sessionId,
+      secretName,
+      keyId: sealed.keyId,
+    })
+  }
+  const dataKey = unseal(master.key, sealed.dataKey, contextOf('key', place))
+  if (dataKey?.length !== keyBytes) throw damagedSecret(place)
+  return dataKey
+}
+
+export function damagedSecret({ sessionId, secretName }: Omit<SecretPlace, 'version'>): EngineError {
+  return new EngineError('DATA_LOSS', 'the stored secret is damaged', { sessionId, secretName })
+}
+
+function contextOf(what: 'key' | 'value', place: SecretPlace): string {
+  const { tenantKey, sessionId, secretName, version } = place
+  return JSON.stringify(['forkspace secret', what, tenantKey, sessionId, secretName, version])
+}
+
+/** Undefined for what is no record of this name. */
+export function parseSecretRecord(json: string, secretName: string): SecretRecord | undefined {
+  let parsed: Partial<SecretRecord> | null
+  try {
+    parsed = JSON.parse(json) as Partial<SecretRecord> | null
+  } catch {
+    return undefined
+  }
+  const { tenantKey, version, keyId, keyPrint, dataKey, value } = parsed ?? {}
+  const whole =
+    parsed?.secretName === secretName &&
+    parsed.scope === SecretScope.SESSION &&
+    Number.isSafeInteger(version) &&
+    [tenantKey, keyId, keyPrint, dataKey, value].every((text) => typeof text === 'string')
+  return whole ? (parsed as SecretRecord) : undefined
+}

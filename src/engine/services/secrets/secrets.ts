@@ -1,0 +1,295 @@
+import { EngineError, invalid } from '../../base/errors.js'
+import { whenLoaded } from '../../base/fault.js'
+import { idLength } from '../../base/ids.js'
+import { checkRequest, parseText, shown } from '../../base/input.js'
+import { KeyedMutex } from '../../base/keyed-mutex.js'
+import { limits } from '../../base/limits.js'
+import { compareUtf8 } from '../../base/order.js'
+import { nextTurn } from '../../base/slices.js'
+import type { Core } from '../../session/core.js'
+import { eventTypes } from '../../session/events.js'
+import type { LiveSession } from '../../session/live.js'
+import { ifDurable, roughly, SessionIndex } from '../../session/session-index.js'
+import { commitRecords, mutate, record } from '../../session/transaction.js'
+import { keys, prefixEnd } from '../../storage/keys.js'
+import { checkQuota } from '../quota.js'
+import { Secret } from './secret.js'
+import type { KeyRing } from './secret-keys.js'
+import {
+  damagedSecret,
+  openSecret,
+  parseSecretRecord,
+  rewrapSecret,
+  sealSecret,
+  SecretScope,
+  type SecretPlace,
+  type SecretRecord,
+} from './secret-records.js'
+
+/** A secret without its value. */
+export interface SecretInfo {
+  readonly secretName: string
+  readonly scope: SecretScope
+}
+
+export interface SecretPutRequest {
+  /** 1 to 128 bytes that can be seen: no control or format characters, no white space at its ends. */
+  readonly secretName: string
+  /** At most 65,536 bytes. */
+  readonly secretValue: string
+  readonly scope?: SecretScope
+}
+
+export interface SecretReference {
+  readonly secretName: string
+  readonly scope?: SecretScope
+}
+
+/** By name; undefined for what is damaged. */
+type SecretIndex = Map<string, SecretRecord | undefined>
+
+/**
+ * Secrets of sessions. A value is encrypted wherever it is kept, in memory too, and of no session but its own: forks
+ * start without any, restores change none.
+ */
+export class Secrets {
+  readonly #ring: KeyRing
+  /** By session: what a rotation has read must not be written behind its deletion. */
+  readonly #stored = new KeyedMutex()
+  readonly #indexes = new SessionIndex<SecretIndex>(
+    keys.secrets,
+    () => new Map(),
+    (index, json, _core, key) => addStored(index, json, key),
+    { weigh },
+  )
+
+  constructor(ring: KeyRing) {
+    this.#ring = ring
+  }
+
+  /** NO_MASTER_KEY, QUOTA. */
+  put(core: Core, live: LiveSession, { secretName, secretValue }: SecretPutRequest): Promise<SecretInfo> {
+    return mutate(core, live, () => {
+      const master = this.#ring.current()
+      const index = this.#indexes.get(core, live)
+      if (!index.has(secretName)) checkQuota('secrets', index.size + 1, limits.secrets)
+      const version = (index.get(secretName)?.version ?? 0) + 1
+      const place = { ...placeOf(live, secretName), version }
+      const sealed = sealSecret(core.environment, master, place, secretValue)
+      index.set(secretName, sealed)
+      const info: SecretInfo = { secretName, scope: sealed.scope }
+      const committed = record(core, live, {
+        type: eventTypes.putSecret,
+        details: { ...info },
+        redo: [],
+        ...ifDurable(core, { put: [[keys.secret(live.id, secretName), sealed]] }),
+      })
+      return committed.then(() => info)
+    })
+  }
+
+  /** NO_MASTER_KEY, SECRET_NOT_FOUND, DATA_LOSS. */
+  async get(core: Core, live: LiveSession, secretName: string): Promise<Secret> {
+    this.#ring.current()
+    const index = await whenLoaded(() => this.#indexes.get(core, live))
+    if (!index.has(secretName)) throw secretNotFound(secretName)
+    const sealed = index.get(secretName)
+    const place = placeOf(live, secretName)
+    if (sealed === undefined) throw damagedSecret(place)
+    return new Secret(openSecret(this.#ring, { ...place, version: sealed.version }, sealed))
+  }
+
+  /** In the order of the names. Needs no master key. */
+  async list(core: Core, live: LiveSession): Promise<{ secrets: SecretInfo[] }> {
+    const index = await whenLoaded(() => this.#indexes.get(core, live))
+    const names = [...index.keys()].toSorted(compareUtf8)
+    return { secrets: names.map((secretName) => ({ secretName, scope: SecretScope.SESSION })) }
+  }
+
+  /** SECRET_NOT_FOUND. Needs no master key: what can no longer be read can be cleared away. */
+  delete(core: Core, live: LiveSession, secretName: string): Promise<SecretInfo> {
+    return mutate(core, live, () => {
+      if (!this.#indexes.get(core, live).delete(secretName)) throw secretNotFound(secretName)
+      const info: SecretInfo = { secretName, scope: SecretScope.SESSION }
+      const committed = record(core, live, {
+        type: eventTypes.deleteSecret,
+        details: { ...info },
+        redo: [],
+        ...ifDurable(core, { del: [keys.secret(live.id, secretName)] }),
+      })
+      return committed.then(() => info)
+    })
+  }
+
+  /** Takes the secrets of a deleted session out of the store. */
+  async forget(core: Core, sessionId: string): Promise<void> {
+    if (!core.store.capabilities.durable) return
+    const gte = keys.secrets(sessionId)
+    await this.#stored.run(sessionId, async () => {
+      const found = await core.store.scan({ gte, lt: prefixEnd(gte), limit: limits.secrets })
+      if (found.length > 0) await core.store.commit({ del: found.map(([key]) => key) })
+    })
+  }
+
+  /**
+   * Wraps the data keys of all secrets in the store anew, where they are under another key than the current one.
+   * Goes through to the end, then throws what it first met: NO_MASTER_KEY, DATA_LOSS. What was wrapped stays so.
+   */
+  async rotate(core: Core): Promise<{ rewrapped: number }> {
+    this.#ring.current()
+    const problems: EngineError[] = []
+    let rewrapped = 0
+    if (core.store.capabilities.durable) {
+      const lt = prefixEnd(keys.allSecrets())
+      for (let gte = keys.allSecrets(); ;) {
+        const [next] = await core.store.scan({ gte, lt, limit: 1 })
+        if (next === undefined) break
+        const sessionId = next[0].slice(keys.allSecrets().length, nameStart)
+        rewrapped += await this.#rewrapSession(core, sessionId, problems)
+        gte = prefixEnd(keys.secrets(sessionId))
+      }
+    }
+    if (problems[0] !== undefined) throw problems[0]
+    return { rewrapped }
+  }
+
+  /** A few secrets at a time, with turns of the event loop between. */
+  async #rewrapSession(core: Core, sessionId: string, problems: EngineError[]): Promise<number> {
+    const gte = keys.secrets(sessionId)
+    let rewrapped = 0
+    for (let next = gte; ;) {
+      const live = core.live.get(sessionId)
+      if (live !== undefined) return rewrapped + (await this.#rewrapLive(core, live, problems))
+      await core.draining.get(sessionId)
+      const range = { gte: next, lt: prefixEnd(gte), limit: limits.secretsPerCommit }
+      const done = await this.#stored.run(sessionId, async () => {
+        const found = await core.store.scan(range)
+        // What somebody opened meanwhile may be ahead of what was read.
+        if (core.live.has(sessionId) || core.draining.has(sessionId)) return false
+        const stored: SecretIndex = new Map()
+        for (const [key, json] of found) addStored(stored, json, key)
+        const changed = this.#rewrap(core, sessionId, stored, problems)
+        if (changed.length > 0) await core.store.commit({ put: recordsOf(sessionId, changed) })
+        rewrapped += changed.length
+        next = `${found.at(-1)?.[0] ?? next}\0`
+        return found.length < range.limit
+      })
+      if (done) return rewrapped
+      await nextTurn()
+    }
+  }
+
+  /** In the order of the session's changes, each few secrets as one of them. */
+  async #rewrapLive(core: Core, live: LiveSession, problems: EngineError[]): Promise<number> {
+    const tried = new Set<string>()
+    let rewrapped = 0
+    const rewrapSome = (): Promise<boolean> => {
+      const index = this.#indexes.get(core, live)
+      const { print } = this.#ring.current()
+      const some: SecretIndex = new Map()
+      for (const [name, sealed] of index) {
+        if (some.size === limits.secretsPerCommit) break
+        if (!tried.has(name) && sealed?.keyPrint !== print) some.set(name, sealed)
+      }
+      for (const name of some.keys()) tried.add(name)
+      const changed = this.#rewrap(core, live.id, some, problems)
+      for (const sealed of changed) index.set(sealed.secretName, sealed)
+      rewrapped += changed.length
+      const committed =
+        changed.length === 0
+          ? live.acknowledged
+          : commitRecords(core, live, { put: recordsOf(live.id, changed) })
+      return committed.then(() => some.size > 0)
+    }
+    try {
+      while (await mutate(core, live, rewrapSome)) await nextTurn()
+    } catch (error) {
+      if (live.discarded !== 'deleted') throw error
+    }
+    return rewrapped
+  }
+
+  #rewrap(core: Core, sessionId: string, index: SecretIndex, problems: EngineError[]): SecretRecord[] {
+    const { print } = this.#ring.current()
+    const changed: SecretRecord[] = []
+    for (const [secretName, sealed] of index) {
+      if (sealed?.keyPrint === print) continue
+      try {
+        if (sealed === undefined) throw damagedSecret({ tenantKey: '', sessionId, secretName })
+        const { tenantKey, version } = sealed
+        const place = { tenantKey, sessionId, secretName, version }
+        changed.push(rewrapSecret(core.environment, this.#ring, place, sealed))
+      } catch (error) {
+        if (!(error instanceof EngineError)) throw error
+        problems.push(error)
+      }
+    }
+    return changed
+  }
+}
+
+function weigh(index: SecretIndex): number {
+  let bytes = 0
+  for (const sealed of index.values()) bytes += roughly.record + (sealed?.value.length ?? 0)
+  return bytes
+}
+
+/** Where the name begins in a key. */
+const nameStart = keys.secrets('0'.repeat(idLength)).length
+
+function addStored(index: SecretIndex, json: string, key: string): void {
+  const name = key.slice(nameStart)
+  index.set(name, parseSecretRecord(json, name))
+}
+
+function recordsOf(
+  sessionId: string,
+  all: readonly SecretRecord[],
+): (readonly [key: string, sealed: SecretRecord])[] {
+  return all.map((sealed) => [keys.secret(sessionId, sealed.secretName), sealed] as const)
+}
+
+function placeOf(live: LiveSession, secretName: string): Omit<SecretPlace, 'version'> {
+  return { tenantKey: live.tenantKey, sessionId: live.id, secretName }
+}
+
+function secretNotFound(secretName: string): EngineError {
+  return new EngineError('SECRET_NOT_FOUND', 'no such secret', { secretName: shown(secretName) })
+}
+
+/** What cannot be seen: control and format characters, separators of lines, what no character will ever be. */
+const unseen = /[\p{Cc}\p{Cf}\p{Co}\p{Zl}\p{Zp}\p{Noncharacter_Code_Point}]/u
+
+function parseName(secretName: unknown): string {
+  const name = parseText('secretName', secretName, limits.secretNameBytes)
+  if (name === '' || name !== name.trim() || unseen.test(name))
+    throw invalid('secretName', 'must be visible characters, without white space at its ends')
+  return name
+}
+
+function parseScope(scope: unknown): SecretScope {
+  if (scope === undefined || scope === SecretScope.SESSION) return SecretScope.SESSION
+  throw invalid('scope', `must be ${SecretScope.SESSION}`)
+}
+
+export function parseSecretPut(request: SecretPutRequest): SecretPutRequest {
+  checkRequest(request)
+  const { secretName, secretValue, scope } = request
+  return {
+    secretName: parseName(secretName),
+    secretValue: parseText('secretValue', secretValue, limits.secretValueBytes),
+    scope: parseScope(scope),
+  }
+}
+
+export function parseSecretReference(request: SecretReference): string {
+  checkRequest(request)
+  const { secretName, scope } = request
+  parseScope(scope)
+  return parseName(secretName)
+}
+
+export function parseSecretList(request: { readonly scope?: SecretScope }): void {
+  checkRequest(request)
+  parseScope(request.scope)
+}

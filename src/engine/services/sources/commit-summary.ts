@@ -1,0 +1,41 @@
+import { limits } from '../../base/limits.js'
+import type { Core } from '../../session/core.js'
+import { describeChange, treeChanges, type Change } from '../../session/states.js'
+import type { Dir } from '../../tree/node.js'
+
+/** Takes the same two names as the details of a request for an approval. */
+export interface CommitSummary {
+  readonly summary: string
+  /** Files and symlinks, in manifest order; at most 10,000. */
+  readonly changedFiles: string[]
+}
+
+const verbs = { added: 'Add', removed: 'Remove', modified: 'Change' } as const
+/** Paths that the summary names under each heading. */
+const namedPaths = 20
+
+/** A description of what changed between two trees, made from the paths alone. */
+export async function summarize(core: Core, before: Dir, after: Dir): Promise<CommitSummary> {
+  const changedFiles: string[] = []
+  const counts = { added: 0, removed: 0, modified: 0 }
+  const named: Record<Change['change'], string[]> = { added: [], removed: [], modified: [] }
+  for await (const change of treeChanges(core, before, after)) {
+    const { path, change: how, kind } = describeChange(change)
+    if (kind === 'directory') continue
+    counts[how]++
+    if (named[how].length < namedPaths) named[how].push(path)
+    if (changedFiles.length < limits.changedFiles) changedFiles.push(path)
+  }
+  const total = counts.added + counts.removed + counts.modified
+  if (total === 0) return { summary: 'No changes', changedFiles }
+  const kinds = (Object.keys(verbs) as Change['change'][]).filter((how) => counts[how] > 0)
+  if (total === 1) return { summary: `${verbs[kinds[0]!]} ${changedFiles[0]!}`, changedFiles }
+  const title = kinds.length === 1 ? `${verbs[kinds[0]!]} ${total} files` : `Change ${total} files`
+  const sections = kinds.map((how) => {
+    const rest = counts[how] - named[how].length
+    const lines = named[how].map((path) => `- ${path}`)
+    if (rest > 0) lines.push(`- and ${rest} more`)
+    return `${how[0]!.toUpperCase()}${how.slice(1)}:\n${lines.join('\n')}`
+  })
+  return { summary: [title, ...sections].join('\n\n'), changedFiles }
+}

@@ -1,0 +1,199 @@
+import { checkSignal } from '../../base/abort.js'
+import { EngineError, invalid } from '../../base/errors.js'
+import { whenLoaded } from '../../base/fault.js'
+import { checkRequest, parseText } from '../../base/input.js'
+import { KeyedMutex } from '../../base/keyed-mutex.js'
+import { limits } from '../../base/limits.js'
+import { splitPath } from '../../base/path.js'
+import { isBranchName } from '../../base/ref-names.js'
+import { ContentWriter } from '../../cas/content-writer.js'
+import { inBackground, reading, storedState, type Core } from '../../session/core.js'
+import { onCurrent } from '../../session/current.js'
+import { eventTypes } from '../../session/events.js'
+import type { LiveSession } from '../../session/live.js'
+import { conflicting, settled } from '../../session/status.js'
+import { treeChanges } from '../../session/states.js'
+import { commitSession, record } from '../../session/transaction.js'
+import { keys } from '../../storage/keys.js'
+import { FileNode, Symlink, type Dir } from '../../tree/node.js'
+import { emptyRoot } from '../../tree/tree.js'
+import { GitObjectStore } from './git-objects.js'
+import type { CommitIdentity, Committer, GitRemote, PathChange } from './git-ports.js'
+
+export interface SessionCommitRequest {
+  readonly message: string
+  /** Absent: the acting principal. */
+  readonly author?: CommitIdentity
+  /** Where to push; absent keeps the commit in the engine. */
+  readonly gitBranch?: { readonly branchName: string }
+  readonly signal?: AbortSignal
+}
+
+/** The last commit of a session on a branch ('' without one). */
+interface BranchTip {
+  readonly commitId: string
+}
+
+/** Writes sessions' states as git commits. */
+export class Commits {
+  readonly #committer: () => Promise<Committer>
+  readonly #remoteOf: (core: Core, sourceId: string) => Promise<GitRemote | undefined>
+  /** One commit of a session at a time: each is the parent of the next. */
+  readonly #mutex = new KeyedMutex()
+
+  constructor(ports: {
+    committer: () => Promise<Committer>
+    remoteOf: (core: Core, sourceId: string) => Promise<GitRemote | undefined>
+  }) {
+    this.#committer = ports.committer
+    this.#remoteOf = ports.remoteOf
+  }
+
+  commit(core: Core, live: LiveSession, request: SessionCommitRequest): Promise<{ commitId: string }> {
+    checkRequest(request)
+    checkSignal(request.signal)
+    if (request.gitBranch !== undefined) checkRequest(request.gitBranch, 'gitBranch')
+    const message = parseText('message', request.message, limits.messageBytes)
+    if (message.trim() === '') throw invalid('message', 'must not be empty')
+    const branchName =
+      request.gitBranch === undefined
+        ? ''
+        : parseText('gitBranch.branchName', request.gitBranch.branchName, limits.labelBytes)
+    if (request.gitBranch !== undefined && branchName === '')
+      throw invalid('gitBranch.branchName', 'must not be empty')
+    if (branchName !== '' && !isBranchName(branchName))
+      throw invalid('gitBranch.branchName', 'is no name that git takes for a branch')
+    const author = parseAuthor(core, request.author)
+    // What is committed is the state of the call, as far as it is loaded.
+    const root = live.tail === undefined ? live.tree.freeze() : undefined
+    const state = live.tail?.then(() => storedState(core, live)) ?? storedState(core, live)
+    // Where it is not stored, that is told when its turn comes.
+    state.catch(() => undefined)
+    const told = core.writes.begin()
+    const held = root && core.loader.inUse?.hold(root)
+    const committed = this.#mutex
+      .run(live.id, () =>
+        this.#commit(core, live, state, { message, branchName, author, signal: request.signal }),
+      )
+      .finally(() => {
+        told()
+        held?.()
+      })
+    // Closing waits: a push that went through must not be forgotten.
+    inBackground(
+      core,
+      committed.then(
+        () => undefined,
+        () => undefined,
+      ),
+    )
+    return committed
+  }
+
+  async #commit(
+    core: Core,
+    live: LiveSession,
+    state: Promise<Dir>,
+    request: { message: string; branchName: string; author: CommitIdentity; signal: AbortSignal | undefined },
+  ): Promise<{ commitId: string }> {
+    const { signal = new AbortController().signal } = request
+    signal.throwIfAborted()
+    const root = await state
+    return reading(core, [root], () => this.#commitTree(core, live, root, { ...request, signal }))
+  }
+
+  async #commitTree(
+    core: Core,
+    live: LiveSession,
+    root: Dir,
+    request: { message: string; branchName: string; author: CommitIdentity; signal: AbortSignal },
+  ): Promise<{ commitId: string }> {
+    const { message, branchName, author, signal } = request
+    const { revision } = live.record.baseline
+    const remote =
+      revision === undefined || branchName === '' ? undefined : await this.#remoteOf(core, revision.sourceId)
+    const tipKey = keys.branchTip(live.id, branchName)
+    const tip = await core.store.get(tipKey)
+    const parent =
+      tip === undefined ? (revision?.git?.commitId ?? null) : (JSON.parse(tip) as BranchTip).commitId
+    const base = baseOf(core, live)
+    const committer = await this.#committer()
+    try {
+      const { commitId } = await committer.commit({
+        ...(remote && { push: { remote, branchName, expectedTip: parent } }),
+        parent,
+        baseTree: revision?.git?.treeId ?? null,
+        changes: changesOf(core, base, root),
+        message,
+        author,
+        timestampSeconds: Math.floor(core.environment.wallClockMs() / 1000),
+        objects: new GitObjectStore(core, new ContentWriter(core)),
+        signal,
+      })
+      await settle(core, live.id, { type: eventTypes.commit, details: { commitId, branchName } }, [
+        [tipKey, { commitId } satisfies BranchTip],
+      ])
+      return { commitId }
+    } catch (error) {
+      if (error instanceof EngineError && error.reason === 'BRANCH_MOVED') {
+        // A session that is gone by now has no status; what went wrong is the moved branch all the same.
+        await onCurrent(core, live.id, (current) => storeConflict(core, current)).catch(() => undefined)
+      }
+      throw error
+    }
+  }
+}
+
+/** The tree that the changes of a commit are counted from. */
+function baseOf(
+  core: Core,
+  {
+    baseline,
+    record: {
+      baseline: { revision },
+    },
+  }: LiveSession,
+): Dir {
+  if (revision?.git === undefined) return emptyRoot({ ino: 0, mode: 0o755, mtime: 0, ctime: 0, birthtime: 0 })
+  // A promoted state builds on a commit whose tree is another one.
+  return revision.git.root === undefined ? baseline : core.roots.load(revision.git.root)
+}
+
+function storeConflict(core: Core, live: LiveSession): Promise<void> {
+  const conflict = conflicting(live)
+  return conflict === undefined ? live.acknowledged : commitSession(core, live, conflict)
+}
+
+function settle(
+  core: Core,
+  sessionId: string,
+  event: { type: typeof eventTypes.commit; details: object },
+  put: [string, object][],
+): Promise<void> {
+  return onCurrent(core, sessionId, (live) =>
+    record(core, live, { ...event, redo: [], put, session: settled(live) }),
+  )
+}
+
+async function* changesOf(core: Core, base: Dir, root: Dir): AsyncGenerator<PathChange> {
+  for await (const { path, after } of treeChanges(core, base, root)) {
+    const parts = splitPath(path)
+    if (after === undefined) yield { parts, kind: 'removed' }
+    else if (after instanceof Symlink) yield { parts, kind: 'symlink', target: after.target }
+    else if (after instanceof FileNode) {
+      const read = async (): Promise<Uint8Array> =>
+        core.content.read(await whenLoaded(() => core.contentIds.body(after)), 0, after.size)
+      const executable = (after.mode & 0o111) !== 0
+      yield { parts, kind: 'file', executable, read }
+    }
+  }
+}
+
+function parseAuthor(core: Core, author: CommitIdentity | undefined): CommitIdentity {
+  if (author === undefined) return { name: core.principal, email: `${core.principal}@localhost` }
+  checkRequest(author, 'author')
+  const name = parseText('author.name', author.name, limits.labelBytes)
+  const email = parseText('author.email', author.email, limits.labelBytes)
+  if (name.trim() === '' && email.trim() === '') throw invalid('author', 'name or email must be given')
+  return { name, email }
+}

@@ -1,0 +1,135 @@
+import { Buffer } from 'node:buffer'
+import { EngineError } from '../../base/errors.js'
+import { limits } from '../../base/limits.js'
+import { decodeBlob, type BlobRef, type EncodedBlob } from '../../cas/blob.js'
+import type { ContentWriter } from '../../cas/content-writer.js'
+import type { Core } from '../../session/core.js'
+import { keys } from '../../storage/keys.js'
+import type { GitObject, GitObjects } from './git-ports.js'
+
+/** A git object and the blobs that hold its content, as it stands in storage: in one blob, or in several. */
+type GitObjectRecord =
+  | { readonly type: GitObject['type']; readonly size: number; readonly hash: string }
+  | { readonly type: GitObject['type']; readonly size: number; readonly blobs: readonly EncodedBlob[] }
+
+interface Held {
+  readonly type: GitObject['type']
+  readonly blobs: readonly BlobRef[]
+  /** Of commits, trees and tags that were given just now. */
+  body?: Uint8Array
+}
+
+/**
+ * The git objects of a tenant, as one import or commit adds to them. On a durable store an object is a record
+ * that names the blobs of its content; elsewhere it is held in memory, and what is added counts from `flush` on.
+ */
+export class GitObjectStore implements GitObjects {
+  readonly #core: Core
+  readonly #writer: ContentWriter
+  readonly #added = new Map<string, Held>()
+  readonly #held: Map<string, Held> | undefined
+  #bodyBytes = 0
+
+  constructor(core: Core, writer: ContentWriter) {
+    this.#core = core
+    this.#writer = writer
+    this.#held = core.store.capabilities.durable ? undefined : heldObjects(core)
+  }
+
+  async get(oid: string, maxBytes = Number.POSITIVE_INFINITY): Promise<GitObject | undefined> {
+    const held = this.#known(oid) ?? (await this.#find(oid))
+    if (held === undefined || sizeOf(held) > maxBytes) return undefined
+    const { type } = held
+    return { oid, type, body: held.body ?? (await this.#read(oid, held.blobs)) }
+  }
+
+  async has(oid: string): Promise<boolean> {
+    return (this.#known(oid) ?? (await this.#find(oid))) !== undefined
+  }
+
+  add({ oid, type, body }: GitObject): void | Promise<void> {
+    if (this.#known(oid) !== undefined) return undefined
+    const held: Held = { type, blobs: this.#writer.take(body) }
+    if (type !== 'blob' && this.#held === undefined && this.#bodyBytes < limits.gitObjectBytes) {
+      this.#bodyBytes += body.byteLength
+      held.body = body
+    }
+    this.#keep(oid, held, body.byteLength)
+    return this.#writer.backpressure()
+  }
+
+  async addBlob(chunks: AsyncIterable<Uint8Array>, oid: () => string): Promise<void> {
+    const { blobs, size } = await this.#writer.takePieces(chunks)
+    this.#keep(oid(), { type: 'blob', blobs }, size)
+    await this.#writer.backpressure()
+  }
+
+  async flush(): Promise<void> {
+    await this.#writer.flush()
+    if (this.#held !== undefined) for (const [oid, held] of this.#added) this.#held.set(oid, held)
+  }
+
+  /** Where the content of a blob is: at once for one that was added just now. GIT_CORRUPT. */
+  contentOf(oid: string): readonly BlobRef[] | Promise<readonly BlobRef[]> {
+    return this.#known(oid)?.blobs ?? this.#mustFind(oid)
+  }
+
+  async #mustFind(oid: string): Promise<readonly BlobRef[]> {
+    const held = await this.#find(oid)
+    if (held?.type !== 'blob') throw new EngineError('GIT_CORRUPT', `the blob ${oid} is missing`)
+    return held.blobs
+  }
+
+  #known(oid: string): Held | undefined {
+    return this.#added.get(oid) ?? this.#held?.get(oid)
+  }
+
+  #keep(oid: string, held: Held, size: number): void {
+    this.#added.set(oid, held)
+    if (this.#held !== undefined) return
+    const { type, blobs } = held
+    const record: GitObjectRecord =
+      blobs.length === 1 ? { type, size, hash: blobs[0]!.hash } : { type, size, blobs: blobs.map(encode) }
+    this.#writer.record(keys.gitObject(this.#core.tenantKey, oid), record)
+  }
+
+  async #find(oid: string): Promise<Held | undefined> {
+    if (this.#held !== undefined) return undefined
+    const json = await this.#core.store.get(keys.gitObject(this.#core.tenantKey, oid))
+    if (json === undefined) return undefined
+    const record = JSON.parse(json) as GitObjectRecord
+    const encoded = 'hash' in record ? [[record.hash, record.size] as const] : record.blobs
+    return { type: record.type, blobs: encoded.map(decodeBlob) }
+  }
+
+  async #read(oid: string, blobs: readonly BlobRef[]): Promise<Uint8Array> {
+    const parts: Uint8Array[] = []
+    for (const { bytes, hash, length } of blobs) {
+      const part =
+        bytes ?? this.#writer.waiting(hash) ?? (await this.#core.store.blob(hash, { offset: 0, length }))
+      if (part?.byteLength !== length)
+        throw new EngineError('DATA_LOSS', `git object ${oid} is missing or short`, { hash })
+      parts.push(part)
+    }
+    return parts.length === 1 ? parts[0]! : Buffer.concat(parts)
+  }
+}
+
+function sizeOf({ blobs }: Held): number {
+  return blobs.reduce((sum, { length }) => sum + length, 0)
+}
+
+function encode(blob: BlobRef): EncodedBlob {
+  return [blob.hash, blob.length]
+}
+
+/** By the engine's sessions, which no two engines share, and tenant. */
+const held = new WeakMap<Core['live'], Map<string, Map<string, Held>>>()
+
+function heldObjects(core: Core): Map<string, Held> {
+  let tenants = held.get(core.live)
+  if (tenants === undefined) held.set(core.live, (tenants = new Map()))
+  let objects = tenants.get(core.tenantKey)
+  if (objects === undefined) tenants.set(core.tenantKey, (objects = new Map()))
+  return objects
+}

@@ -1,0 +1,69 @@
+import { saveBaseline } from '../../session/baselines.js'
+import type { Core } from '../../session/core.js'
+import type { Baseline } from '../../session/records.js'
+import { TreeBuilder } from '../../session/tree-builder.js'
+import { keys } from '../../storage/keys.js'
+import type { StoreCommit } from '../../storage/store.js'
+import type { Dir } from '../../tree/node.js'
+import type { ContentWriter } from '../../cas/content-writer.js'
+import type { GitObjectStore } from './git-objects.js'
+import type { EntryAttributes } from './source-ports.js'
+import type { GitTreeSink } from './git-ports.js'
+
+/** Makes the tree of a commit: from nothing, or on top of one that was imported before. */
+export class GitTreeBuilder implements GitTreeSink {
+  readonly #core: Core
+  readonly #objects: GitObjectStore
+  readonly #writer: ContentWriter
+  #builder: TreeBuilder
+  #started: { readonly treeId: string; readonly baseline: Baseline; readonly root: Dir } | undefined
+
+  constructor(core: Core, objects: GitObjectStore, writer: ContentWriter) {
+    this.#core = core
+    this.#objects = objects
+    this.#writer = writer
+    this.#builder = new TreeBuilder(core, undefined, writer)
+  }
+
+  async startFrom(treeId: string): Promise<boolean> {
+    const json = await this.#core.store.get(keys.gitTree(this.#core.tenantKey, treeId))
+    if (json === undefined) return false
+    const baseline = JSON.parse(json) as Baseline
+    const root = this.#core.roots.load(baseline.root)
+    this.#started = { treeId, baseline, root }
+    this.#builder = new TreeBuilder(this.#core, root, this.#writer)
+    return true
+  }
+
+  directory(path: string, attributes: EntryAttributes): void | Promise<void> {
+    return this.#builder.directory(path, attributes)
+  }
+
+  file(path: string, blobId: string, attributes: EntryAttributes): void | Promise<void> {
+    const blobs = this.#objects.contentOf(blobId)
+    return 'then' in blobs
+      ? blobs.then((found) => this.#builder.fileOf(path, found, attributes))
+      : this.#builder.fileOf(path, blobs, attributes)
+  }
+
+  symlink(path: string, target: string, attributes: { readonly mtimeMs: number }): void | Promise<void> {
+    return this.#builder.symlink(path, target, attributes)
+  }
+
+  remove(path: string): void | Promise<void> {
+    return this.#builder.remove(path)
+  }
+
+  /** The tree, stored, and the record that makes it a start for others. */
+  async finish(
+    treeId: string,
+  ): Promise<{ baseline: Baseline; root: Dir; put: NonNullable<StoreCommit['put']> }> {
+    const started = this.#started
+    if (started?.treeId === treeId && this.#builder.untouched)
+      return { baseline: started.baseline, root: started.root, put: [] }
+    const [baseline, root] = await saveBaseline(this.#core, await this.#builder.finish())
+    // The record outlasts the revision's, where there is a revision of this id already.
+    this.#core.roots.retain(root)
+    return { baseline, root, put: [[keys.gitTree(this.#core.tenantKey, treeId), baseline]] }
+  }
+}

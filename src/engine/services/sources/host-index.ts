@@ -1,0 +1,46 @@
+import type { Core } from '../../session/core.js'
+import { keys } from '../../storage/keys.js'
+import type { HostIndex } from './host-ports.js'
+import type { JobRecords } from './jobs.js'
+
+/** What a scan saw last, in the store; what it sees now is held back until the revision is stored with it. */
+export class HostIndexRecords implements HostIndex {
+  readonly #core: Core
+  readonly #place: string
+  /** Without a tree that belongs to it, what was seen counts for nothing. */
+  readonly #known: boolean
+  readonly #changed = new Map<string, string | undefined>()
+
+  constructor(core: Core, place: string, known: boolean) {
+    this.#core = core
+    this.#place = place
+    this.#known = known
+  }
+
+  async get(directoryPath: string): Promise<string | undefined> {
+    if (this.#changed.has(directoryPath)) return this.#changed.get(directoryPath)
+    return this.#known ? this.#core.store.get(this.#key(directoryPath)) : undefined
+  }
+
+  set(directoryPath: string, json: string): void {
+    this.#changed.set(directoryPath, json)
+  }
+
+  delete(directoryPath: string): void {
+    this.#changed.set(directoryPath, undefined)
+  }
+
+  records(): JobRecords {
+    const put: [string, string][] = []
+    const del: string[] = []
+    for (const [path, json] of this.#changed) {
+      if (json === undefined) del.push(this.#key(path))
+      else put.push([this.#key(path), json])
+    }
+    return { put, del }
+  }
+
+  #key(directoryPath: string): string {
+    return keys.hostEntries(this.#core.tenantKey, this.#place, directoryPath)
+  }
+}

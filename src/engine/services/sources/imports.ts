@@ -1,0 +1,133 @@
+import { sha256 } from '../../base/hash.js'
+import { limits } from '../../base/limits.js'
+import { ContentWriter } from '../../cas/content-writer.js'
+import { addFiles, saveBaseline } from '../../session/baselines.js'
+import type { Core } from '../../session/core.js'
+import { TreeBuilder } from '../../session/tree-builder.js'
+import { keys } from '../../storage/keys.js'
+import type { Dir } from '../../tree/node.js'
+import { GitObjectStore } from './git-objects.js'
+import type { GitRemote, Importer } from './git-ports.js'
+import { GitTreeBuilder } from './git-trees.js'
+import type { Host } from './host-ports.js'
+import { HostIndexRecords } from './host-index.js'
+import type { JobContext, JobRecords } from './jobs.js'
+import type { Archives } from './source-ports.js'
+import type { RevisionRecord, SourceRecord } from './source-records.js'
+import type { ImportInput } from './source-requests.js'
+
+/** What reads sources, loaded when it is first needed. */
+export interface ImportPorts {
+  readonly importer: () => Promise<Importer>
+  readonly archives: () => Promise<Archives>
+  readonly host: () => Promise<Host>
+}
+
+/** A tree that was read and is stored, and the records that are to be stored together with its revision. */
+export interface Imported extends JobRecords {
+  readonly revisionId: string
+  readonly baseline: Omit<RevisionRecord, 'revision'>
+  readonly git?: NonNullable<RevisionRecord['revision']>['git']
+  readonly root: Dir
+  /** What becomes of the source's record. */
+  readonly source?: Partial<SourceRecord>
+}
+
+/** Reads what an import names, by the kind of the source. */
+export async function importTree(
+  core: Core,
+  ports: ImportPorts,
+  source: SourceRecord,
+  input: ImportInput,
+  context: JobContext,
+  findRevision: (revisionId: string) => Promise<RevisionRecord | undefined>,
+): Promise<Imported> {
+  if ('remote' in input) return importGit(core, ports, source, input, context, findRevision)
+  if ('path' in input) return scanHost(core, ports, source, input.path, context, findRevision)
+  const builder = new TreeBuilder(core)
+  if ('files' in input) await addFiles(core, builder, input.files)
+  else await (await ports.archives()).read(input.content, builder, context)
+  return finished(core, builder)
+}
+
+async function importGit(
+  core: Core,
+  ports: ImportPorts,
+  source: SourceRecord,
+  { remote, gitRef }: { readonly remote: GitRemote; readonly gitRef: string },
+  context: JobContext,
+  findRevision: (revisionId: string) => Promise<RevisionRecord | undefined>,
+): Promise<Imported> {
+  const writer = new ContentWriter(core)
+  const objects = new GitObjectStore(core, writer)
+  const trees = new GitTreeBuilder(core, objects, writer)
+  const knownKey = keys.knownCommits(core.tenantKey, remoteId(source, remote))
+  const stored = await core.store.get(knownKey)
+  const latest = source.latestRevisionId === '' ? undefined : await findRevision(source.latestRevisionId)
+  const lastCommit = latest?.revision?.git?.commitId
+  const known = new Set<string>(stored === undefined ? [] : (JSON.parse(stored) as string[]))
+  const knownCommits = [...new Set([...(lastCommit === undefined ? [] : [lastCommit]), ...known])]
+  const importer = await ports.importer()
+  const { commitId, treeId } = await importer.import({ remote, gitRef }, trees, {
+    signal: context.signal,
+    onProgress: context.onProgress,
+    onResolved: context.onResolved,
+    objects,
+    knownCommits: knownCommits.slice(0, limits.knownCommits),
+  })
+  const { baseline, root, put } = await trees.finish(treeId)
+  const newest = [...new Set([commitId, ...known])].slice(0, limits.knownCommits)
+  const learned = commitId !== '' && [...known][0] !== commitId
+  // Without a commit, of an empty repository or a tag of a tree, the revision is named by its tree.
+  return {
+    revisionId: commitId === '' ? baseline.fingerprint : commitId,
+    baseline,
+    root,
+    put: learned ? [...put, [knownKey, newest]] : put,
+    del: [],
+    ...(commitId !== '' && { git: { commitId, treeId } }),
+  }
+}
+
+/** Sources of one remote know the same commits; a bundle's are its source's own. */
+function remoteId({ sourceId }: SourceRecord, { remoteUrl, repositoryPath }: GitRemote): string {
+  return sha256(
+    JSON.stringify([remoteUrl ?? '', repositoryPath ?? '', remoteUrl ?? repositoryPath ?? sourceId]),
+  )
+}
+
+/** Starts from the last scan's tree and what was seen of the files then, so that only what changed is read. */
+async function scanHost(
+  core: Core,
+  ports: ImportPorts,
+  source: SourceRecord,
+  path: string,
+  context: JobContext,
+  findRevision: (revisionId: string) => Promise<RevisionRecord | undefined>,
+): Promise<Imported> {
+  const { scannedRevisionId } = source
+  const last = scannedRevisionId === undefined ? undefined : await findRevision(scannedRevisionId)
+  const start = last === undefined ? undefined : core.roots.load(last.root)
+  const index = new HostIndexRecords(
+    core,
+    sha256(`source ${source.sourceId}`).slice(0, 16),
+    start !== undefined,
+  )
+  const builder = new TreeBuilder(core, start)
+  const host = await ports.host()
+  // Who asks from here on may mean what is changed meanwhile.
+  context.onResolved()
+  await host.scan({ path }, builder, {
+    signal: context.signal,
+    onProgress: context.onProgress,
+    index,
+  })
+  const imported = await finished(core, builder)
+  const { put, del } = index.records()
+  return { ...imported, put, del, source: { scannedRevisionId: imported.revisionId } }
+}
+
+async function finished(core: Core, builder: TreeBuilder): Promise<Imported> {
+  const [baseline, root] = await saveBaseline(core, await builder.finish())
+  return { revisionId: baseline.fingerprint, baseline, root, put: [], del: [] }
+}

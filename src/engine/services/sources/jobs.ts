@@ -1,0 +1,453 @@
+import { checkSignal } from '../../base/abort.js'
+import { createEmitter } from '../../base/emitter.js'
+import { formatTime } from '../../base/environment.js'
+import { engineClosed, EngineError, errorRegistry, invalid, messageOf } from '../../base/errors.js'
+import { isId } from '../../base/ids.js'
+import { checkRequest, shown } from '../../base/input.js'
+import { limits } from '../../base/limits.js'
+import { inBackground, type Core } from '../../session/core.js'
+import { keys, prefixEnd } from '../../storage/keys.js'
+import type { StoreCommit } from '../../storage/store.js'
+import { ImportJobState, type ImportJob } from './source-records.js'
+
+/** What identifies a job; a job itself does. */
+export interface JobReference {
+  readonly sourceId: string
+  readonly jobId: string
+}
+
+export interface JobProgress {
+  readonly bytesProcessed: number
+  readonly filesProcessed: number
+}
+
+export interface WaitOptions {
+  /** Ends the waiting, not the job. */
+  readonly signal?: AbortSignal
+  readonly onProgress?: (job: ImportJob) => void
+}
+
+export interface WatchOptions {
+  /** Ends the watching, not the job. */
+  readonly signal?: AbortSignal
+}
+
+/** Records of a commit. */
+export interface JobRecords {
+  readonly put: NonNullable<StoreCommit['put']>
+  readonly del: NonNullable<StoreCommit['del']>
+}
+
+/** What a job hands over when it is done: stored together with its success. */
+export interface JobResult extends JobRecords {
+  readonly revisionId: string
+  /** Stores what is handed over in a commit of its own making. */
+  readonly commit?: (records: JobRecords) => Promise<unknown>
+}
+
+export interface JobContext {
+  readonly jobId: string
+  readonly signal: AbortSignal
+  readonly onProgress: (progress: JobProgress) => void
+  /** From here on nobody shares the job. */
+  readonly onResolved: () => void
+  /** To be called when it is the job's turn. */
+  readonly onStart: () => Promise<void>
+  /** Stores what came of the job together with its success; to be called once, and then nothing may fail any more. */
+  readonly onDone: (result: JobResult) => Promise<void>
+}
+
+export interface JobStart {
+  readonly sourceId: string
+  /** Equal for requests that may share one job; absent: a job of its own. */
+  readonly share?: string
+  /** Aborts the job, unless others share it who did not abort. */
+  readonly signal: AbortSignal | undefined
+  readonly work: (context: JobContext) => Promise<void>
+}
+
+interface RunningJob {
+  readonly tenantKey: string
+  job: ImportJob
+  readonly abort: AbortController
+  /** Those who asked for it and did not abort. */
+  holders: number
+  /** Let go of their signals. */
+  readonly releases: (() => void)[]
+  done: Promise<void>
+  cause: unknown
+}
+
+/** What is stored together with the failure of a job. */
+type FailureRecords = (tenantKey: string, job: ImportJob) => Promise<JobRecords['put']>
+
+/** Jobs of sources: queued, running, then succeeded or failed, each step stored. */
+export class Jobs {
+  readonly #running = new Map<string, RunningJob>()
+  #closed = false
+  readonly #shared = new Map<string, { readonly running: RunningJob; readonly queued: Promise<ImportJob> }>()
+  /** Jobs whose end could not be stored, until the store has recovered. */
+  readonly #unstored = new Map<string, { readonly core: Core; readonly ended: ImportJob }>()
+  #recordsOf: FailureRecords = () => Promise.resolve([])
+  readonly #changed = createEmitter<Record<string, ImportJob>>()
+  readonly #watched = createEmitter<Record<string, ImportJob>>()
+
+  /**
+   * Fails the jobs that an earlier process left unfinished, of all tenants; `recordsOf` gives what is stored with that,
+   * also of a job whose end this engine could not store at once. To be called once, at opening.
+   */
+  async failInterrupted(core: Core, recordsOf: FailureRecords): Promise<void> {
+    this.#recordsOf = recordsOf
+    core.fence.onChange(
+      () => undefined,
+      () => inBackground(core, this.#storeEnded()),
+    )
+    const prefix = keys.unfinishedJobs()
+    for (;;) {
+      const found = await core.store.scan({
+        gte: prefix,
+        lt: prefixEnd(prefix),
+        limit: limits.pageSizeDefault,
+      })
+      for (const [unfinishedKey, jobKey] of found) {
+        const json = await core.store.get(jobKey)
+        const put: JobRecords['put'][number][] = []
+        if (json !== undefined) {
+          const job = JSON.parse(json) as ImportJob
+          put.push([jobKey, failed(core, job, 'INTERRUPTED', 'the process ended')])
+          put.push(...(await recordsOf(keys.tenantOfUnfinishedJob(unfinishedKey), job)))
+        }
+        await core.store.commit({ put, del: [unfinishedKey] })
+        core.log('warn', 'a job of an earlier process was interrupted')
+      }
+      if (found.length < limits.pageSizeDefault) return
+    }
+  }
+
+  /** Resolves to the queued job once it is stored; the work goes on. */
+  start(core: Core, { sourceId, share, signal, work }: JobStart): Promise<ImportJob> {
+    if (this.#closed) throw engineClosed()
+    signal?.throwIfAborted()
+    const shareKey = share === undefined ? undefined : `${core.tenantKey}${sourceId}${share}`
+    const shared = shareKey === undefined ? undefined : this.#shared.get(shareKey)
+    if (shared !== undefined && !shared.running.abort.signal.aborted) {
+      hold(shared.running, signal)
+      return shared.queued
+    }
+    const job: ImportJob = {
+      jobId: core.ids.newId(),
+      sourceId,
+      state: ImportJobState.QUEUED,
+      revisionId: '',
+      createdAt: nowOf(core),
+      startedAt: '',
+      completedAt: '',
+      errorCode: '',
+      errorMessage: '',
+      bytesProcessed: 0,
+      filesProcessed: 0,
+    }
+    const running: RunningJob = {
+      tenantKey: core.tenantKey,
+      job,
+      abort: new AbortController(),
+      holders: 0,
+      releases: [],
+      done: Promise.resolve(),
+      cause: undefined,
+    }
+    hold(running, signal)
+    const unshare = (): void => {
+      if (shareKey !== undefined && this.#shared.get(shareKey)?.running === running)
+        this.#shared.delete(shareKey)
+    }
+    const queued = this.#queue(core, running.job)
+    this.#running.set(job.jobId, running)
+    running.done = queued
+      .then(
+        () => {
+          this.#watched.emit(running.tenantKey, job)
+          return this.#run(core, running, { work, onResolved: unshare })
+        },
+        // Who asked for it is told. The job may turn out to be stored all the same.
+        (error: unknown) =>
+          this.#keepEnd(core, failed(core, running.job, jobCodeOf(error), messageOf(error))),
+      )
+      .finally(() => {
+        for (const release of running.releases) release()
+        unshare()
+        this.#running.delete(job.jobId)
+        // Who waits was told of the end.
+        this.#changed.all.delete(job.jobId)
+      })
+    if (shareKey !== undefined) this.#shared.set(shareKey, { running, queued })
+    return queued
+  }
+
+  async #queue(core: Core, job: ImportJob): Promise<ImportJob> {
+    const [jobKey, unfinishedKey] = keysOf(core, job)
+    await core.store.commit({
+      put: [
+        [jobKey, job],
+        [unfinishedKey, jobKey],
+      ],
+    })
+    return job
+  }
+
+  async get(core: Core, reference: JobReference): Promise<ImportJob> {
+    checkRequest(reference, 'job')
+    const { sourceId, jobId } = reference
+    if (!isId(sourceId) || !isId(jobId)) throw jobNotFound(reference)
+    const running = this.#find(core, reference)
+    if (running !== undefined) return running.job
+    const unstored = this.#unstored.get(jobId)
+    if (unstored?.core.tenantKey === core.tenantKey && unstored.ended.sourceId === sourceId)
+      return unstored.ended
+    const json = await core.store.get(keys.job(core.tenantKey, sourceId, jobId))
+    if (json === undefined) throw jobNotFound(reference)
+    return JSON.parse(json) as ImportJob
+  }
+
+  /** Resolves to the succeeded job; rejects with IMPORT_FAILED, whose cause is what went wrong. */
+  async wait(core: Core, reference: JobReference, options: WaitOptions = {}): Promise<ImportJob> {
+    checkRequest(reference, 'job')
+    checkRequest(options, 'options')
+    const { signal, onProgress } = options
+    checkSignal(signal)
+    if (onProgress !== undefined && typeof onProgress !== 'function')
+      throw invalid('onProgress', 'must be a function')
+    signal?.throwIfAborted()
+    const running = this.#find(core, reference)
+    if (running !== undefined) await this.#follow(running, signal, onProgress)
+    const job = running?.job ?? (await this.get(core, reference))
+    if (job.state === ImportJobState.SUCCEEDED) return job
+    const { jobId, sourceId, errorCode, errorMessage } = job
+    const message = errorMessage || 'the job has not ended'
+    throw new EngineError('IMPORT_FAILED', message, { jobId, sourceId, errorCode }, { cause: running?.cause })
+  }
+
+  /** The job as it is, then whenever it changed, the last time when it has ended; what is not taken in time is left out. */
+  async *watch(
+    core: Core,
+    reference: JobReference,
+    options: WatchOptions = {},
+  ): AsyncGenerator<ImportJob, void, undefined> {
+    checkRequest(options, 'options')
+    const { signal } = options
+    checkSignal(signal)
+    signal?.throwIfAborted()
+    const running = this.#find(core, reference)
+    if (running === undefined) {
+      yield await this.get(core, reference)
+      return
+    }
+    const { jobId } = running.job
+    let wake = (): void => undefined
+    const listen = (): void => wake()
+    this.#changed.on(jobId, listen)
+    signal?.addEventListener('abort', listen)
+    try {
+      for (let shownJob: ImportJob | undefined; ;) {
+        signal?.throwIfAborted()
+        const { job } = running
+        if (job !== shownJob) {
+          shownJob = job
+          yield job
+          if (hasEnded(job)) return
+          continue
+        }
+        await new Promise<void>((resolve) => {
+          wake = resolve
+        })
+      }
+    } finally {
+      this.#changed.off(jobId, listen)
+      signal?.removeEventListener('abort', listen)
+    }
+  }
+
+  /** Calls a listener with each job of the tenant whenever it changed. */
+  on({ tenantKey, log }: Core, listener: (job: ImportJob) => void): () => void {
+    const listen = (job: ImportJob): void => {
+      try {
+        listener(job)
+      } catch (error) {
+        log('warn', 'a listener of jobs threw', { error: messageOf(error) })
+      }
+    }
+    this.#watched.on(tenantKey, listen)
+    return () => this.#watched.off(tenantKey, listen)
+  }
+
+  /** Ends a job, whoever shares it; resolves to it when it has ended. One that has ended stays as it is. */
+  async abort(core: Core, reference: JobReference): Promise<ImportJob> {
+    checkRequest(reference, 'job')
+    const running = this.#find(core, reference)
+    if (running !== undefined) {
+      running.abort.abort(new EngineError('IMPORT_FAILED', 'the job was aborted'))
+      await running.done
+    }
+    return this.get(core, reference)
+  }
+
+  /** Ends every job of a source. */
+  async abortAll({ tenantKey }: Core, sourceId: string): Promise<void> {
+    const all = [...this.#running.values()].filter(
+      (running) => running.tenantKey === tenantKey && running.job.sourceId === sourceId,
+    )
+    for (const { abort } of all) abort.abort(new EngineError('SOURCE_NOT_FOUND', 'the source was deleted'))
+    await Promise.all(all.map(({ done }) => done))
+  }
+
+  #find({ tenantKey }: Core, { sourceId, jobId }: JobReference): RunningJob | undefined {
+    const running = this.#running.get(jobId)
+    return running?.tenantKey === tenantKey && running.job.sourceId === sourceId ? running : undefined
+  }
+
+  /** Waits for the end; a signal, or a listener that throws, ends this waiting and not the job. */
+  #follow(
+    running: RunningJob,
+    signal: AbortSignal | undefined,
+    onProgress: WaitOptions['onProgress'],
+  ): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const { jobId } = running.job
+      const listen = (job: ImportJob): void => {
+        try {
+          onProgress?.(job)
+        } catch (error) {
+          end(() => reject(error))
+        }
+      }
+      const abort = (): void => end(() => reject(signal!.reason))
+      const end = (settle: () => void): void => {
+        this.#changed.off(jobId, listen)
+        signal?.removeEventListener('abort', abort)
+        settle()
+      }
+      this.#changed.on(jobId, listen)
+      signal?.addEventListener('abort', abort, { once: true })
+      running.done.then(
+        () => end(resolve),
+        (error: unknown) => end(() => reject(error)),
+      )
+    })
+  }
+
+  /** Aborts what runs and waits until it stopped; nothing is started from then on. */
+  async close(): Promise<void> {
+    this.#closed = true
+    const all = [...this.#running.values()]
+    for (const { abort } of all) abort.abort(engineClosed())
+    await Promise.all(all.map(({ done }) => done))
+  }
+
+  async #run(
+    core: Core,
+    running: RunningJob,
+    { work, onResolved }: Pick<JobStart, 'work'> & Pick<JobContext, 'onResolved'>,
+  ): Promise<void> {
+    const [jobKey, unfinishedKey] = keysOf(core, running.job)
+    const { signal } = running.abort
+    const { sourceId, jobId } = running.job
+    const reference = { sourceId, jobId }
+    const told = core.writes.begin()
+    try {
+      await core.store.counted?.()
+      await work({
+        jobId,
+        signal,
+        onResolved,
+        onProgress: (progress) => this.#update(running, progress),
+        onStart: async () => {
+          signal.throwIfAborted()
+          this.#update(running, { state: ImportJobState.RUNNING, startedAt: nowOf(core) })
+          await core.store.commit({ put: [[jobKey, running.job]] })
+        },
+        onDone: async ({ revisionId, put, del, commit }) => {
+          signal.throwIfAborted()
+          const state = ImportJobState.SUCCEEDED
+          const succeeded = { ...running.job, state, revisionId, completedAt: nowOf(core) }
+          const records = { put: [...put, [jobKey, succeeded] as const], del: [...del, unfinishedKey] }
+          await (commit === undefined ? core.store.commit(records) : commit(records))
+          this.#update(running, succeeded)
+          core.log('info', 'a job succeeded', { ...reference, filesProcessed: succeeded.filesProcessed })
+        },
+      })
+    } catch (error) {
+      running.cause = error
+      const code = signal.aborted ? 'INTERRUPTED' : jobCodeOf(error)
+      const ended = failed(core, running.job, code, messageOf(error).slice(0, limits.errorMessageLength))
+      // A store that fails here has it when it recovered, or else leaves the job to the next opening.
+      await core.store
+        .commit({ put: [[jobKey, ended]], del: [unfinishedKey] })
+        .catch(() => this.#keepEnd(core, ended))
+      this.#update(running, ended)
+      core.log('warn', 'a job failed', { ...reference, errorCode: code })
+    } finally {
+      told()
+    }
+  }
+
+  #keepEnd(core: Core, ended: ImportJob): void {
+    if (core.fence.closed) this.#unstored.set(ended.jobId, { core, ended })
+  }
+
+  /** What the store has of a job that ended counts: its success may have been stored although that was not known. */
+  async #storeEnded(): Promise<void> {
+    for (const [jobId, { core, ended }] of this.#unstored) {
+      const [jobKey, unfinishedKey] = keysOf(core, ended)
+      const json = await core.store.get(jobKey)
+      if (json !== undefined && !hasEnded(JSON.parse(json) as ImportJob)) {
+        const put = [[jobKey, ended] as const, ...(await this.#recordsOf(core.tenantKey, ended))]
+        await core.store.commit({ put, del: [unfinishedKey] })
+      }
+      this.#unstored.delete(jobId)
+    }
+  }
+
+  #update(running: RunningJob, change: Partial<ImportJob>): void {
+    running.job = { ...running.job, ...change }
+    this.#changed.emit(running.job.jobId, running.job)
+    this.#watched.emit(running.tenantKey, running.job)
+  }
+}
+
+/** One more who wants the job; it is aborted when all have aborted. */
+function hold(running: RunningJob, signal: AbortSignal | undefined): void {
+  running.holders++
+  if (signal === undefined) return
+  const follow = (): void => {
+    if (--running.holders === 0) running.abort.abort(signal.reason)
+  }
+  signal.addEventListener('abort', follow, { once: true })
+  running.releases.push(() => signal.removeEventListener('abort', follow))
+}
+
+function hasEnded({ state }: ImportJob): boolean {
+  return state === ImportJobState.SUCCEEDED || state === ImportJobState.FAILED
+}
+
+function failed(core: Core, job: ImportJob, errorCode: string, errorMessage: string): ImportJob {
+  return { ...job, state: ImportJobState.FAILED, errorCode, errorMessage, completedAt: nowOf(core) }
+}
+
+function keysOf(
+  { tenantKey }: Core,
+  { sourceId, jobId }: JobReference,
+): [jobKey: string, unfinishedKey: string] {
+  return [keys.job(tenantKey, sourceId, jobId), keys.unfinishedJob(tenantKey, sourceId, jobId)]
+}
+
+function nowOf(core: Core): string {
+  return formatTime(core.environment.wallClockMs())
+}
+
+function jobCodeOf(error: unknown): string {
+  return error instanceof EngineError ? (errorRegistry[error.reason].job ?? 'INTERNAL') : 'INTERNAL'
+}
+
+function jobNotFound({ sourceId, jobId }: JobReference): EngineError {
+  return new EngineError('JOB_NOT_FOUND', 'no such job', { sourceId: shown(sourceId), jobId: shown(jobId) })
+}

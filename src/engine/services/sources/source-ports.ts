@@ -1,0 +1,41 @@
+/** The ports through which trees come in from outside, whatever kind of source they are of. */
+import type { ContentIn } from '../../cas/content-writer.js'
+import type { EntryAttributes } from '../../session/tree-builder.js'
+import type { TreeEntry } from '../../session/tree-entries.js'
+
+export type { ContentIn, EntryAttributes, TreeEntry }
+
+/**
+ * Takes a tree. Paths are absolute and normal (`/src/index.ts`); names were checked by who calls. Parents that
+ * were not given come by themselves, 0755; given later, they get their attributes. What stands at a path is
+ * replaced. A promise is to be awaited before the next call; without one the next call may come at once.
+ */
+export interface TreeSink {
+  /** The root may be given too. */
+  directory(path: string, attributes: EntryAttributes): void | Promise<void>
+  file(path: string, content: ContentIn, attributes: EntryAttributes): void | Promise<void>
+  symlink(path: string, target: string, attributes: { readonly mtimeMs: number }): void | Promise<void>
+  /** A further name for a file that was given before. */
+  hardLink(existingPath: string, path: string): void | Promise<void>
+  /** Takes away what is there, with everything below it; nothing there is no error. */
+  remove(path: string): void | Promise<void>
+}
+
+/** What a job may be told while it runs. */
+export interface ReadContext {
+  /** Its reason is thrown when it is aborted. */
+  readonly signal: AbortSignal
+  /** Called as the counters grow, with totals: bytes read, files and symlinks given. */
+  onProgress(progress: { readonly bytesProcessed: number; readonly filesProcessed: number }): void
+}
+
+/** Reads and writes archives. */
+export interface Archives {
+  /**
+   * Gives the tree of an archive to a sink: tar, gzip or not, or zip, told by its first bytes. Throws
+   * INVALID_ARCHIVE, UNSAFE_PATH, LIMIT_EXCEEDED; what the sink was given until then is to be thrown away.
+   */
+  read(content: ContentIn, sink: TreeSink, context: ReadContext): Promise<void>
+  /** A tar stream (pax) of a tree. */
+  writeTar(entries: AsyncIterable<TreeEntry>): AsyncIterable<Uint8Array>
+}

@@ -1,0 +1,186 @@
+/** What callers give to make and import sources. */
+import { checkSignal } from '../../base/abort.js'
+import { EngineError, invalid } from '../../base/errors.js'
+import { checkRequest, isBytes, parseText, type StringMap } from '../../base/input.js'
+import { limits } from '../../base/limits.js'
+import type { ContentIn } from '../../cas/content-writer.js'
+import { copyFiles, type CopiedFile } from '../../session/baselines.js'
+import type { FileContent } from '../../session/writes.js'
+import type { GitRemote } from './git-ports.js'
+import { SourceKind, type SourceRecord } from './source-records.js'
+
+/** Exactly one of the kinds. */
+export interface SourceCreateRequest {
+  readonly displayName: string
+  readonly gitRemote?: {
+    /** http or https, without credentials in it. */
+    readonly remoteUrl: string
+    /** What an import without a ref takes; '' or absent: the remote's HEAD. */
+    readonly defaultRef?: string
+    /** What the `git.credentials` hook is asked for; '' or absent: it is asked for the URL alone. */
+    readonly credentialsSecretId?: string
+  }
+  /** Each import brings an archive. */
+  readonly uploadedSnapshot?: object
+  /** A directory of this host, at or below one of the engine's `hostPaths.roots`. */
+  readonly hostPath?: { readonly path: string }
+  /** Each import brings a git bundle. */
+  readonly uploadedGitBundle?: { readonly defaultRef?: string }
+  /** A repository directory on this host, below one of the engine's `hostPaths.roots`. */
+  readonly gitRepository?: { readonly path: string; readonly defaultRef?: string }
+  readonly labels?: StringMap
+}
+
+/** What belongs to the source's kind; nothing for a host path. */
+export interface ImportStartRequest {
+  /** Branch, tag, full ref or commit id; '' or absent: the source's `defaultRef`. */
+  readonly git?: { readonly gitRef?: string }
+  /** A tar, gzip or not, or a zip; or, in process, paths and contents. */
+  readonly uploadedSnapshot?: {
+    readonly content?: ContentIn
+    readonly files?: Readonly<Record<string, FileContent>>
+  }
+  readonly uploadedGitBundle?: { readonly content: ContentIn; readonly gitRef?: string }
+  /** Aborts the job, which then fails as interrupted. */
+  readonly signal?: AbortSignal
+}
+
+export interface RefreshRequest {
+  /** Of a git source: as in an import. */
+  readonly gitRef?: string
+  /** Aborts the job, which then fails as interrupted. */
+  readonly signal?: AbortSignal
+}
+
+type Kind = Pick<SourceRecord, 'kind' | 'remote' | 'path' | 'defaultRef'>
+
+export function parseKind(request: SourceCreateRequest): Kind {
+  const names = ['gitRemote', 'uploadedSnapshot', 'hostPath', 'uploadedGitBundle', 'gitRepository'] as const
+  const given = names.filter((name) => request[name] !== undefined)
+  if (given.length !== 1) throw invalid('gitRemote', `exactly one of ${names.join(', ')} is needed`)
+  const [name] = given
+  checkRequest(request[name!], name)
+  const { gitRemote, hostPath, uploadedGitBundle, gitRepository } = request
+  if (gitRemote !== undefined) {
+    const remoteUrl = parseText('gitRemote.remoteUrl', gitRemote.remoteUrl, limits.pathBytes)
+    const id = gitRemote.credentialsSecretId ?? ''
+    const credentialsSecretId = parseText('gitRemote.credentialsSecretId', id, limits.labelBytes)
+    const remote = { remoteUrl, ...(credentialsSecretId !== '' && { credentialsSecretId }) }
+    return {
+      kind: SourceKind.GIT_REMOTE,
+      remote,
+      defaultRef: parseRef(gitRemote.defaultRef, 'gitRemote.defaultRef'),
+    }
+  }
+  if (gitRepository !== undefined) {
+    const repositoryPath = parseText('gitRepository.path', gitRepository.path, limits.pathBytes)
+    const defaultRef = parseRef(gitRepository.defaultRef, 'gitRepository.defaultRef')
+    return { kind: SourceKind.GIT_REPOSITORY, remote: { repositoryPath }, defaultRef }
+  }
+  if (uploadedGitBundle !== undefined) {
+    const defaultRef = parseRef(uploadedGitBundle.defaultRef, 'uploadedGitBundle.defaultRef')
+    return { kind: SourceKind.UPLOADED_GIT_BUNDLE, defaultRef }
+  }
+  if (hostPath === undefined) return { kind: SourceKind.UPLOADED_SNAPSHOT, defaultRef: '' }
+  const path = parseText('hostPath.path', hostPath.path, limits.pathBytes)
+  return { kind: SourceKind.HOST_PATH, path, defaultRef: '' }
+}
+
+/** What an import reads: checked, and the bytes of the call. */
+export type ImportInput =
+  | { readonly remote: GitRemote; readonly gitRef: string }
+  | { readonly content: ContentIn }
+  | { readonly files: readonly CopiedFile[] }
+  | { readonly path: string }
+
+/** What a request says of each kind, checked, with contents as they are at the call. */
+interface ImportParts {
+  readonly git?: { readonly gitRef: string }
+  readonly uploadedSnapshot?: { readonly content: ContentIn } | { readonly files: readonly CopiedFile[] }
+  readonly uploadedGitBundle?: { readonly content: ContentIn; readonly gitRef: string }
+}
+
+const partOf = {
+  [SourceKind.GIT_REMOTE]: 'git',
+  [SourceKind.GIT_REPOSITORY]: 'git',
+  [SourceKind.UPLOADED_SNAPSHOT]: 'uploadedSnapshot',
+  [SourceKind.UPLOADED_GIT_BUNDLE]: 'uploadedGitBundle',
+  [SourceKind.HOST_PATH]: undefined,
+} as const
+
+/** To be called before anything is awaited: later the caller may change what it gave. INVALID_ARGUMENT. */
+export function parseImport(request: ImportStartRequest): ImportParts {
+  checkRequest(request)
+  checkSignal(request.signal)
+  const { git, uploadedSnapshot, uploadedGitBundle } = request
+  return {
+    ...(git !== undefined && { git: parseGit(git) }),
+    ...(uploadedSnapshot !== undefined && { uploadedSnapshot: parseSnapshot(uploadedSnapshot) }),
+    ...(uploadedGitBundle !== undefined && { uploadedGitBundle: parseBundle(uploadedGitBundle) }),
+  }
+}
+
+/** INVALID_ARGUMENT for what does not belong to the source's kind. */
+export function inputOf(source: SourceRecord, parts: ImportParts): ImportInput {
+  const wanted = partOf[source.kind]
+  for (const name of ['git', 'uploadedSnapshot', 'uploadedGitBundle'] as const)
+    if (parts[name] !== undefined && name !== wanted)
+      throw invalid(name, 'does not belong to a source of this kind')
+  const { git, uploadedSnapshot, uploadedGitBundle } = parts
+  switch (source.kind) {
+    case SourceKind.GIT_REMOTE:
+    case SourceKind.GIT_REPOSITORY:
+      return { remote: source.remote!, gitRef: git?.gitRef || source.defaultRef }
+    case SourceKind.HOST_PATH:
+      return { path: source.path! }
+    case SourceKind.UPLOADED_GIT_BUNDLE: {
+      const { content: bundle, gitRef } = uploadedGitBundle ?? parseBundle({})
+      return { remote: { bundle }, gitRef: gitRef || source.defaultRef }
+    }
+    default:
+      return uploadedSnapshot ?? parseSnapshot({})
+  }
+}
+
+function parseGit(git: NonNullable<ImportStartRequest['git']>): NonNullable<ImportParts['git']> {
+  checkRequest(git, 'git')
+  return { gitRef: parseRef(git.gitRef, 'git.gitRef') }
+}
+
+function parseBundle(
+  bundle: Partial<NonNullable<ImportStartRequest['uploadedGitBundle']>>,
+): NonNullable<ImportParts['uploadedGitBundle']> {
+  checkRequest(bundle, 'uploadedGitBundle')
+  const gitRef = parseRef(bundle.gitRef, 'uploadedGitBundle.gitRef')
+  return { content: parseContent(bundle.content, 'uploadedGitBundle.content'), gitRef }
+}
+
+function parseSnapshot(
+  snapshot: NonNullable<ImportStartRequest['uploadedSnapshot']>,
+): NonNullable<ImportParts['uploadedSnapshot']> {
+  checkRequest(snapshot, 'uploadedSnapshot')
+  const { content, files } = snapshot
+  if (files === undefined) return { content: parseContent(content, 'uploadedSnapshot.content') }
+  if (content !== undefined) throw invalid('uploadedSnapshot', 'has either content or files')
+  return { files: copyFiles(files, 'uploadedSnapshot.files') }
+}
+
+/** SOURCE_NOT_REFRESHABLE. */
+export function parseRefresh(source: SourceRecord, gitRef: string): ImportInput {
+  const { sourceId, kind } = source
+  if (kind === SourceKind.UPLOADED_SNAPSHOT || kind === SourceKind.UPLOADED_GIT_BUNDLE)
+    throw new EngineError('SOURCE_NOT_REFRESHABLE', 'what was uploaded cannot be read again', { sourceId })
+  if (kind === SourceKind.HOST_PATH && gitRef !== '') throw invalid('gitRef', 'a directory has no refs')
+  return inputOf(source, kind === SourceKind.HOST_PATH ? {} : { git: { gitRef } })
+}
+
+/** Bytes as they are at the call, or a stream. */
+function parseContent(content: ContentIn | undefined, field: string): ContentIn {
+  if (isBytes(content)) return Uint8Array.from(content)
+  if (typeof content === 'object' && content !== null && Symbol.asyncIterator in content) return content
+  throw invalid(field, 'must be bytes, or an async iterable of bytes')
+}
+
+export function parseRef(gitRef: string | undefined, field: string): string {
+  return parseText(field, gitRef ?? '', limits.labelBytes)
+}

@@ -1,0 +1,451 @@
+import { checkSignal, onAbort } from '../../base/abort.js'
+import { EngineError } from '../../base/errors.js'
+import { isId } from '../../base/ids.js'
+import { checkRequest, parseFilter, parseStringMap, parseText, shown } from '../../base/input.js'
+import { KeyedMutex } from '../../base/keyed-mutex.js'
+import { limits } from '../../base/limits.js'
+import { encodePageToken, parsePageSize, parsePageToken, type PageRequest } from '../../base/paging.js'
+import { placeFiles, saveBaseline } from '../../session/baselines.js'
+import { storedState, type Core } from '../../session/core.js'
+import { onCurrent } from '../../session/current.js'
+import { eventTypes } from '../../session/events.js'
+import type { LiveSession } from '../../session/live.js'
+import type { Baseline } from '../../session/records.js'
+import { record } from '../../session/transaction.js'
+import { keys, prefixEnd } from '../../storage/keys.js'
+import type { Dir } from '../../tree/node.js'
+import type { GitRemote } from './git-ports.js'
+import { importTree, type Imported, type ImportPorts } from './imports.js'
+import { Jobs, type JobContext, type JobRecords, type JobResult } from './jobs.js'
+import {
+  describeSource,
+  parseSource,
+  SourceStatus,
+  type ImportJob,
+  type RevisionRecord,
+  type Source,
+  type SourceRecord,
+} from './source-records.js'
+import {
+  inputOf,
+  parseImport,
+  parseKind,
+  parseRefresh,
+  parseRef,
+  type ImportInput,
+  type ImportStartRequest,
+  type RefreshRequest,
+  type SourceCreateRequest,
+} from './source-requests.js'
+
+export interface SourceListRequest extends PageRequest {
+  /** `key=value`: only sources that have this label. */
+  readonly filter?: string
+}
+
+export interface SourcePage {
+  /** In order of creation. */
+  readonly sources: Source[]
+  readonly nextPageToken: string
+}
+
+export interface PromoteRequest {
+  readonly sessionId: string
+  /** A name for the revision, unique in its source; '' or absent: it has its id alone. */
+  readonly revisionLabel?: string
+}
+
+export interface SourcePorts extends ImportPorts {
+  /** Throws when a source with this remote must not be created. */
+  readonly checkRemote: (remote: GitRemote) => Promise<void>
+}
+
+/** Sources, their revisions, and the jobs that make them. */
+export class SourceService {
+  readonly jobs = new Jobs()
+  readonly #ports: SourcePorts
+  /** One job of a source at a time. */
+  readonly #mutex = new KeyedMutex()
+  /** Labels that jobs are about to give, by their keys. */
+  readonly #takenLabels = new Set<string>()
+  /** Sources whose deletion is not stored yet, by their locks: they are gone already. */
+  readonly #deleting = new Set<string>()
+
+  constructor(ports: SourcePorts) {
+    this.#ports = ports
+  }
+
+  /** Fails the jobs that an earlier process left unfinished. To be called once, at opening. */
+  recover(core: Core): Promise<void> {
+    return this.jobs.failInterrupted(core, (tenantKey, { sourceId }) =>
+      this.#failedRecords({ ...core, tenantKey }, sourceId),
+    )
+  }
+
+  async create(core: Core, request: SourceCreateRequest): Promise<Source> {
+    checkRequest(request)
+    const kind = parseKind(request)
+    const displayName = parseText('displayName', request.displayName, limits.labelBytes)
+    const labels = parseStringMap('labels', request.labels)
+    if (kind.remote !== undefined) await this.#ports.checkRemote(kind.remote)
+    const path = kind.path === undefined ? undefined : await (await this.#ports.host()).check(kind.path)
+    const now = core.environment.wallClockMs()
+    const source: SourceRecord = {
+      sourceId: core.ids.newId(),
+      displayName,
+      ...kind,
+      ...(path !== undefined && { path }),
+      status: SourceStatus.READY,
+      latestRevisionId: '',
+      createdAt: now,
+      updatedAt: now,
+      createdBy: core.principal,
+      labels,
+    }
+    await core.store.commit({ put: [entryOf(core, source)] })
+    return describeSource(source)
+  }
+
+  async get(core: Core, sourceId: string): Promise<Source> {
+    return describeSource(await this.#mustGet(core, sourceId))
+  }
+
+  async list(core: Core, request: SourceListRequest = {}): Promise<SourcePage> {
+    checkRequest(request)
+    const matches = parseFilter(request.filter)
+    const pageSize = parsePageSize(request.pageSize)
+    const prefix = keys.sources(core.tenantKey)
+    const scanned = Math.max(pageSize, limits.recordsPerScan)
+    let after = parsePageToken('sources', request.pageToken)
+    const sources: Source[] = []
+    for (;;) {
+      const gte = after === undefined ? prefix : `${prefix}${after}\0`
+      const found = await core.store.scan({ gte, lt: prefixEnd(prefix), limit: scanned })
+      for (const [, json] of found) {
+        const source = parseSource(json)
+        after = source.sourceId
+        if (this.#isGone(core, source) || matches?.(source.labels) === false) continue
+        sources.push(describeSource(source))
+        if (sources.length === pageSize) return { sources, nextPageToken: encodePageToken('sources', after) }
+      }
+      if (found.length < scanned) return { sources, nextPageToken: '' }
+    }
+  }
+
+  /** Hides a source at once and ends its jobs; its revisions, and sessions on them, stay usable. */
+  async delete(core: Core, sourceId: string): Promise<void> {
+    await this.#mustGet(core, sourceId)
+    const lock = lockOf(core, sourceId)
+    if (this.#deleting.has(lock)) throw sourceNotFound(sourceId)
+    this.#deleting.add(lock)
+    try {
+      await this.jobs.abortAll(core, sourceId)
+      await this.#mutex.run(lock, async () => {
+        const source = await this.#find(core, sourceId)
+        if (source === undefined) return
+        const deletedAt = core.environment.wallClockMs()
+        const deleted = { ...source, status: SourceStatus.DELETING, updatedAt: deletedAt, deletedAt }
+        await core.store.commit({ put: [entryOf(core, deleted)] })
+      })
+    } finally {
+      this.#deleting.delete(lock)
+    }
+  }
+
+  /** Starts an import; the job runs on. Jobs of one source run one after the other. */
+  async startImport(core: Core, sourceId: string, request: ImportStartRequest = {}): Promise<ImportJob> {
+    const parts = parseImport(request)
+    const { signal } = request
+    const input = inputOf(await this.#mustGet(core, sourceId), parts)
+    const placed =
+      'files' in input ? { files: await placeFiles(core, input.files, 'uploadedSnapshot.files') } : input
+    return this.#startReading(core, sourceId, placed, signal)
+  }
+
+  /** Reads a source again where it lives. SOURCE_NOT_REFRESHABLE. */
+  async refresh(core: Core, sourceId: string, request: RefreshRequest = {}): Promise<ImportJob> {
+    checkRequest(request)
+    const { signal } = request
+    checkSignal(signal)
+    const gitRef = parseRef(request.gitRef, 'gitRef')
+    const input = parseRefresh(await this.#mustGet(core, sourceId), gitRef)
+    return this.#startReading(core, sourceId, input, signal)
+  }
+
+  /** The state that a session has at the call becomes a revision of a source. */
+  promote(
+    core: Core,
+    sourceId: string,
+    live: LiveSession,
+    { revisionLabel, signal }: PromoteRequest & { readonly signal?: AbortSignal },
+  ): Promise<ImportJob> {
+    checkSignal(signal)
+    const label = parseText('revisionLabel', revisionLabel ?? '', limits.labelBytes)
+    // Behind the changes that were asked for before, ahead of those that are asked for later.
+    const state = live.tail?.then(() => storedState(core, live)) ?? storedState(core, live)
+    return this.#promote(core, sourceId, live, { label, state, signal })
+  }
+
+  /** What a session on a revision starts from; `revisionId` is an id or a label, '' or absent is the latest. */
+  async baseline(core: Core, sourceId: string, revisionId = ''): Promise<[Baseline, Dir]> {
+    const source = await this.#find(core, sourceId)
+    if (source === undefined || (revisionId === '' && this.#isGone(core, source)))
+      throw sourceNotFound(sourceId)
+    const wanted = revisionId === '' ? source.latestRevisionId : revisionId
+    if (wanted === '')
+      throw new EngineError('SOURCE_WITHOUT_REVISION', 'the source has no revision yet', { sourceId })
+    const revision = await findRevision(core, sourceId, wanted)
+    if (revision === undefined)
+      throw new EngineError('REVISION_NOT_FOUND', 'no such revision', { sourceId, revisionId: wanted })
+    return [revision, core.roots.load(revision.root)]
+  }
+
+  /** As {@link baseline}, of a revision by its id; undefined where there is none. */
+  async findBaseline(
+    core: Core,
+    sourceId: string,
+    revisionId: string,
+  ): Promise<readonly [Baseline, Dir] | undefined> {
+    if ((await this.#find(core, sourceId)) === undefined) return undefined
+    const found = await getRevision(core, sourceId, revisionId)
+    return found === undefined ? undefined : [found, core.roots.load(found.root)]
+  }
+
+  /** Where commits of sessions on the source are pushed to. */
+  async remoteOf(core: Core, sourceId: string): Promise<GitRemote | undefined> {
+    return (await this.#find(core, sourceId))?.remote
+  }
+
+  #startReading(
+    core: Core,
+    sourceId: string,
+    input: ImportInput,
+    signal: AbortSignal | undefined,
+  ): Promise<ImportJob> {
+    const share = shareOf(input)
+    return this.jobs.start(core, {
+      sourceId,
+      ...(share !== undefined && { share }),
+      signal,
+      work: (context) =>
+        this.#inTurn(core, sourceId, context, () => this.#read(core, sourceId, input, context)),
+    })
+  }
+
+  /** One job of a source after the other, each until what came of it is stored. Who is aborted waits no longer. */
+  async #inTurn(
+    core: Core,
+    sourceId: string,
+    { signal, onStart, onDone }: JobContext,
+    work: () => Promise<JobResult>,
+  ): Promise<void> {
+    signal.throwIfAborted()
+    let begun = false
+    const worked = this.#mutex.run(lockOf(core, sourceId), async () => {
+      signal.throwIfAborted()
+      begun = true
+      await onStart()
+      try {
+        await onDone(await work())
+      } catch (error) {
+        await this.#markFailed(core, sourceId)
+        throw error
+      }
+    })
+    let stop = (): void => undefined
+    const left = new Promise<never>((_resolve, reject) => {
+      stop = onAbort(signal, () => {
+        if (!begun) reject(signal.reason as Error)
+      })
+    })
+    try {
+      await Promise.race([worked, left])
+    } finally {
+      stop()
+    }
+  }
+
+  async #read(core: Core, sourceId: string, input: ImportInput, context: JobContext): Promise<JobResult> {
+    const source = await this.#mustGet(core, sourceId)
+    const find = (revisionId: string): Promise<RevisionRecord | undefined> =>
+      getRevision(core, sourceId, revisionId)
+    const imported = await importTree(core, this.#ports, source, input, context, find)
+    return this.#revise(core, sourceId, imported)
+  }
+
+  async #promote(
+    core: Core,
+    sourceId: string,
+    live: LiveSession,
+    { label, state, signal }: { label: string; state: Promise<Dir>; signal: AbortSignal | undefined },
+  ): Promise<ImportJob> {
+    // A state that is not stored fails the job, when its turn comes.
+    const held = state.then(
+      (root) => core.loader.inUse?.hold(root),
+      () => undefined,
+    )
+    const letGo = (): void => {
+      held.then(
+        (unused) => unused?.(),
+        () => undefined,
+      )
+    }
+    const release = await this.#mustGet(core, sourceId)
+      .then(() => this.#takeLabel(core, sourceId, label))
+      .catch((error: unknown) => {
+        letGo()
+        throw error
+      })
+    const work = (context: JobContext): Promise<void> =>
+      this.#inTurn(core, sourceId, context, async () => {
+        const [baseline, root] = await saveBaseline(core, await state)
+        context.signal.throwIfAborted()
+        const { fingerprint } = baseline
+        const git = lineageOf(live.record.baseline, sourceId)
+        const imported = { revisionId: fingerprint, baseline, root, put: [], del: [], ...(git && { git }) }
+        const result = await this.#revise(core, sourceId, imported)
+        const put = [...result.put]
+        if (label !== '')
+          put.push([keys.revisionLabel(core.tenantKey, sourceId, label), { revisionId: fingerprint }])
+        const event = {
+          type: eventTypes.promoteSession,
+          details: { sourceId, jobId: context.jobId },
+          redo: [],
+        }
+        const commit = (records: JobRecords): Promise<void> =>
+          onCurrent(core, live.id, (current) => record(core, current, { ...event, ...records }))
+        return { ...result, put, commit }
+      })
+        .finally(release)
+        .finally(letGo)
+    try {
+      return await this.jobs.start(core, { sourceId, signal, work })
+    } catch (error) {
+      release()
+      letGo()
+      throw error
+    }
+  }
+
+  /**
+   * Gives the function that lets the label go again. ALREADY_EXISTS, also for a label that a job is about to give, and
+   * for one that is the id of a revision: nothing would lead to it.
+   */
+  async #takeLabel(core: Core, sourceId: string, label: string): Promise<() => void> {
+    if (label === '') return () => undefined
+    const labelKey = keys.revisionLabel(core.tenantKey, sourceId, label)
+    const taken = new EngineError('ALREADY_EXISTS', 'the label is taken', { revisionLabel: label })
+    if (this.#takenLabels.has(labelKey)) throw taken
+    this.#takenLabels.add(labelKey)
+    const release = (): void => {
+      this.#takenLabels.delete(labelKey)
+    }
+    try {
+      if ((await findRevision(core, sourceId, label)) !== undefined) throw taken
+    } catch (error) {
+      release()
+      throw error
+    }
+    return release
+  }
+
+  /** Makes a tree the latest revision of its source. */
+  async #revise(core: Core, sourceId: string, imported: Imported): Promise<JobResult> {
+    const { revisionId, baseline, root, git, put, del } = imported
+    const records = [...put]
+    if ((await getRevision(core, sourceId, revisionId)) === undefined) {
+      core.roots.retain(root)
+      const { fingerprint, root: encoded } = baseline
+      const revision: RevisionRecord = {
+        fingerprint,
+        root: encoded,
+        revision: { sourceId, revisionId, ...(git && { git }) },
+      }
+      records.push([keys.revision(core.tenantKey, sourceId, revisionId), revision])
+    }
+    const source = await this.#mustGet(core, sourceId)
+    const updatedAt = core.environment.wallClockMs()
+    const status = SourceStatus.READY
+    records.push(
+      entryOf(core, { ...source, ...imported.source, status, latestRevisionId: revisionId, updatedAt }),
+    )
+    return { revisionId, put: records, del }
+  }
+
+  /** A store that fails here has failed the import too. */
+  async #markFailed(core: Core, sourceId: string): Promise<void> {
+    await this.#failedRecords(core, sourceId)
+      .then((put) => core.store.commit({ put }))
+      .catch(() => false)
+  }
+
+  /** A source without any revision shows that its import failed; one with a revision stays usable. */
+  async #failedRecords(core: Core, sourceId: string): Promise<JobRecords['put']> {
+    const source = await this.#find(core, sourceId)
+    if (source === undefined || source.latestRevisionId !== '' || this.#isGone(core, source)) return []
+    const updatedAt = core.environment.wallClockMs()
+    return [entryOf(core, { ...source, status: SourceStatus.FAILED, updatedAt })]
+  }
+
+  async #find(core: Core, sourceId: string): Promise<SourceRecord | undefined> {
+    const json = isId(sourceId) ? await core.store.get(keys.source(core.tenantKey, sourceId)) : undefined
+    return json === undefined ? undefined : parseSource(json)
+  }
+
+  #isGone(core: Core, { sourceId, deletedAt }: SourceRecord): boolean {
+    return deletedAt !== undefined || this.#deleting.has(lockOf(core, sourceId))
+  }
+
+  async #mustGet(core: Core, sourceId: string): Promise<SourceRecord> {
+    const source = await this.#find(core, sourceId)
+    if (source === undefined || this.#isGone(core, source)) throw sourceNotFound(sourceId)
+    return source
+  }
+}
+
+/** By id, then by label. */
+async function findRevision(core: Core, sourceId: string, name: string): Promise<RevisionRecord | undefined> {
+  const text = parseText('revisionId', name, limits.labelBytes)
+  const found = await getRevision(core, sourceId, text)
+  if (found !== undefined) return found
+  const label = await core.store.get(keys.revisionLabel(core.tenantKey, sourceId, text))
+  if (label === undefined) return undefined
+  const { revisionId } = JSON.parse(label) as { readonly revisionId: string }
+  return getRevision(core, sourceId, revisionId)
+}
+
+/** By id alone: a label may look like the id of another revision. */
+async function getRevision(
+  { store, tenantKey }: Core,
+  sourceId: string,
+  revisionId: string,
+): Promise<RevisionRecord | undefined> {
+  // No id, but the sign that keeps labels apart from ids.
+  if (revisionId.startsWith('=')) return undefined
+  const json = await store.get(keys.revision(tenantKey, sourceId, revisionId))
+  return json === undefined ? undefined : (JSON.parse(json) as RevisionRecord)
+}
+
+/** The commit that a promoted state builds on, where the source is the one that it is of. */
+function lineageOf({ root, revision }: Baseline, sourceId: string): Imported['git'] {
+  if (revision?.git === undefined || revision.sourceId !== sourceId) return undefined
+  return { root, ...revision.git }
+}
+
+/** Requests for the same ref, and scans of a directory, may share one job. */
+function shareOf(input: ImportInput): string | undefined {
+  if ('path' in input) return 'scan'
+  return 'remote' in input && input.remote.bundle === undefined ? `git ${input.gitRef}` : undefined
+}
+
+function lockOf({ tenantKey }: Core, sourceId: string): string {
+  return tenantKey + sourceId
+}
+
+function entryOf(core: Core, source: SourceRecord): [string, SourceRecord] {
+  return [keys.source(core.tenantKey, source.sourceId), source]
+}
+
+function sourceNotFound(sourceId: unknown): EngineError {
+  return new EngineError('SOURCE_NOT_FOUND', 'no such source', { sourceId: shown(sourceId) })
+}

@@ -1,0 +1,28 @@
+import type { Core } from '../../session/core.js'
+import { treeEntries } from '../../session/tree-entries.js'
+import type { Dir } from '../../tree/node.js'
+import type { Archives } from './source-ports.js'
+
+/** Trees as archives. */
+export class TreeExports {
+  readonly #archives: () => Promise<Archives>
+
+  constructor(archives: () => Promise<Archives>) {
+    this.#archives = archives
+  }
+
+  /** A tar of a state, or of a directory in it; everything that fails shows when it is read. */
+  tar(core: Core, state: Promise<Dir>, path: string | undefined): AsyncIterable<Uint8Array> {
+    // Whoever reads gets the error; nobody reading is no unhandled rejection.
+    state.then(
+      (root) => core.loader.inUse?.add(root),
+      () => undefined,
+    )
+    const archives = this.#archives
+    async function* read(): AsyncGenerator<Uint8Array> {
+      const root = await state
+      yield* (await archives()).writeTar(treeEntries(core, root, path))
+    }
+    return { [Symbol.asyncIterator]: read }
+  }
+}
