@@ -45,7 +45,9 @@ async function* manySessions(context: Context): AsyncGenerator<Row> {
 
 async function* largeTree(context: Context, what: 'directory' | 'tree'): AsyncGenerator<Row> {
   const count = context.count(treeFiles)
-  const report = await measure(context, what, count)
+  // A process that made it has memory left over.
+  const made = await measure(context, what, count)
+  const report = { ...made, ...(await measure(context, `used-${what}`, count)) }
   const place = what === 'directory' ? 'in one directory' : 'in a tree'
   const row = (text: string, figure: string, atMost?: number): Row =>
     singleRow(
@@ -70,7 +72,14 @@ async function* largeTree(context: Context, what: 'directory' | 'tree'): AsyncGe
 
 async function measure(context: Context, what: string, count: number, base = 0): Promise<MemoryReport> {
   const script = join(import.meta.dirname, '../support/report-memory.js')
-  const args = ['--expose-gc', script, what, String(count), String(base), join(context.directory, what)]
+  const args = [
+    '--expose-gc',
+    script,
+    what,
+    String(count),
+    String(base),
+    join(context.directory, what.replace('used-', '')),
+  ]
   const { stdout } = await promisify(execFile)(process.execPath, args)
   return JSON.parse(stdout) as MemoryReport
 }

@@ -1,6 +1,7 @@
 /**
- * Prints what many sessions, or one large tree, take of a process' memory. Arguments: what (`sessions`, `directory`
- * or `tree`), how many, the files of the base, and a directory for the storage.
+ * Prints what many sessions, or one large tree, take of a process' memory. Arguments: what (`sessions`; `directory` or
+ * `tree`, which makes one, and `used-directory` or `used-tree`, which uses that), how many, the files of the base, and
+ * a directory for the storage.
  */
 import { openEngine, type BatchOperation, type Engine, type Session } from 'forkspace'
 import { levelStorage } from 'forkspace/level'
@@ -15,7 +16,13 @@ const filesPerBatch = 10_000
 
 const [what = '', count = '', baseFiles = '', directory = ''] = process.argv.slice(2)
 const storage = levelStorage(directory, { durability: 'relaxed' })
-const report = what === 'sessions' ? manySessions(Number(count), Number(baseFiles)) : largeTree(Number(count))
+const shape = what.replace('used-', '')
+const report =
+  what === 'sessions'
+    ? manySessions(Number(count), Number(baseFiles))
+    : what === shape
+      ? makeTree(Number(count))
+      : useTree(Number(count))
 console.log(JSON.stringify(await report))
 
 async function manySessions(count: number, baseFiles: number): Promise<MemoryReport> {
@@ -66,23 +73,32 @@ async function read(session: Session, paths: readonly string[], i: number): Prom
   if (text !== `${i} 0`) throw new Error(`session ${i} has ${text}`)
 }
 
-/** Of so many files, in one directory or in many. */
-async function largeTree(count: number): Promise<MemoryReport> {
-  const paths =
-    what === 'directory'
-      ? Array.from({ length: count }, (_, i) => `/all/file-${((i * 7919) % count).toString(36)}`)
-      : projectPaths(count)
-  let engine = await openEngine({ storage })
+/** In one directory or in many. */
+function treePaths(count: number): string[] {
+  return shape === 'directory'
+    ? Array.from({ length: count }, (_, i) => `/all/file-${((i * 7919) % count).toString(36)}`)
+    : projectPaths(count)
+}
+
+async function makeTree(count: number): Promise<MemoryReport> {
+  const paths = treePaths(count)
+  const engine = await openEngine({ storage })
   const before = await settledRss()
-  let start = performance.now()
-  const id = await filled(engine, paths)
+  const start = performance.now()
+  await filled(engine, paths)
   const createMs = (performance.now() - start) / count
   const created = (await settledRss()) - before
   await engine.close()
+  return { createMs, created }
+}
 
-  start = performance.now()
-  engine = await openEngine({ storage })
-  const session = await engine.sessions.open(id)
+async function useTree(count: number): Promise<MemoryReport> {
+  const paths = treePaths(count)
+  const before = await settledRss()
+  let start = performance.now()
+  const engine = await openEngine({ storage })
+  const { sessions } = await engine.sessions.list()
+  const session = await engine.sessions.open(sessions[0]!.id)
   await session.fs.promises.readFile(paths[count >> 1]!, 'utf8')
   const openMs = performance.now() - start
   const opened = (await settledRss()) - before
@@ -102,8 +118,6 @@ async function largeTree(count: number): Promise<MemoryReport> {
   const used = (await settledRss()) - before
   await engine.close()
   return {
-    createMs,
-    created,
     openMs,
     opened,
     pageMs: pages.ms / pages.count,
