@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { cp, mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { levelStorage } from '../../src/adapters/level/index.js'
@@ -8,7 +8,7 @@ import { ObservedStorage } from '../model/observed-storage.js'
 import { runUntilKilled } from './child.js'
 import { requireChecked } from './check.js'
 import { diskChanges } from './hooked-disk.js'
-import type { KillAt, WriterArguments } from './protocol.js'
+import { probeTag, type KillAt, type WriterArguments } from './protocol.js'
 import { openAll, Verifier } from './verifier.js'
 
 export interface KillOptions {
@@ -17,6 +17,8 @@ export interface KillOptions {
   readonly durability: 'full' | 'relaxed'
   /** Whether collections run beside the writers. */
   readonly collects?: boolean
+  /** Files of a session that each store has beside those that are written to. */
+  readonly files?: number
   readonly onProgress: (line: string) => void
 }
 
@@ -27,20 +29,28 @@ export interface KillResult {
   lost: number
   /** States that no number of whole operations leads to. */
   torn: number
-  slowestOpenMs: number
+  /** How long each opening after a kill took, with all sessions. */
+  readonly openMs: number[]
+}
+
+export function noKills(): KillResult {
+  return { kills: 0, acknowledged: 0, lost: 0, torn: 0, openMs: [] }
 }
 
 type Random = () => number
 type Phase = 'opening' | 'ready' | 'closing'
 
 const roundsPerDirectory = 8
+const filesPerBatch = 10_000
 
 /** Kills writers again and again, and checks after each kill what the next opener finds. */
 export async function runKills(options: KillOptions): Promise<KillResult> {
   const random = randomWords(options.seed)
-  const result: KillResult = { kills: 0, acknowledged: 0, lost: 0, torn: 0, slowestOpenMs: 0 }
+  const result = noKills()
+  const base = options.files === undefined ? undefined : await makeBase(options.files)
   while (result.kills < options.kills) {
     const parent = await mkdtemp(join(tmpdir(), 'crash-'))
+    if (base !== undefined) await cp(base, join(parent, 'data'), { recursive: true })
     const verifier = new Verifier(random, options.onProgress)
     const directory = new Directory(parent, options, random, verifier, result)
     const before = result.acknowledged
@@ -57,7 +67,25 @@ export async function runKills(options: KillOptions): Promise<KillResult> {
     if (verifier.damaged) options.onProgress(`kept for inspection: ${parent}`)
     else await rm(parent, { recursive: true })
   }
+  if (base !== undefined) await rm(base, { recursive: true })
   return result
+}
+
+/** A store with one session of so many files, of which nothing is expected but that it opens. */
+async function makeBase(files: number): Promise<string> {
+  const directory = await mkdtemp(join(tmpdir(), 'crash-base-'))
+  const engine = await openEngine({ storage: levelStorage(directory, { durability: 'relaxed' }) })
+  const session = await engine.sessions.create({ initialTags: { [probeTag]: '' } })
+  for (let from = 0; from < files; from += filesPerBatch) {
+    const numbers = Array.from({ length: Math.min(filesPerBatch, files - from) }, (_, i) => from + i)
+    await session.files.batch(numbers.map((n) => ({ write: { path: baseFile(n), content: `${n}` } })))
+  }
+  await engine.close()
+  return directory
+}
+
+function baseFile(n: number): string {
+  return `/d${n % 1000}/f${n}`
 }
 
 /** As {@link runKills}, with collections under way. */
@@ -125,8 +153,12 @@ class Directory {
     const storage = new ObservedStorage(levelStorage(join(this.#parent, 'data'), { durability }))
     const start = performance.now()
     const engine = await openEngine({ storage })
-    await openAll(engine)
-    this.#result.slowestOpenMs = Math.max(this.#result.slowestOpenMs, performance.now() - start)
+    const opened = await openAll(engine)
+    if (this.#options.files !== undefined) {
+      const [, base] = opened.find(([{ tags }]) => probeTag in tags)!
+      await base.files.read({ path: baseFile(0) })
+    }
+    this.#result.openMs.push(performance.now() - start)
     await requireChecked(engine)
     await this.#verifier.check(engine)
     if (this.#options.collects === true) await this.#collect(engine)

@@ -15,7 +15,7 @@ import { runServiceKills } from './services.js'
 import { runSwaps } from './swap.js'
 import { runSourceKills } from './sources.js'
 
-const usage = `npm run crash -- kill  [--n 200] [--seed 1] [--durability full|relaxed]
+const usage = `npm run crash -- kill  [--n 200] [--seed 1] [--durability full|relaxed] [--files 100000]
 npm run crash -- model [--n 1000] [--seed 1]
 npm run crash -- scale [--n 10000]
 npm run crash -- fsx   [--n 100000] [--seed 1]
@@ -25,7 +25,7 @@ npm run crash -- sources [--n 200] [--seed 1] [--durability full|relaxed]
 npm run crash -- collect [--n 200] [--seed 1] [--durability full|relaxed]
 ${loopForms()}
 
-  kill    kills a writing process n times, and checks after each what the next opener finds
+  kill    kills a writing process n times, and checks after each what the next opener finds; with files that are there already
   model   n runs of random operations on each storage in memory, half as many on disk, against a model
   scale   n pairs of checkpoint and restore, a chain of n forks, a tree of 10 n files
   fsx     n random reads and changes of files, on each storage in turn, against plain bytes
@@ -42,6 +42,7 @@ const options = {
   n: { type: 'string' },
   seeds: { type: 'string' },
   minutes: { type: 'string' },
+  files: { type: 'string' },
   seed: { type: 'string' },
   durability: { type: 'string' },
   help: { type: 'boolean', short: 'h', default: false },
@@ -75,7 +76,12 @@ async function main(): Promise<number> {
   const [loop, ...surplus] = positionals
   if (loop === undefined || surplus.length > 0) throw new UsageError('name one of the loops')
   const seed = number('seed', values.seed, Date.now() % 2 ** 31, 0)
-  if (isKillLoop(loop)) return kill(killLoops[loop], number('n', values.n, 200), seed, values.durability)
+  if (values.files !== undefined && loop !== 'kill' && loop !== 'collect')
+    throw new UsageError('--files is for kill and collect')
+  const files = values.files === undefined ? undefined : number('files', values.files, 100_000)
+  if (isKillLoop(loop)) {
+    return kill(killLoops[loop], number('n', values.n, 200), { seed, files, durability: values.durability })
+  }
   if (values.durability !== undefined)
     throw new UsageError(`--durability is for ${Object.keys(killLoops).join(', ')}`)
   if (loop === 'model') {
@@ -107,7 +113,14 @@ async function runLoop(name: LoopName, values: LoopValues, seed: number): Promis
   return failed ? 1 : 0
 }
 
-async function kill(run: typeof runKills, kills: number, seed: number, durability = 'full'): Promise<number> {
+interface KillValues {
+  readonly seed: number
+  readonly files: number | undefined
+  readonly durability: string | undefined
+}
+
+async function kill(run: typeof runKills, kills: number, values: KillValues): Promise<number> {
+  const { seed, files, durability = 'full' } = values
   if (durability !== 'full' && durability !== 'relaxed') throw new UsageError(`no durability ${durability}`)
   console.log(`seed ${seed}, durability ${durability}`)
   let killed = '0'
@@ -118,12 +131,17 @@ async function kill(run: typeof runKills, kills: number, seed: number, durabilit
     killed = now || killed
     console.log(line)
   }
-  const result = await run({ kills, seed, durability, onProgress })
+  const result = await run({ kills, seed, durability, ...(files !== undefined && { files }), onProgress })
+  const openMs = result.openMs.toSorted((a, b) => a - b)
   console.log(
     `kill: ${count(result.kills)} kills, ${count(result.acknowledged)} acknowledged, ${count(result.lost)} lost, ` +
-      `${count(result.torn)} torn, slowest open ${Math.round(result.slowestOpenMs)} ms`,
+      `${count(result.torn)} torn, opened in ${ms(openMs[openMs.length >> 1])}, at most ${ms(openMs.at(-1))}`,
   )
   return result.lost + result.torn === 0 ? 0 : 1
+}
+
+function ms(value = 0): string {
+  return `${Math.round(value)} ms`
 }
 
 async function fsx(operations: number, seed: number): Promise<number> {

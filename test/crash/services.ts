@@ -5,7 +5,7 @@ import { levelStorage } from '../../src/adapters/level/index.js'
 import { openEngine, type Session } from '../../src/index.js'
 import { randomWords } from '../../src/testing.js'
 import { runUntilKilled } from './child.js'
-import type { KillOptions, KillResult } from './kill.js'
+import { noKills, type KillOptions, type KillResult } from './kill.js'
 import {
   cacheKeys,
   casesOf,
@@ -24,7 +24,7 @@ const keptMessages = 1000 - roundsPerDirectory
 /** Kills writers that use the services of a session, and checks after each kill what the next opener finds. */
 export async function runServiceKills(options: KillOptions): Promise<KillResult> {
   const random = randomWords(options.seed)
-  const result: KillResult = { kills: 0, acknowledged: 0, lost: 0, torn: 0, slowestOpenMs: 0 }
+  const result = noKills()
   while (result.kills < options.kills) {
     const parent = await mkdtemp(join(tmpdir(), 'crash-services-'))
     const calls = new Calls()
@@ -112,7 +112,7 @@ async function check(
   try {
     if (sessionId === '') return
     const session = await engine.sessions.open(sessionId)
-    result.slowestOpenMs = Math.max(result.slowestOpenMs, performance.now() - start)
+    result.openMs.push(performance.now() - start)
     const found = await findAll(session, (message) => {
       result.torn++
       onProgress(`TORN ${message}`)

@@ -8,7 +8,7 @@ import { randomWords } from '../../src/testing.js'
 import { GitRepository } from '../support/git-repository.js'
 import { serveGit } from '../support/git-server.js'
 import { runUntilKilled } from './child.js'
-import type { KillOptions, KillResult } from './kill.js'
+import { noKills, type KillOptions, type KillResult } from './kill.js'
 import {
   labelOf,
   promotedFile,
@@ -25,7 +25,7 @@ const filesInRepository = 300
 /** Kills writers at any stage of import, refresh, promotion and push, and checks what the next opener finds. */
 export async function runSourceKills(options: KillOptions): Promise<KillResult> {
   const random = randomWords(options.seed)
-  const result: KillResult = { kills: 0, acknowledged: 0, lost: 0, torn: 0, slowestOpenMs: 0 }
+  const result = noKills()
   while (result.kills < options.kills) {
     const parent = await mkdtemp(join(tmpdir(), 'crash-sources-'))
     const repository = GitRepository.create(join(parent, 'served', 'project.git'))
@@ -125,7 +125,7 @@ class Check {
       git: { allowPrivateAddresses: true },
       hostPaths: { roots: [hostDirectory] },
     })
-    this.#result.slowestOpenMs = Math.max(this.#result.slowestOpenMs, performance.now() - start)
+    this.#result.openMs.push(performance.now() - start)
     try {
       const { sources } = this.#calls
       if (sources === undefined) return
