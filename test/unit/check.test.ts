@@ -18,6 +18,7 @@ function watched(storage: Storage): { storage: Storage; store: () => Store } {
 
 describe.each(storages.filter(([, , lasting]) => lasting))('a check on %s', (_name, make) => {
   let directory: string
+  let opened: ReturnType<typeof watched>
   let engine: Engine
   let store: Store
   let session: Session
@@ -25,9 +26,9 @@ describe.each(storages.filter(([, , lasting]) => lasting))('a check on %s', (_na
 
   beforeEach(async () => {
     directory = await mkdtemp(join(tmpdir(), 'forkspace-check-'))
-    const { storage, store: ofEngine } = watched(make(directory))
-    engine = await openEngine({ storage })
-    store = ofEngine()
+    opened = watched(make(directory))
+    engine = await openEngine({ storage: opened.storage })
+    store = opened.store()
     const files: Record<string, string | Uint8Array> = { '/docs/a.txt': 'one', '/big': big }
     for (let i = 0; i < 300; i++) files[`/many/f${i}`] = `content ${i}`
     session = await engine.sessions.create({ files })
@@ -76,6 +77,17 @@ describe.each(storages.filter(([, , lasting]) => lasting))('a check on %s', (_na
       path: '/docs/a.txt',
     })
     expect(others).toEqual([])
+  })
+
+  test('tells once of a content that an event and a tree lead to', async () => {
+    const file = { path: '/docs/d.txt', content: 'four' }
+    await session.files.write(file)
+    await engine.collect()
+    await engine.close()
+    engine = await openEngine({ storage: opened.storage })
+    store = opened.store()
+    await store.commit({ deleteBlobs: [sha256(file.content)] })
+    expect(await findings()).toMatchObject([{ problem: 'missing', sessionId: session.id, path: file.path }])
   })
 
   test('finds what only events lead to, and what only the cache has', async () => {

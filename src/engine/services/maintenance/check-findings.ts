@@ -12,14 +12,19 @@ export interface Finding {
   readonly message: string
 }
 
-/** Keeps the first findings, and counts them all. */
+/** Keeps the first findings, and counts them all; one that is found twice, by an event and in a tree, is one of them. */
 export class Findings {
   readonly list: Finding[] = []
   count = 0
+  readonly #kept = new Set<string>()
 
   add(finding: Finding): void {
+    const text = JSON.stringify(finding)
+    if (this.#kept.has(text)) return
     this.count++
-    if (this.list.length < limits.checkFindings) this.list.push(finding)
+    if (this.list.length >= limits.checkFindings) return
+    this.#kept.add(text)
+    this.list.push(finding)
   }
 }
 
