@@ -54,6 +54,9 @@ const enginePackages: Readonly<Record<string, string>> = {
   'async-mutex': 'engine/base/keyed-mutex.ts',
 }
 
+/** Puts the engine together; the door gives it on. */
+const composition = 'engine/create-engine.ts'
+
 /** The only files of the engine with zod: others take their types alone, so that it loads without. */
 const schemas = 'engine/operations/schemas/'
 
@@ -387,7 +390,8 @@ function allowed(name: string, { specifier, dynamic, types = false }: Import): b
 }
 
 function allowedInEngine(name: string, target: string): boolean {
-  if (name === 'engine/index.ts') return place(target) !== 'door'
+  if (name === composition) return place(target) !== 'door'
+  if (name === 'engine/index.ts') return place(target) !== 'door' || target === composition
   if (name === 'engine/ports.ts')
     return (
       /^engine\/(base|storage)\//.test(target) ||
@@ -425,7 +429,7 @@ function isEngineDoor(target: string): boolean {
 }
 
 function place(name: string): (typeof layers)[number] | 'door' | undefined {
-  if (isEngineDoor(name)) return 'door'
+  if (isEngineDoor(name) || name === composition) return 'door'
   const [, folder, ...rest] = name.split('/')
   return rest.length > 0 ? layers.find((layer) => layer === folder) : undefined
 }

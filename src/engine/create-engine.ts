@@ -1,0 +1,193 @@
+import type { Environment } from './base/environment.js'
+import { EngineError, invalid } from './base/errors.js'
+import { IdSource } from './base/ids.js'
+import { limits } from './base/limits.js'
+import { logTo, type LogEntry } from './base/log.js'
+import { ContentStore } from './cas/content.js'
+import { Engine, type EngineServices } from './facade/engine.js'
+import { endSession } from './facade/session.js'
+import { Analytics } from './services/analytics.js'
+import { Annotations } from './services/annotations.js'
+import { Approvals } from './services/approvals.js'
+import type { BundleFiles } from './services/bundles/bundle-ports.js'
+import { Bundles } from './services/bundles/bundles.js'
+import { CacheService } from './services/cache/cache.js'
+import { Collection } from './services/maintenance/collection.js'
+import { Checkouts } from './services/checkouts/checkouts.js'
+import { MessageBus } from './services/bus/bus.js'
+import { Commits } from './services/sources/commits.js'
+import { FileLocks } from './services/locks/file-locks.js'
+import { HealthReports } from './services/health.js'
+import type { Committer, GitRemote, Importer } from './services/sources/git-ports.js'
+import type { Host } from './services/sources/host-ports.js'
+import type { Archives } from './services/sources/source-ports.js'
+import { UsageMeter } from './services/usage.js'
+import { PosixLocks } from './services/locks/posix-locks.js'
+import type { ReportReader } from './services/report-ports.js'
+import { parseSecretOptions, randomKeyRing, type SecretOptions } from './services/secrets/secret-keys.js'
+import { Secrets } from './services/secrets/secrets.js'
+import { SourceService } from './services/sources/sources.js'
+import { TreeExports } from './services/sources/tree-exports.js'
+import { parseTtl } from './session/expiry.js'
+import type { Authorize } from './session/permissions.js'
+import { coreFor, discardAll, localCaller, type SharedCore } from './session/core.js'
+import type { LiveSession } from './session/live.js'
+import { Residency } from './session/residency.js'
+import { countSession } from './session/session-count.js'
+import { ByteBudgets, parseBudgets, type Budgets } from './storage/byte-budgets.js'
+import { meteredStores } from './storage/metered-store.js'
+import { noting, RecentWrites } from './storage/recent-writes.js'
+import { Fence, fenced } from './storage/recovering-store.js'
+import type { Storage } from './storage/store.js'
+import { ContentIds } from './tree/content-id.js'
+import { StoreLoader } from './tree/loader.js'
+import { NodeCache } from './tree/node-cache.js'
+import { RootStore } from './tree/roots.js'
+
+export interface EngineParts {
+  readonly storage: Storage
+  readonly environment: Environment
+  readonly maxFileBytes?: number
+  /** Told of what no caller is told of. */
+  readonly log?: (entry: LogEntry) => void
+  /** Keys and values of a session's cache together. */
+  readonly cacheBytes?: number
+  /** What is kept in memory, on a durable store, of what that has already; roughly. */
+  readonly memoryBudgetBytes?: number
+  /** Whether a principal may do something; everything is allowed by default. */
+  readonly authorize?: Authorize
+  /** After how long without use sessions are deleted; never by default. */
+  readonly sessionTtlSeconds?: number
+  /** How much may be kept; as much as fits by default. */
+  readonly budgets?: Budgets
+  /** Adapters, loaded when they are first needed. */
+  readonly importer?: () => Promise<Importer>
+  readonly committer?: () => Promise<Committer>
+  readonly archives?: () => Promise<Archives>
+  readonly host?: () => Promise<Host>
+  readonly reportReader?: () => Promise<ReportReader>
+  readonly bundleFiles?: () => Promise<BundleFiles>
+  /** Throws when a source with this remote must not be created. */
+  readonly checkRemote?: (remote: GitRemote) => Promise<void>
+  /** Without a master key, secrets work only on a storage that is not durable. */
+  readonly secrets?: SecretOptions
+}
+
+/** Puts an engine together from its parts and recovers what an earlier process left. */
+export async function createEngine(parts: EngineParts): Promise<Engine> {
+  const { environment } = parts
+  const { maxFileBytes, cacheBytes, memoryBudgetBytes } = parseSizes(parts)
+  if (typeof parts.storage?.open !== 'function')
+    throw invalid('storage', 'must be a storage, for example levelStorage(directory)')
+  const budgets = parseBudgets(parts.budgets)
+  const sessionTtlSeconds = parseTtl('sessionTtlSeconds', parts.sessionTtlSeconds)
+  const keyRing = parseSecretOptions(parts.secrets)
+  const writes = new RecentWrites()
+  const opened = await parts.storage.open()
+  const log = logTo(parts.log)
+  const fence = new Fence(opened, environment, log)
+  const store = fenced(opened.capabilities.durable ? noting(opened, writes) : opened, fence)
+  const budget = store.capabilities.durable ? memoryBudgetBytes : Number.POSITIVE_INFINITY
+  const ids = new IdSource(environment)
+  const content = new ContentStore(store, environment, budget / 4)
+  const nodes = new NodeCache(budget / 2)
+  const loader = new StoreLoader(store, nodes)
+  const live = new Map<string, LiveSession>()
+  const byteBudgets =
+    Object.keys(budgets).length === 0 ? undefined : new ByteBudgets(budgets, store.capabilities.durable)
+  const shared: SharedCore = {
+    storeOf: meteredStores(store, environment, ids, byteBudgets),
+    fence,
+    environment,
+    log,
+    ids,
+    content,
+    loader,
+    contentIds: new ContentIds(content, loader),
+    roots: new RootStore(store, { environment, ids, nodes, loader }),
+    maxFileBytes,
+    onOpen: budgets.sessionBytes === undefined ? undefined : countSession,
+    sessionBytes: budgets.sessionBytes,
+    sessionTtlSeconds,
+    expire: (caller, sessionId) => endSession(caller, services, sessionId),
+    authorize: parts.authorize,
+    live,
+    residency: new Residency(live, budget / 4),
+    deleting: new Set(),
+    draining: new Map(),
+    dropped: new Map(),
+    arriving: new Set(),
+    writes,
+    background: new Set(),
+  }
+  // Sessions that were read while the store had not recovered may be behind it.
+  fence.onChange(
+    () => discardAll(shared),
+    () => discardAll(shared),
+  )
+  const core = coreFor(shared, localCaller)
+  const sources = new SourceService({
+    importer: parts.importer ?? missing('importer'),
+    archives: parts.archives ?? missing('archives'),
+    host: parts.host ?? missing('host'),
+    checkRemote: parts.checkRemote ?? (() => Promise.resolve()),
+  })
+  const commits = new Commits({
+    committer: parts.committer ?? missing('committer'),
+    remoteOf: (caller, sourceId) => sources.remoteOf(caller, sourceId),
+  })
+  const annotations = new Annotations()
+  const approvals = new Approvals()
+  const bundles = new Bundles({
+    files: parts.bundleFiles ?? missing('bundleFiles'),
+    facts: [annotations.facts, approvals.facts],
+    revision: (caller, sourceId, revisionId) => sources.findBaseline(caller, sourceId, revisionId),
+  })
+  try {
+    await sources.recover(core)
+  } catch (error) {
+    await store.close()
+    throw error
+  }
+  const services: EngineServices = {
+    sources,
+    analytics: new Analytics(),
+    annotations,
+    approvals,
+    bundles,
+    cache: new CacheService({ maxBytes: cacheBytes }),
+    bus: new MessageBus(),
+    checkouts: new Checkouts(parts.host ?? missing('host')),
+    collection: new Collection(),
+    commits,
+    exports: new TreeExports(parts.archives ?? missing('archives')),
+    fileLocks: new FileLocks(),
+    health: new HealthReports(parts.reportReader ?? missing('reportReader')),
+    posixLocks: new PosixLocks(),
+    usage: new UsageMeter(),
+    secrets: new Secrets(keyRing.usable || store.capabilities.durable ? keyRing : randomKeyRing(environment)),
+  }
+  return new Engine(core, services)
+}
+
+/** Bytes, with their defaults. */
+function parseSizes(parts: EngineParts): {
+  readonly maxFileBytes: number
+  readonly cacheBytes: number
+  readonly memoryBudgetBytes: number
+} {
+  const { maxFileBytes = limits.fileBytes, cacheBytes = limits.cacheBytes } = parts
+  if (!Number.isSafeInteger(maxFileBytes) || maxFileBytes < 0)
+    throw invalid('maxFileBytes', 'must be a whole number from 0 to 2^53 − 1')
+  if (!Number.isSafeInteger(cacheBytes) || cacheBytes < 0)
+    throw invalid('cacheBytes', 'must be a whole number from 0 to 2^53 − 1')
+  const { memoryBudgetBytes = limits.memoryBudgetBytes } = parts
+  if (!Number.isSafeInteger(memoryBudgetBytes) || memoryBudgetBytes < limits.memoryBudgetMinBytes)
+    throw invalid('memoryBudgetBytes', 'must be a whole number from 2^20 to 2^53 − 1')
+  return { maxFileBytes, cacheBytes, memoryBudgetBytes }
+}
+
+function missing(name: string): () => Promise<never> {
+  return () =>
+    Promise.reject(new EngineError('NO_ADAPTER', `the engine was opened without an adapter: ${name}`))
+}
