@@ -5,6 +5,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { keys, prefixEnd } from '../../src/engine/ports.js'
 import {
+  memoryStorage,
   openEngine,
   type CollectProgress,
   type Engine,
@@ -529,12 +530,28 @@ async function hashOf(session: Session, path: string): Promise<string> {
   return (await session.files.readWithHash({ path })).contentHash
 }
 
-test('in memory there is nothing to collect', async () => {
-  const engine = await openEngine()
+test('in memory only records are collected', async () => {
+  const storage = memoryStorage()
+  let store: Store | undefined
+  const engine = await openEngine({ storage: { open: async () => (store = await storage.open()) } })
   const session = await engine.sessions.create({ files: { '/a': 'a' } })
   await session.checkpoint({ label: 'one' })
   await session.deleteCheckpoint({ checkpointLabel: 'one' })
   expect(await engine.collect()).toMatchObject({ freedBytes: 0 })
+  const others = [await session.fork(), await engine.sessions.create()]
+  for (const other of others) {
+    await other.checkpoint({ label: 'two' })
+    await other.cache.put({ key: 'k', value: Buffer.from('v') })
+    await other.bus.publish({ topic: 't', payload: Buffer.from('p') })
+    await other.delete()
+  }
+  expect(await engine.collect()).toMatchObject({ deletedSessions: 2 })
+  for (const { id } of others) {
+    const records = await store!.scan({ gte: '', lt: '\u{10ffff}', limit: 10_000 })
+    expect(records.filter(([key]) => key.includes(id))).toEqual([])
+    await expect(engine.sessions.open(id)).rejects.toEqual(refused('SESSION_NOT_FOUND'))
+  }
+  expect(await engine.collect()).toMatchObject({ deletedSessions: 0 })
   expect(await session.fs.promises.readFile('/a', 'utf8')).toBe('a')
   await engine.close()
 })

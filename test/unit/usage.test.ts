@@ -94,6 +94,48 @@ describe.each(storages)('usage on %s', (name, makeStorage, lasting) => {
     return parent
   }
 
+  test('of sessions that were collected is what it was, and takes no more room with each', async () => {
+    await acme.sessions.create()
+    const made = async (count: number): Promise<void> => {
+      for (let i = 0; i < count; i++) {
+        const session = await acme.sessions.create({ initialTags: { n: `${i}` } })
+        environment.advance(hour / 4)
+        await session.delete()
+        environment.advance(-hour / 8)
+      }
+    }
+    await made(5)
+    at(5 * hour)
+    await made(3)
+    await engine
+      .as({ tenant: 'other' })
+      .sessions.create()
+      .then((session) => session.delete())
+    at(day)
+    const records = (prefix: string) =>
+      store.scan({ gte: prefix, lt: `${prefix}\u{10ffff}`, limit: 1000 }).then(({ length }) => length)
+    const usage = async () =>
+      Promise.all(
+        [window(0, day), window(0, 5 * hour), window(5 * hour, day)].map((asked) => acme.usage.get(asked)),
+      )
+    const before = await usage()
+    expect(before.map(({ sessionHours }) => sessionHours)).toEqual([2, 1.25, 0.75])
+    expect(await records('s')).toBe(10)
+    expect(await engine.collect()).toMatchObject({ deletedSessions: 9 })
+    expect(await records('s')).toBe(1)
+    const sums = await records('U')
+    expect(sums).toBeLessThan(9)
+    await reload()
+    for (const [index, { sessionHours }] of (await usage()).entries())
+      expect(sessionHours).toBeCloseTo(before[index]!.sessionHours, 9)
+    at(5 * hour)
+    await made(1)
+    at(day)
+    expect(await engine.collect()).toMatchObject({ deletedSessions: 1 })
+    expect(await records('U')).toBe(sums)
+    expect((await acme.usage.get(window(0, day))).sessionHours).toBeCloseTo(2.25, 9)
+  })
+
   test('of three days is exact, before and after reopening', async () => {
     const { id } = await threeDays()
     for (let round = 0; round < 2; round++) {

@@ -5,6 +5,7 @@ import { TimeSlice } from '../base/slices.js'
 import { parseTime } from '../base/time.js'
 import { lastActivities } from '../session/activity.js'
 import { inBackground, type Core } from '../session/core.js'
+import { pastSessions } from '../session/past-sessions.js'
 import { parseSession } from '../session/records.js'
 import { keys, prefixEnd } from '../storage/keys.js'
 
@@ -178,9 +179,12 @@ async function sessionMs(core: Core, start: number, end: number): Promise<number
     const times = await lastActivities(core, sessions)
     for (const [index, { createdAt }] of sessions.entries())
       total += Math.max(0, Math.min(end, times[index]!) - Math.max(start, createdAt))
-    if (found.length < limits.recordsPerScan) return total
+    if (found.length < limits.recordsPerScan) break
     gte = `${found.at(-1)![0]}\0`
   }
+  for await (const [createdAt, deletedAt, count] of pastSessions(core))
+    total += count * Math.max(0, Math.min(end, deletedAt) - Math.max(start, createdAt))
+  return total
 }
 
 async function storedByteMs(core: Core, start: number, end: number): Promise<number> {

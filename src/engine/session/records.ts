@@ -48,8 +48,6 @@ export interface SessionRecord {
   readonly ttlSeconds?: number
   /** A deleted session is hidden; forks may still rest on its history. */
   readonly deletedAt?: number
-  /** Of a deleted session nothing else is stored any more; what it started from does not count. */
-  readonly collected?: true
 }
 
 export interface CheckpointRecord {

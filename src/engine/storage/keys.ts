@@ -90,6 +90,10 @@ export const keys = {
   allWrittenBlobs: (tenantKey: string): string => `y${tenantKey}`,
   /** Bytes that were sent to a tenant's clients in one minute. */
   egress: (tenantKey: string, minute: number): string => `w${tenantKey}${encodeSeq(minute)}`,
+  /** Sessions that were there, by the hours in which they were made and deleted. */
+  pastSessions: (tenantKey: string, from: number, until: number): string =>
+    `U${tenantKey}${encodeSeq(from)}${encodeSeq(until)}`,
+  allPastSessions: (tenantKey: string): string => `U${tenantKey}`,
   /** When a session was last read. */
   lastRead: (sessionId: string): string => `t${sessionId}`,
   /** What a session's events were counted to be. */

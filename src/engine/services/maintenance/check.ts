@@ -127,10 +127,10 @@ class Check {
 
   async #session(key: string, json: string): Promise<void> {
     const record = parseSession(json)
-    const { id, collected, createdAt, deletedAt } = record
+    const { id, createdAt, deletedAt } = record
     this.#sessions++
     // One that was deleted when it was made is on its way, or came to nothing.
-    if (collected || deletedAt === createdAt) return
+    if (deletedAt === createdAt) return
     await this.#baseline(record.baseline, id)
     // Read before the events, which are stored with or before what names them.
     const snapshots: SnapshotRecord[] = []

@@ -18,6 +18,7 @@ import {
   type SettledHistory,
 } from '../../session/histories.js'
 import { countSession } from '../../session/session-count.js'
+import { countPast } from '../../session/past-sessions.js'
 import { parseSession, type Baseline, type SessionRecord } from '../../session/records.js'
 import { keys, prefixEnd } from '../../storage/keys.js'
 import { hashDigits } from '../../storage/metered-store.js'
@@ -52,7 +53,7 @@ export interface Collected {
   readonly deletedNodes: number
   /** Records that belonged to deleted sessions, and snapshots. */
   readonly deletedRecords: number
-  /** Sessions that were deleted before and of which nothing is stored any more but when they were there. */
+  /** Sessions that were deleted before, and of which nothing is stored any more. */
   readonly deletedSessions: number
   /** Events of which what they did is not kept any more. */
   readonly prunedEvents: number
@@ -87,9 +88,6 @@ interface StoredSession {
 
 /** Objects that one commit deletes. */
 const deletedAtOnce = 1000
-
-/** What stands in place of the tree that a session started from. */
-const noRoot: EncodedNode = ['h', 0]
 
 /**
  * Frees what nothing leads to any more: pure marking, then deletion. It runs beside everything else, in slices; one
@@ -150,8 +148,11 @@ export function parseCollect(options: CollectOptions): CollectOptions {
 async function collectNow(run: Run): Promise<Collected> {
   const { core, counts } = run
   const start = core.environment.monotonicMs()
-  // Elsewhere memory itself is collected.
-  if (core.store.capabilities.durable) {
+  // Elsewhere memory itself is collected, but for records.
+  if (!core.store.capabilities.durable) {
+    await deleteExpired(run)
+    for (const session of (await deletedSessions(run)).values()) await deleteStored(run, session)
+  } else {
     await settleSessions(run)
     await sweepUnmarked(run)
     await core.store.recounted?.()
@@ -181,12 +182,7 @@ function asTenant(core: Core, tenantKey: string): Core {
 async function settleSessions(run: Run): Promise<void> {
   const { core, keepRedo, signal, report, counts } = run
   await deleteExpired(run)
-  await queued(core)
-  const deleted = new Map<string, StoredSession>()
-  for await (const session of storedSessions(core)) {
-    const { id, deletedAt, collected } = session.record
-    if (deletedAt !== undefined && !collected && !core.arriving.has(id)) deleted.set(id, session)
-  }
+  const deleted = await deletedSessions(run)
   // A fork of one of these was asked for before its deletion, so it is seen from here on.
   await readingsEnded(core)
   await queued(core)
@@ -223,6 +219,16 @@ async function settleSessions(run: Run): Promise<void> {
   await nextTurn()
 }
 
+async function deletedSessions({ core }: Run): Promise<Map<string, StoredSession>> {
+  await queued(core)
+  const deleted = new Map<string, StoredSession>()
+  for await (const session of storedSessions(core)) {
+    const { id, deletedAt } = session.record
+    if (deletedAt !== undefined && !core.arriving.has(id)) deleted.set(id, session)
+  }
+  return deleted
+}
+
 /**
  * A fork that was made meanwhile may start from a state that was the newest one of its session then, and is behind
  * what is taken away now: that state becomes its own. What is forked later starts from what is kept, or from these.
@@ -255,9 +261,9 @@ async function deleteExpired({ core, signal }: Run): Promise<void> {
   }
 }
 
-/** Everything that is stored of a deleted session, but when it was there: usage counts that. */
+/** Everything that is stored of a deleted session; when it was there goes into a sum, which usage counts. */
 async function deleteStored({ core, counts }: Run, { tenantKey, record }: StoredSession): Promise<void> {
-  const { id, deletedAt, createdAt, status } = record
+  const { id, deletedAt = 0, createdAt } = record
   const spaces = [
     keys.snapshots,
     keys.checkpoints,
@@ -287,19 +293,9 @@ async function deleteStored({ core, counts }: Run, { tenantKey, record }: Stored
       if (del.length >= deletedAtOnce) await flush()
     }
   }
-  const key = keys.session(tenantKey, id)
-  const wasThere: SessionRecord = {
-    id,
-    baseline: { fingerprint: '', root: noRoot },
-    status,
-    tags: {},
-    createdAt,
-    ...(deletedAt !== undefined && { deletedAt }),
-    collected: true,
-  }
   // One that never was whole was never there.
-  const left: StoreCommit = deletedAt === createdAt ? { del: [key] } : { put: [[key, wasThere]] }
-  await flush({ ...left, deleteEvents: [id] })
+  const put = deletedAt === createdAt ? [] : await countPast(core, tenantKey, { createdAt, deletedAt })
+  await flush({ put, del: [keys.session(tenantKey, id)], deleteEvents: [id] })
   counts.deletedSessions++
 }
 
@@ -346,7 +342,6 @@ async function markStored(run: Run, marker: Marker): Promise<void> {
   }
   for await (const { record } of storedSessions(core)) {
     signal.throwIfAborted()
-    if (record.collected) continue
     await baseline(record.baseline)
     const snapshots = await snapshotsOf(core, record.id)
     for (const { root } of snapshots) await marker.root(root)

@@ -100,7 +100,7 @@ export class SessionRepair {
   }
 
   async run(rest: () => Promise<void>): Promise<void> {
-    const { from, writer, drop } = this.#context
+    const { from, drop } = this.#context
     for await (const page of scanAll({ store: from }, keys.allSessions())) {
       for (const [key, json] of page) {
         let record: SessionRecord
@@ -112,8 +112,7 @@ export class SessionRepair {
         }
         // What was deleted when it was made never was whole.
         this.#known.add(record.id)
-        if (record.collected) await writer.put(key, json)
-        else if (record.deletedAt !== record.createdAt) this.#sessions.set(record.id, { key, record })
+        if (record.deletedAt !== record.createdAt) this.#sessions.set(record.id, { key, record })
         if (record.base !== undefined) this.#addBase(...record.base)
       }
     }
