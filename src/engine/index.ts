@@ -66,7 +66,7 @@ export type {
 export { checkStore, type CheckOptions, type CheckReport } from './services/maintenance/check.js'
 export type { Finding } from './services/maintenance/check-findings.js'
 export { repairStore, type RepairReport } from './services/maintenance/repair.js'
-export type { Dropped } from './services/maintenance/repair-sessions.js'
+export type { Dropped } from './services/maintenance/repair-context.js'
 export type { Collected, CollectOptions, CollectProgress } from './services/maintenance/collection.js'
 export type { SessionBus } from './facade/bus.js'
 export {

@@ -14,7 +14,7 @@ export interface StoreVerbOptions {
 /** 0: whole; 1: findings. */
 export async function checkFiles(
   world: World,
-  directory: string,
+  [directory]: readonly [string],
   { json = false, readData = false }: StoreVerbOptions & { readonly readData?: boolean },
 ): Promise<number> {
   const { checkStore } = await import('../level/index.js')
@@ -45,8 +45,7 @@ export async function checkFiles(
 
 export async function backUp(
   world: World,
-  directory: string,
-  target: string,
+  [directory, target]: readonly [string, string],
   { json = false }: StoreVerbOptions,
 ): Promise<number> {
   const { backupStore } = await import('../level/index.js')
@@ -69,8 +68,7 @@ export async function backUp(
 /** 0: nothing was lost; 1: what is told was. */
 export async function repairFiles(
   world: World,
-  directory: string,
-  newDirectory: string,
+  [directory, newDirectory]: readonly [string, string],
   { json = false }: StoreVerbOptions,
 ): Promise<number> {
   const { repairStore } = await import('../level/index.js')

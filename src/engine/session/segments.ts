@@ -6,7 +6,7 @@ import { limits } from '../base/limits.js'
 import { BlobRef, copyBytes } from '../cas/blob.js'
 import { forEachBlock } from '../cas/body-edit.js'
 import { checkFileSize, StagedBlobs, toBytes } from '../cas/staging.js'
-import { FileNode } from '../tree/node.js'
+import { FileNode, noAttributes } from '../tree/node.js'
 import type { BorrowedBlobs } from './borrowed.js'
 import { compact } from './compaction.js'
 import type { Core } from './core.js'
@@ -126,7 +126,7 @@ export function planSegments(
   }
 }
 
-const emptyFile = new FileNode({ ino: 0, mode: 0, mtime: 0, ctime: 0, birthtime: 0 }, 0, undefined)
+const emptyFile = new FileNode(noAttributes, 0, undefined)
 
 function sizeAfter(
   before: FileNode,

@@ -171,6 +171,9 @@ export interface Attributes {
   readonly xattrs?: Xattrs | undefined
 }
 
+/** Of a node that only what is in it matters of. */
+export const noAttributes: Attributes = { ino: 0, mode: 0, mtime: 0, ctime: 0, birthtime: 0 }
+
 /** Loads what is null: at once, or by throwing a Fault. */
 export interface NodeLoader {
   loadDir(dir: Dir): Page[]

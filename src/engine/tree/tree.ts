@@ -7,6 +7,7 @@ import {
   Link,
   linkKey,
   LinkedFile,
+  noAttributes,
   Owner,
   type Attributes,
   type Entry,
@@ -210,7 +211,6 @@ export class Tree {
 }
 
 const nothingBelow = { height: 0, linked: false }
-const noAttributes: Attributes = { ino: 0, mode: 0, mtime: 0, ctime: 0, birthtime: 0 }
 
 function mark(dir: Dir, height: number, linked: boolean): void {
   if (dir.height < height) dir.height = height

@@ -8,7 +8,7 @@ import { ContentWriter } from '../../cas/content-writer.js'
 import type { Core } from '../../session/core.js'
 import { keys } from '../../storage/keys.js'
 import { encodeBlocks, encodeContent, encodePage, type Put } from '../../tree/codec.js'
-import { Dir, FileNode, Page, type Attributes } from '../../tree/node.js'
+import { Dir, FileNode, noAttributes, Page, type Attributes } from '../../tree/node.js'
 import { peekBody, peekPage } from '../../tree/peek.js'
 
 /** What is known of a part of a tree that came. */
@@ -208,8 +208,7 @@ class StoredNodes implements NodeVault {
   async body(address: string): Promise<BlockBody> {
     await this.flush()
     const stored = new UnloadedBody(this.#storedAddress(address))
-    const attributes = { ino: 0, mode: 0, mtime: 0, ctime: 0, birthtime: 0 }
-    return (await peekBody(new FileNode(attributes, 0, stored), this.#core.loader)) as BlockBody
+    return (await peekBody(new FileNode(noAttributes, 0, stored), this.#core.loader)) as BlockBody
   }
 
   bodyOf(address: string, body: BlockBody): UnloadedBody {

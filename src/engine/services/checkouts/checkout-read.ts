@@ -3,7 +3,7 @@ import { limits } from '../../base/limits.js'
 import type { BlobRef } from '../../cas/blob.js'
 import { bodyOf } from '../../cas/content-writer.js'
 import type { TreeBuilder } from '../../session/tree-builder.js'
-import { Dir, FileNode, LinkedFile, Symlink, type Node } from '../../tree/node.js'
+import { Dir, FileNode, noAttributes, LinkedFile, Symlink, type Node } from '../../tree/node.js'
 import type { Xattrs } from '../../tree/xattrs.js'
 import { contentKey, sameMode, shownMode, type Disk } from './checkout-disk.js'
 import { nodesIn } from './checkout-names.js'
@@ -186,7 +186,7 @@ export class DiskReader {
 
 /** A content as a file, for what is said of contents. */
 export function fileOf({ blobs, size }: ReadContent): FileNode {
-  return new FileNode({ ino: 0, mode: 0, mtime: 0, ctime: 0, birthtime: 0 }, size, bodyOf(blobs, size))
+  return new FileNode(noAttributes, size, bodyOf(blobs, size))
 }
 
 function kindOf(node: Node): Found['kind'] {

@@ -1,0 +1,69 @@
+import { EngineError } from '../../base/errors.js'
+import { limits } from '../../base/limits.js'
+import type { TimeSlice } from '../../base/slices.js'
+import { Dir, Link, linkKey, LinkedFile, type Entry, type NodeLoader } from '../../tree/node.js'
+import { peekPage, peekPages } from '../../tree/peek.js'
+import { damaged } from './bundle-checks.js'
+
+/** Checks the files of several names of a tree: what it has seen in one it does not look at again in the next. */
+export class LinkCheck {
+  readonly #loader: NodeLoader
+  readonly #slice: TimeSlice
+  /** Directories without a file of one of the linked numbers, by their addresses in storage or themselves. */
+  #unlinked = { inos: '', dirs: new Set<Dir | string>() }
+
+  constructor(loader: NodeLoader, slice: TimeSlice) {
+    this.#loader = loader
+    this.#slice = slice
+  }
+
+  /** Each link leads to a file of the table, which has as many names as it says, and no file beside it its number. */
+  async check(root: Dir): Promise<void> {
+    const expected = await this.#table(root.links)
+    const inos = [...expected.keys()].toSorted((a, b) => a - b).join(' ')
+    if (this.#unlinked.inos !== inos) this.#unlinked = { inos, dirs: new Set() }
+    const found = new Map<number, number>()
+    const stack: Dir[] = [root]
+    for (let dir = stack.pop(); dir !== undefined; dir = stack.pop()) {
+      const key = dir.address ?? dir
+      if (!dir.linked && this.#unlinked.dirs.has(key)) continue
+      for await (const node of this.#nodes(dir)) {
+        if (node instanceof Dir) stack.push(node)
+        else if (node instanceof Link) found.set(node.ino, (found.get(node.ino) ?? 0) + 1)
+        else if (expected.has(node.ino)) throw damaged('two files have one number')
+      }
+      if (!dir.linked) this.#unlinked.dirs.add(key)
+    }
+    if (found.size !== expected.size) throw damaged('a link leads nowhere')
+    for (const [ino, count] of found) if (expected.get(ino) !== count) throw damaged('links were miscounted')
+  }
+
+  async #table(links: Dir | undefined): Promise<Map<number, number>> {
+    const expected = new Map<number, number>()
+    if (links === undefined) return expected
+    for await (const node of this.#nodes(links, (name, { ino }) => name === linkKey(ino))) {
+      if (!(node instanceof LinkedFile)) throw damaged('a table of links holds something else')
+      expected.set(node.ino, node.nlink)
+      if (expected.size > limits.bundleLinkedFiles) {
+        throw new EngineError('LIMIT_EXCEEDED', 'a tree of the bundle has too many files of several names', {
+          limit: String(limits.bundleLinkedFiles),
+        })
+      }
+    }
+    return expected
+  }
+
+  async *#nodes(
+    dir: Dir,
+    isNamed: (name: string, node: Entry) => boolean = () => true,
+  ): AsyncGenerator<Entry, void> {
+    for (const page of await peekPages(dir, this.#loader)) {
+      const { names, nodes } = await peekPage(page, this.#loader)
+      for (const [index, node] of nodes.entries()) {
+        if (!isNamed(names![index]!, node)) throw damaged('a table of links is not in order')
+        yield node
+      }
+      if (this.#slice.over) await this.#slice.next()
+    }
+  }
+}
