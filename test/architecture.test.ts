@@ -2,9 +2,9 @@ import { execFile } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { dirname, join, posix, resolve } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { compileSource, type CompiledSource } from './support/compile-source.js'
 
 const root = resolve(import.meta.dirname, '../src')
@@ -233,10 +233,9 @@ describe('loading the package', () => {
   let nothing: Loaded
 
   beforeAll(async () => {
-    compiled = await compileSource('testing.ts')
+    compiled = await compileSource()
     nothing = await load('')
   })
-  afterAll(() => compiled.remove())
 
   test.each(['index.js', 'testing.js'])(
     '%s loads no database, no git, no XML, no network and no addon',
@@ -264,20 +263,13 @@ describe('loading the package', () => {
   })
 
   test.each([...lazyAdapters, 'level'])('would be seen to load the %s adapter', async (name) => {
-    const adapter = await compileSource(`adapters/${name}/index.ts`)
-    try {
-      const parts = heavyParts(
-        await load(`import ${JSON.stringify(adapter.url(`adapters/${name}/index.js`))}`),
-      )
-      expect(parts).toContain(`adapter ${name}`)
-    } finally {
-      await adapter.remove()
-    }
+    const entry = JSON.stringify(compiled.url(`adapters/${name}/index.js`))
+    expect(heavyParts(await load(`import ${entry}`))).toContain(`adapter ${name}`)
   })
 
   /** Runs an entry in a process of its own and lists everything that this loaded. */
   async function load(code: string): Promise<Loaded> {
-    const directory = fileURLToPath(new URL('.', compiled.url('index.js')))
+    const { directory } = compiled
     const files = { hooks: join(directory, 'hooks.mjs'), entry: join(directory, `entry-${++entries}.mjs`) }
     await writeFile(files.hooks, hooks)
     await writeFile(files.entry, `${code}\n;${report}`)
@@ -285,7 +277,7 @@ describe('loading the package', () => {
       globalThis.loaded = []
       const { port1, port2 } = new MessageChannel()
       port1.on('message', (url) => globalThis.loaded.push(url)).unref()
-      register(${JSON.stringify(new URL('hooks.mjs', compiled.url('index.js')).href)}, { data: port2, transferList: [port2] })`
+      register(${JSON.stringify(pathToFileURL(files.hooks).href)}, { data: port2, transferList: [port2] })`
     const args = ['--import', `data:text/javascript,${encodeURIComponent(register)}`, files.entry]
     const { stdout } = await promisify(execFile)(process.execPath, args, {
       cwd: dirname(files.entry),

@@ -1,8 +1,8 @@
 /** What the client loads, and that it works where there is nothing of Node's. */
 import { execFile } from 'node:child_process'
 import { writeFile } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { compileSource, type CompiledSource } from '../support/compile-source.js'
@@ -11,17 +11,14 @@ import { openRemote, type Remote } from '../support/remote.js'
 let compiled: CompiledSource
 let remote: Remote
 beforeAll(async () => {
-  compiled = await compileSource('adapters/client/index.ts')
+  compiled = await compileSource()
   remote = await openRemote()
 })
-afterAll(async () => {
-  await remote.close()
-  await compiled.remove()
-})
+afterAll(() => remote.close())
 
 /** Runs code in a process of its own; `globalThis.loaded` are the URLs of the modules. */
 async function run(code: string): Promise<unknown> {
-  const directory = dirname(fileURLToPath(compiled.url('package.json')))
+  const { directory } = compiled
   const hooks = `
     let port
     export function initialize(data) { port = data }
@@ -36,7 +33,7 @@ async function run(code: string): Promise<unknown> {
     globalThis.loaded = []
     const { port1, port2 } = new MessageChannel()
     port1.on('message', (url) => globalThis.loaded.push(url)).unref()
-    register(${JSON.stringify(new URL('hooks.mjs', compiled.url('index.js')).href)}, { data: port2, transferList: [port2] })`
+    register(${JSON.stringify(pathToFileURL(join(directory, 'hooks.mjs')).href)}, { data: port2, transferList: [port2] })`
   const args = [
     '--import',
     `data:text/javascript,${encodeURIComponent(register)}`,
@@ -52,10 +49,10 @@ test('loads no engine, nothing of Node’s, and of packages zod alone', async ()
   const loaded = (await run(`
     import ${entry()}
     setTimeout(() => console.log(JSON.stringify(globalThis.loaded)), 50)`)) as string[]
-  const local = loaded.flatMap((url) => /\/compiled-[^/]+\/((?:engine|adapters)\/.*)$/.exec(url)?.[1] ?? [])
+  const local = loaded.flatMap((url) => /\/compiled\/src\/((?:engine|adapters)\/.*)$/.exec(url)?.[1] ?? [])
   expect(local).toContain('adapters/client/index.js')
   const own =
-    /^(adapters\/client\/|engine\/wire\.js|engine\/operations\/|engine\/base\/(errors|abort|limits)\.js|engine\/services\/secret\.js|engine\/fs\/)/
+    /^(adapters\/client\/|engine\/wire\.js|engine\/operations\/|engine\/base\/(errors|abort|limits)\.js|engine\/services\/secrets\/secret\.js|engine\/fs\/)/
   expect(local.filter((name) => !own.test(name))).toEqual([])
   expect(loaded.filter((url) => url.startsWith('node:'))).toEqual([])
   const packages = loaded.flatMap((url) => /node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(url)?.[1] ?? [])

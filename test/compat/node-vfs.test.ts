@@ -14,20 +14,16 @@ if (node === undefined && process.env['FORKSPACE_REQUIRE_ALL'] === '1') {
 
 test.skipIf(node === undefined)('a mounted session, by all that node:fs and the loader do', async () => {
   const files = ['index', 'adapters/node-vfs/index', 'adapters/level/index']
-  const compiled = await compileSource(...files.map((file) => `${file}.ts`))
-  try {
-    const program = join(import.meta.dirname, 'node-vfs-program.ts')
-    const urls = files.map((file) => compiled.url(`${file}.js`))
-    const flags = ['--experimental-vfs', '--disable-warning=ExperimentalWarning']
-    const run = promisify(execFile)(node!, [...flags, program, ...urls], { timeout: 50_000 })
-    // A check that never ends makes the program fail, and its results name it.
-    const { stdout } = await run.catch((error: unknown) => error as { stdout: string })
-    const results = JSON.parse(stdout) as [name: string, error: string | null][]
-    expect(results.filter(([, error]) => error !== null)).toEqual([])
-    expect(results.length).toBeGreaterThan(10)
-  } finally {
-    await compiled.remove()
-  }
+  const compiled = await compileSource()
+  const program = join(import.meta.dirname, 'node-vfs-program.ts')
+  const urls = files.map((file) => compiled.url(`${file}.js`))
+  const flags = ['--experimental-vfs', '--disable-warning=ExperimentalWarning']
+  const run = promisify(execFile)(node!, [...flags, program, ...urls], { timeout: 50_000 })
+  // A check that never ends makes the program fail, and its results name it.
+  const { stdout } = await run.catch((error: unknown) => error as { stdout: string })
+  const results = JSON.parse(stdout) as [name: string, error: string | null][]
+  expect(results.filter(([, error]) => error !== null)).toEqual([])
+  expect(results.length).toBeGreaterThan(10)
 })
 
 test.skipIf(process.getBuiltinModule('node:vfs') !== undefined)(

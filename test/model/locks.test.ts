@@ -6,7 +6,7 @@ import { LockTable, type LockRequest } from '../../src/engine/services/locks/loc
 import { randomWords } from '../../src/testing.js'
 import { seed } from './seed.js'
 
-const runs = Number(env['FORKSPACE_LOCK_RUNS'] ?? 100)
+const runs = Number(env['FORKSPACE_LOCK_RUNS'] ?? 60)
 const stepsPerRun = 120
 const bytes = 8
 const places = [0, 1, 2] as const

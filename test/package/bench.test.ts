@@ -1,8 +1,8 @@
 import { execFile } from 'node:child_process'
-import { mkdir, mkdtemp, rm } from 'node:fs/promises'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { compiledProject } from '../support/compile-source.js'
 import { hasGit } from '../support/git-repository.js'
 
 interface Figures {
@@ -22,27 +22,13 @@ interface Report {
 }
 
 const run = promisify(execFile)
-const root = resolve(import.meta.dirname, '../..')
 
 describe('npm run bench', () => {
   let directory: string
 
   beforeAll(async () => {
-    // Below the root, where the package can import itself; not .build, which others may be building.
-    await mkdir(join(root, '.tmp'), { recursive: true })
-    directory = await mkdtemp(join(root, '.tmp/bench-'))
-    const tsc = join(root, 'node_modules/typescript/bin/tsc')
-    await run(process.execPath, [
-      tsc,
-      '-p',
-      join(root, 'tsconfig.tools.json'),
-      '--noCheck',
-      '--outDir',
-      directory,
-    ])
+    directory = await compiledProject()
   })
-
-  afterAll(() => rm(directory, { recursive: true, force: true }))
 
   it('lists its scenarios', async () => {
     const { stdout } = await run(process.execPath, [join(directory, 'bench/run.js'), '--list'])

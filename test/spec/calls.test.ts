@@ -534,23 +534,24 @@ const hashes: readonly string[] = ['', unknownHash, 'sha256:', 'md5:0']
 /** Of what every operation may fail with, what a request may bring about. */
 const ofTheRequest = commonErrors.filter((reason) => ['INVALID_ARGUMENT', 'TOO_LARGE'].includes(reason))
 
+/** The same for every request of one form. */
 interface Change {
-  readonly what: string
-  readonly request: object
+  readonly what: () => string
+  readonly of: (request: object) => object
 }
 
-/** The request, with one of its values exchanged, or left out; and with any two of its paths. */
+/** A request with one of its values exchanged, or left out; and with any two of its paths. */
 function changesOf(request: object): Change[] {
-  const found: Change[] = [{ what: 'as it is', request }]
+  const found: Change[] = [{ what: () => 'as it is', of: (whole) => whole }]
   const walk = (value: unknown, at: readonly (string | number)[]): void => {
     if (at.length > 0) {
       for (const other of valuesFor(String(at.at(-1)))) {
         found.push({
-          what: `${at.join('.')} = ${inspect(other, { maxStringLength: 30 })}`,
-          request: exchanged(request, at, other),
+          what: () => `${at.join('.')} = ${inspect(other, { maxStringLength: 30 })}`,
+          of: (whole) => exchanged(whole, at, other),
         })
       }
-      found.push({ what: `without ${at.join('.')}`, request: exchanged(request, at) })
+      found.push({ what: () => `without ${at.join('.')}`, of: (whole) => exchanged(whole, at) })
     }
     if (typeof value !== 'object' || value === null || value instanceof Uint8Array) return
     for (const [key, part] of Object.entries(value))
@@ -561,7 +562,10 @@ function changesOf(request: object): Change[] {
   if (one !== undefined && other !== undefined) {
     for (const from of paths) {
       for (const to of paths) {
-        found.push({ what: `${from} ${to}`.slice(0, 80), request: { ...request, [one]: from, [other]: to } })
+        found.push({
+          what: () => `${from} ${to}`.slice(0, 80),
+          of: (whole) => ({ ...whole, [one]: from, [other]: to }),
+        })
       }
     }
   }
@@ -709,11 +713,16 @@ describe.each(places)('on %s, %s:', (storageName, transportName, makeStorage, co
     rmSync(directory, { recursive: true, force: true })
   })
 
-  /** The changes of a request, in the form in which it is sent. */
-  function changes(name: CallableOperation, request: object): Change[] {
-    if (transportName === 'in process') return changesOf(request)
-    const wire = z.encode<z.ZodType>(schemas[name].request, request) as object
-    return changesOf(wire).filter(({ request: changed }) => isJson(changed))
+  /** A request in the form in which it is sent. */
+  function sendable(name: CallableOperation, request: object): object {
+    if (transportName === 'in process') return request
+    return z.encode<z.ZodType>(schemas[name].request, request) as object
+  }
+
+  /** The changes of a request that can be sent. */
+  function changes(request: object): Change[] {
+    const all = changesOf(request)
+    return transportName === 'in process' ? all : all.filter(({ of }) => isJson(of(request)))
   }
 
   async function prepare<Name extends CallableOperation>(
@@ -784,14 +793,13 @@ describe.each(places)('on %s, %s:', (storageName, transportName, makeStorage, co
   test.each(names)('%s refuses what makes no sense, for a reason that it may have', async (name) => {
     const refused = new Set<string>([...notMet.everywhere!, ...(notMet[name] ?? [])])
     for (let which = 0; which <= (further[name]?.length ?? 0); which++) {
-      const { length } = changes(name, await prepare(name, which))
-      for (let index = 0; index < length; index++) {
-        const { what, request } = changes(name, await prepare(name, which))[index]!
+      for (const { what, of } of changes(sendable(name, await prepare(name, which)))) {
+        const request = of(sendable(name, await prepare(name, which)))
         try {
           const result = await attempt(name, request)
           if (typeof result === 'string') refused.add(result)
         } catch (error) {
-          throw new Error(`${name}, request ${which}, ${what}`, { cause: error })
+          throw new Error(`${name}, request ${which}, ${what()}`, { cause: error })
         }
       }
     }

@@ -20,11 +20,10 @@ let root: string
 let compiled: CompiledSource
 beforeAll(async () => {
   root = mkdtempSync(join(tmpdir(), 'forkspace-hostile-'))
-  compiled = await compileSource('adapters/git/pack-reader.ts')
+  compiled = await compileSource()
 }, 60_000)
 afterAll(async () => {
   rmSync(root, { recursive: true, force: true })
-  await compiled.remove()
 })
 
 /** Reads a pack in a process of its own, which keeps large blobs in files. */

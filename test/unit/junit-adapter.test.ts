@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { writeFile } from 'node:fs/promises'
-import { fileURLToPath } from 'node:url'
+import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import { createReportReader } from '../../src/adapters/junit/index.js'
@@ -243,15 +243,15 @@ const harmless: Record<string, string> = {
 
 describe('in a process of little memory', () => {
   test('no report of the largest size is too much', { timeout: 240_000 }, async () => {
-    const compiled = await compileSource('adapters/junit/index.ts')
-    const file = fileURLToPath(compiled.url('run.mjs'))
+    const compiled = await compileSource()
+    const file = join(compiled.directory, 'run.mjs')
     const entries = (from: Record<string, string>): string =>
       Object.entries(from)
         .map(([name, code]) => `${JSON.stringify(name)}: () => ${code},`)
         .join('\n')
     await writeFile(
       file,
-      `import { createReportReader } from './adapters/junit/index.js'
+      `import { createReportReader } from ${JSON.stringify(compiled.url('adapters/junit/index.js'))}
       const bytes = ${bytes}
       const suite = (inside) => '<testsuite>' + inside + '</testsuite>'
       const all = { ${entries(hostile)} ${entries(harmless)} }
@@ -264,16 +264,12 @@ describe('in a process of little memory', () => {
       }
       console.log(JSON.stringify(results))`,
     )
-    try {
-      const { stdout } = await promisify(execFile)(process.execPath, ['--max-old-space-size=192', file])
-      const expected = (from: object, result: string): [string, string][] =>
-        Object.keys(from).map((name) => [name, result])
-      expect(JSON.parse(stdout)).toEqual(
-        Object.fromEntries([...expected(hostile, 'INVALID_ARGUMENT'), ...expected(harmless, 'read')]),
-      )
-    } finally {
-      await compiled.remove()
-    }
+    const { stdout } = await promisify(execFile)(process.execPath, ['--max-old-space-size=192', file])
+    const expected = (from: object, result: string): [string, string][] =>
+      Object.keys(from).map((name) => [name, result])
+    expect(JSON.parse(stdout)).toEqual(
+      Object.fromEntries([...expected(hostile, 'INVALID_ARGUMENT'), ...expected(harmless, 'read')]),
+    )
   })
 })
 

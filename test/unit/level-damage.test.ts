@@ -9,7 +9,7 @@ import { PlainStore, blobOf, openSmall, readContents, reasonOf, sessionId } from
 import type { StoredContents } from '../support/level-world.js'
 
 /** 10,000 with FORKSPACE_MODEL_RUNS=50. */
-const flips = 200 * size
+const flips = 120 * size
 const sessions = [sessionId(1), sessionId(2), sessionId('gone')]
 
 let directory: string

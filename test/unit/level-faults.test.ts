@@ -108,7 +108,7 @@ async function checkPrefix(store: Store, outcomes: readonly Outcome[]): Promise<
 
 /** The numbers of changes at which to fail: all of them, or as many as the time allows. */
 function points(total: number): number[] {
-  const step = Math.max(1, Math.floor(total / Number(process.env['POINTS'] ?? 60)))
+  const step = Math.max(1, Math.floor(total / Number(process.env['POINTS'] ?? 40)))
   return Array.from({ length: Math.ceil(total / step) }, (_, i) => i * step + 1 + (i % step))
 }
 

@@ -17,7 +17,7 @@ import { hostname, tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { createInterface } from 'node:readline'
 import { Worker } from 'node:worker_threads'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { levelStorage } from '../../src/adapters/level/index.js'
 import type { LevelStorageOptions } from '../../src/adapters/level/index.js'
 import { openLevelStore } from '../../src/adapters/level/open-level-store.js'
@@ -244,10 +244,8 @@ describe('one opener', () => {
   let compiled: CompiledSource
 
   beforeAll(async () => {
-    compiled = await compileSource('adapters/level/index.ts')
+    compiled = await compileSource()
   })
-
-  afterAll(() => compiled.remove())
 
   test('the same directory under any name is locked', async () => {
     const store = await open()

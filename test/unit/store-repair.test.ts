@@ -328,7 +328,7 @@ describe('a store that is damaged', () => {
       const second = await engine.sessions.open(ids.second)
       await second.files.write({ path: '/second/later', content: bytesOf('later', 3000) })
     }
-    for (let run = 0; run < 12 * size; run++) {
+    for (let run = 0; run < 9 * size; run++) {
       await rm(directory, { recursive: true })
       await cp(run % 3 === 2 ? collected : healthy, directory, { recursive: true })
       for (let count = 1 + random(6); count > 0; count--) {

@@ -14,12 +14,11 @@ let source: CompiledSource
 let directory: string
 
 beforeAll(async () => {
-  source = await compileSource('index.ts', 'adapters/level/index.ts')
+  source = await compileSource()
   directory = await mkdtemp(join(tmpdir(), 'processes-'))
 })
 
 afterAll(async () => {
-  await source.remove()
   await rm(directory, { recursive: true })
 })
 

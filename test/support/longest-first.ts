@@ -1,0 +1,26 @@
+import { BaseSequencer, type TestSpecification } from 'vitest/node'
+
+/** Files that take long and are short to read, the longest ones first: by their size they would come last. */
+const long = [
+  'test/package/bench',
+  'test/crash/loops',
+  'test/crash/kill',
+  'test/unit/level-faults',
+  'test/unit/git-',
+  'test/unit/fs/',
+  'test/cli/serve',
+  'test/crash/',
+  'test/compat/isomorphic-git',
+  'test/model/',
+]
+
+/** What is known to take long goes first, so that no worker is left alone with it in the end. */
+export class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const rank = ({ moduleId }: TestSpecification): number => {
+      const place = long.findIndex((part) => moduleId.includes(part))
+      return place < 0 ? long.length : place
+    }
+    return (await super.sort(files)).toSorted((a, b) => rank(a) - rank(b))
+  }
+}
