@@ -1,15 +1,16 @@
 import { execFile, execFileSync } from 'node:child_process'
-import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { kill } from 'node:process'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { levelStorage } from '../../src/adapters/level/index.js'
 import { openEngine } from '../../src/index.js'
 import { randomWords } from '../../src/testing.js'
 import { requireChecked } from './check.js'
 import { runUntilKilled } from './child.js'
-import type { WriterArguments } from './protocol.js'
+import type { Line, WriterArguments } from './protocol.js'
 import { Verifier } from './verifier.js'
 
 export interface PowerOptions {
@@ -31,7 +32,10 @@ const cutsPerImage = 8
 const shutdown = (flags: number): string =>
   `import fcntl, os, struct, sys; fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587d, struct.pack("I", ${flags}))`
 
-/** Cuts the power of a file system while a process writes to a store on it. */
+/**
+ * Cuts the power of a file system while a process writes to a store on it, which stands still meanwhile, or goes on
+ * for a while on a disk that has failed.
+ */
 export async function runPowerCuts(options: PowerOptions): Promise<PowerResult> {
   const random = randomWords(options.seed)
   const result: PowerResult = { cuts: 0, acknowledged: 0, lost: 0, torn: 0 }
@@ -71,24 +75,39 @@ async function cutOnce(image: Image, verifier: Verifier, random: () => number, c
   const opening = random() % 6 === 0
   const delayMs = random() % (opening ? 40 : 500)
   const flags = 1 + (random() % 2)
+  const stands = random() % 2 === 0
+  const failingMs = random() % 60
+  let cutAt: number | undefined
   await runUntilKilled(
     'writer.js',
     settings,
     { line: opening ? 'opening' : 'ready', delayMs },
     {
-      // What it acknowledged, it did before the power went.
       beforeKill: async (pid) => {
-        await stop(pid)
+        if (stands) await stop(pid)
+        cutAt = (await stat(report).catch(() => undefined))?.size ?? 0
         await image.cut(flags)
+        // A writer that goes on meets a disk of which every call fails.
+        if (!stands) await sleep(failingMs)
       },
     },
   )
   await image.remount()
-  verifier.readReport(await readFile(report, 'utf8').catch(() => ''))
+  verifier.readReport(reportUntil(await readFile(report).catch(() => Buffer.alloc(0)), cutAt))
   const engine = await openEngine({ storage: levelStorage(settings.directory) })
   await requireChecked(engine)
   await verifier.check(engine)
   await engine.close()
+}
+
+/**
+ * A report without what was acknowledged behind some byte of it. The system may say of a sync that the cut overtakes
+ * that it was done: what counts was acknowledged before the cut began.
+ */
+function reportUntil(report: Buffer, end = report.length): string {
+  const late = report.toString('utf8', end).split('\n').slice(0, -1)
+  const calls = late.filter((line) => (JSON.parse(line) as Line).kind !== 'settled')
+  return [report.toString('utf8', 0, end), ...calls.map((line) => `${line}\n`)].join('')
 }
 
 /** Resolves when the process stands still; its calls of the system may go on. */

@@ -62,6 +62,7 @@ class Simulation {
   #untilEvent = 0
   #event: DiskEvent | undefined
   #lasting = false
+  #crashesSoon = false
   /** What a commit did that it must not do. */
   #broken: Violation | undefined
 
@@ -107,10 +108,10 @@ class Simulation {
 
   #plan(): void {
     this.#event = undefined
+    this.#crashesSoon = false
     const kind = this.#random() % 8
     if (kind === 7) return
-    const moment = (['before', 'middle', 'after'] as const)[this.#random() % 3]!
-    const part = (this.#random() % 1000) / 1000
+    const { moment, part } = this.#moment()
     this.#lasting = kind === 6
     // While opening too: that takes few calls.
     this.#untilEvent = this.#random() % (this.#random() % 3 === 0 ? 8 : 150)
@@ -123,7 +124,13 @@ class Simulation {
         throw systemFailure(code, 'simulated')
       }
       this.#event = { moment: this.#lasting ? 'before' : moment, part, act }
+      this.#crashesSoon = !this.#lasting && this.#random() % 2 === 0
     }
+  }
+
+  #moment(): Pick<DiskEvent, 'moment' | 'part'> {
+    const moment = (['before', 'middle', 'after'] as const)[this.#random() % 3]!
+    return { moment, part: (this.#random() % 1000) / 1000 }
   }
 
   #choose(call: DiskCall): DiskEvent | undefined {
@@ -131,6 +138,12 @@ class Simulation {
     if (this.#untilEvent-- > 0) return undefined
     const event = this.#event
     if (!this.#lasting) this.#event = undefined
+    // A crash may come soon behind a failure, while the store recovers.
+    if (this.#crashesSoon) {
+      this.#crashesSoon = false
+      this.#untilEvent = this.#random() % 12
+      this.#event = { ...this.#moment(), act: () => this.#die() }
+    }
     return event
   }
 

@@ -1,4 +1,4 @@
-import { rm } from 'node:fs/promises'
+import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { EngineError } from '../../engine/ports.js'
 import { asEngineError } from './check-store.js'
@@ -92,7 +92,21 @@ export async function emptyDirectory(disk: Disk, directory: string): Promise<voi
     if (code !== 'EEXIST' && code !== 'ENOTDIR') throw error
     names = ['.']
   }
-  if (names.length > 0) throw new EngineError('ALREADY_EXISTS', 'the target is not an empty directory')
+  if (names.length > 0) throw isTaken()
+}
+
+/** Of two backups to one target the second ends here, and leaves what the first one writes. */
+async function makeOnce(directory: string): Promise<void> {
+  try {
+    await mkdir(directory)
+  } catch (error) {
+    if (errorCode(error) === 'EEXIST') throw isTaken()
+    throw error
+  }
+}
+
+function isTaken(): EngineError {
+  return new EngineError('ALREADY_EXISTS', 'the target is not an empty directory')
 }
 
 function requireWhole({ findings }: StoredFiles): void {
@@ -124,8 +138,8 @@ async function copyStore(
     copiedBytes += bytes
     onProgress?.({ copiedBytes, totalBytes })
   }
+  await makeOnce(directory)
   try {
-    await disk.makeDirectory(directory)
     let commit = 0
     for (const segment of segments) {
       const sealed = manifest.sealed.find((one) => one.segment === segment.file.segment)

@@ -129,18 +129,21 @@ async function salvageRegion(
   to: number,
 ): Promise<Salvaged> {
   const entries: FrameEntry[] = []
-  const bytes = await reader.read(offset, end - offset)
+  const size = end - offset
+  // One after the other: the region may be far larger than a commit is.
   let at = frameHeaderBytes
-  while (at < bytes.length) {
-    const entry = readEntry(bytes, at, bytes.length)
+  while (at + entryHeadBytes <= size) {
+    const length = lengthAt(await reader.read(offset + at, entryHeadBytes), 0)
+    if (at + length > size) break
+    const entry = readEntry(await reader.read(offset + at, length), 0, length)
     if (entry === undefined) break
-    entries.push({ kind: entry.kind, key: entry.key, at, length: entry.length })
-    at += entry.length
+    entries.push({ kind: entry.kind, key: entry.key, at, length })
+    at += length
   }
   const message =
-    at === bytes.length
+    at === size
       ? 'the header of a commit is damaged, and nothing of what is in it'
-      : `${bytes.length - Math.min(at, bytes.length)} bytes are damaged`
+      : `${size - Math.min(at, size)} bytes are damaged`
   return { offset, header: undefined, end, entries, damages: [{ offset, message, toEnd: end === to }] }
 }
 

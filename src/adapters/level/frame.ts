@@ -164,13 +164,13 @@ export function readEntry(bytes: Buffer, at: number, limit: number): Entry | und
 export function readEntryHead(bytes: Buffer, at: number, limit: number): Entry | undefined {
   if (at + entryHeadBytes > limit || limit > bytes.length) return undefined
   const kind = bytes[at]!
+  if (kind < entryKind.put || kind > entryKind.deleteBlob) return undefined
   const keyBytes = bytes.readUInt32LE(at + 5)
   const valueBytes = bytes.readUInt32LE(at + 9)
   const headBytes = entryHeadLength(kind, keyBytes, valueBytes)
   const checkedBytes = kind === entryKind.blob ? headBytes : headBytes + valueBytes
   if (at + checkedBytes > limit) return undefined
   if (entryChecksum(kind, bytes, at, at + checkedBytes) !== bytes.readUInt32LE(at + 1)) return undefined
-  if (kind < entryKind.put || kind > entryKind.deleteBlob) return undefined
   const key = bytes.toString('latin1', at + entryHeadBytes, at + entryHeadBytes + keyBytes)
   const length = headBytes + valueBytes
   return { kind: kind as EntryKind, key: indexKey(kind, key), length, valueAt: at + headBytes }

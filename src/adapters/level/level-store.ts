@@ -15,6 +15,7 @@ import { lostEvent, parseBody } from './event-body.js'
 import { closedError, readError, systemError, unreadableError, writeError } from './errors.js'
 import { GroupCommit } from './group-commit.js'
 import type { LiveIndex } from './live-index.js'
+import { damagedIndex } from './page-index.js'
 import { reclaimSegments } from './reclaim.js'
 import { checkSegments } from './segment-check.js'
 import { blobBytesOf, fromBinary, toBinary } from './segment-format.js'
@@ -54,6 +55,8 @@ export class LevelStore implements Store {
   #indexFailure: { readonly cause: unknown } | undefined
   /** A page could not be read: the next opening makes the index again. */
   #indexDamaged = false
+  /** The log was made fit again since commits failed, and nothing was appended to it since. */
+  #logRecovered = false
   #closing: Promise<void> | undefined
   #recovering: Promise<void> | undefined
   #reclaiming: Promise<void> | undefined
@@ -221,7 +224,7 @@ export class LevelStore implements Store {
     const { log, segments, onClosing, onClosed } = this.#parts
     // What was acknowledged is in the segments: the next opening does what fails here.
     if (!this.#commits.failed) {
-      if (this.#index.waiting > 0) await this.#flush(false).catch(ignore)
+      if (this.#index.waiting > 0 && !this.#indexDamaged) await this.#flush(false).catch(ignore)
       if (!this.#commits.failed) await log.noteSynced().catch(ignore)
     }
     await this.#index.flushing?.catch(ignore)
@@ -242,8 +245,11 @@ export class LevelStore implements Store {
     await this.#commits.drain()
     await this.#index.flushing?.catch(ignore)
     try {
-      await this.#parts.log.recover(this.#index.pages.tail)
+      // Once, under the lock: while the index is opened again, another process may take it.
+      if (!this.#logRecovered) await this.#parts.log.recover(this.#index.pages.tail)
+      this.#logRecovered = true
       if (this.#indexFailure !== undefined) {
+        await this.#reclaiming?.catch(ignore)
         this.#index = await this.#parts.reopenIndex(this.#index, this.#indexDamaged)
         this.#indexFailure = undefined
         this.#indexDamaged = false
@@ -251,6 +257,7 @@ export class LevelStore implements Store {
     } catch (error) {
       throw error instanceof EngineError ? error : writeError(error, 'not-applied')
     }
+    this.#logRecovered = false
     this.#commits.resume()
   }
 
@@ -272,6 +279,7 @@ export class LevelStore implements Store {
     const mergeEntries = flushEntries * flushesPerMerge
     const hasSegment = (segment: number): boolean => segments.has(segment)
     try {
+      if (this.#indexDamaged) throw damagedIndex()
       await this.#index.flush({ sync, mergeEntries, hasSegment }, (place) => log.sync(place))
     } catch (error) {
       if (isDamage(error)) this.#indexDamaged = true
@@ -290,9 +298,16 @@ export class LevelStore implements Store {
     try {
       return look(this.#index)
     } catch (error) {
-      if (isDamage(error)) this.#indexDamaged = true
+      if (isDamage(error)) this.#noteDamage()
       throw this.#asReadError(error)
     }
+  }
+
+  /** The index is made again by whoever opens the store next, also when this process is killed. */
+  #noteDamage(): void {
+    if (this.#indexDamaged) return
+    this.#indexDamaged = true
+    this.#index.pages.forget().catch(ignore)
   }
 
   async #read<T>(reading: Promise<T>): Promise<T> {

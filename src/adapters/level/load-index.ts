@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import type { IndexDatabase, OpenIndex } from './index-database.js'
+import type { IndexPlace } from './index-root.js'
 import { LiveIndex } from './live-index.js'
 import { removeFile, segmentsName } from './manifest.js'
 import { PageIndex, placeOf } from './page-index.js'
@@ -30,13 +31,13 @@ const probeBytes = 8 * 2 ** 20
  * of them where it is missing, damaged, or of a past of which segments were removed.
  */
 export async function loadIndex(opener: IndexOpener, db: IndexDatabase): Promise<LoadedIndex> {
-  const { segments, openIndex, indexPath } = opener
+  const { segments } = opener
   let pages = PageIndex.load(db)
   if (pages === undefined || !fits(segments, pages)) {
     let empty = db
     if (!opener.isNew) {
       await db.close()
-      empty = await openIndex(indexPath, { reset: true })
+      empty = await openAgain(opener, true)
     }
     const { segment, offset } = firstPlace(segments)
     pages = PageIndex.empty(empty, { storeId: segments.manifest.storeId, segment, offset })
@@ -52,6 +53,8 @@ export async function loadIndex(opener: IndexOpener, db: IndexDatabase): Promise
 /**
  * Opens an index again that could not be written, for what its writes left behind may be anything. While that
  * happens reads may fail; before it begins the disk is asked whether there is space for it.
+ *
+ * @throws EngineError `STORE_LOCKED` when another process took the lock meanwhile.
  */
 export async function reopenIndex(
   opener: IndexOpener,
@@ -59,9 +62,25 @@ export async function reopenIndex(
   damaged: boolean,
 ): Promise<LiveIndex> {
   await probe(opener.segments)
+  await opener.segments.save()
   await index.pages.db.close()
-  const db = await opener.openIndex(opener.indexPath, { reset: damaged })
+  const db = await openAgain(opener, damaged)
   return (await loadIndex(opener, db)).index
+}
+
+/** Takes the lock again, and looks whether anybody had it since it was given away. */
+async function openAgain(
+  { segments, openIndex, indexPath }: IndexOpener,
+  reset: boolean,
+): Promise<IndexDatabase> {
+  const db = await openIndex(indexPath, { reset })
+  try {
+    await segments.requireUnchanged()
+  } catch (error) {
+    await db.close()
+    throw error
+  }
+  return db
 }
 
 async function complete(segments: Segments, pages: PageIndex): Promise<LoadedIndex> {
@@ -80,13 +99,18 @@ async function complete(segments: Segments, pages: PageIndex): Promise<LoadedInd
   return { index, replayed }
 }
 
-/** Whether the index can be completed from the segments that are there. */
+/** Whether the index can be completed from the segments that are there: no commit behind its place is missing. */
 function fits(segments: Segments, { root, tail }: PageIndex): boolean {
-  if (root.storeId !== segments.manifest.storeId) return false
-  for (let segment = tail.segment; segment <= segments.manifest.head; segment++) {
-    if (!segments.has(segment)) return false
+  const { storeId, sealed, head } = segments.manifest
+  if (root.storeId !== storeId || tail.segment > head) return false
+  let before: Pick<IndexPlace, 'commit' | 'chain'> | undefined = segments.has(tail.segment) ? undefined : tail
+  for (const segment of segments.numbers) {
+    if (segment < tail.segment) continue
+    const { firstCommit, chain } = segments.header(segment)
+    if (before !== undefined && (firstCommit !== before.commit + 1 || chain !== before.chain)) return false
+    before = sealed.find((one) => one.segment === segment)
   }
-  return tail.segment <= segments.manifest.head
+  return true
 }
 
 /** Fails when there is no space for a while to come. */

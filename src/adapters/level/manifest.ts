@@ -78,7 +78,7 @@ export async function replaceFile(disk: Disk, directory: string, name: string, t
 }
 
 /** What is there stays there until it is written over: the claim of a store is such a file. */
-async function openOrCreate(disk: Disk, path: string): Promise<DiskFile> {
+export async function openOrCreate(disk: Disk, path: string): Promise<DiskFile> {
   try {
     return await disk.open(path, 'create')
   } catch (error) {
@@ -86,6 +86,9 @@ async function openOrCreate(disk: Disk, path: string): Promise<DiskFile> {
     return disk.open(path, 'write')
   }
 }
+
+/** More than a marker or a manifest ever has; what stands behind is not read. */
+const mostBytes = 64 * 2 ** 20
 
 /** Undefined when there is no such file. */
 export async function readFile(disk: Disk, path: string): Promise<Buffer | undefined> {
@@ -97,7 +100,7 @@ export async function readFile(disk: Disk, path: string): Promise<Buffer | undef
     throw error
   }
   try {
-    return asBuffer(await file.read(0, await file.size()))
+    return asBuffer(await file.read(0, Math.min(await file.size(), mostBytes)))
   } finally {
     await file.close()
   }

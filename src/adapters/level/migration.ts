@@ -37,7 +37,9 @@ export async function migrate(disk: Disk, path: string, indexPath: string, store
   try {
     // Another opener may have been first.
     if ((await readMarker(disk, path))?.format !== formats.orderedKeys) return
-    for (const name of names) await removeFile(disk, join(path, segmentsName, name))
+    // Looked for under the lock: another migration may have ended halfway since.
+    for (const name of await disk.list(join(path, segmentsName)))
+      await removeFile(disk, join(path, segmentsName, name))
     await copyAll(db, disk, path, storeId)
     await writeMarker(disk, path, storeId)
   } finally {

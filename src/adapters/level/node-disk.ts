@@ -1,4 +1,4 @@
-import { readSync, writevSync } from 'node:fs'
+import { constants, readSync, writevSync } from 'node:fs'
 import { mkdir, open, readdir, rename, rm } from 'node:fs/promises'
 import type { FileHandle } from 'node:fs/promises'
 import { dirname } from 'node:path'
@@ -10,7 +10,9 @@ const maxPieces = 1024
 /** So little is written at once: it goes to the system's memory in less time than another thread takes to begin. */
 const writtenAtOnce = 64 * 1024
 
-const flags = { read: 'r', create: 'wx+', write: 'r+' } as const
+/** A pipe in the place of a file is not waited for. Windows has no such flag, and no such files. */
+const reading = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0)
+const flags = { read: reading, create: 'wx+', write: 'r+' } as const
 
 /** The file system of the host. */
 export const nodeDisk: Disk = {

@@ -220,7 +220,7 @@ function pageKey(id: number): string {
   return `p${id.toString(36).padStart(10, '0')}`
 }
 
-function damagedIndex(): EngineError {
+export function damagedIndex(): EngineError {
   return new EngineError('DATA_LOSS', 'the index is damaged; it is made again when the store is opened', {
     damaged: 'index',
   })

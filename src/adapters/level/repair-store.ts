@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { rename, rm, rmdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Dropped, Finding, RepairReport } from '../../engine/index.js'
@@ -74,7 +75,8 @@ export async function repairStore(
   const from = parseDirectory('directory', directory)
   const target = parseDirectory('newDirectory', newDirectory)
   signal?.throwIfAborted()
-  const part = `${target}.part-${process.pid}`
+  // Of its own: what another repair left, or is writing, is no part of it.
+  const part = `${target}.part-${randomUUID()}`
   try {
     let totalBytes = 0
     const salvage = await salvageStore(nodeDisk, await existingDirectory(from), {

@@ -25,11 +25,20 @@ export async function* checkSegments(
     const name = segmentPath(segment)
     // What is appended from here on is not looked at.
     const { end } = file
-    const size = await file.file.size()
-    if (size < end) yield fileFinding('damaged', name, `byte ${size}: it has ${size} bytes instead of ${end}`)
-    if (decodeSegmentHeader(await file.file.read(0, segmentHeaderBytes)) === undefined)
-      yield fileFinding('damaged', name, 'byte 0: its header is damaged')
     const { firstCommit, chain } = segments.header(segment)
+    let size: number
+    let header: Uint8Array
+    try {
+      size = await file.file.size()
+      header = await file.file.read(0, segmentHeaderBytes)
+    } catch (error) {
+      // It was removed meanwhile: nothing of it is needed.
+      if (!segments.has(segment)) continue
+      throw error
+    }
+    if (size < end) yield fileFinding('damaged', name, `byte ${size}: it has ${size} bytes instead of ${end}`)
+    if (decodeSegmentHeader(header) === undefined)
+      yield fileFinding('damaged', name, 'byte 0: its header is damaged')
     const range = {
       from: segmentHeaderBytes,
       to: Math.min(size, end),
@@ -37,7 +46,6 @@ export async function* checkSegments(
     }
     for await (const { damages } of salvageFrames(file, range, segments.seed)) {
       signal?.throwIfAborted()
-      // It was removed meanwhile: nothing of it is needed.
       if (!segments.has(segment)) break
       for (const { offset, message } of damages)
         yield fileFinding('damaged', name, `byte ${offset}: ${message}`)

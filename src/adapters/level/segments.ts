@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { EngineError } from '../../engine/ports.js'
 import type { Disk } from './disk.js'
 import { damagedSegment, missingFiles } from './errors.js'
-import { readManifest, removeFile, segmentsName, writeManifest } from './manifest.js'
+import { openOrCreate, readManifest, removeFile, segmentsName, writeManifest } from './manifest.js'
 import type { Manifest, SealedSegment } from './manifest.js'
 import type { IndexPlace } from './index-root.js'
 import { decodeSegmentHeader, encodeSegmentHeader, frameSeed, segmentHeaderBytes } from './segment-format.js'
@@ -16,12 +16,11 @@ export function firstManifest(storeId: string): Manifest {
 
 /** Creates a segment that has nothing but its header, so that it lasts. */
 export async function createSegment(disk: Disk, directory: string, header: SegmentHeader): Promise<void> {
-  const path = join(directory, segmentsName, segmentName(header.segment))
-  // What is left of an attempt that failed holds nothing.
-  await removeFile(disk, path)
-  const file = await disk.open(path, 'create')
+  // What is left of an attempt that failed holds nothing, but the manifest may name it: it is never away.
+  const file = await openOrCreate(disk, join(directory, segmentsName, segmentName(header.segment)))
   try {
     await file.write(0, [encodeSegmentHeader(header)])
+    await file.truncate(segmentHeaderBytes)
     await file.sync()
   } finally {
     await file.close()
@@ -107,20 +106,27 @@ export class Segments {
     return file
   }
 
-  /** Goes on in another segment; `last` is the last commit of the head, which was synced. */
+  /**
+   * Goes on in another segment; `last` is the last commit of the head, which was synced. A head without any commit is
+   * not kept: a disk that fails again and again leaves no more files than one that failed once.
+   */
   async rotate(last: Pick<IndexPlace, 'commit' | 'chain'>): Promise<void> {
     const { storeId, head } = this.manifest
+    const { end } = this.head
     const header = { storeId, segment: head + 1, firstCommit: last.commit + 1, chain: last.chain }
-    const sealed = { segment: head, bytes: this.head.end, commit: last.commit, chain: last.chain }
+    const isEmpty = end === segmentHeaderBytes
+    const sealed = isEmpty ? [] : [{ segment: head, bytes: end, commit: last.commit, chain: last.chain }]
     await this.#close(head + 1)
     await createSegment(this.disk, this.directory, header)
     await this.#open(head + 1, 'write', undefined)
     await this.#change((manifest) => ({
       storeId,
-      sealed: [...manifest.sealed, sealed],
+      sealed: [...manifest.sealed, ...sealed],
       head: head + 1,
       syncedTo: last.commit,
     }))
+    // What stays of it is removed when the store is opened.
+    if (isEmpty) await this.#discard(head).catch(() => {})
   }
 
   /** Notes that the commit is on the disk: it will be missed if it is not there. */
@@ -135,8 +141,25 @@ export class Segments {
       ...manifest,
       sealed: manifest.sealed.filter((other) => other.segment !== segment),
     }))
-    await this.#close(segment)
-    await removeFile(this.disk, this.#path(segment))
+    await this.#discard(segment)
+  }
+
+  /** Brings what is on the disk to what is known here, where a change failed and may be there or not. */
+  async save(): Promise<void> {
+    await this.#change((manifest) => manifest)
+  }
+
+  /**
+   * To be called when the lock was not held for a while.
+   *
+   * @throws EngineError `STORE_LOCKED` when another opener changed anything.
+   */
+  async requireUnchanged(): Promise<void> {
+    const stored = await readManifest(this.disk, this.directory, this.#name)
+    const isSame =
+      JSON.stringify(stored) === JSON.stringify(this.manifest) &&
+      (await this.head.file.size()) === this.head.end
+    if (!isSame) throw new EngineError('STORE_LOCKED', 'another process had the store open meanwhile')
   }
 
   async close(): Promise<void> {
@@ -159,6 +182,11 @@ export class Segments {
     this.#files.delete(segment)
     this.#headers.delete(segment)
     await file?.close()
+  }
+
+  async #discard(segment: number): Promise<void> {
+    await this.#close(segment)
+    await removeFile(this.disk, this.#path(segment))
   }
 
   #path(segment: number): string {

@@ -115,6 +115,8 @@ async function lookAtMarker(
     if (marker !== undefined) return { marker: marker.storeId, findings: [] }
     return { marker: undefined, findings: [fileFinding('missing', markerName, 'is not there')] }
   } catch (error) {
+    const finding = unreadable(markerName, error)
+    if (finding !== undefined) return { marker: undefined, findings: [finding] }
     if (!(error instanceof EngineError) || error.reason !== 'DATA_LOSS') throw error
     return { marker: undefined, findings: [fileFinding('damaged', markerName, error.message)] }
   }
@@ -135,6 +137,8 @@ async function lookAtManifest(
     const manifest = await readManifest(disk, directory, name)
     return { manifest, text: JSON.stringify(manifest), findings: [] }
   } catch (error) {
+    const unread = unreadable(`${segmentsName}/${name}`, error)
+    if (unread !== undefined) return { manifest: undefined, text: unread.message, findings: [unread] }
     if (!(error instanceof EngineError)) throw error
     const problem = error.details['missing'] === undefined ? 'damaged' : 'missing'
     const finding = fileFinding(problem, `${segmentsName}/${name}`, error.message)
@@ -155,22 +159,40 @@ async function openSegments(
   const missing: StoreFinding[] = []
   try {
     for (const segment of numbers) {
-      let opened
       try {
-        opened = await disk.open(join(directory, segmentsName, segmentName(segment)), 'read')
+        segments.push(await openSegment(disk, directory, segment))
       } catch (error) {
-        if (errorCode(error) !== 'ENOENT') throw error
-        missing.push(fileFinding('missing', segmentPath(segment), 'is not there'))
-        continue
+        const finding =
+          errorCode(error) === 'ENOENT'
+            ? fileFinding('missing', segmentPath(segment), 'is not there')
+            : unreadable(segmentPath(segment), error)
+        if (finding === undefined) throw error
+        missing.push(finding)
       }
-      const file = new SegmentFile(segment, opened, await opened.size())
-      segments.push({ file, header: decodeSegmentHeader(await opened.read(0, segmentHeaderBytes)) })
     }
   } catch (error) {
     await closeAll(segments)
     throw error
   }
   return { segments, missing }
+}
+
+async function openSegment(disk: Disk, directory: string, segment: number): Promise<StoredSegment> {
+  const opened = await disk.open(join(directory, segmentsName, segmentName(segment)), 'read')
+  try {
+    const file = new SegmentFile(segment, opened, await opened.size())
+    return { file, header: decodeSegmentHeader(await opened.read(0, segmentHeaderBytes)) }
+  } catch (error) {
+    await opened.close()
+    throw error
+  }
+}
+
+/** Of a file that nobody can read: its disk fails, or it is none. Undefined where the caller alone cannot. */
+function unreadable(name: string, error: unknown): StoreFinding | undefined {
+  const code = errorCode(error)
+  if (code === undefined || !['EIO', 'EISDIR', 'ELOOP', 'ENXIO', 'ESPIPE'].includes(code)) return undefined
+  return fileFinding('damaged', name, `cannot be read: ${code}`)
 }
 
 function findingsOf(

@@ -1,0 +1,305 @@
+/** Files that are not what a store wrote, steps that fail behind others that failed, and two at one directory. */
+import { execFileSync } from 'node:child_process'
+import { cp, mkdir, mkdtemp, readdir, rename, rm, symlink, truncate, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import type { DiskFile } from '../../src/adapters/level/disk.js'
+import { salvageFrames } from '../../src/adapters/level/frame-salvage.js'
+import { backupStore, checkStore, repairStore } from '../../src/adapters/level/index.js'
+import type { IndexDatabase, OpenIndex } from '../../src/adapters/level/index-database.js'
+import { memoryIndex } from '../../src/adapters/level/memory-index.js'
+import { nodeDisk } from '../../src/adapters/level/node-disk.js'
+import { SegmentFile } from '../../src/adapters/level/segment-file.js'
+import { segmentHeaderBytes } from '../../src/adapters/level/segment-format.js'
+import type { Store } from '../../src/engine/ports.js'
+import { FaultyDisk } from '../support/faulty-disk.js'
+import { openSmall, readContents, reasonOf, sessionId, type StoredContents } from '../support/level-world.js'
+import { contentsOf, fillStore } from '../support/store-files.js'
+
+const session = sessionId(1)
+let directory: string
+let data: string
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'level-hostile-'))
+  data = join(directory, 'data')
+})
+
+afterEach(() => rm(directory, { recursive: true, force: true }))
+
+function commit(store: Store, n: number): Promise<boolean> {
+  return store.commit({
+    events: [{ sessionId: session, seq: n, body: [n] }],
+    put: [[`k${n % 50}`, `${n} ${'x'.repeat(200)}`]],
+  })
+}
+
+async function write(store: Store, from: number, to: number): Promise<void> {
+  for (let n = from; n <= to; n++) await commit(store, n)
+}
+
+function contents(store: Store): Promise<StoredContents> {
+  return readContents(store, [session], [])
+}
+
+function segments(): Promise<string[]> {
+  return readdir(join(data, 'segments'))
+}
+
+describe('another segment that could not be begun', () => {
+  /** The number of the change that makes the manifest of another segment last. */
+  async function lastStep(disk: FaultyDisk): Promise<number> {
+    const store = await openSmall(join(directory, 'trial'), { durability: 'full', disk })
+    await write(store, 1, 120)
+    await store.close()
+    const created = disk.log.findIndex((what) => /create .*00000002\.seg$/.test(what))
+    const renamed = disk.log.findIndex((what, at) => at > created && /rename .*manifest$/.test(what))
+    expect(disk.log[renamed + 1]).toContain('syncDirectory')
+    return renamed + 2
+  }
+
+  test('is never missing, wherever the process ends while the store recovers', async () => {
+    const failAt = await lastStep(new FaultyDisk())
+    for (let further = 1; further <= 12; further++) {
+      await rm(data, { recursive: true, force: true })
+      const disk = new FaultyDisk()
+      disk.failAt = failAt
+      const store = await openSmall(data, { durability: 'full', disk })
+      let acknowledged = 0
+      try {
+        for (let n = 1; n <= 120; n++) {
+          await commit(store, n)
+          acknowledged = n
+        }
+      } catch (error) {
+        reasonOf(error)
+      }
+      expect(acknowledged).toBeGreaterThan(20)
+      // The process ends: of what it does from there on nothing comes to be.
+      disk.failAt = disk.operations + further
+      disk.forEver = true
+      await store.recover().catch(reasonOf)
+      const dead = join(directory, 'dead')
+      await cp(data, dead, { recursive: true })
+      const again = await openSmall(dead)
+      expect((await again.lastEvent(session))?.seq ?? 0, `${further}`).toBeGreaterThanOrEqual(acknowledged)
+      await again.close()
+      await rm(dead, { recursive: true })
+      await store.close().catch(reasonOf)
+    }
+  })
+})
+
+test('a disk that fails again and again leaves no more files than one that fails once', async () => {
+  const disk = new FaultyDisk()
+  let store = await openSmall(data, { durability: 'full', disk })
+  await write(store, 1, 30)
+  await store.reclaim!()
+  const before = await contents(store)
+  for (let failures = 0; failures < 40; failures++) {
+    disk.failAt = disk.operations + 1
+    await expect(commit(store, 31)).rejects.toMatchObject({ details: { outcome: 'unknown' } })
+    await store.recover!()
+  }
+  expect((await segments()).filter((name) => name.endsWith('.seg')).length).toBeLessThan(4)
+  expect(await contents(store)).toEqual(before)
+  await commit(store, 31)
+  await store.close()
+  let resets = 0
+  const openIndex: OpenIndex = async (path, options) => {
+    if (options.reset) resets++
+    const { openLevelIndex } = await import('../../src/adapters/level/index-database.js')
+    return openLevelIndex(path, options)
+  }
+  store = await openSmall(data, { openIndex })
+  expect((await store.lastEvent(session))!.seq).toBe(31)
+  expect(resets).toBe(0)
+  await store.close()
+})
+
+describe('an index of which a page is damaged', () => {
+  /** One database, kept over openings, of which pages can be damaged. */
+  function keptIndex(): { open: OpenIndex; damage(): void; resets: number } {
+    let db: IndexDatabase & { values?: never } = memoryIndex()
+    let damaged = false
+    const kept = {
+      resets: 0,
+      damage: () => {
+        damaged = true
+      },
+      open: ((_path, { reset }) => {
+        if (reset) {
+          db = memoryIndex()
+          damaged = false
+          kept.resets++
+        }
+        const current = db
+        return Promise.resolve({
+          ...current,
+          getSync: (key, options) => {
+            const value = current.getSync(key, options)
+            return damaged && key.startsWith('p') && value ? value.subarray(1) : value
+          },
+        } satisfies IndexDatabase)
+      }) as OpenIndex,
+    }
+    return kept
+  }
+
+  test('is made again by the next opener, also when the process that noticed was killed', async () => {
+    const index = keptIndex()
+    let store = await openSmall(data, { openIndex: index.open })
+    await write(store, 1, 200)
+    await store.reclaim()
+    const before = await contents(store)
+    await store.close()
+    index.damage()
+    store = await openSmall(data, { openIndex: index.open })
+    await expect(store.get('k1')).rejects.toMatchObject({ reason: 'DATA_LOSS' })
+    // Killed: nothing more is done by it.
+    const copy = join(directory, 'copy')
+    await cp(data, copy, { recursive: true })
+    const resets = index.resets
+    const again = await openSmall(copy, { openIndex: index.open })
+    expect(index.resets).toBe(resets + 1)
+    expect(await contents(again)).toEqual(before)
+    await again.close()
+    await store.close()
+  })
+
+  test('is made again by the recovery, when it is to be written', async () => {
+    const index = keptIndex()
+    let store = await openSmall(data, { openIndex: index.open })
+    await write(store, 1, 200)
+    await store.close()
+    index.damage()
+    store = await openSmall(data, { openIndex: index.open })
+    await expect(store.get('k1')).rejects.toMatchObject({ reason: 'DATA_LOSS' })
+    await expect(store.reclaim()).rejects.toMatchObject({ reason: 'DATA_LOSS' })
+    await store.recover()
+    expect(await store.get('k1')).toMatch(/^151 x/)
+    await write(store, 201, 210)
+    await store.close()
+  })
+})
+
+test('a check beside a reclaiming that removes what it looks at finds nothing', async () => {
+  let removed: (() => Promise<void>) | undefined
+  const hooked = (file: DiskFile, path: string): DiskFile => ({
+    size: () => file.size(),
+    read: async (position, length) => {
+      // The header alone is read so while the store is open.
+      if (removed !== undefined && position === 0 && path.endsWith('00000001.seg')) {
+        const remove = removed
+        removed = undefined
+        await remove()
+      }
+      return file.read(position, length)
+    },
+    readSync: (position, length) => file.readSync(position, length),
+    write: (position, pieces) => file.write(position, pieces),
+    truncate: (size) => file.truncate(size),
+    sync: () => file.sync(),
+    close: () => file.close(),
+  })
+  const disk = {
+    ...nodeDisk,
+    open: async (path: string, mode: 'read' | 'create' | 'write') =>
+      hooked(await nodeDisk.open(path, mode), path),
+  }
+  let store = await openSmall(data, { disk })
+  for (let n = 1; n <= 400; n++) await store.commit({ put: [['k', 'x'.repeat(200)]] })
+  await store.close()
+  store = await openSmall(data, { disk })
+  removed = () => store.reclaim()
+  const findings: unknown[] = []
+  for await (const finding of store.check({ signal: undefined })) findings.push(finding)
+  expect(removed).toBe(undefined)
+  expect(findings).toEqual([])
+  await store.close()
+})
+
+describe('copies', () => {
+  test('to one target at once leave one whole backup', async () => {
+    await fillStore(data)
+    const target = join(directory, 'target')
+    const settled = await Promise.allSettled([1, 2, 3].map(() => backupStore(data, target)))
+    expect(settled.filter(({ status }) => status === 'fulfilled').length).toBe(1)
+    for (const result of settled)
+      if (result.status === 'rejected') expect(result.reason).toMatchObject({ reason: 'ALREADY_EXISTS' })
+    expect(await checkStore(target, { readData: true })).toMatchObject({ found: 0 })
+  })
+
+  test('by a repair take nothing over that an earlier one left', async () => {
+    await fillStore(data)
+    const target = join(directory, 'target')
+    const left = `${target}.part-${process.pid}`
+    const other = await openSmall(left)
+    await other.commit({ put: [['left', 'over']] })
+    await other.close()
+    await repairStore(data, target)
+    const store = await openSmall(target)
+    expect(await store.get('left')).toBe(undefined)
+    await store.close()
+    expect(await contentsOf(target)).toEqual(await contentsOf(data))
+    expect(await readdir(left)).toContain('forkspace.json')
+  })
+})
+
+describe('a damaged region', () => {
+  test('of any size is read in pieces', async () => {
+    const size = 96 * 2 ** 20
+    let most = 0
+    const zeros: Pick<DiskFile, 'read'> = {
+      read: (_position, length) => {
+        most = Math.max(most, length)
+        return Promise.resolve(Buffer.alloc(length))
+      },
+    }
+    const file = new SegmentFile(1, zeros as DiskFile, size)
+    const damages: number[] = []
+    const range = { from: segmentHeaderBytes, to: size, before: undefined }
+    for await (const found of salvageFrames(file, range, 1))
+      damages.push(...found.damages.map(({ offset }) => offset))
+    expect(damages).toEqual([segmentHeaderBytes])
+    expect(most).toBeLessThan(2 ** 21)
+  })
+})
+
+describe('in the place of a file', () => {
+  const names = ['forkspace.json', 'segments/manifest', 'segments/00000001.seg']
+  const others: Record<string, (path: string) => Promise<unknown>> = {
+    'a directory': (path) => mkdir(path),
+    'a link to itself': (path) => symlink(path, path),
+    'a pipe': (path) => Promise.resolve(execFileSync('mkfifo', [path])),
+    'a file far too large': async (path) => {
+      await writeFile(path, '')
+      await truncate(path, 5 * 2 ** 30)
+    },
+  }
+
+  test.each(Object.entries(others))(
+    '%s is refused when it is opened, and told of by a check',
+    { timeout: 120_000 },
+    async (_, make) => {
+      await fillStore(data)
+      for (const name of names) {
+        const copy = join(directory, 'copy')
+        await cp(data, copy, { recursive: true })
+        const path = join(copy, name)
+        await rename(path, `${path}.away`)
+        await make(path)
+        const opened = await openSmall(copy).then((store) => store.close(), reasonOf)
+        expect(['DATA_LOSS', 'STORE_FAILED'], name).toContain(opened)
+        const { findings } = await checkStore(copy)
+        expect(findings.some(({ object }) => object === `file ${name}`)).toBe(true)
+        await expect(backupStore(copy, join(directory, 'target'))).rejects.toMatchObject({
+          reason: 'DATA_LOSS',
+        })
+        await rm(copy, { recursive: true })
+        await rm(join(directory, 'target'), { recursive: true, force: true })
+      }
+    },
+  )
+})
