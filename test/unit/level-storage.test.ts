@@ -18,6 +18,7 @@ import { join, relative } from 'node:path'
 import { createInterface } from 'node:readline'
 import { Worker } from 'node:worker_threads'
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import { openLevelIndex, type OpenIndex } from '../../src/adapters/level/index-database.js'
 import { levelStorage } from '../../src/adapters/level/index.js'
 import type { LevelStorageOptions } from '../../src/adapters/level/index.js'
 import { openLevelStore } from '../../src/adapters/level/open-level-store.js'
@@ -362,6 +363,86 @@ describe('one opener', () => {
       expect(outside).toBe('STORE_LOCKED')
     }
     await store.close()
+  })
+
+  test.skipIf(!canMount())(
+    'a directory that is mounted twice is locked, also for a worker thread',
+    async () => {
+      await (await open()).close()
+      const second = join(directory, 'second')
+      await mkdir(second)
+      // What runs in a worker inherits the form of the script.
+      const attempt = `import { parentPort } from 'node:worker_threads'
+        import { levelStorage } from ${JSON.stringify(compiled.url('adapters/level/index.js'))}
+        const outcome = levelStorage(${JSON.stringify(second)}).open().then(() => 'opened', (error) => error.reason)
+        parentPort.postMessage(await outcome)`
+      const script = `
+        import { once } from 'node:events'
+        import { Worker } from 'node:worker_threads'
+        const open = (path) => levelStorage(path).open().then(() => 'opened', (error) => error.reason)
+        const outcomes = [await open(directory), await open(${JSON.stringify(second)})]
+        const [outcome] = await once(new Worker(${JSON.stringify(attempt)}, { eval: true }), 'message')
+        console.log([...outcomes, outcome].join(' '))
+        process.exit()`
+      const mounted = child(script, [
+        ...ownMounts,
+        'mount --bind "$1" "$2"; shift 2; exec "$@"',
+        'sh',
+        data,
+        second,
+      ])
+      expect(await lineOf(mounted)).toBe('opened STORE_LOCKED STORE_LOCKED')
+    },
+  )
+
+  test('a process that takes the store while another opens its index again keeps it', async () => {
+    const other = `
+      const store = await levelStorage(directory).open()
+      await store.commit({ put: [['who', 'the other']] })
+      console.log('open')
+      process.stdin.on('data', async () => {
+        await store.commit({ put: [['again', 'the other']] })
+        await store.close()
+        console.log('closed')
+        process.exit()
+      })`
+    let taken: Promise<ChildProcess> | undefined
+    const openIndex: OpenIndex = async (path, options) => {
+      const db = await openLevelIndex(path, options)
+      let failed = false
+      return {
+        getSync: (key, asked) => db.getSync(key, asked),
+        batch: async () => {
+          failed = true
+          throw new Error('IO error: 000003.log: Input/output error')
+        },
+        close: async () => {
+          await db.close()
+          if (!failed) return
+          taken ??= (async () => {
+            const process = child(other)
+            expect(await lineOf(process)).toBe('open')
+            return process
+          })()
+          await taken
+        },
+      }
+    }
+    const store = await openLevelStore(data, { durability: 'full', openIndex })
+    await store.commit({ put: [['who', 'the first']] })
+    await expect(store.reclaim()).rejects.toMatchObject({ reason: 'STORE_FAILED' })
+    expect((await rejection(store.recover())).reason).toBe('STORE_LOCKED')
+    expect((await rejection(store.recover())).reason).toBe('STORE_LOCKED')
+    const process = await taken!
+    process.stdin!.write('again')
+    expect(await lineOf(process)).toBe('closed')
+    // The lock is free, but the store is another one than it was.
+    expect((await rejection(store.recover())).reason).toBe('STORE_LOCKED')
+    expect((await rejection(store.commit({ put: [['who', 'the first']] }))).reason).toBe('STORE_FAILED')
+    await store.close()
+    const after = await open()
+    expect([await after.get('who'), await after.get('again')]).toEqual(['the other', 'the other'])
+    await after.close()
   })
 
   test('acknowledged commits are there after kill -9', { timeout: 120_000 }, async () => {
