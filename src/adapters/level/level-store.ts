@@ -1,24 +1,15 @@
-import { EngineError, decodeSeq, limits } from '../../engine/ports.js'
-import type {
-  ByteRange,
-  ScanRange,
-  Store,
-  StoreCommit,
-  StoreFinding,
-  StoredBlobSize,
-  StoredEvent,
-} from '../../engine/ports.js'
-import { blobKey, eventKey } from './commit-frame.js'
+import { EngineError, limits } from '../../engine/ports.js'
+import type { Store, StoreCommit, StoreFinding, StoredEvent } from '../../engine/ports.js'
+import { eventKey } from './commit-frame.js'
 import type { Appended, CommitLog } from './commit-log.js'
-import { EntryReader } from './entry-reader.js'
 import { lostEvent, parseBody } from './event-body.js'
 import { closedError, readError, systemError, unreadableError, writeError } from './errors.js'
 import { GroupCommit } from './group-commit.js'
+import { IndexedReads } from './indexed-reads.js'
 import type { LiveIndex } from './live-index.js'
 import { damagedIndex } from './page-index.js'
 import { reclaimSegments } from './reclaim.js'
 import { checkSegments } from './segment-check.js'
-import { blobBytesOf, fromBinary, toBinary } from './segment-format.js'
 import type { Segments } from './segments.js'
 
 export interface LevelStoreParts {
@@ -37,19 +28,16 @@ export interface LevelStoreParts {
   readonly onClosed: () => void
 }
 
-const seqWidth = 8
-const entriesPerRead = 1000
 /** Commits wait for the index when it is this many times behind. */
 const mostBehind = 2
 /** So many times the entries of a flush are gathered before they go to the pages. */
 const flushesPerMerge = 4
 
 /** Format 2: segments are the truth, and an index says where in them everything stands. */
-export class LevelStore implements Store {
+export class LevelStore extends IndexedReads implements Store {
   readonly capabilities = { durable: true, syncReads: true }
   readonly #parts: LevelStoreParts
   readonly #commits: GroupCommit
-  readonly #reader: EntryReader
   #index: LiveIndex
   /** What made the index unfit to be written. */
   #indexFailure: { readonly cause: unknown } | undefined
@@ -62,12 +50,13 @@ export class LevelStore implements Store {
   #reclaiming: Promise<void> | undefined
 
   constructor(parts: LevelStoreParts) {
+    super(parts.segments)
     this.#parts = parts
     this.#index = parts.index
-    this.#reader = new EntryReader(parts.segments)
     this.#commits = new GroupCommit({
       log: parts.log,
-      hasEvent: (sessionId, seq) => this.#find(`e${eventKey(sessionId, seq)}`) !== undefined,
+      hasEvent: (sessionId, seq) =>
+        this.look((index) => index.get(`e${eventKey(sessionId, seq)}`)) !== undefined,
       onWritten: (appended) => this.#apply(appended),
     })
   }
@@ -80,89 +69,24 @@ export class LevelStore implements Store {
     sessionId: string,
     range: { from: number; to: number },
   ): AsyncGenerator<readonly StoredEvent[], void, undefined> {
-    const session = `e${toBinary(sessionId)}`
-    for (let seq = Math.max(range.from, 1); ;) {
-      this.#assertOpen()
-      const last = this.#indexed((index) => index.lastEvent(session))
-      const to = Math.min(range.to, last === undefined ? 0 : seqOf(last[0]), seq + limits.eventsPerRead - 1)
-      if (seq > to) return
-      const [from, end] = [`e${eventKey(sessionId, seq)}`, `e${eventKey(sessionId, to)}\0`]
-      const entries = this.#indexed((index) => index.range(from, end, limits.eventsPerRead, false))
-      for (let i = 0; i <= to - seq; i++) {
-        if (entries[i] === undefined || seqOf(entries[i]![0]) !== seq + i) throw lostEvent(sessionId, seq + i)
+    for (let first = Math.max(range.from, 1); ;) {
+      const to = Math.min(range.to, this.newestSeq(sessionId), first + limits.eventsPerRead - 1)
+      if (first > to) return
+      const found = await this.eventTexts(sessionId, first, to)
+      const page: StoredEvent[] = []
+      for (let seq = first; seq <= to; seq++) {
+        const event = found[seq - first]
+        if (event?.seq !== seq) throw lostEvent(sessionId, seq)
+        page.push({ sessionId, seq, body: parseBody(sessionId, seq, event.text) })
       }
-      const first = seq
-      const texts = await this.#read(this.#reader.texts(entries))
-      const page = texts.map((text, i) => ({
-        sessionId,
-        seq: first + i,
-        body: parseBody(sessionId, first + i, text),
-      }))
-      seq = to + 1
+      first = to + 1
       yield page
     }
   }
 
   async lastEvent(sessionId: string): Promise<StoredEvent | undefined> {
-    this.#assertOpen()
-    const last = this.#indexed((index) => index.lastEvent(`e${toBinary(sessionId)}`))
-    if (last === undefined) return undefined
-    const seq = seqOf(last[0])
-    return { sessionId, seq, body: parseBody(sessionId, seq, await this.#read(this.#reader.text(...last))) }
-  }
-
-  async get(key: string): Promise<string | undefined> {
-    const place = this.#find(`r${toBinary(key)}`)
-    return place && this.#read(this.#reader.text(`r${toBinary(key)}`, place))
-  }
-
-  getSync(key: string): string | undefined {
-    const name = `r${toBinary(key)}`
-    const place = this.#find(name)
-    return place && this.#readSync(() => this.#reader.textSync(name, place))
-  }
-
-  async scan({
-    gte,
-    lt,
-    limit,
-    reverse = false,
-  }: ScanRange): Promise<readonly (readonly [string, string])[]> {
-    let [low, high] = [`r${toBinary(gte)}`, `r${toBinary(lt)}`]
-    const found: [string, string][] = []
-    for (;;) {
-      this.#assertOpen()
-      const wanted = Math.min(limit - found.length, entriesPerRead)
-      const entries = this.#indexed((index) => index.range(low, high, wanted, reverse))
-      const texts = await this.#read(this.#reader.texts(entries))
-      for (const [i, [key]] of entries.entries()) found.push([fromBinary(key.slice(1)), texts[i]!])
-      if (entries.length < wanted || found.length >= limit) return found
-      const last = entries.at(-1)![0]
-      if (reverse) high = last
-      else low = `${last}\0`
-    }
-  }
-
-  async blob(hash: string, range: ByteRange): Promise<Uint8Array | undefined> {
-    const key = `b${blobKey(hash)}`
-    const place = this.#find(key)
-    return place && this.#read(this.#reader.blob(key, place, range))
-  }
-
-  blobSync(hash: string, range: ByteRange): Uint8Array | undefined {
-    const key = `b${blobKey(hash)}`
-    const place = this.#find(key)
-    return place && this.#readSync(() => this.#reader.blobSync(key, place, range))
-  }
-
-  async listBlobs(after: string, limit: number): Promise<readonly StoredBlobSize[]> {
-    this.#assertOpen()
-    const from = after === '' ? 'b' : `b${blobKey(after)}\0`
-    const entries = this.#indexed((index) => index.range(from, 'c', limit, false))
-    return entries.map(([key, { length }]) => ({
-      hash: Buffer.from(key.slice(1), 'latin1').toString('hex'),
-      bytes: blobBytesOf(length),
-    }))
+    const last = await this.newestEvent(sessionId)
+    return last && { sessionId, seq: last.seq, body: parseBody(sessionId, last.seq, last.text) }
   }
 
   async size(): Promise<number> {
@@ -179,7 +103,7 @@ export class LevelStore implements Store {
     try {
       yield* checkSegments(this.#parts.segments, signal)
     } catch (error) {
-      throw signal?.aborted === true ? error : this.#asReadError(error)
+      throw signal?.aborted === true ? error : this.asReadError(error)
     }
   }
 
@@ -289,17 +213,13 @@ export class LevelStore implements Store {
     }
   }
 
-  #find(key: string): ReturnType<LiveIndex['get']> {
+  protected look<T>(find: (index: LiveIndex) => T): T {
     this.#assertOpen()
-    return this.#indexed((index) => index.get(key))
-  }
-
-  #indexed<T>(look: (index: LiveIndex) => T): T {
     try {
-      return look(this.#index)
+      return find(this.#index)
     } catch (error) {
       if (isDamage(error)) this.#noteDamage()
-      throw this.#asReadError(error)
+      throw this.asReadError(error)
     }
   }
 
@@ -310,28 +230,12 @@ export class LevelStore implements Store {
     this.#index.pages.forget().catch(ignore)
   }
 
-  async #read<T>(reading: Promise<T>): Promise<T> {
-    try {
-      return await reading
-    } catch (error) {
-      throw this.#asReadError(error)
-    }
-  }
-
-  #readSync<T>(read: () => T): T {
-    try {
-      return read()
-    } catch (error) {
-      throw this.#asReadError(error)
-    }
-  }
-
   #assertOpen(): void {
     if (this.#closing !== undefined) throw closedError()
   }
 
   /** A read that the closing overtook is no loss of data, nor is one while the index is opened again. */
-  #asReadError(error: unknown): unknown {
+  protected asReadError(error: unknown): unknown {
     if (this.#closing !== undefined) return closedError()
     const known = error instanceof EngineError ? error : readError(error)
     return known.reason === 'STORE_CLOSED' ? unreadableError(error) : known
@@ -340,10 +244,6 @@ export class LevelStore implements Store {
 
 function isDamage(error: unknown): boolean {
   return error instanceof EngineError && error.reason === 'DATA_LOSS'
-}
-
-function seqOf(key: string): number {
-  return decodeSeq(key.slice(-seqWidth))
 }
 
 function ignore(): void {}

@@ -106,6 +106,21 @@ export async function readFile(disk: Disk, path: string): Promise<Buffer | undef
   }
 }
 
+/** The bytes of a file, 0 of one that is not there. */
+export async function sizeOf(disk: Disk, path: string): Promise<number> {
+  try {
+    const file = await disk.open(path, 'read')
+    try {
+      return await file.size()
+    } finally {
+      await file.close()
+    }
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return 0
+    throw error
+  }
+}
+
 /** Removes a file that may be missing. */
 export async function removeFile(disk: Disk, path: string): Promise<void> {
   try {

@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { EngineError, currentFormat, formats } from '../../engine/ports.js'
 import type { Disk } from './disk.js'
 import { missingFiles } from './errors.js'
-import { manifestName, readFile, removeFile, segmentsName } from './manifest.js'
+import { manifestName, readFile, removeFile, segmentsName, sizeOf } from './manifest.js'
 import { segmentOf } from './segment-file.js'
 import { segmentHeaderBytes } from './segment-format.js'
 
@@ -81,10 +81,7 @@ async function hasCommits(disk: Disk, directory: string): Promise<boolean> {
   const segments = join(directory, segmentsName)
   for (const name of await disk.list(segments)) {
     if (segmentOf(name) === undefined) continue
-    const file = await disk.open(join(segments, name), 'read')
-    const bytes = await file.size()
-    await file.close()
-    if (bytes > segmentHeaderBytes) return true
+    if ((await sizeOf(disk, join(segments, name))) > segmentHeaderBytes) return true
   }
   return false
 }

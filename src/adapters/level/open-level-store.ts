@@ -8,7 +8,7 @@ import type { IndexDatabase, OpenIndex } from './index-database.js'
 import { openLevelIndex } from './index-database.js'
 import { LevelStore } from './level-store.js'
 import { loadIndex, reopenIndex } from './load-index.js'
-import { segmentsName, writeManifest } from './manifest.js'
+import { segmentsName, sizeOf, writeManifest } from './manifest.js'
 import {
   claimDirectory,
   clearUnfinished,
@@ -149,21 +149,6 @@ async function bytesIn(disk: Disk, directory: string): Promise<number> {
     if (name !== 'LOCK') bytes += await sizeOf(disk, join(directory, name))
   }
   return bytes
-}
-
-/** 0 for a file that went meanwhile. */
-async function sizeOf(disk: Disk, path: string): Promise<number> {
-  try {
-    const file = await disk.open(path, 'read')
-    try {
-      return await file.size()
-    } finally {
-      await file.close()
-    }
-  } catch (error) {
-    if (errorCode(error) === 'ENOENT') return 0
-    throw error
-  }
 }
 
 /** The real path of the directory, created together with its parents when it does not exist. */

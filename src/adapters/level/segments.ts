@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { EngineError } from '../../engine/ports.js'
 import type { Disk } from './disk.js'
 import { damagedSegment, missingFiles } from './errors.js'
-import { openOrCreate, readManifest, removeFile, segmentsName, writeManifest } from './manifest.js'
+import { openOrCreate, readManifest, removeFile, segmentsName, sizeOf, writeManifest } from './manifest.js'
 import type { Manifest, SealedSegment } from './manifest.js'
 import type { IndexPlace } from './index-root.js'
 import { decodeSegmentHeader, encodeSegmentHeader, frameSeed, segmentHeaderBytes } from './segment-format.js'
@@ -212,18 +212,18 @@ export class Segments {
   /** A segment behind the head has no frames, unless the manifest was replaced by an older one. */
   async #checkEmpty(segment: number): Promise<void> {
     if (segment < this.manifest.head) return
-    const file = await this.disk.open(this.#path(segment), 'read')
-    const bytes = await file.size()
-    await file.close()
-    if (bytes > segmentHeaderBytes) throw damagedSegment(segmentName(segment), 0)
+    if ((await sizeOf(this.disk, this.#path(segment))) > segmentHeaderBytes)
+      throw damagedSegment(segmentName(segment), 0)
   }
 
   /** @throws EngineError `DATA_LOSS` when the header, or the size of a sealed segment, is not what it was. */
   async #open(segment: number, mode: 'read' | 'write', bytes: number | undefined): Promise<void> {
     const name = segmentName(segment)
     const file = await this.disk.open(this.#path(segment), mode)
+    const opened = new SegmentFile(segment, file, 0)
+    this.#files.set(segment, opened)
     const end = await file.size()
-    this.#files.set(segment, new SegmentFile(segment, file, end))
+    opened.end = end
     const header = decodeSegmentHeader(await file.read(0, segmentHeaderBytes))
     if (header === undefined) throw damagedSegment(name, 0)
     if (header.storeId !== this.manifest.storeId || header.segment !== segment) throw damagedSegment(name, 8)
