@@ -398,7 +398,8 @@ describe('one opener', () => {
   test('a process that takes the store while another opens its index again keeps it', async () => {
     const other = `
       const store = await levelStorage(directory).open()
-      await store.commit({ put: [['who', 'the other']] })
+      for (let n = 0; n < 20; n++) await store.commit({ put: [['who', n < 19 ? 'x'.repeat(1000) : 'the other']] })
+      await store.reclaim({})
       console.log('open')
       process.stdin.on('data', async () => {
         await store.commit({ put: [['again', 'the other']] })
@@ -442,6 +443,7 @@ describe('one opener', () => {
     await store.close()
     const after = await open()
     expect([await after.get('who'), await after.get('again')]).toEqual(['the other', 'the other'])
+    for await (const finding of after.check!({})) expect(finding).toBe(undefined)
     await after.close()
   })
 

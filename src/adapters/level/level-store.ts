@@ -169,11 +169,12 @@ export class LevelStore extends IndexedReads implements Store {
     await this.#commits.drain()
     await this.#index.flushing?.catch(ignore)
     try {
+      // It ends without an index, and changes the list of segments no more.
+      if (this.#indexFailure !== undefined) await this.#reclaiming?.catch(ignore)
       // Once, under the lock: while the index is opened again, another process may take it.
       if (!this.#logRecovered) await this.#parts.log.recover(this.#index.pages.tail)
       this.#logRecovered = true
       if (this.#indexFailure !== undefined) {
-        await this.#reclaiming?.catch(ignore)
         this.#index = await this.#parts.reopenIndex(this.#index, this.#indexDamaged)
         this.#indexFailure = undefined
         this.#indexDamaged = false

@@ -62,7 +62,6 @@ export async function reopenIndex(
   damaged: boolean,
 ): Promise<LiveIndex> {
   await probe(opener.segments)
-  await opener.segments.save()
   await index.pages.db.close()
   const db = await openAgain(opener, damaged)
   return (await loadIndex(opener, db)).index

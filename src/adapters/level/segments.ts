@@ -144,11 +144,6 @@ export class Segments {
     await this.#discard(segment)
   }
 
-  /** Brings what is on the disk to what is known here, where a change failed and may be there or not. */
-  async save(): Promise<void> {
-    await this.#change((manifest) => manifest)
-  }
-
   /**
    * To be called when the lock was not held for a while.
    *
