@@ -28,7 +28,6 @@ export const nodeDisk: Disk = {
   async makeDirectory(directory) {
     const first = await mkdir(directory, { recursive: true })
     if (first !== undefined) await syncParents(directory, first)
-    else await syncDirectory(dirname(directory)).catch(forbidden)
   },
 
   async open(path, mode) {
@@ -133,12 +132,6 @@ async function syncDirectory(path: string): Promise<void> {
   } finally {
     await handle.close()
   }
-}
-
-/** Who may not read the directory above has not made what is in it. */
-function forbidden(error: unknown): void {
-  const code = errorCode(error)
-  if (code !== 'EACCES' && code !== 'EPERM') throw error
 }
 
 async function syncParents(directory: string, firstCreated: string): Promise<void> {
