@@ -18,6 +18,7 @@ import {
 } from '../../src/index.js'
 import type { Store } from '../../src/engine/ports.js'
 import { fixedEnvironment } from '../../src/testing.js'
+import { expectNoGarbage } from '../model/stored-garbage.js'
 import { bytesOf, readFile, takeApart } from '../support/bundle-file.js'
 import { FailingStorage } from '../support/failing-storage.js'
 import { storages } from '../support/storages.js'
@@ -562,4 +563,97 @@ describe('what an import leaves behind', () => {
     await expect(reopened.restore({ checkpointLabel: 'patched' })).rejects.toEqual(refused('DATA_LOSS'))
     await engine.close()
   })
+})
+
+describe.each(storages)('on %s a bundle that is being written', (_name, makeStorage, lasting) => {
+  let directory: string
+  let storage: Storage
+  let store: Store
+  let engine: Engine
+
+  beforeEach(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'bundles-'))
+    const made = makeStorage(directory)
+    storage = { open: async () => (store = await made.open()) }
+    engine = await openEngine({ storage })
+  })
+
+  afterEach(async () => {
+    await engine.close()
+    await rm(directory, { recursive: true, force: true })
+  })
+
+  async function reopen(): Promise<void> {
+    await engine.close()
+    engine = await openEngine({ storage })
+  }
+
+  async function write(session: Session, count: number): Promise<void> {
+    for (let i = 0; i < count; i++) {
+      await session.files.write({ path: `/${i % 5}`, content: `${i} `.repeat(200) })
+      await session.checkpoint({ label: `${i}` })
+    }
+    await session.files.write({ path: '/0', content: 'the end' })
+  }
+
+  // More than are held in memory from one pass to the next.
+  test.each([4, limits.bundleHeldStates + 10])(
+    'has all of %i checkpoints, whichever are deleted and collected meanwhile',
+    async (count) => {
+      const session = await engine.sessions.create({ files: { '/base': 'base' } })
+      await write(session, count)
+      const expected = await bytesOf(session.exportBundle())
+      if (lasting) await reopen()
+      const again = await engine.sessions.open(session.id)
+      const [first, second] = [again.exportBundle(), again.exportBundle()]
+      const deletion = again.deleteCheckpoint({ checkpointLabel: '1' })
+      const pieces: Uint8Array[] = []
+      for await (const piece of first) {
+        pieces.push(piece)
+        if (pieces.length > 1) continue
+        await deletion
+        await again.pruneCheckpoints({ keepLast: 1 })
+        await again.files.write({ path: '/0', content: 'later' })
+        await engine.collect()
+      }
+      expect(expected.equals(Buffer.concat(pieces))).toBe(true)
+      await engine.collect()
+      expect(expected.equals(await bytesOf(second))).toBe(true)
+      if (!lasting) return
+      // What was read is in memory until that is tidied up.
+      await reopen()
+      await engine.collect()
+      await expectNoGarbage(store, [await engine.sessions.open(session.id)])
+    },
+    60_000,
+  )
+
+  test.runIf(lasting)(
+    'is whole although the session, and those it was forked from, are deleted',
+    async () => {
+      const kept = await engine.sessions.create()
+      const parent = await engine.sessions.create({ files: { '/base': 'base' } })
+      await write(parent, 3)
+      const session = await parent.fork({ sourceCheckpointLabel: '1' })
+      await write(session, 3)
+      const expected = await bytesOf(session.exportBundle())
+      await reopen()
+      const again = await engine.sessions.open(session.id)
+      const bundles = [again.exportBundle(), again.exportBundle()]
+      const deleted = Promise.all([again.delete(), engine.sessions.delete(parent.id)])
+      for (const bundle of bundles) {
+        const pieces: Uint8Array[] = []
+        for await (const piece of bundle) {
+          pieces.push(piece)
+          await deleted
+          if (pieces.length === 1) for (let times = 0; times < 2; times++) await engine.collect()
+        }
+        expect(expected.equals(Buffer.concat(pieces))).toBe(true)
+      }
+      await reopen()
+      await engine.collect()
+      expect(await store.lastEvent(session.id)).toBeUndefined()
+      await expectNoGarbage(store, [await engine.sessions.open(kept.id)])
+    },
+  )
 })

@@ -251,6 +251,28 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     },
   )
 
+  test('of deleted sessions nothing is missed when some of them are gone', async () => {
+    const kept = await engine.sessions.create()
+    const parent = await engine.sessions.create()
+    await parent.files.write({ path: '/a', content: 'a'.repeat(300) })
+    const fork = await parent.fork()
+    await fork.files.write({ path: '/b', content: 'b'.repeat(300) })
+    await parent.delete()
+    await fork.delete()
+    const interrupted = new AbortController()
+    const onProgress = ({ stage, done }: CollectProgress): void => {
+      if (stage === 'sessions' && done === 2) interrupted.abort(new Error('enough'))
+    }
+    const collecting = engine.collect({ signal: interrupted.signal, onProgress })
+    await expect(collecting).rejects.toThrow('enough')
+    expect(await store.lastEvent(parent.id)).toBeUndefined()
+    expect(await store.lastEvent(fork.id)).toBeDefined()
+    expect((await engine.check({ readData: true })).findings).toEqual([])
+    await reopen()
+    await engine.collect()
+    await expectNoGarbage(store, [await engine.sessions.open(kept.id)])
+  })
+
   test('a snapshot that was lost is no loss where redo is kept behind it', async () => {
     const session = await engine.sessions.create()
     for (let i = 0; i < 4300; i++) void 0

@@ -84,10 +84,9 @@ export async function listCheckpoints(
   return { checkpoints: page, nextPageToken: '' }
 }
 
-/** In order of creation. */
-export async function allCheckpoints(core: Core, live: LiveSession): Promise<CheckpointRecord[]> {
-  await loadIndex(core, live)
-  return [...live.checkpoints!.values()]
+/** In order of creation. Throws a Fault where they have to be read. */
+export function allCheckpoints(core: Core, live: LiveSession): CheckpointRecord[] {
+  return [...loadedIndex(core, live).values()]
 }
 
 export async function findCheckpoint(

@@ -4,6 +4,7 @@ import type { NewStoredEvent, Store, StoreCommit } from '../storage/store.js'
 import { redoHash } from './chain.js'
 import type { Core } from './core.js'
 import type { EventBody } from './events.js'
+import { heldStates } from './held-states.js'
 import { stateAt } from './recovery.js'
 import type { CheckpointRecord, SessionRecord, SnapshotRecord } from './records.js'
 import { planHistory, type HistoryFacts, type HistoryPlan } from './retention.js'
@@ -60,7 +61,7 @@ async function factsOf(core: Core, { id: sessionId, base }: SessionRecord): Prom
   const snapshots = await snapshotsOf(core, sessionId)
   const facts = {
     last: (await core.store.lastEvent(sessionId))?.seq ?? 0,
-    named: [] as number[],
+    named: [...(heldStates(core, sessionId) ?? [])],
     snapshots: snapshots.map(({ seq }) => seq),
     prunedTo: prunedTo(snapshots),
     restores: [] as [number, number][],

@@ -6,7 +6,7 @@ import { someIn } from '../base/ascending.js'
 export interface HistoryFacts {
   /** The newest event. */
   readonly last: number
-  /** States that somebody can name: of checkpoints. */
+  /** States that somebody can name, of checkpoints, or still reads. */
   readonly named: readonly number[]
   /** Ascending. */
   readonly snapshots: readonly number[]

@@ -23,13 +23,30 @@ import { writeSnapshot } from './snapshot.js'
  * later ones queue behind it. Reads do not.
  */
 export function mutate<T>(core: Core, live: LiveSession, operation: () => Promise<T>): Promise<T> {
-  if (live.tail !== undefined) return enqueue(core, live, operation)
+  if (live.tail !== undefined) return enqueue(live, () => attempt(core, live, operation))
   try {
     return attempt(core, live, operation)
   } catch (thrown) {
-    if (thrown instanceof Fault) return enqueue(core, live, operation, thrown)
+    if (thrown instanceof Fault) return enqueue(live, () => attempt(core, live, operation), thrown)
     return Promise.reject(thrown)
   }
+}
+
+/** Looks at a session in the order of the calls, as {@link mutate} changes it. SESSION_NOT_FOUND. */
+export function lookInOrder<T>(live: LiveSession, look: () => T): Promise<T> {
+  const run = (): Promise<T> => Promise.resolve(lookNow(live, look))
+  if (live.tail !== undefined) return enqueue(live, run)
+  try {
+    return run()
+  } catch (thrown) {
+    if (thrown instanceof Fault) return enqueue(live, run, thrown)
+    return Promise.reject(thrown)
+  }
+}
+
+function lookNow<T>(live: LiveSession, look: () => T): T {
+  if (live.discarded === 'deleted') throw sessionNotFound(live.id)
+  return look()
 }
 
 /**
@@ -55,13 +72,13 @@ export function wouldBlock(message: string): EngineError {
   return new EngineError('WOULD_BLOCK', message)
 }
 
-function enqueue<T>(core: Core, live: LiveSession, operation: () => Promise<T>, fault?: Fault): Promise<T> {
+function enqueue<T>(live: LiveSession, run: () => Promise<T>, fault?: Fault): Promise<T> {
   const before = live.tail
   const turn = async (): Promise<{ committed: Promise<T> }> => {
     await before
     await fault?.resolve()
     // The promise of the commit is wrapped: the next in the queue waits for the effect, not for the store.
-    return whenLoaded(() => ({ committed: attempt(core, live, operation) }))
+    return whenLoaded(() => ({ committed: run() }))
   }
   const started = turn()
   const tail = started

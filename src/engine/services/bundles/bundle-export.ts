@@ -7,10 +7,12 @@ import { chainStart, expectedLink, redoHash } from '../../session/chain.js'
 import { allCheckpoints } from '../../session/checkpoints.js'
 import { sessionNotFound, type Core } from '../../session/core.js'
 import type { EventBody } from '../../session/events.js'
+import { holdStates } from '../../session/held-states.js'
 import type { LiveSession } from '../../session/live.js'
 import { manifestHash } from '../../session/manifest.js'
 import type { CheckpointRecord } from '../../session/records.js'
 import { rootsAt } from '../../session/recovery.js'
+import { lookInOrder } from '../../session/transaction.js'
 import type { Dir } from '../../tree/node.js'
 import type { BundleFacts } from './bundle-facts.js'
 import {
@@ -31,26 +33,48 @@ export interface OpenedExport {
   readonly seq: number
   readonly root: Dir
   readonly checkpoints: readonly CheckpointRecord[]
-  readonly facts: Readonly<Partial<Record<TextName, readonly object[]>>>
+  /** Those of the checkpoints, where memory alone has them. */
+  readonly states: readonly Dir[] | undefined
+  readonly facts: Partial<Record<TextName, readonly object[]>>
+  /** To be called when it is not needed any more: until then, or until nobody has it, its states stay. */
+  readonly close: () => void
 }
 
-/** What was called before is in it. Resolves when it is stored. */
+/** What was called before is in it, and nothing that is called later. Resolves when it is stored. */
 export async function openExport(
   core: Core,
   live: LiveSession,
   services: readonly BundleFacts[],
 ): Promise<OpenedExport> {
-  if (live.tail !== undefined) await live.tail
-  const { seq, acknowledged } = live
+  const { opened, lists, acknowledged } = await lookInOrder(live, () => {
+    const checkpoints = allCheckpoints(core, live)
+    return {
+      opened: open(core, live, checkpoints),
+      lists: Promise.all(
+        services.map(async (service) => [service.name, await service.list(core, live)] as const),
+      ),
+      acknowledged: live.acknowledged,
+    }
+  })
+  try {
+    for (const [name, list] of await lists) opened.facts[name] = list
+    await acknowledged
+    return opened
+  } catch (error) {
+    opened.close()
+    throw error
+  }
+}
+
+function open(core: Core, live: LiveSession, checkpoints: readonly CheckpointRecord[]): OpenedExport {
+  const { seq } = live
   const root = live.tree.freeze()
   core.loader.inUse?.add(root)
   core.loader.inUse?.add(live.baseline)
-  const lists = await Promise.all(
-    services.map(async (service) => [service.name, await service.list(core, live)] as const),
-  )
-  const checkpoints = (await allCheckpoints(core, live)).filter((one) => one.seq <= seq)
-  await acknowledged
-  return { live, seq, root, checkpoints, facts: Object.fromEntries(lists) }
+  const seqs = checkpoints.map((one) => one.seq)
+  const states = core.store.capabilities.durable ? undefined : seqs.map((one) => live.pins!.get(one)!)
+  const owner = { live, seq, root, checkpoints, states, facts: {} }
+  return Object.assign(owner, { close: holdStates(core, live.id, { seqs, owner }) })
 }
 
 /**
@@ -165,6 +189,7 @@ class States {
   constructor(core: Core, opened: OpenedExport) {
     this.#core = core
     this.#opened = opened
+    if (opened.states !== undefined) this.#held = [...opened.states]
   }
 
   async *all(): AsyncGenerator<Dir, void> {

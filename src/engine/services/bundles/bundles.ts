@@ -33,8 +33,7 @@ export class Bundles {
   ): Promise<AsyncGenerator<Uint8Array, void>> {
     signal?.throwIfAborted()
     const facts = this.#parts.facts.filter(({ action }) => allowed(action))
-    const opened = await openExport(core, live, facts)
-    const files = await this.#parts.files()
+    const [opened, files] = await Promise.all([openExport(core, live, facts), this.#parts.files()])
     return writing(core, files, opened, signal)
   }
 
@@ -63,12 +62,16 @@ async function* writing(
   opened: OpenedExport,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<Uint8Array, void> {
-  const { rootHash, blocks } = await exportBlocks(core, opened, signal)
-  const slice = new TimeSlice(core.environment)
-  for await (const piece of files.write(rootHash, blocks)) {
-    signal?.throwIfAborted()
-    yield piece
-    if (slice.over) await slice.next()
+  try {
+    const { rootHash, blocks } = await exportBlocks(core, opened, signal)
+    const slice = new TimeSlice(core.environment)
+    for await (const piece of files.write(rootHash, blocks)) {
+      signal?.throwIfAborted()
+      yield piece
+      if (slice.over) await slice.next()
+    }
+  } finally {
+    opened.close()
   }
 }
 

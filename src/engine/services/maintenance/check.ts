@@ -157,7 +157,8 @@ class Check {
         )
     }
     const oldest = checkpoints.reduce((least, { seq }) => Math.min(least, seq), last)
-    if (snapshots[0] === undefined || snapshots[0].seq > oldest)
+    // Of a deleted session nobody can name a state, and what it was forked from may be collected before it is.
+    if (deletedAt === undefined && (snapshots[0] === undefined || snapshots[0].seq > oldest))
       await this.#base(keys.tenantOfSession(key), record)
     await this.#eachRecord(
       keys.cacheEntries(id),

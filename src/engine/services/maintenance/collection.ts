@@ -6,6 +6,7 @@ import { nextTurn } from '../../base/slices.js'
 import type { Core } from '../../session/core.js'
 import { lastActivities } from '../../session/activity.js'
 import { isExpired } from '../../session/expiry.js'
+import { heldStates } from '../../session/held-states.js'
 import { readingsEnded } from '../../session/history-reads.js'
 import {
   prepareHistory,
@@ -179,6 +180,11 @@ function asTenant(core: Core, tenantKey: string): Core {
   return { ...core, tenantKey, store: core.storeOf(tenantKey) }
 }
 
+/** Deleted, and nobody reads on who began before: that is known, as nobody begins later. */
+function isUnneeded(core: Core, { id, deletedAt }: SessionRecord): boolean {
+  return deletedAt !== undefined && heldStates(core, id) === undefined
+}
+
 async function settleSessions(run: Run): Promise<void> {
   const { core, keepRedo, signal, report, counts } = run
   await deleteExpired(run)
@@ -192,7 +198,7 @@ async function settleSessions(run: Run): Promise<void> {
   for await (const { tenantKey, record } of storedSessions(core)) {
     signal.throwIfAborted()
     settled.add(record.id)
-    if (record.deletedAt !== undefined) continue
+    if (isUnneeded(core, record)) continue
     const history = await prepareHistory(asTenant(core, tenantKey), record, { keepRedo })
     const { plan } = history
     if (plan.drop.length > 0 || plan.pruneTo > history.prunedTo) histories.push({ ...history, tenantKey })
@@ -223,8 +229,8 @@ async function deletedSessions({ core }: Run): Promise<Map<string, StoredSession
   await queued(core)
   const deleted = new Map<string, StoredSession>()
   for await (const session of storedSessions(core)) {
-    const { id, deletedAt } = session.record
-    if (deletedAt !== undefined && !core.arriving.has(id)) deleted.set(id, session)
+    const { id } = session.record
+    if (isUnneeded(core, session.record) && !core.arriving.has(id)) deleted.set(id, session)
   }
   return deleted
 }
@@ -236,7 +242,7 @@ async function deletedSessions({ core }: Run): Promise<Map<string, StoredSession
 async function keepForks({ core, signal }: Run, settled: ReadonlySet<string>): Promise<void> {
   for await (const { tenantKey, record } of storedSessions(core)) {
     signal.throwIfAborted()
-    if (settled.has(record.id) || record.deletedAt !== undefined || record.base === undefined) continue
+    if (settled.has(record.id) || isUnneeded(core, record) || record.base === undefined) continue
     await storeState(asTenant(core, tenantKey), record.id, 0)
   }
 }

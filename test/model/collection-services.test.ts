@@ -1,0 +1,101 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { expect, test } from 'vitest'
+import { hasGit } from '../support/git-repository.js'
+import {
+  bundleActor,
+  expiringActor,
+  gitActor,
+  hostActor,
+  sessionActor,
+  type Actor,
+} from './collection-actors.js'
+import { CollectionWorld, Dice, reasonAmong } from './collection-world.js'
+import { seed, size } from './seed.js'
+
+/** Collects again and again until it is told to stop; some of it is interrupted. */
+async function collectUntil(world: CollectionWorld, dice: Dice, isOver: () => boolean): Promise<number> {
+  let times = 0
+  for (; !isOver(); times++) {
+    const interrupted = new AbortController()
+    let left = dice.chance(25) ? dice.below(40) : Number.POSITIVE_INFINITY
+    const onProgress = (): void => {
+      if (left-- <= 0) interrupted.abort(new Error('interrupted'))
+    }
+    const options = { keepRedo: dice.chance(20), signal: interrupted.signal, onProgress }
+    await world.engine.collect(options).catch((error: unknown) => {
+      if (!interrupted.signal.aborted) throw error
+    })
+    await nextTurn()
+  }
+  return times
+}
+
+interface Stress {
+  readonly from: number
+  readonly actors: readonly ((world: CollectionWorld) => Actor)[]
+  readonly phases: number
+  readonly steps: number
+}
+
+const everyone: Stress['actors'] = [
+  sessionActor,
+  sessionActor,
+  bundleActor,
+  expiringActor,
+  hostActor,
+  ...(hasGit ? [({ hostRoot }: CollectionWorld) => gitActor(hostRoot)] : []),
+]
+
+/** Ends with a store of which all sessions are deleted; gives its size. */
+async function stress({ from, actors, phases, steps }: Stress): Promise<number> {
+  const dice = new Dice(from)
+  const world = new CollectionWorld()
+  const rolled = (): Dice => new Dice(dice.below(2 ** 31))
+  try {
+    await world.open()
+    const acting = actors.map((make) => make(world))
+    for (let phase = 0; phase < phases; phase++) {
+      let over = false
+      const collecting = collectUntil(world, rolled(), () => over)
+      // One that fails does not leave the others behind.
+      const outcomes = await Promise.allSettled(acting.map((act) => act(world, rolled(), steps)))
+      over = true
+      outcomes.push(...(await Promise.allSettled([collecting.then(() => undefined)])))
+      for (const one of outcomes) if (one.status === 'rejected') throw one.reason
+      await world.verify()
+      if (phase % 2 === 0) {
+        // In the middle of a collection.
+        const interrupted = reasonAmong(['STORE_CLOSED'], world.engine.collect())
+        for (let turns = dice.below(100); turns > 0; turns--) await nextTurn()
+        await world.reopen()
+        await interrupted
+      } else {
+        // Without what an orderly end writes.
+        await world.store.close()
+        await world.open()
+      }
+      await world.verify()
+      await world.engine.collect()
+      await world.verify()
+    }
+    await world.deleteAll()
+    await world.reopen()
+    await world.engine.collect()
+    return await world.store.size!()
+  } catch (cause) {
+    throw new Error(`FORKSPACE_SEED=${from}`, { cause })
+  } finally {
+    await world.remove()
+  }
+}
+
+test('what services and sessions do while everything is collected is what they do without', async () => {
+  for (let run = 0; run < size; run++)
+    expect(await stress({ from: seed + run, actors: everyone, phases: 2, steps: 40 })).toBeGreaterThan(0)
+}, 3_600_000)
+
+test('a store of which everything is deleted is about empty', async () => {
+  const actors = [sessionActor, bundleActor, expiringActor]
+  for (let run = 0; run < size; run++)
+    expect(await stress({ from: seed + run, actors, phases: 2, steps: 60 })).toBeLessThan(2 ** 20)
+}, 3_600_000)
