@@ -251,6 +251,36 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     },
   )
 
+  test('one side of a diff stays while the other one is looked for', async () => {
+    const session = await engine.sessions.create({ files: { '/d/a': 'a' } })
+    await session.files.write({ path: '/d/b', content: 'b'.repeat(300) })
+    await session.checkpoint({ label: 'one' })
+    await session.files.write({ path: '/d/b', content: 'other' })
+    const other = await engine.sessions.create({ files: { '/d/a': 'a' } })
+    await other.checkpoint({ label: 'two' })
+    await engine.collect()
+    await reopen()
+    const [again, slow] = [await engine.sessions.open(session.id), await engine.sessions.open(other.id)]
+    const scan = store.scan.bind(store)
+    let release!: () => void
+    const released = new Promise<void>((resolve) => (release = resolve))
+    store.scan = async (range) => {
+      if (range.gte.startsWith(keys.checkpoints(slow.id))) await released
+      return scan(range)
+    }
+    const diff = engine.diff({
+      from: { sessionId: again.id, checkpointLabel: 'one' },
+      to: { sessionId: slow.id, checkpointLabel: 'two' },
+    })
+    for (let turns = 0; turns < 20; turns++) await nextTurn()
+    await again.deleteCheckpoint({ checkpointLabel: 'one' })
+    store.scan = scan
+    await engine.collect()
+    await engine.collect()
+    release()
+    expect(await diff.paths()).toEqual({ added: [], removed: ['/d/b'], modified: [] })
+  })
+
   test('of deleted sessions nothing is missed when some of them are gone', async () => {
     const kept = await engine.sessions.create()
     const parent = await engine.sessions.create()

@@ -45,7 +45,9 @@ export class Analytics {
   async counts(core: Core, live: LiveSession): Promise<SessionCounts> {
     let { counted, storedSeq } = this.#counted.get(live) ?? (await stored(core, live.id))
     counted = await count(core, live.id, counted)
-    if (core.store.capabilities.durable && counted.seq - storedSeq >= limits.eventsPerSnapshot) {
+    // Of a session that was deleted meanwhile nothing is stored any more.
+    const isKept = core.store.capabilities.durable && live.discarded === undefined
+    if (isKept && counted.seq - storedSeq >= limits.eventsPerSnapshot) {
       const put = [[keys.analytics(live.id), counted]] as const
       storedSeq = counted.seq
       inBackground(

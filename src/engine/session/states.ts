@@ -17,12 +17,15 @@ export interface StateReference extends CheckpointReference {
   readonly base?: boolean
 }
 
+/** It stays for as long as somebody has it. */
 export async function findState(core: Core, request: StateReference): Promise<Dir> {
   checkRequest(request, 'state')
   const reference = { ...request }
   // Without an await in between, the state is that of the call.
   const live = usedNow(core, reference.sessionId) ?? (await openUsed(core, reference.sessionId))
-  return stateOf(core, live, reference)
+  const root = await stateOf(core, live, reference)
+  core.loader.inUse?.add(root)
+  return root
 }
 
 /** A state of a session; without a name for it, that of the call. */
@@ -68,14 +71,8 @@ export class Diff implements AsyncIterable<Change> {
   constructor(core: Core, states: Promise<readonly [before: Dir, after: Dir]>) {
     this.#core = core
     this.#states = states
-    const { inUse } = core.loader
     // Whoever reads the diff gets the error; nobody reading it is no unhandled rejection.
-    states.then(
-      (roots) => {
-        for (const root of roots) inUse?.add(root)
-      },
-      () => undefined,
-    )
+    states.catch(() => undefined)
   }
 
   async *[Symbol.asyncIterator](): AsyncIterator<Change> {

@@ -130,5 +130,16 @@ export function fenced(store: Store, fence: Fence): Store {
         fence.check()
       },
     }),
+    ...(store.reclaim && {
+      reclaim: async (options: Parameters<NonNullable<Store['reclaim']>>[0]) => {
+        try {
+          await store.reclaim!(options)
+        } catch (error) {
+          // Where it failed with a write, this says so, and nobody's change has to.
+          await fence.watch(store.commit({})).catch(() => undefined)
+          throw error
+        }
+      },
+    }),
   })
 }

@@ -68,7 +68,7 @@ export interface Store {
 
   /**
    * Gives the space of what was deleted or replaced back to the file system, in steps, while commits and reads go
-   * on. Space that is mostly in use may stay as it is.
+   * on. Space that is mostly in use may stay as it is. Where a write of its own fails, that counts as a failed commit.
    */
   reclaim?(options: { readonly signal?: AbortSignal | undefined }): Promise<void>
 

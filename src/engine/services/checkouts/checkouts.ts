@@ -281,7 +281,10 @@ async function carryOver(
   for (;;) {
     if (live.tail !== undefined) await live.tail
     const { seq } = live
-    const { redo, paths } = await mergeChanges(core, reader.changes, base, live.tree.freeze())
+    const current = live.tree.freeze()
+    const { redo, paths } = await reading(core, [current], () =>
+      mergeChanges(core, reader.changes, base, current),
+    )
     signal.throwIfAborted()
     const details = { operationCount: paths.length, paths: paths.slice(0, pathsInDetails) }
     const event = { type: eventTypes.applyBatch, details }

@@ -1,0 +1,76 @@
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { nodeDisk } from '../../src/adapters/level/node-disk.js'
+import type { CollectProgress, Session } from '../../src/index.js'
+import { diskChanges, hookedDisk, systemFailure, type DiskCall } from '../crash/hooked-disk.js'
+import { CollectionWorld } from '../model/collection-world.js'
+
+let fails: ((call: DiskCall) => boolean) | undefined
+let world: CollectionWorld
+
+beforeEach(async () => {
+  fails = undefined
+  const disk = hookedDisk(nodeDisk, (call) =>
+    fails?.(call) === true
+      ? {
+          moment: 'before',
+          part: 0,
+          act: () => {
+            throw systemFailure('EIO', call.operation)
+          },
+        }
+      : undefined,
+  )
+  world = new CollectionWorld({ disk })
+  await world.open()
+})
+
+afterEach(() => world.remove())
+
+/** Much of the store is not needed any more. */
+async function overwritten(): Promise<Session> {
+  const session = await world.engine.sessions.create()
+  const model = world.add(session)
+  for (let round = 0; round < 4; round++) {
+    for (let i = 0; i < 8; i++) {
+      const content = `${round} ${i} `.repeat(12_000)
+      await session.files.write({ path: `/${i}`, content })
+      model.files.set(`/${i}`, content)
+    }
+  }
+  return session
+}
+
+test('where space cannot be given back, nothing is lost, and changes go on', async () => {
+  for (const operation of diskChanges) {
+    for (let left = 0; left < 200; left += 1 + Math.floor(left / 3)) {
+      const session = await overwritten()
+      let reclaiming = false
+      let calls = left
+      let failed = false
+      fails = (call) => {
+        if (!reclaiming || failed || call.operation !== operation || calls-- > 0) return false
+        failed = true
+        return true
+      }
+      const onProgress = ({ stage }: CollectProgress): void => {
+        reclaiming ||= stage === 'reclaim'
+      }
+      const outcome = await world.engine.collect({ onProgress }).then(
+        () => undefined,
+        (error: unknown) => error,
+      )
+      fails = undefined
+      const where = `${operation} ${left}`
+      await session.files.write({ path: '/later', content: where })
+      world.sessions.get(session.id)!.files.set('/later', where)
+      await world.verify()
+      await world.reopen()
+      await world.engine.collect()
+      await world.verify()
+      await world.engine.sessions.delete(session.id)
+      world.sessions.delete(session.id)
+      if (!failed) break
+      expect(outcome, where).toMatchObject({ name: 'EngineError', reason: 'STORE_FAILED' })
+    }
+  }
+}, 120_000)
