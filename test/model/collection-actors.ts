@@ -34,7 +34,7 @@ async function own(
 }
 
 async function editFiles(session: Session, model: ModelSession, dice: Dice): Promise<void> {
-  const kind = dice.below(10)
+  const kind = dice.below(12)
   const known = dice.pick(model.files.keys())
   if (kind < 5 || known === undefined) {
     const [path, content] = [pathIn(dice), dice.text()]
@@ -58,11 +58,35 @@ async function editFiles(session: Session, model: ModelSession, dice: Dice): Pro
     before.copy(after)
     data.copy(after, offset)
     model.files.set(known, after.toString())
+  } else if (kind < 10 && (await borrow(session, model, known, dice))) {
+    return
+  } else if (kind < 11) {
+    // Stored ahead of its event.
+    const content = dice.text().repeat(40).slice(0, 6_000_000)
+    await session.files.write({ path: '/large', content })
+    model.files.set('/large', content)
   } else {
     const to = `/copy${dice.below(5)}`
     await session.fs.promises.copyFile(known, to)
     model.files.set(to, model.files.get(known)!)
   }
+}
+
+/** Another file gets bytes that one has already; false where that has no blob of its own. */
+async function borrow(session: Session, model: ModelSession, from: string, dice: Dice): Promise<boolean> {
+  const { extents } = await session.files.getCasExtents({ path: from })
+  const extent = dice.pick(extents)
+  if (extent === undefined || extent.hash === '') return false
+  const { hash, length, offset, casOffset } = extent
+  const path = `/borrowed${dice.below(3)}`
+  await session.files.patchSegments({
+    mutations: [
+      { path, segments: [{ borrowed: { offset: 0, length, hash, casOffset } }], logicalSize: length },
+    ],
+  })
+  const bytes = Buffer.from(model.files.get(from)!).subarray(offset, offset + length)
+  model.files.set(path, bytes.toString())
+  return true
 }
 
 async function useServices(session: Session, model: ModelSession, dice: Dice): Promise<void> {

@@ -1,5 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { expect, test } from 'vitest'
+import { nodeDisk } from '../../src/adapters/level/node-disk.js'
+import { EngineError } from '../../src/index.js'
+import { diskChanges, hookedDisk, systemFailure } from '../crash/hooked-disk.js'
 import { hasGit } from '../support/git-repository.js'
 import {
   bundleActor,
@@ -13,9 +16,12 @@ import { CollectionWorld, Dice, reasonAmong } from './collection-world.js'
 import { seed, size } from './seed.js'
 
 /** Collects again and again until it is told to stop; some of it is interrupted. */
-async function collectUntil(world: CollectionWorld, dice: Dice, isOver: () => boolean): Promise<number> {
-  let times = 0
-  for (; !isOver(); times++) {
+async function collectUntil(
+  world: CollectionWorld,
+  dice: Dice,
+  { isOver, mayFail = () => false }: { isOver: () => boolean; mayFail?: (error: unknown) => boolean },
+): Promise<void> {
+  while (!isOver()) {
     const interrupted = new AbortController()
     let left = dice.chance(25) ? dice.below(40) : Number.POSITIVE_INFINITY
     const onProgress = (): void => {
@@ -23,11 +29,10 @@ async function collectUntil(world: CollectionWorld, dice: Dice, isOver: () => bo
     }
     const options = { keepRedo: dice.chance(20), signal: interrupted.signal, onProgress }
     await world.engine.collect(options).catch((error: unknown) => {
-      if (!interrupted.signal.aborted) throw error
+      if (!interrupted.signal.aborted && !mayFail(error)) throw error
     })
     await nextTurn()
   }
-  return times
 }
 
 interface Stress {
@@ -56,11 +61,11 @@ async function stress({ from, actors, phases, steps }: Stress): Promise<number> 
     const acting = actors.map((make) => make(world))
     for (let phase = 0; phase < phases; phase++) {
       let over = false
-      const collecting = collectUntil(world, rolled(), () => over)
+      const collecting = Promise.allSettled([collectUntil(world, rolled(), { isOver: () => over })])
       // One that fails does not leave the others behind.
       const outcomes = await Promise.allSettled(acting.map((act) => act(world, rolled(), steps)))
       over = true
-      outcomes.push(...(await Promise.allSettled([collecting.then(() => undefined)])))
+      outcomes.push(...(await collecting))
       for (const one of outcomes) if (one.status === 'rejected') throw one.reason
       await world.verify()
       if (phase % 2 === 0) {
@@ -98,4 +103,60 @@ test('a store of which everything is deleted is about empty', async () => {
   const actors = [sessionActor, bundleActor, expiringActor]
   for (let run = 0; run < size; run++)
     expect(await stress({ from: seed + run, actors, phases: 2, steps: 60 })).toBeLessThan(2 ** 20)
+}, 3_600_000)
+
+/** What nothing that fails may lead to. */
+function isLoss(error: unknown): boolean {
+  if (!(error instanceof Error)) return true
+  if (error.name === 'AssertionError' || (error instanceof EngineError && error.reason === 'DATA_LOSS'))
+    return true
+  return error.cause !== undefined && isLoss(error.cause)
+}
+
+test('where writes fail, whatever is collected, everything that can be named is there', async () => {
+  for (let run = 0; run < size; run++) {
+    const from = seed + run
+    const dice = new Dice(from)
+    const rolled = (): Dice => new Dice(dice.below(2 ** 31))
+    let left = Number.POSITIVE_INFINITY
+    let failures = 0
+    const act = (): never => {
+      failures++
+      throw systemFailure('ENOSPC', 'write')
+    }
+    const disk = hookedDisk(nodeDisk, ({ operation }) => {
+      if (!diskChanges.includes(operation) || left-- > 0) return undefined
+      left = 20 + dice.below(400)
+      return { moment: dice.pick(['before', 'middle', 'after'] as const)!, part: dice.below(100) / 100, act }
+    })
+    const world = new CollectionWorld({ disk })
+    try {
+      await world.open()
+      const actors = everyone.map((make) => make(world))
+      for (let phase = 0; phase < 4; phase++) {
+        let over = false
+        left = dice.below(500)
+        const collecting = Promise.allSettled([
+          collectUntil(world, rolled(), { isOver: () => over, mayFail: (error) => !isLoss(error) }),
+        ])
+        const outcomes = await Promise.allSettled(actors.map((one) => one(world, rolled(), 30)))
+        over = true
+        outcomes.push(...(await collecting))
+        left = Number.POSITIVE_INFINITY
+        for (const one of outcomes) if (one.status === 'rejected' && isLoss(one.reason)) throw one.reason
+        await world.adopt()
+        await world.verify()
+        await world.engine.collect()
+        await world.verify()
+        await world.reopen()
+        await world.verify()
+      }
+      await world.deleteAll()
+    } catch (cause) {
+      throw new Error(`FORKSPACE_SEED=${from}`, { cause })
+    } finally {
+      await world.remove()
+    }
+    expect(failures).toBeGreaterThan(0)
+  }
 }, 3_600_000)

@@ -89,6 +89,29 @@ export class CollectionWorld {
     })
   }
 
+  /** Takes what sessions have for what they should have: everything that can be named has to be there. */
+  async adopt(): Promise<void> {
+    this.sessions.clear()
+    for (const id of await this.#listed()) {
+      const session = await this.engine.sessions.open(id)
+      const model = this.add(session, await filesOf(session))
+      for (const { label } of (await session.listCheckpoints()).checkpoints) {
+        const fork = await session.fork({ sourceCheckpointLabel: label })
+        model.checkpoints.set(label, await filesOf(fork))
+        await fork.delete()
+      }
+      for await (const key of session.cache) {
+        const { value } = await session.cache.get({ key })
+        model.cache.set(key, Buffer.from(value).toString())
+      }
+      for (const { secretName } of (await session.secrets.list()).secrets)
+        model.secrets.set(secretName, (await session.secrets.get({ secretName })).secretValue.reveal())
+      model.annotations = (await session.annotations.list()).annotations.length
+      model.approvals = (await session.approvals.list()).approvals.length
+      model.locks = (await session.fileLocks.list()).locks.length
+    }
+  }
+
   async reopen(): Promise<void> {
     await this.engine.close()
     await this.open()
@@ -112,15 +135,18 @@ export class CollectionWorld {
   /** Everything that sessions should have is there, and nothing is missing in the store. */
   async verify(): Promise<void> {
     for (const model of this.sessions.values()) await expectSession(this.engine, model)
+    expect((await this.#listed()).sort()).toEqual([...this.sessions.keys()].sort())
+    expect((await this.engine.check({ readData: true })).findings).toEqual([])
+  }
+
+  async #listed(): Promise<string[]> {
     const listed: string[] = []
     for (let pageToken = ''; ;) {
       const page = await this.engine.sessions.list({ pageToken })
       listed.push(...page.sessions.map(({ id }) => id))
       pageToken = page.nextPageToken
-      if (pageToken === '') break
+      if (pageToken === '') return listed
     }
-    expect(listed.sort()).toEqual([...this.sessions.keys()].sort())
-    expect((await this.engine.check({ readData: true })).findings).toEqual([])
   }
 
   /** Deletes all sessions; what is left after a collection belongs to what was imported and to checkouts. */

@@ -1,8 +1,11 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { openEngine, type Budgets, type Engine, type Session, type Storage } from '../../src/index.js'
+import { randomWords } from '../../src/testing.js'
+import { seed } from '../model/seed.js'
 import { storages } from '../support/storages.js'
 
 const kb = 1000
@@ -129,6 +132,55 @@ describe.each(storages)('budgets on %s', (_name, makeStorage, lasting) => {
       details: { errorCode: 'LIMIT_EXCEEDED' },
     })
     await start(bytes(50, 'b'))
+  })
+
+  test.runIf(lasting)('what is written while everything is collected and counted anew counts', async () => {
+    const storeBytes = 500 * kb
+    await open({ storeBytes, sessionBytes: 50 * storeBytes })
+    const random = randomWords(seed)
+    let over = false
+    const collecting = (async () => {
+      while (!over) {
+        await engine.collect()
+        await nextTurn()
+      }
+    })()
+    let refusals = 0
+    const work = async (tenant: string): Promise<void> => {
+      const { sessions } = engine.as({ tenant })
+      let session = await sessions.create()
+      for (let step = 0; step < 150; step++) {
+        const path = `/${random() % 8}`
+        const content = Buffer.alloc(1 + (random() % (60 * kb)), `${tenant} ${step % 40} ${random() % 2}`)
+        const kind = random() % 10
+        if (kind === 0) await session.fs.promises.rm(path, { force: true })
+        else if (kind === 1) {
+          await session.delete()
+          session = await sessions.create()
+        } else {
+          const put =
+            kind < 4 ? session.cache.put({ key: path, value: content }) : write(session, path, content)
+          await put.catch((error: unknown) => {
+            expect(error).toEqual(usedUp('storeBytes'))
+            refusals++
+          })
+        }
+        if (step % 5 === 0) await nextTurn()
+      }
+    }
+    await Promise.all(['one', 'two'].map(work))
+    over = true
+    await collecting
+    expect(refusals).toBeGreaterThan(0)
+    await engine.collect()
+    let left = storeBytes
+    for (const tenant of ['one', 'two']) left -= (await engine.as({ tenant }).usage.metrics()).storedBytes
+    expect(left).toBeGreaterThanOrEqual(0)
+    const last = await engine.sessions.create()
+    const tooMuch = write(last, '/last', Buffer.alloc(left + 1, 'last'))
+    await expect(tooMuch).rejects.toEqual(usedUp('storeBytes'))
+    if (left > 0) await write(last, '/last', Buffer.alloc(left, 'last'))
+    await expect(write(last, '/more', Buffer.from('m'))).rejects.toEqual(usedUp('storeBytes'))
   })
 
   test('options that make no sense are refused', async () => {

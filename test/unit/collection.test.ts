@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -343,6 +343,32 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     let exported = 0
     for await (const piece of tar) exported += piece.byteLength
     expect(exported).toBeGreaterThan(large.byteLength)
+  })
+
+  test('what was seen of a directory goes with the source that scanned it', async () => {
+    const scanned = join(directory, 'scanned')
+    await mkdir(join(scanned, 'd'), { recursive: true })
+    await writeFile(join(scanned, 'd', 'a'), 'a')
+    await reopen({ hostPaths: { roots: [directory] } })
+    const ids: string[] = []
+    for (const displayName of ['one', 'two']) {
+      const { sourceId } = await engine.sources.create({ displayName, hostPath: { path: scanned } })
+      await engine.sources.waitForJob(await engine.sources.startImport(sourceId))
+      ids.push(sourceId)
+    }
+    const session = await engine.sessions.create({ sourceRef: { sourceId: ids[0]! } })
+    const seen = await count('m')
+    await engine.collect()
+    expect(await count('m')).toBe(seen)
+    await engine.sources.delete(ids[0]!)
+    expect((await engine.collect()).deletedRecords).toBeGreaterThanOrEqual(seen / 2)
+    expect(await count('m')).toBe(seen / 2)
+    expect((await engine.collect()).deletedRecords).toBe(0)
+    expect(await textOf(session, '/d/a')).toBe('a')
+    await writeFile(join(scanned, 'd', 'a'), 'other')
+    await engine.sources.waitForJob(await engine.sources.refresh(ids[1]!))
+    const other = await engine.sessions.create({ sourceRef: { sourceId: ids[1]! } })
+    expect(await textOf(other, '/d/a')).toBe('other')
   })
 
   test('imports that run meanwhile lose nothing', async () => {

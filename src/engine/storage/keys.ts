@@ -3,6 +3,7 @@
  * creation order, sequence order; a foreign tenant's id is a key that does not exist.
  */
 import { assert } from '../base/errors.js'
+import { sha256 } from '../base/hash.js'
 import { idLength } from '../base/ids.js'
 
 export const seqWidth = 8
@@ -30,6 +31,9 @@ export const keys = {
   sessions: (tenantKey: string): string => `s${tenantKey}`,
   source: (tenantKey: string, sourceId: string): string => `o${tenantKey}${sourceId}`,
   sources: (tenantKey: string): string => `o${tenantKey}`,
+  /** Of every tenant. */
+  allSources: (): string => 'o',
+  tenantOfSource: (key: string): string => key.slice(1, -idLength),
   job: (tenantKey: string, sourceId: string, jobId: string): string => `j${tenantKey}${sourceId}${jobId}`,
   /** Of every tenant. */
   allSessions: (): string => 's',
@@ -73,6 +77,8 @@ export const keys = {
   /** What was last seen of a directory of the host, and what else is kept of the place. */
   hostEntries: (tenantKey: string, place: string, directoryPath: string): string =>
     `m${tenantKey}${place}${directoryPath}`,
+  /** The place of what a source scans. */
+  scanPlace: (sourceId: string): string => sha256(`source ${sourceId}`).slice(0, tenantKeyLength),
   /** Whether it is of a checkout as a whole: without a directory. */
   isCheckout: (key: string): boolean => key.length === 1 + 2 * tenantKeyLength,
   gitObject: (tenantKey: string, oid: string): string => `g${tenantKey}${oid}`,

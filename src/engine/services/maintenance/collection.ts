@@ -52,7 +52,7 @@ export interface Collected {
   readonly freedBytes: number
   readonly deletedBlobs: number
   readonly deletedNodes: number
-  /** Records that belonged to deleted sessions, and snapshots. */
+  /** Records that belonged to deleted sessions and sources, and snapshots. */
   readonly deletedRecords: number
   /** Sessions that were deleted before, and of which nothing is stored any more. */
   readonly deletedSessions: number
@@ -220,6 +220,7 @@ async function settleSessions(run: Run): Promise<void> {
     await deleteStored(run, session)
     report('sessions', ++done)
   }
+  await deleteScans(run)
   // Nor is anybody left who goes on from a snapshot that is gone: it is in memory by now, or nowhere.
   await readingsEnded(core)
   await nextTurn()
@@ -303,6 +304,30 @@ async function deleteStored({ core, counts }: Run, { tenantKey, record }: Stored
   const put = deletedAt === createdAt ? [] : await countPast(core, tenantKey, { createdAt, deletedAt })
   await flush({ put, del: [keys.session(tenantKey, id)], deleteEvents: [id] })
   counts.deletedSessions++
+}
+
+/** What was seen of directories of which the source is deleted: nobody scans them again. */
+async function deleteScans({ core, counts, signal }: Run): Promise<void> {
+  for await (const page of scanAll(core, keys.allSources())) {
+    for (const [key, json] of page) {
+      const { sourceId, path, deletedAt } = JSON.parse(json) as ScannedSource
+      if (path === undefined || deletedAt === undefined) continue
+      const seen = keys.hostEntries(keys.tenantOfSource(key), keys.scanPlace(sourceId), '')
+      for await (const entries of scanAll(core, seen)) {
+        signal.throwIfAborted()
+        await core.store.commit({ del: entries.map(([name]) => name) })
+        counts.deletedRecords += entries.length
+        for (const [name, value] of entries) counts.freedBytes += name.length + value.length
+      }
+    }
+  }
+}
+
+/** A source, as far as it matters here. */
+interface ScannedSource {
+  readonly sourceId: string
+  readonly path?: string
+  readonly deletedAt?: number
 }
 
 async function sweepUnmarked(run: Run): Promise<void> {

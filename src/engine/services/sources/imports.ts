@@ -108,11 +108,7 @@ async function scanHost(
   const { scannedRevisionId } = source
   const last = scannedRevisionId === undefined ? undefined : await findRevision(scannedRevisionId)
   const start = last === undefined ? undefined : core.roots.load(last.root)
-  const index = new HostIndexRecords(
-    core,
-    sha256(`source ${source.sourceId}`).slice(0, 16),
-    start !== undefined,
-  )
+  const index = new HostIndexRecords(core, keys.scanPlace(source.sourceId), start !== undefined)
   const builder = new TreeBuilder(core, start)
   const host = await ports.host()
   // Who asks from here on may mean what is changed meanwhile.
