@@ -320,6 +320,7 @@ export function gitActor(directory: string): Actor {
     for (let step = 0; step < steps / 15; step++) {
       if (dice.chance(60)) push(dice)
       const started = step === 0 ? sources.startImport(sourceId) : sources.refresh(sourceId)
+      started.catch(() => undefined)
       if (dice.chance(15)) {
         // Wherever it is then.
         const job = await started

@@ -366,10 +366,12 @@ export class Session {
    * are cache, secrets, messages, locks, reports of tests, and commits. `sessions.importBundle` makes a session
    * of it, here or elsewhere. Sessions that do not differ in any of this give the same bytes.
    *
-   * What is written is the session as of the call. It is read while the bytes are taken, and in bounded memory, but
-   * for a note of each directory and content; take them all, or stop early. Whoever may read manifest and events
-   * may do this; annotations and approvals are in it where the handle may list them.
+   * What is written is the session as of the call, whatever of it is deleted and collected meanwhile. It is read while
+   * the bytes are taken, and in bounded memory, but for a note of each directory and content; take them all, or stop
+   * early: until then nothing of it is freed. Whoever may read manifest and events may do this; annotations and
+   * approvals are in it where the handle may list them.
    *
+   * SESSION_NOT_FOUND, on a storage that is not durable, where the session itself is deleted meanwhile.
    * LIMIT_EXCEEDED where something of the session is too large for a bundle, such as one event over 16 MiB.
    *
    * @example
