@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { keys, prefixEnd } from '../../src/engine/ports.js'
 import {
   memoryStorage,
+  EngineError,
   openEngine,
   type CollectProgress,
   type Engine,
@@ -250,6 +251,52 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
       expect(await textOf(await engine.sessions.open(grandchild.id), '/a')).toBe('first'.repeat(100))
     },
   )
+
+  test('who reads the log of a session that is deleted and collected gets it whole, or is told', async () => {
+    const session = await engine.sessions.create()
+    await Promise.all(
+      Array.from({ length: 3000 }, (_, i) => session.files.write({ path: '/a', content: `${i}` })),
+    )
+    const followed = session.events.follow()
+    await followed.next()
+    const events = store.events.bind(store)
+    let isFirst = true
+    store.events = async function* (sessionId, range) {
+      for await (const page of events(sessionId, range)) {
+        yield page
+        if (!isFirst || range.from !== 1) continue
+        isFirst = false
+        await session.delete()
+        await engine.collect()
+      }
+    }
+    await expect(session.events.verify()).resolves.toMatchObject({ eventCount: 3001 })
+    store.events = events
+    let count = 1
+    for (let step = await followed.next(); step.done !== true; step = await followed.next()) count++
+    expect(count).toBe(3001)
+    expect((await engine.collect()).deletedSessions).toBe(1)
+    const other = await engine.sessions.create()
+    await Promise.all(
+      Array.from({ length: 3000 }, (_, i) => other.files.write({ path: '/a', content: `${i}` })),
+    )
+    isFirst = true
+    store.events = async function* (sessionId, range) {
+      for await (const page of events(sessionId, range)) {
+        yield page
+        if (!isFirst || range.from !== 1) continue
+        isFirst = false
+        await other.delete()
+        await engine.collect()
+      }
+    }
+    const outcome = await other.events.verify().then(
+      ({ eventCount }) => eventCount,
+      (error: unknown) => (error instanceof EngineError ? error.reason : error),
+    )
+    expect([3001, 'SESSION_NOT_FOUND']).toContain(outcome)
+    store.events = events
+  })
 
   test('one side of a diff stays while the other one is looked for', async () => {
     const session = await engine.sessions.create({ files: { '/d/a': 'a' } })

@@ -5,9 +5,10 @@ import { encodePageToken, parsePageSize, parsePageToken, type PageRequest } from
 import { parseTime } from '../base/time.js'
 import { decodeSeq, encodeSeq, seqWidth } from '../storage/keys.js'
 import { chainStart, expectedLink } from './chain.js'
-import type { Core } from './core.js'
+import { sessionNotFound, type Core } from './core.js'
 import type { EventBody, EventType } from './events.js'
 import { follow } from './feed.js'
+import { holdStates } from './held-states.js'
 import type { LiveSession } from './live.js'
 
 /** What happened, as it is shown. */
@@ -122,6 +123,9 @@ export async function* followEvents(
     },
   })
   signal?.addEventListener('abort', tell, { once: true })
+  // A reader that lags behind still gets what was called before the deletion.
+  const reader = { letGo: (): void => undefined }
+  if (live.discarded === undefined) reader.letGo = holdStates(core, live.id, { seqs: [], owner: reader })
   try {
     for (;;) {
       told = false
@@ -151,11 +155,15 @@ export async function* followEvents(
       throw error
   } finally {
     stop()
+    reader.letGo()
     signal?.removeEventListener('abort', tell)
   }
 }
 
-/** DATA_LOSS, with the seq, when an event is missing or is not what it was when the next one was made. */
+/**
+ * DATA_LOSS, with the seq, when an event is missing or is not what it was when the next one was made. SESSION_NOT_FOUND,
+ * when it is gone with the session.
+ */
 export async function verifyEvents(
   core: Core,
   live: LiveSession,
@@ -169,7 +177,10 @@ export async function verifyEvents(
         Math.max((await core.store.lastEvent(live.id))?.seq ?? 0, live.snapshotSeq)
       : parseEventId('lastEventId', live.id, lastEventId)
   const changed = (seq: number): EngineError =>
-    new EngineError('DATA_LOSS', 'the event log was changed', { sessionId: live.id, seq: String(seq) })
+    // Its events may be gone with it.
+    live.discarded === 'deleted'
+      ? sessionNotFound(live.id)
+      : new EngineError('DATA_LOSS', 'the event log was changed', { sessionId: live.id, seq: String(seq) })
   let previous = chainStart
   let count = 0
   for await (const page of core.store.events(live.id, { from: 1, to: last })) {
