@@ -1,6 +1,6 @@
 /** Files that are not what a store wrote, steps that fail behind others that failed, and two at one directory. */
 import { execFileSync } from 'node:child_process'
-import { cp, mkdir, mkdtemp, readdir, rename, rm, symlink, truncate, writeFile } from 'node:fs/promises'
+import { cp, mkdir, mkdtemp, readdir, rename, rm, stat, symlink, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -90,6 +90,30 @@ describe('another segment that could not be begun', () => {
       await store.close().catch(reasonOf)
     }
   })
+})
+
+test('what is behind the end of a sealed segment was cut off before, and is passed over', async () => {
+  const store = await openSmall(data, { durability: 'full' })
+  await write(store, 1, 200)
+  const before = await contents(store)
+  await store.close()
+  const sealed = join(data, 'segments', '00000001.seg')
+  const size = (await stat(sealed)).size
+  await writeFile(sealed, Buffer.alloc(700, 'x'), { flag: 'a' })
+  expect((await checkStore(data, { readData: true })).findings).toEqual([])
+  await backupStore(data, join(directory, 'copy'))
+  expect((await stat(join(directory, 'copy', 'segments', '00000001.seg'))).size).toBe(size)
+  for (const place of [data, join(directory, 'copy')]) {
+    const opened = await openSmall(place, { durability: 'full' })
+    expect(await contents(opened)).toEqual(before)
+    await opened.close()
+    await rm(join(place, 'index'), { recursive: true })
+  }
+  const rebuilt = await openSmall(data, { durability: 'full' })
+  expect(await contents(rebuilt)).toEqual(before)
+  await rebuilt.close()
+  await truncate(sealed, size - 1)
+  expect(await openSmall(data, { durability: 'full' }).catch(reasonOf)).toBe('DATA_LOSS')
 })
 
 test('a disk that fails again and again leaves no more files than one that fails once', async () => {

@@ -160,16 +160,20 @@ async function copyStore(
 async function copySegment(
   disk: Disk,
   { file, header }: StoredSegment,
-  to: { readonly directory: string; readonly sealed: SealedSegment | undefined; readonly manifest: Manifest },
+  target: {
+    readonly directory: string
+    readonly sealed: SealedSegment | undefined
+    readonly manifest: Manifest
+  },
   step: (bytes: number) => void,
 ): Promise<number> {
-  const { sealed, manifest } = to
-  if (sealed !== undefined && file.end !== sealed.bytes)
-    throw damagedSegment(file.name, Math.min(file.end, sealed.bytes))
-  const copy = await disk.open(join(to.directory, segmentName(file.segment)), 'create')
+  const { sealed, manifest } = target
+  const to = Math.min(file.end, sealed?.bytes ?? file.end)
+  if (sealed !== undefined && to < sealed.bytes) throw damagedSegment(file.name, to)
+  const copy = await disk.open(join(target.directory, segmentName(file.segment)), 'create')
   try {
     const { firstCommit, chain } = header!
-    const range = { from: segmentHeaderBytes, to: file.end }
+    const range = { from: segmentHeaderBytes, to }
     const before = { commit: firstCommit - 1, chain }
     const seed = frameSeed(manifest.storeId)
     const scanner = new FrameScanner(file, range, before, seed)
@@ -188,12 +192,12 @@ async function copySegment(
       bytes += frame.length
       if (bytes >= writeBytes) await write()
     }
-    const rest = { from: scanner.at, to: file.end }
+    const rest = { from: scanner.at, to }
     // What ends the newest segment may be the beginning of a commit; behind that nothing stands.
     const isWhole =
       sealed === undefined
         ? scanner.commit >= manifest.syncedTo && !(await laterFrameNeeds(file, rest, 0, seed))
-        : scanner.at === file.end && scanner.commit === sealed.commit && scanner.chain === sealed.chain
+        : scanner.at === to && scanner.commit === sealed.commit && scanner.chain === sealed.chain
     if (!isWhole) throw damagedSegment(file.name, scanner.at)
     await write()
     await copy.sync()

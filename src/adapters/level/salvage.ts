@@ -123,7 +123,7 @@ function rangeOf(
   const to = sealed === undefined ? file.end : Math.min(file.end, sealed.bytes)
   const before = header && { commit: header.firstCommit - 1, chain: header.chain }
   const sizeFinding =
-    sealed === undefined || sealed.bytes === file.end
+    sealed === undefined || sealed.bytes <= file.end
       ? undefined
       : `byte ${to}: it has ${file.end} bytes instead of ${sealed.bytes}`
   return {

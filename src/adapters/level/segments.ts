@@ -211,7 +211,7 @@ export class Segments {
       throw damagedSegment(segmentName(segment), 0)
   }
 
-  /** @throws EngineError `DATA_LOSS` when the header, or the size of a sealed segment, is not what it was. */
+  /** @throws EngineError `DATA_LOSS` when the header is not what it was, or a sealed segment is shorter. */
   async #open(segment: number, mode: 'read' | 'write', bytes: number | undefined): Promise<void> {
     const name = segmentName(segment)
     const file = await this.disk.open(this.#path(segment), mode)
@@ -222,7 +222,11 @@ export class Segments {
     const header = decodeSegmentHeader(await file.read(0, segmentHeaderBytes))
     if (header === undefined) throw damagedSegment(name, 0)
     if (header.storeId !== this.manifest.storeId || header.segment !== segment) throw damagedSegment(name, 8)
-    if (bytes !== undefined && end !== bytes) throw damagedSegment(name, Math.min(end, bytes))
+    if (bytes !== undefined) {
+      if (end < bytes) throw damagedSegment(name, end)
+      // What stands behind it was cut off before the segment was sealed, by a step that did not last.
+      opened.end = bytes
+    }
     this.#headers.set(segment, header)
   }
 
