@@ -7,7 +7,7 @@ import { levelStorage } from '../../src/adapters/level/index.js'
 import { openEngine } from '../../src/index.js'
 import { randomWords } from '../../src/testing.js'
 import { gitEnvironment, hasGit } from '../support/git-repository.js'
-import { seed } from '../model/seed.js'
+import { seed } from '../support/seed.js'
 import { outputOf, runCommand, type Finished } from '../support/command.js'
 
 let directory: string

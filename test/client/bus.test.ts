@@ -7,6 +7,7 @@ import { connect } from '../../src/adapters/client/index.js'
 import { createHttpHandler, staticTokens, toNodeHandler } from '../../src/adapters/http/index.js'
 import { EngineError } from '../../src/index.js'
 import { openRemote, type Remote } from '../support/remote.js'
+import { seed } from '../support/seed.js'
 
 /** Lets connections through to a server, until they are cut. */
 class Proxy {
@@ -57,8 +58,6 @@ class Proxy {
   }
 }
 
-const seed = Number(process.env['SEED'] ?? Date.now() % 2 ** 31)
-console.info(`seed ${seed}`) // oxlint-disable-line eslint/no-console
 let state = seed
 const random = (below: number): number => {
   state = (Math.imul(state, 1_103_515_245) + 12_345) & 0x7fffffff

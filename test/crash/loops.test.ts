@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { seed } from '../model/seed.js'
+import { seed } from '../support/seed.js'
 import { runLoop } from './compiled.js'
 import { loops, type LoopName } from './loops.js'
 

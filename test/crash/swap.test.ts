@@ -1,6 +1,6 @@
 import { platform } from 'node:process'
 import { expect, test } from 'vitest'
-import { seed } from '../model/seed.js'
+import { seed } from '../support/seed.js'
 import { runLoop } from './compiled.js'
 
 // Elsewhere a swap is found only once it has happened.

@@ -6,7 +6,7 @@ import * as z from 'zod'
 import { Decoder } from '../../src/adapters/http/decode.js'
 import { HttpError } from '../../src/adapters/http/http-error.js'
 import { schemas } from '../../src/engine/contract.js'
-import { seed } from '../model/seed.js'
+import { seed } from '../support/seed.js'
 import { openServer, refusalIn } from '../support/http-server.js'
 
 const { applyBatch, patchSegments, createSession } = schemas

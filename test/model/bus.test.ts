@@ -13,7 +13,7 @@ import {
   type Session,
 } from '../../src/index.js'
 import { storages } from '../support/storages.js'
-import { seed, size } from './seed.js'
+import { seed, size } from '../support/seed.js'
 
 const topics = ['a', 'b', 'a:b', 'a/b', '*'] as const
 /** Patterns, and which topics they let through. */

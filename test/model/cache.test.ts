@@ -9,7 +9,7 @@ import { CacheEntries } from '../../src/engine/services/cache/cache-entries.js'
 import { toContent } from '../../src/engine/services/cache/cache-content.js'
 import { fixedEnvironment, randomWords, type FixedEnvironment } from '../../src/testing.js'
 import { storages } from '../support/storages.js'
-import { seed, size } from './seed.js'
+import { seed, size } from '../support/seed.js'
 
 const cacheBytes = 30_000
 const noSuch = { value: '', found: false }

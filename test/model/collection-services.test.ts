@@ -13,7 +13,7 @@ import {
   type Actor,
 } from './collection-actors.js'
 import { CollectionWorld, Dice, reasonAmong } from './collection-world.js'
-import { seed, size } from './seed.js'
+import { seed, size } from '../support/seed.js'
 
 /** Collects again and again until it is told to stop; some of it is interrupted. */
 async function collectUntil(

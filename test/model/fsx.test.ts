@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { fsxStorages, runFsx } from './fsx.js'
-import { seed, size } from './seed.js'
+import { seed, size } from '../support/seed.js'
 
 test.each(fsxStorages)(
   `random reads and changes of files agree with plain bytes, on %s (FORKSPACE_SEED=${seed})`,

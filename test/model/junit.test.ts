@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { createReportReader } from '../../src/adapters/junit/index.js'
-import { seed, size } from './seed.js'
+import { seed, size } from '../support/seed.js'
 
 interface Counts {
   passed: number

@@ -7,7 +7,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { Store, StoreCommit } from '../../src/engine/ports.js'
 import { PlainStore, blobOf, openSmall, readContents, sessionId } from '../support/level-world.js'
-import { seed, size } from './seed.js'
+import { seed, size } from '../support/seed.js'
 
 const sessions = Array.from({ length: 5 }, (_, i) => sessionId(i))
 const blobs = Array.from({ length: 24 }, (_, n) => blobOf(n, n % 8 === 0 ? 3000 : n * 20))

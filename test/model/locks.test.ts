@@ -4,7 +4,7 @@ import { EngineError, limits } from '../../src/index.js'
 import { type LockKind } from '../../src/engine/services/locks/lock-ranges.js'
 import { LockTable, type LockRequest } from '../../src/engine/services/locks/lock-table.js'
 import { randomWords } from '../../src/testing.js'
-import { seed } from './seed.js'
+import { seed } from '../support/seed.js'
 
 const runs = Number(env['FORKSPACE_LOCK_RUNS'] ?? 60)
 const stepsPerRun = 120

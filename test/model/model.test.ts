@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest'
 import { levelStorage } from '../../src/adapters/level/index.js'
 import { memoryStorage, openEngine, Session, type Storage } from '../../src/index.js'
 import { operations } from './operations.js'
-import { seed, size } from './seed.js'
+import { seed, size } from '../support/seed.js'
 import { World } from './world.js'
 
 interface Kind {

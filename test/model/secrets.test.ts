@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest'
 import { EngineError, openEngine, type Engine, type Session } from '../../src/index.js'
 import { fixedEnvironment } from '../../src/testing.js'
 import { storages } from '../support/storages.js'
-import { seed, size } from './seed.js'
+import { seed, size } from '../support/seed.js'
 
 const key = (number: number): { id: string; key: Uint8Array } => ({
   id: `key ${number}`,

@@ -19,7 +19,7 @@ import { memoryStorage } from '../../src/index.js'
 import { fixedEnvironment, randomWords } from '../../src/testing.js'
 import { compareBytes } from './model-tree.js'
 import { exoticNames, numberedNames, pageEnds, plainNames } from './names.js'
-import { seed, size } from './seed.js'
+import { seed, size } from '../support/seed.js'
 import { canonicalPages, checkPages, checkTree } from './tree-checks.js'
 
 const environment = fixedEnvironment()

@@ -6,6 +6,7 @@ import { archiveLimits } from '../../src/adapters/archive/limits.js'
 import { EngineError, openEngine } from '../../src/index.js'
 import { MemorySink } from '../support/archive-tools.js'
 import { pax, tarEntry, tarOf, zipOf, type RawTarEntry, type RawZipEntry } from '../support/raw-archives.js'
+import { seed } from '../support/seed.js'
 
 const archives = createArchives()
 
@@ -458,7 +459,6 @@ describe('a cut archive is refused', () => {
 })
 
 describe('a damaged archive is read or refused', () => {
-  const seed = Number(process.env['SEED'] ?? Math.trunc(Math.random() * 2 ** 31))
   const tar = tarOf(
     dir('d'),
     pax(['path', 'd/long'], ['SCHILY.xattr.user.a', 'b'], ['mtime', '1700000000.5']),
@@ -482,7 +482,7 @@ describe('a damaged archive is read or refused', () => {
     ['tar', tar],
     ['tar in gzip', gzipSync(tar)],
     ['zip', zip],
-  ])(`%s, with seed ${seed}`, async (_form, whole) => {
+  ])(`%s, FORKSPACE_SEED=${seed}`, async (_form, whole) => {
     const random = generator(seed)
     const reasons = new Set<unknown>()
     for (let round = 0; round < 3000; round++) {

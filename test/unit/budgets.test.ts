@@ -5,7 +5,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { openEngine, type Budgets, type Engine, type Session, type Storage } from '../../src/index.js'
 import { randomWords } from '../../src/testing.js'
-import { seed } from '../model/seed.js'
+import { seed } from '../support/seed.js'
 import { storages } from '../support/storages.js'
 
 const kb = 1000

@@ -1,5 +1,4 @@
 // oxlint-disable vitest/expect-expect -- `refuse` does.
-import { env } from 'node:process'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { EngineError, limits, memoryStorage, openEngine, type Engine, type Storage } from '../../src/index.js'
 import { endsPage } from '../../src/engine/tree/page.js'
@@ -14,8 +13,7 @@ import {
   writeFile,
   type BundleParts,
 } from '../support/bundle-file.js'
-
-const seed = Number(env['FORKSPACE_SEED'] ?? Date.now() % 2 ** 31)
+import { seed } from '../support/seed.js'
 
 const refused = (reason: string): unknown => expect.objectContaining({ name: 'EngineError', reason })
 const mebibyte = 2 ** 20

@@ -28,7 +28,7 @@ import {
   type Storage,
 } from '../../src/index.js'
 import { randomWords } from '../../src/testing.js'
-import { seed } from '../model/seed.js'
+import { seed } from '../support/seed.js'
 import { hostFiles, sessionFiles } from '../support/host-files.js'
 import { storages } from '../support/storages.js'
 

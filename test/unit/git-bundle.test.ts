@@ -14,8 +14,8 @@ import {
 import { hasGit, type GitRepository } from '../support/git-repository.js'
 import { chunksOf, randomNumbers } from '../support/pack-oracle.js'
 import type { Format } from '../support/raw-pack.js'
+import { seed } from '../support/seed.js'
 
-const seed = Number(process.env['FORKSPACE_SEED'] ?? Date.now() % 1_000_000)
 const MiB = 2 ** 20
 const git = useGit()
 

@@ -23,6 +23,7 @@ import { nativeLines } from '../support/git-oracle.js'
 import { hasGit } from '../support/git-repository.js'
 import { basic, type GitServerOptions } from '../support/git-server.js'
 import { MemoryObjects } from '../support/git-sinks.js'
+import { seed } from '../support/seed.js'
 
 const { root, newRepository, sampleRepository, serve, importUrl, importAndPush } = useGit()
 
@@ -406,7 +407,6 @@ describe.runIf(hasGit)('an answer', () => {
     )
     repository.git(['repack', '-adfq'])
     const expected = nativeLines(repository, 'main')
-    const firstSeed = Math.trunc(Math.random() * 2 ** 31)
     let state = 0
     const random = (below: number): number => {
       state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0
@@ -431,8 +431,8 @@ describe.runIf(hasGit)('an answer', () => {
     })
     const remote = { remoteUrl: `${server.url}/${repository.name}` }
     const failures: string[] = []
-    for (let seed = firstSeed; seed < firstSeed + 60; seed++) {
-      state = seed
+    for (let round = seed; round < seed + 60; round++) {
+      state = round
       const done = await importFrom(remote, '', { ...loopback, idleTimeoutMs: 5000 }).then(
         ({ lines }) => lines.toSorted(),
         (error: unknown) => (error instanceof EngineError ? error.reason : error),
@@ -440,7 +440,7 @@ describe.runIf(hasGit)('an answer', () => {
       if (typeof done === 'string') failures.push(done)
       // An empty list of refs is a repository without any.
       const isHarmless = typeof done === 'string' || (Array.isArray(done) && done.length === 0)
-      expect({ seed, done: isHarmless ? expected : done }).toEqual({ seed, done: expected })
+      expect({ round, done: isHarmless ? expected : done }).toEqual({ round, done: expected })
     }
     expect(failures).not.toContain('INTERNAL')
     expect(failures.length).toBeGreaterThan(5)

@@ -9,8 +9,8 @@ import { failure } from '../support/git-harness.js'
 import { hostilePacks } from '../support/hostile-packs.js'
 import { chunksOf, randomNumbers, readAll } from '../support/pack-oracle.js'
 import { idDelta, idOf, makeDelta, plainEntry, rawPack, withTrailer } from '../support/raw-pack.js'
+import { seed } from '../support/seed.js'
 
-const seed = Number(process.env['FORKSPACE_SEED'] ?? Date.now() % 1_000_000)
 const MiB = 2 ** 20
 
 /** What reading may take of memory, above what the process had. */
@@ -97,7 +97,7 @@ describe.each(Object.keys(hostilePacks))('%s', (name) => {
   })
 })
 
-test(`a pack of random damage with a right trailer is read or refused (seed ${seed})`, async () => {
+test(`a pack of random damage with a right trailer is read or refused (FORKSPACE_SEED=${seed})`, async () => {
   const random = randomNumbers(seed)
   const text = Buffer.alloc(300, 'some text ')
   const delta = makeDelta(300, 310, [[0, 200], Buffer.from('0123456789'), [200, 100]])

@@ -9,8 +9,8 @@ import { commitRequest, failure, file, importFrom, sampleLines, useGit } from '.
 import { hasGit, type GitRepository } from '../support/git-repository.js'
 import { nativeObjects, randomNumbers, versions } from '../support/pack-oracle.js'
 import { idOf, type Format } from '../support/raw-pack.js'
+import { seed } from '../support/seed.js'
 
-const seed = Number(process.env['FORKSPACE_SEED'] ?? Date.now() % 1_000_000)
 const formats: readonly Format[] = ['sha1', 'sha256']
 const MiB = 2 ** 20
 const git = useGit()
@@ -67,7 +67,7 @@ function packFiles(repository: GitRepository, ending: string): string[] {
     .map((name) => join(directory, name))
 }
 
-describe.runIf(hasGit).each(formats)(`objects of a directory, %s (seed ${seed})`, (format) => {
+describe.runIf(hasGit).each(formats)(`objects of a directory, %s (FORKSPACE_SEED=${seed})`, (format) => {
   test.each([
     ['loose', () => {}],
     ['packed', (repository: GitRepository) => void repository.git(['repack', '-adq'])],

@@ -29,8 +29,8 @@ import {
   rawPack,
   type Format,
 } from '../support/raw-pack.js'
+import { seed } from '../support/seed.js'
 
-const seed = Number(process.env['FORKSPACE_SEED'] ?? Date.now() % 1_000_000)
 const formats: readonly Format[] = ['sha1', 'sha256']
 const MiB = 2 ** 20
 
@@ -72,7 +72,7 @@ function differences(content: PackContent, native: ReturnType<typeof nativeObjec
   return [...extra, ...other.map(([oid]) => oid)]
 }
 
-describe.runIf(hasGit).each(formats)(`a pack of native git, %s (seed ${seed})`, (format) => {
+describe.runIf(hasGit).each(formats)(`a pack of native git, %s (FORKSPACE_SEED=${seed})`, (format) => {
   let repository: GitRepository
   let native: ReturnType<typeof nativeObjects>
   beforeAll(() => {

@@ -19,6 +19,7 @@ import { nativeLines } from '../support/git-oracle.js'
 import { gitEnvironment, hasGit } from '../support/git-repository.js'
 import type { GitServer, GitServerOptions } from '../support/git-server.js'
 import { MemoryObjects, TreeRecorder } from '../support/git-sinks.js'
+import { seed } from '../support/seed.js'
 
 const { root, newRepository, sampleRepository, serve } = useGit()
 
@@ -341,7 +342,6 @@ describe.runIf(hasGit)('a refresh', () => {
   })
 
   test.each(['sha1', 'sha256'] as const)('of random trees is what native git lists: %s', async (format) => {
-    const seed = Math.trunc(Math.random() * 2 ** 31)
     let state = seed
     const random = (below: number): number => {
       state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0

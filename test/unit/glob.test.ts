@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { matchText, parseGlob, parseTextGlob } from '../../src/engine/base/glob.js'
 import { limits } from '../../src/engine/base/limits.js'
 import { EngineError } from '../../src/index.js'
+import { seed } from '../support/seed.js'
 
 describe('a glob for paths', () => {
   test.each<[pattern: string, yes: string[], no: string[]]>([
@@ -205,7 +206,6 @@ describe('a hostile pattern', () => {
  * parentheses may hold slashes.
  */
 test('random small patterns match as with minimatch', () => {
-  const seed = Number(process.env.SEED ?? Date.now() % 2 ** 32)
   let state = seed
   const options = { nocomment: true, nonegate: true }
   let hits = 0

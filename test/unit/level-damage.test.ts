@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { randomWords } from '../../src/testing.js'
-import { seed, size } from '../model/seed.js'
+import { seed, size } from '../support/seed.js'
 import { PlainStore, blobOf, openSmall, readContents, reasonOf, sessionId } from '../support/level-world.js'
 import type { StoredContents } from '../support/level-world.js'
 

@@ -23,7 +23,7 @@ import {
 } from '../../src/adapters/level/segment-format.js'
 import type { StoreCommit } from '../../src/engine/ports.js'
 import { randomWords } from '../../src/testing.js'
-import { seed } from '../model/seed.js'
+import { seed } from '../support/seed.js'
 import { PlainStore, blobOf, openSmall, readContents, reasonOf, sessionId } from '../support/level-world.js'
 
 const sessions = [sessionId(1), sessionId(2)]

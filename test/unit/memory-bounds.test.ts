@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { systemEnvironment } from '../../src/adapters/system/index.js'
 import { Residency } from '../../src/engine/session/residency.js'
 import { openEngine, PosixLockKind, type Engine, type Session, type Storage } from '../../src/index.js'
-import { seed } from '../model/seed.js'
+import { seed } from '../support/seed.js'
 import { storages } from '../support/storages.js'
 
 let directory: string

@@ -17,6 +17,7 @@ import type {
 import type { Store, StoredEvent } from '../../src/engine/ports.js'
 import { randomWords } from '../../src/testing.js'
 import { storages } from '../support/storages.js'
+import { seed } from '../support/seed.js'
 
 const mebibyte = 2 ** 20
 const skip = { conflictPolicy: SegmentConflictPolicy.SKIP_ON_CONFLICT }
@@ -207,7 +208,6 @@ describe.each(storages)('segments on %s', (_name, makeStorage, lasting) => {
     })
 
     test('random chunks give what plain bytes give', async () => {
-      const seed = Date.now() % 2 ** 31
       const next = randomWords(seed)
       const below = (limit: number): number => next() % limit
       let expected = Buffer.alloc(0)

@@ -13,7 +13,7 @@ import {
   type Session,
 } from '../../src/index.js'
 import { systemEnvironment } from '../../src/adapters/system/index.js'
-import { seed } from '../model/seed.js'
+import { seed } from '../support/seed.js'
 import { FailingStorage } from '../support/failing-storage.js'
 
 const opened: Engine[] = []

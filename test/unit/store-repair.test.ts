@@ -11,7 +11,7 @@ import {
 } from '../../src/adapters/level/index.js'
 import { sha256 } from '../../src/engine/base/hash.js'
 import { openEngine } from '../../src/index.js'
-import { seed, size } from '../model/seed.js'
+import { seed, size } from '../support/seed.js'
 import {
   bytesOf,
   contentsOf,

@@ -9,7 +9,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { randomWords } from '../../../src/testing.js'
 import { openEngine, type Engine, type Session, type SessionFs } from '../../../src/index.js'
 import { storages } from '../../support/storages.js'
-import { seed } from '../../model/seed.js'
+import { seed } from '../../support/seed.js'
 
 const mebibyte = 2 ** 20
 

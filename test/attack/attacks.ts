@@ -1,0 +1,25 @@
+export interface AttackOptions {
+  /** How often the attack is tried. */
+  readonly n: number
+  readonly seed: number
+  readonly onProgress: (line: string) => void
+}
+
+export interface AttackResult {
+  /** Figures in one line, such as `200 tries, 0 escapes`. */
+  readonly line: string
+  /** Whether any try got through. */
+  readonly failed: boolean
+}
+
+export interface Attack {
+  readonly text: string
+  /** Tries of the long form, unless `--n` says otherwise. */
+  readonly n: number
+  /** Tries of the short form, which `npm test` runs; at most 20 seconds. */
+  readonly shortN: number
+  run(options: AttackOptions): Promise<AttackResult>
+}
+
+/** One row for each attack; an attack is a file of its own in this folder. */
+export const attacks: Readonly<Record<string, Attack>> = {}

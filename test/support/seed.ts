@@ -1,0 +1,15 @@
+import { env, stdout } from 'node:process'
+
+/** The seed of all random tests: FORKSPACE_SEED, else always the same one. Printed under the name by which it is read. */
+export const seed: number = readSeed(env['FORKSPACE_SEED'])
+
+/** FORKSPACE_MODEL_RUNS times as many random runs as usual. */
+export const size: number = Number(env['FORKSPACE_MODEL_RUNS'] ?? 1)
+
+stdout.write(`FORKSPACE_SEED=${seed}\n`)
+
+function readSeed(text: string | undefined): number {
+  const value = text === undefined ? 1 : text.trim() === '' ? NaN : Number(text)
+  if (Number.isSafeInteger(value) && value >= 0) return value
+  throw new Error(`FORKSPACE_SEED is "${text}". Set it to a whole number from 0 on, or leave it out.`)
+}
