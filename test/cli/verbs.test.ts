@@ -133,6 +133,65 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
       })
     })
 
+    test('are moved as mv does, within one session', async () => {
+      const session = await sessionOf({ '/a/x': 'x', '/b': 'b' })
+      await output(['mv', `${session}:/a/x`, '/c'])
+      await output(['mv', `${session}:b`, 'd'])
+      expect(await output(['ls', session, '-R'])).toBe('a/\nc\nd')
+      expect(await json(['mv', `${session}:/c`, `${session.slice(0, 30)}:/a`])).toEqual({
+        sourcePath: '/c',
+        destinationPath: '/a/c',
+      })
+      await output(['rename', `${session}:a`, 'e'])
+      await output(['mv', `${session}:d`, 'e/'])
+      expect(await output(['ls', session, '-R'])).toBe('e/\ne/c\ne/d')
+      await output(['mv', `${session}:e/c`, '/'])
+      expect(await output(['ls', session])).toBe('c\ne/')
+
+      const other = await sessionOf()
+      expect(await run(['mv', `${session}:c`, `${other}:c`])).toMatchObject({
+        code: 2,
+        stderr: `forkspace: mv works within one session; '${other}:c' is in another one\n`,
+      })
+      expect(await run(['mv', `${session}:c`, 'missing/'])).toMatchObject({
+        code: 1,
+        stderr: 'forkspace: there is no directory /missing to move into\n',
+      })
+      expect(await run(['mv', `${session}:nothing`, 'x'])).toMatchObject({ code: 1 })
+      expect(await run(['mv', `${session}:/`, 'x'])).toMatchObject({ code: 2 })
+      expect(await output(['ls', session, '-R'])).toBe('c\ne/\ne/d')
+    })
+
+    test('are removed, directories with -r alone', async () => {
+      const session = await sessionOf({ '/a/x': 'x', '/b': 'b', '/c': 'c', '/d': 'd' })
+      await output(['rm', `${session}:/b`, `${session}:c`])
+      expect(await output(['ls', session])).toBe('a/\nd')
+      expect(await run(['rm', `${session}:a`])).toMatchObject({
+        code: 1,
+        stderr: 'forkspace: /a is a directory; -r removes it with everything in it\n',
+      })
+      expect(await run(['rm', '-rf', `${session}:/`])).toMatchObject({ code: 2 })
+      const missing = await run(['rm', `${session}:b`])
+      expect(missing).toMatchObject({ code: 1 })
+      expect(missing.stderr).toContain('PATH_NOT_FOUND')
+      expect(await output(['rm', '-f', `${session}:b`])).toBe('')
+      expect(await output(['ls', session])).toBe('a/\nd')
+      expect(await lines(['remove', '-r', `${session}:a`, `${session}:d`])).toEqual([
+        { path: '/a' },
+        { path: '/d' },
+      ])
+      expect(await output(['ls', session])).toBe('')
+    })
+
+    test('are managed by other names of the verbs too', async () => {
+      const session = await output(['sessions', 'new'])
+      expect(await output(['session', 'list'])).toBe(await output(['session', 'ls']))
+      expect(await output(['source', 'list'])).toBe(await output(['source', 'ls']))
+      expect(await json(['session', 'get', session])).toMatchObject({ id: session })
+      await output(['session', 'delete', session])
+      expect(await run(['session', 'get', session])).toMatchObject({ code: 1 })
+    })
+
     test('take permission bits, and a guard', async () => {
       const session = await sessionOf()
       await output(['put', '-', `${session}:tool`, '--mode', '4755', '--expect', ''], 'one')
@@ -266,16 +325,18 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
       const log = await lines(['log', session])
       expect(log.map((event) => (event as { eventType: string }).eventType.split('.').at(-1))).toEqual([
         'CreateSession',
-        'ApplyBatch',
+        'WriteFile',
         'CreateCheckpoint',
         'CreateCheckpoint',
-        'ApplyBatch',
-        'ApplyBatch',
+        'WriteFile',
+        'WriteFile',
         'RestoreCheckpoint',
         'RestoreCheckpoint',
       ])
       expect((await output(['log', session])).split('\n')[2]).toMatch(
-        / PersistenceService\.CreateCheckpoint {2}.*label=one$/,
+        place === 'store'
+          ? /^\S+Z {2}local {2}createCheckpoint {2}.*label=one$/
+          : /^\S+Z {2}createCheckpoint {2}.*label=one$/,
       )
 
       expect(

@@ -20,7 +20,7 @@ export interface FileReference {
 
 export function parseFileReference(text: string): FileReference {
   const reference = parsePlace(text)
-  if (reference.path === '/')
+  if (/^\/+$/.test(reference.path))
     throw new UsageError(`a file is named as <session>:<path>, and not as '${text}'`)
   return reference
 }
@@ -31,6 +31,12 @@ export function parsePlace(text: string): FileReference {
   const session = at < 0 ? text : text.slice(0, at)
   const path = at < 0 ? '/' : text.slice(at + 1)
   return { session: parseId(session, 'session'), path: path.startsWith('/') ? path : `/${path}` }
+}
+
+/** `<path>`, from the root of the session that is meant already, or `<session>:<path>`. */
+export function parseDestination(text: string): { readonly session?: string; readonly path: string } {
+  if (text.startsWith('/')) return { path: text }
+  return text.includes(':') ? parsePlace(text) : { path: `/${text}` }
 }
 
 export function parseId(text: string, kind: 'session' | 'source' | 'checkpoint'): string {

@@ -38,6 +38,10 @@ export async function showDiff(
     await printPatch(context, from, to)
     return
   }
+  const { out } = context
   for await (const change of workspaces.diff({ from, to }))
-    await context.out.line(() => `${letters[change.change]} ${printableName(change.path)}`, change)
+    await out.line(
+      () => out.paint(change.change, `${letters[change.change]} ${printableName(change.path)}`),
+      change,
+    )
 }

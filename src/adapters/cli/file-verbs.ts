@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
-import { parseFileReference, parseMode, parsePlace } from './arguments.js'
+import { parseDestination, parseFileReference, parseMode, parsePlace } from './arguments.js'
 import type { Context } from './context.js'
-import { Failure, reasonOf } from './failure.js'
+import { Failure, reasonOf, UsageError } from './failure.js'
 import { openInput } from './input.js'
 import { printableName } from './printable.js'
 import { startProgress } from './progress.js'
@@ -67,9 +67,11 @@ async function describeEntry(
 }
 
 async function printEntry(context: Context, entry: Entry, name: string): Promise<void> {
-  await context.out.line(() => {
+  const { out } = context
+  await out.line(() => {
     const { kind, sizeBytes, mode, mtime, target } = entry
-    const shown = printableName(kind === 'directory' ? `${name}/` : name)
+    const printable = printableName(kind === 'directory' ? `${name}/` : name)
+    const shown = kind === 'file' ? printable : out.paint(kind, printable)
     if (sizeBytes === undefined || mode === undefined || mtime === undefined) return shown
     const arrow = target === undefined ? '' : ` -> ${printableName(target)}`
     return `${letters[kind]}${permissions(mode)} ${String(sizeBytes).padStart(11)}  ${mtime}  ${shown}${arrow}`
@@ -105,7 +107,7 @@ export async function putFile(
     const session = await context.session(prefix)
     if (input.size <= wholeBytes) {
       const content = await input.at(0, input.size)
-      await session.files.batch([{ write: { path, content, ...mode, ...guard } }])
+      await session.files.write({ path, content, ...mode, ...guard })
     } else {
       await putPieces(context, session, path, input, { mode, guard })
     }
@@ -150,6 +152,52 @@ async function putPieces(
     throw error
   } finally {
     progress.stop()
+  }
+}
+
+/** As `mv` does: into an existing directory, or else to the new path. */
+export async function movePath(context: Context, [reference, destination]: [string, string]): Promise<void> {
+  const { session: prefix, path: sourcePath } = parseFileReference(reference)
+  const { files, id } = await context.session(prefix)
+  const to = parseDestination(destination)
+  if (to.session !== undefined && (await context.sessionId(to.session)) !== id)
+    throw new UsageError(`mv works within one session; '${destination}' is in another one`)
+  const asDirectory = to.path.endsWith('/')
+  const path = to.path.replace(/\/+$/, '') || '/'
+  const found = await files.stat({ path }).catch((error: unknown) => {
+    if (reasonOf(error) !== 'PATH_NOT_FOUND') throw error
+    return undefined
+  })
+  if (asDirectory && found === undefined)
+    throw new Failure(`there is no directory ${printableName(path)} to move into`)
+  const name = sourcePath.replace(/\/+$/, '').replace(/^.*\//, '')
+  const into = asDirectory || found?.kind === 'directory'
+  const destinationPath = into ? `${path === '/' ? '' : path}/${name}` : path
+  await files.rename({ sourcePath, destinationPath })
+  if (context.out.json) await context.out.line('', { sourcePath, destinationPath })
+}
+
+/** In the order given; a path that cannot be removed ends it. */
+export async function removePaths(
+  context: Context,
+  [references]: [string[]],
+  options: { readonly recursive?: boolean; readonly force?: boolean },
+): Promise<void> {
+  const { recursive = false, force = false } = options
+  const places = references.map(parseFileReference)
+  for (const { session: prefix, path } of places) {
+    const { files } = await context.session(prefix)
+    try {
+      const { kind } = await files.stat({ path, followSymlinks: false })
+      if (kind === 'directory' && !recursive)
+        throw new Failure(`${printableName(path)} is a directory; -r removes it with everything in it`)
+      if (kind === 'directory') await files.removeDirectory({ path, recursive })
+      else await files.delete({ path })
+    } catch (error) {
+      if (!force || reasonOf(error) !== 'PATH_NOT_FOUND') throw error
+      continue
+    }
+    if (context.out.json) await context.out.line('', { path })
   }
 }
 

@@ -1,5 +1,7 @@
+import { paint, wantsColour, type Style } from './colour.js'
 import { OutputClosed } from './failure.js'
 import { asJson } from './printable.js'
+import type { World } from './world.js'
 
 const bufferedChars = 64 * 1024
 
@@ -9,18 +11,28 @@ const bufferedChars = 64 * 1024
  */
 export class Output {
   readonly json: boolean
+  /** Whether people read it, on a terminal that acts on control characters. */
+  readonly isTerminal: boolean
   readonly #stream: NodeJS.WriteStream
+  readonly #hasColour: boolean
   #text = ''
   #closed = false
   #failure: Error | undefined
 
-  constructor(stream: NodeJS.WriteStream, options: { readonly json: boolean }) {
+  constructor({ stdout: stream, env }: Pick<World, 'stdout' | 'env'>, options: { readonly json: boolean }) {
     this.json = options.json
+    this.isTerminal = stream.isTTY
     this.#stream = stream
+    this.#hasColour = !options.json && wantsColour(stream, env)
     stream.on('error', (error: NodeJS.ErrnoException) => {
       if (error.code === 'EPIPE' || error.code === 'ERR_STREAM_DESTROYED') this.#closed = true
       else this.#failure ??= error
     })
+  }
+
+  /** The text in the colour of the style, where standard output has colours. */
+  paint(style: Style, text: string): string {
+    return this.#hasColour ? paint(style, text) : text
   }
 
   /** One line: the text for people, or the value for programs. */

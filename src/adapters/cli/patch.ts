@@ -4,9 +4,11 @@ import { Readable } from 'node:stream'
 import { formatPatch, structuredPatch, type StructuredPatch } from 'diff'
 import { extract, type Header } from 'tar-stream'
 import type { Change, StateReference } from '../../engine/index.js'
+import type { Style } from './colour.js'
 import type { Context } from './context.js'
 import { Failure } from './failure.js'
-import { printableName } from './printable.js'
+import type { Output } from './output.js'
+import { printableLine, printableName } from './printable.js'
 
 /** Larger files are named, and not shown. */
 const maxFileBytes = 2 ** 20
@@ -30,9 +32,23 @@ export async function printPatch(context: Context, from: StateReference, to: Sta
   const after = await readSides(context, to, pathsOf(changes, 'removed'))
   for (const { path } of changes) {
     const text = patchOf(path, before.get(path), after.get(path))
-    if (text !== '') await context.out.bytes(Buffer.from(text, 'latin1'))
+    if (text !== '') await printOne(context.out, Buffer.from(text, 'latin1'))
   }
 }
+
+/** For `git apply` byte for byte; for people without a character that their terminal would act on. */
+async function printOne(out: Output, patch: Buffer): Promise<void> {
+  if (!out.isTerminal) return out.bytes(patch)
+  let isHead = true
+  for (const line of patch.toString('utf8').replace(/\n$/, '').split('\n')) {
+    const shown = printableLine(line)
+    isHead &&= !line.startsWith('@@')
+    const style = isHead ? 'heading' : lineStyles[line.charAt(0)]
+    await out.line(style === undefined ? shown : out.paint(style, shown), '')
+  }
+}
+
+const lineStyles: Readonly<Record<string, Style>> = { '+': 'added', '-': 'removed', '@': 'hunk' }
 
 function pathsOf(changes: readonly Change[], without: Change['change']): Set<string> {
   return new Set(changes.filter(({ change }) => change !== without).map(({ path }) => path))

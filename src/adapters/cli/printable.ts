@@ -17,6 +17,13 @@ export function printableText(text: string): string {
   return text.replaceAll(/\s*\n\s*/g, '; ').replaceAll(everyUnsafe, escaped)
 }
 
+/** A line of a file, with its tabs. */
+export function printableLine(line: string): string {
+  return line.replaceAll(everyUnsafe, (characters) =>
+    characters === '\t' ? characters : escaped(characters),
+  )
+}
+
 /** JSON on one line, with nothing in it that a terminal would act on. */
 export function asJson(value: unknown): string {
   return JSON.stringify(value).replaceAll(everyUnsafe, escaped)

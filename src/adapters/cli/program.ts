@@ -120,10 +120,11 @@ class Program {
       })
   }
 
-  #declared({ name, does, takes = {}, options = [] }: Verb | FilesVerb): Command {
+  #declared({ name, aliases = [], does, takes = {}, options = [] }: Verb | FilesVerb): Command {
     const [first, second] = name.split(' ') as [string, string?]
     const command = second === undefined ? this.command.command(first) : this.#group(first).command(second)
     command.description(does)
+    if (aliases.length > 0) command.aliases(aliases)
     for (const [form, description] of Object.entries(takes)) command.argument(form, description)
     for (const option of options) command.addOption(option)
     return command
@@ -131,7 +132,7 @@ class Program {
 
   #group(name: string): Command {
     const found = this.command.commands.find((command) => command.name() === name)
-    return found ?? this.command.command(name).description(groups[name]!)
+    return found ?? this.command.command(name).alias(`${name}s`).description(groups[name]!)
   }
 
   #addCompletion(): void {
@@ -159,7 +160,7 @@ function addPlaceOptions(verb: Command): void {
 
 async function runVerb(world: World, command: Command, load: Verb['load']): Promise<number> {
   const options = command.opts<VerbOptions>()
-  const out = new Output(world.stdout, { json: options.json === true })
+  const out = new Output(world, { json: options.json === true })
   let context: Context | undefined
   try {
     try {

@@ -94,8 +94,9 @@ export async function removeSessions(context: Context, [prefixes]: [string[]]): 
   }
 }
 
-/** The event log, oldest first. */
+/** The event log, oldest first: when, by whom (a server does not say), what, on what. */
 export async function showLog(context: Context, [prefix]: [string]): Promise<void> {
+  const { out } = context
   const session = await context.session(prefix)
   for (let pageToken = ''; ;) {
     const page = await session.events.list({ pageToken })
@@ -106,10 +107,16 @@ export async function showLog(context: Context, [prefix]: [string]): Promise<voi
             printableName(`${key}=${typeof value === 'string' ? value : JSON.stringify(value)}`),
           )
           .join(' ')
-        const type = event.eventType.replace(/^v1\./, '')
-        return `${event.timestamp}  ${type}  ${details}`.trimEnd()
+        const { principal = '' } = event
+        const columns = [
+          out.paint('quiet', event.timestamp),
+          ...(principal === '' ? [] : [printableName(principal)]),
+          out.paint('heading', operationOf(event.eventType)),
+          details,
+        ]
+        return columns.join('  ').trimEnd()
       }
-      await context.out.line(text, event)
+      await out.line(text, event)
     }
     pageToken = page.nextPageToken
     if (pageToken === '') return
@@ -168,6 +175,12 @@ async function checkpointsOf(session: Workspace): Promise<readonly Checkpoint[]>
     pageToken = page.nextPageToken
     if (pageToken === '') return found
   }
+}
+
+/** `v1.FileSystemService.WriteFile` is the operation `writeFile`. */
+function operationOf(eventType: string): string {
+  const name = eventType.slice(eventType.lastIndexOf('.') + 1)
+  return name.charAt(0).toLowerCase() + name.slice(1)
 }
 
 function shortStatus({ status }: SessionInfo): string {

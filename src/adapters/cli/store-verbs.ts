@@ -18,7 +18,7 @@ export async function checkFiles(
   { json = false, readData = false }: StoreVerbOptions & { readonly readData?: boolean },
 ): Promise<number> {
   const { checkStore } = await import('../level/index.js')
-  const out = new Output(world.stdout, { json })
+  const out = new Output(world, { json })
   const progress = await startProgress(world.stderr, `checking ${printableName(directory)}`)
   let report
   try {
@@ -49,7 +49,7 @@ export async function backUp(
   { json = false }: StoreVerbOptions,
 ): Promise<number> {
   const { backupStore } = await import('../level/index.js')
-  const out = new Output(world.stdout, { json })
+  const out = new Output(world, { json })
   const progress = await startProgress(world.stderr, `copying ${printableName(directory)}`)
   let backup
   try {
@@ -72,7 +72,7 @@ export async function repairFiles(
   { json = false }: StoreVerbOptions,
 ): Promise<number> {
   const { repairStore } = await import('../level/index.js')
-  const out = new Output(world.stdout, { json })
+  const out = new Output(world, { json })
   const progress = await startProgress(world.stderr, `repairing ${printableName(directory)}`)
   let repair
   try {

@@ -5,6 +5,8 @@ import type { World } from './world.js'
 interface VerbShape {
   /** Behind that of its group, where it has one. */
   readonly name: string
+  /** Other names for the last word of the name. */
+  readonly aliases?: readonly string[]
   readonly does: string
   readonly takes?: Arguments
   readonly options?: readonly Option[]
@@ -42,6 +44,7 @@ const storeVerbs = () => import('./store-verbs.js')
 export const verbs: readonly Verb[] = [
   {
     name: 'source add',
+    aliases: ['create'],
     does: 'add a source and import it; prints its id',
     load: async () => (await sourceVerbs()).addSource,
     takes: {
@@ -76,18 +79,21 @@ export const verbs: readonly Verb[] = [
   },
   {
     name: 'source ls',
+    aliases: ['list'],
     does: 'list sources: id, kind, status, revision, name, labels',
     load: async () => (await sourceVerbs()).listSources,
     options: [option('--filter <key=value>', 'only those with this label')],
   },
   {
     name: 'source rm',
+    aliases: ['remove', 'delete'],
     does: 'remove sources; sessions on them stay (needs a store)',
     load: async () => (await sourceVerbs()).removeSources,
     takes: { '<source...>': 'ids, or their beginnings' },
   },
   {
     name: 'session create',
+    aliases: ['new'],
     does: 'create a session; prints its id',
     load: async () => (await sessionVerbs()).createSession,
     options: [
@@ -98,12 +104,14 @@ export const verbs: readonly Verb[] = [
   },
   {
     name: 'session ls',
+    aliases: ['list'],
     does: 'list sessions: id, status, time of creation, tags',
     load: async () => (await sessionVerbs()).listSessions,
     options: [option('--filter <key=value>', 'only those with this tag')],
   },
   {
     name: 'session show',
+    aliases: ['get'],
     does: 'show a session and its checkpoints',
     load: async () => (await sessionVerbs()).showSession,
     takes: { '<session>': 'id, or its beginning' },
@@ -126,12 +134,14 @@ export const verbs: readonly Verb[] = [
   },
   {
     name: 'session rm',
+    aliases: ['remove', 'delete'],
     does: 'remove sessions; forks of them stay',
     load: async () => (await sessionVerbs()).removeSessions,
     takes: { '<session...>': 'ids, or their beginnings' },
   },
   {
     name: 'ls',
+    aliases: ['list'],
     does: 'list files',
     load: async () => (await fileVerbs()).listFiles,
     takes: { '<session[:path]>': 'directory, or one file' },
@@ -151,6 +161,27 @@ export const verbs: readonly Verb[] = [
     options: [
       option('--mode <mode>', 'permission bits in octal, as 755; by default kept, and 644 of a new file'),
       option('--expect <hash>', "only if the file has this hash (sha256:…), or, with '', does not exist"),
+    ],
+  },
+  {
+    name: 'mv',
+    aliases: ['rename'],
+    does: 'rename or move a file or directory',
+    load: async () => (await fileVerbs()).movePath,
+    takes: {
+      '<session:path>': 'file, symlink or directory',
+      '<destination>': 'new path in the same session; an existing directory takes it in',
+    },
+  },
+  {
+    name: 'rm',
+    aliases: ['remove', 'delete'],
+    does: 'remove files; with -r directories too',
+    load: async () => (await fileVerbs()).removePaths,
+    takes: { '<session:path...>': 'files, symlinks or directories' },
+    options: [
+      option('-r, --recursive', 'remove directories with everything in them'),
+      option('-f, --force', 'ignore paths that do not exist'),
     ],
   },
   {

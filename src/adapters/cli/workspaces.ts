@@ -25,12 +25,20 @@ export interface Workspace {
   readonly id: string
   readonly files: Pick<
     SessionFiles,
-    'batch' | 'delete' | 'list' | 'patchSegments' | 'readSymlink' | 'readWithHash' | 'rename' | 'stat'
+    | 'delete'
+    | 'list'
+    | 'patchSegments'
+    | 'readSymlink'
+    | 'readWithHash'
+    | 'removeDirectory'
+    | 'rename'
+    | 'stat'
+    | 'write'
   >
-  /** A server does not tell who did it. */
+  /** Events of a server have no principal. */
   readonly events: {
     list(request?: PageRequest): Promise<{
-      readonly events: readonly Omit<SessionEvent, 'principal'>[]
+      readonly events: readonly (Omit<SessionEvent, 'principal'> & Partial<Pick<SessionEvent, 'principal'>>)[]
       readonly nextPageToken: string
     }>
   }

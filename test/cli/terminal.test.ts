@@ -1,0 +1,68 @@
+import { execFile } from 'node:child_process'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { execPath, platform } from 'node:process'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { levelStorage } from '../../src/adapters/level/index.js'
+import { openEngine } from '../../src/index.js'
+import { commandFile, outputOf } from '../support/command.js'
+
+/** Connects a command to a terminal of its own. */
+const pty = 'import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)'
+
+let directory: string
+let session: string
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'cli-terminal-'))
+  const engine = await openEngine({ storage: levelStorage(join(directory, 'store')) })
+  try {
+    const created = await engine.sessions.create({ files: { '/a.txt': 'one\n' } })
+    await created.files.write({ path: '/a.txt', content: 'a \u001b[2J\u009b31m\u202e\r\tb\u00e9\n' })
+    session = created.id
+  } finally {
+    await engine.close()
+  }
+})
+afterAll(() => rm(directory, { recursive: true }))
+
+async function onTerminal(args: readonly string[], env: Record<string, string> = {}): Promise<string> {
+  const { PATH = '', TMPDIR = '/tmp' } = process.env
+  const { stdout } = await promisify(execFile)('python3', ['-c', pty, execPath, commandFile, ...args], {
+    env: { PATH, TMPDIR, TERM: 'xterm-256color', FORKSPACE_STORE: join(directory, 'store'), ...env },
+  })
+  return stdout.replaceAll('\r\n', '\n')
+}
+
+// Python's pty module is for Unix.
+describe.runIf(platform !== 'win32')('on a terminal', () => {
+  test('diff --patch escapes the control characters of contents', async () => {
+    const shown = await onTerminal(['diff', session, '--patch'], { NO_COLOR: '1' })
+    expect(shown).toContain('+a \\u001b[2J\\u009b31m\\u202e\\u000d\tb\u00e9\n')
+    expect(shown.replaceAll(/[\n\t]/g, '')).not.toMatch(/[\p{Cc}\p{Cf}]/u)
+  })
+
+  test('diff and log have colours, unless NO_COLOR is set', async () => {
+    expect(await onTerminal(['diff', session])).toBe('\u001b[33mM /a.txt\u001b[39m\n')
+    expect(await onTerminal(['diff', session, '--patch'])).toContain('\u001b[31m-one\u001b[39m\n')
+    expect(await onTerminal(['log', session])).toContain('  \u001b[1mwriteFile\u001b[22m  ')
+    expect(await onTerminal(['diff', session], { NO_COLOR: '1' })).toBe('M /a.txt\n')
+    expect(await onTerminal(['diff', session], { TERM: 'dumb' })).toBe('M /a.txt\n')
+  })
+})
+
+describe('in a pipe', () => {
+  const inPipe = (args: readonly string[], env: Record<string, string> = {}): Promise<string> =>
+    outputOf(args, { env: { FORKSPACE_STORE: join(directory, 'store'), ...env } })
+
+  test('diff --patch has the bytes of the files', async () => {
+    expect(await inPipe(['diff', session, '--patch'])).toContain('+a \u001b[2J\u009b31m\u202e\r\tb\u00e9')
+  })
+
+  test('there are colours only where FORCE_COLOR asks for them', async () => {
+    expect(await inPipe(['diff', session])).toBe('M /a.txt')
+    expect(await inPipe(['diff', session], { FORCE_COLOR: '1' })).toBe('\u001b[33mM /a.txt\u001b[39m')
+    expect(await inPipe(['diff', session, '--json'], { FORCE_COLOR: '1' })).not.toContain('\u001b')
+  })
+})
