@@ -175,7 +175,7 @@ async function makeAttempts(session: Session, files: readonly ManifestNode[]): P
 }
 
 async function breakAndRestore(fork: Session): Promise<void> {
-  await step('checkpoint it', () => fork.checkpoint({ label: 'good' }))
+  await step('checkpoint it', () => fork.checkpoint({ checkpointLabel: 'good' }))
   const { manifestHash: before } = await fork.manifest({ pageSize: 1 })
   await step('break it: remove everything', async () => {
     for (const entry of await fork.fs.promises.readdir('/'))
@@ -219,7 +219,7 @@ async function reopen(store: string, { sessionId, bestId, manifestHash }: Rememb
     const changes = await best.diff({ sessionId }).paths()
     const forks = sessions.filter(({ tags }) => tags['attempt'] !== undefined)
     console.log(
-      `   ${sessions.length} sessions, ${forks.length} of them forks; checkpoints: ${checkpoints.map(({ label }) => label).join(', ')}`,
+      `   ${sessions.length} sessions, ${forks.length} of them forks; checkpoints: ${checkpoints.map(({ checkpointLabel }) => checkpointLabel).join(', ')}`,
     )
     console.log(`   ${count(changes.modified.length, 'changed path')} against the parent, as before`)
     console.log(`   everything is ${page.manifestHash === manifestHash ? green('there') : red('NOT there')}`)

@@ -207,6 +207,7 @@ export type {
   CheckoutSync,
   CheckoutUpdate,
   Checkpoint,
+  CheckpointCreateRequest,
   CheckpointPage,
   CheckpointReference,
   CheckOptions,

@@ -136,7 +136,12 @@ export type {
 export type { ContentIn } from './services/sources/source-ports.js'
 export type { PromoteRequest, SourceListRequest, SourcePage } from './services/sources/sources.js'
 export { SegmentConflictPolicy, type BatchOperation, type PatchSegmentsRequest } from './session/batch.js'
-export type { Checkpoint, CheckpointPage, CheckpointReference } from './session/checkpoints.js'
+export type {
+  Checkpoint,
+  CheckpointCreateRequest,
+  CheckpointPage,
+  CheckpointReference,
+} from './session/checkpoints.js'
 export type {
   CreateDirectoryRequest,
   DeleteRequest,

@@ -275,7 +275,7 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
       expect(second).toEqual({
         id: expect.stringMatching(idForm) as string,
         sessionId: session,
-        label: '',
+        checkpointLabel: '',
         createdAt: expect.stringMatching(timeForm) as string,
       })
       await output(['put', '-', `${session}:a`], '2')

@@ -44,8 +44,8 @@ const failing: Readonly<Record<string, Failing>> = {
     open(engine, id, ({ files }) => files.getXattr({ path: '/a', name: 'user.none' })),
   'a label that is taken': (engine, id) =>
     open(engine, id, async (session) => {
-      await session.checkpoint({ label: 'here' })
-      await session.checkpoint({ label: 'here' })
+      await session.checkpoint({ checkpointLabel: 'here' })
+      await session.checkpoint({ checkpointLabel: 'here' })
     }),
   'a checkpoint that is not there': (engine, id) =>
     open(engine, id, (session) => session.diff({ checkpointLabel: 'none' }).paths()),

@@ -81,9 +81,9 @@ async function files(engine: AnyEngine): Promise<unknown[]> {
 
 async function history(engine: AnyEngine): Promise<unknown[]> {
   const session = await engine.sessions.create({ files: { '/a': '1' } })
-  const first = await session.checkpoint({ label: 'first' })
+  const first = await session.checkpoint({ checkpointLabel: 'first' })
   await session.files.write({ path: '/a', content: '2' })
-  const fork = await session.fork({ sourceCheckpointLabel: 'first', newTags: { fork: 'yes' } })
+  const fork = await session.fork({ checkpointLabel: 'first', newTags: { fork: 'yes' } })
   await fork.files.write({ path: '/b', content: '' })
   const told: unknown[] = [first, await fork.get()]
   told.push(await session.diff({ sessionId: fork.id }).paths())

@@ -143,7 +143,7 @@ const readers: Record<(typeof reads)[number], (session: Session) => Promise<unkn
   },
   checkpoints: async (session) => {
     const { checkpoints } = await session.listCheckpoints({ pageSize: 1000 })
-    return checkpoints.map(({ label }) => label)
+    return checkpoints.map(({ checkpointLabel }) => checkpointLabel)
   },
   cache: async (session) => {
     const values: unknown[] = []

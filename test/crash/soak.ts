@@ -121,7 +121,8 @@ class Soak {
 
   async #use(session: Session, kind: number, path: string): Promise<void> {
     if (kind < 7 && this.#sessions.length < liveSessions) this.#sessions.push(await session.fork({}))
-    else if (kind < 12) await session.checkpoint({ label: `c${this.#random() % 4}-${this.operations}` })
+    else if (kind < 12)
+      await session.checkpoint({ checkpointLabel: `c${this.#random() % 4}-${this.operations}` })
     else if (kind < 15) await this.#restore(session)
     else if (kind < 30) await session.cache.put({ key: path, value: Buffer.from(path) })
     else if (kind < 40) await session.cache.get({ key: path })
@@ -135,7 +136,7 @@ class Soak {
   async #restore(session: Session): Promise<void> {
     const { checkpoints } = await session.listCheckpoints({ pageSize: 5 })
     const last = checkpoints.at(-1)
-    if (last !== undefined) await session.restore({ checkpointLabel: last.label })
+    if (last !== undefined) await session.restore({ checkpointLabel: last.checkpointLabel })
   }
 }
 

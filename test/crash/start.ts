@@ -4,11 +4,11 @@ import { forkTag, type Step } from './protocol.js'
 
 /** The call is made before this returns, with nothing of a later one before it. */
 export function start(session: Session, step: Step): Promise<{ outcome: Outcome; fork?: Session }> {
-  if (step.op === 'checkpoint') return settle(session.checkpoint({ label: step.label }))
+  if (step.op === 'checkpoint') return settle(session.checkpoint({ checkpointLabel: step.label }))
   if (step.op === 'restore') return settle(session.restore({ checkpointLabel: step.label }))
   if (step.op !== 'fork') return settle(runStep(session, step))
-  const sourceCheckpointLabel = step.label ?? ''
-  const forked = session.fork({ sourceCheckpointLabel, newTags: { [forkTag]: step.tag } })
+  const checkpointLabel = step.label ?? ''
+  const forked = session.fork({ checkpointLabel, newTags: { [forkTag]: step.tag } })
   return forked.then((fork) => ({ outcome: 'ok', fork }))
 }
 

@@ -103,7 +103,7 @@ export class Verifier {
     if (labels.length === 0) return
     for (let i = 0; i < checkedLabels; i++) {
       const label = labels[this.#random() % labels.length]!
-      const fork = await session.fork({ sourceCheckpointLabel: label, newTags: { [probeTag]: '' } })
+      const fork = await session.fork({ checkpointLabel: label, newTags: { [probeTag]: '' } })
       await this.#compare(fork, expected.labels.get(label)!, `checkpoint ${label}`)
       await fork.delete()
     }
@@ -140,7 +140,7 @@ async function fingerprint(session: Session): Promise<string> {
   const labels: string[] = []
   for (let pageToken = ''; ;) {
     const page = await session.listCheckpoints({ pageSize: 10_000, pageToken })
-    labels.push(...page.checkpoints.map(({ label }) => label))
+    labels.push(...page.checkpoints.map(({ checkpointLabel }) => checkpointLabel))
     if (page.nextPageToken === '') break
     pageToken = page.nextPageToken
   }

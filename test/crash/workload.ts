@@ -27,7 +27,10 @@ export class Workload {
     for (const [{ tags }, session] of await openAll(engine)) {
       if (probeTag in tags) continue
       const { checkpoints } = await session.listCheckpoints({ pageSize: 10_000 })
-      this.#sessions.push({ session, labels: checkpoints.slice(-20).map(({ label }) => label) })
+      this.#sessions.push({
+        session,
+        labels: checkpoints.slice(-20).map(({ checkpointLabel }) => checkpointLabel),
+      })
     }
     while (this.#sessions.length < 2) {
       const session = await engine.sessions.create()

@@ -46,7 +46,7 @@ async function openSessions({ sessions: all }: Engine): Promise<void> {
     if (probeTag in tags) continue
     const session = await all.open(id)
     const { checkpoints } = await session.listCheckpoints({ pageSize: 10_000 })
-    sessions.push({ session, labels: checkpoints.slice(-50).map(({ label }) => label) })
+    sessions.push({ session, labels: checkpoints.slice(-50).map(({ checkpointLabel }) => checkpointLabel) })
   }
   while (sessions.length < 3) sessions.push({ session: await all.create(), labels: [] })
 }

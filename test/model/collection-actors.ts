@@ -171,7 +171,7 @@ export function sessionActor(): Actor {
       else if (kind < 60) await useServices(session, model, dice)
       else if (kind < 70) {
         const label = `l${dice.below(1e9)}`
-        await session.checkpoint({ label })
+        await session.checkpoint({ checkpointLabel: label })
         model.checkpoints.set(label, new Map(model.files))
       } else if (kind < 76) {
         const label = dice.pick(model.checkpoints.keys())
@@ -186,7 +186,7 @@ export function sessionActor(): Actor {
           model.checkpoints.delete(label)
       } else if (kind < 88) {
         const label = dice.chance(50) ? dice.pick(model.checkpoints.keys()) : undefined
-        const fork = await session.fork(label === undefined ? {} : { sourceCheckpointLabel: label })
+        const fork = await session.fork(label === undefined ? {} : { checkpointLabel: label })
         ids.add(world.add(fork, label === undefined ? model.files : model.checkpoints.get(label)!).id)
       } else if (kind < 94) await readSlowly(session, model, dice)
       else if (ids.size > 2) {
@@ -208,7 +208,7 @@ export function bundleActor(): Actor {
       for (let i = 0; i < 12; i++) {
         await editFiles(session, model, dice)
         if (i % 3 > 0) continue
-        await session.checkpoint({ label: `${i}` })
+        await session.checkpoint({ checkpointLabel: `${i}` })
         model.checkpoints.set(`${i}`, new Map(model.files))
       }
       const wanted = { files: new Map(model.files), checkpoints: new Map(model.checkpoints) }
@@ -266,7 +266,7 @@ export function expiringActor(): Actor {
         await editFiles(session, model, dice)
         await useServices(session, model, dice)
       }
-      await session.checkpoint({ label: 'one' })
+      await session.checkpoint({ checkpointLabel: 'one' })
       world.advance(30_000)
       await editFiles(session, model, dice)
       world.advance(20_000)
@@ -332,7 +332,7 @@ export function gitActor(directory: string): Actor {
       const model = world.add(session, revisions.get(revisionId))
       expectFiles(await filesOf(session), model.files, `revision ${revisionId}`)
       for (let i = 0; i < 4; i++) await editFiles(session, model, dice)
-      await session.checkpoint({ label: 'edited' })
+      await session.checkpoint({ checkpointLabel: 'edited' })
       model.checkpoints.set('edited', new Map(model.files))
       await session.commit({ message: 'kept here', author })
       if (dice.chance(50)) {

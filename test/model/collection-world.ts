@@ -95,9 +95,9 @@ export class CollectionWorld {
     for (const id of await this.#listed()) {
       const session = await this.engine.sessions.open(id)
       const model = this.add(session, await filesOf(session))
-      for (const { label } of (await session.listCheckpoints()).checkpoints) {
-        const fork = await session.fork({ sourceCheckpointLabel: label })
-        model.checkpoints.set(label, await filesOf(fork))
+      for (const { checkpointLabel } of (await session.listCheckpoints()).checkpoints) {
+        const fork = await session.fork({ checkpointLabel })
+        model.checkpoints.set(checkpointLabel, await filesOf(fork))
         await fork.delete()
       }
       for await (const key of session.cache) {
@@ -170,7 +170,7 @@ async function expectSession(engine: Engine, model: ModelSession): Promise<void>
   const session = await engine.sessions.open(model.id)
   expectFiles(await filesOf(session), model.files, model.id)
   for (const [label, files] of model.checkpoints) {
-    const fork = await session.fork({ sourceCheckpointLabel: label })
+    const fork = await session.fork({ checkpointLabel: label })
     expectFiles(await filesOf(fork), files, `${model.id} at ${label}`)
     await fork.delete()
   }

@@ -413,7 +413,7 @@ class FsxRun {
   async #checkpoint(): Promise<void> {
     const { session, files, checkpoints } = this.#current
     const label = `label ${++this.#number}`
-    await session.checkpoint({ label })
+    await session.checkpoint({ checkpointLabel: label })
     checkpoints.push({ label, files: files.clone() })
     if (checkpoints.length > 5) checkpoints.shift()
   }

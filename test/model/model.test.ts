@@ -40,7 +40,7 @@ const kinds: Record<string, Kind> = {
 
 const calls: Record<string, (session: Session) => Promise<unknown>> = {
   batch: (session: Session) => session.files.batch([{ write: { path: '/a', content: 'batch' } }]),
-  checkpoint: (session: Session) => session.checkpoint({ label: 'new' }),
+  checkpoint: (session: Session) => session.checkpoint({ checkpointLabel: 'new' }),
   restore: (session: Session) => session.restore({ checkpointLabel: 'old' }),
   fork: (session: Session) => session.fork(),
 }
@@ -75,7 +75,7 @@ describe.each(Object.entries(kinds))('%s', (_, { durable, runs, make }) => {
     const { storage, remove } = await make()
     const engine = await openEngine({ storage })
     const session = await engine.sessions.create({ files: { '/a': 'old' } })
-    await session.checkpoint({ label: 'old' })
+    await session.checkpoint({ checkpointLabel: 'old' })
     await session.files.write({ path: '/a', content: 'before' })
     const first = call(session)
     await Promise.all([first, session.files.write({ path: '/a', content: 'after' })])
@@ -84,7 +84,7 @@ describe.each(Object.entries(kinds))('%s', (_, { durable, runs, make }) => {
     const seen =
       forked instanceof Session
         ? forked
-        : await session.fork(name === 'checkpoint' ? { sourceCheckpointLabel: 'new' } : {})
+        : await session.fork(name === 'checkpoint' ? { checkpointLabel: 'new' } : {})
     expect(await textOf(seen)).toBe(name === 'batch' || name === 'restore' ? 'after' : 'before')
     await engine.close()
     await remove()

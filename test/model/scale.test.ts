@@ -48,7 +48,7 @@ describe(`${pairs} pairs of checkpoint and restore`, () => {
         session.files.write({ path: '/a', content: `${i}` }),
         i % 10 === 0 && session.files.write({ path: `/${i}`, content: '' }),
       ])
-      await session.checkpoint({ label: `${i}` })
+      await session.checkpoint({ checkpointLabel: `${i}` })
       // Always to an older state than the last one; every thousandth to the first.
       await session.restore({ checkpointLabel: i % 1000 === 999 ? '0' : `${Math.max(0, i - 3)}` })
     }

@@ -79,7 +79,7 @@ describe.each(storages)('secrets on %s', (_name, makeStorage, lasting) => {
     }
     const create = async (): Promise<void> => {
       const made = await engine.sessions.create()
-      await made.checkpoint({ label: 'start' })
+      await made.checkpoint({ checkpointLabel: 'start' })
       known.push({ session: made, secrets: new Map() })
     }
     while (known.length < 2) await create()
@@ -113,7 +113,7 @@ describe.each(storages)('secrets on %s', (_name, makeStorage, lasting) => {
         }
         case 'fork': {
           const fork = await one.session.fork()
-          await fork.checkpoint({ label: 'start' })
+          await fork.checkpoint({ checkpointLabel: 'start' })
           known.push({ session: fork, secrets: new Map() })
           return
         }

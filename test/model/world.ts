@@ -105,7 +105,7 @@ export class World {
         const checkpoint =
           operation.checkpoint === undefined ? undefined : pick(model.checkpoints, operation.checkpoint)
         const session = await this.#handle(model)
-        const fork = await session.fork(checkpoint && { sourceCheckpointLabel: checkpoint.label })
+        const fork = await session.fork(checkpoint && { checkpointLabel: checkpoint.label })
         await this.#add(fork, (checkpoint?.tree ?? model.tree).clone(), model.base)
         return
       }
@@ -284,7 +284,10 @@ export class World {
       const label = change.label === undefined ? `l${++this.#labels}` : `${change.label}`
       const taken = model.checkpoints.some((checkpoint) => checkpoint.label === label)
       if (!taken) model.checkpoints.push({ label, tree: model.tree.clone() })
-      return { expected: taken ? 'ALREADY_EXISTS' : 'ok', outcome: outcomeOf(session.checkpoint({ label })) }
+      return {
+        expected: taken ? 'ALREADY_EXISTS' : 'ok',
+        outcome: outcomeOf(session.checkpoint({ checkpointLabel: label })),
+      }
     }
     if (change.op === 'restore') {
       const checkpoint = pick(model.checkpoints, change.checkpoint)
@@ -339,7 +342,9 @@ export class World {
       expect((await session.fs.promises.stat(first!)).ino).toBe(ino)
     }
     const { checkpoints } = await session.listCheckpoints()
-    expect(checkpoints.map(({ label }) => label)).toEqual(model.checkpoints.map(({ label }) => label))
+    expect(checkpoints.map(({ checkpointLabel }) => checkpointLabel)).toEqual(
+      model.checkpoints.map(({ label }) => label),
+    )
     await this.#attributes(session)
   }
 

@@ -68,24 +68,24 @@ const requests: {
     includeCasExtents: true,
   }),
   forkSession: async ({ session, sessionId }) => {
-    await session.checkpoint({ label: 'here' })
+    await session.checkpoint({ checkpointLabel: 'here' })
     return { sourceSessionId: sessionId, sourceCheckpointLabel: 'here', newTags: { c: 'd' } }
   },
   createCheckpoint: ({ sessionId }) => ({ sessionId, label: 'here' }),
   restoreCheckpoint: async ({ session, sessionId }) => {
-    const { id: checkpointId } = await session.checkpoint({ label: 'here' })
+    const { id: checkpointId } = await session.checkpoint({ checkpointLabel: 'here' })
     return { sessionId, checkpointId }
   },
   listCheckpoints: async ({ session, sessionId }) => {
-    await session.checkpoint({ label: 'here' })
+    await session.checkpoint({ checkpointLabel: 'here' })
     return { sessionId, pageSize: 1, pageToken: '' }
   },
   deleteCheckpoint: async ({ session, sessionId }) => {
-    const { id: checkpointId } = await session.checkpoint({ label: 'here' })
+    const { id: checkpointId } = await session.checkpoint({ checkpointLabel: 'here' })
     return { sessionId, checkpointId }
   },
   diff: async ({ session, sessionId }) => {
-    await session.checkpoint({ label: 'here' })
+    await session.checkpoint({ checkpointLabel: 'here' })
     await session.files.write({ path: '/new', content: '' })
     return {
       sessionId,
@@ -383,19 +383,19 @@ const further: {
   ],
   createCheckpoint: [
     async ({ session, sessionId }) => {
-      await session.checkpoint({ label: 'here' })
+      await session.checkpoint({ checkpointLabel: 'here' })
       return { sessionId, label: 'here' }
     },
   ],
   restoreCheckpoint: [
     async ({ session, sessionId }) => {
-      await session.checkpoint({ label: 'here' })
+      await session.checkpoint({ checkpointLabel: 'here' })
       return { sessionId, checkpointLabel: 'here' }
     },
   ],
   deleteCheckpoint: [
     async ({ session, sessionId }) => {
-      await session.checkpoint({ label: 'here' })
+      await session.checkpoint({ checkpointLabel: 'here' })
       return { sessionId, checkpointLabel: 'here' }
     },
   ],

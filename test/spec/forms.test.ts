@@ -8,6 +8,8 @@ import type {
 } from '../../src/engine/contract.js'
 import type {
   Change,
+  Checkpoint,
+  CheckpointPage,
   Engine,
   EventPage,
   Secret,
@@ -18,6 +20,9 @@ import type {
   Sources,
   StateReference,
 } from '../../src/index.js'
+
+/** A checkpoint under the name that the interface has for `checkpointLabel`. */
+type Labelled = Omit<Checkpoint, 'checkpointLabel'> & { label: string }
 
 /**
  * The method behind each operation, as taking the request without the session's id; with what is there natively
@@ -38,11 +43,18 @@ interface Methods {
   deleteSession: (request: object) => ReturnType<Session['delete']>
   getManifest: Session['manifest']
   forkSession: (
-    request: { sourceSessionId: string } & NonNullable<Parameters<Session['fork']>[0]>,
+    request: { sourceSessionId: string; sourceCheckpointLabel?: string } & Omit<
+      NonNullable<Parameters<Session['fork']>[0]>,
+      'checkpointLabel'
+    >,
   ) => ReturnType<Session['get']>
-  createCheckpoint: Session['checkpoint']
+  createCheckpoint: (
+    request: { label?: string } & Omit<NonNullable<Parameters<Session['checkpoint']>[0]>, 'checkpointLabel'>,
+  ) => Promise<Labelled>
   restoreCheckpoint: Session['restore']
-  listCheckpoints: Session['listCheckpoints']
+  listCheckpoints: (
+    ...request: Parameters<Session['listCheckpoints']>
+  ) => Promise<Omit<CheckpointPage, 'checkpoints'> & { checkpoints: Labelled[] }>
   deleteCheckpoint: Session['deleteCheckpoint']
   diff: (request: {
     from: Partial<StateReference>

@@ -111,7 +111,7 @@ describe.skipIf(!hasGit).each(['memory', 'level'] as const)('over %s:', (kind) =
       const refs = new Map([[main, tip]])
       for (const { edit, fork } of attempts) {
         const before = await manifestHash(fork)
-        await fork.checkpoint({ label: 'good' })
+        await fork.checkpoint({ checkpointLabel: 'good' })
         for (const name of await fork.fs.promises.readdir('/'))
           await fork.fs.promises.rm(`/${name}`, { recursive: true })
         expect((await fork.manifest()).nodes).toEqual([])
@@ -371,7 +371,7 @@ describe.skipIf(!hasGit)('after reopening a directory', () => {
     })
     const fork = await session.fork({ newTags: { attempt: '1' } })
     await edits[wide]!.apply(fork)
-    const checkpoint = await fork.checkpoint({ label: 'good' })
+    const checkpoint = await fork.checkpoint({ checkpointLabel: 'good' })
     const good = await manifestHash(fork)
     const first = await commit(fork, 'work')
     await fork.files.write({ path: '/second', content: '2' })

@@ -102,7 +102,7 @@ describe.each(places)('states over %s, %s:', (kind, where) => {
     })
 
     test('is what it was after restore and commit: active, or waiting', async () => {
-      await session.checkpoint({ label: 'c' })
+      await session.checkpoint({ checkpointLabel: 'c' })
       for (const expected of [ACTIVE, PENDING_APPROVAL]) {
         if (expected === PENDING_APPROVAL) await session.approvals.request()
         await session.restore({ checkpointLabel: 'c' })
@@ -119,7 +119,7 @@ describe.each(places)('states over %s, %s:', (kind, where) => {
         repository.stage([['100644', 'a', 'one']])
         repository.commit()
         session = await engine.sessions.create({ sourceRef: { sourceId: await imported() } })
-        await session.checkpoint({ label: 'c' })
+        await session.checkpoint({ checkpointLabel: 'c' })
         await session.files.write({ path: '/a', content: 'two' })
         repository.stage([['100644', 'b', 'elsewhere']])
         const moved = repository.commit()

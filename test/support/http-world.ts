@@ -60,7 +60,7 @@ async function furnish(scope: EngineScope, token: string): Promise<Tenant> {
   await files.createDirectory({ path: '/empty' })
   await files.createSymlink({ linkPath: '/link', target: 'file' })
   await files.setXattr({ path: '/file', name: 'user.a', value: Buffer.from('b') })
-  const { id: checkpointId } = await session.checkpoint({ label: 'first' })
+  const { id: checkpointId } = await session.checkpoint({ checkpointLabel: 'first' })
   const expectedContentHash = await files.contentHash('/file')
   const { annotation } = await session.annotations.add({ filePath: '/file', expectedContentHash })
   const { approvalId } = await session.approvals.request()

@@ -54,7 +54,7 @@ export async function fillStore(directory: string): Promise<FilledStore> {
     const second = await engine.sessions.create({ files: { '/only.txt': 'only here' } })
     for (let i = 0; i < 40; i++)
       await first.files.write({ path: `/new/n${i}`, content: bytesOf(`new ${i}`, 900), createParents: true })
-    await first.checkpoint({ label: 'then' })
+    await first.checkpoint({ checkpointLabel: 'then' })
     await first.files.write({ path: '/docs/a.txt', content: 'one again' })
     await first.fs.promises.link('/new/n1', '/new/linked')
     await first.fs.promises.symlink('a.txt', '/docs/link')
@@ -73,7 +73,7 @@ export async function fillStore(directory: string): Promise<FilledStore> {
         createParents: true,
       })
     }
-    await second.checkpoint({ label: 'early' })
+    await second.checkpoint({ checkpointLabel: 'early' })
     await second.fs.promises.rename('/second/3', '/second/moved')
     await second.restore({ checkpointLabel: 'early' })
     await second.files.write({ path: '/second/late', content: bytesOf('late', 4000) })

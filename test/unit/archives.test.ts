@@ -535,7 +535,7 @@ out.write(json.dumps([[m.name, m.type.decode(), m.uid, m.uname, m.mtime, m.pax_h
   })
 
   test('is that of the call, of a checkpoint, of the base, or of a directory', async () => {
-    await session.checkpoint({ label: 'before' })
+    await session.checkpoint({ checkpointLabel: 'before' })
     const archive = await bytesOf(session.exportTar())
     const fork = await session.fork()
     const now = fork.exportTar()

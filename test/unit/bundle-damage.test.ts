@@ -31,12 +31,12 @@ let original: Engine
 beforeEach(async () => {
   original = await openEngine()
   const session = await original.sessions.create({ files: { '/d/a': 'a', '/d/b': 'b', '/c': 'c' } })
-  await session.checkpoint({ label: 'one' })
+  await session.checkpoint({ checkpointLabel: 'one' })
   await session.files.link({ srcPath: '/c', dstPath: '/d/link' })
   await session.files.setXattr({ path: '/c', name: 'user.a', value: 'x' })
   const segments = [{ data: { offset: 5, content: 'x' } }, { data: { offset: 2 * mebibyte, content: 'y' } }]
   await session.files.patchSegments({ mutations: [{ path: '/sparse', segments }] })
-  await session.checkpoint({ label: 'two' })
+  await session.checkpoint({ checkpointLabel: 'two' })
   bundle = await bytesOf(session.exportBundle())
   manifestHash = (await session.manifest()).manifestHash
 })

@@ -33,7 +33,7 @@ async function richSession(engine: Engine): Promise<Session> {
     initialTags: { task: '42', __proto__x: '' },
   })
   const { files, fs } = session
-  await session.checkpoint({ label: 'start' })
+  await session.checkpoint({ checkpointLabel: 'start' })
   await files.batch([
     { write: { path: '/__proto__', content: 'p' } },
     { write: { path: '/\u{1f600}/\uffff/é', content: 'wide', mode: 0o600 } },
@@ -68,11 +68,11 @@ async function richSession(engine: Engine): Promise<Session> {
     ],
   })
   await fs.promises.utimes('/small', 1, 2.5)
-  await session.checkpoint({ label: 'patched' })
+  await session.checkpoint({ checkpointLabel: 'patched' })
   await files.delete({ path: '/many/17-\u{1f600}' })
   await files.write({ path: '/base/a', content: 'changed' })
   await session.restore({ checkpointLabel: 'start' })
-  await session.checkpoint({ label: 'restored' })
+  await session.checkpoint({ checkpointLabel: 'restored' })
   await files.write({ path: '/last', content: 'last' })
   return session
 }
@@ -84,10 +84,10 @@ async function hashOf(session: Session): Promise<string> {
 /** The hash of each state that can be named, and what names it. */
 async function statesOf(session: Session): Promise<unknown> {
   const states: unknown[] = [await hashOf(session), (await session.get()).baseFingerprint]
-  for (const { id, label, createdAt } of (await session.listCheckpoints()).checkpoints) {
-    states.push({ id, label, createdAt })
-    if (label === '') continue
-    const fork = await session.fork({ sourceCheckpointLabel: label })
+  for (const { id, checkpointLabel, createdAt } of (await session.listCheckpoints()).checkpoints) {
+    states.push({ id, checkpointLabel, createdAt })
+    if (checkpointLabel === '') continue
+    const fork = await session.fork({ checkpointLabel })
     states.push(await hashOf(fork))
     await fork.delete()
   }
@@ -159,12 +159,12 @@ describe.each(pairs)('a bundle from %s to %s', (_from, _to, [, makeSource], [, m
     await copy.files.write({ path: '/many/link', content: 'through the link' })
     expect(Buffer.from(await copy.files.read({ path: '/base/a' })).toString()).toBe('through the link')
     await copy.files.delete({ path: '/\u{1f600}/link' })
-    await copy.checkpoint({ label: 'new' })
+    await copy.checkpoint({ checkpointLabel: 'new' })
     const hash = await hashOf(copy)
     await copy.restore({ checkpointLabel: 'start' })
     copy = await reload(copy)
     expect((await copy.events.verify()).eventCount).toBe(before + 5)
-    const fork = await copy.fork({ sourceCheckpointLabel: 'new' })
+    const fork = await copy.fork({ checkpointLabel: 'new' })
     expect(await hashOf(fork)).toBe(hash)
     // What came of it is a session that can be taken elsewhere too.
     const again = await source.sessions.importBundle(copy.exportBundle())
@@ -265,7 +265,7 @@ describe('a bundle', () => {
     const expected = await bytesOf(session.exportBundle())
     const started = session.exportBundle()
     await session.files.write({ path: '/later', content: 'x' })
-    await session.checkpoint({ label: 'later' })
+    await session.checkpoint({ checkpointLabel: 'later' })
     expect(expected.equals(await bytesOf(started))).toBe(true)
     const changed = session.files.write({ path: '/last', content: 'y' })
     const { manifest } = await takeApart(await bytesOf(session.exportBundle()))
@@ -591,7 +591,7 @@ describe.each(storages)('on %s a bundle that is being written', (_name, makeStor
   async function write(session: Session, count: number): Promise<void> {
     for (let i = 0; i < count; i++) {
       await session.files.write({ path: `/${i % 5}`, content: `${i} `.repeat(200) })
-      await session.checkpoint({ label: `${i}` })
+      await session.checkpoint({ checkpointLabel: `${i}` })
     }
     await session.files.write({ path: '/0', content: 'the end' })
   }
@@ -634,7 +634,7 @@ describe.each(storages)('on %s a bundle that is being written', (_name, makeStor
       const kept = await engine.sessions.create()
       const parent = await engine.sessions.create({ files: { '/base': 'base' } })
       await write(parent, 3)
-      const session = await parent.fork({ sourceCheckpointLabel: '1' })
+      const session = await parent.fork({ checkpointLabel: '1' })
       await write(session, 3)
       const expected = await bytesOf(session.exportBundle())
       await reopen()

@@ -515,7 +515,7 @@ describe.each(storages)('the message bus on %s', (_name, makeStorage, lasting) =
   })
 
   test('is left alone by restores, and starts empty in a fork', async () => {
-    await session.checkpoint({ label: 'c' })
+    await session.checkpoint({ checkpointLabel: 'c' })
     const subscription = session.bus.subscribe()
     await publish('t', '1')
     await session.restore({ checkpointLabel: 'c' })

@@ -628,7 +628,7 @@ describe.each(storages)('the cache on %s', (_name, makeStorage, lasting) => {
   })
 
   test('is a session’s own, and outlives a restore', async () => {
-    await session.checkpoint({ label: 'before' })
+    await session.checkpoint({ checkpointLabel: 'before' })
     await put('a', 'parent')
     const fork = await session.fork()
     expect(await fork.cache.get({ key: 'a' })).toMatchObject({ found: false })

@@ -33,7 +33,7 @@ describe.each(storages.filter(([, , lasting]) => lasting))('a check on %s', (_na
     for (let i = 0; i < 300; i++) files[`/many/f${i}`] = `content ${i}`
     session = await engine.sessions.create({ files })
     await session.files.write({ path: '/docs/b.txt', content: 'two' })
-    await session.checkpoint({ label: 'then' })
+    await session.checkpoint({ checkpointLabel: 'then' })
     await session.cache.put({ key: 'k', value: Buffer.alloc(100_000, 'v') })
     const fork = await session.fork()
     await fork.files.write({ path: '/docs/c.txt', content: 'three' })
@@ -173,7 +173,7 @@ describe.each(storages.filter(([, , lasting]) => lasting))('a check on %s', (_na
     const writing = (async () => {
       for (let i = 0; i < 100; i++) {
         await session.files.write({ path: `/new/${i}`, content: `new ${i}`, createParents: true })
-        if (i % 10 === 0) await (await session.fork()).checkpoint({ label: `${i}` })
+        if (i % 10 === 0) await (await session.fork()).checkpoint({ checkpointLabel: `${i}` })
       }
     })()
     for (let i = 0; i < 5; i++) expect(await findings(true)).toEqual([])

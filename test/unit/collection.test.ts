@@ -102,7 +102,7 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     const session = await engine.sessions.create()
     for (let i = 0; i < 6; i++) {
       await session.files.write({ path: '/a', content: `${i}`.repeat(500) })
-      await session.checkpoint({ label: `${i}` })
+      await session.checkpoint({ checkpointLabel: `${i}` })
     }
     await session.files.write({ path: '/a', content: 'end' })
     await engine.collect()
@@ -116,9 +116,9 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     expect(await again.pruneCheckpoints({ keepLast: 2 })).toEqual({ deletedCount: 3 })
     expect(await again.pruneCheckpoints({ keepLast: 2 })).toEqual({ deletedCount: 0 })
     await expect(again.restore({ checkpointLabel: '3' })).rejects.toEqual(refused('CHECKPOINT_NOT_FOUND'))
-    await expect(again.fork({ sourceCheckpointLabel: '3' })).rejects.toEqual(refused('CHECKPOINT_NOT_FOUND'))
+    await expect(again.fork({ checkpointLabel: '3' })).rejects.toEqual(refused('CHECKPOINT_NOT_FOUND'))
     await expect(again.pruneCheckpoints({ keepLast: -1 })).rejects.toEqual(refused('INVALID_ARGUMENT'))
-    await again.checkpoint({ label: '3' })
+    await again.checkpoint({ checkpointLabel: '3' })
     await again.deleteCheckpoint({ checkpointLabel: '3' })
     const { headHash } = await again.events.verify()
     await reopen()
@@ -126,7 +126,10 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     const last = await engine.sessions.open(session.id)
     await expectNoGarbage(store, [last])
     expect((await last.events.verify()).headHash).toBe(headHash)
-    expect((await last.listCheckpoints()).checkpoints.map(({ label }) => label)).toEqual(['4', '5'])
+    expect((await last.listCheckpoints()).checkpoints.map(({ checkpointLabel }) => checkpointLabel)).toEqual([
+      '4',
+      '5',
+    ])
     await last.restore({ checkpointLabel: '4' })
     expect(await textOf(last, '/a')).toBe('4'.repeat(500))
   })
@@ -134,20 +137,20 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
   test('a restore that leads behind what is kept leaves a state to go on from', async () => {
     const session = await engine.sessions.create()
     await session.files.write({ path: '/a', content: 'one' })
-    await session.checkpoint({ label: 'one' })
+    await session.checkpoint({ checkpointLabel: 'one' })
     await session.files.write({ path: '/a', content: 'two' })
-    await session.checkpoint({ label: 'two' })
+    await session.checkpoint({ checkpointLabel: 'two' })
     await session.restore({ checkpointLabel: 'one' })
     await session.files.write({ path: '/b', content: 'b' })
-    await session.checkpoint({ label: 'three' })
+    await session.checkpoint({ checkpointLabel: 'three' })
     await session.deleteCheckpoint({ checkpointLabel: 'one' })
     for (let times = 0; times < 2; times++) {
       await engine.collect()
       await reopen()
       const again = await engine.sessions.open(session.id)
       expect(await textOf(again, '/a')).toBe('one')
-      await (await again.fork({ sourceCheckpointLabel: 'three' })).delete()
-      const two = await again.fork({ sourceCheckpointLabel: 'two' })
+      await (await again.fork({ checkpointLabel: 'three' })).delete()
+      const two = await again.fork({ checkpointLabel: 'two' })
       expect(await textOf(two, '/a')).toBe('two')
       await two.delete()
     }
@@ -159,7 +162,7 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     const before = { blobs: await blobBytes(), nodes: await count('n') }
     const session = await kept.fork()
     await session.files.write({ path: '/own', content: 'o'.repeat(100_000) })
-    await session.checkpoint({ label: 'one' })
+    await session.checkpoint({ checkpointLabel: 'one' })
     await session.annotations.add({
       filePath: '/own',
       expectedContentHash: await hashOf(session, '/own'),
@@ -190,14 +193,14 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     async (keepRedo) => {
       const first = await engine.sessions.create({ files: { '/a': 'a' } })
       await first.files.write({ path: '/b', content: 'b' })
-      await first.checkpoint({ label: 'b' })
+      await first.checkpoint({ checkpointLabel: 'b' })
       await first.files.write({ path: '/b', content: 'lost' })
-      const second = await first.fork({ sourceCheckpointLabel: 'b' })
+      const second = await first.fork({ checkpointLabel: 'b' })
       await second.files.write({ path: '/c', content: 'c' })
       const third = await second.fork()
       await third.files.write({ path: '/d', content: 'd' })
-      await third.checkpoint({ label: 'd' })
-      const untouched = await first.fork({ sourceCheckpointLabel: 'b' })
+      await third.checkpoint({ checkpointLabel: 'd' })
+      const untouched = await first.fork({ checkpointLabel: 'b' })
       await reopen()
       for (const { id } of [first, second]) await engine.sessions.delete(id)
       expect((await engine.collect({ keepRedo })).deletedSessions).toBe(2)
@@ -301,10 +304,10 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
   test('one side of a diff stays while the other one is looked for', async () => {
     const session = await engine.sessions.create({ files: { '/d/a': 'a' } })
     await session.files.write({ path: '/d/b', content: 'b'.repeat(300) })
-    await session.checkpoint({ label: 'one' })
+    await session.checkpoint({ checkpointLabel: 'one' })
     await session.files.write({ path: '/d/b', content: 'other' })
     const other = await engine.sessions.create({ files: { '/d/a': 'a' } })
-    await other.checkpoint({ label: 'two' })
+    await other.checkpoint({ checkpointLabel: 'two' })
     await engine.collect()
     await reopen()
     const [again, slow] = [await engine.sessions.open(session.id), await engine.sessions.open(other.id)]
@@ -353,7 +356,7 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
   test('a snapshot that was lost is no loss where redo is kept behind it', async () => {
     const session = await engine.sessions.create()
     for (let i = 0; i < 4300; i++) void 0
-    await session.checkpoint({ label: 'first' })
+    await session.checkpoint({ checkpointLabel: 'first' })
     await Promise.all(
       Array.from({ length: 4300 }, (_, i) => session.files.write({ path: '/a', content: `${i}` })),
     )
@@ -466,7 +469,7 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     const session = await engine.sessions.create()
     for (let i = 0; i < 30; i++) {
       await session.files.write({ path: `/${i}`, content: Buffer.alloc(50_000, `${i}`) })
-      if (i % 10 === 0) await session.checkpoint({ label: `${i}` })
+      if (i % 10 === 0) await session.checkpoint({ checkpointLabel: `${i}` })
     }
     const pieces: Uint8Array[] = []
     for await (const piece of session.exportBundle()) pieces.push(piece)
@@ -497,9 +500,9 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
       const parent = await engine.sessions.create({ files: { '/a': 'a' } })
       for (let i = 0; i < 5; i++) {
         await parent.files.write({ path: '/b', content: `${commits} ${i}`.repeat(300) })
-        await parent.checkpoint({ label: `${i}` })
+        await parent.checkpoint({ checkpointLabel: `${i}` })
       }
-      const fork = await parent.fork({ sourceCheckpointLabel: '2' })
+      const fork = await parent.fork({ checkpointLabel: '2' })
       await parent.pruneCheckpoints({ keepLast: 2 })
       const gone = await parent.fork()
       await gone.files.write({ path: '/c', content: `gone ${commits}`.repeat(300) })
@@ -541,12 +544,12 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
       const fork = await parent.fork()
       await write(parent, 2)
       await write(fork, 3)
-      await fork.checkpoint({ label: '3' })
+      await fork.checkpoint({ checkpointLabel: '3' })
       await write(fork, 4)
       const other = await fork.fork()
       await fork.restore({ checkpointLabel: '3' })
       await fork.files.write({ path: '/c', content: 'c' })
-      await fork.checkpoint({ label: 'c' })
+      await fork.checkpoint({ checkpointLabel: 'c' })
       await fork.deleteCheckpoint({ checkpointLabel: '3' })
       failing.failAfter(commits)
       const through = await engine.collect().then(
@@ -660,12 +663,12 @@ test('in memory only records are collected', async () => {
   let store: Store | undefined
   const engine = await openEngine({ storage: { open: async () => (store = await storage.open()) } })
   const session = await engine.sessions.create({ files: { '/a': 'a' } })
-  await session.checkpoint({ label: 'one' })
+  await session.checkpoint({ checkpointLabel: 'one' })
   await session.deleteCheckpoint({ checkpointLabel: 'one' })
   expect(await engine.collect()).toMatchObject({ freedBytes: 0 })
   const others = [await session.fork(), await engine.sessions.create()]
   for (const other of others) {
-    await other.checkpoint({ label: 'two' })
+    await other.checkpoint({ checkpointLabel: 'two' })
     await other.cache.put({ key: 'k', value: Buffer.from('v') })
     await other.bus.publish({ topic: 't', payload: Buffer.from('p') })
     await other.delete()

@@ -252,10 +252,10 @@ const rows: Row[] = [
     reason: 'ALREADY_EXISTS',
     when: 'a label is taken',
     provoke: async ({ session }) => {
-      await session.checkpoint({ label: 'one' })
-      await session.checkpoint({ label: 'one' })
+      await session.checkpoint({ checkpointLabel: 'one' })
+      await session.checkpoint({ checkpointLabel: 'one' })
     },
-    details: { label: 'one' },
+    details: { checkpointLabel: 'one' },
   },
   {
     reason: 'PERMISSION_DENIED',

@@ -68,7 +68,7 @@ describe.each(storages)('the event log on %s', (_name, makeStorage, lasting) => 
     await session.files.rename({ sourcePath: '/a', destinationPath: '/b' })
     await bob.files.batch([{ write: { path: '/c', content: 'x' } }, { delete: { path: '/b' } }])
     await bob.fs.promises.chmod('/c', 0o600)
-    const { id: checkpointId } = await session.checkpoint({ label: 'one' })
+    const { id: checkpointId } = await session.checkpoint({ checkpointLabel: 'one' })
     await session.restore({ checkpointLabel: 'one' })
     await expect(session.files.delete({ path: '/none' })).rejects.toEqual(refused('PATH_NOT_FOUND'))
     await session.files.read({ path: '/c' })
@@ -214,7 +214,7 @@ describe.each(storages)('the event log on %s', (_name, makeStorage, lasting) => 
 
   test('verifies, over restores and reopening', async () => {
     const { headHash } = await session.events.verify()
-    await session.checkpoint({ label: 'c' })
+    await session.checkpoint({ checkpointLabel: 'c' })
     await session.files.write({ path: '/é"\u2028', content: 'x'.repeat(2 ** 21) })
     await session.restore({ checkpointLabel: 'c' })
     for (let round = 0; round < 2; round++) {

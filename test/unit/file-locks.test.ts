@@ -196,7 +196,7 @@ describe.each(storages)('file locks on %s', (_name, makeStorage, lasting) => {
   })
 
   test('outlive a restore and are not inherited', async () => {
-    await session.checkpoint({ label: 'before' })
+    await session.checkpoint({ checkpointLabel: 'before' })
     const { lockId } = await lock()
     const fork = await session.fork()
     expect(await fork.fileLocks.list()).toEqual({ locks: [] })

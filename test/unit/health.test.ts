@@ -131,7 +131,7 @@ describe.each(storages)('health on %s', (_name, makeStorage, lasting) => {
   })
 
   test('is not of forks, and outlives a restore', async () => {
-    await session.checkpoint({ label: 'c' })
+    await session.checkpoint({ checkpointLabel: 'c' })
     const reported = await send(report(''))
     const fork = await session.fork()
     expect((await fork.health.get()).health).toEqual(unknown)

@@ -70,7 +70,7 @@ describe.each([
   })
 
   test('is locked after a restore that has it where it was before a rename', async () => {
-    await session.checkpoint({ label: 'before' })
+    await session.checkpoint({ checkpointLabel: 'before' })
     await lock('/a')
     await session.files.rename({ sourcePath: '/a', destinationPath: '/b' })
     await session.restore({ checkpointLabel: 'before' })
@@ -78,20 +78,20 @@ describe.each([
   })
 
   test('is locked after a restore that has its directory elsewhere', async () => {
-    await session.checkpoint({ label: 'before' })
+    await session.checkpoint({ checkpointLabel: 'before' })
     await lock('/d/x')
     await session.files.rename({ sourcePath: '/d', destinationPath: '/e' })
     await session.files.write({ path: '/e/y', content: '' })
     await session.restore({ checkpointLabel: 'before' })
     expect(await isLocked('/d/x')).toBe(true)
-    await session.checkpoint({ label: 'then' })
+    await session.checkpoint({ checkpointLabel: 'then' })
     await session.files.delete({ path: '/d/x' })
     await session.restore({ checkpointLabel: 'then' })
     expect(await isLocked('/d/x')).toBe(false)
   })
 
   test('is locked after a restore that has it without the name by which it was locked', async () => {
-    await session.checkpoint({ label: 'before' })
+    await session.checkpoint({ checkpointLabel: 'before' })
     await session.files.link({ srcPath: '/a', dstPath: '/b' })
     await lock('/b')
     await session.restore({ checkpointLabel: 'before' })

@@ -132,7 +132,7 @@ describe.each(storages)('hard links on %s', (_name, makeStorage, lasting) => {
   test('a change through one name shows in hash and diff at every other one', async () => {
     await link('/a', '/d/b')
     await link('/a', '/d/e/c')
-    await session.checkpoint({ label: 'before' })
+    await session.checkpoint({ checkpointLabel: 'before' })
     const before = await hashOf()
     for (const reopened of [false, true]) {
       if (reopened) await reload()
@@ -162,7 +162,7 @@ describe.each(storages)('hard links on %s', (_name, makeStorage, lasting) => {
     await link(`/m/${names[3]!}`, '/m/zz')
     await link(`/m/${names[3]!}`, '/d/e/z')
     const linked = [`/m/${names[3]!}`, '/m/zz', '/d/e/z']
-    await session.checkpoint({ label: 'one' })
+    await session.checkpoint({ checkpointLabel: 'one' })
     expect(await hashOf()).toBe(await hashOfCopy())
     await reload()
     await files.write({ path: '/d/e/z', content: 'changed' })
@@ -180,7 +180,7 @@ describe.each(storages)('hard links on %s', (_name, makeStorage, lasting) => {
 
   test('survive fork, checkpoint, restore and reopening', async () => {
     await link('/a', '/d/b')
-    await session.checkpoint({ label: 'linked' })
+    await session.checkpoint({ checkpointLabel: 'linked' })
     const fork = await session.fork()
     await fork.files.write({ path: '/a', content: 'fork' })
     await fork.files.link({ srcPath: '/d/b', dstPath: '/c' })
@@ -204,7 +204,7 @@ describe.each(storages)('hard links on %s', (_name, makeStorage, lasting) => {
     await reload()
     await same(['/a', '/d/b'])
     expect(await text('/a')).toBe('restored')
-    const early = await session.fork({ sourceCheckpointLabel: 'linked' })
+    const early = await session.fork({ checkpointLabel: 'linked' })
     await same(['/a', '/d/b'], early)
     expect(await text('/a', early)).toBe('one')
     expect(await hashOf(early)).toBe(await hashOfCopy(early))
@@ -419,7 +419,7 @@ test('10,000 names of one file', { timeout: 60_000 }, async () => {
   const session = await engine.sessions.open(id)
   expect((await session.fs.promises.readdir('/d')).length).toBe(10_000)
   expect((await session.fs.promises.stat('/a')).nlink).toBe(10_000)
-  await session.checkpoint({ label: 'all' })
+  await session.checkpoint({ checkpointLabel: 'all' })
   await session.files.write({ path: '/d/n2', content: 'changed' })
   const { modified } = await engine
     .diff({ from: { sessionId: id, checkpointLabel: 'all' }, to: { sessionId: id } })

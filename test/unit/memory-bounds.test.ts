@@ -99,7 +99,7 @@ describe.each(storages.filter(([, , lasting]) => lasting))('on %s', (_name, make
       for (let i = 0; i < 600; i++) {
         const session = await base.fork({ newTags: { i: `${i}` } })
         await session.files.write({ path: `/d${i % 40}/own`, content: `own ${i}` })
-        await session.checkpoint({ label: 'first' })
+        await session.checkpoint({ checkpointLabel: 'first' })
         await session.files.write({ path: '/new', content: `new ${i}` })
         sessions.push(session)
       }
@@ -218,7 +218,7 @@ describe.each(storages.filter(([, , lasting]) => lasting))('on %s', (_name, make
     await session.bus.publish({ topic: 't', payload: 'p' })
     const { lockId } = await session.fileLocks.lock({ path: '/a', timeoutSeconds: 60 })
     await session.approvals.request({ reason: 'R' })
-    await session.checkpoint({ label: 'l' })
+    await session.checkpoint({ checkpointLabel: 'l' })
     await crowd(engine)
     expect(Buffer.from((await session.cache.get({ key: 'k' })).value).toString()).toBe('v')
     expect((await session.fileLocks.list()).locks).toMatchObject([{ lockId }])
@@ -278,7 +278,7 @@ test(`sessions that come and go are those of a plain model (FORKSPACE_SEED=${see
       const models = [] as { session: Session; files: Map<string, string>; saved: Map<string, string> }[]
       for (let i = 0; i < 80; i++) {
         const session = await base.fork()
-        await session.checkpoint({ label: 'saved' })
+        await session.checkpoint({ checkpointLabel: 'saved' })
         const files = new Map([['/d/f0', '0']])
         models.push({ session, files, saved: new Map(files) })
       }
@@ -302,7 +302,7 @@ test(`sessions that come and go are those of a plain model (FORKSPACE_SEED=${see
           model.files = new Map(model.saved)
         } else if (kind === 'fork') {
           model.session = await session.fork()
-          await model.session.checkpoint({ label: 'saved' })
+          await model.session.checkpoint({ checkpointLabel: 'saved' })
           model.saved = new Map(files)
         } else expectContent(await read(session, path).catch(() => undefined), files.get(path))
       }

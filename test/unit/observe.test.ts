@@ -108,7 +108,7 @@ describe('authorize', () => {
   })
 
   test('that throws for what is only shown is a no, and what was done stays told', async () => {
-    await session.checkpoint({ label: 'one' })
+    await session.checkpoint({ checkpointLabel: 'one' })
     answer = (action) => {
       if (action === 'commit') throw new Error('mine')
       return true

@@ -248,7 +248,7 @@ describe.each([
   })
 
   test('are of directories too, outlive a restore, and are not inherited', async () => {
-    await session.checkpoint({ label: 'one' })
+    await session.checkpoint({ checkpointLabel: 'one' })
     await set(a, 0, 0, EXCLUSIVE, '/')
     await set(a, 0, 0, EXCLUSIVE, '/d')
     const fork = await session.fork()

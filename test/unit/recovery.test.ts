@@ -135,8 +135,11 @@ describe('a checkpoint whose events are still queued', () => {
       const big = Buffer.alloc(3 << 20, 'x')
       const pending: Promise<unknown>[] = []
       for (let i = 0; i < 4; i++) pending.push(session.files.write({ path: `/big${i}`, content: big }))
-      pending.push(session.files.write({ path: '/a', content: '1' }), session.checkpoint({ label: 'c' }))
-      const forking = session.fork({ sourceCheckpointLabel: 'c' })
+      pending.push(
+        session.files.write({ path: '/a', content: '1' }),
+        session.checkpoint({ checkpointLabel: 'c' }),
+      )
+      const forking = session.fork({ checkpointLabel: 'c' })
       const diff = other.diff({ sessionId: session.id, checkpointLabel: 'c' })
       const deleting = session.delete()
       const fork = await forking
@@ -159,10 +162,10 @@ describe('a checkpoint whose events are still queued', () => {
     for (let i = 0; i < 4200; i++) {
       pending.push(
         session.files.write({ path: '/a', content: `v${i}` }),
-        session.checkpoint({ label: `l${i}` }),
+        session.checkpoint({ checkpointLabel: `l${i}` }),
       )
     }
-    const forking = session.fork({ sourceCheckpointLabel: 'l10' })
+    const forking = session.fork({ checkpointLabel: 'l10' })
     const restoring = session.restore({ checkpointLabel: 'l10' })
     expect(await (await forking).fs.promises.readFile('/a', 'utf8')).toBe('v10')
     await restoring
@@ -310,18 +313,18 @@ test('checkpoints are listed whole, also when the clock went back between two op
   const environment = { ...systemEnvironment, wallClockMs: () => now }
   const first = await openEngine({ storage, environment })
   const session = await first.sessions.create()
-  await session.checkpoint({ label: '1' })
-  await session.checkpoint({ label: '2' })
+  await session.checkpoint({ checkpointLabel: '1' })
+  await session.checkpoint({ checkpointLabel: '2' })
   await first.close()
   now -= 1e9
   const second = await openEngine({ storage, environment })
   opened.push(second)
   const again = await second.sessions.open(session.id)
-  await again.checkpoint({ label: '3' })
+  await again.checkpoint({ checkpointLabel: '3' })
   const labels: string[] = []
   for (let pageToken = ''; ;) {
     const page = await again.listCheckpoints({ pageSize: 1, pageToken })
-    labels.push(...page.checkpoints.map(({ label }) => label))
+    labels.push(...page.checkpoints.map(({ checkpointLabel }) => checkpointLabel))
     if (page.nextPageToken === '') break
     pageToken = page.nextPageToken
   }

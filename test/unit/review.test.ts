@@ -125,7 +125,7 @@ describe.each(storages)('review on %s', (_name, makeStorage, lasting) => {
 
     test('stay when the file changes, and are not of forks', async () => {
       const { id } = await add('/a')
-      await session.checkpoint({ label: 'c' })
+      await session.checkpoint({ checkpointLabel: 'c' })
       await session.files.delete({ path: '/a' })
       await session.restore({ checkpointLabel: 'c' })
       const fork = await session.fork()
@@ -225,7 +225,7 @@ describe.each(storages)('review on %s', (_name, makeStorage, lasting) => {
     })
 
     test('keep nobody from working; a restore and a commit leave the session waiting', async () => {
-      await session.checkpoint({ label: 'c' })
+      await session.checkpoint({ checkpointLabel: 'c' })
       const { approvalId } = await session.approvals.request()
       await session.files.write({ path: '/a', content: 'more' })
       await session.restore({ checkpointLabel: 'c' })

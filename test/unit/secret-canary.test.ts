@@ -121,7 +121,7 @@ test.each(kinds)('the value of a secret is nowhere to be seen on %s', async (nam
     expect(secret.secretValue.reveal()).toBe(canary)
     show('get', secret)
     show('list', await session.secrets.list())
-    await session.checkpoint({ label: 'c' })
+    await session.checkpoint({ checkpointLabel: 'c' })
     const fork = await session.fork()
     show('fork', await fork.get())
     await failing('of a fork', fork.secrets.get({ secretName }))

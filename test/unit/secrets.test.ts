@@ -116,7 +116,7 @@ describe.each(storages)('secrets on %s', (_name, makeStorage, lasting) => {
 
   test('are of their session alone, and stay in a restore', async () => {
     await put('A', 'of the parent')
-    await session.checkpoint({ label: 'c' })
+    await session.checkpoint({ checkpointLabel: 'c' })
     const fork = await session.fork()
     expect(await names(fork)).toEqual([])
     await expect(reveal('A', fork)).rejects.toEqual(refused('SECRET_NOT_FOUND'))

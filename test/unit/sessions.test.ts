@@ -266,7 +266,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
   describe('deletion', () => {
     test('hides a session from everybody', async () => {
       const session = await engine.sessions.create({ files: { '/a': 'a' } })
-      await session.checkpoint({ label: 'one' })
+      await session.checkpoint({ checkpointLabel: 'one' })
       const second = await engine.sessions.open(session.id)
       await session.delete()
       const calls: (() => Promise<unknown>)[] = [
@@ -301,10 +301,10 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
     test('leaves forks whole, of the current state and of checkpoints, and their forks', async () => {
       const session = await engine.sessions.create({ files: { '/a': 'base' } })
       await session.files.write({ path: '/a', content: 'one' })
-      await session.checkpoint({ label: 'one' })
+      await session.checkpoint({ checkpointLabel: 'one' })
       await session.files.write({ path: '/a', content: 'two' })
       const live = await session.fork()
-      const early = await session.fork({ sourceCheckpointLabel: 'one' })
+      const early = await session.fork({ checkpointLabel: 'one' })
       const grandchild = await live.fork()
       await session.delete()
       await live.delete()
@@ -387,16 +387,16 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
 
     test('start from a checkpoint by its label', async () => {
       const session = await engine.sessions.create({ files: { '/a': 'base' } })
-      await session.checkpoint({ label: 'start' })
+      await session.checkpoint({ checkpointLabel: 'start' })
       await session.files.write({ path: '/a', content: 'later' })
       const again = await reloaded(session)
-      const fork = await again.fork({ sourceCheckpointLabel: 'start' })
+      const fork = await again.fork({ checkpointLabel: 'start' })
       expect(await contents(fork)).toEqual({ '/a': 'base' })
-      expect(await contents(await again.fork({ sourceCheckpointLabel: '' }))).toEqual({ '/a': 'later' })
-      await refused(() => again.fork({ sourceCheckpointLabel: 'none' }), 'CHECKPOINT_NOT_FOUND')
+      expect(await contents(await again.fork({ checkpointLabel: '' }))).toEqual({ '/a': 'later' })
+      await refused(() => again.fork({ checkpointLabel: 'none' }), 'CHECKPOINT_NOT_FOUND')
       const reopened = await reloaded(fork)
       expect(await contents(reopened)).toEqual({ '/a': 'base' })
-      await refused(() => reopened.fork({ sourceCheckpointLabel: 'start' }), 'CHECKPOINT_NOT_FOUND')
+      await refused(() => reopened.fork({ checkpointLabel: 'start' }), 'CHECKPOINT_NOT_FOUND')
       expect((await reopened.listCheckpoints()).checkpoints).toEqual([])
     })
 
@@ -441,12 +441,13 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
     test('are listed in order of creation, in pages', async () => {
       const session = await engine.sessions.create()
       const made = []
-      for (const label of ['z', 'a', '', 'm', '']) made.push(await session.checkpoint({ label }))
+      for (const label of ['z', 'a', '', 'm', ''])
+        made.push(await session.checkpoint({ checkpointLabel: label }))
       made.push(await session.checkpoint())
       expect(made[0]).toEqual({
         id: expect.any(String),
         sessionId: session.id,
-        label: 'z',
+        checkpointLabel: 'z',
         createdAt: expect.stringMatching(/^2025-01-01T/),
       })
       const again = await reloaded(session)
@@ -459,11 +460,13 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
 
     test('have labels that are unique in their session', async () => {
       const session = await reloaded(await engine.sessions.create())
-      await session.checkpoint({ label: 'one' })
+      await session.checkpoint({ checkpointLabel: 'one' })
       const again = await reloaded(session)
-      await refused(() => again.checkpoint({ label: 'one' }), 'ALREADY_EXISTS', { label: 'one' })
-      await (await again.fork()).checkpoint({ label: 'one' })
-      await again.checkpoint({ label: '__proto__' })
+      await refused(() => again.checkpoint({ checkpointLabel: 'one' }), 'ALREADY_EXISTS', {
+        checkpointLabel: 'one',
+      })
+      await (await again.fork()).checkpoint({ checkpointLabel: 'one' })
+      await again.checkpoint({ checkpointLabel: '__proto__' })
       await again.restore({ checkpointLabel: '__proto__' })
       await refused(() => again.restore({ checkpointLabel: 'constructor' }), 'CHECKPOINT_NOT_FOUND')
       expect((await again.listCheckpoints()).checkpoints.length).toBe(2)
@@ -471,7 +474,9 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
 
     test('of the same label at once: one of them is made', async () => {
       const session = await reloaded(await engine.sessions.create())
-      const outcomes = await Promise.allSettled([1, 2, 3].map(() => session.checkpoint({ label: 'one' })))
+      const outcomes = await Promise.allSettled(
+        [1, 2, 3].map(() => session.checkpoint({ checkpointLabel: 'one' })),
+      )
       expect(outcomes.filter(({ status }) => status === 'fulfilled').length).toBe(1)
       expect((await session.listCheckpoints()).checkpoints.length).toBe(1)
     })
@@ -479,12 +484,12 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
     test('refuse labels that are no text or too long', async () => {
       const session = await engine.sessions.create()
       for (const label of [5, null, {}, '\ud800']) {
-        await refused(() => session.checkpoint({ label: label as string }), 'INVALID_ARGUMENT', {
-          field: 'label',
+        await refused(() => session.checkpoint({ checkpointLabel: label as string }), 'INVALID_ARGUMENT', {
+          field: 'checkpointLabel',
         })
       }
-      await refused(() => session.checkpoint({ label: 'x'.repeat(1025) }), 'TOO_LARGE', {
-        field: 'label',
+      await refused(() => session.checkpoint({ checkpointLabel: 'x'.repeat(1025) }), 'TOO_LARGE', {
+        field: 'checkpointLabel',
         limit: '1024',
       })
       expect((await session.listCheckpoints()).checkpoints).toEqual([])
@@ -494,7 +499,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       const session = await reloaded(await engine.sessions.create({ files: { '/d/a': '0' } }))
       await Promise.all([
         session.files.write({ path: '/d/a', content: '1' }),
-        session.checkpoint({ label: 'one' }),
+        session.checkpoint({ checkpointLabel: 'one' }),
         session.files.write({ path: '/d/a', content: '2' }),
       ])
       await session.restore({ checkpointLabel: 'one' })
@@ -507,7 +512,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       const session = await engine.sessions.create({ files: { '/a': '1', '/d/b': 'b' } })
       await session.files.createSymlink({ linkPath: '/l', target: 'a' })
       const before = await session.manifest()
-      const { id } = await session.checkpoint({ label: 'one' })
+      const { id } = await session.checkpoint({ checkpointLabel: 'one' })
       const spoil = async (target: Session): Promise<void> => {
         await target.files.write({ path: '/a', content: '2', mode: 0o600 })
         await target.files.delete({ path: '/d/b' })
@@ -534,7 +539,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       for (const label of labels) {
         await session.files.write({ path: '/a', content: label })
         await session.files.write({ path: `/${label}`, content: '' })
-        await session.checkpoint({ label })
+        await session.checkpoint({ checkpointLabel: label })
       }
       for (const label of ['one', 'three', 'two', 'two', 'one', 'three']) {
         await session.restore({ checkpointLabel: label })
@@ -547,11 +552,11 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
         )
         await session.files.write({ path: '/a', content: 'spoiled' })
         await session.checkpoint({
-          label: `after ${label} ${(await session.listCheckpoints()).checkpoints.length}`,
+          checkpointLabel: `after ${label} ${(await session.listCheckpoints()).checkpoints.length}`,
         })
       }
       const { checkpoints } = await session.listCheckpoints()
-      for (const { id, label } of checkpoints) {
+      for (const { id, checkpointLabel: label } of checkpoints) {
         await session.restore({ checkpointId: id })
         expect([label, await read(session, '/a')]).toEqual([
           label,
@@ -563,20 +568,20 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
     test('finds states from before and after thousands of changes', async () => {
       let session = await engine.sessions.create()
       for (let i = 0; i < 4500; i++) {
-        if (i % 500 === 250) await session.checkpoint({ label: `at ${i}` })
+        if (i % 500 === 250) await session.checkpoint({ checkpointLabel: `at ${i}` })
         if (i === 3000) await session.restore({ checkpointLabel: 'at 250' })
         await session.files.write({ path: `/${i % 700}`, content: `${i}` })
       }
       const states = new Map<string, string>()
       const { checkpoints } = await session.listCheckpoints()
-      for (const { label } of checkpoints) {
-        await session.restore({ checkpointLabel: label })
-        states.set(label, (await session.manifest()).manifestHash)
+      for (const { checkpointLabel } of checkpoints) {
+        await session.restore({ checkpointLabel })
+        states.set(checkpointLabel, (await session.manifest()).manifestHash)
       }
       expect(new Set(states.values()).size).toBe(states.size)
       session = await reloaded(session)
       for (const [label, expected] of [...states].toReversed()) {
-        const fork = await session.fork({ sourceCheckpointLabel: label })
+        const fork = await session.fork({ checkpointLabel: label })
         expect([label, (await fork.manifest()).manifestHash]).toEqual([label, expected])
         await session.restore({ checkpointLabel: label })
         expect([label, (await session.manifest()).manifestHash]).toEqual([label, expected])
@@ -585,7 +590,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
 
     test('needs exactly one name of a checkpoint of this session', async () => {
       const session = await engine.sessions.create({ files: { '/a': '' } })
-      const { id } = await session.checkpoint({ label: 'one' })
+      const { id } = await session.checkpoint({ checkpointLabel: 'one' })
       const fork = await session.fork()
       for (const reference of [{}, { checkpointId: id, checkpointLabel: 'one' }]) {
         await refused(() => session.restore(reference), 'INVALID_ARGUMENT', { field: 'checkpointId' })
@@ -597,7 +602,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
 
     test('takes effect in the order of the calls', async () => {
       const session = await reloaded(await engine.sessions.create({ files: { '/d/a': '0' } }))
-      await session.checkpoint({ label: 'zero' })
+      await session.checkpoint({ checkpointLabel: 'zero' })
       await Promise.all([
         session.files.write({ path: '/d/a', content: '1' }),
         session.restore({ checkpointLabel: 'zero' }),
@@ -860,7 +865,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
 
     test('compares with sessions, forks and checkpoints, by handle and by name', async () => {
       const session = await engine.sessions.create({ files: { '/a': '0' } })
-      const { id: checkpointId } = await session.checkpoint({ label: 'start' })
+      const { id: checkpointId } = await session.checkpoint({ checkpointLabel: 'start' })
       const fork = await session.fork()
       await fork.files.write({ path: '/b', content: '' })
       await session.files.write({ path: '/c', content: '' })
@@ -928,7 +933,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       const changes: (() => Promise<unknown>)[] = [
         () => session.files.write({ path: '/a', content: 'x' }),
         () => session.files.batch([{ delete: { path: '/a' } }]),
-        () => session.checkpoint({ label: 'one' }),
+        () => session.checkpoint({ checkpointLabel: 'one' }),
         () => session.restore({ checkpointLabel: 'one' }),
         () => session.fs.promises.mkdir('/d'),
       ]
@@ -978,7 +983,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
   describe('closing', () => {
     test('makes everything later fail with STORE_CLOSED', async () => {
       const session = await engine.sessions.create({ files: { '/a': 'a' } })
-      await session.checkpoint({ label: 'one' })
+      await session.checkpoint({ checkpointLabel: 'one' })
       await engine.close()
       const calls: (() => Promise<unknown>)[] = [
         () => engine.sessions.create(),
@@ -1021,7 +1026,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       pending.push(session.fs.promises.writeFile('/fs', 'f'))
       const large = new Uint8Array(5 * 2 ** 20).fill(1)
       pending.push(session.files.write({ path: '/large', content: large }))
-      pending.push(session.checkpoint({ label: 'last' }).then(() => undefined))
+      pending.push(session.checkpoint({ checkpointLabel: 'last' }).then(() => undefined))
       const outcomes = Promise.allSettled(pending)
       const { id } = session
       await engine.close()
@@ -1030,7 +1035,9 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       if (!lasting) return
       session = await engine.sessions.open(id)
       expect(Object.keys(await contents(session)).length).toBe(204)
-      expect((await session.listCheckpoints()).checkpoints.map(({ label }) => label)).toEqual(['last'])
+      expect(
+        (await session.listCheckpoints()).checkpoints.map(({ checkpointLabel }) => checkpointLabel),
+      ).toEqual(['last'])
     })
 
     test('at the end of a block of `await using`', async () => {

@@ -40,7 +40,7 @@ describe('the status that is stored', () => {
       engine = await open(storage)
       session = await engine.sessions.open(session.id)
     }
-    await session.checkpoint({ label: 'one' })
+    await session.checkpoint({ checkpointLabel: 'one' })
     await reopen()
     await session.files.write({ path: '/d/b', content: 'y' })
     await reopen()
@@ -65,7 +65,7 @@ describe('the status that is stored', () => {
       [() => session.restore({ checkpointLabel: 'one' }), CONFLICT],
       [() => session.approvals.request(), CONFLICT],
     ]
-    await session.checkpoint({ label: 'one' })
+    await session.checkpoint({ checkpointLabel: 'one' })
     for (const [act, before] of attempts) {
       if (before === CONFLICT) await conflict(session)
       storage.next = 'fail'

@@ -191,7 +191,7 @@ describe('while the disk is full', () => {
         () => other.files.write({ path: '/a', content: '3' }),
         () => engine.sessions.create(),
         () => session.fork(),
-        () => session.checkpoint({ label: `round ${round}` }),
+        () => session.checkpoint({ checkpointLabel: `round ${round}` }),
         () => session.delete(),
         () => engine.sources.create({ displayName: 's', uploadedSnapshot: {} }),
         () => session.cache.put({ key: 'k', value: 'v' }),
@@ -250,7 +250,7 @@ describe('what services keep in memory is right again', () => {
       () => session.bus.publish({ topic: 't', payload: 'p' }),
       () => session.annotations.add({ filePath: '/a', comment: 'c', expectedContentHash }),
       () => session.secrets.put({ secretName: 's', secretValue: 'v' }),
-      () => session.checkpoint({ label: 'l' }),
+      () => session.checkpoint({ checkpointLabel: 'l' }),
       () => session.fileLocks.lock({ path: '/a', timeoutSeconds: 60 }),
       () => session.approvals.request({ reason: 'R' }),
     ]

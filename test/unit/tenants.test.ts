@@ -67,7 +67,7 @@ describe.each(storages)('tenants on %s', (_name, makeStorage, lasting) => {
 
   test("another's id is not found, like one that does not exist", async () => {
     const mine = await acme.sessions.create()
-    await mine.checkpoint({ label: 'one' })
+    await mine.checkpoint({ checkpointLabel: 'one' })
     const ways: ((scope: EngineScope, id: string) => Promise<unknown>)[] = [
       (scope, id) => scope.sessions.open(id),
       (scope, id) => scope.sessions.get(id),

@@ -70,7 +70,7 @@ describe.each(storages)('usage on %s', (name, makeStorage, lasting) => {
     await session.files.write({ path: '/a', content: Buffer.alloc(1_000_000, 'a') })
     acme.usage.sent(2_000_000)
     at(5 * hour)
-    await session.checkpoint({ label: 'one' })
+    await session.checkpoint({ checkpointLabel: 'one' })
     at(6 * hour)
     await session.files.read({ path: '/a', length: 1 })
     // The second day: a fork of three hours, with another half a million bytes; it is deleted.
@@ -248,7 +248,7 @@ describe.each(storages)('usage on %s', (name, makeStorage, lasting) => {
     const session = await acme.sessions.create()
     expect(await session.analytics()).toMatchObject({ timeToFirstWriteMs: 0, totalFileMutations: 0 })
     environment.advance(1500)
-    await session.checkpoint({ label: 'c' })
+    await session.checkpoint({ checkpointLabel: 'c' })
     await session.files.createDirectory({ path: '/d' })
     environment.advance(500)
     await session.fs.promises.writeFile('/d/a', 'x')

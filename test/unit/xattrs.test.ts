@@ -212,7 +212,7 @@ describe.each(storages)('extended attributes on %s', (_name, makeStorage, lastin
 
   test('are carried by fork, checkpoint and restore, and a fork has its own', async () => {
     for (const path of targets) await set(path, 'n', path)
-    await session.checkpoint({ label: 'set' })
+    await session.checkpoint({ checkpointLabel: 'set' })
     const hash = await hashOf()
     const fork = await session.fork()
     for (const path of targets) {
@@ -238,7 +238,7 @@ describe.each(storages)('extended attributes on %s', (_name, makeStorage, lastin
   })
 
   test('hash and diff change with them and come back, whatever their order', async () => {
-    await session.checkpoint({ label: 'none' })
+    await session.checkpoint({ checkpointLabel: 'none' })
     const sessionId = session.id
     const modified = async (): Promise<string[]> =>
       (await engine.diff({ from: { sessionId, checkpointLabel: 'none' }, to: { sessionId } }).paths())

@@ -68,8 +68,8 @@ export async function showSession(context: Context, [prefix]: [string]): Promise
   await out.line(`tree         ${manifestHash}`, '')
   for (const [key, value] of Object.entries(info.tags))
     await out.line(`tag          ${printableName(`${key}=${value}`)}`, '')
-  for (const { id, label, createdAt } of checkpoints)
-    await out.line(`checkpoint   ${id}  ${createdAt}  ${printableName(label)}`.trimEnd(), '')
+  for (const { id, checkpointLabel, createdAt } of checkpoints)
+    await out.line(`checkpoint   ${id}  ${createdAt}  ${printableName(checkpointLabel)}`.trimEnd(), '')
 }
 
 export async function forkSession(
@@ -79,7 +79,7 @@ export async function forkSession(
 ): Promise<void> {
   const newTags = parsePairs('--tag', options.tag)
   const session = await context.session(prefix)
-  const label = options.checkpoint === undefined ? {} : { sourceCheckpointLabel: options.checkpoint }
+  const label = options.checkpoint === undefined ? {} : { checkpointLabel: options.checkpoint }
   const fork = await session.fork({ ...label, newTags })
   await context.out.line(fork.id, await fork.get())
 }
@@ -125,10 +125,10 @@ export async function showLog(context: Context, [prefix]: [string]): Promise<voi
 
 export async function makeCheckpoint(
   context: Context,
-  [prefix, label]: [string, string | undefined],
+  [prefix, checkpointLabel]: [string, string | undefined],
 ): Promise<void> {
   const session = await context.session(prefix)
-  const checkpoint = await session.checkpoint(label === undefined ? {} : { label })
+  const checkpoint = await session.checkpoint(checkpointLabel === undefined ? {} : { checkpointLabel })
   await context.out.line(checkpoint.id, checkpoint)
 }
 
@@ -158,8 +158,8 @@ export async function commitSession(
 /** The id of the checkpoint that has this label, or else of the one whose id begins so. */
 export async function findCheckpoint(session: Workspace, which: string): Promise<string> {
   const ids: string[] = []
-  for (const { id, label } of await checkpointsOf(session)) {
-    if (label !== '' && label === which) return id
+  for (const { id, checkpointLabel } of await checkpointsOf(session)) {
+    if (checkpointLabel !== '' && checkpointLabel === which) return id
     ids.push(id)
   }
   if (!ids.some((id) => id.startsWith(which)))

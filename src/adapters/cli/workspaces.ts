@@ -1,5 +1,6 @@
 import type {
   Checkpoint,
+  CheckpointCreateRequest,
   CheckpointPage,
   CheckpointReference,
   Change,
@@ -45,7 +46,7 @@ export interface Workspace {
   get(): Promise<SessionInfo>
   manifest(request: { readonly pageSize: number }): Promise<{ readonly manifestHash: string }>
   fork(request?: ForkRequest): Promise<Workspace>
-  checkpoint(request: { readonly label?: string }): Promise<Checkpoint>
+  checkpoint(request: CheckpointCreateRequest): Promise<Checkpoint>
   listCheckpoints(request: PageRequest): Promise<CheckpointPage>
   restore(request: CheckpointReference): Promise<SessionInfo>
   commit(request: SessionCommitRequest): Promise<{ commitId: string }>

@@ -1,12 +1,13 @@
 import type {
   Checkpoint,
+  CheckpointCreateRequest,
   CheckpointReference,
   Session,
   SessionCommitRequest,
   SessionInfo,
   StateReference,
 } from '../../engine/index.js'
-import { invalid } from '../../engine/wire.js'
+import { invalid, type OperationResponse } from '../../engine/wire.js'
 import { RemoteBus } from './bus.js'
 import { RemoteCache } from './cache.js'
 import { checked } from './checked.js'
@@ -98,18 +99,22 @@ export class RemoteSession {
 
   async fork(request: Parameters<Session['fork']>[0] = {}): Promise<RemoteSession> {
     const { transport } = this.#calls
-    const { id } = await transport.call('forkSession', { ...checked(request), sourceSessionId: this.id })
+    const { checkpointLabel, ...rest } = checked(request)
+    const from = checkpointLabel === undefined ? {} : { sourceCheckpointLabel: checkpointLabel }
+    const { id } = await transport.call('forkSession', { ...rest, ...from, sourceSessionId: this.id })
     return new RemoteSession(transport, id)
   }
 
-  checkpoint(request: Parameters<Session['checkpoint']>[0] = {}): Promise<Checkpoint> {
-    return this.#calls.call('createCheckpoint', request)
+  async checkpoint(request: CheckpointCreateRequest = {}): Promise<Checkpoint> {
+    const { checkpointLabel: label } = checked(request)
+    return ofLibrary(await this.#calls.call('createCheckpoint', label === undefined ? {} : { label }))
   }
 
-  listCheckpoints(
+  async listCheckpoints(
     request: Parameters<Session['listCheckpoints']>[0] = {},
   ): ReturnType<Session['listCheckpoints']> {
-    return this.#calls.call('listCheckpoints', request)
+    const { checkpoints, nextPageToken } = await this.#calls.call('listCheckpoints', request)
+    return { checkpoints: checkpoints.map(ofLibrary), nextPageToken }
   }
 
   async deleteCheckpoint(request: CheckpointReference): Promise<void> {
@@ -165,4 +170,9 @@ export class RemoteSession {
       throw invalid('against', 'must name a session, a checkpoint, or the base')
     return { sessionId: this.id, ...target }
   }
+}
+
+/** The interface calls it `label`. */
+function ofLibrary({ label, ...checkpoint }: OperationResponse<'createCheckpoint'>): Checkpoint {
+  return { ...checkpoint, checkpointLabel: label }
 }

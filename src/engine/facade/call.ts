@@ -1,7 +1,9 @@
 import { invalid } from '../base/errors.js'
-import { checkRequest } from '../base/input.js'
+import { checkRequest, parseText } from '../base/input.js'
+import { limits } from '../base/limits.js'
 import type { OperationName } from '../operations/index.js'
 import type { OperationRequest, OperationResponse } from '../operations/schemas/index.js'
+import type { Checkpoint } from '../session/checkpoints.js'
 import { listChanges } from '../session/states.js'
 import { openFor, type EngineScope } from './engine.js'
 import { describeHandle, type Session } from './session.js'
@@ -42,13 +44,19 @@ const calls: { readonly [Name in CallableOperation]: Call<Name> } = {
   listSessions: ({ sessions }, request) => sessions.list(request),
   deleteSession: async ({ sessions }, { sessionId }) => answer(await sessions.delete(sessionId)),
   getManifest: inSession((session, request) => session.manifest(request)),
-  forkSession: async ({ sessions }, { sourceSessionId, ...request }, { action }) => {
+  forkSession: async ({ sessions }, { sourceSessionId, sourceCheckpointLabel, ...request }, { action }) => {
     const session = await openFor(sessions, action, sourceSessionId)
-    return describeHandle(await session.fork(request))
+    const from = sourceCheckpointLabel === undefined ? {} : { checkpointLabel: sourceCheckpointLabel }
+    return describeHandle(await session.fork({ ...request, ...from }))
   },
-  createCheckpoint: inSession((session, request) => session.checkpoint(request)),
+  createCheckpoint: inSession(async (session, { label = '' }) =>
+    labelled(await session.checkpoint({ checkpointLabel: parseText('label', label, limits.labelBytes) })),
+  ),
   restoreCheckpoint: inSession((session, request) => session.restore(request)),
-  listCheckpoints: inSession((session, request) => session.listCheckpoints(request)),
+  listCheckpoints: inSession(async (session, request) => {
+    const { checkpoints, nextPageToken } = await session.listCheckpoints(request)
+    return { checkpoints: checkpoints.map(labelled), nextPageToken }
+  }),
   deleteCheckpoint: inSession(async (session, request) => answer(await session.deleteCheckpoint(request))),
   diff: (scope, { sessionId, from, to = {}, ...page }) => {
     checkRequest(from, 'from')
@@ -213,6 +221,11 @@ function inSession<Request extends { readonly sessionId: string }, Result>(
 ): (scope: EngineScope, request: Request, context: CallContext) => Promise<Answer<Result>> {
   return async ({ sessions }, { sessionId, ...request }, context) =>
     answer(await act(await openFor(sessions, context.action, sessionId), request, context))
+}
+
+/** A checkpoint under the names of the interface. */
+function labelled({ checkpointLabel, ...checkpoint }: Checkpoint): OperationResponse<'createCheckpoint'> {
+  return { ...checkpoint, label: checkpointLabel }
 }
 
 function toRecord(

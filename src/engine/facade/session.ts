@@ -15,6 +15,7 @@ import {
   pruneCheckpoints,
   restoreCheckpoint,
   type Checkpoint,
+  type CheckpointCreateRequest,
   type CheckpointPage,
   type CheckpointReference,
 } from '../session/checkpoints.js'
@@ -252,10 +253,12 @@ export class Session {
   }
 
   /** Names the current state. ALREADY_EXISTS when the session has a checkpoint of this label. */
-  async checkpoint(request: { readonly label?: string } = {}): Promise<Checkpoint> {
+  async checkpoint(request: CheckpointCreateRequest = {}): Promise<Checkpoint> {
     checkRequest(request)
-    const { label } = request
-    return this.#access.run('createCheckpoint', (live) => createCheckpoint(this.#access.core, live, label))
+    const { checkpointLabel } = request
+    return this.#access.run('createCheckpoint', (live) =>
+      createCheckpoint(this.#access.core, live, checkpointLabel),
+    )
   }
 
   /** A page of the checkpoints, oldest first. */

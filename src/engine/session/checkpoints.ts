@@ -18,14 +18,19 @@ import { mutate, record } from './transaction.js'
 export interface Checkpoint {
   readonly id: string
   readonly sessionId: string
-  /** '' when it has none. */
-  readonly label: string
+  /** Unique in its session; '' when the checkpoint has none. */
+  readonly checkpointLabel: string
   readonly createdAt: string
 }
 
 /** Exactly one of the two. */
 export interface CheckpointReference {
   readonly checkpointId?: string
+  readonly checkpointLabel?: string
+}
+
+export interface CheckpointCreateRequest {
+  /** Unique in the session, at most 1,024 bytes; absent or '': the checkpoint has no label. */
   readonly checkpointLabel?: string
 }
 
@@ -39,9 +44,15 @@ export interface CheckpointPage {
 export function createCheckpoint(core: Core, live: LiveSession, label = ''): Promise<Checkpoint> {
   return mutate(core, live, () => {
     const index = loadedIndex(core, live)
-    parseText('label', label, limits.labelBytes)
+    parseText('checkpointLabel', label, limits.labelBytes)
     if (index.byLabel(label) !== undefined) {
-      throw new EngineError('ALREADY_EXISTS', 'the label is taken', { label })
+      throw new EngineError(
+        'ALREADY_EXISTS',
+        `the session already has a checkpoint labelled ${JSON.stringify(shown(label))}: choose another label, or delete that checkpoint`,
+        {
+          checkpointLabel: shown(label),
+        },
+      )
     }
     const seq = live.seq + 1
     const checkpoint: CheckpointRecord = {
@@ -222,5 +233,5 @@ async function loadIndex(core: Core, live: LiveSession): Promise<void> {
 
 function describe(live: LiveSession, checkpoint: CheckpointRecord): Checkpoint {
   const { id, label, createdAt } = checkpoint
-  return { id, sessionId: live.id, label, createdAt: formatTime(createdAt) }
+  return { id, sessionId: live.id, checkpointLabel: label, createdAt: formatTime(createdAt) }
 }

@@ -82,7 +82,7 @@ export async function createSession(
 
 export interface ForkRequest {
   /** The label of the checkpoint to fork; absent or '' forks the current state. */
-  readonly sourceCheckpointLabel?: string
+  readonly checkpointLabel?: string
   /** The parent's tags are kept; these are added and win over equal keys. */
   readonly newTags?: StringMap
 }
@@ -102,7 +102,7 @@ export function forkSession(
 
 async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): Promise<LiveSession> {
   checkRequest(request)
-  const { sourceCheckpointLabel, newTags } = request
+  const { checkpointLabel, newTags } = request
   // What was called before the fork is in it.
   if (parent.tail !== undefined) await parent.tail
   const tags = newTags === undefined ? parent.record.tags : mergeTags(parent.record.tags, newTags)
@@ -110,9 +110,9 @@ async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): P
   let root: Dir
   let inheritedEvents = parent.unsnapshotted + forkEvents
   let checkpointId = ''
-  if (sourceCheckpointLabel === undefined || sourceCheckpointLabel === '') root = parent.tree.freeze()
+  if (checkpointLabel === undefined || checkpointLabel === '') root = parent.tree.freeze()
   else {
-    const checkpoint = await findCheckpoint(core, parent, { checkpointLabel: sourceCheckpointLabel })
+    const checkpoint = await findCheckpoint(core, parent, { checkpointLabel })
     checkpointId = checkpoint.id
     seq = checkpoint.seq
     root = await rootAt(core, parent, seq)

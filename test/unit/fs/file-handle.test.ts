@@ -143,7 +143,7 @@ describe.each(lastingStorages)('an open file on %s', (_name, make) => {
   })
 
   test('of a removed file goes on, whatever else happens', async () => {
-    await session.checkpoint({ label: 'with the file' })
+    await session.checkpoint({ checkpointLabel: 'with the file' })
     const [handle, second] = await Promise.all([fs.open('/file', 'r+'), fs.open('/file')])
     await fs.unlink('/file')
     await Promise.all([handle.write('ab'), handle.write('cd'), handle.appendFile('ef')])

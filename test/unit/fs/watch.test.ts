@@ -136,7 +136,7 @@ describe.each(storages)('watching on %s', (name, make) => {
   })
 
   test('the restore of a checkpoint tells what differs', async () => {
-    await session.checkpoint({ label: 'before' })
+    await session.checkpoint({ checkpointLabel: 'before' })
     await fs.promises.writeFile('/w/file', 'other')
     await fs.promises.writeFile('/w/new', '')
     await fs.promises.rm('/w/sub', { recursive: true })
