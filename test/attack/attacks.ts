@@ -1,3 +1,5 @@
+import { heldSockets } from './held-sockets.js'
+
 export interface AttackOptions {
   /** How often the attack is tried. */
   readonly n: number
@@ -22,4 +24,11 @@ export interface Attack {
 }
 
 /** One row for each attack; an attack is a file of its own in this folder. */
-export const attacks: Readonly<Record<string, Attack>> = {}
+export const attacks: Readonly<Record<string, Attack>> = {
+  'held-sockets': {
+    text: 'clients of the server that never close a connection that it refused or answered',
+    n: 2000,
+    shortN: 105,
+    run: heldSockets,
+  },
+}

@@ -1,6 +1,6 @@
 /** The server: slow and wrong clients, connections, closing. */
 import { setTimeout as pause } from 'node:timers/promises'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { createHttpHandler, serve, staticTokens, toNodeHandler } from '../../src/adapters/http/index.js'
 import { openEngine } from '../../src/index.js'
 import { openServer, readAll, token } from '../support/http-server.js'
@@ -84,6 +84,41 @@ describe('what is no request', () => {
 })
 
 describe('a connection', () => {
+  test('that was refused is closed by the server, after its client could read the answer', async () => {
+    await using there = await openServer({ server: { headersTimeoutMs: 300, requestTimeoutMs: 600 } })
+    const refused = [
+      ['GET / HTTP/1.1\r\nx: half', 408],
+      ['nonsense\r\n\r\n', 400],
+      [`GET / HTTP/1.1\r\nx: ${'x'.repeat(200_000)}`, 431],
+    ] as const
+    const answers = refused.map(async ([sent]) => {
+      const socket = await there.open({ allowHalfOpen: true })
+      let answer = ''
+      socket.on('data', (piece: Buffer) => (answer += piece.toString('latin1')))
+      const closed = new Promise((resolve) => socket.once('error', resolve).once('close', resolve))
+      socket.write(sent)
+      // A connection that is closed on the other side refuses what is written to it.
+      const writing = setInterval(() => socket.write('x'), 50)
+      await closed
+      clearInterval(writing)
+      socket.destroy()
+      return answer.slice(0, 12)
+    })
+    expect(await Promise.all(answers)).toEqual(refused.map(([, status]) => `HTTP/1.1 ${status}`))
+  })
+
+  test('above the limit is closed at once, and is possible again later', async () => {
+    await using there = await openServer({ server: { connections: 2 } })
+    const sockets = [await there.open(), await there.open()]
+    expect(await there.raw(there.head('GET', '/v1/sessions'))).toBe('')
+    sockets[0]!.destroy()
+    await vi.waitFor(async () =>
+      expect(await there.raw(there.head('GET', '/v1/sessions'), '"nextPageToken"')).toMatch(
+        /^HTTP\/1.1 200 /,
+      ),
+    )
+  })
+
   test('is used again, also after refusals and bodies that were not wanted', async () => {
     await using server = await openServer()
     const { id } = await server.session()

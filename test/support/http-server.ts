@@ -50,7 +50,7 @@ export interface TestServer extends AsyncDisposable {
   raw(sent: string | Uint8Array, until?: string): Promise<string>
   /** The head of a request. */
   head(method: string, path: string, ...headers: readonly string[]): string
-  open(): Promise<Socket>
+  open(options?: { readonly allowHalfOpen: boolean }): Promise<Socket>
 }
 
 export async function openServer(options: TestServerOptions = {}): Promise<TestServer> {
@@ -77,8 +77,8 @@ export async function openServer(options: TestServerOptions = {}): Promise<TestS
       ...(body !== undefined && { body: (raw ? body : JSON.stringify(body)) as string, duplex: 'half' }),
     })
   }
-  const open = async (): Promise<Socket> => {
-    const socket = connect(server.port, server.host)
+  const open = async (socketOptions = {}): Promise<Socket> => {
+    const socket = connect({ port: server.port, host: server.host, ...socketOptions })
     await new Promise((resolve, reject) => socket.once('connect', resolve).once('error', reject))
     return socket
   }

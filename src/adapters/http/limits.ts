@@ -52,3 +52,6 @@ export const jsonLimits = {
   /** A list of more elements is decoded, or encoded, element by element. */
   stepElements: 500,
 } as const
+
+/** What is read from a client after its request was refused, so that it can receive the answer. */
+export const lingering = { bytes: 8 * 2 ** 20, ms: 1000 } as const

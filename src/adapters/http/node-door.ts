@@ -3,10 +3,8 @@ import { isStream } from './answers.js'
 import type { Answer, AnswerStream } from './exchange.js'
 import type { Handler } from './handler.js'
 import { innerOf, type HttpHandler } from './http-handler.js'
+import { lingering } from './limits.js'
 import { NodeExchange } from './node-exchange.js'
-
-/** What is read of a body that was refused, so that the client gets to see the answer: bytes and milliseconds. */
-const lingering = { bytes: 8 * 2 ** 20, ms: 1000 } as const
 
 /**
  * The handler as a listener of a server of node:http, or as a middleware of Express: behind nothing that reads the

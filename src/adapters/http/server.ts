@@ -5,6 +5,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import { answerError } from './answers.js'
 import { HttpError } from './http-error.js'
 import { innerOf, type HttpHandler } from './http-handler.js'
+import { lingering } from './limits.js'
 import { answerNode } from './node-door.js'
 import { NodeExchange } from './node-exchange.js'
 
@@ -22,7 +23,7 @@ export interface ServeOptions {
   readonly keepAliveMs?: number
   /** The headers of a request; 16 KiB by default. */
   readonly headerBytes?: number
-  /** Open connections; without a limit by default. */
+  /** Open connections; 10,000 by default. Further ones are closed at once. */
   readonly connections?: number
 }
 
@@ -52,7 +53,7 @@ export interface HttpServer extends AsyncDisposable {
  * process.once('SIGTERM', () => server.close().then(() => engine.close()))
  */
 export async function serve(handler: HttpHandler, options: ServeOptions = {}): Promise<HttpServer> {
-  const { host = '127.0.0.1', port = 0, connections } = options
+  const { host = '127.0.0.1', port = 0, connections = 10_000 } = options
   const inner = innerOf(handler)
   const server = createServer({
     headersTimeout: options.headersTimeoutMs ?? 10_000,
@@ -64,7 +65,7 @@ export async function serve(handler: HttpHandler, options: ServeOptions = {}): P
     requireHostHeader: false,
     noDelay: true,
   })
-  if (connections !== undefined) server.maxConnections = connections
+  server.maxConnections = connections
   // Their bytes are bounded: beyond a count Node would leave some out, and a body with them.
   server.maxHeadersCount = 0
   const running = new Running(server)
@@ -169,7 +170,12 @@ function refuse(error: NodeJS.ErrnoException, socket: Socket, running: Running):
   // What stands behind whole requests is no reason to refuse these.
   const toCome = socket.writable && error.code !== 'ECONNRESET' ? running.toCome(socket) : undefined
   if (toCome !== undefined) {
-    toCome.once('finish', () => socket.end())
+    toCome.once('finish', () => endSoon(socket))
+    return
+  }
+  // More of the refused bytes: the answer is on its way.
+  if (ending.has(socket)) {
+    socket.pause()
     return
   }
   if (error.code === 'ECONNRESET' || !socket.writable || running.answering(socket)) {
@@ -183,7 +189,22 @@ function refuse(error: NodeJS.ErrnoException, socket: Socket, running: Running):
     connection: 'close',
   })
   const head = lines.map(([name, value]) => `${name}: ${value}\r\n`).join('')
-  socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${head}\r\n${body as string}`)
+  socket.write(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${head}\r\n${body as string}`)
+  endSoon(socket)
+}
+
+const ending = new WeakSet<Socket>()
+
+/**
+ * Ends a connection whose client may still send, and destroys it shortly afterwards, whether the client closes its
+ * side or not. Destroying it at once would reset it, and the answer could be lost on the way.
+ */
+function endSoon(socket: Socket): void {
+  ending.add(socket)
+  socket.end()
+  const timer = setTimeout(() => socket.destroy(), lingering.ms)
+  timer.unref()
+  socket.once('close', () => clearTimeout(timer))
 }
 
 function refusalOf(code: string | undefined): HttpError {

@@ -1,0 +1,46 @@
+/** The server that the attacks over HTTP are aimed at, in a process of its own; says what it holds. */
+import { subscribe } from 'node:diagnostics_channel'
+import { readdirSync } from 'node:fs'
+import type { Socket } from 'node:net'
+import { openEngine } from '../../src/index.js'
+import { createHttpHandler, serve, staticTokens } from '../../src/adapters/http/index.js'
+import { token, type Figures, type Started, type TargetOptions } from './http-target.js'
+
+/** The remote ports of the connections that are open. */
+const open = new Set<number>()
+subscribe('net.server.socket', (message) => {
+  const { socket } = message as { readonly socket: Socket }
+  const port = socket.remotePort!
+  open.add(port)
+  socket.once('close', () => open.delete(port))
+})
+
+async function start({ limits = {}, server = {}, files = {} }: TargetOptions): Promise<Started> {
+  const engine = await openEngine()
+  const caller = { tenant: 'local', principal: 'local' }
+  const session = await engine.as(caller).sessions.create()
+  for (const [path, size] of Object.entries(files))
+    await session.files.write({ path, content: new Uint8Array(size).fill(0x78) })
+  const handler = createHttpHandler(engine, { authenticate: staticTokens({ [token]: caller }), limits })
+  const { port } = await serve(handler, server)
+  return { port, sessionId: session.id }
+}
+
+function figures(): Figures {
+  globalThis.gc?.()
+  return {
+    ports: [...open],
+    descriptors: process.platform === 'linux' ? readdirSync('/proc/self/fd').length : open.size,
+    rssBytes: process.memoryUsage.rss(),
+  }
+}
+
+process.on('message', (message: TargetOptions | 'figures') => {
+  if (message === 'figures') process.send!(figures())
+  else
+    start(message).then(
+      (started) => process.send!(started),
+      (error: unknown) => process.send!({ error: String(error) }),
+    )
+})
+process.on('disconnect', () => process.exit())

@@ -1,0 +1,96 @@
+import { fork, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { join } from 'node:path'
+import type { HttpLimits, ServeOptions } from '../../src/adapters/http/index.js'
+
+export const token = 'the-token'
+
+export interface TargetOptions {
+  readonly limits?: Partial<HttpLimits>
+  readonly server?: ServeOptions
+  /** Sizes by path, of files in the session. */
+  readonly files?: Readonly<Record<string, number>>
+}
+
+export interface Started {
+  readonly port: number
+  readonly sessionId: string
+}
+
+export interface Figures {
+  /** The remote ports of the connections that are open. */
+  readonly ports: readonly number[]
+  readonly descriptors: number
+  readonly rssBytes: number
+}
+
+/** A server in a process of its own. */
+export class HttpTarget implements AsyncDisposable {
+  readonly started: Started
+  readonly #process: ChildProcess
+  readonly #sockets = new Set<Socket>()
+
+  private constructor(child: ChildProcess, started: Started) {
+    this.#process = child
+    this.started = started
+  }
+
+  static async start(options: TargetOptions = {}): Promise<HttpTarget> {
+    const child = fork(join(await compiledAttacks(), 'http-child.js'), { execArgv: ['--expose-gc'] })
+    return new HttpTarget(child, await asked<Started>(child, options))
+  }
+
+  /** A connection that neither reads nor ends by itself. */
+  async open(): Promise<Socket> {
+    const socket = connect({ port: this.started.port, host: '127.0.0.1', allowHalfOpen: true })
+    socket.on('error', () => undefined)
+    this.#sockets.add(socket)
+    socket.once('close', () => this.#sockets.delete(socket))
+    await once(socket, 'connect')
+    return socket
+  }
+
+  /** The status of a plain request; 0 where there is no answer. */
+  async status(path = `/v1/sessions/${this.started.sessionId}`): Promise<number> {
+    const headers = { authorization: `Bearer ${token}` }
+    try {
+      const response = await fetch(`http://127.0.0.1:${this.started.port}${path}`, { headers })
+      await response.arrayBuffer()
+      return response.status
+    } catch {
+      return 0
+    }
+  }
+
+  figures(): Promise<Figures> {
+    return asked<Figures>(this.#process, 'figures')
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const socket of this.#sockets) socket.destroy()
+    const exited = once(this.#process, 'exit')
+    this.#process.disconnect()
+    await exited
+  }
+}
+
+/** The head of a request of the caller. */
+export function head(method: string, path: string, ...headers: readonly string[]): string {
+  const lines = [`${method} ${path} HTTP/1.1`, 'host: 127.0.0.1', `authorization: Bearer ${token}`]
+  return [...lines, ...headers, '', ''].join('\r\n')
+}
+
+async function asked<T>(child: ChildProcess, message: TargetOptions | 'figures'): Promise<T> {
+  child.send(message)
+  const [answer] = (await once(child, 'message')) as [T & { readonly error?: string }]
+  if (answer.error !== undefined) throw new Error(answer.error)
+  return answer
+}
+
+/** The compiled form of this folder: a process of its own knows no TypeScript. */
+async function compiledAttacks(): Promise<string> {
+  if (import.meta.filename.endsWith('.js')) return import.meta.dirname
+  const { compiledProject } = await import('../support/compile-source.js')
+  return join(await compiledProject(), 'test/attack')
+}
