@@ -134,6 +134,22 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     expect(await textOf(last, '/a')).toBe('4'.repeat(500))
   })
 
+  test.each<[string, (session: Session, content: Uint8Array) => Promise<unknown>]>([
+    ['files.write', (session, content) => session.files.write({ path: '/big', content })],
+    ['a batch', (session, content) => session.files.batch([{ write: { path: '/big', content } }])],
+    ['fs.writeFile', (session, content) => session.fs.promises.writeFile('/big', content)],
+  ])('frees a large file of %s in the same process, once no checkpoint leads to it', async (_how, write) => {
+    const session = await engine.sessions.create()
+    await session.checkpoint({ checkpointLabel: 'before' })
+    await write(session, Buffer.alloc(6 * 2 ** 20, 'large '))
+    await session.files.delete({ path: '/big' })
+    await engine.collect()
+    expect(await blobBytes()).toBeGreaterThan(2 ** 20)
+    await session.deleteCheckpoint({ checkpointLabel: 'before' })
+    await engine.collect()
+    expect(await blobBytes()).toBe(0)
+  })
+
   test('a restore that leads behind what is kept leaves a state to go on from', async () => {
     const session = await engine.sessions.create()
     await session.files.write({ path: '/a', content: 'one' })

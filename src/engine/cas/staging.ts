@@ -40,7 +40,7 @@ export class StagedBlobs {
 
   /** The blobs, in order; a Fault while what must be stored ahead is not. */
   blobs(): readonly BlobRef[] {
-    if (!this.ready) throw new Fault(() => this.storeAhead())
+    if (!this.ready) throw this.#storedAhead()
     return this.#blobs
   }
 
@@ -74,10 +74,20 @@ export class StagedBlobs {
     return !this.#needsStoring || this.#stored
   }
 
+  /** Collections keep the blobs until the code that needs them has run: then its event leads to them, or nothing does. */
+  #storedAhead(): Fault {
+    let ended: (() => void) | undefined
+    return new Fault(
+      () => {
+        ended = this.#writes.begin()
+        return this.#storeAhead()
+      },
+      () => ended?.(),
+    )
+  }
+
   /** Stores them in commits of their own, with turns of the event loop between the bytes of a block. */
-  async storeAhead(): Promise<void> {
-    // The event that names them is made by who has this.
-    this.#writes.beginFor(this)
+  async #storeAhead(): Promise<void> {
     this.#store.admit?.(this.#blobs)
     let hashed = 0
     for (const group of this.#groups()) {

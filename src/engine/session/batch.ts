@@ -1,6 +1,6 @@
 import { admitChange } from './session-budget.js'
 import { invalid } from '../base/errors.js'
-import { Fault, whenLoaded } from '../base/fault.js'
+import { Fault, whenHeld } from '../base/fault.js'
 import { checkRequest, tooLarge } from '../base/input.js'
 import { limits } from '../base/limits.js'
 import { TimeSlice } from '../base/slices.js'
@@ -57,7 +57,13 @@ export function applyPlans(
     } catch (thrown) {
       if (!(thrown instanceof Fault) || lookedAhead) throw thrown
       lookedAhead = true
-      throw new Fault(() => lookAhead(core, live, steps, thrown))
+      const releases: (() => void)[] = []
+      throw new Fault(
+        () => lookAhead(core, live, steps, { fault: thrown, releases }),
+        () => {
+          for (const release of releases) release()
+        },
+      )
     }
   })
 }
@@ -67,13 +73,13 @@ async function lookAhead(
   core: Core,
   live: LiveSession,
   steps: readonly PlanStep[],
-  fault: Fault,
+  { fault, releases }: { readonly fault: Fault; readonly releases: (() => void)[] },
 ): Promise<void> {
-  await fault.resolve()
+  await whenHeld(() => undefined, releases, fault)
   const slice = new TimeSlice(core.environment)
   for (const step of steps) {
     // What is wrong with a step shows when it is its turn.
-    await whenLoaded(() => step(live)).catch(() => undefined)
+    await whenHeld(() => step(live), releases).catch(() => undefined)
     if (slice.over) await slice.next()
   }
 }

@@ -76,9 +76,8 @@ function enqueue<T>(live: LiveSession, run: () => Promise<T>, fault?: Fault): Pr
   const before = live.tail
   const turn = async (): Promise<{ committed: Promise<T> }> => {
     await before
-    await fault?.resolve()
     // The promise of the commit is wrapped: the next in the queue waits for the effect, not for the store.
-    return whenLoaded(() => ({ committed: run() }))
+    return whenLoaded(() => ({ committed: run() }), fault)
   }
   const started = turn()
   const tail = started

@@ -19,7 +19,6 @@ const nodePrefix = keys.node('')
 export class RecentWrites {
   /** The oldest first. */
   readonly #periods: Period[] = []
-  readonly #gone = new FinalizationRegistry<() => void>((end) => end())
 
   /** Notes what is written from here on, until the result is called. */
   begin(): () => void {
@@ -28,11 +27,6 @@ export class RecentWrites {
     const period = isFresh ? last : { written: new DigestTable(), holders: 0 }
     if (!isFresh) this.#periods.push(period)
     return this.#hold(period)
-  }
-
-  /** As {@link begin}, until the owner is not in memory any more. */
-  beginFor(owner: object): void {
-    this.#gone.register(owner, this.begin())
   }
 
   /** As {@link begin}; what is noted already stays too. */
