@@ -71,6 +71,13 @@ export interface EngineOptions {
      */
     readonly roots?: readonly string[]
   }
+  /**
+   * Lets archives bring in, and checkouts write and bring back, names that git or a file system takes for `.git`, such
+   * as `.GIT` and `git~1`, and symlinks named `.gitmodules`. Refused by default (UNSAFE_PATH), because a file
+   * `/.git/config` in a directory decides what the next git command there runs. Git imports and commits refuse such
+   * names in any case. Sessions may hold them, and exports write them.
+   */
+  readonly allowGitNames?: boolean
 }
 
 /**
@@ -98,6 +105,7 @@ export async function openEngine(options: EngineOptions = {}): Promise<Engine> {
     sessionTtlSeconds,
     git,
     hostPaths,
+    allowGitNames = false,
     authorize,
     log,
     secrets,
@@ -116,13 +124,14 @@ export async function openEngine(options: EngineOptions = {}): Promise<Engine> {
     ...(sessionTtlSeconds !== undefined && { sessionTtlSeconds }),
     ...(authorize !== undefined && { authorize }),
     ...(log !== undefined && { log }),
+    allowGitNames,
     ...(secrets !== undefined && { secrets }),
     importer: async () => (await adapter()).importer,
     committer: async () => (await adapter()).committer,
     checkRemote: async (remote) => (await adapter()).checkRemote(remote),
     archives: once(async () => {
       const { createArchives } = await import('./adapters/archive/index.js')
-      return createArchives()
+      return createArchives({ allowGitNames })
     }),
     host: once(async () => {
       const { createHost } = await import('./adapters/host/index.js')

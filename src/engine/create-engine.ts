@@ -60,6 +60,8 @@ export interface EngineParts {
   readonly sessionTtlSeconds?: number
   /** How much may be kept; as much as fits by default. */
   readonly budgets?: Budgets
+  /** Checkouts may write and bring back names that git takes for `.git`; refused by default. */
+  readonly allowGitNames?: boolean
   /** Adapters, loaded when they are first needed. */
   readonly importer?: () => Promise<Importer>
   readonly committer?: () => Promise<Committer>
@@ -79,6 +81,8 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   const { maxFileBytes, cacheBytes, memoryBudgetBytes } = parseSizes(parts)
   if (typeof parts.storage?.open !== 'function')
     throw invalid('storage', 'must be a storage, for example levelStorage(directory)')
+  const { allowGitNames = false } = parts
+  if (typeof allowGitNames !== 'boolean') throw invalid('allowGitNames', 'must be a boolean')
   const budgets = parseBudgets(parts.budgets)
   const sessionTtlSeconds = parseTtl('sessionTtlSeconds', parts.sessionTtlSeconds)
   const keyRing = parseSecretOptions(parts.secrets)
@@ -157,7 +161,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     bundles,
     cache: new CacheService({ maxBytes: cacheBytes }),
     bus: new MessageBus(),
-    checkouts: new Checkouts(parts.host ?? missing('host')),
+    checkouts: new Checkouts(parts.host ?? missing('host'), { allowGitNames }),
     collection: new Collection(),
     commits,
     exports: new TreeExports(parts.archives ?? missing('archives')),

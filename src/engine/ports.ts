@@ -16,6 +16,7 @@ export { keys, prefixEnd, encodeSeq, decodeSeq } from './storage/keys.js'
 export { EngineError, invalid } from './base/errors.js'
 export { limits } from './base/limits.js'
 export { isBranchName, isRefName } from './base/ref-names.js'
+export { isUnsafeName, isUnsafeSymlinkName, unsafePart } from './base/unsafe-names.js'
 export { version } from './base/version.js'
 export type { Steps } from './base/slices.js'
 export type {

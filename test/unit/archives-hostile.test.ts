@@ -85,6 +85,15 @@ describe('what no tree can have is refused', () => {
       'INVALID_ARCHIVE',
       'a',
     ],
+    ['a file .git', tarOf(file('a/.git')), 'UNSAFE_PATH', 'a/.git'],
+    ['a directory .git', tarOf(dir('.git/')), 'UNSAFE_PATH', '.git/'],
+    ['a file below .GIT', tarOf(file('./.GIT/config')), 'UNSAFE_PATH', './.GIT/config'],
+    ['a file below git~1', tarOf(file('git~1/config')), 'UNSAFE_PATH', 'git~1/config'],
+    ['.git in disguise', tarOf(file('.g\u200cit/config')), 'UNSAFE_PATH', '.g\u200cit/config'],
+    ['a symlink .git', tarOf(link('.git', 'a')), 'UNSAFE_PATH', '.git'],
+    ['a hard link .git', tarOf(file('a'), hard('.git', 'a')), 'UNSAFE_PATH', '.git'],
+    ['a symlink .gitmodules', tarOf(link('a/.gitmodules', 'b')), 'UNSAFE_PATH', 'a/.gitmodules'],
+    ['a second name .gitmodules', tarOf(link('a', 'b'), hard('gitmod~1', 'a')), 'UNSAFE_PATH', 'gitmod~1'],
     ['a hard link upwards', tarOf(hard('a', '../b')), 'UNSAFE_PATH', '../b'],
     ['an absolute hard link', tarOf(hard('a', '/etc/passwd')), 'UNSAFE_PATH', '/etc/passwd'],
     ['a hard link twice', tarOf(file('b'), hard('a', 'b'), hard('a', 'b')), 'UNSAFE_PATH', 'a'],
@@ -179,6 +188,7 @@ describe('what no tree can have is refused', () => {
 
   test.each<Refused>([
     ['a path upwards', zipped('../a'), 'UNSAFE_PATH', '../a'],
+    ['a path below .git', zipped('.git/config'), 'UNSAFE_PATH', '.git/config'],
     ['a path upwards inside', zipped('a/../../b'), 'UNSAFE_PATH', 'a/../../b'],
     ['an absolute path', zipped('/etc/passwd'), 'UNSAFE_PATH', '/etc/passwd'],
     ['a drive', zipped('C:/a'), 'UNSAFE_PATH', 'C:/a'],
@@ -346,6 +356,7 @@ describe('what is odd but sound is read', () => {
     ['a directory of old', tarOf({ name: 'a/', type: '\0' }), ['/a']],
     ['a contiguous file', tarOf({ name: 'a', type: '7' }), ['/a']],
     ['a backslash in a tar', tarOf(file('a\\b')), ['/a\\b']],
+    ['names like .git', tarOf(file('.gitignore'), file('.gitmodules')), ['/.gitignore', '/.gitmodules']],
     [
       'names of prototypes',
       tarOf(file('__proto__/constructor'), file('toString')),
@@ -870,3 +881,27 @@ function generator(seed: number): () => number {
     return state >>> 8
   }
 }
+
+describe('what git takes for .git, in an archive that an engine imports', () => {
+  async function imported(allowGitNames: boolean): Promise<Record<string, string>> {
+    const content = tarOf(file('.git/config', 'x'), link('.gitmodules', 'y'))
+    const engine = await openEngine({ allowGitNames })
+    try {
+      const { sourceId } = await engine.sources.create({ displayName: 'a', uploadedSnapshot: {} })
+      const job = await engine.sources.startImport(sourceId, { uploadedSnapshot: { content } })
+      const session = await engine.sessions.create({ sourceRef: await engine.sources.waitForJob(job) })
+      const { readFile, readlink } = session.fs.promises
+      return { file: await readFile('/.git/config', 'utf8'), target: await readlink('/.gitmodules') }
+    } finally {
+      await engine.close()
+    }
+  }
+
+  test('is refused with UNSAFE_PATH', async () => {
+    await expect(imported(false)).rejects.toMatchObject({ details: { errorCode: 'UNSAFE_PATH' } })
+  })
+
+  test('is let in by allowGitNames', async () => {
+    expect(await imported(true)).toEqual({ file: 'x', target: 'y' })
+  })
+})

@@ -57,16 +57,16 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
     rmSync(scratch, { recursive: true, force: true })
   })
 
-  async function open(): Promise<void> {
+  async function open(allowGitNames = false): Promise<void> {
     const authorize: Authorize = (_principal, action) => !refuse.includes(action)
-    engine = await openEngine({ storage, hostPaths: { roots: [root] }, authorize })
+    engine = await openEngine({ storage, hostPaths: { roots: [root] }, allowGitNames, authorize })
   }
 
-  async function reload(): Promise<void> {
+  async function reload(allowGitNames = false): Promise<void> {
     if (!lasting) return
     const { id } = session
     await engine.close()
-    await open()
+    await open(allowGitNames)
     session = await engine.sessions.open(id)
   }
 
@@ -383,6 +383,65 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
       expect(existsSync(join(scratch, 'other'))).toBe(false)
     })
 
+    test.each([
+      '/.git/config',
+      '/d/.GIT/config',
+      '/d/git~1',
+      '/.g\u200cit/config',
+      '/.git ',
+      '/\ufeff.git/x',
+    ])('refuses %j with UNSAFE_PATH, and writes nothing', async (path) => {
+      await session.fs.promises.mkdir(join(path, '..'), { recursive: true })
+      await write(path, 'x')
+      for (const force of [false, true]) {
+        expect(await reasonOf(session.checkout(target, { force }))).toBe('UNSAFE_PATH')
+        expect(existsSync(target) ? readdirSync(target) : []).toEqual([])
+      }
+    })
+
+    test('refuses a symlink .gitmodules with UNSAFE_PATH, and writes a file of that name', async () => {
+      await session.files.createSymlink({ linkPath: '/d/.gitmodules', target: 'x' })
+      expect(await reasonOf(session.checkout(target))).toBe('UNSAFE_PATH')
+      await session.fs.promises.unlink('/d/.gitmodules')
+      await write('/d/.gitmodules', 'x')
+      await session.checkout(target)
+      await expectSame()
+    })
+
+    test('update refuses an unsafe path that is new, and writes nothing of what came with it', async () => {
+      const checkout = await session.checkout(target)
+      const before = hostFiles(target)
+      await write('/a', 'changed')
+      await write('/z', 'new')
+      await write('/d/.git/config', 'x')
+      expect(await reasonOf(checkout.update())).toBe('UNSAFE_PATH')
+      expect(await reasonOf(checkout.update({ force: true }))).toBe('UNSAFE_PATH')
+      expect(hostFiles(target)).toEqual(before)
+      await session.fs.promises.rm('/d/.git', { recursive: true })
+      await checkout.update()
+      await expectSame()
+    })
+
+    test('allowGitNames writes every name and brings it back', async () => {
+      await engine.close()
+      await open(true)
+      session = await engine.sessions.create({ files: { '/.git/config': 'x', '/a': 'one' } })
+      const checkout = await session.checkout(target)
+      await expectSame()
+      edit('.git/config', 'y')
+      expect((await checkout.sync()).modified).toEqual(['/.git/config'])
+      await expectSame()
+      if (!lasting) return
+      // What was let in once is not changed after the engine is opened without the option.
+      await reload()
+      const again = await session.checkout(target)
+      await write('/.git/hooks', 'z')
+      expect(await reasonOf(again.update())).toBe('UNSAFE_PATH')
+      edit('.git/config', 'z')
+      expect(await reasonOf(again.sync())).toBe('UNSAFE_PATH')
+      expect(diskText('.git/config')).toBe('z')
+    })
+
     test('a symlink in the way is not followed', async () => {
       const outside = join(scratch, 'outside')
       mkdirSync(outside)
@@ -471,6 +530,28 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
       })
       await expectSame()
       expect(await checkout.update()).toEqual({ written: 0, removed: 0 })
+    })
+
+    test.each(['.git/config', 'd/.GIT', 'git~1'])(
+      'sync refuses %j with UNSAFE_PATH, and changes nothing in the session',
+      async (path) => {
+        const checkout = await session.checkout(target)
+        const before = await sessionFiles(session)
+        mkdirSync(join(onDisk(path), '..'), { recursive: true })
+        edit(path, 'x')
+        edit('a', 'changed')
+        expect(await reasonOf(checkout.sync())).toBe('UNSAFE_PATH')
+        expect(await sessionFiles(session)).toEqual(before)
+        rmSync(onDisk(path.split('/')[0] === 'd' ? path : path.split('/')[0]!), { recursive: true })
+        await checkout.sync()
+        await expectSame()
+      },
+    )
+
+    test('sync refuses a symlink .gitmodules with UNSAFE_PATH', async () => {
+      const checkout = await session.checkout(target)
+      symlinkSync('a', onDisk('.gitmodules'))
+      expect(await reasonOf(checkout.sync())).toBe('UNSAFE_PATH')
     })
 
     test('nothing changed is no event', async () => {

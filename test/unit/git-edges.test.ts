@@ -370,6 +370,16 @@ describe.runIf(hasGit)('import', () => {
     },
   )
 
+  test('refuses a symlink .gitmodules, and takes a file of that name', async () => {
+    const repository = newRepository()
+    const blob = repository.blob('x')
+    repository.commitTree(repository.rawTree([['100644', '.gitmodules', blob]]))
+    await importUrl(repository)
+    repository.commitTree(repository.rawTree([['120000', '.GitModules', blob]]))
+    const error = await failure(importUrl(repository))
+    expect([error.reason, error.details['path']]).toEqual(['GIT_UNSAFE_PATH', '/.GitModules'])
+  })
+
   test('refuses an unsafe name that a refresh brings', async () => {
     const repository = sampleRepository()
     const remote = { remoteUrl: `${(await serve()).url}/${repository.name}` }

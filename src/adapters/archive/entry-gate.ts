@@ -1,8 +1,13 @@
 import { Buffer } from 'node:buffer'
-import type { ContentIn, EntryAttributes, TreeSink } from '../../engine/ports.js'
+import { unsafePart, type ContentIn, type EntryAttributes, type TreeSink } from '../../engine/ports.js'
 import { parseEntryName } from './entry-name.js'
 import { invalidArchive, limitExceeded, unsafePath } from './errors.js'
 import { archiveLimits } from './limits.js'
+
+export interface ArchiveOptions {
+  /** Lets entries have names that git, or some file system, takes for `.git`. */
+  readonly allowGitNames: boolean
+}
 
 interface KnownSymlink {
   readonly target: string
@@ -15,6 +20,7 @@ interface KnownSymlink {
  */
 export class EntryGate {
   readonly #sink: TreeSink
+  readonly #allowGitNames: boolean
   readonly #onFile: (filesGiven: number) => void
   readonly #known = new Map<string, 'directory' | 'file' | KnownSymlink>()
   /** A directory that is known with all of its parents. */
@@ -23,8 +29,9 @@ export class EntryGate {
   #pathBytes = 0
   #filesGiven = 0
 
-  constructor(sink: TreeSink, onFile: (filesGiven: number) => void) {
+  constructor(sink: TreeSink, { allowGitNames }: ArchiveOptions, onFile: (filesGiven: number) => void) {
     this.#sink = sink
+    this.#allowGitNames = allowGitNames
     this.#onFile = onFile
   }
 
@@ -81,6 +88,11 @@ export class EntryGate {
       if (before === 'directory' && kind === 'directory') return
       throw unsafePath('the archive has the path twice', name)
     }
+    if (!this.#allowGitNames && unsafePart(path, typeof kind === 'object') !== undefined)
+      throw unsafePath(
+        'git, or some file system, takes this name for ".git" or ".gitmodules"; open the engine with allowGitNames: true to let it in',
+        name,
+      )
     this.#claimParents(path, name)
     this.#add(path, kind)
   }

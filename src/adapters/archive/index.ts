@@ -2,7 +2,7 @@ import type { Buffer } from 'node:buffer'
 import type { Archives, ContentIn, ReadContext, TreeSink } from '../../engine/ports.js'
 import { ArchiveInput } from './archive-input.js'
 import { ByteReader } from './byte-reader.js'
-import { EntryGate } from './entry-gate.js'
+import { EntryGate, type ArchiveOptions } from './entry-gate.js'
 import { gunzip } from './inflate.js'
 import { archiveLimits } from './limits.js'
 import { Pacer } from './pacer.js'
@@ -16,19 +16,25 @@ import { readZip } from './zip-reader.js'
  * Reads tar, tar in gzip, and zip; writes tar. A backslash is a character of a name in a tar and refused in a zip,
  * where some programs mean a separator by it. Names are UTF-8; those of a zip that does not say so, and is not of
  * Unix, are of the code page 437. A name in a tar may not contain U+FFFD. Extended attributes that are no text are
- * written in base64, under the keys of libarchive, and read from there; under other keys they are left out.
+ * written in base64, under the keys of libarchive, and read from there; under other keys they are left out. A name
+ * that git must not hold is refused where it is read (`isUnsafeName`), unless `allowGitNames`; it is written as it is.
  */
-export function createArchives(): Archives {
-  return { read, writeTar }
+export function createArchives(options: ArchiveOptions = { allowGitNames: false }): Archives {
+  return { read: (content, sink, context) => read(content, sink, context, options), writeTar }
 }
 
-async function read(content: ContentIn, sink: TreeSink, context: ReadContext): Promise<void> {
+async function read(
+  content: ContentIn,
+  sink: TreeSink,
+  context: ReadContext,
+  options: ArchiveOptions,
+): Promise<void> {
   let filesProcessed = 0
   const tell = (): void => context.onProgress({ bytesProcessed: input.bytesRead, filesProcessed })
   const { signal } = context
   const pacer = new Pacer(signal)
   const input = new ArchiveInput(content, { signal, pacer, onRead: tell })
-  const gate = new EntryGate(sink, (filesGiven) => {
+  const gate = new EntryGate(sink, options, (filesGiven) => {
     filesProcessed = filesGiven
     tell()
   })

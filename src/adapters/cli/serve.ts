@@ -18,6 +18,7 @@ export interface ServeOptions {
   readonly allowHost?: readonly string[]
   readonly allowHostPath?: readonly string[]
   readonly allowPrivateGit?: boolean
+  readonly allowGitNames?: boolean
   readonly log: string
   readonly masterKeyFile?: string
 }
@@ -108,6 +109,7 @@ async function open(options: ServeOptions, given: KeySource | undefined, log: Lo
   const common: EngineOptions = {
     hostPaths: { roots: (options.allowHostPath ?? []).map((path) => resolve(path)) },
     git: { allowPrivateAddresses: options.allowPrivateGit === true },
+    allowGitNames: options.allowGitNames === true,
     log: ({ level, message, details }) => log(level, message, details),
   }
   if (options.storage === 'memory') {

@@ -12,6 +12,7 @@ export interface TargetOptions extends CredentialOptions {
   readonly token?: string
   readonly as?: string
   readonly allowPrivateGit?: boolean
+  readonly allowGitNames?: boolean
 }
 
 /** What is read of the environment. */
@@ -22,6 +23,7 @@ export type Place =
       readonly store: string
       readonly caller: { tenant: string; principal: string } | undefined
       readonly allowPrivateGit: boolean
+      readonly allowGitNames: boolean
       readonly credentials: (() => Promise<Credentials>) | undefined
     }
   | { readonly server: string; readonly token: string }
@@ -52,13 +54,14 @@ export function parsePlaceOptions(options: TargetOptions, variables: Variables):
 }
 
 function storePlace(store: string, options: TargetOptions, variables: Variables): Place {
-  const { token, as, allowPrivateGit = false } = options
+  const { token, as, allowPrivateGit = false, allowGitNames = false } = options
   if (store === '') throw new UsageError('--store takes a directory')
   if (token !== undefined) throw new UsageError('--token is for a server; a store is opened as it is')
   return {
     store: resolve(store),
     caller: as === undefined ? undefined : parseCaller(as),
     allowPrivateGit,
+    allowGitNames,
     credentials: parseCredentials(options, variables),
   }
 }
@@ -70,6 +73,8 @@ function serverPlace(server: string, options: TargetOptions, variables: Variable
     throw new UsageError('--as is for a store; on a server the token says who acts')
   if (options.allowPrivateGit === true)
     throw new UsageError('--allow-private-git is for a store; a server has an option of its own')
+  if (options.allowGitNames === true)
+    throw new UsageError('--allow-git-names is for a store; a server has an option of its own')
   if ([options.username, options.passwordEnv, options.passwordFile].some((given) => given !== undefined))
     throw new UsageError('--username and passwords are for a store; a server is given none by commands')
   const token = options.token ?? valueOf(variables['FORKSPACE_TOKEN'])
@@ -90,7 +95,7 @@ export async function openTarget(place: Place, options: { readonly create: boole
 }
 
 async function openStore(
-  { store, caller, allowPrivateGit, credentials }: Extract<Place, { store: string }>,
+  { store, caller, allowPrivateGit, allowGitNames, credentials }: Extract<Place, { store: string }>,
   create: boolean,
 ): Promise<Target> {
   if (!create && !existsSync(join(store, 'forkspace.json')))
@@ -105,6 +110,7 @@ async function openStore(
   const options = {
     storage,
     hostPaths: { roots: [parse(store).root] },
+    allowGitNames,
     git: {
       allowPrivateAddresses: allowPrivateGit,
       // A command is about one remote.

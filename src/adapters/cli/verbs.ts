@@ -57,6 +57,7 @@ export const verbs: readonly Verb[] = [
       option('--ref <ref>', 'branch, tag or commit to import; by default HEAD'),
       option('--kind <kind>', 'git, directory, repository, archive or bundle; by default seen from its form'),
       option('--no-import', 'add it only'),
+      gitNames(),
       ...gitRemote(),
     ],
   },
@@ -68,7 +69,7 @@ export const verbs: readonly Verb[] = [
       '<source>': 'id, or its beginning',
       '[what]': 'ref of a git source; archive or bundle for an uploaded one, or -',
     },
-    options: [option('--ref <ref>', 'ref to import, of a bundle too'), ...gitRemote()],
+    options: [option('--ref <ref>', 'ref to import, of a bundle too'), gitNames(), ...gitRemote()],
   },
   {
     name: 'source refresh',
@@ -243,13 +244,14 @@ export const verbs: readonly Verb[] = [
     does: 'write a session to a directory, or bring it up to date there (needs a store)',
     load: async () => (await exportVerbs()).checkOut,
     takes: { '<session>': 'id, or its beginning', '<directory>': 'missing or empty, the first time' },
-    options: [option('--force', 'overwrite what is in the way')],
+    options: [option('--force', 'overwrite what is in the way'), gitNames()],
   },
   {
     name: 'sync',
     does: 'bring back what was changed in a directory of checkout (needs a store)',
     load: async () => (await exportVerbs()).syncDirectory,
     takes: { '<session>': 'id, or its beginning', '<directory>': 'where the session was checked out' },
+    options: [gitNames()],
   },
 ]
 
@@ -285,6 +287,11 @@ export function repeated(flags: string, description: string): Option {
   return new Option(flags, description).argParser((value: string, previous: readonly string[] | undefined) =>
     previous === undefined ? [value] : [...previous, value],
   )
+}
+
+/** Of every verb that reads an archive, or writes or reads a checkout. */
+function gitNames(): Option {
+  return option('--allow-git-names', 'allow names that git or a file system takes for .git')
 }
 
 /** Of every verb that talks to a git remote. */

@@ -1,6 +1,8 @@
 import { createHash } from 'node:crypto'
 import {
   EngineError,
+  isUnsafeName,
+  isUnsafeSymlinkName,
   type Committer,
   type CommitRequest,
   type GitObject,
@@ -13,7 +15,6 @@ import { addSignature, formatCommit, type CommitFields } from './raw-commit.js'
 import { checkBranchName } from './ref-names.js'
 import { openRepository, type Repository, type RepositoryOptions } from './repository.js'
 import { addChange, createChangeNode, rewriteTree, type Leaf } from './rewrite-tree.js'
-import { isUnsafeName } from './tree-names.js'
 import { untilAborted } from './until-aborted.js'
 
 /** Gives a signature of the text of a commit, as git would have it in the header of the commit. */
@@ -150,14 +151,16 @@ type AddObject = (type: GitObject['type'], body: Uint8Array) => Promise<string>
 
 async function leafOf(change: PathChange, add: AddObject): Promise<Leaf> {
   if (change.kind === 'removed') return { kind: 'removed' }
-  checkParts(change.parts)
+  checkParts(change)
   if (change.kind === 'symlink')
     return { kind: 'symlink', oid: await add('blob', Buffer.from(change.target)) }
   return { kind: 'file', executable: change.executable, oid: await add('blob', await change.read()) }
 }
 
-function checkParts(parts: readonly string[]): void {
-  const unsafe = parts.length === 0 ? '' : parts.find(isUnsafeName)
+function checkParts({ parts, kind }: PathChange): void {
+  const isUnsafe = (name: string, at: number): boolean =>
+    kind === 'symlink' && at === parts.length - 1 ? isUnsafeSymlinkName(name) : isUnsafeName(name)
+  const unsafe = parts.length === 0 ? '' : parts.find(isUnsafe)
   if (unsafe === undefined) return
   throw new EngineError('GIT_UNSAFE_PATH', `git must not hold the name ${JSON.stringify(unsafe)}`, {
     path: `/${parts.join('/')}`,

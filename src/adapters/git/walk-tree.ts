@@ -1,11 +1,17 @@
 import { isUtf8 } from 'node:buffer'
-import { EngineError, limits, type GitObjects, type GitTreeSink } from '../../engine/ports.js'
+import {
+  EngineError,
+  isUnsafeName,
+  isUnsafeSymlinkName,
+  limits,
+  type GitObjects,
+  type GitTreeSink,
+} from '../../engine/ports.js'
 import { gitLimits } from './limits.js'
 import type { ObjectFormat } from './object-id.js'
 import { createPacer, type Pacer } from './pacer.js'
 import { entryKind, isExecutable, parseTreeInParts, type RawEntry } from './raw-tree.js'
 import type { RevisionObjects } from './revision-objects.js'
-import { isUnsafeName } from './tree-names.js'
 
 export interface WalkOptions {
   readonly objects: RevisionObjects
@@ -88,6 +94,7 @@ class TreeWalk {
     const path = `${parent}/${name}`
     checkPath(entry, path, depth)
     const kind = entryKind(entry.mode)
+    if (kind === 'symlink' && isUnsafeSymlinkName(name)) throw unsafe(entry.name, parent)
     const oldKind = old === undefined ? undefined : entryKind(old.mode)
     if (kind === 'tree' && oldKind === 'tree') return this.directory(entry.oid, old!.oid, path, depth)
     // The commit of a submodule stands in an attribute of its directory, which is made anew.

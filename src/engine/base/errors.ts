@@ -133,7 +133,7 @@ const registry = {
   UNSAFE_PATH: {
     code: 'INVALID_ARGUMENT',
     job: 'UNSAFE_PATH',
-    meaning: 'An archive holds a name that must not be written, or a name twice; `details.path` shows it.',
+    meaning: 'A name such as `.git` must not be written, or an archive has a name twice (`details.path`).',
   },
   LIMIT_EXCEEDED: {
     code: 'RESOURCE_EXHAUSTED',

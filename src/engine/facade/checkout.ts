@@ -49,7 +49,7 @@ export class Checkout {
   /**
    * Makes the directory what the session is now, also when another session was written there since, or a write was
    * interrupted. All paths that differ are checked first: CHECKOUT_MODIFIED, with nothing changed, when one of them was
-   * changed in the directory since, unless `force`. HOST_FAILED, or an abort, in the middle leaves a directory that
+   * changed in the directory since, unless `force`; UNSAFE_PATH as for `session.checkout`. HOST_FAILED, or an abort, in the middle leaves a directory that
    * the next update makes whole.
    */
   async update(options: CheckoutOptions = {}): Promise<CheckoutUpdate> {
@@ -63,7 +63,9 @@ export class Checkout {
   /**
    * Carries over to the session what was changed in the directory since: as one event, and none when nothing
    * was. CHECKOUT_MODIFIED, with nothing changed, when the session changed one of these paths too, and not to the
-   * same; and when another session was written to the directory since. LIMIT_EXCEEDED for over 100,000 changed paths.
+   * same; and when another session was written to the directory since. UNSAFE_PATH, with nothing changed, for a path
+   * that was added or changed and has a name such as `.git`, unless the engine has `allowGitNames`. LIMIT_EXCEEDED for
+   * over 100,000 changed paths.
    */
   async sync(options: SyncOptions = {}): Promise<CheckoutSync> {
     const copy = parseSync(options)

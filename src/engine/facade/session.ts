@@ -332,7 +332,8 @@ export class Session {
   /**
    * A state as a tar with pax headers: modes, times in seconds, extended attributes, symlinks and hard links are in
    * it, attributes that are no text in base64, as libarchive has them. The same tree gives the same bytes. The state
-   * is that of the call, whenever it is read; a request that makes no sense fails at the first read, with
+   * is that of the call, whenever it is read. Every name is in it, `.git` too: unpack it where no git runs, or look
+   * at the names first. A request that makes no sense fails at the first read, with
    * CHECKPOINT_NOT_FOUND, PATH_NOT_FOUND or NOT_A_DIRECTORY. Each iteration writes it anew.
    *
    * @example
@@ -352,7 +353,9 @@ export class Session {
    * missing or empty; later only what differs from the last time is written, whichever session that was and whether
    * the engine was opened again since. CHECKOUT_MODIFIED, with nothing changed, when the directory holds other files
    * the first time, or a path that differs was changed there since; with `force` what differs is overwritten, and
-   * files that no session wrote stay where they are not in the way. HOST_PATH_NOT_ALLOWED, HOST_FAILED.
+   * files that no session wrote stay where they are not in the way. UNSAFE_PATH, with nothing changed, for a path that
+   * git commits refuse too, such as `/.git/config`, unless the engine has `allowGitNames`. HOST_PATH_NOT_ALLOWED,
+   * HOST_FAILED.
    *
    * @example
    * const checkout = await session.checkout('/work/build')

@@ -7,6 +7,7 @@ import { Dir, FileNode, noAttributes, LinkedFile, Symlink, type Node } from '../
 import type { Xattrs } from '../../tree/xattrs.js'
 import { contentKey, sameMode, shownMode, type Disk } from './checkout-disk.js'
 import { nodesIn } from './checkout-names.js'
+import type { NameRule } from './checkout-path-rule.js'
 import type { HostEntry } from '../sources/host-ports.js'
 
 export interface ReadContent {
@@ -48,15 +49,22 @@ export class DiskReader {
   readonly #root: Dir
   readonly #builder: TreeBuilder
   readonly #signal: AbortSignal
+  readonly #names: NameRule
   /** Files of several names, by their number on the host. */
   readonly #linked = new Map<string, string>()
 
   /** `builder` starts with `root`. */
-  constructor(disk: Disk, root: Dir, builder: TreeBuilder, signal: AbortSignal) {
+  constructor(
+    disk: Disk,
+    root: Dir,
+    builder: TreeBuilder,
+    { signal, names }: { readonly signal: AbortSignal; readonly names: NameRule },
+  ) {
     this.#disk = disk
     this.#root = root
     this.#builder = builder
     this.#signal = signal
+    this.#names = names
   }
 
   read(): Promise<void> {
@@ -167,6 +175,7 @@ export class DiskReader {
   }
 
   #count(change: DiskChange): void {
+    if (change.found !== undefined) this.#names(change.path, change.found.kind === 'symlink')
     this.changes.push(change)
     if (this.changes.length <= limits.checkoutChanges) return
     const message = `over ${limits.checkoutChanges} paths changed in the directory`

@@ -13,10 +13,11 @@ import { emptyDirectory, TreeBuilder } from '../../session/tree-builder.js'
 import { keys } from '../../storage/keys.js'
 import type { EncodedNode } from '../../tree/codec.js'
 import type { TreeChange } from '../../tree/diff.js'
-import type { Dir } from '../../tree/node.js'
+import { Symlink, type Dir } from '../../tree/node.js'
 import { Disk, FrozenTree, modified } from './checkout-disk.js'
 import { CheckoutIndex } from './checkout-index.js'
 import { mergeChanges } from './checkout-merge.js'
+import { anyName, refuseUnsafe, type NameRule } from './checkout-path-rule.js'
 import { DiskReader } from './checkout-read.js'
 import { CheckoutWriter, type CheckoutProgress } from './checkout-write.js'
 import type { Host, HostTree } from '../sources/host-ports.js'
@@ -60,14 +61,16 @@ const pathsInDetails = 100
 /** Directories of the host that sessions are written to and read back from. */
 export class Checkouts {
   readonly #host: () => Promise<Host>
+  readonly #names: NameRule
   readonly #mutex = new KeyedMutex()
   readonly #closing = new AbortController()
   readonly #running = new Set<Promise<unknown>>()
   /** Trees of a store that is not durable last as long as somebody holds them. */
   readonly #held = new Map<string, readonly Dir[]>()
 
-  constructor(host: () => Promise<Host>) {
+  constructor(host: () => Promise<Host>, { allowGitNames }: { readonly allowGitNames: boolean }) {
     this.#host = host
+    this.#names = allowGitNames ? anyName : refuseUnsafe
   }
 
   /** Makes a directory what the session is now; resolves to its real path too. */
@@ -82,7 +85,11 @@ export class Checkouts {
     const to = await storedState(core, live)
     return reading(core, [to], () =>
       this.#open(core, directory, true, options.signal, async (place, tree, signal) => {
-        const update = new Update(core, this.#placeOf(core, place), tree, { ...options, signal })
+        const update = new Update(core, this.#placeOf(core, place), tree, {
+          ...options,
+          signal,
+          names: this.#names,
+        })
         return { ...(await update.run(live.id, to)), directory: tree.directory }
       }),
     )
@@ -91,7 +98,7 @@ export class Checkouts {
   /** Carries over to the session what was changed in the directory since, as one event. */
   async sync(core: Core, live: LiveSession, directory: string, options: SyncOptions): Promise<CheckoutSync> {
     return this.#open(core, directory, false, options.signal, (place, tree, signal) =>
-      syncDirectory(core, live, this.#placeOf(core, place), tree, signal),
+      syncDirectory(core, live, this.#placeOf(core, place), tree, { signal, names: this.#names }),
     )
   }
 
@@ -178,19 +185,19 @@ class Place {
   }
 }
 
+interface UpdateOptions extends CheckoutOptions {
+  readonly signal: AbortSignal
+  readonly names: NameRule
+}
+
 /** One writing of a tree to a directory. */
 class Update {
   readonly #core: Core
   readonly #place: Place
   readonly #tree: HostTree
-  readonly #options: CheckoutOptions & { readonly signal: AbortSignal }
+  readonly #options: UpdateOptions
 
-  constructor(
-    core: Core,
-    place: Place,
-    tree: HostTree,
-    options: CheckoutOptions & { readonly signal: AbortSignal },
-  ) {
+  constructor(core: Core, place: Place, tree: HostTree, options: UpdateOptions) {
     this.#core = core
     this.#place = place
     this.#tree = tree
@@ -198,7 +205,7 @@ class Update {
   }
 
   async run(sessionId: string, to: Dir): Promise<CheckoutUpdate> {
-    const { force = false, signal, onProgress = () => undefined } = this.#options
+    const { force = false, signal, names, onProgress = () => undefined } = this.#options
     const known = await this.#place.load()
     const first = await this.#firstName()
     if (known === undefined && first !== undefined && !force)
@@ -215,6 +222,9 @@ class Update {
       onProgress,
       onFirstChange: () => this.#place.store(sessionId, [...trees.slice(-maxTrees), to]),
     })
+    // Before anything is changed, and for all that will be written.
+    for (const base of force ? [nothing] : trees)
+      for await (const change of this.#changes(base, to)) checkWritten(change, names)
     if (!force && first !== undefined) for (const base of trees) await writer.check(this.#changes(base, to))
     if (force) {
       for (const base of trees) await writer.write(removalsOf(this.#changes(base, to)))
@@ -239,6 +249,11 @@ class Update {
   }
 }
 
+/** UNSAFE_PATH when what is to be written has a name that must not be. */
+function checkWritten({ path, after }: TreeChange, names: NameRule): void {
+  if (after !== undefined) names(path, after instanceof Symlink)
+}
+
 async function* removalsOf(changes: AsyncIterable<TreeChange>): AsyncGenerator<TreeChange> {
   for await (const change of changes) if (change.after === undefined) yield change
 }
@@ -251,14 +266,14 @@ async function syncDirectory(
   live: LiveSession,
   place: Place,
   tree: HostTree,
-  signal: AbortSignal,
+  { signal, names }: { readonly signal: AbortSignal; readonly names: NameRule },
 ): Promise<CheckoutSync> {
   const known = await place.load()
   if (known?.sessionId !== live.id) throw modified('/', 'is no checkout of this session any more')
   const [base, ...others] = known.trees
   if (others.length > 0) throw modified('/', 'was being written when that was interrupted: update it first')
   const builder = new TreeBuilder(core, base)
-  const reader = new DiskReader(new Disk(core, tree, place.index), base!, builder, signal)
+  const reader = new DiskReader(new Disk(core, tree, place.index), base!, builder, { signal, names })
   await reader.read()
   if (reader.skipped > 0)
     core.log('warn', 'names in a directory were passed over', { sessionId: live.id, skipped: reader.skipped })
