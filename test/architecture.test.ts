@@ -247,7 +247,6 @@ describe('loading the package', () => {
   )
 
   test.each([
-    ['level', ['package level', 'addon']],
     ['classic-level', ['package classic-level', 'addon']],
     ['isomorphic-git', ['package isomorphic-git']],
     ['zod', ['package zod']],

@@ -2,7 +2,7 @@
 import { cp, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Level } from 'level'
+import { ClassicLevel } from 'classic-level'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { levelStorage } from '../../src/adapters/level/index.js'
 import { openLevelStore } from '../../src/adapters/level/open-level-store.js'
@@ -106,7 +106,7 @@ describe('a store of format 1', () => {
 
 /** What stands in the database of format 1, by its keys. */
 async function oldEntries(): Promise<Record<string, string>> {
-  const db = new Level<string, Uint8Array>(join(data, 'index'), {
+  const db = new ClassicLevel<string, Uint8Array>(join(data, 'index'), {
     valueEncoding: 'view',
     createIfMissing: false,
   })

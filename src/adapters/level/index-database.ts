@@ -1,4 +1,4 @@
-import { Level } from 'level'
+import { ClassicLevel } from 'classic-level'
 import { EngineError } from '../../engine/ports.js'
 import { openError } from './errors.js'
 
@@ -33,7 +33,7 @@ export const openLevelIndex: OpenIndex = async (path, { reset }) => {
 
 async function openLevel(path: string): Promise<IndexDatabase> {
   // A damaged compressed value could make LevelDB allocate anything.
-  const db = new Level<string, string>(path, { compression: false })
+  const db = new ClassicLevel<string, string>(path, { compression: false })
   try {
     await db.open()
   } catch (error) {
@@ -43,7 +43,7 @@ async function openLevel(path: string): Promise<IndexDatabase> {
 }
 
 async function destroyLevel(path: string): Promise<void> {
-  const level = Level as unknown as { destroy(location: string): Promise<void> }
+  const level = ClassicLevel as unknown as { destroy(location: string): Promise<void> }
   try {
     await level.destroy(path)
   } catch (error) {

@@ -5,7 +5,7 @@
  */
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
-import { Level } from 'level'
+import { ClassicLevel } from 'classic-level'
 import { EngineError, formats } from '../../engine/ports.js'
 import { CommitLog } from './commit-log.js'
 import type { Disk } from './disk.js'
@@ -28,7 +28,10 @@ export async function migrate(disk: Disk, path: string, indexPath: string, store
   // A finished store of format 2: its marker was damaged.
   if (names.includes(manifestName)) throw new EngineError('DATA_LOSS', 'the marker file is damaged')
   await requireFiles(path, 'index')
-  const db = new Level<string, Uint8Array>(indexPath, { createIfMissing: false, valueEncoding: 'view' })
+  const db = new ClassicLevel<string, Uint8Array>(indexPath, {
+    createIfMissing: false,
+    valueEncoding: 'view',
+  })
   try {
     await db.open()
   } catch (error) {
@@ -57,7 +60,7 @@ export async function finishMigration(disk: Disk, path: string): Promise<void> {
 }
 
 async function copyAll(
-  db: Level<string, Uint8Array>,
+  db: ClassicLevel<string, Uint8Array>,
   disk: Disk,
   path: string,
   storeId: string,
@@ -84,7 +87,9 @@ async function copyAll(
   }
 }
 
-async function* entriesOf(db: Level<string, Uint8Array>): AsyncGenerator<[key: string, value: Uint8Array]> {
+async function* entriesOf(
+  db: ClassicLevel<string, Uint8Array>,
+): AsyncGenerator<[key: string, value: Uint8Array]> {
   try {
     for await (const entry of db.iterator({ highWaterMarkBytes: frameBytes })) yield entry
   } catch (error) {
