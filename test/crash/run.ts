@@ -75,7 +75,7 @@ async function main(): Promise<number> {
   }
   const [loop, ...surplus] = positionals
   if (loop === undefined || surplus.length > 0) throw new UsageError('name one of the loops')
-  const seed = number('seed', values.seed, Date.now() % 2 ** 31, 0)
+  const seed = number('seed', values.seed ?? process.env['FORKSPACE_SEED'], Date.now() % 2 ** 31, 0)
   if (values.files !== undefined && loop !== 'kill' && loop !== 'collect')
     throw new UsageError('--files is for kill and collect')
   const files = values.files === undefined ? undefined : number('files', values.files, 100_000)
@@ -87,7 +87,7 @@ async function main(): Promise<number> {
   if (loop === 'model') {
     const n = number('n', values.n, 1000)
     const env = { FORKSPACE_MODEL_RUNS: String(n / modelRuns), FORKSPACE_SEED: String(seed) }
-    return vitest(`model: n ${count(n)}, seed ${seed}`, 'test/model/model.test.ts', env)
+    return vitest(`model: n ${count(n)}, FORKSPACE_SEED=${seed}`, 'test/model/model.test.ts', env)
   }
   if (loop === 'scale') {
     if (values.seed !== undefined) throw new UsageError('nothing is random in scale')
@@ -104,7 +104,7 @@ async function main(): Promise<number> {
 
 async function runLoop(name: LoopName, values: LoopValues, seed: number): Promise<number> {
   const loop = loops[name]
-  console.log(`seed ${seed}`)
+  console.log(`FORKSPACE_SEED=${seed}`)
   const minutes = Number(values.minutes ?? 30)
   if (!(minutes > 0)) throw new UsageError('--minutes takes a number above 0')
   const n = number('n', values.seeds ?? values.n, loop.n)
@@ -122,7 +122,7 @@ interface KillValues {
 async function kill(run: typeof runKills, kills: number, values: KillValues): Promise<number> {
   const { seed, files, durability = 'full' } = values
   if (durability !== 'full' && durability !== 'relaxed') throw new UsageError(`no durability ${durability}`)
-  console.log(`seed ${seed}, durability ${durability}`)
+  console.log(`FORKSPACE_SEED=${seed}, durability ${durability}`)
   let killed = '0'
   const onProgress = (line: string): void => {
     const now = /^(\d+)\/\d+ killed/.exec(line)?.[1] ?? ''
@@ -145,7 +145,7 @@ function ms(value = 0): string {
 }
 
 async function fsx(operations: number, seed: number): Promise<number> {
-  console.log(`seed ${seed}`)
+  console.log(`FORKSPACE_SEED=${seed}`)
   try {
     const result = await runFsx({ seed, operations, onProgress: (line) => console.log(line) })
     const perSecond = Math.round(result.operations / result.seconds)
@@ -153,13 +153,13 @@ async function fsx(operations: number, seed: number): Promise<number> {
     return 0
   } catch (error) {
     console.error(error)
-    console.log(`fsx: seed ${seed}, ${(error as Error).message}`)
+    console.log(`fsx: FORKSPACE_SEED=${seed}, ${(error as Error).message}`)
     return 1
   }
 }
 
 async function swap(tries: number, seed: number): Promise<number> {
-  console.log(`seed ${seed}`)
+  console.log(`FORKSPACE_SEED=${seed}`)
   const { control, ...result } = await runSwaps({ tries, seed, onProgress: (line) => console.log(line) })
   console.log(
     `control: ${count(control.tries)} tries of a path that is checked and then opened, ${count(control.escapes)} escapes`,
