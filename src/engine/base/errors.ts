@@ -42,7 +42,7 @@ const registry = {
     code: 'INVALID_ARGUMENT',
     errno: 'ENAMETOOLONG',
     job: 'LIMIT_EXCEEDED',
-    meaning: 'A name is over 255 bytes, or a path over 4,096 bytes or 256 levels.',
+    meaning: 'A name is over 255 bytes, a path 4,096 bytes or 256 levels, or a symlink target 4,095 bytes.',
   },
   TOO_LARGE: {
     code: 'INVALID_ARGUMENT',

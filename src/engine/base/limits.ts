@@ -2,6 +2,8 @@
 export const limits = {
   nameBytes: 255,
   pathBytes: 4096,
+  /** As on Linux: a path of 4,096 bytes with the NUL at its end. */
+  symlinkTargetBytes: 4095,
   pathDepth: 256,
   symlinkHops: 40,
   /** Default of `maxFileBytes`; the option can raise it up to 2^53 − 1. */

@@ -1,3 +1,4 @@
+import { Buffer } from 'node:buffer'
 import { EngineError, invalid } from '../base/errors.js'
 import { parseText } from '../base/input.js'
 import { limits } from '../base/limits.js'
@@ -18,14 +19,22 @@ export interface CreateSymlinkRequest {
 
 export function planCreateSymlink(core: Core, live: LiveSession, request: CreateSymlinkRequest): Plan {
   parsePath(request.linkPath, 'linkPath')
-  const target = parseText('target', request.target, limits.pathBytes)
-  if (target === '' || target.includes('\0')) throw invalid('target', 'must not be empty or contain NUL')
+  const target = parseTarget(request.target)
   const at = resolve(live.tree, request.linkPath, false)
   if (at.node !== undefined) throw alreadyExists(request.linkPath)
   requireParents(at, request.linkPath)
   const linkPath = at.path
   const redo: Redo[] = [['s', linkPath, target, core.ids.newIno()]]
   return { type: eventTypes.createSymlink, details: { linkPath, target }, redo }
+}
+
+function parseTarget(given: unknown): string {
+  const target = parseText('target', given, Infinity)
+  if (target === '' || target.includes('\0')) throw invalid('target', 'must not be empty or contain NUL')
+  const bytes = Buffer.byteLength(target)
+  if (bytes <= limits.symlinkTargetBytes) return target
+  const message = `target: the target of a symlink has ${bytes} bytes; at most ${limits.symlinkTargetBytes} are allowed`
+  throw new EngineError('NAME_TOO_LONG', message, { field: 'target' })
 }
 
 export interface LinkRequest {

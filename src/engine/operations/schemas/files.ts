@@ -154,7 +154,7 @@ export const fileSchemas = defineSchemas({
       ...inSession,
       linkPath: path,
       target: text.describe(
-        `At most ${limits.pathBytes} bytes; relative to the directory of the link, or absolute in the session.`,
+        `At most ${limits.symlinkTargetBytes} bytes; relative to the directory of the link, or absolute in the session.`,
       ),
     }),
     response: nothing,
