@@ -62,9 +62,17 @@ export class Sides {
 
   async open(): Promise<void> {
     if (this.durable) this.#store = await disk.promises.mkdtemp(join(tmpdir(), 'fs-store-'))
-    this.engine = await openEngine(
-      this.#store === undefined ? {} : { storage: levelStorage(join(this.#store, 'db')) },
-    )
+    this.engine = await this.#openEngine()
+  }
+
+  /** Another engine on the same store. */
+  async reopen(): Promise<void> {
+    await this.engine.close()
+    this.engine = await this.#openEngine()
+  }
+
+  #openEngine(): Promise<Engine> {
+    return openEngine(this.#store === undefined ? {} : { storage: levelStorage(join(this.#store, 'db')) })
   }
 
   async close(): Promise<void> {

@@ -2,6 +2,7 @@ import { EngineError } from '../base/errors.js'
 import { joinPath, type PathNames } from '../base/path.js'
 import { findLinked, forEachLink, isLinked, resolveEntry } from './links.js'
 import {
+  attributesOf,
   Dir,
   FileNode,
   Link,
@@ -125,7 +126,7 @@ export class Tree {
 
   /** Moves a node, replacing what is at the destination. */
   move(from: PathNames, to: PathNames, at: number): void {
-    const entry = this.#detach(from, at)
+    const entry = this.#changedAt(this.#detach(from, at), at)
     const { parent, name } = this.#writableParent(to, heightOf(entry), isLinked(entry))
     const replaced = findName(parent, name, this.loader)
     setName(parent, name, entry, this.#owner, this.loader)
@@ -136,6 +137,21 @@ export class Tree {
   /** Changes the attributes of a directory, the root included. */
   changeDir(names: PathNames, change: Partial<Omit<Attributes, 'ino' | 'birthtime'>>): void {
     Object.assign(this.#writableDir(names, names.length), change)
+  }
+
+  /** The entry with `at` as its ctime. A symlink has one time only and stays as it is. */
+  #changedAt(entry: Entry, ctime: number): Entry {
+    if (entry instanceof FileNode) return entry.with({ ...attributesOf(entry), ctime })
+    if (entry instanceof Dir) {
+      const dir = entry.owner === this.#owner ? entry : this.#copy(entry)
+      dir.ctime = ctime
+      return dir
+    }
+    if (entry instanceof Link) {
+      const file = this.findLinked(entry.ino)
+      if (file !== undefined) this.#putLinked(new LinkedFile(file, file.nlink, ctime))
+    }
+    return entry
   }
 
   #detach(names: PathNames, at: number): Entry {

@@ -1,6 +1,7 @@
 // oxlint-disable vitest/expect-expect -- `same` does.
 import * as nodeFs from 'node:fs'
 import { constants } from 'node:fs'
+import { setTimeout } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { openEngine, type EngineError, type Session } from '../../../src/index.js'
 import { Sides, type At, type Form, type Promises } from '../../support/fs-sides.js'
@@ -194,5 +195,62 @@ describe('on sessions alone:', () => {
     for await (const path of fs.promises.glob(['src/*.js', '../src/*.ts'], { cwd: '/src/..' }))
       found.push(path)
     expect(found).toEqual(['src/c.js', '../src/a.ts'])
+  })
+})
+
+/** Which times a rename moved on, as they are at `look` afterwards. */
+async function movedTimes(fs: typeof nodeFs, from: string, to: string, look = to): Promise<object> {
+  const before = fs.lstatSync(from)
+  await setTimeout(20)
+  fs.renameSync(from, to)
+  const after = fs.lstatSync(look)
+  return {
+    mtime: after.mtimeMs > before.mtimeMs,
+    ctime: after.ctimeMs > before.ctimeMs,
+    birthtime: after.birthtimeMs > before.birthtimeMs,
+    ino: after.ino === before.ino,
+  }
+}
+
+describe('a rename', () => {
+  const sides = new Sides('sync', true)
+  beforeAll(() => sides.open())
+  afterAll(() => sides.close())
+  beforeEach(() => sides.begin())
+  afterEach(() => sides.end())
+
+  test.each([
+    ['file', '/file', '/new'],
+    ['file over another', '/file', '/dir/a'],
+    ['directory', '/dir', '/new'],
+    ['directory over an empty one', '/dir', '/bare'],
+    ['name of a file that has several', '/hard', '/new'],
+  ])('changes the ctime of a %s and nothing else', async (_name, from, to) => {
+    const times = await Promise.all(
+      [nodeFs, sides.fs as unknown as typeof nodeFs].map((fs) => {
+        const at: At = fs === nodeFs ? sides.onDisk : (path) => path
+        setUp(fs, at)
+        fs.mkdirSync(at('/bare'))
+        fs.linkSync(at('/file'), at('/hard'))
+        return movedTimes(fs, at(from), at(to))
+      }),
+    )
+    expect(times[1]).toEqual(times[0])
+    expect(times[1]).toEqual({ mtime: false, ctime: true, birthtime: false, ino: true })
+  })
+
+  test('of one name of a file changes the ctime under its other names', async () => {
+    const fs = sides.fs as unknown as typeof nodeFs
+    setUp(fs, (path) => path)
+    fs.linkSync('/file', '/hard')
+    const times = await movedTimes(fs, '/hard', '/new', '/file')
+    expect(times).toEqual({ mtime: false, ctime: true, birthtime: false, ino: true })
+    // The state that is replayed after a restart is the same one.
+    const { id } = sides.session
+    const before = fs.lstatSync('/file')
+    await sides.session.flush()
+    await sides.reopen()
+    const again = await sides.engine.sessions.open(id)
+    expect((await again.fs.promises.lstat('/new')).ctimeMs).toBe(before.ctimeMs)
   })
 })
