@@ -34,6 +34,8 @@ export interface Call<T> {
   readonly names: SystemCall
   readonly plan: ((live: LiveSession) => Plan) | undefined
   readonly look: (live: LiveSession) => T
+  /** For a call that succeeds without its session: gives the result when the session cannot be reached. */
+  readonly without?: () => T
 }
 
 /** Checks the arguments of a call, and throws what Node throws for them. */

@@ -30,8 +30,14 @@ function startLater<T>(context: Context, call: Call<T>): Promise<T> {
     return Promise.resolve(call.look(live))
   } catch (thrown) {
     if (thrown instanceof Fault) return lookLater(call, context.access.reading('fs.read'))
-    return Promise.reject(toSystemError(thrown, call.names))
+    return call.without === undefined
+      ? Promise.reject(toSystemError(thrown, call.names))
+      : attempt(call.without)
   }
+}
+
+function attempt<T>(run: () => T): Promise<T> {
+  return new Promise((resolve) => resolve(run()))
 }
 
 async function lookLater<T>(call: Call<T>, live: LiveSession | Promise<LiveSession>): Promise<T> {
@@ -39,6 +45,7 @@ async function lookLater<T>(call: Call<T>, live: LiveSession | Promise<LiveSessi
     const loaded = await live
     return await whenLoaded(() => call.look(loaded))
   } catch (thrown) {
+    if (call.without !== undefined) return call.without()
     throw toSystemError(thrown, call.names)
   }
 }
@@ -87,6 +94,7 @@ function doNow<T>({ access, core }: Context, call: Call<T>): T {
     })
     return result!
   } catch (thrown) {
+    if (call.without !== undefined) return call.without()
     const reason = thrown instanceof Fault ? wouldBlock() : thrown
     throw toSystemError(reason, call.names)
   }

@@ -35,8 +35,8 @@ export function openCall(context: Context, path: unknown, flags: unknown, mode: 
 
 /** In the forms with numbers. */
 export const open: Define<number> = (context, path, flags, mode) => {
-  const call = openCall(context, path, flags, mode)
-  return { ...call, look: (live) => call.look(live).number }
+  const { names, plan, look } = openCall(context, path, flags, mode)
+  return { names, plan, look: (live) => look(live).number }
 }
 
 /** Where an open leads: errors are those of open(2). A missing file is only returned where it may be made. */

@@ -65,8 +65,8 @@ export class OpenFile {
     return this.#held
   }
 
-  release(live: LiveSession): void {
-    releaseFile(live, this.#held)
+  release(): void {
+    releaseFile(this.#held)
     this.#unused?.()
   }
 }
@@ -88,8 +88,8 @@ export class OpenFiles {
     return file
   }
 
-  close(live: LiveSession, number: number): void {
-    this.get(number, 'close').release(live)
+  close(number: number): void {
+    this.get(number, 'close').release()
     this.#byNumber.delete(number)
   }
 }

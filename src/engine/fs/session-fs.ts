@@ -97,6 +97,11 @@ const spreads: Readonly<Record<string, Spread<unknown>>> = Object.fromEntries(
   ]),
 )
 
+/** Node calls the buffers of a promisified writev `buffer`. */
+function asNode({ bytesWritten, buffers }: Counted): Counted {
+  return { bytesWritten: bytesWritten!, buffer: buffers }
+}
+
 /** What all properties of one `session.fs` share. */
 interface Shared {
   readonly promise: Context
@@ -125,7 +130,13 @@ const fsMakers: MakerTable = {}
 
 for (const [name, define] of Object.entries({ ...paths, ...numbers })) {
   const spread = spreads[name]
-  fsMakers[name] = ({ callback }) => callbackForm(callback, define, spread)
+  fsMakers[name] = ({ callback }) => {
+    const call = callbackForm(callback, define, spread)
+    if (spread === undefined) return call
+    // Promisified, these resolve with an object of the count and the buffer, as in Node.
+    const promised = promiseForm(callback, define) as (...given: unknown[]) => Promise<Counted>
+    return withPromised(call, name === 'writev' ? (...given) => promised(...given).then(asNode) : promised)
+  }
   fsMakers[`${name}Sync`] = ({ sync }) =>
     spread === undefined ? syncForm(sync, define) : counted(sync, define)
 }
@@ -171,13 +182,14 @@ Object.assign<MakerTable, MakerTable>(fsMakers, {
   realpathSync: ({ sync }) =>
     Object.assign(syncForm(sync, reads.realpath), { native: syncForm(sync, reads.realpathNative) }),
   existsSync: ({ sync }) => syncForm(sync, reads.exists),
-  exists:
-    ({ callback }) =>
-    (...parameters: unknown[]) => {
+  exists: ({ callback }) => {
+    const exists = (path: unknown): Promise<boolean> =>
+      runLater(callback, reads.exists(callback, path)).catch(() => false)
+    return withPromised((...parameters: unknown[]) => {
       const done = takeCallback(parameters) as (exists: boolean) => void
-      const exists = runLater(callback, reads.exists(callback, parameters[0])).catch(() => false)
-      deliver(exists, (_error, found) => done(found === true))
-    },
+      deliver(exists(parameters[0]), (_error, found) => done(found === true))
+    }, exists)
+  },
   close: ({ callback }) => {
     const close = callbackForm(callback, descriptors.close)
     // Without a callback, as Node has it for this one.
@@ -203,6 +215,14 @@ Object.assign<MakerTable, MakerTable>(fsMakers, {
   Stats: () => Stats,
   Dirent: () => Dirent,
 })
+
+/** `util.promisify.custom`, which is a registered symbol. */
+const promisifyCustom = Symbol.for('nodejs.util.promisify.custom')
+
+/** The function, with the one that util.promisify returns for it. */
+function withPromised(call: FsFunction, promised: (...parameters: never[]) => unknown): FsFunction {
+  return Object.defineProperty(call, promisifyCustom, { value: promised })
+}
 
 function counted(context: Context, define: AnyDefine): FsFunction {
   const call = syncForm(context, define)

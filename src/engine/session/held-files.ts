@@ -21,6 +21,8 @@ export class HeldFile {
   readonly onGone: (() => void) | undefined
   /** To be called when nobody reads it any more. */
   unused: (() => void) | undefined = undefined
+  /** The held files of the session, this one among them. */
+  among: Set<HeldFile> | undefined = undefined
 
   constructor(node: Node, path: string, onGone: (() => void) | undefined) {
     this.ino = node.ino
@@ -34,13 +36,14 @@ export class HeldFile {
 export function holdFile(live: LiveSession, path: string, node: Node, onGone?: () => void): HeldFile {
   live.comeBack?.()
   const held = new HeldFile(node, path, onGone)
-  ;(live.held ??= new Set()).add(held)
+  include(live, held)
   held.unused = live.tree.loader.inUse?.add(held)
   return held
 }
 
-export function releaseFile(live: LiveSession, held: HeldFile): void {
-  live.held?.delete(held)
+/** Needs no session: that may be gone. */
+export function releaseFile(held: HeldFile): void {
+  held.among?.delete(held)
   held.unused?.()
 }
 
@@ -49,10 +52,15 @@ export function currentFile(live: LiveSession, held: HeldFile): FileNode {
   // The session may have been read again from the store since.
   if (!held.gone) {
     live.comeBack?.()
-    ;(live.held ??= new Set()).add(held)
+    include(live, held)
   }
   refresh(live, held)
   return held.last!
+}
+
+function include(live: LiveSession, held: HeldFile): void {
+  held.among = live.held ??= new Set()
+  held.among.add(held)
 }
 
 /** Where a held file stands in the tree; undefined when it is gone. */

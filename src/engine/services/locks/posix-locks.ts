@@ -110,7 +110,7 @@ export class PosixLocks {
       const table = new LockTable<Owner>((ino) => {
         // A file that was locked and unlocked in one step has no hold.
         const held = holds.get(ino)
-        if (held !== undefined) releaseFile(this.#sessions.get(live.id)?.live ?? live, held)
+        if (held !== undefined) releaseFile(held)
         holds.delete(ino)
         if (table.empty) this.#sessions.delete(live.id)
       })
@@ -139,7 +139,7 @@ export class PosixLocks {
     const session = this.#sessions.get(sessionId)
     if (session === undefined) return
     this.#sessions.delete(sessionId)
-    for (const held of session.holds.values()) releaseFile(session.live, held)
+    for (const held of session.holds.values()) releaseFile(held)
     session.holds.clear()
     session.table.close(reason)
   }
