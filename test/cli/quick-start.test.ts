@@ -1,0 +1,21 @@
+import { execFile } from 'node:child_process'
+import { readFile } from 'node:fs/promises'
+import { promisify } from 'node:util'
+import { expect, test } from 'vitest'
+import { serveCommand } from '../support/command.js'
+
+test('the quick start with curl does what its page says', async () => {
+  const page = await readFile(new URL('../../src/adapters/cli/README.md', import.meta.url), 'utf8')
+  const script = /```sh curl\n([\s\S]*?)```/.exec(page)![1]!
+  const served = await serveCommand(['--storage', 'memory'], { env: { FORKSPACE_TOKEN: 'quick-start' } })
+  try {
+    const { PATH = '' } = process.env
+    const here = script.replace('http://127.0.0.1:8080', served.url)
+    const { stdout } = await promisify(execFile)('sh', ['-ec', here], {
+      env: { PATH, FORKSPACE_TOKEN: 'quick-start' },
+    })
+    expect(stdout).toMatch(/^\{\}\{"nodes":\[\{"path":"\/hello\.txt",.*"sizeBytes":"5"/)
+  } finally {
+    await served.stop()
+  }
+})
