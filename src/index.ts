@@ -176,6 +176,7 @@ export {
   SourceStatus,
   StatusCode,
   UsageGranularity,
+  capabilitiesOf,
   errorRegistry,
   limits,
   memoryStorage,

@@ -165,7 +165,7 @@ export {
   type ManifestRequest,
   type SymlinkPage,
 } from './session/manifest.js'
-export type { Action } from './operations/index.js'
+export { capabilitiesOf, type Action } from './operations/index.js'
 export type { Capability } from './operations/operation.js'
 export type { Caller } from './session/core.js'
 export type { Authorize, Resource } from './session/permissions.js'

@@ -19,6 +19,7 @@ import {
 import {
   EngineError,
   openEngine,
+  type Capability,
   type Engine,
   type JobReference,
   type ErrorReason,
@@ -939,4 +940,74 @@ function recording(storage: Storage, tell: (type: string) => void): Storage {
       })
     },
   }
+}
+
+describe('a narrowed scope', () => {
+  let engine: Engine
+  let template: Session
+
+  beforeAll(async () => {
+    engine = await openEngine()
+    template = await engine.sessions.create({ files: { '/file': 'one\ntwo\n', '/dir/file': 'three' } })
+    await template.files.createDirectory({ path: '/empty' })
+    await template.files.createSymlink({ linkPath: '/link', target: 'file' })
+    await template.files.setXattr({ path: '/file', name: 'user.a', value: 'a' })
+  })
+
+  afterAll(() => engine.close())
+
+  /** All that a call could have changed. */
+  async function picture(session: Session): Promise<unknown> {
+    const { events, files, fileLocks, posixLocks, annotations, approvals, cache, secrets, health } = session
+    const { sources } = await engine.sources.list({ pageSize: 10_000 })
+    return {
+      info: { ...(await session.get()), lastActivityAt: '' },
+      tree: (await session.manifest()).manifestHash,
+      mode: (await files.stat({ path: '/file' })).mode,
+      log: await events.verify(),
+      checkpoints: await session.listCheckpoints(),
+      locks: (await fileLocks.list()).locks.map(({ path, lockId }) => [path, lockId]),
+      posixLock: await posixLocks.get({ path: '/file', kind, owner: { ownerId: 'other' } }),
+      annotations: await annotations.list(),
+      approvals: await approvals.list(),
+      cache: await cache.batchGet({ keys: ['k'] }),
+      cacheKeys: await cache.keys(),
+      secrets: await secrets.list(),
+      health: await health.history(),
+      sessions: (await engine.sessions.list({ pageSize: 10_000 })).sessions.map(({ id }) => id),
+      // Jobs that were called for before end meanwhile.
+      sources: sources.map(({ sourceId, latestRevisionId }) => [sourceId, latestRevisionId]),
+    }
+  }
+
+  const withheld = names.flatMap((name) =>
+    table[name].capabilities.map((capability) => [name, capability] as const),
+  )
+
+  test.each(withheld)('refuses %s without %s, and changes nothing', async (name, capability) => {
+    const session = await template.fork()
+    const request = await requests[name]({ engine, session, sessionId: session.id })
+    const before = await picture(session)
+    const narrow = engine.narrow({ without: [capability] })
+    await expect(callOperation(narrow, name, request as never)).rejects.toMatchObject({
+      reason: 'PERMISSION_DENIED',
+      details: { action: name, capability },
+    })
+    expect(await picture(session)).toEqual(before)
+    const rest = engine.narrow({ without: [...allCapabilities].filter((one) => !needed(name).has(one)) })
+    // With what the table lists, and no more, it is carried out.
+    expect(await callOperation(rest, name, request as never)).toBeTypeOf('object')
+  })
+})
+
+const allCapabilities = new Set<Capability>(
+  Object.values(table).flatMap(({ capabilities, when = {} }) => [
+    ...capabilities,
+    ...Object.values(when).flat(),
+  ]),
+)
+
+function needed(name: CallableOperation): ReadonlySet<Capability> {
+  const { capabilities, when = {} } = table[name]
+  return new Set([...capabilities, ...Object.values(when).flat()])
 }

@@ -413,6 +413,7 @@ describe('who may', () => {
   test('read manifest and events may write a bundle, and who create sessions read one', async () => {
     const all = [
       'createSession',
+      'exportBundle',
       'getManifest',
       'listEvents',
       'addAnnotation',
@@ -428,7 +429,7 @@ describe('who may', () => {
     allowed.delete('listAnnotations')
     const bundle = await bytesOf(session.exportBundle())
     expect((await takeApart(bundle)).texts.annotations).toHaveLength(0)
-    for (const action of ['getManifest', 'listEvents']) {
+    for (const action of ['exportBundle', 'getManifest', 'listEvents']) {
       allowed.delete(action)
       await expect(bytesOf(session.exportBundle())).rejects.toEqual(refused('PERMISSION_DENIED'))
       allowed.add(action)
@@ -472,9 +473,9 @@ describe('the revision that a session builds on', () => {
     })
   })
 
-  test('is none in another store, or of another tenant', async () => {
+  test('is none in another store, of another tenant, or without the right to sources', async () => {
     const other = await openEngine()
-    for (const scope of [other, engine.as({ tenant: 'other' })]) {
+    for (const scope of [other, engine.as({ tenant: 'other' }), engine.narrow({ without: ['sources'] })]) {
       const copy = await scope.sessions.importBundle(bundle)
       expect(await revisionOf(copy)).not.toHaveProperty('revision')
       expect(await copy.diff().paths()).toEqual({ added: ['/b'], removed: [], modified: [] })

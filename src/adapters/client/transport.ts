@@ -151,8 +151,8 @@ export class Transport {
 }
 
 /** What changes nothing may be asked for again. */
-function isRead({ method, capability }: Operation): boolean {
-  return method === 'GET' || capability === 'files.read'
+function isRead({ method, capabilities }: Operation): boolean {
+  return method === 'GET' || capabilities.every((one) => one === 'files.read')
 }
 
 async function textOf(response: Response): Promise<string> {

@@ -17,9 +17,10 @@ export async function checkOut(
   options: CheckoutOptions = {},
 ): Promise<Checkout> {
   const copy = parseCheckout(directory, options)
-  const { directory: realPath, ...update } = await access.look('getManifest', (live) =>
-    checkouts.update(access.core, live, directory, copy),
-  )
+  const { directory: realPath, ...update } = await access.look('checkout', (live) => {
+    access.permit('getManifest')
+    return checkouts.update(access.core, live, directory, copy)
+  })
   return new Checkout(access, checkouts, realPath, update)
 }
 
@@ -54,7 +55,8 @@ export class Checkout {
    */
   async update(options: CheckoutOptions = {}): Promise<CheckoutUpdate> {
     const copy = parseCheckout(this.directory, options)
-    return this.#access.look('getManifest', async (live) => {
+    return this.#access.look('checkout', async (live) => {
+      this.#access.permit('getManifest')
       const { written, removed } = await this.#checkouts.update(this.#access.core, live, this.directory, copy)
       return { written, removed }
     })
@@ -69,8 +71,9 @@ export class Checkout {
    */
   async sync(options: SyncOptions = {}): Promise<CheckoutSync> {
     const copy = parseSync(options)
-    return this.#access.run('applyBatch', (live) =>
-      this.#checkouts.sync(this.#access.core, live, this.directory, copy),
-    )
+    return this.#access.run('syncCheckout', (live) => {
+      this.#access.permit('applyBatch')
+      return this.#checkouts.sync(this.#access.core, live, this.directory, copy)
+    })
   }
 }

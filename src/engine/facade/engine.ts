@@ -28,9 +28,10 @@ import {
   type SessionListRequest,
   type SessionPage,
 } from '../session/sessions.js'
+import type { NarrowRequest, Permissions } from '../session/permissions.js'
 import { ScopeAccess } from '../session/scope-access.js'
 import { writeSnapshot } from '../session/snapshot.js'
-import { diffOf, type Diff, type StateReference } from '../session/states.js'
+import { diffOf, namesCheckpoint, type Diff, type StateReference } from '../session/states.js'
 import { endSession, Session, type SessionServices } from './session.js'
 import { Sources } from './sources.js'
 import { TenantUsage } from './usage.js'
@@ -93,11 +94,13 @@ export class Sessions {
    * @example
    * const session = await engine.sessions.create({ files: { '/a.txt': 'hello' }, initialTags: { task: '42' } })
    */
-  async create(request: SessionCreateRequest = {}): Promise<Session> {
-    checkRequest(request)
+  async create(given: SessionCreateRequest = {}): Promise<Session> {
+    checkRequest(given)
+    const request = { ...given }
     const { sourceRef } = request
     const resource = typeof sourceRef?.sourceId === 'string' ? { sourceId: sourceRef.sourceId } : {}
     return this.#access.run('createSession', resource, async () => {
+      if (sourceRef !== undefined) this.#access.permissions.checkWhen('createSession', 'source')
       const tags = parseStringMap('initialTags', request.initialTags)
       const ttlSeconds = parseTtl('ttlSeconds', request.ttlSeconds)
       const told = this.#core.writes.begin()
@@ -129,12 +132,13 @@ export class Sessions {
    * const session = await engine.sessions.importBundle(createReadStream('session.car'))
    */
   async importBundle(content: ContentIn, options: BundleOptions = {}): Promise<Session> {
+    const { permissions } = this.#access
     return this.#access.run('createSession', {}, async () => {
       const { signal } = parseBundleOptions(options)
       const live = await this.#services.bundles.import(
         this.#core,
         parseBundle(content),
-        (sourceId) => this.#access.permissions.allows('createSession', { sourceId }),
+        (sourceId) => permissions.has('sources') && permissions.allows('createSession', { sourceId }),
         signal === undefined ? {} : { signal },
       )
       return this.#handle(live)
@@ -214,12 +218,26 @@ export class EngineScope {
   readonly sources: Sources
   readonly usage: TenantUsage
   readonly #access: ScopeAccess
+  readonly #services: EngineServices
 
-  constructor(core: Core, services: EngineServices) {
-    this.#access = new ScopeAccess(core)
+  constructor(core: Core, services: EngineServices, permissions?: Permissions) {
+    this.#access = new ScopeAccess(core, permissions)
+    this.#services = services
     this.sources = new Sources(this.#access, services.sources, services.exports)
     this.usage = new TenantUsage(this.#access, services.usage)
     this.sessions = new Sessions(this.#access, services)
+  }
+
+  /**
+   * The same view that may do less, as {@link Session.narrow} has it: so may the sessions that it opens and makes.
+   * INVALID_ARGUMENT for an unknown capability.
+   *
+   * @example
+   * const forAgent = engine.as({ tenant, principal }).narrow({ without: ['sources', 'usage', 'promote'] })
+   */
+  narrow(request: NarrowRequest): EngineScope {
+    const { core, permissions } = this.#access
+    return new EngineScope(core, this.#services, permissions.without(request))
   }
 
   /** The changes from one state to another, of any two sessions, checkpoints or bases. */
@@ -229,7 +247,9 @@ export class EngineScope {
       checkRequest(request[name], name)
       const reference = { ...request[name] }
       const { sessionId } = reference
-      this.#access.permissions.check('diff', sessionId === undefined ? {} : { sessionId })
+      const { permissions } = this.#access
+      permissions.check('diff', sessionId === undefined ? {} : { sessionId })
+      if (namesCheckpoint(reference)) permissions.checkWhen('diff', 'checkpoint')
       return reference
     }
     return diffOf(this.#access.core, side('from'), side('to'))

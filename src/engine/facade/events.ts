@@ -28,7 +28,9 @@ export class SessionEvents {
    * const { events } = await session.events.list({ startTime: '2026-01-31T00:00:00Z', pageSize: 100 })
    */
   list(request?: EventListRequest): Promise<EventPage> {
-    return this.#access.run('listEvents', (live) => listEvents(this.#access.core, live, request))
+    return this.#access.run('listEvents', (live) =>
+      listEvents(this.#access.core, live, this.#access, request),
+    )
   }
 
   /** Every event that is stored, page by page. */
@@ -53,7 +55,7 @@ export class SessionEvents {
     // Nothing is awaited where the session is loaded: its end, right after the call, is told.
     const opened = this.#access.live('listEvents')
     const live = opened instanceof Promise ? await opened : opened
-    yield* followEvents(this.#access.core, live, options)
+    yield* followEvents(this.#access.core, live, this.#access, options)
   }
 
   /**

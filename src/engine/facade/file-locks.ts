@@ -47,11 +47,14 @@ export class SessionFileLocks {
 
   /**
    * The locks that are held, in the order of their paths. `pathPrefix` is literal: `/src` also matches
-   * `/srcfoo`; absent or '' is all.
+   * `/srcfoo`; absent or '' is all. The id of a lock is the right to release it, so `lockId` is '' for a handle that
+   * may not release the locks of others.
    */
   async list(request: { readonly pathPrefix?: string } = {}): Promise<{ locks: FileLock[] }> {
     const prefix = parseFileLockList(request)
-    return this.#access.look('listFileLocks', (live) => this.#service.list(this.#access.core, live, prefix))
+    return this.#access.look('listFileLocks', (live) =>
+      this.#service.list(this.#access.core, live, prefix, this.#access.allows('forceUnlockFile')),
+    )
   }
 
   /** LOCK_NOT_FOUND when it was released, its time ran out, or the id is of another lock. */

@@ -230,7 +230,10 @@ export class SessionFiles {
     const { core } = this.#access
     try {
       const batch = new Batch(core, operations)
-      return this.#access.run('applyBatch', (live) => batch.apply(core, live))
+      return this.#access.run('applyBatch', (live) => {
+        if (batch.borrows) this.#access.permitWhen('applyBatch', 'borrowed')
+        return batch.apply(core, live)
+      })
     } catch (error) {
       return Promise.reject(error)
     }
@@ -251,7 +254,10 @@ export class SessionFiles {
   async patchSegments(request: PatchSegmentsRequest): Promise<{ skippedPaths: string[] }> {
     const { core } = this.#access
     const patch = new SegmentPatch(core, request)
-    return this.#access.run('patchSegments', (live) => patch.apply(core, live))
+    return this.#access.run('patchSegments', (live) => {
+      if (patch.borrows) this.#access.permitWhen('patchSegments', 'borrowed')
+      return patch.apply(core, live)
+    })
   }
 
   /** Where a file's bytes are, in order; what is not in it is a hole. PATH_NOT_FOUND, IS_A_DIRECTORY. */

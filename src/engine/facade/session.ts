@@ -2,11 +2,10 @@ import { invalid } from '../base/errors.js'
 import { checkRequest } from '../base/input.js'
 import type { PageRequest } from '../base/paging.js'
 import type { Action } from '../operations/index.js'
-import { capabilities, type Capability } from '../operations/operation.js'
 import { createSessionFs } from '../fs/session-fs.js'
 import type { SessionFs } from '../fs/types.js'
 import { SessionAccess } from '../session/access.js'
-import type { Permissions } from '../session/permissions.js'
+import type { NarrowRequest, Permissions } from '../session/permissions.js'
 import {
   createCheckpoint,
   deleteCheckpoint,
@@ -26,10 +25,11 @@ import {
   deleteSession,
   describeSession,
   forkSession,
+  isOfCheckpoint,
   type ForkRequest,
   type SessionInfo,
 } from '../session/sessions.js'
-import { diffOf, stateOf, type Diff, type StateReference } from '../session/states.js'
+import { diffOf, namesCheckpoint, stateOf, type Diff, type StateReference } from '../session/states.js'
 import type { Analytics, SessionCounts } from '../services/analytics.js'
 import type { Annotations } from '../services/annotations.js'
 import type { Approvals } from '../services/approvals.js'
@@ -206,13 +206,8 @@ export class Session {
    * @example
    * const forAgent = session.narrow({ without: ['approvals.decide', 'locks.force', 'commit', 'promote'] })
    */
-  narrow(request: { readonly without: readonly Capability[] }): Session {
-    checkRequest(request)
-    if (!Array.isArray(request.without)) throw invalid('without', 'must be an array')
-    for (const capability of request.without) {
-      if (!capabilities.includes(capability)) throw invalid('without', 'names an unknown capability')
-    }
-    const permissions = this.#permissions.without(request.without)
+  narrow(request: NarrowRequest): Session {
+    const permissions = this.#permissions.without(request)
     return new Session(this.#access.core, this.#access.slot, this.#services, permissions)
   }
 
@@ -248,7 +243,12 @@ export class Session {
    */
   async fork(request?: ForkRequest): Promise<Session> {
     const { core } = this.#access
-    const live = await this.#access.run('forkSession', (parent) => forkSession(core, parent, request))
+    // What is permitted is what is done: nothing is read of the request again.
+    const copy = typeof request === 'object' && request !== null ? { ...request } : request
+    const live = await this.#access.run('forkSession', (parent) => {
+      if (isOfCheckpoint(copy ?? {})) this.#access.permitWhen('forkSession', 'checkpoint')
+      return forkSession(core, parent, copy)
+    })
     return new Session(core, live.slot, this.#services, this.#permissions)
   }
 
@@ -321,8 +321,12 @@ export class Session {
         // Both sides are looked at.
         this.#access.permit('diff')
         const reference = this.#reference(against)
-        if (reference.sessionId !== this.id)
-          this.#permissions.check('diff', { sessionId: reference.sessionId })
+        if (namesCheckpoint(reference)) this.#access.permitWhen('diff', 'checkpoint')
+        if (reference.sessionId === this.id) return reference
+        this.#permissions.check('diff', { sessionId: reference.sessionId })
+        // A handle is a right of its own, and no more than that.
+        if (against instanceof Session) against.#permissions.mustHave('files.read', 'diff')
+        else this.#access.permitWhen('diff', 'otherSession')
         return reference
       },
       () => ({ sessionId: this.id }),
@@ -343,7 +347,9 @@ export class Session {
     const { core } = this.#access
     const state = this.#access.look('exportTar', async (live) => {
       checkRequest(request)
-      return stateOf(core, live, request)
+      const reference = { ...request }
+      if (namesCheckpoint(reference)) this.#access.permitWhen('exportTar', 'checkpoint')
+      return stateOf(core, live, reference)
     })
     return this.#services.exports.tar(core, state, request?.path)
   }
@@ -374,8 +380,8 @@ export class Session {
    *
    * What is written is the session as of the call, whatever of it is deleted and collected meanwhile. It is read while
    * the bytes are taken, and in bounded memory, but for a note of each directory and content; take them all, or stop
-   * early: until then nothing of it is freed. Whoever may read manifest and events may do this; annotations and
-   * approvals are in it where the handle may list them.
+   * early: until then nothing of it is freed. It needs the right to fork, to read files, and to read the history;
+   * annotations and approvals are in it where the handle may list them.
    *
    * SESSION_NOT_FOUND, on a storage that is not durable, where the session itself is deleted meanwhile.
    * LIMIT_EXCEEDED where something of the session is too large for a bundle, such as one event over 16 MiB.
@@ -388,9 +394,9 @@ export class Session {
    */
   exportBundle(options: BundleOptions = {}): AsyncIterable<Uint8Array> {
     const { core } = this.#access
-    const opened = this.#access.look('getManifest', async (live) => {
+    const opened = this.#access.look('exportBundle', async (live) => {
       const { signal } = parseBundleOptions(options)
-      this.#access.permit('listEvents')
+      for (const part of ['getManifest', 'listEvents'] as const) this.#access.permit(part)
       const allowed = (action: Action): boolean => this.#access.allows(action)
       return this.#services.bundles.export(core, live, allowed, signal === undefined ? {} : { signal })
     })

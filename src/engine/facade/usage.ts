@@ -37,8 +37,9 @@ export class TenantUsage {
     return this.#access.run('getCasMetrics', {}, () => this.#service.metrics(this.#access.core))
   }
 
-  /** For adapters: so many bytes were sent to a client of the tenant. */
+  /** For adapters: so many bytes were sent to a client of the tenant. `authorize` is not asked. */
   sent(bytes: number): void {
+    this.#access.permissions.mustHave('usage')
     this.#service.sent(this.#access.core, parseSize('bytes', bytes))
   }
 }

@@ -36,7 +36,13 @@ export interface Call<T> {
   readonly look: (live: LiveSession) => T
   /** For a call that succeeds without its session: gives the result when the session cannot be reached. */
   readonly without?: () => T
+  /** What it is a use of; absent: a change with a plan, a read without one. */
+  readonly needs?: readonly [FsAction, ...FsAction[]]
 }
+
+export type FsAction = 'fs.read' | 'fs.write'
+
+export const readsAndWrites = ['fs.write', 'fs.read'] as const
 
 /** Checks the arguments of a call, and throws what Node throws for them. */
 export type Define<T> = (

@@ -5,7 +5,7 @@ import { alreadyExists, isADirectory, resolve } from '../session/resolve.js'
 import { Dir } from '../tree/node.js'
 import { givenPath, plainPath, slashed } from './plain-path.js'
 import { toModeBits } from './values.js'
-import { change, locate, type Define } from './calls.js'
+import { change, locate, readsAndWrites, type Define } from './calls.js'
 import { constants } from './constants.js'
 
 /** A copy costs nothing but its name: the content is shared. */
@@ -13,7 +13,7 @@ export const copyFile: Define<void> = ({ core }, src, dest, mode) => {
   const path = givenPath(src, 'src')
   const target = givenPath(dest, 'dest')
   const exclusive = (toModeBits(mode) & constants.COPYFILE_EXCL) !== 0
-  return change({ syscall: 'copyfile', path, dest: target }, (live) => {
+  const call = change({ syscall: 'copyfile', path, dest: target }, (live) => {
     const sourcePath = locate(live, path)
     const destinationPath = plainPath(target)
     const source = findNode(live, sourcePath, true)
@@ -26,4 +26,5 @@ export const copyFile: Define<void> = ({ core }, src, dest, mode) => {
     }
     return planCopyFile(core, live, { sourcePath, destinationPath, exclusive })
   })
+  return { ...call, needs: readsAndWrites }
 }

@@ -156,7 +156,10 @@ export const write: Define<WriteResult> = (context, fd, data, ...parameters) => 
     })
   }
   if (context.form === 'promise' && (data as ArrayBufferView | undefined)?.byteLength === 0)
-    return look({ syscall: 'write' }, () => ({ bytesWritten: 0, buffer: data as ArrayBufferView }))
+    return {
+      ...look({ syscall: 'write' }, () => ({ bytesWritten: 0, buffer: data as ArrayBufferView })),
+      needs: ['fs.write'],
+    }
   toBytes(data, undefined, 'buffer')
   const buffer = data as ArrayBufferView
   const { offset, length, position } = toWriteRange(buffer, parameters)

@@ -1,18 +1,24 @@
 import { observed } from '../base/diagnostics.js'
 import { EngineError } from '../base/errors.js'
 import { Fault, whenLoaded } from '../base/fault.js'
-import type { Action } from '../operations/index.js'
 import type { LiveSession } from '../session/live.js'
 import { mutate, record } from '../session/transaction.js'
 import { typeError } from './argument-errors.js'
-import type { Call, Context, Define } from './calls.js'
+import type { Call, Context, Define, FsAction } from './calls.js'
 import { toSystemError } from './errors.js'
 
 /** A function of any of the three forms. */
 export type FsFunction = (...parameters: unknown[]) => unknown
 
-function actionOf({ plan }: Call<unknown>): Action {
+function actionOf({ plan, needs }: Call<unknown>): FsAction {
+  if (needs !== undefined) return needs[0]
   return plan === undefined ? 'fs.read' : 'fs.write'
+}
+
+/** Asks for what a call is besides its first action. */
+function permitRest({ access }: Context, { needs }: Call<unknown>): void {
+  if (needs === undefined) return
+  for (const action of needs.slice(1)) access.permit(action)
 }
 
 export function runLater<T>(context: Context, call: Call<T>): Promise<T> {
@@ -25,11 +31,12 @@ export function runLater<T>(context: Context, call: Call<T>): Promise<T> {
 function startLater<T>(context: Context, call: Call<T>): Promise<T> {
   if (call.plan !== undefined) return changeLater(context, call, call.plan)
   try {
-    const live = context.access.reading('fs.read')
+    permitRest(context, call)
+    const live = context.access.reading(actionOf(call))
     if (live instanceof Promise) return lookLater(call, live)
     return Promise.resolve(call.look(live))
   } catch (thrown) {
-    if (thrown instanceof Fault) return lookLater(call, context.access.reading('fs.read'))
+    if (thrown instanceof Fault) return lookLater(call, context.access.reading(actionOf(call)))
     return call.without === undefined
       ? Promise.reject(toSystemError(thrown, call.names))
       : attempt(call.without)
@@ -50,11 +57,8 @@ async function lookLater<T>(call: Call<T>, live: LiveSession | Promise<LiveSessi
   }
 }
 
-function changeLater<T>(
-  { access, core }: Context,
-  call: Call<T>,
-  plan: NonNullable<Call<T>['plan']>,
-): Promise<T> {
+function changeLater<T>(context: Context, call: Call<T>, plan: NonNullable<Call<T>['plan']>): Promise<T> {
+  const { access, core } = context
   let result: T
   const apply = (live: LiveSession): Promise<void> => {
     const committed = record(core, live, plan(live))
@@ -63,7 +67,10 @@ function changeLater<T>(
   }
   try {
     return access
-      .run('fs.write', (live) => mutate(core, live, () => apply(live)))
+      .run(actionOf(call), (live) => {
+        permitRest(context, call)
+        return mutate(core, live, () => apply(live))
+      })
       .then(
         () => result,
         (thrown: unknown) => {
@@ -82,12 +89,14 @@ export function runNow<T>(context: Context, call: Call<T>): T {
     : doNow(context, call)
 }
 
-function doNow<T>({ access, core }: Context, call: Call<T>): T {
+function doNow<T>(context: Context, call: Call<T>): T {
+  const { access, core } = context
   const { plan } = call
   try {
-    if (plan === undefined) return call.look(access.liveSync('fs.read'))
+    permitRest(context, call)
+    if (plan === undefined) return call.look(access.liveSync(actionOf(call)))
     let result: T
-    access.changeSync('fs.write', (live) => {
+    access.changeSync(actionOf(call), (live) => {
       const committed = record(core, live, plan(live))
       result = call.look(live)
       return committed

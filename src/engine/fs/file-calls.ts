@@ -22,7 +22,7 @@ import {
 import { readRest, writeHere } from './descriptor-calls.js'
 import { systemError } from './errors.js'
 import { toFlags, type Flags } from './flags.js'
-import { openedAt, planOpen } from './open-calls.js'
+import { openedAt, planOpen, usesOf } from './open-calls.js'
 
 interface ReadOptions extends Options {
   readonly flag?: string | number
@@ -46,7 +46,7 @@ export const readFile: Define<Buffer | string> = (context, path, options) => {
   }
   const flags = toFlags(flag)
   let bytes: Buffer
-  return changeWith(
+  const call = changeWith(
     names,
     (live) => {
       throwIfAborted(signal)
@@ -61,6 +61,7 @@ export const readFile: Define<Buffer | string> = (context, path, options) => {
       return decodeBytes(bytes, encoding)
     },
   )
+  return { ...call, needs: usesOf(flags) }
 }
 
 /** The rest of an open file, by its number. */

@@ -7,7 +7,15 @@ import { planWrite } from '../session/writes.js'
 import { Dir, Symlink } from '../tree/node.js'
 import { givenPath, plainPath, slashed } from './plain-path.js'
 import { toMode } from './values.js'
-import { changeWith, read, type Call, type Context, type Define } from './calls.js'
+import {
+  changeWith,
+  read,
+  readsAndWrites,
+  type Call,
+  type Context,
+  type Define,
+  type FsAction,
+} from './calls.js'
 import { toFlags, type Flags } from './flags.js'
 import type { OpenFile } from './open-files.js'
 
@@ -19,11 +27,14 @@ export function openCall(context: Context, path: unknown, flags: unknown, mode: 
   const settings = toFlags(flags)
   const bits = toMode(typeof mode === 'function' ? undefined : mode, defaultMode)
   const names = { syscall: 'open', path: given }
+  const needs = usesOf(settings)
   if (!settings.create && !settings.truncate) {
-    return read(names, (live) => context.files.open(live, openedAt(live, given, settings), settings))
+    const look = (live: LiveSession): OpenFile =>
+      context.files.open(live, openedAt(live, given, settings), settings)
+    return { ...read(names, look), needs }
   }
   let at: Location
-  return changeWith(
+  const call = changeWith(
     names,
     (live) => {
       at = openedAt(live, given, settings)
@@ -31,6 +42,13 @@ export function openCall(context: Context, path: unknown, flags: unknown, mode: 
     },
     (live) => context.files.open(live, resolve(live.tree, at.path, false), settings),
   )
+  return { ...call, needs }
+}
+
+/** What a file is opened for. */
+export function usesOf({ read: reads, write, create, truncate }: Flags): readonly [FsAction, ...FsAction[]] {
+  if (!write && !create && !truncate) return ['fs.read']
+  return reads ? readsAndWrites : ['fs.write']
 }
 
 /** In the forms with numbers. */

@@ -9,7 +9,7 @@ export const busOperations = defineOperations({
       'it for replay.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}/bus:publish',
-    capability: 'bus',
+    capabilities: ['bus'],
     errors: ['SESSION_NOT_FOUND'],
   },
   subscribe: {
@@ -25,7 +25,7 @@ export const busOperations = defineOperations({
     path: '/v1/sessions/{sessionId}/bus',
     query: ['topics', 'topicPatterns', 'scope', 'replayLimit', 'replayAfterMessageId'],
     stream: true,
-    capability: 'bus',
+    capabilities: ['bus'],
     errors: ['SESSION_NOT_FOUND', 'QUOTA', 'SLOW_CONSUMER'],
   },
 })

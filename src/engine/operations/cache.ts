@@ -11,7 +11,7 @@ export const cacheOperations = defineOperations({
       'those not used for the longest time.',
     method: 'PUT',
     path: '/v1/sessions/{sessionId}/cache/{key}',
-    capability: 'cache',
+    capabilities: ['cache'],
     errors,
   },
   getCacheEntry: {
@@ -20,7 +20,7 @@ export const cacheOperations = defineOperations({
     description: 'A key without an entry is no error: `found` is false and `value` empty.',
     method: 'GET',
     path: '/v1/sessions/{sessionId}/cache/{key}',
-    capability: 'cache',
+    capabilities: ['cache'],
     errors,
   },
   deleteCacheEntry: {
@@ -29,7 +29,7 @@ export const cacheOperations = defineOperations({
     description: 'Succeeds also when there is no such entry.',
     method: 'DELETE',
     path: '/v1/sessions/{sessionId}/cache/{key}',
-    capability: 'cache',
+    capabilities: ['cache'],
     errors,
   },
   cacheEntryExists: {
@@ -38,7 +38,7 @@ export const cacheOperations = defineOperations({
     description: 'Counts neither as use of the entry nor as hit or miss.',
     method: 'GET',
     path: '/v1/sessions/{sessionId}/cache/{key}/exists',
-    capability: 'cache',
+    capabilities: ['cache'],
     errors,
   },
   getCacheMetadata: {
@@ -47,7 +47,7 @@ export const cacheOperations = defineOperations({
     description: 'Counts neither as use of the entry nor as hit or miss.',
     method: 'GET',
     path: '/v1/sessions/{sessionId}/cache/{key}/metadata',
-    capability: 'cache',
+    capabilities: ['cache'],
     errors: [...errors, 'CACHE_KEY_NOT_FOUND'],
   },
   compareAndSetCacheEntry: {
@@ -59,7 +59,7 @@ export const cacheOperations = defineOperations({
       'is.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}/cache/{key}/compare-and-set',
-    capability: 'cache',
+    capabilities: ['cache'],
     errors,
   },
   listCacheKeys: {
@@ -69,7 +69,7 @@ export const cacheOperations = defineOperations({
     method: 'GET',
     path: '/v1/sessions/{sessionId}/cache/keys',
     query: ['prefix', 'pageSize', 'pageToken'],
-    capability: 'cache',
+    capabilities: ['cache'],
     errors,
   },
   getCacheStats: {
@@ -78,7 +78,7 @@ export const cacheOperations = defineOperations({
     description: 'How much the cache holds, and how often it was of use since it was last loaded.',
     method: 'GET',
     path: '/v1/sessions/{sessionId}/cache/stats',
-    capability: 'cache',
+    capabilities: ['cache'],
     errors,
   },
   batchGetCache: {
@@ -87,7 +87,7 @@ export const cacheOperations = defineOperations({
     description: 'Values as of one moment, in the order of the keys, misses included.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}/cache/batch-get',
-    capability: 'cache',
+    capabilities: ['cache'],
     errors,
   },
   batchSetCache: {
@@ -96,7 +96,7 @@ export const cacheOperations = defineOperations({
     description: 'All of them, or with an error none.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}/cache/batch-set',
-    capability: 'cache',
+    capabilities: ['cache'],
     errors,
   },
   batchDeleteCache: {
@@ -105,7 +105,7 @@ export const cacheOperations = defineOperations({
     description: 'Keys without an entry are not counted.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}/cache/batch-delete',
-    capability: 'cache',
+    capabilities: ['cache'],
     errors,
   },
   deleteCacheByPrefix: {
@@ -114,7 +114,7 @@ export const cacheOperations = defineOperations({
     description: 'The prefix is literal.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}/cache/delete-by-prefix',
-    capability: 'cache',
+    capabilities: ['cache'],
     errors,
   },
 })

@@ -3,7 +3,7 @@ import { cacheOperations } from './cache.js'
 import { fileOperations } from './files.js'
 import { lockOperations } from './locks.js'
 import { nativeActions } from './native.js'
-import type { Capability } from './operation.js'
+import type { Capability, Condition, Needs } from './operation.js'
 import { reviewOperations } from './review.js'
 import { secretOperations } from './secrets.js'
 import { sessionOperations } from './sessions.js'
@@ -31,8 +31,24 @@ export { tags } from './tags.js'
 /** Whatever `authorize` is asked for, and diagnostics tell of. */
 export type Action = OperationName | keyof typeof nativeActions
 
-export function capabilityOf(action: Action): Capability {
-  return action in nativeActions
+/**
+ * The capabilities that an action needs: what its effect amounts to. An `authorize` that decides by capabilities, not by
+ * names of actions, covers every way to the same effect.
+ *
+ * @example
+ * const readOnly: Authorize = (_caller, action) => !capabilitiesOf(action).includes('files.write')
+ */
+export function capabilitiesOf(action: Action): readonly Capability[] {
+  return needsOf(action).capabilities
+}
+
+/** What an action needs besides, for a request that meets the condition. */
+export function capabilitiesWhen(action: Action, condition: Condition): readonly Capability[] {
+  return needsOf(action).when?.[condition] ?? []
+}
+
+function needsOf(action: Action): Needs {
+  return Object.hasOwn(nativeActions, action)
     ? nativeActions[action as keyof typeof nativeActions]
-    : operations[action as OperationName].capability
+    : operations[action as OperationName]
 }

@@ -2,7 +2,8 @@ import type { ErrorReason } from '../base/errors.js'
 import type { Tag } from './tags.js'
 
 /**
- * What a handle may be allowed to do, or not: see `session.narrow`. Every operation needs exactly one of them.
+ * What a handle may be allowed to do, or not: see `session.narrow`. An operation needs every capability that its effect
+ * amounts to.
  */
 export const capabilities = [
   'files.read',
@@ -16,6 +17,7 @@ export const capabilities = [
   'approvals',
   'approvals.decide',
   'commit',
+  'checkout',
   'promote',
   'cache',
   'bus',
@@ -28,8 +30,19 @@ export const capabilities = [
 
 export type Capability = (typeof capabilities)[number]
 
+/** What a request has that makes it need more than its operation. */
+export type Condition = 'checkpoint' | 'borrowed' | 'otherSession' | 'source'
+
+/** What an operation needs of a handle. */
+export interface Needs {
+  /** All of these. */
+  readonly capabilities: readonly [Capability, ...Capability[]]
+  /** And these, where the request names a checkpoint, borrows content, names another session by its id, or names a source. */
+  readonly when?: Readonly<Partial<Record<Condition, readonly Capability[]>>>
+}
+
 /** One operation of the interface. */
-export interface Operation {
+export interface Operation extends Needs {
   readonly tag: Tag
   /** A few words, without a full stop. */
   readonly summary: string
@@ -46,7 +59,6 @@ export interface Operation {
   readonly extension?: true
   /** What it gives is a stream of responses, which stays open. */
   readonly stream?: true
-  readonly capability: Capability
   /** The type of the event that it records when it changes something. */
   readonly event?: `v1.${string}.${string}`
   /** What it may fail with, besides {@link commonErrors}. */

@@ -9,7 +9,7 @@ export const sourceOperations = defineOperations({
       'is. Nothing is fetched yet, and `latestRevisionId` is empty.',
     method: 'POST',
     path: '/v1/sources',
-    capability: 'sources',
+    capabilities: ['sources'],
     errors: [
       'GIT_UNSUPPORTED_TRANSPORT',
       'GIT_ADDRESS_REFUSED',
@@ -24,7 +24,7 @@ export const sourceOperations = defineOperations({
     method: 'GET',
     path: '/v1/sources',
     query: ['filter', 'pageSize', 'pageToken'],
-    capability: 'sources',
+    capabilities: ['sources'],
     errors: [],
   },
   getSource: {
@@ -33,7 +33,7 @@ export const sourceOperations = defineOperations({
     description: 'The source as of now; `latestRevisionId` is empty until an import succeeded.',
     method: 'GET',
     path: '/v1/sources/{sourceId}',
-    capability: 'sources',
+    capabilities: ['sources'],
     errors: ['SOURCE_NOT_FOUND'],
   },
   deleteSource: {
@@ -43,7 +43,7 @@ export const sourceOperations = defineOperations({
     method: 'DELETE',
     path: '/v1/sources/{sourceId}',
     extension: true,
-    capability: 'sources',
+    capabilities: ['sources'],
     errors: ['SOURCE_NOT_FOUND'],
   },
   startImport: {
@@ -55,7 +55,7 @@ export const sourceOperations = defineOperations({
       'run one after the other. Equal contents have equal revisions.',
     method: 'POST',
     path: '/v1/sources/{sourceId}/startImport',
-    capability: 'sources',
+    capabilities: ['sources'],
     errors: ['SOURCE_NOT_FOUND'],
   },
   getJob: {
@@ -64,7 +64,7 @@ export const sourceOperations = defineOperations({
     description: 'The job as of now.',
     method: 'GET',
     path: '/v1/sources/{sourceId}/jobs/{jobId}',
-    capability: 'sources',
+    capabilities: ['sources'],
     errors: ['JOB_NOT_FOUND'],
   },
   abortJob: {
@@ -74,7 +74,7 @@ export const sourceOperations = defineOperations({
     method: 'POST',
     path: '/v1/sources/{sourceId}/jobs/{jobId}:abort',
     extension: true,
-    capability: 'sources',
+    capabilities: ['sources'],
     errors: ['JOB_NOT_FOUND'],
   },
   refreshSource: {
@@ -85,7 +85,7 @@ export const sourceOperations = defineOperations({
       'neither fetched nor read, and gives the same revision.',
     method: 'POST',
     path: '/v1/sources/{sourceId}/refresh',
-    capability: 'sources',
+    capabilities: ['sources'],
     errors: ['SOURCE_NOT_FOUND', 'SOURCE_NOT_REFRESHABLE'],
   },
   promoteSession: {
@@ -96,7 +96,7 @@ export const sourceOperations = defineOperations({
       'kind. Nothing is copied.',
     method: 'POST',
     path: '/v1/sources/{sourceId}/promoteSession',
-    capability: 'promote',
+    capabilities: ['promote', 'files.read', 'sources'],
     event: 'v1.UnderlaySourceService.PromoteSession',
     errors: ['SOURCE_NOT_FOUND', 'SESSION_NOT_FOUND', 'ALREADY_EXISTS'],
   },

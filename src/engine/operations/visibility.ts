@@ -7,7 +7,7 @@ export const visibilityOperations = defineOperations({
     description: '`STATUS_UNKNOWN` and zeros before the first report.',
     method: 'GET',
     path: '/v1/sessions/{sessionId}/health',
-    capability: 'health',
+    capabilities: ['health'],
     errors: ['SESSION_NOT_FOUND'],
   },
   reportHealth: {
@@ -21,7 +21,7 @@ export const visibilityOperations = defineOperations({
     method: 'POST',
     path: '/v1/sessions/{sessionId}/health/report',
     aliases: ['/v1/sessions/{sessionId}/health:testResults'],
-    capability: 'health',
+    capabilities: ['health'],
     event: 'v1.HealthService.ReportHealth',
     errors: ['SESSION_NOT_FOUND'],
   },
@@ -33,7 +33,7 @@ export const visibilityOperations = defineOperations({
     path: '/v1/sessions/{sessionId}/health/reports',
     query: ['pageSize', 'pageToken'],
     extension: true,
-    capability: 'health',
+    capabilities: ['health'],
     errors: ['SESSION_NOT_FOUND'],
   },
   getAnalytics: {
@@ -42,7 +42,7 @@ export const visibilityOperations = defineOperations({
     description: 'What was done in the session; a fork starts at zero.',
     method: 'GET',
     path: '/v1/sessions/{sessionId}/analytics',
-    capability: 'files.read',
+    capabilities: ['files.read', 'history', 'health'],
     errors: ['SESSION_NOT_FOUND'],
   },
   getUsage: {
@@ -52,7 +52,7 @@ export const visibilityOperations = defineOperations({
     method: 'GET',
     path: '/v1/usage',
     query: ['windowStart', 'windowEnd', 'granularity'],
-    capability: 'usage',
+    capabilities: ['usage'],
     errors: [],
   },
   getCasMetrics: {
@@ -61,7 +61,7 @@ export const visibilityOperations = defineOperations({
     description: 'How many contents the tenant keeps, and how much of them is shared.',
     method: 'GET',
     path: '/v1/metrics/cas',
-    capability: 'usage',
+    capabilities: ['usage'],
     errors: [],
   },
 })

@@ -1,6 +1,7 @@
 import { traced, tracedSync, type OperationTrace } from '../base/diagnostics.js'
 import type { Action } from '../operations/index.js'
-import { engineClosed } from '../base/errors.js'
+import type { Capability, Condition } from '../operations/operation.js'
+import { EngineError, engineClosed } from '../base/errors.js'
 import { touch } from './activity.js'
 import { atHand, inBackground, sessionNotFound, type Core } from './core.js'
 import { expireNow, isExpired, openUsed } from './expiry.js'
@@ -33,10 +34,23 @@ export class SessionAccess {
    * the calls, so nothing may be awaited before them. PERMISSION_DENIED.
    */
   run<T>(action: Action, operation: (live: LiveSession) => Promise<T>): Promise<T> {
-    return this.traced(action, () => {
+    const act = (): Promise<T> => {
       const live = this.live(action)
       return live instanceof Promise ? live.then(operation) : operation(live)
-    })
+    }
+    return this.traced(action, this.#permissions === undefined ? act : () => this.#censored(act))
+  }
+
+  /** The hash of a content is shown to those alone who may read the content. */
+  async #censored<T>(act: () => Promise<T>): Promise<T> {
+    try {
+      return await act()
+    } catch (error) {
+      if (!(error instanceof EngineError) || error.reason !== 'HASH_MISMATCH' || this.allows('contentHash'))
+        throw error
+      const { actualHash: _, ...details } = error.details
+      throw new EngineError('HASH_MISMATCH', error.message, details)
+    }
   }
 
   /** As {@link run}, for a read: reads move `lastActivityAt` too, in memory. */
@@ -79,6 +93,16 @@ export class SessionAccess {
   /** PERMISSION_DENIED where this handle may not do it. */
   permit(action: Action): void {
     this.#permissions?.check(action, { sessionId: this.sessionId })
+  }
+
+  /** PERMISSION_DENIED where a request that meets the condition needs more than this handle may do. */
+  permitWhen(action: Action, condition: Condition): void {
+    this.#permissions?.checkWhen(action, condition)
+  }
+
+  /** Whether this handle has a capability. */
+  has(capability: Capability): boolean {
+    return this.#permissions?.has(capability) ?? true
   }
 
   /** Whether this handle may do it. */

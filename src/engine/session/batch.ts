@@ -114,6 +114,8 @@ export function applyPlansNow(
 export class Batch {
   readonly #paths: string[] = []
   readonly #steps: PlanStep[] = []
+  /** Whether it lays content over a file that the session has already. */
+  readonly borrows: boolean
 
   constructor(core: Core, operations: readonly BatchOperation[]) {
     if (!Array.isArray(operations)) throw invalid('operations', 'must be an array')
@@ -139,6 +141,7 @@ export class Batch {
         this.#add(segmentWrite.path, step)
       } else throw invalid(field, 'must have exactly one of the keys write, delete, segmentWrite')
     }
+    this.borrows = segments.borrows
   }
 
   apply(core: Core, live: LiveSession): Promise<void> {
@@ -160,6 +163,8 @@ export class SegmentPatch {
   readonly #paths: string[]
   /** Numbers of the mutations that were left out. */
   readonly #skipped = new Set<number>()
+  /** As {@link Batch.borrows}. */
+  readonly borrows: boolean
 
   constructor(core: Core, request: PatchSegmentsRequest) {
     checkRequest(request)
@@ -176,6 +181,7 @@ export class SegmentPatch {
       return conflictPolicy === SegmentConflictPolicy.SKIP_ON_CONFLICT ? this.#skipping(index, step) : step
     })
     this.#paths = mutations.map(({ path }: SegmentWriteRequest) => path)
+    this.borrows = segments.borrows
   }
 
   async apply(core: Core, live: LiveSession): Promise<{ skippedPaths: string[] }> {
@@ -221,6 +227,10 @@ class SegmentSteps {
 
   constructor(core: Core) {
     this.#core = core
+  }
+
+  get borrows(): boolean {
+    return this.#wanted.length > 0
   }
 
   step(request: SegmentWriteRequest, field: string): PlanStep {

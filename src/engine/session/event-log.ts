@@ -6,6 +6,7 @@ import { parseTime } from '../base/time.js'
 import { decodeSeq, encodeSeq, seqWidth } from '../storage/keys.js'
 import { chainStart, expectedLink } from './chain.js'
 import { sessionNotFound, type Core } from './core.js'
+import { detailsFor, type EventReader } from './event-details.js'
 import type { EventBody, EventType } from './events.js'
 import { follow } from './feed.js'
 import { holdStates } from './held-states.js'
@@ -19,7 +20,7 @@ export interface SessionEvent {
   readonly eventType: EventType
   /** Who did it. */
   readonly principal: string
-  /** Depends on the type. */
+  /** Depends on the type; empty for a handle that may not see what the event is about. */
   readonly details: Readonly<Record<string, unknown>>
 }
 
@@ -53,6 +54,7 @@ export interface LogVerification {
 export async function listEvents(
   core: Core,
   live: LiveSession,
+  handle: EventReader,
   request: EventListRequest = {},
 ): Promise<EventPage> {
   checkRequest(request)
@@ -70,7 +72,8 @@ export async function listEvents(
   const to = end === undefined ? last : (await firstSince(core, live.id, last, end)) - 1
   const events: SessionEvent[] = []
   for await (const page of core.store.events(live.id, { from, to: Math.min(to, from + pageSize - 1) })) {
-    for (const { seq, body } of page) events.push(describe(live.id, seq, body as unknown as EventBody))
+    for (const { seq, body } of page)
+      events.push(describe(live.id, handle, seq, body as unknown as EventBody))
   }
   const reached = from + events.length - 1
   return { events, nextPageToken: reached < to ? encodePageToken(listing, encodeSeq(reached)) : '' }
@@ -104,6 +107,7 @@ async function bodyOf(core: Core, sessionId: string, seq: number): Promise<Event
 export async function* followEvents(
   core: Core,
   live: LiveSession,
+  handle: EventReader,
   { afterEventId, signal }: { readonly afterEventId?: string; readonly signal?: AbortSignal } = {},
 ): AsyncGenerator<SessionEvent, void, undefined> {
   signal?.throwIfAborted()
@@ -138,7 +142,7 @@ export async function* followEvents(
         for (const event of page) {
           signal?.throwIfAborted()
           seq = event.seq
-          yield describe(live.id, seq, event.body as unknown as EventBody)
+          yield describe(live.id, handle, seq, event.body as unknown as EventBody)
         }
       }
       if (last !== undefined) return
@@ -199,6 +203,7 @@ export async function verifyEvents(
 
 function describe(
   sessionId: string,
+  handle: EventReader,
   seq: number,
   [at, eventType, details, principal]: EventBody,
 ): SessionEvent {
@@ -207,15 +212,8 @@ function describe(
     timestamp: formatTime(at),
     eventType,
     principal,
-    details: copyOf(details),
+    details: detailsFor(handle, eventType, details),
   }
-}
-
-/** Details hold texts, numbers and lists of texts. */
-function copyOf(details: object): Record<string, unknown> {
-  const copy: Record<string, unknown> = { ...details }
-  for (const key in copy) if (Array.isArray(copy[key])) copy[key] = [...(copy[key] as unknown[])]
-  return copy
 }
 
 function eventIdOf(sessionId: string, seq: number): string {

@@ -1,6 +1,7 @@
-import { EngineError } from '../base/errors.js'
-import { capabilityOf, type Action } from '../operations/index.js'
-import type { Capability } from '../operations/operation.js'
+import { EngineError, invalid } from '../base/errors.js'
+import { checkRequest, shown } from '../base/input.js'
+import { capabilitiesOf, capabilitiesWhen, type Action } from '../operations/index.js'
+import { capabilities, type Capability, type Condition } from '../operations/operation.js'
 import type { Caller } from './core.js'
 
 /** What an action is about. */
@@ -11,6 +12,10 @@ export interface Resource {
 
 /** Whether a principal may do something: true lets it, everything else is PERMISSION_DENIED. */
 export type Authorize = (caller: Caller, action: Action, resource: Resource) => boolean
+
+export interface NarrowRequest {
+  readonly without: readonly Capability[]
+}
 
 /** What one caller may do by one handle. */
 export class Permissions {
@@ -30,34 +35,68 @@ export class Permissions {
 
   /** PERMISSION_DENIED, or what `authorize` throws. */
   check(action: Action, resource: Resource): void {
-    if (this.#ask(action, resource)) return
+    for (const capability of capabilitiesOf(action)) this.mustHave(capability, action)
+    if (this.#asked(action, resource)) return
     throw new EngineError('PERMISSION_DENIED', `${action} is not allowed`, { action })
+  }
+
+  /** PERMISSION_DENIED where a request that meets the condition needs a capability that was withheld. */
+  checkWhen(action: Action, condition: Condition): void {
+    for (const capability of capabilitiesWhen(action, condition)) this.mustHave(capability, action)
+  }
+
+  /** PERMISSION_DENIED where a capability was withheld. */
+  mustHave(capability: Capability, action?: Action): void {
+    if (this.has(capability)) return
+    const message = `${action ?? 'this'} needs the capability ${capability}, which this handle does not have`
+    throw new EngineError('PERMISSION_DENIED', message, { ...(action && { action }), capability })
+  }
+
+  /** Whether a capability is not withheld. */
+  has(capability: Capability): boolean {
+    return !this.#withheld.has(capability)
   }
 
   /** For what is shown, not done: an `authorize` that throws is a no. */
   allows(action: Action, resource: Resource): boolean {
     try {
-      return this.#ask(action, resource)
+      return capabilitiesOf(action).every((one) => this.has(one)) && this.#asked(action, resource)
     } catch {
       return false
     }
   }
 
-  #ask(action: Action, resource: Resource): boolean {
-    if (this.#withheld.has(capabilityOf(action))) return false
+  #asked(action: Action, resource: Resource): boolean {
     if (this.#authorize === undefined) return true
     // A promise is no permission.
     const answer: unknown = this.#authorize(this.#caller, action, resource)
     return answer === true
   }
 
-  /** The same without some capabilities; what is withheld already stays so. */
-  without(capabilities: Iterable<Capability>): Permissions {
-    return new Permissions(this.#caller, this.#authorize, new Set([...this.#withheld, ...capabilities]))
+  /** The same without some capabilities; what is withheld already stays so. INVALID_ARGUMENT. */
+  without(request: NarrowRequest): Permissions {
+    checkRequest(request)
+    const { without } = request
+    if (!Array.isArray(without)) throw invalid('without', 'must be an array of capabilities')
+    const withheld = new Set(this.#withheld)
+    // A copy: an array may say something else when it is read again.
+    for (const capability of Array.from(without as readonly unknown[])) {
+      if (!isCapability(capability))
+        throw invalid(
+          'without',
+          `${shown(capability)} is no capability; there are ${capabilities.join(', ')}`,
+        )
+      withheld.add(capability)
+    }
+    return new Permissions(this.#caller, this.#authorize, withheld)
   }
 
   /** Nothing to check at all. */
   get open(): boolean {
     return this.#authorize === undefined && this.#withheld.size === 0
   }
+}
+
+function isCapability(value: unknown): value is Capability {
+  return (capabilities as readonly unknown[]).includes(value)
 }

@@ -8,9 +8,9 @@ export class ScopeAccess {
   readonly core: Core
   readonly permissions: Permissions
 
-  constructor(core: Core) {
+  constructor(core: Core, permissions = new Permissions(core, core.authorize)) {
     this.core = core
-    this.permissions = new Permissions(core, core.authorize)
+    this.permissions = permissions
   }
 
   /** PERMISSION_DENIED. */

@@ -24,7 +24,7 @@ import { acknowledged, eventTime, readAgain, record } from './transaction.js'
 /** A session as it is shown. */
 export interface SessionInfo {
   readonly id: string
-  /** Hex digest of what the session started from; a fork has its parent's. */
+  /** Hex digest of what the session started from; a fork has its parent's. '' for a handle that may not read files. */
   readonly baseFingerprint: string
   readonly status: SessionStatus
   readonly tags: StringMap
@@ -85,6 +85,11 @@ export interface ForkRequest {
   readonly checkpointLabel?: string
   /** The parent's tags are kept; these are added and win over equal keys. */
   readonly newTags?: StringMap
+}
+
+/** Whether a fork is asked for of an earlier state. */
+export function isOfCheckpoint({ checkpointLabel = '' }: ForkRequest): boolean {
+  return checkpointLabel !== ''
 }
 
 /**
@@ -174,7 +179,7 @@ export function describeSession(
   const may = (action: Action): boolean => permissions.allows(action, { sessionId: session.id })
   return {
     id: session.id,
-    baseFingerprint: session.baseline.fingerprint,
+    baseFingerprint: permissions.has('files.read') ? session.baseline.fingerprint : '',
     status: session.status,
     tags: { ...session.tags },
     createdAt: formatTime(session.createdAt),

@@ -17,6 +17,11 @@ export interface StateReference extends CheckpointReference {
   readonly base?: boolean
 }
 
+/** Whether a request names an earlier state of a session, not its newest or its base. */
+export function namesCheckpoint({ checkpointId, checkpointLabel }: CheckpointReference): boolean {
+  return checkpointId !== undefined || checkpointLabel !== undefined
+}
+
 /** It stays for as long as somebody has it. */
 export async function findState(core: Core, request: StateReference): Promise<Dir> {
   checkRequest(request, 'state')
@@ -34,13 +39,12 @@ export async function stateOf(
   live: LiveSession,
   reference: Omit<StateReference, 'sessionId'>,
 ): Promise<Dir> {
-  const { checkpointId, checkpointLabel, base } = reference
+  const { base } = reference
   if (base === true) {
-    if (checkpointId !== undefined || checkpointLabel !== undefined)
-      throw invalid('base', 'goes without a checkpoint')
+    if (namesCheckpoint(reference)) throw invalid('base', 'goes without a checkpoint')
     return live.baseline
   }
-  if (checkpointId === undefined && checkpointLabel === undefined) return live.tree.freeze()
+  if (!namesCheckpoint(reference)) return live.tree.freeze()
   const checkpoint = await findCheckpoint(core, live, reference)
   return rootAt(core, live, checkpoint.seq)
 }

@@ -122,15 +122,21 @@ export class FileLocks {
     })
   }
 
-  /** In the order of the paths. */
-  async list(core: Core, live: LiveSession, pathPrefix: string): Promise<{ locks: FileLock[] }> {
+  /** In the order of the paths; without their ids, which are the right to them, where those are not to be seen. */
+  async list(
+    core: Core,
+    live: LiveSession,
+    pathPrefix: string,
+    showIds: boolean,
+  ): Promise<{ locks: FileLock[] }> {
     const { byPath } = await whenLoaded(() => this.#indexes.get(core, live))
     const now = core.environment.monotonicMs()
     const found: { readonly order: string; readonly lock: FileLock }[] = []
     for (const [path, { lockId, ownerId, expiresAt }] of byPath) {
       if (expiresAt <= now || !path.startsWith(pathPrefix)) continue
       const remainingTtlSeconds = Math.ceil((expiresAt - now) / 1000)
-      found.push({ order: pathOrder(path), lock: { lockId, path, ownerId, remainingTtlSeconds } })
+      const lock = { lockId: showIds ? lockId : '', path, ownerId, remainingTtlSeconds }
+      found.push({ order: pathOrder(path), lock })
     }
     found.sort((a, b) => compareUtf8(a.order, b.order))
     return { locks: found.map(({ lock }) => lock) }

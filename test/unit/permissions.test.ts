@@ -1,0 +1,411 @@
+/** What handles may do from which something is withheld, and what they show. */
+import { Buffer } from 'node:buffer'
+import { mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import {
+  capabilitiesOf,
+  openEngine,
+  type Action,
+  type Capability,
+  type Engine,
+  type EngineScope,
+  type Session,
+} from '../../src/index.js'
+import { operations } from '../../src/engine/contract.js'
+import { nativeActions } from '../../src/engine/operations/native.js'
+import { capabilities, type Condition, type Needs } from '../../src/engine/operations/operation.js'
+
+const table: Readonly<Record<string, Needs>> = { ...operations, ...nativeActions }
+
+let engine: Engine
+let session: Session
+let directory: string
+
+beforeEach(async () => {
+  directory = realpathSync(mkdtempSync(join(tmpdir(), 'permissions-')))
+  engine = await openEngine({ hostPaths: { roots: [directory] } })
+  session = await engine.sessions.create({ files: { '/a': 'secret', '/d/b': 'two' } })
+  await session.checkpoint({ checkpointLabel: 'one' })
+  await session.files.write({ path: '/new', content: 'new' })
+})
+
+afterEach(async () => {
+  await engine.close()
+  rmSync(directory, { recursive: true, force: true })
+})
+
+const denied = (action: string, capability: Capability): object =>
+  expect.objectContaining({
+    reason: 'PERMISSION_DENIED',
+    details: { action, capability },
+    message: `${action} needs the capability ${capability}, which this handle does not have`,
+  }) as object
+
+async function pictureOf(of: Session): Promise<unknown> {
+  const { manifestHash } = await of.manifest()
+  const { headHash, eventCount } = await of.events.verify()
+  const { sessions } = await engine.sessions.list()
+  return { manifestHash, headHash, eventCount, sessions: sessions.length, host: readdirSync(directory) }
+}
+
+async function drain(stream: AsyncIterable<Uint8Array>): Promise<Buffer> {
+  const chunks: Uint8Array[] = []
+  for await (const chunk of stream) chunks.push(chunk)
+  return Buffer.concat(chunks)
+}
+
+const hashOf = (path: string): Promise<string> => session.files.contentHash(path)
+
+/** What is done by handles in process only: each as it is carried out by a handle that may do it. */
+const natively: Readonly<
+  Record<keyof typeof nativeActions, (handle: Session, scope: EngineScope) => Promise<unknown>>
+> = {
+  contentHash: ({ files }) => files.contentHash('/a'),
+  exportTar: (handle) => drain(handle.exportTar()),
+  exportRevision: async (_handle, scope) => {
+    const { sourceId } = await engine.sources.create({ displayName: 's', uploadedSnapshot: {} })
+    const job = await engine.sources.startImport(sourceId, {
+      uploadedSnapshot: { files: { '/a': 'secret' } },
+    })
+    await engine.sources.waitForJob(job)
+    return drain(scope.sources.exportTar({ sourceId }))
+  },
+  exportBundle: (handle) => drain(handle.exportBundle()),
+  checkout: (handle) => handle.checkout(join(directory, 'out')),
+  syncCheckout: async (handle) => {
+    // A checkout that a handle made is synced by that handle: one that may check out, and no more, is not enough.
+    const checkout = await handle.checkout(join(directory, 'out'))
+    return checkout.sync()
+  },
+  'fs.read': ({ fs }) => fs.promises.readFile('/a'),
+  'fs.write': ({ fs }) => fs.promises.writeFile('/a', 'changed'),
+}
+
+const withheld = Object.entries(nativeActions).flatMap(([action, needs]: [string, Needs]) =>
+  needs.capabilities.map((capability) => [action as keyof typeof nativeActions, capability] as const),
+)
+
+describe('what is done in process only', () => {
+  test.each(withheld.filter(([action]) => action !== 'syncCheckout'))(
+    'refuses %s without %s, and changes nothing',
+    async (action, capability) => {
+      const before = await pictureOf(session)
+      const without = [capability]
+      const attempt = natively[action](session.narrow({ without }), engine.narrow({ without }))
+      // In the fs view the engine's error is the cause.
+      const thrown = (await attempt.catch((error: unknown) => error)) as Error
+      expect(action.startsWith('fs.') ? thrown.cause : thrown).toEqual(denied(action, capability))
+      expect(await pictureOf(session)).toEqual(before)
+      const rest = { without: capabilities.filter((one) => !table[action]!.capabilities.includes(one)) }
+      await natively[action](session.narrow(rest), engine.narrow(rest))
+    },
+  )
+
+  test('a checkout is synced only by a handle that may change files', async () => {
+    const target = join(directory, 'out')
+    const reader = await session.narrow({ without: ['files.write'] }).checkout(target)
+    const before = await session.manifest()
+    rmSync(join(target, 'a'))
+    await expect(reader.sync()).rejects.toEqual(denied('syncCheckout', 'files.write'))
+    expect(await session.manifest()).toEqual(before)
+    const rest = capabilities.filter((one) => !capabilitiesOf('syncCheckout').includes(one))
+    const checkout = await session.narrow({ without: rest }).checkout(target, { force: true })
+    rmSync(join(target, 'a'))
+    expect(await checkout.sync()).toMatchObject({ removed: ['/a'] })
+  })
+})
+
+/** Requests that meet a condition, by action and condition. */
+const conditional: Readonly<Record<string, (handle: Session, scope: EngineScope) => Promise<unknown>>> = {
+  'createSession source': async (_handle, scope) => {
+    const { sourceId } = await engine.sources.create({ displayName: 's', uploadedSnapshot: {} })
+    const files = { '/a': 'secret' }
+    await engine.sources.waitForJob(
+      await engine.sources.startImport(sourceId, { uploadedSnapshot: { files } }),
+    )
+    return scope.sessions.create({ sourceRef: { sourceId } })
+  },
+  'forkSession checkpoint': (handle) => handle.fork({ checkpointLabel: 'one' }),
+  'diff checkpoint': (handle) => handle.diff({ checkpointLabel: 'one' }).paths(),
+  'diff otherSession': async (handle) => {
+    const other = await engine.sessions.create({ files: { '/other': '' } })
+    return handle.diff({ sessionId: other.id }).paths()
+  },
+  'exportTar checkpoint': (handle) => drain(handle.exportTar({ checkpointLabel: 'one' })),
+  'applyBatch borrowed': async ({ files }) => {
+    const borrowed = { offset: 0, length: 6, hash: await hashOf('/a') }
+    await files.batch([{ segmentWrite: { path: '/copy', segments: [{ borrowed }] } }])
+  },
+  'patchSegments borrowed': async ({ files }) => {
+    const borrowed = { offset: 0, length: 6, hash: await hashOf('/a') }
+    await files.patchSegments({ mutations: [{ path: '/copy', segments: [{ borrowed }] }] })
+  },
+}
+
+const conditions = Object.entries(table).flatMap(([action, { when = {} }]) =>
+  Object.entries(when).flatMap(([condition, needed]) =>
+    needed.map((capability) => [action, condition as Condition, capability] as const),
+  ),
+)
+
+describe('what a request needs beyond its operation', () => {
+  test('is tried for every condition of the table', () => {
+    expect(new Set(conditions.map(([action, condition]) => `${action} ${condition}`))).toEqual(
+      new Set(Object.keys(conditional)),
+    )
+  })
+
+  test.each(conditions)('refuses %s with %s without %s, and changes nothing', async (...row) => {
+    const [action, condition, capability] = row
+    const before = await pictureOf(session)
+    const without = [capability]
+    const attempt = conditional[`${action} ${condition}`]!
+    await expect(attempt(session.narrow({ without }), engine.narrow({ without }))).rejects.toEqual(
+      denied(action, capability),
+    )
+    const { sessions: _, ...after } = (await pictureOf(session)) as { sessions: number }
+    expect(before).toMatchObject(after)
+    const needed = [...table[action]!.capabilities, ...Object.values(table[action]!.when!).flat()]
+    const rest = { without: capabilities.filter((one) => !needed.includes(one)) }
+    await attempt(session.narrow(rest), engine.narrow(rest))
+  })
+
+  test('is asked of what is done, whatever a request says when it is read again', async () => {
+    const narrow = session.narrow({ without: ['history'] })
+    const fork = (): { readonly checkpointLabel?: string } => {
+      let reads = 0
+      return Object.defineProperty({}, 'checkpointLabel', {
+        enumerable: true,
+        get: () => (reads++ === 0 ? undefined : 'one'),
+      })
+    }
+    expect((await narrow.fork(fork())).fs.existsSync('/new')).toBe(true)
+    expect((await drain(narrow.exportTar(fork()))).includes('new')).toBe(true)
+    expect((await narrow.diff(fork() as never).paths()).added).toEqual([])
+  })
+})
+
+describe('a handle without files.read', () => {
+  let blind: Session
+
+  beforeEach(() => {
+    blind = session.narrow({ without: ['files.read'] })
+  })
+
+  test('is not told the hash of a file whose guard does not hold', async () => {
+    const expectedHash = `sha256:${'0'.repeat(64)}`
+    const attempts = [
+      (handle: Session) => handle.files.write({ path: '/a', content: '', expectedHash }),
+      (handle: Session) => handle.files.append({ path: '/a', content: '', expectedHash }),
+      (handle: Session) => handle.files.delete({ path: '/a', expectedHash }),
+      (handle: Session) => handle.files.unlink({ path: '/a', expectedHash }),
+      (handle: Session) => handle.files.batch([{ write: { path: '/a', content: '', expectedHash } }]),
+      (handle: Session) =>
+        handle.files.patchSegments({ mutations: [{ path: '/a', segments: [], expectedHash }] }),
+    ]
+    for (const attempt of attempts) {
+      const reason = 'HASH_MISMATCH'
+      await expect(attempt(blind)).rejects.toMatchObject({ reason, details: { path: '/a', expectedHash } })
+      await expect(attempt(blind)).rejects.not.toMatchObject({
+        details: { actualHash: expect.anything() as unknown },
+      })
+      await expect(attempt(session)).rejects.toMatchObject({ details: { actualHash: await hashOf('/a') } })
+    }
+  })
+
+  test('reads no content by flags of node:fs that write too', async () => {
+    const { fs } = blind
+    for (const flag of ['r+', 'a+', 'w+', 'rs+', 'ax+', fs.constants.O_RDONLY | fs.constants.O_CREAT]) {
+      expect(() => fs.readFileSync('/a', { flag: flag as string }), String(flag)).toThrow(/EACCES/)
+      await expect(fs.promises.readFile('/a', { flag: flag as string })).rejects.toMatchObject({
+        code: 'EACCES',
+      })
+      expect(() => fs.openSync('/a', flag), String(flag)).toThrow(/EACCES/)
+    }
+    expect(() => fs.copyFileSync('/a', '/copy')).toThrow(/EACCES/)
+    await expect(fs.promises.copyFile('/a', '/copy')).rejects.toMatchObject({ code: 'EACCES' })
+    await expect(fs.promises.cp('/a', '/copy')).rejects.toMatchObject({ code: 'EACCES' })
+    expect(() => fs.watch('/')).toThrow(/EACCES/)
+    await expect(fs.promises.watch('/')[Symbol.asyncIterator]().next()).rejects.toMatchObject({
+      code: 'EACCES',
+    })
+    expect(session.fs.readFileSync('/a', 'utf8')).toBe('secret')
+    expect(session.fs.readdirSync('/')).toEqual(['a', 'd', 'new'])
+  })
+
+  test('writes, and closes what it opened for writing', async () => {
+    const { fs } = blind
+    const fd = fs.openSync('/b', 'w')
+    fs.writeSync(fd, 'one')
+    expect(() => fs.readSync(fd, Buffer.alloc(3))).toThrow(/EACCES/)
+    fs.closeSync(fd)
+    expect(() => fs.closeSync(fd)).toThrow(/EACCES|EBADF/)
+    const handle = await fs.promises.open('/b', 'a')
+    await handle.write(new Uint8Array())
+    await handle.write('two')
+    await handle.close()
+    const stream = fs.createWriteStream('/c')
+    await new Promise((resolve, reject) => stream.on('error', reject).end('three', () => resolve(undefined)))
+    expect(session.fs.readFileSync('/b', 'utf8')).toBe('onetwo')
+    expect(session.fs.readFileSync('/c', 'utf8')).toBe('three')
+  })
+
+  test('sees no fingerprint of what the session started from, and no file in its events', async () => {
+    expect((await session.get()).baseFingerprint).not.toBe('')
+    expect((await blind.restore({ checkpointLabel: 'one' })).baseFingerprint).toBe('')
+    for (const { details } of (await blind.events.list()).events) expect(details).toEqual({})
+  })
+})
+
+describe('events', () => {
+  const told: Readonly<Record<string, readonly Capability[]>> = {
+    WriteFile: ['files.read'],
+    AddAnnotation: ['annotations', 'files.read'],
+    RequestApproval: ['approvals'],
+    LockFile: ['locks'],
+    ReportHealth: ['health'],
+    PutSecret: ['secrets'],
+    CreateSession: ['files.read'],
+    CreateCheckpoint: ['files.read'],
+  }
+
+  beforeEach(async () => {
+    await session.annotations.add({ filePath: '/a', expectedContentHash: await hashOf('/a') })
+    await session.approvals.request({ details: { summary: 'hidden' } })
+    await session.fileLocks.lock({ path: '/a', timeoutSeconds: 60 })
+    await session.secrets.put({ secretName: 'hidden', secretValue: 'x' })
+    const reportContent = '<testsuite><testcase name="a"/></testsuite>'
+    await session.health.report({ reportFormat: 'junit-xml/v1', reportContent })
+  })
+
+  test.each(Object.entries(told).flatMap(([type, needed]) => needed.map((one) => [type, one] as const)))(
+    'tell no details of %s without %s, and all others',
+    async (type, capability) => {
+      const { events } = session.narrow({ without: [capability] })
+      const all = (await session.events.list()).events
+      const shown = (await events.list()).events
+      const followed: unknown[] = []
+      for await (const event of events.follow()) {
+        followed.push(event)
+        if (followed.length === all.length) break
+      }
+      expect(followed).toEqual(shown)
+      const known: Readonly<Record<string, readonly Capability[]>> = told
+      const expected = all.map(({ eventType, details }) =>
+        known[eventType.split('.')[2]!]!.includes(capability) ? {} : details,
+      )
+      expect(shown.map(({ details }) => details)).toEqual(expected)
+    },
+  )
+
+  test('and listings give no id of a lock to a handle that may not release the locks of others', async () => {
+    const path = '/a'
+    const narrow = session.narrow({ without: ['locks.force'] })
+    const [lock] = (await narrow.fileLocks.list()).locks
+    expect(lock).toMatchObject({ path, lockId: '', ownerId: 'local' })
+    const shown = (await narrow.events.list()).events.find(({ eventType }) => eventType.endsWith('LockFile'))
+    expect(shown!.details).toEqual({ path })
+    const [whole] = (await session.fileLocks.list()).locks
+    await narrow.fileLocks.renew({ path, lockId: whole!.lockId, timeoutSeconds: 1 })
+  })
+})
+
+describe('a diff', () => {
+  test('shows nothing of a session whose handle may not read it', async () => {
+    const other = await engine.sessions.create({ files: { '/other': '' } })
+    await expect(session.diff(other.narrow({ without: ['files.read'] })).paths()).rejects.toMatchObject({
+      reason: 'PERMISSION_DENIED',
+    })
+    const confined = session.narrow({ without: ['sessions'] })
+    await expect(confined.diff({ sessionId: other.id }).paths()).rejects.toEqual(denied('diff', 'sessions'))
+    expect(await confined.diff(other).paths()).toMatchObject({ removed: ['/other'] })
+    expect((await confined.diff({ sessionId: session.id, base: true }).paths()).added).toEqual(['/new'])
+  })
+})
+
+describe('a scope', () => {
+  test('that was narrowed gives handles that are', async () => {
+    const scope = engine.narrow({ without: ['files.write', 'usage'] })
+    const made = await scope.sessions.create({ files: { '/a': 'one' } })
+    const opened = await scope.sessions.open(session.id)
+    for (const handle of [made, opened, await made.fork()])
+      await expect(handle.files.delete({ path: '/a' })).rejects.toEqual(denied('deleteFile', 'files.write'))
+    expect(() => scope.usage.sent(5)).toThrow(
+      expect.objectContaining({ reason: 'PERMISSION_DENIED' }) as Error,
+    )
+    const narrower = scope.narrow({ without: ['files.read'] })
+    await expect(narrower.usage.metrics()).rejects.toEqual(denied('getCasMetrics', 'usage'))
+    expect((await narrower.sessions.list()).sessions[0]!.baseFingerprint).toBe('')
+  })
+})
+
+describe('authorize', () => {
+  test('keeps back the hash of a content that may not be hashed, and ids of locks that may not be ended', async () => {
+    const refused = new Set<Action>()
+    const own = await openEngine({ authorize: (_caller, action) => !refused.has(action) })
+    try {
+      const asked = await own.sessions.create({ files: { '/a': 'secret' } })
+      await asked.fileLocks.lock({ path: '/a', timeoutSeconds: 60 })
+      refused.add('contentHash').add('forceUnlockFile')
+      const attempt = asked.files.delete({ path: '/a', expectedHash: `sha256:${'0'.repeat(64)}` })
+      const error = (await attempt.catch((thrown: unknown) => thrown)) as { readonly details: object }
+      expect(Object.keys(error.details)).toEqual(['path', 'expectedHash'])
+      expect((await asked.fileLocks.list()).locks[0]!.lockId).toBe('')
+      expect((await asked.events.list()).events.at(-1)!.details).toEqual({ path: '/a' })
+    } finally {
+      await own.close()
+    }
+  })
+
+  test('decides by capabilities over every way to one effect', async () => {
+    const own = await openEngine({
+      authorize: (_caller, action) => !capabilitiesOf(action).includes('files.write'),
+    })
+    try {
+      const reader = await own.sessions.create({ files: { '/a': 'secret' } })
+      await reader.checkpoint({ checkpointLabel: 'one' })
+      const { manifestHash } = await reader.manifest()
+      await expect(reader.restore({ checkpointLabel: 'one' })).rejects.toMatchObject({
+        reason: 'PERMISSION_DENIED',
+      })
+      expect(() => reader.fs.copyFileSync('/a', '/b')).toThrow(/EACCES/)
+      expect((await reader.manifest()).manifestHash).toBe(manifestHash)
+    } finally {
+      await own.close()
+    }
+  })
+})
+
+test('narrowing names the capability that it does not know, and those that there are', () => {
+  for (const handle of [session, engine])
+    expect(() => handle.narrow({ without: ['comit' as Capability] })).toThrow(
+      `without: comit is no capability; there are ${capabilities.join(', ')}`,
+    )
+})
+
+test('the page on permissions lists every action with what it needs', () => {
+  const page = readFileSync(new URL('../../docs/permissions.md', import.meta.url), 'utf8')
+  const cells = (line: string): string[] =>
+    line
+      .split('|')
+      .slice(1, -1)
+      .map((cell) => cell.trim().replaceAll('`', ''))
+  const rowsOf = (part: string): string[][] =>
+    part
+      .split('\n')
+      .filter((line) => line.startsWith('| `'))
+      .map(cells)
+  const [about, actions] = page.split('## What each action needs')
+  expect(rowsOf(about!).map(([capability]) => capability)).toEqual(capabilities)
+  expect(rowsOf(actions!)).toEqual(
+    Object.entries(table).map(([action, { capabilities: all, when = {} }]) => [
+      action,
+      all.join(', '),
+      Object.entries(when)
+        .map(([condition, more]) => `${condition}: ${more.join(', ')}`)
+        .join('; '),
+    ]),
+  )
+})
