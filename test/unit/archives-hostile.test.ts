@@ -73,6 +73,12 @@ describe('what no tree can have is refused', () => {
     ['a directory in the place of a symlink', tarOf(link('a', '/'), dir('a')), 'UNSAFE_PATH', 'a'],
     ['an entry below a symlink', tarOf(link('a', '/etc'), file('a/passwd')), 'UNSAFE_PATH', 'a/passwd'],
     ['an entry far below a symlink', tarOf(link('a', '.'), file('a/b/c')), 'UNSAFE_PATH', 'a/b/c'],
+    [
+      'an entry below a symlink, after one in a directory whose name has the same length',
+      tarOf(link('b', '/etc'), file('a/x'), file('b/passwd')),
+      'UNSAFE_PATH',
+      'b/passwd',
+    ],
     ['an entry below a file', tarOf(file('a'), file('a/b')), 'UNSAFE_PATH', 'a/b'],
     ['a hard link below a symlink', tarOf(file('f'), link('a', '.'), hard('a/b', 'f')), 'UNSAFE_PATH', 'a/b'],
     ['a hard link to nothing', tarOf(hard('a', 'b')), 'INVALID_ARCHIVE', 'a'],
@@ -200,6 +206,12 @@ describe('what no tree can have is refused', () => {
     ['a file and a directory of one name', zipped('a', 'a/'), 'UNSAFE_PATH', 'a/'],
     ['an entry below a file', zipped('a', 'a/b'), 'UNSAFE_PATH', 'a/b'],
     ['an entry below a symlink', zipOf([symlink, { name: 'l/passwd' }]), 'UNSAFE_PATH', 'l/passwd'],
+    [
+      'an entry below a symlink, after one in a directory whose name has the same length',
+      zipOf([symlink, { name: 'd/x' }, { name: 'l/passwd' }]),
+      'UNSAFE_PATH',
+      'l/passwd',
+    ],
     ['an empty symlink', zipOf([{ ...symlink, content: '' }]), 'INVALID_ARCHIVE', 'l'],
     [
       'a target that is not UTF-8',
@@ -422,15 +434,11 @@ describe('what is damaged in a tar, and harms nothing, is left out', () => {
     expect([...entries.values()]).toMatchObject([{ content: 'content' }])
   })
 
-  test.each([
-    ['behind a NUL', '0000000\x0012 \0'],
-    ['that is negative', new Uint8Array(12).fill(0xff)],
-  ])('a size %s, of a file without content', async (_what, text) => {
-    const { entries } = await read(tarOf({ fields: [[124, text]] }))
+  test('a size behind a NUL, of a file without content', async () => {
+    const fields = [[124, '0000000\x0012 \0']] as const
+    const { entries } = await read(tarOf({ fields }))
     expect(entries.get('/a')).toMatchObject({ content: '' })
-    expect((await errorOf(tarOf({ fields: [[124, text]], content: 'content' }))).reason).toBe(
-      'INVALID_ARCHIVE',
-    )
+    expect((await errorOf(tarOf({ fields, content: 'content' }))).reason).toBe('INVALID_ARCHIVE')
   })
 
   test('an extended attribute that is no text', async () => {
@@ -438,6 +446,76 @@ describe('what is damaged in a tar, and harms nothing, is left out', () => {
     const { entries } = await read(tarOf(pax(['SCHILY.xattr.b', binary], ['SCHILY.xattr.t', 'x']), file('a')))
     expect(entries.get('/a')).toMatchObject({ xattrs: { t: 'x' } })
     expect((entries.get('/a') as { xattrs: object }).xattrs).not.toHaveProperty('b')
+  })
+})
+
+describe('the numbers of a header', () => {
+  /** The form of a field in base 256: a byte that says so, and the others. */
+  const base256 = (length: number, first: number, last: readonly number[], between = 0): Uint8Array =>
+    Uint8Array.from([first, ...Array.from({ length: length - 1 - last.length }, () => between), ...last])
+  const places = [
+    ['mode', 100, 8],
+    ['size', 124, 12],
+    ['time', 136, 12],
+  ] as const
+
+  test.each(places)(
+    'reject a %s of any first byte that makes it no safe integer',
+    async (_what, at, length) => {
+      for (const type of ['0', '5', 'x', 'g', 'L']) {
+        for (let first = 0x80; first <= 0xff; first++) {
+          const between = first < 0xc0 ? 0xff : 0
+          const field = base256(length, first, [1, 2], between)
+          const error = await errorOf(tarOf({ name: 'a', type, linkName: 'b', fields: [[at, field]] }))
+          expect(['INVALID_ARCHIVE', 'LIMIT_EXCEEDED']).toContain(error.reason)
+        }
+      }
+    },
+  )
+
+  test.each(places)('reject a %s that is text, or of other digits', async (_what, at, length) => {
+    for (const text of ['not octal', '8', '-1', '+1', '0x10', '1e3', '1.5', '77778 ', '\u00b2'])
+      expect((await errorOf(tarOf({ fields: [[at, text.padEnd(length, '\0')]] }))).reason).toBe(
+        'INVALID_ARCHIVE',
+      )
+  })
+
+  test.each([-1, -2, -512, -(2 ** 31), -(2 ** 53) + 1])('reject a size of %i', async (size) => {
+    const bits = BigInt.asUintN(96, BigInt(size))
+    const field = Buffer.from(bits.toString(16).padStart(24, '0'), 'hex')
+    expect(await errorOf(tarOf({ fields: [[124, field]] }))).toMatchObject({
+      reason: 'INVALID_ARCHIVE',
+      message: '"a": the size of an entry is negative',
+    })
+  })
+
+  test.each(['-0', '-1', '1.0', '1e3', '0x10', ' 1', '9007199254740992', '9'.repeat(40), 'NaN', '١'])(
+    'reject a size of %j in pax',
+    async (size) => {
+      const content = tarOf(pax(['size', size]), file('a', 'x'))
+      expect((await errorOf(content)).reason).toBe('INVALID_ARCHIVE')
+    },
+  )
+
+  test('are read in octal, in base 256, with spaces or NULs ahead, and up to the end of a field', async () => {
+    for (const size of [
+      '00000000007\0',
+      '       7 \0\0\0',
+      '000000000007',
+      '\0\x007\0\0',
+      base256(12, 0x80, [7]),
+    ]) {
+      const { entries } = await read(tarOf({ content: 'content', fields: [[124, size]] }))
+      expect(entries.get('/a')).toMatchObject({ content: 'content' })
+    }
+    for (const [seconds, time] of [
+      [-1, base256(12, 0xff, [0xff], 0xff)],
+      [-256, base256(12, 0xff, [0], 0xff)],
+      [2 ** 33, base256(12, 0x80, [2, 0, 0, 0, 0])],
+    ] as const) {
+      const { entries } = await read(tarOf({ fields: [[136, time]] }))
+      expect(entries.get('/a')).toMatchObject({ mtimeMs: seconds * 1000 })
+    }
   })
 })
 
@@ -694,6 +772,16 @@ describe('a bomb is refused', () => {
     expect(error).toMatchObject({
       reason: 'LIMIT_EXCEEDED',
       details: { limit: String(archiveLimits.zipEntries) },
+    })
+  })
+
+  test('of long names in the directory of a zip', async () => {
+    const name = (i: number): string => `${i}/`.padEnd(60_000, 'n')
+    const count = Math.ceil(archiveLimits.pathBytes / 60_000) + 1
+    const zip = zipOf(Array.from({ length: count }, (_, i) => ({ name: name(i), method: 0 })))
+    expect(await errorOf(zip, new NoSink())).toMatchObject({
+      reason: 'LIMIT_EXCEEDED',
+      details: { limit: String(archiveLimits.pathBytes) },
     })
   })
 

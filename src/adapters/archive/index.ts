@@ -6,7 +6,7 @@ import { EntryGate, type ArchiveOptions } from './entry-gate.js'
 import { gunzip } from './inflate.js'
 import { archiveLimits } from './limits.js'
 import { Pacer } from './pacer.js'
-import { blockBytes } from './tar-feed.js'
+import { blockBytes } from './tar-header.js'
 import { readTar } from './tar-reader.js'
 import { writeTar } from './tar-writer.js'
 import { collectZip } from './zip-content.js'
@@ -42,7 +42,7 @@ async function read(
     const reader = new ByteReader(() => input.next())
     const form = formOf(await reader.peek(blockBytes))
     if (form === 'zip') await readZip(await collectZip(content, reader), gate, pacer)
-    else if (form === 'tar') await readTar(() => reader.some(archiveLimits.inflatedPieceBytes), gate, pacer)
+    else if (form === 'tar') await readTar(reader, gate, pacer)
     else await readGzip(reader, gate, pacer)
   } finally {
     await input.close()
@@ -52,7 +52,7 @@ async function read(
 async function readGzip(reader: ByteReader, gate: EntryGate, pacer: Pacer): Promise<void> {
   const pieces = gunzip(() => reader.some(archiveLimits.pieceBytes))
   try {
-    await readTar(async () => (await pieces.next()).value ?? undefined, gate, pacer)
+    await readTar(new ByteReader(async () => (await pieces.next()).value ?? undefined), gate, pacer)
   } finally {
     // It may still wait for bytes, and ends when their source does.
     pieces.return(undefined).catch(() => undefined)

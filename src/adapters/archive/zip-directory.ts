@@ -37,18 +37,23 @@ export async function readZipDirectory(
   const start = cursorOf(zip)
   const entries: ZipEntry[] = []
   const records = zip.eachEntry()
+  let size = 0
+  let nameBytes = 0
   for (;;) {
     const record = await fromYauzl(() => records.next())
     if (record.done === true) break
-    entries.push(describe(record.value))
+    const entry = describe(record.value)
+    entries.push(entry)
+    size += entry.size
+    checkGrowth(size, content.length)
+    nameBytes += entry.rawName.length
+    if (nameBytes > archiveLimits.pathBytes)
+      throw limitExceeded('the paths of the archive are too long together', archiveLimits.pathBytes)
     if (pacer.due) await pacer.rest()
   }
   if (cursorOf(zip) !== endOfDirectory(zip, content))
     throw invalidArchive('the directory of the zip is not where its end says')
   await separate(entries, start, pacer)
-  let size = 0
-  for (const entry of entries) size += entry.size
-  checkGrowth(size, content.length)
   return { zip, entries }
 }
 
