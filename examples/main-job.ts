@@ -121,8 +121,8 @@ async function importSession(engine: Engine, { url, branch = '' }: DemoRepositor
     displayName: 'demo',
     gitRemote: { remoteUrl: url, defaultRef: branch },
   })
-  const received = (job: { filesProcessed: number; bytesProcessed: number }): string =>
-    `${count(job.filesProcessed, 'file')}, ${size(job.bytesProcessed)} received`
+  const received = (job: { filesProcessed: number; bytesTransferred: number }): string =>
+    `${count(job.filesProcessed, 'file')}, ${size(job.bytesTransferred)} received`
   const job = await step('import the repository over smart HTTP', async () => {
     const line = counter('waiting for the remote')
     try {

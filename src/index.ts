@@ -7,6 +7,7 @@ import {
   type Budgets,
   type Engine,
   type Environment,
+  type ImportOptions,
   type LogEntry,
   type SecretOptions,
   type Storage,
@@ -37,6 +38,8 @@ export interface EngineOptions {
    * for it, or by `engine.collect()`. `sessions.create({ ttlSeconds })` says it for one. Never by default.
    */
   readonly sessionTtlSeconds?: number
+  /** How long import jobs may take, and how slowly what they read may come. What takes longer is DEADLINE_EXCEEDED. */
+  readonly imports?: ImportOptions
   readonly git?: {
     /** Allows remotes on loopback and private addresses; refused by default. */
     readonly allowPrivateAddresses?: boolean
@@ -103,6 +106,7 @@ export async function openEngine(options: EngineOptions = {}): Promise<Engine> {
     memoryBudgetBytes,
     budgets,
     sessionTtlSeconds,
+    imports,
     git,
     hostPaths,
     allowGitNames = false,
@@ -122,6 +126,7 @@ export async function openEngine(options: EngineOptions = {}): Promise<Engine> {
     ...(memoryBudgetBytes !== undefined && { memoryBudgetBytes }),
     ...(budgets !== undefined && { budgets }),
     ...(sessionTtlSeconds !== undefined && { sessionTtlSeconds }),
+    ...(imports !== undefined && { imports }),
     ...(authorize !== undefined && { authorize }),
     ...(log !== undefined && { log }),
     allowGitNames,
@@ -258,6 +263,7 @@ export type {
   HealthReportRequest,
   ContentIn,
   ImportJob,
+  ImportOptions,
   ImportStartRequest,
   JobProgress,
   JobReference,

@@ -26,6 +26,7 @@ import { PosixLocks } from './services/locks/posix-locks.js'
 import type { ReportReader } from './services/report-ports.js'
 import { parseSecretOptions, randomKeyRing, type SecretOptions } from './services/secrets/secret-keys.js'
 import { Secrets } from './services/secrets/secrets.js'
+import { parseImportOptions, type ImportOptions } from './services/sources/job-limits.js'
 import { SourceService } from './services/sources/sources.js'
 import { TreeExports } from './services/sources/tree-exports.js'
 import { parseTtl } from './session/expiry.js'
@@ -62,6 +63,8 @@ export interface EngineParts {
   readonly budgets?: Budgets
   /** Checkouts may write and bring back names that git takes for `.git`; refused by default. */
   readonly allowGitNames?: boolean
+  /** How long imports may take, and how slowly a source may send. */
+  readonly imports?: ImportOptions
   /** Adapters, loaded when they are first needed. */
   readonly importer?: () => Promise<Importer>
   readonly committer?: () => Promise<Committer>
@@ -86,6 +89,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   const budgets = parseBudgets(parts.budgets)
   const sessionTtlSeconds = parseTtl('sessionTtlSeconds', parts.sessionTtlSeconds)
   const keyRing = parseSecretOptions(parts.secrets)
+  const jobLimits = parseImportOptions(parts.imports)
   const writes = new RecentWrites()
   const opened = await parts.storage.open()
   const log = logTo(parts.log)
@@ -130,13 +134,17 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     () => discardAll(shared),
   )
   const core = coreFor(shared, localCaller)
-  const sources = new SourceService({
-    importer: parts.importer ?? missing('importer'),
-    archives: parts.archives ?? missing('archives'),
-    host: parts.host ?? missing('host'),
-    checkRemote: parts.checkRemote ?? (() => Promise.resolve()),
-  })
+  const sources = new SourceService(
+    {
+      importer: parts.importer ?? missing('importer'),
+      archives: parts.archives ?? missing('archives'),
+      host: parts.host ?? missing('host'),
+      checkRemote: parts.checkRemote ?? (() => Promise.resolve()),
+    },
+    jobLimits,
+  )
   const commits = new Commits({
+    deadlineMs: jobLimits.deadlineMs,
     committer: parts.committer ?? missing('committer'),
     remoteOf: (caller, sourceId) => sources.remoteOf(caller, sourceId),
   })

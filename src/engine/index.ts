@@ -133,6 +133,7 @@ export type {
   RefreshRequest,
   SourceCreateRequest,
 } from './services/sources/source-requests.js'
+export type { ImportOptions } from './services/sources/job-limits.js'
 export type { ContentIn } from './services/sources/source-ports.js'
 export type { PromoteRequest, SourceListRequest, SourcePage } from './services/sources/sources.js'
 export { SegmentConflictPolicy, type BatchOperation, type PatchSegmentsRequest } from './session/batch.js'

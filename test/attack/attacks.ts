@@ -1,4 +1,5 @@
 import { heldSockets } from './held-sockets.js'
+import { stallingSources } from './stalling-sources.js'
 
 export interface AttackOptions {
   /** How often the attack is tried. */
@@ -30,5 +31,11 @@ export const attacks: Readonly<Record<string, Attack>> = {
     n: 2000,
     shortN: 105,
     run: heldSockets,
+  },
+  'stalling-sources': {
+    text: 'imports whose source hangs, trickles, or sends progress without an end, ended in every way',
+    n: 1000,
+    shortN: 96,
+    run: stallingSources,
   },
 }

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import type { HttpLimits, ServeOptions } from '../../src/adapters/http/index.js'
+import { compiledAttacks } from './compiled-attacks.js'
 
 export const token = 'the-token'
 
@@ -86,11 +87,4 @@ async function asked<T>(child: ChildProcess, message: TargetOptions | 'figures')
   const [answer] = (await once(child, 'message')) as [T & { readonly error?: string }]
   if (answer.error !== undefined) throw new Error(answer.error)
   return answer
-}
-
-/** The compiled form of this folder: a process of its own knows no TypeScript. */
-async function compiledAttacks(): Promise<string> {
-  if (import.meta.filename.endsWith('.js')) return import.meta.dirname
-  const { compiledProject } = await import('../support/compile-source.js')
-  return join(await compiledProject(), 'test/attack')
 }

@@ -101,7 +101,7 @@ export interface Imported extends ImportResult {
   /** What a later import may build on, newest first. */
   readonly commits: readonly string[]
   readonly mtimeMs: number
-  readonly progress: { readonly bytesProcessed: number; readonly filesProcessed: number }
+  readonly progress: { readonly bytesTransferred: number; readonly filesProcessed: number }
 }
 
 /** What imports before this one left behind. */
@@ -119,7 +119,7 @@ export async function importFrom(
 ): Promise<Imported> {
   const { objects, known, commits } = before
   const sink = new TreeRecorder(objects, known)
-  let progress = { bytesProcessed: 0, filesProcessed: 0 }
+  let progress = { bytesTransferred: 0, filesProcessed: 0 }
   let resolved = 0
   const result = await createGitAdapter(options).importer.import({ remote, gitRef }, sink, {
     signal,
@@ -127,7 +127,7 @@ export async function importFrom(
     knownCommits: commits,
     onResolved: () => resolved++,
     onProgress(now) {
-      expect(now.bytesProcessed).toBeGreaterThanOrEqual(progress.bytesProcessed)
+      expect(now.bytesTransferred).toBeGreaterThanOrEqual(progress.bytesTransferred)
       expect(now.filesProcessed).toBeGreaterThanOrEqual(progress.filesProcessed)
       progress = now
     },

@@ -329,16 +329,16 @@ test('an archive of another writer is read', async () => {
 
 describe('while an archive is read', () => {
   test('progress grows to the whole of it', async () => {
-    const steps: { bytesProcessed: number; filesProcessed: number }[] = []
+    const steps: { bytesTransferred: number; filesProcessed: number }[] = []
     const archive = await bytesOf(archives.writeTar(listOf(manyEntries(50))))
     await archives.read(inPieces(archive), new MemorySink(), {
       signal: new AbortController().signal,
       onProgress: (progress) => steps.push(progress),
     })
-    expect(steps.at(-1)).toEqual({ bytesProcessed: archive.length, filesProcessed: 50 })
-    for (const [i, { bytesProcessed, filesProcessed }] of steps.entries()) {
-      const before = steps[i - 1] ?? { bytesProcessed: 0, filesProcessed: 0 }
-      expect(bytesProcessed).toBeGreaterThanOrEqual(before.bytesProcessed)
+    expect(steps.at(-1)).toEqual({ bytesTransferred: archive.length, filesProcessed: 50 })
+    for (const [i, { bytesTransferred, filesProcessed }] of steps.entries()) {
+      const before = steps[i - 1] ?? { bytesTransferred: 0, filesProcessed: 0 }
+      expect(bytesTransferred).toBeGreaterThanOrEqual(before.bytesTransferred)
       expect(filesProcessed).toBeGreaterThanOrEqual(before.filesProcessed)
     }
   })

@@ -51,7 +51,7 @@ describe.runIf(hasGit)('import', () => {
     expect(got.treeId).toBe(repository.git(['rev-parse', 'main^{tree}']))
     expect(got.mtimeMs).toBe(1_700_000_000_000)
     expect(got.progress.filesProcessed).toBe(4)
-    expect(got.progress.bytesProcessed).toBeGreaterThan(100)
+    expect(got.progress.bytesTransferred).toBeGreaterThan(100)
     const types = [...got.objects.stored.values()].map(({ type }) => type)
     expect(types.sort().join(' ')).toBe('blob blob blob blob commit tree tree tree')
     for (const { oid, type, body } of got.objects.stored.values()) {

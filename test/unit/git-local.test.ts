@@ -316,7 +316,7 @@ describe.runIf(hasGit).each(formats)('a repository of this host, %s', (format) =
       const { objects, lines, progress } = await importFrom({ repositoryPath: repository.path }, '', options)
       expect(lines).toHaveLength(1)
       expect(Buffer.from(objects.stored.get(idOf('blob', body, format))!.body).equals(body)).toBe(true)
-      expect(progress.bytesProcessed).toBeGreaterThan(body.length)
+      expect(progress.bytesTransferred).toBeGreaterThan(body.length)
     }
   })
 })

@@ -63,7 +63,7 @@ describe.runIf(hasGit)('an import that knows the revision', () => {
       const again = await refresh(remote, before, gitRef)
       expect(server.requests).toHaveLength(from + count)
       expect(again).toMatchObject({ commitId: repository.first, calls: [], lines: sampleLines })
-      expect(again.progress).toEqual({ bytesProcessed: 0, filesProcessed: 0 })
+      expect(again.progress).toEqual({ bytesTransferred: 0, filesProcessed: 0 })
       before = again
     }
   })
@@ -387,17 +387,17 @@ describe.runIf(hasGit)('a refresh', () => {
     const options = { hostPathRoots: [root] }
     const remote = { repositoryPath: repository.path }
     const before = await importFrom(remote, '', options)
-    expect(before.progress.bytesProcessed).toBeGreaterThan(500_000)
+    expect(before.progress.bytesTransferred).toBeGreaterThan(500_000)
     const change = `${noise(3, 1000)}!`
     repository.commitFiles([['100644', 'd3/s3/f3', change]])
     const after = await importFrom(remote, '', options, new AbortController().signal, before)
     expect(after.calls).toEqual(['/d3/s3/f3'])
     // A commit, three trees and a file.
     expect(after.objects.added).toHaveLength(new Set(after.objects.added).size)
-    expect(after.progress.bytesProcessed).toBeLessThan(10_000)
+    expect(after.progress.bytesTransferred).toBeLessThan(10_000)
     expect(after.lines.toSorted()).toEqual(nativeLines(repository, 'main'))
     const same = await importFrom(remote, '', options, new AbortController().signal, after)
-    expect(same).toMatchObject({ calls: [], progress: { bytesProcessed: 0, filesProcessed: 0 } })
+    expect(same).toMatchObject({ calls: [], progress: { bytesTransferred: 0, filesProcessed: 0 } })
   })
 
   test('from a bundle of what changed builds on what is known', async () => {
@@ -451,7 +451,7 @@ describe.runIf(hasGit)('a refresh', () => {
       objects,
       knownCommits: [],
       onResolved: () => {},
-      onProgress: ({ bytesProcessed }) => told.push(bytesProcessed),
+      onProgress: ({ bytesTransferred }) => told.push(bytesTransferred),
     })
     expect(half).toBeGreaterThanOrEqual(500)
     expect(new Set(told).size).toBeGreaterThan(5)

@@ -192,7 +192,7 @@ class Index implements HostIndex {
 describe('scans', () => {
   let sink: Sink
   let index: Index
-  const progress: { bytesProcessed: number; filesProcessed: number }[] = []
+  const progress: { bytesTransferred: number; filesProcessed: number }[] = []
 
   beforeEach(() => {
     sink = new Sink()
@@ -223,7 +223,7 @@ describe('scans', () => {
     await settle()
     expect(await scan()).toEqual({ skipped: 0, unstable: 0 })
     expectSame()
-    expect(progress.at(-1)).toEqual({ bytesProcessed: 27, filesProcessed: 8 })
+    expect(progress.at(-1)).toEqual({ bytesTransferred: 27, filesProcessed: 8 })
     await scan()
     expect(sink.told).toEqual([])
 

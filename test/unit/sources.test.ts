@@ -1,10 +1,22 @@
-import { chmodSync, mkdirSync, mkdtempSync, renameSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  linkSync,
+  mkdirSync,
+  mkdtempSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  unlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { dirname, join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import {
   EngineError,
   ImportJobState,
+  limits,
   memoryStorage,
   openEngine,
   SourceKind,
@@ -12,10 +24,15 @@ import {
   type Engine,
   type ImportJob,
   type Session,
+  type Storage,
 } from '../../src/index.js'
+import { systemEnvironment } from '../../src/adapters/system/index.js'
+import { createEngine } from '../../src/engine/create-engine.js'
+import type { TreeSink } from '../../src/engine/ports.js'
+import { wrapped } from '../../src/engine/storage/wrapped-store.js'
 import { FailingStorage } from '../support/failing-storage.js'
 import { GitRepository, hasGit } from '../support/git-repository.js'
-import { tarEntry } from '../support/raw-archives.js'
+import { tarEntry, tarOf } from '../support/raw-archives.js'
 import { storages } from '../support/storages.js'
 
 let root: string
@@ -53,6 +70,34 @@ async function on(engine: Engine, sourceId: string, revisionId?: string): Promis
 
 async function read(session: Session, path: string): Promise<string> {
   return String(await session.fs.promises.readFile(path))
+}
+
+/** A repository with one commit. */
+function repositoryOf(files: Record<string, string>): GitRepository {
+  const repository = GitRepository.create(newDirectory(), { bare: false })
+  stage(repository.path, files)
+  return repository
+}
+
+/** Commits files; undefined takes one away. */
+function stage(path: string, files: Record<string, string | undefined>): void {
+  for (const [name, content] of Object.entries(files)) {
+    mkdirSync(dirname(join(path, name)), { recursive: true })
+    if (content === undefined) unlinkSync(join(path, name))
+    else writeFileSync(join(path, name), content)
+  }
+  const repository = new GitRepository(path)
+  repository.git(['add', '-A'])
+  repository.git(['commit', '-qm', 'm'])
+}
+
+async function errorOf(failing: Promise<unknown>): Promise<EngineError> {
+  const error = await failing.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  )
+  expect(error).toBeInstanceOf(EngineError)
+  return error as EngineError
 }
 
 async function reasonOf(failing: Promise<unknown>): Promise<string> {
@@ -466,6 +511,56 @@ describe.each(storages)('sources on %s', (_name, make, lasting) => {
     expect(unchanged.revisionId).toBe(changed.revisionId)
   })
 
+  test('a job that succeeded has the files and bytes of the revision, and what was transferred', async () => {
+    const host = newDirectory()
+    writeFileSync(join(host, 'a'), 'one')
+    writeFileSync(join(host, 'b'), 'four')
+    symlinkSync('a', join(host, 'l'))
+    linkSync(join(host, 'b'), join(host, 'again'))
+    const past = new Date(Date.now() - 60_000)
+    for (const name of ['a', 'b']) utimesSync(join(host, name), past, past)
+    await using engine = await openEngine({ storage: make(newDirectory()), hostPaths: { roots: [root] } })
+    const { sourceId } = await engine.sources.create({ displayName: 'h', hostPath: { path: host } })
+    const refreshed = async (): Promise<number[]> => {
+      const job = await engine.sources.waitForJob(await engine.sources.refresh(sourceId))
+      expect(await engine.sources.getJob(job)).toEqual(job)
+      return [job.filesProcessed, job.bytesProcessed, job.bytesTransferred]
+    }
+    expect(await refreshed()).toEqual([4, 11, 11])
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    await refreshed()
+    expect(await refreshed()).toEqual([4, 11, 0])
+    writeFileSync(join(host, 'c'), 'more')
+    unlinkSync(join(host, 'a'))
+    expect((await refreshed()).slice(0, 2)).toEqual([4, 12])
+
+    const archive = tarOf(
+      { name: 'a', content: 'one' },
+      { name: 'd/', type: '5' },
+      { name: 'b', content: 'four' },
+    )
+    const snapshot = await uploaded(engine)
+    for (let i = 0; i < 2; i++) {
+      const job = await engine.sources.startImport(snapshot, { uploadedSnapshot: { content: archive } })
+      expect(await engine.sources.waitForJob(job)).toMatchObject({
+        filesProcessed: 2,
+        bytesProcessed: 7,
+        bytesTransferred: archive.length,
+      })
+    }
+    const given = await upload(engine, snapshot, { '/x': 'four', '/y': 'five' })
+    expect(given).toMatchObject({ filesProcessed: 2, bytesProcessed: 8, bytesTransferred: 8 })
+    const session = await on(engine, snapshot)
+    await session.fs.promises.writeFile('/z', 'more')
+    await session.fs.promises.unlink('/x')
+    const promoting = await engine.sources.promoteSession(snapshot, { sessionId: session.id })
+    expect(await engine.sources.waitForJob(promoting)).toMatchObject({
+      filesProcessed: 2,
+      bytesProcessed: 8,
+      bytesTransferred: 0,
+    })
+  })
+
   test('a file replaced by a scan leaves other names alone, whatever they were linked to', async () => {
     const host = newDirectory()
     await using engine = await openEngine({ storage: make(newDirectory()), hostPaths: { roots: [root] } })
@@ -491,6 +586,30 @@ describe.each(storages)('sources on %s', (_name, make, lasting) => {
     expect([await read(next, '/a'), await read(next, '/b')]).toEqual(['two', 'one'])
   })
 
+  test.runIf(hasGit)(
+    'a git import has the files of its revision, also where nothing is transferred',
+    async () => {
+      const storage = make(newDirectory())
+      const { path } = repositoryOf({ 'a.txt': 'one', 'd/b.txt': 'four' })
+      const options = { storage, hostPaths: { roots: [root] } }
+      await using engine = await openEngine(options)
+      const importAgain = async (): Promise<number[]> => {
+        const { sourceId } = await engine.sources.create({ displayName: 'r', gitRepository: { path } })
+        const job = await engine.sources.waitForJob(await engine.sources.startImport(sourceId))
+        return [job.filesProcessed, job.bytesProcessed]
+      }
+      expect([await importAgain(), await importAgain()]).toEqual([
+        [2, 7],
+        [2, 7],
+      ])
+      stage(path, { 'a.txt': 'more', 'd/b.txt': undefined, 'd/c.txt': 'three' })
+      expect([await importAgain(), await importAgain()]).toEqual([
+        [2, 9],
+        [2, 9],
+      ])
+    },
+  )
+
   test.runIf(hasGit)('a session on a repository without its ref leaves no source behind', async () => {
     await using engine = await openEngine({ storage: make(newDirectory()), hostPaths: { roots: [root] } })
     const { path } = GitRepository.create(newDirectory())
@@ -498,6 +617,138 @@ describe.each(storages)('sources on %s', (_name, make, lasting) => {
     expect(await reasonOf(creating)).toBe('IMPORT_FAILED')
     expect((await engine.sources.list()).sources).toEqual([])
   })
+})
+
+test.runIf(hasGit)('revisions of earlier versions, which have no counts, are counted once', async () => {
+  let counted = 0
+  /** A store whose records of revisions and trees lost their counts. */
+  const storage: Storage = {
+    async open() {
+      const store = await memoryStorage({ durable: true }).open()
+      return wrapped(store, {
+        get: async (key) => {
+          const json = await store.get(key)
+          return /^[df]/.test(key) ? json?.replace(/,"counts":\{[^}]*\}/, '') : json
+        },
+        commit: (commit) => {
+          for (const [key, value] of commit.put ?? [])
+            if (/^[df]/.test(key) && JSON.stringify(value).includes('"counts"')) counted++
+          return store.commit(commit)
+        },
+      })
+    },
+  }
+  await using engine = await openEngine({ storage, hostPaths: { roots: [root] } })
+  const { path } = repositoryOf({ 'a.txt': 'one', 'd/b.txt': 'four' })
+  const { sourceId } = await engine.sources.create({ displayName: 'r', gitRepository: { path } })
+  for (let i = 1; i <= 2; i++) {
+    const job = await engine.sources.waitForJob(await engine.sources.refresh(sourceId))
+    expect(job).toMatchObject({ filesProcessed: 2, bytesProcessed: 7 })
+    expect(counted).toBe(2 * i)
+  }
+})
+
+describe('the engine ends', () => {
+  const never = new Promise<never>(() => undefined)
+
+  test('an import that takes longer than its deadline', async () => {
+    await using engine = await openEngine({ imports: { deadlineSeconds: 0.05 } })
+    const sourceId = await uploaded(engine)
+    const job = await engine.sources.startImport(sourceId, { uploadedSnapshot: { content: silent() } })
+    const failure = await errorOf(engine.sources.waitForJob(job))
+    expect(failure).toMatchObject({
+      reason: 'IMPORT_FAILED',
+      details: { errorCode: 'DEADLINE_EXCEEDED' },
+      message: 'the job took over 0.05 seconds',
+      cause: { reason: 'DEADLINE_EXCEEDED' },
+    })
+    expect(await engine.sources.get(sourceId)).toMatchObject({ status: SourceStatus.FAILED })
+    // The next one has its turn, and the time of its own.
+    expect(await upload(engine, sourceId, { '/a': '1' })).toMatchObject({ state: ImportJobState.SUCCEEDED })
+  })
+
+  test('an import whose upload is too slow', async () => {
+    const imports = { minBytesPerSecond: 1000, rateWindowSeconds: 0.05 }
+    await using engine = await openEngine({ imports })
+    const sourceId = await uploaded(engine)
+    const job = await engine.sources.startImport(sourceId, { uploadedSnapshot: { content: silent() } })
+    const failure = await errorOf(engine.sources.waitForJob(job))
+    expect(failure).toMatchObject({ details: { errorCode: 'DEADLINE_EXCEEDED' } })
+    expect(failure.message).toContain('the source sends too slowly: 0 bytes in 0.05 seconds')
+  })
+
+  test.each([
+    { deadlineSeconds: 0 },
+    { deadlineSeconds: -1 },
+    { deadlineSeconds: Number.NaN },
+    { deadlineSeconds: 8 * 86_400 },
+    { deadlineSeconds: '60' as never },
+    { rateWindowSeconds: 0 },
+    { rateWindowSeconds: 3601 },
+    { minBytesPerSecond: -1 },
+    { minBytesPerSecond: 2 ** 30 + 1 },
+  ])('no import with limits that make no sense: %j', async (imports) => {
+    expect(await reasonOf(openEngine({ imports }))).toBe('INVALID_ARGUMENT')
+  })
+
+  test('an import from a bundle of a session, when it is closed', async () => {
+    const engine = await openEngine()
+    const importing = reasonOf(engine.sessions.importBundle(silent()))
+    await new Promise((resolve) => setTimeout(resolve, 10))
+    await engine.close()
+    expect(await importing).toBe('STORE_CLOSED')
+  })
+
+  test('a commit whose signature never comes, a while after it is closed', async () => {
+    const engine = await openEngine({ git: { sign: () => never } })
+    const session = await engine.sessions.create({ files: { '/a': '1' } })
+    const committing = reasonOf(session.commit({ message: 'm' }))
+    await new Promise((resolve) => setTimeout(resolve, 10))
+    vi.useFakeTimers({ toFake: ['setTimeout'] })
+    try {
+      const closing = engine.close()
+      while (vi.getTimerCount() === 0) await new Promise((resolve) => setImmediate(resolve))
+      vi.advanceTimersByTime(limits.commitGraceMs)
+      await closing
+    } finally {
+      vi.useRealTimers()
+    }
+    expect(await committing).toBe('STORE_CLOSED')
+  })
+
+  test('a commit that takes longer than the deadline', async () => {
+    await using engine = await openEngine({ git: { sign: () => never }, imports: { deadlineSeconds: 0.05 } })
+    const session = await engine.sessions.create({ files: { '/a': '1' } })
+    expect(await reasonOf(session.commit({ message: 'm' }))).toBe('DEADLINE_EXCEEDED')
+  })
+})
+
+test('what an adapter still gives after an abort is not stored', async () => {
+  let sink!: TreeSink
+  let go!: () => void
+  const went = new Promise<void>((resolve) => (go = resolve))
+  const archives = {
+    read: async (_content: unknown, given: TreeSink): Promise<void> => {
+      sink = given
+      await went
+    },
+    writeTar: () => {
+      throw new Error('unused')
+    },
+  }
+  const storage = memoryStorage({ durable: true })
+  await using engine = await createEngine({
+    storage,
+    environment: systemEnvironment,
+    archives: () => Promise.resolve(archives),
+  })
+  const sourceId = await uploaded(engine)
+  const job = await engine.sources.startImport(sourceId, { uploadedSnapshot: { content: new Uint8Array(9) } })
+  while (sink === undefined) await new Promise((resolve) => setImmediate(resolve))
+  expect(await engine.sources.abortJob(job)).toMatchObject({ errorCode: 'INTERRUPTED' })
+  const attributes = { mode: 0o644, mtimeMs: 0 }
+  expect(() => sink.file('/a', new Uint8Array(9), attributes)).toThrow('the job was aborted')
+  go()
 })
 
 test('the only import of a source, when the process ended in its midst, has failed', async () => {

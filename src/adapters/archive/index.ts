@@ -30,7 +30,7 @@ async function read(
   options: ArchiveOptions,
 ): Promise<void> {
   let filesProcessed = 0
-  const tell = (): void => context.onProgress({ bytesProcessed: input.bytesRead, filesProcessed })
+  const tell = (): void => context.onProgress({ bytesTransferred: input.bytesRead, filesProcessed })
   const { signal } = context
   const pacer = new Pacer(signal)
   const input = new ArchiveInput(content, { signal, pacer, onRead: tell })

@@ -204,13 +204,14 @@ async function finish(context: Context, source: Source, job: ImportJob): Promise
   })
   try {
     const done = await sources.waitForJob(job, {
-      onProgress: ({ bytesProcessed, filesProcessed }) =>
-        progress.update({ bytes: bytesProcessed, files: filesProcessed }),
+      onProgress: ({ bytesTransferred, filesProcessed }) =>
+        progress.update({ bytes: bytesTransferred, files: filesProcessed }),
     })
     progress.stop()
-    const { bytesProcessed, filesProcessed } = done
+    const { bytesProcessed, filesProcessed, bytesTransferred } = done
     const files = `${filesProcessed.toLocaleString('en-US')} file${filesProcessed === 1 ? '' : 's'}`
-    context.note(`revision ${done.revisionId}: ${files}, ${formatBytes(bytesProcessed)}`)
+    const transferred = `${formatBytes(bytesTransferred)} transferred`
+    context.note(`revision ${done.revisionId}: ${files}, ${formatBytes(bytesProcessed)}; ${transferred}`)
     return done
   } catch (error) {
     progress.stop()

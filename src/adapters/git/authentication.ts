@@ -1,5 +1,4 @@
-import { EngineError, invalid } from '../../engine/ports.js'
-import { untilAborted } from './until-aborted.js'
+import { EngineError, invalid, untilAborted } from '../../engine/ports.js'
 
 export interface Credentials {
   readonly username: string

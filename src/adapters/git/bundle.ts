@@ -1,4 +1,4 @@
-import { EngineError, type ContentIn, type GitObjects } from '../../engine/ports.js'
+import { abortable, EngineError, type ContentIn, type GitObjects } from '../../engine/ports.js'
 import { readBundleHeader, type BundleHeader } from './bundle-header.js'
 import { gitLimits } from './limits.js'
 import { openPackInMemory } from './memory-pack.js'
@@ -8,7 +8,6 @@ import { createPacer } from './pacer.js'
 import { bytesFrom, CollectedBytes, memoryBytes, type RandomBytes } from './random-bytes.js'
 import { pushRejected } from './remote-errors.js'
 import type { RemoteRefs, Repository, RevisionRequest } from './repository.js'
-import { untilAborted } from './until-aborted.js'
 
 /**
  * A bundle file as a repository that is only read: its content, whole or in pieces, of `gitLimits.bundleBytes`
@@ -113,19 +112,11 @@ async function collect(content: ContentIn, signal: AbortSignal): Promise<RandomB
     return memoryBytes(content)
   }
   const collected = new CollectedBytes()
-  const chunks = content[Symbol.asyncIterator]()
-  let ended = false
-  try {
-    for (;;) {
-      const next = await untilAborted(chunks.next(), signal)
-      ended = next.done === true
-      if (next.done === true) return collected
-      checkLength(collected.size + next.value.length)
-      collected.append(next.value)
-    }
-  } finally {
-    if (!ended) chunks.return?.().catch(() => {})
+  for await (const chunk of abortable(content, signal)) {
+    checkLength(collected.size + chunk.length)
+    collected.append(chunk)
   }
+  return collected
 }
 
 function checkLength(length: number): void {

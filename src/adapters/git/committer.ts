@@ -3,6 +3,7 @@ import {
   EngineError,
   isUnsafeName,
   isUnsafeSymlinkName,
+  untilAborted,
   type Committer,
   type CommitRequest,
   type GitObject,
@@ -15,7 +16,6 @@ import { addSignature, formatCommit, type CommitFields } from './raw-commit.js'
 import { checkBranchName } from './ref-names.js'
 import { openRepository, type Repository, type RepositoryOptions } from './repository.js'
 import { addChange, createChangeNode, rewriteTree, type Leaf } from './rewrite-tree.js'
-import { untilAborted } from './until-aborted.js'
 
 /** Gives a signature of the text of a commit, as git would have it in the header of the commit. */
 export type Sign = (payload: string) => Promise<string>

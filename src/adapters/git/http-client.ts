@@ -3,13 +3,15 @@ import * as https from 'node:https'
 import { pipeline } from 'node:stream'
 import { createGunzip, createInflate } from 'node:zlib'
 import type { GitHttpRequest, GitHttpResponse } from 'isomorphic-git'
-import { EngineError } from '../../engine/ports.js'
+import { EngineError, type ReadContext } from '../../engine/ports.js'
 import { checkLiteralAddress, publicLookup } from './address-policy.js'
 import { gitLimits } from './limits.js'
 
 export interface HttpClientOptions {
   readonly allowPrivateAddresses: boolean
   readonly idleTimeoutMs: number
+  /** Of the job that the requests are for. */
+  readonly transfer?: ReadContext['transfer']
 }
 
 export interface HttpRequest extends Omit<GitHttpRequest, 'body'> {
@@ -62,7 +64,7 @@ export class HttpClient {
     let url = new URL((this.#moved.get(base) ?? base) + tail)
     for (let redirects = 0; ; redirects++) {
       if (url.origin !== origin) delete headers['Authorization']
-      const exchange = await this.#exchange(url, { method, headers, body, signal })
+      const exchange = await this.#waiting(this.#exchange(url, { method, headers, body, signal }))
       const { statusCode = 0, headers: answered } = exchange.response
       if (!isRedirect(statusCode) || answered.location === undefined) {
         if (redirects > 0 && statusCode === 200) this.#rememberMove(base, url)
@@ -73,13 +75,26 @@ export class HttpClient {
           statusMessage: exchange.response.statusMessage ?? '',
           headers: flatHeaders(answered),
           // Of an answer that is no success only the beginning counts, and no failure while reading it.
-          body: statusCode === 200 ? exchange.body(bodyLimit(method)) : single(await exchange.beginning()),
+          body: statusCode === 200 ? this.#body(exchange, method) : single(await exchange.beginning()),
         }
       }
       exchange.response.destroy()
       if (redirects === gitLimits.redirects) throw redirectError(`leads through over ${redirects} redirects`)
       url = redirectTarget(url, answered.location)
     }
+  }
+
+  async *#body(exchange: Exchange, method: string): AsyncGenerator<Uint8Array, void, undefined> {
+    for await (const chunk of exchange.body(bodyLimit(method))) {
+      // Of the answer to a POST, only what is read from it may be of use.
+      if (method === 'GET') this.#options.transfer?.received(chunk.length)
+      yield chunk
+    }
+  }
+
+  #waiting<T>(work: Promise<T>): Promise<T> {
+    const { transfer } = this.#options
+    return transfer === undefined ? work : transfer.waiting(work)
   }
 
   #rememberMove(base: string, url: URL): void {
@@ -131,7 +146,7 @@ export class HttpClient {
       request.on('error', (error) => reject(explain(error)))
       request.on('response', (response) => {
         answer = response
-        resolve(new Exchange(response, explain))
+        resolve(new Exchange(response, explain, (work) => this.#waiting(work)))
       })
       for (const part of body) request.write(part)
       request.end()
@@ -143,27 +158,38 @@ export class HttpClient {
 class Exchange {
   readonly response: http.IncomingMessage
   readonly #explain: (error: unknown) => unknown
+  readonly #waiting: <T>(work: Promise<T>) => Promise<T>
 
-  constructor(response: http.IncomingMessage, explain: (error: unknown) => unknown) {
+  constructor(
+    response: http.IncomingMessage,
+    explain: (error: unknown) => unknown,
+    waiting: <T>(work: Promise<T>) => Promise<T>,
+  ) {
     this.response = response
     this.#explain = explain
+    this.#waiting = waiting
   }
 
   /** The decoded body. Throws GIT_TOO_LARGE over the limit. */
   async *body(limitBytes: number): AsyncGenerator<Uint8Array, void, undefined> {
     let count = 0
+    const chunks = this.#decoded()[Symbol.asyncIterator]()
     try {
-      for await (const chunk of this.#decoded()) {
-        count += chunk.length
+      for (;;) {
+        const next = await this.#waiting(chunks.next())
+        if (next.done === true) return
+        count += next.value.length
         if (count > limitBytes) {
           throw new EngineError('GIT_TOO_LARGE', `the answer is over ${limitBytes} bytes`, {
             limit: String(limitBytes),
           })
         }
-        yield chunk
+        yield next.value
       }
     } catch (error) {
       throw this.#explain(error)
+    } finally {
+      await chunks.return?.()
     }
   }
 

@@ -18,12 +18,14 @@ export class HttpRepository implements Repository {
   readonly #url: string
   readonly #http: HttpClient
   readonly #authentication: Authentication
+  readonly #transfer: HttpRepositoryOptions['transfer']
   #uploadPack: Promise<SmartConnection> | undefined
 
   constructor(options: HttpRepositoryOptions) {
     const { url, credentialsSecretId, credentials } = options
     this.#url = url
     this.#http = new HttpClient(options)
+    this.#transfer = options.transfer
     this.#authentication = new Authentication({ remoteUrl: url, credentialsSecretId }, credentials)
   }
 
@@ -36,7 +38,8 @@ export class HttpRepository implements Repository {
   }
 
   async listRefs(options: { prefixes: readonly string[]; signal: AbortSignal }): Promise<RemoteRefs> {
-    return listRefs(await this.#connectUploadPack(options.signal), options.prefixes)
+    const connection = await this.#connectUploadPack(options.signal)
+    return listRefs(connection, options.prefixes, (count) => this.#transfer?.received(count))
   }
 
   async openObjects(request: RevisionRequest): Promise<FetchedObjects> {

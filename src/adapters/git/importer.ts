@@ -26,9 +26,9 @@ async function importRevision(
   sink: GitTreeSink,
   context: ImportContext,
 ): Promise<ImportResult> {
-  const { objects, signal } = context
+  const { objects, signal, transfer } = context
   signal.throwIfAborted()
-  const repository = await openRepository(request.remote, options)
+  const repository = await openRepository(request.remote, { ...options, ...(transfer && { transfer }) })
   try {
     await repository.authenticate?.(signal)
     const ref = await resolveRef(repository, request.gitRef, signal)
@@ -60,7 +60,7 @@ async function readRevision(
   context: ImportContext,
 ): Promise<Root> {
   const { objects, signal } = context
-  const progress = { bytesProcessed: 0, filesProcessed: 0 }
+  const progress = { bytesTransferred: 0, filesProcessed: 0 }
   const tell = (): void => context.onProgress({ ...progress })
   const bases = await knownCommits(objects, context.knownCommits)
   const source = await repository.openObjects({
@@ -69,7 +69,8 @@ async function readRevision(
     haves: bases.map(({ oid }) => oid),
     signal,
     onBytes(count) {
-      progress.bytesProcessed += count
+      progress.bytesTransferred += count
+      context.transfer?.received(count)
       tell()
     },
   })

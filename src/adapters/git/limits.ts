@@ -46,7 +46,9 @@ export const gitLimits = {
   /** Known commits that a remote is told of, newest first. */
   haves: 16,
   tagDepth: 16,
-  refsBytes: 256 * 2 ** 20,
+  /** A list of refs, which is in memory, and what a remote reports of a push. */
+  refsBytes: 64 * 2 ** 20,
+  reportBytes: 2 ** 20,
   errorBodyBytes: 64 * 1024,
   remoteMessageChars: 4096,
   branchNameBytes: 1024,

@@ -1,18 +1,17 @@
 import { createHash } from 'node:crypto'
+import { abortable } from '../../engine/ports.js'
 import type { ByteInput } from './inflate.js'
 import { idBytes, type ObjectFormat } from './object-id.js'
 import type { PackBudget } from './pack-budget.js'
 import { corruptPack } from './pack-errors.js'
-import { untilAborted } from './until-aborted.js'
 
 /** What is read ahead at least, and what is hashed at once at most, but for one object. */
 const stepBytes = 256 * 1024
 
 /** The bytes of a pack as they come in, of which only the next are kept. */
 export class PackInput implements ByteInput {
-  readonly #chunks: AsyncIterator<Uint8Array>
+  readonly #chunks: AsyncIterableIterator<Uint8Array, undefined, unknown>
   readonly #budget: PackBudget
-  readonly #signal: AbortSignal
   readonly #idBytes: number
   readonly #hash
   #window: Buffer = Buffer.alloc(0)
@@ -27,9 +26,8 @@ export class PackInput implements ByteInput {
     chunks: AsyncIterable<Uint8Array>,
     options: { readonly format: ObjectFormat; readonly budget: PackBudget; readonly signal: AbortSignal },
   ) {
-    this.#chunks = chunks[Symbol.asyncIterator]()
+    this.#chunks = abortable(chunks, options.signal)
     this.#budget = options.budget
-    this.#signal = options.signal
     this.#idBytes = idBytes(options.format)
     this.#hash = createHash(options.format)
   }
@@ -56,7 +54,7 @@ export class PackInput implements ByteInput {
     let length = this.available
     const wanted = Math.max(count, stepBytes)
     while (length < wanted) {
-      const next = await untilAborted(this.#chunks.next(), this.#signal)
+      const next = await this.#chunks.next()
       if (next.done === true) {
         this.#ended = true
         break
@@ -96,8 +94,8 @@ export class PackInput implements ByteInput {
   }
 
   /** Lets go of the stream, which may be left in the middle. */
-  close(): void {
-    if (!this.#ended) this.#chunks.return?.().catch(() => {})
+  async close(): Promise<void> {
+    await this.#chunks.return?.()
   }
 
   #hashUpTo(end: number): void {

@@ -48,7 +48,7 @@ export async function readPack(
   try {
     return await new PackReader(input, budget, reading).read()
   } finally {
-    input.close()
+    await input.close()
   }
 }
 

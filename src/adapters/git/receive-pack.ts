@@ -1,4 +1,5 @@
 import { EngineError } from '../../engine/ports.js'
+import { gitLimits } from './limits.js'
 import { formatOf, zeroId } from './object-id.js'
 import { flushPacket, packet, PacketReader, packetText, splitPackets } from './pkt-line.js'
 import { branchMoved, pushRejected } from './remote-errors.js'
@@ -80,12 +81,21 @@ async function readReport(answer: AsyncIterable<Uint8Array>, sideBand: boolean):
   const reader = new PacketReader(answer)
   const lines: Buffer[] = []
   let remoteText = ''
+  let bytes = 0
   for (;;) {
     const line = await reader.read()
     if (line === undefined) break
     if (typeof line === 'string') continue
-    if (!sideBand || line[0] === 1) lines.push(sideBand ? line.subarray(1) : line)
-    else remoteText += line.toString('utf8', 1)
+    if (!sideBand || line[0] === 1) {
+      bytes += line.length
+      if (bytes > gitLimits.reportBytes) {
+        await reader.close()
+        return { accepted: false, reason: 'the report of the remote is too long', remoteText }
+      }
+      lines.push(sideBand ? line.subarray(1) : line)
+    } else if (remoteText.length < gitLimits.remoteMessageChars) {
+      remoteText += line.toString('utf8', 1)
+    }
   }
   // In the data band the report is cut into packets of its own.
   const report = (sideBand ? splitPackets(Buffer.concat(lines)) : lines).map(packetText)

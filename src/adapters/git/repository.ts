@@ -1,4 +1,4 @@
-import { invalid, type GitObjects, type GitRemote } from '../../engine/ports.js'
+import { invalid, type GitObjects, type GitRemote, type ReadContext } from '../../engine/ports.js'
 import type { CredentialsHook } from './authentication.js'
 import type { BuiltPack } from './build-pack.js'
 import { openBundle } from './bundle.js'
@@ -60,6 +60,8 @@ export interface RepositoryOptions {
   readonly idleTimeoutMs: number
   readonly credentials: CredentialsHook | undefined
   readonly hostPathRoots: readonly string[]
+  /** Of the job that the repository is read for. */
+  readonly transfer?: ReadContext['transfer']
 }
 
 /** Opens what a remote names. Asks no network. */

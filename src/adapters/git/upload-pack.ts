@@ -13,10 +13,11 @@ type AdvertisementV2 = Extract<Advertisement, { version: 2 }>
 export async function listRefs(
   connection: SmartConnection,
   prefixes: readonly string[],
+  onBytes: (count: number) => void,
 ): Promise<RemoteRefs> {
   const { advertisement } = connection
   return advertisement.version === 2
-    ? listRefsV2(connection, advertisement, prefixes)
+    ? listRefsV2(connection, advertisement, prefixes, onBytes)
     : advertisedRefs(advertisement, prefixes)
 }
 
@@ -58,6 +59,7 @@ async function listRefsV2(
   connection: SmartConnection,
   advertisement: AdvertisementV2,
   prefixes: readonly string[],
+  onBytes: (count: number) => void,
 ): Promise<RemoteRefs> {
   const unborn = advertisement.capabilities.get('ls-refs')?.split(' ').includes('unborn') === true
   const reader = new PacketReader(
@@ -75,11 +77,19 @@ async function listRefsV2(
   const refs = new Map<string, string>()
   const symrefs = new Map<string, string>()
   const peeled = new Map<string, string>()
+  let bytes = 0
   for (;;) {
     const line = await reader.read()
     if (line === undefined) throw cut()
     if (line === 'flush') break
     if (typeof line === 'string') continue
+    onBytes(line.length)
+    bytes += line.length
+    if (bytes > gitLimits.refsBytes) {
+      throw new EngineError('GIT_TOO_LARGE', `the list of refs is over ${gitLimits.refsBytes} bytes`, {
+        limit: String(gitLimits.refsBytes),
+      })
+    }
     const text = packetText(line)
     if (text.startsWith('ERR ')) throw remoteError(text.slice(4))
     const [oid = '', name = '', ...attributes] = text.split(' ')

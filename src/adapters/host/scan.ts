@@ -190,7 +190,7 @@ export class Scan {
   #tell(bytes: number): void {
     this.#bytes += bytes
     if (this.#bytes > hostLimits.totalBytes) throw overLimit('bytes', hostLimits.totalBytes)
-    this.#context.onProgress({ bytesProcessed: this.#bytes, filesProcessed: this.#files })
+    this.#context.onProgress({ bytesTransferred: this.#bytes, filesProcessed: this.#files })
   }
 
   #isFresh({ mtimeNs, ctimeNs }: BigIntStats): boolean {

@@ -78,6 +78,7 @@ export const examples: readonly OperationExample[] = [
       errorMessage: '',
       bytesProcessed: '0',
       filesProcessed: '0',
+      bytesTransferred: '0',
     },
   },
   {
@@ -98,8 +99,9 @@ export const examples: readonly OperationExample[] = [
       completedAt: '2026-01-31T08:00:03.000Z',
       errorCode: '',
       errorMessage: '',
-      bytesProcessed: '160',
+      bytesProcessed: '31',
       filesProcessed: '2',
+      bytesTransferred: '160',
     },
   },
   {
@@ -126,6 +128,7 @@ export const examples: readonly OperationExample[] = [
       errorMessage: '',
       bytesProcessed: '0',
       filesProcessed: '0',
+      bytesTransferred: '0',
     },
   },
   {
@@ -149,6 +152,7 @@ export const examples: readonly OperationExample[] = [
       errorMessage: 'the job was aborted',
       bytesProcessed: '0',
       filesProcessed: '0',
+      bytesTransferred: '0',
     },
   },
   {
@@ -173,6 +177,7 @@ export const examples: readonly OperationExample[] = [
       errorMessage: '',
       bytesProcessed: '0',
       filesProcessed: '0',
+      bytesTransferred: '0',
     },
   },
   {
@@ -2198,6 +2203,7 @@ export const examples: readonly OperationExample[] = [
       errorMessage: '',
       bytesProcessed: '0',
       filesProcessed: '0',
+      bytesTransferred: '0',
     },
   },
   {
@@ -2217,7 +2223,7 @@ export const examples: readonly OperationExample[] = [
       aggregationVersion: 1,
       sessionHours: 0.02638888888888889,
       storageGbMonth: 1.029532418981521e-7,
-      egressGb: 0.000016507,
+      egressGb: 0.000016646,
     },
   },
   {

@@ -1,4 +1,5 @@
 import { invalid } from './errors.js'
+import { nextTurn } from './slices.js'
 
 /** Who is to be told of a signal's abort. */
 const listeners = new WeakMap<AbortSignal, Set<() => void>>()
@@ -35,42 +36,113 @@ export function onAbort(signal: AbortSignal, listener: () => void): () => void {
 }
 
 /**
- * The items of an iterable until the signal aborts: then its reason is thrown at once, also while the next item is
- * awaited. The iterable is told when nobody reads on.
+ * The outcome of work of a third party, which may never end. When the signal aborts first, its reason is thrown at
+ * once and the work goes on unheeded.
  */
-export async function* abortable<T>(
+export function untilAborted<T>(work: PromiseLike<T>, signal: AbortSignal | undefined): Promise<T> {
+  // Not Promise.race: the signal would hold every outcome that came before it.
+  return new Promise((resolve, reject) => {
+    let stop: (() => void) | undefined
+    if (signal?.aborted === true) reject(signal.reason as Error)
+    else stop = signal && onAbort(signal, () => reject(signal.reason as Error))
+    Promise.resolve(work).then(
+      (outcome) => {
+        stop?.()
+        resolve(outcome)
+      },
+      (error: unknown) => {
+        stop?.()
+        reject(error)
+      },
+    )
+  })
+}
+
+/**
+ * The items of an iterable of a third party, which may never give one, never end, or never let go. When the signal
+ * aborts, its reason is thrown at once, also to a caller that waits for an item. The iterable is told of an early end
+ * and not waited for; a stream is destroyed. Many items at once leave the event loop its turns.
+ */
+export function abortable<T>(
   items: AsyncIterable<T>,
   signal: AbortSignal | undefined,
-): AsyncGenerator<T, void> {
-  const iterator = items[Symbol.asyncIterator]()
-  let stop: (() => void) | undefined
-  // Not one promise to race against: it would hold every item that it lost to.
-  let fail: ((reason: unknown) => void) | undefined
-  const next = (): Promise<IteratorResult<T>> =>
-    new Promise((resolve, reject) => {
-      fail = reject
-      iterator.next().then(resolve, reject)
-    })
-  let isWaiting = false
-  let ended = false
-  try {
-    signal?.throwIfAborted()
-    stop = signal && onAbort(signal, () => fail?.(signal.reason))
-    for (;;) {
-      signal?.throwIfAborted()
-      isWaiting = true
-      const step = await next()
-      isWaiting = false
-      ended = step.done === true
-      if (step.done === true) return
-      yield step.value
-    }
-  } finally {
-    stop?.()
-    if (!ended) {
-      const closed = Promise.resolve(iterator.return?.()).catch(() => undefined)
-      // Who is asked for the next item does not hear of the end before it has given it.
-      if (!isWaiting && signal?.aborted !== true) await closed
-    }
+): AsyncIterableIterator<T, undefined, unknown> {
+  return new Abortable(items, signal)
+}
+
+/** Items that come at once, without a turn of the event loop between them. */
+const itemsPerTurn = 64
+
+class Abortable<T> implements AsyncIterableIterator<T, undefined, unknown> {
+  readonly #items: AsyncIterable<T>
+  readonly #iterator: AsyncIterator<T>
+  readonly #signal: AbortSignal | undefined
+  readonly #stop: (() => void) | undefined
+  #end: ((outcome: IteratorReturnResult<undefined>) => void) | undefined
+  #fail: ((reason: unknown) => void) | undefined
+  #ended = false
+  #count = 0
+
+  constructor(items: AsyncIterable<T>, signal: AbortSignal | undefined) {
+    this.#items = items
+    this.#signal = signal
+    this.#iterator = items[Symbol.asyncIterator]()
+    if (signal?.aborted === true) this.#leave()
+    else this.#stop = signal && onAbort(signal, () => this.#leave())
   }
+
+  [Symbol.asyncIterator](): this {
+    return this
+  }
+
+  async next(): Promise<IteratorResult<T, undefined>> {
+    if (++this.#count % itemsPerTurn === 0) await nextTurn()
+    this.#signal?.throwIfAborted()
+    if (this.#ended) return done
+    try {
+      const item = await this.#pull()
+      if (item.done !== true) return item
+    } catch (error) {
+      this.#over()
+      throw error
+    }
+    this.#over()
+    return done
+  }
+
+  return(): Promise<IteratorReturnResult<undefined>> {
+    this.#leave()
+    return Promise.resolve(done)
+  }
+
+  #pull(): Promise<IteratorResult<T>> {
+    return new Promise((resolve, reject) => {
+      this.#end = resolve
+      this.#fail = reject
+      this.#iterator.next().then(resolve, reject)
+    })
+  }
+
+  #over(): void {
+    this.#ended = true
+    this.#stop?.()
+  }
+
+  /** Ends the iteration, and whatever the items come from. */
+  #leave(): void {
+    if (this.#ended) return
+    this.#over()
+    // A stream that is asked for an item hears of no return before it has one.
+    attempt(() => (this.#items as { destroy?: () => unknown }).destroy?.())
+    attempt(() => this.#iterator.return?.())
+    if (this.#signal?.aborted === true) this.#fail?.(this.#signal.reason)
+    else this.#end?.(done)
+  }
+}
+
+const done: IteratorReturnResult<undefined> = { done: true, value: undefined }
+
+/** What a third party fails with when it is left is of no interest. */
+function attempt(step: () => unknown): void {
+  new Promise((resolve) => resolve(step())).catch(() => undefined)
 }

@@ -294,7 +294,9 @@ const registry = {
   DEADLINE_EXCEEDED: {
     code: 'DEADLINE_EXCEEDED',
     errno: 'ETIMEDOUT',
-    meaning: 'There was no answer in the time that client or server give a request.',
+    job: 'DEADLINE_EXCEEDED',
+    meaning:
+      'A request got no answer in time, or an import took too long: in all, or because its source sends too slowly.',
   },
   UNAUTHENTICATED: {
     code: 'UNAUTHENTICATED',

@@ -15,6 +15,17 @@ export const limits = {
   tagValueBytes: 1024,
   labelBytes: 1024,
   messageBytes: 64 * 1024,
+  /** Default and bound of `imports.deadlineSeconds`: six hours, and a week. */
+  importSeconds: 6 * 3600,
+  importSecondsMax: 7 * 86_400,
+  /** Default and bound of `imports.minBytesPerSecond`. */
+  importBytesPerSecond: 1024,
+  importBytesPerSecondMax: 2 ** 30,
+  /** Default and bound of `imports.rateWindowSeconds`. */
+  importWindowSeconds: 120,
+  importWindowSecondsMax: 3600,
+  /** How long `close()` waits for commits on their way to a remote, in milliseconds. */
+  commitGraceMs: 10_000,
   /** Characters of an error's message that a job keeps. */
   errorMessageLength: 4096,
   /** What a check tells of one by one. */

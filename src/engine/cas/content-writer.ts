@@ -40,6 +40,12 @@ export class ContentWriter {
     this.#maxFileBytes = context.maxFileBytes
   }
 
+  /** Takes nothing more, and fails with the error from now on. Resolves when nothing is being stored any more. */
+  async stop(error: unknown): Promise<void> {
+    this.#failure ??= { error }
+    await this.#commit
+  }
+
   /** The blobs of bytes that are the writer's from now on: one for each block. FILE_TOO_LARGE. */
   take(bytes: Uint8Array): readonly BlobRef[] {
     checkFileSize(bytes.byteLength, this.#maxFileBytes)
@@ -134,6 +140,7 @@ export class ContentWriter {
   }
 
   #block(bytes: Uint8Array, known?: string): BlobRef {
+    if (this.#failure !== undefined) throw this.#failure.error
     if (!this.#store.capabilities.durable) {
       this.#store.admit?.([{ hash: '', length: bytes.byteLength }])
       this.#store.wrote(bytes.byteLength)

@@ -374,6 +374,8 @@ export class Engine extends EngineScope {
       await core.fence.recover()
       this.#services.posixLocks.close()
       await this.#services.sources.jobs.close()
+      this.#services.bundles.close()
+      await this.#services.commits.close()
       await this.#services.checkouts.close()
       await this.#services.collection.close()
       for (const live of core.live.values()) await live.tail

@@ -1,6 +1,7 @@
 /** Records of sessions and checkpoints as they stand in storage, as JSON. */
 import { reviveStringMap, type StringMap } from '../base/input.js'
 import type { EncodedNode } from '../tree/codec.js'
+import type { TreeCounts } from './tree-counts.js'
 
 /** The values of a session's status. */
 export const SessionStatus = {
@@ -20,6 +21,8 @@ export interface Baseline {
   readonly fingerprint: string
   /** The tree, as a directory entry. */
   readonly root: EncodedNode
+  /** What the tree has; absent where nobody counted, as in records of earlier versions. */
+  readonly counts?: TreeCounts
   /** Present when the baseline is a revision of a source. */
   readonly revision?: {
     readonly sourceId: string

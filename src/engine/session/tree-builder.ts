@@ -22,6 +22,8 @@ export interface EntryAttributes {
  */
 export class TreeBuilder {
   readonly writer: ContentWriter
+  /** Files and symlinks that were given, and the bytes of these files. */
+  readonly given = { files: 0, bytes: 0 }
   readonly #core: Core
   readonly #tree: Tree
   readonly #start: Dir
@@ -76,6 +78,8 @@ export class TreeBuilder {
     const names = parsePath(path)
     const { mode, mtimeMs: mtime } = attributes
     const xattrs = this.#xattrs(attributes)
+    this.given.files++
+    this.given.bytes += size
     const changed = attempt(() => {
       let existing = this.#makeRoom(names, mtime, FileNode)
       if (existing instanceof LinkedFile) {
@@ -92,6 +96,7 @@ export class TreeBuilder {
 
   symlink(path: string, target: string, { mtimeMs }: { readonly mtimeMs: number }): void | Promise<void> {
     const names = parsePath(path)
+    this.given.files++
     return attempt(() => {
       this.#makeRoom(names, mtimeMs, undefined)
       this.#tree.put(names, new Symlink(this.#core.ids.newIno(), target, mtimeMs), mtimeMs)
@@ -102,9 +107,11 @@ export class TreeBuilder {
     const from = parsePath(existingPath)
     const names = parsePath(path)
     return attempt(() => {
-      const { mtime } = this.#tree.find(from) as FileNode
+      const { mtime, size } = this.#tree.find(from) as FileNode
       this.#makeRoom(names, mtime, undefined)
       this.#whole(() => this.#tree.link(from, names, mtime))
+      this.given.files++
+      this.given.bytes += size
     })
   }
 

@@ -2,6 +2,7 @@ import * as z from 'zod'
 import { limits } from '../../base/limits.js'
 import {
   bytes,
+  extension,
   filter,
   int64,
   labels,
@@ -78,11 +79,18 @@ const job = named(
     errorCode: text.describe(
       'Empty unless the job failed: REF_NOT_FOUND, REMOTE_UNREACHABLE, AUTH_FAILED, CREDENTIALS_NOT_FOUND, ' +
         'INVALID_ARCHIVE, INVALID_BUNDLE, UNSAFE_PATH, PATH_NOT_FOUND, PATH_NOT_ALLOWED, LIMIT_EXCEEDED, INTERRUPTED, ' +
-        'REMOTE_CORRUPT, NOT_A_TREE or INTERNAL.',
+        'REMOTE_CORRUPT, NOT_A_TREE, DEADLINE_EXCEEDED or INTERNAL.',
     ),
     errorMessage: text.describe('Empty unless the job failed.'),
-    bytesProcessed: int64,
-    filesProcessed: int64.describe('Files and symlinks.'),
+    bytesProcessed: int64.describe(
+      'Bytes of files: read so far; of a job that succeeded, all of the revision.',
+    ),
+    filesProcessed: int64.describe(
+      'Files and symlinks: read so far; of a job that succeeded, all of the revision.',
+    ),
+    bytesTransferred: extension(
+      int64.describe('Bytes that came in from outside: an archive, a bundle, a pack, files of a directory.'),
+    ),
   }),
 )
 

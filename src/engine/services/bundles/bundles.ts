@@ -1,4 +1,4 @@
-import { EngineError } from '../../base/errors.js'
+import { engineClosed, EngineError } from '../../base/errors.js'
 import { isBytes, checkRequest } from '../../base/input.js'
 import { TimeSlice } from '../../base/slices.js'
 import { abortable, checkSignal } from '../../base/abort.js'
@@ -19,9 +19,15 @@ export interface BundleOptions {
 /** Sessions with their history as files. */
 export class Bundles {
   readonly #parts: BundleParts
+  readonly #closing = new AbortController()
 
   constructor(parts: BundleParts) {
     this.#parts = parts
+  }
+
+  /** Ends the imports that wait for more of their bundle. */
+  close(): void {
+    this.#closing.abort(engineClosed())
   }
 
   /** The session as of now. `allowed` says what the caller may read of it. */
@@ -46,7 +52,9 @@ export class Bundles {
   ): Promise<LiveSession> {
     signal?.throwIfAborted()
     const files = await this.#parts.files()
-    const pieces = abortable(isBytes(content) ? one(content) : content, signal)
+    const closing = this.#closing.signal
+    const ending = signal === undefined ? closing : AbortSignal.any([signal, closing])
+    const pieces = abortable(isBytes(content) ? one(content) : content, ending)
     const { facts, revision } = this.#parts
     return importBlocks(core, files.read(pieces), signal, {
       facts,

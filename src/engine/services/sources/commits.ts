@@ -1,5 +1,5 @@
 import { checkSignal } from '../../base/abort.js'
-import { EngineError, invalid } from '../../base/errors.js'
+import { engineClosed, EngineError, invalid } from '../../base/errors.js'
 import { whenLoaded } from '../../base/fault.js'
 import { checkRequest, parseText } from '../../base/input.js'
 import { KeyedMutex } from '../../base/keyed-mutex.js'
@@ -40,11 +40,16 @@ export class Commits {
   readonly #remoteOf: (core: Core, sourceId: string) => Promise<GitRemote | undefined>
   /** One commit of a session at a time: each is the parent of the next. */
   readonly #mutex = new KeyedMutex()
+  readonly #deadlineMs: number
+  readonly #closing = new AbortController()
+  readonly #running = new Set<Promise<unknown>>()
 
   constructor(ports: {
+    deadlineMs: number
     committer: () => Promise<Committer>
     remoteOf: (core: Core, sourceId: string) => Promise<GitRemote | undefined>
   }) {
+    this.#deadlineMs = ports.deadlineMs
     this.#committer = ports.committer
     this.#remoteOf = ports.remoteOf
   }
@@ -79,15 +84,21 @@ export class Commits {
         told()
         held?.()
       })
-    // Closing waits: a push that went through must not be forgotten.
-    inBackground(
-      core,
-      committed.then(
-        () => undefined,
-        () => undefined,
-      ),
-    )
+    this.#running.add(committed)
+    const ended = (): void => void this.#running.delete(committed)
+    inBackground(core, committed.then(ended, ended))
     return committed
+  }
+
+  /**
+   * Waits for commits, because a push that went through must not be forgotten; after a while it ends those that still
+   * depend on a remote, or on a hook of the embedder.
+   */
+  async close(): Promise<void> {
+    if (this.#running.size === 0) return
+    const grace = setTimeout(() => this.#closing.abort(engineClosed()), limits.commitGraceMs)
+    await Promise.allSettled(this.#running)
+    clearTimeout(grace)
   }
 
   async #commit(
@@ -96,10 +107,22 @@ export class Commits {
     state: Promise<Dir>,
     request: { message: string; branchName: string; author: CommitIdentity; signal: AbortSignal | undefined },
   ): Promise<{ commitId: string }> {
-    const { signal = new AbortController().signal } = request
-    signal.throwIfAborted()
-    const root = await state
-    return reading(core, [root], () => this.#commitTree(core, live, root, { ...request, signal }))
+    const overdue = new AbortController()
+    const late = new EngineError(
+      'DEADLINE_EXCEEDED',
+      `the commit took over ${this.#deadlineMs / 1000} seconds`,
+    )
+    const deadline = setTimeout(() => overdue.abort(late), this.#deadlineMs)
+    deadline.unref()
+    const given = request.signal === undefined ? [] : [request.signal]
+    const signal = AbortSignal.any([...given, overdue.signal, this.#closing.signal])
+    try {
+      signal.throwIfAborted()
+      const root = await state
+      return await reading(core, [root], () => this.#commitTree(core, live, root, { ...request, signal }))
+    } finally {
+      clearTimeout(deadline)
+    }
   }
 
   async #commitTree(

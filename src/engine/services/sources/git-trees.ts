@@ -2,6 +2,7 @@ import { saveBaseline } from '../../session/baselines.js'
 import type { Core } from '../../session/core.js'
 import type { Baseline } from '../../session/records.js'
 import { TreeBuilder } from '../../session/tree-builder.js'
+import { countTree, type TreeCounts } from '../../session/tree-counts.js'
 import { keys } from '../../storage/keys.js'
 import type { StoreCommit } from '../../storage/store.js'
 import type { Dir } from '../../tree/node.js'
@@ -9,6 +10,7 @@ import type { ContentWriter } from '../../cas/content-writer.js'
 import type { GitObjectStore } from './git-objects.js'
 import type { EntryAttributes } from './source-ports.js'
 import type { GitTreeSink } from './git-ports.js'
+import type { CountedBaseline } from './imports.js'
 
 /** Makes the tree of a commit: from nothing, or on top of one that was imported before. */
 export class GitTreeBuilder implements GitTreeSink {
@@ -23,6 +25,10 @@ export class GitTreeBuilder implements GitTreeSink {
     this.#objects = objects
     this.#writer = writer
     this.#builder = new TreeBuilder(core, undefined, writer)
+  }
+
+  get given(): TreeCounts {
+    return this.#builder.given
   }
 
   async startFrom(treeId: string): Promise<boolean> {
@@ -57,11 +63,20 @@ export class GitTreeBuilder implements GitTreeSink {
   /** The tree, stored, and the record that makes it a start for others. */
   async finish(
     treeId: string,
-  ): Promise<{ baseline: Baseline; root: Dir; put: NonNullable<StoreCommit['put']> }> {
+  ): Promise<{ baseline: CountedBaseline; root: Dir; put: NonNullable<StoreCommit['put']> }> {
     const started = this.#started
-    if (started?.treeId === treeId && this.#builder.untouched)
-      return { baseline: started.baseline, root: started.root, put: [] }
-    const [baseline, root] = await saveBaseline(this.#core, await this.#builder.finish())
+    const isUntouched = started?.treeId === treeId && this.#builder.untouched
+    if (isUntouched && started.baseline.counts !== undefined)
+      return {
+        baseline: { ...started.baseline, counts: started.baseline.counts },
+        root: started.root,
+        put: [],
+      }
+    const [saved, root] = isUntouched
+      ? [started.baseline, started.root]
+      : await saveBaseline(this.#core, await this.#builder.finish())
+    const before = started && { root: started.root, counts: started.baseline.counts }
+    const baseline = { ...saved, counts: await countTree(this.#core, root, before) }
     // The record outlasts the revision's, where there is a revision of this id already.
     this.#core.roots.retain(root)
     return { baseline, root, put: [[keys.gitTree(this.#core.tenantKey, treeId), baseline]] }

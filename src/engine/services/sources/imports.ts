@@ -1,9 +1,12 @@
+import { untilAborted } from '../../base/abort.js'
 import { sha256 } from '../../base/hash.js'
+import { isBytes } from '../../base/input.js'
 import { limits } from '../../base/limits.js'
-import { ContentWriter } from '../../cas/content-writer.js'
+import { ContentWriter, type ContentIn } from '../../cas/content-writer.js'
 import { addFiles, saveBaseline } from '../../session/baselines.js'
 import type { Core } from '../../session/core.js'
 import { TreeBuilder } from '../../session/tree-builder.js'
+import { countTree, type CountedTree, type TreeCounts } from '../../session/tree-counts.js'
 import { keys } from '../../storage/keys.js'
 import type { Dir } from '../../tree/node.js'
 import { GitObjectStore } from './git-objects.js'
@@ -11,8 +14,8 @@ import type { GitRemote, Importer } from './git-ports.js'
 import { GitTreeBuilder } from './git-trees.js'
 import type { Host } from './host-ports.js'
 import { HostIndexRecords } from './host-index.js'
-import type { JobContext, JobRecords } from './jobs.js'
-import type { Archives } from './source-ports.js'
+import type { JobContext, JobProgress, JobRecords } from './jobs.js'
+import type { Archives, ReadContext } from './source-ports.js'
 import type { RevisionRecord, SourceRecord } from './source-records.js'
 import type { ImportInput } from './source-requests.js'
 
@@ -23,15 +26,18 @@ export interface ImportPorts {
   readonly host: () => Promise<Host>
 }
 
-/** A tree that was read and is stored, and the records that are to be stored together with its revision. */
+/** A tree that was read, is stored and counted, and the records that are to be stored together with its revision. */
 export interface Imported extends JobRecords {
   readonly revisionId: string
-  readonly baseline: Omit<RevisionRecord, 'revision'>
+  readonly baseline: CountedBaseline
   readonly git?: NonNullable<RevisionRecord['revision']>['git']
   readonly root: Dir
   /** What becomes of the source's record. */
   readonly source?: Partial<SourceRecord>
 }
+
+/** What a revision's record says of its tree. */
+export type CountedBaseline = Omit<RevisionRecord, 'revision' | 'counts'> & { readonly counts: TreeCounts }
 
 /** Reads what an import names, by the kind of the source. */
 export async function importTree(
@@ -45,8 +51,16 @@ export async function importTree(
   if ('remote' in input) return importGit(core, ports, source, input, context, findRevision)
   if ('path' in input) return scanHost(core, ports, source, input.path, context, findRevision)
   const builder = new TreeBuilder(core)
-  if ('files' in input) await addFiles(core, builder, input.files)
-  else await (await ports.archives()).read(input.content, builder, context)
+  if ('files' in input) {
+    await addFiles(core, builder, input.files)
+    context.onProgress({ ...processed(builder), bytesTransferred: builder.given.bytes })
+  } else {
+    const { content } = input
+    const archives = await ports.archives()
+    await fromOutside(context, builder.writer, () =>
+      archives.read(incoming(content, context), builder, readContext(context, builder)),
+    )
+  }
   return finished(core, builder)
 }
 
@@ -68,13 +82,16 @@ async function importGit(
   const known = new Set<string>(stored === undefined ? [] : (JSON.parse(stored) as string[]))
   const knownCommits = [...new Set([...(lastCommit === undefined ? [] : [lastCommit]), ...known])]
   const importer = await ports.importer()
-  const { commitId, treeId } = await importer.import({ remote, gitRef }, trees, {
-    signal: context.signal,
-    onProgress: context.onProgress,
-    onResolved: context.onResolved,
-    objects,
-    knownCommits: knownCommits.slice(0, limits.knownCommits),
-  })
+  const { bundle } = remote
+  const read = bundle === undefined ? remote : { ...remote, bundle: incoming(bundle, context) }
+  const { commitId, treeId } = await fromOutside(context, writer, () =>
+    importer.import({ remote: read, gitRef }, trees, {
+      ...readContext(context, trees),
+      onResolved: context.onResolved,
+      objects,
+      knownCommits: knownCommits.slice(0, limits.knownCommits),
+    }),
+  )
   const { baseline, root, put } = await trees.finish(treeId)
   const newest = [...new Set([commitId, ...known])].slice(0, limits.knownCommits)
   const learned = commitId !== '' && [...known][0] !== commitId
@@ -113,17 +130,58 @@ async function scanHost(
   const host = await ports.host()
   // Who asks from here on may mean what is changed meanwhile.
   context.onResolved()
-  await host.scan({ path }, builder, {
-    signal: context.signal,
-    onProgress: context.onProgress,
-    index,
-  })
-  const imported = await finished(core, builder)
+  await fromOutside(context, builder.writer, () =>
+    host.scan({ path }, builder, { ...readContext(context, builder), index }),
+  )
+  const imported = await finished(core, builder, start && { root: start, counts: last?.counts })
   const { put, del } = index.records()
   return { ...imported, put, del, source: { scannedRevisionId: imported.revisionId } }
 }
 
-async function finished(core: Core, builder: TreeBuilder): Promise<Imported> {
-  const [baseline, root] = await saveBaseline(core, await builder.finish())
+async function finished(core: Core, builder: TreeBuilder, before?: CountedTree): Promise<Imported> {
+  const [saved, root] = await saveBaseline(core, await builder.finish())
+  const baseline = { ...saved, counts: await countTree(core, root, before) }
   return { revisionId: baseline.fingerprint, baseline, root, put: [], del: [] }
+}
+
+/**
+ * What an adapter reads depends on third parties, which may hang for good. An abort ends the wait for it at once, and
+ * from then on the adapter can store nothing.
+ */
+async function fromOutside<T>(
+  { signal }: JobContext,
+  writer: ContentWriter,
+  read: () => Promise<T>,
+): Promise<T> {
+  signal.throwIfAborted()
+  try {
+    return await untilAborted(read(), signal)
+  } catch (error) {
+    await writer.stop(error)
+    throw error
+  }
+}
+
+/** The content of an upload, which its sender may withhold. */
+function incoming(content: ContentIn, { signal, transfer }: JobContext): ContentIn {
+  return isBytes(content) ? content : transfer.pieces(content, signal)
+}
+
+function readContext(
+  { signal, transfer, onProgress }: JobContext,
+  builder: { given: TreeCounts },
+): ReadContext {
+  return {
+    signal,
+    transfer,
+    onProgress: ({ bytesTransferred }) => onProgress({ ...processed(builder), bytesTransferred }),
+  }
+}
+
+function processed({
+  given: { files, bytes },
+}: {
+  given: TreeCounts
+}): Omit<JobProgress, 'bytesTransferred'> {
+  return { filesProcessed: files, bytesProcessed: bytes }
 }

@@ -5,10 +5,12 @@ import { engineClosed, EngineError, errorRegistry, invalid, messageOf } from '..
 import { isId } from '../../base/ids.js'
 import { checkRequest, shown } from '../../base/input.js'
 import { limits } from '../../base/limits.js'
+import { Transfer, type TransferLimits } from '../../base/transfer.js'
 import { inBackground, type Core } from '../../session/core.js'
+import type { TreeCounts } from '../../session/tree-counts.js'
 import { keys, prefixEnd } from '../../storage/keys.js'
 import type { StoreCommit } from '../../storage/store.js'
-import { ImportJobState, type ImportJob } from './source-records.js'
+import { ImportJobState, parseJob, type ImportJob } from './source-records.js'
 
 /** What identifies a job; a job itself does. */
 export interface JobReference {
@@ -19,6 +21,12 @@ export interface JobReference {
 export interface JobProgress {
   readonly bytesProcessed: number
   readonly filesProcessed: number
+  readonly bytesTransferred: number
+}
+
+/** How long jobs may take, and how slow their sources may be. */
+export interface JobLimits extends TransferLimits {
+  readonly deadlineMs: number
 }
 
 export interface WaitOptions {
@@ -41,6 +49,8 @@ export interface JobRecords {
 /** What a job hands over when it is done: stored together with its success. */
 export interface JobResult extends JobRecords {
   readonly revisionId: string
+  /** Of the whole revision. */
+  readonly counts: TreeCounts
   /** Stores what is handed over in a commit of its own making. */
   readonly commit?: (records: JobRecords) => Promise<unknown>
 }
@@ -48,6 +58,7 @@ export interface JobResult extends JobRecords {
 export interface JobContext {
   readonly jobId: string
   readonly signal: AbortSignal
+  readonly transfer: Transfer
   readonly onProgress: (progress: JobProgress) => void
   /** From here on nobody shares the job. */
   readonly onResolved: () => void
@@ -76,6 +87,8 @@ interface RunningJob {
   readonly releases: (() => void)[]
   done: Promise<void>
   cause: unknown
+  /** Why the engine ended the job itself. */
+  overdue: EngineError | undefined
 }
 
 /** What is stored together with the failure of a job. */
@@ -83,6 +96,7 @@ type FailureRecords = (tenantKey: string, job: ImportJob) => Promise<JobRecords[
 
 /** Jobs of sources: queued, running, then succeeded or failed, each step stored. */
 export class Jobs {
+  readonly #limits: JobLimits
   readonly #running = new Map<string, RunningJob>()
   #closed = false
   readonly #shared = new Map<string, { readonly running: RunningJob; readonly queued: Promise<ImportJob> }>()
@@ -91,6 +105,10 @@ export class Jobs {
   #recordsOf: FailureRecords = () => Promise.resolve([])
   readonly #changed = createEmitter<Record<string, ImportJob>>()
   readonly #watched = createEmitter<Record<string, ImportJob>>()
+
+  constructor(limits: JobLimits) {
+    this.#limits = limits
+  }
 
   /**
    * Fails the jobs that an earlier process left unfinished, of all tenants; `recordsOf` gives what is stored with that,
@@ -113,7 +131,7 @@ export class Jobs {
         const json = await core.store.get(jobKey)
         const put: JobRecords['put'][number][] = []
         if (json !== undefined) {
-          const job = JSON.parse(json) as ImportJob
+          const job = parseJob(json)
           put.push([jobKey, failed(core, job, 'INTERRUPTED', 'the process ended')])
           put.push(...(await recordsOf(keys.tenantOfUnfinishedJob(unfinishedKey), job)))
         }
@@ -146,6 +164,7 @@ export class Jobs {
       errorMessage: '',
       bytesProcessed: 0,
       filesProcessed: 0,
+      bytesTransferred: 0,
     }
     const running: RunningJob = {
       tenantKey: core.tenantKey,
@@ -155,6 +174,7 @@ export class Jobs {
       releases: [],
       done: Promise.resolve(),
       cause: undefined,
+      overdue: undefined,
     }
     hold(running, signal)
     const unshare = (): void => {
@@ -206,7 +226,7 @@ export class Jobs {
       return unstored.ended
     const json = await core.store.get(keys.job(core.tenantKey, sourceId, jobId))
     if (json === undefined) throw jobNotFound(reference)
-    return JSON.parse(json) as ImportJob
+    return parseJob(json)
   }
 
   /** Resolves to the succeeded job; rejects with IMPORT_FAILED, whose cause is what went wrong. */
@@ -353,22 +373,36 @@ export class Jobs {
     const { sourceId, jobId } = running.job
     const reference = { sourceId, jobId }
     const told = core.writes.begin()
+    const { deadlineMs } = this.#limits
+    const end = (message: string): void => {
+      running.overdue = new EngineError('DEADLINE_EXCEEDED', message)
+      running.abort.abort(running.overdue)
+    }
+    const transfer = new Transfer(core.environment, this.#limits, (bytes) =>
+      end(tooSlow(bytes, this.#limits)),
+    )
+    let deadline: ReturnType<typeof setTimeout> | undefined
     try {
       await core.store.counted?.()
       await work({
         jobId,
         signal,
+        transfer,
         onResolved,
-        onProgress: (progress) => this.#update(running, progress),
+        // An adapter that was left behind may still call.
+        onProgress: (progress) => signal.aborted || this.#update(running, progress),
         onStart: async () => {
           signal.throwIfAborted()
+          deadline = setTimeout(() => end(`the job took over ${deadlineMs / 1000} seconds`), deadlineMs)
+          deadline.unref()
           this.#update(running, { state: ImportJobState.RUNNING, startedAt: nowOf(core) })
           await core.store.commit({ put: [[jobKey, running.job]] })
         },
-        onDone: async ({ revisionId, put, del, commit }) => {
+        onDone: async ({ revisionId, counts, put, del, commit }) => {
           signal.throwIfAborted()
           const state = ImportJobState.SUCCEEDED
-          const succeeded = { ...running.job, state, revisionId, completedAt: nowOf(core) }
+          const whole = { filesProcessed: counts.files, bytesProcessed: counts.bytes }
+          const succeeded = { ...running.job, ...whole, state, revisionId, completedAt: nowOf(core) }
           const records = { put: [...put, [jobKey, succeeded] as const], del: [...del, unfinishedKey] }
           await (commit === undefined ? core.store.commit(records) : commit(records))
           this.#update(running, succeeded)
@@ -377,7 +411,7 @@ export class Jobs {
       })
     } catch (error) {
       running.cause = error
-      const code = signal.aborted ? 'INTERRUPTED' : jobCodeOf(error)
+      const code = signal.aborted && running.overdue === undefined ? 'INTERRUPTED' : jobCodeOf(error)
       const ended = failed(core, running.job, code, messageOf(error).slice(0, limits.errorMessageLength))
       // A store that fails here has it when it recovered, or else leaves the job to the next opening.
       await core.store
@@ -386,7 +420,11 @@ export class Jobs {
       this.#update(running, ended)
       core.log('warn', 'a job failed', { ...reference, errorCode: code })
     } finally {
+      clearTimeout(deadline)
+      transfer.close()
       told()
+      // Whatever a third party still does for the job ends with it.
+      running.abort.abort(new EngineError('IMPORT_FAILED', 'the job has ended'))
     }
   }
 
@@ -399,7 +437,7 @@ export class Jobs {
     for (const [jobId, { core, ended }] of this.#unstored) {
       const [jobKey, unfinishedKey] = keysOf(core, ended)
       const json = await core.store.get(jobKey)
-      if (json !== undefined && !hasEnded(JSON.parse(json) as ImportJob)) {
+      if (json !== undefined && !hasEnded(parseJob(json))) {
         const put = [[jobKey, ended] as const, ...(await this.#recordsOf(core.tenantKey, ended))]
         await core.store.commit({ put, del: [unfinishedKey] })
       }
@@ -442,6 +480,13 @@ function keysOf(
 
 function nowOf(core: Core): string {
   return formatTime(core.environment.wallClockMs())
+}
+
+function tooSlow(bytes: number, { minBytesPerSecond, windowMs }: JobLimits): string {
+  return (
+    `the source sends too slowly: ${bytes} bytes in ${windowMs / 1000} seconds of waiting, ` +
+    `where ${minBytesPerSecond} bytes a second are the least`
+  )
 }
 
 function jobCodeOf(error: unknown): string {

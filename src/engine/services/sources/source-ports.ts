@@ -1,4 +1,5 @@
 /** The ports through which trees come in from outside, whatever kind of source they are of. */
+import type { Transfer } from '../../base/transfer.js'
 import type { ContentIn } from '../../cas/content-writer.js'
 import type { EntryAttributes } from '../../session/tree-builder.js'
 import type { TreeEntry } from '../../session/tree-entries.js'
@@ -25,8 +26,10 @@ export interface TreeSink {
 export interface ReadContext {
   /** Its reason is thrown when it is aborted. */
   readonly signal: AbortSignal
-  /** Called as the counters grow, with totals: bytes read, files and symlinks given. */
-  onProgress(progress: { readonly bytesProcessed: number; readonly filesProcessed: number }): void
+  /** Called as the counters grow, with totals: bytes that came in from outside, files and symlinks given. */
+  onProgress(progress: { readonly bytesTransferred: number; readonly filesProcessed: number }): void
+  /** Knows how long the job waits for a third party: what waits for a remote goes by way of it. */
+  readonly transfer?: Pick<Transfer, 'waiting' | 'received'>
 }
 
 /** Reads and writes archives. */

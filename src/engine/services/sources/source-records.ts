@@ -55,8 +55,12 @@ export interface ImportJob {
   readonly completedAt: string
   readonly errorCode: string
   readonly errorMessage: string
+  /** While the job runs, of the files that it has read so far; then of all files of the revision. */
   readonly bytesProcessed: number
+  /** Files and symlinks: while the job runs, those that it has read so far; then all of the revision. */
   readonly filesProcessed: number
+  /** Bytes that came in from outside: of the archive, bundle, or pack, or of the files that were read of a directory. */
+  readonly bytesTransferred: number
 }
 
 export interface SourceRecord {
@@ -82,6 +86,11 @@ export interface SourceRecord {
 
 /** A revision is what a session on it starts from. */
 export type RevisionRecord = Baseline
+
+/** Jobs of earlier versions did not count what was transferred. */
+export function parseJob(json: string): ImportJob {
+  return { bytesTransferred: 0, ...(JSON.parse(json) as Omit<ImportJob, 'bytesTransferred'>) }
+}
 
 export function parseSource(json: string): SourceRecord {
   const record = JSON.parse(json) as SourceRecord

@@ -12,11 +12,12 @@ import { eventTypes } from '../../session/events.js'
 import type { LiveSession } from '../../session/live.js'
 import type { Baseline } from '../../session/records.js'
 import { record } from '../../session/transaction.js'
+import { countTree } from '../../session/tree-counts.js'
 import { keys, prefixEnd } from '../../storage/keys.js'
 import type { Dir } from '../../tree/node.js'
 import type { GitRemote } from './git-ports.js'
 import { importTree, type Imported, type ImportPorts } from './imports.js'
-import { Jobs, type JobContext, type JobRecords, type JobResult } from './jobs.js'
+import { Jobs, type JobContext, type JobLimits, type JobRecords, type JobResult } from './jobs.js'
 import {
   describeSource,
   parseSource,
@@ -62,7 +63,7 @@ export interface SourcePorts extends ImportPorts {
 
 /** Sources, their revisions, and the jobs that make them. */
 export class SourceService {
-  readonly jobs = new Jobs()
+  readonly jobs: Jobs
   readonly #ports: SourcePorts
   /** One job of a source at a time. */
   readonly #mutex = new KeyedMutex()
@@ -71,8 +72,9 @@ export class SourceService {
   /** Sources whose deletion is not stored yet, by their locks: they are gone already. */
   readonly #deleting = new Set<string>()
 
-  constructor(ports: SourcePorts) {
+  constructor(ports: SourcePorts, jobLimits: JobLimits) {
     this.#ports = ports
+    this.jobs = new Jobs(jobLimits)
   }
 
   /** Fails the jobs that an earlier process left unfinished. To be called once, at opening. */
@@ -298,7 +300,9 @@ export class SourceService {
       })
     const work = (context: JobContext): Promise<void> =>
       this.#inTurn(core, sourceId, context, async () => {
-        const [baseline, root] = await saveBaseline(core, await state)
+        const [saved, root] = await saveBaseline(core, await state)
+        const before = { root: live.baseline, counts: live.record.baseline.counts }
+        const baseline = { ...saved, counts: await countTree(core, root, before) }
         context.signal.throwIfAborted()
         const { fingerprint } = baseline
         const git = lineageOf(live.record.baseline, sourceId)
@@ -353,14 +357,14 @@ export class SourceService {
   async #revise(core: Core, sourceId: string, imported: Imported): Promise<JobResult> {
     const { revisionId, baseline, root, git, put, del } = imported
     const records = [...put]
-    if ((await getRevision(core, sourceId, revisionId)) === undefined) {
+    const { fingerprint, root: encoded, counts } = baseline
+    const known = await getRevision(core, sourceId, revisionId)
+    // Records of earlier versions have no counts.
+    if (known?.counts === undefined) {
       core.roots.retain(root)
-      const { fingerprint, root: encoded } = baseline
-      const revision: RevisionRecord = {
-        fingerprint,
-        root: encoded,
-        revision: { sourceId, revisionId, ...(git && { git }) },
-      }
+      const revision: RevisionRecord = known
+        ? { ...known, counts }
+        : { fingerprint, root: encoded, counts, revision: { sourceId, revisionId, ...(git && { git }) } }
       records.push([keys.revision(core.tenantKey, sourceId, revisionId), revision])
     }
     const source = await this.#mustGet(core, sourceId)
@@ -369,7 +373,7 @@ export class SourceService {
     records.push(
       entryOf(core, { ...source, ...imported.source, status, latestRevisionId: revisionId, updatedAt }),
     )
-    return { revisionId, put: records, del }
+    return { revisionId, counts, put: records, del }
   }
 
   /** A store that fails here has failed the import too. */

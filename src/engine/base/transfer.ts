@@ -1,0 +1,96 @@
+import { abortable } from './abort.js'
+import type { Environment } from './environment.js'
+import { invalid } from './errors.js'
+import { isBytes } from './input.js'
+
+export interface TransferLimits {
+  /** Bytes that have to come in for each second of waiting; 0: any number. */
+  readonly minBytesPerSecond: number
+  /** So many milliseconds of waiting are looked at together. */
+  readonly windowMs: number
+}
+
+/**
+ * What comes in from a third party for one job, and how long the job waited for it. The time that the job works on
+ * what came does not count.
+ */
+export class Transfer {
+  readonly #environment: Environment
+  readonly #limits: TransferLimits
+  readonly #timer: ReturnType<typeof setInterval>
+  #waits = 0
+  #waitingSince = 0
+  #waitedMs = 0
+  #bytes = 0
+
+  /** `onSlow` is called with the bytes of a window that were too few. */
+  constructor(environment: Environment, limits: TransferLimits, onSlow: (bytes: number) => void) {
+    this.#environment = environment
+    this.#limits = limits
+    this.#timer = setInterval(() => {
+      const bytes = this.#tooFew()
+      if (bytes !== undefined) onSlow(bytes)
+    }, limits.windowMs / looksPerWindow)
+    this.#timer.unref()
+  }
+
+  /** To be called when the job has ended. */
+  close(): void {
+    clearInterval(this.#timer)
+  }
+
+  /** The outcome of work of a third party: the time that it takes counts. */
+  async waiting<T>(work: PromiseLike<T>): Promise<T> {
+    if (this.#waits++ === 0) this.#waitingSince = this.#environment.monotonicMs()
+    try {
+      return await work
+    } finally {
+      if (--this.#waits === 0) this.#waitedMs += this.#environment.monotonicMs() - this.#waitingSince
+    }
+  }
+
+  /** To be called for bytes that are of use: progress messages and the like are not. */
+  received(bytes: number): void {
+    this.#bytes += bytes
+  }
+
+  /** As {@link abortable}: the pieces are waited for and received. INVALID_ARGUMENT for a piece that is no bytes. */
+  pieces(
+    pieces: AsyncIterable<Uint8Array>,
+    signal: AbortSignal,
+  ): AsyncIterableIterator<Uint8Array, undefined, unknown> {
+    const incoming = abortable(pieces, signal)
+    const next = async (): Promise<IteratorResult<Uint8Array, undefined>> => {
+      const item = await this.waiting(incoming.next())
+      if (item.done === true) return item
+      if (!isBytes(item.value)) {
+        await incoming.return?.()
+        throw invalid('content', 'must come in pieces of bytes')
+      }
+      this.received(item.value.byteLength)
+      return item
+    }
+    const iterator: AsyncIterableIterator<Uint8Array, undefined, unknown> = {
+      [Symbol.asyncIterator]: () => iterator,
+      next,
+      return: () => incoming.return!(),
+    }
+    return iterator
+  }
+
+  /** The bytes of a window that is over and brought too few of them; undefined for no such window. */
+  #tooFew(): number | undefined {
+    const now = this.#environment.monotonicMs()
+    if (this.#waits > 0) {
+      this.#waitedMs += now - this.#waitingSince
+      this.#waitingSince = now
+    }
+    if (this.#waitedMs < this.#limits.windowMs) return undefined
+    const [bytes, wanted] = [this.#bytes, (this.#limits.minBytesPerSecond * this.#waitedMs) / 1000]
+    this.#bytes = 0
+    this.#waitedMs = 0
+    return bytes < wanted ? bytes : undefined
+  }
+}
+
+const looksPerWindow = 4

@@ -1,0 +1,40 @@
+import { invalid } from '../../base/errors.js'
+import { checkRequest } from '../../base/input.js'
+import { limits } from '../../base/limits.js'
+import type { JobLimits } from './jobs.js'
+
+/** How long imports may take, and how slowly a source may send. An import that fails this is DEADLINE_EXCEEDED. */
+export interface ImportOptions {
+  /** Seconds from the start of a job to its end; 6 hours by default, at most a week. */
+  readonly deadlineSeconds?: number
+  /**
+   * Bytes that a remote or an upload has to send for each second that the job waits for it; 1,024 by default, at most
+   * 2^30. Progress messages and the like do not count. 0: there is no minimum.
+   */
+  readonly minBytesPerSecond?: number
+  /** Seconds of waiting over which that is measured; 120 by default, at most an hour. */
+  readonly rateWindowSeconds?: number
+}
+
+/** INVALID_ARGUMENT. */
+export function parseImportOptions(options: ImportOptions = {}): JobLimits {
+  checkRequest(options, 'imports')
+  const {
+    deadlineSeconds = limits.importSeconds,
+    minBytesPerSecond = limits.importBytesPerSecond,
+    rateWindowSeconds = limits.importWindowSeconds,
+  } = options
+  checkSeconds('deadlineSeconds', deadlineSeconds, limits.importSecondsMax)
+  checkSeconds('rateWindowSeconds', rateWindowSeconds, limits.importWindowSecondsMax)
+  if (
+    typeof minBytesPerSecond !== 'number' ||
+    !(minBytesPerSecond >= 0 && minBytesPerSecond <= limits.importBytesPerSecondMax)
+  )
+    throw invalid('imports.minBytesPerSecond', `must be a number from 0 to ${limits.importBytesPerSecondMax}`)
+  return { deadlineMs: deadlineSeconds * 1000, minBytesPerSecond, windowMs: rateWindowSeconds * 1000 }
+}
+
+function checkSeconds(name: string, seconds: number, most: number): void {
+  if (typeof seconds !== 'number' || !(seconds > 0 && seconds <= most))
+    throw invalid(`imports.${name}`, `must be a number of seconds above 0, at most ${most}`)
+}

@@ -1,0 +1,80 @@
+import { gzipSync } from 'node:zlib'
+import type { Engine, ImportJob } from '../../src/index.js'
+import { tarOf } from '../support/raw-archives.js'
+import { stalledRemotes } from './stalled-remotes.js'
+import { stalledStreams } from './stalled-streams.js'
+
+/** A source that never gives all of what it is asked for. */
+export interface StalledJob {
+  readonly name: string
+  /** It only ends when something ends it; else it fails by itself. */
+  readonly endless: boolean
+  /** What the job waits for is a transfer, which has a minimum rate. */
+  readonly sends: boolean
+  /** Starts the import of a new source. */
+  start(engine: Engine): Promise<ImportJob>
+}
+
+/** Every kind of source with every kind of stall. `urlOf` gives the address of a remote. */
+export function stalledJobs(urlOf: (name: string) => string): StalledJob[] {
+  const uploads = Object.entries(contents).flatMap(([kind, content]) =>
+    Object.entries(stalledStreams).map(([stall, stream]): StalledJob => ({
+      name: `${kind}: ${stall}`,
+      endless: true,
+      sends: true,
+      async start(engine) {
+        const isBundle = kind === 'bundle'
+        const { sourceId } = await engine.sources.create({
+          displayName: kind,
+          ...(isBundle ? { uploadedGitBundle: {} } : { uploadedSnapshot: {} }),
+        })
+        const upload = { content: stream(content) }
+        return engine.sources.startImport(
+          sourceId,
+          isBundle ? { uploadedGitBundle: upload } : { uploadedSnapshot: upload },
+        )
+      },
+    })),
+  )
+  const remotes = [...Object.keys(stalledRemotes), noCredentials].map((stall): StalledJob => ({
+    name: `remote: ${stall}`,
+    endless: !stall.startsWith('redirects'),
+    sends: stall !== noCredentials,
+    async start(engine) {
+      const { sourceId } = await engine.sources.create({
+        displayName: 'remote',
+        gitRemote: {
+          remoteUrl: urlOf(stall),
+          defaultRef: 'main',
+          ...(stall === noCredentials && { credentialsSecretId: 'x' }),
+        },
+      })
+      return engine.sources.startImport(sourceId)
+    },
+  }))
+  return [...uploads, ...remotes]
+}
+
+const noCredentials = 'credentials that never come'
+
+/** For {@link stalledJobs}: the options that an engine needs. */
+export const stalledOptions = {
+  git: {
+    allowPrivateAddresses: true,
+    credentials: (): Promise<never> => new Promise(() => undefined),
+  },
+}
+
+const tar = tarOf(
+  ...Array.from({ length: 20 }, (_, i) => ({ name: `f${i}`, content: Buffer.alloc(50_000, i) })),
+)
+
+const contents: Readonly<Record<string, Uint8Array>> = {
+  tar,
+  'tar.gz': gzipSync(tar),
+  zip: Buffer.concat([Buffer.from('PK\x03\x04'), Buffer.alloc(100_000)]),
+  bundle: Buffer.concat([
+    Buffer.from(`# v2 git bundle\n${'a'.repeat(40)} refs/heads/main\n\nPACK`),
+    Buffer.alloc(100_000),
+  ]),
+}

@@ -1,0 +1,110 @@
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { EngineError, openEngine, type Engine, type ImportJob, type ImportOptions } from '../../src/index.js'
+import { randomWords } from '../../src/testing.js'
+import type { AttackOptions, AttackResult } from './attacks.js'
+import { compiledAttacks } from './compiled-attacks.js'
+import { stalledJobs, stalledOptions, type StalledJob } from './stalled-jobs.js'
+import { serveStalled } from './stalled-remotes.js'
+
+interface End {
+  readonly name: string
+  /** Options of the engine that ends the job by itself. */
+  readonly imports?: ImportOptions
+  /** Ends the job. */
+  readonly end?: (engine: Engine, job: ImportJob) => Promise<unknown>
+  /** What the job has failed with. */
+  readonly errorCode: string
+}
+
+const ends: readonly End[] = [
+  { name: 'abort', end: (engine, job) => engine.sources.abortJob(job), errorCode: 'INTERRUPTED' },
+  {
+    name: 'delete',
+    end: (engine, { sourceId }) => engine.sources.delete(sourceId),
+    errorCode: 'INTERRUPTED',
+  },
+  { name: 'close', end: (engine) => engine.close(), errorCode: 'INTERRUPTED' },
+  { name: 'deadline', imports: { deadlineSeconds: 0.3 }, errorCode: 'DEADLINE_EXCEEDED' },
+  {
+    name: 'rate',
+    imports: { minBytesPerSecond: 2 ** 20, rateWindowSeconds: 0.2 },
+    errorCode: 'DEADLINE_EXCEEDED',
+  },
+]
+
+/** Generous: what hangs, hangs forever. */
+const patienceMs = 20_000
+const atOnce = 16
+
+/** Imports from sources that never end, each ended in each way; then all of them in a process that gets SIGTERM. */
+export async function stallingSources({ n, seed, onProgress }: AttackOptions): Promise<AttackResult> {
+  await using server = await serveStalled()
+  const jobs = stalledJobs((name) => server.url(name))
+  const tries = jobs.flatMap((job) =>
+    ends.filter(({ name }) => job.sends || name !== 'rate').map((end) => ({ job, end })),
+  )
+  const random = randomWords(seed)
+  const order = tries.map((one) => ({ one, at: random() })).sort((a, b) => a.at - b.at)
+  const chosen = order.slice(0, n).map(({ one }) => one)
+  const hung: string[] = []
+  for (let at = 0; at < chosen.length; at += atOnce) {
+    await Promise.all(
+      chosen.slice(at, at + atOnce).map(async ({ job, end }) => {
+        const wrong = await within(tryEnd(job, end))
+        if (wrong === undefined) return
+        hung.push(`${job.name}, ${end.name}: ${wrong}`)
+        onProgress(hung.at(-1)!)
+      }),
+    )
+    onProgress(`${Math.min(at + atOnce, chosen.length)}/${chosen.length}`)
+  }
+  const stopped = await stopsOnSignal()
+  if (stopped !== undefined) onProgress(`SIGTERM: ${stopped}`)
+  return {
+    line: `${chosen.length} jobs of ${tries.length}, ${hung.length} not ended as they should; SIGTERM ${stopped ?? 'ends the process'}`,
+    failed: hung.length > 0 || stopped !== undefined,
+  }
+}
+
+/** What is wrong; undefined for nothing. */
+async function tryEnd(stalled: StalledJob, { end, imports, errorCode }: End): Promise<string | undefined> {
+  const engine = await openEngine({ ...stalledOptions, ...(imports && { imports }) })
+  const job = await stalled.start(engine)
+  const outcome = engine.sources.waitForJob(job).then(
+    () => 'success',
+    (error: unknown) =>
+      error instanceof EngineError ? (error.details['errorCode'] ?? error.reason) : String(error),
+  )
+  if (end !== undefined) {
+    await pause(50)
+    await end(engine, job)
+  }
+  const code = await outcome
+  await engine.close()
+  const expected = stalled.endless ? [errorCode] : [errorCode, 'REMOTE_UNREACHABLE']
+  return expected.includes(code) ? undefined : `${code} instead of ${errorCode}`
+}
+
+async function within(work: Promise<string | undefined>): Promise<string | undefined> {
+  const timer = new AbortController()
+  const late = pause(patienceMs, 'it hangs', { signal: timer.signal })
+  late.catch(() => undefined)
+  try {
+    return await Promise.race([work, late])
+  } finally {
+    timer.abort()
+  }
+}
+
+async function stopsOnSignal(): Promise<string | undefined> {
+  const child = fork(join(await compiledAttacks(), 'stalling-child.js'))
+  await once(child, 'message')
+  const exited = once(child, 'exit').then(([code]) => (code === 0 ? undefined : `gives code ${String(code)}`))
+  child.kill('SIGTERM')
+  const wrong = await within(exited)
+  if (wrong !== undefined) child.kill('SIGKILL')
+  return wrong
+}

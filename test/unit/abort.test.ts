@@ -1,0 +1,211 @@
+import { setImmediate } from 'node:timers/promises'
+import { Readable } from 'node:stream'
+import { describe, expect, test } from 'vitest'
+import { abortable, untilAborted } from '../../src/engine/base/abort.js'
+import { Transfer } from '../../src/engine/base/transfer.js'
+import { fixedEnvironment } from '../../src/testing.js'
+
+const never = new Promise<never>(() => undefined)
+const reason = new Error('enough')
+
+/** An iterable of a third party. */
+function of(next: () => unknown, more: object = {}): AsyncIterable<number> {
+  return { [Symbol.asyncIterator]: () => ({ next, ...more }) } as AsyncIterable<number>
+}
+
+describe('untilAborted', () => {
+  test('gives the outcome of the work', async () => {
+    const { signal } = new AbortController()
+    expect(await untilAborted(Promise.resolve(1), signal)).toBe(1)
+    await expect(untilAborted(Promise.reject(reason), signal)).rejects.toBe(reason)
+  })
+
+  test('throws the reason of an abort at once, and lets no later failure go unhandled', async () => {
+    const controller = new AbortController()
+    let fail!: (error: Error) => void
+    const waiting = untilAborted(new Promise((_resolve, reject) => (fail = reject)), controller.signal)
+    controller.abort(reason)
+    await expect(waiting).rejects.toBe(reason)
+    fail(new Error('late'))
+    await setImmediate()
+    await expect(untilAborted(never, controller.signal)).rejects.toBe(reason)
+  })
+})
+
+describe('abortable', () => {
+  test('gives the items, and the failure, of what it iterates over', async () => {
+    const { signal } = new AbortController()
+    async function* three(): AsyncGenerator<number> {
+      yield* [1, 2]
+      await Promise.resolve()
+      throw reason
+    }
+    const seen: number[] = []
+    const reading = (async () => {
+      for await (const item of abortable(three(), signal)) seen.push(item)
+    })()
+    await expect(reading).rejects.toBe(reason)
+    expect(seen).toEqual([1, 2])
+  })
+
+  test.each<[string, object]>([
+    ['has no return', {}],
+    ['never returns', { return: () => never }],
+    ['throws when it returns', { return: () => Promise.reject(new Error('no')) }],
+    [
+      'throws at once when it returns',
+      {
+        return: () => {
+          throw new Error('no')
+        },
+      },
+    ],
+  ])('ends at an abort, and at an early end, where the iterator %s', async (_what, more) => {
+    const controller = new AbortController()
+    const items = abortable(
+      of(() => never, more),
+      controller.signal,
+    )
+    const waiting = items.next()
+    controller.abort(reason)
+    await expect(waiting).rejects.toBe(reason)
+    await expect(items.next()).rejects.toBe(reason)
+    const left = abortable(
+      of(() => never, more),
+      new AbortController().signal,
+    )
+    const pending = left.next()
+    await left.return?.()
+    expect(await pending).toEqual({ done: true, value: undefined })
+    expect(await left.next()).toEqual({ done: true, value: undefined })
+  })
+
+  test('tells an iterator of the abort once, also while nothing is asked of it', async () => {
+    const controller = new AbortController()
+    let returns = 0
+    const items = abortable(
+      of(() => Promise.resolve({ done: false, value: 1 }), { return: () => void returns++ }),
+      controller.signal,
+    )
+    await items.next()
+    controller.abort(reason)
+    expect(returns).toBe(1)
+    await items.return?.()
+    await expect(items.next()).rejects.toBe(reason)
+    expect(returns).toBe(1)
+  })
+
+  test('destroys a stream that is asked for a piece', async () => {
+    const stream = new Readable({ read: () => undefined })
+    const items = abortable<unknown>(stream, undefined)
+    const waiting = items.next()
+    await items.return?.()
+    expect(await waiting).toEqual({ done: true, value: undefined })
+    expect(stream.destroyed).toBe(true)
+  })
+
+  test('fails with what is no promise, or thrown at once', async () => {
+    const thrown = of(() => {
+      throw reason
+    })
+    await expect(abortable(thrown, undefined).next()).rejects.toBe(reason)
+    await expect(
+      abortable(
+        of(() => 1),
+        undefined,
+      ).next(),
+    ).rejects.toBeInstanceOf(TypeError)
+  })
+
+  test('leaves the event loop its turns where items come at once', async () => {
+    const controller = new AbortController()
+    setTimeout(() => controller.abort(reason), 1)
+    const reading = (async () => {
+      for await (const _ of abortable(
+        of(() => Promise.resolve({ done: false, value: 0 })),
+        controller.signal,
+      ));
+    })()
+    await expect(reading).rejects.toBe(reason)
+  })
+})
+
+describe('a transfer', () => {
+  /** A transfer with a window of 100 ms, and what it found too slow. */
+  function transferOf(minBytesPerSecond: number): {
+    transfer: Transfer
+    environment: ReturnType<typeof fixedEnvironment>
+    slow: number[]
+  } {
+    const environment = fixedEnvironment({ stepMs: 0 })
+    const slow: number[] = []
+    const transfer = new Transfer(environment, { minBytesPerSecond, windowMs: 40 }, (bytes) =>
+      slow.push(bytes),
+    )
+    return { transfer, environment, slow }
+  }
+  const aLook = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 50))
+
+  test('is too slow when a window of waiting brings too few bytes', async () => {
+    const { transfer, environment, slow } = transferOf(1000)
+    transfer.waiting(never).catch(() => undefined)
+    transfer.received(39)
+    environment.advance(40)
+    await aLook()
+    expect(slow).toEqual([39])
+    transfer.close()
+  })
+
+  test('is not too slow with just enough bytes, or where there is no minimum', async () => {
+    for (const [minimum, bytes] of [
+      [1000, 40],
+      [0, 0],
+    ] as const) {
+      const { transfer, environment, slow } = transferOf(minimum)
+      transfer.waiting(never).catch(() => undefined)
+      transfer.received(bytes)
+      environment.advance(40)
+      await aLook()
+      expect(slow).toEqual([])
+      transfer.close()
+    }
+  })
+
+  test('does not count the time in which nothing is waited for', async () => {
+    const { transfer, environment, slow } = transferOf(1000)
+    for (let i = 0; i < 3; i++) {
+      environment.advance(1000)
+      await transfer.waiting(Promise.resolve())
+    }
+    await aLook()
+    expect(slow).toEqual([])
+    transfer.close()
+  })
+
+  test('counts waits within each other once, and adds up short ones', async () => {
+    const { transfer, environment, slow } = transferOf(1000)
+    for (let i = 0; i < 4; i++) {
+      const inner = transfer.waiting(setImmediate())
+      const outer = transfer.waiting(inner)
+      environment.advance(9)
+      await outer
+    }
+    await aLook()
+    expect(slow).toEqual([])
+    const last = transfer.waiting(setImmediate())
+    environment.advance(4)
+    await last
+    await aLook()
+    expect(slow).toEqual([0])
+    transfer.close()
+  })
+
+  test('refuses pieces that are no bytes, and ends what gives them', async () => {
+    const { transfer } = transferOf(0)
+    const stream = Readable.from(['text'])
+    const pieces = transfer.pieces(stream, new AbortController().signal)
+    await expect(pieces.next()).rejects.toMatchObject({ reason: 'INVALID_ARGUMENT' })
+    expect(stream.destroyed).toBe(true)
+    transfer.close()
+  })
+})
