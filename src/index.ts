@@ -3,6 +3,7 @@ import {
   createEngine,
   EngineError,
   memoryStorage,
+  type ApprovalOptions,
   type Authorize,
   type Budgets,
   type Engine,
@@ -59,6 +60,11 @@ export interface EngineOptions {
    * Without it every principal of a tenant may do everything.
    */
   readonly authorize?: Authorize
+  /**
+   * With `{ selfApproval: false }` an approval is granted only by another principal than the one that requested it;
+   * everyone may grant by default.
+   */
+  readonly approvals?: ApprovalOptions
   /** Told of what no caller is told of: failed writes, jobs, slow subscribers. The library prints nothing. */
   readonly log?: (entry: LogEntry) => void
   /**
@@ -111,6 +117,7 @@ export async function openEngine(options: EngineOptions = {}): Promise<Engine> {
     hostPaths,
     allowGitNames = false,
     authorize,
+    approvals,
     log,
     secrets,
   } = options
@@ -128,6 +135,7 @@ export async function openEngine(options: EngineOptions = {}): Promise<Engine> {
     ...(sessionTtlSeconds !== undefined && { sessionTtlSeconds }),
     ...(imports !== undefined && { imports }),
     ...(authorize !== undefined && { authorize }),
+    ...(approvals !== undefined && { approvals }),
     ...(log !== undefined && { log }),
     allowGitNames,
     ...(secrets !== undefined && { secrets }),
@@ -191,6 +199,7 @@ export type {
   AnnotationAddRequest,
   AnnotationStatusRequest,
   Approval,
+  ApprovalOptions,
   ApprovalRequest,
   Authorize,
   Action,

@@ -8,7 +8,7 @@ import { Engine, type EngineServices } from './facade/engine.js'
 import { endSession } from './facade/session.js'
 import { Analytics } from './services/analytics.js'
 import { Annotations } from './services/annotations.js'
-import { Approvals } from './services/approvals.js'
+import { Approvals, parseApprovalOptions, type ApprovalOptions } from './services/approvals.js'
 import type { BundleFiles } from './services/bundles/bundle-ports.js'
 import { Bundles } from './services/bundles/bundles.js'
 import { CacheService } from './services/cache/cache.js'
@@ -57,6 +57,8 @@ export interface EngineParts {
   readonly memoryBudgetBytes?: number
   /** Whether a principal may do something; everything is allowed by default. */
   readonly authorize?: Authorize
+  /** Who may grant approvals; everyone by default, who asked included. */
+  readonly approvals?: ApprovalOptions
   /** After how long without use sessions are deleted; never by default. */
   readonly sessionTtlSeconds?: number
   /** How much may be kept; as much as fits by default. */
@@ -88,6 +90,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   if (typeof allowGitNames !== 'boolean') throw invalid('allowGitNames', 'must be a boolean')
   const budgets = parseBudgets(parts.budgets)
   const sessionTtlSeconds = parseTtl('sessionTtlSeconds', parts.sessionTtlSeconds)
+  const selfApproval = parseApprovalOptions(parts.approvals)
   const keyRing = parseSecretOptions(parts.secrets)
   const jobLimits = parseImportOptions(parts.imports)
   const writes = new RecentWrites()
@@ -149,7 +152,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     remoteOf: (caller, sourceId) => sources.remoteOf(caller, sourceId),
   })
   const annotations = new Annotations()
-  const approvals = new Approvals()
+  const approvals = new Approvals(selfApproval)
   const bundles = new Bundles({
     files: parts.bundleFiles ?? missing('bundleFiles'),
     facts: [annotations.facts, approvals.facts],

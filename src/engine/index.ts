@@ -43,7 +43,12 @@ export {
   type AnnotationAddRequest,
   type AnnotationStatusRequest,
 } from './services/annotations.js'
-export { ApprovalStatus, type Approval, type ApprovalRequest } from './services/approvals.js'
+export {
+  ApprovalStatus,
+  type Approval,
+  type ApprovalOptions,
+  type ApprovalRequest,
+} from './services/approvals.js'
 export type { BundleOptions } from './services/bundles/bundles.js'
 export type { SessionAnnotations } from './facade/annotations.js'
 export type { SessionApprovals } from './facade/approvals.js'

@@ -145,6 +145,25 @@ describe('tokens', () => {
     expect(other.stderr).not.toContain('canary')
   })
 
+  test('decide on their own requests, but with --no-self-approval', async () => {
+    const tokens = { ann: 'a'.repeat(32), bob: 'b'.repeat(32) }
+    const grants = Object.entries(tokens).flatMap(([name, token]) => ['--token', `${token}@acme/${name}`])
+    for (const [option, status] of [
+      [[], 200],
+      [['--no-self-approval'], 403],
+    ] as const) {
+      const served = await serve([...grants, ...option])
+      const post = (path: string, token: string) =>
+        call(served, `/v1/sessions${path}`, token, { method: 'POST', body: {} })
+      const { id } = (await post('', tokens.ann)).body
+      const { approvalId } = (await post(`/${String(id)}/request-approval`, tokens.ann)).body
+      const grant = `/${String(id)}/approvals/${String(approvalId)}/grant`
+      expect((await post(grant, tokens.ann)).status).toBe(status)
+      expect((await post(grant, tokens.bob)).status).toBe(status === 200 ? 400 : 200)
+      await served.stop()
+    }
+  })
+
   test('for two callers are refused', async () => {
     const { code, stderr } = await runCommand(['serve', '--token', 'canary@a/b', '--token', 'canary@a/c'])
     expect([code, stderr]).toEqual([2, 'forkspace: a token is given twice, for different callers\n'])

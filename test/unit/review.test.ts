@@ -13,6 +13,7 @@ import {
   type Session,
   type Storage,
 } from '../../src/index.js'
+import { callOperation } from '../../src/engine/contract.js'
 import { fixedEnvironment } from '../../src/testing.js'
 import { storages } from '../support/storages.js'
 
@@ -261,6 +262,50 @@ describe.each(storages)('review on %s', (_name, makeStorage, lasting) => {
       await expect(session.approvals.request(request as never)).rejects.toEqual(refused(reason))
       expect(await status()).toBe(SessionStatus.ACTIVE)
     })
+  })
+
+  describe('an engine without selfApproval', () => {
+    const openStrict = async (): Promise<void> => {
+      await engine.close()
+      engine = await openEngine({ storage, approvals: { selfApproval: false } })
+      await use(lasting ? session.id : (await engine.sessions.create()).id)
+    }
+
+    beforeEach(openStrict)
+
+    test('lets only another principal grant, also once it was opened anew', async () => {
+      if (lasting) await session.approvals.request()
+      if (lasting) await openStrict()
+      else await session.approvals.request()
+      const { approvalId } = (await session.approvals.list()).approvals[0]!
+      const again = await engine.as({ principal: 'ann' }).sessions.open(session.id)
+      const narrow = session.narrow({ without: ['commit'] })
+      const { length } = (await session.events.list()).events
+      for (const { approvals } of [session, again, narrow])
+        await expect(approvals.grant({ approvalId })).rejects.toMatchObject({
+          reason: 'PERMISSION_DENIED',
+          details: { approvalId, requestedBy: 'ann' },
+        })
+      const call = callOperation(engine.as({ principal: 'ann' }), 'grantApproval', {
+        sessionId: session.id,
+        approvalId,
+      })
+      await expect(call).rejects.toEqual(refused('PERMISSION_DENIED'))
+      expect(await status()).toBe(SessionStatus.PENDING_APPROVAL)
+      expect((await session.events.list()).events).toHaveLength(length)
+      await bob.approvals.grant({ approvalId })
+      await expect(session.approvals.grant({ approvalId })).rejects.toEqual(refused('APPROVAL_NOT_PENDING'))
+    })
+
+    test('lets the principal that asked withdraw its request', async () => {
+      const { approvalId } = await session.approvals.request()
+      await session.approvals.deny({ approvalId, feedback: 'not yet' })
+      expect((await session.approvals.list()).approvals[0]).toMatchObject({ decidedBy: 'ann' })
+    })
+  })
+
+  test.each([5, null, [], { selfApproval: 'no' }])('the option approvals refuses %j', async (approvals) => {
+    await expect(openEngine({ approvals: approvals as never })).rejects.toEqual(refused('INVALID_ARGUMENT'))
   })
 
   describe('a narrowed handle', () => {

@@ -88,6 +88,7 @@ class Program {
       .addOption(repeated('--allow-host-path <directory>', 'directory below which sources may be read'))
       .option('--allow-private-git', 'allow git remotes on loopback and private addresses')
       .option('--allow-git-names', 'allow archives with names that git or a file system takes for .git')
+      .option('--no-self-approval', 'refuse to let a principal grant an approval that it requested')
       .option('--log <format>', 'json or pretty, on standard error', 'pretty')
       .option('--master-key-file <file>', 'key of secrets: 32 bytes in hex or base64')
       .addHelpText('after', serveManual)

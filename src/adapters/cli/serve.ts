@@ -19,6 +19,8 @@ export interface ServeOptions {
   readonly allowHostPath?: readonly string[]
   readonly allowPrivateGit?: boolean
   readonly allowGitNames?: boolean
+  /** False with `--no-self-approval`. */
+  readonly selfApproval?: boolean
   readonly log: string
   readonly masterKeyFile?: string
 }
@@ -110,6 +112,7 @@ async function open(options: ServeOptions, given: KeySource | undefined, log: Lo
     hostPaths: { roots: (options.allowHostPath ?? []).map((path) => resolve(path)) },
     git: { allowPrivateAddresses: options.allowPrivateGit === true },
     allowGitNames: options.allowGitNames === true,
+    approvals: { selfApproval: options.selfApproval !== false },
     log: ({ level, message, details }) => log(level, message, details),
   }
   if (options.storage === 'memory') {

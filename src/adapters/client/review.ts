@@ -25,7 +25,7 @@ export class RemoteAnnotations implements Pick<SessionAnnotations, keyof Session
   }
 }
 
-/** Requests that somebody else decides on. As `session.approvals` in process. */
+/** Requests for a decision. As `session.approvals` in process. */
 export class RemoteApprovals implements Pick<SessionApprovals, keyof SessionApprovals> {
   readonly #session: SessionCalls
 

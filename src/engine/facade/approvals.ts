@@ -10,7 +10,7 @@ import { checkRequest } from '../base/input.js'
 import type { SessionAccess } from '../session/access.js'
 
 /**
- * Requests that somebody else decides on. As long as one is pending the session's status is PENDING_APPROVAL,
+ * Requests for a decision, by another principal where the engine has `approvals: { selfApproval: false }`. As long as one is pending the session's status is PENDING_APPROVAL,
  * which says so and keeps nobody from writing or committing. Forks have none of them.
  */
 export class SessionApprovals {
@@ -36,7 +36,10 @@ export class SessionApprovals {
     )
   }
 
-  /** APPROVAL_NOT_FOUND; APPROVAL_NOT_PENDING when it was granted or denied before. */
+  /**
+   * APPROVAL_NOT_FOUND; APPROVAL_NOT_PENDING when it was granted or denied before; PERMISSION_DENIED, with
+   * `approvals: { selfApproval: false }`, for the principal that requested it.
+   */
   async grant(request: { readonly approvalId: string }): Promise<void> {
     checkRequest(request)
     const decision = parseDecision(request.approvalId, ApprovalStatus.GRANTED)
@@ -45,7 +48,7 @@ export class SessionApprovals {
     )
   }
 
-  /** As {@link grant}; the feedback stands in the approval and its event. */
+  /** As {@link grant}, also by the principal that requested it; the feedback is in the approval and its event. */
   async deny(request: { readonly approvalId: string; readonly feedback?: string }): Promise<void> {
     checkRequest(request)
     const decision = parseDecision(request.approvalId, ApprovalStatus.DENIED, request.feedback)

@@ -164,7 +164,7 @@ export class Session {
     return (this.#annotations ??= new SessionAnnotations(this.#access, this.#services.annotations))
   }
 
-  /** Requests that somebody else decides on. */
+  /** Requests for a decision. */
   get approvals(): SessionApprovals {
     return (this.#approvals ??= new SessionApprovals(this.#access, this.#services.approvals))
   }

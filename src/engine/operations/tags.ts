@@ -9,7 +9,7 @@ export const tags = {
   'POSIX locks': 'Advisory locks on ranges of files, in the manner of fcntl and flock.',
   'File locks': 'Locks on paths, with a time to live, by which those who work on a session agree.',
   Annotations: 'Notes of reviewers on files.',
-  Approvals: 'Requests that somebody else decides on.',
+  Approvals: 'Requests for a decision.',
   Commits: 'A session’s files as git commits.',
   Cache: 'Keys and values of a session beside its files, with a time to live.',
   Bus: 'Messages between those who work on a session.',

@@ -3,7 +3,7 @@ import { EngineError, invalid } from '../base/errors.js'
 import { whenLoaded } from '../base/fault.js'
 import { parseTime } from '../base/time.js'
 import { isId } from '../base/ids.js'
-import { checkRequest, parseText, shown, tooLarge } from '../base/input.js'
+import { checkRequest, parseFlag, parseText, shown, tooLarge } from '../base/input.js'
 import { limits } from '../base/limits.js'
 import { parsePath } from '../base/path.js'
 import type { Core } from '../session/core.js'
@@ -24,7 +24,7 @@ export const ApprovalStatus = {
 } as const
 export type ApprovalStatus = (typeof ApprovalStatus)[keyof typeof ApprovalStatus]
 
-/** A request that somebody else is to decide on. */
+/** A request for a decision: see {@link ApprovalOptions} for who may decide. */
 export interface Approval {
   readonly approvalId: string
   readonly sessionId: string
@@ -39,6 +39,21 @@ export interface Approval {
   readonly decidedAt: string
   /** Of a denial. */
   readonly feedback: string
+}
+
+/** Who may decide. */
+export interface ApprovalOptions {
+  /**
+   * Whether the principal that asked for an approval may grant it: true by default, because a single token must be
+   * able to do both. With false another principal must grant; the one that asked may still deny, which withdraws it.
+   */
+  readonly selfApproval?: boolean
+}
+
+/** Whether a principal may grant its own requests. INVALID_ARGUMENT. */
+export function parseApprovalOptions(options: ApprovalOptions = {}): boolean {
+  checkRequest(options, 'approvals')
+  return parseFlag('approvals.selfApproval', options.selfApproval, true)
 }
 
 export interface ApprovalRequest {
@@ -81,6 +96,7 @@ const pathBytes = 100
  * writing or committing. Each is decided on once.
  */
 export class Approvals {
+  readonly #selfApproval: boolean
   readonly #indexes = new SessionIndex<ApprovalIndex>(
     keys.approvals,
     () => ({ byId: new Map(), newest: undefined }),
@@ -115,6 +131,10 @@ export class Approvals {
     },
   }
 
+  constructor(selfApproval: boolean) {
+    this.#selfApproval = selfApproval
+  }
+
   request(core: Core, live: LiveSession, request: ParsedRequest): Promise<{ approvalId: string }> {
     return mutate(core, live, () => {
       const index = this.#indexes.get(core, live)
@@ -141,7 +161,7 @@ export class Approvals {
     })
   }
 
-  /** APPROVAL_NOT_FOUND, APPROVAL_NOT_PENDING. */
+  /** APPROVAL_NOT_FOUND, APPROVAL_NOT_PENDING; PERMISSION_DENIED for who asked, unless that is allowed. */
   decide(core: Core, live: LiveSession, { approvalId, status, feedback }: Decision): Promise<void> {
     return mutate(core, live, () => {
       const { byId } = this.#indexes.get(core, live)
@@ -150,6 +170,12 @@ export class Approvals {
         throw new EngineError('APPROVAL_NOT_FOUND', 'no such approval', { approvalId: shown(approvalId) })
       if (approval.status !== ApprovalStatus.PENDING)
         throw new EngineError('APPROVAL_NOT_PENDING', 'the approval is no longer pending', { approvalId })
+      const granted = status === ApprovalStatus.GRANTED
+      const { requestedBy } = approval
+      if (granted && !this.#selfApproval && requestedBy === core.principal) {
+        const message = `${requestedBy} requested this approval, so another principal must grant it`
+        throw new EngineError('PERMISSION_DENIED', message, { approvalId, requestedBy })
+      }
       const decided: Approval = {
         ...approval,
         status,
@@ -158,7 +184,6 @@ export class Approvals {
         decidedAt: formatTime(core.environment.wallClockMs()),
       }
       byId.set(approvalId, decided)
-      const granted = status === ApprovalStatus.GRANTED
       return this.#store(core, live, decided, {
         type: granted ? eventTypes.grantApproval : eventTypes.denyApproval,
         details: granted ? { approvalId } : { approvalId, feedback },
