@@ -1,8 +1,8 @@
 import { systemEnvironment } from './adapters/system/index.js'
 import {
   createEngine,
-  EngineError,
   memoryStorage,
+  Shape,
   type ApprovalOptions,
   type Authorize,
   type Budgets,
@@ -89,6 +89,32 @@ export interface EngineOptions {
   readonly allowGitNames?: boolean
 }
 
+const optionsShape = new Shape<EngineOptions>({
+  storage: true,
+  environment: true,
+  maxFileBytes: true,
+  cacheBytes: true,
+  memoryBudgetBytes: true,
+  budgets: true,
+  sessionTtlSeconds: true,
+  git: true,
+  authorize: true,
+  log: true,
+  secrets: true,
+  hostPaths: true,
+  imports: true,
+  allowGitNames: true,
+  approvals: true,
+})
+
+const gitShape = new Shape<NonNullable<EngineOptions['git']>>({
+  allowPrivateAddresses: true,
+  credentials: true,
+  sign: true,
+})
+
+const hostPathsShape = new Shape<NonNullable<EngineOptions['hostPaths']>>({ roots: true })
+
 /**
  * Opens an engine. Close it when done, or hold it with `await using`.
  *
@@ -102,8 +128,6 @@ export interface EngineOptions {
  * await engine.close()
  */
 export async function openEngine(options: EngineOptions = {}): Promise<Engine> {
-  if (typeof options !== 'object' || options === null)
-    throw new EngineError('INVALID_ARGUMENT', 'options: must be an object', { field: 'options' })
   const {
     storage = memoryStorage(),
     environment = systemEnvironment,
@@ -113,14 +137,16 @@ export async function openEngine(options: EngineOptions = {}): Promise<Engine> {
     budgets,
     sessionTtlSeconds,
     imports,
-    git,
-    hostPaths,
     allowGitNames = false,
     authorize,
     approvals,
     log,
     secrets,
-  } = options
+    ...given
+  } = optionsShape.read(options, 'options')
+  const git = given.git === undefined ? undefined : gitShape.readPart(given.git, 'git')
+  const hostPaths =
+    given.hostPaths === undefined ? undefined : hostPathsShape.readPart(given.hostPaths, 'hostPaths')
   const adapter = once(async () => {
     const { createGitAdapter } = await import('./adapters/git/index.js')
     return createGitAdapter({ ...git, ...(hostPaths?.roots && { hostPathRoots: hostPaths.roots }) })
@@ -332,6 +358,13 @@ export type {
   SetXattrRequest,
   Source,
   PromoteRequest,
+  PruneRequest,
+  NarrowRequest,
+  EventFollowOptions,
+  DiffRequest,
+  SymlinkListRequest,
+  ApprovalGrantRequest,
+  ApprovalDenyRequest,
   RefreshRequest,
   SourceCreateRequest,
   SourceListRequest,

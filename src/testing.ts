@@ -1,4 +1,4 @@
-import { memoryStorage, type Engine, type Environment, type Session } from './engine/index.js'
+import { memoryStorage, Shape, type Engine, type Environment, type Session } from './engine/index.js'
 import { openEngine, type EngineOptions } from './index.js'
 
 export interface FixedEnvironmentOptions {
@@ -9,6 +9,10 @@ export interface FixedEnvironmentOptions {
   /** Seed of the random bytes; the same seed gives the same ids. */
   readonly seed?: number
 }
+
+const fixedNames = { startMs: true, stepMs: true, seed: true } as const
+
+const fixedShape = new Shape<FixedEnvironmentOptions>(fixedNames)
 
 /** A clock that moves only as told. */
 export interface FixedEnvironment extends Environment {
@@ -25,7 +29,7 @@ export interface FixedEnvironment extends Environment {
  * const engine = await openEngine({ environment })
  */
 export function fixedEnvironment(options: FixedEnvironmentOptions = {}): FixedEnvironment {
-  const { startMs = Date.UTC(2025, 0, 1), stepMs = 1, seed = 1 } = options
+  const { startMs = Date.UTC(2025, 0, 1), stepMs = 1, seed = 1 } = fixedShape.read(options, 'options')
   let now = startMs
   const random = randomWords(seed)
   const tick = (): number => {
@@ -45,11 +49,35 @@ export function fixedEnvironment(options: FixedEnvironmentOptions = {}): FixedEn
   }
 }
 
+export type TestEngineOptions = Omit<EngineOptions, 'storage'> & FixedEnvironmentOptions
+
+const testShape = new Shape<TestEngineOptions>({
+  ...fixedNames,
+  environment: true,
+  maxFileBytes: true,
+  cacheBytes: true,
+  memoryBudgetBytes: true,
+  budgets: true,
+  sessionTtlSeconds: true,
+  git: true,
+  authorize: true,
+  log: true,
+  secrets: true,
+  hostPaths: true,
+  imports: true,
+  allowGitNames: true,
+  approvals: true,
+})
+
 /** An engine in memory with a {@link fixedEnvironment}: what most tests want. */
-export function openTestEngine(
-  options: Omit<EngineOptions, 'storage'> & FixedEnvironmentOptions = {},
-): Promise<Engine> {
-  return openEngine({ environment: fixedEnvironment(options), ...options })
+export async function openTestEngine(options: TestEngineOptions = {}): Promise<Engine> {
+  const { startMs, stepMs, seed, ...rest } = testShape.read(options, 'options')
+  const fixed = {
+    ...(startMs !== undefined && { startMs }),
+    ...(stepMs !== undefined && { stepMs }),
+    ...(seed !== undefined && { seed }),
+  }
+  return openEngine({ environment: fixedEnvironment(fixed), ...rest })
 }
 
 export { memoryStorage }

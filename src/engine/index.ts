@@ -12,19 +12,28 @@ export type { Environment } from './base/environment.js'
 export type { LogEntry } from './base/log.js'
 export type { StringMap } from './base/input.js'
 export { limits } from './base/limits.js'
+export { Shape, type NamesOf } from './base/shape.js'
 export { version } from './base/version.js'
 export type { PageRequest } from './base/paging.js'
-export { Engine, EngineScope, Sessions, type SessionCreateRequest } from './facade/engine.js'
+export {
+  Engine,
+  EngineScope,
+  Sessions,
+  type DiffRequest,
+  type SessionCreateRequest,
+} from './facade/engine.js'
 export type { SessionFiles } from './facade/files.js'
 export type { RevisionExportRequest, Sources } from './facade/sources.js'
 export type { SessionEvents } from './facade/events.js'
 export type {
+  EventFollowOptions,
   EventListRequest,
   EventPage,
   LogVerification,
   LogVerifyRequest,
   SessionEvent,
 } from './session/event-log.js'
+export type { NarrowRequest } from './session/permissions.js'
 export type { SessionFileLocks } from './facade/file-locks.js'
 export type { SessionPosixLocks } from './facade/posix-locks.js'
 export {
@@ -47,6 +56,8 @@ export {
   ApprovalStatus,
   type Approval,
   type ApprovalOptions,
+  type ApprovalDenyRequest,
+  type ApprovalGrantRequest,
   type ApprovalRequest,
 } from './services/approvals.js'
 export type { BundleOptions } from './services/bundles/bundles.js'
@@ -147,6 +158,7 @@ export type {
   CheckpointCreateRequest,
   CheckpointPage,
   CheckpointReference,
+  PruneRequest,
 } from './session/checkpoints.js'
 export type {
   CreateDirectoryRequest,
@@ -169,6 +181,7 @@ export {
   type ManifestNode,
   type ManifestPage,
   type ManifestRequest,
+  type SymlinkListRequest,
   type SymlinkPage,
 } from './session/manifest.js'
 export { capabilitiesOf, type Action } from './operations/index.js'

@@ -32,10 +32,10 @@ test('of sessions', () => {
   type There = RemoteEngine['sessions']
   // What streams.
   expectTypeOf<Missing<Here, There>>().toEqualTypeOf<'importBundle'>()
-  // They give handles; repositories of the host are for those who are on it.
+  // They give handles. A repository of the host and a time to live are for engines in process.
   expectTypeOf<Differing<Here, There>>().toEqualTypeOf<'create' | 'open'>()
   type CreateRequest = Parameters<Here['create']>[0]
-  expectTypeOf<Omit<NonNullable<CreateRequest>, 'gitRepository'>>().toEqualTypeOf<
+  expectTypeOf<Omit<NonNullable<CreateRequest>, 'gitRepository' | 'ttlSeconds'>>().toEqualTypeOf<
     NonNullable<Parameters<There['create']>[0]>
   >()
 })

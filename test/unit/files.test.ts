@@ -1153,13 +1153,13 @@ describe.each(storages)('files on %s', (_name, makeStorage, lasting) => {
         () => 'x',
       ]) {
         const content = bad as string
-        const takers: (() => Promise<unknown>)[] = [
-          () => files.write({ path: '/ok', content }),
-          () => files.append({ path: '/ok', content }),
-          () => files.batch([{ write: { path: '/ok', content } }]),
+        const takers: [field: string, call: () => Promise<unknown>][] = [
+          ['content', () => files.write({ path: '/ok', content })],
+          ['content', () => files.append({ path: '/ok', content })],
+          ['operations[0].write.content', () => files.batch([{ write: { path: '/ok', content } }])],
         ]
-        for (const call of takers) {
-          expect((await refuse(call, 'INVALID_ARGUMENT')).details).toEqual({ field: 'content' })
+        for (const [field, call] of takers) {
+          expect((await refuse(call, 'INVALID_ARGUMENT')).details).toEqual({ field })
         }
         const create = (): Promise<unknown> => engine.sessions.create({ files: { '/a': content } })
         expect((await refuse(create, 'INVALID_ARGUMENT')).details).toEqual({ field: 'files' })

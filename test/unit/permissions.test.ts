@@ -174,16 +174,16 @@ describe('what a request needs beyond its operation', () => {
 
   test('is asked of what is done, whatever a request says when it is read again', async () => {
     const narrow = session.narrow({ without: ['history'] })
-    const fork = (): { readonly checkpointLabel?: string } => {
+    const fork = <Given extends object>(given?: Given): Given & { readonly checkpointLabel?: string } => {
       let reads = 0
-      return Object.defineProperty({}, 'checkpointLabel', {
+      return Object.defineProperty({ ...given } as Given, 'checkpointLabel', {
         enumerable: true,
         get: () => (reads++ === 0 ? undefined : 'one'),
       })
     }
     expect((await narrow.fork(fork())).fs.existsSync('/new')).toBe(true)
     expect((await drain(narrow.exportTar(fork()))).includes('new')).toBe(true)
-    expect((await narrow.diff(fork() as never).paths()).added).toEqual([])
+    expect((await narrow.diff(fork({ sessionId: session.id })).paths()).added).toEqual([])
   })
 })
 
@@ -381,7 +381,7 @@ describe('authorize', () => {
 test('narrowing names the capability that it does not know, and those that there are', () => {
   for (const handle of [session, engine])
     expect(() => handle.narrow({ without: ['comit' as Capability] })).toThrow(
-      `without: comit is no capability; there are ${capabilities.join(', ')}`,
+      `without[0]: unknown capability "comit"; did you mean "commit"? The capabilities are ${capabilities.join(', ')}.`,
     )
 })
 

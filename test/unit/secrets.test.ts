@@ -460,20 +460,20 @@ describe('the option secrets', () => {
     [{ masterKey: 'x'.repeat(32) }, 'secrets.masterKey'],
     [{ masterKey: new Uint8Array(31) }, 'secrets.masterKey'],
     [{ masterKey: new Uint8Array(33) }, 'secrets.masterKey'],
-    [{ masterKey: new ArrayBuffer(32) }, 'secrets.masterKey.id'],
+    [{ masterKey: new ArrayBuffer(32) }, 'secrets.masterKey'],
     [{ masterKey: null }, 'secrets.masterKey'],
     [{ masterKey: { id: 'a' } }, 'secrets.masterKey.key'],
     [{ masterKey: { id: '', key: key(1) } }, 'secrets.masterKey.id'],
     [{ masterKey: { key: key(1) } }, 'secrets.masterKey.id'],
     [{ masterKey: key(1), previousKeys: key(2) }, 'secrets.previousKeys'],
-    [{ masterKey: key(1), previousKeys: [undefined] }, 'secrets.previousKeys'],
+    [{ masterKey: key(1), previousKeys: [undefined] }, 'secrets.previousKeys[0]'],
     [{ previousKeys: [key(1)] }, 'secrets.masterKey'],
     [
       { masterKey: { id: 'a', key: key(1) }, previousKeys: [{ id: 'a', key: key(2) }] },
       'secrets.previousKeys',
     ],
-    [{ masterKey: key(1), previousKeys: Array(1) }, 'secrets.previousKeys'],
-    [{ masterKey: new Proxy(key(1), {}) }, 'secrets.masterKey.id'],
+    [{ masterKey: key(1), previousKeys: Array(1) }, 'secrets.previousKeys[0]'],
+    [{ masterKey: new Proxy(key(1), {}) }, 'secrets.masterKey.0'],
   ])('refuses %j', async (secrets, field) => {
     const opened = openEngine({ secrets: secrets as never })
     await expect(opened).rejects.toMatchObject({ reason: 'INVALID_ARGUMENT', details: { field } })

@@ -1,8 +1,10 @@
 import type { BusPublishRequest, BusSubscribeRequest, BusSubscription } from '../../engine/index.js'
 import { toBytes } from './bytes.js'
-import { checked } from './checked.js'
+import { Shape } from '../../engine/wire.js'
 import type { SessionCalls } from './session-calls.js'
 import { RemoteSubscription } from './subscription.js'
+
+const publishShape = new Shape<BusPublishRequest>({ topic: true, payload: true })
 
 /** Messages between those who work on a session. As `session.bus` in process, but for what is said here. */
 export class RemoteBus {
@@ -14,7 +16,7 @@ export class RemoteBus {
 
   /** Resolves when the message is stored. Its id is not told. */
   async publish(request: BusPublishRequest): Promise<void> {
-    const { topic, payload } = checked(request)
+    const { topic, payload } = publishShape.read(request)
     await this.#session.run('publishMessage', { topic, payload: toBytes(payload, 'payload') })
   }
 

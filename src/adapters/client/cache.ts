@@ -1,5 +1,6 @@
 import type { SessionCache } from '../../engine/index.js'
 import { toBytes } from './bytes.js'
+import { Shape } from '../../engine/wire.js'
 import { checked } from './checked.js'
 import { pages } from './pages.js'
 import type { InSession, SessionCalls } from './session-calls.js'
@@ -7,6 +8,10 @@ import type { InSession, SessionCalls } from './session-calls.js'
 type Request<Name extends Exclude<keyof SessionCache, symbol>> = NonNullable<
   Parameters<SessionCache[Name]>[0]
 >
+
+const referenceShape = new Shape<Request<'get'>>({ key: true })
+
+const batchShape = new Shape<Request<'batchSet'>>({ entries: true })
 
 /** Keys and values beside the files. As `session.cache` in process. */
 export class RemoteCache implements Pick<SessionCache, keyof SessionCache> {
@@ -22,7 +27,8 @@ export class RemoteCache implements Pick<SessionCache, keyof SessionCache> {
 
   async get(request: Request<'get'>): Promise<{ value: Uint8Array; found: boolean }> {
     if (!hasNoRoute(request)) return this.#session.call('getCacheEntry', request)
-    const [entry] = (await this.batchGet({ keys: [request.key] })).entries
+    const { key } = referenceShape.read(request)
+    const [entry] = (await this.batchGet({ keys: [key] })).entries
     const { value, found } = entry!
     return { value, found }
   }
@@ -68,7 +74,7 @@ export class RemoteCache implements Pick<SessionCache, keyof SessionCache> {
   }
 
   async batchSet(request: Request<'batchSet'>): Promise<void> {
-    const { entries } = checked(request)
+    const { entries } = batchShape.read(request)
     const wire = Array.isArray(entries)
       ? Array.from(entries as Request<'batchSet'>['entries'], (entry, index) => ({
           ...entry,

@@ -1,12 +1,21 @@
-import type { EngineScope, SessionCreateRequest, SessionInfo, StateReference } from '../../engine/index.js'
+import type { DiffRequest, EngineScope, SessionCreateRequest, SessionInfo } from '../../engine/index.js'
+import { Shape } from '../../engine/wire.js'
 import { toBytes } from './bytes.js'
 import { checked } from './checked.js'
 import { RemoteDiff } from './diff.js'
-import { RemoteSession } from './session.js'
+import { RemoteSession, stateShape } from './session.js'
 import { RemoteSources } from './sources.js'
 import type { Transport } from './transport.js'
 
 type Usage = EngineScope['usage']
+
+const createShape = new Shape<Omit<SessionCreateRequest, 'gitRepository' | 'ttlSeconds'>>({
+  sourceRef: true,
+  files: true,
+  initialTags: true,
+})
+
+const diffShape = new Shape<DiffRequest>({ from: true, to: true })
 
 /** The sessions of a tenant. As `engine.sessions` in process. */
 export class RemoteSessions {
@@ -16,14 +25,16 @@ export class RemoteSessions {
     this.#transport = transport
   }
 
-  async create(request: Omit<SessionCreateRequest, 'gitRepository'> = {}): Promise<RemoteSession> {
-    const { files, ...rest } = checked(request)
+  async create(
+    request: Omit<SessionCreateRequest, 'gitRepository' | 'ttlSeconds'> = {},
+  ): Promise<RemoteSession> {
+    const { files, ...rest } = createShape.read(request)
     const { id } = await this.#transport.call('createSession', {
       ...rest,
       ...(files !== undefined && {
         files: Object.entries(checked(files, 'files')).map(([path, content]) => ({
           path,
-          content: toBytes(content, 'files'),
+          content: toBytes(content, `files[${JSON.stringify(path.slice(0, 64))}]`),
         })),
       }),
     })
@@ -82,11 +93,11 @@ export class RemoteEngine {
   }
 
   /** The changes from one state to another, each as it is when they are read. */
-  diff(request: { readonly from: StateReference; readonly to: StateReference }): RemoteDiff {
+  diff(request: DiffRequest): RemoteDiff {
     return new RemoteDiff(this.#transport, () => {
-      const { from, to } = checked(request)
-      checked(from, 'from')
-      const { sessionId, ...state } = checked(to, 'to')
+      const given = diffShape.read(request)
+      const from = stateShape.readPart(given.from, 'from')
+      const { sessionId, ...state } = stateShape.readPart(given.to, 'to')
       return { sessionId, from, to: state }
     })
   }

@@ -5,7 +5,7 @@ import type {
   SegmentWriteRequest,
   SessionFiles,
 } from '../../engine/index.js'
-import { EngineError } from '../../engine/wire.js'
+import { EngineError, Shape } from '../../engine/wire.js'
 import { concat, toBytes } from './bytes.js'
 import { checked } from './checked.js'
 import type { InSession, SessionCalls } from './session-calls.js'
@@ -14,6 +14,10 @@ type Request<Name extends keyof SessionFiles> = Parameters<SessionFiles[Name]>[0
 
 /** A file is read in pieces of at most so much: a server bounds its answers. */
 const pieceBytes = 8 * 2 ** 20
+
+const readShape = new Shape<Request<'read'>>({ path: true, offset: true, length: true })
+
+const modeShape = new Shape<Request<'setMode'>>({ path: true, mode: true })
 
 /** How often a file that changes while it is read is read anew. */
 const maxReadings = 5
@@ -43,7 +47,7 @@ export class RemoteFiles implements Pick<SessionFiles, keyof SessionFiles> {
   async readWithHash(
     request: Request<'readWithHash'>,
   ): Promise<{ content: Uint8Array; contentHash: string; sizeBytes: number }> {
-    const { path, offset = 0, length = Number.MAX_SAFE_INTEGER } = checked(request)
+    const { path, offset = 0, length = Number.MAX_SAFE_INTEGER } = readShape.read(request)
     for (let reading = 0; reading < maxReadings; reading++) {
       const pieces: Uint8Array[] = []
       let read = 0
@@ -97,7 +101,7 @@ export class RemoteFiles implements Pick<SessionFiles, keyof SessionFiles> {
   }
 
   async setMode(request: Request<'setMode'>): Promise<void> {
-    const { path, mode } = checked(request)
+    const { path, mode } = modeShape.read(request)
     return this.#session.run('setAttributes', { path, mode })
   }
 

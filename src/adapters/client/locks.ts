@@ -1,8 +1,11 @@
 import type { LockWaitOptions, SessionFileLocks, SessionPosixLocks } from '../../engine/index.js'
+import { Shape } from '../../engine/wire.js'
 import type { InSession, SessionCalls } from './session-calls.js'
 
 type Posix<Name extends keyof SessionPosixLocks> = Parameters<SessionPosixLocks[Name]>[0]
 type Locks<Name extends keyof SessionFileLocks> = NonNullable<Parameters<SessionFileLocks[Name]>[0]>
+
+const waitShape = new Shape<LockWaitOptions>({ signal: true })
 
 /** Milliseconds for giving back a lock that may have been granted to a wait that was aborted. */
 const giveBackMs = 1000
@@ -28,7 +31,8 @@ export class RemotePosixLocks implements Pick<SessionPosixLocks, keyof SessionPo
   }
 
   /** The request is open as long as it waits. */
-  setBlocking(request: Posix<'setBlocking'>, { signal }: LockWaitOptions = {}): Promise<void> {
+  async setBlocking(request: Posix<'setBlocking'>, options: LockWaitOptions = {}): Promise<void> {
+    const { signal } = waitShape.read(options, 'options')
     const { path, range, owner } = request ?? {}
     return this.#take(
       () => this.#session.run('setPosixLockBlocking', request, { signal, patient: true }),
@@ -37,7 +41,8 @@ export class RemotePosixLocks implements Pick<SessionPosixLocks, keyof SessionPo
     )
   }
 
-  flock(request: Posix<'flock'>, { signal }: LockWaitOptions = {}): Promise<void> {
+  async flock(request: Posix<'flock'>, options: LockWaitOptions = {}): Promise<void> {
+    const { signal } = waitShape.read(options, 'options')
     const { path, owner, blocking } = request ?? {}
     return this.#take(
       () => this.#session.run('flock', request, { signal, patient: blocking === true }),

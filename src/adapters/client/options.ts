@@ -1,4 +1,4 @@
-import { invalid } from '../../engine/wire.js'
+import { invalid, Shape } from '../../engine/wire.js'
 
 export interface ClientOptions {
   /** Where the interface is, without its `/v1`: `http://127.0.0.1:4000`, or with the server's prefix. */
@@ -20,6 +20,16 @@ export interface ClientOptions {
   readonly headers?: Readonly<Record<string, string>>
 }
 
+const optionsShape = new Shape<ClientOptions>({
+  baseUrl: true,
+  token: true,
+  fetch: true,
+  signal: true,
+  timeoutMs: true,
+  reconnectMs: true,
+  headers: true,
+})
+
 export interface Settings {
   /** Without a slash at its end. */
   readonly baseUrl: string
@@ -40,8 +50,15 @@ export function checkToken(token: string): string {
 
 /** INVALID_ARGUMENT. */
 export function parseOptions(options: ClientOptions): Settings {
-  const { baseUrl, token, signal, timeoutMs, reconnectMs = 60_000, headers = {} } = options
-  const fetch = options.fetch ?? globalThis.fetch
+  const {
+    baseUrl,
+    token,
+    fetch = globalThis.fetch,
+    signal,
+    timeoutMs,
+    reconnectMs = 60_000,
+    headers = {},
+  } = optionsShape.read(options, 'options')
   if (typeof fetch !== 'function') throw invalid('fetch', 'must be a function')
   if (typeof token !== 'string' && typeof token !== 'function')
     throw invalid('token', 'must be a string or a function')

@@ -4,6 +4,7 @@ import {
   invalid,
   operations,
   schemas,
+  unknownName,
   type ErrorReason,
   type Operation,
   type OperationName,
@@ -21,6 +22,7 @@ export interface WireRequest {
 /** The native form of a request on its way out. INVALID_ARGUMENT names the first field that is not of its kind. */
 export function encodeRequest(name: OperationName, request: object): WireRequest {
   const { method, path, query = [] }: Operation = operations[name]
+  checkNames(schemas[name].request, request, '')
   const encoded = z.safeEncode(schemas[name].request as z.ZodType<object, object>, given(request) as object)
   if (!encoded.success) {
     const { path: at, message } = encoded.error.issues[0]!
@@ -38,6 +40,30 @@ export function encodeRequest(name: OperationName, request: object): WireRequest
   return method === 'GET' || method === 'DELETE'
     ? { method, target }
     : { method, target, body: JSON.stringify(rest) }
+}
+
+/** INVALID_ARGUMENT for a name that the schema does not have, at any depth: a server would ignore it. */
+function checkNames(schema: z.ZodType, value: unknown, field: string): void {
+  const { def } = schema as unknown as { readonly def: SchemaDefinition }
+  if (def.innerType !== undefined) return checkNames(def.innerType, value, field)
+  if (Array.isArray(value)) {
+    if (def.element === undefined) return
+    for (const [index, part] of value.entries()) checkNames(def.element, part, `${field}[${index}]`)
+    return
+  }
+  if (def.shape === undefined || typeof value !== 'object' || value === null || !isPlain(value)) return
+  for (const [name, part] of Object.entries(value)) {
+    if (part === undefined) continue
+    if (!Object.hasOwn(def.shape, name)) throw unknownName(field, name, new Set(Object.keys(def.shape)))
+    checkNames(def.shape[name]!, part, field === '' ? name : `${field}.${name}`)
+  }
+}
+
+/** What is looked at of a schema: of an object, an array, or another one that is optional or has a default. */
+interface SchemaDefinition {
+  readonly shape?: Readonly<Record<string, z.ZodType>>
+  readonly element?: z.ZodType
+  readonly innerType?: z.ZodType
 }
 
 /** What is undefined is not there: JavaScript makes no difference, and neither does JSON. */

@@ -1,5 +1,10 @@
 import { checked } from './checked.js'
-import type { OperationName, OperationRequest, OperationResponse } from '../../engine/wire.js'
+import {
+  unknownName,
+  type OperationName,
+  type OperationRequest,
+  type OperationResponse,
+} from '../../engine/wire.js'
 import type { CallOptions, Given, Transport } from './transport.js'
 
 /** Operations on one session. */
@@ -26,7 +31,10 @@ export class SessionCalls {
     options?: CallOptions,
   ): Promise<OperationResponse<Name>> {
     const { sessionId } = this
-    return this.transport.call(name, { ...(checked(request) as object), sessionId } as never, options)
+    const given = checked(request) as { readonly sessionId?: unknown }
+    // The schema has it, and the method has not.
+    if (given.sessionId !== undefined) throw unknownName('', 'sessionId', new Set())
+    return this.transport.call(name, { ...given, sessionId } as never, options)
   }
 
   /** As {@link call}, of what gives nothing. */

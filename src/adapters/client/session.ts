@@ -2,15 +2,16 @@ import type {
   Checkpoint,
   CheckpointCreateRequest,
   CheckpointReference,
+  ForkRequest,
+  PruneRequest,
   Session,
   SessionCommitRequest,
   SessionInfo,
   StateReference,
 } from '../../engine/index.js'
-import { invalid, type OperationResponse } from '../../engine/wire.js'
+import { invalid, Shape, type OperationResponse } from '../../engine/wire.js'
 import { RemoteBus } from './bus.js'
 import { RemoteCache } from './cache.js'
-import { checked } from './checked.js'
 import { RemoteDiff } from './diff.js'
 import { RemoteFiles } from './files.js'
 import { createRemoteFs, type RemoteFs } from './fs/index.js'
@@ -19,6 +20,22 @@ import { RemoteAnnotations, RemoteApprovals } from './review.js'
 import { SessionCalls } from './session-calls.js'
 import type { Transport } from './transport.js'
 import { RemoteEvents, RemoteHealth, RemoteSecrets } from './visibility.js'
+
+const forkShape = new Shape<ForkRequest>({ checkpointLabel: true, newTags: true })
+const checkpointShape = new Shape<CheckpointCreateRequest>({ checkpointLabel: true })
+const pruneShape = new Shape<PruneRequest>({ keepLast: true })
+const commitShape = new Shape<SessionCommitRequest>({
+  message: true,
+  author: true,
+  gitBranch: true,
+  signal: true,
+})
+export const stateShape = new Shape<StateReference>({
+  sessionId: true,
+  checkpointId: true,
+  checkpointLabel: true,
+  base: true,
+})
 
 /** What `session.diff` compares with: as in process. */
 export type RemoteDiffTarget = RemoteSession | StateReference | CheckpointReference | 'base'
@@ -99,14 +116,14 @@ export class RemoteSession {
 
   async fork(request: Parameters<Session['fork']>[0] = {}): Promise<RemoteSession> {
     const { transport } = this.#calls
-    const { checkpointLabel, ...rest } = checked(request)
+    const { checkpointLabel, ...rest } = forkShape.read(request)
     const from = checkpointLabel === undefined ? {} : { sourceCheckpointLabel: checkpointLabel }
     const { id } = await transport.call('forkSession', { ...rest, ...from, sourceSessionId: this.id })
     return new RemoteSession(transport, id)
   }
 
   async checkpoint(request: CheckpointCreateRequest = {}): Promise<Checkpoint> {
-    const { checkpointLabel: label } = checked(request)
+    const { checkpointLabel: label } = checkpointShape.read(request)
     return ofLibrary(await this.#calls.call('createCheckpoint', label === undefined ? {} : { label }))
   }
 
@@ -124,7 +141,9 @@ export class RemoteSession {
   async pruneCheckpoints(
     request: Parameters<Session['pruneCheckpoints']>[0],
   ): ReturnType<Session['pruneCheckpoints']> {
-    const { keepLast } = request
+    const { keepLast } = pruneShape.read(request)
+    if (!Number.isSafeInteger(keepLast) || keepLast < 0)
+      throw invalid('keepLast', 'must be a whole number from 0 on')
     const ids: string[] = []
     for (let pageToken = ''; ;) {
       const page = await this.listCheckpoints({ pageToken })
@@ -155,7 +174,7 @@ export class RemoteSession {
 
   /** The signal ends the request; what it asked for may happen even so. */
   async commit(request: SessionCommitRequest): Promise<{ commitId: string }> {
-    const { signal, ...rest } = checked(request)
+    const { signal, ...rest } = commitShape.read(request)
     return this.#calls.call('commit', rest, { signal })
   }
 
@@ -166,9 +185,14 @@ export class RemoteSession {
   #reference(target: RemoteDiffTarget): StateReference {
     if (target === 'base') return { sessionId: this.id, base: true }
     if (target instanceof RemoteSession) return { sessionId: target.id }
-    if (typeof target !== 'object' || target === null || Object.keys(target).length === 0)
-      throw invalid('against', 'must name a session, a checkpoint, or the base')
-    return { sessionId: this.id, ...target }
+    const reference = stateShape.readPart(target as StateReference, 'against')
+    if (Object.keys(reference).length === 0)
+      throw invalid(
+        'against',
+        "must be a session, 'base', or an object with sessionId, checkpointId, checkpointLabel or base",
+      )
+    reference.sessionId ??= this.id
+    return reference
   }
 }
 

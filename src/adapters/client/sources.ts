@@ -6,7 +6,7 @@ import type {
   WaitOptions,
   WatchOptions,
 } from '../../engine/index.js'
-import { EngineError, invalid } from '../../engine/wire.js'
+import { EngineError, invalid, Shape } from '../../engine/wire.js'
 import { concat } from './bytes.js'
 import { checked } from './checked.js'
 import { pause } from './deadline.js'
@@ -16,6 +16,32 @@ type Import = NonNullable<Parameters<Sources['startImport']>[1]>
 
 /** Between two looks at a job, milliseconds: the first, and the longest. */
 const pollMs = { first: 50, longest: 2000 }
+
+const noneShape = new Shape<object>({})
+const importShape = new Shape<Import>({
+  git: true,
+  uploadedSnapshot: true,
+  uploadedGitBundle: true,
+  signal: true,
+})
+const snapshotShape = new Shape<NonNullable<Import['uploadedSnapshot']>>({ content: true, files: true })
+const bundleShape = new Shape<NonNullable<Import['uploadedGitBundle']>>({ content: true, gitRef: true })
+const waitShape = new Shape<WaitOptions>({ signal: true, onProgress: true })
+const watchShape = new Shape<WatchOptions>({ signal: true })
+const jobShape = new Shape<ImportJob>({
+  jobId: true,
+  sourceId: true,
+  state: true,
+  revisionId: true,
+  createdAt: true,
+  startedAt: true,
+  completedAt: true,
+  errorCode: true,
+  errorMessage: true,
+  bytesProcessed: true,
+  filesProcessed: true,
+  bytesTransferred: true,
+})
 
 /** The sources of a tenant. As `engine.sources` in process, but for what is said here. */
 export class RemoteSources {
@@ -29,6 +55,7 @@ export class RemoteSources {
     request: Omit<Parameters<Sources['create']>[0], 'gitRepository'>,
   ): ReturnType<Sources['create']> {
     const { uploadedSnapshot, ...rest } = checked(request)
+    if (uploadedSnapshot !== undefined) noneShape.readPart(uploadedSnapshot, 'uploadedSnapshot')
     return this.#transport.call('createSource', {
       ...rest,
       ...(uploadedSnapshot !== undefined && { uploadedSnapshot: {} }),
@@ -49,7 +76,10 @@ export class RemoteSources {
 
   /** Contents are sent in one piece, streams once they have ended. The signal ends the sending, not the job. */
   async startImport(sourceId: string, request: Import = {}): Promise<ImportJob> {
-    const { signal, uploadedSnapshot, uploadedGitBundle, ...rest } = checked(request)
+    const { signal, ...given } = importShape.read(request)
+    const { uploadedSnapshot: archive, uploadedGitBundle: bundle, ...rest } = given
+    const uploadedSnapshot = archive && snapshotShape.readPart(archive, 'uploadedSnapshot')
+    const uploadedGitBundle = bundle && bundleShape.readPart(bundle, 'uploadedGitBundle')
     if (uploadedSnapshot?.files !== undefined)
       throw invalid('uploadedSnapshot.files', 'is for engines in process: send an archive')
     return this.#transport.call(
@@ -100,7 +130,8 @@ export class RemoteSources {
   }
 
   /** Asks for the job again and again, ever less often. IMPORT_FAILED has no `cause`. */
-  async waitForJob(reference: JobReference, { signal, onProgress }: WaitOptions = {}): Promise<ImportJob> {
+  async waitForJob(reference: JobReference, options: WaitOptions = {}): Promise<ImportJob> {
+    const { signal, onProgress } = waitShape.read(options, 'options')
     let last: ImportJob | undefined
     for await (const job of this.watchJob(reference, signal === undefined ? {} : { signal })) {
       if (last !== undefined) onProgress?.(job)
@@ -114,8 +145,9 @@ export class RemoteSources {
   /** States between two looks are left out. */
   async *watchJob(
     reference: JobReference,
-    { signal }: WatchOptions = {},
+    options: WatchOptions = {},
   ): AsyncGenerator<ImportJob, void, undefined> {
+    const { signal } = watchShape.read(options, 'options')
     signal?.throwIfAborted()
     let shown = ''
     for (let wait = pollMs.first; ; wait = Math.min(wait * 1.5, pollMs.longest)) {
@@ -129,7 +161,7 @@ export class RemoteSources {
   }
 
   async #job(name: 'getJob' | 'abortJob', reference: JobReference, signal?: AbortSignal): Promise<ImportJob> {
-    const { sourceId, jobId } = checked(reference, 'job')
+    const { sourceId, jobId } = jobShape.read(reference as ImportJob, 'job')
     return this.#transport.call(name, { sourceId, jobId }, { signal })
   }
 }

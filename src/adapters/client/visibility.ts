@@ -1,7 +1,6 @@
 import type { SessionEvent, SessionEvents, SessionHealth, SessionSecrets } from '../../engine/index.js'
-import { Secret } from '../../engine/wire.js'
+import { Secret, Shape } from '../../engine/wire.js'
 import { toBytes } from './bytes.js'
-import { checked } from './checked.js'
 import { pages } from './pages.js'
 import type { SessionCalls } from './session-calls.js'
 
@@ -37,6 +36,8 @@ export class RemoteEvents {
 
 type Report = Parameters<SessionHealth['report']>[0]
 
+const reportShape = new Shape<Report>({ reportFormat: true, reportContent: true })
+
 /** What tests say of a session. As `session.health` in process. */
 export class RemoteHealth implements Pick<SessionHealth, keyof SessionHealth> {
   readonly #session: SessionCalls
@@ -50,7 +51,7 @@ export class RemoteHealth implements Pick<SessionHealth, keyof SessionHealth> {
   }
 
   async report(request: Report): ReturnType<SessionHealth['report']> {
-    const { reportFormat, reportContent } = checked(request)
+    const { reportFormat, reportContent } = reportShape.read(request)
     const content = toBytes(reportContent, 'reportContent')
     return this.#session.call('reportHealth', { reportFormat, reportContent: content })
   }

@@ -1,5 +1,5 @@
 import { hash, timingSafeEqual } from 'node:crypto'
-import { EngineError, type Caller } from '../../engine/index.js'
+import { EngineError, Shape, type Caller } from '../../engine/index.js'
 import type { Exchange } from './exchange.js'
 import { HttpError } from './http-error.js'
 
@@ -24,6 +24,8 @@ export function callerOf(exchange: Exchange, authenticate: Authenticate): Caller
   return caller instanceof Promise ? caller.then(known) : known(caller)
 }
 
+const callerShape = new Shape<Caller>({ tenant: true, principal: true })
+
 type OfToken = (token: string) => ReturnType<Authenticate>
 
 function known(caller: Caller | null | undefined): Caller {
@@ -39,7 +41,8 @@ function known(caller: Caller | null | undefined): Caller {
  * createHttpHandler(engine, { authenticate: staticTokens({ [token]: { tenant: 'acme', principal: 'ann' } }) })
  */
 export function staticTokens(tokens: Readonly<Record<string, Caller>>): Authenticate {
-  const entries = Object.entries(tokens).map(([token, { tenant, principal }]) => {
+  const entries = Object.entries(tokens).map(([token, caller]) => {
+    const { tenant, principal } = callerShape.readPart(caller, 'tokens')
     if (!bearer.test(`Bearer ${token}`)) {
       throw new EngineError(
         'INVALID_ARGUMENT',

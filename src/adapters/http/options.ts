@@ -1,4 +1,4 @@
-import { EngineError, type LogEntry } from '../../engine/index.js'
+import { EngineError, Shape, type LogEntry, type NamesOf } from '../../engine/index.js'
 import type { Authenticate } from './authenticate.js'
 import { defaultHttpLimits, type HttpLimits } from './limits.js'
 
@@ -18,6 +18,19 @@ export interface HttpHandlerOptions {
   readonly log?: (entry: LogEntry & { readonly error: unknown }) => void
 }
 
+const optionsShape = new Shape<HttpHandlerOptions>({
+  prefix: true,
+  authenticate: true,
+  allowedHosts: true,
+  allowedOrigins: true,
+  limits: true,
+  log: true,
+})
+
+const limitsShape = new Shape<Partial<HttpLimits>>(
+  Object.fromEntries(Object.keys(defaultHttpLimits).map((name) => [name, true])) as NamesOf<HttpLimits>,
+)
+
 /** INVALID_ARGUMENT for options that make no sense. */
 export function parseOptions(options: HttpHandlerOptions): Required<
   Omit<HttpHandlerOptions, 'allowedHosts'>
@@ -30,9 +43,10 @@ export function parseOptions(options: HttpHandlerOptions): Required<
     authenticate,
     allowedHosts,
     allowedOrigins = [],
-    limits = {},
+    limits: givenLimits = {},
     log = () => undefined,
-  } = options
+  } = optionsShape.read(options, 'options')
+  const limits = limitsShape.readPart(givenLimits, 'limits')
   if (typeof authenticate !== 'function') throw refused('authenticate', 'must be a function')
   if (typeof prefix !== 'string' || !/^(?:\/[^/?#]+)*$/.test(prefix))
     throw refused('prefix', 'must have the form /path')
@@ -40,7 +54,6 @@ export function parseOptions(options: HttpHandlerOptions): Required<
     throw refused('allowedHosts', 'must be a list of names')
   if (!isList(allowedOrigins)) throw refused('allowedOrigins', 'must be a list of origins')
   for (const [name, limit] of Object.entries(limits)) {
-    if (!Object.hasOwn(defaultHttpLimits, name)) throw refused(`limits.${name}`, 'is no limit')
     if (!Number.isSafeInteger(limit) || limit < 0)
       throw refused(`limits.${name}`, 'must be a whole number from 0')
   }

@@ -2,6 +2,7 @@ import { Buffer } from 'node:buffer'
 import { once } from 'node:events'
 import { createServer, STATUS_CODES, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
+import { Shape } from '../../engine/index.js'
 import { answerError } from './answers.js'
 import { HttpError } from './http-error.js'
 import { innerOf, type HttpHandler } from './http-handler.js'
@@ -32,6 +33,18 @@ export interface CloseOptions {
   readonly timeoutMs?: number
 }
 
+const serveShape = new Shape<ServeOptions>({
+  host: true,
+  port: true,
+  headersTimeoutMs: true,
+  requestTimeoutMs: true,
+  keepAliveMs: true,
+  headerBytes: true,
+  connections: true,
+})
+
+const closeShape = new Shape<CloseOptions>({ timeoutMs: true })
+
 /** A server that listens. Closing it does not close the engine. */
 export interface HttpServer extends AsyncDisposable {
   readonly host: string
@@ -53,13 +66,14 @@ export interface HttpServer extends AsyncDisposable {
  * process.once('SIGTERM', () => server.close().then(() => engine.close()))
  */
 export async function serve(handler: HttpHandler, options: ServeOptions = {}): Promise<HttpServer> {
-  const { host = '127.0.0.1', port = 0, connections = 10_000 } = options
+  const given = serveShape.read(options, 'options')
+  const { host = '127.0.0.1', port = 0, connections = 10_000 } = given
   const inner = innerOf(handler)
   const server = createServer({
-    headersTimeout: options.headersTimeoutMs ?? 10_000,
-    requestTimeout: options.requestTimeoutMs ?? 30_000,
-    keepAliveTimeout: options.keepAliveMs ?? 10_000,
-    maxHeaderSize: options.headerBytes ?? 16 * 1024,
+    headersTimeout: given.headersTimeoutMs ?? 10_000,
+    requestTimeout: given.requestTimeoutMs ?? 30_000,
+    keepAliveTimeout: given.keepAliveMs ?? 10_000,
+    maxHeaderSize: given.headerBytes ?? 16 * 1024,
     connectionsCheckingInterval: 1000,
     // It is the handler that refuses, with an answer that says why.
     requireHostHeader: false,
@@ -85,7 +99,8 @@ export async function serve(handler: HttpHandler, options: ServeOptions = {}): P
   await once(server, 'listening')
   const address = server.address() as AddressInfo
   const name = address.family === 'IPv6' ? `[${address.address}]` : address.address
-  const close = (closing: CloseOptions = {}): Promise<void> => running.close(closing.timeoutMs ?? 10_000)
+  const close = async (closing: CloseOptions = {}): Promise<void> =>
+    running.close(closeShape.read(closing, 'options').timeoutMs ?? 10_000)
   return {
     host: address.address,
     port: address.port,

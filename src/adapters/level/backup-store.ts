@@ -1,11 +1,11 @@
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { EngineError } from '../../engine/ports.js'
+import { EngineError, Shape } from '../../engine/ports.js'
 import { asEngineError } from './check-store.js'
 import type { Disk } from './disk.js'
 import { damagedSegment, errorCode } from './errors.js'
 import { FrameScanner, laterFrameNeeds } from './frame-scanner.js'
-import { existingDirectory, parseDirectory } from './host.js'
+import { checkOptions, existingDirectory, parseDirectory } from './host.js'
 import { segmentsName, writeManifest } from './manifest.js'
 import type { Manifest, SealedSegment } from './manifest.js'
 import { markerName, writeMarker } from './marker.js'
@@ -20,6 +20,8 @@ export interface StoreBackupOptions {
   readonly signal?: AbortSignal
   readonly onProgress?: (progress: StoreBackupProgress) => void
 }
+
+const optionsShape = new Shape<StoreBackupOptions>({ signal: true, onProgress: true })
 
 export interface StoreBackupProgress {
   readonly copiedBytes: number
@@ -63,7 +65,8 @@ export async function backupStore(
   target: string,
   options: StoreBackupOptions = {},
 ): Promise<StoreBackup> {
-  const { signal, onProgress } = options
+  const { signal, onProgress } = optionsShape.read(options, 'options')
+  checkOptions(signal, onProgress)
   const from = parseDirectory('directory', directory)
   const to = parseDirectory('target', target)
   signal?.throwIfAborted()

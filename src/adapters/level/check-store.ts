@@ -1,7 +1,7 @@
 import type { CheckOptions, CheckReport } from '../../engine/index.js'
-import { EngineError } from '../../engine/ports.js'
+import { EngineError, invalid, Shape } from '../../engine/ports.js'
 import { systemError } from './errors.js'
-import { existingDirectory, hostEnvironment, parseDirectory } from './host.js'
+import { checkOptions, existingDirectory, hostEnvironment, parseDirectory } from './host.js'
 import { nodeDisk } from './node-disk.js'
 import { salvageStore } from './salvage.js'
 
@@ -9,6 +9,8 @@ export interface StoreCheckOptions extends Omit<CheckOptions, 'onProgress'> {
   /** Told now and then how far it is: first the bytes of all files are read, then objects are looked at. */
   readonly onProgress?: (progress: StoreCheckProgress) => void
 }
+
+const optionsShape = new Shape<StoreCheckOptions>({ readData: true, signal: true, onProgress: true })
 
 export interface StoreCheckProgress {
   readonly readBytes: number
@@ -42,7 +44,9 @@ export interface StoreCheck extends CheckReport {
  * const { found, findings } = await checkStore('./data', { readData: true })
  */
 export async function checkStore(directory: string, options: StoreCheckOptions = {}): Promise<StoreCheck> {
-  const { readData = false, signal, onProgress } = options
+  const { readData = false, signal, onProgress } = optionsShape.read(options, 'options')
+  checkOptions(signal, onProgress)
+  if (typeof readData !== 'boolean') throw invalid('readData', 'must be true or false')
   const path = parseDirectory('directory', directory)
   const engine = await import('../../engine/index.js')
   try {

@@ -1,7 +1,7 @@
 import { randomFillSync } from 'node:crypto'
 import { realpath } from 'node:fs/promises'
 import { resolve } from 'node:path'
-import { EngineError, invalid } from '../../engine/ports.js'
+import { checkSignal, EngineError, invalid } from '../../engine/ports.js'
 import type { Environment } from '../../engine/index.js'
 import { errorCode, systemError } from './errors.js'
 
@@ -29,4 +29,11 @@ export async function existingDirectory(path: string): Promise<string> {
       throw new EngineError('STORE_FORMAT', 'there is no such directory', {}, { cause: error })
     throw systemError(error, 'the directory could not be read')
   }
+}
+
+/** INVALID_ARGUMENT. */
+export function checkOptions(signal: unknown, onProgress: unknown): void {
+  checkSignal(signal)
+  if (onProgress !== undefined && typeof onProgress !== 'function')
+    throw invalid('onProgress', 'must be a function')
 }

@@ -4,7 +4,7 @@
  * @module
  */
 import { resolve } from 'node:path'
-import { invalid } from '../../engine/ports.js'
+import { invalid, Shape } from '../../engine/ports.js'
 import type { Storage } from '../../engine/ports.js'
 import { openLevelStore } from './open-level-store.js'
 
@@ -24,6 +24,8 @@ export interface LevelStorageOptions {
    */
   readonly durability?: 'full' | 'relaxed'
 }
+
+const optionsShape = new Shape<LevelStorageOptions>({ durability: true })
 
 /**
  * Storage in a directory. The directory is created when it does not exist; it must be empty or hold a
@@ -73,7 +75,7 @@ export function levelStorage(directory: string, options: LevelStorageOptions = {
   if (typeof directory !== 'string' || directory === '' || directory.includes('\0')) {
     throw invalid('directory', 'must be the path of a directory')
   }
-  const durability = options.durability ?? 'full'
+  const { durability = 'full' } = optionsShape.read(options, 'options')
   if (durability !== 'full' && durability !== 'relaxed') {
     throw invalid('durability', "must be 'full' or 'relaxed'")
   }

@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import { rename, rm, rmdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
+import { Shape } from '../../engine/ports.js'
 import type { Dropped, Finding, RepairReport } from '../../engine/index.js'
 import { emptyDirectory } from './backup-store.js'
 import { asEngineError } from './check-store.js'
-import { existingDirectory, hostEnvironment, parseDirectory } from './host.js'
+import { checkOptions, existingDirectory, hostEnvironment, parseDirectory } from './host.js'
 import { nodeDisk } from './node-disk.js'
 import { openLevelStore } from './open-level-store.js'
 import { salvageStore } from './salvage.js'
@@ -15,6 +16,8 @@ export interface StoreRepairOptions {
   readonly signal?: AbortSignal
   readonly onProgress?: (progress: StoreRepairProgress) => void
 }
+
+const optionsShape = new Shape<StoreRepairOptions>({ signal: true, onProgress: true })
 
 export interface StoreRepairProgress {
   readonly readBytes: number
@@ -71,7 +74,8 @@ export async function repairStore(
   newDirectory: string,
   options: StoreRepairOptions = {},
 ): Promise<StoreRepair> {
-  const { signal, onProgress } = options
+  const { signal, onProgress } = optionsShape.read(options, 'options')
+  checkOptions(signal, onProgress)
   const from = parseDirectory('directory', directory)
   const target = parseDirectory('newDirectory', newDirectory)
   signal?.throwIfAborted()

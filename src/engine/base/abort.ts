@@ -13,7 +13,13 @@ function tell({ currentTarget }: Event): void {
 
 /** INVALID_ARGUMENT for what is there and no signal. */
 export function checkSignal(signal: unknown, field = 'signal'): void {
-  if (signal !== undefined && !(signal instanceof AbortSignal)) throw invalid(field, 'must be an AbortSignal')
+  if (signal === undefined) return
+  try {
+    // Only a real signal answers: an object that merely has the prototype would fail later.
+    Reflect.get(AbortSignal.prototype, 'aborted', signal)
+  } catch {
+    throw invalid(field, 'must be an AbortSignal')
+  }
 }
 
 /**

@@ -1,6 +1,7 @@
 import { Buffer } from 'node:buffer'
 import { EngineError, invalid } from './errors.js'
 import { limits } from './limits.js'
+import { unreadable } from './shape.js'
 
 /** String-to-string data of a user; `__proto__` is a key like any other. */
 export type StringMap = Readonly<Record<string, string>>
@@ -9,9 +10,7 @@ export type StringMap = Readonly<Record<string, string>>
 export function parseStringMap(field: string, input: StringMap | undefined): StringMap {
   const copy: Record<string, string> = Object.create(null) as Record<string, string>
   if (input === undefined) return copy
-  if (typeof input !== 'object' || input === null || Array.isArray(input))
-    throw invalid(field, 'must be an object')
-  const entries = Object.entries(input)
+  const entries = readEntries(field, input, 'must be an object of strings')
   if (entries.length > limits.tagEntries) throw tooLarge(field, 'entries', limits.tagEntries)
   for (const [key, value] of entries) {
     copy[parseText(field, key, limits.tagKeyBytes)] = parseText(field, value, limits.tagValueBytes)
@@ -28,9 +27,49 @@ export function parseText(field: string, value: unknown, maxBytes: number): stri
   return value
 }
 
+/**
+ * The elements of a caller's array, each read once, by their indices: iterators and methods of a subclass do not
+ * count. A hole is undefined. INVALID_ARGUMENT for anything but an array, TOO_LARGE for one over the limit.
+ */
+export function readList(field: string, list: unknown, limit: number, unit: string): unknown[] {
+  const elements: unknown[] = []
+  let length: unknown
+  try {
+    if (Array.isArray(list)) {
+      length = list.length
+      const count = Math.min(Number(length), limit)
+      for (let index = 0; index < count; index++) elements.push(list[index])
+    }
+  } catch (cause) {
+    throw unreadable(field, cause)
+  }
+  if (!Number.isSafeInteger(length) || (length as number) < 0) throw invalid(field, 'must be an array')
+  if ((length as number) > limit) throw tooLarge(field, unit, limit)
+  return elements
+}
+
+/** The own enumerable properties of a caller's object that is data, each read once. INVALID_ARGUMENT. */
+export function readEntries(field: string, map: unknown, expected: string): [string, unknown][] {
+  if (typeof map !== 'object' || map === null) throw invalid(field, expected)
+  let entries: [string, unknown][] | undefined
+  try {
+    if (!Array.isArray(map) && !ArrayBuffer.isView(map)) entries = Object.entries(map)
+  } catch (cause) {
+    throw unreadable(field, cause)
+  }
+  if (entries === undefined) throw invalid(field, expected)
+  return entries
+}
+
 /** An id or label of a caller as it may stand in an error. */
 export function shown(value: unknown): string {
   return typeof value === 'string' ? value.slice(0, 64) : typeof value
+}
+
+/** What a caller gave instead, in words. */
+export function kindOf(value: unknown): string {
+  if (value === null || value === undefined) return String(value)
+  return typeof value === 'object' ? 'an object' : `a ${typeof value}`
 }
 
 /** A Uint8Array, and not only what has its prototype. */
@@ -38,10 +77,40 @@ export function isBytes(value: unknown): value is Uint8Array {
   return ArrayBuffer.isView(value) && value instanceof Uint8Array
 }
 
-/** Operations take an object. */
-export function checkRequest(request: unknown, field = 'request'): void {
-  if (typeof request !== 'object' || request === null || Array.isArray(request))
-    throw invalid(field, 'must be an object')
+interface Getter {
+  readonly get: (this: ArrayBufferView) => unknown
+}
+const typedArray = Object.getOwnPropertyDescriptors(
+  Object.getPrototypeOf(Uint8Array.prototype) as object,
+) as unknown as Readonly<Record<'buffer' | 'byteOffset' | 'byteLength', Getter>>
+const { get: bufferOf } = typedArray.buffer
+const { get: offsetOf } = typedArray.byteOffset
+const { get: lengthOf } = typedArray.byteLength
+
+/** The length in bytes that a view really has. */
+export function byteLengthOf(value: Uint8Array): number {
+  return lengthOf.call(value) as number
+}
+
+/**
+ * The bytes of a Uint8Array of a caller, which share its memory. A subclass may override what it says of itself:
+ * here its real bounds count. INVALID_ARGUMENT for anything else, and for one whose length is not its real one.
+ */
+export function readBytes(
+  field: string,
+  value: unknown,
+  expected = 'must be a Uint8Array',
+): Uint8Array<ArrayBufferLike> {
+  if (!isBytes(value)) throw invalid(field, expected)
+  const length = lengthOf.call(value) as number
+  let said: unknown
+  try {
+    said = value.byteLength === value.length ? value.length : undefined
+  } catch (cause) {
+    throw unreadable(field, cause)
+  }
+  if (said !== length) throw invalid(field, `says that it has another length than its ${length} bytes`)
+  return new Uint8Array(bufferOf.call(value) as ArrayBuffer, offsetOf.call(value) as number, length)
 }
 
 /** Permission bits, 0 to 0o7777. */

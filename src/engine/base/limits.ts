@@ -53,6 +53,8 @@ export const limits = {
   annotationBytes: 16 * 2 ** 20,
   /** Approvals of a session, decided or not. */
   approvals: 10_000,
+  /** Master keys that an engine is opened with beside the current one. */
+  previousKeys: 1_000,
   /** Paths that a request for an approval names. */
   changedFiles: 10_000,
   cacheKeyBytes: 1024,

@@ -1,6 +1,7 @@
 import { Buffer } from 'node:buffer'
 import { invalid } from './errors.js'
 import { limits } from './limits.js'
+import { Shape } from './shape.js'
 
 export interface PageRequest {
   /** Entries per page, 1 to 10,000; 0 or absent is 1,000; more is clamped. */
@@ -8,6 +9,10 @@ export interface PageRequest {
   /** `nextPageToken` of the page before; empty or absent for the first page. */
   readonly pageToken?: string
 }
+
+export const pageNames = { pageSize: true, pageToken: true } as const
+
+export const pageShape = new Shape<PageRequest>(pageNames)
 
 export function parsePageSize(pageSize: number | undefined): number {
   if (pageSize === undefined || pageSize === 0) return limits.pageSizeDefault

@@ -1,6 +1,7 @@
 import { Buffer } from 'node:buffer'
 import { assert } from '../base/errors.js'
 import { sha256 } from '../base/hash.js'
+import { byteLengthOf } from '../base/input.js'
 
 /**
  * A handle on immutable bytes of at most one block. `bytes` is a cache: on a durable store it may be dropped
@@ -46,7 +47,7 @@ let slabUsed = 0
 
 /** A copy of a caller's bytes. Small ones share memory, which costs a tenth of memory of their own. */
 export function copyBytes(bytes: Uint8Array): Buffer {
-  const { byteLength } = bytes
+  const byteLength = byteLengthOf(bytes)
   let copy: Buffer
   if (byteLength > slabShare) copy = Buffer.allocUnsafeSlow(byteLength)
   else {

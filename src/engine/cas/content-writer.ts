@@ -1,6 +1,5 @@
 import { Buffer } from 'node:buffer'
-import { isBytes } from '../base/input.js'
-import { invalid } from '../base/errors.js'
+import { readBytes } from '../base/input.js'
 import { limits } from '../base/limits.js'
 import { nextTurn } from '../base/slices.js'
 import type { MeteredStore } from '../storage/metered-store.js'
@@ -92,13 +91,13 @@ export class ContentWriter {
       return this.backpressure()
     }
     for await (const piece of pieces) {
-      if (!isBytes(piece)) throw invalid('content', 'must come in pieces of bytes')
-      if (piece.byteLength === 0) continue
-      size += piece.byteLength
+      const bytes = readBytes('content', piece, 'must come in pieces of bytes')
+      if (bytes.byteLength === 0) continue
+      size += bytes.byteLength
       checkFileSize(size, this.#maxFileBytes)
       // The piece may be used again by who gives it.
-      waiting.push(Uint8Array.prototype.slice.call(piece))
-      waitingBytes += piece.byteLength
+      waiting.push(bytes.slice())
+      waitingBytes += bytes.byteLength
       while (waitingBytes >= limits.blockBytes) await cut(limits.blockBytes)
     }
     if (waitingBytes > 0) await cut(waitingBytes)

@@ -1,7 +1,8 @@
 import { Buffer } from 'node:buffer'
 import { Fault } from '../base/fault.js'
 import { EngineError, invalid } from '../base/errors.js'
-import { isBytes } from '../base/input.js'
+import { isBytes, kindOf, readBytes } from '../base/input.js'
+import { unreadable } from '../base/shape.js'
 import { limits } from '../base/limits.js'
 import { nextTurn } from '../base/slices.js'
 import type { MeteredStore } from '../storage/metered-store.js'
@@ -144,8 +145,8 @@ export class StagedBlobs {
 export class StagedContent extends StagedBlobs {
   readonly size: number
 
-  constructor(input: unknown, context: StagingContext & { maxFileBytes: number }) {
-    const bytes = toBytes(input)
+  constructor(input: unknown, context: StagingContext & { maxFileBytes: number }, field = 'content') {
+    const bytes = toBytes(input, field)
     checkFileSize(bytes.byteLength, context.maxFileBytes)
     super(cutIntoBlobs(bytes), context)
     this.size = bytes.byteLength
@@ -172,7 +173,16 @@ export function checkFileSize(size: number, maxFileBytes: number): void {
 
 export function toBytes(input: unknown, field = 'content'): Uint8Array {
   if (typeof input === 'string') return Buffer.from(input)
-  if (isBytes(input)) return input
-  if (ArrayBuffer.isView(input)) return new Uint8Array(input.buffer, input.byteOffset, input.byteLength)
-  throw invalid(field, 'must be a string or a Uint8Array')
+  if (isBytes(input)) return readBytes(field, input)
+  if (ArrayBuffer.isView(input)) return viewOf(field, input)
+  throw invalid(field, `must be a string or a Uint8Array; it is ${kindOf(input)}`)
+}
+
+/** Of any other view, such as a DataView or an Int32Array. */
+function viewOf(field: string, view: ArrayBufferView): Uint8Array {
+  try {
+    return new Uint8Array(view.buffer, view.byteOffset, view.byteLength)
+  } catch (cause) {
+    throw unreadable(field, cause)
+  }
 }

@@ -1,12 +1,13 @@
 import {
-  ApprovalStatus,
   parseApprovalRequest,
-  parseDecision,
+  parseDenial,
+  parseGrant,
   type Approval,
+  type ApprovalDenyRequest,
+  type ApprovalGrantRequest,
   type ApprovalRequest,
   type Approvals,
 } from '../services/approvals.js'
-import { checkRequest } from '../base/input.js'
 import type { SessionAccess } from '../session/access.js'
 
 /**
@@ -40,18 +41,16 @@ export class SessionApprovals {
    * APPROVAL_NOT_FOUND; APPROVAL_NOT_PENDING when it was granted or denied before; PERMISSION_DENIED, with
    * `approvals: { selfApproval: false }`, for the principal that requested it.
    */
-  async grant(request: { readonly approvalId: string }): Promise<void> {
-    checkRequest(request)
-    const decision = parseDecision(request.approvalId, ApprovalStatus.GRANTED)
+  async grant(request: ApprovalGrantRequest): Promise<void> {
+    const decision = parseGrant(request)
     return this.#access.run('grantApproval', (live) =>
       this.#service.decide(this.#access.core, live, decision),
     )
   }
 
   /** As {@link grant}, also by the principal that requested it; the feedback is in the approval and its event. */
-  async deny(request: { readonly approvalId: string; readonly feedback?: string }): Promise<void> {
-    checkRequest(request)
-    const decision = parseDecision(request.approvalId, ApprovalStatus.DENIED, request.feedback)
+  async deny(request: ApprovalDenyRequest): Promise<void> {
+    const decision = parseDenial(request)
     return this.#access.run('denyApproval', (live) => this.#service.decide(this.#access.core, live, decision))
   }
 

@@ -1,10 +1,11 @@
 import { invalid } from '../base/errors.js'
-import { checkRequest, parseText } from '../base/input.js'
+import { parseText } from '../base/input.js'
 import { limits } from '../base/limits.js'
+import { Shape } from '../base/shape.js'
 import type { OperationName } from '../operations/index.js'
 import type { OperationRequest, OperationResponse } from '../operations/schemas/index.js'
 import type { Checkpoint } from '../session/checkpoints.js'
-import { listChanges } from '../session/states.js'
+import { listChanges, stateShape, type StateReference } from '../session/states.js'
 import { openFor, type EngineScope } from './engine.js'
 import { describeHandle, type Session } from './session.js'
 
@@ -13,13 +14,21 @@ export interface CallOptions {
   readonly signal?: AbortSignal
 }
 
+const callShape = new Shape<CallOptions>({ signal: true })
+
+const fileShape = new Shape<{ readonly path: string; readonly content: Uint8Array }>({
+  path: true,
+  content: true,
+})
+
 /** Operations whose response is a stream: see {@link openStream}. */
 export type StreamOperation = 'subscribe'
 
 export type CallableOperation = Exclude<OperationName, StreamOperation>
 
-interface CallContext extends CallOptions {
+interface CallContext {
   readonly action: CallableOperation
+  readonly options: CallOptions
 }
 
 type Call<Name extends OperationName> = (
@@ -59,10 +68,9 @@ const calls: { readonly [Name in CallableOperation]: Call<Name> } = {
   }),
   deleteCheckpoint: inSession(async (session, request) => answer(await session.deleteCheckpoint(request))),
   diff: (scope, { sessionId, from, to = {}, ...page }) => {
-    checkRequest(from, 'from')
-    checkRequest(to, 'to')
-    const before = { sessionId, ...from }
-    const after = { ...to, sessionId }
+    const side = stateShape.readPart(from as StateReference, 'from')
+    const before = { ...side, sessionId: side.sessionId ?? sessionId }
+    const after = { ...stateShape.readPart(to as StateReference, 'to'), sessionId }
     const sides = [before, after].map((one) =>
       [one.sessionId, one.checkpointId, one.checkpointLabel, one.base].map(String),
     )
@@ -109,9 +117,9 @@ const calls: { readonly [Name in CallableOperation]: Call<Name> } = {
   getPosixLock: inSession(({ posixLocks }, request) => posixLocks.get(request)),
   setPosixLock: inSession(({ posixLocks }, request) => posixLocks.set(request)),
   setPosixLockBlocking: inSession(({ posixLocks }, request, context) =>
-    posixLocks.setBlocking(request, context),
+    posixLocks.setBlocking(request, context.options),
   ),
-  flock: inSession(({ posixLocks }, request, context) => posixLocks.flock(request, context)),
+  flock: inSession(({ posixLocks }, request, context) => posixLocks.flock(request, context.options)),
   funlock: inSession(({ posixLocks }, request) => posixLocks.funlock(request)),
   lockFile: inSession(({ fileLocks }, request) => fileLocks.lock(request)),
   renewFileLock: inSession(({ fileLocks }, request) => fileLocks.renew(request)),
@@ -187,8 +195,9 @@ export async function callOperation<Name extends CallableOperation>(
   options: CallOptions = {},
 ): Promise<OperationResponse<Name>> {
   if (!Object.hasOwn(calls, name)) throw invalid('name', 'is no operation that can be called')
-  checkRequest(request)
-  return calls[name](scope, request, { ...options, action: name })
+  if (typeof request !== 'object' || request === null || Array.isArray(request))
+    throw invalid('request', 'must be an object')
+  return calls[name](scope, request, { action: name, options: callShape.read(options, 'options') })
 }
 
 /** An open stream: iterate it once. */
@@ -234,8 +243,7 @@ function toRecord(
   if (!Array.isArray(files)) throw invalid('files', 'must be an array')
   const record = Object.create(null) as Record<string, Uint8Array>
   for (const [index, file] of files.entries()) {
-    checkRequest(file, `files[${index}]`)
-    const { path, content } = file
+    const { path, content } = fileShape.readPart(file, `files[${index}]`)
     if (typeof path !== 'string') throw invalid(`files[${index}].path`, 'must be a string')
     record[path] = content
   }

@@ -1,5 +1,6 @@
 import { invalid, messageOf } from '../base/errors.js'
-import { checkRequest, parseStringMap, parseText, type StringMap } from '../base/input.js'
+import { parseStringMap, parseText, type StringMap } from '../base/input.js'
+import { Shape } from '../base/shape.js'
 import { limits } from '../base/limits.js'
 import type { Action } from '../operations/index.js'
 import type { ContentIn } from '../cas/content-writer.js'
@@ -31,7 +32,7 @@ import {
 import type { NarrowRequest, Permissions } from '../session/permissions.js'
 import { ScopeAccess } from '../session/scope-access.js'
 import { writeSnapshot } from '../session/snapshot.js'
-import { diffOf, namesCheckpoint, type Diff, type StateReference } from '../session/states.js'
+import { diffOf, namesCheckpoint, stateShape, type Diff, type StateReference } from '../session/states.js'
 import { endSession, Session, type SessionServices } from './session.js'
 import { Sources } from './sources.js'
 import { TenantUsage } from './usage.js'
@@ -51,6 +52,33 @@ export interface SessionCreateRequest {
    */
   readonly ttlSeconds?: number
 }
+
+const createShape = new Shape<SessionCreateRequest>({
+  sourceRef: true,
+  files: true,
+  gitRepository: true,
+  initialTags: true,
+  ttlSeconds: true,
+})
+
+const sourceRefShape = new Shape<NonNullable<SessionCreateRequest['sourceRef']>>({
+  sourceId: true,
+  revisionId: true,
+})
+
+const repositoryShape = new Shape<NonNullable<SessionCreateRequest['gitRepository']>>({
+  path: true,
+  gitRef: true,
+})
+
+export interface DiffRequest {
+  readonly from: StateReference
+  readonly to: StateReference
+}
+
+const diffShape = new Shape<DiffRequest>({ from: true, to: true })
+
+const callerShape = new Shape<Partial<Caller>>({ tenant: true, principal: true })
 
 export interface EngineServices extends SessionServices {
   readonly collection: Collection
@@ -94,18 +122,20 @@ export class Sessions {
    * @example
    * const session = await engine.sessions.create({ files: { '/a.txt': 'hello' }, initialTags: { task: '42' } })
    */
-  async create(given: SessionCreateRequest = {}): Promise<Session> {
-    checkRequest(given)
-    const request = { ...given }
-    const { sourceRef } = request
+  async create(request: SessionCreateRequest = {}): Promise<Session> {
+    const copy = createShape.read(request)
+    const tags = parseStringMap('initialTags', copy.initialTags)
+    const ttlSeconds = parseTtl('ttlSeconds', copy.ttlSeconds)
+    if (copy.sourceRef !== undefined) copy.sourceRef = sourceRefShape.readPart(copy.sourceRef, 'sourceRef')
+    if (copy.gitRepository !== undefined)
+      copy.gitRepository = repositoryShape.readPart(copy.gitRepository, 'gitRepository')
+    const { sourceRef } = copy
     const resource = typeof sourceRef?.sourceId === 'string' ? { sourceId: sourceRef.sourceId } : {}
     return this.#access.run('createSession', resource, async () => {
       if (sourceRef !== undefined) this.#access.permissions.checkWhen('createSession', 'source')
-      const tags = parseStringMap('initialTags', request.initialTags)
-      const ttlSeconds = parseTtl('ttlSeconds', request.ttlSeconds)
       const told = this.#core.writes.begin()
       try {
-        const [baseline, root] = await this.#baseline(request)
+        const [baseline, root] = await this.#baseline(copy)
         return this.#handle(await createSession(this.#core, baseline, root, tags, ttlSeconds))
       } finally {
         told()
@@ -181,13 +211,10 @@ export class Sessions {
     if ([sourceRef, files, gitRepository].filter((given) => given !== undefined).length > 1) {
       throw invalid('sourceRef', 'at most one of sourceRef, files and gitRepository')
     }
-    if (sourceRef !== undefined) {
-      checkRequest(sourceRef, 'sourceRef')
+    if (sourceRef !== undefined)
       return this.#services.sources.baseline(this.#core, sourceRef.sourceId, sourceRef.revisionId)
-    }
     if (files !== undefined) return filesBaseline(this.#core, files)
     if (gitRepository === undefined) return blankBaseline(this.#core)
-    checkRequest(gitRepository, 'gitRepository')
     for (const action of ['createSource', 'startImport'] as const) this.#access.permissions.check(action, {})
     const { path, gitRef = '' } = gitRepository
     parseText('gitRepository.gitRef', gitRef, limits.labelBytes)
@@ -241,11 +268,11 @@ export class EngineScope {
   }
 
   /** The changes from one state to another, of any two sessions, checkpoints or bases. */
-  diff(request: { readonly from: StateReference; readonly to: StateReference }): Diff {
+  diff(request: DiffRequest): Diff {
+    let copy: DiffRequest | undefined
     const side = (name: 'from' | 'to') => (): StateReference => {
-      checkRequest(request)
-      checkRequest(request[name], name)
-      const reference = { ...request[name] }
+      copy ??= diffShape.read(request)
+      const reference = stateShape.readPart(copy[name], name)
       const { sessionId } = reference
       const { permissions } = this.#access
       permissions.check('diff', sessionId === undefined ? {} : { sessionId })
@@ -283,8 +310,10 @@ export class Engine extends EngineScope {
    * const session = await engine.as({ tenant: 'acme', principal: 'agent-1' }).sessions.create()
    */
   as(caller: Partial<Caller>): EngineScope {
-    checkRequest(caller, 'caller')
-    const { tenant = localCaller.tenant, principal = localCaller.principal } = caller
+    const { tenant = localCaller.tenant, principal = localCaller.principal } = callerShape.read(
+      caller,
+      'caller',
+    )
     return new EngineScope(
       coreFor(this.#core, {
         tenant: parseName('tenant', tenant),

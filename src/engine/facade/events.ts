@@ -2,7 +2,9 @@ import type { SessionAccess } from '../session/access.js'
 import {
   followEvents,
   listEvents,
+  parseFollow,
   verifyEvents,
+  type EventFollowOptions,
   type EventListRequest,
   type EventPage,
   type LogVerification,
@@ -49,13 +51,12 @@ export class SessionEvents {
    * @example
    * for await (const { eventType, details } of session.events.follow({ signal })) show(eventType, details)
    */
-  async *follow(
-    options: { readonly afterEventId?: string; readonly signal?: AbortSignal } = {},
-  ): AsyncGenerator<SessionEvent, void, undefined> {
+  async *follow(options: EventFollowOptions = {}): AsyncGenerator<SessionEvent, void, undefined> {
+    const copy = parseFollow(options)
     // Nothing is awaited where the session is loaded: its end, right after the call, is told.
     const opened = this.#access.live('listEvents')
     const live = opened instanceof Promise ? await opened : opened
-    yield* followEvents(this.#access.core, live, this.#access, options)
+    yield* followEvents(this.#access.core, live, this.#access, copy)
   }
 
   /**

@@ -3,6 +3,7 @@ import {
   parseFileLockList,
   parseFileLockReference,
   parseForceUnlock,
+  parseRenewal,
   type FileForceUnlockRequest,
   type FileLock,
   type FileLockReference,
@@ -41,7 +42,7 @@ export class SessionFileLocks {
   async renew(
     request: FileLockRequest & FileLockReference,
   ): Promise<{ lockId: string; remainingTtlSeconds: number }> {
-    const lock = { ...parseFileLock(request), ...parseFileLockReference(request) }
+    const lock = parseRenewal(request)
     return this.#access.run('renewFileLock', (live) => this.#service.renew(this.#access.core, live, lock))
   }
 

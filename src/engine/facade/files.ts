@@ -1,33 +1,56 @@
 import { whenLoaded } from '../base/fault.js'
 import { formatHash } from '../base/hash.js'
-import { checkRequest, parseFlag, parseMode, parseSize } from '../base/input.js'
+import { parseFlag, parseMode, parseSize } from '../base/input.js'
+import { Shape, type CopyOf } from '../base/shape.js'
 import type { Action } from '../operations/index.js'
-import type { PageRequest } from '../base/paging.js'
 import { StagedContent } from '../cas/staging.js'
 import { Batch, SegmentPatch, type BatchOperation, type PatchSegmentsRequest } from '../session/batch.js'
 import { eventTypes } from '../session/events.js'
-import { planSetAttributes, type SetAttributesRequest } from '../session/attributes.js'
-import { planCopyFile, type CopyFileRequest } from '../session/copies.js'
+import {
+  planSetAttributes,
+  setAttributesShape,
+  setModeShape,
+  type SetAttributesRequest,
+} from '../session/attributes.js'
+import { copyFileShape, planCopyFile, type CopyFileRequest } from '../session/copies.js'
 import { listDirectory, type DirectoryListRequest, type DirectoryPage } from '../session/directory.js'
 import {
+  createDirectoryShape,
+  deleteShape,
   planCreateDirectory,
   planDelete,
   planRemoveDirectory,
   planRename,
+  removeDirectoryShape,
+  renameShape,
   type CreateDirectoryRequest,
   type DeleteRequest,
   type RemoveDirectoryRequest,
   type RenameRequest,
 } from '../session/files.js'
-import { planCreateSymlink, planLink, type CreateSymlinkRequest, type LinkRequest } from '../session/links.js'
+import {
+  createSymlinkShape,
+  linkShape,
+  planCreateSymlink,
+  planLink,
+  type CreateSymlinkRequest,
+  type LinkRequest,
+} from '../session/links.js'
 import type { LiveSession } from '../session/live.js'
 import { findFile, findSymlink } from '../session/lookup.js'
 import { listCasExtents, type CasExtent } from '../session/extents.js'
-import { listSymlinks, type SymlinkPage } from '../session/manifest.js'
+import { listSymlinks, type SymlinkListRequest, type SymlinkPage } from '../session/manifest.js'
 import type { Plan } from '../session/plan.js'
 import { mutate, record } from '../session/transaction.js'
 import { parseStat, statPath, type PathStat, type StatRequest } from '../session/stat.js'
-import { parseWriteOptions, planAppend, planWrite, type FileWriteRequest } from '../session/writes.js'
+import {
+  appendShape,
+  fileWriteShape,
+  parseWriteOptions,
+  planAppend,
+  planWrite,
+  type FileWriteRequest,
+} from '../session/writes.js'
 import type { SessionAccess } from '../session/access.js'
 import { FileNode } from '../tree/node.js'
 import {
@@ -36,6 +59,8 @@ import {
   parseXattrValue,
   planRemoveXattr,
   planSetXattr,
+  setXattrShape,
+  xattrShape,
   type SetXattrRequest,
   type XattrRequest,
 } from '../session/xattrs.js'
@@ -72,7 +97,7 @@ export class SessionFiles {
    * await session.files.write({ path: '/src/a.ts', content: 'export const a = 1', expectedHash: '' })
    */
   write(request: FileWriteRequest & { readonly exclusive?: boolean }): Promise<void> {
-    return this.#staged('writeFile', request, (live, copy, staged) =>
+    return this.#staged('writeFile', fileWriteShape, request, (live, copy, staged) =>
       planWrite(this.#access.core, live, copy, staged, parseWriteOptions(copy)),
     )
   }
@@ -82,8 +107,8 @@ export class SessionFiles {
    * HASH_MISMATCH, IS_A_DIRECTORY, NOT_A_DIRECTORY, FILE_TOO_LARGE; PATH_NOT_FOUND as for {@link write}.
    */
   append(request: FileWriteRequest): Promise<void> {
-    return this.#staged('appendFile', request, (live, copy, staged) => {
-      const options = parseWriteOptions({ ...copy, exclusive: false })
+    return this.#staged('appendFile', appendShape, request, (live, copy, staged) => {
+      const options = parseWriteOptions(copy)
       return planAppend(this.#access.core, live, copy, staged, options)
     })
   }
@@ -93,7 +118,7 @@ export class SessionFiles {
    * changed: O(1). PATH_NOT_FOUND, ALREADY_EXISTS with `exclusive`, IS_A_DIRECTORY, NOT_A_DIRECTORY.
    */
   copy(request: CopyFileRequest): Promise<void> {
-    return this.#change('copyFile', request, (live, copy) => {
+    return this.#change('copyFile', copyFileShape, request, (live, copy) => {
       const exclusive = parseFlag('exclusive', copy.exclusive, false)
       return planCopyFile(this.#access.core, live, { ...copy, exclusive })
     })
@@ -154,19 +179,21 @@ export class SessionFiles {
 
   /** A file or symlink. PATH_NOT_FOUND, IS_A_DIRECTORY, HASH_MISMATCH. */
   delete(request: DeleteRequest): Promise<void> {
-    return this.#change('deleteFile', request, (live, copy) => planDelete(this.#access.core, live, copy))
+    return this.#change('deleteFile', deleteShape, request, (live, copy) =>
+      planDelete(this.#access.core, live, copy),
+    )
   }
 
   /** ALREADY_EXISTS, and PATH_NOT_FOUND when the parent is missing, but with `recursive`. */
   createDirectory(request: CreateDirectoryRequest): Promise<void> {
-    return this.#change('createDirectory', request, (live, copy) =>
+    return this.#change('createDirectory', createDirectoryShape, request, (live, copy) =>
       planCreateDirectory(this.#access.core, live, copy, parseFlag('recursive', copy.recursive, false)),
     )
   }
 
   /** DIRECTORY_NOT_EMPTY, but with `recursive`; NOT_A_DIRECTORY, PATH_NOT_FOUND. */
   removeDirectory(request: RemoveDirectoryRequest): Promise<void> {
-    return this.#change('removeDirectory', request, (live, copy) =>
+    return this.#change('removeDirectory', removeDirectoryShape, request, (live, copy) =>
       planRemoveDirectory(live, copy, parseFlag('recursive', copy.recursive, false)),
     )
   }
@@ -176,30 +203,34 @@ export class SessionFiles {
    * is moved. PATH_NOT_FOUND, DIRECTORY_NOT_EMPTY, IS_A_DIRECTORY, NOT_A_DIRECTORY.
    */
   rename(request: RenameRequest): Promise<void> {
-    return this.#change('rename', request, (live, copy) => planRename(live, copy))
+    return this.#change('rename', renameShape, request, (live, copy) => planRename(live, copy))
   }
 
   /** Permission bits, 0 to 0o7777. PATH_NOT_FOUND. */
   setMode(request: { readonly path: string; readonly mode: number }): Promise<void> {
-    return this.#change('setAttributes', request, (live, copy) =>
+    return this.#change('setAttributes', setModeShape, request, (live, copy) =>
       planSetAttributes(live, { path: copy.path }, { mode: parseMode(copy.mode) }),
     )
   }
 
   /** Permission bits, the time of the last change, or both. PATH_NOT_FOUND. */
   setAttributes(request: SetAttributesRequest): Promise<void> {
-    return this.#change('setAttributes', request, (live, { path, followSymlinks, mode, mtimeMs }) =>
-      planSetAttributes(
-        live,
-        { path, followLast: parseFlag('followSymlinks', followSymlinks, true) },
-        { ...(mode !== undefined && { mode }), ...(mtimeMs !== undefined && { mtime: mtimeMs }) },
-      ),
+    return this.#change(
+      'setAttributes',
+      setAttributesShape,
+      request,
+      (live, { path, followSymlinks, mode, mtimeMs }) =>
+        planSetAttributes(
+          live,
+          { path, followLast: parseFlag('followSymlinks', followSymlinks, true) },
+          { ...(mode !== undefined && { mode }), ...(mtimeMs !== undefined && { mtime: mtimeMs }) },
+        ),
     )
   }
 
   /** ALREADY_EXISTS; PATH_NOT_FOUND when the parent is missing. The target need not exist. */
   createSymlink(request: CreateSymlinkRequest): Promise<void> {
-    return this.#change('createSymlink', request, (live, copy) =>
+    return this.#change('createSymlink', createSymlinkShape, request, (live, copy) =>
       planCreateSymlink(this.#access.core, live, copy),
     )
   }
@@ -212,7 +243,7 @@ export class SessionFiles {
   }
 
   /** A page of the symlinks below a literal prefix of the path; the manifest does not list them. */
-  async listSymlinks(request?: PageRequest & { readonly pathPrefix?: string }): Promise<SymlinkPage> {
+  async listSymlinks(request?: SymlinkListRequest): Promise<SymlinkPage> {
     return this.#access.look('listSymlinks', ({ tree }) =>
       listSymlinks(this.#access.core, tree.freeze(), request),
     )
@@ -262,8 +293,7 @@ export class SessionFiles {
 
   /** Where a file's bytes are, in order; what is not in it is a hole. PATH_NOT_FOUND, IS_A_DIRECTORY. */
   async getCasExtents(request: { readonly path: string }): Promise<{ extents: CasExtent[] }> {
-    checkRequest(request)
-    const { path } = request
+    const { path } = pathShape.read(request)
     return this.#access.look('getCasExtents', async (live) => {
       // The file of the call, however often it changes while its blobs are hashed.
       const file = await whenLoaded(() => findFile(live, path))
@@ -276,12 +306,12 @@ export class SessionFiles {
    * PATH_NOT_FOUND, ALREADY_EXISTS, NOT_PERMITTED for a directory.
    */
   link(request: LinkRequest): Promise<void> {
-    return this.#change('createHardLink', request, (live, copy) => planLink(live, copy))
+    return this.#change('createHardLink', linkShape, request, (live, copy) => planLink(live, copy))
   }
 
   /** Takes away a name: the file goes with its last one. PATH_NOT_FOUND, IS_A_DIRECTORY, HASH_MISMATCH. */
   unlink(request: DeleteRequest): Promise<void> {
-    return this.#change('unlink', request, (live, copy) =>
+    return this.#change('unlink', deleteShape, request, (live, copy) =>
       planDelete(this.#access.core, live, copy, eventTypes.unlink),
     )
   }
@@ -289,10 +319,9 @@ export class SessionFiles {
   /** Of a file or directory; symlinks are followed. PATH_NOT_FOUND; TOO_LARGE for a value over 64 KiB or a name over 255 bytes. */
   setXattr(request: SetXattrRequest): Promise<void> {
     try {
-      checkRequest(request)
-      const value = parseXattrValue(request.value)
-      const { path, name } = request
-      return this.#change('setXattr', { path, name }, (live, copy) => planSetXattr(live, copy, value))
+      const copy = setXattrShape.read(request)
+      const value = parseXattrValue(copy.value)
+      return this.#run('setXattr', (live) => planSetXattr(live, copy, value))
     } catch (error) {
       return Promise.reject(error)
     }
@@ -300,8 +329,7 @@ export class SessionFiles {
 
   /** PATH_NOT_FOUND, XATTR_NOT_FOUND. */
   async getXattr(request: XattrRequest): Promise<{ value: Uint8Array }> {
-    checkRequest(request)
-    const copy = { ...request }
+    const copy = xattrShape.read(request)
     return this.#access.look('getXattr', async (live) => {
       const { value } = await whenLoaded(() => findXattrAt(live, copy))
       return { value: await this.#access.core.content.read(value, 0, value.length) }
@@ -310,14 +338,13 @@ export class SessionFiles {
 
   /** In the order of the names' code units. PATH_NOT_FOUND. */
   async listXattrs(request: { readonly path: string }): Promise<{ names: string[] }> {
-    checkRequest(request)
-    const { path } = request
+    const { path } = pathShape.read(request)
     return this.#access.look('listXattrs', (live) => whenLoaded(() => ({ names: listXattrs(live, path) })))
   }
 
   /** PATH_NOT_FOUND, XATTR_NOT_FOUND. */
   removeXattr(request: XattrRequest): Promise<void> {
-    return this.#change('removeXattr', request, (live, copy) => planRemoveXattr(live, copy))
+    return this.#change('removeXattr', xattrShape, request, (live, copy) => planRemoveXattr(live, copy))
   }
 
   #readPart(file: FileNode, { offset, length }: Required<FileReadRequest>): Promise<Uint8Array> {
@@ -328,13 +355,16 @@ export class SessionFiles {
 
   #staged<T extends FileWriteRequest>(
     action: Action,
+    shape: Shape<T>,
     request: T,
-    plan: (live: LiveSession, copy: T, staged: StagedContent) => Plan,
+    plan: (live: LiveSession, copy: CopyOf<T>, staged: StagedContent) => Plan,
   ): Promise<void> {
     try {
-      checkRequest(request)
-      const staged = new StagedContent(request.content, this.#access.core)
-      return this.#change(action, { ...request, content: '' }, (live, copy) => plan(live, copy, staged))
+      const copy = shape.read(request)
+      const staged = new StagedContent(copy.content, this.#access.core)
+      // The caller's bytes are not held any longer.
+      copy.content = ''
+      return this.#run(action, (live) => plan(live, copy, staged))
     } catch (error) {
       return Promise.reject(error)
     }
@@ -343,25 +373,30 @@ export class SessionFiles {
   /** The request is read at the call: it may take effect later, when the caller has changed it. */
   #change<T extends object>(
     action: Action,
+    shape: Shape<T>,
     request: T,
-    plan: (live: LiveSession, copy: T) => Plan,
+    plan: (live: LiveSession, copy: CopyOf<T>) => Plan,
   ): Promise<void> {
-    const { core } = this.#access
     try {
-      checkRequest(request)
-      const copy = { ...request }
-      return this.#access.run(action, (live) =>
-        mutate(core, live, () => record(core, live, plan(live, copy))),
-      )
+      const copy = shape.read(request)
+      return this.#run(action, (live) => plan(live, copy))
     } catch (error) {
       return Promise.reject(error)
     }
   }
+
+  #run(action: Action, plan: (live: LiveSession) => Plan): Promise<void> {
+    const { core } = this.#access
+    return this.#access.run(action, (live) => mutate(core, live, () => record(core, live, plan(live))))
+  }
 }
 
+const pathShape = new Shape<{ readonly path: string }>({ path: true })
+
+const readShape = new Shape<FileReadRequest>({ path: true, offset: true, length: true })
+
 function parseRead(request: FileReadRequest): Required<FileReadRequest> {
-  checkRequest(request)
-  const { path, offset, length } = request
+  const { path, offset, length } = readShape.read(request)
   return {
     path,
     offset: parseSize('offset', offset ?? 0),

@@ -1,12 +1,15 @@
 import { invalid } from '../base/errors.js'
-import { checkRequest } from '../base/input.js'
 import type { PageRequest } from '../base/paging.js'
+import { Shape } from '../base/shape.js'
 import type { Action } from '../operations/index.js'
+import type { Dir } from '../tree/node.js'
 import { createSessionFs } from '../fs/session-fs.js'
 import type { SessionFs } from '../fs/types.js'
 import { SessionAccess } from '../session/access.js'
 import type { NarrowRequest, Permissions } from '../session/permissions.js'
 import {
+  checkpointCreateShape,
+  checkpointShape,
   createCheckpoint,
   deleteCheckpoint,
   listCheckpoints,
@@ -17,6 +20,7 @@ import {
   type CheckpointCreateRequest,
   type CheckpointPage,
   type CheckpointReference,
+  type PruneRequest,
 } from '../session/checkpoints.js'
 import type { Core } from '../session/core.js'
 import type { SessionSlot } from '../session/live.js'
@@ -26,10 +30,19 @@ import {
   describeSession,
   forkSession,
   isOfCheckpoint,
+  parseFork,
   type ForkRequest,
   type SessionInfo,
 } from '../session/sessions.js'
-import { diffOf, namesCheckpoint, stateOf, type Diff, type StateReference } from '../session/states.js'
+import {
+  diffOf,
+  namesCheckpoint,
+  stateNames,
+  stateOf,
+  stateShape,
+  type Diff,
+  type StateReference,
+} from '../session/states.js'
 import type { Analytics, SessionCounts } from '../services/analytics.js'
 import type { Annotations } from '../services/annotations.js'
 import type { Approvals } from '../services/approvals.js'
@@ -91,6 +104,8 @@ export interface SessionAnalytics extends SessionCounts {
 export interface SessionExportRequest extends Omit<StateReference, 'sessionId'> {
   readonly path?: string
 }
+
+const exportShape = new Shape<SessionExportRequest>({ ...stateNames, path: true })
 
 /** What `session.diff` compares with: another session's handle, any state by name, or this session's base. */
 export type DiffTarget = Session | StateReference | CheckpointReference | 'base'
@@ -241,12 +256,11 @@ export class Session {
    * @example
    * const attempt = await session.fork({ newTags: { attempt: '1' } })
    */
-  async fork(request?: ForkRequest): Promise<Session> {
+  async fork(request: ForkRequest = {}): Promise<Session> {
+    const copy = parseFork(request)
     const { core } = this.#access
-    // What is permitted is what is done: nothing is read of the request again.
-    const copy = typeof request === 'object' && request !== null ? { ...request } : request
     const live = await this.#access.run('forkSession', (parent) => {
-      if (isOfCheckpoint(copy ?? {})) this.#access.permitWhen('forkSession', 'checkpoint')
+      if (isOfCheckpoint(copy)) this.#access.permitWhen('forkSession', 'checkpoint')
       return forkSession(core, parent, copy)
     })
     return new Session(core, live.slot, this.#services, this.#permissions)
@@ -254,8 +268,7 @@ export class Session {
 
   /** Names the current state. ALREADY_EXISTS when the session has a checkpoint of this label. */
   async checkpoint(request: CheckpointCreateRequest = {}): Promise<Checkpoint> {
-    checkRequest(request)
-    const { checkpointLabel } = request
+    const { checkpointLabel } = checkpointCreateShape.read(request)
     return this.#access.run('createCheckpoint', (live) =>
       createCheckpoint(this.#access.core, live, checkpointLabel),
     )
@@ -270,11 +283,11 @@ export class Session {
    * The checkpoint is gone, and its label free; files, events and forks stay as they are. What only it held is freed
    * by the next `engine.collect()`. CHECKPOINT_NOT_FOUND.
    */
-  deleteCheckpoint(request: CheckpointReference): Promise<void> {
-    return this.#access.run('deleteCheckpoint', (live) => {
-      checkRequest(request)
-      return deleteCheckpoint(this.#access.core, live, { ...request })
-    })
+  async deleteCheckpoint(request: CheckpointReference): Promise<void> {
+    const reference = checkpointShape.read(request)
+    return this.#access.run('deleteCheckpoint', (live) =>
+      deleteCheckpoint(this.#access.core, live, reference),
+    )
   }
 
   /**
@@ -284,16 +297,14 @@ export class Session {
    * await session.checkpoint()
    * await session.pruneCheckpoints({ keepLast: 10 })
    */
-  pruneCheckpoints(request: { readonly keepLast: number }): Promise<{ deletedCount: number }> {
-    return this.#access.run('deleteCheckpoint', async (live) =>
-      pruneCheckpoints(this.#access.core, live, parsePrune(request)),
-    )
+  async pruneCheckpoints(request: PruneRequest): Promise<{ deletedCount: number }> {
+    const keepLast = parsePrune(request)
+    return this.#access.run('deleteCheckpoint', (live) => pruneCheckpoints(this.#access.core, live, keepLast))
   }
 
   /** The files become again what they were at the checkpoint. CHECKPOINT_NOT_FOUND. */
   async restore(request: CheckpointReference): Promise<SessionInfo> {
-    checkRequest(request)
-    const reference = { ...request }
+    const reference = checkpointShape.read(request)
     return this.#access.run('restoreCheckpoint', async (live) => {
       await restoreCheckpoint(this.#access.core, live, reference)
       return describeSession(live, this.#permissions)
@@ -345,13 +356,18 @@ export class Session {
    */
   exportTar(request: SessionExportRequest = {}): AsyncIterable<Uint8Array> {
     const { core } = this.#access
-    const state = this.#access.look('exportTar', async (live) => {
-      checkRequest(request)
-      const reference = { ...request }
-      if (namesCheckpoint(reference)) this.#access.permitWhen('exportTar', 'checkpoint')
-      return stateOf(core, live, reference)
-    })
-    return this.#services.exports.tar(core, state, request?.path)
+    let directory: string | undefined
+    // What is wrong with the request is told to whoever reads the tar.
+    const opened = async (): Promise<Dir> => {
+      const { path, ...reference } = exportShape.read(request)
+      directory = path
+      return this.#access.look('exportTar', async (live) => {
+        if (namesCheckpoint(reference)) this.#access.permitWhen('exportTar', 'checkpoint')
+        return stateOf(core, live, reference)
+      })
+    }
+    const state = opened()
+    return this.#services.exports.tar(core, state, directory)
   }
 
   /**
@@ -430,11 +446,13 @@ export class Session {
   #reference(target: DiffTarget): StateReference {
     if (target === 'base') return { sessionId: this.id, base: true }
     if (target instanceof Session) return { sessionId: target.id }
-    checkRequest(target, 'against')
-    const reference = { sessionId: this.id, ...target }
-    if (reference.sessionId === this.id && Object.keys(target).length === 0) {
-      throw invalid('against', 'must name a session, a checkpoint, or the base')
-    }
+    const reference = stateShape.readPart(target as StateReference, 'against')
+    if (Object.keys(reference).length === 0)
+      throw invalid(
+        'against',
+        "must be a session, 'base', or an object with sessionId, checkpointId, checkpointLabel or base",
+      )
+    reference.sessionId ??= this.id
     return reference
   }
 }

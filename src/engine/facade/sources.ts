@@ -1,21 +1,29 @@
 import { invalid } from '../base/errors.js'
-import { checkRequest } from '../base/input.js'
+import { Shape } from '../base/shape.js'
 import type { Action } from '../operations/index.js'
-import type { JobReference, WaitOptions, WatchOptions } from '../services/sources/jobs.js'
+import {
+  parseJobReference,
+  parseWatch,
+  type JobReference,
+  type WaitOptions,
+  type WatchOptions,
+} from '../services/sources/jobs.js'
 import type { ImportJob, Source } from '../services/sources/source-records.js'
 import type {
   ImportStartRequest,
   RefreshRequest,
   SourceCreateRequest,
 } from '../services/sources/source-requests.js'
-import type {
-  PromoteRequest,
-  SourceListRequest,
-  SourcePage,
-  SourceService,
+import {
+  parsePromote,
+  type PromoteRequest,
+  type SourceListRequest,
+  type SourcePage,
+  type SourceService,
 } from '../services/sources/sources.js'
 import type { TreeExports } from '../services/sources/tree-exports.js'
 import type { Core } from '../session/core.js'
+import type { Dir } from '../tree/node.js'
 import type { Resource } from '../session/permissions.js'
 import { openUsed, usedNow } from '../session/expiry.js'
 import type { ScopeAccess } from '../session/scope-access.js'
@@ -26,6 +34,8 @@ export interface RevisionExportRequest {
   readonly revisionId?: string
   readonly path?: string
 }
+
+const exportShape = new Shape<RevisionExportRequest>({ sourceId: true, revisionId: true, path: true })
 
 /** The sources of an engine: durable baselines that sessions start from. */
 export class Sources {
@@ -104,15 +114,12 @@ export class Sources {
    * await engine.sources.waitForJob(await engine.sources.promoteSession(sourceId, { sessionId, revisionLabel: 'v2' }))
    * const next = await engine.sessions.create({ sourceRef: { sourceId, revisionId: 'v2' } })
    */
-  promoteSession(
-    sourceId: string,
-    request: PromoteRequest & { readonly signal?: AbortSignal },
-  ): Promise<ImportJob> {
-    return this.#run('promoteSession', { ...sessionOf(request), sourceId }, async (core) => {
-      checkRequest(request)
-      const { sessionId } = request
+  async promoteSession(sourceId: string, request: PromoteRequest): Promise<ImportJob> {
+    const copy = parsePromote(request)
+    const { sessionId } = copy
+    return this.#run('promoteSession', { ...sessionOf(sessionId), sourceId }, async (core) => {
       const live = usedNow(core, sessionId) ?? (await openUsed(core, sessionId))
-      return this.#service.promote(core, sourceId, live, request)
+      return this.#service.promote(core, sourceId, live, copy)
     })
   }
 
@@ -121,22 +128,25 @@ export class Sources {
    * SOURCE_NOT_FOUND, REVISION_NOT_FOUND, SOURCE_WITHOUT_REVISION, PATH_NOT_FOUND, NOT_A_DIRECTORY.
    */
   exportTar(request: RevisionExportRequest): AsyncIterable<Uint8Array> {
-    const sourceId = request?.sourceId
-    const state = this.#run(
-      'exportRevision',
-      typeof sourceId === 'string' ? { sourceId } : {},
-      async (core) => {
-        checkRequest(request)
-        const [, root] = await this.#service.baseline(core, sourceId, request.revisionId)
-        return root
-      },
-    )
-    return this.#exports.tar(this.#access.core, state, request?.path)
+    let directory: string | undefined
+    // What is wrong with the request is told to whoever reads the tar.
+    const opened = async (): Promise<Dir> => {
+      const { sourceId, revisionId, path } = exportShape.read(request)
+      directory = path
+      const resource = typeof sourceId === 'string' ? { sourceId } : {}
+      const [, root] = await this.#run('exportRevision', resource, (core) =>
+        this.#service.baseline(core, sourceId, revisionId),
+      )
+      return root
+    }
+    const state = opened()
+    return this.#exports.tar(this.#access.core, state, directory)
   }
 
   /** JOB_NOT_FOUND. */
-  getJob(reference: JobReference): Promise<ImportJob> {
-    return this.#run('getJob', {}, (core) => this.#service.jobs.get(core, reference))
+  async getJob(reference: JobReference): Promise<ImportJob> {
+    const job = parseJobReference(reference)
+    return this.#run('getJob', {}, (core) => this.#service.jobs.get(core, job))
   }
 
   /**
@@ -145,8 +155,9 @@ export class Sources {
    * @example
    * const { revisionId } = await engine.sources.waitForJob(job, { onProgress: (job) => bar.update(job.filesProcessed) })
    */
-  waitForJob(reference: JobReference, options?: WaitOptions): Promise<ImportJob> {
-    return this.#run('getJob', {}, (core) => this.#service.jobs.wait(core, reference, options))
+  async waitForJob(reference: JobReference, options?: WaitOptions): Promise<ImportJob> {
+    const job = parseJobReference(reference)
+    return this.#run('getJob', {}, (core) => this.#service.jobs.wait(core, job, options))
   }
 
   /**
@@ -158,15 +169,18 @@ export class Sources {
    */
   async *watchJob(
     reference: JobReference,
-    options?: WatchOptions,
+    options: WatchOptions = {},
   ): AsyncGenerator<ImportJob, void, undefined> {
-    await this.getJob(reference)
-    yield* this.#service.jobs.watch(this.#access.core, reference, options)
+    const job = parseJobReference(reference)
+    const copy = parseWatch(options)
+    await this.getJob(job)
+    yield* this.#service.jobs.watch(this.#access.core, job, copy)
   }
 
   /** Ends a job, whoever started or shares it, and resolves to it; one that has ended stays as it is. JOB_NOT_FOUND. */
-  abortJob(reference: JobReference): Promise<ImportJob> {
-    return this.#run('abortJob', {}, (core) => this.#service.jobs.abort(core, reference))
+  async abortJob(reference: JobReference): Promise<ImportJob> {
+    const job = parseJobReference(reference)
+    return this.#run('abortJob', {}, (core) => this.#service.jobs.abort(core, job))
   }
 
   /**
@@ -184,7 +198,6 @@ export class Sources {
   }
 }
 
-function sessionOf(request: unknown): Resource {
-  const { sessionId } = (request ?? {}) as { readonly sessionId?: unknown }
+function sessionOf(sessionId: unknown): Resource {
   return typeof sessionId === 'string' ? { sessionId } : {}
 }

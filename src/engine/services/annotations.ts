@@ -3,7 +3,8 @@ import { formatTime } from '../base/environment.js'
 import { EngineError, invalid } from '../base/errors.js'
 import { parseExpectedHash } from '../base/hash.js'
 import { isId } from '../base/ids.js'
-import { checkRequest, parseText, shown } from '../base/input.js'
+import { parseText, shown } from '../base/input.js'
+import { Shape } from '../base/shape.js'
 import { limits } from '../base/limits.js'
 import { parsePath } from '../base/path.js'
 import { whenLoaded } from '../base/fault.js'
@@ -201,9 +202,19 @@ function reviveAnnotation(value: unknown, sessionId: string): Annotation {
   })
 }
 
+const addShape = new Shape<AnnotationAddRequest>({
+  filePath: true,
+  lineNumber: true,
+  expectedContentHash: true,
+  comment: true,
+})
+
+const listShape = new Shape<{ readonly filePath?: string }>({ filePath: true })
+
+const statusShape = new Shape<AnnotationStatusRequest>({ annotationId: true, newStatus: true })
+
 export function parseAnnotation(request: AnnotationAddRequest): Required<AnnotationAddRequest> {
-  checkRequest(request)
-  const { filePath, lineNumber = 0, expectedContentHash, comment = '' } = request
+  const { filePath, lineNumber = 0, expectedContentHash, comment = '' } = addShape.read(request)
   parsePath(filePath, 'filePath')
   if (!Number.isSafeInteger(lineNumber) || lineNumber < 0)
     throw invalid('lineNumber', 'must be a whole number from 0')
@@ -217,15 +228,13 @@ export function parseAnnotation(request: AnnotationAddRequest): Required<Annotat
 }
 
 export function parseAnnotationList(request: { readonly filePath?: string }): string {
-  checkRequest(request)
-  const { filePath = '' } = request
+  const { filePath = '' } = listShape.read(request)
   if (filePath !== '') parsePath(filePath, 'filePath')
   return filePath
 }
 
 export function parseAnnotationStatus(request: AnnotationStatusRequest): AnnotationStatusRequest {
-  checkRequest(request)
-  const { annotationId, newStatus } = request
+  const { annotationId, newStatus } = statusShape.read(request)
   if (typeof annotationId !== 'string') throw invalid('annotationId', 'must be a string')
   if (!Object.values(AnnotationStatus).includes(newStatus))
     throw invalid('newStatus', 'must be one of the annotation statuses')

@@ -3,7 +3,8 @@ import { EngineError, invalid } from '../base/errors.js'
 import { whenLoaded } from '../base/fault.js'
 import { parseTime } from '../base/time.js'
 import { isId } from '../base/ids.js'
-import { checkRequest, parseFlag, parseText, shown, tooLarge } from '../base/input.js'
+import { parseFlag, parseText, shown, readList } from '../base/input.js'
+import { Shape } from '../base/shape.js'
 import { limits } from '../base/limits.js'
 import { parsePath } from '../base/path.js'
 import type { Core } from '../session/core.js'
@@ -52,8 +53,8 @@ export interface ApprovalOptions {
 
 /** Whether a principal may grant its own requests. INVALID_ARGUMENT. */
 export function parseApprovalOptions(options: ApprovalOptions = {}): boolean {
-  checkRequest(options, 'approvals')
-  return parseFlag('approvals.selfApproval', options.selfApproval, true)
+  const { selfApproval } = optionsShape.readPart(options, 'approvals')
+  return parseFlag('approvals.selfApproval', selfApproval, true)
 }
 
 export interface ApprovalRequest {
@@ -234,25 +235,48 @@ function reviveApproval(value: unknown, sessionId: string): Approval {
   }))
 }
 
+const optionsShape = new Shape<ApprovalOptions>({ selfApproval: true })
+
+const requestShape = new Shape<ApprovalRequest>({ reason: true, details: true })
+
+const detailsShape = new Shape<NonNullable<ApprovalRequest['details']>>({ summary: true, changedFiles: true })
+
+export interface ApprovalGrantRequest {
+  readonly approvalId: string
+}
+
+export interface ApprovalDenyRequest extends ApprovalGrantRequest {
+  /** At most 65,536 bytes. */
+  readonly feedback?: string
+}
+
+const grantShape = new Shape<ApprovalGrantRequest>({ approvalId: true })
+
+const denyShape = new Shape<ApprovalDenyRequest>({ approvalId: true, feedback: true })
+
 export function parseApprovalRequest(request: ApprovalRequest): ParsedRequest {
-  checkRequest(request)
-  const { reason = 'COMMIT_TO_MAIN', details = {} } = request
-  checkRequest(details, 'details')
+  const { reason = 'COMMIT_TO_MAIN', details = {} } = requestShape.read(request)
   parseText('reason', reason, limits.labelBytes)
   if (!/^[A-Z][A-Z0-9_]*$/.test(reason)) throw invalid('reason', 'must be upper case with underscores')
-  const { summary = '', changedFiles = [] } = details
-  if (!Array.isArray(changedFiles)) throw invalid('details.changedFiles', 'must be an array')
-  if (changedFiles.length > limits.changedFiles)
-    throw tooLarge('details.changedFiles', 'paths', limits.changedFiles)
-  for (const path of changedFiles) parsePath(path as string, 'details.changedFiles')
+  const { summary = '', changedFiles = [] } = detailsShape.readPart(details, 'details')
+  const paths = readList('details.changedFiles', changedFiles, limits.changedFiles, 'paths') as string[]
+  for (const [index, path] of paths.entries()) parsePath(path, `details.changedFiles[${index}]`)
   return {
     reason,
     summary: parseText('details.summary', summary, limits.messageBytes),
-    changedFiles: [...(changedFiles as string[])],
+    changedFiles: paths,
   }
 }
 
-export function parseDecision(approvalId: unknown, status: ApprovalStatus, feedback: unknown = ''): Decision {
+export function parseGrant(request: ApprovalGrantRequest): Decision {
+  return decisionOf(grantShape.read(request), ApprovalStatus.GRANTED)
+}
+
+export function parseDenial(request: ApprovalDenyRequest): Decision {
+  return decisionOf(denyShape.read(request), ApprovalStatus.DENIED)
+}
+
+function decisionOf({ approvalId, feedback = '' }: ApprovalDenyRequest, status: ApprovalStatus): Decision {
   if (typeof approvalId !== 'string') throw invalid('approvalId', 'must be a string')
   return { approvalId, status, feedback: parseText('feedback', feedback, limits.messageBytes) }
 }

@@ -2,9 +2,16 @@ import { Buffer } from 'node:buffer'
 import { formatTime } from '../base/environment.js'
 import { invalid } from '../base/errors.js'
 import { whenLoaded } from '../base/fault.js'
-import { checkRequest, isBytes, tooLarge } from '../base/input.js'
+import { parseText, readBytes, tooLarge } from '../base/input.js'
+import { Shape } from '../base/shape.js'
 import { limits } from '../base/limits.js'
-import { encodePageToken, parsePageSize, parsePageToken, type PageRequest } from '../base/paging.js'
+import {
+  encodePageToken,
+  pageShape,
+  parsePageSize,
+  parsePageToken,
+  type PageRequest,
+} from '../base/paging.js'
 import { runInSlices } from '../base/slices.js'
 import { inBackground, type Core } from '../session/core.js'
 import { eventTypes } from '../session/events.js'
@@ -168,21 +175,19 @@ function describeHealth({ status, testsPassed, testsFailed, testsSkipped, lastUp
   return { status, testsPassed, testsFailed, testsSkipped, lastUpdatedAt }
 }
 
+const reportShape = new Shape<HealthReportRequest>({ reportFormat: true, reportContent: true })
+
 /** The bytes of a report, copied. */
 export function parseHealthReport(request: HealthReportRequest): Uint8Array {
-  checkRequest(request)
-  const { reportFormat, reportContent } = request
+  const { reportFormat, reportContent } = reportShape.read(request)
   if (reportFormat !== 'junit-xml/v1') throw invalid('reportFormat', 'must be junit-xml/v1')
-  const isText = typeof reportContent === 'string'
-  if (!isText && !isBytes(reportContent)) throw invalid('reportContent', 'must be a string or a Uint8Array')
-  if (reportContent.length > limits.reportBytes || Buffer.byteLength(reportContent) > limits.reportBytes)
-    throw tooLarge('reportContent', 'bytes', limits.reportBytes)
-  if (isText && !reportContent.isWellFormed()) throw invalid('reportContent', 'contains a lone surrogate')
-  return isText ? Buffer.from(reportContent) : new Uint8Array(reportContent)
+  if (typeof reportContent === 'string')
+    return Buffer.from(parseText('reportContent', reportContent, limits.reportBytes))
+  const bytes = readBytes('reportContent', reportContent, 'must be a string or a Uint8Array')
+  if (bytes.byteLength > limits.reportBytes) throw tooLarge('reportContent', 'bytes', limits.reportBytes)
+  return new Uint8Array(bytes)
 }
 
 export function parseHealthHistory(request: PageRequest): PageRequest {
-  checkRequest(request)
-  const { pageSize, pageToken } = request
-  return { ...(pageSize !== undefined && { pageSize }), ...(pageToken !== undefined && { pageToken }) }
+  return pageShape.read(request)
 }

@@ -1,5 +1,5 @@
 import { invalid } from '../base/errors.js'
-import { checkRequest } from '../base/input.js'
+import { Shape } from '../base/shape.js'
 import { limits } from '../base/limits.js'
 import { TimeSlice } from '../base/slices.js'
 import { parseTime } from '../base/time.js'
@@ -197,9 +197,10 @@ async function storedByteMs(core: Core, start: number, end: number): Promise<num
   return total
 }
 
+const usageShape = new Shape<UsageRequest>({ windowStart: true, windowEnd: true, granularity: true })
+
 export function parseUsage(request: UsageRequest): Required<UsageRequest> {
-  checkRequest(request)
-  const { windowStart, windowEnd, granularity = UsageGranularity.DAY } = request
+  const { windowStart, windowEnd, granularity = UsageGranularity.DAY } = usageShape.read(request)
   if (parseTime('windowEnd', windowEnd) <= parseTime('windowStart', windowStart))
     throw invalid('windowEnd', 'must be after windowStart')
   if (!Object.values(UsageGranularity).includes(granularity))

@@ -1,5 +1,6 @@
 import { invalid } from '../base/errors.js'
 import { parseMode } from '../base/input.js'
+import { Shape } from '../base/shape.js'
 import { attributesOf, FileNode, Symlink, type Node } from '../tree/node.js'
 import { eventTypes, type FileTarget, type Redo } from './events.js'
 import { currentFile, HeldFile, targetOf } from './held-files.js'
@@ -26,6 +27,18 @@ export interface SetAttributesRequest {
   /** false: a symlink at the path is meant itself; true by default. */
   readonly followSymlinks?: boolean
 }
+
+export const setAttributesShape = new Shape<SetAttributesRequest>({
+  path: true,
+  mode: true,
+  mtimeMs: true,
+  followSymlinks: true,
+})
+
+export const setModeShape = new Shape<Required<Pick<SetAttributesRequest, 'path' | 'mode'>>>({
+  path: true,
+  mode: true,
+})
 
 export interface AttributeChange {
   /** Permission bits; a symlink has none of its own. */

@@ -1,4 +1,5 @@
 import { invalid } from '../base/errors.js'
+import { readEntries, shown } from '../base/input.js'
 import { joinPath, parsePath } from '../base/path.js'
 import { TimeSlice } from '../base/slices.js'
 import { toBytes } from '../cas/staging.js'
@@ -43,11 +44,12 @@ export type CopiedFile = readonly [path: string, content: string | Uint8Array]
 
 /** Paths and contents, with bytes as they are at the call; text cannot change. INVALID_ARGUMENT. */
 export function copyFiles(files: Readonly<Record<string, FileContent>>, field: string): CopiedFile[] {
-  if (typeof files !== 'object' || files === null)
-    throw invalid(field, 'must be an object of paths and contents')
-  return Object.entries(files).map(([path, content]) => [
+  const expected = 'must be an object of paths and contents, such as { "/a.txt": "hello" }'
+  return readEntries(field, files, expected).map(([path, content]) => [
     path,
-    typeof content === 'string' ? content : Uint8Array.from(toBytes(content, field)),
+    typeof content === 'string'
+      ? content
+      : new Uint8Array(toBytes(content, `${field}[${JSON.stringify(shown(path))}]`)),
   ])
 }
 

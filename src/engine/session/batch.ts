@@ -1,7 +1,8 @@
 import { admitChange } from './session-budget.js'
 import { invalid } from '../base/errors.js'
 import { Fault, whenHeld } from '../base/fault.js'
-import { checkRequest, tooLarge } from '../base/input.js'
+import { tooLarge, readList } from '../base/input.js'
+import { Shape } from '../base/shape.js'
 import { limits } from '../base/limits.js'
 import { TimeSlice } from '../base/slices.js'
 import type { BlobRef } from '../cas/blob.js'
@@ -9,12 +10,18 @@ import { StagedContent, type StagedBlobs } from '../cas/staging.js'
 import { BorrowedBlobs } from './borrowed.js'
 import type { Core } from './core.js'
 import { eventTypes, type Redo } from './events.js'
-import { planDelete, type DeleteRequest } from './files.js'
+import { deleteShape, planDelete, type DeleteRequest } from './files.js'
 import type { LiveSession } from './live.js'
 import type { Plan } from './plan.js'
-import { isConflict, planSegments, StagedSegments, type SegmentWriteRequest } from './segments.js'
+import {
+  isConflict,
+  planSegments,
+  segmentWriteShape,
+  StagedSegments,
+  type SegmentWriteRequest,
+} from './segments.js'
 import { applyLive, commitEvent, eventTime, mutate, withRollback, type NewEvent } from './transaction.js'
-import { planWrite, type WriteRequest } from './writes.js'
+import { planWrite, writeShape, type WriteRequest } from './writes.js'
 
 /** Exactly one of the three. */
 export interface BatchOperation {
@@ -34,6 +41,10 @@ export interface PatchSegmentsRequest {
   /** What an `expectedHash` that does not hold does: abort everything (default), or leave that file out. */
   readonly conflictPolicy?: SegmentConflictPolicy
 }
+
+const operationShape = new Shape<BatchOperation>({ write: true, delete: true, segmentWrite: true })
+
+const patchShape = new Shape<PatchSegmentsRequest>({ mutations: true, conflictPolicy: true })
 
 const pathsInDetails = 100
 
@@ -118,27 +129,24 @@ export class Batch {
   readonly borrows: boolean
 
   constructor(core: Core, operations: readonly BatchOperation[]) {
-    if (!Array.isArray(operations)) throw invalid('operations', 'must be an array')
-    if (operations.length > limits.batchOperations)
-      throw tooLarge('operations', 'operations', limits.batchOperations)
+    const given = readList('operations', operations, limits.batchOperations, 'operations')
     const segments = new SegmentSteps(core)
-    for (const [index, operation] of operations.entries()) {
+    for (const [index, operation] of given.entries()) {
       const field = `operations[${index}]`
-      const keys = typeof operation === 'object' && operation !== null ? Object.keys(operation) : []
-      const { write, delete: deletion, segmentWrite } = keys.length === 1 ? operation : {}
+      const named = operationShape.readPart(operation as BatchOperation, field)
+      const { write, delete: deletion, segmentWrite } = Object.keys(named).length === 1 ? named : {}
       if (write !== undefined) {
-        checkRequest(write, `${field}.write`)
-        const staged = new StagedContent(write.content, core)
+        const copy = writeShape.readPart(write, `${field}.write`)
+        const staged = new StagedContent(copy.content, core, `${field}.write.content`)
         segments.staged.push(staged)
-        const copy = { ...write, content: '' }
-        this.#add(write.path, (live) => planWrite(core, live, copy, staged))
+        copy.content = ''
+        this.#add(copy.path, (live) => planWrite(core, live, copy, staged))
       } else if (deletion !== undefined) {
-        checkRequest(deletion, `${field}.delete`)
-        const copy = { ...deletion }
+        const copy = deleteShape.readPart(deletion, `${field}.delete`)
         this.#add(copy.path, (live) => planDelete(core, live, copy))
       } else if (segmentWrite !== undefined) {
-        const step = segments.step(segmentWrite, `${field}.segmentWrite`)
-        this.#add(segmentWrite.path, step)
+        const { path, step } = segments.step(segmentWrite, `${field}.segmentWrite`)
+        this.#add(path, step)
       } else throw invalid(field, 'must have exactly one of the keys write, delete, segmentWrite')
     }
     this.borrows = segments.borrows
@@ -167,20 +175,17 @@ export class SegmentPatch {
   readonly borrows: boolean
 
   constructor(core: Core, request: PatchSegmentsRequest) {
-    checkRequest(request)
-    const { mutations, conflictPolicy = SegmentConflictPolicy.ABORT_ON_CONFLICT } = request
-    if (!Array.isArray(mutations)) throw invalid('mutations', 'must be an array')
-    if (mutations.length > limits.batchOperations)
-      throw tooLarge('mutations', 'mutations', limits.batchOperations)
+    const { mutations, conflictPolicy = SegmentConflictPolicy.ABORT_ON_CONFLICT } = patchShape.read(request)
+    const given = readList('mutations', mutations, limits.batchOperations, 'mutations')
     if (!Object.values(SegmentConflictPolicy).includes(conflictPolicy))
       throw invalid('conflictPolicy', 'is not a policy')
     const segments = new SegmentSteps(core)
-    // Places that were never set are none: `map` would pass over them.
-    this.#steps = Array.from(mutations as readonly SegmentWriteRequest[], (mutation, index) => {
-      const step = segments.step(mutation, `mutations[${index}]`)
+    this.#paths = []
+    this.#steps = given.map((mutation, index) => {
+      const { path, step } = segments.step(mutation as SegmentWriteRequest, `mutations[${index}]`)
+      this.#paths.push(path)
       return conflictPolicy === SegmentConflictPolicy.SKIP_ON_CONFLICT ? this.#skipping(index, step) : step
     })
-    this.#paths = mutations.map(({ path }: SegmentWriteRequest) => path)
     this.borrows = segments.borrows
   }
 
@@ -233,18 +238,19 @@ class SegmentSteps {
     return this.#wanted.length > 0
   }
 
-  step(request: SegmentWriteRequest, field: string): PlanStep {
-    checkRequest(request, field)
-    const staged = new StagedSegments(request, this.#core, field)
+  step(request: SegmentWriteRequest, field: string): { readonly path: string; readonly step: PlanStep } {
+    const copy = segmentWriteShape.readPart(request, field)
+    const staged = new StagedSegments(copy, this.#core, field)
     this.#chunks += staged.requested
     if (this.#chunks > limits.segments) throw tooLarge(`${field}.segments`, 'chunks', limits.segments)
     this.staged.push(staged)
     for (const hash of staged.borrowed) this.#wanted.push(hash)
-    const copy = { ...request, segments: [] }
-    return (live) => {
+    copy.segments = []
+    const step: PlanStep = (live) => {
       // All steps are known when the first one is planned.
       this.#borrowed ??= new BorrowedBlobs(this.#wanted, this.staged)
       return planSegments(this.#core, live, copy, staged, this.#borrowed)
     }
+    return { path: copy.path, step }
   }
 }

@@ -1,9 +1,16 @@
 import { formatTime } from '../base/environment.js'
 import { EngineError, invalid } from '../base/errors.js'
 import { Fault } from '../base/fault.js'
-import { checkRequest, parseText, shown } from '../base/input.js'
+import { parseText, shown } from '../base/input.js'
 import { limits } from '../base/limits.js'
-import { encodePageToken, parsePageSize, parsePageToken, type PageRequest } from '../base/paging.js'
+import {
+  encodePageToken,
+  pageShape,
+  parsePageSize,
+  parsePageToken,
+  type PageRequest,
+} from '../base/paging.js'
+import { Shape } from '../base/shape.js'
 import { keys, prefixEnd } from '../storage/keys.js'
 import type { Dir } from '../tree/node.js'
 import type { Core } from './core.js'
@@ -33,6 +40,12 @@ export interface CheckpointCreateRequest {
   /** Unique in the session, at most 1,024 bytes; absent or '': the checkpoint has no label. */
   readonly checkpointLabel?: string
 }
+
+export const checkpointNames = { checkpointId: true, checkpointLabel: true } as const
+
+export const checkpointShape = new Shape<CheckpointReference>(checkpointNames)
+
+export const checkpointCreateShape = new Shape<CheckpointCreateRequest>({ checkpointLabel: true })
 
 export interface CheckpointPage {
   /** In order of creation. */
@@ -78,10 +91,10 @@ export async function listCheckpoints(
   live: LiveSession,
   request: PageRequest = {},
 ): Promise<CheckpointPage> {
-  checkRequest(request)
+  const copy = pageShape.read(request)
+  const pageSize = parsePageSize(copy.pageSize)
+  const after = parsePageToken(`checkpoints ${live.id}`, copy.pageToken)
   await loadIndex(core, live)
-  const pageSize = parsePageSize(request.pageSize)
-  const after = parsePageToken(`checkpoints ${live.id}`, request.pageToken)
   const page: Checkpoint[] = []
   let last = 0
   for (const checkpoint of live.checkpoints!.values()) {
@@ -156,9 +169,15 @@ export function pruneCheckpoints(
   })
 }
 
-export function parsePrune(request: { readonly keepLast: number }): number {
-  checkRequest(request)
-  const { keepLast } = request
+export interface PruneRequest {
+  /** How many of the newest checkpoints stay, from 0. */
+  readonly keepLast: number
+}
+
+const pruneShape = new Shape<PruneRequest>({ keepLast: true })
+
+export function parsePrune(request: PruneRequest): number {
+  const { keepLast } = pruneShape.read(request)
   if (!Number.isSafeInteger(keepLast) || keepLast < 0)
     throw invalid('keepLast', 'must be a whole number from 0 on')
   return keepLast
@@ -194,7 +213,6 @@ export function pin(core: Core, live: LiveSession, seq: number, root: Dir): void
 const rootBytes = 500
 
 function mustFind(index: CheckpointIndex, reference: CheckpointReference): CheckpointRecord {
-  checkRequest(reference, 'checkpoint')
   const { checkpointId, checkpointLabel } = reference
   if ((checkpointId === undefined) === (checkpointLabel === undefined)) {
     throw invalid('checkpointId', 'exactly one of checkpointId and checkpointLabel is needed')

@@ -1,4 +1,5 @@
 import { parsePath } from '../base/path.js'
+import { Shape } from '../base/shape.js'
 import { FileNode } from '../tree/node.js'
 import type { Core } from './core.js'
 import { eventTypes, type Redo } from './events.js'
@@ -15,6 +16,12 @@ export interface CopyFileRequest {
   /** true: an existing destination is ALREADY_EXISTS. */
   readonly exclusive?: boolean
 }
+
+export const copyFileShape = new Shape<CopyFileRequest>({
+  sourcePath: true,
+  destinationPath: true,
+  exclusive: true,
+})
 
 /** A file with the same content, which both share until one is changed, and the same mode. O(1). */
 export function planCopyFile(core: Core, live: LiveSession, request: CopyFileRequest): Plan {

@@ -1,6 +1,7 @@
 import { whenLoaded } from '../base/fault.js'
-import { checkRequest, parseFlag } from '../base/input.js'
-import type { PageRequest } from '../base/paging.js'
+import { parseFlag } from '../base/input.js'
+import { pageNames, type PageRequest } from '../base/paging.js'
+import { Shape } from '../base/shape.js'
 import { visitNames, visitPaths } from '../tree/cursor.js'
 import { Dir, kindOf, type NodeKind } from '../tree/node.js'
 import { reading, type Core } from './core.js'
@@ -26,18 +27,19 @@ export interface DirectoryPage {
   readonly nextPageToken: string
 }
 
+const listShape = new Shape<DirectoryListRequest>({ path: true, recursive: true, ...pageNames })
+
 /** A page of what is in a directory; symlinks to it are followed, those in it are not. */
 export async function listDirectory(
   core: Core,
   live: LiveSession,
   request: DirectoryListRequest,
 ): Promise<DirectoryPage> {
-  checkRequest(request)
-  const { path } = request
-  const recursive = parseFlag('recursive', request.recursive, false)
+  const copy = listShape.read(request)
+  const recursive = parseFlag('recursive', copy.recursive, false)
   // The state of the call, whatever has to be loaded.
   const root = live.tree.freeze()
-  return reading(core, [root], () => listIn(core, root, { ...request, path, recursive }))
+  return reading(core, [root], () => listIn(core, root, { ...copy, recursive }))
 }
 
 async function listIn(

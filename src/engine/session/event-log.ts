@@ -1,7 +1,14 @@
 import { formatTime } from '../base/environment.js'
 import { EngineError, invalid } from '../base/errors.js'
-import { checkRequest } from '../base/input.js'
-import { encodePageToken, parsePageSize, parsePageToken, type PageRequest } from '../base/paging.js'
+import { checkSignal } from '../base/abort.js'
+import {
+  encodePageToken,
+  pageNames,
+  parsePageSize,
+  parsePageToken,
+  type PageRequest,
+} from '../base/paging.js'
+import { Shape } from '../base/shape.js'
 import { parseTime } from '../base/time.js'
 import { decodeSeq, encodeSeq, seqWidth } from '../storage/keys.js'
 import { chainStart, expectedLink } from './chain.js'
@@ -31,6 +38,8 @@ export interface EventListRequest extends PageRequest {
   readonly endTime?: string
 }
 
+const listShape = new Shape<EventListRequest>({ startTime: true, endTime: true, ...pageNames })
+
 export interface EventPage {
   /** Oldest first. */
   readonly events: SessionEvent[]
@@ -40,6 +49,24 @@ export interface EventPage {
 export interface LogVerifyRequest {
   /** The last event to look at; absent: the newest. */
   readonly lastEventId?: string
+}
+
+const verifyShape = new Shape<LogVerifyRequest>({ lastEventId: true })
+
+export interface EventFollowOptions {
+  /** Events after this one; absent: all. */
+  readonly afterEventId?: string
+  /** Ends the following with the signal's reason. */
+  readonly signal?: AbortSignal
+}
+
+const followShape = new Shape<EventFollowOptions>({ afterEventId: true, signal: true })
+
+/** A checked copy. INVALID_ARGUMENT. */
+export function parseFollow(options: EventFollowOptions): EventFollowOptions {
+  const copy = followShape.read(options, 'options')
+  checkSignal(copy.signal)
+  return copy
 }
 
 /** What a log was found to be, up to one event. Whoever keeps it can tell later that nothing of it was changed. */
@@ -57,13 +84,12 @@ export async function listEvents(
   handle: EventReader,
   request: EventListRequest = {},
 ): Promise<EventPage> {
-  checkRequest(request)
-  const { startTime, endTime } = request
+  const { startTime, endTime, pageSize: size, pageToken } = listShape.read(request)
   const start = startTime === undefined ? undefined : parseTime('startTime', startTime)
   const end = endTime === undefined ? undefined : parseTime('endTime', endTime)
-  const pageSize = parsePageSize(request.pageSize)
+  const pageSize = parsePageSize(size)
   const listing = `events ${live.id}`
-  const after = parsePageToken(listing, request.pageToken)
+  const after = parsePageToken(listing, pageToken)
   const last = (await core.store.lastEvent(live.id))?.seq ?? 0
   const from = Math.max(
     start === undefined ? 1 : await firstSince(core, live.id, last, start),
@@ -108,7 +134,7 @@ export async function* followEvents(
   core: Core,
   live: LiveSession,
   handle: EventReader,
-  { afterEventId, signal }: { readonly afterEventId?: string; readonly signal?: AbortSignal } = {},
+  { afterEventId, signal }: EventFollowOptions = {},
 ): AsyncGenerator<SessionEvent, void, undefined> {
   signal?.throwIfAborted()
   let seq = afterEventId === undefined ? 0 : parseEventId('afterEventId', live.id, afterEventId)
@@ -173,8 +199,7 @@ export async function verifyEvents(
   live: LiveSession,
   request: LogVerifyRequest = {},
 ): Promise<LogVerification> {
-  checkRequest(request)
-  const { lastEventId } = request
+  const { lastEventId } = verifyShape.read(request)
   const last =
     lastEventId === undefined
       ? // A snapshot is stored behind the events that it covers.

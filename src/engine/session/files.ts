@@ -2,6 +2,7 @@ import { EngineError, invalid } from '../base/errors.js'
 import { parseMode } from '../base/input.js'
 import { limits } from '../base/limits.js'
 import { parsePath } from '../base/path.js'
+import { Shape } from '../base/shape.js'
 import { Dir, LinkedFile } from '../tree/node.js'
 import type { Core } from './core.js'
 import { eventTypes, type EventType } from './events.js'
@@ -16,6 +17,8 @@ export interface DeleteRequest {
   /** Absent or `''`: no guard. Else: the file's content must have this hash. */
   readonly expectedHash?: string
 }
+
+export const deleteShape = new Shape<DeleteRequest>({ path: true, expectedHash: true })
 
 /** A file or symlink; the last symlink of the path is not followed. */
 export function planDelete(
@@ -44,6 +47,14 @@ export interface RemoveDirectoryRequest {
   /** true: with all that is below it. */
   readonly recursive?: boolean
 }
+
+export const createDirectoryShape = new Shape<CreateDirectoryRequest>({
+  path: true,
+  mode: true,
+  recursive: true,
+})
+
+export const removeDirectoryShape = new Shape<RemoveDirectoryRequest>({ path: true, recursive: true })
 
 export function planCreateDirectory(
   core: Core,
@@ -81,6 +92,8 @@ export interface RenameRequest {
   readonly sourcePath: string
   readonly destinationPath: string
 }
+
+export const renameShape = new Shape<RenameRequest>({ sourcePath: true, destinationPath: true })
 
 /** As POSIX has it: replaces a file, or an empty directory by a directory; onto itself nothing happens. */
 export function planRename(live: LiveSession, { sourcePath, destinationPath }: RenameRequest): Plan {

@@ -9,6 +9,8 @@ export interface HashGuard {
   readonly expectedHash?: string
 }
 
+export const guardNames = { expectedHash: true } as const
+
 /** HASH_MISMATCH when the guard does not hold; a Fault where the content has to be hashed first. */
 export function checkGuard(
   core: Core,

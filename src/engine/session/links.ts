@@ -3,6 +3,7 @@ import { EngineError, invalid } from '../base/errors.js'
 import { parseText } from '../base/input.js'
 import { limits } from '../base/limits.js'
 import { parsePath } from '../base/path.js'
+import { Shape } from '../base/shape.js'
 import { Dir, Symlink } from '../tree/node.js'
 import type { Core } from './core.js'
 import { eventTypes, type Redo } from './events.js'
@@ -16,6 +17,8 @@ export interface CreateSymlinkRequest {
   /** Any text; it is resolved when it is used, inside the session. */
   readonly target: string
 }
+
+export const createSymlinkShape = new Shape<CreateSymlinkRequest>({ linkPath: true, target: true })
 
 export function planCreateSymlink(core: Core, live: LiveSession, request: CreateSymlinkRequest): Plan {
   parsePath(request.linkPath, 'linkPath')
@@ -42,6 +45,8 @@ export interface LinkRequest {
   readonly srcPath: string
   readonly dstPath: string
 }
+
+export const linkShape = new Shape<LinkRequest>({ srcPath: true, dstPath: true })
 
 /** A further name for a file: content, mode, attributes and locks are the same under each. */
 export function planLink(live: LiveSession, { srcPath, dstPath }: LinkRequest): Plan {

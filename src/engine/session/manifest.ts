@@ -1,8 +1,9 @@
 import { formatHash } from '../base/hash.js'
 import { whenLoaded } from '../base/fault.js'
-import { checkRequest } from '../base/input.js'
+import { parseFlag } from '../base/input.js'
 import { limits } from '../base/limits.js'
-import { encodePageToken, type PageRequest } from '../base/paging.js'
+import { encodePageToken, pageNames, type PageRequest } from '../base/paging.js'
+import { Shape } from '../base/shape.js'
 import { runInSlices, TimeSlice } from '../base/slices.js'
 import { parsePrefix, visitPaths } from '../tree/cursor.js'
 import { hashTree } from '../tree/hash.js'
@@ -43,17 +44,20 @@ export interface ManifestPage {
   readonly manifestHash: string
 }
 
+const manifestShape = new Shape<ManifestRequest>({ pathPrefix: true, includeCasExtents: true, ...pageNames })
+
 export async function readManifest(
   core: Core,
   root: Dir,
   request: ManifestRequest = {},
 ): Promise<ManifestPage> {
-  checkRequest(request)
-  return reading(core, [root], () => readPage(core, root, request))
+  const copy = manifestShape.read(request)
+  return reading(core, [root], () => readPage(core, root, copy))
 }
 
 async function readPage(core: Core, root: Dir, request: ManifestRequest): Promise<ManifestPage> {
-  const { pathPrefix = '', includeCasExtents = false } = request
+  const { pathPrefix = '' } = request
+  const includeCasExtents = parseFlag('includeCasExtents', request.includeCasExtents, false)
   const listing = `manifest ${parsePrefix(pathPrefix)}`
   const found = await listNodes(core, request, listing, {
     visit: (after, visit) => visitPaths(root, { prefix: pathPrefix, after }, core.loader, visit),
@@ -111,16 +115,20 @@ export interface SymlinkPage {
   readonly nextPageToken: string
 }
 
+export type SymlinkListRequest = PageRequest & { readonly pathPrefix?: string }
+
+const symlinkListShape = new Shape<SymlinkListRequest>({ pathPrefix: true, ...pageNames })
+
 export async function listSymlinks(
   core: Core,
   root: Dir,
-  request: PageRequest & { readonly pathPrefix?: string } = {},
+  request: SymlinkListRequest = {},
 ): Promise<SymlinkPage> {
-  checkRequest(request)
-  const { pathPrefix = '' } = request
+  const copy = symlinkListShape.read(request)
+  const { pathPrefix = '' } = copy
   const listing = `symlinks ${parsePrefix(pathPrefix)}`
   const found = await reading(core, [root], () =>
-    listNodes(core, request, listing, {
+    listNodes(core, copy, listing, {
       visit: (after, visit) => visitPaths(root, { prefix: pathPrefix, after }, core.loader, visit),
       wanted: (node) => node instanceof Symlink,
     }),

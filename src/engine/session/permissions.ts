@@ -1,5 +1,8 @@
 import { EngineError, invalid } from '../base/errors.js'
-import { checkRequest, shown } from '../base/input.js'
+import { readList, shown } from '../base/input.js'
+import { nearest } from '../base/nearest.js'
+import { limits } from '../base/limits.js'
+import { Shape } from '../base/shape.js'
 import { capabilitiesOf, capabilitiesWhen, type Action } from '../operations/index.js'
 import { capabilities, type Capability, type Condition } from '../operations/operation.js'
 import type { Caller } from './core.js'
@@ -16,6 +19,8 @@ export type Authorize = (caller: Caller, action: Action, resource: Resource) => 
 export interface NarrowRequest {
   readonly without: readonly Capability[]
 }
+
+const narrowShape = new Shape<NarrowRequest>({ without: true })
 
 /** What one caller may do by one handle. */
 export class Permissions {
@@ -75,17 +80,11 @@ export class Permissions {
 
   /** The same without some capabilities; what is withheld already stays so. INVALID_ARGUMENT. */
   without(request: NarrowRequest): Permissions {
-    checkRequest(request)
-    const { without } = request
-    if (!Array.isArray(without)) throw invalid('without', 'must be an array of capabilities')
+    const { without } = narrowShape.read(request)
     const withheld = new Set(this.#withheld)
-    // A copy: an array may say something else when it is read again.
-    for (const capability of Array.from(without as readonly unknown[])) {
-      if (!isCapability(capability))
-        throw invalid(
-          'without',
-          `${shown(capability)} is no capability; there are ${capabilities.join(', ')}`,
-        )
+    const names = readList('without', without, limits.batchOperations, 'capabilities')
+    for (const [index, capability] of names.entries()) {
+      if (!isCapability(capability)) throw unknownCapability(`without[${index}]`, capability)
       withheld.add(capability)
     }
     return new Permissions(this.#caller, this.#authorize, withheld)
@@ -99,4 +98,11 @@ export class Permissions {
 
 function isCapability(value: unknown): value is Capability {
   return (capabilities as readonly unknown[]).includes(value)
+}
+
+function unknownCapability(field: string, given: unknown): EngineError {
+  const meant = typeof given === 'string' ? nearest(given, capabilities) : undefined
+  const hint = meant === undefined ? '' : `did you mean "${meant}"? `
+  const all = `The capabilities are ${capabilities.join(', ')}.`
+  return invalid(field, `unknown capability ${JSON.stringify(shown(given))}; ${hint}${all}`)
 }

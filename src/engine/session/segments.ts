@@ -1,7 +1,8 @@
 import { Buffer } from 'node:buffer'
 import { EngineError, invalid } from '../base/errors.js'
 import { parseExpectedHash } from '../base/hash.js'
-import { checkRequest, parseMode, parseSize, tooLarge } from '../base/input.js'
+import { parseMode, parseSize, readList } from '../base/input.js'
+import { Shape } from '../base/shape.js'
 import { limits } from '../base/limits.js'
 import { BlobRef, copyBytes } from '../cas/blob.js'
 import { forEachBlock } from '../cas/body-edit.js'
@@ -11,7 +12,7 @@ import type { BorrowedBlobs } from './borrowed.js'
 import { compact } from './compaction.js'
 import type { Core } from './core.js'
 import { eventTypes, type Redo, type RedoPiece } from './events.js'
-import { checkGuard, type HashGuard } from './guards.js'
+import { checkGuard, guardNames, type HashGuard } from './guards.js'
 import type { LiveSession } from './live.js'
 import { makeParents } from './parents.js'
 import type { Plan } from './plan.js'
@@ -44,6 +45,24 @@ export interface SegmentWriteRequest extends HashGuard {
   readonly mode?: number
 }
 
+export const segmentWriteShape = new Shape<SegmentWriteRequest>({
+  path: true,
+  segments: true,
+  logicalSize: true,
+  mode: true,
+  ...guardNames,
+})
+
+const chunkShape = new Shape<SegmentChunk>({ data: true, hole: true, borrowed: true })
+const dataShape = new Shape<NonNullable<SegmentChunk['data']>>({ offset: true, content: true })
+const holeShape = new Shape<NonNullable<SegmentChunk['hole']>>({ offset: true, length: true })
+const borrowedShape = new Shape<NonNullable<SegmentChunk['borrowed']>>({
+  offset: true,
+  length: true,
+  hash: true,
+  casOffset: true,
+})
+
 /** Small chunks share a blob; from this size on a part is one of its own. */
 const ownBlobBytes = 64 * 1024
 
@@ -65,14 +84,13 @@ export class StagedSegments extends StagedBlobs {
 
   constructor(request: SegmentWriteRequest, core: Core, field: string) {
     const parser = new ChunkParser()
-    if (!Array.isArray(request.segments)) throw invalid(`${field}.segments`, 'must be an array')
-    if (request.segments.length > limits.segments)
-      throw tooLarge(`${field}.segments`, 'chunks', limits.segments)
-    for (const [index, chunk] of request.segments.entries()) parser.add(chunk, `${field}.segments[${index}]`)
+    const given = readList(`${field}.segments`, request.segments, limits.segments, 'chunks')
+    for (const [index, chunk] of given.entries())
+      parser.add(chunk as SegmentChunk, `${field}.segments[${index}]`)
     const { chunks, blobs } = parser.finish()
     super(blobs, core)
     this.chunks = chunks
-    this.requested = request.segments.length
+    this.requested = given.length
   }
 
   /** Hex of everything that is borrowed. */
@@ -157,10 +175,9 @@ class ChunkParser {
   #packBytes = 0
 
   add(chunk: SegmentChunk, field: string): void {
-    checkRequest(chunk, field)
-    const keys = Object.keys(chunk)
-    if (keys.length === 1) {
-      const { data, hole, borrowed } = chunk
+    const copy = chunkShape.readPart(chunk, field)
+    if (Object.keys(copy).length === 1) {
+      const { data, hole, borrowed } = copy
       if (data !== undefined) return this.#data(data, `${field}.data`)
       if (hole !== undefined) return this.#hole(hole, `${field}.hole`)
       if (borrowed !== undefined) return this.#borrowed(borrowed, `${field}.borrowed`)
@@ -174,9 +191,9 @@ class ChunkParser {
   }
 
   #data(data: NonNullable<SegmentChunk['data']>, field: string): void {
-    checkRequest(data, field)
-    const bytes = toBytes(data.content, `${field}.content`)
-    const { offset, length } = parseRange({ offset: data.offset, length: bytes.byteLength }, field)
+    const copy = dataShape.readPart(data, field)
+    const bytes = toBytes(copy.content, `${field}.content`)
+    const { offset, length } = parseRange({ offset: copy.offset, length: bytes.byteLength }, field)
     // Of no length, it says no more than where the data ends.
     if (length === 0) this.#chunks.push({ offset, length, blob: noBytes, casOffset: 0 })
     // Cut where blocks end, so that a whole block is one blob.
@@ -188,16 +205,15 @@ class ChunkParser {
   }
 
   #hole(hole: NonNullable<SegmentChunk['hole']>, field: string): void {
-    checkRequest(hole, field)
-    this.#chunks.push({ ...parseRange(hole, field), casOffset: 0 })
+    this.#chunks.push({ ...parseRange(holeShape.readPart(hole, field), field), casOffset: 0 })
   }
 
   #borrowed(borrowed: NonNullable<SegmentChunk['borrowed']>, field: string): void {
-    checkRequest(borrowed, field)
-    const hash = parseExpectedHash(borrowed.hash, `${field}.hash`)
+    const copy = borrowedShape.readPart(borrowed, field)
+    const hash = parseExpectedHash(copy.hash, `${field}.hash`)
     if (hash === '') throw invalid(`${field}.hash`, 'must be sha256:<64 hex digits>')
-    const range = parseRange(borrowed, field)
-    this.#chunks.push({ ...range, hash, casOffset: parseSize(`${field}.casOffset`, borrowed.casOffset ?? 0) })
+    const range = parseRange(copy, field)
+    this.#chunks.push({ ...range, hash, casOffset: parseSize(`${field}.casOffset`, copy.casOffset ?? 0) })
   }
 
   #stage(bytes: Uint8Array, chunk: { blob?: BlobRef; casOffset: number }): void {

@@ -1,7 +1,14 @@
 import { formatTime } from '../base/environment.js'
 import { limits } from '../base/limits.js'
-import { checkRequest, parseFilter, parseStringMap, type StringMap } from '../base/input.js'
-import { encodePageToken, parsePageSize, parsePageToken, type PageRequest } from '../base/paging.js'
+import { parseFilter, parseStringMap, type StringMap } from '../base/input.js'
+import {
+  encodePageToken,
+  pageNames,
+  parsePageSize,
+  parsePageToken,
+  type PageRequest,
+} from '../base/paging.js'
+import { Shape } from '../base/shape.js'
 import { nextTurn } from '../base/slices.js'
 import { keys, prefixEnd } from '../storage/keys.js'
 import type { StoreCommit } from '../storage/store.js'
@@ -92,21 +99,25 @@ export function isOfCheckpoint({ checkpointLabel = '' }: ForkRequest): boolean {
   return checkpointLabel !== ''
 }
 
+const forkShape = new Shape<ForkRequest>({ checkpointLabel: true, newTags: true })
+
+/** A copy that later changes of the caller's objects do not reach. INVALID_ARGUMENT. */
+export function parseFork(request: ForkRequest): ForkRequest {
+  const copy = forkShape.read(request)
+  if (copy.newTags !== undefined) copy.newTags = parseStringMap('newTags', copy.newTags)
+  return copy
+}
+
 /**
  * A new session on the parent's current state or on one of its checkpoints. One small record and a pointer
  * copy, whatever the size of the tree; from then on neither side sees the other's writes.
  */
-export function forkSession(
-  core: Core,
-  parent: LiveSession,
-  request: ForkRequest = {},
-): Promise<LiveSession> {
+export function forkSession(core: Core, parent: LiveSession, request: ForkRequest): Promise<LiveSession> {
   // The session may be deleted meanwhile: what it had stays until the fork is stored.
   return whileReading(core, forkNow(core, parent, request))
 }
 
 async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): Promise<LiveSession> {
-  checkRequest(request)
   const { checkpointLabel, newTags } = request
   // What was called before the fork is in it.
   if (parent.tail !== undefined) await parent.tail
@@ -166,10 +177,7 @@ async function start(
 }
 
 function mergeTags(kept: StringMap, added: StringMap): StringMap {
-  return parseStringMap(
-    'newTags',
-    Object.assign(Object.create(null) as Record<string, string>, kept, parseStringMap('newTags', added)),
-  )
+  return parseStringMap('newTags', Object.assign(Object.create(null) as Record<string, string>, kept, added))
 }
 
 export function describeSession(
@@ -192,18 +200,20 @@ export function describeSession(
   }
 }
 
+const listShape = new Shape<SessionListRequest>({ filter: true, ...pageNames })
+
 /** Pages of stored sessions in order of creation. */
 export async function listSessions(
   core: Core,
   permissions: Permissions,
   request: SessionListRequest = {},
 ): Promise<SessionPage> {
-  checkRequest(request)
-  const matches = parseFilter(request.filter)
-  const pageSize = parsePageSize(request.pageSize)
+  const { filter, pageSize: size, pageToken } = listShape.read(request)
+  const matches = parseFilter(filter)
+  const pageSize = parsePageSize(size)
   const prefix = keys.sessions(core.tenantKey)
   const scanned = Math.max(pageSize, limits.recordsPerScan)
-  let after = parsePageToken('sessions', request.pageToken)
+  let after = parsePageToken('sessions', pageToken)
   const sessions: SessionInfo[] = []
   for (;;) {
     const gte = after === undefined ? prefix : `${prefix}${after}\0`

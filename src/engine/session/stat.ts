@@ -1,4 +1,5 @@
-import { checkRequest, parseFlag } from '../base/input.js'
+import { parseFlag } from '../base/input.js'
+import { Shape } from '../base/shape.js'
 import { describeNode, type NodeDescription } from '../tree/describe.js'
 import type { Node } from '../tree/node.js'
 import type { LiveSession } from './live.js'
@@ -20,9 +21,10 @@ export interface PathStat extends NodeDescription {
   readonly contentHash: string
 }
 
+const statShape = new Shape<StatRequest>({ path: true, followSymlinks: true, includeContentHash: true })
+
 export function parseStat(request: StatRequest): Required<StatRequest> {
-  checkRequest(request)
-  const { path, followSymlinks, includeContentHash } = request
+  const { path, followSymlinks, includeContentHash } = statShape.read(request)
   return {
     path,
     followSymlinks: parseFlag('followSymlinks', followSymlinks, true),

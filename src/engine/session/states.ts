@@ -1,10 +1,11 @@
 import { invalid } from '../base/errors.js'
-import { checkRequest } from '../base/input.js'
+import { parseFlag } from '../base/input.js'
+import { Shape } from '../base/shape.js'
 import { encodePageToken, parsePageSize, parsePageToken, type PageRequest } from '../base/paging.js'
 import { TimeSlice } from '../base/slices.js'
 import { kindOf, type Dir, type NodeKind } from '../tree/node.js'
 import { TreeDiff, type TreeChange } from '../tree/diff.js'
-import { findCheckpoint, type CheckpointReference } from './checkpoints.js'
+import { checkpointNames, findCheckpoint, type CheckpointReference } from './checkpoints.js'
 import type { Core } from './core.js'
 import type { LiveSession } from './live.js'
 import { openUsed, usedNow } from './expiry.js'
@@ -22,10 +23,12 @@ export function namesCheckpoint({ checkpointId, checkpointLabel }: CheckpointRef
   return checkpointId !== undefined || checkpointLabel !== undefined
 }
 
+export const stateNames = { ...checkpointNames, base: true } as const
+
+export const stateShape = new Shape<StateReference>({ sessionId: true, ...stateNames })
+
 /** It stays for as long as somebody has it. */
-export async function findState(core: Core, request: StateReference): Promise<Dir> {
-  checkRequest(request, 'state')
-  const reference = { ...request }
+export async function findState(core: Core, reference: StateReference): Promise<Dir> {
   // Without an await in between, the state is that of the call.
   const live = usedNow(core, reference.sessionId) ?? (await openUsed(core, reference.sessionId))
   const root = await stateOf(core, live, reference)
@@ -39,8 +42,7 @@ export async function stateOf(
   live: LiveSession,
   reference: Omit<StateReference, 'sessionId'>,
 ): Promise<Dir> {
-  const { base } = reference
-  if (base === true) {
+  if (parseFlag('base', reference.base, false)) {
     if (namesCheckpoint(reference)) throw invalid('base', 'goes without a checkpoint')
     return live.baseline
   }

@@ -1,11 +1,12 @@
 import { parseFlag, parseMode } from '../base/input.js'
+import { Shape } from '../base/shape.js'
 import { checkFileSize, type StagedContent } from '../cas/staging.js'
 import { Dir, type FileNode } from '../tree/node.js'
 import { patched } from './apply.js'
 import { compact, type Patch } from './compaction.js'
 import type { Core } from './core.js'
 import { eventTypes, piecesFrom, type FileTarget, type Redo } from './events.js'
-import { checkGuard, type HashGuard } from './guards.js'
+import { checkGuard, guardNames, type HashGuard } from './guards.js'
 import { currentFile, HeldFile, targetOf } from './held-files.js'
 import type { LiveSession } from './live.js'
 import { findFile } from './lookup.js'
@@ -29,6 +30,21 @@ export interface FileWriteRequest extends WriteRequest {
   readonly createParents?: boolean
 }
 
+const writeNames = { path: true, content: true, mode: true, ...guardNames } as const
+
+export const writeShape = new Shape<WriteRequest>(writeNames)
+
+export const appendShape = new Shape<FileWriteRequest>({ ...writeNames, createParents: true })
+
+export const fileWriteShape = new Shape<FileWriteRequest & { readonly exclusive?: boolean }>({
+  ...writeNames,
+  createParents: true,
+  exclusive: true,
+})
+
+/** What a plan takes that nobody gave options for; complete, so that none is looked for on a prototype. */
+const usualOptions: WriteOptions = { parents: 'create', exclusive: false }
+
 export interface WriteOptions {
   readonly parents?: Parents
   /** true: an existing path is ALREADY_EXISTS. */
@@ -50,7 +66,7 @@ export function planWrite(
   live: LiveSession,
   request: WriteRequest,
   staged: StagedContent,
-  options: WriteOptions = {},
+  options: WriteOptions = usualOptions,
 ): Plan {
   const at = resolve(live.tree, request.path, options.exclusive !== true)
   if (options.exclusive === true && at.node !== undefined) throw alreadyExists(request.path)
@@ -77,7 +93,7 @@ export function planAppend(
   live: LiveSession,
   request: WriteRequest,
   staged: StagedContent,
-  options: WriteOptions = {},
+  options: WriteOptions = usualOptions,
 ): Plan {
   const at = resolve(live.tree, request.path, true)
   checkGuard(core, request.path, at.node, request.expectedHash)

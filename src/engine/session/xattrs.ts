@@ -2,6 +2,7 @@ import { Buffer } from 'node:buffer'
 import { EngineError, invalid } from '../base/errors.js'
 import { parseText, tooLarge } from '../base/input.js'
 import { limits } from '../base/limits.js'
+import { Shape } from '../base/shape.js'
 import { BlobRef } from '../cas/blob.js'
 import { toBytes } from '../cas/staging.js'
 import { Symlink, type Dir, type FileNode } from '../tree/node.js'
@@ -22,6 +23,10 @@ export interface SetXattrRequest extends XattrRequest {
   /** At most 64 KiB. */
   readonly value: string | Uint8Array
 }
+
+export const xattrShape = new Shape<XattrRequest>({ path: true, name: true })
+
+export const setXattrShape = new Shape<SetXattrRequest>({ path: true, name: true, value: true })
 
 /** The value as it goes into an event: copied from the caller. */
 export function parseXattrValue(value: unknown): BlobRef {

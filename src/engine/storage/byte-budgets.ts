@@ -1,6 +1,6 @@
 import { DigestTable } from '../base/digest-table.js'
 import { EngineError, invalid } from '../base/errors.js'
-import { checkRequest } from '../base/input.js'
+import { Shape } from '../base/shape.js'
 
 /**
  * How many bytes of contents may be kept: of files, extended attributes, large cache values and git objects. Names,
@@ -16,6 +16,8 @@ export interface Budgets {
 }
 
 export type BudgetName = keyof Budgets
+
+const budgetsShape = new Shape<Budgets>({ storeBytes: true, tenantBytes: true, sessionBytes: true })
 
 /** A content on its way into a store. */
 export interface BudgetedBlob {
@@ -105,11 +107,11 @@ export function exhausted(budget: BudgetName, limit: number): EngineError {
 
 export function parseBudgets(budgets: Budgets | undefined): Budgets {
   if (budgets === undefined) return {}
-  checkRequest(budgets, 'budgets')
+  const copy = budgetsShape.readPart(budgets, 'budgets')
   for (const name of ['storeBytes', 'tenantBytes', 'sessionBytes'] as const) {
-    const bytes = budgets[name]
+    const bytes = copy[name]
     if (bytes !== undefined && (!Number.isSafeInteger(bytes) || bytes < 0))
       throw invalid(`budgets.${name}`, 'must be a whole number from 0 to 2^53 − 1')
   }
-  return budgets
+  return copy
 }

@@ -1,5 +1,7 @@
 import { assert, EngineError } from '../base/errors.js'
+import { parseFlag } from '../base/input.js'
 import { limits } from '../base/limits.js'
+import { Shape } from '../base/shape.js'
 import { compareUtf8 } from '../base/order.js'
 import type {
   ByteRange,
@@ -23,10 +25,16 @@ export interface MemoryStorageOptions {
   readonly syncReads?: boolean
 }
 
+const optionsShape = new Shape<MemoryStorageOptions>({ durable: true, syncReads: true })
+
 /** Storage in this process' memory; what `openEngine()` uses when it is given none. */
 export function memoryStorage(options: MemoryStorageOptions = {}): Storage {
   const data = emptyData()
-  const capabilities = { durable: options.durable ?? false, syncReads: options.syncReads ?? true }
+  const { durable, syncReads } = optionsShape.read(options, 'options')
+  const capabilities = {
+    durable: parseFlag('durable', durable, false),
+    syncReads: parseFlag('syncReads', syncReads, true),
+  }
   const Kind = capabilities.syncReads
     ? capabilities.durable
       ? SyncMemoryStore

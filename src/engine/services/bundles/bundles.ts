@@ -1,5 +1,6 @@
 import { engineClosed, EngineError } from '../../base/errors.js'
-import { isBytes, checkRequest } from '../../base/input.js'
+import { isBytes, readBytes } from '../../base/input.js'
+import { Shape } from '../../base/shape.js'
 import { TimeSlice } from '../../base/slices.js'
 import { abortable, checkSignal } from '../../base/abort.js'
 import type { ContentIn } from '../../cas/content-writer.js'
@@ -87,14 +88,16 @@ async function* one(content: Uint8Array): AsyncGenerator<Uint8Array, void> {
   yield content
 }
 
+const optionsShape = new Shape<BundleOptions>({ signal: true })
+
 export function parseBundleOptions(options: BundleOptions): BundleOptions {
-  checkRequest(options, 'options')
-  checkSignal(options.signal)
-  return options
+  const copy = optionsShape.read(options, 'options')
+  checkSignal(copy.signal)
+  return copy
 }
 
 export function parseBundle(content: ContentIn): ContentIn {
-  if (isBytes(content)) return content
+  if (isBytes(content)) return readBytes('content', content)
   const iterable: unknown = content
   if (typeof iterable === 'object' && iterable !== null && Symbol.asyncIterator in iterable) return content
   throw new EngineError('INVALID_ARGUMENT', 'content: must be bytes, or an async iterable of them', {

@@ -1,6 +1,8 @@
 import { invalid } from '../../base/errors.js'
 import { parseTextGlob, type TextGlob } from '../../base/glob.js'
-import { checkRequest, parseSize, parseText, tooLarge } from '../../base/input.js'
+import { parseSize, parseText, tooLarge, readList } from '../../base/input.js'
+import { checkSignal } from '../../base/abort.js'
+import { Shape } from '../../base/shape.js'
 import { limits } from '../../base/limits.js'
 import { copyBytes } from '../../cas/blob.js'
 import { toBytes } from '../../cas/staging.js'
@@ -52,6 +54,17 @@ export interface BusSubscribeRequest {
   readonly signal?: AbortSignal
 }
 
+const publishShape = new Shape<BusPublishRequest>({ topic: true, payload: true })
+
+const subscribeShape = new Shape<BusSubscribeRequest>({
+  topics: true,
+  topicPatterns: true,
+  scope: true,
+  replayLimit: true,
+  replayAfterMessageId: true,
+  signal: true,
+})
+
 export interface Publication {
   readonly topic: string
   /** Nobody else's; the memory behind it may be shared. */
@@ -67,8 +80,7 @@ export interface BusQuery {
 }
 
 export function parsePublication(request: BusPublishRequest): Publication {
-  checkRequest(request)
-  const { topic, payload } = request
+  const { topic, payload } = publishShape.read(request)
   const limit = limits.busPayloadBytes
   if (typeof payload === 'string') parseText('payload', payload, limit)
   const bytes = toBytes(payload, 'payload')
@@ -80,11 +92,10 @@ export function parseQuery(request: BusSubscribeRequest): {
   readonly query: BusQuery
   readonly signal: AbortSignal | undefined
 } {
-  checkRequest(request)
-  const { topics, topicPatterns, scope, replayLimit, replayAfterMessageId, signal } = request
+  const { topics, topicPatterns, scope, replayLimit, replayAfterMessageId, signal } =
+    subscribeShape.read(request)
   if (scope !== undefined && scope !== BusScope.SESSION_ONLY) throw invalid('scope', 'must be SESSION_ONLY')
-  if (signal !== undefined && !(signal instanceof AbortSignal))
-    throw invalid('signal', 'must be an AbortSignal')
+  checkSignal(signal)
   const after = replayAfterMessageId === undefined ? undefined : parseMessageId(replayAfterMessageId)
   const limit = replayLimit === undefined ? undefined : parseSize('replayLimit', replayLimit)
   const replayed = (limit === undefined && after !== undefined) || (limit ?? 0) > 0
@@ -108,9 +119,8 @@ function parsePatterns(patterns: readonly string[] | undefined): readonly TextGl
 
 function parseTopics(field: string, topics: readonly string[] | undefined): ReadonlySet<string> {
   if (topics === undefined) return new Set()
-  if (!Array.isArray(topics)) throw invalid(field, 'must be an array of strings')
-  if (topics.length > limits.busTopics) throw tooLarge(field, 'entries', limits.busTopics)
-  return new Set(Array.from(topics, (one) => parseTopic(field, one)))
+  const given = readList(field, topics, limits.busTopics, 'entries')
+  return new Set(given.map((one, index) => parseTopic(`${field}[${index}]`, one)))
 }
 
 function parseTopic(field: string, topic: unknown): string {

@@ -1,8 +1,9 @@
 import { Buffer } from 'node:buffer'
 import { invalid } from '../../base/errors.js'
-import { checkRequest, parseText, tooLarge } from '../../base/input.js'
+import { parseText, tooLarge, readList } from '../../base/input.js'
+import { Shape } from '../../base/shape.js'
 import { limits } from '../../base/limits.js'
-import type { PageRequest } from '../../base/paging.js'
+import { pageNames, type PageRequest } from '../../base/paging.js'
 import { toBytes } from '../../cas/staging.js'
 import { toContent, type CacheContent } from './cache-content.js'
 
@@ -81,16 +82,34 @@ export interface CacheWrite {
   readonly ttlSeconds: number
 }
 
+const referenceShape = new Shape<CacheReference>({ key: true })
+
+const putShape = new Shape<CachePutRequest>({ key: true, value: true, ttlSeconds: true })
+
+const compareAndSetShape = new Shape<CacheCompareAndSetRequest>({
+  key: true,
+  expectedValue: true,
+  newValue: true,
+  ttlSeconds: true,
+})
+
+const keysShape = new Shape<CacheKeysRequest>({ prefix: true, ...pageNames })
+
+const prefixShape = new Shape<{ readonly prefix: string }>({ prefix: true })
+
+const batchKeysShape = new Shape<{ readonly keys: readonly string[] }>({ keys: true })
+
+const batchShape = new Shape<{ readonly entries: readonly CachePutRequest[] }>({ entries: true })
+
 export type ParsedCacheKeys = CacheKeysRequest & { readonly prefix: string }
 
 export function parseCacheReference(request: CacheReference): string {
-  checkRequest(request)
-  return parseKey('key', request.key)
+  return parseKey('key', referenceShape.read(request).key)
 }
 
 export function parseCachePut(request: CachePutRequest, field?: string): CacheWrite {
-  checkRequest(request, field)
-  const { key, value, ttlSeconds } = request
+  const { key, value, ttlSeconds } =
+    field === undefined ? putShape.read(request) : putShape.readPart(request, field)
   const within = (name: string): string => (field === undefined ? name : `${field}.${name}`)
   return parseWrite(key, value, ttlSeconds, within, 'value')
 }
@@ -99,29 +118,27 @@ export function parseCompareAndSet(request: CacheCompareAndSetRequest): {
   readonly write: CacheWrite
   readonly expected: CacheContent | undefined
 } {
-  checkRequest(request)
-  const { key, expectedValue, newValue, ttlSeconds } = request
+  const { key, expectedValue, newValue, ttlSeconds } = compareAndSetShape.read(request)
   const expected =
     expectedValue === undefined ? undefined : toContent(parseValue('expectedValue', expectedValue))
   return { write: parseWrite(key, newValue, ttlSeconds, (name) => name, 'newValue'), expected }
 }
 
 export function parseCacheKeysRequest(request: CacheKeysRequest): ParsedCacheKeys {
-  checkRequest(request)
-  const { prefix = '', ...page } = request
+  const { prefix = '', ...page } = keysShape.read(request)
   return { ...page, prefix: parseText('prefix', prefix, limits.cacheKeyBytes) }
 }
 
 export function parseCachePrefix(request: { readonly prefix: string }): string {
-  checkRequest(request)
-  const prefix = parseText('prefix', request.prefix, limits.cacheKeyBytes)
+  const prefix = parseText('prefix', prefixShape.read(request).prefix, limits.cacheKeyBytes)
   if (prefix === '') throw invalid('prefix', 'must not be empty')
   return prefix
 }
 
 export function parseCacheKeys(request: { readonly keys: readonly string[] }): string[] {
-  checkRequest(request)
-  return parseList('keys', request.keys).map((key, index) => parseKey(`keys[${index}]`, key))
+  return parseList('keys', batchKeysShape.read(request).keys).map((key, index) =>
+    parseKey(`keys[${index}]`, key),
+  )
 }
 
 /** Values are copied only as long as they can be in the cache together. */
@@ -129,9 +146,8 @@ export function parseCacheBatch(
   request: { readonly entries: readonly CachePutRequest[] },
   maxBytes: number,
 ): CacheWrite[] {
-  checkRequest(request)
   let bytes = 0
-  return parseList('entries', request.entries).map((entry, index) => {
+  return parseList('entries', batchShape.read(request).entries).map((entry, index) => {
     const write = parseCachePut(entry as CachePutRequest, `entries[${index}]`)
     bytes += write.keyBytes + write.content.size
     if (bytes > maxBytes) throw tooLarge('entries', 'bytes', maxBytes)
@@ -173,8 +189,5 @@ function parseTtl(field: string, ttlSeconds: unknown = 0): number {
 }
 
 function parseList(field: string, list: unknown): unknown[] {
-  if (!Array.isArray(list)) throw invalid(field, 'must be an array')
-  if (list.length > limits.batchOperations) throw tooLarge(field, 'operations', limits.batchOperations)
-  // With the holes that the caller's may have.
-  return Array.from(list as unknown[])
+  return readList(field, list, limits.batchOperations, 'entries')
 }

@@ -1,7 +1,8 @@
 import { checkSignal } from '../../base/abort.js'
 import { engineClosed, invalid } from '../../base/errors.js'
 import { sha256 } from '../../base/hash.js'
-import { checkRequest, parseText } from '../../base/input.js'
+import { parseText } from '../../base/input.js'
+import { Shape } from '../../base/shape.js'
 import { KeyedMutex } from '../../base/keyed-mutex.js'
 import { limits } from '../../base/limits.js'
 import { applyPlans } from '../../session/batch.js'
@@ -321,18 +322,23 @@ async function carryOver(
   }
 }
 
+const checkoutShape = new Shape<CheckoutOptions>({ force: true, signal: true, onProgress: true })
+
+const syncShape = new Shape<SyncOptions>({ signal: true })
+
 export function parseCheckout(directory: string, options: CheckoutOptions): CheckoutOptions {
   parseText('directory', directory, limits.pathBytes)
-  const { force, onProgress } = options
+  const copy = checkoutShape.read(options, 'options')
+  const { force, onProgress, signal } = copy
+  checkSignal(signal)
   if (force !== undefined && typeof force !== 'boolean') throw invalid('force', 'must be a boolean')
   if (onProgress !== undefined && typeof onProgress !== 'function')
     throw invalid('onProgress', 'must be a function')
-  return { ...parseSync(options), ...(force !== undefined && { force }), ...(onProgress && { onProgress }) }
+  return copy
 }
 
 export function parseSync(options: SyncOptions): SyncOptions {
-  checkRequest(options, 'options')
-  const { signal } = options
-  checkSignal(signal)
-  return signal === undefined ? {} : { signal }
+  const copy = syncShape.read(options, 'options')
+  checkSignal(copy.signal)
+  return copy
 }

@@ -1,6 +1,7 @@
 import { EngineError, invalid } from '../../base/errors.js'
 import { whenLoaded } from '../../base/fault.js'
-import { checkRequest, parseText, shown } from '../../base/input.js'
+import { parseText, shown } from '../../base/input.js'
+import { Shape } from '../../base/shape.js'
 import { limits } from '../../base/limits.js'
 import { compareUtf8 } from '../../base/order.js'
 import { parsePath } from '../../base/path.js'
@@ -232,9 +233,34 @@ export class FileLocks {
   }
 }
 
+const lockShape = new Shape<FileLockRequest>({ path: true, timeoutSeconds: true })
+
+const renewShape = new Shape<FileLockRequest & FileLockReference>({
+  path: true,
+  timeoutSeconds: true,
+  lockId: true,
+})
+
+const referenceShape = new Shape<FileLockReference>({ path: true, lockId: true })
+
+const forceUnlockShape = new Shape<FileForceUnlockRequest>({ path: true, reason: true })
+
+const listShape = new Shape<{ readonly pathPrefix?: string }>({ pathPrefix: true })
+
+export function parseRenewal(
+  request: FileLockRequest & FileLockReference,
+): FileLockRequest & FileLockReference {
+  const { lockId, ...lock } = renewShape.read(request)
+  return { ...parseFileLock(lock), lockId: parseLockId(lockId) }
+}
+
+function parseLockId(lockId: unknown): string {
+  if (typeof lockId !== 'string') throw invalid('lockId', 'must be a string')
+  return lockId
+}
+
 export function parseFileLock(request: FileLockRequest): FileLockRequest {
-  checkRequest(request)
-  const { path, timeoutSeconds } = request
+  const { path, timeoutSeconds } = lockShape.read(request)
   parsePath(path)
   if (!Number.isInteger(timeoutSeconds) || timeoutSeconds <= 0)
     throw invalid('timeoutSeconds', 'must be a whole number from 1')
@@ -242,23 +268,19 @@ export function parseFileLock(request: FileLockRequest): FileLockRequest {
 }
 
 export function parseFileLockReference(request: FileLockReference): FileLockReference {
-  checkRequest(request)
-  const { path, lockId } = request
+  const { path, lockId } = referenceShape.read(request)
   parsePath(path)
-  if (typeof lockId !== 'string') throw invalid('lockId', 'must be a string')
-  return { path, lockId }
+  return { path, lockId: parseLockId(lockId) }
 }
 
 export function parseForceUnlock(request: FileForceUnlockRequest): Required<FileForceUnlockRequest> {
-  checkRequest(request)
-  const { path, reason = '' } = request
+  const { path, reason = '' } = forceUnlockShape.read(request)
   parsePath(path)
   return { path, reason: parseText('reason', reason, limits.messageBytes) }
 }
 
 export function parseFileLockList(request: { readonly pathPrefix?: string }): string {
-  checkRequest(request)
-  return parsePrefix(request.pathPrefix ?? '')
+  return parsePrefix(listShape.read(request).pathPrefix ?? '')
 }
 
 /** Sorts as if `/` were below every other character: a directory, then what is in it. */

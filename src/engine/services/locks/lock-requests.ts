@@ -1,6 +1,7 @@
 import { checkSignal } from '../../base/abort.js'
 import { invalid } from '../../base/errors.js'
-import { checkRequest, parseSize, parseText } from '../../base/input.js'
+import { parseSize, parseText } from '../../base/input.js'
+import { Shape } from '../../base/shape.js'
 import { limits } from '../../base/limits.js'
 import { parsePath } from '../../base/path.js'
 import { endOfRanges, type LockKind, type LockOwner, type LockRange } from './lock-ranges.js'
@@ -97,37 +98,48 @@ const modes: ReadonlyMap<unknown, LockKind> = new Map([
   [PosixFlockMode.EXCLUSIVE, 'exclusive'],
   [PosixFlockMode.SHARED, 'shared'],
 ])
+const placeNames = { path: true, owner: true } as const
+const setShape = new Shape<PosixSetRequest>({ ...placeNames, kind: true, range: true })
+const getShape = new Shape<PosixGetRequest>({ ...placeNames, kind: true, range: true, isFlock: true })
+const flockShape = new Shape<PosixFlockRequest>({ ...placeNames, mode: true, blocking: true })
+const unlockShape = new Shape<PosixUnlockRequest>({ ...placeNames, range: true, isFlock: true })
+const ownerShape = new Shape<PosixLockOwner>({ ownerId: true, pid: true, clientId: true })
+const rangeShape = new Shape<PosixLockRange>({ start: true, length: true })
+const waitShape = new Shape<LockWaitOptions>({ signal: true })
+
 const wholeFile: LockRange = { start: 0n, end: endOfRanges }
 
 export function parseSet(request: PosixSetRequest): ParsedLock {
-  checkRequest(request)
+  return lockOf(setShape.read(request))
+}
+
+export function parseGet(request: PosixGetRequest): ParsedLock {
+  const copy = getShape.read(request)
+  const lock = lockOf(copy)
+  return parseFlag('isFlock', copy.isFlock) ? { ...lock, ...wholeFile, space: 'whole' } : lock
+}
+
+function lockOf(request: PosixSetRequest): ParsedLock {
   const kind = parseEnum('kind', kinds, request.kind)
   return { ...parsePlace(request), kind, space: 'ranges', ...parseRange(request.range) }
 }
 
-export function parseGet(request: PosixGetRequest): ParsedLock {
-  const lock = parseSet(request)
-  return parseFlag('isFlock', request.isFlock) ? { ...lock, ...wholeFile, space: 'whole' } : lock
-}
-
 export function parseFlock(request: PosixFlockRequest): ParsedLock & { readonly blocking: boolean } {
-  checkRequest(request)
-  const { mode = PosixFlockMode.EXCLUSIVE } = request
-  const kind = parseEnum('mode', modes, mode)
-  const blocking = parseFlag('blocking', request.blocking)
-  return { ...parsePlace(request), kind, space: 'whole', ...wholeFile, blocking }
+  const copy = flockShape.read(request)
+  const kind = parseEnum('mode', modes, copy.mode ?? PosixFlockMode.EXCLUSIVE)
+  const blocking = parseFlag('blocking', copy.blocking)
+  return { ...parsePlace(copy), kind, space: 'whole', ...wholeFile, blocking }
 }
 
 export function parseUnlock(request: PosixUnlockRequest): ParsedUnlock {
-  checkRequest(request)
-  const place = parsePlace(request)
-  if (parseFlag('isFlock', request.isFlock)) return { ...place, space: 'whole', ...wholeFile }
-  return { ...place, space: 'ranges', ...parseRange(request.range) }
+  const copy = unlockShape.read(request)
+  const place = parsePlace(copy)
+  if (parseFlag('isFlock', copy.isFlock)) return { ...place, space: 'whole', ...wholeFile }
+  return { ...place, space: 'ranges', ...parseRange(copy.range) }
 }
 
 export function parseSignal(options: LockWaitOptions): AbortSignal | undefined {
-  checkRequest(options, 'options')
-  const { signal } = options
+  const { signal } = waitShape.read(options, 'options')
   checkSignal(signal, 'options.signal')
   return signal
 }
@@ -148,17 +160,17 @@ export function showLock(
 function parsePlace(request: { path: string; owner: PosixLockOwner }): { path: string; owner: Owner } {
   const { path } = request
   parsePath(path)
-  checkRequest(request.owner, 'owner')
-  const ownerId = parseText('owner.ownerId', request.owner.ownerId, limits.labelBytes)
+  const owner = ownerShape.readPart(request.owner, 'owner')
+  const ownerId = parseText('owner.ownerId', owner.ownerId, limits.labelBytes)
   if (ownerId === '') throw invalid('owner.ownerId', 'must not be empty')
-  const clientId = parseText('owner.clientId', request.owner.clientId ?? '', limits.labelBytes)
-  const pid = parseSize('owner.pid', request.owner.pid ?? 0)
+  const clientId = parseText('owner.clientId', owner.clientId ?? '', limits.labelBytes)
+  const pid = parseSize('owner.pid', owner.pid ?? 0)
   return { path, owner: { key: JSON.stringify([clientId, ownerId]), ownerId, pid, clientId } }
 }
 
-function parseRange(range: PosixLockRange | undefined): LockRange {
-  if (range === undefined) return wholeFile
-  checkRequest(range, 'range')
+function parseRange(given: PosixLockRange | undefined): LockRange {
+  if (given === undefined) return wholeFile
+  const range = rangeShape.readPart(given, 'range')
   const start = parseInt64('range.start', range.start ?? 0n)
   const length = parseInt64('range.length', range.length ?? 0n)
   if (start + length > endOfRanges) throw invalid('range.length', 'ends after 2^63')

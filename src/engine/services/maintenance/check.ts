@@ -1,7 +1,7 @@
 import { checkSignal } from '../../base/abort.js'
 import type { Environment } from '../../base/environment.js'
 import { invalid, messageOf } from '../../base/errors.js'
-import { checkRequest } from '../../base/input.js'
+import { Shape } from '../../base/shape.js'
 import { TimeSlice } from '../../base/slices.js'
 import { chainStart, expectedLink } from '../../session/chain.js'
 import type { EventBody, Redo } from '../../session/events.js'
@@ -41,14 +41,16 @@ export interface CheckReport {
   readonly readBytes: number
 }
 
+const optionsShape = new Shape<CheckOptions>({ readData: true, signal: true, onProgress: true })
+
 export function parseCheck(options: CheckOptions): CheckOptions {
-  checkRequest(options, 'options')
-  const { readData, signal, onProgress } = options
+  const copy = optionsShape.read(options, 'options')
+  const { readData, signal, onProgress } = copy
   checkSignal(signal)
   if (readData !== undefined && typeof readData !== 'boolean') throw invalid('readData', 'must be a boolean')
   if (onProgress !== undefined && typeof onProgress !== 'function')
     throw invalid('onProgress', 'must be a function')
-  return options
+  return copy
 }
 
 /**

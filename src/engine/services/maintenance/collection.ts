@@ -1,7 +1,7 @@
 import { checkSignal } from '../../base/abort.js'
 import { DigestTable } from '../../base/digest-table.js'
 import { engineClosed, EngineError, invalid } from '../../base/errors.js'
-import { checkRequest } from '../../base/input.js'
+import { Shape } from '../../base/shape.js'
 import { nextTurn } from '../../base/slices.js'
 import type { Core } from '../../session/core.js'
 import { lastActivities } from '../../session/activity.js'
@@ -136,14 +136,16 @@ export class Collection {
   }
 }
 
+const optionsShape = new Shape<CollectOptions>({ keepRedo: true, signal: true, onProgress: true })
+
 export function parseCollect(options: CollectOptions): CollectOptions {
-  checkRequest(options, 'options')
-  const { keepRedo, signal, onProgress } = options
+  const copy = optionsShape.read(options, 'options')
+  const { keepRedo, signal, onProgress } = copy
   checkSignal(signal)
   if (keepRedo !== undefined && typeof keepRedo !== 'boolean') throw invalid('keepRedo', 'must be a boolean')
   if (onProgress !== undefined && typeof onProgress !== 'function')
     throw invalid('onProgress', 'must be a function')
-  return options
+  return copy
 }
 
 async function collectNow(run: Run): Promise<Collected> {

@@ -2,7 +2,8 @@ import { Buffer } from 'node:buffer'
 import { createCipheriv, createDecipheriv, createHmac, createSecretKey, type KeyObject } from 'node:crypto'
 import type { Environment } from '../../base/environment.js'
 import { EngineError, invalid } from '../../base/errors.js'
-import { checkRequest, isBytes, parseText } from '../../base/input.js'
+import { isBytes, parseText, readBytes, readList } from '../../base/input.js'
+import { Shape } from '../../base/shape.js'
 import { limits } from '../../base/limits.js'
 
 /** 32 bytes, or these under an id that errors show. */
@@ -14,6 +15,10 @@ export interface SecretOptions {
   /** Keys that secrets of this storage may still be under; see `engine.rotateSecrets()`. */
   readonly previousKeys?: readonly MasterKey[]
 }
+
+const optionsShape = new Shape<SecretOptions>({ masterKey: true, previousKeys: true })
+
+const keyShape = new Shape<Exclude<MasterKey, Uint8Array>>({ id: true, key: true })
 
 /** A master key that the engine has. */
 export interface HeldKey {
@@ -57,12 +62,9 @@ export class KeyRing {
 /** The keys are copied. INVALID_ARGUMENT. */
 export function parseSecretOptions(options: SecretOptions | undefined): KeyRing {
   if (options === undefined) return new KeyRing(undefined)
-  checkRequest(options, 'secrets')
-  const { masterKey, previousKeys = [] } = options
-  if (!Array.isArray(previousKeys)) throw invalid('secrets.previousKeys', 'must be an array')
-  // With the holes that the caller's may have.
-  const previous = Array.from(previousKeys as readonly MasterKey[], (key) =>
-    parseKey('secrets.previousKeys', key),
+  const { masterKey, previousKeys = [] } = optionsShape.readPart(options, 'secrets')
+  const previous = readList('secrets.previousKeys', previousKeys, limits.previousKeys, 'keys').map(
+    (key, index) => parseKey(`secrets.previousKeys[${index}]`, key),
   )
   if (masterKey === undefined) {
     if (previous.length > 0) throw invalid('secrets.masterKey', 'is needed beside previousKeys')
@@ -85,16 +87,17 @@ export function randomKeyRing(environment: Environment): KeyRing {
 
 function parseKey(field: string, given: unknown): HeldKey {
   if (isBytes(given)) return holdKey(undefined, parseKeyBytes(field, given))
-  checkRequest(given, field)
-  const { id, key } = given as { id?: unknown; key?: unknown }
+  const { id, key } = keyShape.readPart(given as Exclude<MasterKey, Uint8Array>, field)
   const text = parseText(`${field}.id`, id, limits.masterKeyIdBytes)
   if (text === '') throw invalid(`${field}.id`, 'must not be empty')
   return holdKey(text, parseKeyBytes(`${field}.key`, key))
 }
 
 function parseKeyBytes(field: string, bytes: unknown): Uint8Array {
-  if (isBytes(bytes) && bytes.byteLength === keyBytes) return bytes
-  throw invalid(field, `must be a Uint8Array of ${keyBytes} bytes`)
+  const expected = `must be a Uint8Array of ${keyBytes} bytes`
+  const key = readBytes(field, bytes, expected)
+  if (key.byteLength !== keyBytes) throw invalid(field, `${expected}; it has ${key.byteLength}`)
+  return key
 }
 
 function holdKey(id: string | undefined, bytes: Uint8Array): HeldKey {

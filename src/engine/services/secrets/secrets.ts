@@ -1,7 +1,8 @@
 import { EngineError, invalid } from '../../base/errors.js'
 import { whenLoaded } from '../../base/fault.js'
 import { idLength } from '../../base/ids.js'
-import { checkRequest, parseText, shown } from '../../base/input.js'
+import { parseText, shown } from '../../base/input.js'
+import { Shape } from '../../base/shape.js'
 import { KeyedMutex } from '../../base/keyed-mutex.js'
 import { limits } from '../../base/limits.js'
 import { compareUtf8 } from '../../base/order.js'
@@ -272,9 +273,14 @@ function parseScope(scope: unknown): SecretScope {
   throw invalid('scope', `must be ${SecretScope.SESSION}`)
 }
 
+const putShape = new Shape<SecretPutRequest>({ secretName: true, secretValue: true, scope: true })
+
+const referenceShape = new Shape<SecretReference>({ secretName: true, scope: true })
+
+const listShape = new Shape<{ readonly scope?: SecretScope }>({ scope: true })
+
 export function parseSecretPut(request: SecretPutRequest): SecretPutRequest {
-  checkRequest(request)
-  const { secretName, secretValue, scope } = request
+  const { secretName, secretValue, scope } = putShape.read(request)
   return {
     secretName: parseName(secretName),
     secretValue: parseText('secretValue', secretValue, limits.secretValueBytes),
@@ -283,13 +289,11 @@ export function parseSecretPut(request: SecretPutRequest): SecretPutRequest {
 }
 
 export function parseSecretReference(request: SecretReference): string {
-  checkRequest(request)
-  const { secretName, scope } = request
+  const { secretName, scope } = referenceShape.read(request)
   parseScope(scope)
   return parseName(secretName)
 }
 
 export function parseSecretList(request: { readonly scope?: SecretScope }): void {
-  checkRequest(request)
-  parseScope(request.scope)
+  parseScope(listShape.read(request).scope)
 }

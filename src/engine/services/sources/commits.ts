@@ -1,7 +1,8 @@
 import { checkSignal } from '../../base/abort.js'
 import { engineClosed, EngineError, invalid } from '../../base/errors.js'
 import { whenLoaded } from '../../base/fault.js'
-import { checkRequest, parseText } from '../../base/input.js'
+import { parseText } from '../../base/input.js'
+import { Shape } from '../../base/shape.js'
 import { KeyedMutex } from '../../base/keyed-mutex.js'
 import { limits } from '../../base/limits.js'
 import { splitPath } from '../../base/path.js'
@@ -29,6 +30,17 @@ export interface SessionCommitRequest {
   readonly signal?: AbortSignal
 }
 
+const commitShape = new Shape<SessionCommitRequest>({
+  message: true,
+  author: true,
+  gitBranch: true,
+  signal: true,
+})
+
+const branchShape = new Shape<NonNullable<SessionCommitRequest['gitBranch']>>({ branchName: true })
+
+const identityShape = new Shape<CommitIdentity>({ name: true, email: true })
+
 /** The last commit of a session on a branch ('' without one). */
 interface BranchTip {
   readonly commitId: string
@@ -55,20 +67,22 @@ export class Commits {
   }
 
   commit(core: Core, live: LiveSession, request: SessionCommitRequest): Promise<{ commitId: string }> {
-    checkRequest(request)
-    checkSignal(request.signal)
-    if (request.gitBranch !== undefined) checkRequest(request.gitBranch, 'gitBranch')
-    const message = parseText('message', request.message, limits.messageBytes)
+    const given = commitShape.read(request)
+    const { signal } = given
+    checkSignal(signal)
+    const gitBranch =
+      given.gitBranch === undefined ? undefined : branchShape.readPart(given.gitBranch, 'gitBranch')
+    const message = parseText('message', given.message, limits.messageBytes)
     if (message.trim() === '') throw invalid('message', 'must not be empty')
     const branchName =
-      request.gitBranch === undefined
+      gitBranch === undefined
         ? ''
-        : parseText('gitBranch.branchName', request.gitBranch.branchName, limits.labelBytes)
-    if (request.gitBranch !== undefined && branchName === '')
+        : parseText('gitBranch.branchName', gitBranch.branchName, limits.labelBytes)
+    if (gitBranch !== undefined && branchName === '')
       throw invalid('gitBranch.branchName', 'must not be empty')
     if (branchName !== '' && !isBranchName(branchName))
       throw invalid('gitBranch.branchName', 'is no name that git takes for a branch')
-    const author = parseAuthor(core, request.author)
+    const author = parseAuthor(core, given.author)
     // What is committed is the state of the call, as far as it is loaded.
     const root = live.tail === undefined ? live.tree.freeze() : undefined
     const state = live.tail?.then(() => storedState(core, live)) ?? storedState(core, live)
@@ -77,9 +91,7 @@ export class Commits {
     const told = core.writes.begin()
     const held = root && core.loader.inUse?.hold(root)
     const committed = this.#mutex
-      .run(live.id, () =>
-        this.#commit(core, live, state, { message, branchName, author, signal: request.signal }),
-      )
+      .run(live.id, () => this.#commit(core, live, state, { message, branchName, author, signal }))
       .finally(() => {
         told()
         held?.()
@@ -214,9 +226,9 @@ async function* changesOf(core: Core, base: Dir, root: Dir): AsyncGenerator<Path
 
 function parseAuthor(core: Core, author: CommitIdentity | undefined): CommitIdentity {
   if (author === undefined) return { name: core.principal, email: `${core.principal}@localhost` }
-  checkRequest(author, 'author')
-  const name = parseText('author.name', author.name, limits.labelBytes)
-  const email = parseText('author.email', author.email, limits.labelBytes)
+  const given = identityShape.readPart(author, 'author')
+  const name = parseText('author.name', given.name, limits.labelBytes)
+  const email = parseText('author.email', given.email, limits.labelBytes)
   if (name.trim() === '' && email.trim() === '') throw invalid('author', 'name or email must be given')
   return { name, email }
 }

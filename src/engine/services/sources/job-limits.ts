@@ -1,6 +1,6 @@
 import { invalid } from '../../base/errors.js'
-import { checkRequest } from '../../base/input.js'
 import { limits } from '../../base/limits.js'
+import { Shape } from '../../base/shape.js'
 import type { JobLimits } from './jobs.js'
 
 /** How long imports may take, and how slowly a source may send. An import that fails this is DEADLINE_EXCEEDED. */
@@ -16,14 +16,19 @@ export interface ImportOptions {
   readonly rateWindowSeconds?: number
 }
 
+const importsShape = new Shape<ImportOptions>({
+  deadlineSeconds: true,
+  minBytesPerSecond: true,
+  rateWindowSeconds: true,
+})
+
 /** INVALID_ARGUMENT. */
 export function parseImportOptions(options: ImportOptions = {}): JobLimits {
-  checkRequest(options, 'imports')
   const {
     deadlineSeconds = limits.importSeconds,
     minBytesPerSecond = limits.importBytesPerSecond,
     rateWindowSeconds = limits.importWindowSeconds,
-  } = options
+  } = importsShape.readPart(options, 'imports')
   checkSeconds('deadlineSeconds', deadlineSeconds, limits.importSecondsMax)
   checkSeconds('rateWindowSeconds', rateWindowSeconds, limits.importWindowSecondsMax)
   if (

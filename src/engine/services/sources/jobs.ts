@@ -3,7 +3,8 @@ import { createEmitter } from '../../base/emitter.js'
 import { formatTime } from '../../base/environment.js'
 import { engineClosed, EngineError, errorRegistry, invalid, messageOf } from '../../base/errors.js'
 import { isId } from '../../base/ids.js'
-import { checkRequest, shown } from '../../base/input.js'
+import { Shape } from '../../base/shape.js'
+import { shown } from '../../base/input.js'
 import { limits } from '../../base/limits.js'
 import { Transfer, type TransferLimits } from '../../base/transfer.js'
 import { inBackground, type Core } from '../../session/core.js'
@@ -16,6 +17,27 @@ import { ImportJobState, parseJob, type ImportJob } from './source-records.js'
 export interface JobReference {
   readonly sourceId: string
   readonly jobId: string
+}
+
+const jobShape = new Shape<ImportJob>({
+  jobId: true,
+  sourceId: true,
+  state: true,
+  revisionId: true,
+  createdAt: true,
+  startedAt: true,
+  completedAt: true,
+  errorCode: true,
+  errorMessage: true,
+  bytesProcessed: true,
+  filesProcessed: true,
+  bytesTransferred: true,
+})
+
+/** A copy. INVALID_ARGUMENT. */
+export function parseJobReference(reference: JobReference): JobReference {
+  const { sourceId, jobId } = jobShape.read(reference as ImportJob, 'job')
+  return { sourceId, jobId }
 }
 
 export interface JobProgress {
@@ -38,6 +60,17 @@ export interface WaitOptions {
 export interface WatchOptions {
   /** Ends the watching, not the job. */
   readonly signal?: AbortSignal
+}
+
+const waitShape = new Shape<WaitOptions>({ signal: true, onProgress: true })
+
+const watchShape = new Shape<WatchOptions>({ signal: true })
+
+/** A checked copy. INVALID_ARGUMENT. */
+export function parseWatch(options: WatchOptions): WatchOptions {
+  const copy = watchShape.read(options, 'options')
+  checkSignal(copy.signal)
+  return copy
 }
 
 /** Records of a commit. */
@@ -216,7 +249,6 @@ export class Jobs {
   }
 
   async get(core: Core, reference: JobReference): Promise<ImportJob> {
-    checkRequest(reference, 'job')
     const { sourceId, jobId } = reference
     if (!isId(sourceId) || !isId(jobId)) throw jobNotFound(reference)
     const running = this.#find(core, reference)
@@ -231,9 +263,7 @@ export class Jobs {
 
   /** Resolves to the succeeded job; rejects with IMPORT_FAILED, whose cause is what went wrong. */
   async wait(core: Core, reference: JobReference, options: WaitOptions = {}): Promise<ImportJob> {
-    checkRequest(reference, 'job')
-    checkRequest(options, 'options')
-    const { signal, onProgress } = options
+    const { signal, onProgress } = waitShape.read(options, 'options')
     checkSignal(signal)
     if (onProgress !== undefined && typeof onProgress !== 'function')
       throw invalid('onProgress', 'must be a function')
@@ -251,11 +281,8 @@ export class Jobs {
   async *watch(
     core: Core,
     reference: JobReference,
-    options: WatchOptions = {},
+    { signal }: WatchOptions,
   ): AsyncGenerator<ImportJob, void, undefined> {
-    checkRequest(options, 'options')
-    const { signal } = options
-    checkSignal(signal)
     signal?.throwIfAborted()
     const running = this.#find(core, reference)
     if (running === undefined) {
@@ -302,7 +329,6 @@ export class Jobs {
 
   /** Ends a job, whoever shares it; resolves to it when it has ended. One that has ended stays as it is. */
   async abort(core: Core, reference: JobReference): Promise<ImportJob> {
-    checkRequest(reference, 'job')
     const running = this.#find(core, reference)
     if (running !== undefined) {
       running.abort.abort(new EngineError('IMPORT_FAILED', 'the job was aborted'))

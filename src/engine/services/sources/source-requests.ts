@@ -1,7 +1,8 @@
 /** What callers give to make and import sources. */
 import { checkSignal } from '../../base/abort.js'
 import { EngineError, invalid } from '../../base/errors.js'
-import { checkRequest, isBytes, parseText, type StringMap } from '../../base/input.js'
+import { isBytes, parseText, readBytes, type StringMap } from '../../base/input.js'
+import { Shape } from '../../base/shape.js'
 import { limits } from '../../base/limits.js'
 import type { ContentIn } from '../../cas/content-writer.js'
 import { copyFiles, type CopiedFile } from '../../session/baselines.js'
@@ -52,16 +53,59 @@ export interface RefreshRequest {
   readonly signal?: AbortSignal
 }
 
+const createShape = new Shape<SourceCreateRequest>({
+  displayName: true,
+  gitRemote: true,
+  uploadedSnapshot: true,
+  hostPath: true,
+  uploadedGitBundle: true,
+  gitRepository: true,
+  labels: true,
+})
+
+type Part<Name extends keyof SourceCreateRequest> = NonNullable<SourceCreateRequest[Name]>
+
+const remoteShape = new Shape<Part<'gitRemote'>>({
+  remoteUrl: true,
+  defaultRef: true,
+  credentialsSecretId: true,
+})
+const repositoryShape = new Shape<Part<'gitRepository'>>({ path: true, defaultRef: true })
+const bundleSourceShape = new Shape<Part<'uploadedGitBundle'>>({ defaultRef: true })
+const hostPathShape = new Shape<Part<'hostPath'>>({ path: true })
+const snapshotSourceShape = new Shape<Part<'uploadedSnapshot'>>({})
+
+const importShape = new Shape<ImportStartRequest>({
+  git: true,
+  uploadedSnapshot: true,
+  uploadedGitBundle: true,
+  signal: true,
+})
+const gitShape = new Shape<NonNullable<ImportStartRequest['git']>>({ gitRef: true })
+const bundleShape = new Shape<Partial<NonNullable<ImportStartRequest['uploadedGitBundle']>>>({
+  content: true,
+  gitRef: true,
+})
+const snapshotShape = new Shape<NonNullable<ImportStartRequest['uploadedSnapshot']>>({
+  content: true,
+  files: true,
+})
+
+export const refreshShape = new Shape<RefreshRequest>({ gitRef: true, signal: true })
+
+/** A copy, its parts not looked at yet. INVALID_ARGUMENT. */
+export function parseCreate(request: SourceCreateRequest): SourceCreateRequest {
+  return createShape.read(request)
+}
+
 type Kind = Pick<SourceRecord, 'kind' | 'remote' | 'path' | 'defaultRef'>
 
 export function parseKind(request: SourceCreateRequest): Kind {
   const names = ['gitRemote', 'uploadedSnapshot', 'hostPath', 'uploadedGitBundle', 'gitRepository'] as const
   const given = names.filter((name) => request[name] !== undefined)
   if (given.length !== 1) throw invalid('gitRemote', `exactly one of ${names.join(', ')} is needed`)
-  const [name] = given
-  checkRequest(request[name!], name)
-  const { gitRemote, hostPath, uploadedGitBundle, gitRepository } = request
-  if (gitRemote !== undefined) {
+  if (request.gitRemote !== undefined) {
+    const gitRemote = remoteShape.readPart(request.gitRemote, 'gitRemote')
     const remoteUrl = parseText('gitRemote.remoteUrl', gitRemote.remoteUrl, limits.pathBytes)
     const id = gitRemote.credentialsSecretId ?? ''
     const credentialsSecretId = parseText('gitRemote.credentialsSecretId', id, limits.labelBytes)
@@ -72,16 +116,22 @@ export function parseKind(request: SourceCreateRequest): Kind {
       defaultRef: parseRef(gitRemote.defaultRef, 'gitRemote.defaultRef'),
     }
   }
-  if (gitRepository !== undefined) {
+  if (request.gitRepository !== undefined) {
+    const gitRepository = repositoryShape.readPart(request.gitRepository, 'gitRepository')
     const repositoryPath = parseText('gitRepository.path', gitRepository.path, limits.pathBytes)
     const defaultRef = parseRef(gitRepository.defaultRef, 'gitRepository.defaultRef')
     return { kind: SourceKind.GIT_REPOSITORY, remote: { repositoryPath }, defaultRef }
   }
-  if (uploadedGitBundle !== undefined) {
+  if (request.uploadedGitBundle !== undefined) {
+    const uploadedGitBundle = bundleSourceShape.readPart(request.uploadedGitBundle, 'uploadedGitBundle')
     const defaultRef = parseRef(uploadedGitBundle.defaultRef, 'uploadedGitBundle.defaultRef')
     return { kind: SourceKind.UPLOADED_GIT_BUNDLE, defaultRef }
   }
-  if (hostPath === undefined) return { kind: SourceKind.UPLOADED_SNAPSHOT, defaultRef: '' }
+  if (request.hostPath === undefined) {
+    snapshotSourceShape.readPart(request.uploadedSnapshot!, 'uploadedSnapshot')
+    return { kind: SourceKind.UPLOADED_SNAPSHOT, defaultRef: '' }
+  }
+  const hostPath = hostPathShape.readPart(request.hostPath, 'hostPath')
   const path = parseText('hostPath.path', hostPath.path, limits.pathBytes)
   return { kind: SourceKind.HOST_PATH, path, defaultRef: '' }
 }
@@ -95,6 +145,7 @@ export type ImportInput =
 
 /** What a request says of each kind, checked, with contents as they are at the call. */
 interface ImportParts {
+  readonly signal?: AbortSignal | undefined
   readonly git?: { readonly gitRef: string }
   readonly uploadedSnapshot?: { readonly content: ContentIn } | { readonly files: readonly CopiedFile[] }
   readonly uploadedGitBundle?: { readonly content: ContentIn; readonly gitRef: string }
@@ -110,10 +161,10 @@ const partOf = {
 
 /** To be called before anything is awaited: later the caller may change what it gave. INVALID_ARGUMENT. */
 export function parseImport(request: ImportStartRequest): ImportParts {
-  checkRequest(request)
-  checkSignal(request.signal)
-  const { git, uploadedSnapshot, uploadedGitBundle } = request
+  const { git, uploadedSnapshot, uploadedGitBundle, signal } = importShape.read(request)
+  checkSignal(signal)
   return {
+    signal,
     ...(git !== undefined && { git: parseGit(git) }),
     ...(uploadedSnapshot !== undefined && { uploadedSnapshot: parseSnapshot(uploadedSnapshot) }),
     ...(uploadedGitBundle !== undefined && { uploadedGitBundle: parseBundle(uploadedGitBundle) }),
@@ -143,23 +194,21 @@ export function inputOf(source: SourceRecord, parts: ImportParts): ImportInput {
 }
 
 function parseGit(git: NonNullable<ImportStartRequest['git']>): NonNullable<ImportParts['git']> {
-  checkRequest(git, 'git')
-  return { gitRef: parseRef(git.gitRef, 'git.gitRef') }
+  return { gitRef: parseRef(gitShape.readPart(git, 'git').gitRef, 'git.gitRef') }
 }
 
 function parseBundle(
   bundle: Partial<NonNullable<ImportStartRequest['uploadedGitBundle']>>,
 ): NonNullable<ImportParts['uploadedGitBundle']> {
-  checkRequest(bundle, 'uploadedGitBundle')
-  const gitRef = parseRef(bundle.gitRef, 'uploadedGitBundle.gitRef')
-  return { content: parseContent(bundle.content, 'uploadedGitBundle.content'), gitRef }
+  const copy = bundleShape.readPart(bundle, 'uploadedGitBundle')
+  const gitRef = parseRef(copy.gitRef, 'uploadedGitBundle.gitRef')
+  return { content: parseContent(copy.content, 'uploadedGitBundle.content'), gitRef }
 }
 
 function parseSnapshot(
   snapshot: NonNullable<ImportStartRequest['uploadedSnapshot']>,
 ): NonNullable<ImportParts['uploadedSnapshot']> {
-  checkRequest(snapshot, 'uploadedSnapshot')
-  const { content, files } = snapshot
+  const { content, files } = snapshotShape.readPart(snapshot, 'uploadedSnapshot')
   if (files === undefined) return { content: parseContent(content, 'uploadedSnapshot.content') }
   if (content !== undefined) throw invalid('uploadedSnapshot', 'has either content or files')
   return { files: copyFiles(files, 'uploadedSnapshot.files') }
@@ -176,7 +225,7 @@ export function parseRefresh(source: SourceRecord, gitRef: string): ImportInput 
 
 /** Bytes as they are at the call, or a stream. */
 function parseContent(content: ContentIn | undefined, field: string): ContentIn {
-  if (isBytes(content)) return Uint8Array.from(content)
+  if (isBytes(content)) return new Uint8Array(readBytes(field, content))
   if (typeof content === 'object' && content !== null && Symbol.asyncIterator in content) return content
   throw invalid(field, 'must be bytes, or an async iterable of bytes')
 }

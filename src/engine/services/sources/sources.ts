@@ -1,10 +1,17 @@
 import { checkSignal, onAbort } from '../../base/abort.js'
 import { EngineError } from '../../base/errors.js'
 import { isId } from '../../base/ids.js'
-import { checkRequest, parseFilter, parseStringMap, parseText, shown } from '../../base/input.js'
+import { parseFilter, parseStringMap, parseText, shown } from '../../base/input.js'
 import { KeyedMutex } from '../../base/keyed-mutex.js'
 import { limits } from '../../base/limits.js'
-import { encodePageToken, parsePageSize, parsePageToken, type PageRequest } from '../../base/paging.js'
+import {
+  encodePageToken,
+  pageNames,
+  parsePageSize,
+  parsePageToken,
+  type PageRequest,
+} from '../../base/paging.js'
+import { Shape } from '../../base/shape.js'
 import { placeFiles, saveBaseline } from '../../session/baselines.js'
 import { storedState, type Core } from '../../session/core.js'
 import { onCurrent } from '../../session/current.js'
@@ -29,10 +36,12 @@ import {
 } from './source-records.js'
 import {
   inputOf,
+  parseCreate,
   parseImport,
   parseKind,
   parseRefresh,
   parseRef,
+  refreshShape,
   type ImportInput,
   type ImportStartRequest,
   type RefreshRequest,
@@ -54,7 +63,21 @@ export interface PromoteRequest {
   readonly sessionId: string
   /** A name for the revision, unique in its source; '' or absent: it has its id alone. */
   readonly revisionLabel?: string
+  /** Aborts the job, which then fails as interrupted. */
+  readonly signal?: AbortSignal
 }
+
+const promoteShape = new Shape<PromoteRequest>({ sessionId: true, revisionLabel: true, signal: true })
+
+/** A checked copy. INVALID_ARGUMENT, TOO_LARGE. */
+export function parsePromote(request: PromoteRequest): PromoteRequest {
+  const copy = promoteShape.read(request)
+  checkSignal(copy.signal)
+  copy.revisionLabel = parseText('revisionLabel', copy.revisionLabel ?? '', limits.labelBytes)
+  return copy
+}
+
+const listShape = new Shape<SourceListRequest>({ filter: true, ...pageNames })
 
 export interface SourcePorts extends ImportPorts {
   /** Throws when a source with this remote must not be created. */
@@ -85,10 +108,10 @@ export class SourceService {
   }
 
   async create(core: Core, request: SourceCreateRequest): Promise<Source> {
-    checkRequest(request)
-    const kind = parseKind(request)
-    const displayName = parseText('displayName', request.displayName, limits.labelBytes)
-    const labels = parseStringMap('labels', request.labels)
+    const given = parseCreate(request)
+    const kind = parseKind(given)
+    const displayName = parseText('displayName', given.displayName, limits.labelBytes)
+    const labels = parseStringMap('labels', given.labels)
     if (kind.remote !== undefined) await this.#ports.checkRemote(kind.remote)
     const path = kind.path === undefined ? undefined : await (await this.#ports.host()).check(kind.path)
     const now = core.environment.wallClockMs()
@@ -113,12 +136,12 @@ export class SourceService {
   }
 
   async list(core: Core, request: SourceListRequest = {}): Promise<SourcePage> {
-    checkRequest(request)
-    const matches = parseFilter(request.filter)
-    const pageSize = parsePageSize(request.pageSize)
+    const { filter, pageSize: size, pageToken } = listShape.read(request)
+    const matches = parseFilter(filter)
+    const pageSize = parsePageSize(size)
     const prefix = keys.sources(core.tenantKey)
     const scanned = Math.max(pageSize, limits.recordsPerScan)
-    let after = parsePageToken('sources', request.pageToken)
+    let after = parsePageToken('sources', pageToken)
     const sources: Source[] = []
     for (;;) {
       const gte = after === undefined ? prefix : `${prefix}${after}\0`
@@ -156,8 +179,7 @@ export class SourceService {
 
   /** Starts an import; the job runs on. Jobs of one source run one after the other. */
   async startImport(core: Core, sourceId: string, request: ImportStartRequest = {}): Promise<ImportJob> {
-    const parts = parseImport(request)
-    const { signal } = request
+    const { signal, ...parts } = parseImport(request)
     const input = inputOf(await this.#mustGet(core, sourceId), parts)
     const placed =
       'files' in input ? { files: await placeFiles(core, input.files, 'uploadedSnapshot.files') } : input
@@ -166,10 +188,9 @@ export class SourceService {
 
   /** Reads a source again where it lives. SOURCE_NOT_REFRESHABLE. */
   async refresh(core: Core, sourceId: string, request: RefreshRequest = {}): Promise<ImportJob> {
-    checkRequest(request)
-    const { signal } = request
+    const { signal, gitRef: given } = refreshShape.read(request)
     checkSignal(signal)
-    const gitRef = parseRef(request.gitRef, 'gitRef')
+    const gitRef = parseRef(given, 'gitRef')
     const input = parseRefresh(await this.#mustGet(core, sourceId), gitRef)
     return this.#startReading(core, sourceId, input, signal)
   }
@@ -179,10 +200,8 @@ export class SourceService {
     core: Core,
     sourceId: string,
     live: LiveSession,
-    { revisionLabel, signal }: PromoteRequest & { readonly signal?: AbortSignal },
+    { revisionLabel: label = '', signal }: PromoteRequest,
   ): Promise<ImportJob> {
-    checkSignal(signal)
-    const label = parseText('revisionLabel', revisionLabel ?? '', limits.labelBytes)
     // Behind the changes that were asked for before, ahead of those that are asked for later.
     const state = live.tail?.then(() => storedState(core, live)) ?? storedState(core, live)
     return this.#promote(core, sourceId, live, { label, state, signal })

@@ -1,0 +1,46 @@
+/** Longer names are not compared: a mistyped name is about as long as the right one. */
+const maxLength = 64
+
+/** The known name that a mistyped one is probably meant to be; undefined when none is close. */
+export function nearest(name: string, known: Iterable<string>): string | undefined {
+  if (name.length > maxLength) return undefined
+  const typed = name.toLowerCase()
+  let best: string | undefined
+  let bestDistance = Number.POSITIVE_INFINITY
+  for (const candidate of known) {
+    const distance = distanceBetween(typed, candidate.toLowerCase())
+    if (distance < bestDistance) {
+      best = candidate
+      bestDistance = distance
+    }
+  }
+  return best
+}
+
+/** Edits between two names, or a little more than those for a name inside the other; infinite when they differ too much. */
+function distanceBetween(typed: string, candidate: string): number {
+  const edits = countEdits(typed, candidate)
+  if (edits <= Math.max(1, Math.floor(typed.length / 3))) return edits
+  const [shorter, longer] =
+    typed.length < candidate.length ? ([typed, candidate] as const) : ([candidate, typed] as const)
+  return shorter.length >= 3 && longer.includes(shorter) ? longer.length : Number.POSITIVE_INFINITY
+}
+
+/** Insertions, deletions, replacements, and swaps of two neighbours (optimal string alignment). */
+function countEdits(a: string, b: string): number {
+  let beforeLast: number[] = []
+  let last = Array.from({ length: b.length + 1 }, (_, j) => j)
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i]
+    for (let j = 1; j <= b.length; j++) {
+      const same = a[i - 1] === b[j - 1]
+      let edits = Math.min(last[j]! + 1, row[j - 1]! + 1, last[j - 1]! + (same ? 0 : 1))
+      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1])
+        edits = Math.min(edits, beforeLast[j - 2]! + 1)
+      row.push(edits)
+    }
+    beforeLast = last
+    last = row
+  }
+  return last[b.length]!
+}

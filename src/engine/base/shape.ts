@@ -1,0 +1,107 @@
+import { EngineError, invalid, messageOf } from './errors.js'
+import { nearest } from './nearest.js'
+
+/** The properties of T; of a union, those of all its members. */
+type NameOf<T> = T extends unknown ? keyof T & string : never
+
+/** Every property of T, named once: the compiler refuses a missing name and a foreign one. */
+export type NamesOf<T> = Readonly<Record<NameOf<T>, true>>
+
+/** A copy that its receiver may change. */
+export type CopyOf<T> = { -readonly [Name in keyof T]: T[Name] }
+
+/** A copy has no prototype: a property that something added to `Object.prototype` is not an option. */
+const Copy = function () {} as unknown as new () => Record<string, unknown>
+Copy.prototype = Object.create(null)
+
+/**
+ * What an object of options may have. {@link read} takes an object of a caller at the border: inside, the copy is
+ * used, and the object is not looked at again.
+ *
+ * Own enumerable properties count, as in a spread; inherited ones and symbols do not. `undefined` means absent. Every
+ * property is read once.
+ */
+export class Shape<T extends object> {
+  readonly #names: ReadonlySet<string>
+
+  constructor(names: NamesOf<T>) {
+    this.#names = new Set(Object.keys(names))
+  }
+
+  /** INVALID_ARGUMENT for anything but an object, and for an unknown name. `parameter` names the argument in errors. */
+  read(value: T, parameter = 'request'): CopyOf<T> {
+    return this.#read(value, parameter, '')
+  }
+
+  /** As {@link read}, for an object inside another: names in errors begin with its field. */
+  readPart(value: T, field: string): CopyOf<T> {
+    return this.#read(value, field, field)
+  }
+
+  #read(value: T, parameter: string, field: string): CopyOf<T> {
+    if (typeof value !== 'object' || value === null) throw this.#notAnObject(parameter, value)
+    const copy = new Copy()
+    let plain = true
+    let unknown: string | undefined
+    // Proxies and getters of a caller may throw anything.
+    try {
+      if (Array.isArray(value) || ArrayBuffer.isView(value)) plain = false
+      else {
+        const names = Object.keys(value)
+        if (names.length === 0) plain = isPlain(value)
+        for (const name of names) {
+          const given = (value as Readonly<Record<string, unknown>>)[name]
+          if (given === undefined) continue
+          if (!this.#names.has(name)) {
+            unknown = name
+            break
+          }
+          copy[name] = given
+        }
+      }
+    } catch (cause) {
+      throw unreadable(parameter, cause)
+    }
+    if (!plain) throw this.#notAnObject(parameter, value)
+    if (unknown !== undefined) throw unknownName(field, unknown, this.#names)
+    return copy as CopyOf<T>
+  }
+
+  #notAnObject(parameter: string, value: unknown): EngineError {
+    const names = [...this.#names].join(', ')
+    const given =
+      typeof value === 'object' ? (value === null ? 'null' : 'no plain object') : `a ${typeof value}`
+    return invalid(parameter, `must be an object with the keys ${names}; it is ${given}`)
+  }
+}
+
+/** INVALID_ARGUMENT that names the key, and the known one that is probably meant. */
+export function unknownName(field: string, name: string, known: ReadonlySet<string>): EngineError {
+  const shownName = shownKey(name)
+  const at = field === '' ? shownName : `${field}.${shownName}`
+  const suggestion = nearest(name, known)
+  if (suggestion === undefined) {
+    const names =
+      known.size === 0 ? 'there are no options here' : `the known keys are ${[...known].join(', ')}`
+    return invalid(at, `unknown key; ${names}`)
+  }
+  return new EngineError('INVALID_ARGUMENT', `${at}: unknown key; did you mean "${suggestion}"?`, {
+    field: at,
+    suggestion,
+  })
+}
+
+export function unreadable(field: string, cause: unknown): EngineError {
+  const message = `${field}: cannot be read: ${messageOf(cause)}`
+  return new EngineError('INVALID_ARGUMENT', message, { field }, { cause })
+}
+
+/** Whether an object without properties of its own can be an empty `{}`, and not a Map, a promise or a class. */
+function isPlain(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value)
+  return prototype === null || prototype === Object.prototype || Object.getPrototypeOf(prototype) === null
+}
+
+function shownKey(name: string): string {
+  return /^[\w$-]{1,64}$/.test(name) ? name : JSON.stringify(name.slice(0, 64))
+}
