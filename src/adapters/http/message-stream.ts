@@ -1,12 +1,13 @@
 import { Buffer } from 'node:buffer'
 import type { AnswerStream } from './exchange.js'
-import type { ResponseWriter } from './encode.js'
+import type { ResponseEncoder } from './encode.js'
 import { failureOf } from './http-error.js'
-import { JsonText } from './json-text.js'
 import { nextTurn } from './steps.js'
 
 /** Bytes after which a piece is full. */
 const pieceBytes = 64 * 1024
+
+const newline = Buffer.from('\n')
 
 const turnOver = Symbol('turn over')
 
@@ -16,7 +17,7 @@ const turnOver = Symbol('turn over')
  */
 export class MessageStream implements AnswerStream {
   readonly #items: AsyncIterator<object>
-  readonly #writer: ResponseWriter
+  readonly #encoder: ResponseEncoder
   readonly #sent: (bytes: number) => void
   readonly #end: () => void
   #asked: Promise<IteratorResult<object>> | undefined
@@ -25,12 +26,12 @@ export class MessageStream implements AnswerStream {
   /** `sent` is told of each piece, `end` is called once, when nothing more is read of the items. */
   constructor(
     items: AsyncIterable<object>,
-    writer: ResponseWriter,
+    encoder: ResponseEncoder,
     sent: (bytes: number) => void,
     end: () => void,
   ) {
     this.#items = items[Symbol.asyncIterator]()
-    this.#writer = writer
+    this.#encoder = encoder
     this.#sent = sent
     this.#end = end
   }
@@ -75,13 +76,8 @@ export class MessageStream implements AnswerStream {
   }
 
   #line(item: object): Buffer {
-    const text = new JsonText()
-    this.#writer.write(item, text)
-    text.add('\n')
-    const line = text.end()
-    return typeof line === 'string'
-      ? Buffer.from(line)
-      : Buffer.from(line.buffer, line.byteOffset, line.byteLength)
+    const json = this.#encoder.encode(item)
+    return typeof json === 'string' ? Buffer.from(`${json}\n`) : Buffer.concat([json, newline])
   }
 
   #finish(): void {

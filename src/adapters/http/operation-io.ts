@@ -1,6 +1,6 @@
 import type * as z from 'zod'
 import { operations, schemas, type Operation, type OperationName } from '../../engine/contract.js'
-import { responseWriter, type ResponseWriter } from './encode.js'
+import { responseEncoder, type ResponseEncoder } from './encode.js'
 import type { HttpLimits } from './limits.js'
 import { queryReader } from './query.js'
 
@@ -10,7 +10,7 @@ export interface OperationIo {
   /** 0 where a body means nothing. */
   readonly bodyBytes: number
   readonly request: z.ZodType<object>
-  readonly response: ResponseWriter
+  readonly response: ResponseEncoder
 }
 
 export function operationIo(limits: HttpLimits): ReadonlyMap<OperationName, OperationIo> {
@@ -21,7 +21,7 @@ export function operationIo(limits: HttpLimits): ReadonlyMap<OperationName, Oper
         readQuery: queryReader(name, operation.query),
         bodyBytes: takesBody(operation) ? bodyBytes(name, limits) : 0,
         request: schemas[name].request,
-        response: responseWriter(name),
+        response: responseEncoder(name),
       }
       return [name, io]
     }),

@@ -12,9 +12,8 @@ import { checkContent, withinContentLimit } from './content-limit.js'
 import { Deadlines } from './deadlines.js'
 import { Decoder } from './decode.js'
 import type { Answer, Exchange } from './exchange.js'
-import type { ResponseWriter } from './encode.js'
+import type { Json, ResponseEncoder } from './encode.js'
 import { HttpError } from './http-error.js'
-import { JsonText } from './json-text.js'
 import type { HttpLimits } from './limits.js'
 import { startLockWait, waitsForLock } from './lock-wait.js'
 import { MessageStream } from './message-stream.js'
@@ -79,8 +78,8 @@ export class Performer {
     const work = callOperation(scope, name, limited as never)
     const response = await this.#deadlines.wait<object>(work, release)
     checkContent(name, response, this.#limits.responseContentBytes)
-    const text = written(io.response, response)
-    return answerJson(text instanceof Promise ? await text : text)
+    const json = encoded(io.response, response)
+    return answerJson(json instanceof Promise ? await json : json)
   }
 
   async #waitForLock(
@@ -94,7 +93,7 @@ export class Performer {
     const wait = startLockWait(exchange.signal(), this.#limits.lockWaitMs)
     try {
       const response = await callOperation(scope, name, request as never, { signal: wait.signal })
-      return answerJson(await written(io.response, response))
+      return answerJson(await encoded(io.response, response))
     } finally {
       wait.end()
       release()
@@ -135,11 +134,6 @@ function parametersOf({ parameters }: Match, wire: Record<string, unknown>): obj
   return wire
 }
 
-type Written = string | Uint8Array
-
-function written(writer: ResponseWriter, response: object): Written | Promise<Written> {
-  const text = new JsonText()
-  if (writer.isLong(response)) return runInSlices(writer.inSteps(response, text)).then(() => text.end())
-  writer.write(response, text)
-  return text.end()
+function encoded(encoder: ResponseEncoder, response: object): Json | Promise<Json> {
+  return encoder.isLong(response) ? runInSlices(encoder.inSteps(response)) : encoder.encode(response)
 }
