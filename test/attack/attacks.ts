@@ -1,4 +1,6 @@
+import { abortedRequests } from './aborted-requests.js'
 import { heldSockets } from './held-sockets.js'
+import { slowReaders } from './slow-readers.js'
 import { stallingSources } from './stalling-sources.js'
 
 export interface AttackOptions {
@@ -26,11 +28,23 @@ export interface Attack {
 
 /** One row for each attack; an attack is a file of its own in this folder. */
 export const attacks: Readonly<Record<string, Attack>> = {
+  'aborted-requests': {
+    text: 'clients of the server that leave their requests at random points',
+    n: 20_000,
+    shortN: 400,
+    run: abortedRequests,
+  },
   'held-sockets': {
     text: 'clients of the server that never close a connection that it refused or answered',
     n: 2000,
     shortN: 105,
     run: heldSockets,
+  },
+  'slow-readers': {
+    text: 'clients of the server that ask for large answers and take them slowly or never',
+    n: 200,
+    shortN: 20,
+    run: slowReaders,
   },
   'stalling-sources': {
     text: 'imports whose source hangs, trickles, or sends progress without an end, ended in every way',

@@ -19,8 +19,10 @@ async function start({ limits = {}, server = {}, files = {} }: TargetOptions): P
   const engine = await openEngine()
   const caller = { tenant: 'local', principal: 'local' }
   const session = await engine.as(caller).sessions.create()
-  for (const [path, size] of Object.entries(files))
-    await session.files.write({ path, content: new Uint8Array(size).fill(0x78) })
+  const writes = Object.entries(files).map(([path, size]) => ({
+    write: { path, content: new Uint8Array(size).fill(0x78) },
+  }))
+  await session.files.batch(writes)
   const handler = createHttpHandler(engine, { authenticate: staticTokens({ [token]: caller }), limits })
   const { port } = await serve(handler, server)
   return { port, sessionId: session.id }

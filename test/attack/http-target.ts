@@ -2,6 +2,7 @@ import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import type { HttpLimits, ServeOptions } from '../../src/adapters/http/index.js'
 import { compiledAttacks } from './compiled-attacks.js'
 
@@ -45,16 +46,27 @@ export class HttpTarget implements AsyncDisposable {
   /** A connection that neither reads nor ends by itself. */
   async open(): Promise<Socket> {
     const socket = connect({ port: this.started.port, host: '127.0.0.1', allowHalfOpen: true })
-    socket.on('error', () => undefined)
-    this.#sockets.add(socket)
-    socket.once('close', () => this.#sockets.delete(socket))
+    this.keep(socket)
     await once(socket, 'connect')
     return socket
   }
 
+  /** Destroys the connection at the end. */
+  keep(socket: Socket): void {
+    socket.on('error', () => undefined)
+    this.#sockets.add(socket)
+    socket.once('close', () => this.#sockets.delete(socket))
+  }
+
+  /** Destroys all connections, and waits until the server knows of it. */
+  async closeAll(): Promise<void> {
+    for (const socket of this.#sockets) socket.destroy()
+    while ((await this.figures()).ports.length > 0) await pause(50)
+  }
+
   /** The status of a plain request; 0 where there is no answer. */
   async status(path = `/v1/sessions/${this.started.sessionId}`): Promise<number> {
-    const headers = { authorization: `Bearer ${token}` }
+    const headers = { authorization: `Bearer ${token}`, connection: 'close' }
     try {
       const response = await fetch(`http://127.0.0.1:${this.started.port}${path}`, { headers })
       await response.arrayBuffer()
@@ -82,9 +94,20 @@ export function head(method: string, path: string, ...headers: readonly string[]
   return [...lines, ...headers, '', ''].join('\r\n')
 }
 
+/** One question at a time: answers have no names. */
 async function asked<T>(child: ChildProcess, message: TargetOptions | 'figures'): Promise<T> {
-  child.send(message)
-  const [answer] = (await once(child, 'message')) as [T & { readonly error?: string }]
-  if (answer.error !== undefined) throw new Error(answer.error)
+  const before = questions.get(child) ?? Promise.resolve()
+  const answer = before.then(async () => {
+    child.send(message)
+    const [answer] = (await once(child, 'message')) as [T & { readonly error?: string }]
+    if (answer.error !== undefined) throw new Error(answer.error)
+    return answer
+  })
+  questions.set(
+    child,
+    answer.catch(() => undefined),
+  )
   return answer
 }
+
+const questions = new WeakMap<ChildProcess, Promise<unknown>>()

@@ -73,6 +73,42 @@ describe('a host', () => {
   })
 })
 
+test.each([
+  ['host', 'host: localhost'],
+  ['host', 'Host: example.com'],
+  ['authorization', 'authorization: Bearer other'],
+  ['authorization', 'AUTHORIZATION: x'],
+  ['content-type', 'content-type: text/plain'],
+])('a second header is refused: %s', async (field, second) => {
+  await using there = await openServer()
+  const json = ['content-type: application/json', 'content-length: 2', 'connection: close']
+  for (const headers of [
+    [...json, second],
+    [second, ...json],
+  ]) {
+    const answer = await there.raw(`${there.head('POST', '/v1/sessions', ...headers)}{}`)
+    expect(answer).toMatch(/^HTTP\/1.1 400 [\s\S]*"reason":"INVALID_ARGUMENT"/)
+    expect(answer).toContain(`"field":"${field}"`)
+  }
+  expect((await there.engine.as(caller).sessions.list()).sessions).toEqual([])
+})
+
+test('a probe is answered without a token and by any name', async () => {
+  await using there = await openServer()
+  for (const head of ['GET /healthz HTTP/1.1\r\nhost: 10.1.2.3', 'GET /healthz?x=1 HTTP/1.0']) {
+    const answer = await there.raw(`${head}\r\nconnection: close\r\n\r\n`)
+    expect(answer).toMatch(/^HTTP\/1.1 200 OK\r\ncontent-type: text\/plain\r\n[\s\S]*\r\n\r\nok\n$/)
+  }
+  const head = await there.raw('HEAD /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n')
+  expect(head).toMatch(/content-length: 3\r\n[\s\S]*\r\n\r\n$/)
+  expect((await there.call('POST', '/healthz', {})).status).toBe(405)
+  expect((await there.call('GET', '/v1/healthz')).status).toBe(404)
+  const handler = createHttpHandler(there.engine, { authenticate: () => caller, prefix: '/api' })
+  const status = async (path: string): Promise<number> =>
+    (await handler.fetch(new Request(`http://localhost${path}`))).status
+  expect([await status('/api/healthz'), await status('/healthz')]).toEqual([200, 401])
+})
+
 describe('an origin', () => {
   test('of a web page is refused, the same one too', async () => {
     await using server = await openServer()

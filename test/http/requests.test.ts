@@ -145,13 +145,17 @@ describe.each(doors)('through %s:', (_door, call) => {
       expect(again.text).toContain('"__proto__":"a"')
     })
 
-    test('does not change whom the path names', async () => {
+    // Bodies of these sizes are read in different ways.
+    test.each([0, 3000, 200_000])('of %i bytes does not change whom the path names', async (size) => {
       const other = await server.session()
       const answer = await call('POST', `/v1/sessions/${id}/checkpoints`, {
         sessionId: other.id,
-        label: `of ${_door}`,
+        label: `of ${_door}, ${size}`,
+        padding: 'x'.repeat(size),
       })
       expect(answer.body).toMatchObject({ sessionId: id })
+      const removed = await call('DELETE', `/v1/sessions/${id}/cache/a?sessionId=${other.id}&key=b`)
+      expect(removed.status).toBe(200)
     })
   })
 

@@ -6,6 +6,7 @@ import { parseOptions } from '../../src/adapters/client/options.js'
 import { Transport } from '../../src/adapters/client/transport.js'
 import { responseEncoder } from '../../src/adapters/http/encode.js'
 import { MessageStream } from '../../src/adapters/http/message-stream.js'
+import { Room } from '../../src/adapters/http/room.js'
 import { runAtOnce } from '../../src/adapters/http/steps.js'
 import { operations, schemas, type Operation, type OperationName } from '../../src/engine/contract.js'
 import { openRemote } from '../support/remote.js'
@@ -13,7 +14,11 @@ import { hostileText, valuesOf } from '../support/schema-values.js'
 import { seed } from '../support/seed.js'
 
 const names = Object.keys(operations) as OperationName[]
-const isStream = (name: OperationName): boolean => (operations[name] as Operation).stream === true
+
+function isStream(name: OperationName): boolean {
+  const operation: Operation = operations[name]
+  return operation.stream === true
+}
 
 /** A client whose server answers with this. */
 function clientOf(body: string | Uint8Array<ArrayBuffer>): Transport {
@@ -47,12 +52,11 @@ describe('a client reads what was written, of', () => {
   test.each(names.filter(isStream))('the stream of %s', async (name) => {
     await fc.assert(
       fc.asyncProperty(fc.array(valuesOf(schemas[name].response), { maxLength: 5 }), async (items) => {
-        const stream = new MessageStream(
-          listed(items as object[]),
-          responseEncoder(name),
-          () => undefined,
-          () => undefined,
-        )
+        const stream = new MessageStream(listed(items as object[]), responseEncoder(name), {
+          room: new Room(1),
+          sent: () => undefined,
+          end: () => undefined,
+        })
         const pieces: Uint8Array[] = []
         for (let piece; (piece = await stream.next()) !== undefined;) pieces.push(piece)
         const { signal } = new AbortController()

@@ -19,6 +19,13 @@ export function answerStream(body: AnswerStream, headers: Readonly<Record<string
   return { status: 200, headers: { ...streamHeaders, ...headers }, body, length: 0 }
 }
 
+/** To probes, which have neither a token nor a name of the host. */
+export function answerHealth(method: string): Answer {
+  const headers = { 'content-type': 'text/plain', ...common }
+  const answer = { status: 200, headers, body: 'ok\n', length: 3 }
+  return method === 'HEAD' ? { ...answer, headersOnly: true } : answer
+}
+
 export function answerError(error: unknown): Answer {
   const { http, status, headers } = failureOf(error)
   const body = JSON.stringify(status)

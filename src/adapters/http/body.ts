@@ -3,8 +3,8 @@ import type { Admission } from './admission.js'
 import type { Exchange } from './exchange.js'
 import { HttpError } from './http-error.js'
 
-/** A body of more is read into memory of its announced size. */
-const wholeBytes = 64 * 1024
+/** The memory that a body gets first; it doubles as the body comes in. */
+const firstBytes = 64 * 1024
 
 /**
  * Reads a body of JSON. UNSUPPORTED_MEDIA_TYPE and BODY_TOO_LARGE as far as headers tell before anything is read,
@@ -15,24 +15,34 @@ export async function readBody(exchange: Exchange, maxBytes: number, budget: Adm
   checkMediaType(exchange)
   const announced = Number(exchange.header('content-length') ?? 0)
   if (announced > maxBytes) throw bodyTooLarge(maxBytes)
-  const pieces: Uint8Array[] = []
-  // Into one piece of memory at once: a large one takes long to copy. What is not filled costs nothing.
-  const whole = announced > wholeBytes ? Buffer.allocUnsafeSlow(announced) : undefined
+  let body: Uint8Array | undefined
   let size = 0
   try {
     await exchange.readBody((piece) => {
-      if (size + piece.byteLength > (whole?.byteLength ?? maxBytes)) throw bodyTooLarge(maxBytes)
+      const needed = size + piece.byteLength
+      if (needed > maxBytes) throw bodyTooLarge(maxBytes)
       budget.take(piece.byteLength)
-      if (whole === undefined) pieces.push(piece)
-      else whole.set(piece, size)
-      size += piece.byteLength
+      // Most bodies are one piece.
+      if (body === undefined && needed >= announced) body = piece
+      else {
+        body = grown(body, size, needed)
+        body.set(piece, size)
+      }
+      size = needed
     })
   } catch (error) {
     budget.give(size)
     throw error
   }
-  if (whole !== undefined) return whole.subarray(0, size)
-  return pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces, size)
+  return body?.subarray(0, size) ?? new Uint8Array(0)
+}
+
+/** Memory for `needed` bytes, with the first `size` ones of `body`. An announced size gets none before it comes. */
+function grown(body: Uint8Array | undefined, size: number, needed: number): Uint8Array {
+  if (body !== undefined && needed <= body.byteLength) return body
+  const larger = Buffer.allocUnsafeSlow(Math.max(needed, 2 * size, firstBytes))
+  if (body !== undefined) larger.set(body.subarray(0, size))
+  return larger
 }
 
 /** JSON in UTF-8, not compressed; a body without a type is refused. */

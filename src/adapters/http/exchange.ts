@@ -1,3 +1,5 @@
+import { HttpError } from './http-error.js'
+
 /** A request, through whichever door it came. */
 export interface Exchange {
   readonly method: string
@@ -7,10 +9,14 @@ export interface Exchange {
   readonly hasBody: boolean
   /** By its name in lower case. */
   header(name: string): string | undefined
+  /** Whether a header came more than once, as far as this can be known. By its name in lower case. */
+  repeats(name: string): boolean
   /** Hands over the body in pieces. Rejects with what `take` throws, and when the client is gone; the rest is left. */
   readBody(take: (piece: Uint8Array) => void): Promise<void>
   /** Aborts when the client is gone, or when nobody is to wait any longer: its reason is for the client then. */
   signal(): AbortSignal
+  /** Whether the client has left: no answer reaches it. */
+  isGone(): boolean
   /** For hooks that want one; without the body. */
   request(): Request
 }
@@ -24,6 +30,8 @@ export interface Answer {
   readonly length: number
   /** The length of the body is told, the body is not sent. */
   readonly headersOnly?: true
+  /** The door calls it once, when the answer was sent or cannot be sent. */
+  readonly sent?: () => void
 }
 
 export interface AnswerStream {
@@ -31,4 +39,8 @@ export interface AnswerStream {
   next(): Promise<Uint8Array | undefined>
   /** Nobody reads any more. */
   cancel(): void
+}
+
+export function clientGone(): HttpError {
+  return new HttpError('UNAVAILABLE', 'the client is gone')
 }

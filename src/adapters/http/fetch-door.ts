@@ -5,6 +5,8 @@ import type { Handler } from './handler.js'
 /** Answers a request of the Fetch API. */
 export async function answerRequest(handler: Handler, request: Request): Promise<Response> {
   const answer = await handler.answer(exchangeOf(request))
+  // The server that reads the response does not say when it was sent.
+  answer.sent?.()
   return new Response(bodyOf(answer, handler.limits.stalledStreamMs), {
     status: answer.status,
     // Nothing else tells how long a body is that is not sent.
@@ -22,8 +24,11 @@ function exchangeOf(request: Request): Exchange {
     target: url.replace(/^[a-z]+:\/\/[^/?#]*/i, '').replace(/#.*$/s, ''),
     hasBody: request.body !== null,
     header: (name) => headers.get(name) ?? (name === 'host' ? new URL(url).host : undefined),
+    // Equal headers are one here, with commas, which no host, token or type has.
+    repeats: () => false,
     readBody: (take) => readBody(request.body!, take),
     signal: () => request.signal,
+    isGone: () => request.signal.aborted,
     request: () => request,
   }
 }

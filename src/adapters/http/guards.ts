@@ -1,5 +1,14 @@
 import type { Exchange } from './exchange.js'
-import { HttpError } from './http-error.js'
+import { HttpError, invalidField } from './http-error.js'
+
+/** Headers that decide who asks for what. Of two, a proxy may have looked at the other one. */
+const single = ['host', 'authorization', 'content-type'] as const
+
+/** INVALID_ARGUMENT for a header that must not come twice. */
+export function checkSingle(exchange: Exchange): void {
+  for (const name of single)
+    if (exchange.repeats(name)) throw invalidField(name, 'the header must not be repeated')
+}
 
 const hostForm = /^(\[[\da-f:.]+\]|[^:[\]/@\s]+)(?::\d{1,5})?$/i
 

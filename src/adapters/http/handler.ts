@@ -1,8 +1,16 @@
+import { Buffer } from 'node:buffer'
 import type { Engine, EngineScope } from '../../engine/index.js'
-import { allowHeader, answerError, answerJson, answerMethods, answerPreflight } from './answers.js'
+import {
+  allowHeader,
+  answerError,
+  answerHealth,
+  answerJson,
+  answerMethods,
+  answerPreflight,
+} from './answers.js'
 import { callerOf } from './authenticate.js'
 import type { Answer, Exchange } from './exchange.js'
-import { hostGuard, originGuard } from './guards.js'
+import { checkSingle, hostGuard, originGuard } from './guards.js'
 import { HttpError, isDefect } from './http-error.js'
 import type { HttpLimits } from './limits.js'
 import { openApiDocument } from './openapi.js'
@@ -22,7 +30,8 @@ export class Handler {
   readonly #checkHost: ReturnType<typeof hostGuard>
   readonly #checkOrigin: ReturnType<typeof originGuard>
   #openapi: object | undefined
-  #document: string | undefined
+  /** As bytes, which connections share while it is sent. */
+  #document: Uint8Array | undefined
 
   constructor(engine: Engine, options: HttpHandlerOptions) {
     this.#options = parseOptions(options)
@@ -44,12 +53,15 @@ export class Handler {
     let cors: Readonly<Record<string, string>> | undefined
     let scope: EngineScope | undefined
     try {
-      this.#checkHost(exchange)
-      cors = this.#checkOrigin(exchange)
       const { prefix, authenticate } = this.#options
       const { path, query } = splitTarget(exchange.target)
       const local = path.startsWith(`${prefix}/`) ? path.slice(prefix.length) : ''
+      if (local === '/healthz' && isRead(exchange)) return answerHealth(exchange.method)
+      checkSingle(exchange)
+      this.#checkHost(exchange)
+      cors = this.#checkOrigin(exchange)
       if (cors !== undefined && isPreflight(exchange)) answer = answerPreflight()
+      else if (local === '/healthz') answer = withoutRoute(exchange.method, ['GET'])
       else if (local === '/v1/openapi.json' || local === '/openapi.json') answer = this.#describe(exchange)
       else {
         const caller = callerOf(exchange, authenticate)
@@ -66,10 +78,9 @@ export class Handler {
     return answer
   }
 
-  #describe({ method }: Exchange): Answer {
-    if (method === 'GET' || method === 'HEAD')
-      return answerJson((this.#document ??= JSON.stringify(this.openapi)))
-    return withoutRoute(method, ['GET'])
+  #describe(exchange: Exchange): Answer {
+    if (isRead(exchange)) return answerJson((this.#document ??= Buffer.from(JSON.stringify(this.openapi))))
+    return withoutRoute(exchange.method, ['GET'])
   }
 
   async #route(exchange: Exchange, scope: EngineScope, path: string, query: string): Promise<Answer> {
@@ -88,6 +99,10 @@ export class Handler {
       // Nobody is left to tell.
     }
   }
+}
+
+function isRead({ method }: Exchange): boolean {
+  return method === 'GET' || method === 'HEAD'
 }
 
 /** What browsers ask before a request of a web page, without its token. */

@@ -10,14 +10,23 @@ export interface HttpLimits {
   readonly allBodyBytes: number
   /** What the content of a file or the values of a response may have, before they become base64. */
   readonly responseContentBytes: number
-  /** Requests at once, streams and waiting ones included. */
+  /**
+   * The responses that are being made or sent, together. A request whose response may be large waits for room, up to
+   * `requestMs`.
+   */
+  readonly allResponseBytes: number
+  /** Requests at once, from their heads to the last bytes of their responses; streams and waiting ones included. */
   readonly concurrentRequests: number
+  /** Requests of one connection that are not answered. They are carried out one after the other; one more ends it. */
+  readonly requestsPerConnection: number
   /** From the last byte of a request to its response; the work goes on after it. Streams and waits for locks have none. */
   readonly requestMs: number
   /** The longest wait for a lock; 0: as long as the client stays. */
   readonly lockWaitMs: number
   /** How long a subscriber may leave a stream unread, once what may wait for it is full. */
   readonly stalledStreamMs: number
+  /** How long a client may take to receive 512 KiB of a response; then its connection is closed. */
+  readonly stalledResponseMs: number
 }
 
 export const defaultHttpLimits: HttpLimits = {
@@ -26,10 +35,13 @@ export const defaultHttpLimits: HttpLimits = {
   importBodyBytes: 256 * 2 ** 20,
   allBodyBytes: 2 ** 30,
   responseContentBytes: 16 * 2 ** 20,
+  allResponseBytes: 256 * 2 ** 20,
   concurrentRequests: 10_000,
+  requestsPerConnection: 32,
   requestMs: 60_000,
   lockWaitMs: 0,
   stalledStreamMs: 30_000,
+  stalledResponseMs: 30_000,
 }
 
 /** Bounds of the JSON in a body, which are not set: they keep the event loop free. */
@@ -52,6 +64,9 @@ export const jsonLimits = {
   /** A list of more elements is decoded, or encoded, element by element. */
   stepElements: 500,
 } as const
+
+/** A response is sent in pieces of this size. The client has to take each of them in time. */
+export const responsePieceBytes = 512 * 1024
 
 /** What is read from a client after its request was refused, so that it can receive the answer. */
 export const lingering = { bytes: 8 * 2 ** 20, ms: 1000 } as const

@@ -2,6 +2,7 @@ import { Buffer } from 'node:buffer'
 import type { AnswerStream } from './exchange.js'
 import type { ResponseEncoder } from './encode.js'
 import { failureOf } from './http-error.js'
+import type { Room } from './room.js'
 import { nextTurn } from './steps.js'
 
 /** Bytes after which a piece is full. */
@@ -11,6 +12,15 @@ const newline = Buffer.from('\n')
 
 const turnOver = Symbol('turn over')
 
+export interface MessageStreamOptions {
+  /** Where a piece has its place from before it is made until it is sent. */
+  readonly room: Room
+  /** Is called with the bytes of each piece. */
+  readonly sent: (bytes: number) => void
+  /** Is called once, when the stream reads no more items. */
+  readonly end: () => void
+}
+
 /**
  * Items as lines of JSON, in pieces: what is ready within one turn of the event loop is one piece. An error is
  * one more line, and the last. Nothing is asked for ahead, but for one item.
@@ -18,29 +28,23 @@ const turnOver = Symbol('turn over')
 export class MessageStream implements AnswerStream {
   readonly #items: AsyncIterator<object>
   readonly #encoder: ResponseEncoder
-  readonly #sent: (bytes: number) => void
-  readonly #end: () => void
+  readonly #options: MessageStreamOptions
   #asked: Promise<IteratorResult<object>> | undefined
+  #roomBytes = 0
   #ended = false
 
-  /** `sent` is told of each piece, `end` is called once, when nothing more is read of the items. */
-  constructor(
-    items: AsyncIterable<object>,
-    encoder: ResponseEncoder,
-    sent: (bytes: number) => void,
-    end: () => void,
-  ) {
+  constructor(items: AsyncIterable<object>, encoder: ResponseEncoder, options: MessageStreamOptions) {
     this.#items = items[Symbol.asyncIterator]()
     this.#encoder = encoder
-    this.#sent = sent
-    this.#end = end
+    this.#options = options
   }
 
   async next(): Promise<Uint8Array | undefined> {
+    this.#leaveRoom()
     if (this.#ended) return undefined
     const piece = Buffer.concat(await this.#lines())
     if (piece.byteLength === 0) return undefined
-    this.#sent(piece.byteLength)
+    this.#options.sent(piece.byteLength)
     return piece
   }
 
@@ -48,6 +52,7 @@ export class MessageStream implements AnswerStream {
     // What was asked for ends with the subscription, as an error that nobody wants.
     this.#asked?.catch(() => undefined)
     this.#finish()
+    this.#leaveRoom()
   }
 
   async #lines(): Promise<Buffer[]> {
@@ -59,8 +64,14 @@ export class MessageStream implements AnswerStream {
         const given =
           lines.length === 0 ? await this.#asked : await Promise.race([this.#asked, (turn ??= endOfTurn())])
         if (given === turnOver) break
+        if (given.done !== true) {
+          const needed = bytes + lineBytes(given.value)
+          if (lines.length === 0) await this.#enterRoom(Math.max(needed, pieceBytes))
+          // It is for the next piece.
+          else if (needed > this.#roomBytes) break
+        }
         this.#asked = undefined
-        if (given.done === true) {
+        if (given.done === true || this.#ended) {
           this.#finish()
           break
         }
@@ -80,11 +91,28 @@ export class MessageStream implements AnswerStream {
     return typeof json === 'string' ? Buffer.from(`${json}\n`) : Buffer.concat([json, newline])
   }
 
+  async #enterRoom(bytes: number): Promise<void> {
+    await this.#options.room.enter(bytes)
+    this.#roomBytes = bytes
+    if (this.#ended) this.#leaveRoom()
+  }
+
+  #leaveRoom(): void {
+    this.#options.room.leave(this.#roomBytes)
+    this.#roomBytes = 0
+  }
+
   #finish(): void {
     if (this.#ended) return
     this.#ended = true
-    this.#end()
+    this.#options.end()
   }
+}
+
+/** The most bytes of a line; other fields than the payload are short. */
+function lineBytes(item: object): number {
+  const { result } = item as { readonly result?: { readonly payload: Uint8Array } }
+  return 4096 + Math.ceil((result?.payload.byteLength ?? 0) / 3) * 4
 }
 
 async function endOfTurn(): Promise<typeof turnOver> {

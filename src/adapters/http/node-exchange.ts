@@ -1,6 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Exchange } from './exchange.js'
-import { HttpError } from './http-error.js'
+import { clientGone, type Exchange } from './exchange.js'
 
 export interface NodeExchangeOptions {
   /** The client waits to hear that its body is wanted. */
@@ -32,6 +31,16 @@ export class NodeExchange implements Exchange {
   header(name: string): string | undefined {
     const value = this.incoming.headers[name]
     return typeof value === 'string' ? value : undefined
+  }
+
+  repeats(name: string): boolean {
+    const { rawHeaders } = this.incoming
+    let found = 0
+    for (let at = 0; at < rawHeaders.length; at += 2) {
+      const header = rawHeaders[at]!
+      if (header.length === name.length && header.toLowerCase() === name) found++
+    }
+    return found > 1
   }
 
   readBody(take: (piece: Uint8Array) => void): Promise<void> {
@@ -73,10 +82,29 @@ export class NodeExchange implements Exchange {
     if (this.#abort !== undefined) return this.#abort.signal
     const abort = (this.#abort = new AbortController())
     const gone = (): void => abort.abort(clientGone())
-    if (this.outgoing.destroyed) gone()
-    else this.outgoing.once('close', gone)
+    if (this.isGone()) gone()
+    else this.onOver(gone)
     this.#options.waiting?.(this)
     return abort.signal
+  }
+
+  isGone(): boolean {
+    return this.outgoing.destroyed || this.incoming.socket.destroyed
+  }
+
+  /** Calls back once, when the answer was sent or the connection is gone. */
+  onOver(over: () => void): void {
+    const { outgoing } = this
+    outgoing.once('close', over)
+    if (outgoing.socket !== null) return
+    // An answer behind those of something else: it does not close with the connection.
+    const { socket } = this.incoming
+    const lost = (): void => {
+      outgoing.off('close', over)
+      over()
+    }
+    socket.once('close', lost)
+    outgoing.once('close', () => socket.off('close', lost))
   }
 
   /** Nobody is to wait any longer: streams and waits for locks end, and tell the client the reason. */
@@ -93,8 +121,4 @@ export class NodeExchange implements Exchange {
     const url = target.startsWith('/') ? `http://${this.header('host') ?? 'localhost'}${target}` : target
     return new Request(url, { method, headers })
   }
-}
-
-function clientGone(): HttpError {
-  return new HttpError('UNAVAILABLE', 'the client is gone')
 }

@@ -8,17 +8,19 @@ import type { EngineScope } from '../../engine/index.js'
 import { Admission } from './admission.js'
 import { answerJson, answerStream } from './answers.js'
 import { readBody } from './body.js'
-import { checkContent, withinContentLimit } from './content-limit.js'
+import { checkContent, expectedBytes, withinContentLimit } from './content-limit.js'
 import { Deadlines } from './deadlines.js'
 import { Decoder } from './decode.js'
-import type { Answer, Exchange } from './exchange.js'
+import { clientGone, type Answer, type Exchange } from './exchange.js'
 import type { Json, ResponseEncoder } from './encode.js'
 import { HttpError } from './http-error.js'
 import type { HttpLimits } from './limits.js'
 import { startLockWait, waitsForLock } from './lock-wait.js'
 import { MessageStream } from './message-stream.js'
 import { operationIo, type OperationIo } from './operation-io.js'
+import { Room } from './room.js'
 import type { Match } from './routes.js'
+import { Slot, type Shared } from './slot.js'
 import { runInSlices } from './steps.js'
 import { decodePart } from './target.js'
 
@@ -30,16 +32,22 @@ type Subscription = OperationRequest<'subscribe'>
 export class Performer {
   readonly #limits: HttpLimits
   readonly #io: ReturnType<typeof operationIo>
-  readonly #requests: Admission
-  readonly #bodies: Admission
+  readonly #shared: Shared
   readonly #deadlines: Deadlines
   readonly #decoder = new Decoder()
 
   constructor(limits: HttpLimits) {
     this.#limits = limits
     this.#io = operationIo(limits)
-    this.#requests = new Admission(limits.concurrentRequests, 'too many requests at once')
-    this.#bodies = new Admission(limits.allBodyBytes, 'too many large requests at once')
+    this.#shared = {
+      requests: new Admission(limits.concurrentRequests, 'too many requests at once'),
+      bodies: new Admission(limits.allBodyBytes, 'too many large requests at once'),
+      responses: new Room(limits.allResponseBytes),
+      waits: new Deadlines(limits.requestMs, () => {
+        const limit = String(limits.allResponseBytes)
+        return new HttpError('QUOTA', 'too many large responses at once', { limit })
+      }),
+    }
     this.#deadlines = new Deadlines(limits.requestMs, () => {
       const limit = String(limits.requestMs)
       return new HttpError('DEADLINE_EXCEEDED', `the request took over ${limit} ms; its work goes on`, {
@@ -48,38 +56,60 @@ export class Performer {
     })
   }
 
-  /** What a request takes up is free again when its work is over, which may be after its answer. */
+  /** What a request takes up is free again when its work is over and its answer is sent. */
   async perform(exchange: Exchange, scope: EngineScope, match: Match, query: string): Promise<Answer> {
     const { name } = match.route
     const io = this.#io.get(name)!
-    this.#requests.take(1)
-    let bodyBytes = 0
-    const release = (): void => {
-      this.#requests.give(1)
-      this.#bodies.give(bodyBytes)
-    }
-    let request: object
+    const slot = new Slot(this.#shared)
     try {
-      const parameters = parametersOf(match, io.readQuery(query))
-      let body: Uint8Array = noBytes
-      if (io.bodyBytes > 0 && exchange.hasBody) {
-        body = await readBody(exchange, io.bodyBytes, this.#bodies)
-        bodyBytes = body.byteLength
-      }
-      const decoded = this.#decoder.decode(io.request, body, parameters)
-      request = decoded instanceof Promise ? await decoded : decoded
+      const request = await this.#read(exchange, match, query, io, slot)
+      if (name === 'subscribe')
+        return await this.#subscribe(exchange, scope, request as Subscription, io, slot)
+      const response = waitsForLock(name, request)
+        ? await this.#waitForLock(exchange, scope, name, request)
+        : await this.#call(exchange, scope, name, request, slot)
+      const json = encoded(io.response, response)
+      const answer = answerJson(json instanceof Promise ? await json : json)
+      slot.holdResponse(answer.length)
+      return { ...answer, sent: () => slot.release() }
     } catch (error) {
-      release()
+      slot.release()
       throw error
     }
-    if (name === 'subscribe') return this.#subscribe(exchange, scope, request as Subscription, io, release)
-    if (waitsForLock(name, request)) return this.#waitForLock(exchange, scope, name, request, io, release)
-    const limited = withinContentLimit(name, request, this.#limits.responseContentBytes)
+  }
+
+  async #read(exchange: Exchange, match: Match, query: string, io: OperationIo, slot: Slot): Promise<object> {
+    const parameters = parametersOf(match, io.readQuery(query))
+    let body: Uint8Array = noBytes
+    if (io.bodyBytes > 0 && exchange.hasBody) {
+      body = await readBody(exchange, io.bodyBytes, this.#shared.bodies)
+      slot.holdBody(body.byteLength)
+    }
+    return this.#decoder.decode(io.request, body, parameters)
+  }
+
+  async #call(
+    exchange: Exchange,
+    scope: EngineScope,
+    name: CallableOperation,
+    request: object,
+    slot: Slot,
+  ): Promise<object> {
+    const { responseContentBytes } = this.#limits
+    const room = slot.reserve(expectedBytes(name, request, responseContentBytes))
+    if (room !== undefined) {
+      await room
+      if (exchange.isGone()) throw clientGone()
+    }
+    const limited = withinContentLimit(name, request, responseContentBytes)
+    slot.hold()
     const work = callOperation(scope, name, limited as never)
-    const response = await this.#deadlines.wait<object>(work, release)
-    checkContent(name, response, this.#limits.responseContentBytes)
-    const json = encoded(io.response, response)
-    return answerJson(json instanceof Promise ? await json : json)
+    const response = await this.#deadlines.wait<object>(work, () => {
+      slot.dropBody()
+      slot.release()
+    })
+    checkContent(name, response, responseContentBytes)
+    return response
   }
 
   async #waitForLock(
@@ -87,25 +117,22 @@ export class Performer {
     scope: EngineScope,
     name: CallableOperation,
     request: object,
-    io: OperationIo,
-    release: () => void,
-  ): Promise<Answer> {
+  ): Promise<object> {
     const wait = startLockWait(exchange.signal(), this.#limits.lockWaitMs)
     try {
-      const response = await callOperation(scope, name, request as never, { signal: wait.signal })
-      return answerJson(await encoded(io.response, response))
+      return await callOperation(scope, name, request as never, { signal: wait.signal })
     } finally {
       wait.end()
-      release()
     }
   }
 
+  /** The stream holds the slot. */
   async #subscribe(
     exchange: Exchange,
     scope: EngineScope,
     request: Subscription,
     io: OperationIo,
-    release: () => void,
+    slot: Slot,
   ): Promise<Answer> {
     const abort = new AbortController()
     const gone = exchange.signal()
@@ -113,13 +140,19 @@ export class Performer {
     const end = (): void => {
       gone.removeEventListener('abort', leave)
       abort.abort(new HttpError('UNAVAILABLE', 'the stream was left'))
-      release()
     }
     if (gone.aborted) leave()
     else gone.addEventListener('abort', leave, { once: true })
     try {
       const items = await openStream(scope, 'subscribe', request, { signal: abort.signal })
-      const stream = new MessageStream(items, io.response, (bytes) => scope.usage.sent(bytes), end)
+      const stream = new MessageStream(items, io.response, {
+        room: this.#shared.responses,
+        sent: (bytes) => scope.usage.sent(bytes),
+        end: () => {
+          end()
+          slot.release()
+        },
+      })
       return answerStream(stream, { 'forkspace-starts-after': items.startsAfter })
     } catch (error) {
       end()

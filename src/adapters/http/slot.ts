@@ -1,0 +1,69 @@
+import type { Admission } from './admission.js'
+import type { Deadlines } from './deadlines.js'
+import type { Room } from './room.js'
+
+/** What requests share. */
+export interface Shared {
+  readonly requests: Admission
+  readonly bodies: Admission
+  readonly responses: Room
+  /** Ends the wait for room. */
+  readonly waits: Deadlines
+}
+
+/** What one request takes of what all of them share, until its work is over and its answer is sent. */
+export class Slot {
+  readonly #shared: Shared
+  /** Its work, and the way to its answer. */
+  #holders = 1
+  #bodyBytes = 0
+  #responseBytes = 0
+
+  /** QUOTA where there are too many requests. */
+  constructor(shared: Shared) {
+    this.#shared = shared
+    shared.requests.take(1)
+  }
+
+  /** Of a body whose bytes are taken already. */
+  holdBody(bytes: number): void {
+    this.#bodyBytes = bytes
+  }
+
+  dropBody(): void {
+    this.#shared.bodies.give(this.#bodyBytes)
+    this.#bodyBytes = 0
+  }
+
+  /** Waits for room for a response, before it is made. */
+  reserve(bytes: number): Promise<void> | undefined {
+    const { responses, waits } = this.#shared
+    const room = responses.enter(bytes)
+    if (room === undefined) {
+      this.#responseBytes = bytes
+      return undefined
+    }
+    this.hold()
+    const entered = room.then(() => {
+      this.#responseBytes = bytes
+    })
+    return waits.wait(entered, () => this.release())
+  }
+
+  holdResponse(bytes: number): void {
+    this.#shared.responses.resize(this.#responseBytes, bytes)
+    this.#responseBytes = bytes
+  }
+
+  hold(): void {
+    this.#holders++
+  }
+
+  /** Once for each who holds it. */
+  release(): void {
+    if (--this.#holders > 0) return
+    this.#shared.requests.give(1)
+    this.dropBody()
+    this.#shared.responses.leave(this.#responseBytes)
+  }
+}
