@@ -6,8 +6,8 @@ import { EntryGate, type ArchiveOptions } from './entry-gate.js'
 import { gunzip } from './inflate.js'
 import { archiveLimits } from './limits.js'
 import { Pacer } from './pacer.js'
-import { blockBytes } from './tar-header.js'
-import { readTar } from './tar-reader.js'
+import { blockBytes } from './tar-feed.js'
+import { readTar, type TarReading } from './tar-reader.js'
 import { writeTar } from './tar-writer.js'
 import { collectZip } from './zip-content.js'
 import { readZip } from './zip-reader.js'
@@ -40,19 +40,20 @@ async function read(
   })
   try {
     const reader = new ByteReader(() => input.next())
+    const reading = { pacer, signal }
     const form = formOf(await reader.peek(blockBytes))
     if (form === 'zip') await readZip(await collectZip(content, reader), gate, pacer)
-    else if (form === 'tar') await readTar(reader, gate, pacer)
-    else await readGzip(reader, gate, pacer)
+    else if (form === 'tar') await readTar(() => reader.some(archiveLimits.inflatedPieceBytes), gate, reading)
+    else await readGzip(reader, gate, reading)
   } finally {
     await input.close()
   }
 }
 
-async function readGzip(reader: ByteReader, gate: EntryGate, pacer: Pacer): Promise<void> {
+async function readGzip(reader: ByteReader, gate: EntryGate, reading: TarReading): Promise<void> {
   const pieces = gunzip(() => reader.some(archiveLimits.pieceBytes))
   try {
-    await readTar(new ByteReader(async () => (await pieces.next()).value ?? undefined), gate, pacer)
+    await readTar(async () => (await pieces.next()).value ?? undefined, gate, reading)
   } finally {
     // It may still wait for bytes, and ends when their source does.
     pieces.return(undefined).catch(() => undefined)

@@ -1,78 +1,157 @@
 import { Buffer } from 'node:buffer'
-import type { EntryAttributes } from '../../engine/ports.js'
-import type { ByteReader } from './byte-reader.js'
+import { extract, type Header } from 'tar-stream'
+import { abortable, type EntryAttributes } from '../../engine/ports.js'
+import type { NextPiece } from './byte-reader.js'
 import type { EntryGate } from './entry-gate.js'
 import { checkDecoded, parseTarget } from './entry-name.js'
-import { invalidArchive } from './errors.js'
+import { invalidArchive, truncated } from './errors.js'
 import { archiveLimits } from './limits.js'
 import type { Pacer } from './pacer.js'
-import { paxTime } from './pax-records.js'
-import { TarEntries, type TarEntry } from './tar-entries.js'
-import { readXattrs } from './tar-xattrs.js'
+import { TarFeed } from './tar-feed.js'
+import { readXattrs, type PaxRecords } from './tar-xattrs.js'
+
+export interface TarReading {
+  readonly pacer: Pacer
+  /** Ends the reading, also where the parser waits for content that never comes. */
+  readonly signal: AbortSignal
+}
 
 /**
  * Reads a tar to its end: POSIX with pax headers, GNU with long names, and older ones. Every header has its
  * checksum, the two empty blocks at the end are there, and nothing but zeros follows them.
  */
-export async function readTar(reader: ByteReader, gate: EntryGate, pacer: Pacer): Promise<void> {
-  const entries = new TarEntries(reader, pacer)
-  for (;;) {
-    const entry = await entries.next()
-    if (entry === undefined) return
-    gate.count()
-    await readEntry(entry, entries, gate)
+export async function readTar(next: NextPiece, gate: EntryGate, reading: TarReading): Promise<void> {
+  const { pacer, signal } = reading
+  const tar = extract(options)
+  const feed = new TarFeed(tar, next)
+  try {
+    for await (const stream of abortable(tar, signal)) {
+      if (pacer.due) await pacer.rest()
+      gate.count()
+      const header = stream.header as Header | TarHeader as TarHeader
+      checkNumbers(header)
+      feed.begin(header.byteOffset, header.size)
+      await readEntry(header, abortable(stream as AsyncIterable<Uint8Array>, signal), gate, pacer)
+    }
+    feed.finish()
+  } catch (error) {
+    tar.destroy()
+    signal.throwIfAborted()
+    await feed.closed
+    throw feed.failure === undefined ? error : feed.failure.error
   }
 }
 
-async function readEntry(entry: TarEntry, entries: TarEntries, gate: EntryGate): Promise<void> {
-  const { name, linkName, size, type } = entry
+/** The format before POSIX has no sign. */
+const options: object = { allowUnknownFormat: true }
+
+/** What the library gives, of which its types are not exact. */
+interface TarHeader extends Omit<Header, 'type' | 'linkname' | 'pax'> {
+  /** Null for one that the library does not know. */
+  readonly type: Header['type'] | null
+  readonly linkname: string | null
+  readonly pax: PaxRecords | null
+  /** Where the content starts. */
+  readonly byteOffset: number
+}
+
+/**
+ * The library gives null for a number in base 256 that it cannot read, NaN for text, and -0 for a size of -1. With
+ * null as the size of an entry it would wait for content without an end.
+ */
+function checkNumbers({ name, size, mode, pax }: TarHeader): void {
+  if (!isCount(size) || !/^\d{0,16}$/.test(pax?.['size'] ?? ''))
+    throw invalidArchive('the size of an entry is damaged or out of range', name)
+  if (!isCount(mode)) throw invalidArchive('the mode of an entry is damaged or out of range', name)
+}
+
+function isCount(value: number): boolean {
+  return Number.isSafeInteger(value) && value >= 0 && !Object.is(value, -0)
+}
+
+async function readEntry(
+  header: TarHeader,
+  stream: AsyncIterable<Uint8Array>,
+  gate: EntryGate,
+  pacer: Pacer,
+): Promise<void> {
+  const { name, size } = header
+  const linkName = header.linkname ?? ''
   checkDecoded(name, 'a name', name)
-  const attributes = attributesOf(entry)
-  const isFile = fileTypes.has(type) && !name.endsWith('/')
-  if (isFile) return readFile(entry, entries, attributes, gate)
+  const attributes = attributesOf(header)
+  const isFile = (header.type === 'file' || header.type === 'contiguous-file') && !name.endsWith('/')
+  if (isFile) return readFile(name, contentOf(header, stream, pacer), attributes, size, gate)
   if (size !== 0) throw invalidArchive('what is no file has content', name)
-  switch (type) {
+  switch (header.type) {
     // Before POSIX a directory was a file whose name ends in a slash.
-    case '\0':
-    case '0':
-    case '5':
+    case 'file':
+    case 'directory':
       return gate.directory(name, attributes)
-    case '1':
+    case 'link':
       checkDecoded(linkName, 'the name of a hard link', name)
       return gate.hardLink(name, linkName)
-    case '2':
+    case 'symlink':
       checkDecoded(linkName, 'the target of a symlink', name)
       return gate.symlink(name, parseTarget(Buffer.from(linkName), name), attributes)
     default:
-      throw invalidArchive(`an entry of type ${JSON.stringify(type)} cannot be read`, name)
+      throw invalidArchive(`an entry that is ${header.type ?? 'of an unknown type'} cannot be read`, name)
   }
 }
 
-/** The last one is a file whose blocks lie together. */
-const fileTypes: ReadonlySet<string> = new Set(['\0', '0', '7'])
-
 async function readFile(
-  { name, size }: TarEntry,
-  entries: TarEntries,
+  name: string,
+  content: AsyncGenerator<Uint8Array>,
   attributes: EntryAttributes,
+  size: number,
   gate: EntryGate,
 ): Promise<void> {
   if (size > archiveLimits.pieceBytes) {
-    // A sink may leave a content early: the next entry skips the rest of it.
-    await gate.file(name, entries.content(), attributes)
+    // A sink that leaves a content leaves this one; the library would end the archive with its own.
+    const pieces = { [Symbol.asyncIterator]: () => ({ next: () => content.next() }) }
+    await gate.file(name, pieces, attributes)
+    while ((await content.next()).done !== true);
   } else {
-    await gate.file(name, Uint8Array.from(await entries.whole()), attributes)
+    const pieces: Uint8Array[] = []
+    for await (const piece of content) pieces.push(piece)
+    await gate.file(name, Buffer.concat(pieces), attributes)
   }
 }
 
-function attributesOf({ name, mode, mtimeSeconds, pax }: TarEntry): EntryAttributes {
-  for (const key of pax.keys())
-    if (key.startsWith('GNU.sparse.')) throw invalidArchive('a sparse file of GNU tar cannot be read', name)
-  const mtimeMs = paxTime(pax, name) ?? mtimeSeconds * 1000
-  if (!(Math.abs(mtimeMs) <= latestMs)) throw invalidArchive('the time of an entry is out of range', name)
-  const xattrs = readXattrs(pax)
+async function* contentOf(
+  { name, size }: TarHeader,
+  stream: AsyncIterable<Uint8Array>,
+  pacer: Pacer,
+): AsyncGenerator<Uint8Array> {
+  let left = size
+  for await (const piece of stream) {
+    if (pacer.due) await pacer.rest()
+    left -= piece.length
+    yield piece
+  }
+  if (left !== 0) throw truncated(name)
+}
+
+function attributesOf({ name, mode, mtime, pax }: TarHeader): EntryAttributes {
+  const sparse = Object.keys(pax ?? {}).some((key) => key.startsWith('GNU.sparse.'))
+  if (sparse) throw invalidArchive('a sparse file of GNU tar cannot be read', name)
+  const mtimeMs = pax?.['mtime'] === undefined ? headerTime(mtime) : paxTime(pax['mtime'], name)
+  if (!(Math.abs(mtimeMs) <= latestMs))
+    throw invalidArchive('the time of an entry is damaged or out of range', name)
+  const xattrs = pax === null ? undefined : readXattrs(pax)
   return { mode: mode & 0o7777, mtimeMs, ...(xattrs && { xattrs }) }
 }
 
 /** Milliseconds since the epoch, as far as a Date goes. */
 const latestMs = 8.64e15
+
+/** The library reads a negative number as one more than it is. */
+function headerTime(time: Date): number {
+  const ms = time.getTime()
+  return ms < 0 ? ms - 1000 : ms
+}
+
+/** Seconds since the epoch, with fractions. */
+function paxTime(text: string, name: string): number {
+  if (!/^-?\d{1,16}(\.\d*)?$/.test(text)) throw invalidArchive('the time of an entry is damaged', name)
+  return Number(text) * 1000
+}

@@ -2,7 +2,9 @@ import { Buffer, isUtf8 } from 'node:buffer'
 import { limits, type EntryAttributes } from '../../engine/ports.js'
 import { isDecoded } from './entry-name.js'
 import { invalidArchive, limitExceeded } from './errors.js'
-import type { PaxRecords } from './pax-records.js'
+
+/** Records of pax, which are text. */
+export type PaxRecords = Readonly<Record<string, string>>
 
 type Xattrs = NonNullable<EntryAttributes['xattrs']>
 
@@ -26,7 +28,7 @@ export function xattrRecords(xattrs: Xattrs): Record<string, string> {
 /** Undefined when there are none. A value as it is that was no text is lost, and left out. */
 export function readXattrs(pax: PaxRecords): Xattrs | undefined {
   const xattrs = new Map<string, Uint8Array>()
-  for (const [key, value] of pax) {
+  for (const [key, value] of Object.entries(pax)) {
     if (key.startsWith(asIs) && isDecoded(value))
       add(xattrs, decodeName(key.slice(asIs.length)), Buffer.from(value))
     else if (key.startsWith(inBase64))

@@ -1,0 +1,102 @@
+import { Buffer } from 'node:buffer'
+import type { Extract } from 'tar-stream'
+import type { NextPiece } from './byte-reader.js'
+import { invalidArchive, limitExceeded, truncated } from './errors.js'
+import { archiveLimits } from './limits.js'
+
+/** A tar consists of blocks of this size. */
+export const blockBytes = 512
+
+/** Writes pieces to a parser, each when the one before was taken, and bounds what is between entries. */
+export class TarFeed {
+  /** What the source of the pieces, or then the parser, threw. */
+  failure: { readonly error: unknown } | undefined
+  /** Settles when the parser has ended. */
+  readonly closed: Promise<void>
+  readonly #tar: Extract
+  readonly #next: NextPiece
+  #taken: (() => void) | undefined
+  #bytes = 0
+  /** How many of the bytes, at their end, are zeros. */
+  #zeros = 0
+  /** Where the content of the entry that came last ends. */
+  #entryEnd = 0
+  #aheadBytes = 0
+  #hasEntries = false
+
+  constructor(tar: Extract, next: NextPiece) {
+    this.#tar = tar
+    this.#next = next
+    tar.on('drain', () => this.#taken?.())
+    tar.on('error', (error) => {
+      const message = this.#hasEntries
+        ? 'the archive is damaged or ends in the middle'
+        : 'the content is no tar, with or without gzip, and no zip'
+      this.failure ??= { error: invalidArchive(message, undefined, { cause: error }) }
+    })
+    this.closed = new Promise((resolve) => {
+      tar.on('close', () => {
+        this.#taken?.()
+        resolve()
+      })
+    })
+    this.#run().catch((error: unknown) => {
+      this.failure ??= { error }
+      tar.destroy(error as Error)
+    })
+  }
+
+  /** To be called for every entry. LIMIT_EXCEEDED when too much stands ahead of it. */
+  begin(contentStart: number, size: number): void {
+    this.#hasEntries = true
+    const ahead = contentStart - this.#entryEnd
+    checkGap(ahead)
+    this.#aheadBytes += Math.max(ahead - archiveLimits.commonAheadBytes, 0)
+    if (this.#aheadBytes > archiveLimits.aheadTotalBytes)
+      throw limitExceeded('the headers of the archive are too long together', archiveLimits.aheadTotalBytes)
+    this.#entryEnd = contentStart + Math.ceil(size / blockBytes) * blockBytes
+  }
+
+  /** To be called behind the last entry. INVALID_ARCHIVE unless two empty blocks end the archive. */
+  finish(): void {
+    const rest = this.#bytes - this.#entryEnd
+    if (rest < 2 * blockBytes || this.#zeros < rest) throw truncated()
+  }
+
+  async #run(): Promise<void> {
+    for (;;) {
+      const piece = await this.#next()
+      if (this.#tar.destroyed) return
+      if (piece === undefined) break
+      this.#bytes += piece.length
+      const zeros = countZeros(piece)
+      this.#zeros = zeros < piece.length ? zeros : this.#zeros + zeros
+      await this.#write(Uint8Array.from(piece))
+      checkGap(this.#bytes - this.#entryEnd)
+    }
+    this.#tar.end(null)
+  }
+
+  /** Waits until the parser has got through it, but for a rest that is not worth it. */
+  async #write(piece: Uint8Array): Promise<void> {
+    if (this.#tar.write(piece) || this.#tar.destroyed) return
+    await new Promise<void>((resolve) => (this.#taken = resolve))
+  }
+}
+
+function checkGap(bytes: number): void {
+  if (bytes > archiveLimits.aheadBytes)
+    throw limitExceeded('what precedes an entry is too long', archiveLimits.aheadBytes)
+}
+
+const zeroBytes = Buffer.alloc(64 * 1024)
+
+/** The zeros at the end. */
+function countZeros(piece: Uint8Array): number {
+  let end = piece.length
+  for (let size = Math.min(end, zeroBytes.length); size > 0;) {
+    if (end >= size && zeroBytes.compare(piece, end - size, end, 0, size) === 0) end -= size
+    else size >>= 1
+  }
+  return piece.length - end
+}
