@@ -35,8 +35,9 @@ export interface EngineOptions {
    */
   readonly budgets?: Budgets
   /**
-   * After how many seconds without a read or change a session is deleted, by the wall clock: when somebody next asks
-   * for it, or by `engine.collect()`. `sessions.create({ ttlSeconds })` says it for one. Never by default.
+   * After how many seconds without a read or change a session is deleted: when it is next asked for, or by
+   * `engine.collect()`. Time in this process is that of the monotonic clock. A session whose time was over when the
+   * engine was opened is kept for ten minutes more, or for its time if that is less: the wall clock may be wrong. `sessions.create({ ttlSeconds })` says it for one. Never by default.
    */
   readonly sessionTtlSeconds?: number
   /** How long import jobs may take, and how slowly what they read may come. What takes longer is DEADLINE_EXCEEDED. */

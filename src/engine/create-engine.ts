@@ -110,6 +110,8 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     storeOf: meteredStores(store, environment, ids, byteBudgets),
     fence,
     environment,
+    unsureUses: new Map(),
+    opened: { wallMs: environment.wallClockMs(), monotonicMs: environment.monotonicMs() },
     log,
     ids,
     content,

@@ -112,6 +112,17 @@ export const limits = {
   sliceMs: 8,
   /** Between two times that a session's last read is stored, in milliseconds. */
   activityStoredMs: 60_000,
+  /** How far the clock may be behind the newest event of a session and be waited for, in milliseconds. */
+  clockHoldMs: 300_000,
+  /** Times at which a session found its clock set right that are kept. */
+  clockSetBacks: 100,
+  /**
+   * How long an engine is open before it deletes a session whose time was over when it was opened, in milliseconds, or
+   * as long as the session lives unused, if that is less.
+   */
+  expirySecondLookMs: 600_000,
+  /** Sessions of which it is kept in memory that they were used while the wall clock had jumped. */
+  unsureUses: 10_000,
   /** Events between two snapshots of a session on a durable store. */
   eventsPerSnapshot: 2000,
   /** Roots of checkpoints kept in memory per session; older ones are found again by replay. */

@@ -1,6 +1,7 @@
 import { formatTime } from '../base/environment.js'
 import { limits } from '../base/limits.js'
 import { inBackground, type Core } from '../session/core.js'
+import { shownTime } from '../session/event-times.js'
 import { eventTypes, type EventBody, type EventType } from '../session/events.js'
 import type { LiveSession } from '../session/live.js'
 import { keys } from '../storage/keys.js'
@@ -44,7 +45,7 @@ export class Analytics {
   /** A fork starts with nothing. */
   async counts(core: Core, live: LiveSession): Promise<SessionCounts> {
     let { counted, storedSeq } = this.#counted.get(live) ?? (await stored(core, live.id))
-    counted = await count(core, live.id, counted)
+    counted = await count(core, live, counted)
     // Of a session that was deleted meanwhile nothing is stored any more.
     const isKept = core.store.capabilities.durable && live.discarded === undefined
     if (isKept && counted.seq - storedSeq >= limits.eventsPerSnapshot) {
@@ -73,12 +74,13 @@ async function stored(core: Core, sessionId: string): Promise<{ counted: Counted
   return { counted, storedSeq: counted.seq }
 }
 
-async function count(core: Core, sessionId: string, before: Counted): Promise<Counted> {
+async function count(core: Core, live: LiveSession, before: Counted): Promise<Counted> {
   const counted = { ...before }
-  const events = core.store.events(sessionId, { from: before.seq + 1, to: Number.POSITIVE_INFINITY })
+  const events = core.store.events(live.id, { from: before.seq + 1, to: Number.POSITIVE_INFINITY })
   for await (const page of events) {
     for (const { seq, body } of page) {
-      const [at, type] = body as unknown as EventBody
+      const [recorded, type] = body as unknown as EventBody
+      const at = shownTime(live.record, seq, recorded)
       counted.seq = seq
       if (isMutation(type)) {
         counted.mutations++

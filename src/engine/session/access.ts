@@ -4,10 +4,11 @@ import type { Capability, Condition } from '../operations/operation.js'
 import { EngineError, engineClosed } from '../base/errors.js'
 import { touch } from './activity.js'
 import { atHand, inBackground, sessionNotFound, type Core } from './core.js'
-import { expireNow, isExpired, openUsed } from './expiry.js'
+import { expireNow, openUsed } from './expiry.js'
 import type { LiveSession, SessionSlot } from './live.js'
 import type { Permissions } from './permissions.js'
 import { mutateSync, wouldBlock } from './transaction.js'
+import { isExpired } from './unused.js'
 
 /** How a handle reaches its session: the state in memory, loaded again when it left that or had to be dropped. */
 export class SessionAccess {

@@ -2,22 +2,25 @@ import { limits } from '../base/limits.js'
 import { keys } from '../storage/keys.js'
 import { inBackground, inMemory, type Core } from './core.js'
 import type { EventBody } from './events.js'
+import { noteUse } from './unused.js'
 import type { LiveSession } from './live.js'
 import type { SessionRecord } from './records.js'
 
 /** A read is an activity too: it stands in memory, and is stored at most once a minute, and on close. */
 export function touch(core: Core, live: LiveSession): void {
   const now = core.environment.wallClockMs()
-  if (now <= live.lastActivityAt) return
+  // A clock that was ahead and was set right is believed.
+  if (now <= live.lastActivityAt && live.lastActivityAt - now <= limits.clockHoldMs) return
   live.lastActivityAt = now
-  if (now - live.activityStoredAt >= limits.activityStoredMs && core.store.capabilities.durable)
+  noteUse(core, live.record, now)
+  if (Math.abs(now - live.activityStoredAt) >= limits.activityStoredMs && core.store.capabilities.durable)
     inBackground(core, storeActivity(core, live))
 }
 
 /** Stores when the session was last read, unless its newest event says it. */
 export async function storeActivity(core: Core, live: LiveSession): Promise<void> {
   const at = live.lastActivityAt
-  if (at <= live.activityStoredAt) return
+  if (at === live.activityStoredAt) return
   live.activityStoredAt = at
   await core.store.commit({ put: [[keys.lastRead(live.id), String(at)]] })
 }

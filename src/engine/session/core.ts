@@ -25,6 +25,10 @@ export interface Core {
   /** Whether the store takes commits. */
   readonly fence: Fence
   readonly environment: Environment
+  /** What the clocks said when the engine was opened. */
+  readonly opened: { readonly wallMs: number; readonly monotonicMs: number }
+  /** The last uses of sessions at which the wall clock was not what it was to be expected. */
+  readonly unsureUses: Map<string, UnsureUse>
   readonly log: Log
   readonly ids: IdSource
   readonly content: ContentStore
@@ -63,6 +67,12 @@ export interface Core {
   readonly writes: RecentWrites
   /** Work that `close()` waits for. */
   readonly background: Set<Promise<void>>
+}
+
+/** When a session was used by both clocks, or first seen to have been used. */
+export interface UnsureUse {
+  readonly lastActivityAt: number
+  readonly monotonicMs: number
 }
 
 /** Who acts. */

@@ -13,6 +13,7 @@ import { parseTime } from '../base/time.js'
 import { decodeSeq, encodeSeq, seqWidth } from '../storage/keys.js'
 import { chainStart, expectedLink } from './chain.js'
 import { sessionNotFound, type Core } from './core.js'
+import { shownTime } from './event-times.js'
 import { detailsFor, type EventReader } from './event-details.js'
 import type { EventBody, EventType } from './events.js'
 import { follow } from './feed.js'
@@ -77,7 +78,7 @@ export interface LogVerification {
   readonly headHash: string
 }
 
-/** Events that are stored, a page of them. Times are found by bisection: event times never go back. */
+/** Events that are stored, a page of them. Times are found by bisection: times as they are shown never go back. */
 export async function listEvents(
   core: Core,
   live: LiveSession,
@@ -92,27 +93,26 @@ export async function listEvents(
   const after = parsePageToken(listing, pageToken)
   const last = (await core.store.lastEvent(live.id))?.seq ?? 0
   const from = Math.max(
-    start === undefined ? 1 : await firstSince(core, live.id, last, start),
+    start === undefined ? 1 : await firstSince(core, live, last, start),
     after === undefined ? 1 : parseSeq('pageToken', after) + 1,
   )
-  const to = end === undefined ? last : (await firstSince(core, live.id, last, end)) - 1
+  const to = end === undefined ? last : (await firstSince(core, live, last, end)) - 1
   const events: SessionEvent[] = []
   for await (const page of core.store.events(live.id, { from, to: Math.min(to, from + pageSize - 1) })) {
-    for (const { seq, body } of page)
-      events.push(describe(live.id, handle, seq, body as unknown as EventBody))
+    for (const { seq, body } of page) events.push(describe(live, handle, seq, body as unknown as EventBody))
   }
   const reached = from + events.length - 1
   return { events, nextPageToken: reached < to ? encodePageToken(listing, encodeSeq(reached)) : '' }
 }
 
 /** The first event at or after a time; one past the last when there is none. */
-async function firstSince(core: Core, sessionId: string, last: number, time: number): Promise<number> {
+async function firstSince(core: Core, live: LiveSession, last: number, time: number): Promise<number> {
   let low = 1
   let high = last + 1
   while (low < high) {
     const middle = (low + high) >>> 1
-    const body = await bodyOf(core, sessionId, middle)
-    if (body[0] < time) low = middle + 1
+    const [at] = await bodyOf(core, live.id, middle)
+    if (shownTime(live.record, middle, at) < time) low = middle + 1
     else high = middle
   }
   return low
@@ -168,7 +168,7 @@ export async function* followEvents(
         for (const event of page) {
           signal?.throwIfAborted()
           seq = event.seq
-          yield describe(live.id, handle, seq, event.body as unknown as EventBody)
+          yield describe(live, handle, seq, event.body as unknown as EventBody)
         }
       }
       if (last !== undefined) return
@@ -227,14 +227,14 @@ export async function verifyEvents(
 }
 
 function describe(
-  sessionId: string,
+  { id, record }: LiveSession,
   handle: EventReader,
   seq: number,
   [at, eventType, details, principal]: EventBody,
 ): SessionEvent {
   return {
-    eventId: eventIdOf(sessionId, seq),
-    timestamp: formatTime(at),
+    eventId: eventIdOf(id, seq),
+    timestamp: formatTime(shownTime(record, seq, at)),
     eventType,
     principal,
     details: detailsFor(handle, eventType, details),

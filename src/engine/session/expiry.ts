@@ -2,19 +2,7 @@ import { invalid } from '../base/errors.js'
 import { atHand, sessionNotFound, type Core } from './core.js'
 import type { LiveSession } from './live.js'
 import { openSession } from './recovery.js'
-import type { SessionRecord } from './records.js'
-
-/** A session as far as it matters here. */
-export interface Expiring {
-  readonly record: SessionRecord
-  readonly lastActivityAt: number
-}
-
-/** Whether nobody used a session for as long as it lives unused, by the wall clock. */
-export function isExpired(core: Core, { record, lastActivityAt }: Expiring): boolean {
-  const seconds = record.ttlSeconds ?? core.sessionTtlSeconds
-  return seconds !== undefined && core.environment.wallClockMs() - lastActivityAt >= seconds * 1000
-}
+import { isExpired } from './unused.js'
 
 /** INVALID_ARGUMENT; undefined: for ever. */
 export function parseTtl(field: string, seconds: number | undefined): number | undefined {

@@ -17,7 +17,7 @@ async function letGo(core: Core): Promise<void> {
     // Somebody else may be letting it go too, or may have it again.
     const unused = (): boolean => live.idle && live.usedAt === usedAt && core.live.get(live.id) === live
     if (!unused()) continue
-    if (live.lastActivityAt > live.activityStoredAt) await storeActivity(core, live)
+    if (live.lastActivityAt !== live.activityStoredAt) await storeActivity(core, live)
     if (needsSnapshot(live) && unused()) await writeSnapshot(core, live)
     if (unused() && !needsSnapshot(live)) core.residency.leave(live)
   }

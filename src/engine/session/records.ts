@@ -1,6 +1,7 @@
 /** Records of sessions and checkpoints as they stand in storage, as JSON. */
 import { reviveStringMap, type StringMap } from '../base/input.js'
 import type { EncodedNode } from '../tree/codec.js'
+import type { SetBacks } from './event-times.js'
 import type { TreeCounts } from './tree-counts.js'
 
 /** The values of a session's status. */
@@ -49,6 +50,8 @@ export interface SessionRecord {
   readonly pendingApprovals?: number
   /** After how long without use it is deleted; absent: as the engine has it. */
   readonly ttlSeconds?: number
+  /** Where the clock was found to be set right; absent: nowhere. */
+  readonly setBacks?: SetBacks
   /** A deleted session is hidden; forks may still rest on its history. */
   readonly deletedAt?: number
 }

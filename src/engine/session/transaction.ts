@@ -11,6 +11,8 @@ import type { EventType, Redo } from './events.js'
 import { tellFollowers, type CommittedEvent } from './feed.js'
 import { afterEvent, beforeEffect } from './held-files.js'
 import { lookAtMemory } from './leaving.js'
+import { nextEventTime, withSetBack } from './event-times.js'
+import { noteUse } from './unused.js'
 import type { LiveSession } from './live.js'
 import type { SessionRecord } from './records.js'
 import { admitChange, countChange } from './session-budget.js'
@@ -116,9 +118,9 @@ export function withRollback<T>(live: LiveSession, change: () => T): T {
   }
 }
 
-/** The time of the next event: event times of a session never go back. */
+/** The time of the next event: see {@link nextEventTime}. */
 export function eventTime(core: Core, live: LiveSession): number {
-  return Math.max(core.environment.wallClockMs(), live.lastEventAt)
+  return nextEventTime(core.environment.wallClockMs(), live.lastEventAt)
 }
 
 export interface NewEvent {
@@ -168,11 +170,20 @@ export function commitEvent(
   at: number,
   restored?: CommittedEvent['restored'],
 ): Promise<void> {
-  const { type, details, redo, blobs, put, del, session } = event
+  const { type, details, redo, blobs, put, del } = event
+  let { session } = event
   afterEvent(live, redo, restored)
+  const isSetBack = at < live.lastEventAt
+  if (isSetBack) {
+    // The clock was set right: so are the times that are kept.
+    session = withSetBack(session ?? live.record, live.seq + 1, at)
+    live.lastActivityAt = at
+    live.activityStoredAt = at
+  }
   live.lastEventAt = at
   live.lastActivityAt = Math.max(at, live.lastActivityAt)
   live.activityStoredAt = Math.max(at, live.activityStoredAt)
+  noteUse(core, live.record, live.lastActivityAt)
   if (core.store.admit !== undefined) countChange(core, live, redo)
   const { durable } = core.store.capabilities
   const seq = ++live.seq
@@ -185,8 +196,10 @@ export function commitEvent(
   }
   const events = [{ sessionId: live.id, seq, body }]
   const commit: { -readonly [Part in keyof StoreCommit]: StoreCommit[Part] } = { events }
-  if (session !== undefined) commit.put = [...(put ?? []), sessionEntry(core, live, session)]
-  else if (put !== undefined) commit.put = put
+  if (session !== undefined) {
+    commit.put = [...(put ?? []), sessionEntry(core, live, session)]
+    if (isSetBack && durable) commit.put = [...commit.put, [keys.lastRead(live.id), String(at)]]
+  } else if (put !== undefined) commit.put = put
   if (del !== undefined) commit.del = del
   if (blobs !== undefined) {
     if (durable) commit.blobs = blobs.map((blob) => ({ hash: blob.hash, bytes: blob.bytes! }))

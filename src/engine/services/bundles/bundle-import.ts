@@ -5,6 +5,7 @@ import { TimeSlice } from '../../base/slices.js'
 import { chainStart, expectedLink } from '../../session/chain.js'
 import { pin } from '../../session/checkpoints.js'
 import type { Core } from '../../session/core.js'
+import { addSetBack, type SetBacks } from '../../session/event-times.js'
 import type { EventBody, EventType } from '../../session/events.js'
 import { CheckpointIndex, LiveSession } from '../../session/live.js'
 import {
@@ -112,14 +113,15 @@ class BundleImport {
       const revived = await this.#facts(manifest, name, service)
       if (service !== undefined) facts.set(service, revived)
     }
-    const record: SessionRecord = {
+    let record: SessionRecord = {
       id: this.sessionId,
       baseline,
       status: SessionStatus.ACTIVE,
       tags: manifest.tags,
       createdAt: core.environment.wallClockMs(),
     }
-    const { at, snapshots } = await this.#events(manifest, record, root, checkpoints)
+    const { at, snapshots, setBacks } = await this.#events(manifest, record, root, checkpoints)
+    if (setBacks !== undefined) record = { ...record, setBacks }
     if ((await this.#next()) !== undefined) throw damaged('it goes on behind its end')
     const put: [string, object | string][] = [...snapshots]
     for (const checkpoint of checkpoints.values())
@@ -225,7 +227,11 @@ class BundleImport {
     session: SessionRecord,
     newest: Dir,
     checkpoints: ReadonlyMap<number, ImportedCheckpoint>,
-  ): Promise<{ at: number; snapshots: readonly [string, SnapshotRecord][] }> {
+  ): Promise<{
+    at: number
+    snapshots: readonly [string, SnapshotRecord][]
+    setBacks: SetBacks | undefined
+  }> {
     const { core, last } = { core: this.#core, last: texts.events.count }
     const snapshots: [string, SnapshotRecord][] = []
     let events: NewStoredEvent[] = []
@@ -233,6 +239,7 @@ class BundleImport {
     let link: string = chainStart
     let seq = 0
     let at = 0
+    let setBacks: SetBacks | undefined
     // What is stored before the session is, belongs to one that is deleted.
     const hidden = { ...session, tags: {}, deletedAt: session.createdAt }
     let put: NonNullable<StoreCommit['put']> = this.#durable
@@ -246,7 +253,11 @@ class BundleImport {
     }
     for await (const value of this.#lines(texts, 'events')) {
       const event = asEvent(value)
-      if (event[0] < at) throw damaged('events are not in order')
+      if (event[0] < at) {
+        // A clock that was set right goes back by more than what is waited for.
+        if (at - event[0] <= limits.clockHoldMs) throw damaged('events are not in order')
+        setBacks = addSetBack(setBacks, seq + 1, event[0])
+      }
       at = event[0]
       link = expectedLink(event, link)
       if (event[4] !== link) throw damaged('an event does not follow the one before it')
@@ -263,7 +274,7 @@ class BundleImport {
     }
     if (link !== head) throw damaged('the newest event is another')
     if (events.length > 0) await flush()
-    return { at, snapshots }
+    return { at, snapshots, setBacks }
   }
 
   /** The records of a text, parsed. */

@@ -5,7 +5,7 @@ import { Shape } from '../../base/shape.js'
 import { nextTurn } from '../../base/slices.js'
 import type { Core } from '../../session/core.js'
 import { lastActivities } from '../../session/activity.js'
-import { isExpired } from '../../session/expiry.js'
+import { isExpired } from '../../session/unused.js'
 import { heldStates } from '../../session/held-states.js'
 import { readingsEnded } from '../../session/history-reads.js'
 import {

@@ -1,0 +1,235 @@
+/** Wall clocks that jump: nothing is lost by them, and times go on when they are set right. */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { limits, openEngine, type Engine, type Session, type Storage } from '../../src/index.js'
+import { fixedEnvironment } from '../../src/testing.js'
+import { storages } from '../support/storages.js'
+
+const minute = 60_000
+const hour = 60 * minute
+const year = 365 * 24 * hour
+const start = Date.UTC(2030, 0, 1)
+
+describe.each(storages)('a wall clock that jumps, on %s', (_name, makeStorage, lasting) => {
+  let directory: string
+  let storage: Storage
+  let engine: Engine
+  let wall: number
+  let monotonic: number
+
+  beforeEach(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'clocks-'))
+    storage = makeStorage(directory)
+    wall = start
+    monotonic = 0
+    await open()
+  })
+
+  afterEach(async () => {
+    await engine.close()
+    await rm(directory, { recursive: true, force: true })
+  })
+
+  async function open(): Promise<void> {
+    const environment = { ...fixedEnvironment(), wallClockMs: () => wall, monotonicMs: () => monotonic }
+    engine = await openEngine({ storage, environment })
+  }
+
+  /** Another process, whose monotonic clock begins anew. */
+  async function reopen(): Promise<void> {
+    await engine.close()
+    monotonic = 1e6
+    await open()
+  }
+
+  function pass(ms: number): void {
+    wall += ms
+    monotonic += ms
+  }
+
+  const ids = async (): Promise<string[]> => (await engine.sessions.list()).sessions.map(({ id }) => id)
+
+  const timesOf = async (session: Session): Promise<number[]> =>
+    (await session.events.list()).events.map(({ timestamp }) => Date.parse(timestamp) - start)
+
+  const write = (session: Session, content: string): Promise<void> =>
+    session.files.write({ path: '/a', content })
+
+  describe('deletes no session', () => {
+    test.each([year, -year])('before its time passed in this process: by %i ms', async (jump) => {
+      const session = await engine.sessions.create({ ttlSeconds: 3600, files: { '/a': 'kept' } })
+      wall += jump
+      expect(await ids()).toEqual([session.id])
+      expect((await engine.collect()).deletedSessions).toBe(0)
+      expect(await session.fs.promises.readFile('/a', 'utf8')).toBe('kept')
+      wall -= jump
+      pass(59 * minute)
+      expect((await engine.collect()).deletedSessions).toBe(0)
+      expect(await session.fs.promises.readFile('/a', 'utf8')).toBe('kept')
+    })
+
+    test('that was used by a clock that was ahead, before it was unused for its time', async () => {
+      const session = await engine.sessions.create({ ttlSeconds: 3600, files: { '/a': 'kept' } })
+      pass(50 * minute)
+      wall += year
+      await session.fs.promises.readFile('/a')
+      wall -= year
+      pass(50 * minute)
+      expect(await ids()).toEqual([session.id])
+      await session.fs.promises.readFile('/a')
+      expect(Date.parse((await session.get()).lastActivityAt)).toBe(wall)
+      pass(59 * minute)
+      expect(await ids()).toEqual([session.id])
+      pass(minute)
+      expect(await ids()).toEqual([])
+    })
+
+    test('that nobody used since, of a clock that was ahead, for ever', async () => {
+      const session = await engine.sessions.create({ ttlSeconds: 3600 })
+      wall += year
+      await write(session, 'a')
+      wall -= year
+      expect(await ids()).toEqual([session.id])
+      pass(59 * minute)
+      expect(await ids()).toEqual([session.id])
+      pass(minute)
+      expect(await ids()).toEqual([])
+    })
+
+    test.runIf(lasting)('when it is opened by a clock that is ahead, and soon set right', async () => {
+      const session = await engine.sessions.create({ ttlSeconds: 3600, files: { '/a': 'kept' } })
+      pass(minute)
+      wall += year
+      await reopen()
+      expect(await ids()).toEqual([session.id])
+      expect((await engine.collect()).deletedSessions).toBe(0)
+      pass(limits.expirySecondLookMs - 1)
+      expect((await engine.collect()).deletedSessions).toBe(0)
+      wall -= year
+      pass(limits.expirySecondLookMs)
+      expect((await engine.collect()).deletedSessions).toBe(0)
+      await engine.sessions.open(session.id)
+    })
+
+    test.runIf(lasting)('when the clock stays ahead, and uses of it go on', async () => {
+      const session = await engine.sessions.create({ ttlSeconds: 3600, files: { '/a': 'kept' } })
+      wall += year
+      await reopen()
+      const again = await engine.sessions.open(session.id)
+      await write(again, 'b')
+      pass(59 * minute)
+      expect(await again.fs.promises.readFile('/a', 'utf8')).toBe('b')
+      pass(59 * minute)
+      expect(await ids()).toEqual([session.id])
+    })
+  })
+
+  test.runIf(lasting)('is looked at twice before what was over at the opening is deleted', async () => {
+    const session = await engine.sessions.create({ ttlSeconds: 3600 })
+    const short = await engine.sessions.create({ ttlSeconds: 60 })
+    wall += 2 * hour
+    await reopen()
+    expect(await ids()).toEqual([session.id, short.id])
+    pass(minute)
+    expect(await ids()).toEqual([session.id])
+    pass(limits.expirySecondLookMs - minute)
+    expect((await engine.collect()).deletedSessions).toBe(2)
+    expect(await ids()).toEqual([])
+  })
+
+  describe('leaves the times of events', () => {
+    test('in order, and right again when it is', async () => {
+      const session = await engine.sessions.create()
+      pass(minute)
+      await write(session, 'a')
+      wall += year
+      await write(session, 'b')
+      pass(minute)
+      await write(session, 'c')
+      expect(await timesOf(session)).toEqual([0, minute, year + minute, year + 2 * minute])
+      wall -= year
+      pass(minute)
+      await write(session, 'd')
+      pass(minute)
+      await write(session, 'e')
+      const shown = [0, minute, 3 * minute, 3 * minute, 3 * minute, 4 * minute]
+      expect(await timesOf(session)).toEqual(shown)
+      const followed: number[] = []
+      for await (const { timestamp } of session.events.follow()) {
+        followed.push(Date.parse(timestamp) - start)
+        if (followed.length === shown.length) break
+      }
+      expect(followed).toEqual(shown)
+      expect(await session.events.verify()).toMatchObject({ eventCount: shown.length })
+      if (lasting) await reopen()
+      const again = lasting ? await engine.sessions.open(session.id) : session
+      expect(await timesOf(again)).toEqual(shown)
+      expect(Date.parse((await again.get()).lastActivityAt) - start).toBe(4 * minute)
+      expect(await again.analytics()).toMatchObject({ timeToFirstWriteMs: minute })
+    })
+
+    test('found by bounds, as they are shown', async () => {
+      const session = await engine.sessions.create()
+      for (const jump of [0, year, 0, 2 * year, -year, 0]) {
+        pass(10 * minute)
+        wall += jump
+        await write(session, String(jump))
+        wall -= jump
+      }
+      const shown = await timesOf(session)
+      expect(shown).toEqual([...shown].sort((a, b) => a - b))
+      expect(shown.at(-1)).toBe(60 * minute)
+      for (const from of [-year, 0, 10 * minute, 15 * minute, 35 * minute, hour, year]) {
+        const startTime = new Date(start + from).toISOString()
+        const { events } = await session.events.list({ startTime })
+        expect(events.map(({ timestamp }) => Date.parse(timestamp) - start)).toEqual(
+          shown.filter((time) => time >= from),
+        )
+        const before = (await session.events.list({ endTime: startTime })).events
+        expect(before).toHaveLength(shown.length - events.length)
+      }
+    })
+
+    test('that follow a small step back at that of the newest one', async () => {
+      const session = await engine.sessions.create()
+      pass(limits.clockHoldMs)
+      await write(session, 'a')
+      wall -= limits.clockHoldMs
+      await write(session, 'b')
+      expect(await timesOf(session)).toEqual([0, limits.clockHoldMs, limits.clockHoldMs])
+      wall -= 1
+      await write(session, 'c')
+      expect(await timesOf(session)).toEqual([-1, -1, -1, -1])
+    })
+
+    test('in a bundle as they are', async () => {
+      const session = await engine.sessions.create()
+      wall += year
+      await write(session, 'a')
+      wall -= year
+      pass(minute)
+      await write(session, 'b')
+      const chunks: Uint8Array[] = []
+      for await (const chunk of session.exportBundle()) chunks.push(chunk)
+      const copy = await engine.sessions.importBundle(Buffer.concat(chunks))
+      expect(await timesOf(copy)).toEqual(await timesOf(session))
+      expect(await timesOf(copy)).toEqual([0, minute, minute])
+    })
+  })
+
+  test('neither ends nor prolongs file locks and cache entries', async () => {
+    const session = await engine.sessions.create()
+    await session.fileLocks.lock({ path: '/a', timeoutSeconds: 60 })
+    await session.cache.put({ key: 'k', value: 'v', ttlSeconds: 60 })
+    for (const jump of [year, -2 * year]) {
+      wall += jump
+      expect((await session.fileLocks.list()).locks).toHaveLength(1)
+      expect((await session.cache.exists({ key: 'k' })).exists).toBe(true)
+    }
+    monotonic += minute
+    expect((await session.fileLocks.list()).locks).toEqual([])
+    expect((await session.cache.exists({ key: 'k' })).exists).toBe(false)
+  })
+})
