@@ -73,7 +73,7 @@ test('of the view in the shape of node:fs', () => {
   type Promises = SessionFs['promises']
   // What is open between calls, and what tells of changes.
   expectTypeOf<Missing<Promises, RemoteFs['promises']>>().toEqualTypeOf<
-    'glob' | 'open' | 'opendir' | 'watch'
+    'glob' | 'lchmod' | 'mkdtempDisposable' | 'open' | 'opendir' | 'statfs' | 'watch'
   >()
   expectTypeOf<Differing<Promises, RemoteFs['promises']>>().toEqualTypeOf<never>()
   expectTypeOf<Additional<SessionFs, RemoteFs>>().toEqualTypeOf<never>()

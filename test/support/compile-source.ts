@@ -21,7 +21,7 @@ export interface CompiledSource {
 }
 
 /** What of the project is compiled, for child processes and workers, which know no TypeScript. */
-const parts = ['src', 'bench', 'examples', 'test/attack', 'test/crash']
+const parts = ['src', 'bench', 'examples', 'test/attack', 'test/crash', 'test/node-fs']
 
 /** The sources as JavaScript. */
 export async function compileSource(): Promise<CompiledSource> {

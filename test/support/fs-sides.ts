@@ -16,14 +16,14 @@ type Functions = Record<string, (...parameters: unknown[]) => unknown>
 
 /** A form of the calls that the promise form has too, behind promises. What is thrown at once is marked. */
 export function inForm(fs: typeof disk | SessionFs, form: Form): Promises {
-  if (form === 'promise') return fs.promises as Promises
+  if (form === 'promise') return fs.promises
   const functions = fs as unknown as Functions
   return new Proxy(fs.promises, {
     get: (_promises, name: string) =>
       form === 'sync'
         ? async (...parameters: unknown[]) => functions[`${name}Sync`]!(...parameters)
         : (...parameters: unknown[]) => calledBack(functions[name]!, parameters),
-  }) as unknown as Promises
+  })
 }
 
 function calledBack(call: Functions[string], parameters: unknown[]): Promise<unknown> {
@@ -107,10 +107,7 @@ export class Sides {
     errors: 'whole' | 'code only' = 'whole',
   ): Promise<void> {
     const onDisk = await outcome(() => operation(disk, this.onDisk), errors)
-    const inSession = await outcome(
-      () => operation(this.fs as unknown as typeof disk, (path) => path),
-      errors,
-    )
+    const inSession = await outcome(() => operation(this.fs, (path) => path), errors)
     expect([label, inSession]).toEqual([label, withoutRoot(this.directory, onDisk)])
     expect(tree(this.fs as unknown as typeof disk, '')).toEqual(
       withoutRoot(this.directory, tree(disk, this.directory)),

@@ -5,6 +5,8 @@ type ArgumentCode =
   | 'ERR_INVALID_FILE_URL_PATH'
   | 'ERR_INVALID_URL_SCHEME'
   | 'ERR_INCOMPATIBLE_OPTION_PAIR'
+  | 'ERR_INVALID_THIS'
+  | 'ERR_MISSING_ARGS'
 
 /** What Node throws for arguments of a wrong type or form. */
 export function argumentError(code: ArgumentCode, message: string): TypeError {

@@ -119,6 +119,15 @@ export const chmod: Define<void> = (_context, path, mode) => {
   )
 }
 
+/** A symlink has no mode of its own: nothing is changed. */
+export const lchmod: Define<void> = (_context, path, mode) => {
+  const given = givenPath(path)
+  const bits = toMode(mode)
+  return change({ syscall: 'lchmod', path: given }, (live) =>
+    planSetAttributes(live, { path: locate(live, given), followLast: slashed(given) }, { mode: bits }),
+  )
+}
+
 /** Owners are not kept: what can be checked is checked. */
 function chownBy(syscall: 'chown' | 'lchown'): Define<void> {
   return (_context, path, uid, gid) => {

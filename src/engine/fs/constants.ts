@@ -1,5 +1,6 @@
 /** The constants of node:fs as they are on Linux. */
 export const constants = Object.freeze({
+  __proto__: null,
   UV_FS_SYMLINK_DIR: 1,
   UV_FS_SYMLINK_JUNCTION: 2,
   O_RDONLY: 0,

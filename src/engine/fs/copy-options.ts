@@ -34,6 +34,7 @@ const switches = [
 ] as const
 
 export function toCopyOptions(given: unknown): CopyOptions {
+  if (typeof given === 'function') throw typeError('options', 'of type object', given)
   const some: Partial<CopyOptions> = toObject(given)
   const options = { ...defaults, ...some }
   for (const name of switches) checkBoolean(`options.${name}`, options[name])

@@ -133,8 +133,14 @@ export type Spread<T> = (result: T) => readonly unknown[]
 export type Callback = (error: unknown, ...results: unknown[]) => void
 
 /** Arguments of the wrong form throw at once, as in Node; everything else goes to the callback. */
-export function callbackForm<T>(context: Context, define: Define<T>, spread?: Spread<T>): FsFunction {
+export function callbackForm<T>(
+  context: Context,
+  define: Define<T>,
+  { spread, callbackLast = false }: { spread?: Spread<T> | undefined; callbackLast?: boolean } = {},
+): FsFunction {
   return (...parameters) => {
+    // Node looks at some functions' other arguments first.
+    if (callbackLast && typeof parameters.at(-1) !== 'function') define(context, ...parameters)
     const callback = takeCallback(parameters)
     const [a, b, c, d, e] = parameters
     deliver(runLater(context, define(context, a, b, c, d, e)), callback, spread)

@@ -8,7 +8,7 @@ import { readOpened, writeOpened } from './file-calls.js'
 import { isChunks, writeChunks } from './chunks.js'
 import { FileLines } from './lines.js'
 import type { OpenFile } from './open-files.js'
-import { ReadStream, WriteStream, type StreamOptions } from './streams.js'
+import type { ReadStream, StreamOptions, Streams, WriteStream } from './streams.js'
 
 const defaultChunkBytes = 16 * 1024
 
@@ -20,6 +20,7 @@ const defaultChunkBytes = 16 * 1024
  */
 export class FileHandle extends EventEmitter {
   readonly #context: Context
+  readonly #streams: () => Streams
   #fd: number
   /** Calls under way; closing waits for them. */
   #busy = 0
@@ -27,9 +28,10 @@ export class FileHandle extends EventEmitter {
   #closing: Promise<void> | undefined
   #streamed = false
 
-  constructor(context: Context, file: OpenFile) {
+  constructor(context: Context, file: OpenFile, streams: () => Streams) {
     super()
     this.#context = context
+    this.#streams = streams
     this.#fd = file.number
   }
 
@@ -124,11 +126,11 @@ export class FileHandle extends EventEmitter {
   }
 
   createReadStream(options?: StreamOptions): ReadStream {
-    return new ReadStream(this.#context, undefined, { ...options, fd: this })
+    return new (this.#streams().ReadStream)(undefined, { ...options, fd: this })
   }
 
   createWriteStream(options?: StreamOptions): WriteStream {
-    return new WriteStream(this.#context, undefined, { ...options, fd: this })
+    return new (this.#streams().WriteStream)(undefined, { ...options, fd: this })
   }
 
   /** Waits for the calls under way. Closing again does nothing. */

@@ -1,5 +1,5 @@
 import { findDirectory } from '../session/lookup.js'
-import { codedError, typeError } from './argument-errors.js'
+import { argumentError, codedError, typeError } from './argument-errors.js'
 import { checkInteger } from './values.js'
 import { givenPath } from './plain-path.js'
 import { toOptions, type Options } from './arguments.js'
@@ -16,6 +16,7 @@ export class OpenDirectory {
   #closed = false
 
   constructor(path: string, entries: readonly Dirent[]) {
+    if (entries === undefined) throw argumentError('ERR_MISSING_ARGS', 'A Dir is made by opendir only')
     this.path = path
     this.#entries = entries
   }
@@ -23,10 +24,9 @@ export class OpenDirectory {
   read(): Promise<Dirent | null>
   read(callback: Callback): void
   read(callback?: Callback): Promise<Dirent | null> | void {
+    if (callback === undefined) return new Promise((resolve) => resolve(this.readSync()))
     this.#check()
-    const entry = Promise.resolve(this.readSync())
-    if (callback === undefined) return entry
-    deliver(entry, checkCallback(callback))
+    deliver(Promise.resolve(this.readSync()), checkCallback(callback))
   }
 
   readSync(): Dirent | null {
@@ -72,6 +72,9 @@ export class OpenDirectory {
     if (this.#closed) throw closedError()
   }
 }
+
+// Its name in node:fs. In the engine a Dir is a directory of the tree.
+Object.defineProperty(OpenDirectory, 'name', { value: 'Dir' })
 
 function closedError(): Error {
   return codedError('ERR_DIR_CLOSED', 'Directory handle was closed')

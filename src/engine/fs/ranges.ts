@@ -26,7 +26,7 @@ const int32Max = 2 ** 31 - 1
 export function toReadRange(form: Form, parameters: readonly unknown[]): ReadRange {
   const [first, second] = parameters
   let given: RangeOptions
-  if (ArrayBuffer.isView(first) || form === 'sync') {
+  if (ArrayBuffer.isView(first) || form === 'sync' || (form === 'callback' && second !== undefined)) {
     toBuffer(first)
     if (typeof second === 'object' && (second !== null || form === 'sync'))
       given = { ...second, buffer: first }

@@ -11,7 +11,7 @@ import { locate, read, type Context, type Define } from './calls.js'
 import { constants } from './constants.js'
 import { codeOf, systemError } from './errors.js'
 import { listDirectory, type Listed, type ListOptions } from './listing.js'
-import { newStats, type BigIntStats, type Stats } from './stats.js'
+import { newStats, StatFs, type BigIntStats, type Stats } from './stats.js'
 
 interface StatOptions {
   readonly bigint?: boolean
@@ -34,6 +34,16 @@ function statBy(syscall: 'stat' | 'lstat'): Define<Stats | BigIntStats | undefin
       }
     })
   }
+}
+
+/** Of the whole session, whatever the path. */
+export const statfs: Define<StatFs<number> | StatFs<bigint>> = (_context, path, options) => {
+  const given = givenPath(path)
+  const { bigint } = (typeof options === 'object' && options !== null ? options : {}) as StatOptions
+  return read({ syscall: 'statfs', path: given }, (live) => {
+    findNode(live, locate(live, given), true)
+    return bigint === true ? new StatFs(BigInt) : new StatFs(Number)
+  })
 }
 
 export const stat = statBy('stat')

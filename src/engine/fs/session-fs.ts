@@ -1,4 +1,5 @@
 import type { SessionAccess } from '../session/access.js'
+import { typeError } from './argument-errors.js'
 import type { Context, Define } from './calls.js'
 import * as changes from './change-calls.js'
 import { isChunks } from './chunks.js'
@@ -22,12 +23,15 @@ import { glob } from './glob.js'
 import { lazyObject } from './lazy-object.js'
 import { open, openCall } from './open-calls.js'
 import { OpenFiles } from './open-files.js'
-import { opendir } from './opendir.js'
+import { opendir, OpenDirectory } from './opendir.js'
 import * as reads from './read-calls.js'
-import { Dirent, Stats } from './stats.js'
-import { ReadStream, WriteStream } from './streams.js'
+import { Dirent, StatFs, Stats } from './stats.js'
+import { makeStreams, type Streams } from './streams.js'
+import { mkdtempDisposable, mkdtempDisposableSync, openAsBlob, openAsBlobSync } from './temporary.js'
 import type { SessionFs } from './types.js'
+import { toTime } from './values.js'
 import { watch } from './watch.js'
+import { WatchedFiles } from './watch-file.js'
 import { watchEvents } from './watch-iterator.js'
 
 type AnyDefine = Define<unknown>
@@ -39,6 +43,7 @@ const paths: Readonly<Record<string, AnyDefine>> = {
   chmod: changes.chmod,
   chown: changes.chown,
   copyFile,
+  lchmod: changes.lchmod,
   lchown: changes.lchown,
   link: changes.link,
   lstat: reads.lstat,
@@ -54,6 +59,7 @@ const paths: Readonly<Record<string, AnyDefine>> = {
   rm: changes.rm,
   rmdir: changes.rmdir,
   stat: reads.stat,
+  statfs: reads.statfs,
   symlink: changes.symlink,
   truncate: changes.truncate,
   unlink: changes.unlink,
@@ -78,6 +84,13 @@ const numbers: Readonly<Record<string, AnyDefine>> = {
   write: descriptors.write,
   writev: descriptors.writev,
 }
+
+/** Node checks the callback of these after their other arguments. */
+const callbackLast: ReadonlySet<string> = new Set([
+  ...Object.keys(numbers).filter((name) => name.startsWith('f')),
+  'read',
+  'truncate',
+])
 
 type Counted = {
   readonly bytesRead?: number
@@ -107,6 +120,9 @@ interface Shared {
   readonly promise: Context
   readonly callback: Context
   readonly sync: Context
+  /** The constructors of its streams, which call its own functions. */
+  readonly streams: () => Streams
+  readonly watchedFiles: () => WatchedFiles
 }
 
 /**
@@ -119,8 +135,18 @@ export function createSessionFs(access: SessionAccess): SessionFs {
     promise: { ...base, form: 'promise' },
     callback: { ...base, form: 'callback' },
     sync: { ...base, form: 'sync' },
+    streams: once(() => makeStreams(fs as never, access.core.environment)),
+    watchedFiles: once(() => new WatchedFiles(shared.promise)),
   }
-  return lazyObject(fsMakers, shared) as SessionFs
+  const fs = lazyObject(fsMakers, shared) as SessionFs
+  // As in Node, the one property that cannot be replaced.
+  Object.defineProperty(fs, 'constants', { value: constants, enumerable: true })
+  return fs
+}
+
+function once<T>(make: () => T): () => T {
+  let made: T | undefined
+  return () => (made ??= make())
 }
 
 type MakerTable = Record<string, (shared: Shared) => unknown>
@@ -131,14 +157,14 @@ const fsMakers: MakerTable = {}
 for (const [name, define] of Object.entries({ ...paths, ...numbers })) {
   const spread = spreads[name]
   fsMakers[name] = ({ callback }) => {
-    const call = callbackForm(callback, define, spread)
+    const call = callbackForm(callback, define, { spread, callbackLast: callbackLast.has(name) })
     if (spread === undefined) return call
     // Promisified, these resolve with an object of the count and the buffer, as in Node.
     const promised = promiseForm(callback, define) as (...given: unknown[]) => Promise<Counted>
     return withPromised(call, name === 'writev' ? (...given) => promised(...given).then(asNode) : promised)
   }
   fsMakers[`${name}Sync`] = ({ sync }) =>
-    spread === undefined ? syncForm(sync, define) : counted(sync, define)
+    spread === undefined ? syncForm(sync, define) : counted(sync, name, define)
 }
 for (const [name, define] of Object.entries(paths))
   promiseMakers[name] = ({ promise }) => promiseForm(promise, define)
@@ -152,12 +178,13 @@ Object.assign<MakerTable, MakerTable>(promiseMakers, {
     return (path: unknown, options: unknown) =>
       path instanceof FileHandle ? path.readFile(options) : whole(path, options)
   },
-  writeFile: ({ promise }) => orHandle(promise, { define: writeFile, name: 'writeFile', flag: 'w' }),
-  appendFile: ({ promise }) => orHandle(promise, { define: appendFile, name: 'appendFile', flag: 'a' }),
-  open:
+  writeFile: (shared) => orHandle(shared, { define: writeFile, name: 'writeFile', flag: 'w' }),
+  appendFile: (shared) => orHandle(shared, { define: appendFile, name: 'appendFile', flag: 'a' }),
+  mkdtempDisposable:
     ({ promise }) =>
-    (path: unknown, flags: unknown, mode: unknown) =>
-      openHandle(promise, path, flags, mode),
+    (prefix: unknown, options: unknown) =>
+      mkdtempDisposable(promise, prefix, options),
+  open: (shared) => (path: unknown, flags: unknown, mode: unknown) => openHandle(shared, path, flags, mode),
   realpath: ({ promise }) => promiseForm(promise, reads.realpathNative),
   watch:
     ({ promise }) =>
@@ -199,20 +226,54 @@ Object.assign<MakerTable, MakerTable>(fsMakers, {
     ({ callback }) =>
     (filename: unknown, options: unknown, listener: unknown) =>
       watch(callback, filename, options, listener),
-  createReadStream:
-    ({ callback }) =>
+  watchFile:
+    ({ watchedFiles }) =>
+    (filename: unknown, options: unknown, listener: unknown) =>
+      watchedFiles().watch(filename, options, listener),
+  unwatchFile:
+    ({ watchedFiles }) =>
+    (filename: unknown, listener: unknown) =>
+      watchedFiles().unwatch(filename, listener),
+  createReadStream: ({ streams }) => {
+    const { ReadStream } = streams()
+    return function createReadStream(path: unknown, options: unknown) {
+      return new ReadStream(path, options)
+    }
+  },
+  createWriteStream: ({ streams }) => {
+    const { WriteStream } = streams()
+    return function createWriteStream(path: unknown, options: unknown) {
+      return new WriteStream(path, options)
+    }
+  },
+  ReadStream: ({ streams }) => streams().ReadStream,
+  WriteStream: ({ streams }) => streams().WriteStream,
+  FileReadStream: ({ streams }) => streams().ReadStream,
+  FileWriteStream: ({ streams }) => streams().WriteStream,
+  mkdtempDisposableSync:
+    ({ sync }) =>
+    (prefix: unknown, options: unknown) =>
+      mkdtempDisposableSync(sync, prefix, options),
+  openAsBlob:
+    ({ promise }) =>
     (path: unknown, options: unknown) =>
-      new ReadStream(callback, path, options),
-  createWriteStream:
-    ({ callback }) =>
+      openAsBlob(promise, path, options),
+  openAsBlobSync:
+    ({ sync }) =>
     (path: unknown, options: unknown) =>
-      new WriteStream(callback, path, options),
+      openAsBlobSync(sync, path, options),
   constants: () => constants,
   F_OK: () => constants.F_OK,
   R_OK: () => constants.R_OK,
   W_OK: () => constants.W_OK,
   X_OK: () => constants.X_OK,
+  _toUnixTimestamp:
+    ({ sync: { core } }) =>
+    (time: unknown, name?: string) =>
+      toTime(time, () => core.environment.wallClockMs(), name) / 1000,
   Stats: () => Stats,
+  StatFs: () => StatFs,
+  Dir: () => OpenDirectory,
   Dirent: () => Dirent,
 })
 
@@ -224,37 +285,46 @@ function withPromised(call: FsFunction, promised: (...parameters: never[]) => un
   return Object.defineProperty(call, promisifyCustom, { value: promised })
 }
 
-function counted(context: Context, define: AnyDefine): FsFunction {
+function counted(context: Context, name: string, define: AnyDefine): FsFunction {
   const call = syncForm(context, define)
   return (...parameters) => {
+    // A third argument that is the last one is an object of options.
+    if (name === 'read' && parameters.length === 3) checkReadOptions(parameters[2])
     const { bytesRead, bytesWritten } = call(...parameters) as Counted
     return bytesRead ?? bytesWritten
   }
 }
 
+function checkReadOptions(options: unknown): void {
+  if (options === undefined || options === null) return
+  if (typeof options !== 'object' || Array.isArray(options))
+    throw typeError('options', 'of type object', options)
+}
+
 async function openHandle(
-  context: Context,
+  { promise, streams }: Shared,
   path: unknown,
   flags: unknown,
   mode: unknown,
 ): Promise<FileHandle> {
-  return new FileHandle(context, await runLater(context, openCall(context, path, flags, mode)))
+  const file = await runLater(promise, openCall(promise, path, flags, mode))
+  return new FileHandle(promise, file, streams)
 }
 
 /** Writes to a path, or to what is open; content that comes in pieces is written as it comes. */
 function orHandle(
-  context: Context,
+  shared: Shared,
   { define, name, flag }: { define: AnyDefine; name: 'writeFile' | 'appendFile'; flag: string },
 ): FsFunction {
-  const whole = promiseForm(context, define)
+  const whole = promiseForm(shared.promise, define)
   return (path, data, options) => {
     if (path instanceof FileHandle) return path[name](data, options)
-    return isChunks(data) ? writeChunks(context, path, data, options, flag) : whole(path, data, options)
+    return isChunks(data) ? writeChunks(shared, path, data, options, flag) : whole(path, data, options)
   }
 }
 
 async function writeChunks(
-  context: Context,
+  shared: Shared,
   path: unknown,
   data: unknown,
   options: unknown,
@@ -262,7 +332,7 @@ async function writeChunks(
 ): Promise<void> {
   const given: { flag?: unknown; mode?: unknown } =
     typeof options === 'object' && options !== null ? options : {}
-  const handle = await openHandle(context, path, given.flag ?? flag, given.mode)
+  const handle = await openHandle(shared, path, given.flag ?? flag, given.mode)
   try {
     await handle.writeFile(data, options)
   } finally {

@@ -93,13 +93,13 @@ abstract class Times extends Kind {
  * are 0, a directory's size is 0 and its nlink 1, and atime is mtime.
  */
 export class Stats extends Times {
-  dev = 0
+  dev: number
   mode: number
   nlink: number
-  uid = 0
-  gid = 0
-  rdev = 0
-  blksize = blockSize
+  uid: number
+  gid: number
+  rdev: number
+  blksize: number
   ino: number
   size: number
   blocks: number
@@ -108,17 +108,37 @@ export class Stats extends Times {
   ctimeMs: number
   birthtimeMs: number
 
-  constructor(stat: NodeDescription) {
+  constructor(
+    dev: number,
+    mode: number,
+    nlink: number,
+    uid: number,
+    gid: number,
+    rdev: number,
+    blksize: number,
+    ino: number,
+    size: number,
+    blocks: number,
+    atimeMs: number,
+    mtimeMs: number,
+    ctimeMs: number,
+    birthtimeMs: number,
+  ) {
     super()
-    this.ino = stat.inode
-    this.mode = stat.mode | typeBits[stat.kind]
-    this.nlink = stat.nlink
-    this.mtimeMs = stat.mtimeMs
-    this.atimeMs = stat.mtimeMs
-    this.ctimeMs = stat.ctimeMs
-    this.birthtimeMs = stat.birthtimeMs
-    this.size = stat.sizeBytes
-    this.blocks = Math.ceil(this.size / 512)
+    this.dev = dev
+    this.mode = mode
+    this.nlink = nlink
+    this.uid = uid
+    this.gid = gid
+    this.rdev = rdev
+    this.blksize = blksize
+    this.ino = ino
+    this.size = size
+    this.blocks = blocks
+    this.atimeMs = atimeMs
+    this.mtimeMs = mtimeMs
+    this.ctimeMs = ctimeMs
+    this.birthtimeMs = birthtimeMs
   }
 
   _type(): number {
@@ -138,7 +158,7 @@ export class BigIntStats extends Times {
   uid = 0n
   gid = 0n
   rdev = 0n
-  blksize = BigInt(blockSize)
+  blksize: bigint
   ino: bigint
   size: bigint
   blocks: bigint
@@ -153,6 +173,7 @@ export class BigIntStats extends Times {
 
   constructor(stats: Stats) {
     super()
+    this.blksize = BigInt(stats.blksize)
     this.mode = BigInt(stats.mode)
     this.nlink = BigInt(stats.nlink)
     this.ino = BigInt(stats.ino)
@@ -200,9 +221,35 @@ export class Dirent extends Kind {
 
 /** `gone`: no name leads to it. */
 export function newStats(stat: NodeDescription, bigint: unknown, gone = false): Stats | BigIntStats {
-  const stats = new Stats(stat)
-  if (gone) stats.nlink = 0
+  const { mode, kind, nlink, inode, sizeBytes, mtimeMs, ctimeMs, birthtimeMs } = stat
+  const blocks = Math.ceil(sizeBytes / 512)
+  const bits = mode | typeBits[kind]
+  const links = gone ? 0 : nlink
+  const times = [mtimeMs, mtimeMs, ctimeMs, birthtimeMs] as const
+  const stats = new Stats(0, bits, links, 0, 0, 0, blockSize, inode, sizeBytes, blocks, ...times)
   return bigint === true ? new BigIntStats(stats) : stats
+}
+
+/** The shape of node:fs StatFs. No disk bounds a session: its room is what budgets leave. */
+export class StatFs<T extends number | bigint> {
+  type: T
+  bsize: T
+  blocks: T
+  bfree: T
+  bavail: T
+  files: T
+  ffree: T
+
+  constructor(number: (value: number) => T) {
+    const blocks = number(Math.floor(Number.MAX_SAFE_INTEGER / blockSize))
+    this.type = number(0)
+    this.bsize = number(blockSize)
+    this.blocks = blocks
+    this.bfree = blocks
+    this.bavail = blocks
+    this.files = blocks
+    this.ffree = blocks
+  }
 }
 
 function nanoseconds(ms: number): bigint {

@@ -1,19 +1,44 @@
 import { Buffer } from 'node:buffer'
-import { addAbortSignal, finished, Readable, Writable } from 'node:stream'
+import { finished, Readable, Writable, type ReadableOptions, type WritableOptions } from 'node:stream'
+import type { Environment } from '../base/environment.js'
 import { TimeSlice } from '../base/slices.js'
-import { rangeError, typeError } from './argument-errors.js'
+import { argumentError, codedError, rangeError, typeError } from './argument-errors.js'
 import { checkBoolean, checkInteger } from './values.js'
 import { givenPath } from './plain-path.js'
 import { toNumber, toOptions, type Options } from './arguments.js'
-import type { Context } from './calls.js'
-import * as descriptors from './descriptor-calls.js'
-import { runLater } from './drivers.js'
-import { open } from './open-calls.js'
 import { settle } from './settle.js'
+
+type Done = (error?: Error | null) => void
+type Counted = (error: NodeJS.ErrnoException | null, bytes: number) => void
+type Position = number | undefined
+
+/** The functions of node:fs that a stream calls: those of the session, of the option `fs`, or of a FileHandle. */
+interface StreamFs {
+  open(path: unknown, flags: unknown, mode: unknown, done: (error: Error | null, fd: number) => void): void
+  read(fd: number, buffer: Buffer, offset: number, length: number, position: Position, done: Counted): void
+  write?(fd: number, buffer: Buffer, offset: number, length: number, position: Position, done: Counted): void
+  writev?(fd: number, buffers: Buffer[], position: Position, done: Counted): void
+  fsync?(fd: number, done: Done): void
+  close(fd: number, done: Done): void
+}
 
 /** What a stream needs of a FileHandle. */
 interface Handle {
   readonly fd: number
+  read(
+    buffer: Buffer,
+    offset: number,
+    length: number,
+    position: number | null,
+  ): Promise<{ bytesRead: number }>
+  write(
+    buffer: Buffer,
+    offset: number,
+    length: number,
+    position: number | null,
+  ): Promise<{ bytesWritten: number }>
+  writev(buffers: Buffer[], position: number | null): Promise<{ bytesWritten: number }>
+  sync(): Promise<unknown>
   close(): Promise<void>
   on(event: 'close', listener: () => void): unknown
 }
@@ -28,265 +53,475 @@ export interface StreamOptions extends Options {
   readonly end?: number
   readonly highWaterMark?: number
   readonly flush?: boolean
+  readonly fs?: unknown
 }
 
 const readChunkBytes = 64 * 1024
+/** What a new file's mode is when none is given: Node's 0o666 under the usual umask. */
+const defaultMode = 0o644
+const maxRetries = 5
 
-/** The open file behind a stream: opened by the stream itself, a descriptor's number, or a FileHandle. */
-class StreamFile {
-  readonly context: Context
-  readonly path: string | undefined
-  readonly flags: unknown
-  readonly mode: unknown
-  fd: number | null = null
-  readonly #handle: Handle | undefined
+const work = Symbol('work')
+
+/** Properties that both kinds of streams have, as Node's. */
+interface FileStream {
+  fd: number | null
+  path: unknown
+  flags: unknown
+  mode: unknown
+  start: number | undefined
+  pos: number | undefined
+  open: () => void
+  /** What no caller is meant to see. */
+  [work]: Work
+}
+
+/** How a stream reaches its file. Reads and writes come one at a time; a stream that is destroyed waits for them. */
+class Work {
+  readonly fs: StreamFs
   readonly #slice: TimeSlice
-  #working: Promise<unknown> = Promise.resolve()
+  #busy = false
+  #whenIdle: ((error: Error | null) => void) | undefined
 
-  constructor(context: Context, path: unknown, options: StreamOptions, defaultFlags: string) {
-    this.context = context
-    this.#slice = new TimeSlice(context.core.environment)
-    const { fd } = options
-    if (fd === undefined || fd === null) {
-      this.path = givenPath(path)
-      this.flags = options.flags ?? defaultFlags
-      this.mode = options.mode
-    } else if (typeof fd === 'number') this.fd = toNumber(fd)
-    else if (typeof fd === 'object' && 'fd' in fd) {
-      this.#handle = fd
-      this.fd = toNumber(fd.fd)
-    } else throw typeError('options.fd', 'of type number or an instance of FileHandle', fd)
+  constructor(fs: StreamFs, environment: Environment) {
+    this.fs = fs
+    this.#slice = new TimeSlice(environment)
   }
 
-  onHandleClosed(listener: () => void): void {
-    this.#handle?.on('close', listener)
+  /** What is in memory is there at once, so a long stream lets the event loop have a turn now and then. */
+  begin(run: () => void): void {
+    this.#busy = true
+    if (this.#slice.over) settle(this.#slice.next(), run, run)
+    else run()
   }
 
-  /** True when this opened it just now. */
-  async open(): Promise<boolean> {
-    if (this.fd !== null) return false
-    this.fd = await runLater(this.context, open(this.context, this.path, this.flags, this.mode))
-    return true
+  end(error: Error | null): void {
+    this.#busy = false
+    this.#whenIdle?.(error)
   }
 
-  /**
-   * Reads and writes one at a time; closing waits for the one under way. What is in memory is there at once,
-   * so a long stream lets the event loop have a turn now and then.
-   */
-  work<T>(run: (fd: number) => Promise<T>): Promise<T> {
-    const working = this.#slice.over ? this.#slice.next().then(() => run(this.fd!)) : run(this.fd!)
-    this.#working = working.catch(() => undefined)
-    return working
-  }
-
-  async close(flush: boolean): Promise<void> {
-    await this.#working
-    const { fd, context } = this
-    if (fd === null) return
-    this.fd = null
-    if (flush) await runLater(context, descriptors.fsync(context, fd))
-    if (this.#handle === undefined) await runLater(context, descriptors.close(context, fd))
-    else await this.#handle.close()
+  whenIdle(run: (error: Error | null) => void): void {
+    if (this.#busy) this.#whenIdle = run
+    else run(null)
   }
 }
 
-type Done = (error?: Error | null) => void
+export interface ReadStream extends Readable, FileStream {
+  end: number
+  bytesRead: number
+  readonly pending: boolean
+  autoClose: boolean
+  close(done?: Done): void
+}
 
-function finish(work: Promise<unknown>, done: Done): void {
+export interface WriteStream extends Writable, FileStream {
+  flush: boolean
+  bytesWritten: number
+  readonly pending: boolean
+  autoClose: boolean
+  close(done?: Done): void
+  destroySoon(): void
+}
+
+/** Constructors that can be called without `new` and on an object that inherits from their prototype. */
+export interface StreamConstructor<S> {
+  new (path: unknown, options?: unknown): S
+  (path: unknown, options?: unknown): S
+  readonly prototype: S
+}
+
+export interface Streams {
+  readonly ReadStream: StreamConstructor<ReadStream>
+  readonly WriteStream: StreamConstructor<WriteStream>
+}
+
+/**
+ * The stream constructors of one `session.fs`, in the shape of those of node:fs. They are functions and no
+ * classes: packages such as graceful-fs make constructors of their own out of them. Streams call what `fs`
+ * has at that time, so a function that is replaced there is called by streams too.
+ */
+export function makeStreams(fs: StreamFs, environment: Environment): Streams {
+  function ReadStream(this: unknown, path: unknown, options: unknown): unknown {
+    if (!(this instanceof (ReadStream as unknown as new () => object)))
+      return new made.ReadStream(path, options)
+    startReading(this as ReadStream, { path, options, fs, environment })
+    return undefined
+  }
+
+  function WriteStream(this: unknown, path: unknown, options: unknown): unknown {
+    if (!(this instanceof (WriteStream as unknown as new () => object)))
+      return new made.WriteStream(path, options)
+    startWriting(this as WriteStream, { path, options, fs, environment })
+    return undefined
+  }
+
+  const made = {
+    ReadStream: inherit<ReadStream>(ReadStream, Readable, readMethods),
+    WriteStream: inherit<WriteStream>(WriteStream, Writable, writeMethods),
+  }
+  return made
+}
+
+function inherit<S>(made: unknown, parent: { prototype: object }, methods: object): StreamConstructor<S> {
+  const constructor = made as StreamConstructor<S> & { prototype: object }
+  Object.setPrototypeOf(constructor, parent)
+  Object.setPrototypeOf(constructor.prototype, parent.prototype)
+  Object.defineProperties(constructor.prototype, Object.getOwnPropertyDescriptors(methods))
+  return constructor
+}
+
+interface Given {
+  readonly path: unknown
+  readonly options: unknown
+  readonly fs: StreamFs
+  readonly environment: Environment
+}
+
+function startReading(stream: ReadStream, given: Given): void {
+  const settings: StreamOptions = toOptions(given.options)
+  const fs = begin(stream, given, settings, 'r')
+  const { start, end, autoClose = true } = settings
+  checkFunction(fs, 'read')
+  if (autoClose) checkFunction(fs, 'close')
+  if (start !== undefined) checkInteger('start', start, 0)
+  if (end !== undefined && end !== Infinity) checkInteger('end', end, 0)
+  if (start !== undefined && end !== undefined && start > end)
+    throw rangeError('start', `<= "end" (here: ${end})`, start)
+  stream.end = end ?? Infinity
+  stream.bytesRead = 0
+  construct(Readable, stream, {
+    highWaterMark: readChunkBytes,
+    ...streamOptions(settings),
+    autoDestroy: autoClose,
+  })
+}
+
+function startWriting(stream: WriteStream, given: Given): void {
+  const settings: StreamOptions = toOptions(given.options)
+  const fs = begin(stream, given, settings, 'w')
+  const { start, autoClose = true, encoding, flush } = settings
+  if (fs.write !== undefined || fs.writev === undefined) checkFunction(fs, 'write')
+  if (fs.writev !== undefined) checkFunction(fs, 'writev')
+  if (autoClose) checkFunction(fs, 'close')
+  stream.flush = flush == null ? false : checkBoolean('options.flush', flush)
+  if (stream.flush) checkFunction(fs, 'fsync')
+  if (start !== undefined) checkInteger('start', start, 0)
+  // It is enough to have one of the two.
+  if (fs.write === undefined) Object.assign(stream, { _write: null })
+  if (fs.writev === undefined) Object.assign(stream, { _writev: null })
+  stream.bytesWritten = 0
+  construct(Writable, stream, {
+    ...streamOptions(settings),
+    decodeStrings: true,
+    autoDestroy: autoClose,
+  })
+  if (encoding !== undefined && encoding !== null && encoding !== 'buffer')
+    stream.setDefaultEncoding(encoding)
+}
+
+/** Node's stream constructors take an object that inherits from their prototype. */
+function construct(parent: unknown, stream: object, options: ReadableOptions & WritableOptions): void {
+  ;(parent as (this: object, options: object) => void).call(stream, options)
+}
+
+/** The file of a stream: to be opened, a descriptor's number, or a FileHandle. */
+function begin(stream: FileStream, given: Given, settings: StreamOptions, flags: string): StreamFs {
+  const { fd, start } = settings
+  let fs = (settings.fs ?? given.fs) as StreamFs
+  stream.fd = null
+  if (fd === undefined || fd === null) {
+    checkFunction(fs, 'open')
+    const path = givenPath(given.path)
+    stream.path = given.path instanceof URL ? path : given.path
+    stream.flags = settings.flags ?? flags
+    stream.mode = settings.mode ?? defaultMode
+  } else if (typeof fd === 'number') stream.fd = toNumber(fd)
+  else if (typeof fd === 'object' && 'fd' in fd) {
+    if (settings.fs !== undefined && settings.fs !== null)
+      throw codedError('ERR_METHOD_NOT_IMPLEMENTED', 'The FileHandle with fs method is not implemented')
+    stream.fd = toNumber(fd.fd)
+    fs = handleFs(fd)
+    fd.on('close', () => (stream as unknown as ReadStream).close())
+  } else throw typeError('options.fd', 'of type number or an instance of FileHandle', fd)
+  stream.start = start
+  stream.pos = start
+  Object.defineProperty(stream, work, { value: new Work(fs, given.environment) })
+  return fs
+}
+
+function handleFs(handle: Handle): StreamFs {
+  const at = (position: Position): number | null => position ?? null
+  return {
+    open: () => {
+      throw codedError('ERR_METHOD_NOT_IMPLEMENTED', 'The open() method is not implemented')
+    },
+    read: (_fd, buffer, offset, length, position, done) =>
+      settle(
+        handle.read(buffer, offset, length, at(position)),
+        ({ bytesRead }) => done(null, bytesRead),
+        (error) => done(error as Error, 0),
+      ),
+    write: (_fd, buffer, offset, length, position, done) =>
+      settle(
+        handle.write(buffer, offset, length, at(position)),
+        ({ bytesWritten }) => done(null, bytesWritten),
+        (error) => done(error as Error, 0),
+      ),
+    writev: (_fd, buffers, position, done) =>
+      settle(
+        handle.writev(buffers, at(position)),
+        ({ bytesWritten }) => done(null, bytesWritten),
+        (error) => done(error as Error, 0),
+      ),
+    fsync: (_fd, done) => finish(handle.sync(), done),
+    close: (_fd, done) => finish(handle.close(), done),
+  }
+}
+
+function finish(promise: Promise<unknown>, done: Done): void {
   settle(
-    work,
+    promise,
     () => done(),
     (error) => done(error as Error),
   )
 }
 
-function openInto(stream: Readable | Writable, file: StreamFile, done: Done): void {
-  settle(
-    file.open(),
-    (opened) => {
-      done()
-      if (!opened) return
-      stream.emit('open', file.fd)
-      stream.emit('ready')
-    },
-    (error) => done(error as Error),
-  )
-}
-
-/** The shape of node:fs ReadStream. `end` is inclusive. */
-export class ReadStream extends Readable {
-  readonly path: string | undefined
-  bytesRead = 0
-  readonly start: number | undefined
-  readonly end: number
-  pos: number | undefined
-  readonly #file: StreamFile
-
-  constructor(context: Context, path: unknown, options: unknown) {
-    const settings: StreamOptions = toOptions(options)
-    const file = new StreamFile(context, path, settings, 'r')
-    const { start, end, autoClose = true } = settings
-    if (start !== undefined) checkInteger('start', start, 0)
-    if (end !== undefined && end !== Infinity) checkInteger('end', end, 0)
-    if (start !== undefined && end !== undefined && start > end)
-      throw rangeError('start', `<= "end" (here: ${end})`, start)
-    super({ highWaterMark: readChunkBytes, ...streamOptions(settings), autoDestroy: autoClose })
-    this.#file = file
-    this.path = file.path
-    this.start = start
-    this.end = end ?? Infinity
-    this.pos = start
-    file.onHandleClosed(() => this.close())
-    if (settings.signal !== undefined) addAbortSignal(settings.signal, this)
-  }
-
-  /** Whether the file is not open yet. */
-  get pending(): boolean {
-    return this.#file.fd === null
-  }
-
-  get fd(): number | null {
-    return this.#file.fd
-  }
-
-  get autoClose(): boolean {
-    return (this as unknown as { _readableState: { autoDestroy: boolean } })._readableState.autoDestroy
-  }
-
-  override _construct(done: Done): void {
-    openInto(this, this.#file, done)
-  }
-
-  override _read(size: number): void {
-    const left = this.end - (this.pos ?? this.bytesRead) + 1
-    const length = Math.min(left, size)
-    if (length <= 0) {
-      this.push(null)
-      return
-    }
-    const { context } = this.#file
-    const buffer = Buffer.allocUnsafeSlow(length)
-    const position = this.pos ?? null
-    settle(
-      this.#file.work((fd) => runLater(context, descriptors.read(context, fd, buffer, 0, length, position))),
-      ({ bytesRead }) => {
-        if (this.destroyed) return
-        if (bytesRead === 0) {
-          this.push(null)
-          return
-        }
-        if (this.pos !== undefined) this.pos += bytesRead
-        this.bytesRead += bytesRead
-        // A copy, so that a short read does not keep the whole buffer.
-        this.push(bytesRead === length ? buffer : Buffer.from(buffer.subarray(0, bytesRead)))
-      },
-      (error) => {
-        if (this.autoClose) this.destroy(error as Error)
-        else this.emit('error', error)
-      },
-    )
-  }
-
-  override _destroy(error: Error | null, done: Done): void {
-    finish(this.#file.close(false), (failure) => done(failure ?? error))
-  }
-
-  close(callback?: (error?: Error | null) => void): void {
-    if (callback !== undefined) finished(this, callback)
-    this.destroy()
-  }
-}
-
-/** The shape of node:fs WriteStream. What is written is acknowledged when its callback runs. */
-export class WriteStream extends Writable {
-  readonly path: string | undefined
-  bytesWritten = 0
-  readonly start: number | undefined
-  pos: number | undefined
-  readonly #flush: boolean
-  readonly #file: StreamFile
-
-  constructor(context: Context, path: unknown, options: unknown) {
-    const settings: StreamOptions = toOptions(options)
-    const file = new StreamFile(context, path, settings, 'w')
-    const { start, autoClose = true, encoding, flush } = settings
-    const flushes = flush == null ? false : checkBoolean('options.flush', flush)
-    if (start !== undefined) checkInteger('start', start, 0)
-    super({ ...streamOptions(settings), decodeStrings: true, autoDestroy: autoClose })
-    this.#file = file
-    this.#flush = flushes
-    this.path = file.path
-    this.start = start
-    this.pos = start
-    file.onHandleClosed(() => this.close())
-    if (settings.signal !== undefined) addAbortSignal(settings.signal, this)
-    if (encoding !== undefined && encoding !== null && encoding !== 'buffer')
-      this.setDefaultEncoding(encoding)
-  }
-
-  /** Whether the file is not open yet. */
-  get pending(): boolean {
-    return this.#file.fd === null
-  }
-
-  get fd(): number | null {
-    return this.#file.fd
-  }
-
-  get autoClose(): boolean {
-    return (this as unknown as { _writableState: { autoDestroy: boolean } })._writableState.autoDestroy
-  }
-
-  override _construct(done: Done): void {
-    openInto(this, this.#file, done)
-  }
-
-  override _write(chunk: Buffer, _encoding: BufferEncoding, done: Done): void {
-    this.#writeBytes([chunk], done)
-  }
-
-  override _writev(chunks: { chunk: Buffer }[], done: Done): void {
-    this.#writeBytes(
-      chunks.map(({ chunk }) => chunk),
-      done,
-    )
-  }
-
-  override _destroy(error: Error | null, done: Done): void {
-    finish(this.#file.close(this.#flush), (failure) => done(failure ?? error))
-  }
-
-  close(callback?: (error?: Error | null) => void): void {
-    if (callback !== undefined) {
-      if (this.closed) queueMicrotask(() => callback())
-      else this.on('close', () => callback())
-    }
-    if (!this.autoClose) this.on('finish', () => this.destroy())
-    this.end()
-  }
-
-  /** As `end`: what is written first is kept. */
-  destroySoon(): void {
-    this.end()
-  }
-
-  #writeBytes(chunks: Buffer[], done: Done): void {
-    const { context } = this.#file
-    const position = this.pos ?? null
-    const written = this.#file.work(async (fd) => {
-      const { bytesWritten } = await runLater(context, descriptors.writev(context, fd, chunks, position))
-      if (this.pos !== undefined) this.pos += bytesWritten
-      this.bytesWritten += bytesWritten
-    })
-    finish(written, done)
-  }
+function checkFunction(fs: StreamFs, name: keyof StreamFs): void {
+  if (typeof fs[name] !== 'function') throw typeError(`options.fs.${name}`, 'of type function', fs[name])
 }
 
 /** What node:stream itself takes of the options. */
-function streamOptions({ encoding, emitClose, highWaterMark }: StreamOptions): object {
+function streamOptions({ encoding, emitClose, highWaterMark, signal }: StreamOptions): object {
   return {
     ...(encoding !== undefined && encoding !== null && encoding !== 'buffer' && { encoding }),
     ...(emitClose !== undefined && { emitClose }),
     ...(highWaterMark !== undefined && { highWaterMark }),
+    ...(signal !== undefined && { signal }),
   }
+}
+
+/** Does nothing, as in Node. A package that replaces it opens the file itself. */
+function open(): void {}
+
+function openFile(stream: (ReadStream | WriteStream) & FileStream, done: Done): void {
+  if (typeof stream.fd === 'number') {
+    done()
+    return
+  }
+  if (stream.open !== open) {
+    openByMethod(stream, done)
+    return
+  }
+  stream[work].fs.open(stream.path, stream.flags, stream.mode, (error, fd) => {
+    if (error !== null && error !== undefined) {
+      done(error)
+      return
+    }
+    stream.fd = fd
+    done()
+    stream.emit('open', fd)
+    stream.emit('ready')
+  })
+}
+
+/** A method `open` of the caller's says by its event, `open` or `error`, how it ended. */
+function openByMethod(stream: (ReadStream | WriteStream) & FileStream, done: Done): void {
+  const emit = stream.emit.bind(stream)
+  stream.emit = function (this: typeof stream, name: string | symbol, ...given: unknown[]): boolean {
+    if (name !== 'open' && name !== 'error') return emit(name, ...given)
+    this.emit = emit
+    if (name === 'error') {
+      done(given[0] as Error)
+      return true
+    }
+    done()
+    return emit(name, ...given)
+  } as typeof emit
+  stream.open()
+}
+
+function closeFile(stream: FileStream, failed: Error | null, done: Done): void {
+  const { fs } = stream[work]
+  const { fd } = stream
+  if (fd === null || fd === undefined) {
+    done(failed)
+    return
+  }
+  fs.close(fd, (error) => done(error ?? failed))
+  stream.fd = null
+}
+
+const isPending = (stream: FileStream): boolean => stream.fd === null
+
+/** Of streams that read. */
+const readMethods = {
+  open,
+
+  /** Whether the file is not open yet. */
+  get pending(): boolean {
+    return isPending(this as unknown as FileStream)
+  },
+
+  get autoClose(): boolean {
+    return stateOf(this, '_readableState').autoDestroy
+  },
+
+  set autoClose(value: boolean) {
+    stateOf(this, '_readableState').autoDestroy = value
+  },
+
+  _construct(this: ReadStream, done: Done): void {
+    openFile(this, done)
+  },
+
+  _read(this: ReadStream, size: number): void {
+    const length = Math.min(this.end - (this.pos ?? this.bytesRead) + 1, size)
+    if (length <= 0) {
+      this.push(null)
+      return
+    }
+    const io = this[work]
+    const buffer = Buffer.allocUnsafeSlow(length)
+    const onRead: Counted = (error, bytesRead) => {
+      io.end(error)
+      if (this.destroyed) return
+      if (error !== null && error !== undefined) {
+        if (this.autoClose) this.destroy(error)
+        else this.emit('error', error)
+      } else if (bytesRead === 0) this.push(null)
+      else {
+        if (this.pos !== undefined) this.pos += bytesRead
+        this.bytesRead += bytesRead
+        // A copy, so that a short read does not keep the whole buffer.
+        this.push(bytesRead === length ? buffer : copyOf(buffer, bytesRead))
+      }
+    }
+    io.begin(() => io.fs.read(this.fd!, buffer, 0, length, this.pos, onRead))
+  },
+
+  _destroy(this: ReadStream, error: Error | null, done: Done): void {
+    this[work].whenIdle((failed) => closeFile(this, error ?? failed, done))
+  },
+
+  close(this: ReadStream, done?: Done): void {
+    if (done !== undefined) finished(this, done)
+    this.destroy()
+  },
+}
+
+/** Of streams that write. What is written is acknowledged when its callback runs. */
+const writeMethods = {
+  open,
+
+  /** Whether the file is not open yet. */
+  get pending(): boolean {
+    return isPending(this as unknown as FileStream)
+  },
+
+  get autoClose(): boolean {
+    return stateOf(this, '_writableState').autoDestroy
+  },
+
+  set autoClose(value: boolean) {
+    stateOf(this, '_writableState').autoDestroy = value
+  },
+
+  _construct(this: WriteStream, done: Done): void {
+    openFile(this, done)
+  },
+
+  _write(this: WriteStream, chunk: Buffer, _encoding: BufferEncoding, done: Done): void {
+    const io = this[work]
+    const { fs } = io
+    writeAll(this, done, [chunk], ([rest], position, written) =>
+      fs.write!(this.fd!, rest!, 0, rest!.length, position, written),
+    )
+  },
+
+  _writev(this: WriteStream, chunks: { chunk: Buffer }[], done: Done): void {
+    const { fs } = this[work]
+    const buffers = chunks.map(({ chunk }) => chunk)
+    writeAll(this, done, buffers, (rest, position, written) => fs.writev!(this.fd!, rest, position, written))
+  },
+
+  _destroy(this: WriteStream, error: Error | null, done: Done): void {
+    this[work].whenIdle((failed) => {
+      const reason = error ?? failed
+      const { fs } = this[work]
+      if (!this.flush || this.fd === null) closeFile(this, reason, done)
+      else fs.fsync!(this.fd, (unsynced) => closeFile(this, reason ?? unsynced ?? null, done))
+    })
+  },
+
+  close(this: WriteStream, done?: Done): void {
+    if (done !== undefined) {
+      if (this.closed) {
+        queueMicrotask(() => done())
+        return
+      }
+      this.on('close', () => done())
+    }
+    if (!this.autoClose) this.on('finish', () => this.destroy())
+    this.end()
+  },
+
+  /** As `end`: what is written first is kept. */
+  destroySoon(this: WriteStream): void {
+    this.end()
+  },
+}
+
+/** Writes until everything is written: a file system of the caller's may write parts, or ask to be tried again. */
+function writeAll(
+  stream: WriteStream,
+  done: Done,
+  buffers: Buffer[],
+  write: (rest: Buffer[], position: Position, written: Counted) => void,
+): void {
+  const io = stream[work]
+  const { pos } = stream
+  let rest = buffers
+  let at = pos
+  let retries = 0
+  if (pos !== undefined) stream.pos = pos + buffers.reduce((sum, { length }) => sum + length, 0)
+  const end = (error: Error | null): void => {
+    io.end(error)
+    done(error)
+  }
+  const next = (): void => write(rest, at, written)
+  const written: Counted = (error, count) => {
+    const again = error?.code === 'EAGAIN'
+    if (error !== null && error !== undefined && !again) return end(error)
+    if (stream.destroyed)
+      return end(codedError('ERR_STREAM_DESTROYED', 'Cannot call write after a stream was destroyed'))
+    const bytes = again ? 0 : count
+    stream.bytesWritten += bytes
+    if (at !== undefined) at += bytes
+    rest = withoutStart(rest, bytes)
+    if (rest.length === 0) return end(null)
+    retries = bytes === 0 ? retries + 1 : 0
+    if (retries > maxRetries) return end(error ?? codedError('EAGAIN', 'write failed: nothing was written'))
+    return next()
+  }
+  io.begin(next)
+}
+
+function withoutStart(buffers: Buffer[], bytes: number): Buffer[] {
+  let skip = bytes
+  let index = 0
+  while (index < buffers.length && skip >= buffers[index]!.length) skip -= buffers[index++]!.length
+  if (index === buffers.length) return []
+  return [buffers[index]!.subarray(skip), ...buffers.slice(index + 1)]
+}
+
+function copyOf(buffer: Buffer, length: number): Buffer {
+  const copy = Buffer.allocUnsafeSlow(length)
+  buffer.copy(copy, 0, 0, length)
+  return copy
+}
+
+function stateOf(stream: unknown, name: '_readableState' | '_writableState'): { autoDestroy: boolean } {
+  const state = (stream as Record<typeof name, { autoDestroy: boolean } | undefined>)[name]
+  if (state === undefined) throw argumentError('ERR_INVALID_THIS', 'Value of "this" must be a stream')
+  return state
 }

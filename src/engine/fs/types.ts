@@ -2,67 +2,13 @@ import type * as fs from 'node:fs'
 import type { GlobOptions } from './glob.js'
 import type { WatchQueueOptions } from './watch-iterator.js'
 
-/** What all three forms have. */
-type PathNames =
-  | 'access'
-  | 'appendFile'
-  | 'chmod'
-  | 'chown'
-  | 'copyFile'
-  | 'cp'
-  | 'lchown'
-  | 'link'
-  | 'lstat'
-  | 'lutimes'
-  | 'mkdir'
-  | 'mkdtemp'
-  | 'open'
-  | 'opendir'
-  | 'readdir'
-  | 'readFile'
-  | 'readlink'
-  | 'realpath'
-  | 'rename'
-  | 'rm'
-  | 'rmdir'
-  | 'stat'
-  | 'symlink'
-  | 'truncate'
-  | 'unlink'
-  | 'utimes'
-  | 'writeFile'
-
-/** What takes numbers of open files. */
-type NumberNames =
-  | 'close'
-  | 'fchmod'
-  | 'fchown'
-  | 'fdatasync'
-  | 'fstat'
-  | 'fsync'
-  | 'ftruncate'
-  | 'futimes'
-  | 'read'
-  | 'readv'
-  | 'write'
-  | 'writev'
-
-type Names = PathNames | NumberNames
-
-type Others =
-  | 'constants'
-  | 'createReadStream'
-  | 'createWriteStream'
-  | 'Dirent'
-  | 'exists'
-  | 'existsSync'
-  | 'Stats'
-  | 'watch'
-
 type WithTypes = { readonly withFileTypes: true }
 
 /** `session.fs.promises`: the shape of `node:fs/promises`. */
-export interface FsPromises extends Pick<typeof fs.promises, PathNames | 'constants'> {
+export type FsPromises = typeof fs.promises & OwnPromises
+
+/** With what not each version of Node's types has. */
+interface OwnPromises {
   /** Paths that match a pattern or several; relative ones are relative to `options.cwd`, `/` by default. */
   glob(
     pattern: string | readonly string[],
@@ -71,6 +17,21 @@ export interface FsPromises extends Pick<typeof fs.promises, PathNames | 'consta
   glob(pattern: string | readonly string[], options?: GlobOptions): AsyncIterableIterator<string>
   /** The changes of a file or directory. ERR_FS_WATCH_QUEUE_OVERFLOW when they are not taken in time. */
   readonly watch: typeof fs.promises.watch & WatchWithQueue
+  /** A new directory, with a method that removes it. */
+  mkdtempDisposable(
+    prefix: string,
+    options?: BufferEncoding | { encoding?: BufferEncoding },
+  ): Promise<TemporaryLater>
+}
+
+interface TemporaryLater extends AsyncDisposable {
+  readonly path: string
+  remove(): Promise<void>
+}
+
+interface TemporaryNow extends Disposable {
+  readonly path: string
+  remove(): void
 }
 
 /** With options that Node has, but not each version of its types. */
@@ -97,8 +58,17 @@ type GlobCallback<T> = (error: NodeJS.ErrnoException | null, matches: T[]) => vo
  * await session.fs.promises.writeFile('/src/a.ts', 'export const a = 1')
  * session.fs.readFileSync('/src/a.ts', 'utf8')
  */
-export interface SessionFs extends Pick<typeof fs, Names | `${Names}Sync` | Others> {
+export type SessionFs = typeof fs & OwnFs
+
+interface OwnFs {
   readonly promises: FsPromises
+  /** A new directory, with a method that removes it. */
+  mkdtempDisposableSync(
+    prefix: string,
+    options?: BufferEncoding | { encoding?: BufferEncoding },
+  ): TemporaryNow
+  /** As openAsBlob. Holds the content of the moment of the call. */
+  openAsBlobSync(path: fs.PathLike, options?: fs.OpenAsBlobOptions): Blob
   globSync(pattern: string | readonly string[], options: GlobOptions & WithTypes): fs.Dirent[]
   globSync(pattern: string | readonly string[], options?: GlobOptions): string[]
   glob(pattern: string | readonly string[], callback: GlobCallback<string>): void

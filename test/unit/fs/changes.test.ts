@@ -52,7 +52,7 @@ describe.each([['promise'], ['callback'], ['sync']] as [Form][])('as on a disk, 
   beforeEach(async () => {
     await sides.begin()
     setUp(nodeFs, sides.onDisk)
-    setUp(sides.fs as unknown as typeof nodeFs, (path) => path)
+    setUp(sides.fs, (path) => path)
   })
   afterEach(() => sides.end())
 

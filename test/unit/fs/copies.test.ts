@@ -42,7 +42,7 @@ describe.each([['promise'], ['callback'], ['sync']] as [Form][])('cp as on a dis
   beforeEach(async () => {
     await sides.begin()
     setUp(nodeFs, sides.onDisk)
-    setUp(sides.fs as unknown as typeof nodeFs, (path) => path)
+    setUp(sides.fs, (path) => path)
   })
   afterEach(() => sides.end())
 
@@ -185,7 +185,7 @@ describe('cp of sessions alone:', () => {
   afterAll(() => sides.close())
   beforeEach(async () => {
     await sides.begin()
-    setUp(sides.fs as unknown as typeof nodeFs, (path) => path)
+    setUp(sides.fs, (path) => path)
   })
   afterEach(() => sides.end())
 

@@ -27,7 +27,7 @@ describe.each(lastingStorages)('an open file on %s', (_name, make) => {
     await engine.close()
     engine = await openEngine({ storage })
     session = await engine.sessions.open(session.id)
-    fs = session.fs.promises as unknown as typeof fs
+    fs = session.fs.promises
   }
 
   beforeEach(async () => {

@@ -10,7 +10,10 @@ import { readsOf } from './reads.js'
  * `session.fs.promises` of a session elsewhere: the shape of `node:fs/promises`, with its errors, whose cause is the
  * engine's own. Where a call takes several requests, others may change things in between.
  */
-export type RemoteFsPromises = Omit<FsPromises, 'glob' | 'open' | 'opendir' | 'watch'>
+export type RemoteFsPromises = Omit<
+  FsPromises,
+  'glob' | 'lchmod' | 'mkdtempDisposable' | 'open' | 'opendir' | 'statfs' | 'watch'
+>
 
 export interface RemoteFs {
   readonly promises: RemoteFsPromises

@@ -1,0 +1,295 @@
+/**
+ * Runs files of Node's own tests, one after the other, with a session in the place of the disk. Each file gets a
+ * session of its own and a `process` of its own, on which its exit handlers are. A file has ended when the event
+ * loop is empty. Prints one line of JSON for each file to descriptor 3.
+ *
+ * Arguments: the directory of the tests, then the names of the files.
+ */
+import { EventEmitter } from 'node:events'
+import nodeFs from 'node:fs'
+import { createRequire } from 'node:module'
+import { join, posix } from 'node:path'
+import vm from 'node:vm'
+import { openEngine, type Session } from '../../src/index.js'
+import { testModule } from './test-module.js'
+
+export interface Outcome {
+  readonly file: string
+  /** null: the file passed. */
+  readonly error: string | null
+  readonly skipped: boolean
+}
+
+/** Where the tests are in the session. No such path is on the host. */
+const root = '/node-tests/test'
+/** Thrown by `process.exit`, which must not return. */
+const exited = new Error('process.exit was called')
+
+const [directory = '', ...files] = process.argv.slice(2)
+const hostRequire = createRequire(import.meta.url)
+const sources = new Map<string, string>()
+
+/** `process` as one file sees it: handlers and the exit code are its own. */
+class FileProcess {
+  readonly events = new EventEmitter()
+  exitCode: number | undefined
+  exitCalled = false
+  readonly proxy: NodeJS.Process
+
+  constructor() {
+    this.events.setMaxListeners(0)
+    const own: Record<string, unknown> = {
+      exit: (code?: number) => {
+        this.exitCode = code ?? this.exitCode ?? 0
+        this.exitCalled = true
+        throw exited
+      },
+      chdir: () => undefined,
+      umask: () => 0o022,
+    }
+    const ofEmitter = [
+      'on',
+      'once',
+      'off',
+      'addListener',
+      'removeListener',
+      'emit',
+      'listenerCount',
+      'removeAllListeners',
+    ]
+    for (const name of [...ofEmitter, 'listeners', 'prependListener', 'prependOnceListener']) {
+      const method = this.events[name as 'on'] as (...given: unknown[]) => unknown
+      own[name] = (...given: unknown[]) => method.apply(this.events, given)
+    }
+    this.proxy = new Proxy(process, {
+      get: (target, name) => {
+        if (name === 'exitCode') return this.exitCode
+        if (typeof name === 'string' && Object.hasOwn(own, name)) return own[name]
+        return Reflect.get(target, name) as unknown
+      },
+      set: (target, name, value) => {
+        if (name === 'exitCode') this.exitCode = value as number
+        else own[name as string] = value
+        return true
+      },
+    })
+  }
+}
+
+type Wrapped = (process: unknown, console: unknown) => (this: unknown, ...given: unknown[]) => void
+
+class TestFile {
+  readonly name: string
+  readonly process = new FileProcess()
+  readonly session: Session
+  #error: unknown
+  #failed = false
+  #skipped = false
+  readonly #modules = new Map<string, { exports: unknown }>()
+
+  constructor(name: string, session: Session) {
+    this.name = name
+    this.session = session
+  }
+
+  run(): void {
+    const path = posix.join(root, 'parallel', this.name)
+    if (!this.name.endsWith('.mjs')) {
+      this.guard(() => this.#load(path))
+      return
+    }
+    this.#runModule(path).catch((error: unknown) => this.fail(error))
+  }
+
+  guard(run: () => void): void {
+    try {
+      run()
+    } catch (error) {
+      this.fail(error)
+    }
+  }
+
+  /** An error that nothing caught. */
+  fail(error: unknown, event = 'uncaughtException'): void {
+    if (error === exited) return
+    const { events } = this.process
+    if (events.listenerCount(event) > 0) {
+      this.guard(() => events.emit(event, error, event))
+      return
+    }
+    this.#error ??= error
+    this.#failed = true
+  }
+
+  /** Tells handlers of the file, once, that the loop is empty: they may begin something. */
+  mayGoOn(): boolean {
+    if (this.#emptied) return false
+    this.#emptied = true
+    this.guard(() => this.process.events.emit('beforeExit', 0))
+    setImmediate(() => undefined)
+    return true
+  }
+
+  #emptied = false
+
+  outcome(): Outcome {
+    const { events } = this.process
+    const code = this.process.exitCode ?? 0
+    for (const listener of events.listeners('exit'))
+      this.guard(() => (listener as (code: number) => void)(code))
+    const exitCode = this.process.exitCode ?? 0
+    const failed = this.#complaints || (exitCode === 0 ? null : `exit code ${exitCode}`)
+    const error = this.#failed ? shown(this.#error) : failed
+    return { file: this.name, error, skipped: this.#skipped }
+  }
+
+  #complaints = ''
+
+  readonly #console = {
+    ...console,
+    log: (...said: unknown[]): void => {
+      const text = said.join(' ')
+      if (text.startsWith('1..0 # Skipped')) this.#skipped = true
+      if (text.startsWith('Mismatched')) this.#complaints += `${said.slice(1).join(' ')}; `
+    },
+    error: (): void => undefined,
+    warn: (): void => undefined,
+  }
+
+  #load(path: string): unknown {
+    const known = this.#modules.get(path)
+    if (known !== undefined) return known.exports
+    const module = { exports: {} as unknown, filename: path, id: path }
+    this.#modules.set(path, module)
+    const require = Object.assign((wanted: string) => this.#require(wanted, path), { main: module })
+    // Not as parameters of one function: a file may declare `process` itself.
+    const head =
+      '(function (process, console) { return function (exports, require, module, __filename, __dirname) {'
+    const wrap = vm.runInThisContext(`${head}${source(path)}\n}})`, { filename: path }) as Wrapped
+    const run = wrap(this.process.proxy, this.#console)
+    run.call(module.exports, module.exports, require, module, path, posix.dirname(path))
+    return module.exports
+  }
+
+  #require(wanted: string, from: string): unknown {
+    const { fs } = this.session
+    switch (wanted.replace(/^node:/, '')) {
+      case 'fs':
+        return fs
+      case 'fs/promises':
+        return fs.promises
+      case 'process':
+        return this.process.proxy
+      case 'test':
+        return (this.#test ??= testModule((error) => this.fail(error)))
+    }
+    if (!wanted.startsWith('.')) return hostRequire(wanted)
+    const path = posix.resolve(posix.dirname(from), wanted)
+    const candidates = [path, `${path}.js`, `${path}/index.js`].map((one) =>
+      one.replace(/index\.mjs$/, 'index.js').replace(/fixtures\.mjs$/, 'fixtures.js'),
+    )
+    return this.#load(
+      candidates.find((one) => nodeFs.statSync(hostPath(one), { throwIfNoEntry: false })?.isFile()) ?? path,
+    )
+  }
+
+  #test: ReturnType<typeof testModule> | undefined
+
+  async #runModule(path: string): Promise<void> {
+    const own = ['process', 'console'].filter((name) => !new RegExp(`import ${name} from`).test(source(path)))
+    const text = own.map((name) => `const ${name} = import.meta.${name}; `).join('') + source(path)
+    const module = new vm.SourceTextModule(text, {
+      identifier: path,
+      initializeImportMeta: (meta) => {
+        Object.assign(meta, {
+          url: `file://${path}`,
+          filename: path,
+          dirname: posix.dirname(path),
+          process: this.process.proxy,
+          console: this.#console,
+        })
+      },
+    })
+    await module.link((wanted) => synthetic(this.#require(wanted, path)))
+    await module.evaluate()
+  }
+}
+
+/** A module with the properties of a value, which is its default export too. */
+function synthetic(value: unknown): vm.SyntheticModule {
+  const named = Object.keys(value as object).filter((name) => name !== 'default')
+  return new vm.SyntheticModule([...named, 'default'], function () {
+    for (const name of named) this.setExport(name, (value as Record<string, unknown>)[name])
+    this.setExport('default', value)
+  })
+}
+
+function hostPath(path: string): string {
+  return join(directory, posix.relative(root, path))
+}
+
+function source(path: string): string {
+  let text = sources.get(path)
+  if (text === undefined) sources.set(path, (text = nodeFs.readFileSync(hostPath(path), 'utf8')))
+  return text
+}
+
+function shown(error: unknown): string {
+  return error instanceof Error ? String(error.stack) : String(error)
+}
+
+/** All files of a directory of the host, by their paths in the session. */
+function filesBelow(path: string, at: string, into: Record<string, Buffer> = {}): Record<string, Buffer> {
+  for (const entry of nodeFs.readdirSync(path, { withFileTypes: true })) {
+    const [from, to] = [join(path, entry.name), posix.join(at, entry.name)]
+    if (entry.isDirectory()) filesBelow(from, to, into)
+    else into[to] = nodeFs.readFileSync(from)
+  }
+  return into
+}
+
+const engine = await openEngine()
+const base = await engine.sessions.create({
+  files: filesBelow(join(directory, 'fixtures'), posix.join(root, 'fixtures')),
+})
+base.fs.mkdirSync(posix.join(root, 'parallel'))
+base.fs.mkdirSync(posix.join(root, 'fixtures/keys'))
+base.fs.mkdirSync('/tmp')
+await base.flush()
+
+let current: TestFile | undefined
+process.on('uncaughtException', (error) => current?.fail(error))
+process.on('unhandledRejection', (error) => current?.fail(error, 'unhandledRejection'))
+process.on('warning', (warning) => {
+  const events = current?.process.events
+  current?.guard(() => events!.emit('warning', warning))
+})
+
+/** The loop is empty: the file has ended, and the next one begins. */
+process.on('beforeExit', () => {
+  if (current?.mayGoOn() === true) return
+  const ended = current
+  current = undefined
+  if (ended !== undefined) tell(ended.outcome())
+  const name = files.shift()
+  if (name !== undefined) setImmediate(() => void start(name))
+})
+
+async function start(name: string): Promise<void> {
+  const session = await base.fork()
+  session.fs.writeFileSync(
+    posix.join(root, 'parallel', name),
+    nodeFs.readFileSync(join(directory, 'parallel', name)),
+  )
+  current = new TestFile(name, session)
+  nodeFs.writeSync(3, `${JSON.stringify({ started: name })}\n`)
+  current.run()
+}
+
+function tell(outcome: Outcome): void {
+  try {
+    nodeFs.writeSync(3, `${JSON.stringify(outcome)}\n`)
+  } catch {
+    // A file that changed Object.prototype makes a write that took place look failed.
+  }
+}

@@ -1,0 +1,104 @@
+import { spawn } from 'node:child_process'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { expect, test } from 'vitest'
+import { compiledProject } from '../support/compile-source.js'
+import type { Outcome } from './child.js'
+import { alone, differences, newerSyntax, notRun } from './expected.js'
+
+const directory = resolve(import.meta.dirname, '../fixtures/node-fs')
+const files = readdirSync(join(directory, 'parallel'))
+/** Generous: a file that takes longer than this waits for something that does not come. */
+const fileMs = 15_000
+const flags = ['--experimental-vm-modules', '--no-warnings', '--expose-gc', '--expose-internals']
+
+/** Runs files in one process after the other: a file that ends its process, or waits too long, fails alone. */
+async function run(compiled: string, names: readonly string[]): Promise<Outcome[]> {
+  const outcomes: Outcome[] = []
+  let left = [...names]
+  while (left.length > 0) {
+    const { done, started } = await runOnce(compiled, left)
+    outcomes.push(...done)
+    if (done.length < left.length) {
+      if (started === undefined) throw new Error(`the process ended before ${left[0]} began`)
+      if (!done.some(({ file }) => file === started))
+        outcomes.push({
+          file: started,
+          error: 'the process ended, or was ended after its time',
+          skipped: false,
+        })
+    }
+    left = left.filter((name) => !outcomes.some(({ file }) => file === name))
+  }
+  return outcomes
+}
+
+function runOnce(
+  compiled: string,
+  names: string[],
+): Promise<{ done: Outcome[]; started: string | undefined }> {
+  const program = join(compiled, 'test/node-fs/child.js')
+  const child = spawn(process.execPath, [...flags, program, directory, ...names], {
+    cwd: '/',
+    stdio: ['ignore', 'ignore', 'ignore', 'pipe'],
+  })
+  const done: Outcome[] = []
+  let [text, started]: [string, string | undefined] = ['', undefined]
+  let timer: NodeJS.Timeout | undefined
+  child.stdio[3]!.on('data', (data: Buffer) => {
+    const lines = (text + data.toString()).split('\n')
+    text = lines.pop()!
+    for (const line of lines) {
+      const told = JSON.parse(line) as Outcome | { readonly started: string }
+      clearTimeout(timer)
+      if ('file' in told) done.push(told)
+      else started = told.started
+      timer = setTimeout(() => child.kill('SIGKILL'), fileMs)
+    }
+  })
+  return new Promise((resolve, reject) => {
+    child.on('error', reject)
+    child.on('close', () => {
+      clearTimeout(timer)
+      resolve({ done, started })
+    })
+  })
+}
+
+test('every file of Node’s own tests of fs passes, or fails by a documented difference', async () => {
+  const compiled = await compiledProject()
+  const together = files.filter((name) => !alone.includes(name) && notRun[name] === undefined)
+  const outcomes = (
+    await Promise.all([
+      run(
+        compiled,
+        together.filter((_name, index) => index % 2 === 0),
+      ),
+      run(
+        compiled,
+        together.filter((_name, index) => index % 2 === 1),
+      ),
+      ...alone.map((name) => run(compiled, [name])),
+    ])
+  ).flat()
+  const expectedToFail = new Set(Object.values(differences).flat())
+  const wrong = outcomes.flatMap(({ file, error }) => {
+    if (newerSyntax.has(file) && error?.includes('SyntaxError') === true) return []
+    if (error === null) return expectedToFail.has(file) ? [`${file} passes: take it off the list`] : []
+    return expectedToFail.has(file) ? [] : [`${file}: ${error.slice(0, 1000)}`]
+  })
+  expect(wrong).toEqual([])
+  expect(outcomes.map(({ file }) => file).sort()).toEqual([...together, ...alone].sort())
+  // Were all of them skipped, nothing would be tested.
+  expect(outcomes.filter(({ skipped }) => skipped).length).toBeLessThan(20)
+}, 100_000)
+
+test('every reason is a row of the table of differences, and every listed file exists once', () => {
+  const readme = readFileSync(resolve(import.meta.dirname, '../../src/engine/fs/README.md'), 'utf8')
+  const rows = readme.split('\n').filter((line) => line.startsWith('| '))
+  const documented = new Set(rows.map((line) => line.split('|')[1]!.trim()))
+  expect(Object.keys(differences).filter((reason) => !documented.has(reason))).toEqual([])
+  const listed = [...Object.values(differences).flat(), ...newerSyntax, ...alone, ...Object.keys(notRun)]
+  expect(listed.filter((name) => !files.includes(name))).toEqual([])
+  expect(new Set(listed).size).toBe(listed.length)
+})

@@ -1,0 +1,284 @@
+// oxlint-disable vitest/expect-expect -- `sameFs` does.
+import { once } from 'node:events'
+import type * as nodeFs from 'node:fs'
+import { text } from 'node:stream/consumers'
+import { setImmediate } from 'node:timers/promises'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, expectTypeOf, test } from 'vitest'
+import { openEngine, type Engine, type Session, type SessionFs } from '../../../src/index.js'
+import { Sides } from '../../support/fs-sides.js'
+
+test('the type is assignable to that of node:fs', () => {
+  expectTypeOf<SessionFs>().toExtend<typeof nodeFs>()
+  expectTypeOf<SessionFs['promises']>().toExtend<typeof nodeFs.promises>()
+})
+
+describe.each([
+  ['memory', false],
+  ['LevelDB', true],
+])('on %s, the same as on a disk:', (_name, durable) => {
+  const sides = new Sides('sync', durable)
+  beforeAll(() => sides.open())
+  afterAll(() => sides.close())
+  beforeEach(async () => {
+    await sides.begin()
+    await sides.sameFs('setup', (fs, at) => {
+      fs.writeFileSync(at('/file'), '0123456789')
+      fs.mkdirSync(at('/dir'))
+      fs.symlinkSync('file', at('/link'))
+    })
+  })
+  afterEach(() => sides.end())
+
+  test('streams are made without new, and on objects that inherit from theirs', () =>
+    sides.sameFs('streams', async (fs, at) => {
+      const { ReadStream, WriteStream } = fs as unknown as Record<string, (...given: unknown[]) => unknown>
+      const plain = ReadStream!(at('/file')) as nodeFs.ReadStream
+      function Derived(this: unknown, ...given: unknown[]): void {
+        ReadStream!.apply(this, given)
+      }
+      Derived.prototype = Object.create(fs.ReadStream.prototype)
+      const derived = new (Derived as unknown as new (...given: unknown[]) => nodeFs.ReadStream)(
+        at('/file'),
+        {
+          start: 3,
+        },
+      )
+      const target = WriteStream!(at('/new')) as nodeFs.WriteStream
+      target.end('written')
+      await once(target, 'close')
+      return [
+        await text(plain),
+        await text(derived),
+        [plain, derived].map((stream) => stream instanceof fs.ReadStream),
+        target instanceof fs.WriteStream,
+        derived instanceof fs.WriteStream,
+      ]
+    }))
+
+  test('streams call the functions of the option `fs`', () =>
+    sides.sameFs('option fs', async (fs, at) => {
+      const calls: string[] = []
+      const own = Object.fromEntries(
+        (['open', 'read', 'write', 'writev', 'close', 'fsync'] as const).map((name) => [
+          name,
+          (...given: unknown[]) => {
+            calls.push(name)
+            ;(fs[name] as (...given: unknown[]) => void)(...given)
+          },
+        ]),
+      )
+      const target = fs.createWriteStream(at('/new'), { fs: own as never, flush: true })
+      target.cork()
+      target.write('a')
+      target.write('b')
+      target.end()
+      await once(target, 'close')
+      const source = fs.createReadStream(at('/new'), { fs: own as never })
+      return [await text(source), calls]
+    }))
+
+  test.each<Record<string, unknown>>([{ open: 1 }, { open: Date }, { open: Date, read: Date }])(
+    'the option `fs` without its functions is refused, %#',
+    (own) =>
+      sides.sameFs('option fs', (fs, at) => {
+        fs.createReadStream(at('/file'), { fs: own as never })
+      }),
+  )
+
+  test('a method open of a derived stream opens the file', () =>
+    sides.sameFs('open', async (fs, at) => {
+      const stream = fs.createReadStream(at('/file')) as nodeFs.ReadStream & { open: () => void; fd: number }
+      stream.open = () => {
+        fs.open(at('/file'), 'r', (_error, fd) => {
+          stream.fd = fd
+          stream.emit('open', fd)
+        })
+      }
+      return text(stream)
+    }))
+
+  test('a stream that is destroyed while it reads closes its file after that', () =>
+    sides.sameFs('destroy', async (fs, at) => {
+      const order: string[] = []
+      const own = {
+        open: fs.open,
+        read: (...given: unknown[]) => {
+          const done = given.at(-1) as (...results: unknown[]) => void
+          ;(fs.read as (...given: unknown[]) => void)(...given.slice(0, -1), (...results: unknown[]) => {
+            order.push('read')
+            done(...results)
+          })
+          stream.destroy()
+        },
+        close: (fd: number, done: () => void) => {
+          order.push('close')
+          fs.close(fd, done)
+        },
+      }
+      const stream = fs.createReadStream(at('/file'), { fs: own })
+      stream.resume()
+      await once(stream, 'close')
+      return order
+    }))
+
+  test('partial writes and EAGAIN of the option `fs` are tried again', () =>
+    sides.sameFs('partial', async (fs, at) => {
+      let calls = 0
+      const own = {
+        open: fs.open,
+        close: fs.close,
+        write: (fd: number, bytes: Buffer, offset: number, length: number, position: null, done: never) => {
+          const again = Object.assign(new Error('again'), { code: 'EAGAIN' })
+          if (++calls === 2) (done as (error: Error, count: number, rest: Buffer) => void)(again, 0, bytes)
+          else fs.write(fd, bytes, offset, Math.min(length, 3), position, done)
+        },
+      }
+      const stream = fs.createWriteStream(at('/new'), { fs: own, start: 2 })
+      stream.end('abcdefgh')
+      await once(stream, 'close')
+      return [calls, stream.bytesWritten, fs.readFileSync(at('/new'), 'utf8')]
+    }))
+
+  test('openAsBlob gives content and type', () =>
+    sides.sameFs('blob', async (fs, at) => {
+      const blob = await fs.openAsBlob(at('/link'), { type: 'text/plain' })
+      return [blob.type, blob.size, await blob.text(), await blob.slice(2, 4).text()]
+    }))
+
+  test('statfs looks at the path', () =>
+    sides.sameFs('statfs', async (fs, at) => {
+      const keys = Object.keys(fs.statfsSync(at('/file')))
+      const big = await fs.promises.statfs(at('/dir'), { bigint: true })
+      const missing = await fs.promises
+        .statfs(at('/none'))
+        .catch((error: NodeJS.ErrnoException) => error.code)
+      return [keys, typeof big.bsize, missing]
+    }))
+
+  test('opendir makes instances of Dir', () =>
+    sides.sameFs('Dir', (fs, at) => {
+      const dir = fs.opendirSync(at('/dir'))
+      const found = [dir instanceof fs.Dir, fs.Dir.name]
+      dir.closeSync()
+      return found
+    }))
+
+  test('watchFile tells what is missing, what comes, changes and goes', () =>
+    sides.sameFs('watchFile', async (fs, at) => {
+      const told: string[] = []
+      const stats = (one: nodeFs.Stats): string => (one.ino === 0 ? 'none' : `${one.size} bytes`)
+      const step = async (change: () => void): Promise<void> => {
+        const count = told.length
+        change()
+        while (told.length === count) await setImmediate()
+      }
+      const listener = (now: nodeFs.Stats, before: nodeFs.Stats): void => {
+        told.push(`${stats(before)} to ${stats(now)}`)
+      }
+      await step(() => fs.watchFile(at('/new'), { interval: 1 }, listener))
+      await step(() => fs.writeFileSync(at('/new'), 'abc'))
+      await step(() => fs.renameSync(at('/file'), at('/new')))
+      await step(() => fs.unlinkSync(at('/new')))
+      fs.unwatchFile(at('/new'), listener)
+      return told
+    }))
+})
+
+describe('a session', () => {
+  let engine: Engine
+  let session: Session
+  let fs: SessionFs
+
+  beforeAll(async () => {
+    engine = await openEngine()
+  })
+  afterAll(() => engine.close())
+  beforeEach(async () => {
+    session = await engine.sessions.create({ files: { '/file': 'content', '/dir/a': 'a' } })
+    fs = session.fs
+  })
+
+  test('changes the mode of a file by lchmod, and nothing of a symlink', async () => {
+    fs.symlinkSync('file', '/link')
+    fs.lchmodSync('/file', 0o600)
+    await fs.promises.lchmod('/link', 0o640)
+    expect(fs.statSync('/file').mode & 0o777).toBe(0o600)
+    expect(() => fs.lchmodSync('/none', 0o600)).toThrow('ENOENT')
+    expect(() => fs.lchmodSync('/file', 'x')).toThrow(
+      expect.objectContaining({ code: 'ERR_INVALID_ARG_VALUE' }),
+    )
+  })
+
+  test('makes directories that remove themselves', async () => {
+    const now = fs.mkdtempDisposableSync('/dir/now-')
+    fs.writeFileSync(`${now.path}/inside`, '')
+    expect(now.path).toMatch(/^\/dir\/now-\w{6}$/)
+    now.remove()
+    now.remove()
+    expect(fs.existsSync(now.path)).toBe(false)
+
+    const later = await fs.promises.mkdtempDisposable('/dir/later-')
+    await fs.promises.writeFile(`${later.path}/inside`, '')
+    await later[Symbol.asyncDispose]()
+    await later.remove()
+    expect(fs.readdirSync('/dir')).toEqual(['a'])
+    expect(() => fs.mkdtempDisposableSync('/none/x')).toThrow('ENOENT')
+  })
+
+  test('keeps the content of a Blob when its file changes', async () => {
+    const [later, now] = [await fs.openAsBlob('/file'), fs.openAsBlobSync('/file')]
+    fs.writeFileSync('/file', 'other')
+    expect(await later.text()).toBe('content')
+    expect(await now.text()).toBe('content')
+    await expect(fs.openAsBlob('/dir')).rejects.toMatchObject({ code: 'EISDIR' })
+    await expect(fs.openAsBlob('/file', { type: 5 as never })).rejects.toMatchObject({
+      code: 'ERR_INVALID_ARG_TYPE',
+    })
+  })
+
+  test('ends a watched file with its last listener, and with the session', async () => {
+    const told: string[] = []
+    const [one, two] = [() => told.push('one'), () => told.push('two')]
+    const watcher = fs.watchFile('/file', { bigint: true }, one)
+    expect(fs.watchFile('/file', two)).toBe(watcher)
+    fs.writeFileSync('/file', 'other')
+    await once(watcher, 'change')
+    await setImmediate()
+    expect(told.sort()).toEqual(['one', 'two'])
+    fs.unwatchFile('/file', one)
+    fs.writeFileSync('/file', 'again')
+    await once(watcher, 'change')
+    expect(told).toEqual(['one', 'two', 'two'])
+    const stopped = once(watcher, 'stop')
+    fs.unwatchFile('/file')
+    await stopped
+    fs.writeFileSync('/file', 'unseen')
+    await setImmediate()
+    expect(told).toHaveLength(3)
+
+    const last = fs.watchFile('/file', one)
+    expect(last).not.toBe(watcher)
+    const ended = once(last, 'stop')
+    await engine.sessions.delete(session.id)
+    await ended
+  })
+
+  test('has all that node:fs has on this Node', async () => {
+    const node = await import('node:fs')
+    // Node has lchmod on macOS alone.
+    const names = Object.keys(node.default).filter((name) => name !== 'lchmod')
+    expect(names.filter((name) => (fs as unknown as Record<string, unknown>)[name] === undefined)).toEqual([])
+    const promises = Object.keys(node.default.promises)
+    expect(promises.filter((name) => !(name in fs.promises))).toEqual([])
+  })
+
+  test('rejects reads of a closed Dir', async () => {
+    const dir = fs.opendirSync('/dir')
+    dir.closeSync()
+    await expect(dir.read()).rejects.toMatchObject({ code: 'ERR_DIR_CLOSED' })
+  })
+
+  test('has constants that cannot be replaced', () => {
+    expect(() => Object.assign(fs, { constants: {} })).toThrow(TypeError)
+  })
+})
