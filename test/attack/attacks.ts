@@ -1,5 +1,7 @@
 import { abortedRequests } from './aborted-requests.js'
+import { damageIndex } from './damaged-index.js'
 import { heldSockets } from './held-sockets.js'
+import { moveStores } from './moved-stores.js'
 import { slowReaders } from './slow-readers.js'
 import { stallingSources } from './stalling-sources.js'
 
@@ -34,11 +36,23 @@ export const attacks: Readonly<Record<string, Attack>> = {
     shortN: 400,
     run: abortedRequests,
   },
+  'damaged-index': {
+    text: 'sectors of the index that are zeroed, changed, cut off or doubled, of closed and of open stores (0: each)',
+    n: 0,
+    shortN: 24,
+    run: damageIndex,
+  },
   'held-sockets': {
     text: 'clients of the server that never close a connection that it refused or answered',
     n: 2000,
     shortN: 105,
     run: heldSockets,
+  },
+  'moved-stores': {
+    text: 'directories of open stores that are moved, replaced, deleted or covered while they are written to',
+    n: 180,
+    shortN: 9,
+    run: moveStores,
   },
   'slow-readers': {
     text: 'clients of the server that ask for large answers and take them slowly or never',

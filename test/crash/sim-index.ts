@@ -5,6 +5,7 @@ type Operation =
 interface SimDatabase {
   getSync(key: string): Uint8Array | undefined
   batch(operations: readonly Operation[]): Promise<void>
+  compact(): Promise<void>
   close(): Promise<void>
 }
 
@@ -53,6 +54,7 @@ export class SimIndex {
         this.#batches.push(copies)
         apply(values, copies)
       },
+      compact: () => Promise.resolve(),
       close: () => Promise.resolve(),
     })
   }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -502,6 +502,17 @@ const rows: Row[] = [
     when: 'a write before failed',
     provoke: (context) => failDisk(context, 'second'),
     details: { outcome: 'not-applied' },
+  },
+  {
+    reason: 'STORE_MOVED',
+    when: 'the directory of the store was moved away',
+    provoke: async ({ open, directory }) => {
+      const engine = await open({ storage: levelStorage(join(directory, 'data')) })
+      const session = await engine.sessions.create()
+      renameSync(join(directory, 'data'), join(directory, 'moved'))
+      await session.files.write({ path: '/a', content: '' })
+    },
+    details: { outcome: 'unknown' },
   },
   {
     reason: 'DATA_LOSS',

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { openLevelIndex } from '../../src/adapters/level/index-database.js'
+import { openIndexFile } from '../../src/adapters/level/index-file.js'
 import type { IndexDatabase, OpenIndex } from '../../src/adapters/level/index-database.js'
 import type { Store } from '../../src/engine/ports.js'
 import { FaultyDisk } from '../support/faulty-disk.js'
@@ -214,10 +214,11 @@ class FaultyIndex {
     this.#failAt = failAt
   }
 
-  readonly open: OpenIndex = async (path, options) => {
-    const db = await openLevelIndex(path, options)
+  readonly open: OpenIndex = async (disk, path, options) => {
+    const db = await openIndexFile(disk, path, options)
     const faulty: IndexDatabase = {
-      getSync: (key, options) => db.getSync(key, options),
+      getSync: (key) => db.getSync(key),
+      compact: () => db.compact(),
       close: () => db.close(),
       batch: async (operations, options) => {
         if (++this.#batches !== this.#failAt) return db.batch(operations, options)

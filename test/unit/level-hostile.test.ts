@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { DiskFile } from '../../src/adapters/level/disk.js'
 import { salvageFrames } from '../../src/adapters/level/frame-salvage.js'
 import { backupStore, checkStore, repairStore } from '../../src/adapters/level/index.js'
-import { openLevelIndex } from '../../src/adapters/level/index-database.js'
+import { openIndexFile } from '../../src/adapters/level/index-file.js'
 import type { IndexDatabase, OpenIndex } from '../../src/adapters/level/index-database.js'
 import { memoryIndex } from '../../src/adapters/level/memory-index.js'
 import { nodeDisk } from '../../src/adapters/level/node-disk.js'
@@ -15,7 +15,14 @@ import { SegmentFile } from '../../src/adapters/level/segment-file.js'
 import { segmentHeaderBytes } from '../../src/adapters/level/segment-format.js'
 import type { Store } from '../../src/engine/ports.js'
 import { FaultyDisk } from '../support/faulty-disk.js'
-import { openSmall, readContents, reasonOf, sessionId, type StoredContents } from '../support/level-world.js'
+import {
+  blobOf,
+  openSmall,
+  readContents,
+  reasonOf,
+  sessionId,
+  type StoredContents,
+} from '../support/level-world.js'
 import { contentsOf, fillStore } from '../support/store-files.js'
 
 const session = sessionId(1)
@@ -132,9 +139,9 @@ test('a disk that fails again and again leaves no more files than one that fails
   await commit(store, 31)
   await store.close()
   let resets = 0
-  const openIndex: OpenIndex = (path, options) => {
+  const openIndex: OpenIndex = (disk, path, options) => {
     if (options.reset) resets++
-    return openLevelIndex(path, options)
+    return openIndexFile(disk, path, options)
   }
   store = await openSmall(data, { openIndex })
   expect((await store.lastEvent(session))!.seq).toBe(31)
@@ -152,7 +159,7 @@ describe('an index of which a page is damaged', () => {
       damage: () => {
         damaged = true
       },
-      open: ((_path, { reset }) => {
+      open: ((_disk, _path, { reset }) => {
         if (reset) {
           db = memoryIndex()
           damaged = false
@@ -161,8 +168,8 @@ describe('an index of which a page is damaged', () => {
         const current = db
         return Promise.resolve({
           ...current,
-          getSync: (key, options) => {
-            const value = current.getSync(key, options)
+          getSync: (key) => {
+            const value = current.getSync(key)
             return damaged && key.startsWith('p') && value ? value.subarray(1) : value
           },
         } satisfies IndexDatabase)
@@ -171,39 +178,101 @@ describe('an index of which a page is damaged', () => {
     return kept
   }
 
-  test('is made again by the next opener, also when the process that noticed was killed', async () => {
+  const filled = async (): Promise<{ index: ReturnType<typeof keptIndex>; before: StoredContents }> => {
     const index = keptIndex()
-    let store = await openSmall(data, { openIndex: index.open })
+    const store = await openSmall(data, { openIndex: index.open })
     await write(store, 1, 200)
     await store.reclaim()
     const before = await contents(store)
     await store.close()
     index.damage()
+    return { index, before }
+  }
+
+  test('is made again for the read that meets it, and for the next opener', async () => {
+    const { index, before } = await filled()
+    let store = await openSmall(data, { openIndex: index.open })
+    expect(() => store.getSync('k1')).toThrow(expect.objectContaining({ reason: 'WOULD_BLOCK' }))
+    expect(await store.get('k1')).toMatch(/^151 x/)
+    expect(store.getSync('k1')).toMatch(/^151 x/)
+    expect(index.resets).toBe(1)
+    expect(await contents(store)).toEqual(before)
+    await store.close()
     store = await openSmall(data, { openIndex: index.open })
-    await expect(store.get('k1')).rejects.toMatchObject({ reason: 'DATA_LOSS' })
-    // Killed: nothing more is done by it.
-    const copy = join(directory, 'copy')
-    await cp(data, copy, { recursive: true })
-    const resets = index.resets
-    const again = await openSmall(copy, { openIndex: index.open })
-    expect(index.resets).toBe(resets + 1)
-    expect(await contents(again)).toEqual(before)
-    await again.close()
+    expect(await contents(store)).toEqual(before)
+    expect(index.resets).toBe(1)
     await store.close()
   })
 
-  test('is made again by the recovery, when it is to be written', async () => {
-    const index = keptIndex()
-    let store = await openSmall(data, { openIndex: index.open })
-    await write(store, 1, 200)
+  test('rejects no commit, and keeps their order and bytes', async () => {
+    const { index } = await filled()
+    const store = await openSmall(data, { openIndex: index.open })
+    const blob = blobOf(1, 500)
+    const bytes = Uint8Array.from(blob.bytes)
+    // Whether the event is there already is what the damaged page has to say.
+    const commits = [
+      store.commit({
+        events: [{ sessionId: sessionId('new'), seq: 1, body: ['first'] }],
+        put: [['order', '1']],
+      }),
+      store.commit({ put: [['order', '2']], blobs: [{ hash: blob.hash, bytes }] }),
+      store.commit({ events: [{ sessionId: sessionId('new'), seq: 2, body: ['second'] }] }),
+    ]
+    bytes.fill(0)
+    expect(await Promise.all(commits)).toEqual([true, true, true])
+    expect(index.resets).toBe(1)
+    expect(await store.get('order')).toBe('2')
+    expect(Buffer.from((await store.blob(blob.hash, { offset: 0, length: 500 }))!)).toEqual(
+      Buffer.from(blob.bytes),
+    )
+    expect((await store.lastEvent(sessionId('new')))?.body).toEqual(['second'])
     await store.close()
-    index.damage()
-    store = await openSmall(data, { openIndex: index.open })
+  })
+
+  test('is made again when a flush or a reclaiming meets it, and fails neither', async () => {
+    for (const meet of ['reclaim', 'flush'] as const) {
+      const { index } = await filled()
+      const store = await openSmall(data, { openIndex: index.open })
+      if (meet === 'reclaim') {
+        await write(store, 201, 202)
+        await store.reclaim()
+      } else await write(store, 201, 600)
+      expect(index.resets).toBe(1)
+      expect(await store.get('k1')).toMatch(meet === 'reclaim' ? /^201 x/ : /^551 x/)
+      await store.close()
+      await rm(data, { recursive: true })
+    }
+  })
+
+  test('that cannot be made again leaves the rest readable, and is when the disk works again', async () => {
+    const { index, before } = await filled()
+    let isFull = true
+    const store = await openSmall(data, {
+      openIndex: (disk, path, options) => {
+        if (isFull && options.reset) throw Object.assign(new Error('no space'), { code: 'ENOSPC' })
+        return index.open(disk, path, options)
+      },
+    })
     await expect(store.get('k1')).rejects.toMatchObject({ reason: 'DATA_LOSS' })
-    await expect(store.reclaim()).rejects.toMatchObject({ reason: 'DATA_LOSS' })
+    await expect(store.commit({ put: [['k1', 'x']] })).rejects.toMatchObject({ reason: 'STORE_FAILED' })
+    await expect(store.recover()).rejects.toMatchObject({ reason: 'STORE_FULL' })
+    isFull = false
     await store.recover()
-    expect(await store.get('k1')).toMatch(/^151 x/)
-    await write(store, 201, 210)
+    expect(await contents(store)).toEqual(before)
+    await store.close()
+  })
+
+  test('is made again before the store closes', async () => {
+    const { index, before } = await filled()
+    let store = await openSmall(data, { openIndex: index.open })
+    expect(() => store.getSync('k1')).toThrow('the index is damaged')
+    const added = store.commit({ put: [['late', 'yes']] })
+    await store.close()
+    expect(await added).toBe(true)
+    store = await openSmall(data, { openIndex: index.open })
+    expect(await store.get('late')).toBe('yes')
+    await store.commit({ del: ['late'] })
+    expect(await contents(store)).toEqual(before)
     await store.close()
   })
 })

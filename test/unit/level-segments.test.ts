@@ -18,11 +18,14 @@ import {
   blobBytesOf,
   decodeSegmentHeader,
   encodeSegmentHeader,
+  entryHeadBytes,
   frameHeaderBytes,
   readFrameHeader,
+  segmentHeaderBytes,
 } from '../../src/adapters/level/segment-format.js'
 import type { StoreCommit } from '../../src/engine/ports.js'
 import { randomWords } from '../../src/testing.js'
+import { FaultyDisk } from '../support/faulty-disk.js'
 import { seed } from '../support/seed.js'
 import { PlainStore, blobOf, openSmall, readContents, reasonOf, sessionId } from '../support/level-world.js'
 
@@ -186,6 +189,65 @@ describe('the end of the newest segment', () => {
     }
   })
 
+  test('is not cut where the frame that says so begins at any place between two windows', async () => {
+    const windowBytes = 2 ** 20
+    // The first frame is damaged, and the search goes on from its beginning in windows of this size.
+    const second = segmentHeaderBytes + windowBytes
+    for (const at of [-frameHeaderBytes, 1 - frameHeaderBytes, -20, -1, 0, 1]) {
+      const store = await openSmall(data, {
+        durability: 'full',
+        segmentBytes: 2 ** 22,
+        flushEntries: 10_000,
+        flushBytes: 2 ** 24,
+      })
+      const entryBytes = entryHeadBytes + 'head'.length
+      await store.commit({
+        put: [['head', 'x'.repeat(second + at - segmentHeaderBytes - frameHeaderBytes - entryBytes)]],
+      })
+      await store.commit({ put: [['k', 'v']] })
+      const image = join(directory, 'image')
+      await cp(data, image, { recursive: true })
+      await store.close()
+      await use(image)
+      const head = join(data, 'segments/00000001.seg')
+      const frames = await readFile(head)
+      expect(frames.indexOf('FKF2', second - 50)).toBe(second + at)
+      frames[segmentHeaderBytes + frameHeaderBytes + 100]! ^= 1
+      await writeFile(head, frames)
+      expect([at, await openSmall(data).catch(reasonOf)]).toEqual([at, 'DATA_LOSS'])
+      await rm(data, { recursive: true })
+      await rm(image, { recursive: true })
+    }
+  })
+
+  test('is on the disk before the store opens, also what was cut off', async () => {
+    const { image, head } = await killed('relaxed', 5)
+    for (const garbage of [false, true]) {
+      await use(image)
+      if (garbage) await writeFile(head, 'garbage', { flag: 'a' })
+      const disk = new FaultyDisk()
+      const store = await openSmall(data, { durability: 'full', disk })
+      const changes = disk.log.filter((what) => what.endsWith(head)).map((what) => what.split(' ')[0])
+      const truncated = garbage ? ['truncate', 'sync'] : []
+      expect(changes).toEqual([...truncated, 'write', 'sync'])
+      await store.close()
+    }
+  })
+
+  test('is synced after a recovery has cut off and written again', async () => {
+    const disk = new FaultyDisk()
+    const store = await openSmall(data, { durability: 'relaxed', disk, segmentBytes: 2 ** 20 })
+    const head = join(data, 'segments/00000001.seg')
+    await store.commit(commitOf(1))
+    disk.failAt = disk.operations + 1
+    await expect(store.commit(commitOf(2))).rejects.toMatchObject({ reason: 'STORE_FAILED' })
+    const before = disk.log.length
+    await store.recover()
+    const changes = disk.log.slice(before).filter((what) => what.endsWith(head))
+    expect(changes.map((what) => what.split(' ')[0])).toEqual(['truncate', 'write', 'sync'])
+    await store.close()
+  })
+
   test('is not cut where the store was closed behind it', async () => {
     const { head } = await killed('relaxed', 5)
     await truncate(head, (await stat(head)).size - 1)
@@ -209,6 +271,19 @@ describe('the index', () => {
       expect(await store.get('k1').catch(reasonOf)).toBe('DATA_LOSS')
       await store.close()
     }
+  })
+})
+
+describe('the manifest', () => {
+  test('is whole where a longer one was being written when the process ended', async () => {
+    const store = await openSmall(data)
+    await writeFile(join(data, 'segments/manifest.new'), `{"storeId":"${'x'.repeat(5000)}"}\n`.repeat(20))
+    for (let n = 0; n < 100; n++) await store.commit({ put: [[`k${n}`, 'x'.repeat(500)]] })
+    await store.close()
+    expect((await readdir(join(data, 'segments'))).length).toBeGreaterThan(3)
+    const again = await openSmall(data)
+    expect(await again.get('k99')).toHaveLength(500)
+    await again.close()
   })
 })
 

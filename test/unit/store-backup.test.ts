@@ -58,7 +58,8 @@ describe('a backup', () => {
     await expect(backupStore(directory, target)).rejects.toMatchObject({ reason: 'ALREADY_EXISTS' })
     expect(await readdir(target)).toEqual(['mine'])
     await rm(join(target, 'mine'))
-    await expect(backupStore(directory, join(directory, 'forkspace.json'))).rejects.toMatchObject({
+    await cp(join(directory, 'forkspace.json'), join(root, 'a-file'))
+    await expect(backupStore(directory, join(root, 'a-file'))).rejects.toMatchObject({
       reason: 'ALREADY_EXISTS',
     })
     const reason = new Error('enough')

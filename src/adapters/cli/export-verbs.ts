@@ -36,7 +36,7 @@ export async function exportTree(context: Context, [what]: [string], options: Ex
         yield bytes
       }
     }
-    await pipeline(content, counted, createWriteStream(part, { flags: 'wx', flush: true }))
+    await pipeline(content, counted, createWriteStream(part, { flags: 'wx', flush: true, mode: 0o600 }))
     await rename(part, output)
   } catch (error) {
     await rm(part, { force: true })

@@ -1,11 +1,11 @@
-import { mkdir, rm } from 'node:fs/promises'
-import { join } from 'node:path'
+import { mkdir, rm, rmdir } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { EngineError, Shape } from '../../engine/ports.js'
 import { asEngineError } from './check-store.js'
 import type { Disk } from './disk.js'
 import { damagedSegment, errorCode } from './errors.js'
 import { FrameScanner, laterFrameNeeds } from './frame-scanner.js'
-import { checkOptions, existingDirectory, parseDirectory } from './host.js'
+import { checkOptions, existingDirectory, parseDirectory, requireOutside } from './host.js'
 import { segmentsName, writeManifest } from './manifest.js'
 import type { Manifest, SealedSegment } from './manifest.js'
 import { markerName, writeMarker } from './marker.js'
@@ -50,8 +50,11 @@ const writeBytes = 2 ** 20
  * The marker that makes it a store is written last and everything before it is on the disk then: what an interrupted
  * backup leaves is taken for a store by nobody.
  *
+ * Other users of the system can read nothing of it.
+ *
  * @throws EngineError `STORE_FORMAT` when there is no store in the directory, or one of another format;
- *   `ALREADY_EXISTS` when the target holds anything; `DATA_LOSS` when files of the store are damaged or missing:
+ *   `INVALID_ARGUMENT` when the target is the store's directory or below it, by whatever path; `ALREADY_EXISTS` when
+ *   the target holds anything; `DATA_LOSS` when files of the store are damaged or missing:
  *   {@link checkStore} tells which, {@link repairStore} saves the rest; `STORE_FULL`, `PERMISSION_DENIED`,
  *   `STORE_FAILED` when the disk refuses.
  *
@@ -71,11 +74,18 @@ export async function backupStore(
   const to = parseDirectory('target', target)
   signal?.throwIfAborted()
   try {
-    const files = await StoredFiles.open(nodeDisk, await existingDirectory(from))
+    const source = await existingDirectory(from)
+    const files = await StoredFiles.open(nodeDisk, source)
     try {
       requireWhole(files)
-      await emptyDirectory(nodeDisk, to)
-      return await copyStore(nodeDisk, files, to, { signal, onProgress })
+      await requireOutside('target', to, source)
+      const created = await emptyDirectory(nodeDisk, to)
+      try {
+        return await copyStore(nodeDisk, files, to, { signal, onProgress })
+      } catch (error) {
+        await removeCreated(to, created)
+        throw error
+      }
     } finally {
       await files.close()
     }
@@ -84,11 +94,16 @@ export async function backupStore(
   }
 }
 
-/** @throws EngineError `ALREADY_EXISTS` unless the directory is empty when this is done. */
-export async function emptyDirectory(disk: Disk, directory: string): Promise<void> {
+/**
+ * Gives the outermost directory that was created, if one was.
+ *
+ * @throws EngineError `ALREADY_EXISTS` unless the directory is empty when this is done.
+ */
+export async function emptyDirectory(disk: Disk, directory: string): Promise<string | undefined> {
   let names: readonly string[]
+  let created: string | undefined
   try {
-    await disk.makeDirectory(directory)
+    created = (await disk.makeDirectory(directory)) ?? undefined
     names = await disk.list(directory)
   } catch (error) {
     const code = errorCode(error)
@@ -96,12 +111,26 @@ export async function emptyDirectory(disk: Disk, directory: string): Promise<voi
     names = ['.']
   }
   if (names.length > 0) throw isTaken()
+  return created
+}
+
+/** Removes directories that {@link emptyDirectory} created, as long as they are empty. */
+export async function removeCreated(directory: string, first: string | undefined): Promise<void> {
+  if (first === undefined) return
+  try {
+    for (let path = directory; ; path = dirname(path)) {
+      await rmdir(path)
+      if (path === first || path === dirname(path)) return
+    }
+  } catch {
+    // Something else is there since.
+  }
 }
 
 /** Of two backups to one target the second ends here, and leaves what the first one writes. */
 async function makeOnce(directory: string): Promise<void> {
   try {
-    await mkdir(directory)
+    await mkdir(directory, { mode: 0o700 })
   } catch (error) {
     if (errorCode(error) === 'EEXIST') throw isTaken()
     throw error

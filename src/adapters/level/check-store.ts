@@ -31,7 +31,7 @@ export interface StoreCheck extends CheckReport {
  * name and byte.
  *
  * A store that is in use is looked at as it is when this begins: every commit that was acknowledged then is in it.
- * No lock is taken. The index is not looked at: it holds nothing that is not in the segments.
+ * No lock is taken. A damaged index is a finding too, though nothing is lost by it: it is made again from the segments.
  *
  * Memory: about 100 bytes for each record, event and content.
  *

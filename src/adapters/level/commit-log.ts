@@ -10,9 +10,17 @@ import type { Segments } from './segments.js'
 export interface CommitLogOptions {
   /** Whether what was appended is synced before it counts as written. */
   readonly sync: boolean
+  /** @throws EngineError `STORE_MOVED` when the store is not where it was opened. */
+  readonly checkPlace: () => void
   /** The size at which another segment is begun; a commit larger than this has a segment of its own. */
   readonly segmentBytes: number
 }
+
+/**
+ * For so long after a look nobody else can have opened the store and written to it. A steady writer looks once for each
+ * write.
+ */
+const placeHoldsMs = 1
 
 /** Where frames stand that were appended. */
 export interface Appended {
@@ -33,6 +41,7 @@ export class CommitLog {
   #syncedEnd: number
   /** The newest sync. The system tells of bytes that it could not write only once: behind a failure all fail. */
   #syncing: Promise<void> = Promise.resolve()
+  #checkedAt = -Infinity
 
   constructor(segments: Segments, replayed: Replayed, options: CommitLogOptions) {
     this.#segments = segments
@@ -62,8 +71,11 @@ export class CommitLog {
       chain = sealed.checksum
       appended.push({ frame, offset: begin, place: { segment: head.segment, offset, commit, chain } })
     }
+    if (performance.now() - this.#checkedAt > placeHoldsMs) this.#checkPlace()
     await head.file.write(head.end, pieces)
     if (this.#options.sync) await this.#syncHead()
+    // Nothing is acknowledged that the next opener would not find.
+    this.#checkPlace()
     head.end = offset
     this.place = { segment: head.segment, offset, commit, chain }
     if (this.#options.sync) this.#noteSynced(this.place)
@@ -95,6 +107,7 @@ export class CommitLog {
    * @throws EngineError `DATA_LOSS` when the frames behind `verified` are not as they were written.
    */
   async recover(verified: IndexPlace): Promise<void> {
+    this.#checkPlace()
     const { head, seed } = this.#segments
     await head.file.truncate(head.end)
     // An index in which nothing was stored yet has no commit before its place.
@@ -114,6 +127,11 @@ export class CommitLog {
   async noteSynced(): Promise<void> {
     await this.sync(this.place)
     await this.#segments.noteSynced(this.#syncedTo)
+  }
+
+  #checkPlace(): void {
+    this.#options.checkPlace()
+    this.#checkedAt = performance.now()
   }
 
   async #syncHead(): Promise<void> {

@@ -2,8 +2,11 @@
 export interface Disk {
   /** Names of the entries, in no order; none when the directory does not exist. */
   list(directory: string): Promise<readonly string[]>
-  /** Creates the directory and its parents where they are missing, so that they last. */
-  makeDirectory(directory: string): Promise<void>
+  /**
+   * Creates the directory and its parents where they are missing, so that they last. Gives the first of them that it
+   * created, and undefined when all were there.
+   */
+  makeDirectory(directory: string): Promise<string | undefined | void>
   /** `create`: must not exist, to be read and written; `write`: must exist, to be read and written. */
   open(path: string, mode: 'read' | 'create' | 'write'): Promise<DiskFile>
   /** Replaces what has the new name. Lasts when the directory was synced. */
@@ -12,6 +15,8 @@ export interface Disk {
   remove(path: string): Promise<void>
   /** Makes creations, renames and removals in the directory last. */
   syncDirectory(directory: string): Promise<void>
+  /** Takes an existing file or directory away from other users of the system, where that is possible. */
+  restrict?(path: string, kind: 'file' | 'directory'): Promise<void>
 }
 
 export interface DiskFile {

@@ -14,6 +14,15 @@ export function lockedError(cause: unknown, details: ErrorDetails = {}): EngineE
   return new EngineError('STORE_LOCKED', 'the directory is open in another process', details, { cause })
 }
 
+/** The message has no path: it may go to clients. */
+export function movedError(): EngineError {
+  return new EngineError(
+    'STORE_MOVED',
+    'the directory of the store was moved, removed or replaced while it was open. ' +
+      'Put it back, or close the engine and open the store where it is now',
+  )
+}
+
 export function openError(error: unknown): EngineError {
   const cause = error instanceof Error && error.cause !== undefined ? error.cause : error
   const code = errorCode(cause)
@@ -36,16 +45,19 @@ export function missingFiles(names: readonly string[], options?: ErrorOptions): 
 }
 
 export function writeError(cause: unknown, outcome: Outcome): EngineError {
+  if (isMoved(cause)) return new EngineError('STORE_MOVED', cause.message, { outcome }, { cause })
   const reason = isFull(cause) ? 'STORE_FULL' : 'STORE_FAILED'
   return new EngineError(reason, 'a write to the store failed', { outcome }, { cause })
 }
 
 export function fencedError(cause: unknown): EngineError {
+  if (isMoved(cause)) return writeError(cause, 'not-applied')
   const message = 'an earlier write failed; nothing is accepted until the store has recovered'
   return new EngineError('STORE_FAILED', message, { outcome: 'not-applied' }, { cause })
 }
 
 export function readError(cause: unknown): EngineError {
+  if (cause instanceof EngineError) return cause
   const code = errorCode(cause)
   if (code === 'LEVEL_DATABASE_NOT_OPEN' || code === 'LEVEL_ITERATOR_NOT_OPEN') return closedError()
   if (code === 'EMFILE' || code === 'ENFILE' || code === 'ENOMEM') return unreadableError(cause)
@@ -64,6 +76,10 @@ export function systemError(cause: unknown, message: string): EngineError {
 export function errorCode(error: unknown): string | undefined {
   if (typeof error !== 'object' || error === null || !('code' in error)) return undefined
   return typeof error.code === 'string' ? error.code : undefined
+}
+
+function isMoved(cause: unknown): cause is EngineError {
+  return cause instanceof EngineError && cause.reason === 'STORE_MOVED'
 }
 
 function systemReason(cause: unknown): ErrorReason {

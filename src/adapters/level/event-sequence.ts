@@ -25,7 +25,14 @@ export class EventSequence {
   claim(events: readonly NewStoredEvent[]): boolean {
     for (let i = 0; i < events.length; i++) {
       const { sessionId, seq } = events[i]!
-      const next = this.#next.get(sessionId) ?? this.#look(sessionId, seq)
+      let next: number
+      try {
+        next = this.#next.get(sessionId) ?? this.#look(sessionId, seq)
+      } catch (error) {
+        // A damaged index is made again, and then the same commit comes again.
+        this.#giveBack(events, i)
+        throw error
+      }
       if (seq === next) {
         this.#next.set(sessionId, seq + 1)
         continue
@@ -43,11 +50,15 @@ export class EventSequence {
    * @throws EngineError `INTERNAL` when one of them is not.
    */
   expectStored(replaced: readonly NewStoredEvent[], claimed: readonly NewStoredEvent[]): void {
-    for (const { sessionId, seq } of replaced) {
-      const next = this.#next.get(sessionId)
-      if (seq >= 1 && (next === undefined ? this.#hasEvent(sessionId, seq) : seq < next)) continue
+    try {
+      for (const { sessionId, seq } of replaced) {
+        const next = this.#next.get(sessionId)
+        if (seq >= 1 && (next === undefined ? this.#hasEvent(sessionId, seq) : seq < next)) continue
+        throw new EngineError('INTERNAL', 'an event that is not stored cannot be replaced')
+      }
+    } catch (error) {
       this.#giveBack(claimed, claimed.length)
-      throw new EngineError('INTERNAL', 'an event that is not stored cannot be replaced')
+      throw error
     }
   }
 

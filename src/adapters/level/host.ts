@@ -1,9 +1,10 @@
 import { randomFillSync } from 'node:crypto'
 import { realpath } from 'node:fs/promises'
-import { resolve } from 'node:path'
+import { dirname, resolve } from 'node:path'
 import { checkSignal, EngineError, invalid } from '../../engine/ports.js'
 import type { Environment } from '../../engine/index.js'
 import { errorCode, systemError } from './errors.js'
+import { fileIdentity } from './held-directory.js'
 
 /** The clocks and the randomness of this machine. */
 export const hostEnvironment: Environment = {
@@ -36,4 +37,29 @@ export function checkOptions(signal: unknown, onProgress: unknown): void {
   checkSignal(signal)
   if (onProgress !== undefined && typeof onProgress !== 'function')
     throw invalid('onProgress', 'must be a function')
+}
+
+/**
+ * Whatever links and mounts the paths lead through: directories are compared by device and inode.
+ *
+ * @throws EngineError `INVALID_ARGUMENT` when the target, which may be missing, is the store's directory or below it.
+ */
+export async function requireOutside(field: string, target: string, store: string): Promise<void> {
+  const identity = fileIdentity(store)
+  for (let path = await existingPart(target); ; path = dirname(path)) {
+    if (fileIdentity(path) === identity)
+      throw invalid(field, 'is the directory of the store itself, or below it: name a directory outside')
+    if (path === dirname(path)) return
+  }
+}
+
+/** The real path of the longest beginning of a path that exists. */
+async function existingPart(path: string): Promise<string> {
+  for (let part = path; ; part = dirname(part)) {
+    try {
+      return await realpath(part)
+    } catch (error) {
+      if (errorCode(error) !== 'ENOENT' || part === dirname(part)) throw error
+    }
+  }
 }

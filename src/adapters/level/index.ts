@@ -38,6 +38,7 @@ const optionsShape = new Shape<LevelStorageOptions>({ durability: true })
  * - What is read was verified against checksums: bytes that were changed on the disk are `DATA_LOSS`, never
  *   taken for what was written; everything else stays readable.
  * - One opener at a time, in this process and in others, whatever the spelling of the path.
+ * - Other users of the system can read nothing of it: what is created has the modes 0700 and 0600.
  * - A store of which files are missing is refused or, where they can be made again, has everything.
  * - After one failed write nothing more is accepted until the store has recovered; reads go on.
  * - A store of an earlier format is written anew when it is opened. It takes as much space again for a while.
@@ -59,6 +60,8 @@ const optionsShape = new Shape<LevelStorageOptions>({ durability: true })
  * - `STORE_FULL`, `STORE_FAILED` a write failed. `details.outcome` is `unknown` when the operation was part
  *   of the failed write, and `not-applied` when it was queued behind it or came later.
  * - `DATA_LOSS` what is stored is damaged; details name the object.
+ * - `STORE_MOVED` the directory was moved, removed or replaced while it was open. Nothing at its old path is changed,
+ *   and all that was acknowledged is in the moved directory. The store goes on when the directory is back.
  * - `STORE_CLOSED` the engine was closed.
  *
  * @throws EngineError `INVALID_ARGUMENT` when an argument has the wrong form.

@@ -27,12 +27,15 @@ export abstract class IndexedReads {
   /** Looks for something in the index as it is now. */
   protected abstract look<T>(find: (index: LiveIndex) => T): T
 
+  /** What a read has to wait for that failed with this error, before it is tried again. */
+  protected abstract whenRepaired(error: unknown): Promise<void> | undefined
+
   /** What a read of the segments that failed is to be rejected with. */
   protected abstract asReadError(error: unknown): unknown
 
   async get(key: string): Promise<string | undefined> {
     const name = recordName(key)
-    const place = this.look((index) => index.get(name))
+    const place = await this.#find((index) => index.get(name))
     return place && this.#read(this.#reader.text(name, place))
   }
 
@@ -48,7 +51,7 @@ export abstract class IndexedReads {
     const found: [string, string][] = []
     for (;;) {
       const wanted = Math.min(limit - found.length, entriesPerRead)
-      const entries = this.look((index) => index.range(low, high, wanted, reverse))
+      const entries = await this.#find((index) => index.range(low, high, wanted, reverse))
       const texts = await this.#read(this.#reader.texts(entries))
       for (const [i, [key]] of entries.entries()) found.push([fromBinary(key.slice(1)), texts[i]!])
       if (entries.length < wanted || found.length >= limit) return found
@@ -60,7 +63,7 @@ export abstract class IndexedReads {
 
   async blob(hash: string, range: ByteRange): Promise<Uint8Array | undefined> {
     const key = `b${blobKey(hash)}`
-    const place = this.look((index) => index.get(key))
+    const place = await this.#find((index) => index.get(key))
     return place && this.#read(this.#reader.blob(key, place, range))
   }
 
@@ -72,7 +75,7 @@ export abstract class IndexedReads {
 
   async listBlobs(after: string, limit: number): Promise<readonly StoredBlobSize[]> {
     const from = after === '' ? 'b' : `b${blobKey(after)}\0`
-    const entries = this.look((index) => index.range(from, 'c', limit, false))
+    const entries = await this.#find((index) => index.range(from, 'c', limit, false))
     return entries.map(([key, { length }]) => ({
       hash: Buffer.from(key.slice(1), 'latin1').toString('hex'),
       bytes: blobBytesOf(length),
@@ -80,22 +83,35 @@ export abstract class IndexedReads {
   }
 
   /** The number of the session's newest event, 0 without any. */
-  protected newestSeq(sessionId: string): number {
-    const last = this.look((index) => index.lastEvent(sessionName(sessionId)))
+  protected async newestSeq(sessionId: string): Promise<number> {
+    const last = await this.#find((index) => index.lastEvent(sessionName(sessionId)))
     return last === undefined ? 0 : seqOf(last[0])
   }
 
   protected async newestEvent(sessionId: string): Promise<EventText | undefined> {
-    const last = this.look((index) => index.lastEvent(sessionName(sessionId)))
+    const last = await this.#find((index) => index.lastEvent(sessionName(sessionId)))
     return last && { seq: seqOf(last[0]), text: await this.#read(this.#reader.text(...last)) }
   }
 
   /** The events that are there from one number to another, at most as many as are read at once. */
   protected async eventTexts(sessionId: string, first: number, last: number): Promise<EventText[]> {
     const [from, end] = [`e${eventKey(sessionId, first)}`, `e${eventKey(sessionId, last)}\0`]
-    const entries = this.look((index) => index.range(from, end, limits.eventsPerRead, false))
+    const entries = await this.#find((index) => index.range(from, end, limits.eventsPerRead, false))
     const texts = await this.#read(this.#reader.texts(entries))
     return entries.map(([key], i) => ({ seq: seqOf(key), text: texts[i]! }))
+  }
+
+  /** As {@link look}, behind the repair of an index that turns out to be damaged. */
+  async #find<T>(find: (index: LiveIndex) => T): Promise<T> {
+    for (;;) {
+      try {
+        return this.look(find)
+      } catch (error) {
+        const repaired = this.whenRepaired(error)
+        if (repaired === undefined) throw error
+        await repaired
+      }
+    }
   }
 
   async #read<T>(reading: Promise<T>): Promise<T> {

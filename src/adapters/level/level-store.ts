@@ -5,6 +5,7 @@ import type { Appended, CommitLog } from './commit-log.js'
 import { lostEvent, parseBody } from './event-body.js'
 import { closedError, readError, systemError, unreadableError, writeError } from './errors.js'
 import { GroupCommit } from './group-commit.js'
+import { checkIndex } from './index-check.js'
 import { IndexedReads } from './indexed-reads.js'
 import type { LiveIndex } from './live-index.js'
 import { damagedIndex } from './page-index.js'
@@ -17,15 +18,13 @@ export interface LevelStoreParts {
   readonly log: CommitLog
   readonly index: LiveIndex
   /** The index as it is opened again after a failure, or made again from the segments. */
-  readonly reopenIndex: (index: LiveIndex, damaged: boolean) => Promise<LiveIndex>
+  readonly reopenIndex: (damaged: boolean) => Promise<LiveIndex>
   readonly indexBytes: () => Promise<number>
   /** The index is brought up to date when this much is not in it. */
   readonly flushEntries: number
   readonly flushBytes: number
-  /** Called once, when everything was written and the index is still locked. Never rejects. */
-  readonly onClosing: () => Promise<void>
-  /** Called once, when everything was closed. */
-  readonly onClosed: () => void
+  /** Gives the lock and the directory back. Called once, when everything was written and closed. */
+  readonly release: () => Promise<void>
 }
 
 /** Commits wait for the index when it is this many times behind. */
@@ -41,13 +40,16 @@ export class LevelStore extends IndexedReads implements Store {
   #index: LiveIndex
   /** What made the index unfit to be written. */
   #indexFailure: { readonly cause: unknown } | undefined
-  /** A page could not be read: the next opening makes the index again. */
+  /** A page is damaged, and the index is not made again yet. */
   #indexDamaged = false
+  /** Makes the index again. Commits wait for it, and reads of what is damaged. Never rejects. */
+  #repairing: Promise<void> | undefined
   /** The log was made fit again since commits failed, and nothing was appended to it since. */
   #logRecovered = false
   #closing: Promise<void> | undefined
   #recovering: Promise<void> | undefined
   #reclaiming: Promise<void> | undefined
+  #reclaimPass: Promise<void> | undefined
 
   constructor(parts: LevelStoreParts) {
     super(parts.segments)
@@ -62,7 +64,16 @@ export class LevelStore extends IndexedReads implements Store {
   }
 
   commit(commit: StoreCommit): Promise<boolean> {
-    return this.#closing === undefined ? this.#commits.add(commit) : Promise.reject(closedError())
+    if (this.#closing !== undefined) return Promise.reject(closedError())
+    if (this.#repairing === undefined) {
+      const added = this.#commits.add(commit)
+      // It looks for the numbers of events: that can be what finds the damage.
+      if (this.#repairing === undefined) return added
+      added.catch(ignore)
+    }
+    // In the order of the calls, with the bytes as they are now.
+    const kept = commit.blobs === undefined ? commit : { ...commit, blobs: commit.blobs.map(copyOf) }
+    return this.#repairing.then(() => this.#commits.add(kept))
   }
 
   async *events(
@@ -70,7 +81,7 @@ export class LevelStore extends IndexedReads implements Store {
     range: { from: number; to: number },
   ): AsyncGenerator<readonly StoredEvent[], void, undefined> {
     for (let first = Math.max(range.from, 1); ;) {
-      const to = Math.min(range.to, this.newestSeq(sessionId), first + limits.eventsPerRead - 1)
+      const to = Math.min(range.to, await this.newestSeq(sessionId), first + limits.eventsPerRead - 1)
       if (first > to) return
       const found = await this.eventTexts(sessionId, first, to)
       const page: StoredEvent[] = []
@@ -101,7 +112,14 @@ export class LevelStore extends IndexedReads implements Store {
   }): AsyncGenerator<StoreFinding, void> {
     this.#assertOpen()
     try {
-      yield* checkSegments(this.#parts.segments, signal)
+      const { segments } = this.#parts
+      yield* checkSegments(segments, signal)
+      let isWhole = true
+      for await (const finding of checkIndex(segments.disk, segments.directory)) {
+        isWhole = false
+        yield finding
+      }
+      if (!isWhole) await this.#noteDamage()
     } catch (error) {
       throw signal?.aborted === true ? error : this.asReadError(error)
     }
@@ -116,24 +134,38 @@ export class LevelStore extends IndexedReads implements Store {
 
   reclaim({ signal }: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
     if (this.#closing !== undefined) return Promise.reject(closedError())
+    this.#reclaiming ??= this.#reclaim(signal).finally(() => (this.#reclaiming = undefined))
+    return this.#reclaiming
+  }
+
+  /** An index that is found damaged meanwhile is made again, and then this begins anew. */
+  async #reclaim(signal: AbortSignal | undefined): Promise<void> {
     const { segments, log } = this.#parts
-    this.#reclaiming ??= reclaimSegments({
-      segments,
-      log,
-      commits: this.#commits,
-      index: () => this.#index,
-      flush: () => this.#flush(true),
-      check: () => {
-        signal?.throwIfAborted()
-        this.#assertOpen()
-      },
-    })
-      .catch((error: unknown) => {
+    for (;;) {
+      await this.#repairing
+      this.#reclaimPass = reclaimSegments({
+        segments,
+        log,
+        commits: this.#commits,
+        index: () => this.#index,
+        flush: () => this.#flush(true),
+        check: () => {
+          signal?.throwIfAborted()
+          this.#assertOpen()
+          if (this.#repairing !== undefined) throw damagedIndex()
+        },
+      })
+      try {
+        await this.#reclaimPass
+        return
+      } catch (error) {
+        if (isIndexDamage(error) && this.#noteDamage() !== undefined) continue
         if (error instanceof EngineError || (signal?.aborted === true && error === signal.reason)) throw error
         throw systemError(error, 'space could not be reclaimed')
-      })
-      .finally(() => (this.#reclaiming = undefined))
-    return this.#reclaiming
+      } finally {
+        this.#reclaimPass = undefined
+      }
+    }
   }
 
   close(): Promise<void> {
@@ -144,8 +176,9 @@ export class LevelStore extends IndexedReads implements Store {
   async #close(): Promise<void> {
     await this.#recovering?.catch(ignore)
     await this.#reclaiming?.catch(ignore)
+    await this.#repairing
     await this.#commits.drain()
-    const { log, segments, onClosing, onClosed } = this.#parts
+    const { log, segments, release } = this.#parts
     // What was acknowledged is in the segments: the next opening does what fails here.
     if (!this.#commits.failed) {
       if (this.#index.waiting > 0 && !this.#indexDamaged) await this.#flush(false).catch(ignore)
@@ -154,36 +187,65 @@ export class LevelStore extends IndexedReads implements Store {
     await this.#index.flushing?.catch(ignore)
     const { pages } = this.#index
     if (this.#indexDamaged) await pages.forget().catch(ignore)
-    await onClosing()
+    await pages.db.close().catch(ignore)
+    await segments.close().catch(ignore)
     try {
-      await pages.db.close()
+      await release()
     } catch (error) {
       throw systemError(error, 'the store could not be closed')
-    } finally {
-      await segments.close().catch(ignore)
-      onClosed()
     }
   }
 
   async #recover(): Promise<void> {
+    await this.#repairing
     await this.#commits.drain()
     await this.#index.flushing?.catch(ignore)
     try {
       // It ends without an index, and changes the list of segments no more.
-      if (this.#indexFailure !== undefined) await this.#reclaiming?.catch(ignore)
-      // Once, under the lock: while the index is opened again, another process may take it.
+      const renewIndex = this.#indexFailure !== undefined || this.#indexDamaged
+      if (renewIndex) await this.#reclaiming?.catch(ignore)
       if (!this.#logRecovered) await this.#parts.log.recover(this.#index.pages.tail)
       this.#logRecovered = true
-      if (this.#indexFailure !== undefined) {
-        this.#index = await this.#parts.reopenIndex(this.#index, this.#indexDamaged)
-        this.#indexFailure = undefined
-        this.#indexDamaged = false
-      }
+      if (renewIndex) await this.#replaceIndex()
     } catch (error) {
       throw error instanceof EngineError ? error : writeError(error, 'not-applied')
     }
     this.#logRecovered = false
     this.#commits.resume()
+  }
+
+  /**
+   * Has the index made again from the segments, behind the commits that wait already. Undefined where that is for the
+   * recovery to do, or the store is being closed.
+   */
+  #noteDamage(): Promise<void> | undefined {
+    this.#indexDamaged = true
+    if (this.#commits.failed || this.#closing !== undefined) return undefined
+    this.#repairing ??= this.#repair().finally(() => (this.#repairing = undefined))
+    return this.#repairing
+  }
+
+  async #repair(): Promise<void> {
+    // It changes the list of segments, and ends at the next look whether it is to go on.
+    await this.#reclaimPass?.catch(ignore)
+    try {
+      await this.#commits.addLater(async () => {
+        await this.#replaceIndex()
+        return undefined
+      })
+    } catch (error) {
+      this.#indexFailure ??= { cause: error }
+    }
+  }
+
+  /** To be called when no commit is being written. Reads go on from the old index until there is the new one. */
+  async #replaceIndex(): Promise<void> {
+    const old = this.#index
+    await old.flushing?.catch(ignore)
+    this.#index = await this.#parts.reopenIndex(this.#indexDamaged)
+    this.#indexFailure = undefined
+    this.#indexDamaged = false
+    await old.pages.db.close().catch(ignore)
   }
 
   /** Commits that were written can be read from here on. */
@@ -200,14 +262,14 @@ export class LevelStore extends IndexedReads implements Store {
 
   /** Brings the index up to date. When that fails, nothing is accepted until the store has recovered. */
   async #flush(sync: boolean): Promise<void> {
+    if (this.#indexDamaged) throw damagedIndex()
     const { segments, log, flushEntries } = this.#parts
     const mergeEntries = flushEntries * flushesPerMerge
     const hasSegment = (segment: number): boolean => segments.has(segment)
     try {
-      if (this.#indexDamaged) throw damagedIndex()
       await this.#index.flush({ sync, mergeEntries, hasSegment }, (place) => log.sync(place))
     } catch (error) {
-      if (isDamage(error)) this.#indexDamaged = true
+      if (isIndexDamage(error) && this.#noteDamage() !== undefined) throw error
       this.#indexFailure ??= { cause: error }
       this.#commits.fence(error)
       throw error
@@ -219,16 +281,14 @@ export class LevelStore extends IndexedReads implements Store {
     try {
       return find(this.#index)
     } catch (error) {
-      if (isDamage(error)) this.#noteDamage()
-      throw this.asReadError(error)
+      if (!isIndexDamage(error)) throw this.asReadError(error)
+      throw this.#noteDamage() === undefined ? error : mustWait(error)
     }
   }
 
-  /** The index is made again by whoever opens the store next, also when this process is killed. */
-  #noteDamage(): void {
-    if (this.#indexDamaged) return
-    this.#indexDamaged = true
-    this.#index.pages.forget().catch(ignore)
+  /** What a read has to wait for that failed with this error, before it is tried again. */
+  protected whenRepaired(error: unknown): Promise<void> | undefined {
+    return error instanceof EngineError && error.reason === 'WOULD_BLOCK' ? this.#repairing : undefined
   }
 
   #assertOpen(): void {
@@ -243,8 +303,20 @@ export class LevelStore extends IndexedReads implements Store {
   }
 }
 
-function isDamage(error: unknown): boolean {
-  return error instanceof EngineError && error.reason === 'DATA_LOSS'
+/** Damaged segments are no reason to make an index again. */
+function isIndexDamage(error: unknown): boolean {
+  return error instanceof EngineError && error.details['damaged'] === 'index'
+}
+
+function mustWait(cause: unknown): EngineError {
+  const message = 'the index is damaged and is being made again: use the promise form, or try again'
+  return new EngineError('WOULD_BLOCK', message, {}, { cause })
+}
+
+type Blob = NonNullable<StoreCommit['blobs']>[number]
+
+function copyOf({ hash, bytes }: Blob): Blob {
+  return { hash, bytes: Uint8Array.from(bytes) }
 }
 
 function ignore(): void {}

@@ -12,7 +12,7 @@ export interface IndexOpener {
   readonly segments: Segments
   readonly openIndex: OpenIndex
   readonly indexPath: string
-  /** The store was created just now: there can be nothing in the index. */
+  /** There can be nothing in the index. */
   readonly isNew: boolean
 }
 
@@ -51,35 +51,18 @@ export async function loadIndex(opener: IndexOpener, db: IndexDatabase): Promise
 }
 
 /**
- * Opens an index again that could not be written, for what its writes left behind may be anything. While that
- * happens reads may fail; before it begins the disk is asked whether there is space for it.
- *
- * @throws EngineError `STORE_LOCKED` when another process took the lock meanwhile.
+ * Opens an index again that could not be written, for what its writes left behind may be anything, or makes a damaged
+ * one anew. The old one can be read until it is closed. Before it begins the disk is asked whether there is space for
+ * it.
  */
-export async function reopenIndex(
-  opener: IndexOpener,
-  index: LiveIndex,
-  damaged: boolean,
-): Promise<LiveIndex> {
+export async function reopenIndex(opener: IndexOpener, damaged: boolean): Promise<LiveIndex> {
   await probe(opener.segments)
-  await index.pages.db.close()
   const db = await openAgain(opener, damaged)
-  return (await loadIndex(opener, db)).index
+  return (await loadIndex({ ...opener, isNew: damaged }, db)).index
 }
 
-/** Takes the lock again, and looks whether anybody had it since it was given away. */
-async function openAgain(
-  { segments, openIndex, indexPath }: IndexOpener,
-  reset: boolean,
-): Promise<IndexDatabase> {
-  const db = await openIndex(indexPath, { reset })
-  try {
-    await segments.requireUnchanged()
-  } catch (error) {
-    await db.close()
-    throw error
-  }
-  return db
+function openAgain({ segments, openIndex, indexPath }: IndexOpener, reset: boolean): Promise<IndexDatabase> {
+  return openIndex(segments.disk, indexPath, { reset })
 }
 
 async function complete(segments: Segments, pages: PageIndex): Promise<LoadedIndex> {

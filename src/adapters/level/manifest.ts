@@ -10,8 +10,10 @@ import type { Disk, DiskFile } from './disk.js'
 import { errorCode, missingFiles } from './errors.js'
 import { asBuffer } from './segment-format.js'
 
-/** Below the directory of the store. */
+/** Directories below that of the store. */
 export const segmentsName = 'segments'
+/** The pages of the index, and the lock. */
+export const indexName = 'index'
 export const manifestName = 'manifest'
 
 /** A segment to which nothing is appended any more. */

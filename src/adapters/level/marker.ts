@@ -13,7 +13,7 @@ import { segmentOf } from './segment-file.js'
 import { segmentHeaderBytes } from './segment-format.js'
 
 export const markerName = 'forkspace.json'
-const claimName = 'forkspace.json.new'
+export const claimName = 'forkspace.json.new'
 
 export interface Marker {
   readonly format: number

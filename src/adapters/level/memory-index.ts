@@ -12,6 +12,7 @@ export function memoryIndex(): IndexDatabase {
       }
       return Promise.resolve()
     },
+    compact: () => Promise.resolve(),
     close: () => Promise.resolve(),
   }
 }

@@ -1,5 +1,5 @@
 import { constants, readSync, writevSync } from 'node:fs'
-import { mkdir, open, readdir, rename, rm } from 'node:fs/promises'
+import { chmod, mkdir, open, readdir, rename, rm } from 'node:fs/promises'
 import type { FileHandle } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Disk, DiskFile } from './disk.js'
@@ -13,6 +13,8 @@ const writtenAtOnce = 64 * 1024
 /** A pipe in the place of a file is not waited for. Windows has no such flag, and no such files. */
 const reading = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0)
 const flags = { read: reading, create: 'wx+', write: 'r+' } as const
+/** Stores hold private data: other users of the system get nothing. */
+const modes = { directory: 0o700, file: 0o600 } as const
 
 /** The file system of the host. */
 export const nodeDisk: Disk = {
@@ -26,12 +28,13 @@ export const nodeDisk: Disk = {
   },
 
   async makeDirectory(directory) {
-    const first = await mkdir(directory, { recursive: true })
+    const first = await mkdir(directory, { recursive: true, mode: modes.directory })
     if (first !== undefined) await syncParents(directory, first)
+    return first
   },
 
   async open(path, mode) {
-    return new NodeFile(await open(path, flags[mode]))
+    return new NodeFile(await open(path, flags[mode], modes.file))
   },
 
   rename: (from, to) => rename(from, to),
@@ -39,6 +42,11 @@ export const nodeDisk: Disk = {
   remove: (path) => rm(path),
 
   syncDirectory,
+
+  async restrict(path, kind) {
+    // A file of another user cannot be restricted, and no file of a disk without modes.
+    await chmod(path, modes[kind]).catch(() => undefined)
+  },
 }
 
 class NodeFile implements DiskFile {

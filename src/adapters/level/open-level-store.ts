@@ -2,17 +2,21 @@ import { realpath } from 'node:fs/promises'
 import { join } from 'node:path'
 import { EngineError, formats } from '../../engine/ports.js'
 import { CommitLog } from './commit-log.js'
+import { Creation } from './creation.js'
 import type { Disk } from './disk.js'
 import { errorCode, lockedError, systemError } from './errors.js'
+import { holdDirectory, pathAsHeld } from './held-directory.js'
+import type { HeldDirectory } from './held-directory.js'
 import type { IndexDatabase, OpenIndex } from './index-database.js'
-import { openLevelIndex } from './index-database.js'
+import { openIndexFile } from './index-file.js'
 import { LevelStore } from './level-store.js'
 import { loadIndex, reopenIndex } from './load-index.js'
-import { segmentsName, sizeOf, writeManifest } from './manifest.js'
+import { indexName, segmentsName, sizeOf, writeManifest } from './manifest.js'
 import {
   claimDirectory,
   clearUnfinished,
   discardClaim,
+  markerName,
   newStoreId,
   readMarker,
   writeMarker,
@@ -24,15 +28,18 @@ import { registerOpener } from './open-registry.js'
 import { findOwner, forgetOwner, noteOwner } from './owner.js'
 import { writeAgain } from './recovery.js'
 import { Segments, createSegment, firstManifest } from './segments.js'
-
-/** Where LevelDB keeps its files, below the directory of the store. */
-const indexName = 'index'
+import { takeLevelLock } from './store-lock.js'
+import type { StoreLock, TakeLock } from './store-lock.js'
 
 export interface OpenLevelStoreOptions {
   readonly durability: 'full' | 'relaxed'
-  /** That of the host when absent. Another one has paths of its own, and nobody is told who has the store. */
+  /** That of the host when absent. Of another one the directory is not held, and nobody is told who has the store. */
   readonly disk?: Disk
-  /** LevelDB when absent. */
+  /** How the directory is held: by default by a descriptor, and where the system has no such paths by its identity. */
+  readonly hold?: 'descriptor' | 'identity'
+  /** That of LevelDB when absent. */
+  readonly takeLock?: TakeLock
+  /** A file of the disk when absent. */
   readonly openIndex?: OpenIndex
   /** The size at which another segment is begun. */
   readonly segmentBytes?: number
@@ -48,54 +55,71 @@ const defaults = { segmentBytes: 128 * 2 ** 20, flushEntries: 8192, flushBytes: 
  *
  * The order of creation, so that a crash at any point leaves either a store or something that the next open
  * finishes: 1. the directory; 2. the claim, an empty file that tells an unfinished store from a foreign
- * directory; 3. LevelDB, whose lock from here on keeps out other processes; 4. the first segment, then the
+ * directory; 3. the lock, which from here on keeps out other processes; 4. the first segment, then the
  * manifest; 5. the contents of the claim, which is then renamed to the marker. Each step is synced before the
  * next. Nothing is acknowledged before the marker exists, and once it exists manifest and segments must exist too.
+ *
+ * A creation that fails removes what it made.
  */
 export async function openLevelStore(directory: string, options: OpenLevelStoreOptions): Promise<LevelStore> {
   const disk = options.disk ?? nodeDisk
   const isHost = disk === nodeDisk
-  const path = await makeDirectory(disk, directory, isHost)
-  const release = registerOpener(path, join(path, indexName, 'LOCK'))
+  const { path, creation } = await makeDirectory(disk, directory, isHost)
+  let held: HeldDirectory | undefined
+  let unregister: (() => void) | undefined
+  const letGo = (): void => {
+    unregister?.()
+    held?.close()
+  }
   try {
-    return await open(disk, path, options, {
-      onLocked: () => (isHost ? noteOwner(path) : Promise.resolve()),
-      onClosing: () => (isHost ? forgetOwner(path) : Promise.resolve()),
-      onClosed: release,
-    })
+    held = isHost ? holdDirectory(disk, path, options.hold) : pathAsHeld(disk, path)
+    unregister = registerOpener(held.identity, join(held.path, indexName, 'LOCK'))
+    return await open({ held, realPath: path, isHost, creation }, options, letGo)
   } catch (error) {
-    release()
+    // An opener of this process that came second must not touch what the first one has.
+    if (unregister !== undefined) await creation.discardRest(held!.path)
+    letGo()
     if (!(error instanceof EngineError)) throw systemError(error, 'the store could not be opened')
-    throw error.reason === 'STORE_LOCKED' ? lockedError(error.cause, await findOwner(path)) : error
+    throw error.reason === 'STORE_LOCKED' && unregister !== undefined
+      ? lockedError(error.cause, await findOwner(path))
+      : error
   }
 }
 
-interface Hooks {
-  readonly onLocked: () => Promise<void>
-  readonly onClosing: () => Promise<void>
-  readonly onClosed: () => void
+interface Place {
+  readonly held: HeldDirectory
+  readonly realPath: string
+  readonly isHost: boolean
+  readonly creation: Creation
 }
 
 async function open(
-  disk: Disk,
-  path: string,
+  { held, realPath, isHost, creation }: Place,
   options: OpenLevelStoreOptions,
-  hooks: Hooks,
+  letGo: () => void,
 ): Promise<LevelStore> {
-  const openIndex = options.openIndex ?? openLevelIndex
+  const { path, disk } = held
+  const openIndex = options.openIndex ?? openIndexFile
+  const takeLock = options.takeLock ?? takeLevelLock
   const indexPath = join(path, indexName)
   const before = await readMarker(disk, path)
   if (before === undefined) await claimDirectory(disk, path, indexName)
   else if (before.format === formats.orderedKeys) await migrate(disk, path, indexPath, before.storeId)
 
+  let lock: StoreLock | undefined
   let db: IndexDatabase | undefined
   let segments: Segments | undefined
+  let isNew = false
   try {
-    db = await openIndex(indexPath, { reset: false })
-    const { storeId, isNew } = await lockedMarker(disk, path)
+    lock = await takeLock(disk, { path: indexPath, realPath: join(realPath, indexName) })
+    const marker = await lockedMarker(disk, path)
+    isNew = marker === undefined
+    const { storeId } = marker ?? (await createStore(disk, path))
     await finishMigration(disk, path)
-    await hooks.onLocked()
+    if (isHost) await noteOwner(path)
+    if (isHost) await restrictStore(disk, path)
     segments = await Segments.open(disk, path, storeId)
+    db = await openIndex(disk, indexPath, { reset: false })
     const opener = { segments, openIndex, indexPath, isNew }
     const loaded = await loadIndex(opener, db)
     db = loaded.index.pages.db
@@ -107,42 +131,70 @@ async function open(
       replayed = { ...replayed, syncedTo: replayed.place.commit, syncedEnd: head.end }
     }
     const segmentBytes = options.segmentBytes ?? defaults.segmentBytes
+    const taken = lock
+    const forget = async (): Promise<void> => {
+      // Where the directory is known by its path alone, another store may be there.
+      if (isHost && (path !== realPath || held.isAtPath())) await forgetOwner(path)
+    }
     return new LevelStore({
       segments,
-      log: new CommitLog(segments, replayed, { sync, segmentBytes }),
+      log: new CommitLog(segments, replayed, { sync, segmentBytes, checkPlace: () => taken.check() }),
       index: loaded.index,
-      reopenIndex: (index, damaged) => reopenIndex({ ...opener, isNew: false }, index, damaged),
+      reopenIndex: (damaged) => reopenIndex(opener, damaged),
       indexBytes: () => bytesIn(disk, indexPath),
       flushEntries: options.flushEntries ?? defaults.flushEntries,
       flushBytes: options.flushBytes ?? defaults.flushBytes,
-      onClosing: hooks.onClosing,
-      onClosed: hooks.onClosed,
+      release: async () => {
+        await forget()
+        try {
+          await taken.release()
+        } finally {
+          letGo()
+        }
+      },
     })
   } catch (error) {
-    await segments?.close().catch(ignore)
     await db?.close().catch(ignore)
+    await segments?.close().catch(ignore)
+    if (lock !== undefined) {
+      if (isNew) await creation.discardStore(disk, path)
+      if (isHost) await forgetOwner(path)
+    }
+    await lock?.release().catch(ignore)
     throw error
   }
 }
 
-/** The marker, looked at under LevelDB's lock: another creator may have finished between the first look and it. */
-async function lockedMarker(disk: Disk, path: string): Promise<Marker & { readonly isNew: boolean }> {
+/** The marker, looked at under the lock: another creator may have finished between the first look and it. */
+async function lockedMarker(disk: Disk, path: string): Promise<Marker | undefined> {
   const marker = await readMarker(disk, path)
-  if (marker !== undefined) {
-    // Its name may be one that a process gave it which died before it was made to last.
-    await disk.syncDirectory(path)
-    await discardClaim(disk, path)
-    return { ...marker, isNew: false }
-  }
+  if (marker === undefined) return undefined
+  // Its name may be one that a process gave it which died before it was made to last.
+  await disk.syncDirectory(path)
+  await discardClaim(disk, path)
+  return marker
+}
+
+/** To be called under the lock. */
+async function createStore(disk: Disk, path: string): Promise<Marker> {
   await clearUnfinished(disk, path)
   const storeId = newStoreId()
   await disk.makeDirectory(join(path, segmentsName))
   await createSegment(disk, path, { storeId, segment: 1, firstCommit: 1, chain: 0 })
   await writeManifest(disk, path, firstManifest(storeId))
-  return { ...(await writeMarker(disk, path, storeId)), isNew: true }
+  return writeMarker(disk, path, storeId)
 }
 
-/** LevelDB's lock file is not opened: closing it would give the lock away. */
+/**
+ * Takes a store that an earlier version made away from other users. The directory itself, which may hold other things,
+ * stays as it is: its owner chose its mode, unless it was created here.
+ */
+async function restrictStore(disk: Disk, path: string): Promise<void> {
+  for (const name of [segmentsName, indexName]) await disk.restrict?.(join(path, name), 'directory')
+  await disk.restrict?.(join(path, markerName), 'file')
+}
+
+/** The lock file is not opened: closing it would give the lock away. */
 async function bytesIn(disk: Disk, directory: string): Promise<number> {
   let bytes = 0
   for (const name of await disk.list(directory)) {
@@ -152,10 +204,15 @@ async function bytesIn(disk: Disk, directory: string): Promise<number> {
 }
 
 /** The real path of the directory, created together with its parents when it does not exist. */
-async function makeDirectory(disk: Disk, directory: string, isHost: boolean): Promise<string> {
+async function makeDirectory(
+  disk: Disk,
+  directory: string,
+  isHost: boolean,
+): Promise<{ path: string; creation: Creation }> {
   try {
-    await disk.makeDirectory(directory)
-    return isHost ? await realpath(directory) : directory
+    const created = await disk.makeDirectory(directory)
+    const path = isHost ? await realpath(directory) : directory
+    return { path, creation: await Creation.begin(path, isHost ? created : undefined) }
   } catch (error) {
     const code = errorCode(error)
     if (code === 'EEXIST' || code === 'ENOTDIR') {

@@ -3,39 +3,26 @@
  * it is not enough, since a second path to the same file is a second lock to it, and closing any descriptor
  * of the lock file releases the lock of the whole process.
  */
-import { readFileSync, readdirSync, readlinkSync, statSync } from 'node:fs'
+import { readFileSync, readdirSync, readlinkSync } from 'node:fs'
 import { EngineError } from '../../engine/ports.js'
+import { fileIdentity } from './held-directory.js'
 
 /** Shared by every copy of this module in the process. */
 const registryKey = Symbol.for('forkspace.level.open-directories')
 
 /**
- * Enters a directory, given by its real path, and gives the function that removes it again. A directory that has
- * several real paths, as where it is mounted twice, is known by its file too.
+ * Enters a directory, given by its device and inode, and gives the function that removes it again. A directory can have
+ * several paths, and a path can lead to several directories one after the other.
  *
  * @throws EngineError `STORE_LOCKED` when it is open already.
  */
 export function registerOpener(directory: string, lockFile: string): () => void {
   const open = openDirectories()
-  const file = fileOf(directory)
-  const names = file === undefined ? [directory] : [directory, file]
-  if (names.some((name) => open.has(name)) || heldByOtherThread(lockFile)) {
+  if (open.has(directory) || heldByOtherThread(lockFile)) {
     throw new EngineError('STORE_LOCKED', 'the directory is open in this process already')
   }
-  for (const name of names) open.add(name)
-  return () => {
-    for (const name of names) open.delete(name)
-  }
-}
-
-/** What a path leads to, whatever its spelling; undefined when there is nothing. */
-function fileOf(path: string): string | undefined {
-  try {
-    const { dev, ino } = statSync(path, { bigint: true })
-    return `${dev}:${ino}`
-  } catch {
-    return undefined
-  }
+  open.add(directory)
+  return () => void open.delete(directory)
 }
 
 function openDirectories(): Set<string> {
@@ -49,7 +36,7 @@ function openDirectories(): Set<string> {
  */
 function heldByOtherThread(lockFile: string): boolean {
   if (process.platform !== 'linux') return false
-  const file = fileOf(lockFile)
+  const file = fileIdentity(lockFile)
   if (file === undefined) return false
   try {
     return readdirSync('/proc/self/fd').some((fd) => isLockFile(fd, file) && holdsLock(fd))
@@ -74,7 +61,7 @@ function holdsLock(fd: string): boolean {
 function isLockFile(fd: string, file: string): boolean {
   const path = `/proc/self/fd/${fd}`
   try {
-    return readlinkSync(path).endsWith('/LOCK') && fileOf(path) === file
+    return readlinkSync(path).endsWith('/LOCK') && fileIdentity(path) === file
   } catch {
     return false
   }

@@ -15,7 +15,7 @@ export async function noteOwner(directory: string): Promise<void> {
   const owner = { pid: process.pid, since: new Date().toISOString(), host: hostname() }
   const path = join(directory, ownerName)
   try {
-    await writeFile(`${path}.new`, `${JSON.stringify(owner)}\n`)
+    await writeFile(`${path}.new`, `${JSON.stringify(owner)}\n`, { mode: 0o600 })
     await rename(`${path}.new`, path)
   } catch {
     // The store is as good without.

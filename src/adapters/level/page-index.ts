@@ -11,8 +11,6 @@ import { asBuffer } from './segment-format.js'
 
 const rootKey = 'root'
 const tailKey = 'tail'
-/** Between the others, and never there. */
-const spareKey = 'spare'
 const cachedPages = 1024
 /** In the place of the checksum of a root that was not stored yet. */
 const noRoot = 0
@@ -107,9 +105,10 @@ export class PageIndex {
 
   #read(key: string): Uint8Array | undefined {
     try {
-      return this.db.getSync(key, { valueEncoding: 'view' })
+      return this.db.getSync(key)
     } catch (error) {
-      throw readError(error)
+      const known = readError(error)
+      throw known.reason === 'DATA_LOSS' ? damagedIndex({ cause: error }) : known
     }
   }
 
@@ -160,15 +159,6 @@ export class PageIndex {
     this.deltas = deltas
   }
 
-  /** Gives the space of pages that were replaced back to the file system, where the database can. */
-  async compact(): Promise<void> {
-    if (this.db.compactRange === undefined) return
-    await this.db.compactRange('', '~')
-    // LevelDB drops nothing of what it has just written to a file: something new above that makes it look again.
-    await this.db.batch([putOf(spareKey, new Uint8Array(0)), { type: 'del', key: spareKey }], { sync: false })
-    await this.db.compactRange('', '~')
-  }
-
   /** Makes the next opening build the index anew. */
   async forget(): Promise<void> {
     await this.db.batch([{ type: 'del', key: rootKey }], { sync: true })
@@ -204,12 +194,12 @@ export function placeOf({ segment, offset, commit, chain }: IndexPlace): IndexPl
 }
 
 function putOf(key: string, value: Uint8Array): IndexOperation {
-  return { type: 'put', key, value, valueEncoding: 'view' }
+  return { type: 'put', key, value }
 }
 
 function readOrNothing(db: IndexDatabase, key: string): Buffer | undefined {
   try {
-    const bytes = db.getSync(key, { valueEncoding: 'view' })
+    const bytes = db.getSync(key)
     return bytes && asBuffer(bytes)
   } catch {
     return undefined
@@ -220,8 +210,7 @@ function pageKey(id: number): string {
   return `p${id.toString(36).padStart(10, '0')}`
 }
 
-export function damagedIndex(): EngineError {
-  return new EngineError('DATA_LOSS', 'the index is damaged; it is made again when the store is opened', {
-    damaged: 'index',
-  })
+export function damagedIndex(options?: ErrorOptions): EngineError {
+  const message = 'the index is damaged; it is made again when the store recovers or is opened'
+  return new EngineError('DATA_LOSS', message, { damaged: 'index' }, options)
 }

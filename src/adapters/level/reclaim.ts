@@ -56,7 +56,7 @@ export async function reclaimSegments(parts: ReclaimParts): Promise<void> {
   if (found.length === 0) return
   // Pages that the last flush replaced go with the next one.
   await flush()
-  await parts.index().pages.compact()
+  await parts.index().pages.db.compact()
 }
 
 function isMostlyUnneeded(parts: ReclaimParts, segment: number): boolean {

@@ -3,9 +3,9 @@ import { rename, rm, rmdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { Shape } from '../../engine/ports.js'
 import type { Dropped, Finding, RepairReport } from '../../engine/index.js'
-import { emptyDirectory } from './backup-store.js'
+import { emptyDirectory, removeCreated } from './backup-store.js'
 import { asEngineError } from './check-store.js'
-import { checkOptions, existingDirectory, hostEnvironment, parseDirectory } from './host.js'
+import { checkOptions, existingDirectory, hostEnvironment, parseDirectory, requireOutside } from './host.js'
 import { nodeDisk } from './node-disk.js'
 import { openLevelStore } from './open-level-store.js'
 import { salvageStore } from './salvage.js'
@@ -60,7 +60,7 @@ export type { Dropped }
  * Memory: about 100 bytes for each record, event and content, and the trees of one session.
  *
  * @throws EngineError `STORE_FORMAT` when there is no store in the directory, or one of another format;
- *   `ALREADY_EXISTS` when the target holds anything; `STORE_FULL`, `PERMISSION_DENIED`, `STORE_FAILED` when the disk
+ *   `INVALID_ARGUMENT` when the target is the store's directory or below it; `ALREADY_EXISTS` when it holds anything; `STORE_FULL`, `PERMISSION_DENIED`, `STORE_FAILED` when the disk
  *   refuses.
  *
  * @example
@@ -81,6 +81,7 @@ export async function repairStore(
   signal?.throwIfAborted()
   // Of its own: what another repair left, or is writing, is no part of it.
   const part = `${target}.part-${randomUUID()}`
+  let created: string | undefined
   try {
     let totalBytes = 0
     const salvage = await salvageStore(nodeDisk, await existingDirectory(from), {
@@ -91,7 +92,8 @@ export async function repairStore(
       },
     })
     try {
-      await emptyDirectory(nodeDisk, target)
+      await requireOutside('newDirectory', target, await existingDirectory(from))
+      created = await emptyDirectory(nodeDisk, target)
       const progress = (objects: number): void => onProgress?.({ readBytes: totalBytes, totalBytes, objects })
       const written = await write(salvage, part, signal, progress)
       await rmdir(target)
@@ -103,6 +105,7 @@ export async function repairStore(
     }
   } catch (error) {
     await rm(part, { recursive: true, force: true }).catch(() => undefined)
+    await removeCreated(target, created)
     throw asEngineError(error, signal)
   }
 }

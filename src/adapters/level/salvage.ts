@@ -4,7 +4,10 @@ import type { Disk } from './disk.js'
 import { salvageFrames } from './frame-salvage.js'
 import type { Damage, LostEvent, SalvageRange } from './frame-salvage.js'
 import type { IndexPlace } from './index-root.js'
+import { checkIndex } from './index-check.js'
+import { indexFileName } from './index-file.js'
 import { LiveIndex } from './live-index.js'
+import { indexName } from './manifest.js'
 import type { Manifest } from './manifest.js'
 import { memoryIndex } from './memory-index.js'
 import { PageIndex } from './page-index.js'
@@ -91,7 +94,8 @@ export async function salvageStore(
       readBytes += file.end
     }
     await flush(index)
-    if (!(await disk.list(join(directory, 'index'))).includes('CURRENT'))
+    for await (const finding of checkIndex(files.disk, files.directory)) findings.push(finding)
+    if (!(await files.disk.list(join(files.directory, indexName))).includes(indexFileName))
       notes.push('the index is not there; it is made again when the store is opened')
     return { store: new SalvagedStore(files, index, findings), findings, notes, lostEvents }
   } catch (error) {

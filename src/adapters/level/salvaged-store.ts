@@ -34,7 +34,7 @@ export class SalvagedStore extends IndexedReads implements Store {
     sessionId: string,
     range: { from: number; to: number },
   ): AsyncGenerator<readonly StoredEvent[], void, undefined> {
-    const to = Math.min(range.to, this.newestSeq(sessionId))
+    const to = Math.min(range.to, await this.newestSeq(sessionId))
     for (let first = Math.max(range.from, 1); first <= to;) {
       const found = await this.eventTexts(sessionId, first, to)
       if (found.length === 0) return
@@ -79,6 +79,10 @@ export class SalvagedStore extends IndexedReads implements Store {
 
   protected look<T>(find: (index: LiveIndex) => T): T {
     return find(this.#index)
+  }
+
+  protected whenRepaired(): undefined {
+    return undefined
   }
 
   protected asReadError(error: unknown): unknown {

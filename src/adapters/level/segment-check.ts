@@ -7,7 +7,7 @@ import { decodeSegmentHeader, segmentHeaderBytes } from './segment-format.js'
 import type { Segments } from './segments.js'
 import { fileFinding, segmentPath } from './stored-files.js'
 
-/** Reads all that an open store has written, and compares every checksum. Commits and reads go on meanwhile. */
+/** Reads all segments of an open store, and compares every checksum. Commits and reads go on meanwhile. */
 export async function* checkSegments(
   segments: Segments,
   signal: AbortSignal | undefined,

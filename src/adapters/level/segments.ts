@@ -144,19 +144,6 @@ export class Segments {
     await this.#discard(segment)
   }
 
-  /**
-   * To be called when the lock was not held for a while.
-   *
-   * @throws EngineError `STORE_LOCKED` when another opener changed anything.
-   */
-  async requireUnchanged(): Promise<void> {
-    const stored = await readManifest(this.disk, this.directory, this.#name)
-    const isSame =
-      JSON.stringify(stored) === JSON.stringify(this.manifest) &&
-      (await this.head.file.size()) === this.head.end
-    if (!isSame) throw new EngineError('STORE_LOCKED', 'another process had the store open meanwhile')
-  }
-
   async close(): Promise<void> {
     for (const file of this.#files.values()) await file.close()
   }

@@ -3,10 +3,13 @@ import { EngineError, formats } from '../../engine/ports.js'
 import type { StoreFinding } from '../../engine/ports.js'
 import type { Disk } from './disk.js'
 import { errorCode } from './errors.js'
+import { holdDirectory, pathAsHeld } from './held-directory.js'
+import type { HeldDirectory } from './held-directory.js'
 import { manifestName, readManifest, segmentsName } from './manifest.js'
 import type { Manifest } from './manifest.js'
 import { markerName, readMarker } from './marker.js'
 import { migratedName } from './migration.js'
+import { nodeDisk } from './node-disk.js'
 import { SegmentFile, segmentName, segmentOf } from './segment-file.js'
 import { decodeSegmentHeader, segmentHeaderBytes } from './segment-format.js'
 import type { SegmentHeader } from './segment-format.js'
@@ -26,7 +29,9 @@ const maxLooks = 100
  * is created, written or removed. What is opened stays readable when the store removes it.
  */
 export class StoredFiles {
+  /** Leads to the directory for as long as this is open, whatever becomes of its path. */
   readonly directory: string
+  readonly disk: Disk
   readonly storeId: string
   /** Undefined when it is missing or damaged. */
   readonly manifest: Manifest | undefined
@@ -34,12 +39,15 @@ export class StoredFiles {
   readonly segments: readonly StoredSegment[]
   /** What is missing or damaged of marker, manifest and headers. */
   readonly findings: readonly StoreFinding[]
+  readonly #held: HeldDirectory
 
   private constructor(
-    directory: string,
+    held: HeldDirectory,
     opened: Pick<StoredFiles, 'storeId' | 'manifest' | 'segments' | 'findings'>,
   ) {
-    this.directory = directory
+    this.#held = held
+    this.directory = held.path
+    this.disk = held.disk
     this.storeId = opened.storeId
     this.manifest = opened.manifest
     this.segments = opened.segments
@@ -47,11 +55,22 @@ export class StoredFiles {
   }
 
   /**
-   * As they are at one moment, also of a store in use.
+   * As they are at one moment, also of a store in use. The directory is given by its real path.
    *
    * @throws EngineError `STORE_FORMAT` when the directory holds no store, or one of another format.
    */
   static async open(disk: Disk, directory: string): Promise<StoredFiles> {
+    const held = disk === nodeDisk ? holdDirectory(disk, directory) : pathAsHeld(disk, directory)
+    try {
+      return await StoredFiles.#open(held)
+    } catch (error) {
+      held.close()
+      throw error
+    }
+  }
+
+  static async #open(held: HeldDirectory): Promise<StoredFiles> {
+    const { disk, path: directory } = held
     const { marker, findings } = await lookAtMarker(disk, directory)
     for (let look = 1; ; look++) {
       const name = await nameOfManifest(disk, directory)
@@ -79,7 +98,7 @@ export class StoredFiles {
         throw noStore()
       }
       const opened = { storeId, manifest: before.manifest, segments }
-      return new StoredFiles(directory, {
+      return new StoredFiles(held, {
         ...opened,
         findings: [...findings, ...before.findings, ...missing, ...findingsOf(opened, marker)],
       })
@@ -92,8 +111,9 @@ export class StoredFiles {
     return bytes
   }
 
-  close(): Promise<void> {
-    return closeAll(this.segments)
+  async close(): Promise<void> {
+    await closeAll(this.segments)
+    this.#held.close()
   }
 }
 

@@ -210,6 +210,10 @@ const registry = {
     meaning: 'The directory is no store, or of a format that this version does not read.',
   },
   STORE_CLOSED: { code: 'UNAVAILABLE', meaning: 'The engine was closed.' },
+  STORE_MOVED: {
+    code: 'UNAVAILABLE',
+    meaning: 'The directory of the store was moved, removed or replaced while it was open.',
+  },
   STORE_FAILED: {
     code: 'UNAVAILABLE',
     meaning: 'A write failed: the engine goes on when its storage has recovered.',

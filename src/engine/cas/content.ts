@@ -5,7 +5,8 @@ import { tooLarge } from '../base/input.js'
 import { sha256, sha256Stream } from '../base/hash.js'
 import { limits } from '../base/limits.js'
 import { nextTurn, TimeSlice } from '../base/slices.js'
-import type { Store } from '../storage/store.js'
+import { mustWait } from '../storage/read-now.js'
+import type { ByteRange, Store } from '../storage/store.js'
 import { BlobRef } from './blob.js'
 import { blockAt, ExtentBlock, forEachExtent, type Body, type LoadedBody } from './body.js'
 
@@ -101,8 +102,7 @@ export class ContentStore {
     const { hash, length } = blob
     // What is small takes longer to wait for than to read.
     const ready =
-      blob.bytes ??
-      (length > limits.cachedBlobBytes ? undefined : this.#store.blobSync?.(hash, { offset: 0, length }))
+      blob.bytes ?? (length > limits.cachedBlobBytes ? undefined : this.#readNow(hash, { offset: 0, length }))
     const bytes = checkRead(
       blob,
       length,
@@ -146,18 +146,33 @@ export class ContentStore {
     return sha256(await this.read(body, start, length))
   }
 
+  /** Undefined when it must be awaited. */
+  #readNow(hash: string, range: ByteRange): Uint8Array | undefined {
+    try {
+      return this.#store.blobSync?.(hash, range)
+    } catch (error) {
+      if (mustWait(error)) return undefined
+      throw error
+    }
+  }
+
   #blobSync(blob: BlobRef, offset: number, length: number): Uint8Array | undefined {
     if (blob.bytes !== undefined) return blob.bytes.subarray(offset, offset + length)
     if (this.#store.blobSync === undefined) return undefined
-    if (blob.length > limits.cachedBlobBytes) {
-      return checkRead(blob, length, this.#store.blobSync(blob.hash, { offset, length }))
+    try {
+      if (blob.length > limits.cachedBlobBytes) {
+        return checkRead(blob, length, this.#store.blobSync(blob.hash, { offset, length }))
+      }
+      const whole = checkRead(
+        blob,
+        blob.length,
+        this.#store.blobSync(blob.hash, { offset: 0, length: blob.length }),
+      )
+      return this.#keep(blob, whole).subarray(offset, offset + length)
+    } catch (error) {
+      if (mustWait(error)) return undefined
+      throw error
     }
-    const whole = checkRead(
-      blob,
-      blob.length,
-      this.#store.blobSync(blob.hash, { offset: 0, length: blob.length }),
-    )
-    return this.#keep(blob, whole).subarray(offset, offset + length)
   }
 
   async #blob(blob: BlobRef, offset: number, length: number): Promise<Uint8Array> {

@@ -73,6 +73,7 @@ export const commonErrors = [
   'STORE_CLOSED',
   'STORE_FAILED',
   'STORE_FULL',
+  'STORE_MOVED',
   'BUDGET',
   'DATA_LOSS',
   'INTERNAL',

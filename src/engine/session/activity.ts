@@ -1,5 +1,6 @@
 import { limits } from '../base/limits.js'
 import { keys } from '../storage/keys.js'
+import { readNow } from '../storage/read-now.js'
 import { inBackground, inMemory, type Core } from './core.js'
 import type { EventBody } from './events.js'
 import { noteUse } from './unused.js'
@@ -28,7 +29,7 @@ export async function storeActivity(core: Core, live: LiveSession): Promise<void
 /** When a session was last read, as far as that is stored; 0 when it is not. */
 export async function storedRead(core: Core, sessionId: string): Promise<number> {
   const key = keys.lastRead(sessionId)
-  const text = core.store.getSync === undefined ? await core.store.get(key) : core.store.getSync(key)
+  const text = await readNow(core.store, key)
   return Number(text ?? 0)
 }
 

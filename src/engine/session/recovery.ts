@@ -4,6 +4,7 @@ import { whenLoaded } from '../base/fault.js'
 import { limits } from '../base/limits.js'
 import { nextTurn } from '../base/slices.js'
 import { keys, prefixEnd } from '../storage/keys.js'
+import { readNow } from '../storage/read-now.js'
 import type { StoredEvent } from '../storage/store.js'
 import type { Dir } from '../tree/node.js'
 import { Tree } from '../tree/tree.js'
@@ -70,7 +71,7 @@ async function readSession(core: Core, sessionId: string): Promise<LiveSession> 
 export async function findSession(core: Core, sessionId: string): Promise<SessionRecord | undefined> {
   if (!isId(sessionId)) return undefined
   const key = keys.session(core.tenantKey, sessionId)
-  const json = core.store.getSync === undefined ? await core.store.get(key) : core.store.getSync(key)
+  const json = await readNow(core.store, key)
   return json === undefined ? undefined : parseSession(json)
 }
 

@@ -52,11 +52,12 @@ export class Fence {
     if (this.#failure !== undefined) throw this.rejection()
   }
 
-  /** STORE_FULL or STORE_FAILED, of a commit that was not tried. */
+  /** STORE_FULL, STORE_MOVED or STORE_FAILED, of a commit that was not tried. */
   rejection(): EngineError {
     const cause = this.#failure
+    const isKnown = cause?.reason === 'STORE_FULL' || cause?.reason === 'STORE_MOVED'
     return new EngineError(
-      cause?.reason === 'STORE_FULL' ? 'STORE_FULL' : 'STORE_FAILED',
+      isKnown ? cause.reason : 'STORE_FAILED',
       'an earlier write failed, and the store did not recover yet',
       { outcome: 'not-applied' },
       { cause },

@@ -15,7 +15,7 @@
  * Durability. A durable store's acknowledged commit survives `kill -9`; whether it survives a power cut is
  * the adapter's option. A store that is not durable lives as long as its process.
  *
- * Errors are EngineErrors, such as STORE_FAILED, STORE_FULL and DATA_LOSS. What else a commit fails with, the
+ * Errors are EngineErrors, such as STORE_FAILED, STORE_FULL, STORE_MOVED and DATA_LOSS. What else a commit fails with, the
  * engine passes on as the cause of STORE_FAILED.
  */
 export interface Store {
@@ -31,7 +31,10 @@ export interface Store {
   events(sessionId: string, range: { from: number; to: number }): AsyncIterable<readonly StoredEvent[]>
 
   get(key: string): Promise<string | undefined>
-  /** Present exactly when `capabilities.syncReads`. */
+  /**
+   * Present exactly when `capabilities.syncReads`. Throws WOULD_BLOCK where the value has to be awaited this time, as
+   * while a store repairs itself; so does `blobSync`.
+   */
   getSync?(key: string): string | undefined
 
   /** The session's newest event. */

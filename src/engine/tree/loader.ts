@@ -1,5 +1,6 @@
 import { Fault } from '../base/fault.js'
 import { keys } from '../storage/keys.js'
+import { mustWait } from '../storage/read-now.js'
 import type { Store } from '../storage/store.js'
 import { UnloadedBody } from '../cas/body.js'
 import { decodeContentInto, decodePageInto, missingNode, parseBlocks } from './codec.js'
@@ -46,9 +47,13 @@ export class StoreLoader implements NodeLoader {
 
   #load<T>(address: string, decode: (json: string) => T): T {
     if (this.#store.getSync !== undefined) {
-      const json = this.#store.getSync(keys.node(address))
-      if (json === undefined) throw missingNode(address)
-      return decode(json)
+      try {
+        const json = this.#store.getSync(keys.node(address))
+        if (json === undefined) throw missingNode(address)
+        return decode(json)
+      } catch (error) {
+        if (!mustWait(error)) throw error
+      }
     }
     const read = async (): Promise<void> => {
       const json = await this.#store.get(keys.node(address))

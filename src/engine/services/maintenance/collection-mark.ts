@@ -5,6 +5,7 @@ import type { Body } from '../../cas/body.js'
 import type { Core } from '../../session/core.js'
 import type { Redo } from '../../session/events.js'
 import { keys } from '../../storage/keys.js'
+import { readNow } from '../../storage/read-now.js'
 import { missingNode, type EncodedNode } from '../../tree/codec.js'
 import type { InUseNode } from '../../tree/in-use.js'
 import { Dir, type Page } from '../../tree/node.js'
@@ -143,7 +144,8 @@ export class Marker implements References {
         continue
       }
       for (const [address, kind] of some) {
-        this.#take(address, kind, this.#core.store.getSync(keys.node(address)))
+        const text = this.#read(address)
+        this.#take(address, kind, typeof text === 'object' ? await text : text)
         await this.rest()
       }
     }
@@ -155,8 +157,7 @@ export class Marker implements References {
   }
 
   #read(address: string): string | undefined | Promise<string | undefined> {
-    const { store } = this.#core
-    return store.getSync === undefined ? store.get(keys.node(address)) : store.getSync(keys.node(address))
+    return readNow(this.#core.store, keys.node(address))
   }
 
   #value(value: BlobRef | readonly [hash: string, length: number] | 0): void {

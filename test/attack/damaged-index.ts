@@ -1,0 +1,183 @@
+import { fork, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { cp, mkdtemp, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { ClassicLevel } from 'classic-level'
+import { randomWords } from '../../src/testing.js'
+import type { AttackOptions, AttackResult } from './attacks.js'
+import type { Ask, Told } from './damaged-index-child.js'
+import { compiledAttacks } from './compiled-attacks.js'
+
+const sectorBytes = 512
+
+/** What is done to a file at a sector. */
+const damages: Readonly<Record<string, (bytes: Buffer, at: number, random: () => number) => Buffer>> = {
+  zeroed: (bytes, at) => bytes.fill(0, at, Math.min(at + sectorBytes, bytes.length)),
+  'with a bit flipped': (bytes, at, random) => {
+    bytes[at + (random() % Math.min(sectorBytes, bytes.length - at))]! ^= 1 << (random() % 8)
+    return bytes
+  },
+  'of random bytes': (bytes, at, random) => {
+    for (let i = at; i < Math.min(at + sectorBytes, bytes.length); i++) bytes[i] = random()
+    return bytes
+  },
+  'cut off': (bytes, at) => bytes.subarray(0, at),
+  'written over the next one': (bytes, at) => {
+    bytes.copy(bytes, at + sectorBytes, at, at + sectorBytes)
+    return bytes
+  },
+  'there twice': (bytes, at) => Buffer.concat([bytes.subarray(0, at + sectorBytes), bytes.subarray(at)]),
+}
+
+interface Target {
+  readonly image: string
+  readonly file: string
+  readonly sector: number
+  readonly damage: string
+  /** Whether the store is open when it happens. */
+  readonly isOpen: boolean
+}
+
+/** Damages each sector of each file of the index, of a closed store and of an open one. */
+export async function damageIndex({ n, seed, onProgress }: AttackOptions): Promise<AttackResult> {
+  const random = randomWords(seed)
+  const parent = await mkdtemp(join(tmpdir(), 'damaged-index-'))
+  const counts = { aborts: 0, wrong: 0, told: 0, untold: 0 }
+  let child = await Reader.start()
+  const images = { now: join(parent, 'now'), before: join(parent, 'before') }
+  await makeImages(child, images)
+  const targets = shuffled(await targetsIn(Object.values(images)), random).slice(0, n === 0 ? undefined : n)
+  for (const [tries, target] of targets.entries()) {
+    const directory = join(parent, 'copy')
+    await cp(target.image, directory, { recursive: true })
+    const name = `${target.file}, sector ${target.sector} ${target.damage}, ${target.isOpen ? 'open' : 'closed'}`
+    try {
+      const { isDamage, isTold } = await tryOne(child, directory, target, random)
+      if (isDamage) counts[isTold ? 'told' : 'untold']++
+    } catch (error) {
+      const died = child.hasEnded
+      counts[died ? 'aborts' : 'wrong']++
+      onProgress(`FAILED ${name}: ${died ? 'the process ended' : (error as Error).message}`)
+      child.end()
+      child = await Reader.start()
+    }
+    await rm(directory, { recursive: true })
+    if ((tries + 1) % 100 === 0) onProgress(`${tries + 1}/${targets.length} ${JSON.stringify(counts)}`)
+  }
+  child.end()
+  await rm(parent, { recursive: true })
+  const { aborts, wrong, told, untold } = counts
+  const line = `${targets.length} damages, ${aborts} aborts, ${wrong} wrong or failed reads, ${told} told by check, ${untold} not`
+  return { line, failed: aborts + wrong + untold > 0 }
+}
+
+async function tryOne(
+  child: Reader,
+  directory: string,
+  { file, sector, damage, isOpen }: Target,
+  random: () => number,
+): Promise<{ isDamage: boolean; isTold: boolean }> {
+  const path = join(directory, 'index', file)
+  const change = async (): Promise<boolean> => {
+    const before = await readFile(path)
+    const after = damages[damage]!(Buffer.from(before), sector * sectorBytes, random)
+    await writeFile(path, after)
+    return file === 'pages' && !after.equals(before)
+  }
+  let isDamage = false
+  let found: readonly string[] = []
+  if (isOpen) {
+    await child.ask('open', directory)
+    isDamage = await change()
+    found = await child.ask('check', directory)
+  } else {
+    isDamage = await change()
+    found = await child.ask('checkClosed', directory)
+    await child.ask('open', directory)
+  }
+  await child.ask('read', directory, 1)
+  await child.ask('write', directory, 2)
+  await child.ask('read', directory, 2)
+  await child.ask('close', directory)
+  await child.ask('open', directory)
+  await child.ask('read', directory, 2)
+  // Damage of what is not needed any more is found by a check alone, which has the index made again.
+  await child.ask('check', directory)
+  const left = await child.ask('check', directory)
+  await child.ask('close', directory)
+  if (left.length > 0) throw new Error(`found after the index was made again: ${left.join(', ')}`)
+  // A file that ends early looks as after a kill.
+  return { isDamage: isDamage && damage !== 'cut off', isTold: found.includes('file index/pages') }
+}
+
+/** A store of this version, and one in which an earlier version kept its index in LevelDB. */
+async function makeImages(child: Reader, { now, before }: { now: string; before: string }): Promise<void> {
+  await child.ask('open', now)
+  await child.ask('write', now, 0)
+  await child.ask('write', now, 1)
+  await child.ask('close', now)
+  await cp(now, before, { recursive: true })
+  const index = join(before, 'index')
+  await rm(index, { recursive: true })
+  const level = new ClassicLevel<string, Buffer>(index, { valueEncoding: 'buffer', compression: false })
+  for (let n = 0; n < 40; n++) await level.put(`p${String(n).padStart(10, '0')}`, Buffer.alloc(900, n))
+  await level.compactRange('', '~')
+  for (let n = 0; n < 10; n++) await level.put(`q${n}`, Buffer.alloc(900, n))
+  await level.close()
+}
+
+async function targetsIn(images: readonly string[]): Promise<Target[]> {
+  const targets: Target[] = []
+  for (const image of images) {
+    for (const file of await readdir(join(image, 'index'))) {
+      const { size } = await stat(join(image, 'index', file))
+      for (let sector = 0; sector * sectorBytes < size; sector++)
+        for (const damage of Object.keys(damages))
+          for (const isOpen of [false, true])
+            // Opening takes away the files of an earlier version, and renames the log of LevelDB.
+            if (!isOpen || file === 'pages') targets.push({ image, file, sector, damage, isOpen })
+    }
+  }
+  return targets
+}
+
+function shuffled<T>(values: readonly T[], random: () => number): T[] {
+  const order = values.map((value) => [random(), value] as const)
+  return order.sort(([a], [b]) => a - b).map(([, value]) => value)
+}
+
+class Reader {
+  readonly #child: ChildProcess
+  #answered: ((told: Told | undefined) => void) | undefined
+  hasEnded = false
+
+  private constructor(child: ChildProcess) {
+    this.#child = child
+    child.on('message', (told: Told) => this.#answered?.(told))
+    child.once('exit', () => {
+      this.hasEnded = true
+      this.#answered?.(undefined)
+    })
+  }
+
+  static async start(): Promise<Reader> {
+    const child = fork(join(await compiledAttacks(), 'damaged-index-child.js'), { stdio: 'ignore' })
+    await once(child, 'spawn')
+    return new Reader(child)
+  }
+
+  /** @throws Error when it was rejected, or something else was read than was written. */
+  async ask(ask: Ask, directory: string, round = 0): Promise<readonly string[]> {
+    const answered = new Promise<Told | undefined>((resolve) => (this.#answered = resolve))
+    this.#child.send([ask, directory, round])
+    const told = await answered
+    if (told === undefined) throw new Error('the process ended')
+    if (told.wrong.length > 0) throw new Error(`${ask}: ${told.wrong.join(', ')}`)
+    return told.found
+  }
+
+  end(): void {
+    this.#child.kill('SIGKILL')
+  }
+}

@@ -1,0 +1,336 @@
+/** The directory of a store: who can read it, what stays of a failed opening, and that it stays the same one. */
+import { execFileSync, spawnSync } from 'node:child_process'
+import { chmodSync, mkdirSync, readdirSync, renameSync, statSync, symlinkSync } from 'node:fs'
+import { chmod, cp, mkdir, mkdtemp, readdir, realpath, rename, rm, stat, symlink } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { backupStore, checkStore, levelStorage, repairStore } from '../../src/adapters/level/index.js'
+import type { DiskFile } from '../../src/adapters/level/disk.js'
+import { nodeDisk } from '../../src/adapters/level/node-disk.js'
+import { openEngine } from '../../src/index.js'
+import { openSmall, reasonOf } from '../support/level-world.js'
+import { filesOf } from '../support/store-files.js'
+
+/** Runs a command as a user without rights. */
+const asNobody = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'] as const
+/** Runs a shell command with mounts of its own, without being root. */
+const ownMounts = ['unshare', '-Urm', 'sh', '-c'] as const
+
+let directory: string
+let data: string
+let umask: number
+
+beforeEach(async () => {
+  umask = process.umask(0)
+  directory = await realpath(await mkdtemp(join(tmpdir(), 'level-directory-')))
+  data = join(directory, 'data')
+})
+
+afterEach(async () => {
+  process.umask(umask)
+  vi.restoreAllMocks()
+  await rm(directory, { recursive: true, force: true })
+})
+
+async function fill(path: string, bytes = 7): Promise<void> {
+  const engine = await openEngine({ storage: levelStorage(path, { durability: 'relaxed' }) })
+  await engine.sessions.create({ files: { '/a.txt': Buffer.alloc(bytes, 'private') } })
+  await engine.close()
+}
+
+/** Entries that another user of the system could open, if that user knew their names. */
+function reachable(path: string): string[] {
+  const found: string[] = []
+  const walk = (at: string): void => {
+    const { mode } = statSync(at)
+    if ((mode & 0o077) !== 0) found.push(`${at.slice(directory.length)} ${(mode & 0o777).toString(8)}`)
+    if (statSync(at).isDirectory() && (mode & 0o077) !== 0)
+      for (const name of readdirSync(at)) walk(join(at, name))
+  }
+  walk(path)
+  return found
+}
+
+describe('other users of the system', () => {
+  test('can reach nothing of a store, a backup or a repaired store', async () => {
+    await fill(data)
+    const store = await openSmall(data)
+    for (let n = 0; n < 200; n++) await store.commit({ put: [[`k${n % 9}`, 'x'.repeat(500)]] })
+    await store.reclaim()
+    expect(reachable(data)).toEqual([])
+    for (const name of ['forkspace.json', 'owner.json', 'segments/manifest', 'index/pages'])
+      expect([name, (await stat(join(data, name))).mode & 0o777]).toEqual([name, 0o600])
+    await store.close()
+    await backupStore(data, join(directory, 'new/backup'))
+    expect(reachable(join(directory, 'new'))).toEqual([])
+    await repairStore(data, join(directory, 'repaired'))
+    expect(reachable(join(directory, 'repaired'))).toEqual([])
+  })
+
+  test('lose what they could reach of a store of an earlier version when it is opened', async () => {
+    await fill(data)
+    for (const name of ['', 'segments', 'index']) await chmod(join(data, name), 0o755)
+    for (const name of ['forkspace.json', 'segments/manifest', 'segments/00000001.seg'])
+      await chmod(join(data, name), 0o644)
+    await (await openSmall(data)).close()
+    // The directory itself has the mode that its owner chose.
+    expect(reachable(data)).toEqual(['/data 755'])
+  })
+
+  test('can reach a directory that was there before, and nothing in it', async () => {
+    mkdirSync(data, 0o755)
+    await fill(data)
+    expect(reachable(data)).toEqual(['/data 755'])
+  })
+
+  test.runIf(process.platform === 'linux' && process.getuid?.() === 0)('see nothing for real', async () => {
+    chmodSync(directory, 0o755)
+    mkdirSync(data, 0o755)
+    await fill(data)
+    const seen = (...command: string[]): string =>
+      spawnSync(asNobody[0], [...asNobody.slice(1), ...command], { encoding: 'utf8' }).stdout
+    expect(seen('ls', directory)).toBe('data\n')
+    expect(seen('ls', join(data, 'segments'))).toBe('')
+    expect(seen('cat', join(data, 'segments/manifest'), join(data, 'index/pages'))).toBe('')
+  })
+})
+
+describe('a failed opening', () => {
+  const parent = (): string => join(directory, 'new')
+  const path = (): string => join(parent(), 'store')
+
+  test('leaves no directory behind that it created, whichever call of the disk fails', async () => {
+    const calls = ['makeDirectory', 'open', 'rename', 'syncDirectory', 'list'] as const
+    const counts: Record<string, number> = {}
+    for (const call of calls) {
+      for (let fails = 0; ; fails++) {
+        let number = 0
+        const original = nodeDisk[call] as (...args: unknown[]) => Promise<unknown>
+        const spy = vi
+          .spyOn(nodeDisk, call)
+          .mockImplementation(((...args: unknown[]) =>
+            number++ === fails
+              ? Promise.reject(Object.assign(new Error('EIO'), { code: 'EIO' }))
+              : original(...args)) as never)
+        const opened = await openSmall(path()).catch(reasonOf)
+        spy.mockRestore()
+        if (typeof opened !== 'string') {
+          await opened.close()
+          await rm(parent(), { recursive: true })
+          if (number <= fails) break
+          continue
+        }
+        counts[call] = (counts[call] ?? 0) + 1
+        expect([call, fails, opened, readdirSync(directory)]).toEqual([call, fails, 'STORE_FAILED', []])
+      }
+    }
+    expect(Object.keys(counts).sort()).toEqual([...calls].sort())
+  })
+
+  test('leaves no directory behind when a file cannot be written or synced', async () => {
+    for (const call of ['write', 'sync', 'truncate'] as const) {
+      for (let fails = 0; ; fails++) {
+        let number = 0
+        const open = nodeDisk.open.bind(nodeDisk)
+        const spy = vi.spyOn(nodeDisk, 'open').mockImplementation(async (...args) => {
+          const file = await open(...args)
+          const original = (file[call] as (...rest: unknown[]) => Promise<void>).bind(file)
+          return Object.assign(file, {
+            [call]: (...rest: unknown[]) =>
+              number++ === fails
+                ? Promise.reject(Object.assign(new Error('ENOSPC'), { code: 'ENOSPC' }))
+                : original(...rest),
+          } as Partial<DiskFile>)
+        })
+        const opened = await openSmall(path(), { durability: 'full' }).catch(reasonOf)
+        spy.mockRestore()
+        if (typeof opened !== 'string') {
+          await opened.close()
+          await rm(parent(), { recursive: true })
+          break
+        }
+        expect([call, fails, opened, readdirSync(directory)]).toEqual([call, fails, 'STORE_FULL', []])
+      }
+    }
+  })
+
+  test('leaves a directory that was there, also with a store in it', async () => {
+    await mkdir(path(), { recursive: true })
+    const takeLock = (): Promise<never> => Promise.reject(new Error('no lock'))
+    expect(await openSmall(path(), { takeLock }).catch(reasonOf)).toBe('STORE_FAILED')
+    expect(await readdir(parent())).toEqual(['store'])
+    await fill(path())
+    const before = await filesOf(path())
+    expect(await openSmall(path(), { takeLock }).catch(reasonOf)).toBe('STORE_FAILED')
+    expect(await filesOf(path())).toEqual(before)
+  })
+
+  test('of a second opener leaves what the first one has', async () => {
+    const opened = await Promise.allSettled([openSmall(path()), openSmall(path()), openSmall(path())])
+    const stores = opened.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
+    expect(stores).toHaveLength(1)
+    expect(await stores[0]!.commit({ put: [['k', 'v']] })).toBe(true)
+    await stores[0]!.close()
+    const again = await openSmall(path())
+    expect(await again.get('k')).toBe('v')
+    await again.close()
+  })
+})
+
+describe('a backup or repair', () => {
+  test('into the store itself, or below it, is rejected by whatever path', async () => {
+    await fill(data)
+    const alias = join(directory, 'alias')
+    await symlink(data, alias)
+    await symlink(join(data, 'segments'), join(directory, 'inside'))
+    const targets = [
+      data,
+      join(data, 'backup'),
+      join(data, 'segments/deep/er'),
+      alias,
+      join(alias, 'backup'),
+      join(directory, 'inside/backup'),
+      `${data}/../data/backup`,
+    ]
+    const before = await filesOf(data)
+    for (const target of targets) {
+      for (const act of [backupStore, repairStore]) {
+        const rejection = act(data, target).then(() => 'done', reasonOf)
+        expect([target, await rejection]).toEqual([target, 'INVALID_ARGUMENT'])
+      }
+    }
+    expect(await filesOf(data)).toEqual(before)
+    expect(await readdir(directory)).toEqual(['alias', 'data', 'inside'])
+    await expect(backupStore(data, join(directory, 'data-backup'))).resolves.toBeDefined()
+  })
+
+  test('through a mount of the store is rejected', async () => {
+    await fill(data)
+    const script = `mkdir ${directory}/mounted && mount --bind ${data} ${directory}/mounted && exec "$@"`
+    const program = `
+      import { backupStore } from ${JSON.stringify(join(import.meta.dirname, '../../dist/adapters/level/index.js'))}
+      const told = await backupStore(${JSON.stringify(data)}, ${JSON.stringify(join(directory, 'mounted/backup'))})
+        .then(() => 'done', (error) => error.reason)
+      console.log(told)`
+    const args = [...ownMounts.slice(1), script, 'sh', process.execPath, '--input-type=module', '-e', program]
+    const { status, stdout } = spawnSync(ownMounts[0], args, { encoding: 'utf8' })
+    // Not every system lets a process mount something.
+    expect(status === 0 ? stdout : 'INVALID_ARGUMENT\n').toBe('INVALID_ARGUMENT\n')
+  })
+
+  test('that fails leaves no directory behind that it created', async () => {
+    await fill(data, 5_000_000)
+    const reason = new Error('enough')
+    for (const act of [backupStore, repairStore]) {
+      const ending = new AbortController()
+      const onProgress = (): void => ending.abort(reason)
+      const target = join(directory, 'new/target')
+      await expect(act(data, target, { signal: ending.signal, onProgress })).rejects.toBe(reason)
+      expect(await readdir(directory)).toEqual(['data'])
+    }
+  })
+})
+
+describe.each(['descriptor', 'identity'] as const)('an open store held by %s', (hold) => {
+  const put = (key: string): { put: [string, string][] } => ({ put: [[key, 'x'.repeat(300)]] })
+
+  test('whose directory was replaced rejects commits, reads on, and leaves the other store alone', async () => {
+    const store = await openSmall(data, { hold })
+    for (let n = 0; n < 200; n++) await store.commit(put(`k${n % 20}`))
+    const aside = `${data}.old`
+    renameSync(data, aside)
+    const other = await openSmall(data)
+    await other.commit(put('theirs'))
+    await other.close()
+    const before = await filesOf(data)
+    const [first, second] = [store.commit(put('first')), store.commit(put('second'))].map((commit) =>
+      commit.catch((error: { reason: string; details: object }) => [error.reason, error.details]),
+    )
+    expect(await first).toEqual(['STORE_MOVED', { outcome: 'unknown' }])
+    expect(await second).toEqual(['STORE_MOVED', { outcome: 'unknown' }])
+    await expect(store.commit(put('third'))).rejects.toMatchObject({
+      reason: 'STORE_MOVED',
+      details: { outcome: 'not-applied' },
+    })
+    await expect(store.recover()).rejects.toMatchObject({ reason: 'STORE_MOVED' })
+    await expect(store.reclaim()).rejects.toMatchObject({ reason: 'STORE_MOVED' })
+    expect(await store.get('k7')).toHaveLength(300)
+    await store.close()
+    expect(await filesOf(data)).toEqual(before)
+    expect((await checkStore(aside)).findings).toEqual([])
+    const moved = await openSmall(aside)
+    expect(await moved.get('k7')).toHaveLength(300)
+    expect(await moved.get('theirs')).toBe(undefined)
+    await moved.close()
+  })
+
+  test('goes on when its directory is back', async () => {
+    const store = await openSmall(data, { hold })
+    renameSync(data, `${data}.old`)
+    await expect(store.commit(put('a'))).rejects.toMatchObject({ reason: 'STORE_MOVED' })
+    renameSync(`${data}.old`, data)
+    await store.recover()
+    expect(await store.commit(put('b'))).toBe(true)
+    await store.close()
+  })
+
+  test('goes on when a link to it takes the place of its directory', async () => {
+    const store = await openSmall(data, { hold })
+    renameSync(data, `${data}.old`)
+    symlinkSync(`${data}.old`, data)
+    expect(await store.commit(put('a'))).toBe(true)
+    expect(await openSmall(data).catch(reasonOf)).toBe('STORE_LOCKED')
+    await store.close()
+  })
+
+  test('makes nothing again that was deleted', async () => {
+    const store = await openSmall(data, { hold })
+    await store.commit(put('a'))
+    await rm(data, { recursive: true })
+    await expect(store.commit(put('b'))).rejects.toMatchObject({ reason: 'STORE_MOVED' })
+    await store.reclaim().catch(reasonOf)
+    await store.close()
+    expect(await readdir(directory)).toEqual([])
+  })
+
+  test('rejects commits when its lock is gone, which another process could take', async () => {
+    const store = await openSmall(data, { hold })
+    await store.commit(put('a'))
+    await rm(join(data, 'index/LOCK'))
+    await expect(store.commit(put('b'))).rejects.toMatchObject({ reason: 'STORE_MOVED' })
+    await store.close()
+    const again = await openSmall(data)
+    expect(await again.get('a')).toHaveLength(300)
+    await again.close()
+  })
+
+  test('does not keep another directory at its path from being opened in the same process', async () => {
+    const store = await openSmall(data, { hold })
+    await rename(data, `${data}.old`)
+    const other = await openSmall(data)
+    expect(await openSmall(`${data}.old`).catch(reasonOf)).toBe('STORE_LOCKED')
+    await other.commit(put('theirs'))
+    await other.close()
+    await store.close()
+    expect((await checkStore(data)).findings).toEqual([])
+  })
+})
+
+test('a backup of a store that is moved while it is copied is one of that store', async () => {
+  const engine = await openEngine({ storage: levelStorage(data, { durability: 'relaxed' }) })
+  await engine.sessions.create({ files: { '/a': Buffer.alloc(3_000_000, 'a') } })
+  await engine.close()
+  const restored = join(directory, 'restored')
+  await cp(data, restored, { recursive: true })
+  let isMoved = false
+  const onProgress = (): void => {
+    if (isMoved) return
+    isMoved = true
+    renameSync(data, `${data}.old`)
+    execFileSync('mv', [restored, data])
+  }
+  await backupStore(data, join(directory, 'backup'), { onProgress })
+  expect(isMoved).toBe(true)
+  expect((await checkStore(join(directory, 'backup'), { readData: true })).findings).toEqual([])
+})
