@@ -17,7 +17,7 @@ const limits = {
   requestMs: 2000,
   lockWaitMs: 500,
 }
-/** What a server of these limits may take more than before: its budget, copies in the making, and the heap around. */
+/** The budget, copies that are being made, and the heap. */
 const allowedBytes = 400 * 2 ** 20
 /** Generous: waits for room come one after the other. */
 const patienceMs = 60_000
@@ -39,7 +39,7 @@ const variants: Readonly<Record<string, Variant>> = {
   'many connections that read a byte a second': async (target, n) => {
     for (let index = 0; index < n; index++) trickle(target, read(target))
   },
-  'reads behind a wait for a lock that nobody gives up': async (target, n) => {
+  'reads after a wait for a lock that is not released': async (target, n) => {
     const { sessionId } = target.started
     for (let index = 0; index < n; index += 10) {
       const lock = { path: '/large', kind: 'POSIX_LOCK_KIND_EXCLUSIVE', owner: { ownerId: `o${index}` } }
@@ -95,7 +95,7 @@ export async function slowReaders({ n, onProgress }: AttackOptions): Promise<Att
     }
     ended = true
     await watching
-    // Whoever got no slot back could not answer as many again at once.
+    // A server that lost slots could not answer as many requests at once.
     const again = await Promise.all(Array.from({ length: 50 }, () => target.status()))
     const lost = again.filter((status) => status !== 200).length
     onProgress(

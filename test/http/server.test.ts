@@ -112,11 +112,11 @@ describe('a connection', () => {
     const sockets = [await there.open(), await there.open()]
     expect(await there.raw(there.head('GET', '/v1/sessions'))).toBe('')
     sockets[0]!.destroy()
-    await vi.waitFor(async () =>
-      expect(await there.raw(there.head('GET', '/v1/sessions'), '"nextPageToken"')).toMatch(
-        /^HTTP\/1.1 200 /,
-      ),
-    )
+    const get = there.head('GET', '/v1/sessions')
+    await vi.waitFor(async () => expect(await there.raw(get, '"nextPageToken"')).toMatch(/^HTTP\/1.1 200 /), {
+      timeout: 20_000,
+      interval: 50,
+    })
   })
 
   test('is used again, also after refusals and bodies that were not wanted', async () => {

@@ -1,8 +1,15 @@
 /** Clients that do not take their answers, and what they hold of the server meanwhile. */
-import type { Socket } from 'node:net'
-import { setTimeout as pause } from 'node:timers/promises'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import { connect, type AddressInfo, type Socket } from 'node:net'
+import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, test, vi } from 'vitest'
-import { openServer, refusalIn, type TestServer } from '../support/http-server.js'
+import { responseEncoder } from '../../src/adapters/http/encode.js'
+import { createHttpHandler, toNodeHandler } from '../../src/adapters/http/index.js'
+import { MessageStream } from '../../src/adapters/http/message-stream.js'
+import { Room } from '../../src/adapters/http/room.js'
+import { openEngine } from '../../src/index.js'
+import { caller, openServer, refusalIn, type TestServer } from '../support/http-server.js'
 
 const json = 'content-type: application/json'
 const large = new Uint8Array(12 * 2 ** 20).fill(0x78)
@@ -15,13 +22,21 @@ function readOf(there: TestServer, id: string, ...headers: string[]): string {
   )
 }
 
-/** A connection that asks for a large file and reads nothing of it. */
-async function stalled(there: TestServer, id: string): Promise<Socket> {
+/** A connection that asks for a large file, and stops reading when the answer begins. */
+async function stalled(there: TestServer, id: string, request = readOf(there, id)): Promise<Socket> {
   const socket = await there.open()
   socket.on('error', () => undefined)
+  socket.write(request)
+  await once(socket, 'data')
   socket.pause()
-  socket.write(readOf(there, id))
   return socket
+}
+
+/** Generous: how long something may take that is sure to happen. */
+const soon = { timeout: 20_000, interval: 50 }
+
+async function statusOf(there: TestServer, id: string): Promise<number> {
+  return (await there.call('GET', `/v1/sessions/${id}`)).status
 }
 
 function closed(socket: Socket): Promise<unknown> {
@@ -30,17 +45,11 @@ function closed(socket: Socket): Promise<unknown> {
 
 describe('a response that is not read', () => {
   test('holds its slot until the server closes the connection', async () => {
-    const limits = { concurrentRequests: 1, stalledResponseMs: 1000 }
+    const limits = { concurrentRequests: 1, stalledResponseMs: 500 }
     await using there = await openServer({ handler: { limits } })
     const { id } = await there.session({ '/large': large })
     const socket = await stalled(there, id)
-    await vi.waitFor(async () =>
-      expect(refusalIn(await there.call('GET', `/v1/sessions/${id}`))).toMatchObject({ reason: 'QUOTA' }),
-    )
-    await vi.waitFor(async () => expect((await there.call('GET', `/v1/sessions/${id}`)).status).toBe(200), {
-      timeout: 20_000,
-      interval: 100,
-    })
+    await vi.waitFor(async () => expect(await statusOf(there, id)).toBe(200), soon)
     socket.resume()
     await closed(socket)
   })
@@ -49,17 +58,16 @@ describe('a response that is not read', () => {
     await using there = await openServer({ handler: { limits: { concurrentRequests: 1 } } })
     const { id } = await there.session({ '/large': large })
     const socket = await stalled(there, id)
-    await vi.waitFor(async () => expect((await there.call('GET', `/v1/sessions/${id}`)).status).toBe(429))
+    expect(await statusOf(there, id)).toBe(429)
     socket.destroy()
-    await vi.waitFor(async () => expect((await there.call('GET', `/v1/sessions/${id}`)).status).toBe(200))
+    await vi.waitFor(async () => expect(await statusOf(there, id)).toBe(200), soon)
   })
 
   test('holds room that other large responses wait for', async () => {
     await using there = await openServer({ handler: { limits: { allResponseBytes: 20 * 2 ** 20 } } })
     const { id } = await there.session({ '/large': large })
     const socket = await stalled(there, id)
-    // What is small waits for nothing.
-    await pause(100)
+    // A small response waits for nothing.
     expect((await there.call('GET', `/v1/sessions/${id}`)).status).toBe(200)
     let answered = false
     const next = there.call('POST', `/v1/sessions/${id}:readFile`, { path: '/large' }).then((answer) => {
@@ -77,14 +85,44 @@ describe('a response that is not read', () => {
     await using there = await openServer({ handler: { limits } })
     const { id } = await there.session({ '/large': large })
     const socket = await stalled(there, id)
-    await pause(100)
     const next = await there.call('POST', `/v1/sessions/${id}:readFile`, { path: '/large' })
     expect(refusalIn(next)).toEqual({ status: 429, code: 8, reason: 'QUOTA', limit: `${20 * 2 ** 20}` })
     // The wait that was given up leaves no hole.
     socket.destroy()
-    await vi.waitFor(async () =>
-      expect((await there.call('POST', `/v1/sessions/${id}:readFile`, { path: '/large' })).status).toBe(200),
+    await vi.waitFor(
+      async () =>
+        expect((await there.call('POST', `/v1/sessions/${id}:readFile`, { path: '/large' })).status).toBe(
+          200,
+        ),
+      soon,
     )
+  })
+
+  test('holds no room for bodies once its work is done', async () => {
+    await using there = await openServer({ handler: { limits: { allBodyBytes: 2 ** 20 } } })
+    const { id } = await there.session({ '/large': large })
+    const body = JSON.stringify({ path: '/large', padding: 'x'.repeat(900_000) })
+    const head = there.head('POST', `/v1/sessions/${id}:readFile`, json, `content-length: ${body.length}`)
+    const socket = await stalled(there, id, head + body)
+    const other = { path: '/none', padding: 'x'.repeat(900_000) }
+    expect((await there.call('POST', `/v1/sessions/${id}:readFile`, other)).status).toBe(404)
+    socket.destroy()
+  })
+
+  test('ends its connection, even if it is small', async () => {
+    const limits = { stalledResponseMs: 300, requestsPerConnection: 1000 }
+    await using there = await openServer({ handler: { limits } })
+    const { id } = await there.session({ '/large': large.subarray(0, 300_000) })
+    const socket = await there.open()
+    socket.on('error', () => undefined)
+    socket.pause()
+    const sockets = (): number =>
+      process.getActiveResourcesInfo().filter((kind) => kind === 'TCPSocketWrap').length
+    await vi.waitFor(() => expect(sockets()).toBe(2), soon)
+    // More than the system takes for a client that does not read.
+    socket.write(readOf(there, id).repeat(200))
+    await vi.waitFor(() => expect(sockets()).toBe(1), soon)
+    socket.destroy()
   })
 
   test('of a stream gives its room back', async () => {
@@ -104,7 +142,7 @@ describe('a response that is not read', () => {
     reader.write(there.head('GET', `/v1/sessions/${session.id}/bus?replayLimit=15`))
     let lines = 0
     reader.on('data', (piece: Buffer) => (lines += piece.toString('latin1').split('"messageId"').length - 1))
-    await vi.waitFor(() => expect(lines).toBe(15), { timeout: 20_000, interval: 50 })
+    await vi.waitFor(() => expect(lines).toBe(15), soon)
     reader.destroy()
     for (const socket of sockets) socket.destroy()
     expect((await there.call('POST', `/v1/sessions/${session.id}:readFile`, { path: '/x' })).status).toBe(404)
@@ -134,7 +172,7 @@ describe('requests of one connection', () => {
     await pause(200)
     expect(session.fs.existsSync('/made')).toBe(false)
     await session.posixLocks.funlock({ path: '/a', owner: { ownerId: 'holder' } })
-    await vi.waitFor(() => expect(session.fs.existsSync('/made')).toBe(true))
+    await vi.waitFor(() => expect(session.fs.existsSync('/made')).toBe(true), soon)
     socket.destroy()
   })
 
@@ -176,6 +214,76 @@ describe('requests of one connection', () => {
     expect(answer.match(/HTTP\/1.1 \d+/g)).toEqual([200, 200, 200, 429].map((status) => `HTTP/1.1 ${status}`))
     expect(answer).toMatch(/connection: close\r\n[\s\S]*"reason":"QUOTA"[\s\S]*"limit":"3"/)
   })
+})
+
+test('room is given in the order in which it was asked for', async () => {
+  const room = new Room(10)
+  expect(room.enter(8)).toBeUndefined()
+  const order: string[] = []
+  const large = room.enter(9)!.then(() => order.push('large'))
+  const small = room.enter(2)!.then(() => order.push('small'))
+  room.leave(8)
+  await large
+  await nextTurn()
+  expect(order).toEqual(['large'])
+  room.resize(9, 8)
+  await small
+  // What is larger than all of it gets in when there is nothing else.
+  const huge = room.enter(100)!
+  room.leave(8)
+  room.leave(2)
+  await huge
+})
+
+test('a message that does not fit is sent in the next piece', async () => {
+  const messages = [10, 2 ** 20, 10].map((size) => ({
+    result: {
+      messageId: '1',
+      sessionId: '',
+      topic: '',
+      payload: new Uint8Array(size),
+      senderId: '',
+      publishedAt: '',
+    },
+  }))
+  const stream = new MessageStream(messagesOf(messages), responseEncoder('subscribe'), {
+    room: new Room(2 ** 20),
+    sent: () => undefined,
+    end: () => undefined,
+  })
+  const lines: number[] = []
+  for (let piece; (piece = await stream.next()) !== undefined;)
+    lines.push(Buffer.from(piece).toString().split('\n').length - 1)
+  expect(lines).toEqual([1, 1, 1])
+})
+
+async function* messagesOf(messages: readonly object[]): AsyncGenerator<object> {
+  yield* messages
+}
+
+test('an answer behind one of another listener gives its slot back when the connection is lost', async () => {
+  const engine = await openEngine()
+  const handler = createHttpHandler(engine, { authenticate: () => caller, limits: { concurrentRequests: 1 } })
+  const handle = toNodeHandler(handler)
+  const server = createServer((incoming, outgoing) => {
+    if (incoming.url !== '/never') handle(incoming, outgoing)
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  const get = (path: string): string =>
+    `GET ${path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer x\r\n\r\n`
+  const answer = (): Promise<number> =>
+    fetch(`http://127.0.0.1:${port}/v1/sessions`, { headers: { authorization: 'Bearer x' } }).then(
+      ({ status }) => status,
+    )
+  const socket = connect(port, '127.0.0.1')
+  socket.write(get('/never') + get('/v1/sessions'))
+  await vi.waitFor(async () => expect(await answer()).toBe(429), soon)
+  socket.destroy()
+  await vi.waitFor(async () => expect(await answer()).toBe(200), soon)
+  server.closeAllConnections()
+  server.close()
+  await engine.close()
 })
 
 test('a body gets memory as it comes, whatever length is announced', async () => {

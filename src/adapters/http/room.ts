@@ -1,4 +1,4 @@
-/** Bytes that responses share. Who finds no room waits for it, in order. */
+/** A budget of bytes that responses share. Responses that find no room wait for it, first come, first served. */
 export class Room {
   readonly #limit: number
   #used = 0
@@ -8,7 +8,7 @@ export class Room {
     this.#limit = limit
   }
 
-  /** Undefined where there is room at once. More than there is in all gets in alone. */
+  /** Undefined if there is room at once. An amount above the limit enters when the budget is not in use. */
   enter(bytes: number): Promise<void> | undefined {
     if (this.#waiting.length === 0 && this.#hasRoom(bytes)) {
       this.#used += bytes
@@ -17,7 +17,7 @@ export class Room {
     return new Promise((enter) => this.#waiting.push({ bytes, enter }))
   }
 
-  /** Changes what was taken to what is needed, without waiting. */
+  /** Changes the amount that a response takes, without waiting. */
   resize(before: number, after: number): void {
     this.#used += after - before
     this.#letIn()

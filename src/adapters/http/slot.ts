@@ -2,7 +2,7 @@ import type { Admission } from './admission.js'
 import type { Deadlines } from './deadlines.js'
 import type { Room } from './room.js'
 
-/** What requests share. */
+/** The budgets of a handler. */
 export interface Shared {
   readonly requests: Admission
   readonly bodies: Admission
@@ -11,21 +11,21 @@ export interface Shared {
   readonly waits: Deadlines
 }
 
-/** What one request takes of what all of them share, until its work is over and its answer is sent. */
+/** The share of one request in the budgets, until its work is over and its answer was sent. */
 export class Slot {
   readonly #shared: Shared
-  /** Its work, and the way to its answer. */
+  /** One for the work, one for the answer. */
   #holders = 1
   #bodyBytes = 0
   #responseBytes = 0
 
-  /** QUOTA where there are too many requests. */
+  /** QUOTA if there are too many requests. */
   constructor(shared: Shared) {
     this.#shared = shared
     shared.requests.take(1)
   }
 
-  /** Of a body whose bytes are taken already. */
+  /** Takes over the bytes of a body from its reader. */
   holdBody(bytes: number): void {
     this.#bodyBytes = bytes
   }
@@ -59,7 +59,7 @@ export class Slot {
     this.#holders++
   }
 
-  /** Once for each who holds it. */
+  /** To be called once by each holder; the last one frees the share. */
   release(): void {
     if (--this.#holders > 0) return
     this.#shared.requests.give(1)
