@@ -78,6 +78,9 @@ const worldly =
 /** Adapters that are loaded when they are first needed. */
 const lazyAdapters = ['archive', 'git', 'host', 'junit']
 
+/** What an adapter builds on: git opens the files of local repositories as the host adapter opens files. */
+const adapterOfAdapter: Readonly<Record<string, string>> = { 'adapters/git/': 'adapters/host/index.ts' }
+
 /** What may give types alone, and where. */
 const typesOnly: Readonly<Record<string, RegExp>> = { 'node:fs': /^engine\/fs\// }
 
@@ -172,6 +175,7 @@ describe('the rules', () => {
       "import { a } from '../../engine/base/hash.js'",
     ],
     ['an adapter from another', 'adapters/git/x.ts', "import { a } from '../system/index.js'"],
+    ['the inside of the host adapter', 'adapters/git/x.ts', "import { a } from '../host/roots.js'"],
     ['the command line from an adapter', 'adapters/git/x.ts', "import { a } from '../cli/main.js'"],
     ['the package from the command line, at once', 'adapters/cli/x.ts', "import { a } from '../../index.js'"],
     ['an adapter from the command line, at once', 'adapters/cli/x.ts', "import '../http/index.js'"],
@@ -210,6 +214,7 @@ describe('the rules', () => {
       'adapters/git/x.ts',
       "import type { A } from '../../engine/ports.js'\nimport 'node:fs'\nimport 'isomorphic-git'",
     ],
+    ['adapters/git/x.ts', "import { a } from '../host/index.js'"],
     ['index.ts', "const { a } = await import('./adapters/git/index.js')"],
     ['index.ts', "const { a } = await import('./adapters/junit/index.js')"],
     ['index.ts', "const { a } = await import('./adapters/archive/index.js')"],
@@ -370,7 +375,8 @@ function allowed(name: string, { specifier, dynamic, types = false }: Import): b
     return target.startsWith(commandLine)
   }
   if (name.startsWith('adapters/')) {
-    return isEngineDoor(target) || target.startsWith(`${name.split('/').slice(0, 2).join('/')}/`)
+    const own = `${name.split('/').slice(0, 2).join('/')}/`
+    return isEngineDoor(target) || target.startsWith(own) || adapterOfAdapter[own] === target
   }
   if (name === 'index.ts') {
     if (lazyAdapters.some((name) => target === `adapters/${name}/index.ts`)) return dynamic

@@ -3,6 +3,7 @@ import { damageIndex } from './damaged-index.js'
 import { heldSockets } from './held-sockets.js'
 import { moveStores } from './moved-stores.js'
 import { slowReaders } from './slow-readers.js'
+import { localRepositories } from './local-repositories.js'
 import { stallingSources } from './stalling-sources.js'
 
 export interface AttackOptions {
@@ -59,6 +60,12 @@ export const attacks: Readonly<Record<string, Attack>> = {
     n: 200,
     shortN: 20,
     run: slowReaders,
+  },
+  'local-repositories': {
+    text: 'symlinks, FIFOs and devices in repositories of this host, also swapped while they are used',
+    n: 10_000,
+    shortN: 30,
+    run: localRepositories,
   },
   'stalling-sources': {
     text: 'imports whose source hangs, trickles, or sends progress without an end, ended in every way',

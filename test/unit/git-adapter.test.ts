@@ -897,7 +897,7 @@ describe.runIf(hasGit)('a repository of this host', () => {
       [`${inside}x`, [inside], 'PERMISSION_DENIED'],
       [join(inside, 'missing', 'more'), [inside], 'GIT_REPO_NOT_FOUND'],
       [join(inside, 'plain'), [inside], 'GIT_NOT_A_REPOSITORY'],
-      [join(inside, 'file'), [inside], 'GIT_NOT_A_REPOSITORY'],
+      [join(inside, 'file'), [inside], 'GIT_REPO_NOT_FOUND'],
       ['relative', [inside], 'INVALID_ARGUMENT'],
     ] as const) {
       const error = await failure(importFrom({ repositoryPath: path }, '', { hostPathRoots: roots }))

@@ -4,6 +4,8 @@ import { deflateSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
 import { createGitAdapter } from '../../src/adapters/git/index.js'
 import { openObjectStore, type ObjectStore } from '../../src/adapters/git/object-store.js'
+import { RepositoryDirectory } from '../../src/adapters/git/repository-directory.js'
+import { Roots } from '../../src/adapters/host/index.js'
 import type { PathChange } from '../../src/engine/ports.js'
 import { commitRequest, failure, file, importFrom, sampleLines, useGit } from '../support/git-harness.js'
 import { hasGit, type GitRepository } from '../support/git-repository.js'
@@ -15,17 +17,27 @@ const formats: readonly Format[] = ['sha1', 'sha256']
 const MiB = 2 ** 20
 const git = useGit()
 
+function objectDirectories(repositories: readonly GitRepository[]): Promise<RepositoryDirectory[]> {
+  const roots = new Roots([git.root])
+  return Promise.all(
+    repositories.map(async ({ path }) => (await RepositoryDirectory.open(join(path, 'objects'), roots))!),
+  )
+}
+
 async function withStore<T>(
   repository: GitRepository,
   format: Format,
   work: (store: ObjectStore) => Promise<T>,
   signal = new AbortController().signal,
 ): Promise<T> {
-  const store = await openObjectStore([join(repository.path, 'objects')], format, signal)
+  const directories = await objectDirectories([repository])
+  let store: ObjectStore | undefined
   try {
+    store = await openObjectStore(directories, format, signal)
     return await work(store)
   } finally {
-    await store.close()
+    await store?.close()
+    await Promise.all(directories.map((directory) => directory.close()))
   }
 }
 
@@ -137,7 +149,7 @@ describe.runIf(hasGit).each(formats)(`objects of a directory, %s (FORKSPACE_SEED
     grow(repository, 2)
     repository.git(['repack', '-adq'])
     const empty = git.newRepository({ format })
-    const directories = [empty, repository].map(({ path }) => join(path, 'objects'))
+    const directories = await objectDirectories([empty, repository])
     const store = await openObjectStore(directories, format, new AbortController().signal)
     expect(await wrong(store, nativeObjects(repository))).toEqual([])
     const nowhere = 'e'.repeat(format === 'sha1' ? 40 : 64)
@@ -146,6 +158,7 @@ describe.runIf(hasGit).each(formats)(`objects of a directory, %s (FORKSPACE_SEED
       expect(await failure(read())).toMatchObject({ reason: 'GIT_CORRUPT', details: { objectId: nowhere } })
     }
     await store.close()
+    await Promise.all(directories.map((directory) => directory.close()))
   })
 
   test('that git packs anew meanwhile', async () => {
@@ -251,8 +264,11 @@ describe.runIf(hasGit).each(formats)(`objects of a directory, %s (FORKSPACE_SEED
     )
     const lying = Buffer.concat([Buffer.from(`blob ${5 * MiB}\0`), Buffer.alloc(5 * MiB)])
     put(oid, deflateSync(lying))
-    const pieces = await withStore(repository, format, (store) => store.readBlob(oid))
-    expect((await failure(collect(pieces!))).reason).toBe('GIT_CORRUPT')
+    const error = await withStore(repository, format, async (store) => {
+      const pieces = await store.readBlob(oid)
+      return failure(collect(pieces!))
+    })
+    expect(error.reason).toBe('GIT_CORRUPT')
   })
 
   test('for a reader who has gone', async () => {

@@ -2,16 +2,16 @@ import type { Stats } from 'node:fs'
 import type { ByteCache } from './byte-cache.js'
 import { gitLimits } from './limits.js'
 import { readFully } from './local-files.js'
-import { FileGone, type OpenFiles } from './open-files.js'
+import { FileGone, type FilePlace, type OpenFiles } from './open-files.js'
 import type { RandomBytes } from './random-bytes.js'
 
-/** Windows of several files, by path and number. */
+/** Windows of several files, by their key and number. */
 export type WindowCache = ByteCache<string, Buffer>
 
 /** A file that does not change, read in windows. Throws FileGone when its name has become another file's. */
 export class FileBytes implements RandomBytes {
   readonly size: number
-  readonly #path: string
+  readonly #place: FilePlace
   readonly #stat: Stats
   readonly #files: OpenFiles
   readonly #windows: WindowCache
@@ -19,17 +19,17 @@ export class FileBytes implements RandomBytes {
   #lastNumber = -1
   #last: Buffer = Buffer.alloc(0)
 
-  private constructor(path: string, stat: Stats, files: OpenFiles, windows: WindowCache) {
-    this.#path = path
+  private constructor(place: FilePlace, stat: Stats, files: OpenFiles, windows: WindowCache) {
+    this.#place = place
     this.#stat = stat
     this.#files = files
     this.#windows = windows
     this.size = stat.size
   }
 
-  static async open(path: string, files: OpenFiles, windows: WindowCache): Promise<FileBytes> {
-    const stat = await files.use(path, (file) => Promise.resolve(file.stat))
-    return new FileBytes(path, stat, files, windows)
+  static async open(place: FilePlace, files: OpenFiles, windows: WindowCache): Promise<FileBytes> {
+    const stat = await files.use(place, (file) => Promise.resolve(file.stat))
+    return new FileBytes(place, stat, files, windows)
   }
 
   at(offset: number, length: number): Buffer | Promise<Buffer> {
@@ -38,7 +38,8 @@ export class FileBytes implements RandomBytes {
     const number = Math.floor(offset / gitLimits.windowBytes)
     const start = number * gitLimits.windowBytes
     if (end > start + gitLimits.windowBytes) return this.#read(offset, end - offset)
-    const window = number === this.#lastNumber ? this.#last : this.#windows.get(`${this.#path}:${number}`)
+    const window =
+      number === this.#lastNumber ? this.#last : this.#windows.get(`${this.#place.key}:${number}`)
     if (window === undefined) {
       return this.#readWindow(number).then((bytes) => bytes.subarray(offset - start, end - start))
     }
@@ -50,12 +51,12 @@ export class FileBytes implements RandomBytes {
   async #readWindow(number: number): Promise<Buffer> {
     const start = number * gitLimits.windowBytes
     const window = await this.#read(start, Math.min(gitLimits.windowBytes, this.size - start))
-    this.#windows.set(`${this.#path}:${number}`, window, window.length)
+    this.#windows.set(`${this.#place.key}:${number}`, window, window.length)
     return window
   }
 
   #read(offset: number, length: number): Promise<Buffer> {
-    return this.#files.use(this.#path, async ({ handle, stat }) => {
+    return this.#files.use(this.#place, async ({ handle, stat }) => {
       const { ino, size, mtimeMs } = this.#stat
       if (stat.ino !== ino || stat.size !== size || stat.mtimeMs !== mtimeMs) throw new FileGone()
       const bytes = await readFully(handle, offset, length)

@@ -49,6 +49,12 @@ export const gitLimits = {
   /** A list of refs, which is in memory, and what a remote reports of a push. */
   refsBytes: 64 * 2 ** 20,
   reportBytes: 2 ** 20,
+  /** Of a local repository: a file of settings or one ref, names of refs, packs, and object directories. */
+  textBytes: 2 ** 20,
+  refs: 1_000_000,
+  refNameBytes: 4096,
+  packs: 10_000,
+  objectDirectories: 64,
   errorBodyBytes: 64 * 1024,
   remoteMessageChars: 4096,
   branchNameBytes: 1024,

@@ -1,30 +1,31 @@
-import { promises as fs } from 'node:fs'
-import { dirname, join, sep } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
+import type { FileHandle } from 'node:fs/promises'
 import { EngineError, isRefName } from '../../engine/ports.js'
+import type { HeldDirectory } from '../host/index.js'
 import { gitLimits } from './limits.js'
-import { errorCode, readOptional } from './local-files.js'
+import { errorCode } from './local-files.js'
 import { isObjectId } from './object-id.js'
 import { branchMoved, pushRejected } from './remote-errors.js'
+import { create, remove, rename, type RepositoryDirectory } from './repository-directory.js'
 
 const symrefDepth = 5
 const lockRetryMs = 20
 
 /** The refs of a repository directory: files below `refs`, and `packed-refs` for those without a file. */
 export class LocalRefs {
-  readonly #gitDir: string
-  readonly #commonDir: string
-  readonly #allowed: readonly string[]
+  readonly #gitDir: RepositoryDirectory
+  readonly #commonDir: RepositoryDirectory
 
-  constructor(places: { gitDir: string; commonDir: string; allowed: readonly string[] }) {
+  constructor(places: { readonly gitDir: RepositoryDirectory; readonly commonDir: RepositoryDirectory }) {
     this.#gitDir = places.gitDir
     this.#commonDir = places.commonDir
-    this.#allowed = places.allowed
   }
 
   async list(prefixes: readonly string[]): Promise<Map<string, string>> {
     const packed = await this.#packed()
     const names = new Set(['HEAD', ...packed.keys(), ...(await this.#loose('refs'))])
+    // What keeps a ref from being listed, such as a symlink among its directories, shows when it is read.
+    for (const prefix of prefixes) if (isRefName(prefix)) names.add(prefix)
     const refs = new Map<string, string>()
     for (const name of names) {
       if (prefixes.length > 0 && !prefixes.some((prefix) => name.startsWith(prefix))) continue
@@ -38,9 +39,9 @@ export class LocalRefs {
   async read(name: string, packed?: ReadonlyMap<string, string>): Promise<string | null> {
     let ref = name
     for (let depth = 0; depth < symrefDepth; depth++) {
-      const text = (await readOptional(this.#path(ref)))?.trim()
+      const text = await this.#text(ref)
       if (text === undefined) return (packed ?? (await this.#packed())).get(ref) ?? null
-      const target = /^ref: *(\S+)$/.exec(text)?.[1]
+      const target = symrefTarget(text)
       if (target === undefined) return isObjectId(text) ? text : null
       if (!isRefName(target)) return null
       ref = target
@@ -55,37 +56,47 @@ export class LocalRefs {
   async compareAndSet(change: { ref: string; expectedOid: string | null; newOid: string }): Promise<void> {
     const { ref, expectedOid, newOid } = change
     await this.#refuseNameConflict(ref)
-    const path = this.#path(ref)
-    await this.#makeParent(path)
-    const lock = `${path}.lock`
-    const file = await openLock(lock)
-    try {
+    await this.#directoryOf(ref).inParent(ref, async (held, name) => {
+      const lock = `${name}.lock`
+      const file = await openLock(held, lock)
       try {
-        if ((await readOptional(path))?.startsWith('ref:') === true) {
-          throw pushRejected('the branch is a symbolic ref', '')
+        try {
+          if (symrefTarget((await this.#text(ref)) ?? '') !== undefined) {
+            throw pushRejected('the branch is a symbolic ref', '')
+          }
+          const tip = await this.read(ref)
+          if (tip !== expectedOid) throw branchMoved(ref, expectedOid, tip)
+          await file.writeFile(`${newOid}\n`)
+          await file.sync()
+        } finally {
+          await file.close()
         }
-        const tip = await this.read(ref)
-        if (tip !== expectedOid) throw branchMoved(ref, expectedOid, tip)
-        await file.writeFile(`${newOid}\n`)
-        await file.sync()
-      } finally {
-        await file.close()
+        await rename(held, lock, name)
+      } catch (error) {
+        await remove(held, lock)
+        throw error
       }
-      await fs.rename(lock, path)
-    } catch (error) {
-      await fs.rm(lock, { force: true })
-      throw error
-    }
+    })
   }
 
-  #path(ref: string): string {
+  /** Of a loose ref, trimmed. A symlink to a ref, which old versions of git made, reads as a symbolic ref. */
+  async #text(ref: string): Promise<string | undefined> {
+    const directory = this.#directoryOf(ref)
+    if ((await directory.kind(ref)) === 'symlink') {
+      const target = await directory.readLink(ref)
+      if (target?.startsWith('refs/') === true) return `ref: ${target}`
+    }
+    return (await directory.readText(ref))?.trim()
+  }
+
+  #directoryOf(ref: string): RepositoryDirectory {
     // HEAD and other names outside `refs` belong to the worktree.
-    return join(ref.startsWith('refs/') ? this.#commonDir : this.#gitDir, ...ref.split('/'))
+    return ref.startsWith('refs/') ? this.#commonDir : this.#gitDir
   }
 
   async #packed(): Promise<Map<string, string>> {
     const refs = new Map<string, string>()
-    const text = (await readOptional(join(this.#commonDir, 'packed-refs'))) ?? ''
+    const text = (await this.#commonDir.readText('packed-refs', gitLimits.refsBytes)) ?? ''
     for (const line of text.split('\n')) {
       const [, oid, name] = /^([0-9a-f]{40}|[0-9a-f]{64}) (refs\/.+)$/.exec(line) ?? []
       if (oid !== undefined && name !== undefined) refs.set(name, oid)
@@ -93,13 +104,13 @@ export class LocalRefs {
     return refs
   }
 
-  async #loose(directory: string): Promise<string[]> {
-    const entries = await fs.readdir(this.#path(`${directory}/`), { withFileTypes: true }).catch(() => [])
-    const names: string[] = []
-    for (const entry of entries) {
-      const name = `${directory}/${entry.name}`
-      if (entry.isDirectory()) names.push(...(await this.#loose(name)))
-      else if (isRefName(name)) names.push(name)
+  async #loose(directory: string, names: string[] = []): Promise<string[]> {
+    // Git itself reaches no longer path.
+    if (directory.length > gitLimits.refNameBytes) return names
+    for (const { name, kind } of await this.#commonDir.list(directory, gitLimits.refs - names.length)) {
+      const ref = `${directory}/${name}`
+      if (kind === 'directory') await this.#loose(ref, names)
+      else if (isRefName(ref)) names.push(ref)
     }
     return names
   }
@@ -110,23 +121,19 @@ export class LocalRefs {
     const other = others.find((name) => name.startsWith(`${ref}/`) || ref.startsWith(`${name}/`))
     if (other !== undefined) throw pushRejected(`${ref} conflicts with ${other}`, '')
     // Directories that deleted branches left behind.
-    await removeEmptyDirectories(this.#path(ref))
-  }
-
-  async #makeParent(path: string): Promise<void> {
-    const parent = dirname(path)
-    await fs.mkdir(parent, { recursive: true })
-    const real = await fs.realpath(parent)
-    if (this.#allowed.some((root) => real.startsWith(root.endsWith(sep) ? root : root + sep))) return
-    throw new EngineError('PERMISSION_DENIED', 'the refs of the repository are outside the allowed roots')
+    await this.#commonDir.removeEmptyDirectories(ref)
   }
 }
 
-async function openLock(lock: string): Promise<fs.FileHandle> {
+function symrefTarget(text: string): string | undefined {
+  return /^ref: *(\S+)$/.exec(text)?.[1]
+}
+
+async function openLock(held: HeldDirectory, lock: string): Promise<FileHandle> {
   const end = performance.now() + gitLimits.lockWaitMs
   for (;;) {
     try {
-      return await fs.open(lock, 'wx', 0o644)
+      return await create(held, lock, 0o644)
     } catch (error) {
       if (errorCode(error) !== 'EEXIST') throw error
       if (performance.now() > end)
@@ -134,10 +141,4 @@ async function openLock(lock: string): Promise<fs.FileHandle> {
       await setTimeout(lockRetryMs)
     }
   }
-}
-
-async function removeEmptyDirectories(path: string): Promise<void> {
-  const entries = await fs.readdir(path, { withFileTypes: true }).catch(() => [])
-  for (const entry of entries) if (entry.isDirectory()) await removeEmptyDirectories(join(path, entry.name))
-  await fs.rmdir(path).catch(() => {})
 }

@@ -1,7 +1,8 @@
-import { promises } from 'node:fs'
-import { dirname, isAbsolute, join, resolve, sep } from 'node:path'
+import { isAbsolute, resolve } from 'node:path'
 import { EngineError, invalid } from '../../engine/ports.js'
-import { errorCode, readOptional } from './local-files.js'
+import { Roots } from '../host/index.js'
+import { gitLimits } from './limits.js'
+import { errorCode } from './local-files.js'
 import { writeObjects } from './local-objects.js'
 import { LocalRefs } from './local-refs.js'
 import { formatOf, type ObjectFormat } from './object-id.js'
@@ -10,40 +11,61 @@ import { openObjectStore, type ObjectStore } from './object-store.js'
 import { createPacer } from './pacer.js'
 import { branchMoved, pushRejected } from './remote-errors.js'
 import type { PushRequest, RemoteRefs, Repository, RevisionRequest } from './repository.js'
+import { RepositoryDirectory } from './repository-directory.js'
 
 /**
  * A repository directory of this host: bare, with a `.git` directory, or a linked worktree. It and every
- * directory that it refers to must lie below one of the roots, by real path, else PERMISSION_DENIED.
+ * directory that it refers to must lie below one of the roots, by real path, else PERMISSION_DENIED. Below them only
+ * regular files and directories are used, else GIT_NOT_A_REPOSITORY (see RepositoryDirectory).
  */
 export async function openLocalRepository(path: string, roots: readonly string[]): Promise<Repository> {
   if (!isAbsolute(path)) throw invalid('repositoryPath', 'must be an absolute path')
   return explained(() => open(path, roots))
 }
 
-async function open(path: string, roots: readonly string[]): Promise<Repository> {
-  const allowed = await realRoots(roots)
-  const directory = await allowedPath(path, allowed)
-  if (directory === undefined) {
-    throw new EngineError('GIT_REPO_NOT_FOUND', 'there is no such directory', { path })
+async function open(path: string, rootPaths: readonly string[]): Promise<Repository> {
+  const roots = new Roots(rootPaths)
+  const opened: RepositoryDirectory[] = []
+  /** What is opened is closed with the repository. */
+  const keep = <T extends RepositoryDirectory | undefined>(directory: T): T => {
+    if (directory !== undefined) opened.push(directory)
+    return directory
   }
-  const gitDir = await findGitDir(directory, allowed)
-  if (gitDir === undefined) throw notARepository(path)
-  const common = (await readOptional(join(gitDir, 'commondir')))?.trim()
-  const commonDir = common === undefined ? gitDir : await allowedPath(resolve(gitDir, common), allowed)
-  if (commonDir === undefined) throw notARepository(path)
-  const format = await readFormat(commonDir, path)
-  const objectDirs = await findObjectDirs(commonDir, allowed)
-  return new LocalRepository({ gitDir, commonDir, objectDirs, allowed, format })
+  try {
+    const directory = keep(await RepositoryDirectory.open(path, roots))
+    if (directory === undefined) {
+      throw new EngineError('GIT_REPO_NOT_FOUND', 'there is no such directory', { path })
+    }
+    const gitDir = keep(await findGitDir(directory, roots)) ?? directory
+    if ((await gitDir.kind('HEAD')) === undefined) throw notARepository(path)
+    const common = (await gitDir.readText('commondir'))?.trim()
+    const commonDir =
+      common === undefined
+        ? gitDir
+        : keep(await RepositoryDirectory.open(resolve(gitDir.path, common), roots))
+    if (commonDir === undefined) throw notARepository(path)
+    const format = await readFormat(commonDir, path)
+    const objects = keep(await commonDir.enter('objects'))
+    const refs = keep(await commonDir.enter('refs'))
+    if (objects === undefined || refs === undefined) throw notARepository(path)
+    const objectDirs = [objects]
+    for await (const alternate of alternatesOf(objects, roots)) objectDirs.push(keep(alternate))
+    return new LocalRepository({ gitDir, commonDir, objectDirs, opened, format })
+  } catch (error) {
+    await closeAll(opened)
+    throw error
+  }
 }
 
 interface Places {
   /** Holds HEAD. */
-  readonly gitDir: string
+  readonly gitDir: RepositoryDirectory
   /** Holds refs and objects; differs for a linked worktree. */
-  readonly commonDir: string
+  readonly commonDir: RepositoryDirectory
   /** The object directory and its alternates. */
-  readonly objectDirs: readonly string[]
-  readonly allowed: readonly string[]
+  readonly objectDirs: readonly RepositoryDirectory[]
+  /** All of them. */
+  readonly opened: readonly RepositoryDirectory[]
   readonly format: ObjectFormat
 }
 
@@ -101,16 +123,17 @@ class LocalRepository implements Repository {
 
   async close(): Promise<void> {
     await Promise.all(this.#stores.map((store) => store.close()))
+    await closeAll(this.#places.opened)
   }
 
   async #push({ ref, expectedOid, newOid, pack, signal }: PushRequest): Promise<void> {
-    const { commonDir, format } = this.#places
+    const { objectDirs, format } = this.#places
     if (formatOf(newOid) !== format) throw pushRejected('the repository is of another object format', '')
     const tip = await this.#refs.read(ref)
     if (tip === newOid) return
     if (tip !== null && tip !== expectedOid) throw branchMoved(ref, expectedOid, tip)
     await this.#refuseCheckedOut(ref)
-    await writeObjects(join(commonDir, 'objects'), pack, format, createPacer(signal))
+    await writeObjects(objectDirs[0]!, pack, format, createPacer(signal))
     signal.throwIfAborted()
     await this.#refs.compareAndSet({ ref, expectedOid: tip, newOid })
   }
@@ -118,12 +141,12 @@ class LocalRepository implements Repository {
   /** Moving the branch under a working directory would make all its files look changed. */
   async #refuseCheckedOut(ref: string): Promise<void> {
     const { commonDir } = this.#places
-    const worktrees = await promises.readdir(join(commonDir, 'worktrees')).catch(() => [])
-    const gitDirs = worktrees.map((name) => join(commonDir, 'worktrees', name))
-    if (!(await isBare(commonDir))) gitDirs.push(commonDir)
-    for (const gitDir of gitDirs) {
-      const head = await readOptional(join(gitDir, 'HEAD'))
-      if (head?.trim() === `ref: ${ref}`) throw pushRejected('branch is currently checked out', '')
+    const worktrees = await commonDir.list('worktrees')
+    const heads = worktrees.map(({ name }) => `worktrees/${name}/HEAD`)
+    if (!(await isBare(commonDir))) heads.push('HEAD')
+    for (const head of heads) {
+      if ((await readHead(commonDir, head)) === `ref: ${ref}`)
+        throw pushRejected('branch is currently checked out', '')
     }
   }
 }
@@ -155,65 +178,77 @@ async function* counted(
   }
 }
 
-async function realRoots(roots: readonly string[]): Promise<string[]> {
-  const real = await Promise.all(roots.map((root) => promises.realpath(root).catch(() => undefined)))
-  return real.filter((root) => root !== undefined)
+/** Where a `.git` leads: it is the directory, or a file that names it. Undefined when there is none. */
+async function findGitDir(
+  directory: RepositoryDirectory,
+  roots: Roots,
+): Promise<RepositoryDirectory | undefined> {
+  const kind = await directory.kind('.git')
+  if (kind === undefined) return undefined
+  // A symlink is resolved as the path of the repository is, and must lead below the roots.
+  if (kind !== 'file' && kind !== 'other') return gitDirAt(resolve(directory.path, '.git'), roots)
+  const pointer = /^gitdir: (.+)$/m.exec((await directory.readText('.git')) ?? '')?.[1]
+  return pointer === undefined ? undefined : gitDirAt(resolve(directory.path, pointer), roots)
 }
 
-/** The real path; undefined when it does not exist. Throws PERMISSION_DENIED outside the roots. */
-async function allowedPath(path: string, roots: readonly string[]): Promise<string | undefined> {
-  let existing = resolve(path)
-  let real: string | undefined
-  // What does not exist is judged by where it would be, so that the answer tells nothing about other places.
-  while ((real = await promises.realpath(existing).catch(() => undefined)) === undefined) {
-    existing = dirname(existing)
-  }
-  const below = roots.some((root) => real === root || real.startsWith(root.endsWith(sep) ? root : root + sep))
-  if (!below) throw new EngineError('PERMISSION_DENIED', 'the path is outside the allowed roots', { path })
-  return existing === resolve(path) ? real : undefined
-}
-
-async function findGitDir(directory: string, roots: readonly string[]): Promise<string | undefined> {
-  const dotGit = join(directory, '.git')
-  const pointer = /^gitdir: (.+)$/m.exec((await readOptional(dotGit)) ?? '')?.[1]
-  const candidates = [pointer === undefined ? dotGit : resolve(directory, pointer), directory]
-  for (const candidate of candidates) {
-    const gitDir = await allowedPath(candidate, roots)
-    if (gitDir !== undefined && (await readOptional(join(gitDir, 'HEAD'))) !== undefined) return gitDir
-  }
+async function gitDirAt(path: string, roots: Roots): Promise<RepositoryDirectory | undefined> {
+  const gitDir = await RepositoryDirectory.open(path, roots)
+  if (gitDir === undefined || (await gitDir.kind('HEAD')) !== undefined) return gitDir
+  await gitDir.close()
   return undefined
 }
 
-async function readFormat(commonDir: string, path: string): Promise<ObjectFormat> {
-  const config = (await readOptional(join(commonDir, 'config'))) ?? ''
+async function readFormat(commonDir: RepositoryDirectory, path: string): Promise<ObjectFormat> {
+  const config = (await commonDir.readText('config')) ?? ''
   if (/^\s*refstorage\s*=\s*"?reftable/im.test(config)) {
     throw new EngineError('GIT_NOT_A_REPOSITORY', 'the format of the repository is not supported', { path })
   }
-  const complete = await Promise.all(
-    ['objects', 'refs'].map((name) => promises.stat(join(commonDir, name)).catch(() => undefined)),
-  )
-  if (!complete.every((stat) => stat?.isDirectory() === true)) throw notARepository(path)
   return /^\s*objectformat\s*=\s*"?sha256/im.test(config) ? 'sha256' : 'sha1'
 }
 
-async function isBare(commonDir: string): Promise<boolean> {
-  return /^\s*bare\s*=\s*true\s*$/im.test((await readOptional(join(commonDir, 'config'))) ?? '')
+async function isBare(commonDir: RepositoryDirectory): Promise<boolean> {
+  return /^\s*bare\s*=\s*true\s*$/im.test((await commonDir.readText('config')) ?? '')
 }
 
-/** Alternates may have alternates; each must lie below the roots. */
-async function findObjectDirs(commonDir: string, roots: readonly string[]): Promise<string[]> {
-  const found: string[] = []
-  const pending = [join(commonDir, 'objects')]
+/** What a HEAD says. A symlink in its place, which old versions of git made, reads as a symbolic ref. */
+async function readHead(commonDir: RepositoryDirectory, path: string): Promise<string | undefined> {
+  if ((await commonDir.kind(path)) === 'symlink') return `ref: ${await commonDir.readLink(path)}`
+  return (await commonDir.readText(path))?.trim()
+}
+
+/** The object directories that one names in `info/alternates`, and those that these name. Each must lie below the roots. */
+async function* alternatesOf(
+  objects: RepositoryDirectory,
+  roots: Roots,
+): AsyncGenerator<RepositoryDirectory> {
+  const seen = new Set([objects.path])
+  const pending = [objects]
   for (let next = pending.shift(); next !== undefined; next = pending.shift()) {
-    const directory = await allowedPath(next, roots)
-    if (directory === undefined || found.includes(directory)) continue
-    found.push(directory)
-    const alternates = (await readOptional(join(directory, 'info', 'alternates'))) ?? ''
-    for (const line of alternates.split('\n')) {
-      if (line !== '' && !line.startsWith('#')) pending.push(resolve(directory, line))
+    const text = (await next.readText('info/alternates')) ?? ''
+    for (const line of text.split('\n')) {
+      if (line === '' || line.startsWith('#')) continue
+      if (seen.size === gitLimits.objectDirectories) throw tooManyAlternates()
+      const path = resolve(next.path, line)
+      if (seen.has(path)) continue
+      seen.add(path)
+      const alternate = await RepositoryDirectory.open(path, roots)
+      if (alternate === undefined) continue
+      yield alternate
+      pending.push(alternate)
     }
   }
-  return found
+}
+
+async function closeAll(directories: readonly RepositoryDirectory[]): Promise<void> {
+  await Promise.all(directories.map((directory) => directory.close()))
+}
+
+function tooManyAlternates(): EngineError {
+  return new EngineError(
+    'GIT_TOO_LARGE',
+    `the repository names over ${gitLimits.objectDirectories} directories of objects in info/alternates`,
+    { limit: String(gitLimits.objectDirectories) },
+  )
 }
 
 function notARepository(path: string): EngineError {

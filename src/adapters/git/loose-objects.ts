@@ -3,8 +3,8 @@ import { inflateSync } from 'node:zlib'
 import { EngineError, type GitObject } from '../../engine/ports.js'
 import { exactly, gather, inflatePieces, type ByteInput } from './inflate.js'
 import { gitLimits } from './limits.js'
-import { errorCode, openOptional, readFully } from './local-files.js'
-import { FileGone } from './open-files.js'
+import { errorCode, readFully } from './local-files.js'
+import { FileGone, type FilePlace } from './open-files.js'
 import type { OpenedObject } from './opened-object.js'
 import { checkObjectSize } from './pack-budget.js'
 
@@ -12,14 +12,14 @@ import { checkObjectSize } from './pack-budget.js'
 const headerBytes = 32
 
 /** Reads an object that has a file of its own; undefined when there is none. Throws GIT_CORRUPT. */
-export async function openLoose(path: string): Promise<OpenedObject | undefined> {
-  const handle = await openOptional(path)
+export async function openLoose(place: FilePlace): Promise<OpenedObject | undefined> {
+  const handle = await place.open()
   if (handle === undefined) return undefined
   try {
     const { size } = await handle.stat()
     const small =
       size > gitLimits.streamedBlobBytes ? undefined : inflateSmall(await readFully(handle, 0, size))
-    return small ?? (await openLarge(handle, path))
+    return small ?? (await openLarge(handle, place))
   } finally {
     await handle.close()
   }
@@ -42,21 +42,21 @@ function inflateSmall(file: Buffer): OpenedObject | undefined {
   return { type: header.type, body }
 }
 
-async function openLarge(handle: fs.FileHandle, path: string): Promise<OpenedObject> {
+async function openLarge(handle: fs.FileHandle, place: FilePlace): Promise<OpenedObject> {
   const start = inflatePieces(new HandleInput(handle))
   const first = await start.next()
   await start.return()
   const header = readHeader(first.value ?? Buffer.alloc(0))
   const { type, size } = header
   checkObjectSize(type, size)
-  const pieces = exactly(contentPieces(path, header.end), size)
+  const pieces = exactly(contentPieces(place, header.end), size)
   if (size > gitLimits.streamedBlobBytes) return { type, size, pieces }
   return { type, body: await gather(pieces, size) }
 }
 
 /** What stands behind the header. The file is opened anew: nobody has to read the pieces. */
-async function* contentPieces(path: string, start: number): AsyncGenerator<Buffer, void, undefined> {
-  const handle = await openOptional(path)
+async function* contentPieces(place: FilePlace, start: number): AsyncGenerator<Buffer, void, undefined> {
+  const handle = await place.open()
   if (handle === undefined) throw new FileGone()
   try {
     let left = start

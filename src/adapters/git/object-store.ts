@@ -1,8 +1,7 @@
-import { join } from 'node:path'
+import { EngineError } from '../../engine/ports.js'
 import { ByteCache } from './byte-cache.js'
 import { FileBytes, type WindowCache } from './file-bytes.js'
 import { gitLimits } from './limits.js'
-import { isFile, listOptional } from './local-files.js'
 import { openLoose } from './loose-objects.js'
 import type { ObjectFormat } from './object-id.js'
 import type { ObjectSource } from './object-source.js'
@@ -11,6 +10,7 @@ import { VerifiedSource, type OpenedObject } from './opened-object.js'
 import { createPacer, type Pacer } from './pacer.js'
 import { PackedObjects, type BaseCache } from './packed-objects.js'
 import { PackIndex } from './pack-index.js'
+import type { RepositoryDirectory } from './repository-directory.js'
 
 export interface ObjectStore extends ObjectSource {
   has(oid: string): Promise<boolean>
@@ -23,7 +23,7 @@ export interface ObjectStore extends ObjectSource {
  * what is missing is looked for once more among the packs that are there then.
  */
 export async function openObjectStore(
-  directories: readonly string[],
+  directories: readonly RepositoryDirectory[],
   format: ObjectFormat,
   signal: AbortSignal,
 ): Promise<ObjectStore> {
@@ -49,13 +49,13 @@ export async function openObjectStore(
 
 interface Pack {
   /** Without its ending. */
-  readonly path: string
+  readonly key: string
   readonly index: PackIndex
   readonly objects: PackedObjects
 }
 
 class DirectoryStore {
-  readonly #directories: readonly string[]
+  readonly #directories: readonly RepositoryDirectory[]
   readonly #format: ObjectFormat
   readonly #pacer: Pacer
   readonly #files = new OpenFiles(gitLimits.openFiles)
@@ -64,7 +64,7 @@ class DirectoryStore {
   /** The last that had an object is first. */
   #packs: Pack[] = []
 
-  constructor(directories: readonly string[], format: ObjectFormat, signal: AbortSignal) {
+  constructor(directories: readonly RepositoryDirectory[], format: ObjectFormat, signal: AbortSignal) {
     this.#directories = directories
     this.#format = format
     this.#pacer = createPacer(signal)
@@ -74,7 +74,7 @@ class DirectoryStore {
     return this.#search(
       oid,
       (pack, offset) => pack.objects.open(offset),
-      (path) => openLoose(path),
+      (directory, path) => openLoose(directory.file(path)),
     )
   }
 
@@ -82,7 +82,7 @@ class DirectoryStore {
     const found = await this.#search(
       oid,
       () => Promise.resolve(true),
-      async (path) => ((await isFile(path)) ? true : undefined),
+      async (directory, path) => ((await directory.isFile(path)) ? true : undefined),
     )
     return found === true
   }
@@ -93,14 +93,15 @@ class DirectoryStore {
 
   /** Takes in packs that are not known; true when there are any. */
   async findPacks(): Promise<boolean> {
-    const known = new Set(this.#packs.map(({ path }) => path))
+    const known = new Set(this.#packs.map(({ key }) => key))
     let found = false
     for (const directory of this.#directories) {
-      const names = await listOptional(join(directory, 'pack'))
-      for (const name of names) {
-        const path = join(directory, 'pack', name.slice(0, -4))
-        if (!name.endsWith('.idx') || known.has(path)) continue
-        const pack = await this.#openPack(path)
+      const names = (await directory.list('pack')).filter(({ name }) => name.endsWith('.idx'))
+      if (names.length > gitLimits.packs) throw tooManyPacks()
+      for (const { name } of names) {
+        const path = `pack/${name.slice(0, -4)}`
+        if (known.has(directory.file(path).key)) continue
+        const pack = await this.#openPack(directory, path)
         if (pack !== undefined) this.#packs.push(pack)
         found ||= pack !== undefined
       }
@@ -108,21 +109,22 @@ class DirectoryStore {
     return found
   }
 
-  async #openPack(path: string): Promise<Pack | undefined> {
+  async #openPack(directory: RepositoryDirectory, path: string): Promise<Pack | undefined> {
     try {
       const index = await PackIndex.open(
-        await FileBytes.open(`${path}.idx`, this.#files, this.#windows),
+        await FileBytes.open(directory.file(`${path}.idx`), this.#files, this.#windows),
         this.#format,
       )
-      const bytes = await FileBytes.open(`${path}.pack`, this.#files, this.#windows)
+      const bytes = await FileBytes.open(directory.file(`${path}.pack`), this.#files, this.#windows)
+      const { key } = directory.file(path)
       const objects = new PackedObjects(bytes, {
-        name: path,
+        name: key,
         cache: this.#bases,
         format: this.#format,
         pacer: this.#pacer,
         find: (oid) => index.find(oid),
       })
-      return { path, index, objects }
+      return { key, index, objects }
     } catch (error) {
       if (error instanceof FileGone) return undefined
       throw error
@@ -132,12 +134,12 @@ class DirectoryStore {
   async #search<T>(
     oid: string,
     fromPack: (pack: Pack, offset: number) => Promise<T>,
-    fromFile: (path: string) => Promise<T | undefined>,
+    fromFile: (directory: RepositoryDirectory, path: string) => Promise<T | undefined>,
   ): Promise<T | undefined> {
     const packed = await this.#searchPacks(oid, fromPack)
     if (packed !== undefined) return packed
     for (const directory of this.#directories) {
-      const loose = await fromFile(join(directory, oid.slice(0, 2), oid.slice(2)))
+      const loose = await fromFile(directory, `${oid.slice(0, 2)}/${oid.slice(2)}`)
       if (loose !== undefined) return loose
     }
     return (await this.findPacks()) ? this.#searchPacks(oid, fromPack) : undefined
@@ -161,4 +163,10 @@ class DirectoryStore {
     }
     return undefined
   }
+}
+
+function tooManyPacks(): EngineError {
+  return new EngineError('GIT_TOO_LARGE', `the repository has over ${gitLimits.packs} packs`, {
+    limit: String(gitLimits.packs),
+  })
 }

@@ -1,6 +1,13 @@
-import { promises as fs, type Stats } from 'node:fs'
+import type { promises as fs, Stats } from 'node:fs'
 import { EngineError } from '../../engine/ports.js'
-import { errorCode } from './local-files.js'
+
+/** A regular file that is opened when it is needed. */
+export interface FilePlace {
+  /** Tells files apart. */
+  readonly key: string
+  /** Undefined when there is none. */
+  open(): Promise<fs.FileHandle | undefined>
+}
 
 export interface OpenFile {
   readonly handle: fs.FileHandle
@@ -29,21 +36,22 @@ export class OpenFiles {
   }
 
   /** Throws FileGone when there is no such file. */
-  async use<T>(path: string, work: (file: OpenFile) => Promise<T>): Promise<T> {
-    const slot = this.#slots.get(path) ?? { file: open(path), users: 0 }
+  async use<T>(place: FilePlace, work: (file: OpenFile) => Promise<T>): Promise<T> {
+    const { key } = place
+    const slot = this.#slots.get(key) ?? { file: open(place), users: 0 }
     // Set anew: the last used is the last in order.
-    this.#slots.delete(path)
-    this.#slots.set(path, slot)
+    this.#slots.delete(key)
+    this.#slots.set(key, slot)
     slot.users++
     try {
       return await work(await slot.file)
     } catch (error) {
-      if (error instanceof FileGone && this.#slots.get(path) === slot) this.#slots.delete(path)
+      if (error instanceof FileGone && this.#slots.get(key) === slot) this.#slots.delete(key)
       throw error
     } finally {
       slot.users--
       // One that was given up is closed by its last user.
-      if (slot.users === 0 && this.#slots.get(path) !== slot) await closeSlot(slot)
+      if (slot.users === 0 && this.#slots.get(key) !== slot) await closeSlot(slot)
       await this.#closeSpare()
     }
   }
@@ -56,23 +64,23 @@ export class OpenFiles {
 
   async #closeSpare(): Promise<void> {
     if (this.#slots.size <= this.#limit) return
-    for (const [path, slot] of this.#slots) {
+    for (const [key, slot] of this.#slots) {
       if (slot.users > 0) continue
-      this.#slots.delete(path)
+      this.#slots.delete(key)
       await closeSlot(slot)
       return
     }
   }
 }
 
-async function open(path: string): Promise<OpenFile> {
-  let handle: fs.FileHandle | undefined
+async function open(place: FilePlace): Promise<OpenFile> {
+  const handle = await place.open()
+  if (handle === undefined) throw new FileGone()
   try {
-    handle = await fs.open(path, 'r')
     return { handle, stat: await handle.stat() }
   } catch (error) {
-    await handle?.close()
-    throw errorCode(error) === 'ENOENT' ? new FileGone() : error
+    await handle.close()
+    throw error
   }
 }
 

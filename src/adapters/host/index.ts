@@ -3,6 +3,13 @@ import { OpenHostTree } from './host-tree.js'
 import { Roots } from './roots.js'
 import { Scan } from './scan.js'
 
+/** For the git adapter, which opens repositories of this host as directories are opened here. */
+export { HeldDirectory } from './held-directory.js'
+export { kindOf } from './host-stat.js'
+export { listNames, statAll } from './list-names.js'
+export { openFile } from './read-file.js'
+export { Roots } from './roots.js'
+
 export interface HostOptions {
   /** Directories that may be read and written, with everything below them. */
   readonly roots: readonly string[]

@@ -31,11 +31,11 @@ export async function readFile<T>(
   name: string,
   receive: (content: AsyncGenerator<Uint8Array>, stat: BigIntStats) => Promise<T>,
 ): Promise<ReadFile<T> | undefined> {
-  const handle = await directory.at(name, (path) => unless(noFile, () => fs.open(path, openFlags)))
-  if (handle === undefined) return undefined
+  const file = await openFile(directory, name)
+  if (file === undefined) return undefined
+  const { handle } = file
   try {
-    let stat = await handle.stat({ bigint: true })
-    if (!stat.isFile()) return undefined
+    let { stat } = file
     for (let read = 1; ; read++) {
       const value = await receive(piecesOf(handle, Number(stat.size)), stat)
       const after = await handle.stat({ bigint: true })
@@ -46,6 +46,24 @@ export async function readFile<T>(
   } finally {
     await handle.close()
   }
+}
+
+/** Opens a regular file of a directory, without waiting for it. Undefined when no regular file is there. */
+export async function openFile(
+  directory: HeldDirectory,
+  name: string,
+): Promise<{ readonly handle: FileHandle; readonly stat: BigIntStats } | undefined> {
+  const handle = await directory.at(name, (path) => unless(noFile, () => fs.open(path, openFlags)))
+  if (handle === undefined) return undefined
+  try {
+    const stat = await handle.stat({ bigint: true })
+    if (stat.isFile()) return { handle, stat }
+  } catch (error) {
+    await handle.close()
+    throw error
+  }
+  await handle.close()
+  return undefined
 }
 
 /** Up to `size` bytes: a file that grows as fast as it is read ends too. */

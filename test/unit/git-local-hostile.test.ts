@@ -1,0 +1,191 @@
+import { spawnSync } from 'node:child_process'
+import { mkdirSync, readdirSync, renameSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { createGitAdapter } from '../../src/adapters/git/index.js'
+import { gitLimits } from '../../src/adapters/git/limits.js'
+import { commitRequest, failure, file, importFrom, sampleLines, useGit } from '../support/git-harness.js'
+import { hasGit } from '../support/git-repository.js'
+
+const git = useGit()
+
+/** A repository below the root, and an empty directory that is outside of it. */
+function places(bare = true) {
+  const repository = git.sampleRepository({ bare })
+  const outside = join(git.root, `outside-of-${repository.name}`)
+  mkdirSync(outside)
+  const remote = { repositoryPath: repository.path }
+  return { repository, outside, remote, options: { hostPathRoots: [repository.path] } }
+}
+
+/** Moves what is at a path to another place, where a symlink leads. */
+function moveOut(path: string, to: string): void {
+  renameSync(path, to)
+  symlinkSync(to, path)
+}
+
+describe.runIf(hasGit)('a repository of this host', () => {
+  test.each([
+    'objects',
+    'objects/pack',
+    'refs',
+    'refs/heads',
+    'refs/heads/main',
+    'packed-refs',
+    'HEAD',
+    'config',
+  ])('is refused when %s is a symlink that leads outside', async (place) => {
+    const { repository, outside, remote, options } = places()
+    repository.git(['repack', '-aq'])
+    if (place === 'packed-refs') repository.git(['pack-refs', '--all'])
+    moveOut(join(repository.path, place), join(outside, 'moved'))
+    const error = await failure(importFrom(remote, place === 'HEAD' ? '' : 'main', options))
+    expect([error.reason, error.details['path']]).toEqual([
+      'GIT_NOT_A_REPOSITORY',
+      expect.stringContaining(join(repository.path, place)),
+    ])
+    expect(error.message).toContain('symlink')
+  })
+
+  test.each(['a directory', 'a file'])('is refused when %s of its objects is a symlink', async (what) => {
+    const { repository, outside, remote, options } = places()
+    const directory = join(repository.path, 'objects', repository.first.slice(0, 2))
+    moveOut(
+      what === 'a file' ? join(directory, repository.first.slice(2)) : directory,
+      join(outside, 'moved'),
+    )
+    expect((await failure(importFrom(remote, 'main', options))).reason).toBe('GIT_NOT_A_REPOSITORY')
+  })
+
+  test.each(['pack', 'idx'])('is refused when a .%s is a symlink', async (ending) => {
+    const { repository, outside, remote, options } = places()
+    repository.git(['repack', '-adq'])
+    const directory = join(repository.path, 'objects/pack')
+    const name = readdirSync(directory).find((one) => one.endsWith(`.${ending}`))!
+    moveOut(join(directory, name), join(outside, name))
+    expect((await failure(importFrom(remote, 'main', options))).reason).toBe('GIT_NOT_A_REPOSITORY')
+  })
+
+  test.each(['refs/heads/main', 'packed-refs', 'HEAD', 'config', 'objects/info/alternates', 'commondir'])(
+    'is refused at once when %s is a FIFO',
+    async (place) => {
+      const { repository, remote, options } = places()
+      const path = join(repository.path, place)
+      rmSync(path, { force: true })
+      spawnSync('mkfifo', [path])
+      const error = await failure(importFrom(remote, place === 'HEAD' ? '' : 'main', options))
+      expect([error.reason, error.details['path']]).toEqual(['GIT_NOT_A_REPOSITORY', path])
+    },
+  )
+
+  test('is refused when a file of settings, or a list of refs, has no end', async () => {
+    for (const place of ['config', 'packed-refs', 'refs/heads/main']) {
+      const { repository, remote, options } = places()
+      writeFileSync(join(repository.path, place), '')
+      truncateSync(join(repository.path, place), 2 ** 40)
+      const error = await failure(importFrom(remote, 'main', options))
+      expect([place, error.reason]).toEqual([place, 'GIT_TOO_LARGE'])
+    }
+  })
+
+  test('with a symlink as symbolic ref is read by the name of the ref alone', async () => {
+    const { repository, remote, options } = places()
+    rmSync(join(repository.path, 'HEAD'))
+    symlinkSync('refs/heads/main', join(repository.path, 'HEAD'))
+    expect(await importFrom(remote, '', options)).toMatchObject({
+      commitId: repository.first,
+      lines: sampleLines,
+    })
+    const alias = join(repository.path, 'refs/heads/alias')
+    symlinkSync('refs/heads/main', alias)
+    expect(await importFrom(remote, 'alias', options)).toMatchObject({ commitId: repository.first })
+    const base = await importFrom(remote, 'main', options)
+    const push = { remote, branchName: 'alias', expectedTip: repository.first }
+    const { committer } = createGitAdapter(options)
+    const error = await failure(committer.commit(commitRequest(base, [file('x', 'y')], { push })))
+    expect([error.reason, error.details['reason']]).toEqual([
+      'GIT_PUSH_REJECTED',
+      'the branch is a symbolic ref',
+    ])
+  })
+
+  test('with a symlink as HEAD refuses a push to the branch that is checked out', async () => {
+    const { repository, remote, options } = places(false)
+    const base = await importFrom(remote, 'main', options)
+    rmSync(join(repository.path, '.git/HEAD'))
+    symlinkSync('refs/heads/main', join(repository.path, '.git/HEAD'))
+    const push = { remote, branchName: 'main', expectedTip: repository.first }
+    const { committer } = createGitAdapter(options)
+    const error = await failure(committer.commit(commitRequest(base, [file('x', 'y')], { push })))
+    expect(error.details['reason']).toBe('branch is currently checked out')
+  })
+
+  test.each(['objects', 'objects/pack', 'refs/heads/deep', 'every directory of objects'])(
+    'gets no commit through a symlink at %s',
+    async (place) => {
+      const { repository, outside, remote, options } = places()
+      const base = await importFrom(remote, 'main', options)
+      const paths =
+        place === 'every directory of objects'
+          ? Array.from({ length: 256 }, (_, byte) => `objects/${byte.toString(16).padStart(2, '0')}`)
+          : [place]
+      for (const path of paths) {
+        rmSync(join(repository.path, path), { recursive: true, force: true })
+        symlinkSync(outside, join(repository.path, path))
+      }
+      const many = Array.from({ length: 200 }, (_, at) => file(`many/${at}`, `${at}`))
+      const changes = place === 'objects/pack' ? many : [file('x', 'y')]
+      const push = { remote, branchName: 'deep/branch', expectedTip: null }
+      const { committer } = createGitAdapter(options)
+      const error = await failure(committer.commit(commitRequest(base, changes, { push })))
+      expect(error.reason).toBe('GIT_NOT_A_REPOSITORY')
+      expect(readdirSync(outside)).toEqual([])
+    },
+  )
+
+  test('with more packs or alternates than the limits is refused', async () => {
+    const many = places()
+    for (let at = 0; at <= gitLimits.packs; at++)
+      writeFileSync(join(many.repository.path, 'objects/pack', `pack-${at}.idx`), '')
+    const loop = places()
+    for (let at = 0; at <= gitLimits.objectDirectories; at++) mkdirSync(join(loop.repository.path, `o${at}`))
+    const lines = Array.from({ length: gitLimits.objectDirectories + 1 }, (_, at) => `../o${at}\n`)
+    mkdirSync(join(loop.repository.path, 'objects/info'), { recursive: true })
+    writeFileSync(join(loop.repository.path, 'objects/info/alternates'), lines.join(''))
+    for (const [{ remote, options }, limit] of [
+      [many, gitLimits.packs],
+      [loop, gitLimits.objectDirectories],
+    ] as const) {
+      const error = await failure(importFrom(remote, 'main', options))
+      expect([error.reason, error.details['limit']]).toEqual(['GIT_TOO_LARGE', String(limit)])
+    }
+  })
+
+  test('leaves no file open, whether it is used or refused', async () => {
+    const { repository, remote, options } = places()
+    repository.git(['repack', '-adq'])
+    const open = (): number => readdirSync('/proc/self/fd').length
+    const use = async (): Promise<void> => {
+      const base = await importFrom(remote, 'main', options)
+      const push = { remote, branchName: 'x', expectedTip: null }
+      const { committer } = createGitAdapter(options)
+      await committer.commit(commitRequest(base, [file('x', 'y')], { push }))
+      repository.git(['update-ref', '-d', 'refs/heads/x'])
+      await failure(importFrom(remote, 'none', options))
+      await failure(importFrom({ repositoryPath: join(repository.path, 'refs') }, '', options))
+    }
+    await use()
+    const before = open()
+    for (let round = 0; round < 5; round++) await use()
+    expect(open()).toBeLessThanOrEqual(before + 2)
+  })
+
+  test('with names of refs that lead upwards gives none of them', async () => {
+    const { repository, remote, options } = places()
+    for (const text of ['ref: refs/heads/../../config', 'ref: ../outside', 'ref: refs/heads/a.lock']) {
+      writeFileSync(join(repository.path, 'refs/heads/odd'), text)
+      expect((await failure(importFrom(remote, 'odd', options))).reason).toBe('GIT_REF_NOT_FOUND')
+    }
+    expect((await failure(importFrom(remote, '../HEAD', options))).reason).toBe('GIT_REF_NOT_FOUND')
+  })
+})
