@@ -227,6 +227,73 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
       expect(await checkout.sync()).toEqual({ added: [], modified: [], removed: [] })
     })
 
+    test('replaces a file of several names instead of changing it', async () => {
+      const checkout = await session.checkout(target)
+      const outside = join(scratch, 'outside')
+      const seen = (): unknown => {
+        const { mode, mtimeMs, ino } = statSync(outside)
+        return { mode, mtimeMs, ino, content: readFileSync(outside, 'utf8') }
+      }
+      writeFileSync(outside, 'one')
+      chmodSync(outside, 0o644)
+      utimesSync(outside, 1, 1)
+      const before = seen()
+      for (const change of [
+        () => session.fs.promises.chmod('/a', 0o755),
+        () => session.fs.promises.utimes('/a', 5, 5),
+        () => write('/a', 'two'),
+      ]) {
+        rmSync(onDisk('a'))
+        linkSync(outside, onDisk('a'))
+        await change()
+        await checkout.update({ force: true })
+        expect(seen()).toEqual(before)
+        await expectSame()
+      }
+      expect([statSync(outside).nlink, statSync(onDisk('a')).nlink]).toEqual([1, 1])
+    })
+
+    test('gives a file that has names elsewhere no further name', async () => {
+      await session.files.link({ srcPath: '/a', dstPath: '/d/c' })
+      const checkout = await session.checkout(target)
+      const outside = join(scratch, 'outside')
+      writeFileSync(outside, 'one')
+      chmodSync(outside, 0o644)
+      for (const path of ['a', 'd/c']) {
+        rmSync(onDisk(path))
+        linkSync(outside, onDisk(path))
+      }
+      await session.files.link({ srcPath: '/a', dstPath: '/e' })
+      await checkout.update({ force: true })
+      expect(statSync(onDisk('e')).ino).not.toBe(statSync(outside).ino)
+      expect(statSync(outside).nlink).toBeLessThanOrEqual(3)
+      expect(diskText('e')).toBe('one')
+    })
+
+    test('names of a file that come and go stay one file', async () => {
+      const checkout = await session.checkout(target)
+      const names = ['/a', '/b', '/d/c', '/z']
+      const inos = (): number =>
+        new Set(
+          readdirSync(target)
+            .filter((name) => name !== 'd')
+            .map((name) => statSync(onDisk(name)).ino),
+        ).size
+      for (const [from, to] of [
+        [0, 3],
+        [3, 1],
+        [1, 2],
+        [2, 0],
+      ] as const) {
+        await session.files.link({ srcPath: names[from]!, dstPath: names[to]! }).catch(() => undefined)
+        await checkout.update()
+        await session.files.unlink({ path: names[from]! })
+        await checkout.update()
+        expect(inos()).toBeLessThanOrEqual(1)
+        await expectSame()
+      }
+    })
+
     test('a directory that others changed is left alone', async () => {
       const checkout = await session.checkout(target)
       await write('/a', 'two')

@@ -21,7 +21,8 @@ export class HeldDirectory {
   readonly handle: FileHandle
   readonly #path: string
   readonly #identity: Identity
-  readonly #viaDescriptor: boolean
+  /** Whether names are looked up in the descriptor, by `/proc/self/fd`. */
+  readonly viaDescriptor: boolean
   /** A descriptor that was closed under a running step would be another directory's soon. */
   #holders = 1
   #closed: Promise<void> | undefined
@@ -30,7 +31,7 @@ export class HeldDirectory {
     this.handle = handle
     this.#path = path
     this.#identity = identity
-    this.#viaDescriptor = viaDescriptor
+    this.viaDescriptor = viaDescriptor
   }
 
   /** By its real path. Undefined when there is no directory, or another one by the time it is open. */
@@ -61,7 +62,7 @@ export class HeldDirectory {
       try {
         const identity = await handle.stat({ bigint: true })
         if (identity.isDirectory())
-          return new HeldDirectory(handle, join(this.#path, name), identity, this.#viaDescriptor)
+          return new HeldDirectory(handle, join(this.#path, name), identity, this.viaDescriptor)
       } catch (error) {
         await handle.close()
         throw error
@@ -103,7 +104,7 @@ export class HeldDirectory {
   async #run<T>(name: string, step: (path: string) => Promise<T>): Promise<T> {
     this.hold()
     try {
-      if (this.#viaDescriptor)
+      if (this.viaDescriptor)
         return await step(
           name === '' ? `/proc/self/fd/${this.handle.fd}` : `/proc/self/fd/${this.handle.fd}/${name}`,
         )

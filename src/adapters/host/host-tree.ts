@@ -5,12 +5,15 @@ import type { FileHandle } from 'node:fs/promises'
 import type { HostEntry, HostStat, HostTree } from '../../engine/ports.js'
 import type { HeldDirectory } from './held-directory.js'
 import { absent, errnoOf, explained, hostFailed, hostPathNotAllowed, unless } from './host-errors.js'
-import { describeStat, kindOf } from './host-stat.js'
+import { describeStat } from './host-stat.js'
 import { hostLimits } from './limits.js'
 import { groups, listNames, statAll } from './list-names.js'
 import { readFile } from './read-file.js'
 
-const { O_RDONLY, O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW, O_NONBLOCK } = constants
+const { O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW } = constants
+
+/** Of Linux; Node has no name for it. Opens a symlink itself. */
+const O_PATH = 0o10000000
 
 const temporaryName = /^\.forkspace-[0-9a-f]{16}\.tmp$/
 
@@ -125,7 +128,7 @@ export class OpenHostTree implements HostTree {
   writeSymlink(path: string, target: string, { mtimeMs }: { readonly mtimeMs: number }): Promise<HostStat> {
     return this.#replace(path, async (held, temporary, moveIntoPlace, name) => {
       await held.at(temporary, (at) => fs.symlink(target, at))
-      await held.at(temporary, (at) => fs.lutimes(at, ...timesOf(mtimeMs)))
+      await setSymlinkTime(held, temporary, mtimeMs)
       await moveIntoPlace()
       const stat = await held.stat(name)
       if (stat?.isSymbolicLink() !== true) throw hostFailed('ESTALE', path)
@@ -163,17 +166,12 @@ export class OpenHostTree implements HostTree {
     return explained(path, async () => {
       if (path === '/') return setOn(this.#root.handle, attributes)
       return this.#at(path, async (held, name) => {
-        const kind = await held.stat(name)
-        if (kind === undefined || !(kind.isFile() || kind.isDirectory())) return undefined
-        const handle = await held.at(name, (at) =>
-          unless([...absent, 'ENXIO'], () => fs.open(at, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)),
-        )
-        if (handle === undefined) return undefined
+        const directory = await held.enter(name)
+        if (directory === undefined) return undefined
         try {
-          const stat = await handle.stat({ bigint: true })
-          return kindOf(stat) === kindOf(kind) ? await setOn(handle, attributes) : undefined
+          return await setOn(directory.handle, attributes)
         } finally {
-          await handle.close()
+          await directory.close()
         }
       })
     })
@@ -314,6 +312,19 @@ export class OpenHostTree implements HostTree {
       this.#held.delete(heldPath)
       await held.close()
     }
+  }
+}
+
+/** Not of what came into the place of the new symlink since, and may be a second name of something outside. */
+async function setSymlinkTime(held: HeldDirectory, name: string, mtimeMs: number): Promise<void> {
+  const times = timesOf(mtimeMs)
+  if (!held.viaDescriptor) return held.at(name, (at) => fs.lutimes(at, ...times))
+  const handle = await held.at(name, (at) => fs.open(at, O_PATH | O_NOFOLLOW))
+  try {
+    const stat = await handle.stat({ bigint: true })
+    if (stat.isSymbolicLink() && stat.nlink === 1n) await fs.utimes(`/proc/self/fd/${handle.fd}`, ...times)
+  } finally {
+    await handle.close()
   }
 }
 

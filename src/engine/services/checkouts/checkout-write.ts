@@ -1,6 +1,6 @@
 import type { TreeChange } from '../../tree/diff.js'
 import { Dir, LinkedFile, Symlink, type FileNode, type Node } from '../../tree/node.js'
-import { contentOf, modified, sameMode, shownMode, type Disk, type FrozenTree } from './checkout-disk.js'
+import { contentOf, modified, shownMode, type Disk, type FrozenTree } from './checkout-disk.js'
 import { splitParent } from './checkout-index.js'
 import { namesOf } from './checkout-names.js'
 import type { HostStat } from '../sources/host-ports.js'
@@ -55,7 +55,8 @@ export class CheckoutWriter {
   #files = 0
   /** Of files of several names: where one is on the host. */
   readonly #linked = new Map<number, { readonly path: string; readonly ino: string }>()
-  #linkNames: Promise<Map<number, string[]>> | undefined
+  /** By number, for each of the trees. */
+  #linkNames: Promise<Map<number, string[]>[]> | undefined
 
   constructor(disk: Disk, context: WriteContext) {
     this.#disk = disk
@@ -169,8 +170,8 @@ export class CheckoutWriter {
       this.#tell()
     } else if (node instanceof LinkedFile) {
       await this.#settle()
-      if (!(await this.#link(path, node))) await this.#putFile(path, stat, node)
-    } else await this.#soon(() => this.#putFile(path, stat, node))
+      if (!(await this.#link(path, node))) await this.#putFile(path, node)
+    } else await this.#soon(() => this.#putFile(path, node))
   }
 
   async #putDirectory(path: string, stat: HostStat | undefined): Promise<void> {
@@ -184,20 +185,12 @@ export class CheckoutWriter {
     this.written++
   }
 
-  async #putFile(path: string, stat: HostStat | undefined, node: FileNode): Promise<void> {
+  async #putFile(path: string, node: FileNode): Promise<void> {
     const { tree, core } = this.#disk
     const attributes = { mode: node.mode & shownMode, mtimeMs: node.mtime }
-    let now: HostStat | undefined
-    if (
-      stat?.kind === 'file' &&
-      !sameMode(stat.mode, node.mode) &&
-      (await this.#disk.hasContent(path, stat, node))
-    )
-      now = await tree.setAttributes(path, attributes)
-    if (now === undefined) {
-      now = await tree.writeFile(path, this.#counted(contentOf(core, node)), attributes)
-      if (now.size !== node.size) throw modified(path)
-    }
+    // Also where only the mode differs: what is there may be a second name of a file elsewhere.
+    const now = await tree.writeFile(path, this.#counted(contentOf(core, node)), attributes)
+    if (now.size !== node.size) throw modified(path)
     await this.#disk.remember(path, now, node)
     if (node instanceof LinkedFile) this.#linked.set(node.ino, { path, ino: now.ino })
     this.#tell()
@@ -218,23 +211,38 @@ export class CheckoutWriter {
 
   /** Another name of a file, under which the host has it as it is to be. */
   async #findLinked(path: string, node: LinkedFile): Promise<{ path: string; ino: string } | undefined> {
-    const { core, tree } = this.#disk
-    this.#linkNames ??= namesOf(core, this.#context.to.root)
-    for (const other of (await this.#linkNames).get(node.ino) ?? []) {
+    const { tree } = this.#disk
+    for (const other of await this.#namesOf(node)) {
       if (other === path) continue
       const stat = await tree.stat(other)
-      if (stat?.kind === 'file' && (await this.#disk.matches(other, stat, node)))
-        return { path: other, ino: stat.ino }
+      if (stat?.kind !== 'file' || !(await this.#disk.matches(other, stat, node))) continue
+      if (await this.#isOurs(stat, node)) return { path: other, ino: stat.ino }
     }
     return undefined
+  }
+
+  /** Whether a file of the host has no names but those that the session has for it, or had. */
+  async #isOurs({ ino, nlink }: HostStat, node: LinkedFile): Promise<boolean> {
+    let names = 0
+    for (const path of await this.#namesOf(node)) if ((await this.#disk.tree.stat(path))?.ino === ino) names++
+    return names >= nlink
+  }
+
+  /** In the new tree, and in those that the directory may hold. */
+  async #namesOf({ ino }: LinkedFile): Promise<ReadonlySet<string>> {
+    const { core } = this.#disk
+    const { to, bases } = this.#context
+    this.#linkNames ??= Promise.all([to, ...bases].map(({ root }) => namesOf(core, root)))
+    return new Set((await this.#linkNames).flatMap((names) => names.get(ino) ?? []))
   }
 
   /** What has the right content already is made one with the file's other names. */
   async #keepLink(path: string, stat: HostStat, node: Node): Promise<void> {
     if (!(node instanceof LinkedFile)) return
     const known = this.#linked.get(node.ino)
-    if (known === undefined) this.#linked.set(node.ino, { path, ino: stat.ino })
-    else if (known.ino !== stat.ino) {
+    if (known === undefined) {
+      if (await this.#isOurs(stat, node)) this.#linked.set(node.ino, { path, ino: stat.ino })
+    } else if (known.ino !== stat.ino) {
       await this.#enter(splitParent(path).parent)
       await this.#settle()
       await this.#link(path, node)

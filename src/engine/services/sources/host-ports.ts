@@ -82,7 +82,7 @@ export interface HostTree {
    * `existingPath` has another inode number.
    */
   link(existingPath: string, path: string, ino: string): Promise<HostStat | undefined>
-  /** Of a file or directory. Undefined when neither is there. */
+  /** Of a directory; undefined when there is none. A file is replaced instead: it may have names elsewhere. */
   setAttributes(
     path: string,
     attributes: Partial<Pick<EntryAttributes, 'mode' | 'mtimeMs'>>,
