@@ -25,3 +25,14 @@ test('every package that the sources load is installed with this one', () => {
   expect(loaded).toContain('commander')
   expect([...loaded].filter((name) => !Object.hasOwn(dependencies, name))).toEqual([])
 })
+
+test('docs/decisions/runtime-dependencies.md names each package, and no other', () => {
+  const { dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+    dependencies: Record<string, string>
+  }
+  const page = readFileSync(join(root, 'docs/decisions/runtime-dependencies.md'), 'utf8')
+  const rows = [...page.matchAll(/^\| `([^`]+)` +\|(.+)\|$/gm)]
+  expect(rows.map((row) => row[1]!).sort()).toEqual(Object.keys(dependencies).sort())
+  for (const [, name, cells] of rows)
+    expect([name, cells!.split('|').every((cell) => cell.trim() !== '')]).toEqual([name, true])
+})
