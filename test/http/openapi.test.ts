@@ -140,8 +140,8 @@ describe('the routes', () => {
     )
     expect(fields).toEqual(['removeDirectory recursive', 'subscribe topicPatterns'])
     const inBodies = JSON.stringify(contract.components.schemas).split('"x-extension":true').length - 1
-    // createSession.files, createDirectory.recursive, write.mode, and bytesTransferred of a job.
-    expect(inBodies).toBe(4)
+    // createSession.files, createDirectory.recursive, write.mode, commit.allowEmpty, and bytesTransferred of a job.
+    expect(inBodies).toBe(5)
   })
 
   test('take every field of their requests in one place', () => {

@@ -142,15 +142,21 @@ export async function restoreSession(context: Context, [prefix, which]: [string,
 export async function commitSession(
   context: Context,
   [prefix]: [string],
-  options: { readonly message: string; readonly branch?: string; readonly author?: string },
+  options: {
+    readonly message: string
+    readonly branch?: string
+    readonly author?: string
+    readonly allowEmpty?: boolean
+  },
 ): Promise<void> {
-  const { message, branch, author } = options
+  const { message, branch, author, allowEmpty = false } = options
   const identity = author === undefined ? {} : { author: parseAuthor(author) }
   const session = await context.session(prefix)
   const commit = await session.commit({
     message,
     ...identity,
     ...(branch !== undefined && { gitBranch: { branchName: branch } }),
+    ...(allowEmpty && { allowEmpty }),
   })
   await context.out.line(commit.commitId, commit)
 }

@@ -226,6 +226,7 @@ export const verbs: readonly Verb[] = [
       option('-m, --message <message>', 'message of the commit').makeOptionMandatory(),
       option('--branch <branch>', 'branch to push to; without one the commit stays in the store'),
       option('--author <author>', "'Name <email>'; by default the principal who acts"),
+      option('--allow-empty', 'make a commit also when the last one on the branch has the same files'),
       ...gitRemote(),
     ],
   },

@@ -28,6 +28,7 @@ const commitShape = new Shape<SessionCommitRequest>({
   message: true,
   author: true,
   gitBranch: true,
+  allowEmpty: true,
   signal: true,
 })
 export const stateShape = new Shape<StateReference>({

@@ -7,12 +7,13 @@ import {
   type Committer,
   type CommitRequest,
   type GitObject,
+  type GitObjects,
   type PathChange,
 } from '../../engine/ports.js'
 import { PackBuilder } from './build-pack.js'
 import { emptyTreeId, formatOf, objectId, type ObjectFormat } from './object-id.js'
 import { createPacer, type Pacer } from './pacer.js'
-import { addSignature, formatCommit, type CommitFields } from './raw-commit.js'
+import { addSignature, formatCommit, parseCommit, type CommitFields } from './raw-commit.js'
 import { checkBranchName } from './ref-names.js'
 import { openRepository, type Repository, type RepositoryOptions } from './repository.js'
 import { addChange, createChangeNode, rewriteTree, type Leaf } from './rewrite-tree.js'
@@ -59,9 +60,13 @@ async function buildAndPush(
   const { push, baseTree, signal } = request
   const format = knownFormat(request) ?? (await repository.format(signal))
   const pack = new PackBuilder(format)
-  const ids = await build({ request, pacer, format, sign, pack })
+  const ref = `refs/heads/${push.branchName}`
+  const isTip = async (commitId: string): Promise<boolean> =>
+    (await repository.listRefs({ prefixes: [ref], signal })).refs.get(ref) === commitId
+  const ids = await build({ request, pacer, format, sign, pack, isTip })
+  if (ids.commitId === request.existing) return ids
   await repository.push({
-    ref: `refs/heads/${push.branchName}`,
+    ref,
     expectedOid: commitOrNull(push.expectedTip, baseTree),
     newOid: ids.commitId,
     pack: await pack.finish(pacer),
@@ -85,6 +90,8 @@ interface Build {
   readonly sign: Sign | undefined
   /** What is to be pushed. */
   readonly pack?: PackBuilder
+  /** Whether the branch is at a commit; absent where there is no remote to ask. */
+  isTip?(commitId: string): Promise<boolean>
 }
 
 /** Makes and stores the objects, and gathers them for the pack. */
@@ -116,6 +123,11 @@ async function build(options: Build): Promise<CommitIds> {
     },
     addTree: (body) => add('tree', body),
   })
+  const { existing } = request
+  if (existing !== undefined && (await treeOf(existing, objects)) === treeId) {
+    // The remote is asked only now: nearly every commit changes something.
+    if ((await options.isTip?.(existing)) ?? true) return { commitId: existing, treeId }
+  }
   // Without a parent the remote may lack even the empty tree.
   if (treeId === emptyTreeId(format)) await add('tree', Buffer.alloc(0))
   const { author, timestampSeconds, message } = request
@@ -125,6 +137,11 @@ async function build(options: Build): Promise<CommitIds> {
   await objects.flush()
   signal.throwIfAborted()
   return { commitId, treeId }
+}
+
+async function treeOf(commitId: string, objects: GitObjects): Promise<string | undefined> {
+  const commit = await objects.get(commitId)
+  return commit?.type === 'commit' ? parseCommit(commit).tree : undefined
 }
 
 async function commitText(fields: CommitFields, { sign, format, request }: Build): Promise<string> {

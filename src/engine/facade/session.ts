@@ -425,7 +425,9 @@ export class Session {
 
   /**
    * Writes the current state as a commit on top of what was imported, and pushes it fast-forward when a
-   * branch is given. BRANCH_MOVED, with the remote unchanged, when somebody else was there first.
+   * branch is given. BRANCH_MOVED, with the remote unchanged, when somebody else was there first. When the session's
+   * last commit on the branch has the same files, and the remote still has the branch there, the id of that commit is
+   * given and nothing is made; `allowEmpty` makes a commit even so.
    */
   async commit(request: SessionCommitRequest): Promise<{ commitId: string }> {
     return this.#access.run('commit', (live) =>

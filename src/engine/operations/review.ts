@@ -97,7 +97,8 @@ export const reviewOperations = defineOperations({
       'git remote and `gitBranch` names a branch, the commit is pushed to it: the branch must not exist, ' +
       'or its tip must be the commit that this one builds on. A branch that moved refuses the commit with ' +
       'nothing sent, and the status becomes `SESSION_STATUS_CONFLICT`. Elsewhere the commit is kept by ' +
-      'the service alone.',
+      'the service alone. When the session’s last commit on the branch has the same files, that commit is ' +
+      'given and nothing is made, unless `allowEmpty`.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}/commit',
     capabilities: ['commit', 'files.read'],

@@ -1,6 +1,18 @@
 import * as z from 'zod'
 import { limits } from '../../base/limits.js'
-import { hash, inBytes, integer, named, nothing, path, sessionId, text, time, timeOrNone } from './kinds.js'
+import {
+  extension,
+  hash,
+  inBytes,
+  integer,
+  named,
+  nothing,
+  path,
+  sessionId,
+  text,
+  time,
+  timeOrNone,
+} from './kinds.js'
 import { defineSchemas } from './operation-schemas.js'
 
 const inSession = { sessionId }
@@ -96,6 +108,12 @@ export const reviewSchemas = defineSchemas({
       gitBranch: z
         .object({ branchName: text.describe('Without `refs/heads/`; a name that git allows.') })
         .exactOptional(),
+      allowEmpty: extension(
+        z
+          .boolean()
+          .describe('Makes a commit also when the last one on this branch has the same files.')
+          .exactOptional(),
+      ),
     }),
     response: z.object({ commitId: text.describe('The id of the git commit, in hex.') }),
   },

@@ -12,6 +12,7 @@ import { inBackground, reading, storedState, type Core } from '../../session/cor
 import { onCurrent } from '../../session/current.js'
 import { eventTypes } from '../../session/events.js'
 import type { LiveSession } from '../../session/live.js'
+import type { SessionRecord } from '../../session/records.js'
 import { conflicting, settled } from '../../session/status.js'
 import { treeChanges } from '../../session/states.js'
 import { commitSession, record } from '../../session/transaction.js'
@@ -27,6 +28,8 @@ export interface SessionCommitRequest {
   readonly author?: CommitIdentity
   /** Where to push; absent keeps the commit in the engine. */
   readonly gitBranch?: { readonly branchName: string }
+  /** Makes a commit also when the session's last one on this branch has the same files. Default false: that one is given. */
+  readonly allowEmpty?: boolean
   readonly signal?: AbortSignal
 }
 
@@ -34,6 +37,7 @@ const commitShape = new Shape<SessionCommitRequest>({
   message: true,
   author: true,
   gitBranch: true,
+  allowEmpty: true,
   signal: true,
 })
 
@@ -44,6 +48,13 @@ const identityShape = new Shape<CommitIdentity>({ name: true, email: true })
 /** The last commit of a session on a branch ('' without one). */
 interface BranchTip {
   readonly commitId: string
+}
+
+interface ParsedCommit {
+  readonly message: string
+  readonly branchName: string
+  readonly author: CommitIdentity
+  readonly allowEmpty: boolean
 }
 
 /** Writes sessions' states as git commits. */
@@ -83,6 +94,8 @@ export class Commits {
     if (branchName !== '' && !isBranchName(branchName))
       throw invalid('gitBranch.branchName', 'is no name that git takes for a branch')
     const author = parseAuthor(core, given.author)
+    const { allowEmpty = false } = given
+    if (typeof allowEmpty !== 'boolean') throw invalid('allowEmpty', 'must be a boolean')
     // What is committed is the state of the call, as far as it is loaded.
     const root = live.tail === undefined ? live.tree.freeze() : undefined
     const state = live.tail?.then(() => storedState(core, live)) ?? storedState(core, live)
@@ -91,7 +104,9 @@ export class Commits {
     const told = core.writes.begin()
     const held = root && core.loader.inUse?.hold(root)
     const committed = this.#mutex
-      .run(live.id, () => this.#commit(core, live, state, { message, branchName, author, signal }))
+      .run(live.id, () =>
+        this.#commit(core, live, state, { message, branchName, author, allowEmpty, signal }),
+      )
       .finally(() => {
         told()
         held?.()
@@ -117,7 +132,7 @@ export class Commits {
     core: Core,
     live: LiveSession,
     state: Promise<Dir>,
-    request: { message: string; branchName: string; author: CommitIdentity; signal: AbortSignal | undefined },
+    request: ParsedCommit & { readonly signal: AbortSignal | undefined },
   ): Promise<{ commitId: string }> {
     const overdue = new AbortController()
     const late = new EngineError(
@@ -141,22 +156,23 @@ export class Commits {
     core: Core,
     live: LiveSession,
     root: Dir,
-    request: { message: string; branchName: string; author: CommitIdentity; signal: AbortSignal },
+    request: ParsedCommit & { readonly signal: AbortSignal },
   ): Promise<{ commitId: string }> {
-    const { message, branchName, author, signal } = request
+    const { message, branchName, author, allowEmpty, signal } = request
     const { revision } = live.record.baseline
     const remote =
       revision === undefined || branchName === '' ? undefined : await this.#remoteOf(core, revision.sourceId)
     const tipKey = keys.branchTip(live.id, branchName)
     const tip = await core.store.get(tipKey)
-    const parent =
-      tip === undefined ? (revision?.git?.commitId ?? null) : (JSON.parse(tip) as BranchTip).commitId
+    const last = tip === undefined ? undefined : (JSON.parse(tip) as BranchTip).commitId
+    const parent = last ?? revision?.git?.commitId ?? null
     const base = baseOf(core, live)
     const committer = await this.#committer()
     try {
       const { commitId } = await committer.commit({
         ...(remote && { push: { remote, branchName, expectedTip: parent } }),
         parent,
+        ...(last !== undefined && !allowEmpty && { existing: last }),
         baseTree: revision?.git?.treeId ?? null,
         changes: changesOf(core, base, root),
         message,
@@ -165,6 +181,10 @@ export class Commits {
         objects: new GitObjectStore(core, new ContentWriter(core)),
         signal,
       })
+      if (commitId === last) {
+        await onCurrent(core, live.id, (current) => storeStatus(core, current, settled(current)))
+        return { commitId }
+      }
       await settle(core, live.id, { type: eventTypes.commit, details: { commitId, branchName } }, [
         [tipKey, { commitId } satisfies BranchTip],
       ])
@@ -172,7 +192,9 @@ export class Commits {
     } catch (error) {
       if (error instanceof EngineError && error.reason === 'BRANCH_MOVED') {
         // A session that is gone by now has no status; what went wrong is the moved branch all the same.
-        await onCurrent(core, live.id, (current) => storeConflict(core, current)).catch(() => undefined)
+        await onCurrent(core, live.id, (current) => storeStatus(core, current, conflicting(current))).catch(
+          () => undefined,
+        )
       }
       throw error
     }
@@ -194,9 +216,9 @@ function baseOf(
   return revision.git.root === undefined ? baseline : core.roots.load(revision.git.root)
 }
 
-function storeConflict(core: Core, live: LiveSession): Promise<void> {
-  const conflict = conflicting(live)
-  return conflict === undefined ? live.acknowledged : commitSession(core, live, conflict)
+/** A status that changes without an event. */
+function storeStatus(core: Core, live: LiveSession, session: SessionRecord | undefined): Promise<void> {
+  return session === undefined ? live.acknowledged : commitSession(core, live, session)
 }
 
 function settle(

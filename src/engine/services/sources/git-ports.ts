@@ -103,6 +103,11 @@ export interface CommitRequest {
   }
   /** The new commit's parent; null for a root commit. */
   readonly parent: string | null
+  /**
+   * The commit that the branch has already. It is the result, with nothing made or sent, when it has the same tree
+   * and, with `push`, the remote has the branch there. Absent: each commit is a new one.
+   */
+  readonly existing?: string
   /** The tree that `changes` are applied to; null for an empty one. */
   readonly baseTree: string | null
   readonly changes: AsyncIterable<PathChange>

@@ -1,0 +1,182 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import {
+  memoryStorage,
+  openEngine,
+  SessionStatus,
+  type Engine,
+  type EngineScope,
+  type Session,
+} from '../../src/index.js'
+import { GitRepository, hasGit } from '../support/git-repository.js'
+import { serveGit, type GitServer } from '../support/git-server.js'
+import { storages } from '../support/storages.js'
+
+const gitBranch = { branchName: 'main' }
+
+describe.runIf(hasGit).each(['a directory', 'a server'])('the same files committed again to %s', (kind) => {
+  let root: string
+  let repository: GitRepository
+  let server: GitServer
+  let engine: Engine
+  let session: Session
+
+  beforeEach(async () => {
+    root = mkdtempSync(join(tmpdir(), 'commits-'))
+    repository = GitRepository.create(join(root, 'r.git'))
+    repository.stage([['100644', 'a', 'one']])
+    repository.commit()
+    server = await serveGit(root)
+    engine = await openEngine({ hostPaths: { roots: [root] }, git: { allowPrivateAddresses: true } })
+    const place =
+      kind === 'a directory'
+        ? { gitRepository: { path: repository.path } }
+        : { gitRemote: { remoteUrl: `${server.url}/r.git` } }
+    const { sourceId } = await engine.sources.create({ displayName: 'a', ...place })
+    const job = await engine.sources.startImport(sourceId, { git: { gitRef: 'main' } })
+    session = await engine.sessions.create({ sourceRef: await engine.sources.waitForJob(job) })
+  })
+
+  afterEach(async () => {
+    await engine.close()
+    await server.close()
+    rmSync(root, { recursive: true, force: true })
+  })
+
+  const eventCount = async (): Promise<number> => (await session.events.list()).events.length
+  const commitCount = (): number => Number(repository.git(['rev-list', '--count', 'main']))
+
+  test('give the commit that is there, and make none', async () => {
+    await session.files.write({ path: '/a', content: 'two' })
+    const first = await session.commit({ message: 'first', gitBranch })
+    const events = await eventCount()
+    expect(await session.commit({ message: 'second', gitBranch })).toEqual(first)
+    // Changed, and changed back.
+    await session.files.write({ path: '/a', content: 'three' })
+    await session.files.write({ path: '/a', content: 'two' })
+    expect(await session.commit({ message: 'third', gitBranch })).toEqual(first)
+    expect([commitCount(), repository.tip('refs/heads/main')]).toEqual([2, first.commitId])
+    expect(await eventCount()).toBe(events + 2)
+    await session.files.write({ path: '/a', content: 'four' })
+    const next = await session.commit({ message: 'fourth', gitBranch })
+    expect(repository.git(['rev-parse', `${next.commitId}^`])).toBe(first.commitId)
+  })
+
+  test('make a commit with allowEmpty', async () => {
+    const first = await session.commit({ message: 'first', gitBranch })
+    const second = await session.commit({ message: 'second', gitBranch, allowEmpty: true })
+    expect(repository.git(['rev-parse', `${second.commitId}^`])).toBe(first.commitId)
+    expect(repository.git(['diff', first.commitId, second.commitId])).toBe('')
+    expect(repository.tip('refs/heads/main')).toBe(second.commitId)
+    const allowEmpty = 1 as unknown as boolean
+    await expect(session.commit({ message: 'x', allowEmpty })).rejects.toMatchObject({
+      reason: 'INVALID_ARGUMENT',
+      details: { field: 'allowEmpty' },
+    })
+  })
+
+  test('go to another branch', async () => {
+    await session.files.write({ path: '/a', content: 'two' })
+    const { commitId } = await session.commit({ message: 'x', gitBranch })
+    const other = await session.commit({ message: 'y', gitBranch: { branchName: 'other' } })
+    expect(repository.tip('refs/heads/other')).toBe(other.commitId)
+    expect(other.commitId).not.toBe(commitId)
+  })
+
+  test('are BRANCH_MOVED when the branch moved, and settle the session when it is back', async () => {
+    await session.files.write({ path: '/a', content: 'two' })
+    const { commitId } = await session.commit({ message: 'first', gitBranch })
+    repository.stage([['100644', 'b', 'elsewhere']])
+    const moved = repository.commit()
+    await expect(session.commit({ message: 'second', gitBranch })).rejects.toMatchObject({
+      reason: 'BRANCH_MOVED',
+    })
+    expect(repository.tip('refs/heads/main')).toBe(moved)
+    expect((await session.get()).status).toBe(SessionStatus.CONFLICT)
+    repository.git(['update-ref', 'refs/heads/main', commitId])
+    expect(await session.commit({ message: 'third', gitBranch })).toEqual({ commitId })
+    expect((await session.get()).status).toBe(SessionStatus.ACTIVE)
+  })
+
+  test('make the branch again when it is gone', async () => {
+    await session.files.write({ path: '/a', content: 'two' })
+    const { commitId } = await session.commit({ message: 'first', gitBranch })
+    repository.git(['update-ref', '-d', 'refs/heads/main'])
+    const again = await session.commit({ message: 'second', gitBranch })
+    expect(repository.tip('refs/heads/main')).toBe(again.commitId)
+    expect(repository.git(['rev-parse', `${again.commitId}^`])).toBe(commitId)
+  })
+})
+
+test.each(storages)(
+  'the same files committed again in the engine give one commit, on %s',
+  async (_name, make) => {
+    const scratch = mkdtempSync(join(tmpdir(), 'commits-'))
+    const engine = await openEngine({ storage: make(scratch) })
+    try {
+      const session = await engine.sessions.create({ files: { '/a': 'one' } })
+      const first = await session.commit({ message: 'x' })
+      expect(await session.commit({ message: 'y' })).toEqual(first)
+      expect(await session.commit({ message: 'y', allowEmpty: true })).not.toEqual(first)
+      const fork = await session.fork()
+      expect(await fork.commit({ message: 'z' })).not.toEqual(first)
+    } finally {
+      await engine.close()
+      rmSync(scratch, { recursive: true, force: true })
+    }
+  },
+)
+
+describe.runIf(hasGit)('two tenants that import and commit the same', () => {
+  test('share no record, and each counts all of the contents', async () => {
+    const root = mkdtempSync(join(tmpdir(), 'commits-'))
+    const repository = GitRepository.create(join(root, 'r.git'))
+    repository.stage([['100644', 'a', 'one']])
+    repository.commit()
+    const inner = memoryStorage({ durable: true })
+    let written = new Set<string>()
+    const open: typeof inner.open = async () => {
+      const store = await inner.open()
+      const commit = store.commit.bind(store)
+      return Object.assign(store, {
+        commit: (given: Parameters<typeof commit>[0]) => {
+          for (const [key] of given.put ?? []) written.add(key)
+          return commit(given)
+        },
+      })
+    }
+    const engine = await openEngine({ storage: { open }, hostPaths: { roots: [root] } })
+    const use = async (scope: EngineScope): Promise<Set<string>> => {
+      written = new Set()
+      const gitRepository = { path: repository.path }
+      const { sourceId } = await scope.sources.create({ displayName: 'a', gitRepository })
+      const job = await scope.sources.startImport(sourceId, { git: { gitRef: 'main' } })
+      const session = await scope.sessions.create({ sourceRef: await scope.sources.waitForJob(job) })
+      await session.checkpoint({ checkpointLabel: 'c' })
+      await session.commit({ message: 'x' })
+      await session.cache.put({ key: 'k', value: 'v' })
+      await session.files.write({ path: '/b', content: 'b' })
+      await session.flush()
+      return written
+    }
+    try {
+      const [one, two] = [engine.as({ tenant: 'one' }), engine.as({ tenant: 'two' })]
+      const [first, second] = [await use(one), await use(two)]
+      // Nodes are addressed by their content, and known to those who have its hash.
+      const shared = [...second].filter((key) => first.has(key) && !key.startsWith('n'))
+      expect(shared).toEqual([])
+      const kinds = (keys: Set<string>): string[] =>
+        [...new Set([...keys].map((key) => key.charAt(0)))].sort()
+      expect(kinds(second).filter((kind) => kind !== 'n')).toEqual(
+        kinds(first).filter((kind) => kind !== 'n'),
+      )
+      expect(kinds(second)).toEqual(expect.arrayContaining(['d', 'z', 'g', 'f', 'o', 's', 'v']))
+      expect(await two.usage.metrics()).toEqual(await one.usage.metrics())
+    } finally {
+      await engine.close()
+      rmSync(root, { recursive: true, force: true })
+    }
+  })
+})
