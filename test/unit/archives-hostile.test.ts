@@ -992,7 +992,8 @@ describe('what git takes for .git, in an archive that an engine imports', () => 
     try {
       const { sourceId } = await engine.sources.create({ displayName: 'a', uploadedSnapshot: {} })
       const job = await engine.sources.startImport(sourceId, { uploadedSnapshot: { content } })
-      const session = await engine.sessions.create({ sourceRef: await engine.sources.waitForJob(job) })
+      const { revisionId } = await engine.sources.waitForJob(job)
+      const session = await engine.sessions.create({ sourceRef: { sourceId, revisionId } })
       const { readFile, readlink } = session.fs.promises
       return { file: await readFile('/.git/config', 'utf8'), target: await readlink('/.gitmodules') }
     } finally {

@@ -36,7 +36,8 @@ describe.runIf(hasGit).each(['a directory', 'a server'])('the same files committ
         : { gitRemote: { remoteUrl: `${server.url}/r.git` } }
     const { sourceId } = await engine.sources.create({ displayName: 'a', ...place })
     const job = await engine.sources.startImport(sourceId, { git: { gitRef: 'main' } })
-    session = await engine.sessions.create({ sourceRef: await engine.sources.waitForJob(job) })
+    const { revisionId } = await engine.sources.waitForJob(job)
+    session = await engine.sessions.create({ sourceRef: { sourceId, revisionId } })
   })
 
   afterEach(async () => {
@@ -153,7 +154,8 @@ describe.runIf(hasGit)('two tenants that import and commit the same', () => {
       const gitRepository = { path: repository.path }
       const { sourceId } = await scope.sources.create({ displayName: 'a', gitRepository })
       const job = await scope.sources.startImport(sourceId, { git: { gitRef: 'main' } })
-      const session = await scope.sessions.create({ sourceRef: await scope.sources.waitForJob(job) })
+      const { revisionId } = await scope.sources.waitForJob(job)
+      const session = await scope.sessions.create({ sourceRef: { sourceId, revisionId } })
       await session.checkpoint({ checkpointLabel: 'c' })
       await session.commit({ message: 'x' })
       await session.cache.put({ key: 'k', value: 'v' })
