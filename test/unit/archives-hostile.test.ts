@@ -790,6 +790,38 @@ describe('a bomb is refused', () => {
     })
   })
 
+  test('of extended attributes', async () => {
+    const header = tarEntry(
+      pax(...Array.from({ length: 256 }, (_, i) => [`SCHILY.xattr.user.${i}`, ''] as const)),
+    )
+    async function* parts(): AsyncGenerator<Uint8Array> {
+      for (let i = 0; ; i++) {
+        await Promise.resolve()
+        yield Buffer.concat([header, tarEntry(file(`f${i}`))])
+      }
+    }
+    expect(await errorOf(parts(), new NoSink())).toMatchObject({
+      reason: 'LIMIT_EXCEEDED',
+      details: { limit: String(archiveLimits.xattrs) },
+    })
+  })
+
+  test('of global records, which each entry with records of its own has', async () => {
+    const records = Array.from({ length: 60_000 }, (_, i) => [`k${i}`, ''] as const)
+    const own = tarEntry(pax(['comment', '']))
+    async function* parts(): AsyncGenerator<Uint8Array> {
+      yield tarEntry({ ...pax(...records), type: 'g' })
+      for (let i = 0; ; i++) {
+        await Promise.resolve()
+        yield Buffer.concat([own, tarEntry(file(`f${i}`))])
+      }
+    }
+    expect(await errorOf(parts(), new NoSink())).toMatchObject({
+      reason: 'LIMIT_EXCEEDED',
+      details: { limit: String(archiveLimits.paxRecords) },
+    })
+  })
+
   test('of long names in the directory of a zip', async () => {
     const name = (i: number): string => `${i}/`.padEnd(60_000, 'n')
     const count = Math.ceil(archiveLimits.pathBytes / 60_000) + 1

@@ -26,6 +26,7 @@ export class EntryGate {
   /** A directory that is known with all of its parents. */
   #parent = ''
   #entries = 0
+  #xattrs = 0
   #pathBytes = 0
   #filesGiven = 0
 
@@ -39,11 +40,13 @@ export class EntryGate {
   directory(name: string, attributes: EntryAttributes): void | Promise<void> {
     const { path } = parseEntryName(name)
     if (path !== '/') this.#claim(path, 'directory', name)
+    this.#countXattrs(attributes)
     return this.#sink.directory(path, attributes)
   }
 
   file(name: string, content: ContentIn, attributes: EntryAttributes): void | Promise<void> {
     const path = this.#claimName(name, 'file')
+    this.#countXattrs(attributes)
     return this.#given(this.#sink.file(path, content, attributes))
   }
 
@@ -68,6 +71,12 @@ export class EntryGate {
   count(): void {
     if (++this.#entries > archiveLimits.entries)
       throw limitExceeded('the archive has too many entries', archiveLimits.entries)
+  }
+
+  #countXattrs({ xattrs }: EntryAttributes): void {
+    this.#xattrs += xattrs?.size ?? 0
+    if (this.#xattrs > archiveLimits.xattrs)
+      throw limitExceeded('the archive has too many extended attributes', archiveLimits.xattrs)
   }
 
   #given(taken: void | Promise<void>): void | Promise<void> {

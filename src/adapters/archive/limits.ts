@@ -12,6 +12,10 @@ export const archiveLimits = {
   zipEntries: 100_000,
   /** The paths of all of these together, with the targets of symlinks: they are kept to find what is there twice. */
   pathBytes: 48 * 2 ** 20,
+  /** Extended attributes of all entries together. */
+  xattrs: 1_000_000,
+  /** Pax records of all entries together; those of a global header count for each entry that has them. */
+  paxRecords: 4_000_000,
   /**
    * What stands in a tar between the contents of two entries, or behind the last one: headers, and pax records with
    * the extended attributes of an entry. Pax is parsed at one go, up to here.

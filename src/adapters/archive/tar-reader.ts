@@ -4,7 +4,7 @@ import { abortable, type EntryAttributes } from '../../engine/ports.js'
 import type { NextPiece } from './byte-reader.js'
 import type { EntryGate } from './entry-gate.js'
 import { checkDecoded, parseTarget } from './entry-name.js'
-import { invalidArchive, truncated } from './errors.js'
+import { invalidArchive, limitExceeded, truncated } from './errors.js'
 import { archiveLimits } from './limits.js'
 import type { Pacer } from './pacer.js'
 import { TarFeed } from './tar-feed.js'
@@ -24,12 +24,16 @@ export async function readTar(next: NextPiece, gate: EntryGate, reading: TarRead
   const { pacer, signal } = reading
   const tar = extract(options)
   const feed = new TarFeed(tar, next)
+  let records = 0
   try {
     for await (const stream of abortable(tar, signal)) {
       if (pacer.due) await pacer.rest()
       gate.count()
       const header = stream.header as Header | TarHeader as TarHeader
       checkNumbers(header)
+      if (header.pax !== null) records += Object.keys(header.pax).length
+      if (records > archiveLimits.paxRecords)
+        throw limitExceeded('the entries have too many pax records', archiveLimits.paxRecords, header.name)
       feed.begin(header.byteOffset, header.size)
       await readEntry(header, abortable(stream as AsyncIterable<Uint8Array>, signal), gate, pacer)
     }
