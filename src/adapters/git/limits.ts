@@ -46,7 +46,7 @@ export const gitLimits = {
   /** Known commits that a remote is told of, newest first. */
   haves: 16,
   tagDepth: 16,
-  /** A list of refs, which is in memory, and what a remote reports of a push. */
+  /** What a remote sends beside a pack, such as a list of refs, which is in memory, and its report of a push. */
   refsBytes: 64 * 2 ** 20,
   reportBytes: 2 ** 20,
   /** Of a local repository: a file of settings or one ref, names of refs, packs, and object directories. */

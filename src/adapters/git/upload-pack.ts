@@ -1,7 +1,7 @@
 import { EngineError } from '../../engine/ports.js'
 import { gitLimits } from './limits.js'
 import { formatOf, isObjectId } from './object-id.js'
-import { delimiterPacket, flushPacket, packet, PacketReader, packetText } from './pkt-line.js'
+import { delimiterPacket, flushPacket, packet, PacketReader, packetText, type Packet } from './pkt-line.js'
 import { remoteError } from './remote-errors.js'
 import type { RemoteRefs } from './repository.js'
 import type { Advertisement, SmartConnection } from './smart-connection.js'
@@ -77,19 +77,14 @@ async function listRefsV2(
   const refs = new Map<string, string>()
   const symrefs = new Map<string, string>()
   const peeled = new Map<string, string>()
-  let bytes = 0
+  const bound = boundTalk()
   for (;;) {
     const line = await reader.read()
+    bound(line)
     if (line === undefined) throw cut()
     if (line === 'flush') break
     if (typeof line === 'string') continue
     onBytes(line.length)
-    bytes += line.length
-    if (bytes > gitLimits.refsBytes) {
-      throw new EngineError('GIT_TOO_LARGE', `the list of refs is over ${gitLimits.refsBytes} bytes`, {
-        limit: String(gitLimits.refsBytes),
-      })
-    }
     const text = packetText(line)
     if (text.startsWith('ERR ')) throw remoteError(text.slice(4))
     const [oid = '', name = '', ...attributes] = text.split(' ')
@@ -140,8 +135,10 @@ async function* fetchV2(
   )
   try {
     // Sections in front of the pack are lists that a client at depth 1 does not need.
+    const bound = boundTalk()
     for (;;) {
       const line = await reader.read()
+      bound(line)
       if (line === undefined || line === 'flush') throw cut()
       if (typeof line === 'string') continue
       const text = packetText(line)
@@ -176,8 +173,10 @@ async function* fetchV1(
   )
   try {
     // The list of shallow commits ends with a flush; the pack starts behind NAK, or ACK for one of `haves`.
+    const bound = boundTalk()
     for (;;) {
       const line = await reader.read()
+      bound(line)
       if (line === undefined) throw cut()
       if (typeof line === 'string') continue
       const text = packetText(line)
@@ -201,15 +200,38 @@ function haveLines(haves: readonly string[]): Buffer[] {
 
 /** The data band up to the flush. The error band throws. */
 async function* sideBand(reader: PacketReader): AsyncGenerator<Buffer, void, undefined> {
+  const bound = boundTalk()
   for (;;) {
     const line = await reader.read()
     if (line === 'flush') return
     if (line === undefined) throw cut()
-    if (typeof line === 'string') continue
-    if (line[0] === 1) yield line.subarray(1)
-    else if (line[0] === 3) throw remoteError(line.toString('utf8', 1))
+    if (typeof line !== 'string' && line[0] === 1 && line.length > 1) {
+      yield line.subarray(1)
+      continue
+    }
+    bound(line)
+    if (typeof line !== 'string' && line[0] === 3) throw remoteError(line.toString('utf8', 1))
   }
 }
+
+/** To be called for each packet that is no part of a pack. GIT_TOO_LARGE for more of them than a remote has to send. */
+function boundTalk(): (packet: Packet | undefined) => void {
+  let bytes = 0
+  return (packet) => {
+    bytes += Math.max(leastPacketBytes, packet instanceof Buffer ? packet.length : 0)
+    if (bytes <= gitLimits.refsBytes) return
+    throw new EngineError(
+      'GIT_TOO_LARGE',
+      `the remote sends over ${gitLimits.refsBytes} bytes beside the pack`,
+      {
+        limit: String(gitLimits.refsBytes),
+      },
+    )
+  }
+}
+
+/** What a small packet counts for: reading it costs as much. */
+const leastPacketBytes = 64
 
 function commonArguments(advertisement: AdvertisementV2): Buffer[] {
   const { capabilities, format } = advertisement

@@ -299,8 +299,7 @@ const registry = {
     code: 'DEADLINE_EXCEEDED',
     errno: 'ETIMEDOUT',
     job: 'DEADLINE_EXCEEDED',
-    meaning:
-      'A request got no answer in time, or an import took too long: in all, or because its source sends too slowly.',
+    meaning: 'A request got no answer in time, an import took too long, or its source sends too slowly.',
   },
   UNAUTHENTICATED: {
     code: 'UNAUTHENTICATED',

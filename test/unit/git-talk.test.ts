@@ -1,0 +1,95 @@
+import { describe, expect, test } from 'vitest'
+import { gitLimits } from '../../src/adapters/git/limits.js'
+import { packet } from '../../src/adapters/git/pkt-line.js'
+import { push } from '../../src/adapters/git/receive-pack.js'
+import type { SmartConnection } from '../../src/adapters/git/smart-connection.js'
+import { fetchPack, listRefs } from '../../src/adapters/git/upload-pack.js'
+import { failure } from '../support/git-harness.js'
+
+// A lower bound saves the tests time; their file has the module for itself.
+Object.assign(gitLimits, { refsBytes: 2 ** 20, reportBytes: 2 ** 16 })
+
+const oid = 'a'.repeat(40)
+
+/** A remote whose answer to each request is one piece, then another one again and again. */
+function remote(version: 1 | 2, first: string, again: string): SmartConnection {
+  const piece = Buffer.from(again.repeat(Math.ceil(2 ** 20 / again.length)))
+  return {
+    advertisement:
+      version === 2
+        ? { version, format: 'sha1', capabilities: new Map() }
+        : {
+            version,
+            format: 'sha1',
+            capabilities: new Set(['side-band-64k', 'report-status']),
+            refs: new Map(),
+            symrefs: new Map(),
+          },
+    post: () =>
+      Promise.resolve(
+        (async function* () {
+          yield Buffer.from(first)
+          for (;;) {
+            await Promise.resolve()
+            yield piece
+          }
+        })(),
+      ),
+  }
+}
+
+async function fetched(connection: SmartConnection): Promise<number> {
+  let bytes = 0
+  const request = { want: oid, haves: [], onBytes: (count: number) => (bytes += count) }
+  for await (const _ of fetchPack(connection, request)) if (bytes > gitLimits.refsBytes) return bytes
+  return bytes
+}
+
+const band = (number: number, text: string): string => packet(String.fromCharCode(number) + text).toString()
+const packfile = packet('packfile\n').toString()
+
+describe('a remote that sends without an end is refused', () => {
+  test.each<[string, SmartConnection]>([
+    ['sections before the pack', remote(2, '', packet(`shallow ${oid}\n`).toString())],
+    ['delimiters before the pack', remote(2, '', '0001')],
+    ['progress', remote(2, packfile, band(2, 'Counting objects\r'))],
+    ['keepalives', remote(2, packfile, band(1, ''))],
+    ['delimiters in the pack', remote(2, packfile, '0001')],
+    ['bands that no one knows', remote(2, packfile, band(9, 'x'))],
+    ['a list of shallow commits, in protocol 1', remote(1, '', packet(`shallow ${oid}\n`).toString())],
+    ['progress, in protocol 1', remote(1, packet('NAK\n').toString(), band(2, 'x'))],
+  ])('%s', async (_what, connection) => {
+    expect(await failure(fetched(connection))).toMatchObject({
+      reason: 'GIT_TOO_LARGE',
+      details: { limit: String(gitLimits.refsBytes) },
+    })
+  })
+
+  test('refs', async () => {
+    let bytes = 0
+    const connection = remote(2, '', packet(`${oid} refs/heads/main\n`).toString())
+    const listing = listRefs(connection, [], (count) => (bytes += count))
+    expect((await failure(listing)).reason).toBe('GIT_TOO_LARGE')
+    expect(bytes).toBeGreaterThan(gitLimits.refsBytes / 2)
+  })
+
+  test('a report of a push', async () => {
+    const connection = remote(1, '', band(1, packet('ok refs/heads/main\n').toString()))
+    const request = {
+      ref: 'refs/heads/main',
+      expectedOid: null,
+      newOid: oid,
+      pack: { parts: [] } as never,
+      signal: new AbortController().signal,
+    }
+    expect(await failure(push(() => Promise.resolve(connection), request))).toMatchObject({
+      reason: 'GIT_PUSH_REJECTED',
+      details: { reason: 'the report of the remote is too long' },
+    })
+  })
+})
+
+test('what is part of a pack is not bounded with the rest', async () => {
+  const connection = remote(2, packfile, band(1, 'x'.repeat(60_000)))
+  expect(await fetched(connection)).toBeGreaterThan(gitLimits.refsBytes)
+})
