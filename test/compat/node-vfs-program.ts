@@ -10,6 +10,8 @@ import { text } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
+import chokidar from 'chokidar'
+import webpack from 'webpack'
 import type * as level from '../../src/adapters/level/index.ts'
 import type * as adapter from '../../src/adapters/node-vfs/index.ts'
 import type * as forkspace from '../../src/index.ts'
@@ -264,6 +266,66 @@ const checks: Record<string, (one: Mounted) => void | Promise<void>> = {
     await one.session.files.write({ path: '/lib/seen.js', content: '' })
     assert.deepEqual(await changed, ['rename', 'seen.js'])
     watcher.close()
+  },
+
+  'a watched file tells of changes': async (one) => {
+    const sizes = await new Promise((resolve) => {
+      fs.watchFile(one.path('a.txt'), { interval: 10 }, (now, before) => resolve([before.size, now.size]))
+      fs.writeFileSync(one.path('a.txt'), 'longer than hello')
+    })
+    assert.deepEqual(sizes, [5, 17])
+    fs.unwatchFile(one.path('a.txt'))
+  },
+
+  'chokidar watches a mount, by polling and without': async (one) => {
+    for (const usePolling of [true, false]) {
+      const name = `chokidar-${usePolling}.txt`
+      const watcher = chokidar.watch(one.root, { usePolling, interval: 10, ignoreInitial: true })
+      const failed = once(watcher, 'error').then(([error]) => Promise.reject(error as Error))
+      failed.catch(() => undefined)
+      const next = (event: string): Promise<unknown> =>
+        Promise.race([failed, new Promise((resolve) => watcher.once(event as 'add', resolve))])
+      await next('ready')
+      const added = next('add')
+      fs.writeFileSync(one.path(name), 'new')
+      assert.equal(await added, one.path(name))
+      const changed = next('change')
+      await one.session.files.write({ path: `/${name}`, content: 'changed by the session' })
+      assert.equal(await changed, one.path(name))
+      const removed = next('unlink')
+      fs.unlinkSync(one.path(name))
+      assert.equal(await removed, one.path(name))
+      await watcher.close()
+    }
+  },
+
+  'webpack watches a project of a mount': async (one) => {
+    fs.writeFileSync(one.path('main.js'), "module.exports = require('./lib/add.js')(1, 2)")
+    const output = one.path('dist')
+    const compiler = webpack({
+      context: one.root,
+      entry: one.path('main.js'),
+      mode: 'none',
+      target: 'node',
+      output: { path: output, filename: 'out.js', library: { type: 'commonjs2' } },
+    })
+    const builds: ((failed: Error | null) => void)[] = []
+    const built = (): Promise<void> =>
+      new Promise((resolve, reject) => {
+        builds.push((failed) => (failed === null ? resolve() : reject(failed)))
+      })
+    const first = built()
+    const watching = compiler.watch({ aggregateTimeout: 5 }, (error, stats) => {
+      const failed = error ?? (stats?.hasErrors() === true ? new Error(stats.toString()) : null)
+      builds.shift()?.(failed)
+    })!
+    await first
+    const second = built()
+    await one.session.files.write({ path: '/lib/add.js', content: 'module.exports = (a, b) => a * b * 100' })
+    await second
+    assert.match(await one.inside('/dist/out.js'), /a \* b \* 100/)
+    await new Promise((resolve) => watching.close(resolve))
+    await new Promise((resolve) => compiler.close(resolve))
   },
 
   'watchers that are iterated see what is written': async (one) => {

@@ -30,7 +30,7 @@ export interface SessionProvider {
  * What node:vfs does in its own way
  * - It calls sync methods where the caller awaits: for `open`, `chmod`, `chown`, `utimes` and streams.
  *   Those are acknowledged as sync calls of `session.fs` are, and can throw EAGAIN as they do.
- * - It has no call for `fsync` of a descriptor, and `fs.watchFile` is not served.
+ * - It has no call for `fsync` of a descriptor.
  * - Read streams take the whole file into memory. `rm` is many single steps. `cp` does not reach a mount.
  * - `parentPath` of what `readdir` gives with types is the path inside the session, but for its sync form.
  * - Absolute symlink targets start at the root of the session, not at the mount.
@@ -71,9 +71,15 @@ function openMethods(fs: NodeFs): object {
 function watchMethods(fs: NodeFs): object {
   return {
     watch: (path: string, options?: object) => fs.watch(absolute(path), options ?? {}),
+    watchFile: (path: string, options?: object, listener?: unknown) =>
+      fs.watchFile(absolute(path), options ?? {}, listener as StatListener),
+    unwatchFile: (path: string, listener?: unknown) =>
+      fs.unwatchFile(absolute(path), listener as StatListener),
     watchAsync: (path: string, options?: object) => fs.promises.watch(absolute(path), options),
   }
 }
+
+type StatListener = (current: unknown, previous: unknown) => void
 
 function virtualProvider(): new () => SessionProvider {
   const module: { readonly VirtualProvider?: new () => SessionProvider } | undefined =
