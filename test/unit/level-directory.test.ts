@@ -166,6 +166,22 @@ describe('a failed opening', () => {
     expect(await filesOf(path())).toEqual(before)
   })
 
+  test('of the opener that created the directory leaves what a faster one has', async () => {
+    let faster: Awaited<ReturnType<typeof openSmall>> | undefined
+    const original = nodeDisk.makeDirectory.bind(nodeDisk)
+    vi.spyOn(nodeDisk, 'makeDirectory').mockImplementationOnce(async (at) => {
+      const created = await original(at)
+      faster = await openSmall(path())
+      return created
+    })
+    expect(await openSmall(path()).catch(reasonOf)).toBe('STORE_LOCKED')
+    expect(await faster!.commit({ put: [['k', 'v']] })).toBe(true)
+    await faster!.close()
+    const again = await openSmall(path())
+    expect(await again.get('k')).toBe('v')
+    await again.close()
+  })
+
   test('of a second opener leaves what the first one has', async () => {
     const opened = await Promise.allSettled([openSmall(path()), openSmall(path()), openSmall(path())])
     const stores = opened.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
@@ -264,6 +280,23 @@ describe.each(['descriptor', 'identity'] as const)('an open store held by %s', (
     expect(await moved.get('theirs')).toBe(undefined)
     await moved.close()
   })
+
+  test.each(['close', 'reclaim'] as const)(
+    'changes nothing in another store when %s is the first call after the move',
+    async (call) => {
+      const store = await openSmall(data, { hold })
+      for (let n = 0; n < 200; n++) await store.commit(put(`k${n % 20}`))
+      renameSync(data, `${data}.old`)
+      const other = await openSmall(data)
+      for (let n = 0; n < 200; n++) await other.commit(put(`k${n % 20}`))
+      await other.close()
+      const before = await filesOf(data)
+      if (call === 'reclaim') await store.reclaim().catch(reasonOf)
+      await store.close()
+      expect(await filesOf(data)).toEqual(before)
+      expect((await checkStore(`${data}.old`)).findings).toEqual([])
+    },
+  )
 
   test('goes on when its directory is back', async () => {
     const store = await openSmall(data, { hold })
