@@ -175,7 +175,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     cache: new CacheService({ maxBytes: cacheBytes }),
     bus: new MessageBus(),
     checkouts: new Checkouts(parts.host ?? missing('host'), { allowGitNames }),
-    collection: new Collection(),
+    collection: new Collection({ memoryBudgetBytes }),
     commits,
     exports: new TreeExports(parts.archives ?? missing('archives')),
     fileLocks: new FileLocks(),

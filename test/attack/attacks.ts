@@ -1,5 +1,6 @@
 import { abortedRequests } from './aborted-requests.js'
 import { damageIndex } from './damaged-index.js'
+import { runCollectStarvation } from './collect-starvation.js'
 import { heldSockets } from './held-sockets.js'
 import { moveStores } from './moved-stores.js'
 import { slowReaders } from './slow-readers.js'
@@ -42,6 +43,12 @@ export const attacks: Readonly<Record<string, Attack>> = {
     n: 0,
     shortN: 24,
     run: damageIndex,
+  },
+  'collect-starvation': {
+    text: 'collections beside each kind of load, which must end and give the space back',
+    n: 160,
+    shortN: 16,
+    run: runCollectStarvation,
   },
   'held-sockets': {
     text: 'clients of the server that never close a connection that it refused or answered',

@@ -351,13 +351,15 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     const kept = await engine.sessions.create()
     const parent = await engine.sessions.create()
     await parent.files.write({ path: '/a', content: 'a'.repeat(300) })
+    // One commit takes some sessions at once, in the order of their creation.
+    for (let i = 0; i < 40; i++) await (await engine.sessions.create()).delete()
     const fork = await parent.fork()
     await fork.files.write({ path: '/b', content: 'b'.repeat(300) })
     await parent.delete()
     await fork.delete()
     const interrupted = new AbortController()
     const onProgress = ({ stage, done }: CollectProgress): void => {
-      if (stage === 'sessions' && done === 2) interrupted.abort(new Error('enough'))
+      if (stage === 'sessions' && done > 1) interrupted.abort(new Error('enough'))
     }
     const collecting = engine.collect({ signal: interrupted.signal, onProgress })
     await expect(collecting).rejects.toThrow('enough')
@@ -368,6 +370,32 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     await engine.collect()
     await expectNoGarbage(store, [await engine.sessions.open(kept.id)])
   })
+
+  test.each([false, true])(
+    'a fork that is made while its parent is looked at keeps its state (parent deleted: %s)',
+    async (isDeleted) => {
+      const parent = await engine.sessions.create()
+      await parent.files.write({ path: '/a', content: 'first'.repeat(100) })
+      const lastEvent = store.lastEvent.bind(store)
+      let fork: Session | undefined
+      store.lastEvent = async (sessionId) => {
+        if (sessionId === parent.id && fork === undefined) {
+          await parent.files.write({ path: '/a', content: 'forked'.repeat(100) })
+          fork = await parent.fork()
+          await parent.files.write({ path: '/a', content: 'last'.repeat(100) })
+          if (isDeleted) await parent.delete()
+        }
+        return lastEvent(sessionId)
+      }
+      await engine.collect()
+      expect((await engine.check({ readData: true })).findings).toEqual([])
+      await engine.collect()
+      expect((await engine.check({ readData: true })).findings).toEqual([])
+      await reopen()
+      const again = await engine.sessions.open(fork!.id)
+      expect(await textOf(again, '/a')).toBe('forked'.repeat(100))
+    },
+  )
 
   test('a snapshot that was lost is no loss where redo is kept behind it', async () => {
     const session = await engine.sessions.create()

@@ -1,6 +1,9 @@
 import { createHash } from 'node:crypto'
 import { expect, test } from 'vitest'
+import { DigestCache } from '../../src/engine/base/digest-cache.js'
+import { DigestSet } from '../../src/engine/base/digest-set.js'
 import { DigestTable } from '../../src/engine/base/digest-table.js'
+import { limits } from '../../src/engine/base/limits.js'
 
 const digest = (text: string): string => createHash('sha256').update(text).digest('hex')
 
@@ -26,4 +29,59 @@ test('digests that begin alike are told apart', () => {
   for (const one of digests) expect(table.add(one)).toBeDefined()
   for (const one of digests) expect(table.has(one)).toBe(true)
   expect(table.has('f'.repeat(40))).toBe(false)
+})
+
+test('a set finds each of many digests by 24 digits, and hardly any other, in the memory of its filter', () => {
+  const set = new DigestSet({ filterBytes: 2 ** 20 })
+  const count = limits.exactDigests + 50_000
+  const digests = Array.from({ length: count }, (_, i) => digest(`${i}`))
+  let foundEarly = -1
+  for (const [i, one] of digests.entries()) {
+    // Until here it is exact.
+    if (i === limits.exactDigests - 1) foundEarly = digests.slice(i).filter((other) => set.has(other)).length
+    set.add(one)
+    set.add(one)
+  }
+  expect(foundEarly).toBe(0)
+  expect(set.size).toBeGreaterThan(count * 0.99)
+  expect(set.size).toBeLessThanOrEqual(count)
+  for (const one of digests) if (!set.has(one.slice(0, 24))) throw new Error(`${one} is missing`)
+  const wrong = (salted: DigestSet): number => {
+    let found = 0
+    for (let i = 0; i < 20_000; i++) if (salted.has(digest(`other ${i}`))) found++
+    return found
+  }
+  // 46 bits for each: none of 20,000 is found by mistake, but for bad luck.
+  expect(wrong(set)).toBeLessThan(20)
+})
+
+test('sets of the same digests with different salts find different other ones', () => {
+  const others = (salt: number): Set<string> => {
+    const set = new DigestSet({ filterBytes: 2 ** 16, salt })
+    for (let i = 0; i < limits.exactDigests; i++) set.add(digest(`${i}`))
+    return new Set(Array.from({ length: 2000 }, (_, i) => digest(`other ${i}`)).filter((one) => set.has(one)))
+  }
+  const [one, two] = [others(12_345), others(987_654_321)]
+  expect(one.size).toBeGreaterThan(100)
+  expect(two.size).toBeGreaterThan(100)
+  expect([...one].filter((found) => two.has(found)).length).toBeLessThan(Math.min(one.size, two.size))
+})
+
+test('a cache of digests forgets some, and never makes one up', () => {
+  const cache = new DigestCache(1024)
+  const digests = Array.from({ length: 5000 }, (_, i) => digest(`${i}`))
+  let known = 0
+  for (const one of digests) {
+    expect(cache.has(one)).toBe(false)
+    expect(cache.add(one)).toBe(true)
+    expect(cache.add(one)).toBe(false)
+  }
+  for (const one of digests) if (cache.has(one)) known++
+  expect(known).toBeGreaterThan(500)
+  expect(known).toBeLessThanOrEqual(1024)
+  // Digests of one group that differ in their last digit alone.
+  const alike = Array.from({ length: 4 }, (_, i) => `${'a'.repeat(39)}${i}`)
+  for (const one of alike) expect(cache.add(one)).toBe(true)
+  for (const one of alike) expect(cache.has(one)).toBe(true)
+  expect(cache.has(`${'a'.repeat(39)}9`)).toBe(false)
 })

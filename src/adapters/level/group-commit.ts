@@ -35,7 +35,8 @@ export class GroupCommit {
   #newest: Promise<boolean> | undefined
   #running: Promise<void> | undefined
   #failure: { readonly cause: unknown } | undefined
-  #written = 0
+  /** When the event loop had its last turn here. */
+  #turnAt = 0
 
   constructor(options: GroupCommitOptions) {
     this.#options = options
@@ -129,8 +130,11 @@ export class GroupCommit {
         this.fence(error)
         break
       }
-      // Where a write never waits for the disk, timers and sockets get their turns here.
-      if (++this.#written % limits.acknowledgementsPerTurn === 0) await new Promise(setImmediate)
+      // Where a write never waits for the disk, timers, sockets and other work get their turns here.
+      if (performance.now() - this.#turnAt >= limits.sliceMs) {
+        await new Promise(setImmediate)
+        this.#turnAt = performance.now()
+      }
       group.resolve(true)
       if (this.#failure !== undefined) break
     }

@@ -42,6 +42,29 @@ export function onAbort(signal: AbortSignal, listener: () => void): () => void {
 }
 
 /**
+ * Runs work with a signal that aborts with the first of some. `AbortSignal.any` does not do: Node 20 frees a timeout
+ * that nothing but the combined signal leads to, which then never aborts.
+ */
+export async function withSignals<T>(
+  sources: readonly (AbortSignal | undefined)[],
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const combined = new AbortController()
+  const { signal } = combined
+  const stops: (() => void)[] = []
+  try {
+    for (const source of sources) {
+      if (source?.aborted === true) combined.abort(source.reason)
+      else if (source !== undefined) stops.push(onAbort(source, () => combined.abort(source.reason)))
+    }
+    signal.throwIfAborted()
+    return await work(signal)
+  } finally {
+    for (const stop of stops) stop()
+  }
+}
+
+/**
  * The outcome of work of a third party, which may never end. When the signal aborts first, its reason is thrown at
  * once and the work goes on unheeded.
  */

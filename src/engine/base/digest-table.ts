@@ -2,23 +2,26 @@ import { Buffer } from 'node:buffer'
 
 /** Hex digits of a digest that tell it from others: 160 bits. */
 const keyDigits = 40
-const keyWords = 5
+const wordDigits = 8
 /** Each grows on its own, so that none of it takes long. */
 const shardCount = 64
 const firstSlots = 16
 
 /**
- * A map from digests in hex, of which the first 160 bits count, to small records of one size; in a few tens of
- * bytes each beside the record.
+ * A map from digests in hex, of which the first 160 bits count, or fewer, to small records of one size; in a few tens
+ * of bytes each beside the record.
  */
 export class DigestTable {
   static readonly keyDigits = keyDigits
   readonly #recordBytes: number
+  readonly #keyWords: number
   readonly #shards: (Shard | undefined)[] = Array.from({ length: shardCount })
   #size = 0
 
-  constructor(recordBytes = 0) {
+  /** `digits` is a multiple of 8, of at most 40. */
+  constructor(recordBytes = 0, digits: number = keyDigits) {
     this.#recordBytes = recordBytes
+    this.#keyWords = digits / wordDigits
   }
 
   get size(): number {
@@ -31,28 +34,36 @@ export class DigestTable {
 
   /** The record, to be read or written at once. */
   get(digest: string): Buffer | undefined {
-    return this.#shards[shardOf(digest)]?.find(wordsOf(digest))
+    return this.#shards[shardOf(digest)]?.find(wordsOf(digest, this.#keyWords))
   }
 
   /** A record of zeros to be filled at once; undefined when there is one already. */
   add(digest: string): Buffer | undefined {
-    const shard = (this.#shards[shardOf(digest)] ??= new Shard(this.#recordBytes))
-    const record = shard.add(wordsOf(digest))
+    const shard = (this.#shards[shardOf(digest)] ??= new Shard(this.#recordBytes, this.#keyWords))
+    const record = shard.add(wordsOf(digest, this.#keyWords))
     if (record !== undefined) this.#size++
     return record
+  }
+
+  /** The words of every digest, each to be read at once. */
+  *words(): Generator<Uint32Array> {
+    for (const shard of this.#shards) if (shard !== undefined) yield* shard.words()
   }
 }
 
 class Shard {
   readonly #recordBytes: number
+  readonly #keyWords: number
   /** Indexes of keys, plus one, by hash; 0 is free. */
   #slots = new Uint32Array(firstSlots)
-  #keys = new Uint32Array((firstSlots / 2) * keyWords)
+  #keys: Uint32Array
   #records: Buffer
   #size = 0
 
-  constructor(recordBytes: number) {
+  constructor(recordBytes: number, keyWords: number) {
     this.#recordBytes = recordBytes
+    this.#keyWords = keyWords
+    this.#keys = new Uint32Array((firstSlots / 2) * keyWords)
     this.#records = Buffer.alloc((firstSlots / 2) * recordBytes)
   }
 
@@ -64,9 +75,14 @@ class Shard {
   add(words: Uint32Array): Buffer | undefined {
     if (this.#slots[this.#slotOf(words)] !== 0) return undefined
     if (this.#size * 2 === this.#slots.length) this.#grow()
-    this.#keys.set(words, this.#size * keyWords)
+    this.#keys.set(words, this.#size * this.#keyWords)
     this.#slots[this.#slotOf(words)] = ++this.#size
     return this.#record(this.#size - 1)
+  }
+
+  *words(): Generator<Uint32Array> {
+    for (let index = 0; index < this.#size; index++)
+      yield this.#keys.subarray(index * this.#keyWords, (index + 1) * this.#keyWords)
   }
 
   #record(index: number): Buffer {
@@ -83,21 +99,22 @@ class Shard {
   }
 
   #isKey(index: number, words: Uint32Array): boolean {
-    for (let i = 0; i < keyWords; i++) if (this.#keys[index * keyWords + i] !== words[i]) return false
+    const first = index * this.#keyWords
+    for (let i = 0; i < words.length; i++) if (this.#keys[first + i] !== words[i]) return false
     return true
   }
 
   #grow(): void {
     const count = this.#slots.length
     this.#slots = new Uint32Array(count * 2)
-    const keys = new Uint32Array(count * keyWords)
+    const keys = new Uint32Array(count * this.#keyWords)
     keys.set(this.#keys)
     this.#keys = keys
     const records = Buffer.alloc(count * this.#recordBytes)
     this.#records.copy(records)
     this.#records = records
     for (let index = 0; index < this.#size; index++) {
-      const words = keys.subarray(index * keyWords, (index + 1) * keyWords)
+      const words = keys.subarray(index * this.#keyWords, (index + 1) * this.#keyWords)
       this.#slots[this.#slotOf(words)] = index + 1
     }
   }
@@ -107,13 +124,12 @@ function shardOf(digest: string): number {
   return Number.parseInt(digest.slice(0, 2), 16) % shardCount
 }
 
-const scratch = new Uint32Array(keyWords)
+const scratches = Array.from({ length: keyDigits / wordDigits + 1 }, (_, words) => new Uint32Array(words))
 
-function wordsOf(digest: string): Uint32Array {
-  for (let i = 0; i < keyWords; i++)
-    scratch[i] = Number.parseInt(
-      digest.slice(i * (keyDigits / keyWords), (i + 1) * (keyDigits / keyWords)),
-      16,
-    )
-  return scratch
+/** The first words of a digest, to be read at once. */
+export function wordsOf(digest: string, count: number): Uint32Array {
+  const words = scratches[count]!
+  for (let i = 0; i < count; i++)
+    words[i] = Number.parseInt(digest.slice(i * wordDigits, (i + 1) * wordDigits), 16)
+  return words
 }

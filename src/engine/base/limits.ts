@@ -176,6 +176,22 @@ export const limits = {
   checkoutChanges: 100_000,
   /** Records read from storage at once where a filter may pass over many. */
   recordsPerScan: 256,
+  /** About the bytes of records that are read from storage at once. */
+  scannedBytes: 2 ** 20,
+  /** About the effects of events that are read from storage at once. */
+  effectsPerRead: 10_000,
+  /** Digests of which a set knows exactly which it has, in about 4 MiB; of more it has a filter. */
+  exactDigests: 2 ** 17,
+  /** The filter of what is written while work is under way that has yet to say what leads to it. */
+  recentWritesBytes: 4 * 2 ** 20,
+  /** Of `memoryBudgetBytes` a collection has one in so many for its marks, and these bytes at least, and at most. */
+  markShare: 8,
+  markMinBytes: 4 * 2 ** 20,
+  markMaxBytes: 2 ** 29,
+  /** Sessions of which a collection takes older redo, or everything, at once. */
+  sessionsPerPrune: 1024,
+  /** Records of a ledger that become one at most. */
+  recordsPerCompaction: 16_384,
   /** Events read from storage at once. */
   eventsPerRead: 1000,
   /** Acknowledgements from memory before the event loop gets a turn. */

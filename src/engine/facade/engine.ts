@@ -378,11 +378,8 @@ export class Engine extends EngineScope {
    */
   async check(options: CheckOptions = {}): Promise<CheckReport> {
     const { signal, ...rest } = parseCheck(options)
-    return this.#services.collection.pausedFor((closing) =>
-      checkStore(this.#core.store, this.#core.environment, {
-        ...rest,
-        signal: signal === undefined ? closing : AbortSignal.any([signal, closing]),
-      }),
+    return this.#services.collection.pausedFor(signal, (ending) =>
+      checkStore(this.#core.store, this.#core.environment, { ...rest, signal: ending }),
     )
   }
 

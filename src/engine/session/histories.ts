@@ -1,10 +1,12 @@
 import { limits } from '../base/limits.js'
-import { keys, prefixEnd } from '../storage/keys.js'
-import type { NewStoredEvent, Store, StoreCommit } from '../storage/store.js'
+import { keys } from '../storage/keys.js'
+import { scanAll } from '../storage/scan-all.js'
+import type { NewStoredEvent, StoreCommit } from '../storage/store.js'
 import { redoHash } from './chain.js'
 import type { Core } from './core.js'
 import type { EventBody } from './events.js'
 import { heldStates } from './held-states.js'
+import { notedForks } from './noted-forks.js'
 import { stateAt } from './recovery.js'
 import type { CheckpointRecord, SessionRecord, SnapshotRecord } from './records.js'
 import { planHistory, type HistoryFacts, type HistoryPlan } from './retention.js'
@@ -19,20 +21,6 @@ export interface SettledHistory {
 /** The hash of a redo as JSON. */
 const redoHashLength = 45
 
-/** Every record below a prefix, in pages. */
-export async function* scanAll(
-  core: { readonly store: Pick<Store, 'scan'> },
-  prefix: string,
-  pageSize = limits.recordsPerScan,
-): AsyncGenerator<readonly (readonly [key: string, value: string])[], void> {
-  for (let gte = prefix; ;) {
-    const found = await core.store.scan({ gte, lt: prefixEnd(prefix), limit: pageSize })
-    if (found.length > 0) yield found
-    if (found.length < pageSize) return
-    gte = `${found.at(-1)![0]}\0`
-  }
-}
-
 /** The snapshots of a session, the oldest first. */
 export async function snapshotsOf(core: Core, sessionId: string): Promise<SnapshotRecord[]> {
   const snapshots: SnapshotRecord[] = []
@@ -46,37 +34,74 @@ export function prunedTo(snapshots: readonly SnapshotRecord[]): number {
   return snapshots.findLast(({ pruned }) => pruned)?.seq ?? 0
 }
 
-/** The events behind one, as they are stored, in pages. */
+/** The events behind one up to another, as they are stored, in pages of about as many effects. */
 export async function* redoBehind(
   core: Core,
   sessionId: string,
   seq: number,
-  to = Number.POSITIVE_INFINITY,
-): AsyncGenerator<readonly { readonly seq: number; readonly body: EventBody }[], void> {
-  for await (const page of core.store.events(sessionId, { from: seq + 1, to }))
-    yield page as unknown as readonly { readonly seq: number; readonly body: EventBody }[]
+  to: number,
+): AsyncGenerator<readonly HistoryEvent[], void> {
+  let count = firstEvents
+  for (let from = seq + 1; from <= to;) {
+    let effects = 0
+    const last = Math.min(to, from + count - 1)
+    for await (const page of core.store.events(sessionId, { from, to: last })) {
+      const events = page as unknown as readonly HistoryEvent[]
+      yield events
+      for (const { body } of events) effects += effectsOf(body[5])
+    }
+    count = Math.ceil((limits.effectsPerRead * (last - from + 1)) / effects)
+    count = Math.max(1, Math.min(count, (last - from + 1) * 4, limits.eventsPerRead))
+    from = last + 1
+  }
+}
+
+const firstEvents = 16
+
+interface HistoryEvent {
+  readonly seq: number
+  readonly body: EventBody
+}
+
+/** Effects of an event, and pieces of these; one more for the event. */
+function effectsOf(redo: EventBody[5]): number {
+  if (typeof redo !== 'object') return 1
+  let effects = 1 + redo.length
+  for (const effect of redo) if (effect[0] === 'p') effects += effect[3].length
+  return effects
+}
+
+/** The newest event of a session that is stored; 0 without any. */
+export async function newestSeq(core: Core, sessionId: string): Promise<number> {
+  return (await core.store.lastEvent(sessionId))?.seq ?? 0
 }
 
 async function factsOf(core: Core, { id: sessionId, base }: SessionRecord): Promise<HistoryFacts> {
   const snapshots = await snapshotsOf(core, sessionId)
   const facts = {
-    last: (await core.store.lastEvent(sessionId))?.seq ?? 0,
+    last: await newestSeq(core, sessionId),
     named: [...(heldStates(core, sessionId) ?? [])],
     snapshots: snapshots.map(({ seq }) => seq),
     prunedTo: prunedTo(snapshots),
     restores: [] as [number, number][],
-    gaps: [] as number[],
+    gaps: [] as [number, number][],
     hasBase: base !== undefined,
   }
-  for await (const page of scanAll(core, keys.checkpoints(sessionId)))
+  for await (const page of scanAll(core, keys.checkpoints(sessionId), { reverse: true }))
     for (const [, json] of page) facts.named.push((JSON.parse(json) as CheckpointRecord).seq)
-  for await (const page of redoBehind(core, sessionId, facts.prunedTo)) {
+  // What is written meanwhile is behind every state that is planned for.
+  for await (const page of redoBehind(core, sessionId, facts.prunedTo, facts.last)) {
     for (const { seq, body } of page) {
       const redo = body[5]
-      if (typeof redo === 'string') facts.gaps.push(seq)
-      else if (redo?.[0]?.[0] === 'R') facts.restores.push([seq, redo[0][1]])
+      if (typeof redo === 'string') {
+        const gap = facts.gaps.at(-1)
+        if (gap?.[1] === seq - 1) gap[1] = seq
+        else facts.gaps.push([seq, seq])
+      } else if (redo?.[0]?.[0] === 'R') facts.restores.push([seq, redo[0][1]])
     }
   }
+  // A fork that is made later starts from the last state, a later one, or a named one.
+  for (const seq of notedForks(core, sessionId) ?? []) if (seq < facts.last) facts.named.push(seq)
   return facts
 }
 

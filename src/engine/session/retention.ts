@@ -1,4 +1,4 @@
-import { someIn } from '../base/ascending.js'
+import { firstAtLeast, someIn } from '../base/ascending.js'
 
 /** Which states of a session are kept as snapshots, and how far back its redo is: worked out from facts alone. */
 
@@ -14,8 +14,8 @@ export interface HistoryFacts {
   readonly prunedTo: number
   /** Restores behind that, ascending. */
   readonly restores: readonly (readonly [seq: number, target: number])[]
-  /** Events behind that of which redo is not kept, such as those of a bundle; ascending. */
-  readonly gaps: readonly number[]
+  /** Runs of events behind that of which redo is not kept, such as those of a bundle; ascending. */
+  readonly gaps: readonly (readonly [from: number, to: number])[]
   /** Whether it starts from a state of another session, of which nobody knows how long it can be reached. */
   readonly hasBase: boolean
 }
@@ -54,6 +54,11 @@ export function planHistory(
   const write = [...wanted].filter((seq) => !stored.has(seq)).sort((a, b) => a - b)
   const drop: number[] = []
   const all = [...new Set([...snapshots, ...write])].sort((a, b) => a - b)
+  const gapEnds = gaps.map(([, to]) => to)
+  const hasGap = (from: number, to: number): boolean => {
+    const gap = gaps[firstAtLeast(gapEnds, from)]
+    return gap !== undefined && gap[0] <= to
+  }
   let kept = 0
   for (const [index, seq] of all.entries()) {
     const next = all[index + 1] ?? Number.POSITIVE_INFINITY
@@ -61,7 +66,7 @@ export function planHistory(
       wanted.has(seq) ||
       (seq >= first &&
         someIn(reached, seq, next) &&
-        (someIn(gaps, kept + 1, seq + 1) || seq - kept >= spacing || index === all.length - 1))
+        (hasGap(kept + 1, seq) || seq - kept >= spacing || index === all.length - 1))
     if (isNeeded) kept = seq
     else drop.push(seq)
   }

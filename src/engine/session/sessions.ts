@@ -23,6 +23,7 @@ import { whileReading } from './history-reads.js'
 import { CheckpointIndex, LiveSession } from './live.js'
 import type { Action } from '../operations/index.js'
 import type { Permissions } from './permissions.js'
+import { noteFork } from './noted-forks.js'
 import { isExpired } from './unused.js'
 import { openSession, rootAt } from './recovery.js'
 import { parseSession, SessionStatus, type Baseline, type SessionRecord } from './records.js'
@@ -148,6 +149,7 @@ async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): P
     createdAt: core.environment.wallClockMs(),
     ...(parent.record.ttlSeconds !== undefined && { ttlSeconds: parent.record.ttlSeconds }),
   }
+  noteFork(core, parent.id, seq)
   const details = { sourceSessionId: parent.id, checkpointId }
   const event = { type: eventTypes.forkSession, details }
   return start(core, session, { baseline: parent.baseline, root, inheritedEvents }, event)

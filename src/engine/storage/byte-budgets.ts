@@ -40,6 +40,7 @@ export class ByteBudgets {
   #bytes = 0
   /** While everything is counted anew. */
   #next: ByteBudgets | undefined
+  #recounting: Promise<void> = Promise.resolve()
 
   constructor({ storeBytes, tenantBytes }: Budgets, countsOnce: boolean) {
     this.#storeBytes = storeBytes ?? Number.POSITIVE_INFINITY
@@ -51,7 +52,7 @@ export class ByteBudgets {
   admit(tenantKey: string, blobs: readonly BudgetedBlob[]): void {
     const { known, bytes } = this.#tenant(tenantKey)
     let added = 0
-    for (const blob of blobs) if (known?.has(digestOf(blob)) !== true) added += blob.length
+    for (const blob of blobs) if (known?.has(blob.hash) !== true) added += blob.length
     if (added === 0) return
     if (bytes + added > this.#tenantBytes) throw exhausted('tenantBytes', this.#tenantBytes)
     if (this.#bytes + added > this.#storeBytes) throw exhausted('storeBytes', this.#storeBytes)
@@ -62,14 +63,20 @@ export class ByteBudgets {
     this.#next?.add(tenantKey, blobs)
     const tenant = this.#tenant(tenantKey)
     for (const blob of blobs) {
-      if (tenant.known !== undefined && tenant.known.add(digestOf(blob)) === undefined) continue
+      if (tenant.known !== undefined && tenant.known.add(blob.hash) === undefined) continue
       tenant.bytes += blob.length
       this.#bytes += blob.length
     }
   }
 
-  /** Counts everything anew, by `count`; until that has ended the old count stands. */
-  async recount(count: (budgets: ByteBudgets) => Promise<void>): Promise<void> {
+  /** Counts everything anew, by `count`, one time after the other; until that has ended the old count stands. */
+  recount(count: (budgets: ByteBudgets) => Promise<void>): Promise<void> {
+    const recounted = this.#recounting.then(() => this.#recount(count))
+    this.#recounting = recounted.catch(() => undefined)
+    return recounted
+  }
+
+  async #recount(count: (budgets: ByteBudgets) => Promise<void>): Promise<void> {
     const next = new ByteBudgets({}, this.#countsOnce)
     this.#next = next
     try {
@@ -84,7 +91,7 @@ export class ByteBudgets {
   #tenant(tenantKey: string): TenantBytes {
     let tenant = this.#tenants.get(tenantKey)
     if (tenant === undefined) {
-      tenant = { known: this.#countsOnce ? new DigestTable() : undefined, bytes: 0 }
+      tenant = { known: this.#countsOnce ? new DigestTable(0, hashDigits) : undefined, bytes: 0 }
       this.#tenants.set(tenantKey, tenant)
     }
     return tenant
@@ -93,10 +100,6 @@ export class ByteBudgets {
 
 /** As many digits as ledgers have. */
 const hashDigits = 24
-
-function digestOf({ hash }: BudgetedBlob): string {
-  return hash.slice(0, hashDigits).padEnd(DigestTable.keyDigits, '0')
-}
 
 export function exhausted(budget: BudgetName, limit: number): EngineError {
   return new EngineError('BUDGET', `${budget} is used up: delete something, and collect`, {

@@ -2,7 +2,8 @@ import type { Environment } from '../base/environment.js'
 import type { IdSource } from '../base/ids.js'
 import { limits } from '../base/limits.js'
 import type { BudgetedBlob, ByteBudgets } from './byte-budgets.js'
-import { keys, prefixEnd } from './keys.js'
+import { keys } from './keys.js'
+import { scanAll } from './scan-all.js'
 import type { Store, StoreCommit } from './store.js'
 import { wrapped } from './wrapped-store.js'
 
@@ -66,7 +67,12 @@ export function meteredStores(
         metered.counted = counting
         metered.recounted = async () => {
           // Elsewhere there is no ledger to count by.
-          if (store.capabilities.durable) await budgets.recount((next) => countLedgers(store, next))
+          if (!store.capabilities.durable) return
+          await budgets.recount(async (next) => {
+            // What was counted before by who committed it can be read from here on.
+            await store.commit({})
+            await countLedgers(store, next)
+          })
         }
       }
       stores.set(tenantKey, metered)
@@ -78,15 +84,12 @@ export function meteredStores(
 /** Counts what every tenant wrote, as far as it is kept. */
 export async function countLedgers(store: Store, budgets: ByteBudgets): Promise<void> {
   if (!store.capabilities.durable) return
-  const prefix = keys.everyWrittenBlobs()
-  for (let gte = prefix; ;) {
-    const found = await store.scan({ gte, lt: prefixEnd(prefix), limit: limits.eventsPerRead })
-    for (const [key, json] of found) {
+  // From the newest one back: what is committed meanwhile is counted by who commits it.
+  for await (const page of scanAll({ store }, keys.everyWrittenBlobs(), { reverse: true })) {
+    for (const [key, json] of page) {
       const blobs = amountsIn(json).kept.map(([, hash, length]) => ({ hash, length }))
       budgets.add(keys.tenantOfWrittenBlobs(key), blobs)
     }
-    if (found.length < limits.eventsPerRead) return
-    gte = `${found.at(-1)![0]}\0`
   }
 }
 
@@ -181,14 +184,11 @@ class StoredLedger {
         isEmpty ? { del: [first, ...others] } : { put: [[first, record]], del: others },
       )
     }
-    for (let gte = prefix; ;) {
-      const found = await this.#store.scan({ gte, lt, limit: limits.eventsPerRead })
-      for (const [key, json] of found) {
+    for await (const page of scanAll({ store: this.#store }, prefix, { before: lt })) {
+      for (const [key, json] of page) {
         compaction.add(key, amountsIn(json), isKept, now)
-        if (compaction.size >= blobsPerRecord) await flush()
+        if (compaction.size >= blobsPerRecord || compaction.isLong) await flush()
       }
-      if (found.length < limits.eventsPerRead) break
-      gte = `${found.at(-1)![0]}\0`
     }
     await flush()
   }
@@ -196,9 +196,8 @@ class StoredLedger {
   async *amounts(): AsyncGenerator<StoredAmount> {
     const known = new Set<string>()
     const prefix = keys.allWrittenBlobs(this.#tenantKey)
-    for (let gte = prefix; ;) {
-      const found = await this.#store.scan({ gte, lt: prefixEnd(prefix), limit: limits.eventsPerRead })
-      for (const [, json] of found) {
+    for await (const page of scanAll({ store: this.#store }, prefix)) {
+      for (const [, json] of page) {
         const { kept, gone } = amountsIn(json)
         for (const [at, hash, bytes, times] of kept) {
           const isNew = !known.has(hash)
@@ -207,8 +206,6 @@ class StoredLedger {
         }
         for (const [at, until, bytes] of gone) yield { at, until, bytes, count: 0, writtenBytes: 0 }
       }
-      if (found.length < limits.eventsPerRead) return
-      gte = `${found.at(-1)![0]}\0`
     }
   }
 }
@@ -234,6 +231,11 @@ class Compaction {
 
   get size(): number {
     return this.#kept.size + this.#gone.size
+  }
+
+  /** Whether it is to end, though little is left of its records. */
+  get isLong(): boolean {
+    return this.keys.length >= limits.recordsPerCompaction
   }
 
   get isWorth(): boolean {

@@ -1,10 +1,11 @@
-import { DigestTable } from '../base/digest-table.js'
+import { DigestSet } from '../base/digest-set.js'
+import { limits } from '../base/limits.js'
 import { keys } from './keys.js'
 import type { Store, StoreCommit } from './store.js'
 import { wrapped } from './wrapped-store.js'
 
 interface Period {
-  readonly written: DigestTable
+  readonly written: DigestSet
   /** Who began in it and has not ended. */
   holders: number
 }
@@ -14,7 +15,7 @@ const nodePrefix = keys.node('')
 /**
  * Blobs and tree nodes that were written while somebody is at work who has yet to say what leads to them, such as an
  * import or a collection. Nothing is noted while nobody is; what was noted is forgotten when all who were at work
- * then have ended.
+ * then have ended. Where very much is written, more counts as written than was: a collection leaves that to the next.
  */
 export class RecentWrites {
   /** The oldest first. */
@@ -24,7 +25,9 @@ export class RecentWrites {
   begin(): () => void {
     const last = this.#periods.at(-1)
     const isFresh = last !== undefined && last.written.size === 0
-    const period = isFresh ? last : { written: new DigestTable(), holders: 0 }
+    const period = isFresh
+      ? last
+      : { written: new DigestSet({ filterBytes: limits.recentWritesBytes }), holders: 0 }
     if (!isFresh) this.#periods.push(period)
     return this.#hold(period)
   }

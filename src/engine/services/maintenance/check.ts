@@ -5,7 +5,7 @@ import { Shape } from '../../base/shape.js'
 import { TimeSlice } from '../../base/slices.js'
 import { chainStart, expectedLink } from '../../session/chain.js'
 import type { EventBody, Redo } from '../../session/events.js'
-import { scanAll } from '../../session/histories.js'
+import { scanAll } from '../../storage/scan-all.js'
 import {
   parseSession,
   type Baseline,

@@ -1,4 +1,6 @@
-import { DigestTable } from '../../base/digest-table.js'
+import { DigestCache } from '../../base/digest-cache.js'
+import { DigestSet } from '../../base/digest-set.js'
+import { limits } from '../../base/limits.js'
 import { TimeSlice } from '../../base/slices.js'
 import type { BlobRef } from '../../cas/blob.js'
 import type { Body } from '../../cas/body.js'
@@ -19,47 +21,57 @@ import {
   type StoredKind,
 } from '../../tree/references.js'
 
-/** Nodes that are read from a store at once. */
-const readsAtOnce = 64
+/** Nodes that are read at once from a store that reads asynchronously. */
+const readsAtOnce = 16
+/** Bytes of memory for each node that is known to be read. */
+const bytesPerVisit = 20
 
 /**
- * Finds what roots lead to: addresses of tree nodes and hashes of blobs, 30 to 50 bytes of memory for each. Nothing
- * is loaded into the trees that are in memory.
+ * Finds what roots lead to: addresses of tree nodes and hashes of blobs. Nothing is loaded into the trees that are in
+ * memory. Its own memory is bounded by the budget, however much there is to find: of very much it marks a little more
+ * than is there, which the next collection finds, and reads nodes again that many roots lead to.
  */
 export class Marker implements References {
   readonly #core: Core
   readonly #signal: AbortSignal
   readonly #slice: TimeSlice
-  readonly #nodes = new DigestTable()
-  readonly #blobs = new DigestTable()
+  readonly #marks: DigestSet
+  /** Nodes of which it is marked what they lead to, or will be. */
+  readonly #visited: DigestCache
   readonly #unread: [address: string, kind: StoredKind][] = []
   /** Directories and pages that have no address. */
   readonly #seen = new Set<Dir | Page>()
 
-  constructor(core: Core, signal: AbortSignal) {
+  /** `memoryBytes`: about what the marks may have. */
+  constructor(core: Core, signal: AbortSignal, memoryBytes: number) {
     this.#core = core
     this.#signal = signal
+    const bytes = Math.min(Math.max(memoryBytes, limits.markMinBytes), limits.markMaxBytes)
+    const filterBytes = powerOfTwo(bytes / 2)
+    const [salt] = random(core)
+    this.#marks = new DigestSet({ filterBytes, salt: salt! })
+    this.#visited = new DigestCache(powerOfTwo(filterBytes / bytesPerVisit))
     this.#slice = new TimeSlice(core.environment)
   }
 
+  /** Marked nodes and blobs, roughly. */
   get size(): number {
-    return this.#nodes.size + this.#blobs.size
+    return this.#marks.size
   }
 
-  hasNode(address: string): boolean {
-    return this.#nodes.has(address)
-  }
-
-  hasBlob(hash: string): boolean {
-    return this.#blobs.has(hash)
+  /** Of a node's address or a blob's hash, of which 24 digits are enough. */
+  has(digest: string): boolean {
+    return this.#marks.has(digest)
   }
 
   node(address: string, kind: StoredKind): void {
-    if (this.#nodes.add(address) !== undefined) this.#unread.push([address, kind])
+    if (!this.#visited.add(address)) return
+    this.#marks.add(address)
+    this.#unread.push([address, kind])
   }
 
   blob(hash: string): void {
-    this.#blobs.add(hash)
+    this.#marks.add(hash)
   }
 
   /** A tree that a record names. DATA_LOSS where one of its nodes is missing. */
@@ -123,7 +135,7 @@ export class Marker implements References {
   async #isStored(node: Dir | Page, kind: StoredKind): Promise<boolean> {
     const { address } = node
     if (address !== undefined) {
-      if (this.#nodes.has(address)) return true
+      if (this.#visited.has(address)) return true
       if ((await this.#read(address)) !== undefined) {
         this.node(address, kind)
         return true
@@ -135,19 +147,14 @@ export class Marker implements References {
   }
 
   async #readNodes(): Promise<void> {
+    // Depth first, so that few wait.
+    const { syncReads } = this.#core.store.capabilities
     while (this.#unread.length > 0) {
-      const some = this.#unread.splice(-readsAtOnce)
-      if (this.#core.store.getSync === undefined) {
-        const texts = await Promise.all(some.map(async ([address]) => this.#read(address)))
-        for (const [index, [address, kind]] of some.entries()) this.#take(address, kind, texts[index])
-        await this.rest()
-        continue
-      }
-      for (const [address, kind] of some) {
-        const text = this.#read(address)
-        this.#take(address, kind, typeof text === 'object' ? await text : text)
-        await this.rest()
-      }
+      const some = this.#unread.splice(syncReads ? -1 : -readsAtOnce)
+      const reads = some.map(async ([address]) => this.#read(address))
+      const texts = await Promise.all(reads)
+      for (const [index, [address, kind]] of some.entries()) this.#take(address, kind, texts[index])
+      await this.rest()
     }
   }
 
@@ -164,4 +171,14 @@ export class Marker implements References {
     if (value === 0) return
     this.blob('hash' in value ? value.hash : value[0])
   }
+}
+
+function powerOfTwo(atMost: number): number {
+  return 2 ** Math.floor(Math.log2(atMost))
+}
+
+function random(core: Core): Uint32Array {
+  const words = new Uint32Array(1)
+  core.environment.randomFill(new Uint8Array(words.buffer))
+  return words
 }

@@ -1,6 +1,6 @@
 import { chainStart, expectedLink } from '../../session/chain.js'
 import type { EventBody, Redo } from '../../session/events.js'
-import { scanAll } from '../../session/histories.js'
+import { scanAll } from '../../storage/scan-all.js'
 import type { CheckpointRecord, SnapshotRecord } from '../../session/records.js'
 import { keys } from '../../storage/keys.js'
 import type { RepairContext } from './repair-context.js'

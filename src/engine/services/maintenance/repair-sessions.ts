@@ -1,5 +1,5 @@
 import { idLength } from '../../base/ids.js'
-import { scanAll } from '../../session/histories.js'
+import { scanAll } from '../../storage/scan-all.js'
 import { parseSession, type SessionRecord } from '../../session/records.js'
 import { keys } from '../../storage/keys.js'
 import { BaselineRepair } from './repair-baselines.js'

@@ -1,0 +1,18 @@
+/**
+ * Does some work for each item, for up to `size` of them at once: work that waits often does not add up its waits.
+ * When one fails, the others of its group come to their end first.
+ */
+export async function inGroups<T>(
+  items: Iterable<T> | AsyncIterable<T>,
+  size: number,
+  work: (item: T) => Promise<void>,
+): Promise<void> {
+  let group: T[] = []
+  const workAll = async (): Promise<void> => {
+    const settled = await Promise.allSettled(group.map(work))
+    group = []
+    for (const result of settled) if (result.status === 'rejected') throw result.reason
+  }
+  for await (const item of items) if (group.push(item) === size) await workAll()
+  await workAll()
+}

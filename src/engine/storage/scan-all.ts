@@ -1,0 +1,41 @@
+import { limits } from '../base/limits.js'
+import { prefixEnd } from './keys.js'
+import type { Store } from './store.js'
+
+export interface ScanAllOptions {
+  /**
+   * From the last key to the first. Records whose keys grow with time are then read up to now: those that are added
+   * meanwhile do not keep the scan from its end.
+   */
+  readonly reverse?: boolean
+  /** Only records below this key. */
+  readonly before?: string
+}
+
+const firstPage = 64
+
+/** Every record below a prefix, in pages of about as many bytes, however large the records are. */
+export async function* scanAll(
+  core: { readonly store: Pick<Store, 'scan'> },
+  prefix: string,
+  { reverse = false, before = prefixEnd(prefix) }: ScanAllOptions = {},
+): AsyncGenerator<readonly (readonly [key: string, value: string])[], void> {
+  let gte = prefix
+  let lt = before
+  for (let limit = firstPage; ;) {
+    const found = await core.store.scan({ gte, lt, limit, reverse })
+    if (found.length > 0) yield found
+    if (found.length < limit) return
+    const last = found.at(-1)![0]
+    if (reverse) lt = last
+    else gte = `${last}\0`
+    limit = nextPage(found)
+  }
+}
+
+function nextPage(page: readonly (readonly [key: string, value: string])[]): number {
+  let bytes = 0
+  for (const [key, value] of page) bytes += key.length + value.length
+  const fitting = Math.floor((limits.scannedBytes * page.length) / bytes)
+  return Math.max(1, Math.min(fitting, page.length * 4, limits.recordsPerCommit))
+}
