@@ -1,3 +1,4 @@
+import { given } from './base/input.js'
 import type { Environment } from './base/environment.js'
 import { EngineError, invalid } from './base/errors.js'
 import { IdSource } from './base/ids.js'
@@ -85,9 +86,13 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   const { environment } = parts
   const { maxFileBytes, cacheBytes, memoryBudgetBytes } = parseSizes(parts)
   if (typeof parts.storage?.open !== 'function')
-    throw invalid('storage', 'must be a storage, for example levelStorage(directory)')
+    throw invalid(
+      'storage',
+      `must be a storage, such as levelStorage(directory) or memoryStorage(); it is ${given(parts.storage)}`,
+    )
   const { allowGitNames = false } = parts
-  if (typeof allowGitNames !== 'boolean') throw invalid('allowGitNames', 'must be a boolean')
+  if (typeof allowGitNames !== 'boolean')
+    throw invalid('allowGitNames', `must be true or false; it is ${given(allowGitNames)}`)
   const budgets = parseBudgets(parts.budgets)
   const sessionTtlSeconds = parseTtl('sessionTtlSeconds', parts.sessionTtlSeconds)
   const selfApproval = parseApprovalOptions(parts.approvals)

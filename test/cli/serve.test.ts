@@ -422,6 +422,6 @@ describe('the network', () => {
     while (job['completedAt'] === '')
       job = (await call(served, `${source}/jobs/${job['jobId'] as string}`, 'tok')).body
     expect(job).toMatchObject({ state: 'UNDERLAY_IMPORT_JOB_STATE_FAILED', errorCode: 'REMOTE_UNREACHABLE' })
-    expect(job['errorMessage']).toMatch(/not a public one/)
+    expect(job['errorMessage']).toMatch(/git\.allowPrivateAddresses allows it/)
   })
 })

@@ -68,6 +68,8 @@ describe('a glob for paths', () => {
     ['*(*(a)|b*(c))', ['a', 'abcc', 'bb'], ['c']],
     ['src/?(b)/a', ['src/b/a'], ['src/a']],
     ['?(a)**', ['a', 'b'], ['.a', 'a/b']],
+    ['{*(a|b),c}**', ['a', 'b', 'cd', 'x'], ['.a', 'a/b', 'x/y', 'c/d']],
+    ['{?(a),c/}**', ['a', 'b', 'c/d', 'c/d/e'], ['a/b', '.a']],
     ['**(a)', ['a', 'b', 'aa'], ['.a']],
     ['!a', ['!a'], ['a', 'b']],
     ['#a', ['#a'], []],
@@ -279,8 +281,19 @@ const leaves = [
   '-',
 ]
 
+/** Whether a slash or braces stand in parentheses, however deep: minimatch takes the braces apart first. */
+function hasPartsInParentheses(pattern: string): boolean {
+  let depth = 0
+  for (const character of pattern) {
+    if (character === '(') depth++
+    else if (character === ')') depth--
+    else if (depth > 0 && (character === '/' || character === '{')) return true
+  }
+  return false
+}
+
 function differs(pattern: string): boolean {
-  if (/\([^)]*[/{]/.test(pattern)) return true
+  if (hasPartsInParentheses(pattern)) return true
   if (braceExpand(pattern).some((one) => /\/\/|(?:^|\/)\.\.?(?:\/|$)/.test(one))) return true
   return braceExpand(pattern.replaceAll('**', 'G')).some((one) => /\*\*|G\*|\*G/.test(one))
 }

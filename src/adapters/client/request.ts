@@ -80,14 +80,18 @@ function isPlain(value: object): boolean {
   return prototype === null || prototype === Object.prototype
 }
 
-/** What a parameter that names nothing fails with, where no request could say it. */
-const notFound: Readonly<Record<string, readonly [reason: ErrorReason, what: string]>> = {
-  sessionId: ['SESSION_NOT_FOUND', 'session'],
-  sourceSessionId: ['SESSION_NOT_FOUND', 'session'],
-  sourceId: ['SOURCE_NOT_FOUND', 'source'],
-  jobId: ['JOB_NOT_FOUND', 'job'],
-  annotationId: ['ANNOTATION_NOT_FOUND', 'annotation'],
-  approvalId: ['APPROVAL_NOT_FOUND', 'approval'],
+/** What a parameter that names nothing fails with, where no request could say it: as the engine says it. */
+const notFound: Readonly<Record<string, readonly [reason: ErrorReason, message: (id: string) => string]>> = {
+  sessionId: ['SESSION_NOT_FOUND', (id) => `there is no session ${id}; it may have been deleted`],
+  sourceSessionId: ['SESSION_NOT_FOUND', (id) => `there is no session ${id}; it may have been deleted`],
+  sourceId: ['SOURCE_NOT_FOUND', (id) => `there is no source ${id}; it may have been deleted`],
+  annotationId: ['ANNOTATION_NOT_FOUND', (id) => `the session has no annotation ${id}`],
+  approvalId: ['APPROVAL_NOT_FOUND', (id) => `the session has no approval ${id}`],
+}
+
+/** A text as it stands in the errors of the engine. */
+function quoted(text: string): string {
+  return JSON.stringify(text.length > 64 ? `${text.slice(0, 64)}…` : text)
 }
 
 /** URLs have no empty part, and none of dots, however they are written. */
@@ -98,11 +102,15 @@ function encodeParameter(
 ): string {
   if (!value.isWellFormed()) throw invalid(parameter, 'contains a lone surrogate')
   if (value !== '' && value !== '.' && value !== '..') return encodeURIComponent(value)
-  const known = notFound[ofJob === undefined ? parameter : 'jobId']
+  if (ofJob !== undefined) {
+    const message = `the source ${quoted(ofJob['sourceId']!)} has no import job ${quoted(ofJob['jobId']!)}`
+    throw new EngineError('JOB_NOT_FOUND', message, ofJob)
+  }
+  const known = notFound[parameter]
   if (known === undefined) throw invalid(parameter, 'must not be empty, "." or ".."')
-  const [reason, what] = known
+  const [reason, message] = known
   const field = parameter === 'sourceSessionId' ? 'sessionId' : parameter
-  throw new EngineError(reason, `no such ${what}`, ofJob ?? { [field]: value })
+  throw new EngineError(reason, message(quoted(value)), { [field]: value })
 }
 
 /** Takes what stands in the query out of the rest. */

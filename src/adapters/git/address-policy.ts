@@ -31,7 +31,11 @@ export const publicLookup: LookupFunction = (hostname, options, callback) => {
 }
 
 function addressRefused(host: string): EngineError {
-  return new EngineError('GIT_ADDRESS_REFUSED', `the address of ${host} is not a public one`, { host })
+  return new EngineError(
+    'GIT_ADDRESS_REFUSED',
+    `the address of ${host} is a loopback or private one: the option git.allowPrivateAddresses allows it`,
+    { host },
+  )
 }
 
 // Two lists, because a rule for mapped IPv6 addresses would match every IPv4 address too.

@@ -42,5 +42,9 @@ export function hostPathNotFound(path: string): EngineError {
 }
 
 export function hostPathNotAllowed(path: string): EngineError {
-  return new EngineError('HOST_PATH_NOT_ALLOWED', 'the path is not below one of the roots', { path })
+  return new EngineError(
+    'HOST_PATH_NOT_ALLOWED',
+    'the path is not at or below a root: add one to the option hostPaths.roots',
+    { path },
+  )
 }

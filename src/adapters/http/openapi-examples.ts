@@ -320,7 +320,7 @@ export const examples: readonly OperationExample[] = [
     status: 404,
     response: {
       code: 5,
-      message: 'no such session',
+      message: 'there is no session "000000000000000000000000000000000000"; it may have been deleted',
       details: [
         {
           '@type': 'type.googleapis.com/google.rpc.ErrorInfo',
@@ -468,7 +468,7 @@ export const examples: readonly OperationExample[] = [
     status: 409,
     response: {
       code: 10,
-      message: '/src/main.ts is not what was expected',
+      message: '/src/main.ts does not have the expected hash: read it again, and decide anew',
       details: [
         {
           '@type': 'type.googleapis.com/google.rpc.ErrorInfo',
@@ -572,7 +572,7 @@ export const examples: readonly OperationExample[] = [
     status: 409,
     response: {
       code: 10,
-      message: '/src/main.ts is not what was expected',
+      message: '/src/main.ts does not have the expected hash: read it again, and decide anew',
       details: [
         {
           '@type': 'type.googleapis.com/google.rpc.ErrorInfo',
@@ -948,7 +948,7 @@ export const examples: readonly OperationExample[] = [
     status: 400,
     response: {
       code: 3,
-      message: 'pageSize: must be a whole number from 0',
+      message: 'pageSize: must be a whole number from 0; it is -1',
       details: [
         {
           '@type': 'type.googleapis.com/google.rpc.ErrorInfo',
@@ -1098,7 +1098,8 @@ export const examples: readonly OperationExample[] = [
     status: 400,
     response: {
       code: 9,
-      message: '/docs is not empty',
+      message:
+        'directory /docs is not empty; remove its entries first, or pass { recursive: true } to removeDirectory',
       details: [
         {
           '@type': 'type.googleapis.com/google.rpc.ErrorInfo',
@@ -1338,7 +1339,7 @@ export const examples: readonly OperationExample[] = [
     status: 409,
     response: {
       code: 10,
-      message: '/src/main.ts is locked',
+      message: '/src/main.ts is locked: wait until it is unlocked or expires, or use forceUnlock',
       details: [
         {
           '@type': 'type.googleapis.com/google.rpc.ErrorInfo',
@@ -1415,7 +1416,7 @@ export const examples: readonly OperationExample[] = [
     status: 404,
     response: {
       code: 5,
-      message: '/src/main.ts has no such lock',
+      message: '/src/main.ts has no lock with this id: it was released, or it expired',
       details: [
         {
           '@type': 'type.googleapis.com/google.rpc.ErrorInfo',
@@ -1605,7 +1606,7 @@ export const examples: readonly OperationExample[] = [
     status: 400,
     response: {
       code: 9,
-      message: 'the approval is no longer pending',
+      message: 'the approval was granted or denied already',
       details: [
         {
           '@type': 'type.googleapis.com/google.rpc.ErrorInfo',
@@ -1785,7 +1786,7 @@ export const examples: readonly OperationExample[] = [
     status: 404,
     response: {
       code: 5,
-      message: 'the cache has no such entry',
+      message: 'the cache has no entry "build/none"',
       details: [
         {
           '@type': 'type.googleapis.com/google.rpc.ErrorInfo',
@@ -2111,7 +2112,7 @@ export const examples: readonly OperationExample[] = [
     status: 404,
     response: {
       code: 5,
-      message: 'no such secret',
+      message: 'the session has no secret named "API_TOKEN"',
       details: [
         {
           '@type': 'type.googleapis.com/google.rpc.ErrorInfo',
@@ -2223,7 +2224,7 @@ export const examples: readonly OperationExample[] = [
       aggregationVersion: 1,
       sessionHours: 0.02638888888888889,
       storageGbMonth: 1.029532418981521e-7,
-      egressGb: 0.000016646,
+      egressGb: 0.000017037,
     },
   },
   {
@@ -2236,7 +2237,7 @@ export const examples: readonly OperationExample[] = [
     status: 400,
     response: {
       code: 3,
-      message: 'windowEnd: must be after windowStart',
+      message: 'windowEnd: must be after windowStart; the window is empty or ends before it starts',
       details: [
         {
           '@type': 'type.googleapis.com/google.rpc.ErrorInfo',

@@ -185,6 +185,8 @@ class Machine {
     /** What comes behind a wildcard or group that took nothing at the beginning of a part: never its end. */
     const behindNothing: State[] = []
     let slashes = inside
+    /** Whether such a wildcard or group came before in this part: a `**` behind it is not the whole part. */
+    let isBehindNothing = false
     for (;;) {
       let one = waiting.pop()
       if (one === undefined) {
@@ -192,6 +194,7 @@ class Machine {
         if (code < 0 || code === slash) break
         one = behindNothing.pop()
         slashes = false
+        isBehindNothing = true
       }
       if (one === undefined) break
       if (one.step === step) continue
@@ -228,7 +231,7 @@ class Machine {
           break
         case 'globstar':
           waiting.push(one.to[0]!)
-          if (atStart) waiting.push(one.to[1]!)
+          if (atStart && !isBehindNothing) waiting.push(one.to[1]!)
           break
         case 'parts':
           if (open || (code === slash && !atStart)) next.push(one)

@@ -1,3 +1,4 @@
+import { given } from './input.js'
 import { createHash, hash, type Hash } from 'node:crypto'
 import { invalid } from './errors.js'
 
@@ -21,7 +22,7 @@ export function formatHash(hex: string): string {
 export function parseExpectedHash(text: unknown, field = 'expectedHash'): string {
   if (text === '') return ''
   if (typeof text !== 'string' || !/^sha256:[0-9a-f]{64}$/.test(text)) {
-    throw invalid(field, 'must be empty or sha256:<64 hex digits>')
+    throw invalid(field, `must be '' or sha256:<64 hex digits>; it is ${given(text)}`)
   }
   return text.slice('sha256:'.length)
 }

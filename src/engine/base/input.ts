@@ -13,6 +13,8 @@ export function parseStringMap(field: string, input: StringMap | undefined): Str
   const entries = readEntries(field, input, 'must be an object of strings')
   if (entries.length > limits.tagEntries) throw tooLarge(field, 'entries', limits.tagEntries)
   for (const [key, value] of entries) {
+    if (typeof value !== 'string')
+      throw invalid(field, `the value of ${given(key)} must be a string; it is ${kindOf(value)}`)
     copy[parseText(field, key, limits.tagKeyBytes)] = parseText(field, value, limits.tagValueBytes)
   }
   return copy
@@ -20,8 +22,8 @@ export function parseStringMap(field: string, input: StringMap | undefined): Str
 
 /** A well-formed string within a limit in bytes. */
 export function parseText(field: string, value: unknown, maxBytes: number): string {
-  if (typeof value !== 'string') throw invalid(field, 'must be a string')
-  if (!value.isWellFormed()) throw invalid(field, 'contains a lone surrogate')
+  if (typeof value !== 'string') throw invalid(field, `must be a string; it is ${kindOf(value)}`)
+  if (!value.isWellFormed()) throw invalid(field, 'contains a lone surrogate: half of a character of UTF-16')
   if (value.length * 3 > maxBytes && Buffer.byteLength(value) > maxBytes)
     throw tooLarge(field, 'bytes', maxBytes)
   return value
@@ -43,7 +45,8 @@ export function readList(field: string, list: unknown, limit: number, unit: stri
   } catch (cause) {
     throw unreadable(field, cause)
   }
-  if (!Number.isSafeInteger(length) || (length as number) < 0) throw invalid(field, 'must be an array')
+  if (!Number.isSafeInteger(length) || (length as number) < 0)
+    throw invalid(field, `must be an array; it is ${kindOf(list)}`)
   if ((length as number) > limit) throw tooLarge(field, unit, limit)
   return elements
 }
@@ -61,9 +64,22 @@ export function readEntries(field: string, map: unknown, expected: string): [str
   return entries
 }
 
+/** What is wrong with an object that must have one of some keys. */
+export function oneOf(copy: object, names: string): string {
+  const has = Object.keys(copy)
+  return `must have exactly one of the keys ${names}; it has ${has.length === 0 ? 'none' : has.join(', ')}`
+}
+
 /** An id or label of a caller as it may stand in an error. */
 export function shown(value: unknown): string {
   return typeof value === 'string' ? value.slice(0, 64) : typeof value
+}
+
+/** A value of a caller as it stands at the end of an error: short, and never that of a secret. */
+export function given(value: unknown): string {
+  if (typeof value === 'string') return JSON.stringify(value.length > 64 ? `${value.slice(0, 64)}…` : value)
+  if (typeof value === 'bigint') return `${value}n`
+  return typeof value === 'number' || typeof value === 'boolean' ? String(value) : kindOf(value)
 }
 
 /** What a caller gave instead, in words. */
@@ -116,7 +132,7 @@ export function readBytes(
 /** Permission bits, 0 to 0o7777. */
 export function parseMode(mode: unknown, field = 'mode'): number {
   if (typeof mode !== 'number' || !Number.isInteger(mode) || mode < 0 || mode > 0o7777) {
-    throw invalid(field, 'must be a whole number from 0 to 0o7777')
+    throw invalid(field, `must be a whole number from 0 to 0o7777, such as 0o644; it is ${given(mode)}`)
   }
   return mode
 }
@@ -124,14 +140,14 @@ export function parseMode(mode: unknown, field = 'mode'): number {
 /** true or false, where it is given. */
 export function parseFlag(field: string, value: unknown, fallback: boolean): boolean {
   if (value === undefined) return fallback
-  if (typeof value !== 'boolean') throw invalid(field, 'must be true or false')
+  if (typeof value !== 'boolean') throw invalid(field, `must be true or false; it is ${given(value)}`)
   return value
 }
 
 /** A size or offset in bytes. */
 export function parseSize(field: string, value: unknown): number {
   if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 0) {
-    throw invalid(field, 'must be a whole number from 0 to 2^53 − 1')
+    throw invalid(field, `must be a whole number from 0 to 2^53 − 1; it is ${given(value)}`)
   }
   return value
 }
@@ -140,7 +156,7 @@ export function parseSize(field: string, value: unknown): number {
 export function parseFilter(filter: string | undefined): ((map: StringMap) => boolean) | undefined {
   if (filter === undefined || filter === '') return undefined
   const cut = typeof filter === 'string' ? filter.indexOf('=') : -1
-  if (cut < 1) throw invalid('filter', 'must have the form key=value')
+  if (cut < 1) throw invalid('filter', `must have the form key=value; it is ${given(filter)}`)
   const key = filter.slice(0, cut)
   const value = filter.slice(cut + 1)
   return (map) => Object.hasOwn(map, key) && map[key] === value
@@ -152,5 +168,8 @@ export function reviveStringMap(entries: StringMap): StringMap {
 }
 
 export function tooLarge(field: string, unit: string, limit: number): EngineError {
-  return new EngineError('TOO_LARGE', `${field}: over ${limit} ${unit}`, { field, limit: String(limit) })
+  return new EngineError('TOO_LARGE', `${field}: over the limit of ${limit} ${unit}`, {
+    field,
+    limit: String(limit),
+  })
 }

@@ -1,5 +1,6 @@
 import { Buffer } from 'node:buffer'
 import { invalid } from './errors.js'
+import { given } from './input.js'
 import { limits } from './limits.js'
 import { Shape } from './shape.js'
 
@@ -17,7 +18,7 @@ export const pageShape = new Shape<PageRequest>(pageNames)
 export function parsePageSize(pageSize: number | undefined): number {
   if (pageSize === undefined || pageSize === 0) return limits.pageSizeDefault
   if (!Number.isSafeInteger(pageSize) || pageSize < 0)
-    throw invalid('pageSize', 'must be a whole number from 0')
+    throw invalid('pageSize', `must be a whole number from 0; it is ${given(pageSize)}`)
   return Math.min(pageSize, limits.pageSizeMax)
 }
 
@@ -45,7 +46,10 @@ export function parsePageToken(listing: string, token: string | undefined): stri
     parsed[0] !== listing ||
     typeof parsed[1] !== 'string'
   ) {
-    throw invalid('pageToken', 'is not a token of this listing')
+    throw invalid(
+      'pageToken',
+      'is no token of this listing: pass the nextPageToken of its page before, or none',
+    )
   }
   return parsed[1]
 }

@@ -1,5 +1,6 @@
 import { Buffer } from 'node:buffer'
 import { EngineError, invalid } from './errors.js'
+import { given, kindOf } from './input.js'
 import { limits } from './limits.js'
 
 /** The names of an absolute path from the root down; the root itself has none. */
@@ -32,7 +33,8 @@ export function joinPath(names: PathNames): string {
 
 /** Checks one name by the rules of {@link parsePath}. */
 export function checkName(name: string, field = 'path'): void {
-  if (name === '' || name === '.' || name === '..') throw invalid(field, 'has an empty, "." or ".." part')
+  if (name === '' || name === '.' || name === '..')
+    throw invalid(field, `has the part ${JSON.stringify(name)}: a path has no empty, "." or ".." part`)
   if (name.includes('\0')) throw invalid(field, 'contains a NUL character')
   if (name.length * 3 > limits.nameBytes && Buffer.byteLength(name) > limits.nameBytes) {
     throw new EngineError('NAME_TOO_LONG', `${field}: a name is over ${limits.nameBytes} bytes`, { field })
@@ -43,8 +45,9 @@ let lastPath = '/'
 let lastNames: PathNames = []
 
 function parse(path: unknown, field: string): PathNames {
-  if (typeof path !== 'string') throw invalid(field, 'must be a string')
-  if (path.charCodeAt(0) !== 47) throw invalid(field, 'must be absolute')
+  if (typeof path !== 'string') throw invalid(field, `must be a string; it is ${kindOf(path)}`)
+  if (path.charCodeAt(0) !== 47)
+    throw invalid(field, `must be absolute, such as "/src/a.ts"; it is ${given(path)}`)
   if (!path.isWellFormed()) throw invalid(field, 'contains a lone surrogate')
   if (path.length * 3 > limits.pathBytes && Buffer.byteLength(path) > limits.pathBytes) {
     throw new EngineError('NAME_TOO_LONG', `${field}: the path is over ${limits.pathBytes} bytes`, { field })

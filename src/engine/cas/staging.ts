@@ -166,9 +166,13 @@ export function cutIntoBlobs(bytes: Uint8Array): BlobRef[] {
 
 export function checkFileSize(size: number, maxFileBytes: number): void {
   if (size <= maxFileBytes) return
-  throw new EngineError('FILE_TOO_LARGE', `the file would have ${size} bytes`, {
-    limit: String(maxFileBytes),
-  })
+  throw new EngineError(
+    'FILE_TOO_LARGE',
+    `the file would have ${size} bytes; the option maxFileBytes allows ${maxFileBytes}`,
+    {
+      limit: String(maxFileBytes),
+    },
+  )
 }
 
 export function toBytes(input: unknown, field = 'content'): Uint8Array {

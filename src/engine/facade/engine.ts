@@ -209,7 +209,7 @@ export class Sessions {
     gitRepository,
   }: SessionCreateRequest): ReturnType<typeof blankBaseline> {
     if ([sourceRef, files, gitRepository].filter((given) => given !== undefined).length > 1) {
-      throw invalid('sourceRef', 'at most one of sourceRef, files and gitRepository')
+      throw invalid('sourceRef', 'pass at most one of sourceRef, files and gitRepository')
     }
     if (sourceRef !== undefined)
       return this.#services.sources.baseline(this.#core, sourceRef.sourceId, sourceRef.revisionId)

@@ -1,3 +1,4 @@
+import { given } from '../base/input.js'
 import { invalid } from '../base/errors.js'
 import { Shape } from '../base/shape.js'
 import type { Action } from '../operations/index.js'
@@ -188,7 +189,8 @@ export class Sources {
    * What it throws is logged. Gives the function that ends this. INVALID_ARGUMENT for what is no function.
    */
   onJob(listener: (job: ImportJob) => void): () => void {
-    if (typeof listener !== 'function') throw invalid('listener', 'must be a function')
+    if (typeof listener !== 'function')
+      throw invalid('listener', `must be a function; it is ${given(listener)}`)
     this.#access.permissions.check('getJob', {})
     return this.#service.jobs.on(this.#access.core, listener)
   }

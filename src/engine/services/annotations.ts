@@ -3,7 +3,7 @@ import { formatTime } from '../base/environment.js'
 import { EngineError, invalid } from '../base/errors.js'
 import { parseExpectedHash } from '../base/hash.js'
 import { isId } from '../base/ids.js'
-import { parseText, shown } from '../base/input.js'
+import { given, parseText, shown } from '../base/input.js'
 import { Shape } from '../base/shape.js'
 import { limits } from '../base/limits.js'
 import { parsePath } from '../base/path.js'
@@ -134,9 +134,13 @@ export class Annotations {
     return mutate(core, live, () => {
       const annotation = this.#indexes.get(core, live).byId.get(annotationId)
       if (annotation === undefined) {
-        throw new EngineError('ANNOTATION_NOT_FOUND', 'no such annotation', {
-          annotationId: shown(annotationId),
-        })
+        throw new EngineError(
+          'ANNOTATION_NOT_FOUND',
+          `the session has no annotation ${given(annotationId)}`,
+          {
+            annotationId: shown(annotationId),
+          },
+        )
       }
       if (annotation.status === newStatus)
         return live.acknowledged.then(() => ({ annotation: { ...annotation } }))
@@ -217,7 +221,7 @@ export function parseAnnotation(request: AnnotationAddRequest): Required<Annotat
   const { filePath, lineNumber = 0, expectedContentHash, comment = '' } = addShape.read(request)
   parsePath(filePath, 'filePath')
   if (!Number.isSafeInteger(lineNumber) || lineNumber < 0)
-    throw invalid('lineNumber', 'must be a whole number from 0')
+    throw invalid('lineNumber', `must be a whole number from 0; it is ${given(lineNumber)}`)
   parseExpectedHash(expectedContentHash, 'expectedContentHash')
   return {
     filePath,
@@ -237,6 +241,9 @@ export function parseAnnotationStatus(request: AnnotationStatusRequest): Annotat
   const { annotationId, newStatus } = statusShape.read(request)
   if (typeof annotationId !== 'string') throw invalid('annotationId', 'must be a string')
   if (!Object.values(AnnotationStatus).includes(newStatus))
-    throw invalid('newStatus', 'must be one of the annotation statuses')
+    throw invalid(
+      'newStatus',
+      `must be one of ${Object.values(AnnotationStatus).join(', ')}; it is ${given(newStatus)}`,
+    )
   return { annotationId, newStatus }
 }

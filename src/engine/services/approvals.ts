@@ -3,7 +3,7 @@ import { EngineError, invalid } from '../base/errors.js'
 import { whenLoaded } from '../base/fault.js'
 import { parseTime } from '../base/time.js'
 import { isId } from '../base/ids.js'
-import { parseFlag, parseText, shown, readList } from '../base/input.js'
+import { given, parseFlag, parseText, shown, readList } from '../base/input.js'
 import { Shape } from '../base/shape.js'
 import { limits } from '../base/limits.js'
 import { parsePath } from '../base/path.js'
@@ -168,9 +168,13 @@ export class Approvals {
       const { byId } = this.#indexes.get(core, live)
       const approval = byId.get(approvalId)
       if (approval === undefined)
-        throw new EngineError('APPROVAL_NOT_FOUND', 'no such approval', { approvalId: shown(approvalId) })
+        throw new EngineError('APPROVAL_NOT_FOUND', `the session has no approval ${given(approvalId)}`, {
+          approvalId: shown(approvalId),
+        })
       if (approval.status !== ApprovalStatus.PENDING)
-        throw new EngineError('APPROVAL_NOT_PENDING', 'the approval is no longer pending', { approvalId })
+        throw new EngineError('APPROVAL_NOT_PENDING', 'the approval was granted or denied already', {
+          approvalId,
+        })
       const granted = status === ApprovalStatus.GRANTED
       const { requestedBy } = approval
       if (granted && !this.#selfApproval && requestedBy === core.principal) {
@@ -257,7 +261,11 @@ const denyShape = new Shape<ApprovalDenyRequest>({ approvalId: true, feedback: t
 export function parseApprovalRequest(request: ApprovalRequest): ParsedRequest {
   const { reason = 'COMMIT_TO_MAIN', details = {} } = requestShape.read(request)
   parseText('reason', reason, limits.labelBytes)
-  if (!/^[A-Z][A-Z0-9_]*$/.test(reason)) throw invalid('reason', 'must be upper case with underscores')
+  if (!/^[A-Z][A-Z0-9_]*$/.test(reason))
+    throw invalid(
+      'reason',
+      `must be upper case with underscores, such as COMMIT_TO_MAIN; it is ${given(reason)}`,
+    )
   const { summary = '', changedFiles = [] } = detailsShape.readPart(details, 'details')
   const paths = readList('details.changedFiles', changedFiles, limits.changedFiles, 'paths') as string[]
   for (const [index, path] of paths.entries()) parsePath(path, `details.changedFiles[${index}]`)

@@ -2,7 +2,7 @@ import { Buffer } from 'node:buffer'
 import { formatTime } from '../base/environment.js'
 import { invalid } from '../base/errors.js'
 import { whenLoaded } from '../base/fault.js'
-import { parseText, readBytes, tooLarge } from '../base/input.js'
+import { given, parseText, readBytes, tooLarge } from '../base/input.js'
 import { Shape } from '../base/shape.js'
 import { limits } from '../base/limits.js'
 import {
@@ -180,7 +180,8 @@ const reportShape = new Shape<HealthReportRequest>({ reportFormat: true, reportC
 /** The bytes of a report, copied. */
 export function parseHealthReport(request: HealthReportRequest): Uint8Array {
   const { reportFormat, reportContent } = reportShape.read(request)
-  if (reportFormat !== 'junit-xml/v1') throw invalid('reportFormat', 'must be junit-xml/v1')
+  if (reportFormat !== 'junit-xml/v1')
+    throw invalid('reportFormat', `must be 'junit-xml/v1'; it is ${given(reportFormat)}`)
   if (typeof reportContent === 'string')
     return Buffer.from(parseText('reportContent', reportContent, limits.reportBytes))
   const bytes = readBytes('reportContent', reportContent, 'must be a string or a Uint8Array')

@@ -1,3 +1,4 @@
+import { given } from '../base/input.js'
 import { invalid } from '../base/errors.js'
 import { Shape } from '../base/shape.js'
 import { limits } from '../base/limits.js'
@@ -202,8 +203,8 @@ const usageShape = new Shape<UsageRequest>({ windowStart: true, windowEnd: true,
 export function parseUsage(request: UsageRequest): Required<UsageRequest> {
   const { windowStart, windowEnd, granularity = UsageGranularity.DAY } = usageShape.read(request)
   if (parseTime('windowEnd', windowEnd) <= parseTime('windowStart', windowStart))
-    throw invalid('windowEnd', 'must be after windowStart')
+    throw invalid('windowEnd', 'must be after windowStart; the window is empty or ends before it starts')
   if (!Object.values(UsageGranularity).includes(granularity))
-    throw invalid('granularity', 'must be hour, day or month')
+    throw invalid('granularity', `must be 'hour', 'day' or 'month'; it is ${given(granularity)}`)
   return { windowStart, windowEnd, granularity }
 }

@@ -1,5 +1,5 @@
 import { invalid } from '../base/errors.js'
-import { parseMode } from '../base/input.js'
+import { given, parseMode } from '../base/input.js'
 import { Shape } from '../base/shape.js'
 import { attributesOf, FileNode, Symlink, type Node } from '../tree/node.js'
 import { eventTypes, type FileTarget, type Redo } from './events.js'
@@ -50,7 +50,8 @@ export interface AttributeChange {
 export function planSetAttributes(live: LiveSession, target: AttributeTarget, change: AttributeChange): Plan {
   const { mode, mtime } = change
   if (mode !== undefined) parseMode(mode)
-  if (mtime !== undefined && !Number.isFinite(mtime)) throw invalid('mtime', 'must be a time')
+  if (mtime !== undefined && !Number.isFinite(mtime))
+    throw invalid('mtime', `must be milliseconds since the epoch; it is ${given(mtime)}`)
   const { at, node } = locate(live, target)
   const setsMode = mode !== undefined && !(node instanceof Symlink) && node.mode !== mode
   if (!setsMode && mtime === undefined) return undefined

@@ -1,7 +1,7 @@
 import { admitChange } from './session-budget.js'
 import { invalid } from '../base/errors.js'
 import { Fault, whenHeld } from '../base/fault.js'
-import { tooLarge, readList } from '../base/input.js'
+import { given, oneOf, readList, tooLarge } from '../base/input.js'
 import { Shape } from '../base/shape.js'
 import { limits } from '../base/limits.js'
 import { TimeSlice } from '../base/slices.js'
@@ -129,9 +129,9 @@ export class Batch {
   readonly borrows: boolean
 
   constructor(core: Core, operations: readonly BatchOperation[]) {
-    const given = readList('operations', operations, limits.batchOperations, 'operations')
+    const list = readList('operations', operations, limits.batchOperations, 'operations')
     const segments = new SegmentSteps(core)
-    for (const [index, operation] of given.entries()) {
+    for (const [index, operation] of list.entries()) {
       const field = `operations[${index}]`
       const named = operationShape.readPart(operation as BatchOperation, field)
       const { write, delete: deletion, segmentWrite } = Object.keys(named).length === 1 ? named : {}
@@ -147,7 +147,7 @@ export class Batch {
       } else if (segmentWrite !== undefined) {
         const { path, step } = segments.step(segmentWrite, `${field}.segmentWrite`)
         this.#add(path, step)
-      } else throw invalid(field, 'must have exactly one of the keys write, delete, segmentWrite')
+      } else throw invalid(field, oneOf(named, 'write, delete, segmentWrite'))
     }
     this.borrows = segments.borrows
   }
@@ -176,12 +176,15 @@ export class SegmentPatch {
 
   constructor(core: Core, request: PatchSegmentsRequest) {
     const { mutations, conflictPolicy = SegmentConflictPolicy.ABORT_ON_CONFLICT } = patchShape.read(request)
-    const given = readList('mutations', mutations, limits.batchOperations, 'mutations')
+    const list = readList('mutations', mutations, limits.batchOperations, 'mutations')
     if (!Object.values(SegmentConflictPolicy).includes(conflictPolicy))
-      throw invalid('conflictPolicy', 'is not a policy')
+      throw invalid(
+        'conflictPolicy',
+        `must be one of ${Object.values(SegmentConflictPolicy).join(', ')}; it is ${given(conflictPolicy)}`,
+      )
     const segments = new SegmentSteps(core)
     this.#paths = []
-    this.#steps = given.map((mutation, index) => {
+    this.#steps = list.map((mutation, index) => {
       const { path, step } = segments.step(mutation as SegmentWriteRequest, `mutations[${index}]`)
       this.#paths.push(path)
       return conflictPolicy === SegmentConflictPolicy.SKIP_ON_CONFLICT ? this.#skipping(index, step) : step

@@ -1,7 +1,7 @@
 import { formatTime } from '../base/environment.js'
 import { EngineError, invalid } from '../base/errors.js'
 import { Fault } from '../base/fault.js'
-import { parseText, shown } from '../base/input.js'
+import { given, parseText, shown } from '../base/input.js'
 import { limits } from '../base/limits.js'
 import {
   encodePageToken,
@@ -179,7 +179,7 @@ const pruneShape = new Shape<PruneRequest>({ keepLast: true })
 export function parsePrune(request: PruneRequest): number {
   const { keepLast } = pruneShape.read(request)
   if (!Number.isSafeInteger(keepLast) || keepLast < 0)
-    throw invalid('keepLast', 'must be a whole number from 0 on')
+    throw invalid('keepLast', `must be a whole number from 0 on; it is ${given(keepLast)}`)
   return keepLast
 }
 
@@ -215,7 +215,10 @@ const rootBytes = 500
 function mustFind(index: CheckpointIndex, reference: CheckpointReference): CheckpointRecord {
   const { checkpointId, checkpointLabel } = reference
   if ((checkpointId === undefined) === (checkpointLabel === undefined)) {
-    throw invalid('checkpointId', 'exactly one of checkpointId and checkpointLabel is needed')
+    throw invalid(
+      'checkpointId',
+      'pass one of checkpointId and checkpointLabel, such as { checkpointLabel: "before" }',
+    )
   }
   const found = checkpointId === undefined ? index.byLabel(checkpointLabel!) : index.byId(checkpointId)
   if (found !== undefined) return found
@@ -223,7 +226,13 @@ function mustFind(index: CheckpointIndex, reference: CheckpointReference): Check
     checkpointId === undefined
       ? { checkpointLabel: shown(checkpointLabel) }
       : { checkpointId: shown(checkpointId) }
-  throw new EngineError('CHECKPOINT_NOT_FOUND', 'no such checkpoint', details)
+  throw new EngineError(
+    'CHECKPOINT_NOT_FOUND',
+    `the session has no checkpoint with the ${
+      checkpointId === undefined ? 'label' : 'id'
+    } ${given(checkpointId ?? checkpointLabel)}; listCheckpoints() lists them`,
+    details,
+  )
 }
 
 function loadedIndex(core: Core, live: LiveSession): CheckpointIndex {

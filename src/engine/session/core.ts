@@ -2,7 +2,7 @@ import { EngineError, messageOf } from '../base/errors.js'
 import type { Environment } from '../base/environment.js'
 import { sha256 } from '../base/hash.js'
 import type { Log } from '../base/log.js'
-import { shown } from '../base/input.js'
+import { given, shown } from '../base/input.js'
 import type { IdSource } from '../base/ids.js'
 import type { Fence } from '../storage/recovering-store.js'
 import type { ContentStore } from '../cas/content.js'
@@ -171,5 +171,9 @@ export function discard(
 }
 
 export function sessionNotFound(sessionId: unknown): EngineError {
-  return new EngineError('SESSION_NOT_FOUND', 'no such session', { sessionId: shown(sessionId) })
+  return new EngineError(
+    'SESSION_NOT_FOUND',
+    `there is no session ${given(sessionId)}; it may have been deleted`,
+    { sessionId: shown(sessionId) },
+  )
 }

@@ -1,3 +1,4 @@
+import { given } from '../base/input.js'
 import { invalid } from '../base/errors.js'
 import { atHand, sessionNotFound, type Core } from './core.js'
 import type { LiveSession } from './live.js'
@@ -7,7 +8,7 @@ import { isExpired } from './unused.js'
 /** INVALID_ARGUMENT; undefined: for ever. */
 export function parseTtl(field: string, seconds: number | undefined): number | undefined {
   if (seconds !== undefined && (!Number.isSafeInteger(seconds) || seconds < 1))
-    throw invalid(field, 'must be a whole number of seconds from 1 on')
+    throw invalid(field, `must be a whole number of seconds from 1 on; it is ${given(seconds)}`)
   return seconds
 }
 

@@ -150,5 +150,9 @@ function checkEmpty(live: LiveSession, dir: Dir, path: string): void {
 }
 
 function notEmpty(path: string): EngineError {
-  return new EngineError('DIRECTORY_NOT_EMPTY', `${path} is not empty`, { path })
+  return new EngineError(
+    'DIRECTORY_NOT_EMPTY',
+    `directory ${path} is not empty; remove its entries first, or pass { recursive: true } to removeDirectory`,
+    { path },
+  )
 }

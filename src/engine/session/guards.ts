@@ -25,11 +25,15 @@ export function checkGuard(
     node === undefined ? '' : node instanceof FileNode ? core.contentIds.contentHash(node) : undefined
   if (actual === expected) return
   const actualHash = actual === undefined || actual === '' ? '' : formatHash(actual)
-  throw new EngineError('HASH_MISMATCH', `${path} is not what was expected`, {
-    path,
-    expectedHash: guard,
-    actualHash,
-  })
+  throw new EngineError(
+    'HASH_MISMATCH',
+    `${path} does not have the expected hash: read it again, and decide anew`,
+    {
+      path,
+      expectedHash: guard,
+      actualHash,
+    },
+  )
 }
 
 /** For a deletion, where `''` is no guard. */

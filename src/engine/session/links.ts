@@ -59,7 +59,11 @@ export function planLink(live: LiveSession, { srcPath, dstPath }: LinkRequest): 
   requireParents(to, dstPath)
   const { node } = from
   if (node instanceof Dir)
-    throw new EngineError('NOT_PERMITTED', 'a directory has no second name', { path: srcPath })
+    throw new EngineError(
+      'NOT_PERMITTED',
+      `${srcPath} is a directory; only files and symlinks can have a second name`,
+      { path: srcPath },
+    )
   const details = { srcPath: from.path, dstPath: to.path }
   // A symlink never changes, so its second name is a second one.
   const redo: Redo =

@@ -1,5 +1,5 @@
 import { EngineError, invalid } from '../base/errors.js'
-import { readList, shown } from '../base/input.js'
+import { given, readList, shown } from '../base/input.js'
 import { nearest } from '../base/nearest.js'
 import { limits } from '../base/limits.js'
 import { Shape } from '../base/shape.js'
@@ -42,7 +42,11 @@ export class Permissions {
   check(action: Action, resource: Resource): void {
     for (const capability of capabilitiesOf(action)) this.mustHave(capability, action)
     if (this.#asked(action, resource)) return
-    throw new EngineError('PERMISSION_DENIED', `${action} is not allowed`, { action })
+    throw new EngineError(
+      'PERMISSION_DENIED',
+      `${action} is not allowed: the option authorize refuses it for the principal ${given(this.#caller.principal)}`,
+      { action },
+    )
   }
 
   /** PERMISSION_DENIED where a request that meets the condition needs a capability that was withheld. */

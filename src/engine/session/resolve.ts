@@ -55,7 +55,11 @@ function followLinks(tree: Pick<Tree, 'root' | 'loader'>, names: PathNames, foll
     const last = pending.length === 0
     if (node instanceof Symlink && (!last || followLast)) {
       if (++hops > limits.symlinkHops)
-        throw new EngineError('SYMLINK_LOOP', 'too many symlinks', { path: joinPath(names) })
+        throw new EngineError(
+          'SYMLINK_LOOP',
+          `${joinPath(names)} leads through more than ${limits.symlinkHops} symlinks`,
+          { path: joinPath(names) },
+        )
       if (node.target.startsWith('/')) {
         resolved.length = 0
         dirs.length = 1

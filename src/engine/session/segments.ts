@@ -1,7 +1,7 @@
 import { Buffer } from 'node:buffer'
 import { EngineError, invalid } from '../base/errors.js'
 import { parseExpectedHash } from '../base/hash.js'
-import { parseMode, parseSize, readList } from '../base/input.js'
+import { parseMode, parseSize, readList, oneOf } from '../base/input.js'
 import { Shape } from '../base/shape.js'
 import { limits } from '../base/limits.js'
 import { BlobRef, copyBytes } from '../cas/blob.js'
@@ -118,7 +118,11 @@ export function planSegments(
   const pieces = staged.chunks.map(({ offset, length, blob, hash, casOffset }): RedoPiece => {
     if (hash === undefined) return [offset, length, blob ?? 0, casOffset]
     const found = borrowed.get(core, live, before, hash)
-    if (casOffset + length > found.length) throw invalid('segments', 'what is borrowed ends behind its blob')
+    if (casOffset + length > found.length)
+      throw invalid(
+        'segments',
+        `a borrowed chunk ends at ${casOffset + length}, after the end of its content at ${found.length}`,
+      )
     if (borrowed.brings(found)) brought.add(found)
     return [offset, length, found, casOffset]
   })
@@ -159,7 +163,11 @@ function sizeAfter(
   }
   const size =
     logicalSize === undefined ? Math.max(before.size, dataEnd) : parseSize('logicalSize', logicalSize)
-  if (end > size) throw invalid('segments', `a chunk ends at ${end}, behind the end of the file at ${size}`)
+  if (end > size)
+    throw invalid(
+      'segments',
+      `a chunk ends at ${end}, after the end of the file at ${size}: leave logicalSize out, or make it larger`,
+    )
   return size
 }
 
@@ -182,7 +190,7 @@ class ChunkParser {
       if (hole !== undefined) return this.#hole(hole, `${field}.hole`)
       if (borrowed !== undefined) return this.#borrowed(borrowed, `${field}.borrowed`)
     }
-    throw invalid(field, 'must have exactly one of the keys data, hole, borrowed')
+    throw invalid(field, oneOf(copy, 'data, hole, borrowed'))
   }
 
   finish(): { chunks: readonly ParsedChunk[]; blobs: readonly BlobRef[] } {

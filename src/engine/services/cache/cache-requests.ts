@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer'
 import { invalid } from '../../base/errors.js'
-import { parseText, tooLarge, readList } from '../../base/input.js'
+import { given, parseText, tooLarge, readList } from '../../base/input.js'
 import { Shape } from '../../base/shape.js'
 import { limits } from '../../base/limits.js'
 import { pageNames, type PageRequest } from '../../base/paging.js'
@@ -131,7 +131,7 @@ export function parseCacheKeysRequest(request: CacheKeysRequest): ParsedCacheKey
 
 export function parseCachePrefix(request: { readonly prefix: string }): string {
   const prefix = parseText('prefix', prefixShape.read(request).prefix, limits.cacheKeyBytes)
-  if (prefix === '') throw invalid('prefix', 'must not be empty')
+  if (prefix === '') throw invalid('prefix', 'must not be empty: an empty prefix would delete every entry')
   return prefix
 }
 
@@ -184,7 +184,7 @@ function parseValue(field: string, value: unknown): Uint8Array {
 
 function parseTtl(field: string, ttlSeconds: unknown = 0): number {
   if (typeof ttlSeconds !== 'number' || !Number.isInteger(ttlSeconds) || ttlSeconds < 0)
-    throw invalid(field, 'must be a whole number from 0')
+    throw invalid(field, `must be a whole number of seconds from 0; it is ${given(ttlSeconds)}`)
   return Math.min(ttlSeconds, limits.cacheSeconds)
 }
 

@@ -2,7 +2,7 @@ import { Buffer } from 'node:buffer'
 import { formatTime } from '../../base/environment.js'
 import { EngineError } from '../../base/errors.js'
 import { Fault, whenLoaded } from '../../base/fault.js'
-import { shown, tooLarge } from '../../base/input.js'
+import { given, shown, tooLarge } from '../../base/input.js'
 import { limits } from '../../base/limits.js'
 import { runInSlices, TimeSlice } from '../../base/slices.js'
 import { encodePageToken, parsePageSize, parsePageToken } from '../../base/paging.js'
@@ -150,7 +150,9 @@ export class CacheService {
   async metadata(core: Core, live: LiveSession, key: string): Promise<CacheMetadata> {
     const item = await whenLoaded(() => this.#current(core, live).entries.get(key))
     if (item === undefined)
-      throw new EngineError('CACHE_KEY_NOT_FOUND', 'the cache has no such entry', { key: shown(key) })
+      throw new EngineError('CACHE_KEY_NOT_FOUND', `the cache has no entry ${given(key)}`, {
+        key: shown(key),
+      })
     const { content, createdAt, updatedAt, expiresAt } = item
     return {
       key,

@@ -1,6 +1,6 @@
 import { EngineError, invalid } from '../../base/errors.js'
 import { whenLoaded } from '../../base/fault.js'
-import { parseText, shown } from '../../base/input.js'
+import { given, parseText, shown } from '../../base/input.js'
 import { Shape } from '../../base/shape.js'
 import { limits } from '../../base/limits.js'
 import { compareUtf8 } from '../../base/order.js'
@@ -91,7 +91,11 @@ export class FileLocks {
     return mutate(core, live, () => {
       const { byPath } = this.#indexes.get(core, live)
       if (this.#find(core, live, path) !== undefined) {
-        throw new EngineError('LOCK_HELD', `${path} is locked`, { path })
+        throw new EngineError(
+          'LOCK_HELD',
+          `${path} is locked: wait until it is unlocked or expires, or use forceUnlock`,
+          { path },
+        )
       }
       const expired = this.#sweep(core, live)
       checkQuota('file locks', byPath.size + 1, limits.fileLocks)
@@ -186,10 +190,14 @@ export class FileLocks {
   #mustFind(core: Core, live: LiveSession, path: string, lockId?: string): HeldLock {
     const lock = this.#find(core, live, path)
     if (lock !== undefined && (lockId === undefined || lock.lockId === lockId)) return lock
-    throw new EngineError('LOCK_NOT_FOUND', `${path} has no such lock`, {
-      path,
-      ...(lockId !== undefined && { lockId: shown(lockId) }),
-    })
+    throw new EngineError(
+      'LOCK_NOT_FOUND',
+      `${path} has no lock with this id: it was released, or it expired`,
+      {
+        path,
+        ...(lockId !== undefined && { lockId: shown(lockId) }),
+      },
+    )
   }
 
   /** Sets a lock in memory; returns its record. */
@@ -263,7 +271,10 @@ export function parseFileLock(request: FileLockRequest): FileLockRequest {
   const { path, timeoutSeconds } = lockShape.read(request)
   parsePath(path)
   if (!Number.isInteger(timeoutSeconds) || timeoutSeconds <= 0)
-    throw invalid('timeoutSeconds', 'must be a whole number from 1')
+    throw invalid(
+      'timeoutSeconds',
+      `must be a whole number of seconds from 1; it is ${given(timeoutSeconds)}`,
+    )
   return { path, timeoutSeconds: Math.min(timeoutSeconds, limits.fileLockSeconds) }
 }
 

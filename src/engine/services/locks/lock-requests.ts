@@ -1,6 +1,6 @@
 import { checkSignal } from '../../base/abort.js'
 import { invalid } from '../../base/errors.js'
-import { parseSize, parseText } from '../../base/input.js'
+import { given, parseSize, parseText } from '../../base/input.js'
 import { Shape } from '../../base/shape.js'
 import { limits } from '../../base/limits.js'
 import { parsePath } from '../../base/path.js'
@@ -181,18 +181,23 @@ function parseInt64(field: string, value: unknown): bigint {
   const integer = typeof value === 'number' ? Number.isSafeInteger(value) : typeof value === 'bigint'
   const parsed = integer ? BigInt(value as number | bigint) : -1n
   if (parsed < 0n || parsed >= endOfRanges) {
-    throw invalid(field, 'must be a whole number from 0 to 2^63 − 1; above 2^53 − 1 a bigint')
+    throw invalid(
+      field,
+      `must be a whole number from 0 to 2^63 − 1, above 2^53 − 1 as a bigint; it is ${given(value)}`,
+    )
   }
   return parsed
 }
 
 function parseEnum(field: string, values: ReadonlyMap<unknown, LockKind>, value: unknown): LockKind {
   const kind = values.get(value)
-  if (kind === undefined) throw invalid(field, `must be one of ${[...values.keys()].join(', ')}`)
+  if (kind === undefined)
+    throw invalid(field, `must be one of ${[...values.keys()].join(', ')}; it is ${given(value)}`)
   return kind
 }
 
 function parseFlag(field: string, value: unknown): boolean {
-  if (value !== undefined && typeof value !== 'boolean') throw invalid(field, 'must be a boolean')
+  if (value !== undefined && typeof value !== 'boolean')
+    throw invalid(field, `must be true or false; it is ${given(value)}`)
   return value === true
 }

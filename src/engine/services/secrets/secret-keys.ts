@@ -51,7 +51,10 @@ export class KeyRing {
   /** NO_MASTER_KEY. */
   current(): HeldKey {
     if (this.#current !== undefined) return this.#current
-    throw new EngineError('NO_MASTER_KEY', 'secrets need a master key, and the engine was opened without one')
+    throw new EngineError(
+      'NO_MASTER_KEY',
+      'the engine was opened without a master key: pass the option secrets: { masterKey }',
+    )
   }
 
   find(print: string): HeldKey | undefined {

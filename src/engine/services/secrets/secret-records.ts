@@ -77,11 +77,15 @@ function openDataKey(ring: KeyRing, place: SecretPlace, sealed: SecretRecord): B
   const master = ring.find(sealed.keyPrint)
   if (master === undefined) {
     const { sessionId, secretName } = place
-    throw new EngineError('NO_MASTER_KEY', 'the secret is under a master key that the engine does not have', {
-      sessionId,
-      secretName,
-      keyId: sealed.keyId,
-    })
+    throw new EngineError(
+      'NO_MASTER_KEY',
+      'the secret is encrypted with another master key: open the engine with it among secrets.previousKeys',
+      {
+        sessionId,
+        secretName,
+        keyId: sealed.keyId,
+      },
+    )
   }
   const dataKey = unseal(master.key, sealed.dataKey, contextOf('key', place))
   if (dataKey?.length !== keyBytes) throw damagedSecret(place)

@@ -1,7 +1,7 @@
 import { EngineError, invalid } from '../../base/errors.js'
 import { whenLoaded } from '../../base/fault.js'
 import { idLength } from '../../base/ids.js'
-import { parseText, shown } from '../../base/input.js'
+import { given, parseText, shown } from '../../base/input.js'
 import { Shape } from '../../base/shape.js'
 import { KeyedMutex } from '../../base/keyed-mutex.js'
 import { limits } from '../../base/limits.js'
@@ -255,7 +255,9 @@ function placeOf(live: LiveSession, secretName: string): Omit<SecretPlace, 'vers
 }
 
 function secretNotFound(secretName: string): EngineError {
-  return new EngineError('SECRET_NOT_FOUND', 'no such secret', { secretName: shown(secretName) })
+  return new EngineError('SECRET_NOT_FOUND', `the session has no secret named ${given(secretName)}`, {
+    secretName: shown(secretName),
+  })
 }
 
 /** What cannot be seen: control and format characters, separators of lines, what no character will ever be. */

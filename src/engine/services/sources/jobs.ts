@@ -4,7 +4,7 @@ import { formatTime } from '../../base/environment.js'
 import { engineClosed, EngineError, errorRegistry, invalid, messageOf } from '../../base/errors.js'
 import { isId } from '../../base/ids.js'
 import { Shape } from '../../base/shape.js'
-import { shown } from '../../base/input.js'
+import { given, shown } from '../../base/input.js'
 import { limits } from '../../base/limits.js'
 import { Transfer, type TransferLimits } from '../../base/transfer.js'
 import { inBackground, type Core } from '../../session/core.js'
@@ -266,7 +266,7 @@ export class Jobs {
     const { signal, onProgress } = waitShape.read(options, 'options')
     checkSignal(signal)
     if (onProgress !== undefined && typeof onProgress !== 'function')
-      throw invalid('onProgress', 'must be a function')
+      throw invalid('onProgress', `must be a function; it is ${given(onProgress)}`)
     signal?.throwIfAborted()
     const running = this.#find(core, reference)
     if (running !== undefined) await this.#follow(running, signal, onProgress)
@@ -520,5 +520,8 @@ function jobCodeOf(error: unknown): string {
 }
 
 function jobNotFound({ sourceId, jobId }: JobReference): EngineError {
-  return new EngineError('JOB_NOT_FOUND', 'no such job', { sourceId: shown(sourceId), jobId: shown(jobId) })
+  return new EngineError('JOB_NOT_FOUND', `the source ${given(sourceId)} has no import job ${given(jobId)}`, {
+    sourceId: shown(sourceId),
+    jobId: shown(jobId),
+  })
 }

@@ -103,7 +103,11 @@ type Kind = Pick<SourceRecord, 'kind' | 'remote' | 'path' | 'defaultRef'>
 export function parseKind(request: SourceCreateRequest): Kind {
   const names = ['gitRemote', 'uploadedSnapshot', 'hostPath', 'uploadedGitBundle', 'gitRepository'] as const
   const given = names.filter((name) => request[name] !== undefined)
-  if (given.length !== 1) throw invalid('gitRemote', `exactly one of ${names.join(', ')} is needed`)
+  if (given.length !== 1)
+    throw invalid(
+      'gitRemote',
+      `pass exactly one of ${names.join(', ')}; given: ${given.join(', ') || 'none'}`,
+    )
   if (request.gitRemote !== undefined) {
     const gitRemote = remoteShape.readPart(request.gitRemote, 'gitRemote')
     const remoteUrl = parseText('gitRemote.remoteUrl', gitRemote.remoteUrl, limits.pathBytes)
@@ -176,7 +180,10 @@ export function inputOf(source: SourceRecord, parts: ImportParts): ImportInput {
   const wanted = partOf[source.kind]
   for (const name of ['git', 'uploadedSnapshot', 'uploadedGitBundle'] as const)
     if (parts[name] !== undefined && name !== wanted)
-      throw invalid(name, 'does not belong to a source of this kind')
+      throw invalid(
+        name,
+        `does not belong to this source: one of kind ${source.kind} is imported with ${wanted === undefined ? '{}' : `{ ${wanted} }`}`,
+      )
   const { git, uploadedSnapshot, uploadedGitBundle } = parts
   switch (source.kind) {
     case SourceKind.GIT_REMOTE:
@@ -210,7 +217,7 @@ function parseSnapshot(
 ): NonNullable<ImportParts['uploadedSnapshot']> {
   const { content, files } = snapshotShape.readPart(snapshot, 'uploadedSnapshot')
   if (files === undefined) return { content: parseContent(content, 'uploadedSnapshot.content') }
-  if (content !== undefined) throw invalid('uploadedSnapshot', 'has either content or files')
+  if (content !== undefined) throw invalid('uploadedSnapshot', 'has both content and files: pass one of them')
   return { files: copyFiles(files, 'uploadedSnapshot.files') }
 }
 
@@ -218,8 +225,13 @@ function parseSnapshot(
 export function parseRefresh(source: SourceRecord, gitRef: string): ImportInput {
   const { sourceId, kind } = source
   if (kind === SourceKind.UPLOADED_SNAPSHOT || kind === SourceKind.UPLOADED_GIT_BUNDLE)
-    throw new EngineError('SOURCE_NOT_REFRESHABLE', 'what was uploaded cannot be read again', { sourceId })
-  if (kind === SourceKind.HOST_PATH && gitRef !== '') throw invalid('gitRef', 'a directory has no refs')
+    throw new EngineError(
+      'SOURCE_NOT_REFRESHABLE',
+      'an uploaded source cannot be read again: import a new upload, with sources.startImport',
+      { sourceId },
+    )
+  if (kind === SourceKind.HOST_PATH && gitRef !== '')
+    throw invalid('gitRef', 'a directory has no refs: leave gitRef out')
   return inputOf(source, kind === SourceKind.HOST_PATH ? {} : { git: { gitRef } })
 }
 

@@ -1,7 +1,7 @@
 import { checkSignal, onAbort } from '../../base/abort.js'
 import { EngineError } from '../../base/errors.js'
 import { isId } from '../../base/ids.js'
-import { parseFilter, parseStringMap, parseText, shown } from '../../base/input.js'
+import { parseFilter, parseStringMap, parseText, given, shown } from '../../base/input.js'
 import { KeyedMutex } from '../../base/keyed-mutex.js'
 import { limits } from '../../base/limits.js'
 import {
@@ -214,10 +214,18 @@ export class SourceService {
       throw sourceNotFound(sourceId)
     const wanted = revisionId === '' ? source.latestRevisionId : revisionId
     if (wanted === '')
-      throw new EngineError('SOURCE_WITHOUT_REVISION', 'the source has no revision yet', { sourceId })
+      throw new EngineError(
+        'SOURCE_WITHOUT_REVISION',
+        'the source has no revision yet: import it first, with sources.startImport',
+        { sourceId },
+      )
     const revision = await findRevision(core, sourceId, wanted)
     if (revision === undefined)
-      throw new EngineError('REVISION_NOT_FOUND', 'no such revision', { sourceId, revisionId: wanted })
+      throw new EngineError(
+        'REVISION_NOT_FOUND',
+        `the source has no revision with the id or label ${given(wanted)}`,
+        { sourceId, revisionId: wanted },
+      )
     return [revision, core.roots.load(revision.root)]
   }
 
@@ -357,7 +365,11 @@ export class SourceService {
   async #takeLabel(core: Core, sourceId: string, label: string): Promise<() => void> {
     if (label === '') return () => undefined
     const labelKey = keys.revisionLabel(core.tenantKey, sourceId, label)
-    const taken = new EngineError('ALREADY_EXISTS', 'the label is taken', { revisionLabel: label })
+    const taken = new EngineError(
+      'ALREADY_EXISTS',
+      `the source has a revision labelled ${given(label)} already: choose another label`,
+      { revisionLabel: label },
+    )
     if (this.#takenLabels.has(labelKey)) throw taken
     this.#takenLabels.add(labelKey)
     const release = (): void => {
@@ -470,5 +482,9 @@ function entryOf(core: Core, source: SourceRecord): [string, SourceRecord] {
 }
 
 function sourceNotFound(sourceId: unknown): EngineError {
-  return new EngineError('SOURCE_NOT_FOUND', 'no such source', { sourceId: shown(sourceId) })
+  return new EngineError(
+    'SOURCE_NOT_FOUND',
+    `there is no source ${given(sourceId)}; it may have been deleted`,
+    { sourceId: shown(sourceId) },
+  )
 }

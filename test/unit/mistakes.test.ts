@@ -1,0 +1,262 @@
+/** Thirty and more typical mistakes, and what their errors say: what is wrong, with which value, and what to do. */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { EngineError, memoryStorage, openEngine, type Engine, type Session } from '../../src/index.js'
+
+let engine: Engine
+let session: Session
+let small: Session
+let durable: Session
+const opened: Engine[] = []
+beforeAll(async () => {
+  const open = async (options?: Parameters<typeof openEngine>[0]): Promise<Engine> => {
+    const one = await openEngine(options)
+    opened.push(one)
+    return one
+  }
+  engine = await open()
+  session = await engine.sessions.create({ files: { '/a': 'x', '/d/f': 'x' } })
+  small = await (await open({ maxFileBytes: 10 })).sessions.create()
+  durable = await (await open({ storage: memoryStorage({ durable: true }) })).sessions.create()
+})
+afterAll(() => Promise.all(opened.map((one) => one.close())))
+
+const mistakes: readonly (readonly [what: string, call: () => Promise<unknown>, says: string])[] = [
+  [
+    'a misspelt storage',
+    () => openEngine({ stroage: memoryStorage() } as never),
+    'INVALID_ARGUMENT stroage: unknown key; did you mean "storage"?',
+  ],
+  [
+    'a storage that is a path',
+    () => openEngine({ storage: './data' as never }),
+    'INVALID_ARGUMENT storage: must be a storage, such as levelStorage(directory) or memoryStorage(); it is "./data"',
+  ],
+  [
+    'a misspelt guard',
+    () => session.files.write({ path: '/a', content: '', expectdHash: '' } as never),
+    'INVALID_ARGUMENT expectdHash: unknown key; did you mean "expectedHash"?',
+  ],
+  [
+    'a misspelt option in a batch',
+    () =>
+      session.files.batch([
+        { write: { path: '/b', content: '' } },
+        { write: { path: '/c', contents: '' } as never },
+      ]),
+    'INVALID_ARGUMENT operations[1].write.contents: unknown key; did you mean "content"?',
+  ],
+  [
+    'an operation of a batch with two keys',
+    () => session.files.batch([{ write: { path: '/b', content: '' }, delete: { path: '/a' } }]),
+    'INVALID_ARGUMENT operations[0]: must have exactly one of the keys write, delete, segmentWrite; it has write, delete',
+  ],
+  [
+    'a batch that is no array',
+    () => session.files.batch({ write: { path: '/b', content: '' } } as never),
+    'INVALID_ARGUMENT operations: must be an array; it is an object',
+  ],
+  [
+    'content that is missing in a batch',
+    () => session.files.batch([{ write: { path: '/b' } as never }]),
+    'INVALID_ARGUMENT operations[0].write.content: must be a string or a Uint8Array; it is undefined',
+  ],
+  [
+    'one wrong key of 500',
+    () =>
+      session.cache.batchSet({
+        entries: Array.from({ length: 500 }, (_, i) => ({ key: i === 317 ? '' : `k${i}`, value: 'x' })),
+      }),
+    'INVALID_ARGUMENT entries[317].key: must not be empty, "." or ".."',
+  ],
+  [
+    'one wrong time to live of many',
+    () =>
+      session.cache.batchSet({
+        entries: [
+          { key: 'a', value: 'x' },
+          { key: 'b', value: 'x', ttlSeconds: -1 },
+        ],
+      }),
+    'INVALID_ARGUMENT entries[1].ttlSeconds: must be a whole number of seconds from 0; it is -1',
+  ],
+  [
+    'an unknown capability',
+    () => Promise.resolve().then(() => session.narrow({ without: ['file.write' as never] })),
+    'INVALID_ARGUMENT without[0]: unknown capability "file.write"; did you mean "files.write"? The capabilities are files.read, files.write, history, fork, delete, locks, locks.force, annotations, approvals, approvals.decide, commit, checkout, promote, cache, bus, health, secrets, sources, sessions, usage.',
+  ],
+  [
+    'restore with a label',
+    () => session.restore('before' as never),
+    'INVALID_ARGUMENT request: must be an object with the keys checkpointId, checkpointLabel; it is a string',
+  ],
+  [
+    'restore with nothing',
+    () => session.restore({}),
+    'INVALID_ARGUMENT checkpointId: pass one of checkpointId and checkpointLabel, such as { checkpointLabel: "before" }',
+  ],
+  [
+    'restore with an unknown label',
+    () => session.restore({ checkpointLabel: 'none' }),
+    'CHECKPOINT_NOT_FOUND the session has no checkpoint with the label "none"; listCheckpoints() lists them',
+  ],
+  [
+    'a checkpoint with a label under another name',
+    () => session.checkpoint({ label: 'a' } as never),
+    'INVALID_ARGUMENT label: unknown key; did you mean "checkpointLabel"?',
+  ],
+  [
+    'a fork of a checkpoint under another name',
+    () => session.fork({ sourceCheckpointLabel: 'a' } as never),
+    'INVALID_ARGUMENT sourceCheckpointLabel: unknown key; did you mean "checkpointLabel"?',
+  ],
+  [
+    'a commit to a branch under another name',
+    () => session.commit({ message: 'a', branch: 'main' } as never),
+    'INVALID_ARGUMENT branch: unknown key; did you mean "gitBranch"?',
+  ],
+  [
+    'a relative path',
+    () => session.files.write({ path: 'a.txt', content: '' }),
+    'INVALID_ARGUMENT path: must be absolute, such as "/src/a.ts"; it is "a.txt"',
+  ],
+  [
+    'a path with a dot part',
+    () => session.files.read({ path: '/a/../b' }),
+    'INVALID_ARGUMENT path: has the part "..": a path has no empty, "." or ".." part',
+  ],
+  [
+    'a mode in decimal',
+    () => session.files.write({ path: '/a', content: '', mode: 100644 }),
+    'INVALID_ARGUMENT mode: must be a whole number from 0 to 0o7777, such as 0o644; it is 100644',
+  ],
+  [
+    'content that is an object',
+    () => session.files.write({ path: '/a', content: { a: 1 } as never }),
+    'INVALID_ARGUMENT content: must be a string or a Uint8Array; it is an object',
+  ],
+  [
+    'a path of the wrong type',
+    () => session.files.stat('/a' as never),
+    'INVALID_ARGUMENT request: must be an object with the keys path, followSymlinks, includeContentHash; it is a string',
+  ],
+  [
+    'a hash without its prefix',
+    () => session.files.write({ path: '/a', content: '', expectedHash: 'abc' }),
+    'INVALID_ARGUMENT expectedHash: must be \'\' or sha256:<64 hex digits>; it is "abc"',
+  ],
+  [
+    'a filter that is an object',
+    () => engine.sessions.list({ filter: { task: '1' } as never }),
+    'INVALID_ARGUMENT filter: must have the form key=value; it is an object',
+  ],
+  [
+    'a page size below 0',
+    () => session.manifest({ pageSize: -1 }),
+    'INVALID_ARGUMENT pageSize: must be a whole number from 0; it is -1',
+  ],
+  [
+    'a page token of another listing',
+    () => session.manifest({ pageToken: 'eA' }),
+    'INVALID_ARGUMENT pageToken: is no token of this listing: pass the nextPageToken of its page before, or none',
+  ],
+  [
+    'tags that are a list',
+    () => engine.sessions.create({ initialTags: ['a'] as never }),
+    'INVALID_ARGUMENT initialTags: must be an object of strings',
+  ],
+  [
+    'a tag that is a number',
+    () => engine.sessions.create({ initialTags: { task: 1 as never } }),
+    'INVALID_ARGUMENT initialTags: the value of "task" must be a string; it is a number',
+  ],
+  [
+    'two things to start from',
+    () => engine.sessions.create({ files: {}, sourceRef: { sourceId: 'x' } }),
+    'INVALID_ARGUMENT sourceRef: pass at most one of sourceRef, files and gitRepository',
+  ],
+  [
+    'files that are a list',
+    () => engine.sessions.create({ files: ['/a'] as never }),
+    'INVALID_ARGUMENT files: must be an object of paths and contents, such as { "/a.txt": "hello" }',
+  ],
+  [
+    'a source without a kind',
+    () => engine.sources.create({ displayName: 'a' }),
+    'INVALID_ARGUMENT gitRemote: pass exactly one of gitRemote, uploadedSnapshot, hostPath, uploadedGitBundle, gitRepository; given: none',
+  ],
+  [
+    'a source of two kinds',
+    () => engine.sources.create({ displayName: 'a', uploadedSnapshot: {}, hostPath: { path: '/a' } }),
+    'INVALID_ARGUMENT gitRemote: pass exactly one of gitRemote, uploadedSnapshot, hostPath, uploadedGitBundle, gitRepository; given: uploadedSnapshot, hostPath',
+  ],
+  [
+    'a directory of the host outside the roots',
+    () => engine.sources.create({ displayName: 'a', hostPath: { path: '/' } }),
+    'HOST_PATH_NOT_ALLOWED the path is not at or below a root: add one to the option hostPaths.roots',
+  ],
+  [
+    'a session that does not exist',
+    () => engine.sessions.open('nope'),
+    'SESSION_NOT_FOUND there is no session "nope"; it may have been deleted',
+  ],
+  [
+    'a time to live of 0',
+    () => engine.sessions.create({ ttlSeconds: 0 }),
+    'INVALID_ARGUMENT ttlSeconds: must be a whole number of seconds from 1 on; it is 0',
+  ],
+  [
+    'a lock without a time',
+    () => session.fileLocks.lock({ path: '/a' } as never),
+    'INVALID_ARGUMENT timeoutSeconds: must be a whole number of seconds from 1; it is undefined',
+  ],
+  [
+    'a kind of lock that does not exist',
+    () => session.posixLocks.set({ path: '/a', kind: 'EXCLUSIVE' as never, owner: { ownerId: 'a' } }),
+    'INVALID_ARGUMENT kind: must be one of POSIX_LOCK_KIND_EXCLUSIVE, POSIX_LOCK_KIND_SHARED; it is "EXCLUSIVE"',
+  ],
+  [
+    'a signal that is a controller',
+    () => engine.collect({ signal: new AbortController() as never }),
+    'INVALID_ARGUMENT signal: must be an AbortSignal',
+  ],
+  [
+    'a directory that is not empty',
+    () => session.files.removeDirectory({ path: '/d' }),
+    'DIRECTORY_NOT_EMPTY directory /d is not empty; remove its entries first, or pass { recursive: true } to removeDirectory',
+  ],
+  [
+    'a file that is larger than allowed',
+    () => small.files.write({ path: '/a', content: 'x'.repeat(11) }),
+    'FILE_TOO_LARGE the file would have 11 bytes; the option maxFileBytes allows 10',
+  ],
+  [
+    'a secret without a master key',
+    () => durable.secrets.put({ secretName: 'A', secretValue: 'x' }),
+    'NO_MASTER_KEY the engine was opened without a master key: pass the option secrets: { masterKey }',
+  ],
+  [
+    'an annotation status that does not exist',
+    () => session.annotations.setStatus({ annotationId: 'x', newStatus: 'RESOLVED' as never }),
+    'INVALID_ARGUMENT newStatus: must be one of ANNOTATION_STATUS_OPEN, ANNOTATION_STATUS_RESOLVED; it is "RESOLVED"',
+  ],
+  [
+    'a scope of a tenant under another name',
+    () => Promise.resolve().then(() => engine.as({ tenantId: 'a' } as never)),
+    'INVALID_ARGUMENT tenantId: unknown key; did you mean "tenant"?',
+  ],
+  [
+    'options instead of a request',
+    () => session.files.read('/a' as never),
+    'INVALID_ARGUMENT request: must be an object with the keys path, offset, length; it is a string',
+  ],
+]
+
+test.each(mistakes)('%s', async (_what, call, says) => {
+  const failure: unknown = await call().then(
+    () => undefined,
+    (error: unknown) => error,
+  )
+  expect(failure).toBeInstanceOf(EngineError)
+  const { reason, message } = failure as EngineError
+  expect(`${reason} ${message}`).toBe(says)
+})
