@@ -176,6 +176,16 @@ describe('requests of one connection', () => {
     socket.destroy()
   })
 
+  test('give their slots back before the next one begins', async () => {
+    await using there = await openServer({ handler: { limits: { concurrentRequests: 1 } } })
+    const { id } = await there.session()
+    const requests = there.head('GET', `/v1/sessions/${id}`).repeat(5)
+    const answers = await there.raw(requests + there.head('GET', '/end', 'connection: close'))
+    expect(answers.match(/HTTP\/1.1 \d+/g)).toEqual(
+      [200, 200, 200, 200, 200, 404].map((status) => `HTTP/1.1 ${status}`),
+    )
+  })
+
   test('do not begin when their client has left', async () => {
     await using there = await openServer()
     const session = await there.session({ '/a': '' })
@@ -284,6 +294,16 @@ test('an answer behind one of another listener gives its slot back when the conn
   server.closeAllConnections()
   server.close()
   await engine.close()
+})
+
+test('a body that is refused gives its room back', async () => {
+  await using there = await openServer({ handler: { limits: { allBodyBytes: 2 ** 20 } } })
+  const { id } = await there.session()
+  for (let index = 0; index < 3; index++) {
+    const wrong = { path: 1, padding: 'x'.repeat(900_000) }
+    const answer = await there.call('POST', `/v1/sessions/${id}:readFile`, wrong)
+    expect(refusalIn(answer)).toMatchObject({ status: 400, field: 'path' })
+  }
 })
 
 test('a body gets memory as it comes, whatever length is announced', async () => {

@@ -17,6 +17,7 @@ export class NodeExchange implements Exchange {
   readonly hasBody: boolean
   readonly #options: NodeExchangeOptions
   #abort: AbortController | undefined
+  readonly #overs: (() => void)[] = []
 
   constructor(incoming: IncomingMessage, outgoing: ServerResponse, options: NodeExchangeOptions) {
     this.incoming = incoming
@@ -92,19 +93,22 @@ export class NodeExchange implements Exchange {
     return this.outgoing.destroyed || this.incoming.socket.destroyed
   }
 
-  /** Calls back once, when the answer was sent or the connection is gone. */
+  /** Calls back once, when the answer was sent or the connection is gone. The last one to ask is called first. */
   onOver(over: () => void): void {
+    if (this.#overs.push(over) > 1) return
     const { outgoing } = this
-    outgoing.once('close', over)
-    if (outgoing.socket !== null) return
-    // An answer behind those of something else: it does not close with the connection.
-    const { socket } = this.incoming
-    const lost = (): void => {
-      outgoing.off('close', over)
-      over()
+    let isOver = false
+    const end = (): void => {
+      if (isOver) return
+      isOver = true
+      for (let index = this.#overs.length - 1; index >= 0; index--) this.#overs[index]!()
     }
-    socket.once('close', lost)
-    outgoing.once('close', () => socket.off('close', lost))
+    outgoing.on('close', end)
+    if (outgoing.socket !== null) return
+    // An answer that waits for those of another listener does not close with the connection.
+    const { socket } = this.incoming
+    socket.once('close', end)
+    outgoing.once('close', () => socket.off('close', end))
   }
 
   /** Nobody is to wait any longer: streams and waits for locks end, and tell the client the reason. */

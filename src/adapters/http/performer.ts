@@ -62,7 +62,8 @@ export class Performer {
     const io = this.#io.get(name)!
     const slot = new Slot(this.#shared)
     try {
-      const request = await this.#read(exchange, match, query, io, slot)
+      const read = this.#read(exchange, match, query, io, slot)
+      const request = read instanceof Promise ? await read : read
       if (name === 'subscribe')
         return await this.#subscribe(exchange, scope, request as Subscription, io, slot)
       const response = waitsForLock(name, request)
@@ -78,14 +79,19 @@ export class Performer {
     }
   }
 
-  async #read(exchange: Exchange, match: Match, query: string, io: OperationIo, slot: Slot): Promise<object> {
+  #read(
+    exchange: Exchange,
+    match: Match,
+    query: string,
+    io: OperationIo,
+    slot: Slot,
+  ): object | Promise<object> {
     const parameters = parametersOf(match, io.readQuery(query))
-    let body: Uint8Array = noBytes
-    if (io.bodyBytes > 0 && exchange.hasBody) {
-      body = await readBody(exchange, io.bodyBytes, this.#shared.bodies)
+    if (io.bodyBytes === 0 || !exchange.hasBody) return this.#decoder.decode(io.request, noBytes, parameters)
+    return readBody(exchange, io.bodyBytes, this.#shared.bodies).then((body) => {
       slot.holdBody(body.byteLength)
-    }
-    return this.#decoder.decode(io.request, body, parameters)
+      return this.#decoder.decode(io.request, body, parameters)
+    })
   }
 
   async #call(
@@ -96,7 +102,8 @@ export class Performer {
     slot: Slot,
   ): Promise<object> {
     const { responseContentBytes } = this.#limits
-    const room = slot.reserve(expectedBytes(name, request, responseContentBytes))
+    const expected = expectedBytes(name, request, responseContentBytes)
+    const room = expected === 0 ? undefined : slot.reserve(expected)
     if (room !== undefined) {
       await room
       if (exchange.isGone()) throw clientGone()
