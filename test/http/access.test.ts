@@ -363,3 +363,32 @@ test('a handler takes no engine’s place, and options have a form', async () =>
 function fail(): never {
   throw new Error('private detail')
 }
+
+test('callers whose names read the same in a row are still two', async () => {
+  const engine = await openEngine()
+  const tokens = {
+    one: { tenant: 'a b', principal: 'c' },
+    two: { tenant: 'a', principal: 'b c' },
+    three: { tenant: 'a', principal: 'b' },
+  }
+  const handler = createHttpHandler(engine, { authenticate: staticTokens(tokens) })
+  const call = async (of: string, method: string, path = ''): Promise<Response> =>
+    handler.fetch(
+      new Request(`http://localhost/v1/sessions${path}`, {
+        method,
+        headers: { authorization: `Bearer ${of}`, 'content-type': 'application/json' },
+        ...(method === 'POST' && { body: '{}' }),
+      }),
+    )
+  try {
+    const { id } = (await (await call('one', 'POST')).json()) as { id: string }
+    expect((await call('two', 'GET', `/${id}`)).status).toBe(404)
+    const made = (await (await call('two', 'POST')).json()) as { id: string }
+    expect((await call('three', 'GET', `/${made.id}`)).status).toBe(200)
+    const asOther = engine.as({ tenant: 'a', principal: 'b c' })
+    expect((await (await asOther.sessions.open(made.id)).events.list()).events[0]!.principal).toBe('b c')
+    expect((await call('one', 'GET', `/${made.id}`)).status).toBe(404)
+  } finally {
+    await engine.close()
+  }
+})

@@ -233,3 +233,26 @@ describe.each(storages)('a wall clock that jumps, on %s', (_name, makeStorage, l
     expect((await session.cache.exists({ key: 'k' })).exists).toBe(false)
   })
 })
+
+test('changes of times and modes move the ctime, and the time that is set moves no other', async () => {
+  const environment = fixedEnvironment({ stepMs: 0 })
+  const engine = await openEngine({ environment })
+  const { fs } = await engine.sessions.create({ files: { '/a': 'one' } })
+  const fd = fs.openSync('/a', 'r+')
+  const { birthtimeMs } = fs.statSync('/a')
+  const changes: [string, () => void][] = [
+    ['utimes', () => fs.utimesSync('/a', 1, 5)],
+    ['lutimes', () => fs.lutimesSync('/a', 1, 5)],
+    ['futimes', () => fs.futimesSync(fd, 1, 5)],
+    ['chmod', () => fs.chmodSync('/a', 0o600)],
+  ]
+  for (const [name, change] of changes) {
+    environment.advance(1000)
+    change()
+    const stat = fs.statSync('/a')
+    expect([name, stat.ctimeMs, stat.mtimeMs]).toEqual([name, environment.wallClockMs(), 5000])
+    expect(stat.birthtimeMs).toBe(birthtimeMs)
+  }
+  fs.closeSync(fd)
+  await engine.close()
+})

@@ -1,5 +1,7 @@
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { PosixLocks } from '../../src/engine/services/locks/posix-locks.js'
 import {
+  limits,
   memoryStorage,
   openEngine,
   PosixFlockMode,
@@ -303,6 +305,41 @@ describe.each([
     expect(await waits[1000]).toBe('QUOTA')
     abort.abort()
     expect(new Set(await Promise.all(waits.slice(0, 1000)))).toEqual(new Set(['AbortError']))
+  })
+
+  test.runIf(_name === 'memory')('are counted, and no longer once their files are gone', async () => {
+    const each = 100
+    const paths = Array.from({ length: limits.heldLocks / each }, (_, i) => `/many/${i}`)
+    await session.files.batch(paths.map((path) => ({ write: { path, content: '' } })))
+    for (const path of paths) for (let i = 0; i < each; i++) await set(a, 2 * i, 1, SHARED, path)
+    await expect(set(a, 0, 1, SHARED, '/g')).rejects.toEqual(refused('QUOTA'))
+    await session.files.removeDirectory({ path: '/many', recursive: true })
+    for (let i = 0; i < 2 * each; i++) await set(a, 2 * i, 1, SHARED, '/g')
+  })
+
+  test('hold their file for as long as there are any', async () => {
+    const spied = vi.spyOn(PosixLocks.prototype, 'get')
+    await held()
+    const [live] = spied.mock.calls[0]!
+    spied.mockRestore()
+    const holds = (): number => live.held?.size ?? 0
+    await set(a)
+    await set(b, 0, 0, EXCLUSIVE, '/g')
+    await locks.flock({ path: '/g', owner: a })
+    expect(holds()).toBe(2)
+    await locks.funlock({ path: '/d/f', owner: a })
+    await locks.funlock({ path: '/g', owner: b })
+    expect(holds()).toBe(1)
+    const abort = new AbortController()
+    const waiting = locks.flock({ path: '/g', owner: c, blocking: true }, { signal: abort.signal })
+    await locks.funlock({ path: '/g', owner: a, isFlock: true })
+    await waiting
+    await locks.funlock({ path: '/g', owner: c, isFlock: true })
+    expect(holds()).toBe(0)
+    await set(a)
+    await set(a, 0, 0, EXCLUSIVE, '/g')
+    await session.delete()
+    expect(holds()).toBe(0)
   })
 
   test('that are released wake whom that concerns, among many', async () => {

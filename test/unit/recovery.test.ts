@@ -373,3 +373,22 @@ test('what is no request is refused as an argument, and never taken for somethin
   expect((await session.listCheckpoints()).checkpoints).toEqual([])
   expect((await engine.sessions.list()).sessions).toHaveLength(1)
 })
+
+test('names are found after reopening, whose order by UTF-16 is another', async () => {
+  const storage = memoryStorage({ durable: true })
+  const names = ['\uFF5E', '\u{1F600}', '\uFFFD', '\u{10FFFF}']
+  const first = await openEngine({ storage })
+  const session = await first.sessions.create()
+  // More than one page, so that the directory is stored by pages.
+  const many = Array.from({ length: 3000 }, (_, i) => `n${i}`)
+  const all = [...many, ...names, ...names.map((name) => `${name}x`)]
+  await session.files.batch(all.map((name) => ({ write: { path: `/d/${name}`, content: name } })))
+  await session.checkpoint()
+  await first.close()
+  const second = await openEngine({ storage })
+  opened.push(second)
+  const again = await second.sessions.open(session.id)
+  for (const name of all) expect(await again.fs.promises.readFile(`/d/${name}`, 'utf8')).toBe(name)
+  for (const name of names) await again.files.delete({ path: `/d/${name}` })
+  expect(await again.fs.promises.readdir('/d')).toHaveLength(all.length - names.length)
+})

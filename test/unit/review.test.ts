@@ -304,6 +304,12 @@ describe.each(storages)('review on %s', (_name, makeStorage, lasting) => {
     })
   })
 
+  test.runIf(!lasting)('a session takes 10,000 approvals, and not one more', async () => {
+    for (let i = 0; i < limits.approvals; i++) await session.approvals.request()
+    await expect(session.approvals.request()).rejects.toEqual(refused('QUOTA'))
+    expect((await session.approvals.list()).approvals).toHaveLength(limits.approvals)
+  })
+
   test.each([5, null, [], { selfApproval: 'no' }])('the option approvals refuses %j', async (approvals) => {
     await expect(openEngine({ approvals: approvals as never })).rejects.toEqual(refused('INVALID_ARGUMENT'))
   })
