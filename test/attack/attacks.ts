@@ -3,6 +3,7 @@ import { damageIndex } from './damaged-index.js'
 import { runCollectStarvation } from './collect-starvation.js'
 import { heldSockets } from './held-sockets.js'
 import { moveStores } from './moved-stores.js'
+import { narrowedHandles } from './narrowed-handles.js'
 import { slowReaders } from './slow-readers.js'
 import { localRepositories } from './local-repositories.js'
 import { stallingSources } from './stalling-sources.js'
@@ -61,6 +62,12 @@ export const attacks: Readonly<Record<string, Attack>> = {
     n: 180,
     shortN: 9,
     run: moveStores,
+  },
+  'narrowed-handles': {
+    text: 'random calls on handles from which capabilities are withheld',
+    n: 5000,
+    shortN: 60,
+    run: narrowedHandles,
   },
   'slow-readers': {
     text: 'clients of the server that ask for large answers and take them slowly or never',

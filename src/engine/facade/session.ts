@@ -396,8 +396,8 @@ export class Session {
    *
    * What is written is the session as of the call, whatever of it is deleted and collected meanwhile. It is read while
    * the bytes are taken, and in bounded memory, but for a note of each directory and content; take them all, or stop
-   * early: until then nothing of it is freed. It needs the right to fork, to read files, and to read the history;
-   * annotations and approvals are in it where the handle may list them.
+   * early: until then nothing of it is freed. It needs the right to fork, and to see all
+   * that its log tells; annotations and approvals are in it where the handle may list them.
    *
    * SESSION_NOT_FOUND, on a storage that is not durable, where the session itself is deleted meanwhile.
    * LIMIT_EXCEEDED where something of the session is too large for a bundle, such as one event over 16 MiB.

@@ -5,8 +5,24 @@ export const nativeActions = {
   contentHash: { capabilities: ['files.read'] },
   exportTar: { capabilities: ['files.read'], when: { checkpoint: ['history'] } },
   exportRevision: { capabilities: ['sources', 'files.read'] },
-  /** The session with its history, from which anyone can make another: a fork that leaves the engine. */
-  exportBundle: { capabilities: ['fork', 'files.read', 'history'] },
+  /**
+   * The session with its history, from which anyone can make another: a fork that leaves the engine. Its log is whole, as
+   * the chain of hashes wants it, so it shows what events tell of every service.
+   */
+  exportBundle: {
+    capabilities: [
+      'fork',
+      'files.read',
+      'history',
+      'annotations',
+      'approvals',
+      'locks',
+      'locks.force',
+      'health',
+      'secrets',
+      'sources',
+    ],
+  },
   /** Writes files to a directory of the host. */
   checkout: { capabilities: ['checkout', 'files.read'] },
   /** Brings changes of a checked-out directory back. */

@@ -1,0 +1,277 @@
+/**
+ * Random narrowed handles and random calls on them and on whatever they give. Everything that a capability covers holds a
+ * text of its own: no result and no error of a handle without the capability may show it, and a full handle must find
+ * unchanged what the capability covers.
+ */
+import { Buffer } from 'node:buffer'
+import { createHash } from 'node:crypto'
+import { inspect } from 'node:util'
+import { openEngine, type Capability, type Engine, type Session, type SessionFs } from '../../src/index.js'
+import { fixedEnvironment } from '../../src/testing.js'
+import type { AttackOptions, AttackResult } from './attacks.js'
+
+/** What is withheld at random, and what must not be seen without it; the session has more of its own. */
+const texts: Readonly<Partial<Record<Capability, readonly string[]>>> = {
+  'files.read': ['canary-content', 'canary-name', 'canary-xattr', sha256('canary-content')],
+  history: ['canary-label'],
+  annotations: ['canary-comment'],
+  approvals: ['canary-summary'],
+  secrets: ['canary-secret'],
+  cache: ['canary-cached'],
+  bus: ['canary-message'],
+}
+
+const others = [
+  'files.write',
+  'fork',
+  'locks',
+  'locks.force',
+  'approvals.decide',
+  'commit',
+  'checkout',
+  'health',
+  'sessions',
+] as const
+const withholdable = [...(Object.keys(texts) as Capability[]), ...others]
+
+const callsPerHandle = 40
+const itemsTaken = 50
+
+export async function narrowedHandles({ n, seed, onProgress }: AttackOptions): Promise<AttackResult> {
+  const environment = fixedEnvironment({ seed })
+  const random = (below: number): number => {
+    const bytes = new Uint8Array(4)
+    environment.randomFill(bytes)
+    return new DataView(bytes.buffer).getUint32(0) % below
+  }
+  const found = new Set<string>()
+  let calls = 0
+  const engine = await openEngine()
+  try {
+    for (let i = 0; i < n; i++) {
+      const session = await prepared(engine)
+      const without = withholdable.filter(() => random(3) === 0)
+      const secrets = await hiddenFrom(session, without)
+      const before = await pictureOf(session)
+      const handles = [session.narrow({ without })]
+      for (let call = 0; call < callsPerHandle; call++) {
+        const handle = handles[random(handles.length)]!
+        const name = callNames[random(callNames.length)]!
+        const shown = await outcome(() => attempts[name]!(handle, handles))
+        calls++
+        for (const text of secrets)
+          if (shown.includes(text)) found.add(`${name} without ${without.join(', ')} shows ${text}`)
+      }
+      const after = await pictureOf(session)
+      for (const [capability, covered] of Object.entries(before))
+        if (without.includes(capability as Capability) && covered !== after[capability])
+          found.add(`a handle without ${without.join(', ')} changed what ${capability} covers`)
+      await session.delete()
+      if (i % 100 === 99) onProgress(`${i + 1} handles, ${calls} calls, ${found.size} leaks`)
+    }
+  } finally {
+    await engine.close()
+  }
+  for (const leak of [...found].slice(0, 20)) onProgress(leak)
+  return { line: `${n} handles, ${calls} calls, ${found.size} leaks`, failed: found.size > 0 }
+}
+
+async function prepared(engine: Engine): Promise<Session> {
+  const session = await engine.sessions.create({
+    files: { '/known': 'canary-content', '/d/canary-name': 'x', '/e/f': 'y' },
+  })
+  await session.files.setXattr({ path: '/known', name: 'user.known', value: 'canary-xattr' })
+  await session.checkpoint({ checkpointLabel: 'canary-label' })
+  const expectedContentHash = await session.files.contentHash('/known')
+  await session.annotations.add({ filePath: '/known', expectedContentHash, comment: 'canary-comment' })
+  await session.approvals.request({ details: { summary: 'canary-summary' } })
+  await session.secrets.put({ secretName: 'known', secretValue: 'canary-secret' })
+  await session.cache.put({ key: 'known', value: 'canary-cached' })
+  await session.bus.publish({ topic: 'known', payload: 'canary-message' })
+  await session.fileLocks.lock({ path: '/known', timeoutSeconds: 3600 })
+  return session
+}
+
+/** All that a handle must not be shown. */
+async function hiddenFrom(session: Session, without: readonly Capability[]): Promise<string[]> {
+  const hidden = without.flatMap((one) => texts[one] ?? [])
+  if (without.includes('locks.force') || without.includes('locks'))
+    for (const { lockId } of (await session.fileLocks.list()).locks) hidden.push(lockId)
+  if (without.includes('files.read')) {
+    hidden.push((await session.get()).baseFingerprint)
+    hidden.push((await session.manifest()).manifestHash.slice('sha256:'.length))
+  }
+  if (without.includes('history'))
+    for (const { id } of (await session.listCheckpoints()).checkpoints) hidden.push(id)
+  return hidden
+}
+
+/** What a full handle finds of each capability that covers something to be changed. */
+async function pictureOf(session: Session): Promise<Readonly<Record<string, string>>> {
+  const { annotations, approvals, cache, fileLocks, health, secrets } = session
+  const of = async (look: Promise<unknown>): Promise<string> => inspect(await look, { depth: 9 })
+  const locks = (await fileLocks.list()).locks.map(({ lockId }) => lockId)
+  return {
+    'files.write': (await session.manifest()).manifestHash,
+    history: await of(session.listCheckpoints()),
+    annotations: await of(annotations.list()),
+    approvals: String((await approvals.list()).approvals.length),
+    'approvals.decide': await of(
+      approvals.list().then(({ approvals: all }) => all.filter(({ decidedBy }) => decidedBy !== '')),
+    ),
+    cache: await of(cache.batchGet({ keys: ['known', 'mine'] })),
+    secrets: await of(secrets.list()),
+    health: await of(health.history()),
+    locks: locks.join(),
+  }
+}
+
+type Attempt = (handle: Session, handles: Session[]) => unknown
+
+const guard = `sha256:${'0'.repeat(64)}`
+const borrowed = { offset: 0, length: 4, hash: `sha256:${sha256('canary-content')}` }
+
+const attempts: Readonly<Record<string, Attempt>> = {
+  narrow: (handle, handles) => handles.push(handle.narrow({ without: [] })),
+  fork: async (handle, handles) => handles.push(await handle.fork()),
+  'fork of a checkpoint': async (handle, handles) => {
+    const [checkpoint] = (await handle.listCheckpoints()).checkpoints
+    handles.push(await handle.fork({ checkpointLabel: checkpoint!.checkpointLabel }))
+  },
+  get: (handle) => handle.get(),
+  manifest: (handle) => handle.manifest(),
+  analytics: (handle) => handle.analytics(),
+  checkpoint: (handle) => handle.checkpoint(),
+  listCheckpoints: (handle) => handle.listCheckpoints(),
+  pruneCheckpoints: (handle) => handle.pruneCheckpoints({ keepLast: 1 }),
+  restore: (handle) => handle.restore({ checkpointLabel: 'canary-label' }).catch(censor),
+  diff: (handle) => handle.diff().paths(),
+  'diff of handles': (handle, handles) => handle.diff(handles[0]).paths(),
+  exportTar: (handle) => handle.exportTar(),
+  exportBundle: (handle) => handle.exportBundle(),
+  commit: (handle) => handle.commit({ message: 'mine' }),
+  summary: (handle) => handle.generateCommitSummary(),
+  events: (handle) => handle.events.list(),
+  'each event': (handle) => handle.events,
+  verify: (handle) => handle.events.verify(),
+  read: ({ files }) => files.read({ path: '/known' }),
+  readWithHash: ({ files }) => files.readWithHash({ path: '/known' }),
+  contentHash: ({ files }) => files.contentHash('/known'),
+  stat: ({ files }) => files.stat({ path: '/known', includeContentHash: true }),
+  list: ({ files }) => files.list({ path: '/', recursive: true }),
+  write: ({ files }) => files.write({ path: '/mine', content: 'mine' }),
+  'guarded write': ({ files }) => files.write({ path: '/known', content: 'mine', expectedHash: guard }),
+  'guarded delete': ({ files }) => files.delete({ path: '/known', expectedHash: guard }),
+  'guarded batch': ({ files }) =>
+    files.batch([{ write: { path: '/known', content: '', expectedHash: guard } }]),
+  borrow: ({ files }) =>
+    files.batch([{ segmentWrite: { path: '/mine', segments: [{ borrowed }] } }]).catch(censor),
+  patch: ({ files }) =>
+    files.patchSegments({ mutations: [{ path: '/mine', segments: [{ borrowed }] }] }).catch(censor),
+  copy: ({ files }) => files.copy({ sourcePath: '/known', destinationPath: '/copy' }),
+  rename: ({ files }) => files.rename({ sourcePath: '/e/f', destinationPath: '/e/g' }),
+  link: ({ files }) => files.link({ srcPath: '/known', dstPath: `/linked` }),
+  symlink: ({ files }) => files.createSymlink({ linkPath: '/sym', target: 'known' }),
+  extents: ({ files }) => files.getCasExtents({ path: '/known' }),
+  getXattr: ({ files }) => files.getXattr({ path: '/known', name: 'user.known' }),
+  setXattr: ({ files }) => files.setXattr({ path: '/known', name: 'user.mine', value: 'mine' }),
+  setMode: ({ files }) => files.setMode({ path: '/e', mode: 0o700 }),
+  annotations: ({ annotations }) => annotations.list(),
+  annotate: ({ annotations }) =>
+    annotations.add({ filePath: '/known', expectedContentHash: guard, comment: 'mine' }),
+  approvals: ({ approvals }) => approvals.list(),
+  request: ({ approvals }) => approvals.request(),
+  grant: async ({ approvals }) =>
+    approvals.grant({ approvalId: (await approvals.list()).approvals[0]!.approvalId }),
+  secrets: ({ secrets }) => secrets.list(),
+  secret: async ({ secrets }) => (await secrets.get({ secretName: 'known' })).secretValue.reveal(),
+  putSecret: ({ secrets }) => secrets.put({ secretName: 'mine', secretValue: 'mine' }),
+  cached: ({ cache }) => cache.get({ key: 'known' }),
+  swap: ({ cache }) => cache.compareAndSet({ key: 'known', newValue: 'mine' }),
+  cache: ({ cache }) => cache.put({ key: 'mine', value: 'mine' }),
+  publish: ({ bus }) => bus.publish({ topic: 'mine', payload: 'mine' }),
+  messages: ({ bus }) => bus.subscribe({ replayLimit: 10, signal: AbortSignal.timeout(1) }),
+  locks: ({ fileLocks }) => fileLocks.list(),
+  lock: ({ fileLocks }) => fileLocks.lock({ path: '/mine', timeoutSeconds: 60 }),
+  unlock: async ({ fileLocks }) => {
+    for (const { path, lockId } of (await fileLocks.list()).locks) await fileLocks.unlock({ path, lockId })
+  },
+  health: ({ health }) => health.get(),
+  report: ({ health }) =>
+    health.report({ reportFormat: 'junit-xml/v1', reportContent: '<testsuite><testcase/></testsuite>' }),
+  'fs.readFile': ({ fs }) => fs.promises.readFile('/known'),
+  'fs.readFile r+': ({ fs }) => fs.promises.readFile('/known', { flag: 'r+' }),
+  'fs.readFile a+': ({ fs }) => fs.readFileSync('/known', { flag: 'a+' }),
+  'fs.readdir': ({ fs }) => fs.readdirSync('/', { recursive: true }),
+  'fs.opendir': ({ fs }) => fs.opendirSync('/d').readSync()!.name,
+  'fs.glob': ({ fs }) => fs.globSync('**'),
+  'fs.stat': ({ fs }) => fs.statSync('/known'),
+  'fs.realpath': ({ fs }) => fs.realpathSync('/known'),
+  'fs.open': ({ fs }) => readOpened(fs, 'r'),
+  'fs.open r+': ({ fs }) => readOpened(fs, 'r+'),
+  'fs.open a+': ({ fs }) => readOpened(fs, 'a+'),
+  'fs.open a': ({ fs }) => readOpened(fs, 'a'),
+  'fs.createReadStream': ({ fs }) => fs.createReadStream('/known'),
+  'fs.cp': ({ fs }) => fs.promises.cp('/d', '/copied', { recursive: true }),
+  'fs.copyFile': ({ fs }) => fs.copyFileSync('/known', '/copied-file'),
+  'fs.writeFile': ({ fs }) => fs.promises.writeFile('/mine', 'mine'),
+  'fs.mkdtemp': ({ fs }) => fs.mkdtempSync('/tmp-'),
+  'fs.utimes': ({ fs }) => fs.utimesSync('/e', 1, 1),
+}
+
+const callNames = Object.keys(attempts)
+
+function readOpened(fs: SessionFs, flag: string): string {
+  const fd = fs.openSync('/known', flag)
+  const bytes = Buffer.alloc(100)
+  try {
+    return bytes.toString('latin1', 0, fs.readSync(fd, bytes, 0, 100, 0))
+  } finally {
+    fs.closeSync(fd)
+  }
+}
+
+/** Of a call that was given what it must not show: only whether it was carried out counts. */
+function censor(): string {
+  return 'refused'
+}
+
+/** Everything that a call shows, as one text: its result, what it streams, or its error. */
+async function outcome(call: () => unknown): Promise<string> {
+  try {
+    return await textOf(await call())
+  } catch (error) {
+    return inspect(error, { depth: 9, showHidden: true })
+  }
+}
+
+async function textOf(result: unknown): Promise<string> {
+  if (result instanceof Uint8Array) return Buffer.from(result).toString('latin1')
+  if (typeof result !== 'object' || result === null) return String(result)
+  if (!(Symbol.asyncIterator in result))
+    return inspect(result, { depth: 9, maxArrayLength: null }) + bytesIn(result)
+  let text = ''
+  let taken = 0
+  for await (const item of result as AsyncIterable<unknown>) {
+    text += await textOf(item)
+    if (++taken === itemsTaken) break
+  }
+  return text
+}
+
+/** Bytes in a result, which are not shown as the text that they are. */
+function bytesIn(result: object): string {
+  return Object.values(result)
+    .map((value: unknown) =>
+      value instanceof Uint8Array
+        ? Buffer.from(value).toString('latin1')
+        : typeof value === 'object' && value !== null
+          ? bytesIn(value)
+          : '',
+    )
+    .join(' ')
+}
+
+function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('hex')
+}
