@@ -192,7 +192,7 @@ describe('requests of one connection', () => {
     const kind = 'POSIX_LOCK_KIND_EXCLUSIVE'
     await session.posixLocks.set({ path: '/a', kind, owner: { ownerId: 'holder' } })
     const wait = JSON.stringify({ path: '/a', kind, owner: { ownerId: 'other' } })
-    const make = '{"path":"/made"}'
+    await session.cache.put({ key: 'k', value: Buffer.from('v') })
     const socket = await there.open()
     socket.write(
       there.head(
@@ -202,13 +202,12 @@ describe('requests of one connection', () => {
         `content-length: ${wait.length}`,
       ) +
         wait +
-        there.head('POST', `/v1/sessions/${session.id}/dirs`, json, `content-length: ${make.length}`) +
-        make,
+        there.head('DELETE', `/v1/sessions/${session.id}/cache/k`),
     )
     await pause(200)
     socket.destroy()
     await pause(200)
-    expect(session.fs.existsSync('/made')).toBe(false)
+    expect(await session.cache.exists({ key: 'k' })).toEqual({ exists: true })
   })
 
   test('end it when there are too many', async () => {
