@@ -139,6 +139,28 @@ describe.each([
       return [calls, stream.bytesWritten, fs.readFileSync(at('/new'), 'utf8')]
     }))
 
+  test.each([
+    { end: 0 },
+    { end: 4 },
+    { end: 99 },
+    { start: 9, end: 9 },
+    { start: 2, end: 5, highWaterMark: 3 },
+    { start: 2, highWaterMark: 3 },
+    { highWaterMark: 3, end: 7 },
+  ])('streams read the bytes of %j', (range) =>
+    sides.sameFs('range', (fs, at) => text(fs.createReadStream(at('/file'), range))),
+  )
+
+  test('streams that do not close by themselves close when they are asked to', () =>
+    sides.sameFs('autoClose', async (fs, at) => {
+      const stream = fs.createWriteStream(at('/new'), { autoClose: false }) as nodeFs.WriteStream & {
+        fd: number | null
+      }
+      stream.write('text')
+      await new Promise((resolve) => stream.close(resolve as () => void))
+      return stream.fd
+    }))
+
   test('openAsBlob gives content and type', () =>
     sides.sameFs('blob', async (fs, at) => {
       const blob = await fs.openAsBlob(at('/link'), { type: 'text/plain' })
