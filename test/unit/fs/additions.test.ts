@@ -88,8 +88,9 @@ describe.each([
   test('a method open of a derived stream opens the file', () =>
     sides.sameFs('open', async (fs, at) => {
       const stream = fs.createReadStream(at('/file')) as nodeFs.ReadStream & { open: () => void; fd: number }
+      fs.writeFileSync(at('/other'), 'of the other file')
       stream.open = () => {
-        fs.open(at('/file'), 'r', (_error, fd) => {
+        fs.open(at('/other'), 'r', (_error, fd) => {
           stream.fd = fd
           stream.emit('open', fd)
         })
@@ -153,12 +154,20 @@ describe.each([
 
   test('streams that do not close by themselves close when they are asked to', () =>
     sides.sameFs('autoClose', async (fs, at) => {
-      const stream = fs.createWriteStream(at('/new'), { autoClose: false }) as nodeFs.WriteStream & {
-        fd: number | null
-      }
+      const stream = fs.createWriteStream(at('/new'), { autoClose: false })
       stream.write('text')
-      await new Promise((resolve) => stream.close(resolve as () => void))
-      return stream.fd
+      await new Promise((resolve) => stream.close(resolve))
+      return (stream as unknown as { fd: number | null }).fd
+    }))
+
+  test('closing a FileHandle closes its streams', () =>
+    sides.sameFs('handle', async (fs, at) => {
+      const handle = await fs.promises.open(at('/file'), 'r+')
+      const [source, target] = [handle.createReadStream(), handle.createWriteStream()]
+      const closed = Promise.all([once(source, 'close'), once(target, 'close')])
+      await handle.close()
+      await closed
+      return [source.destroyed, target.destroyed]
     }))
 
   test('openAsBlob gives content and type', () =>
@@ -283,6 +292,16 @@ describe('a session', () => {
     const ended = once(last, 'stop')
     await engine.sessions.delete(session.id)
     await ended
+  })
+
+  test('tells the last of several changes of a watched file', async () => {
+    const sizes: number[] = []
+    fs.watchFile('/file', (now) => sizes.push(now.size))
+    await setImmediate()
+    for (const content of ['one', 'three', 'fifteen letters']) fs.writeFileSync('/file', content)
+    while (sizes.at(-1) !== 15) await setImmediate()
+    fs.unwatchFile('/file')
+    expect(fs.statSync('/file').size).toBe(15)
   })
 
   test('has all that node:fs has on this Node', async () => {
