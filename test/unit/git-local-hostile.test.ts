@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, readdirSync, renameSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setImmediate } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import { createGitAdapter } from '../../src/adapters/git/index.js'
 import { gitLimits } from '../../src/adapters/git/limits.js'
@@ -172,11 +173,19 @@ describe.runIf(hasGit)('a repository of this host', () => {
       await committer.commit(commitRequest(base, [file('x', 'y')], { push }))
       repository.git(['update-ref', '-d', 'refs/heads/x'])
       await failure(importFrom(remote, 'none', options))
-      await failure(importFrom({ repositoryPath: join(repository.path, 'refs') }, '', options))
+      for (let at = 0; at < 20; at++)
+        await failure(importFrom({ repositoryPath: join(repository.path, 'refs') }, '', options))
     }
+    // The collection of garbage closes files too, and says so.
+    const warnings: string[] = []
+    const onWarning = ({ message }: Error): number => warnings.push(message)
+    process.on('warning', onWarning)
     await use()
     const before = open()
     for (let round = 0; round < 5; round++) await use()
+    await setImmediate()
+    process.off('warning', onWarning)
+    expect(warnings.filter((text) => text.includes('garbage collection'))).toEqual([])
     expect(open()).toBeLessThanOrEqual(before + 2)
   })
 
