@@ -277,12 +277,12 @@ describe('the index', () => {
 describe('the manifest', () => {
   test('is whole where a longer one was being written when the process ended', async () => {
     const store = await openSmall(data)
-    await writeFile(join(data, 'segments/manifest.new'), `{"storeId":"${'x'.repeat(5000)}"}\n`.repeat(20))
-    for (let n = 0; n < 100; n++) await store.commit({ put: [[`k${n}`, 'x'.repeat(500)]] })
+    await store.commit({ put: [['k', 'v']] })
+    await writeFile(join(data, 'segments/manifest.new'), 'x'.repeat(5000))
+    // Closing writes it once: a second write would make good what the first one left.
     await store.close()
-    expect((await readdir(join(data, 'segments'))).length).toBeGreaterThan(3)
     const again = await openSmall(data)
-    expect(await again.get('k99')).toHaveLength(500)
+    expect(await again.get('k')).toBe('v')
     await again.close()
   })
 })
