@@ -53,8 +53,8 @@ export function usesOf({ read: reads, write, create, truncate }: Flags): readonl
 
 /** In the forms with numbers. */
 export const open: Define<number> = (context, path, flags, mode) => {
-  const { names, plan, look } = openCall(context, path, flags, mode)
-  return { names, plan, look: (live) => look(live).number }
+  const { names, plan, needs, look } = openCall(context, path, flags, mode)
+  return { names, plan, ...(needs && { needs }), look: (live) => look(live).number }
 }
 
 /** Where an open leads: errors are those of open(2). A missing file is only returned where it may be made. */
