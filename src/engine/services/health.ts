@@ -17,6 +17,7 @@ import { inBackground, type Core } from '../session/core.js'
 import { eventTypes } from '../session/events.js'
 import type { LiveSession } from '../session/live.js'
 import { ifDurable, roughly, SessionIndex } from '../session/session-index.js'
+import { shownTime } from '../session/event-times.js'
 import { eventTime, mutate, record } from '../session/transaction.js'
 import { encodeSeq, keys } from '../storage/keys.js'
 import type { ReportReader, TestCounts } from './report-ports.js'
@@ -90,7 +91,7 @@ export class HealthReports {
 
   async get(core: Core, live: LiveSession): Promise<{ health: Health }> {
     const newest = (await whenLoaded(() => this.#indexes.get(core, live))).at(-1)
-    return { health: newest === undefined ? { ...unknown } : describeHealth(newest) }
+    return { health: newest === undefined ? { ...unknown } : describeHealth(live, newest) }
   }
 
   /** Reading a long report lets other operations of the session go first. */
@@ -126,12 +127,13 @@ export class HealthReports {
     { passed, failed, skipped }: TestCounts,
   ): Promise<{ newHealthStatus: Health }> {
     const reports = this.#indexes.get(core, live)
+    const at = eventTime(core, live)
     const report: StoredReport = {
       status: statusOf(passed + failed + skipped, failed),
       testsPassed: passed,
       testsFailed: failed,
       testsSkipped: skipped,
-      lastUpdatedAt: formatTime(eventTime(core, live)),
+      lastUpdatedAt: formatTime(at),
       reportedBy: core.principal,
       seq: live.seq + 1,
     }
@@ -141,12 +143,13 @@ export class HealthReports {
       type: eventTypes.reportHealth,
       details: { status: report.status },
       redo: [],
+      at,
       ...ifDurable(core, {
         put: [[keys.healthReport(live.id, report.seq), report]],
         del: forgotten.map(({ seq }) => keys.healthReport(live.id, seq)),
       }),
     })
-    return committed.then(() => ({ newHealthStatus: describeHealth(report) }))
+    return committed.then(() => ({ newHealthStatus: describeHealth(live, report) }))
   }
 
   async history(core: Core, live: LiveSession, request: PageRequest): Promise<HealthReportPage> {
@@ -158,7 +161,7 @@ export class HealthReports {
     const page = rest.slice(0, pageSize)
     const last = page.at(-1)
     return {
-      reports: page.map((one) => ({ ...describeHealth(one), reportedBy: one.reportedBy })),
+      reports: page.map((one) => ({ ...describeHealth(live, one), reportedBy: one.reportedBy })),
       nextPageToken:
         last !== undefined && page.length < rest.length ? encodePageToken(listing, encodeSeq(last.seq)) : '',
     }
@@ -171,8 +174,11 @@ function statusOf(tests: number, failed: number): HealthStatus {
   return failed > 0 ? HealthStatus.FAILING : HealthStatus.PASSING
 }
 
-function describeHealth({ status, testsPassed, testsFailed, testsSkipped, lastUpdatedAt }: Health): Health {
-  return { status, testsPassed, testsFailed, testsSkipped, lastUpdatedAt }
+/** The time of a report is that of its event, and so never after that of a later report. */
+function describeHealth({ record: session }: LiveSession, report: StoredReport): Health {
+  const { status, testsPassed, testsFailed, testsSkipped, lastUpdatedAt, seq } = report
+  const at = shownTime(session, seq, Date.parse(lastUpdatedAt))
+  return { status, testsPassed, testsFailed, testsSkipped, lastUpdatedAt: formatTime(at) }
 }
 
 const reportShape = new Shape<HealthReportRequest>({ reportFormat: true, reportContent: true })

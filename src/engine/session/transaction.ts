@@ -127,6 +127,8 @@ export interface NewEvent {
   readonly type: EventType
   readonly details: object
   readonly redo: readonly Redo[]
+  /** Its {@link eventTime}, where a record of the same commit holds it too; by default that of the commit. */
+  readonly at?: number
   readonly blobs?: readonly BlobRef[]
   /** Records that belong to the same commit. */
   readonly put?: StoreCommit['put']
@@ -142,7 +144,7 @@ export interface NewEvent {
 export function record(core: Core, live: LiveSession, event: NewEvent | undefined): Promise<void> {
   if (event === undefined) return live.acknowledged
   if (core.store.admit !== undefined) admitChange(core, live, event)
-  const at = eventTime(core, live)
+  const at = event.at ?? eventTime(core, live)
   const before = event.redo[0]?.[0] === 'R' ? live.tree.freeze() : undefined
   // Who watches compares it with what comes.
   if (before !== undefined && live.followers !== undefined) core.loader.inUse?.add(before)
