@@ -188,15 +188,15 @@ async function run(world: World, step: Step): Promise<void> {
       break
     }
     case 'get':
-      same(shown(await cache.get(step)), model.get(step.key))
+      same(shown(await cache.get({ key: step.key })), model.get(step.key))
       break
     case 'delete':
-      await cache.delete(step)
+      await cache.delete({ key: step.key })
       model.delete([step.key])
       break
     case 'metadata': {
       const found = model.find(step.key)
-      same(await cache.exists(step), { exists: found !== undefined })
+      same(await cache.exists({ key: step.key }), { exists: found !== undefined })
       const expected =
         found === undefined
           ? 'CACHE_KEY_NOT_FOUND'
@@ -207,7 +207,9 @@ async function run(world: World, step: Step): Promise<void> {
               updatedAt: new Date(found.updatedAt).toISOString(),
               expiresAt: found.expiresAt === Infinity ? '' : new Date(found.expiresAt).toISOString(),
             }
-      const metadata = await cache.metadata(step).catch(({ reason }: { reason: string }) => reason)
+      const metadata = await cache
+        .metadata({ key: step.key })
+        .catch(({ reason }: { reason: string }) => reason)
       same(metadata, expected)
       break
     }
@@ -242,7 +244,7 @@ async function run(world: World, step: Step): Promise<void> {
     }
     case 'batchGet': {
       const bytes = step.keys.reduce((sum, key) => sum + (model.find(key)?.value.length ?? 0), 0)
-      const outcome = await cache.batchGet(step).then(
+      const outcome = await cache.batchGet({ keys: step.keys }).then(
         ({ entries }) => entries.map(shown),
         ({ reason }: { reason: string }) => reason,
       )
@@ -252,14 +254,16 @@ async function run(world: World, step: Step): Promise<void> {
       break
     }
     case 'batchDelete':
-      same(await cache.batchDelete(step), { deletedCount: model.delete(step.keys) })
+      same(await cache.batchDelete({ keys: step.keys }), { deletedCount: model.delete(step.keys) })
       break
     case 'batchSet': {
       const bytes = step.entries.reduce(
         (sum, { key, value }) => sum + Buffer.byteLength(key) + value.length,
         0,
       )
-      const outcome = await cache.batchSet(step).catch(({ reason }: { reason: string }) => reason)
+      const outcome = await cache
+        .batchSet({ entries: step.entries })
+        .catch(({ reason }: { reason: string }) => reason)
       same(outcome, bytes > cacheBytes ? 'TOO_LARGE' : undefined)
       if (bytes > cacheBytes) break
       for (const { key, value, ttlSeconds } of step.entries) model.put(key, value, ttlSeconds)
@@ -268,7 +272,7 @@ async function run(world: World, step: Step): Promise<void> {
     }
     case 'deleteByPrefix': {
       const deletedCount = model.delete(model.keys(step.prefix))
-      same(await cache.deleteByPrefix(step), { deletedCount })
+      same(await cache.deleteByPrefix({ prefix: step.prefix }), { deletedCount })
       break
     }
     case 'pages': {

@@ -98,6 +98,7 @@ const requests: {
   },
   listEvents: async ({ session, sessionId }) => {
     await session.files.rename({ sourcePath: '/file', destinationPath: '/moved' })
+    await session.files.rename({ sourcePath: '/moved', destinationPath: '/file' })
     return {
       sessionId,
       startTime: '2020-01-01T00:00:00Z',

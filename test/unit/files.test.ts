@@ -1162,7 +1162,7 @@ describe.each(storages)('files on %s', (_name, makeStorage, lasting) => {
           expect((await refuse(call, 'INVALID_ARGUMENT')).details).toEqual({ field })
         }
         const create = (): Promise<unknown> => engine.sessions.create({ files: { '/a': content } })
-        expect((await refuse(create, 'INVALID_ARGUMENT')).details).toEqual({ field: 'files' })
+        expect((await refuse(create, 'INVALID_ARGUMENT')).details).toEqual({ field: 'files["/a"]' })
       }
     })
 

@@ -397,7 +397,7 @@ describe('what is no store', () => {
       details: { format: '99' },
     })
     await expect(repairStore(healthy, empty)).rejects.toMatchObject({ reason: 'ALREADY_EXISTS' })
-    await expect(repairStore(healthy, healthy)).rejects.toMatchObject({ reason: 'ALREADY_EXISTS' })
+    await expect(repairStore(healthy, healthy)).rejects.toMatchObject({ reason: 'INVALID_ARGUMENT' })
     expect(await readdir(empty)).toEqual(['forkspace.json'])
   })
 })
