@@ -46,7 +46,7 @@ export const gitLimits = {
   /** Known commits that a remote is told of, newest first. */
   haves: 16,
   tagDepth: 16,
-  /** What a remote sends beside a pack, such as a list of refs, which is in memory, and its report of a push. */
+  /** Bytes that a remote may send besides a pack, such as its list of refs, and bytes of its report of a push. */
   refsBytes: 64 * 2 ** 20,
   reportBytes: 2 ** 20,
   /** Of a local repository: a file of settings or one ref, names of refs, packs, and object directories. */

@@ -22,7 +22,7 @@ export interface NamedKind {
  * or written, whatever others swap meanwhile. Only regular files are opened: another kind of file, which could block
  * or act when it is opened, is GIT_NOT_A_REPOSITORY.
  *
- * A hard link cannot be told from a file: who may link a file of the host into a repository shows it to its readers.
+ * A hard link looks like any other file. A user who may link a host file into a repository makes it readable there.
  * No file is written in place.
  */
 export class RepositoryDirectory {

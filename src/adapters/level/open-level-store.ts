@@ -33,7 +33,7 @@ import type { StoreLock, TakeLock } from './store-lock.js'
 
 export interface OpenLevelStoreOptions {
   readonly durability: 'full' | 'relaxed'
-  /** That of the host when absent. Of another one the directory is not held, and nobody is told who has the store. */
+  /** The host's by default. On another disk the directory is not held, and no `owner.json` names the owner. */
   readonly disk?: Disk
   /** How the directory is held: by default by a descriptor, and where the system has no such paths by its identity. */
   readonly hold?: 'descriptor' | 'identity'

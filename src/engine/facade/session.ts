@@ -357,7 +357,7 @@ export class Session {
   exportTar(request: SessionExportRequest = {}): AsyncIterable<Uint8Array> {
     const { core } = this.#access
     let directory: string | undefined
-    // What is wrong with the request is told to whoever reads the tar.
+    // An invalid request fails at the first read of the tar.
     const opened = async (): Promise<Dir> => {
       const { path, ...reference } = exportShape.read(request)
       directory = path

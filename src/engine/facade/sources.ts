@@ -130,7 +130,7 @@ export class Sources {
    */
   exportTar(request: RevisionExportRequest): AsyncIterable<Uint8Array> {
     let directory: string | undefined
-    // What is wrong with the request is told to whoever reads the tar.
+    // An invalid request fails at the first read of the tar.
     const opened = async (): Promise<Dir> => {
       const { sourceId, revisionId, path } = exportShape.read(request)
       directory = path

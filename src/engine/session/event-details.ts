@@ -4,7 +4,7 @@ import type { EventType } from './events.js'
 
 type ServiceOf<Type> = Type extends `v1.${infer Service}.${string}` ? Service : never
 
-/** What a handle needs to be shown what the events of a service tell, besides the right to the history itself. */
+/** The capabilities that a handle needs, besides `history`, to see the details of a service's events. */
 const needed: Readonly<Record<ServiceOf<EventType>, readonly Capability[]>> = {
   SessionService: ['files.read'],
   PersistenceService: ['files.read'],

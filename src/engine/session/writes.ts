@@ -42,7 +42,7 @@ export const fileWriteShape = new Shape<FileWriteRequest & { readonly exclusive?
   exclusive: true,
 })
 
-/** What a plan takes that nobody gave options for; complete, so that none is looked for on a prototype. */
+/** The options of a plan without any. Every option is set, so that none is read from a prototype. */
 const usualOptions: WriteOptions = { parents: 'create', exclusive: false }
 
 export interface WriteOptions {
