@@ -121,6 +121,10 @@ describe('every file of src', () => {
     expect(sources.flatMap(violations)).toEqual([])
   })
 
+  test('imports no file that imports it in turn, not even for a type', () => {
+    expect(importCircles(sources)).toEqual([])
+  })
+
   test('of the engine leaves clocks, randomness and the process to others', () => {
     const found = sources.filter(({ name, code }) => name.startsWith('engine/') && worldly.test(code))
     expect(found.map(({ name }) => name)).toEqual([])
@@ -222,6 +226,28 @@ describe('the rules', () => {
     ['index.ts', "import { a } from './adapters/system/index.js'"],
   ])('let pass what %s imports', (name, code) => {
     expect(violations(parse(name, code))).toEqual([])
+  })
+
+  test.each([
+    [
+      'two files',
+      { 'engine/base/a.ts': './b.js', 'engine/base/b.ts': './a.js' },
+      'engine/base/a.ts → engine/base/b.ts → engine/base/a.ts',
+    ],
+    [
+      'three files in two folders',
+      {
+        'engine/base/a.ts': './b.js',
+        'engine/base/b.ts': '../tree/c.js',
+        'engine/tree/c.ts': '../base/b.js',
+      },
+      'engine/base/b.ts → engine/tree/c.ts → engine/base/b.ts',
+    ],
+  ])('find a circle of %s', (_case, imported, circle) => {
+    const files = Object.entries(imported).map(([name, from]) =>
+      parse(name, `import type { A } from '${from}'`),
+    )
+    expect(importCircles(files)).toEqual([circle])
   })
 
   test.each(['process.env', 'Date.now()', 'new Date()', 'Math.random()', 'performance.now()'])(
@@ -356,6 +382,34 @@ function parse(name: string, text: string): SourceFile {
   return { name, code, imports }
 }
 
+/** One line for each circle of imports that a search in depth comes upon. */
+function importCircles(files: readonly SourceFile[]): string[] {
+  const byName = new Map(files.map((file) => [file.name, file]))
+  const done = new Set<string>()
+  const path: string[] = []
+  const circles: string[] = []
+  const visit = ({ name, imports }: SourceFile): void => {
+    if (done.has(name)) return
+    if (path.includes(name)) {
+      circles.push([...path.slice(path.indexOf(name)), name].join(' → '))
+      return
+    }
+    path.push(name)
+    for (const { specifier } of imports) {
+      const imported = byName.get(targetOf(name, specifier))
+      if (imported !== undefined) visit(imported)
+    }
+    path.pop()
+    done.add(name)
+  }
+  for (const file of files) visit(file)
+  return circles
+}
+
+function targetOf(name: string, specifier: string): string {
+  return posix.join(posix.dirname(name), specifier).replace(/\.js$/, '.ts')
+}
+
 function violations({ name, imports }: SourceFile): string[] {
   return imports.filter((one) => !allowed(name, one)).map(({ specifier }) => `${name} imports ${specifier}`)
 }
@@ -363,7 +417,7 @@ function violations({ name, imports }: SourceFile): string[] {
 function allowed(name: string, { specifier, dynamic, types = false }: Import): boolean {
   if (types && typesOnly[specifier]?.test(name) === true) return true
   if (!specifier.startsWith('.')) return allowedPackage(name, specifier)
-  const target = posix.join(posix.dirname(name), specifier).replace(/\.js$/, '.ts')
+  const target = targetOf(name, specifier)
   const inEngine = target.startsWith('engine/')
   if (target.startsWith(schemas) && !types && !name.startsWith(schemas) && ![contract, wire].includes(name))
     return false

@@ -186,7 +186,7 @@ export {
 } from './session/manifest.js'
 export { capabilitiesOf, type Action } from './operations/index.js'
 export type { Capability } from './operations/operation.js'
-export type { Caller } from './session/core.js'
+export type { Caller } from './session/permissions.js'
 export type { Authorize, Resource } from './session/permissions.js'
 export { SessionStatus } from './session/records.js'
 export type { ForkRequest, SessionInfo, SessionListRequest, SessionPage } from './session/sessions.js'

@@ -8,9 +8,9 @@ import {
   LinkedFile,
   type Entry,
   type Node,
-  type NodeLoader,
   type Page,
 } from '../../src/engine/tree/node.js'
+import type { NodeLoader } from '../../src/engine/tree/node-loader.js'
 import { resolveEntry } from '../../src/engine/tree/links.js'
 import { endsPage } from '../../src/engine/tree/page.js'
 import { compareBytes } from './model-tree.js'

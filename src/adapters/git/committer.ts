@@ -15,7 +15,8 @@ import { emptyTreeId, formatOf, objectId, type ObjectFormat } from './object-id.
 import { createPacer, type Pacer } from './pacer.js'
 import { addSignature, formatCommit, parseCommit, type CommitFields } from './raw-commit.js'
 import { checkBranchName } from './ref-names.js'
-import { openRepository, type Repository, type RepositoryOptions } from './repository.js'
+import { type Repository } from './repository.js'
+import { openRepository, type RepositoryOptions } from './open-repository.js'
 import { addChange, createChangeNode, rewriteTree, type Leaf } from './rewrite-tree.js'
 
 /** Gives a signature of the text of a commit, as git would have it in the header of the commit. */

@@ -3,7 +3,7 @@ import type { CredentialsHook } from './authentication.js'
 import { createCommitter, type Sign } from './committer.js'
 import { createImporter } from './importer.js'
 import { gitLimits } from './limits.js'
-import { openRepository, type RepositoryOptions } from './repository.js'
+import { openRepository, type RepositoryOptions } from './open-repository.js'
 
 export { checkBranchName } from './ref-names.js'
 export { checkRemoteUrl } from './remote-url.js'

@@ -1,11 +1,6 @@
-import { invalid, type GitObjects, type GitRemote, type ReadContext } from '../../engine/ports.js'
-import type { CredentialsHook } from './authentication.js'
+import type { GitObjects } from '../../engine/ports.js'
 import type { BuiltPack } from './build-pack.js'
-import { openBundle } from './bundle.js'
-import { HttpRepository } from './http-repository.js'
-import { openLocalRepository } from './local-repository.js'
 import type { ObjectFormat } from './object-id.js'
-import { checkRemoteUrl } from './remote-url.js'
 import type { RevisionSource } from './revision-objects.js'
 
 export interface RemoteRefs {
@@ -53,26 +48,4 @@ export interface Repository {
   /** Throws BRANCH_MOVED before anything is sent when the ref is at another id than `expectedOid`, or GIT_PUSH_REJECTED. */
   push(request: PushRequest): Promise<void>
   close(): Promise<void>
-}
-
-export interface RepositoryOptions {
-  readonly allowPrivateAddresses: boolean
-  readonly idleTimeoutMs: number
-  readonly credentials: CredentialsHook | undefined
-  readonly hostPathRoots: readonly string[]
-  /** Of the job that the repository is read for. */
-  readonly transfer?: ReadContext['transfer']
-}
-
-/** Opens what a remote names. Asks no network. */
-export async function openRepository(remote: GitRemote, options: RepositoryOptions): Promise<Repository> {
-  const { remoteUrl, repositoryPath, bundle } = remote
-  const given = [remoteUrl, repositoryPath, bundle].filter((place) => place !== undefined)
-  if (given.length !== 1) {
-    throw invalid('remoteUrl', 'give exactly one of remoteUrl, repositoryPath and bundle')
-  }
-  if (repositoryPath !== undefined) return openLocalRepository(repositoryPath, options.hostPathRoots)
-  if (bundle !== undefined) return openBundle(bundle)
-  const url = checkRemoteUrl(remoteUrl!)
-  return new HttpRepository({ ...options, url, credentialsSecretId: remote.credentialsSecretId ?? '' })
 }

@@ -1,8 +1,8 @@
 import { Buffer, isUtf8 } from 'node:buffer'
 import * as z from 'zod'
 import { invalidField, type HttpError } from './http-error.js'
-import { parse, parseJson } from './json-parse.js'
-import { checkDepth, scanJson } from './json-scan.js'
+import { parseJson } from './json-parse.js'
+import { checkDepth, parseText, scanJson } from './json-scan.js'
 import { jsonLimits } from './limits.js'
 import { LongStrings } from './long-strings.js'
 import { runAtOnce, runInSlices, type Steps } from './steps.js'
@@ -32,7 +32,7 @@ export class Decoder {
 function decodeTiny(schema: z.ZodType<object>, json: Buffer, parameters: object): object {
   if (!isUtf8(json)) throw invalidField('body', 'must be UTF-8')
   checkDepth(json)
-  return decodeValue(schema, Object.assign(objectOf(parse(json.toString())), parameters))
+  return decodeValue(schema, Object.assign(objectOf(parseText(json.toString())), parameters))
 }
 
 function* decodeBody(schema: z.ZodType<object>, json: Buffer, parameters: object): Steps<object> {

@@ -1,5 +1,4 @@
-import { invalidField, type HttpError } from './http-error.js'
-import type { Container, JsonOutline } from './json-scan.js'
+import { malformed, parseText, type Container, type JsonOutline } from './json-scan.js'
 import type { LongStrings } from './long-strings.js'
 import type { Steps } from './steps.js'
 
@@ -28,12 +27,12 @@ function* parseContainer(
       if (large[next] !== undefined && large[next]!.start < to) throw malformed()
       // Besides it there is a name, or nothing.
       const around = `${before}null${strings.text(inner.end + 1, to)}`
-      const [name, ...others] = Object.keys(parse(isList ? `[${around}]` : `{${around}}`))
+      const [name, ...others] = Object.keys(parseText(isList ? `[${around}]` : `{${around}}`))
       if (name === undefined || others.length > 0) throw malformed()
       if (isList) list.push(value)
       else setField(object, name, value)
     } else {
-      const part = parse(isList ? `[${strings.text(from, to)}]` : `{${strings.text(from, to)}}`)
+      const part = parseText(isList ? `[${strings.text(from, to)}]` : `{${strings.text(from, to)}}`)
       const entries = Object.entries(part)
       if (entries.length === 0 && cuts.length > 0) throw malformed()
       for (const [name, value] of entries) {
@@ -51,16 +50,4 @@ function* parseContainer(
 function setField(object: Record<string, unknown>, name: string, value: unknown): void {
   if (name !== '__proto__') object[name] = value
   else Object.defineProperty(object, name, { value, writable: true, enumerable: true, configurable: true })
-}
-
-export function parse(json: string): object {
-  try {
-    return JSON.parse(json) as object
-  } catch {
-    throw malformed()
-  }
-}
-
-function malformed(): HttpError {
-  return invalidField('body', 'must be JSON')
 }

@@ -186,3 +186,16 @@ function tooDeep(): HttpError {
 function tooLarge(what: string, limit: number): HttpError {
   return new HttpError('TOO_LARGE', `body: over ${limit} ${what}`, { field: 'body', limit: String(limit) })
 }
+
+/** Parses a part of a body. INVALID_ARGUMENT. */
+export function parseText(json: string): object {
+  try {
+    return JSON.parse(json) as object
+  } catch {
+    throw malformed()
+  }
+}
+
+export function malformed(): HttpError {
+  return invalidField('body', 'must be JSON')
+}

@@ -1,8 +1,7 @@
 import { Buffer } from 'node:buffer'
 import { randomBytes } from 'node:crypto'
 import { invalidField } from './http-error.js'
-import { parse } from './json-parse.js'
-import type { LongString } from './json-scan.js'
+import { parseText, type LongString } from './json-scan.js'
 import { jsonLimits } from './limits.js'
 import type { Steps } from './steps.js'
 
@@ -125,7 +124,7 @@ export class LongStrings {
     for (let from = start; from < end;) {
       const at = Math.min(from + jsonLimits.stepBytes, end)
       const to = at < end ? pieceEnd(this.#json, from, at) : end
-      yield (parse(`["${this.#json.toString('utf8', from, to)}"]`) as string[])[0]!
+      yield (parseText(`["${this.#json.toString('utf8', from, to)}"]`) as string[])[0]!
       from = to
     }
   }

@@ -16,7 +16,8 @@ import type { SourceService } from '../services/sources/sources.js'
 import type { UsageMeter } from '../services/usage.js'
 import { storeActivity } from '../session/activity.js'
 import { blankBaseline, filesBaseline } from '../session/baselines.js'
-import { coreFor, inBackground, localCaller, type Caller, type Core } from '../session/core.js'
+import { coreFor, inBackground, type Core } from '../session/core.js'
+import { localCaller, type Caller, type NarrowRequest, type Permissions } from '../session/permissions.js'
 import type { FileContent } from '../session/writes.js'
 import type { LiveSession } from '../session/live.js'
 import { endFollowers } from '../session/feed.js'
@@ -29,7 +30,6 @@ import {
   type SessionListRequest,
   type SessionPage,
 } from '../session/sessions.js'
-import type { NarrowRequest, Permissions } from '../session/permissions.js'
 import { ScopeAccess } from '../session/scope-access.js'
 import { writeSnapshot } from '../session/snapshot.js'
 import { diffOf, namesCheckpoint, stateShape, type Diff, type StateReference } from '../session/states.js'

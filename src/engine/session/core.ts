@@ -10,9 +10,10 @@ import { tenantKeyLength } from '../storage/keys.js'
 import type { MeteredStore } from '../storage/metered-store.js'
 import type { RecentWrites } from '../storage/recent-writes.js'
 import type { ContentIds } from '../tree/content-id.js'
-import type { Dir, NodeLoader } from '../tree/node.js'
+import type { Dir } from '../tree/node.js'
+import type { NodeLoader } from '../tree/node-loader.js'
 import type { RootStore } from '../tree/roots.js'
-import type { Authorize } from './permissions.js'
+import type { Authorize, Caller } from './permissions.js'
 import { endFollowers } from './feed.js'
 import type { LiveSession } from './live.js'
 import type { Residency } from './residency.js'
@@ -74,15 +75,6 @@ export interface UnsureUse {
   readonly lastActivityAt: number
   readonly monotonicMs: number
 }
-
-/** Who acts. */
-export interface Caller {
-  readonly tenant: string
-  readonly principal: string
-}
-
-/** Who acts where nobody is named. */
-export const localCaller: Caller = { tenant: 'local', principal: 'local' }
 
 /** What is the same for all who act. */
 export type SharedCore = Omit<Core, keyof Caller | 'tenantKey' | 'store'>

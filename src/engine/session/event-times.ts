@@ -1,11 +1,5 @@
 import { limits } from '../base/limits.js'
-import type { SessionRecord } from './records.js'
-
-/**
- * Events whose time is before that of the event before them: the clock had been ahead, and was set right. In order of
- * both numbers.
- */
-export type SetBacks = readonly (readonly [seq: number, at: number])[]
+import type { SessionRecord, SetBacks } from './records.js'
 
 /**
  * The time of the next event. A clock that was set back a little is waited for. One that is far behind the newest

@@ -1,6 +1,5 @@
 import type { Dir } from '../tree/node.js'
 import type { EventType, Redo } from './events.js'
-import type { LiveSession } from './live.js'
 
 /** An event that is stored. */
 export interface CommittedEvent {
@@ -21,8 +20,15 @@ export interface Follower {
   end(error?: Error): void
 }
 
+/** The part of a session in memory that followers need. */
+interface Followed {
+  readonly seq: number
+  readonly comeBack: (() => void) | undefined
+  followers: Map<Follower, number> | undefined
+}
+
 /** Hands every event from now on to a follower, in order, once it is stored; the result ends it. */
-export function follow(live: LiveSession, follower: Follower): () => void {
+export function follow(live: Followed, follower: Follower): () => void {
   live.comeBack?.()
   const from = live.seq
   const followers = (live.followers ??= new Map())
@@ -32,11 +38,11 @@ export function follow(live: LiveSession, follower: Follower): () => void {
   }
 }
 
-export function tellFollowers(live: LiveSession, event: CommittedEvent): void {
+export function tellFollowers(live: Followed, event: CommittedEvent): void {
   for (const [follower, from] of live.followers ?? []) if (event.seq > from) follower.event(event)
 }
 
-export function endFollowers(live: LiveSession, error?: Error): void {
+export function endFollowers(live: Followed, error?: Error): void {
   const followers = live.followers
   live.followers = undefined
   for (const follower of followers?.keys() ?? []) follower.end(error)

@@ -5,7 +5,6 @@ import { findInos } from '../tree/find-ino.js'
 import { FileNode, LinkedFile, type Dir, type Node } from '../tree/node.js'
 import type { Tree } from '../tree/tree.js'
 import type { FileTarget, Redo } from './events.js'
-import type { LiveSession } from './live.js'
 
 /** A file or directory that somebody holds: an open file, a lock. It is followed through renames, and told when it is gone. */
 export class HeldFile {
@@ -32,8 +31,15 @@ export class HeldFile {
   }
 }
 
+/** The part of a session in memory that holds files. */
+interface Holder {
+  readonly tree: Tree
+  readonly comeBack: (() => void) | undefined
+  held: Set<HeldFile> | undefined
+}
+
 /** `path` is resolved, and `node` what is there now. */
-export function holdFile(live: LiveSession, path: string, node: Node, onGone?: () => void): HeldFile {
+export function holdFile(live: Holder, path: string, node: Node, onGone?: () => void): HeldFile {
   live.comeBack?.()
   const held = new HeldFile(node, path, onGone)
   include(live, held)
@@ -48,7 +54,7 @@ export function releaseFile(held: HeldFile): void {
 }
 
 /** The file as it is now; of one that is gone, what it last was. */
-export function currentFile(live: LiveSession, held: HeldFile): FileNode {
+export function currentFile(live: Holder, held: HeldFile): FileNode {
   // The session may have been read again from the store since.
   if (!held.gone) {
     live.comeBack?.()
@@ -58,20 +64,20 @@ export function currentFile(live: LiveSession, held: HeldFile): FileNode {
   return held.last!
 }
 
-function include(live: LiveSession, held: HeldFile): void {
+function include(live: Holder, held: HeldFile): void {
   held.among = live.held ??= new Set()
   held.among.add(held)
 }
 
 /** Where a held file stands in the tree; undefined when it is gone. */
-export function targetOf(live: LiveSession, held: HeldFile): FileTarget | undefined {
+export function targetOf(live: Holder, held: HeldFile): FileTarget | undefined {
   currentFile(live, held)
   if (held.gone) return undefined
   return nodeAt(live.tree, held.path)?.ino === held.ino ? held.path : held.ino
 }
 
 /** To be called before an effect takes names away. */
-export function beforeEffect(live: LiveSession, redo: Redo): void {
+export function beforeEffect(live: Holder, redo: Redo): void {
   if (live.held === undefined || !takesNames(redo)) return
   // The effect may yet be undone, so nothing is gone here.
   for (const held of live.held) {
@@ -88,7 +94,7 @@ export function beforeEffect(live: LiveSession, redo: Redo): void {
  * restore. What is not loaded is looked at when the holder asks.
  */
 export function afterEvent(
-  live: LiveSession,
+  live: Holder,
   effects: readonly Redo[],
   restored?: { readonly before: Dir; readonly after: Dir },
 ): void {
@@ -108,14 +114,14 @@ export function afterEvent(
 }
 
 /** The files that were held in a session before it was read again: those that are still there stay held. */
-export function takeOver(live: LiveSession, dropped: LiveSession): void {
+export function takeOver(live: Holder, dropped: Holder): void {
   live.held = dropped.held
   if (live.held === undefined) return
   followRestore(live, dropped.tree.freeze(), live.tree.freeze())
   for (const held of live.held) refresh(live, held)
 }
 
-function followMove(live: LiveSession, from: string, to: string): void {
+function followMove(live: Holder, from: string, to: string): void {
   for (const held of live.held!) {
     if (held.path === from) held.path = to
     else if (held.path.startsWith(`${from}/`)) held.path = to + held.path.slice(from.length)
@@ -125,7 +131,7 @@ function followMove(live: LiveSession, from: string, to: string): void {
 }
 
 /** A restore may put a file back where it was before a rename. */
-function followRestore(live: LiveSession, before: Dir, after: Dir): void {
+function followRestore(live: Holder, before: Dir, after: Dir): void {
   const missing = new Set<number>()
   for (const held of live.held!) if (!look(live.tree, held)) missing.add(held.ino)
   if (missing.size === 0) return
@@ -145,7 +151,7 @@ function mayTake(redo: Redo, path: string): boolean {
   return isIn(redo[1] as string) || (redo[0] === 'm' && isIn(redo[2]))
 }
 
-function refresh(live: LiveSession, held: HeldFile): void {
+function refresh(live: Holder, held: HeldFile): void {
   if (held.gone || look(live.tree, held)) return
   held.gone = true
   live.held?.delete(held)

@@ -5,7 +5,15 @@ import { limits } from '../base/limits.js'
 import { Shape } from '../base/shape.js'
 import { capabilitiesOf, capabilitiesWhen, type Action } from '../operations/index.js'
 import { capabilities, type Capability, type Condition } from '../operations/operation.js'
-import type { Caller } from './core.js'
+
+/** Who acts. */
+export interface Caller {
+  readonly tenant: string
+  readonly principal: string
+}
+
+/** The caller where none is named. */
+export const localCaller: Caller = { tenant: 'local', principal: 'local' }
 
 /** What an action is about. */
 export interface Resource {

@@ -1,8 +1,6 @@
 /** Records of sessions and checkpoints as they stand in storage, as JSON. */
 import { reviveStringMap, type StringMap } from '../base/input.js'
 import type { EncodedNode } from '../tree/codec.js'
-import type { SetBacks } from './event-times.js'
-import type { TreeCounts } from './tree-counts.js'
 
 /** The values of a session's status. */
 export const SessionStatus = {
@@ -15,6 +13,15 @@ export const SessionStatus = {
   CONFLICT: 'SESSION_STATUS_CONFLICT',
 } as const
 export type SessionStatus = (typeof SessionStatus)[keyof typeof SessionStatus]
+
+/**
+ * The number of names of files and symlinks in a tree, and the bytes of these files. A hard-linked file counts once for
+ * each of its names.
+ */
+export interface TreeCounts {
+  readonly files: number
+  readonly bytes: number
+}
 
 /** What a session and all its forks started from; never changes. */
 export interface Baseline {
@@ -37,6 +44,12 @@ export interface Baseline {
     }
   }
 }
+
+/**
+ * Events that are older than the event before them, because the clock had been ahead and was corrected. Both numbers
+ * increase.
+ */
+export type SetBacks = readonly (readonly [seq: number, at: number])[]
 
 export interface SessionRecord {
   readonly id: string

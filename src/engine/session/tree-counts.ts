@@ -1,13 +1,8 @@
 import type { Core } from './core.js'
+import type { TreeCounts } from './records.js'
 import { FileNode, Symlink, type Dir, type Node } from '../tree/node.js'
 import { treeChanges } from './states.js'
 import { emptyDirectory } from './tree-builder.js'
-
-/** What a tree has: names of files and symlinks, and the bytes of these files. A file of two names counts twice. */
-export interface TreeCounts {
-  readonly files: number
-  readonly bytes: number
-}
 
 /** A tree that was counted before. */
 export interface CountedTree {

@@ -4,7 +4,8 @@ import { limits } from '../base/limits.js'
 import { BlobRef } from '../cas/blob.js'
 import { blockAt, BlockBody, forEachExtent, UnloadedBody, type LoadedBody } from '../cas/body.js'
 import type { ContentStore } from '../cas/content.js'
-import type { FileNode, NodeLoader } from './node.js'
+import type { FileNode } from './node.js'
+import type { NodeLoader } from './node-loader.js'
 
 /** Hashes of contents, each computed once per content and only when somebody asks. */
 export class ContentIds {

@@ -1,7 +1,8 @@
 import { compareUtf8 } from '../base/order.js'
 import { splitPath, type PathNames } from '../base/path.js'
 import { invalid } from '../base/errors.js'
-import { Dir, type Node, type NodeLoader } from './node.js'
+import { Dir, type Node } from './node.js'
+import type { NodeLoader } from './node-loader.js'
 import { resolveEntry } from './links.js'
 import { findName, lowerBound, pageIndex } from './page.js'
 

@@ -2,7 +2,8 @@ import { compareUtf8 } from '../base/order.js'
 import { loaded } from '../base/slices.js'
 import type { ContentIds } from './content-id.js'
 import { isLinked, resolveEntry } from './links.js'
-import { Dir, FileNode, Link, Symlink, type Entry, type Node, type NodeLoader, type Page } from './node.js'
+import { Dir, FileNode, Link, Symlink, type Entry, type Node, type Page } from './node.js'
+import type { NodeLoader } from './node-loader.js'
 import { sameXattrs } from './xattrs.js'
 
 /** One path that differs: it was added, removed, or both sides have it with another content or mode. */

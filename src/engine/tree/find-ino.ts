@@ -1,4 +1,5 @@
-import { Dir, Link, type Entry, type NodeLoader } from './node.js'
+import { Dir, Link, type Entry } from './node.js'
+import type { NodeLoader } from './node-loader.js'
 import { findName } from './page.js'
 
 /**

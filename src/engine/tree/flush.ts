@@ -1,7 +1,8 @@
 import { sha256 } from '../base/hash.js'
 import { loaded, type Steps } from '../base/slices.js'
 import { encodeContent, encodePage, type Put } from './codec.js'
-import { Dir, type NodeLoader, type Page } from './node.js'
+import { Dir, type Page } from './node.js'
+import type { NodeLoader } from './node-loader.js'
 
 /** Hex digits of a node's address: 160 bits of the SHA-256 of its JSON. */
 const addressLength = 40

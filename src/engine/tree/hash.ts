@@ -2,7 +2,8 @@ import { sha256 } from '../base/hash.js'
 import { loaded, type Steps } from '../base/slices.js'
 import type { ContentIds } from './content-id.js'
 import { isLinked, resolveEntry } from './links.js'
-import { Dir, FileNode, Link, type Entry, type NodeLoader, type Page } from './node.js'
+import { Dir, FileNode, Link, type Entry, type Page } from './node.js'
+import type { NodeLoader } from './node-loader.js'
 import { hashXattrs } from './xattrs.js'
 
 /** A file from this size on is a step of its own. */

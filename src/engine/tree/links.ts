@@ -1,5 +1,6 @@
 import { EngineError } from '../base/errors.js'
-import { Dir, Link, linkKey, LinkedFile, type Entry, type Node, type NodeLoader } from './node.js'
+import { Dir, Link, linkKey, LinkedFile, type Entry, type Node } from './node.js'
+import type { NodeLoader } from './node-loader.js'
 import { findName } from './page.js'
 
 /** The node that an entry of a directory stands for, in the tree of this root. */

@@ -5,7 +5,8 @@ import type { Store } from '../storage/store.js'
 import { UnloadedBody } from '../cas/body.js'
 import { decodeContentInto, decodePageInto, missingNode, parseBlocks } from './codec.js'
 import { InUse } from './in-use.js'
-import type { Dir, FileNode, NodeLoader, Page } from './node.js'
+import type { Dir, FileNode, Page } from './node.js'
+import type { NodeLoader } from './node-loader.js'
 import type { NodeCache } from './node-cache.js'
 
 /** Loads tree nodes from a store: at once where it reads synchronously, by a Fault elsewhere. */

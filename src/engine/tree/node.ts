@@ -1,5 +1,4 @@
 import type { Body } from '../cas/body.js'
-import type { InUse } from './in-use.js'
 import type { Xattrs } from './xattrs.js'
 
 /** Whoever holds the token may change a directory or page in place; everybody else copies it first. */
@@ -173,12 +172,3 @@ export interface Attributes {
 
 /** Of a node that only what is in it matters of. */
 export const noAttributes: Attributes = { ino: 0, mode: 0, mtime: 0, ctime: 0, birthtime: 0 }
-
-/** Loads what is null: at once, or by throwing a Fault. */
-export interface NodeLoader {
-  loadDir(dir: Dir): Page[]
-  loadPage(page: Page): string[]
-  loadBody(file: FileNode): void
-  /** Present where nodes are stored. */
-  readonly inUse?: InUse | undefined
-}

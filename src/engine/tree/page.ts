@@ -1,6 +1,7 @@
 import { compareUtf8, needsUtf8Order } from '../base/order.js'
 import { limits } from '../base/limits.js'
-import { Page, type Dir, type Entry, type NodeLoader, type Owner } from './node.js'
+import { Page, type Dir, type Entry, type Owner } from './node.js'
+import type { NodeLoader } from './node-loader.js'
 
 /**
  * The list of pages of one directory. Where a page ends depends on the names alone, so equal directories

@@ -1,7 +1,8 @@
 /** Looks at what is in a tree without keeping in it what has to be loaded for that. */
 import { whenLoaded } from '../base/fault.js'
 import { UnloadedBody, type LoadedBody } from '../cas/body.js'
-import { Dir, FileNode, Page, type NodeLoader } from './node.js'
+import { Dir, FileNode, Page } from './node.js'
+import type { NodeLoader } from './node-loader.js'
 
 /** The pages of a directory, perhaps without names. */
 export async function peekPages(dir: Dir, loader: NodeLoader): Promise<readonly Page[]> {

@@ -13,8 +13,8 @@ import {
   type Attributes,
   type Entry,
   type Node,
-  type NodeLoader,
 } from './node.js'
+import type { NodeLoader } from './node-loader.js'
 import { emptyPages, findName, removeName, setName } from './page.js'
 
 /** What a directory and a file have in memory, roughly. */

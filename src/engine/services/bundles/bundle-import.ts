@@ -5,16 +5,17 @@ import { TimeSlice } from '../../base/slices.js'
 import { chainStart, expectedLink } from '../../session/chain.js'
 import { pin } from '../../session/checkpoints.js'
 import type { Core } from '../../session/core.js'
-import { addSetBack, type SetBacks } from '../../session/event-times.js'
-import type { EventBody, EventType } from '../../session/events.js'
-import { CheckpointIndex, LiveSession } from '../../session/live.js'
+import { addSetBack } from '../../session/event-times.js'
 import {
+  type SetBacks,
   SessionStatus,
   type Baseline,
   type CheckpointRecord,
   type SessionRecord,
   type SnapshotRecord,
 } from '../../session/records.js'
+import type { EventBody, EventType } from '../../session/events.js'
+import { CheckpointIndex, LiveSession } from '../../session/live.js'
 import { openSession } from '../../session/recovery.js'
 import { keys } from '../../storage/keys.js'
 import type { NewStoredEvent, StoreCommit } from '../../storage/store.js'

@@ -1,7 +1,8 @@
 import { EngineError } from '../../base/errors.js'
 import { limits } from '../../base/limits.js'
 import type { TimeSlice } from '../../base/slices.js'
-import { Dir, Link, linkKey, LinkedFile, type Entry, type NodeLoader } from '../../tree/node.js'
+import { Dir, Link, linkKey, LinkedFile, type Entry } from '../../tree/node.js'
+import type { NodeLoader } from '../../tree/node-loader.js'
 import { peekPage, peekPages } from '../../tree/peek.js'
 import { damaged } from './bundle-checks.js'
 

@@ -13,8 +13,8 @@ import {
   type Attributes,
   type Entry,
   Owner,
-  type NodeLoader,
 } from '../../tree/node.js'
+import type { NodeLoader } from '../../tree/node-loader.js'
 import { emptyPages, findName, setName } from '../../tree/page.js'
 import { bodyReferences } from '../../tree/references.js'
 

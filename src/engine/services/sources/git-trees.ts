@@ -1,8 +1,8 @@
 import { saveBaseline } from '../../session/baselines.js'
 import type { Core } from '../../session/core.js'
-import type { Baseline } from '../../session/records.js'
+import type { Baseline, TreeCounts } from '../../session/records.js'
 import { TreeBuilder } from '../../session/tree-builder.js'
-import { countTree, type TreeCounts } from '../../session/tree-counts.js'
+import { countTree } from '../../session/tree-counts.js'
 import { keys } from '../../storage/keys.js'
 import type { StoreCommit } from '../../storage/store.js'
 import type { Dir } from '../../tree/node.js'
@@ -10,7 +10,7 @@ import type { ContentWriter } from '../../cas/content-writer.js'
 import type { GitObjectStore } from './git-objects.js'
 import type { EntryAttributes } from './source-ports.js'
 import type { GitTreeSink } from './git-ports.js'
-import type { CountedBaseline } from './imports.js'
+import type { CountedBaseline } from './source-records.js'
 
 /** Makes the tree of a commit: from nothing, or on top of one that was imported before. */
 export class GitTreeBuilder implements GitTreeSink {

@@ -6,7 +6,8 @@ import { ContentWriter, type ContentIn } from '../../cas/content-writer.js'
 import { addFiles, saveBaseline } from '../../session/baselines.js'
 import type { Core } from '../../session/core.js'
 import { TreeBuilder } from '../../session/tree-builder.js'
-import { countTree, type CountedTree, type TreeCounts } from '../../session/tree-counts.js'
+import { countTree, type CountedTree } from '../../session/tree-counts.js'
+import type { TreeCounts } from '../../session/records.js'
 import { keys } from '../../storage/keys.js'
 import type { Dir } from '../../tree/node.js'
 import { GitObjectStore } from './git-objects.js'
@@ -16,7 +17,7 @@ import type { Host } from './host-ports.js'
 import { HostIndexRecords } from './host-index.js'
 import type { JobContext, JobProgress, JobRecords } from './jobs.js'
 import type { Archives, ReadContext } from './source-ports.js'
-import type { RevisionRecord, SourceRecord } from './source-records.js'
+import type { CountedBaseline, RevisionRecord, SourceRecord } from './source-records.js'
 import type { ImportInput } from './source-requests.js'
 
 /** What reads sources, loaded when it is first needed. */
@@ -35,9 +36,6 @@ export interface Imported extends JobRecords {
   /** What becomes of the source's record. */
   readonly source?: Partial<SourceRecord>
 }
-
-/** What a revision's record says of its tree. */
-export type CountedBaseline = Omit<RevisionRecord, 'revision' | 'counts'> & { readonly counts: TreeCounts }
 
 /** Reads what an import names, by the kind of the source. */
 export async function importTree(

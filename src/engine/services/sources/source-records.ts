@@ -1,7 +1,7 @@
 /** Records and public forms of sources, revisions and import jobs. */
 import { formatTime } from '../../base/environment.js'
 import { reviveStringMap, type StringMap } from '../../base/input.js'
-import type { Baseline } from '../../session/records.js'
+import type { Baseline, TreeCounts } from '../../session/records.js'
 import type { GitRemote } from './git-ports.js'
 
 export const SourceKind = {
@@ -86,6 +86,9 @@ export interface SourceRecord {
 
 /** A revision is what a session on it starts from. */
 export type RevisionRecord = Baseline
+
+/** The part of a revision's record that describes its tree. */
+export type CountedBaseline = Omit<RevisionRecord, 'revision' | 'counts'> & { readonly counts: TreeCounts }
 
 /** Jobs of earlier versions did not count what was transferred. */
 export function parseJob(json: string): ImportJob {
