@@ -6,4 +6,4 @@ export { commonErrors, operations, tags, type Operation, type OperationName } fr
 export { callOperation, openStream, type CallableOperation } from './facade/call.js'
 export { schemas, type OperationRequest, type OperationResponse } from './operations/schemas/index.js'
 export { statusSchema } from './operations/schemas/status.js'
-export { inBytes, wireJsonSchema, wireJsonSchemaByNames } from './operations/schemas/kinds.js'
+export { inBytes, wireJsonSchema, wireJsonSchemaByNames } from './operations/schemas/wire-types.js'

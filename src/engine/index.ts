@@ -32,8 +32,8 @@ export type {
   LogVerification,
   LogVerifyRequest,
   SessionEvent,
-} from './session/event-log.js'
-export type { NarrowRequest } from './session/permissions.js'
+} from './session/history/event-log.js'
+export type { NarrowRequest } from './session/access/permissions.js'
 export type { SessionFileLocks } from './facade/file-locks.js'
 export type { SessionPosixLocks } from './facade/posix-locks.js'
 export {
@@ -79,11 +79,11 @@ export type {
   CacheValue,
   NamedCacheValue,
 } from './services/cache/cache-requests.js'
-export { checkStore, type CheckOptions, type CheckReport } from './services/maintenance/check.js'
-export type { Finding } from './services/maintenance/check-findings.js'
-export { repairStore, type RepairReport } from './services/maintenance/repair.js'
-export type { Dropped } from './services/maintenance/repair-context.js'
-export type { Collected, CollectOptions, CollectProgress } from './services/maintenance/collection.js'
+export { checkStore, type CheckOptions, type CheckReport } from './services/check/check.js'
+export type { Finding } from './services/check/findings.js'
+export { repairStore, type RepairReport } from './services/repair/repair.js'
+export type { Dropped } from './services/repair/context.js'
+export type { Collected, CollectOptions, CollectProgress } from './services/gc/collection.js'
 export type { SessionBus } from './facade/bus.js'
 export {
   BusScope,
@@ -152,7 +152,11 @@ export type {
 export type { ImportOptions } from './services/sources/job-limits.js'
 export type { ContentIn } from './services/sources/source-ports.js'
 export type { PromoteRequest, SourceListRequest, SourcePage } from './services/sources/sources.js'
-export { SegmentConflictPolicy, type BatchOperation, type PatchSegmentsRequest } from './session/batch.js'
+export {
+  SegmentConflictPolicy,
+  type BatchOperation,
+  type PatchSegmentsRequest,
+} from './session/edits/batch.js'
 export type {
   Checkpoint,
   CheckpointCreateRequest,
@@ -165,17 +169,17 @@ export type {
   DeleteRequest,
   RemoveDirectoryRequest,
   RenameRequest,
-} from './session/files.js'
-export type { SetAttributesRequest } from './session/attributes.js'
-export type { CopyFileRequest } from './session/copies.js'
-export type { DirectoryEntry, DirectoryListRequest, DirectoryPage } from './session/directory.js'
-export type { PathStat, StatRequest } from './session/stat.js'
-export type { CasExtent } from './session/extents.js'
-export type { HashGuard } from './session/guards.js'
-export type { CreateSymlinkRequest, LinkRequest } from './session/links.js'
-export type { SegmentChunk, SegmentWriteRequest } from './session/segments.js'
-export type { SetXattrRequest, XattrRequest } from './session/xattrs.js'
-export type { FileContent, FileWriteRequest, WriteRequest } from './session/writes.js'
+} from './session/edits/files.js'
+export type { SetAttributesRequest } from './session/edits/attributes.js'
+export type { CopyFileRequest } from './session/edits/copies.js'
+export type { DirectoryEntry, DirectoryListRequest, DirectoryPage } from './session/reads/directory.js'
+export type { PathStat, StatRequest } from './session/reads/stat.js'
+export type { CasExtent } from './session/reads/extents.js'
+export type { HashGuard } from './session/edits/guards.js'
+export type { CreateSymlinkRequest, LinkRequest } from './session/edits/links.js'
+export type { SegmentChunk, SegmentWriteRequest } from './session/edits/segments.js'
+export type { SetXattrRequest, XattrRequest } from './session/edits/xattrs.js'
+export type { FileContent, FileWriteRequest, WriteRequest } from './session/edits/writes.js'
 export {
   FileType,
   type ManifestNode,
@@ -183,11 +187,11 @@ export {
   type ManifestRequest,
   type SymlinkListRequest,
   type SymlinkPage,
-} from './session/manifest.js'
+} from './session/reads/manifest.js'
 export { capabilitiesOf, type Action } from './operations/index.js'
 export type { Capability } from './operations/operation.js'
-export type { Caller } from './session/permissions.js'
-export type { Authorize, Resource } from './session/permissions.js'
+export type { Caller } from './session/access/permissions.js'
+export type { Authorize, Resource } from './session/access/permissions.js'
 export { SessionStatus } from './session/records.js'
 export type { ForkRequest, SessionInfo, SessionListRequest, SessionPage } from './session/sessions.js'
 export type { Change, Diff, StateReference } from './session/states.js'

@@ -1,4 +1,4 @@
-import type { Disk, DiskFile } from '../../src/adapters/level/disk.js'
+import type { Disk, DiskFile } from '../../src/adapters/level/directory/disk.js'
 
 export type DiskOperation =
   | 'list'

@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { nodeDisk } from '../../src/adapters/level/node-disk.js'
+import { nodeDisk } from '../../src/adapters/level/directory/node-disk.js'
 import { EngineError } from '../../src/index.js'
 import { randomWords } from '../../src/testing.js'
 import { hookedDisk, systemFailure, type DiskEvent, type DiskOperation } from './hooked-disk.js'

@@ -1,6 +1,6 @@
 import { kill, pid } from 'node:process'
-import { nodeDisk } from '../../src/adapters/level/node-disk.js'
-import type { Disk } from '../../src/adapters/level/disk.js'
+import { nodeDisk } from '../../src/adapters/level/directory/node-disk.js'
+import type { Disk } from '../../src/adapters/level/directory/disk.js'
 import { diskChanges, hookedDisk } from './hooked-disk.js'
 import type { KillAt } from './protocol.js'
 

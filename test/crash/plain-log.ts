@@ -1,5 +1,5 @@
 import { crc32 } from 'node:zlib'
-import type { Disk, DiskFile } from '../../src/adapters/level/disk.js'
+import type { Disk, DiskFile } from '../../src/adapters/level/directory/disk.js'
 import { EngineError, type Store, type StoreCommit, type StoredEvent } from '../../src/engine/ports.js'
 import { blobPool, StoreModel } from './sim-model.js'
 import type { SimStoreOptions } from './sim-run.js'

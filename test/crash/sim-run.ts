@@ -1,4 +1,4 @@
-import type { Disk } from '../../src/adapters/level/disk.js'
+import type { Disk } from '../../src/adapters/level/directory/disk.js'
 import { EngineError, type Store, type StoreCommit } from '../../src/engine/ports.js'
 import { randomWords } from '../../src/testing.js'
 import { diskChanges, hookedDisk, systemFailure, type DiskCall, type DiskEvent } from './hooked-disk.js'

@@ -1,4 +1,4 @@
-import type { Disk } from '../../src/adapters/level/disk.js'
+import type { Disk } from '../../src/adapters/level/directory/disk.js'
 import { openLevelStore } from '../../src/adapters/level/open-level-store.js'
 import type { Storage } from '../../src/index.js'
 

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { nodeDisk } from '../../src/adapters/level/node-disk.js'
+import { nodeDisk } from '../../src/adapters/level/directory/node-disk.js'
 import { EngineError } from '../../src/index.js'
 import { diskChanges, hookedDisk, systemFailure } from '../crash/hooked-disk.js'
 import { hasGit } from '../support/git-repository.js'

@@ -1,5 +1,5 @@
-import { nodeDisk } from '../../src/adapters/level/node-disk.js'
-import type { Disk, DiskFile } from '../../src/adapters/level/disk.js'
+import { nodeDisk } from '../../src/adapters/level/directory/node-disk.js'
+import type { Disk, DiskFile } from '../../src/adapters/level/directory/disk.js'
 
 /** The disk of the host, with operations that fail. Reads are not counted and do not fail. */
 export class FaultyDisk implements Disk {

@@ -1,4 +1,4 @@
-import { readPack, type PackReading } from '../../src/adapters/git/pack-reader.js'
+import { readPack, type PackReading } from '../../src/adapters/git/pack/pack-reader.js'
 import type { GitObject } from '../../src/engine/ports.js'
 import type { GitRepository } from './git-repository.js'
 import type { Format } from './raw-pack.js'

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { nodeDisk } from '../../src/adapters/level/node-disk.js'
+import { nodeDisk } from '../../src/adapters/level/directory/node-disk.js'
 import type { CollectProgress, Session } from '../../src/index.js'
 import { diskChanges, hookedDisk, systemFailure, type DiskCall } from '../crash/hooked-disk.js'
 import { CollectionWorld } from '../model/collection-world.js'

@@ -5,15 +5,15 @@ import { createServer as createTcpServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { isPrivateAddress, publicLookup } from '../../src/adapters/git/address-policy.js'
+import { isPrivateAddress, publicLookup } from '../../src/adapters/git/remote/address-policy.js'
 import {
   checkBranchName,
   checkRemoteUrl,
   createGitAdapter,
   type GitAdapterOptions,
 } from '../../src/adapters/git/index.js'
-import { parseTree } from '../../src/adapters/git/raw-tree.js'
-import { cleanRemoteText } from '../../src/adapters/git/remote-errors.js'
+import { parseTree } from '../../src/adapters/git/objects/raw-tree.js'
+import { cleanRemoteText } from '../../src/adapters/git/remote/remote-errors.js'
 import { EngineError } from '../../src/engine/ports.js'
 import {
   commitRequest,

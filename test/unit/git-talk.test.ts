@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import { gitLimits } from '../../src/adapters/git/limits.js'
-import { packet } from '../../src/adapters/git/pkt-line.js'
-import { push } from '../../src/adapters/git/receive-pack.js'
-import type { SmartConnection } from '../../src/adapters/git/smart-connection.js'
-import { fetchPack, listRefs } from '../../src/adapters/git/upload-pack.js'
+import { packet } from '../../src/adapters/git/remote/pkt-line.js'
+import { push } from '../../src/adapters/git/remote/receive-pack.js'
+import type { SmartConnection } from '../../src/adapters/git/remote/smart-connection.js'
+import { fetchPack, listRefs } from '../../src/adapters/git/remote/upload-pack.js'
 import { failure } from '../support/git-harness.js'
 
 // A lower bound saves the tests time; their file has the module for itself.

@@ -12,8 +12,8 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { encodeCommit } from '../../src/adapters/level/commit-frame.js'
-import { readFrame } from '../../src/adapters/level/frame.js'
+import { encodeCommit } from '../../src/adapters/level/log/commit-frame.js'
+import { readFrame } from '../../src/adapters/level/log/frame.js'
 import {
   blobBytesOf,
   decodeSegmentHeader,
@@ -22,7 +22,7 @@ import {
   frameHeaderBytes,
   readFrameHeader,
   segmentHeaderBytes,
-} from '../../src/adapters/level/segment-format.js'
+} from '../../src/adapters/level/log/segment-format.js'
 import type { StoreCommit } from '../../src/engine/ports.js'
 import { randomWords } from '../../src/testing.js'
 import { FaultyDisk } from '../support/faulty-disk.js'

@@ -10,14 +10,14 @@ import {
   type GitObjects,
   type PathChange,
 } from '../../engine/ports.js'
-import { PackBuilder } from './build-pack.js'
-import { emptyTreeId, formatOf, objectId, type ObjectFormat } from './object-id.js'
+import { PackBuilder } from './pack/build-pack.js'
+import { emptyTreeId, formatOf, objectId, type ObjectFormat } from './objects/object-id.js'
 import { createPacer, type Pacer } from './pacer.js'
-import { addSignature, formatCommit, parseCommit, type CommitFields } from './raw-commit.js'
+import { addSignature, formatCommit, parseCommit, type CommitFields } from './objects/raw-commit.js'
 import { checkBranchName } from './ref-names.js'
 import { type Repository } from './repository.js'
 import { openRepository, type RepositoryOptions } from './open-repository.js'
-import { addChange, createChangeNode, rewriteTree, type Leaf } from './rewrite-tree.js'
+import { addChange, createChangeNode, rewriteTree, type Leaf } from './objects/rewrite-tree.js'
 
 /** Gives a signature of the text of a commit, as git would have it in the header of the commit. */
 export type Sign = (payload: string) => Promise<string>

@@ -9,13 +9,13 @@ import {
   type ImportResult,
 } from '../../engine/ports.js'
 import { gitLimits } from './limits.js'
-import { emptyTreeId, formatOf } from './object-id.js'
-import { parseCommit, parseTag } from './raw-commit.js'
+import { emptyTreeId, formatOf } from './objects/object-id.js'
+import { parseCommit, parseTag } from './objects/raw-commit.js'
 import { type Repository } from './repository.js'
 import { openRepository, type RepositoryOptions } from './open-repository.js'
 import { resolveRef } from './resolve-ref.js'
-import { RevisionObjects } from './revision-objects.js'
-import { walkTree } from './walk-tree.js'
+import { RevisionObjects } from './objects/revision-objects.js'
+import { walkTree } from './objects/walk-tree.js'
 
 export function createImporter(options: RepositoryOptions): Importer {
   return { import: (request, sink, context) => importRevision(options, request, sink, context) }

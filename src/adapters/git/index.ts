@@ -1,13 +1,13 @@
 import type { Committer, GitRemote, Importer } from '../../engine/ports.js'
-import type { CredentialsHook } from './authentication.js'
+import type { CredentialsHook } from './remote/authentication.js'
 import { createCommitter, type Sign } from './committer.js'
 import { createImporter } from './importer.js'
 import { gitLimits } from './limits.js'
 import { openRepository, type RepositoryOptions } from './open-repository.js'
 
 export { checkBranchName } from './ref-names.js'
-export { checkRemoteUrl } from './remote-url.js'
-export type { Credentials, CredentialsRequest } from './authentication.js'
+export { checkRemoteUrl } from './remote/remote-url.js'
+export type { Credentials, CredentialsRequest } from './remote/authentication.js'
 
 export interface GitAdapterOptions {
   /**

@@ -1,9 +1,9 @@
 import { invalid, type GitRemote, type ReadContext } from '../../engine/ports.js'
-import type { CredentialsHook } from './authentication.js'
-import { openBundle } from './bundle.js'
-import { HttpRepository } from './http-repository.js'
-import { openLocalRepository } from './local-repository.js'
-import { checkRemoteUrl } from './remote-url.js'
+import type { CredentialsHook } from './remote/authentication.js'
+import { openBundle } from './pack/bundle.js'
+import { HttpRepository } from './remote/http-repository.js'
+import { openLocalRepository } from './local/local-repository.js'
+import { checkRemoteUrl } from './remote/remote-url.js'
 import type { Repository } from './repository.js'
 
 export interface RepositoryOptions {

@@ -1,7 +1,7 @@
 import type { GitObjects } from '../../engine/ports.js'
-import type { BuiltPack } from './build-pack.js'
-import type { ObjectFormat } from './object-id.js'
-import type { RevisionSource } from './revision-objects.js'
+import type { BuiltPack } from './pack/build-pack.js'
+import type { ObjectFormat } from './objects/object-id.js'
+import type { RevisionSource } from './objects/revision-objects.js'
 
 export interface RemoteRefs {
   /** Full ref name to object id; HEAD included when it resolves. */

@@ -1,5 +1,5 @@
 import { EngineError, isRefName } from '../../engine/ports.js'
-import { isObjectId } from './object-id.js'
+import { isObjectId } from './objects/object-id.js'
 import type { RemoteRefs, Repository } from './repository.js'
 
 export interface ResolvedRef {

@@ -1,5 +1,5 @@
 import { EngineError, Shape, type LogEntry, type NamesOf } from '../../engine/index.js'
-import type { Authenticate } from './authenticate.js'
+import type { Authenticate } from './server/authenticate.js'
 import { defaultHttpLimits, type HttpLimits } from './limits.js'
 
 export interface HttpHandlerOptions {

@@ -9,12 +9,12 @@ import type { Storage } from '../../engine/ports.js'
 import { openLevelStore } from './open-level-store.js'
 
 export type { Storage } from '../../engine/ports.js'
-export { backupStore } from './backup-store.js'
-export type { StoreBackup, StoreBackupOptions, StoreBackupProgress } from './backup-store.js'
-export { checkStore } from './check-store.js'
-export { repairStore } from './repair-store.js'
-export type { Dropped, StoreRepair, StoreRepairOptions, StoreRepairProgress } from './repair-store.js'
-export type { StoreCheck, StoreCheckOptions, StoreCheckProgress } from './check-store.js'
+export { backupStore } from './tools/backup-store.js'
+export type { StoreBackup, StoreBackupOptions, StoreBackupProgress } from './tools/backup-store.js'
+export { checkStore } from './tools/check-store.js'
+export { repairStore } from './tools/repair-store.js'
+export type { Dropped, StoreRepair, StoreRepairOptions, StoreRepairProgress } from './tools/repair-store.js'
+export type { StoreCheck, StoreCheckOptions, StoreCheckProgress } from './tools/check-store.js'
 
 export interface LevelStorageOptions {
   /**

@@ -1,17 +1,17 @@
 import { realpath } from 'node:fs/promises'
 import { join } from 'node:path'
 import { EngineError, formats } from '../../engine/ports.js'
-import { CommitLog } from './commit-log.js'
-import { Creation } from './creation.js'
-import type { Disk } from './disk.js'
+import { CommitLog } from './log/commit-log.js'
+import { Creation } from './directory/creation.js'
+import type { Disk } from './directory/disk.js'
 import { errorCode, lockedError, systemError } from './errors.js'
-import { holdDirectory, pathAsHeld } from './held-directory.js'
-import type { HeldDirectory } from './held-directory.js'
-import type { IndexDatabase, OpenIndex } from './index-database.js'
-import { openIndexFile } from './index-file.js'
+import { holdDirectory, pathAsHeld } from './directory/held-directory.js'
+import type { HeldDirectory } from './directory/held-directory.js'
+import type { IndexDatabase, OpenIndex } from './index/index-database.js'
+import { openIndexFile } from './index/index-file.js'
 import { LevelStore } from './level-store.js'
-import { loadIndex, reopenIndex } from './load-index.js'
-import { indexName, segmentsName, sizeOf, writeManifest } from './manifest.js'
+import { loadIndex, reopenIndex } from './index/load-index.js'
+import { indexName, segmentsName, sizeOf, writeManifest } from './directory/manifest.js'
 import {
   claimDirectory,
   clearUnfinished,
@@ -20,16 +20,16 @@ import {
   newStoreId,
   readMarker,
   writeMarker,
-} from './marker.js'
-import type { Marker } from './marker.js'
-import { finishMigration, migrate } from './migration.js'
-import { nodeDisk } from './node-disk.js'
-import { registerOpener } from './open-registry.js'
-import { findOwner, forgetOwner, noteOwner } from './owner.js'
-import { writeAgain } from './recovery.js'
-import { Segments, createSegment, firstManifest } from './segments.js'
-import { takeLevelLock } from './store-lock.js'
-import type { StoreLock, TakeLock } from './store-lock.js'
+} from './directory/marker.js'
+import type { Marker } from './directory/marker.js'
+import { finishMigration, migrate } from './format-1/migration.js'
+import { nodeDisk } from './directory/node-disk.js'
+import { registerOpener } from './directory/process-lock.js'
+import { findOwner, forgetOwner, noteOwner } from './directory/owner.js'
+import { writeAgain } from './log/recovery.js'
+import { Segments, createSegment, firstManifest } from './log/segments.js'
+import { takeLevelLock } from './directory/store-lock.js'
+import type { StoreLock, TakeLock } from './directory/store-lock.js'
 
 export interface OpenLevelStoreOptions {
   readonly durability: 'full' | 'relaxed'

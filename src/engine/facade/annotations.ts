@@ -7,7 +7,7 @@ import {
   type Annotations,
   type AnnotationStatusRequest,
 } from '../services/annotations.js'
-import type { SessionAccess } from '../session/access.js'
+import type { SessionAccess } from '../session/access/session-access.js'
 
 /** Notes on files, for review. They outlive changes of the file and restores; forks have none of them. */
 export class SessionAnnotations {

@@ -8,7 +8,7 @@ import {
   type ApprovalRequest,
   type Approvals,
 } from '../services/approvals.js'
-import type { SessionAccess } from '../session/access.js'
+import type { SessionAccess } from '../session/access/session-access.js'
 
 /**
  * Requests for a decision, by another principal where the engine has `approvals: { selfApproval: false }`. As long as one is pending the session's status is PENDING_APPROVAL,

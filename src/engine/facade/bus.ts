@@ -6,7 +6,7 @@ import {
   type BusSubscribeRequest,
 } from '../services/bus/bus-requests.js'
 import { Subscription, type BusSubscription } from '../services/bus/bus-subscription.js'
-import type { SessionAccess } from '../session/access.js'
+import type { SessionAccess } from '../session/access/session-access.js'
 
 /**
  * Messages between those who work on a session: who subscribes to a topic gets what is published to it. The last

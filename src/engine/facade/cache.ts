@@ -18,7 +18,7 @@ import {
   type CacheValue,
   type NamedCacheValue,
 } from '../services/cache/cache-requests.js'
-import type { SessionAccess } from '../session/access.js'
+import type { SessionAccess } from '../session/access/session-access.js'
 
 /**
  * Keys and values beside the files, with a time to live if wanted. A cache holds 64 MiB of keys and values, or what the

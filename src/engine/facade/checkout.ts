@@ -7,7 +7,7 @@ import {
   type CheckoutUpdate,
   type SyncOptions,
 } from '../services/checkouts/checkouts.js'
-import type { SessionAccess } from '../session/access.js'
+import type { SessionAccess } from '../session/access/session-access.js'
 
 /** Writes a session to a directory of the host. */
 export async function checkOut(

@@ -5,23 +5,28 @@ import { limits } from '../base/limits.js'
 import type { Action } from '../operations/index.js'
 import type { ContentIn } from '../cas/content-writer.js'
 import { parseBundle, parseBundleOptions, type BundleOptions } from '../services/bundles/bundles.js'
-import { checkStore, parseCheck, type CheckOptions, type CheckReport } from '../services/maintenance/check.js'
+import { checkStore, parseCheck, type CheckOptions, type CheckReport } from '../services/check/check.js'
 import {
   parseCollect,
   type Collected,
   type Collection,
   type CollectOptions,
-} from '../services/maintenance/collection.js'
+} from '../services/gc/collection.js'
 import type { SourceService } from '../services/sources/sources.js'
 import type { UsageMeter } from '../services/usage.js'
-import { storeActivity } from '../session/activity.js'
+import { storeActivity } from '../session/table/activity.js'
 import { blankBaseline, filesBaseline } from '../session/baselines.js'
 import { coreFor, inBackground, type Core } from '../session/core.js'
-import { localCaller, type Caller, type NarrowRequest, type Permissions } from '../session/permissions.js'
-import type { FileContent } from '../session/writes.js'
-import type { LiveSession } from '../session/live.js'
-import { endFollowers } from '../session/feed.js'
-import { openUsed, parseTtl } from '../session/expiry.js'
+import {
+  localCaller,
+  type Caller,
+  type NarrowRequest,
+  type Permissions,
+} from '../session/access/permissions.js'
+import type { FileContent } from '../session/edits/writes.js'
+import type { LiveSession } from '../session/table/live.js'
+import { endFollowers } from '../session/history/feed.js'
+import { openUsed, parseTtl } from '../session/table/expiry.js'
 import {
   createSession,
   describeSession,
@@ -30,8 +35,8 @@ import {
   type SessionListRequest,
   type SessionPage,
 } from '../session/sessions.js'
-import { ScopeAccess } from '../session/scope-access.js'
-import { writeSnapshot } from '../session/snapshot.js'
+import { ScopeAccess } from '../session/access/scope-access.js'
+import { writeSnapshot } from '../session/history/snapshot.js'
 import { diffOf, namesCheckpoint, stateShape, type Diff, type StateReference } from '../session/states.js'
 import { endSession, Session, type SessionServices } from './session.js'
 import { Sources } from './sources.js'

@@ -1,4 +1,4 @@
-import type { SessionAccess } from '../session/access.js'
+import type { SessionAccess } from '../session/access/session-access.js'
 import {
   followEvents,
   listEvents,
@@ -10,7 +10,7 @@ import {
   type LogVerification,
   type LogVerifyRequest,
   type SessionEvent,
-} from '../session/event-log.js'
+} from '../session/history/event-log.js'
 
 /**
  * What happened in a session, oldest first: successful changes only, each with who made it. Nothing is ever

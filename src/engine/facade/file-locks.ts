@@ -10,7 +10,7 @@ import {
   type FileLockRequest,
   type FileLocks,
 } from '../services/locks/file-locks.js'
-import type { SessionAccess } from '../session/access.js'
+import type { SessionAccess } from '../session/access/session-access.js'
 
 /**
  * Locks on paths by which those who work on a session agree who may change what. They keep nobody from

@@ -4,16 +4,21 @@ import { parseFlag, parseMode, parseSize } from '../base/input.js'
 import { Shape, type CopyOf } from '../base/shape.js'
 import type { Action } from '../operations/index.js'
 import { StagedContent } from '../cas/staging.js'
-import { Batch, SegmentPatch, type BatchOperation, type PatchSegmentsRequest } from '../session/batch.js'
+import {
+  Batch,
+  SegmentPatch,
+  type BatchOperation,
+  type PatchSegmentsRequest,
+} from '../session/edits/batch.js'
 import { eventTypes } from '../session/events.js'
 import {
   planSetAttributes,
   setAttributesShape,
   setModeShape,
   type SetAttributesRequest,
-} from '../session/attributes.js'
-import { copyFileShape, planCopyFile, type CopyFileRequest } from '../session/copies.js'
-import { listDirectory, type DirectoryListRequest, type DirectoryPage } from '../session/directory.js'
+} from '../session/edits/attributes.js'
+import { copyFileShape, planCopyFile, type CopyFileRequest } from '../session/edits/copies.js'
+import { listDirectory, type DirectoryListRequest, type DirectoryPage } from '../session/reads/directory.js'
 import {
   createDirectoryShape,
   deleteShape,
@@ -27,7 +32,7 @@ import {
   type DeleteRequest,
   type RemoveDirectoryRequest,
   type RenameRequest,
-} from '../session/files.js'
+} from '../session/edits/files.js'
 import {
   createSymlinkShape,
   linkShape,
@@ -35,14 +40,14 @@ import {
   planLink,
   type CreateSymlinkRequest,
   type LinkRequest,
-} from '../session/links.js'
-import type { LiveSession } from '../session/live.js'
-import { findFile, findSymlink } from '../session/lookup.js'
-import { listCasExtents, type CasExtent } from '../session/extents.js'
-import { listSymlinks, type SymlinkListRequest, type SymlinkPage } from '../session/manifest.js'
-import type { Plan } from '../session/plan.js'
-import { mutate, record } from '../session/transaction.js'
-import { parseStat, statPath, type PathStat, type StatRequest } from '../session/stat.js'
+} from '../session/edits/links.js'
+import type { LiveSession } from '../session/table/live.js'
+import { findFile, findSymlink } from '../session/reads/lookup.js'
+import { listCasExtents, type CasExtent } from '../session/reads/extents.js'
+import { listSymlinks, type SymlinkListRequest, type SymlinkPage } from '../session/reads/manifest.js'
+import type { Plan } from '../session/edits/plan.js'
+import { mutate, record } from '../session/mutation-queue.js'
+import { parseStat, statPath, type PathStat, type StatRequest } from '../session/reads/stat.js'
 import {
   appendShape,
   fileWriteShape,
@@ -50,8 +55,8 @@ import {
   planAppend,
   planWrite,
   type FileWriteRequest,
-} from '../session/writes.js'
-import type { SessionAccess } from '../session/access.js'
+} from '../session/edits/writes.js'
+import type { SessionAccess } from '../session/access/session-access.js'
 import { FileNode } from '../tree/node.js'
 import {
   findXattrAt,
@@ -63,7 +68,7 @@ import {
   xattrShape,
   type SetXattrRequest,
   type XattrRequest,
-} from '../session/xattrs.js'
+} from '../session/edits/xattrs.js'
 
 export interface FileReadRequest {
   readonly path: string

@@ -7,7 +7,7 @@ import {
   type HealthReportRequest,
   type HealthReports,
 } from '../services/health.js'
-import type { SessionAccess } from '../session/access.js'
+import type { SessionAccess } from '../session/access/session-access.js'
 
 /** What tests say of a session, as the newest report has it. */
 export class SessionHealth {

@@ -11,7 +11,7 @@ import {
   type PosixUnlockRequest,
 } from '../services/locks/lock-requests.js'
 import type { PosixLockConflict, PosixLocks } from '../services/locks/posix-locks.js'
-import type { SessionAccess } from '../session/access.js'
+import type { SessionAccess } from '../session/access/session-access.js'
 
 /**
  * Advisory locks in the manner of fcntl and flock: they keep nobody from reading or writing. The path must

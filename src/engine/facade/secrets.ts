@@ -9,7 +9,7 @@ import {
   type SecretReference,
   type Secrets,
 } from '../services/secrets/secrets.js'
-import type { SessionAccess } from '../session/access.js'
+import type { SessionAccess } from '../session/access/session-access.js'
 
 /**
  * Values that are kept apart from files: encrypted wherever they stand, and never in files, forks, commits, events,

@@ -5,8 +5,8 @@ import type { Action } from '../operations/index.js'
 import type { Dir } from '../tree/node.js'
 import { createSessionFs } from '../fs/session-fs.js'
 import type { SessionFs } from '../fs/types.js'
-import { SessionAccess } from '../session/access.js'
-import type { NarrowRequest, Permissions } from '../session/permissions.js'
+import { SessionAccess } from '../session/access/session-access.js'
+import type { NarrowRequest, Permissions } from '../session/access/permissions.js'
 import {
   checkpointCreateShape,
   checkpointShape,
@@ -23,8 +23,8 @@ import {
   type PruneRequest,
 } from '../session/checkpoints.js'
 import type { Core } from '../session/core.js'
-import type { SessionSlot } from '../session/live.js'
-import { readManifest, type ManifestPage, type ManifestRequest } from '../session/manifest.js'
+import type { SessionSlot } from '../session/table/live.js'
+import { readManifest, type ManifestPage, type ManifestRequest } from '../session/reads/manifest.js'
 import {
   deleteSession,
   describeSession,

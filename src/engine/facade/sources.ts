@@ -25,9 +25,9 @@ import {
 import type { TreeExports } from '../services/sources/tree-exports.js'
 import type { Core } from '../session/core.js'
 import type { Dir } from '../tree/node.js'
-import type { Resource } from '../session/permissions.js'
-import { openUsed, usedNow } from '../session/expiry.js'
-import type { ScopeAccess } from '../session/scope-access.js'
+import type { Resource } from '../session/access/permissions.js'
+import { openUsed, usedNow } from '../session/table/expiry.js'
+import type { ScopeAccess } from '../session/access/scope-access.js'
 
 /** A revision by its id or label, the latest by default, and a directory in it, the root by default. */
 export interface RevisionExportRequest {

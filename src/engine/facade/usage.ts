@@ -5,7 +5,7 @@ import {
   type UsageMeter,
   type UsageRequest,
 } from '../services/usage.js'
-import type { ScopeAccess } from '../session/scope-access.js'
+import type { ScopeAccess } from '../session/access/scope-access.js'
 import { parseSize } from '../base/input.js'
 
 /** What the tenant used. */

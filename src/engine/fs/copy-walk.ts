@@ -1,6 +1,6 @@
 import { loaded } from '../base/slices.js'
-import type { LiveSession } from '../session/live.js'
-import { findNode } from '../session/lookup.js'
+import type { LiveSession } from '../session/table/live.js'
+import { findNode } from '../session/reads/lookup.js'
 import { Dir, Symlink, type FileNode, type Node } from '../tree/node.js'
 import { plainPath, resolvePath, slashed } from './plain-path.js'
 import { locate, type Call, type Context } from './calls.js'

@@ -1,6 +1,6 @@
 import { parseGlob, type Glob } from '../base/glob.js'
-import type { LiveSession } from '../session/live.js'
-import { resolve } from '../session/resolve.js'
+import type { LiveSession } from '../session/table/live.js'
+import { resolve } from '../session/reads/resolve.js'
 import { Dir, Symlink, type Entry } from '../tree/node.js'
 import { typeError } from './argument-errors.js'
 import { givenPath, resolvePath } from './plain-path.js'

@@ -1,4 +1,4 @@
-import type { LiveSession } from '../session/live.js'
+import type { LiveSession } from '../session/table/live.js'
 import { Dir, Symlink } from '../tree/node.js'
 import { encodeName, type Encoding } from './arguments.js'
 import { Dirent } from './stats.js'

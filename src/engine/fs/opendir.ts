@@ -1,4 +1,4 @@
-import { findDirectory } from '../session/lookup.js'
+import { findDirectory } from '../session/reads/lookup.js'
 import { argumentError, codedError, typeError } from './argument-errors.js'
 import { checkInteger } from './values.js'
 import { givenPath } from './plain-path.js'

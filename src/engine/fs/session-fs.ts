@@ -1,4 +1,4 @@
-import type { SessionAccess } from '../session/access.js'
+import type { SessionAccess } from '../session/access/session-access.js'
 import { typeError } from './argument-errors.js'
 import type { Context, Define } from './calls.js'
 import * as changes from './change-calls.js'

@@ -1,5 +1,5 @@
 import type { Core } from '../session/core.js'
-import type { CommittedEvent } from '../session/feed.js'
+import type { CommittedEvent } from '../session/history/feed.js'
 import { TreeDiff } from '../tree/diff.js'
 
 /** 'rename': a name came, went or moved; 'change': content or attributes of what has it. */

@@ -1,9 +1,9 @@
 import { formatTime } from '../base/environment.js'
 import { limits } from '../base/limits.js'
 import { inBackground, type Core } from '../session/core.js'
-import { shownTime } from '../session/event-times.js'
+import { shownTime } from '../session/history/event-times.js'
 import { eventTypes, type EventBody, type EventType } from '../session/events.js'
-import type { LiveSession } from '../session/live.js'
+import type { LiveSession } from '../session/table/live.js'
 import { keys } from '../storage/keys.js'
 
 /** What was done in a session. */

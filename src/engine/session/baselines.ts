@@ -5,10 +5,10 @@ import { TimeSlice } from '../base/slices.js'
 import { toBytes } from '../cas/staging.js'
 import type { Dir } from '../tree/node.js'
 import type { Core } from './core.js'
-import { manifestHash } from './manifest.js'
+import { manifestHash } from './reads/manifest.js'
 import type { Baseline } from './records.js'
 import { emptyDirectory, TreeBuilder } from './tree-builder.js'
-import type { FileContent } from './writes.js'
+import type { FileContent } from './edits/writes.js'
 
 const blanks = new WeakMap<Core['roots'], Promise<[Baseline, Dir]>>()
 

@@ -15,11 +15,11 @@ import { keys, prefixEnd } from '../storage/keys.js'
 import type { Dir } from '../tree/node.js'
 import type { Core } from './core.js'
 import { eventTypes } from './events.js'
-import { CheckpointIndex, type LiveSession } from './live.js'
-import { rootAt } from './recovery.js'
+import { CheckpointIndex, type LiveSession } from './table/live.js'
+import { rootAt } from './history/replay.js'
 import type { CheckpointRecord } from './records.js'
 import { settled } from './status.js'
-import { mutate, record } from './transaction.js'
+import { mutate, record } from './mutation-queue.js'
 
 /** A named state of a session. */
 export interface Checkpoint {

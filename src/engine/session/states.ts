@@ -7,9 +7,9 @@ import { kindOf, type Dir, type NodeKind } from '../tree/node.js'
 import { TreeDiff, type TreeChange } from '../tree/diff.js'
 import { checkpointNames, findCheckpoint, type CheckpointReference } from './checkpoints.js'
 import type { Core } from './core.js'
-import type { LiveSession } from './live.js'
-import { openUsed, usedNow } from './expiry.js'
-import { rootAt } from './recovery.js'
+import type { LiveSession } from './table/live.js'
+import { openUsed, usedNow } from './table/expiry.js'
+import { rootAt } from './history/replay.js'
 
 /** Names one state: a session's newest, one of its checkpoints, or what it started from. */
 export interface StateReference extends CheckpointReference {

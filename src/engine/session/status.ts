@@ -1,4 +1,4 @@
-import type { LiveSession } from './live.js'
+import type { LiveSession } from './table/live.js'
 import { SessionStatus, type SessionRecord } from './records.js'
 
 /** The session's record when a commit met a moved branch; undefined when its status is that already. */

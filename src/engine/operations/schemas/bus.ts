@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { limits } from '../../base/limits.js'
-import { bytes, extension, inBytes, integer, named, nothing, sessionId, text, time } from './kinds.js'
+import { bytes, extension, inBytes, integer, named, nothing, sessionId, text, time } from './wire-types.js'
 import { defineSchemas } from './operation-schemas.js'
 import { statusSchema } from './status.js'
 

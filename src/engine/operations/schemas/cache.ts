@@ -14,7 +14,7 @@ import {
   text,
   time,
   timeOrNone,
-} from './kinds.js'
+} from './wire-types.js'
 import { defineSchemas } from './operation-schemas.js'
 
 const inSession = { sessionId }

@@ -19,7 +19,7 @@ import {
   pathPrefix,
   sessionId,
   text,
-} from './kinds.js'
+} from './wire-types.js'
 import { defineSchemas } from './operation-schemas.js'
 import { casExtent } from './sessions.js'
 

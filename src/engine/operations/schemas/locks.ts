@@ -12,7 +12,7 @@ import {
   pathPrefix,
   sessionId,
   text,
-} from './kinds.js'
+} from './wire-types.js'
 import { defineSchemas } from './operation-schemas.js'
 
 const atPath = { sessionId, path }

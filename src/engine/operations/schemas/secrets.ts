@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { limits } from '../../base/limits.js'
-import { inBytes, named, sessionId, text } from './kinds.js'
+import { inBytes, named, sessionId, text } from './wire-types.js'
 import { defineSchemas } from './operation-schemas.js'
 
 /** A value that shows itself only where it is asked to, so that it gets into no log by accident. */

@@ -21,7 +21,7 @@ import {
   stringMap,
   text,
   time,
-} from './kinds.js'
+} from './wire-types.js'
 import { defineSchemas } from './operation-schemas.js'
 
 const session = named(

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { anyObject, integer, named, text } from './kinds.js'
+import { anyObject, integer, named, text } from './wire-types.js'
 
 /** What a failed request gives, and an item of a stream that fails. */
 export const statusSchema = named(

@@ -1,6 +1,6 @@
 import type { Action } from '../../operations/index.js'
 import type { Core } from '../../session/core.js'
-import type { LiveSession } from '../../session/live.js'
+import type { LiveSession } from '../../session/table/live.js'
 import type { Baseline } from '../../session/records.js'
 import type { Dir } from '../../tree/node.js'
 import type { BundleFiles } from './bundle-ports.js'

@@ -2,10 +2,10 @@ import { EngineError } from '../../base/errors.js'
 import { isId } from '../../base/ids.js'
 import { limits } from '../../base/limits.js'
 import { TimeSlice } from '../../base/slices.js'
-import { chainStart, expectedLink } from '../../session/chain.js'
+import { chainStart, expectedLink } from '../../session/history/chain.js'
 import { pin } from '../../session/checkpoints.js'
 import type { Core } from '../../session/core.js'
-import { addSetBack } from '../../session/event-times.js'
+import { addSetBack } from '../../session/history/event-times.js'
 import {
   type SetBacks,
   SessionStatus,
@@ -15,8 +15,8 @@ import {
   type SnapshotRecord,
 } from '../../session/records.js'
 import type { EventBody, EventType } from '../../session/events.js'
-import { CheckpointIndex, LiveSession } from '../../session/live.js'
-import { openSession } from '../../session/recovery.js'
+import { CheckpointIndex, LiveSession } from '../../session/table/live.js'
+import { openSession } from '../../session/history/replay.js'
 import { keys } from '../../storage/keys.js'
 import type { NewStoredEvent, StoreCommit } from '../../storage/store.js'
 import { encodeNode, type EncodedNode } from '../../tree/codec.js'

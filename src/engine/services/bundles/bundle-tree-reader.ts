@@ -1,6 +1,6 @@
 import { runInSlices, TimeSlice } from '../../base/slices.js'
 import type { Core } from '../../session/core.js'
-import { manifestHash } from '../../session/manifest.js'
+import { manifestHash } from '../../session/reads/manifest.js'
 import { decodeNode, encodeNode } from '../../tree/codec.js'
 import { hashTree } from '../../tree/hash.js'
 import { noAttributes, type Dir } from '../../tree/node.js'

@@ -9,9 +9,9 @@ import { encodePageToken, parsePageSize, parsePageToken } from '../../base/pagin
 import type { BlobRef } from '../../cas/blob.js'
 import { StagedBlobs } from '../../cas/staging.js'
 import type { Core } from '../../session/core.js'
-import type { LiveSession } from '../../session/live.js'
-import { roughly, SessionIndex } from '../../session/session-index.js'
-import { commitRecords, mutate } from '../../session/transaction.js'
+import type { LiveSession } from '../../session/table/live.js'
+import { roughly, SessionIndex } from '../../session/table/session-index.js'
+import { commitRecords, mutate } from '../../session/mutation-queue.js'
 import { keys } from '../../storage/keys.js'
 import {
   decodeContent,

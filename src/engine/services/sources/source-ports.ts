@@ -2,7 +2,7 @@
 import type { Transfer } from '../../base/transfer.js'
 import type { ContentIn } from '../../cas/content-writer.js'
 import type { EntryAttributes } from '../../session/tree-builder.js'
-import type { TreeEntry } from '../../session/tree-entries.js'
+import type { TreeEntry } from '../../session/reads/tree-entries.js'
 
 export type { ContentIn, EntryAttributes, TreeEntry }
 

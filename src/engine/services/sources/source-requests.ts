@@ -6,7 +6,7 @@ import { Shape } from '../../base/shape.js'
 import { limits } from '../../base/limits.js'
 import type { ContentIn } from '../../cas/content-writer.js'
 import { copyFiles, type CopiedFile } from '../../session/baselines.js'
-import type { FileContent } from '../../session/writes.js'
+import type { FileContent } from '../../session/edits/writes.js'
 import type { GitRemote } from './git-ports.js'
 import { SourceKind, type SourceRecord } from './source-records.js'
 

@@ -1,5 +1,5 @@
 import type { Core } from '../../session/core.js'
-import { treeEntries } from '../../session/tree-entries.js'
+import { treeEntries } from '../../session/reads/tree-entries.js'
 import type { Dir } from '../../tree/node.js'
 import type { Archives } from './source-ports.js'
 

@@ -1,0 +1,144 @@
+import { setTimeout } from 'node:timers/promises'
+import type { FileHandle } from 'node:fs/promises'
+import { EngineError, isRefName } from '../../../engine/ports.js'
+import type { HeldDirectory } from '../../host/index.js'
+import { gitLimits } from '../limits.js'
+import { errorCode } from './local-files.js'
+import { isObjectId } from '../objects/object-id.js'
+import { branchMoved, pushRejected } from '../remote/remote-errors.js'
+import { create, remove, rename, type RepositoryDirectory } from './repository-directory.js'
+
+const symrefDepth = 5
+const lockRetryMs = 20
+
+/** The refs of a repository directory: files below `refs`, and `packed-refs` for those without a file. */
+export class LocalRefs {
+  readonly #gitDir: RepositoryDirectory
+  readonly #commonDir: RepositoryDirectory
+
+  constructor(places: { readonly gitDir: RepositoryDirectory; readonly commonDir: RepositoryDirectory }) {
+    this.#gitDir = places.gitDir
+    this.#commonDir = places.commonDir
+  }
+
+  async list(prefixes: readonly string[]): Promise<Map<string, string>> {
+    const packed = await this.#packed()
+    const names = new Set(['HEAD', ...packed.keys(), ...(await this.#loose('refs'))])
+    // What keeps a ref from being listed, such as a symlink among its directories, shows when it is read.
+    for (const prefix of prefixes) if (isRefName(prefix)) names.add(prefix)
+    const refs = new Map<string, string>()
+    for (const name of names) {
+      if (prefixes.length > 0 && !prefixes.some((prefix) => name.startsWith(prefix))) continue
+      const oid = await this.read(name, packed)
+      if (oid !== null) refs.set(name, oid)
+    }
+    return refs
+  }
+
+  /** What the ref holds, through symbolic refs; null when there is none. */
+  async read(name: string, packed?: ReadonlyMap<string, string>): Promise<string | null> {
+    let ref = name
+    for (let depth = 0; depth < symrefDepth; depth++) {
+      const text = await this.#text(ref)
+      if (text === undefined) return (packed ?? (await this.#packed())).get(ref) ?? null
+      const target = symrefTarget(text)
+      if (target === undefined) return isObjectId(text) ? text : null
+      if (!isRefName(target)) return null
+      ref = target
+    }
+    return null
+  }
+
+  /**
+   * Sets the ref to `newOid` while git's own lock on it is held, if it still is at `expectedOid`. Throws
+   * BRANCH_MOVED, or GIT_PUSH_REJECTED when the name cannot be used.
+   */
+  async compareAndSet(change: { ref: string; expectedOid: string | null; newOid: string }): Promise<void> {
+    const { ref, expectedOid, newOid } = change
+    await this.#refuseNameConflict(ref)
+    await this.#directoryOf(ref).inParent(ref, async (held, name) => {
+      const lock = `${name}.lock`
+      const file = await openLock(held, lock)
+      try {
+        try {
+          if (symrefTarget((await this.#text(ref)) ?? '') !== undefined) {
+            throw pushRejected('the branch is a symbolic ref', '')
+          }
+          const tip = await this.read(ref)
+          if (tip !== expectedOid) throw branchMoved(ref, expectedOid, tip)
+          await file.writeFile(`${newOid}\n`)
+          await file.sync()
+        } finally {
+          await file.close()
+        }
+        await rename(held, lock, name)
+      } catch (error) {
+        await remove(held, lock)
+        throw error
+      }
+    })
+  }
+
+  /** Of a loose ref, trimmed. A symlink to a ref, which old versions of git made, reads as a symbolic ref. */
+  async #text(ref: string): Promise<string | undefined> {
+    const directory = this.#directoryOf(ref)
+    if ((await directory.kind(ref)) === 'symlink') {
+      const target = await directory.readLink(ref)
+      if (target?.startsWith('refs/') === true) return `ref: ${target}`
+    }
+    return (await directory.readText(ref))?.trim()
+  }
+
+  #directoryOf(ref: string): RepositoryDirectory {
+    // HEAD and other names outside `refs` belong to the worktree.
+    return ref.startsWith('refs/') ? this.#commonDir : this.#gitDir
+  }
+
+  async #packed(): Promise<Map<string, string>> {
+    const refs = new Map<string, string>()
+    const text = (await this.#commonDir.readText('packed-refs', gitLimits.refsBytes)) ?? ''
+    for (const line of text.split('\n')) {
+      const [, oid, name] = /^([0-9a-f]{40}|[0-9a-f]{64}) (refs\/.+)$/.exec(line) ?? []
+      if (oid !== undefined && name !== undefined) refs.set(name, oid)
+    }
+    return refs
+  }
+
+  async #loose(directory: string, names: string[] = []): Promise<string[]> {
+    // Git itself reaches no longer path.
+    if (directory.length > gitLimits.refNameBytes) return names
+    for (const { name, kind } of await this.#commonDir.list(directory, gitLimits.refs - names.length)) {
+      const ref = `${directory}/${name}`
+      if (kind === 'directory') await this.#loose(ref, names)
+      else if (isRefName(ref)) names.push(ref)
+    }
+    return names
+  }
+
+  /** A branch `a` and a branch `a/b` cannot both be. */
+  async #refuseNameConflict(ref: string): Promise<void> {
+    const others = [...(await this.#packed()).keys(), ...(await this.#loose('refs/heads'))]
+    const other = others.find((name) => name.startsWith(`${ref}/`) || ref.startsWith(`${name}/`))
+    if (other !== undefined) throw pushRejected(`${ref} conflicts with ${other}`, '')
+    // Directories that deleted branches left behind.
+    await this.#commonDir.removeEmptyDirectories(ref)
+  }
+}
+
+function symrefTarget(text: string): string | undefined {
+  return /^ref: *(\S+)$/.exec(text)?.[1]
+}
+
+async function openLock(held: HeldDirectory, lock: string): Promise<FileHandle> {
+  const end = performance.now() + gitLimits.lockWaitMs
+  for (;;) {
+    try {
+      return await create(held, lock, 0o644)
+    } catch (error) {
+      if (errorCode(error) !== 'EEXIST') throw error
+      if (performance.now() > end)
+        throw new EngineError('GIT_REMOTE_ERROR', 'the branch is locked by someone')
+      await setTimeout(lockRetryMs)
+    }
+  }
+}

@@ -1,0 +1,256 @@
+import { isAbsolute, resolve } from 'node:path'
+import { EngineError, invalid } from '../../../engine/ports.js'
+import { Roots } from '../../host/index.js'
+import { gitLimits } from '../limits.js'
+import { errorCode } from './local-files.js'
+import { writeObjects } from './local-objects.js'
+import { LocalRefs } from './local-refs.js'
+import { formatOf, type ObjectFormat } from '../objects/object-id.js'
+import type { ObjectSource } from '../objects/object-source.js'
+import { openObjectStore, type ObjectStore } from './object-store.js'
+import { createPacer } from '../pacer.js'
+import { branchMoved, pushRejected } from '../remote/remote-errors.js'
+import type { PushRequest, RemoteRefs, Repository, RevisionRequest } from '../repository.js'
+import { RepositoryDirectory } from './repository-directory.js'
+
+/**
+ * A repository directory of this host: bare, with a `.git` directory, or a linked worktree. It and every
+ * directory that it refers to must lie below one of the roots, by real path, else PERMISSION_DENIED. Below them only
+ * regular files and directories are used, else GIT_NOT_A_REPOSITORY (see RepositoryDirectory).
+ */
+export async function openLocalRepository(path: string, roots: readonly string[]): Promise<Repository> {
+  if (!isAbsolute(path)) throw invalid('repositoryPath', 'must be an absolute path')
+  return explained(() => open(path, roots))
+}
+
+async function open(path: string, rootPaths: readonly string[]): Promise<Repository> {
+  const roots = new Roots(rootPaths)
+  const opened: RepositoryDirectory[] = []
+  /** What is opened is closed with the repository. */
+  const keep = <T extends RepositoryDirectory | undefined>(directory: T): T => {
+    if (directory !== undefined) opened.push(directory)
+    return directory
+  }
+  try {
+    const directory = keep(await RepositoryDirectory.open(path, roots))
+    if (directory === undefined) {
+      throw new EngineError('GIT_REPO_NOT_FOUND', 'there is no such directory', { path })
+    }
+    const gitDir = keep(await findGitDir(directory, roots)) ?? directory
+    if ((await gitDir.kind('HEAD')) === undefined) throw notARepository(path)
+    const common = (await gitDir.readText('commondir'))?.trim()
+    const commonDir =
+      common === undefined
+        ? gitDir
+        : keep(await RepositoryDirectory.open(resolve(gitDir.path, common), roots))
+    if (commonDir === undefined) throw notARepository(path)
+    const format = await readFormat(commonDir, path)
+    const objects = keep(await commonDir.enter('objects'))
+    const refs = keep(await commonDir.enter('refs'))
+    if (objects === undefined || refs === undefined) throw notARepository(path)
+    const objectDirs = [objects]
+    for await (const alternate of alternatesOf(objects, roots)) objectDirs.push(keep(alternate))
+    return new LocalRepository({ gitDir, commonDir, objectDirs, opened, format })
+  } catch (error) {
+    await closeAll(opened)
+    throw error
+  }
+}
+
+interface Places {
+  /** Holds HEAD. */
+  readonly gitDir: RepositoryDirectory
+  /** Holds refs and objects; differs for a linked worktree. */
+  readonly commonDir: RepositoryDirectory
+  /** The object directory and its alternates. */
+  readonly objectDirs: readonly RepositoryDirectory[]
+  /** All of them. */
+  readonly opened: readonly RepositoryDirectory[]
+  readonly format: ObjectFormat
+}
+
+class LocalRepository implements Repository {
+  readonly #places: Places
+  readonly #refs: LocalRefs
+  readonly #stores: ObjectStore[] = []
+
+  constructor(places: Places) {
+    this.#places = places
+    this.#refs = new LocalRefs(places)
+  }
+
+  format(): Promise<ObjectFormat> {
+    return Promise.resolve(this.#places.format)
+  }
+
+  async listRefs({
+    prefixes,
+    signal,
+  }: {
+    prefixes: readonly string[]
+    signal: AbortSignal
+  }): Promise<RemoteRefs> {
+    const refs = await explained(() => this.#refs.list(prefixes))
+    signal.throwIfAborted()
+    return { refs, symrefs: new Map(), peeled: new Map() }
+  }
+
+  async openObjects(request: RevisionRequest): Promise<ObjectSource> {
+    const { want, signal } = request
+    const onBytes = (count: number): void => request.onBytes(count)
+    const { objectDirs, format } = this.#places
+    const store = await explained(() => openObjectStore(objectDirs, format, signal))
+    this.#stores.push(store)
+    if (!(await explained(() => store.has(want)))) {
+      throw new EngineError('GIT_REF_NOT_FOUND', `the repository has no object ${want}`, { gitRef: want })
+    }
+    return {
+      async read(oid) {
+        const object = await explained(() => store.read(oid))
+        onBytes(object.body.length)
+        return object
+      },
+      async readBlob(oid) {
+        const chunks = await explained(() => store.readBlob(oid))
+        return chunks === undefined ? undefined : counted(chunks, onBytes)
+      },
+    }
+  }
+
+  push(request: PushRequest): Promise<void> {
+    return explained(() => this.#push(request))
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#stores.map((store) => store.close()))
+    await closeAll(this.#places.opened)
+  }
+
+  async #push({ ref, expectedOid, newOid, pack, signal }: PushRequest): Promise<void> {
+    const { objectDirs, format } = this.#places
+    if (formatOf(newOid) !== format) throw pushRejected('the repository is of another object format', '')
+    const tip = await this.#refs.read(ref)
+    if (tip === newOid) return
+    if (tip !== null && tip !== expectedOid) throw branchMoved(ref, expectedOid, tip)
+    await this.#refuseCheckedOut(ref)
+    await writeObjects(objectDirs[0]!, pack, format, createPacer(signal))
+    signal.throwIfAborted()
+    await this.#refs.compareAndSet({ ref, expectedOid: tip, newOid })
+  }
+
+  /** Moving the branch under a working directory would make all its files look changed. */
+  async #refuseCheckedOut(ref: string): Promise<void> {
+    const { commonDir } = this.#places
+    const worktrees = await commonDir.list('worktrees')
+    const heads = worktrees.map(({ name }) => `worktrees/${name}/HEAD`)
+    if (!(await isBare(commonDir))) heads.push('HEAD')
+    for (const head of heads) {
+      if ((await readHead(commonDir, head)) === `ref: ${ref}`)
+        throw pushRejected('branch is currently checked out', '')
+    }
+  }
+}
+
+/** Gives an error of the file system the form of the others. */
+async function explained<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    const errno = errorCode(error)
+    if (error instanceof EngineError || errno === undefined || error instanceof DOMException) throw error
+    throw new EngineError(
+      'GIT_REMOTE_ERROR',
+      `the repository cannot be used: ${errno}`,
+      { errno },
+      { cause: error },
+    )
+  }
+}
+
+/** As they are, but told of as they come. */
+async function* counted(
+  chunks: AsyncIterable<Uint8Array>,
+  onBytes: (count: number) => void,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  for await (const chunk of chunks) {
+    onBytes(chunk.length)
+    yield chunk
+  }
+}
+
+/** Where a `.git` leads: it is the directory, or a file that names it. Undefined when there is none. */
+async function findGitDir(
+  directory: RepositoryDirectory,
+  roots: Roots,
+): Promise<RepositoryDirectory | undefined> {
+  const kind = await directory.kind('.git')
+  if (kind === undefined) return undefined
+  // A symlink is resolved as the path of the repository is, and must lead below the roots.
+  if (kind !== 'file' && kind !== 'other') return gitDirAt(resolve(directory.path, '.git'), roots)
+  const pointer = /^gitdir: (.+)$/m.exec((await directory.readText('.git')) ?? '')?.[1]
+  return pointer === undefined ? undefined : gitDirAt(resolve(directory.path, pointer), roots)
+}
+
+async function gitDirAt(path: string, roots: Roots): Promise<RepositoryDirectory | undefined> {
+  const gitDir = await RepositoryDirectory.open(path, roots)
+  if (gitDir === undefined || (await gitDir.kind('HEAD')) !== undefined) return gitDir
+  await gitDir.close()
+  return undefined
+}
+
+async function readFormat(commonDir: RepositoryDirectory, path: string): Promise<ObjectFormat> {
+  const config = (await commonDir.readText('config')) ?? ''
+  if (/^\s*refstorage\s*=\s*"?reftable/im.test(config)) {
+    throw new EngineError('GIT_NOT_A_REPOSITORY', 'the format of the repository is not supported', { path })
+  }
+  return /^\s*objectformat\s*=\s*"?sha256/im.test(config) ? 'sha256' : 'sha1'
+}
+
+async function isBare(commonDir: RepositoryDirectory): Promise<boolean> {
+  return /^\s*bare\s*=\s*true\s*$/im.test((await commonDir.readText('config')) ?? '')
+}
+
+/** What a HEAD says. A symlink in its place, which old versions of git made, reads as a symbolic ref. */
+async function readHead(commonDir: RepositoryDirectory, path: string): Promise<string | undefined> {
+  if ((await commonDir.kind(path)) === 'symlink') return `ref: ${await commonDir.readLink(path)}`
+  return (await commonDir.readText(path))?.trim()
+}
+
+/** The object directories that one names in `info/alternates`, and those that these name. Each must lie below the roots. */
+async function* alternatesOf(
+  objects: RepositoryDirectory,
+  roots: Roots,
+): AsyncGenerator<RepositoryDirectory> {
+  const seen = new Set([objects.path])
+  const pending = [objects]
+  for (let next = pending.shift(); next !== undefined; next = pending.shift()) {
+    const text = (await next.readText('info/alternates')) ?? ''
+    for (const line of text.split('\n')) {
+      if (line === '' || line.startsWith('#')) continue
+      if (seen.size === gitLimits.objectDirectories) throw tooManyAlternates()
+      const path = resolve(next.path, line)
+      if (seen.has(path)) continue
+      seen.add(path)
+      const alternate = await RepositoryDirectory.open(path, roots)
+      if (alternate === undefined) continue
+      yield alternate
+      pending.push(alternate)
+    }
+  }
+}
+
+async function closeAll(directories: readonly RepositoryDirectory[]): Promise<void> {
+  await Promise.all(directories.map((directory) => directory.close()))
+}
+
+function tooManyAlternates(): EngineError {
+  return new EngineError(
+    'GIT_TOO_LARGE',
+    `the repository names over ${gitLimits.objectDirectories} directories of objects in info/alternates`,
+    { limit: String(gitLimits.objectDirectories) },
+  )
+}
+
+function notARepository(path: string): EngineError {
+  return new EngineError('GIT_NOT_A_REPOSITORY', 'the directory is no git repository', { path })
+}

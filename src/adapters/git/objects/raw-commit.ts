@@ -1,0 +1,77 @@
+import { EngineError, invalid, type CommitIdentity, type GitObject } from '../../../engine/ports.js'
+import type { ObjectFormat } from './object-id.js'
+
+export interface CommitFacts {
+  readonly tree: string
+  readonly committerSeconds: number
+}
+
+/** What an import needs of a commit. The rest may be of any encoding and is not read. */
+export function parseCommit(commit: GitObject): CommitFacts {
+  const header = headerOf(commit)
+  const tree = /^tree ([0-9a-f]{40}|[0-9a-f]{64})$/m.exec(header)?.[1]
+  if (tree === undefined) throw damaged(commit)
+  const seconds = Number(/^committer .*> (-?\d{1,12}) [-+]\d{4}$/m.exec(header)?.[1] ?? 0)
+  return { tree, committerSeconds: Math.max(0, seconds) }
+}
+
+/** The object that an annotated tag names. */
+export function parseTag(tag: GitObject): { readonly object: string } {
+  const object = /^object ([0-9a-f]{40}|[0-9a-f]{64})$/m.exec(headerOf(tag))?.[1]
+  if (object === undefined) throw damaged(tag)
+  return { object }
+}
+
+export interface CommitFields {
+  readonly tree: string
+  readonly parent: string | null
+  readonly author: CommitIdentity
+  readonly timestampSeconds: number
+  readonly message: string
+}
+
+/** The text of a commit; the same fields give the same text. */
+export function formatCommit(commit: CommitFields): string {
+  const person = `${formatIdentity(commit.author)} ${Math.max(0, Math.floor(commit.timestampSeconds))} +0000`
+  const message = commit.message.replaceAll('\0', '')
+  const lines = [
+    `tree ${commit.tree}`,
+    ...(commit.parent === null ? [] : [`parent ${commit.parent}`]),
+    `author ${person}`,
+    `committer ${person}`,
+    '',
+    message.endsWith('\n') ? message : `${message}\n`,
+  ]
+  return lines.join('\n')
+}
+
+/** The text with a signature of it as its last header. Throws INVALID_ARGUMENT for one that cannot stand there. */
+export function addSignature(text: string, signature: string, format: ObjectFormat): string {
+  const lines = String(signature).replaceAll('\r\n', '\n').replace(/\n+$/, '').split('\n')
+  if (typeof signature !== 'string' || lines[0] === '' || signature.includes('\0')) {
+    throw invalid('git.sign', 'must give a signature as text, whose first line is not empty')
+  }
+  const header = format === 'sha1' ? 'gpgsig' : 'gpgsig-sha256'
+  const end = text.indexOf('\n\n')
+  return `${text.slice(0, end)}\n${header} ${lines.join('\n ')}${text.slice(end)}`
+}
+
+function formatIdentity({ name, email }: CommitIdentity): string {
+  const address = cleaned(email)
+  return `${cleaned(name) || address || 'unknown'} <${address}>`
+}
+
+/** Without what would end the name, the address or the line. */
+function cleaned(text: string): string {
+  return text.replace(/[\0\r\n<>]/g, '').trim()
+}
+
+function headerOf(object: GitObject): string {
+  const text = Buffer.from(object.body.buffer, object.body.byteOffset, object.body.length).toString('latin1')
+  const end = text.indexOf('\n\n')
+  return end < 0 ? text : text.slice(0, end)
+}
+
+function damaged(object: GitObject): EngineError {
+  return new EngineError('GIT_CORRUPT', `the ${object.type} ${object.oid} is damaged`)
+}

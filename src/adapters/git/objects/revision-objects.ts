@@ -1,0 +1,69 @@
+import { EngineError, limits, type GitObject, type GitObjects } from '../../../engine/ports.js'
+import { gitLimits } from '../limits.js'
+import { emptyTreeId, formatOf } from './object-id.js'
+import type { ObjectSource } from './object-source.js'
+
+/** A source that may have given objects to the engine before it is asked for any. */
+export interface RevisionSource extends ObjectSource {
+  /** Whether the blob came already. */
+  hasGiven?(blobId: string): boolean
+  /** Whether the blob came in pieces, because it is large. */
+  isLarge?(blobId: string): boolean
+}
+
+/** The objects of a revision: those that the engine has, and from the repository those that it lacks. */
+export class RevisionObjects {
+  readonly #objects: GitObjects
+  readonly #source: RevisionSource
+
+  constructor(objects: GitObjects, source: RevisionSource) {
+    this.#objects = objects
+    this.#source = source
+  }
+
+  /** A commit, tag or tree, which the engine has from now on. Throws GIT_NOT_A_TREE for a large file. */
+  async read(oid: string): Promise<GitObject> {
+    if (this.#source.isLarge?.(oid) === true) {
+      throw new EngineError('GIT_NOT_A_TREE', `the object ${oid} is a file`, { objectId: oid })
+    }
+    const known = await this.#objects.get(oid, gitLimits.deltaBytes)
+    if (known !== undefined) return known
+    const isEmptyTree = oid === emptyTreeId(formatOf(oid))
+    const object: GitObject = isEmptyTree
+      ? { oid, type: 'tree', body: new Uint8Array() }
+      : await this.#source.read(oid)
+    await this.#objects.add(object)
+    return object
+  }
+
+  async readTree(oid: string): Promise<Uint8Array> {
+    return bodyOf(await this.read(oid), 'tree')
+  }
+
+  /** The target of a symlink; undefined for one of an impossible length. */
+  async readTarget(oid: string): Promise<Uint8Array | undefined> {
+    if (this.#source.isLarge?.(oid) === true) return undefined
+    const known = await this.#objects.get(oid, limits.pathBytes)
+    if (known !== undefined) return bodyOf(known, 'blob')
+    if (await this.#objects.has(oid)) return undefined
+    if ((await this.#source.readBlob(oid)) !== undefined) return undefined
+    return bodyOf(await this.read(oid), 'blob')
+  }
+
+  /** Makes sure that the engine has the blob; at once when it came already. */
+  ensureBlob(oid: string): void | Promise<void> {
+    return this.#source.hasGiven?.(oid) === true ? undefined : this.#ensureBlob(oid)
+  }
+
+  async #ensureBlob(oid: string): Promise<void> {
+    if (await this.#objects.has(oid)) return
+    const pieces = await this.#source.readBlob(oid)
+    if (pieces !== undefined) await this.#objects.addBlob(pieces, () => oid)
+    else if (this.#source.hasGiven?.(oid) !== true) bodyOf(await this.read(oid), 'blob')
+  }
+}
+
+function bodyOf(object: GitObject, type: GitObject['type']): Uint8Array {
+  if (object.type !== type) throw new EngineError('GIT_CORRUPT', `the object ${object.oid} is no ${type}`)
+  return object.body
+}

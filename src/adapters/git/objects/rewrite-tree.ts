@@ -1,0 +1,111 @@
+import { EngineError, type GitObject, type PathChange } from '../../../engine/ports.js'
+import { emptyTreeId, type ObjectFormat } from './object-id.js'
+import type { Pacer } from '../pacer.js'
+import { entryKind, formatTree, isExecutable, parseTree, type RawEntry } from './raw-tree.js'
+
+/** What becomes of one name: the changes of it, of the names below it, or both. */
+export interface ChangeNode {
+  leaf?: Leaf
+  readonly children: Map<string, ChangeNode>
+}
+
+export type Leaf =
+  | { readonly kind: 'removed' }
+  | { readonly kind: 'file'; readonly executable: boolean; readonly oid: string }
+  | { readonly kind: 'symlink'; readonly oid: string }
+
+export function createChangeNode(): ChangeNode {
+  return { children: new Map() }
+}
+
+/** Puts a change at its place. Names are kept as the latin-1 form of their bytes, as in raw trees. */
+export function addChange(root: ChangeNode, parts: PathChange['parts'], leaf: Leaf): void {
+  let node = root
+  for (const part of parts) {
+    const name = Buffer.from(part).toString('latin1')
+    let child = node.children.get(name)
+    if (child === undefined) node.children.set(name, (child = createChangeNode()))
+    node = child
+  }
+  node.leaf = leaf
+}
+
+export interface RewriteOptions {
+  readonly baseTree: string | null
+  readonly format: ObjectFormat
+  readonly changes: ChangeNode
+  readonly pacer: Pacer
+  getTree(oid: string): Promise<GitObject>
+  /** Takes a new tree and gives its id. */
+  addTree(body: Buffer): Promise<string>
+}
+
+/**
+ * Writes the trees along the changed paths anew and gives the id of the root. Entries that no change names
+ * keep mode, name and id byte for byte. A directory without entries vanishes; the root may be empty.
+ */
+export async function rewriteTree(options: RewriteOptions): Promise<string> {
+  const { changes, baseTree, format } = options
+  const root = await rewrite(options, baseTree, changes)
+  return root ?? (baseTree === emptyTreeId(format) ? baseTree : options.addTree(Buffer.alloc(0)))
+}
+
+/** The id of the tree; null when nothing is left in it. */
+async function rewrite(
+  options: RewriteOptions,
+  base: string | null,
+  node: ChangeNode,
+): Promise<string | null> {
+  const { format } = options
+  const isEmpty = base === null || base === emptyTreeId(format)
+  const old = isEmpty ? [] : parseTree((await options.getTree(base)).body, format)
+  if (node.children.size === 0) return old.length === 0 ? null : base
+  const entries = new Map(old.map((entry) => [entry.name, entry]))
+  let changed = false
+  for (const [name, child] of node.children) {
+    const before = entries.get(name)
+    const after = await replace(options, name, before, child)
+    if (after !== before) {
+      changed = true
+      if (after === undefined) entries.delete(name)
+      else entries.set(name, after)
+    }
+    if (options.pacer.due()) await options.pacer.rest()
+  }
+  if (entries.size === 0) return null
+  return changed ? options.addTree(formatTree(entries.values())) : base
+}
+
+async function replace(
+  options: RewriteOptions,
+  name: string,
+  before: RawEntry | undefined,
+  { leaf, children }: ChangeNode,
+): Promise<RawEntry | undefined> {
+  if (leaf !== undefined && leaf.kind !== 'removed') {
+    if (hasContent(children)) throw new EngineError('INTERNAL', 'a changed path is a file and a directory')
+    return { name, mode: leafMode(leaf, before), oid: leaf.oid }
+  }
+  const removed = leaf !== undefined
+  const wasTree = before !== undefined && entryKind(before.mode) === 'tree'
+  const tree = await rewrite(options, wasTree && !removed ? before.oid : null, { children })
+  if (tree === null) {
+    // Removals below what is no directory say nothing about it.
+    return removed || wasTree ? undefined : before
+  }
+  return wasTree && before.oid === tree ? before : { name, mode: '40000', oid: tree }
+}
+
+function hasContent(children: ReadonlyMap<string, ChangeNode>): boolean {
+  for (const { leaf, children: below } of children.values()) {
+    if ((leaf !== undefined && leaf.kind !== 'removed') || hasContent(below)) return true
+  }
+  return false
+}
+
+function leafMode(leaf: Exclude<Leaf, { kind: 'removed' }>, before: RawEntry | undefined): string {
+  if (leaf.kind === 'symlink') return '120000'
+  const sameKind = before !== undefined && entryKind(before.mode) === 'file'
+  if (sameKind && isExecutable(before.mode) === leaf.executable) return before.mode
+  return leaf.executable ? '100755' : '100644'
+}

@@ -1,0 +1,239 @@
+import { isUtf8 } from 'node:buffer'
+import {
+  EngineError,
+  isUnsafeName,
+  isUnsafeSymlinkName,
+  limits,
+  type GitObjects,
+  type GitTreeSink,
+} from '../../../engine/ports.js'
+import { gitLimits } from '../limits.js'
+import type { ObjectFormat } from './object-id.js'
+import { createPacer, type Pacer } from '../pacer.js'
+import { entryKind, isExecutable, parseTreeInParts, type RawEntry } from './raw-tree.js'
+import type { RevisionObjects } from './revision-objects.js'
+
+export interface WalkOptions {
+  readonly objects: RevisionObjects
+  readonly sink: GitTreeSink
+  readonly signal: AbortSignal
+  readonly treeId: string
+  /** The tree that the sink started from, and where it can be read. */
+  readonly base: { readonly treeId: string; readonly objects: GitObjects } | undefined
+  readonly format: ObjectFormat
+  readonly mtimeMs: number
+  /** The number of files and symlinks so far. */
+  onFiles(count: number): void
+}
+
+/**
+ * Gives a tree to the sink, parents before children, with paths like `/src/index.ts`; from a base only what
+ * differs: a subtree of the same id is not read. A name or a symlink target that is not UTF-8 has no form here:
+ * the entry is left out, and stays in the raw tree. A submodule is an empty directory that has the commit's id
+ * as attribute `user.git.gitlink`. Throws GIT_UNSAFE_PATH, GIT_TOO_LARGE and GIT_CORRUPT.
+ */
+export async function walkTree(options: WalkOptions): Promise<void> {
+  const walk = new TreeWalk(options)
+  await walk.directory(options.treeId, options.base?.treeId, '', 0)
+  options.onFiles(walk.files)
+}
+
+class TreeWalk {
+  files = 0
+  readonly #options: WalkOptions
+  readonly #pacer: Pacer
+  readonly #directory: { readonly mode: number; readonly mtimeMs: number }
+  readonly #file: { readonly mode: number; readonly mtimeMs: number }
+  readonly #program: { readonly mode: number; readonly mtimeMs: number }
+  readonly #symlink: { readonly mtimeMs: number }
+  readonly #seenTrees = new Set<string>()
+  #entries = 0
+  #repeatedEntries = 0
+
+  constructor(options: WalkOptions) {
+    const { mtimeMs } = options
+    this.#options = options
+    this.#pacer = createPacer(options.signal)
+    this.#directory = this.#program = { mode: 0o755, mtimeMs }
+    this.#file = { mode: 0o644, mtimeMs }
+    this.#symlink = { mtimeMs }
+  }
+
+  async directory(treeId: string, baseId: string | undefined, path: string, depth: number): Promise<void> {
+    const { objects, format } = this.#options
+    const entries: RawEntry[] = []
+    const names = new Set<string>()
+    for (const part of parseTreeInParts(await objects.readTree(treeId), format)) {
+      for (const entry of part) {
+        entries.push(entry)
+        names.add(entry.name)
+        if (names.size < entries.length) throw unsafe(entry.name, path)
+      }
+      if (entries.length > gitLimits.directoryEntries) {
+        throw tooLarge('entries in a directory', gitLimits.directoryEntries, path)
+      }
+      if (this.#pacer.due()) await this.#rest()
+    }
+    this.#count(treeId, entries.length, path)
+    const before = baseId === undefined ? undefined : await this.#readBase(baseId)
+    if (before !== undefined) await this.#removeGone(before, names, path)
+    for (const entry of entries) {
+      const old = before?.get(entry.name)
+      if (old === undefined || !isSame(old, entry)) {
+        const given = this.#entry(entry, old, path, depth + 1)
+        if (given !== undefined) await given
+      }
+      if (this.#pacer.due()) await this.#rest()
+    }
+  }
+
+  #entry(entry: RawEntry, old: RawEntry | undefined, parent: string, depth: number): void | Promise<void> {
+    const name = decodeName(entry.name)
+    if (isUnsafeName(name ?? entry.name)) throw unsafe(entry.name, parent)
+    if (name === undefined) return undefined
+    const path = `${parent}/${name}`
+    checkPath(entry, path, depth)
+    const kind = entryKind(entry.mode)
+    if (kind === 'symlink' && isUnsafeSymlinkName(name)) throw unsafe(entry.name, parent)
+    const oldKind = old === undefined ? undefined : entryKind(old.mode)
+    if (kind === 'tree' && oldKind === 'tree') return this.directory(entry.oid, old!.oid, path, depth)
+    // The commit of a submodule stands in an attribute of its directory, which is made anew.
+    if (oldKind !== undefined && (oldKind !== kind || kind === 'gitlink')) {
+      return this.#replace(entry, path, depth)
+    }
+    return this.#give(entry, path, depth)
+  }
+
+  async #replace(entry: RawEntry, path: string, depth: number): Promise<void> {
+    await this.#options.sink.remove(path)
+    await this.#give(entry, path, depth)
+  }
+
+  #give(entry: RawEntry, path: string, depth: number): void | Promise<void> {
+    const { sink } = this.#options
+    switch (entryKind(entry.mode)) {
+      case 'file':
+        return this.#giveFile(entry, path)
+      case 'symlink':
+        return this.#giveSymlink(entry, path)
+      case 'tree':
+        return this.#giveDirectory(entry, path, depth)
+      case 'gitlink':
+        return sink.directory(path, {
+          ...this.#directory,
+          xattrs: new Map([['user.git.gitlink', Buffer.from(entry.oid)]]),
+        })
+    }
+  }
+
+  #giveFile({ oid, mode }: RawEntry, path: string): void | Promise<void> {
+    const { objects, sink } = this.#options
+    const attributes = isExecutable(mode) ? this.#program : this.#file
+    this.files++
+    const missing = objects.ensureBlob(oid)
+    if (missing === undefined) return sink.file(path, oid, attributes)
+    return missing.then(() => sink.file(path, oid, attributes))
+  }
+
+  async #giveSymlink({ oid }: RawEntry, path: string): Promise<void> {
+    const { objects, sink } = this.#options
+    const target = decodeTarget(await objects.readTarget(oid))
+    if (target === undefined) {
+      // Another one may stand there from the base.
+      if (this.#options.base !== undefined) await sink.remove(path)
+      return
+    }
+    this.files++
+    await sink.symlink(path, target, this.#symlink)
+  }
+
+  async #giveDirectory({ oid }: RawEntry, path: string, depth: number): Promise<void> {
+    const given = this.#options.sink.directory(path, this.#directory)
+    if (given !== undefined) await given
+    await this.directory(oid, undefined, path, depth)
+  }
+
+  async #readBase(treeId: string): Promise<Map<string, RawEntry>> {
+    const { base, format } = this.#options
+    const tree = await base!.objects.get(treeId)
+    if (tree?.type !== 'tree') throw new EngineError('GIT_CORRUPT', `the known tree ${treeId} is missing`)
+    const entries = new Map<string, RawEntry>()
+    for (const part of parseTreeInParts(tree.body, format)) {
+      for (const entry of part) entries.set(entry.name, entry)
+      if (this.#pacer.due()) await this.#rest()
+    }
+    return entries
+  }
+
+  async #removeGone(
+    before: ReadonlyMap<string, RawEntry>,
+    names: ReadonlySet<string>,
+    path: string,
+  ): Promise<void> {
+    for (const raw of before.keys()) {
+      if (names.has(raw)) continue
+      const name = decodeName(raw)
+      if (name !== undefined) await this.#options.sink.remove(`${path}/${name}`)
+      if (this.#pacer.due()) await this.#rest()
+    }
+  }
+
+  /** A tree that stands in many places costs the remote nothing, but each of its entries costs here. */
+  #count(treeId: string, entries: number, path: string): void {
+    if (this.#seenTrees.has(treeId)) this.#repeatedEntries += entries
+    else this.#seenTrees.add(treeId)
+    this.#entries += entries
+    if (this.#entries > gitLimits.entries) throw tooLarge('entries', gitLimits.entries, path)
+    const once = this.#entries - this.#repeatedEntries
+    if (this.#repeatedEntries > gitLimits.repeatedEntries + once * gitLimits.repeatsPerEntry) {
+      throw tooLarge('entries in repeated directories', gitLimits.repeatedEntries, path)
+    }
+  }
+
+  async #rest(): Promise<void> {
+    this.#options.onFiles(this.files)
+    await this.#pacer.rest()
+  }
+}
+
+function isSame(a: RawEntry, b: RawEntry): boolean {
+  if (a.oid !== b.oid) return false
+  if (a.mode === b.mode) return true
+  return entryKind(a.mode) === entryKind(b.mode) && isExecutable(a.mode) === isExecutable(b.mode)
+}
+
+function unsafe(rawName: string, path: string): EngineError {
+  const name = Buffer.from(rawName, 'latin1').toString('utf8')
+  return new EngineError('GIT_UNSAFE_PATH', `the tree holds an unsafe name: ${JSON.stringify(name)}`, {
+    path: `${path}/${name}`,
+  })
+}
+
+function checkPath(entry: RawEntry, path: string, depth: number): void {
+  if (depth > limits.pathDepth) throw tooLarge('levels of directories', limits.pathDepth, path)
+  if (entry.name.length > limits.nameBytes) throw tooLarge('bytes in a name', limits.nameBytes, path)
+  // A UTF-16 unit takes three bytes at most.
+  if (path.length * 3 > limits.pathBytes && Buffer.byteLength(path) > limits.pathBytes) {
+    throw tooLarge('bytes in a path', limits.pathBytes, path)
+  }
+}
+
+/** The name of bytes that stand as latin-1; undefined when they are not UTF-8. */
+function decodeName(name: string): string | undefined {
+  if (!/[\x80-\xff]/.test(name)) return name
+  const bytes = Buffer.from(name, 'latin1')
+  return isUtf8(bytes) ? bytes.toString('utf8') : undefined
+}
+
+function decodeTarget(bytes: Uint8Array | undefined): string | undefined {
+  if (bytes === undefined || bytes.length === 0 || bytes.length > limits.pathBytes) return undefined
+  if (bytes.includes(0) || !isUtf8(bytes)) return undefined
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('utf8')
+}
+
+function tooLarge(what: string, limit: number, path: string): EngineError {
+  return new EngineError('GIT_TOO_LARGE', `the tree has over ${limit} ${what}`, {
+    limit: String(limit),
+    path,
+  })
+}

@@ -1,0 +1,67 @@
+import { EngineError } from '../../../engine/ports.js'
+import { formatOf, isObjectId, type ObjectFormat } from '../objects/object-id.js'
+import type { Pacer } from '../pacer.js'
+
+export interface BundleHeader {
+  readonly format: ObjectFormat
+  /** Commits that the bundle builds on and does not hold. */
+  readonly prerequisites: readonly string[]
+  /** Full ref name to object id. */
+  readonly refs: ReadonlyMap<string, string>
+  /** Where the pack starts. */
+  readonly end: number
+}
+
+/**
+ * Reads the header of a bundle of version 2 or 3, of which as much is given as a header may have. Throws
+ * GIT_UNSUPPORTED_BUNDLE when it is none or needs what is not known here, and GIT_CORRUPT when it has no end.
+ */
+export async function readBundleHeader(bundle: Buffer, pacer: Pacer): Promise<BundleHeader> {
+  const version = /^# v(\d+) git bundle\n/.exec(bundle.toString('latin1', 0, 32))
+  if (version === null) throw unsupported('the content is no git bundle')
+  if (version[1] !== '2' && version[1] !== '3') throw unsupported(`the bundle is of version ${version[1]}`)
+  let format: ObjectFormat = 'sha1'
+  const prerequisites: string[] = []
+  const refs = new Map<string, string>()
+  let at = version[0].length
+  for (;;) {
+    const end = bundle.indexOf('\n', at)
+    if (end < 0) throw tooShort()
+    if (pacer.due()) await pacer.rest()
+    const line = bundle.toString('utf8', at, end)
+    at = end + 1
+    if (line === '') break
+    if (line.startsWith('@') && version[1] === '3') {
+      format = capability(line.slice(1)) ?? format
+      continue
+    }
+    const [, isPrerequisite, oid, name] = /^(-?)([0-9a-f]+)(?: (.*))?$/s.exec(line) ?? []
+    if (oid === undefined || !isObjectId(oid) || formatOf(oid) !== format) throw malformed()
+    if (isPrerequisite === '-') prerequisites.push(oid)
+    else if (name === undefined || name === '') throw malformed()
+    else refs.set(name, oid)
+  }
+  return { format, prerequisites, refs, end: at }
+}
+
+/** The object format, if the capability says it. */
+function capability(text: string): ObjectFormat | undefined {
+  if (text === 'object-format=sha1' || text === 'object-format=sha256') {
+    return text === 'object-format=sha1' ? 'sha1' : 'sha256'
+  }
+  const name = text.split('=', 1)[0]!
+  if (name === 'filter') throw unsupported('the bundle leaves out objects by a filter')
+  throw unsupported(`the bundle has the unknown capability ${JSON.stringify(name.slice(0, 100))}`)
+}
+
+function unsupported(message: string): EngineError {
+  return new EngineError('GIT_UNSUPPORTED_BUNDLE', message)
+}
+
+function malformed(): EngineError {
+  return unsupported('the header of the bundle is malformed')
+}
+
+function tooShort(): EngineError {
+  return new EngineError('GIT_CORRUPT', 'the header of the bundle has no end')
+}

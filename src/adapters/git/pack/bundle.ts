@@ -1,0 +1,127 @@
+import { abortable, EngineError, type ContentIn, type GitObjects } from '../../../engine/ports.js'
+import { readBundleHeader, type BundleHeader } from './bundle-header.js'
+import { gitLimits } from '../limits.js'
+import { openPackInMemory } from './memory-pack.js'
+import type { ObjectFormat } from '../objects/object-id.js'
+import type { ObjectSource } from '../objects/object-source.js'
+import { createPacer } from '../pacer.js'
+import { bytesFrom, CollectedBytes, memoryBytes, type RandomBytes } from './random-bytes.js'
+import { pushRejected } from '../remote/remote-errors.js'
+import type { RemoteRefs, Repository, RevisionRequest } from '../repository.js'
+
+/**
+ * A bundle file as a repository that is only read: its content, whole or in pieces, of `gitLimits.bundleBytes`
+ * at most. What its commits build on must be in the engine's objects. Without a HEAD of its own, a bundle of one
+ * branch has that as HEAD.
+ */
+export function openBundle(content: ContentIn): Repository {
+  return new BundleRepository(content)
+}
+
+class BundleRepository implements Repository {
+  readonly #content: ContentIn
+  #opened: Promise<OpenedBundle> | undefined
+
+  constructor(content: ContentIn) {
+    this.#content = content
+  }
+
+  async format(signal: AbortSignal): Promise<ObjectFormat> {
+    return (await this.#open(signal)).header.format
+  }
+
+  async listRefs(options: {
+    readonly prefixes: readonly string[]
+    readonly signal: AbortSignal
+  }): Promise<RemoteRefs> {
+    const { prefixes, signal } = options
+    const { header } = await this.#open(signal)
+    const refs = new Map(header.refs)
+    const branches = [...refs.keys()].filter((name) => name.startsWith('refs/heads/'))
+    if (!refs.has('HEAD') && branches.length === 1) refs.set('HEAD', refs.get(branches[0]!)!)
+    for (const name of prefixes.length === 0 ? [] : [...refs.keys()]) {
+      if (!prefixes.some((prefix) => name.startsWith(prefix))) refs.delete(name)
+    }
+    return { refs, symrefs: new Map(), peeled: new Map() }
+  }
+
+  async openObjects(request: RevisionRequest): Promise<ObjectSource> {
+    const { want, objects, signal } = request
+    const { header, pack } = await this.#open(signal)
+    await checkPrerequisites(header, objects)
+    request.onBytes(pack.size)
+    const packed = await openPackInMemory(pack, header.format, {
+      signal,
+      getBase: (oid) => objects.get(oid),
+    })
+    if (!packed.has(want) && !(await objects.has(want))) {
+      throw new EngineError('GIT_REF_NOT_FOUND', `the bundle has no object ${want}`, { gitRef: want })
+    }
+    return {
+      async read(oid) {
+        // What a prerequisite holds need not be in the pack.
+        const known = packed.has(oid) ? undefined : await objects.get(oid)
+        return known ?? packed.read(oid)
+      },
+      readBlob: (oid) => packed.readBlob(oid),
+    }
+  }
+
+  push(): Promise<void> {
+    return Promise.reject(pushRejected('a bundle is only read', ''))
+  }
+
+  close(): Promise<void> {
+    return Promise.resolve()
+  }
+
+  #open(signal: AbortSignal): Promise<OpenedBundle> {
+    this.#opened ??= open(this.#content, signal)
+    return this.#opened
+  }
+}
+
+interface OpenedBundle {
+  readonly header: BundleHeader
+  readonly pack: RandomBytes
+}
+
+async function open(content: ContentIn, signal: AbortSignal): Promise<OpenedBundle> {
+  const bytes = await collect(content, signal)
+  const header = await readBundleHeader(await bytes.at(0, gitLimits.bundleHeaderBytes), createPacer(signal))
+  return { header, pack: bytesFrom(bytes, header.end) }
+}
+
+async function checkPrerequisites(header: BundleHeader, objects: GitObjects): Promise<void> {
+  const missing: string[] = []
+  for (const oid of header.prerequisites) if (!(await objects.has(oid))) missing.push(oid)
+  if (missing.length === 0) return
+  throw new EngineError(
+    'GIT_BUNDLE_PREREQUISITE',
+    `the bundle builds on ${missing.length} commits that are not known: import a whole one first`,
+    { oids: missing.slice(0, shownOids).join(',') },
+  )
+}
+
+const shownOids = 100
+
+async function collect(content: ContentIn, signal: AbortSignal): Promise<RandomBytes> {
+  signal.throwIfAborted()
+  if (content instanceof Uint8Array) {
+    checkLength(content.length)
+    return memoryBytes(content)
+  }
+  const collected = new CollectedBytes()
+  for await (const chunk of abortable(content, signal)) {
+    checkLength(collected.size + chunk.length)
+    collected.append(chunk)
+  }
+  return collected
+}
+
+function checkLength(length: number): void {
+  if (length <= gitLimits.bundleBytes) return
+  throw new EngineError('GIT_TOO_LARGE', `the bundle is over ${gitLimits.bundleBytes} bytes`, {
+    limit: String(gitLimits.bundleBytes),
+  })
+}

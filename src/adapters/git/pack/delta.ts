@@ -1,0 +1,165 @@
+import type { EngineError } from '../../../engine/ports.js'
+import { gitLimits } from '../limits.js'
+import type { Pacer } from '../pacer.js'
+import { corruptPack } from './pack-errors.js'
+
+export interface DeltaHead {
+  readonly baseSize: number
+  readonly resultSize: number
+  /** Where its instructions start. */
+  readonly end: number
+}
+
+/** A delta starts with the sizes of its base and of its result. Throws GIT_CORRUPT. */
+export function readDeltaHead(delta: Buffer): DeltaHead {
+  const base = readSize(delta, 0)
+  const result = readSize(delta, base.end)
+  return { baseSize: base.size, resultSize: result.size, end: result.end }
+}
+
+/** The result of a delta. The caller has looked at its size. Throws GIT_CORRUPT. */
+export function applyDelta(delta: Buffer, base: Uint8Array, pacer: Pacer): Buffer | Promise<Buffer> {
+  const run = new DeltaRun(delta, base)
+  const result = Buffer.allocUnsafe(run.size)
+  const end = run.fill(result)
+  return run.done ? result : applyRest(run, result, end, pacer)
+}
+
+async function applyRest(run: DeltaRun, result: Buffer, start: number, pacer: Pacer): Promise<Buffer> {
+  for (let end = start; !run.done;) {
+    if (pacer.due()) await pacer.rest()
+    end += run.fill(result.subarray(end))
+  }
+  return result
+}
+
+/** As `applyDelta`, in pieces. */
+export async function* deltaPieces(
+  delta: Buffer,
+  base: Uint8Array,
+  pacer: Pacer,
+): AsyncGenerator<Buffer, void, undefined> {
+  const run = new DeltaRun(delta, base)
+  for (let left = run.size; !run.done;) {
+    const piece = Buffer.allocUnsafeSlow(Math.min(left, gitLimits.pieceBytes))
+    const length = run.fill(piece)
+    left -= length
+    if (length > 0) yield piece.subarray(0, length)
+    if (pacer.due()) await pacer.rest()
+  }
+}
+
+/** Makes the result of a delta, step by step. Throws GIT_CORRUPT when the delta does not fit its base. */
+class DeltaRun {
+  /** The length of the result, as the delta says. */
+  readonly size: number
+  readonly #delta: Buffer
+  readonly #base: Uint8Array
+  #at: number
+  /** Bytes of the result that no instruction was read for. */
+  #left: number
+  // What is left of an instruction that did not fit into the last piece.
+  #source: Uint8Array
+  #from = 0
+  #pending = 0
+
+  constructor(delta: Buffer, base: Uint8Array) {
+    const head = readDeltaHead(delta)
+    if (head.baseSize !== base.length) throw corruptPack('a delta is for another base')
+    this.size = head.resultSize
+    this.#left = head.resultSize
+    this.#delta = delta
+    this.#base = base
+    this.#source = base
+    this.#at = head.end
+  }
+
+  get done(): boolean {
+    return this.#pending === 0 && this.#left === 0 && this.#at === this.#delta.length
+  }
+
+  /**
+   * Goes on until `out` is full, the result is whole, or a number of instructions is carried out. Gives the
+   * number of bytes written.
+   */
+  fill(out: Buffer): number {
+    let end = 0
+    for (let step = 0; step < stepInstructions; step++) {
+      if (this.#pending === 0) {
+        if (this.#at === this.#delta.length) {
+          if (this.#left > 0) throw misfit()
+          break
+        }
+        this.#next()
+      }
+      const count = Math.min(this.#pending, out.length - end)
+      copy(this.#source, this.#from, out, end, count)
+      end += count
+      this.#from += count
+      this.#pending -= count
+      if (end === out.length && (this.#pending > 0 || this.#left > 0)) break
+    }
+    return end
+  }
+
+  /** Reads one instruction: which bytes come next in the result. */
+  #next(): void {
+    const delta = this.#delta
+    let at = this.#at
+    const instruction = delta[at++]!
+    if (instruction & 128) {
+      let from = 0
+      let count = 0
+      if (instruction & 1) from = delta[at++]!
+      if (instruction & 2) from += delta[at++]! * 2 ** 8
+      if (instruction & 4) from += delta[at++]! * 2 ** 16
+      if (instruction & 8) from += delta[at++]! * 2 ** 24
+      if (instruction & 16) count = delta[at++]!
+      if (instruction & 32) count += delta[at++]! * 2 ** 8
+      if (instruction & 64) count += delta[at++]! * 2 ** 16
+      // What is missing at the end gives NaN, which no comparison lets pass.
+      if (count === 0) count = 2 ** 16
+      if (!(from + count <= this.#base.length)) throw misfit()
+      this.#source = this.#base
+      this.#from = from
+      this.#pending = count
+    } else {
+      if (instruction === 0 || at + instruction > delta.length) throw misfit()
+      this.#source = delta
+      this.#from = at
+      this.#pending = instruction
+      at += instruction
+    }
+    this.#at = at
+    this.#left -= this.#pending
+    if (this.#left < 0) throw misfit()
+  }
+}
+
+/** Holds the event loop for some milliseconds at most. */
+const stepInstructions = 64 * 1024
+
+/** For few bytes a loop is faster. */
+const loopBytes = 48
+
+function copy(source: Uint8Array, from: number, target: Buffer, at: number, count: number): void {
+  if (count > loopBytes) target.set(source.subarray(from, from + count), at)
+  else for (let index = 0; index < count; index++) target[at + index] = source[from + index]!
+}
+
+function readSize(delta: Buffer, start: number): { size: number; end: number } {
+  let size = 0
+  let at = start
+  for (let factor = 1; ; factor *= 128) {
+    const byte = delta[at++]
+    if (byte === undefined || factor > 2 ** 49) throw misfit()
+    size += (byte & 127) * factor
+    if (byte < 128) break
+  }
+  if (!Number.isSafeInteger(size)) throw misfit()
+  return { size, end: at }
+}
+
+function misfit(): EngineError {
+  return corruptPack('a delta is malformed')
+}

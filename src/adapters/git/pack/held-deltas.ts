@@ -1,0 +1,46 @@
+import { gitLimits } from '../limits.js'
+import { packTooLarge } from './pack-errors.js'
+
+/** A base that has not come: the id of an object, or the number of an entry that is itself not resolved. */
+export type AbsentBase = string | number
+
+export interface HeldDelta {
+  readonly entry: number
+  readonly delta: Buffer
+}
+
+/** What holding one costs beside its bytes. */
+const heldCost = 512
+
+/** Deltas that wait for their base, within a bound. */
+export class HeldDeltas {
+  readonly #waiting = new Map<AbsentBase, HeldDelta[]>()
+  #bytes = 0
+
+  /** Throws GIT_TOO_LARGE. */
+  add(base: AbsentBase, held: HeldDelta): void {
+    this.#bytes += held.delta.length + heldCost
+    if (this.#bytes > gitLimits.heldDeltaBytes) {
+      throw packTooLarge('bytes in deltas in front of their base', gitLimits.heldDeltaBytes)
+    }
+    const waiting = this.#waiting.get(base)
+    if (waiting === undefined) this.#waiting.set(base, [held])
+    else waiting.push(held)
+  }
+
+  /** Takes out the deltas on this object. */
+  take(entry: number, oid: string): HeldDelta[] {
+    if (this.#waiting.size === 0) return []
+    const taken = [...(this.#waiting.get(oid) ?? []), ...(this.#waiting.get(entry) ?? [])]
+    this.#waiting.delete(oid)
+    this.#waiting.delete(entry)
+    for (const { delta } of taken) this.#bytes -= delta.length + heldCost
+    return taken
+  }
+
+  /** The id of an object that never came. */
+  missing(): string | undefined {
+    for (const base of this.#waiting.keys()) if (typeof base === 'string') return base
+    return undefined
+  }
+}

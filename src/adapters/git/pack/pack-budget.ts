@@ -1,0 +1,44 @@
+import type { GitObject } from '../../../engine/ports.js'
+import { gitLimits } from '../limits.js'
+import { packTooLarge } from './pack-errors.js'
+
+/** What reading one pack may cost, in any case and for the bytes that came in. Throws GIT_TOO_LARGE. */
+export class PackBudget {
+  #received = 0
+  #inflated = 0
+
+  receive(bytes: number): void {
+    this.#received += bytes
+    if (this.#received > gitLimits.packBytes) throw packTooLarge('bytes', gitLimits.packBytes)
+  }
+
+  /** To be told of bytes that were inflated, or that a delta is to make. */
+  inflate(bytes: number): void {
+    this.#inflated += bytes
+    const limit = Math.min(
+      gitLimits.inflatedBytes,
+      gitLimits.inflatedBytesFree + gitLimits.inflatedBytesPerByte * this.#received,
+    )
+    if (this.#inflated > limit) throw packTooLarge('bytes in objects for what was sent', limit)
+  }
+
+  /** To be told of the size of a delta, as it is inflated, and of a base that is to be taken into memory. */
+  hold(bytes: number): void {
+    const limit = Math.min(
+      gitLimits.deltaBytes,
+      gitLimits.deltaBytesFree + gitLimits.deltaBytesPerByte * this.#received,
+    )
+    if (bytes > limit) throw packTooLarge('bytes in a delta or its base for what was sent', limit)
+  }
+}
+
+/** Throws GIT_TOO_LARGE. */
+export function checkObjectSize(type: GitObject['type'], size: number): void {
+  const limit = type === 'blob' ? gitLimits.objectBytes : gitLimits.structureBytes
+  if (size > limit) throw packTooLarge(`bytes in a ${type}`, limit)
+}
+
+/** Throws GIT_TOO_LARGE. */
+export function checkDepth(depth: number): void {
+  if (depth > gitLimits.deltaDepth) throw packTooLarge('deltas in a chain', gitLimits.deltaDepth)
+}

@@ -1,0 +1,20 @@
+import { EngineError } from '../../../engine/ports.js'
+
+export function corruptPack(what: string, cause?: unknown): EngineError {
+  return new EngineError('GIT_CORRUPT', `the pack is damaged: ${what}`, {}, { cause })
+}
+
+export function packTooLarge(what: string, limit: number): EngineError {
+  return new EngineError('GIT_TOO_LARGE', `the pack has over ${limit} ${what}`, { limit: String(limit) })
+}
+
+/** A delta builds on an object that is neither in the pack nor known: `details.baseOid`. */
+export function missingBase(baseOid: string): EngineError {
+  return new EngineError('GIT_CORRUPT', `the pack builds on an object that is missing: ${baseOid}`, {
+    baseOid,
+  })
+}
+
+export function isMissingBase(error: unknown): error is EngineError {
+  return error instanceof EngineError && error.reason === 'GIT_CORRUPT' && 'baseOid' in error.details
+}

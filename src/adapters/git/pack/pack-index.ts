@@ -1,0 +1,105 @@
+import { EngineError } from '../../../engine/ports.js'
+import { idBytes, type ObjectFormat } from '../objects/object-id.js'
+import type { RandomBytes } from './random-bytes.js'
+
+const signature = Buffer.from('\xfftOc\0\0\0\x02', 'latin1')
+const fanoutBytes = 256 * 4
+const idsStart = signature.length + fanoutBytes
+const largeOffset = 2 ** 31
+
+/** Finds the objects of one pack by the index of version 2 beside it. */
+export class PackIndex {
+  readonly #bytes: RandomBytes
+  readonly #idBytes: number
+  /** For each first byte of an id, the number of ids up to it. */
+  readonly #fanout: readonly number[]
+
+  private constructor(bytes: RandomBytes, format: ObjectFormat, fanout: readonly number[]) {
+    this.#bytes = bytes
+    this.#idBytes = idBytes(format)
+    this.#fanout = fanout
+  }
+
+  /** Throws GIT_CORRUPT. */
+  static async open(bytes: RandomBytes, format: ObjectFormat): Promise<PackIndex> {
+    const head = await bytes.at(0, idsStart)
+    if (head.length < idsStart || head.compare(signature, 0, 8, 0, 8) !== 0) {
+      throw damaged('it is of no known version')
+    }
+    const fanout = Array.from({ length: 256 }, (_, byte) => head.readUInt32BE(signature.length + byte * 4))
+    if (fanout.some((count, byte) => byte > 0 && count < fanout[byte - 1]!))
+      throw damaged('its table is wrong')
+    const least = idsStart + fanout[255]! * (idBytes(format) + 8) + 2 * idBytes(format)
+    if (bytes.size < least) throw damaged('it ends too early')
+    return new PackIndex(bytes, format, fanout)
+  }
+
+  /** Where the object starts in the pack; undefined when it is not there. */
+  async find(oid: string): Promise<number | undefined> {
+    const id = Buffer.from(oid, 'hex')
+    const first = id[0]
+    if (first === undefined || id.length !== this.#idBytes) return undefined
+    let low = first === 0 ? 0 : this.#fanout[first - 1]!
+    let high = this.#fanout[first]!
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      const found = this.#bytes.at(idsStart + middle * this.#idBytes, this.#idBytes)
+      const order = id.compare(found instanceof Promise ? await found : found)
+      if (order === 0) return this.#offset(middle)
+      if (order < 0) high = middle
+      else low = middle + 1
+    }
+    return undefined
+  }
+
+  async #offset(entry: number): Promise<number> {
+    const count = this.#fanout[255]!
+    // Between ids and offsets stand checksums of four bytes each.
+    const start = idsStart + count * (this.#idBytes + 4)
+    const short = await this.#bytes.at(start + entry * 4, 4)
+    const offset = short.readUInt32BE()
+    if (offset < largeOffset) return offset
+    const long = await this.#bytes.at(start + count * 4 + (offset - largeOffset) * 8, 8)
+    if (long.length < 8) throw damaged('it ends too early')
+    const place = Number(long.readBigUInt64BE())
+    if (!Number.isSafeInteger(place)) throw damaged('an object has an impossible place')
+    return place
+  }
+}
+
+export interface IndexedObject {
+  readonly oid: string
+  readonly offset: number
+  /** Of the object's bytes in the pack, header included. */
+  readonly crc32: number
+}
+
+/** The index of version 2, without what hashes it, and in the order of ids. */
+export function formatPackIndex(objects: readonly IndexedObject[], packChecksum: Buffer): Buffer {
+  const sorted = [...objects].sort((a, b) => (a.oid < b.oid ? -1 : 1))
+  const fanout = Buffer.alloc(fanoutBytes)
+  const counts = new Uint32Array(256)
+  for (const { oid } of sorted) counts[Number.parseInt(oid.slice(0, 2), 16)]!++
+  let total = 0
+  counts.forEach((count, byte) => fanout.writeUInt32BE((total += count), byte * 4))
+  const crcs = Buffer.alloc(sorted.length * 4)
+  const offsets = Buffer.alloc(sorted.length * 4)
+  const large: Buffer[] = []
+  sorted.forEach(({ offset, crc32 }, at) => {
+    crcs.writeUInt32BE(crc32, at * 4)
+    if (offset < largeOffset) {
+      offsets.writeUInt32BE(offset, at * 4)
+    } else {
+      offsets.writeUInt32BE(largeOffset + large.length, at * 4)
+      const place = Buffer.alloc(8)
+      place.writeBigUInt64BE(BigInt(offset))
+      large.push(place)
+    }
+  })
+  const ids = Buffer.from(sorted.map(({ oid }) => oid).join(''), 'hex')
+  return Buffer.concat([signature, fanout, ids, crcs, offsets, ...large, packChecksum])
+}
+
+function damaged(what: string): EngineError {
+  return new EngineError('GIT_CORRUPT', `the index of a pack is damaged: ${what}`)
+}

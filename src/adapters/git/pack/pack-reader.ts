@@ -1,0 +1,250 @@
+import { createHash } from 'node:crypto'
+import { EngineError, type GitObject } from '../../../engine/ports.js'
+import { ByteCache } from './byte-cache.js'
+import { applyDelta, deltaPieces, readDeltaHead } from './delta.js'
+import { HeldDeltas, type AbsentBase, type HeldDelta } from './held-deltas.js'
+import { exactly, gather, inflatePieces, inflateWhole } from './inflate.js'
+import { gitLimits } from '../limits.js'
+import { objectId, type ObjectFormat } from '../objects/object-id.js'
+import { createPacer, type Pacer } from '../pacer.js'
+import { checkDepth, checkObjectSize, PackBudget } from './pack-budget.js'
+import { PackEntries } from './pack-entries.js'
+import { maxEntryHeaderBytes, packHeaderBytes, readEntry, readPackHeader } from './pack-entry.js'
+import { corruptPack, missingBase, packTooLarge } from './pack-errors.js'
+import { PackInput } from './pack-input.js'
+
+export interface PackReading {
+  readonly format: ObjectFormat
+  readonly signal: AbortSignal
+  /**
+   * Each object but large blobs, once for each time that the pack has it. The body serves later deltas too: it
+   * must not be changed. A promise is awaited before the next object.
+   */
+  onObject(object: GitObject): void | Promise<void>
+  /** A blob over `gitLimits.streamedBlobBytes`, in pieces; `oid` can be asked for when they have ended. */
+  onBlob(chunks: AsyncIterable<Uint8Array>, oid: () => string): Promise<void>
+  /**
+   * A base that is not in memory any more, or is not in this pack. What was given to `onObject` and `onBlob`
+   * must be found.
+   */
+  getBase(oid: string): Promise<GitObject | undefined>
+  onProgress?(objects: number, total: number): void
+  /** Empty; gets where the objects are. */
+  readonly entries?: PackEntries
+}
+
+/**
+ * Reads a pack in one pass, whose bytes are not kept. Every id is computed from the content; the trailer is
+ * verified last, so that until this resolves any of it may be damage. Throws GIT_CORRUPT, with
+ * `details.baseOid` when a base is missing, and GIT_TOO_LARGE.
+ */
+export async function readPack(
+  chunks: AsyncIterable<Uint8Array>,
+  reading: PackReading,
+): Promise<{ readonly objects: number }> {
+  reading.signal.throwIfAborted()
+  const budget = new PackBudget()
+  const input = new PackInput(chunks, { ...reading, budget })
+  try {
+    return await new PackReader(input, budget, reading).read()
+  } finally {
+    await input.close()
+  }
+}
+
+interface KnownBase extends GitObject {
+  /** How many deltas made it. */
+  readonly depth: number
+}
+
+class PackReader {
+  readonly #input: PackInput
+  readonly #budget: PackBudget
+  readonly #reading: PackReading
+  readonly #pacer: Pacer
+  readonly #entries: PackEntries
+  readonly #bases = new ByteCache<string, KnownBase>(gitLimits.baseCacheBytes)
+  readonly #held = new HeldDeltas()
+  /** Held deltas whose base has come. */
+  readonly #ready: (HeldDelta & { readonly baseOid: string; readonly baseDepth: number })[] = []
+  readonly #largeBlobs = new Map<string, number>()
+
+  constructor(input: PackInput, budget: PackBudget, reading: PackReading) {
+    this.#input = input
+    this.#budget = budget
+    this.#reading = reading
+    this.#pacer = createPacer(reading.signal)
+    this.#entries = reading.entries ?? new PackEntries(reading.format)
+  }
+
+  async read(): Promise<{ readonly objects: number }> {
+    await this.#input.fill(packHeaderBytes)
+    const total = readPackHeader(this.#input.view)
+    if (total > gitLimits.objects) throw packTooLarge('objects', gitLimits.objects)
+    this.#input.skip(packHeaderBytes)
+    for (let count = 0; count < total; count++) {
+      if (this.#pacer.due()) {
+        this.#reading.onProgress?.(count, total)
+        await this.#pacer.rest()
+      }
+      await this.#readEntry()
+      while (this.#ready.length > 0) await this.#resolveReady()
+    }
+    await this.#input.finish()
+    const missing = this.#held.missing()
+    if (missing !== undefined) throw missingBase(missing)
+    this.#reading.onProgress?.(total, total)
+    return { objects: total }
+  }
+
+  async #readEntry(): Promise<void> {
+    if (this.#input.available < maxEntryHeaderBytes) await this.#input.fill(maxEntryHeaderBytes)
+    const offset = this.#input.offset
+    const header = readEntry(this.#input.view, 0, this.#reading.format)
+    const entry = this.#entries.add(offset)
+    this.#input.skip(header.headerBytes)
+    const { kind, size } = header
+    if (kind === 'offset-delta' || kind === 'id-delta') {
+      if (size > gitLimits.deltaBytes) throw packTooLarge('bytes in a delta', gitLimits.deltaBytes)
+      const delta = await this.#inflate(size)
+      const place = kind === 'id-delta' ? header.baseOid : this.#entryAt(offset - header.baseDistance)
+      const base = await this.#findBase(place, delta)
+      if (base === undefined) this.#held.add(place, { entry, delta })
+      else await this.#applyDelta(entry, delta, base)
+      return
+    }
+    checkObjectSize(kind, size)
+    if (size > gitLimits.streamedBlobBytes) {
+      await this.#giveLarge(entry, kind, size, 0, this.#inflatePieces(size))
+    } else {
+      await this.#give(entry, kind, await this.#inflate(size), 0)
+    }
+  }
+
+  async #inflate(size: number): Promise<Buffer> {
+    if (size <= gitLimits.streamedBlobBytes) {
+      // No usual encoder needs more bytes; another one goes the longer way.
+      const enough = size + (size >>> 8) + 64
+      if (this.#input.available < enough) await this.#input.fill(enough)
+      const whole = inflateWhole(this.#input.view, size)
+      if (whole !== undefined) {
+        this.#input.skip(whole.consumed)
+        this.#budget.inflate(size)
+        return whole.body
+      }
+    }
+    return gather(this.#inMemory(this.#inflatePieces(size)), size)
+  }
+
+  /** The size is only what the pack says: it costs what really comes. */
+  async *#inflatePieces(size: number): AsyncGenerator<Buffer, void, undefined> {
+    for await (const piece of exactly(inflatePieces(this.#input), size)) {
+      this.#budget.inflate(piece.length)
+      yield piece
+    }
+  }
+
+  async *#inMemory(pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void, undefined> {
+    let length = 0
+    for await (const piece of pieces) {
+      length += piece.length
+      this.#budget.hold(length)
+      yield piece
+    }
+  }
+
+  #entryAt(offset: number): number {
+    const entry = this.#entries.at(offset)
+    if (entry === undefined || entry === this.#entries.count - 1) throw corruptPack('a delta has no base')
+    return entry
+  }
+
+  async #findBase(place: AbsentBase, delta: Buffer): Promise<KnownBase | undefined> {
+    const oid = typeof place === 'string' ? place : this.#entries.oid(place)
+    if (oid === undefined) return undefined
+    return this.#base(oid, delta, typeof place === 'string' ? 0 : this.#entries.depth(place))
+  }
+
+  async #base(oid: string, delta: Buffer, depth: number): Promise<KnownBase | undefined> {
+    const known = this.#bases.get(oid)
+    if (known !== undefined) return known
+    const { baseSize } = readDeltaHead(delta)
+    if (baseSize > gitLimits.deltaBytes)
+      throw packTooLarge('bytes in the base of a delta', gitLimits.deltaBytes)
+    const size = this.#largeBlobs.get(oid)
+    if (size !== undefined) this.#budget.hold(size)
+    const base = await this.#reading.getBase(oid)
+    if (base === undefined) return undefined
+    const found = { ...base, depth }
+    this.#bases.set(oid, found, base.body.length)
+    return found
+  }
+
+  async #applyDelta(entry: number, delta: Buffer, base: KnownBase): Promise<void> {
+    const { type } = base
+    const { resultSize } = readDeltaHead(delta)
+    const depth = base.depth + 1
+    checkDepth(depth)
+    checkObjectSize(type, resultSize)
+    this.#budget.inflate(resultSize)
+    if (resultSize > gitLimits.streamedBlobBytes) {
+      await this.#giveLarge(entry, type, resultSize, depth, deltaPieces(delta, base.body, this.#pacer))
+    } else {
+      await this.#give(entry, type, await applyDelta(delta, base.body, this.#pacer), depth)
+    }
+  }
+
+  async #resolveReady(): Promise<void> {
+    const { entry, delta, baseOid, baseDepth } = this.#ready.pop()!
+    const base = await this.#base(baseOid, delta, baseDepth)
+    if (base === undefined) throw missingBase(baseOid)
+    await this.#applyDelta(entry, delta, base)
+    if (this.#pacer.due()) await this.#pacer.rest()
+  }
+
+  async #give(entry: number, type: GitObject['type'], body: Buffer, depth: number): Promise<void> {
+    const object = { oid: objectId(type, body, this.#reading.format), type, body }
+    this.#bases.set(object.oid, { ...object, depth }, body.length)
+    await this.#reading.onObject(object)
+    this.#resolved(entry, object.oid, depth)
+  }
+
+  /** Gives a blob in pieces, and another object that is made of pieces. */
+  async #giveLarge(
+    entry: number,
+    type: GitObject['type'],
+    size: number,
+    depth: number,
+    pieces: AsyncGenerator<Buffer, void, undefined>,
+  ): Promise<void> {
+    const hash = createHash(this.#reading.format).update(`${type} ${size}\0`)
+    let oid: string | undefined
+    const { signal } = this.#reading
+    const hashed = async function* (): AsyncGenerator<Buffer, void, undefined> {
+      for await (const piece of pieces) {
+        signal.throwIfAborted()
+        hash.update(piece)
+        yield piece
+      }
+      oid = hash.digest('hex')
+    }
+    const askedOid = (): string => {
+      if (oid === undefined) throw new EngineError('INTERNAL', 'the id of a blob is known at its end')
+      return oid
+    }
+    if (type === 'blob') {
+      await this.#reading.onBlob(hashed(), askedOid)
+    } else {
+      const body = await gather(hashed(), size)
+      await this.#reading.onObject({ oid: askedOid(), type, body })
+    }
+    this.#largeBlobs.set(askedOid(), size)
+    this.#resolved(entry, askedOid(), depth)
+  }
+
+  #resolved(entry: number, oid: string, depth: number): void {
+    this.#entries.resolve(entry, oid, depth)
+    for (const held of this.#held.take(entry, oid))
+      this.#ready.push({ ...held, baseOid: oid, baseDepth: depth })
+  }
+}

@@ -1,0 +1,134 @@
+import type { GitObject } from '../../../engine/ports.js'
+import type { ByteCache } from './byte-cache.js'
+import { applyDelta, deltaPieces, readDeltaHead } from './delta.js'
+import { exactly, gather, inflatePieces, inflateWhole } from './inflate.js'
+import { gitLimits } from '../limits.js'
+import type { ObjectFormat } from '../objects/object-id.js'
+import { wholeBody, type OpenedObject } from './opened-object.js'
+import type { Pacer } from '../pacer.js'
+import { checkDepth, checkObjectSize } from './pack-budget.js'
+import { maxEntryHeaderBytes, packHeaderBytes, readEntry, type PackEntry } from './pack-entry.js'
+import { corruptPack, missingBase, packTooLarge } from './pack-errors.js'
+import { SequentialBytes, type RandomBytes } from './random-bytes.js'
+
+export interface PackedOptions {
+  /** Tells the packs of one cache apart. */
+  readonly name: string
+  readonly cache: BaseCache
+  readonly format: ObjectFormat
+  readonly pacer: Pacer
+  /** Where the pack has an object. */
+  find(oid: string): number | undefined | Promise<number | undefined>
+  /** An object that the pack does not have, as a base. */
+  getBase?(oid: string): Promise<GitObject | undefined>
+}
+
+type WholeObject = Pick<GitObject, 'type' | 'body'>
+
+/** Objects of several packs, by name of the pack and place. */
+export type BaseCache = ByteCache<string, WholeObject>
+
+interface DeltaAt {
+  readonly offset: number
+  readonly delta: Buffer
+}
+
+/** The objects of one pack, by where they start. */
+export class PackedObjects {
+  readonly #bytes: RandomBytes
+  readonly #options: PackedOptions
+
+  constructor(bytes: RandomBytes, options: PackedOptions) {
+    this.#bytes = bytes
+    this.#options = options
+  }
+
+  /** Throws GIT_CORRUPT and GIT_TOO_LARGE. */
+  async open(offset: number): Promise<OpenedObject> {
+    const deltas: DeltaAt[] = []
+    let object = await this.#openBase(offset, deltas)
+    for (let next = deltas.pop(); next !== undefined; next = deltas.pop()) {
+      const base = { type: object.type, body: await wholeBody(object) }
+      object = await this.#apply(next, base, deltas.length === 0)
+    }
+    return object
+  }
+
+  /** Follows deltas down to an object that is none, and gives these deltas, the outermost first. */
+  async #openBase(start: number, deltas: DeltaAt[]): Promise<OpenedObject> {
+    let deltaBytes = 0
+    for (let offset = start; ;) {
+      const cached = this.#options.cache.get(this.#key(offset))
+      if (cached !== undefined) return cached
+      const entry = await this.#readEntry(offset)
+      const { kind, size } = entry
+      const bodyOffset = offset + entry.headerBytes
+      if (kind !== 'offset-delta' && kind !== 'id-delta') {
+        checkObjectSize(kind, size)
+        if (size > gitLimits.streamedBlobBytes)
+          return { type: kind, size, pieces: this.#pieces(bodyOffset, size) }
+        return this.#keep(offset, { type: kind, body: await this.#inflate(bodyOffset, size) })
+      }
+      deltaBytes += size
+      if (deltaBytes > gitLimits.deltaBytes) throw packTooLarge('bytes in deltas', gitLimits.deltaBytes)
+      deltas.push({ offset, delta: await this.#inflate(bodyOffset, size) })
+      checkDepth(deltas.length)
+      if (this.#options.pacer.due()) await this.#options.pacer.rest()
+      if (kind === 'offset-delta') {
+        offset -= entry.baseDistance
+        if (offset < packHeaderBytes || entry.baseDistance === 0) throw corruptPack('a delta has no base')
+        continue
+      }
+      const place = await this.#options.find(entry.baseOid)
+      if (place !== undefined) {
+        offset = place
+        continue
+      }
+      const base = await this.#options.getBase?.(entry.baseOid)
+      if (base === undefined) throw missingBase(entry.baseOid)
+      return base
+    }
+  }
+
+  async #apply({ offset, delta }: DeltaAt, base: WholeObject, isLast: boolean): Promise<OpenedObject> {
+    const { pacer } = this.#options
+    const { type } = base
+    const { resultSize } = readDeltaHead(delta)
+    checkObjectSize(type, resultSize)
+    if (resultSize > gitLimits.streamedBlobBytes && isLast) {
+      return { type, size: resultSize, pieces: deltaPieces(delta, base.body, pacer) }
+    }
+    if (resultSize > gitLimits.deltaBytes) {
+      throw packTooLarge('bytes in the base of a delta', gitLimits.deltaBytes)
+    }
+    if (pacer.due()) await pacer.rest()
+    return this.#keep(offset, { type, body: await applyDelta(delta, base.body, pacer) })
+  }
+
+  #keep(offset: number, object: WholeObject): WholeObject {
+    this.#options.cache.set(this.#key(offset), object, object.body.length)
+    return object
+  }
+
+  #key(offset: number): string {
+    return `${this.#options.name}:${offset}`
+  }
+
+  async #readEntry(offset: number): Promise<PackEntry> {
+    return readEntry(await this.#bytes.at(offset, maxEntryHeaderBytes), 0, this.#options.format)
+  }
+
+  async #inflate(offset: number, size: number): Promise<Buffer> {
+    if (size <= gitLimits.streamedBlobBytes) {
+      // No usual encoder needs more bytes; another one goes the longer way.
+      const input = await this.#bytes.at(offset, size + (size >>> 8) + 64)
+      const whole = inflateWhole(input, size)
+      if (whole !== undefined) return whole.body
+    }
+    return gather(this.#pieces(offset, size), size)
+  }
+
+  #pieces(offset: number, size: number): AsyncGenerator<Buffer, void, undefined> {
+    return exactly(inflatePieces(new SequentialBytes(this.#bytes, offset)), size)
+  }
+}

@@ -1,0 +1,74 @@
+import type { ByteInput } from './inflate.js'
+import { gitLimits } from '../limits.js'
+
+/** Bytes of which any can be read: a file, or what is in memory. */
+export interface RandomBytes {
+  readonly size: number
+  /** So many bytes from there on; fewer at the end. They stay unchanged for good. */
+  at(offset: number, length: number): Buffer | Promise<Buffer>
+}
+
+/** One piece of memory, which must not change. */
+export function memoryBytes(content: Uint8Array): RandomBytes {
+  const bytes = Buffer.from(content.buffer, content.byteOffset, content.length)
+  return { size: bytes.length, at: (offset, length) => bytes.subarray(offset, offset + length) }
+}
+
+/** The bytes from a place on. */
+export function bytesFrom(bytes: RandomBytes, start: number): RandomBytes {
+  return { size: bytes.size - start, at: (offset, length) => bytes.at(start + offset, length) }
+}
+
+const segmentBytes = 2 ** 20
+
+/** Bytes that come in turn and are kept, without ever being copied as a whole. */
+export class CollectedBytes implements RandomBytes {
+  readonly #segments: Buffer[] = []
+  #size = 0
+
+  get size(): number {
+    return this.#size
+  }
+
+  append(chunk: Uint8Array): void {
+    for (let at = 0; at < chunk.length;) {
+      const place = this.#size % segmentBytes
+      if (place === 0) this.#segments.push(Buffer.allocUnsafeSlow(segmentBytes))
+      const part = chunk.subarray(at, at + segmentBytes - place)
+      this.#segments.at(-1)!.set(part, place)
+      at += part.length
+      this.#size += part.length
+    }
+  }
+
+  at(offset: number, length: number): Buffer {
+    const end = Math.min(offset + length, this.#size)
+    const parts: Buffer[] = []
+    for (let at = offset; at < end;) {
+      const place = at % segmentBytes
+      const part = this.#segments[Math.floor(at / segmentBytes)]!.subarray(place, place + end - at)
+      parts.push(part)
+      at += part.length
+    }
+    return parts.length === 1 ? parts[0]! : Buffer.concat(parts)
+  }
+}
+
+/** Goes through the bytes from a place on. */
+export class SequentialBytes implements ByteInput {
+  readonly #bytes: RandomBytes
+  #offset: number
+
+  constructor(bytes: RandomBytes, offset: number) {
+    this.#bytes = bytes
+    this.#offset = offset
+  }
+
+  peek(): Buffer | Promise<Buffer> {
+    return this.#bytes.at(this.#offset, gitLimits.pieceBytes)
+  }
+
+  skip(count: number): void {
+    this.#offset += count
+  }
+}

@@ -1,0 +1,85 @@
+import { EngineError, type GitObject } from '../../../engine/ports.js'
+import type { ObjectFormat } from '../objects/object-id.js'
+import { isMissingBase } from '../pack/pack-errors.js'
+import { readPack } from '../pack/pack-reader.js'
+import type { RevisionRequest } from '../repository.js'
+import type { RevisionSource } from '../objects/revision-objects.js'
+
+export interface FetchOptions {
+  readonly request: RevisionRequest
+  readonly format: ObjectFormat
+  /** The pack of what is wanted, without what these commits hold. */
+  readonly pack: (haves: readonly string[]) => AsyncIterable<Uint8Array>
+}
+
+/**
+ * The objects of a revision of a remote. They go into the engine's objects while the pack comes in, so that
+ * there is nothing left to read. What is missing all the same, because the engine or the remote holds less than
+ * it says, is looked for once in a pack that builds on nothing.
+ */
+export class FetchedObjects implements RevisionSource {
+  readonly #options: FetchOptions
+  readonly #blobs = new Set<string>()
+  readonly #largeBlobs = new Set<string>()
+  #isWhole = false
+
+  private constructor(options: FetchOptions) {
+    this.#options = options
+  }
+
+  static async fetch(options: FetchOptions): Promise<FetchedObjects> {
+    const fetched = new FetchedObjects(options)
+    const { want, haves } = options.request
+    await fetched.#fetch(haves).catch(async (error: unknown) => {
+      if (!isMissingBase(error) || haves.length === 0) throw error
+      await fetched.#fetch([])
+    })
+    // Who wants a large blob is told so later.
+    if (!fetched.isLarge(want)) await fetched.read(want)
+    return fetched
+  }
+
+  hasGiven(blobId: string): boolean {
+    return this.#blobs.has(blobId)
+  }
+
+  isLarge(blobId: string): boolean {
+    return this.#largeBlobs.has(blobId)
+  }
+
+  async read(oid: string): Promise<GitObject> {
+    const { objects } = this.#options.request
+    let object = await objects.get(oid)
+    if (object === undefined && !this.#isWhole) {
+      await this.#fetch([])
+      object = await objects.get(oid)
+    }
+    if (object !== undefined) return object
+    throw new EngineError('GIT_CORRUPT', `the remote did not send the object ${oid}`)
+  }
+
+  /** There are no pieces to give: a blob that was missing is in the engine's objects then, or nowhere. */
+  async readBlob(): Promise<undefined> {
+    if (!this.#isWhole) await this.#fetch([])
+  }
+
+  async #fetch(haves: readonly string[]): Promise<void> {
+    const { request, format, pack } = this.#options
+    const { objects, signal } = request
+    this.#isWhole = haves.length === 0
+    await readPack(pack(haves), {
+      format,
+      signal,
+      getBase: (oid) => objects.get(oid),
+      onObject: (object) => {
+        if (object.type === 'blob') this.#blobs.add(object.oid)
+        return objects.add(object)
+      },
+      onBlob: async (chunks, oid) => {
+        await objects.addBlob(chunks, oid)
+        this.#blobs.add(oid())
+        this.#largeBlobs.add(oid())
+      },
+    })
+  }
+}

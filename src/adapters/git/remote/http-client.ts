@@ -1,0 +1,268 @@
+import * as http from 'node:http'
+import * as https from 'node:https'
+import { pipeline } from 'node:stream'
+import { createGunzip, createInflate } from 'node:zlib'
+import type { GitHttpRequest, GitHttpResponse } from 'isomorphic-git'
+import { EngineError, type ReadContext } from '../../../engine/ports.js'
+import { checkLiteralAddress, publicLookup } from './address-policy.js'
+import { gitLimits } from '../limits.js'
+
+export interface HttpClientOptions {
+  readonly allowPrivateAddresses: boolean
+  readonly idleTimeoutMs: number
+  /** Of the job that the requests are for. */
+  readonly transfer?: ReadContext['transfer']
+}
+
+export interface HttpRequest extends Omit<GitHttpRequest, 'body'> {
+  readonly body?: Iterable<Uint8Array>
+  readonly signal: AbortSignal
+}
+
+/**
+ * Smart HTTP over node:http(s) for one operation on one repository. Every address is checked against the
+ * policy, and the checked address is the one connected to, also behind a redirect. Redirects are followed
+ * here: a POST stays a POST, credentials do not leave the origin they were asked for, and what answered the
+ * first request takes the following ones. Errors are EngineErrors; an abort throws the signal's reason.
+ */
+export class HttpClient {
+  readonly #options: HttpClientOptions
+  readonly #agents: { readonly 'http:': http.Agent; readonly 'https:': https.Agent }
+  /** The base asked for to the base that answered. */
+  readonly #moved = new Map<string, string>()
+
+  constructor(options: HttpClientOptions) {
+    this.#options = options
+    // Own agents: a pooled connection of someone else may lead to an address that was never checked.
+    const agent = {
+      keepAlive: true,
+      timeout: options.idleTimeoutMs,
+      ...(options.allowPrivateAddresses ? {} : { lookup: publicLookup }),
+    }
+    this.#agents = { 'http:': new http.Agent(agent), 'https:': new https.Agent(agent) }
+  }
+
+  /** Closes the connections that wait for another request. */
+  close(): void {
+    for (const agent of Object.values(this.#agents)) agent.destroy()
+  }
+
+  async request(request: HttpRequest): Promise<GitHttpResponse> {
+    const { method = 'GET', signal } = request
+    const [base, tail] = splitUrl(request.url)
+    const origin = new URL(request.url).origin
+    const headers: Record<string, string> = {
+      ...request.headers,
+      'accept-encoding': 'gzip',
+      // Some hosts show a web page to whom does not start with git/.
+      'user-agent': 'git/forkspace',
+    }
+    const body = [...(request.body ?? [])]
+    if (method === 'POST')
+      headers['content-length'] = String(body.reduce((sum, part) => sum + part.length, 0))
+
+    let url = new URL((this.#moved.get(base) ?? base) + tail)
+    for (let redirects = 0; ; redirects++) {
+      if (url.origin !== origin) delete headers['Authorization']
+      const exchange = await this.#waiting(this.#exchange(url, { method, headers, body, signal }))
+      const { statusCode = 0, headers: answered } = exchange.response
+      if (!isRedirect(statusCode) || answered.location === undefined) {
+        if (redirects > 0 && statusCode === 200) this.#rememberMove(base, url)
+        return {
+          url: url.href,
+          method,
+          statusCode,
+          statusMessage: exchange.response.statusMessage ?? '',
+          headers: flatHeaders(answered),
+          // Of an answer that is no success only the beginning counts, and no failure while reading it.
+          body: statusCode === 200 ? this.#body(exchange, method) : single(await exchange.beginning()),
+        }
+      }
+      exchange.response.destroy()
+      if (redirects === gitLimits.redirects) throw redirectError(`leads through over ${redirects} redirects`)
+      url = redirectTarget(url, answered.location)
+    }
+  }
+
+  async *#body(exchange: Exchange, method: string): AsyncGenerator<Uint8Array, void, undefined> {
+    for await (const chunk of exchange.body(bodyLimit(method))) {
+      // Of the answer to a POST, only what is read from it may be of use.
+      if (method === 'GET') this.#options.transfer?.received(chunk.length)
+      yield chunk
+    }
+  }
+
+  #waiting<T>(work: Promise<T>): Promise<T> {
+    const { transfer } = this.#options
+    return transfer === undefined ? work : transfer.waiting(work)
+  }
+
+  #rememberMove(base: string, url: URL): void {
+    const [movedBase, tail] = splitUrl(url.href)
+    if (tail !== '') this.#moved.set(base, movedBase)
+  }
+
+  #exchange(
+    url: URL,
+    options: {
+      method: string
+      headers: Record<string, string>
+      body: readonly Uint8Array[]
+      signal: AbortSignal
+    },
+  ): Promise<Exchange> {
+    const { method, headers, body, signal } = options
+    const protocol = url.protocol === 'https:' ? 'https:' : 'http:'
+    return new Promise((resolve, reject) => {
+      signal.throwIfAborted()
+      if (!this.#options.allowPrivateAddresses) checkLiteralAddress(url)
+      const request = (protocol === 'https:' ? https : http).request(url, {
+        method,
+        headers,
+        signal,
+        agent: this.#agents[protocol],
+        timeout: this.#options.idleTimeoutMs,
+      })
+      let timedOut = false
+      const explain = (error: unknown): unknown => {
+        if (signal.aborted) return signal.reason
+        return timedOut ? timeout(url, this.#options.idleTimeoutMs) : networkError(url, error)
+      }
+      let answer: http.IncomingMessage | undefined
+      const onSilence = (): void => {
+        const { socket } = request
+        if (answer === undefined || answer.readableLength === 0 || socket === null) {
+          timedOut = true
+          request.destroy(new Error('timeout'))
+          return
+        }
+        // While what came waits to be taken here, it is not the remote that is silent. Silence is told once.
+        socket.once('timeout', onSilence)
+        socket.setTimeout(this.#options.idleTimeoutMs)
+        // The next request of this connection has silences of its own.
+        request.once('close', () => socket.off('timeout', onSilence))
+      }
+      request.on('timeout', onSilence)
+      request.on('error', (error) => reject(explain(error)))
+      request.on('response', (response) => {
+        answer = response
+        resolve(new Exchange(response, explain, (work) => this.#waiting(work)))
+      })
+      for (const part of body) request.write(part)
+      request.end()
+    })
+  }
+}
+
+/** An answer whose body is still to be read. */
+class Exchange {
+  readonly response: http.IncomingMessage
+  readonly #explain: (error: unknown) => unknown
+  readonly #waiting: <T>(work: Promise<T>) => Promise<T>
+
+  constructor(
+    response: http.IncomingMessage,
+    explain: (error: unknown) => unknown,
+    waiting: <T>(work: Promise<T>) => Promise<T>,
+  ) {
+    this.response = response
+    this.#explain = explain
+    this.#waiting = waiting
+  }
+
+  /** The decoded body. Throws GIT_TOO_LARGE over the limit. */
+  async *body(limitBytes: number): AsyncGenerator<Uint8Array, void, undefined> {
+    let count = 0
+    const chunks = this.#decoded()[Symbol.asyncIterator]()
+    try {
+      for (;;) {
+        const next = await this.#waiting(chunks.next())
+        if (next.done === true) return
+        count += next.value.length
+        if (count > limitBytes) {
+          throw new EngineError('GIT_TOO_LARGE', `the answer is over ${limitBytes} bytes`, {
+            limit: String(limitBytes),
+          })
+        }
+        yield next.value
+      }
+    } catch (error) {
+      throw this.#explain(error)
+    } finally {
+      await chunks.return?.()
+    }
+  }
+
+  /** As much as can be read of the first bytes. */
+  async beginning(): Promise<Uint8Array> {
+    const parts: Uint8Array[] = []
+    try {
+      for await (const chunk of this.body(gitLimits.errorBodyBytes)) parts.push(chunk)
+    } catch {
+      this.response.destroy()
+    }
+    return Buffer.concat(parts)
+  }
+
+  #decoded(): AsyncIterable<Buffer> {
+    const encoding = this.response.headers['content-encoding']?.toLowerCase()
+    if (encoding === undefined || encoding === '' || encoding === 'identity') return this.response
+    const decoder = encoding === 'deflate' ? createInflate() : createGunzip()
+    // The iteration over the decoder throws what breaks the pipeline.
+    return pipeline(this.response, decoder, () => {})
+  }
+}
+
+async function* single(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, undefined> {
+  yield await Promise.resolve(bytes)
+}
+
+/** The repository's own URL, and what the smart protocol appends to it. */
+function splitUrl(url: string): [base: string, tail: string] {
+  const at = url.search(/\/(info\/refs\?service=git-(upload|receive)-pack|git-(upload|receive)-pack)$/)
+  return at < 0 ? [url, ''] : [url.slice(0, at), url.slice(at)]
+}
+
+function bodyLimit(method: string): number {
+  return method === 'GET' ? gitLimits.refsBytes : 2 * gitLimits.packBytes
+}
+
+function isRedirect(status: number): boolean {
+  return status === 301 || status === 302 || status === 307 || status === 308
+}
+
+function redirectTarget(from: URL, location: string): URL {
+  if (!URL.canParse(location, from.href)) throw redirectError('redirects to no valid URL')
+  const to = new URL(location, from)
+  if (to.protocol !== 'https:' && to.protocol !== 'http:') throw redirectError(`redirects to ${to.protocol}`)
+  if (to.protocol === 'http:' && from.protocol === 'https:')
+    throw redirectError('redirects from https to http')
+  to.username = ''
+  to.password = ''
+  return to
+}
+
+function redirectError(what: string): EngineError {
+  return new EngineError('GIT_REMOTE_ERROR', `the remote ${what}`)
+}
+
+function flatHeaders(headers: http.IncomingHttpHeaders): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, String(value)]))
+}
+
+function timeout(url: URL, idleTimeoutMs: number): EngineError {
+  return new EngineError('GIT_TIMEOUT', `${url.host} was silent for ${idleTimeoutMs} ms`, { host: url.host })
+}
+
+function networkError(url: URL, error: unknown): EngineError {
+  if (error instanceof EngineError) return error
+  const code = error instanceof Error && 'code' in error ? String(error.code) : 'UNKNOWN'
+  const details = { host: url.host, errno: code }
+  if (code === 'ETIMEDOUT') return new EngineError('GIT_TIMEOUT', `${url.host} does not answer`, details)
+  if (code.startsWith('HPE_'))
+    return new EngineError('GIT_NOT_A_REPOSITORY', `${url.host} speaks no HTTP`, details)
+  if (code.startsWith('Z_')) return new EngineError('GIT_CORRUPT', 'the answer is badly compressed', details)
+  return new EngineError('GIT_UNREACHABLE', `the connection to ${url.host} failed: ${code}`, details, {
+    cause: error,
+  })
+}

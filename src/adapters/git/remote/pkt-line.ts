@@ -1,0 +1,102 @@
+import { EngineError } from '../../../engine/ports.js'
+
+/** A packet's content, or one of the three packets without content. */
+export type Packet = Buffer | 'flush' | 'delimiter' | 'end'
+
+const special = ['flush', 'delimiter', 'end'] as const
+
+export const flushPacket = Buffer.from('0000')
+export const delimiterPacket = Buffer.from('0001')
+
+export function packet(text: string): Buffer {
+  const body = Buffer.from(text)
+  return Buffer.concat([Buffer.from((body.length + 4).toString(16).padStart(4, '0')), body])
+}
+
+/** Cuts a stream into packets; the rest behind a packet can be taken raw. */
+export class PacketReader {
+  readonly #source: AsyncIterator<Uint8Array>
+  #buffer: Buffer = Buffer.alloc(0)
+  #at = 0
+
+  constructor(source: AsyncIterable<Uint8Array>) {
+    this.#source = source[Symbol.asyncIterator]()
+  }
+
+  /** The next packet; undefined at the end of the stream. Throws GIT_CORRUPT in the middle of a packet. */
+  async read(): Promise<Packet | undefined> {
+    if (!(await this.#fill(4))) {
+      if (this.#at < this.#buffer.length) throw malformed()
+      return undefined
+    }
+    const digits = this.#buffer.toString('latin1', this.#at, this.#at + 4)
+    if (!/^[0-9a-f]{4}$/i.test(digits)) throw malformed()
+    const length = Number.parseInt(digits, 16)
+    if (length < 4) {
+      const kind = special[length]
+      if (kind === undefined) throw malformed()
+      this.#at += 4
+      return kind
+    }
+    if (!(await this.#fill(length))) throw malformed()
+    const body = this.#buffer.subarray(this.#at + 4, this.#at + length)
+    this.#at += length
+    return body
+  }
+
+  /** All bytes behind the last packet. */
+  async *rest(): AsyncIterable<Buffer> {
+    if (this.#at < this.#buffer.length) yield this.#buffer.subarray(this.#at)
+    this.#at = this.#buffer.length
+    for (;;) {
+      const next = await this.#source.next()
+      if (next.done === true) return
+      yield asBuffer(next.value)
+    }
+  }
+
+  /** Tells the stream that nothing more of it is wanted. */
+  async close(): Promise<void> {
+    await this.#source.return?.()
+  }
+
+  async #fill(count: number): Promise<boolean> {
+    if (this.#buffer.length - this.#at >= count) return true
+    const parts = [this.#buffer.subarray(this.#at)]
+    let length = this.#buffer.length - this.#at
+    while (length < count) {
+      const next = await this.#source.next()
+      if (next.done === true) break
+      parts.push(asBuffer(next.value))
+      length += next.value.length
+    }
+    this.#buffer = Buffer.concat(parts, length)
+    this.#at = 0
+    return length >= count
+  }
+}
+
+/** The packets of a buffer that holds nothing else, without the special ones. */
+export function splitPackets(buffer: Buffer): Buffer[] {
+  const packets: Buffer[] = []
+  for (let at = 0; at + 4 <= buffer.length;) {
+    const length = Number.parseInt(buffer.toString('latin1', at, at + 4), 16)
+    if (Number.isNaN(length) || at + length > buffer.length) throw malformed()
+    if (length > 4) packets.push(buffer.subarray(at + 4, at + length))
+    at += Math.max(length, 4)
+  }
+  return packets
+}
+
+/** A packet's text without the line feed at its end. */
+export function packetText(packet: Buffer): string {
+  return packet.toString('utf8').replace(/\n$/, '')
+}
+
+function asBuffer(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
+}
+
+function malformed(): EngineError {
+  return new EngineError('GIT_CORRUPT', 'the answer of the remote is cut or malformed')
+}

@@ -1,0 +1,62 @@
+import { EngineError } from '../../../engine/ports.js'
+import { gitLimits } from '../limits.js'
+
+/** What the remote says about itself, fit to be shown: no control characters but line feeds, and not too long. */
+export function cleanRemoteText(text: string): string {
+  return (
+    text
+      .replace(/\r\n?/g, '\n')
+      // eslint-disable-next-line no-control-regex
+      .replace(/\x1b\[[0-9;?]*[ -/]*[@-~]/g, '')
+      // eslint-disable-next-line no-control-regex
+      .replace(/[\0-\x09\x0b-\x1f\x7f-\x9f]/g, '')
+      .trim()
+      .slice(0, gitLimits.remoteMessageChars)
+  )
+}
+
+export function remoteError(text: string): EngineError {
+  const remoteMessage = cleanRemoteText(text)
+  if (/not our ref|unadvertised object|no such (ref|remote ref)/i.test(remoteMessage)) {
+    return new EngineError('GIT_REF_NOT_FOUND', `the remote does not give this object: ${remoteMessage}`, {
+      remoteMessage,
+    })
+  }
+  return new EngineError('GIT_REMOTE_ERROR', `the remote failed: ${remoteMessage}`, { remoteMessage })
+}
+
+export function pushRejected(reason: string, remoteText: string): EngineError {
+  const remoteMessage = cleanRemoteText(remoteText)
+  const shown = cleanRemoteText(reason)
+  return new EngineError('GIT_PUSH_REJECTED', `the remote refused the push: ${remoteMessage || shown}`, {
+    reason: shown,
+    remoteMessage: remoteMessage || shown,
+  })
+}
+
+export function branchMoved(ref: string, expectedOid: string | null, actualOid: string | null): EngineError {
+  const branch = ref.replace(/^refs\/heads\//, '')
+  return new EngineError('BRANCH_MOVED', `branch ${branch} is not where this commit builds on`, {
+    branch,
+    expectedOid: expectedOid ?? '',
+    actualOid: actualOid ?? '',
+  })
+}
+
+/** The error for a status that is not 200. */
+export function statusError(status: number, credentialsSent: boolean): EngineError {
+  const details = { status: String(status) }
+  switch (status) {
+    case 401:
+      return credentialsSent
+        ? new EngineError('GIT_AUTH_FAILED', 'the remote refused the credentials', details)
+        : new EngineError('GIT_AUTH_REQUIRED', 'the remote asks for credentials', details)
+    case 403:
+      return new EngineError('GIT_AUTH_FAILED', 'the remote does not allow this', details)
+    case 404:
+    case 410:
+      return new EngineError('GIT_REPO_NOT_FOUND', 'the remote has no repository at this address', details)
+    default:
+      return new EngineError('GIT_REMOTE_ERROR', `the remote answered with status ${status}`, details)
+  }
+}

@@ -1,0 +1,187 @@
+import { GitRemoteHTTP } from 'isomorphic-git/managers'
+import type { HttpClient as IsomorphicHttpClient } from 'isomorphic-git'
+import { EngineError } from '../../../engine/ports.js'
+import type { Authentication, Credentials } from './authentication.js'
+import type { HttpClient, HttpRequest } from './http-client.js'
+import type { ObjectFormat } from '../objects/object-id.js'
+import { cleanRemoteText, remoteError, statusError } from './remote-errors.js'
+
+export type Service = 'git-upload-pack' | 'git-receive-pack'
+
+/** What a remote says of itself before the first command. */
+export type Advertisement =
+  | {
+      readonly version: 2
+      readonly format: ObjectFormat
+      readonly capabilities: ReadonlyMap<string, string>
+    }
+  | {
+      readonly version: 1
+      readonly format: ObjectFormat
+      readonly capabilities: ReadonlySet<string>
+      readonly refs: ReadonlyMap<string, string>
+      readonly symrefs: ReadonlyMap<string, string>
+    }
+
+/** A service of one remote, ready to take commands. */
+export interface SmartConnection {
+  readonly advertisement: Advertisement
+  /** Sends one request; the stream is its answer. */
+  post(body: readonly Uint8Array[]): Promise<AsyncIterable<Uint8Array>>
+}
+
+export interface ConnectOptions {
+  readonly url: string
+  readonly http: HttpClient
+  readonly service: Service
+  readonly authentication: Authentication
+  readonly signal: AbortSignal
+}
+
+/**
+ * Discovers the service with isomorphic-git's transport, which also asks for credentials, once, when the
+ * remote wants them and none were sent. Everything that can go wrong is thrown as an EngineError; an abort
+ * throws its reason.
+ */
+export async function connect(options: ConnectOptions): Promise<SmartConnection> {
+  const { url, http, service, authentication, signal } = options
+  let sent = await authentication.atStart(signal)
+  let hookFailure: { readonly error: unknown } | undefined
+  const askCredentials = async (): Promise<object | undefined> => {
+    if (sent !== undefined) return undefined
+    try {
+      return (sent = await authentication.whenAsked(signal))
+    } catch (error) {
+      hookFailure = { error }
+      return { cancel: true }
+    }
+  }
+  const client = {
+    request: (request: Omit<HttpRequest, 'signal'>) => wholeAdvertisement(http, { ...request, signal }),
+  } as unknown as IsomorphicHttpClient
+  const explain = (error: unknown): unknown => {
+    if (signal.aborted) return signal.reason
+    return hookFailure === undefined ? explainError(error, sent !== undefined) : hookFailure.error
+  }
+
+  let found: Discovered
+  try {
+    found = (await GitRemoteHTTP.discover({
+      http: client,
+      url,
+      service,
+      // A new object each time: it is changed in there.
+      headers: sent === undefined ? {} : { Authorization: basicAuthorization(sent) },
+      onAuth: askCredentials,
+      protocolVersion: service === 'git-upload-pack' ? 2 : 1,
+    })) as Discovered
+  } catch (error) {
+    throw explain(error)
+  }
+  const advertisement = readAdvertisement(found)
+  const protocol: Record<string, string> = advertisement.version === 2 ? { 'Git-Protocol': 'version=2' } : {}
+  return {
+    advertisement,
+    async post(body) {
+      try {
+        const response = await GitRemoteHTTP.connect({
+          http: client,
+          url,
+          service,
+          auth: sent ?? {},
+          headers: { ...protocol },
+          body,
+        })
+        if (response.headers?.['content-type'] !== `application/x-${service}-result`) throw notARepository()
+        return response.body as AsyncIterable<Uint8Array>
+      } catch (error) {
+        throw explain(error)
+      }
+    },
+  }
+}
+
+function basicAuthorization({ username, password }: Credentials): string {
+  return `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`
+}
+
+/** What isomorphic-git gives for a discovered remote; only an empty one has no version. */
+interface Discovered {
+  readonly protocolVersion?: 1 | 2
+  readonly capabilities2?: Readonly<Record<string, string | true>>
+  readonly capabilities?: ReadonlySet<string>
+  readonly refs?: ReadonlyMap<string, string>
+  readonly symrefs?: ReadonlyMap<string, string>
+}
+
+function readAdvertisement(found: Discovered): Advertisement {
+  if (found.protocolVersion === 2) {
+    const entries = Object.entries(found.capabilities2 ?? {})
+    const capabilities = new Map(entries.map(([key, value]) => [key, value === true ? '' : value]))
+    return { version: 2, format: objectFormat(capabilities.get('object-format')), capabilities }
+  }
+  const capabilities = found.capabilities ?? new Set<string>()
+  const named = [...capabilities].find((capability) => capability.startsWith('object-format='))
+  return {
+    version: 1,
+    format: objectFormat(named?.slice(14)),
+    capabilities,
+    refs: found.refs ?? new Map(),
+    symrefs: found.symrefs ?? new Map(),
+  }
+}
+
+function objectFormat(name: string | undefined): ObjectFormat {
+  if (name === undefined || name === 'sha1') return 'sha1'
+  if (name === 'sha256') return name
+  throw new EngineError(
+    'GIT_NOT_A_REPOSITORY',
+    `repositories with ${cleanRemoteText(name)} ids are not supported`,
+  )
+}
+
+/**
+ * isomorphic-git takes a broken stream for a short list of refs. So it is given the whole list, and only if
+ * that ends as it must.
+ */
+async function wholeAdvertisement(http: HttpClient, request: HttpRequest): ReturnType<HttpClient['request']> {
+  const response = await http.request(request)
+  if (request.method !== 'GET' || response.statusCode !== 200) return response
+  const parts: Uint8Array[] = []
+  for await (const part of response.body ?? []) parts.push(part)
+  const whole = Buffer.concat(parts)
+  const smart = /^application\/x-git-.*-advertisement$/.test(response.headers?.['content-type'] ?? '')
+  if (smart && whole.toString('latin1', 4, 8) === 'ERR ') throw remoteError(whole.toString('utf8', 8))
+  if (!smart) throw notARepository()
+  if (whole.toString('latin1', whole.length - 4) !== '0000') {
+    throw new EngineError('GIT_CORRUPT', 'the list of refs is cut')
+  }
+  return { ...response, body: iterate(withoutVersionOne(whole)) }
+}
+
+/** Protocol 1 differs from 0 by one packet that says so, which isomorphic-git does not know. */
+function withoutVersionOne(advertisement: Buffer): Buffer {
+  const line = '000eversion 1\n'
+  const at = advertisement.subarray(0, 100).indexOf(line)
+  if (at < 0) return advertisement
+  return Buffer.concat([advertisement.subarray(0, at), advertisement.subarray(at + line.length)])
+}
+
+async function* iterate(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, undefined> {
+  yield await Promise.resolve(bytes)
+}
+
+function explainError(error: unknown, credentialsSent: boolean): unknown {
+  if (error instanceof EngineError) return error
+  if (isHttpError(error)) return statusError(error.data.statusCode, credentialsSent)
+  return notARepository(error)
+}
+
+function isHttpError(error: unknown): error is { readonly data: { readonly statusCode: number } } {
+  return error instanceof Error && 'code' in error && error.code === 'HttpError'
+}
+
+function notARepository(cause?: unknown): EngineError {
+  const message = 'what answers at this address is no git repository over smart HTTP'
+  return new EngineError('GIT_NOT_A_REPOSITORY', message, {}, { cause })
+}

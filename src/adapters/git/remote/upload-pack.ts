@@ -1,0 +1,248 @@
+import { EngineError } from '../../../engine/ports.js'
+import { gitLimits } from '../limits.js'
+import { formatOf, isObjectId } from '../objects/object-id.js'
+import { delimiterPacket, flushPacket, packet, PacketReader, packetText, type Packet } from './pkt-line.js'
+import { remoteError } from './remote-errors.js'
+import type { RemoteRefs } from '../repository.js'
+import type { Advertisement, SmartConnection } from './smart-connection.js'
+
+type AdvertisementV1 = Extract<Advertisement, { version: 1 }>
+type AdvertisementV2 = Extract<Advertisement, { version: 2 }>
+
+/** The refs below any of the prefixes; all when there are none. */
+export async function listRefs(
+  connection: SmartConnection,
+  prefixes: readonly string[],
+  onBytes: (count: number) => void,
+): Promise<RemoteRefs> {
+  const { advertisement } = connection
+  return advertisement.version === 2
+    ? listRefsV2(connection, advertisement, prefixes, onBytes)
+    : advertisedRefs(advertisement, prefixes)
+}
+
+export interface FetchRequest {
+  readonly want: string
+  /** Commits that are known with their whole trees, but without their history. */
+  readonly haves: readonly string[]
+  onBytes(count: number): void
+}
+
+/**
+ * The pack of `want` at depth 1, without what the trees of `haves` hold. A remote that knows no shallow fetch
+ * sends the history too, and leaves nothing out: it would take each of `haves` for its whole history.
+ */
+export async function* fetchPack(
+  connection: SmartConnection,
+  request: FetchRequest,
+): AsyncGenerator<Buffer, void, undefined> {
+  const { advertisement } = connection
+  const haves = request.haves.filter((oid) => formatOf(oid) === advertisement.format)
+  const pack =
+    advertisement.version === 2
+      ? fetchV2(connection, advertisement, request.want, haves)
+      : fetchV1(connection, advertisement, request.want, haves)
+  let length = 0
+  for await (const part of pack) {
+    length += part.length
+    if (length > gitLimits.packBytes) {
+      throw new EngineError('GIT_TOO_LARGE', `the pack is over ${gitLimits.packBytes} bytes`, {
+        limit: String(gitLimits.packBytes),
+      })
+    }
+    request.onBytes(part.length)
+    yield part
+  }
+}
+
+async function listRefsV2(
+  connection: SmartConnection,
+  advertisement: AdvertisementV2,
+  prefixes: readonly string[],
+  onBytes: (count: number) => void,
+): Promise<RemoteRefs> {
+  const unborn = advertisement.capabilities.get('ls-refs')?.split(' ').includes('unborn') === true
+  const reader = new PacketReader(
+    await connection.post([
+      packet('command=ls-refs\n'),
+      ...commonArguments(advertisement),
+      delimiterPacket,
+      packet('peel\n'),
+      packet('symrefs\n'),
+      ...(unborn ? [packet('unborn\n')] : []),
+      ...prefixes.map((prefix) => packet(`ref-prefix ${prefix}\n`)),
+      flushPacket,
+    ]),
+  )
+  const refs = new Map<string, string>()
+  const symrefs = new Map<string, string>()
+  const peeled = new Map<string, string>()
+  const bound = boundTalk()
+  for (;;) {
+    const line = await reader.read()
+    bound(line)
+    if (line === undefined) throw cut()
+    if (line === 'flush') break
+    if (typeof line === 'string') continue
+    onBytes(line.length)
+    const text = packetText(line)
+    if (text.startsWith('ERR ')) throw remoteError(text.slice(4))
+    const [oid = '', name = '', ...attributes] = text.split(' ')
+    if (oid !== 'unborn') refs.set(name, checkedId(oid))
+    for (const attribute of attributes) {
+      if (attribute.startsWith('symref-target:')) symrefs.set(name, attribute.slice(14))
+      if (attribute.startsWith('peeled:')) peeled.set(name, checkedId(attribute.slice(7)))
+    }
+  }
+  await reader.close()
+  return { refs, symrefs, peeled }
+}
+
+/** The refs that came with the advertisement of protocol 0 and 1. */
+export function advertisedRefs(advertisement: AdvertisementV1, prefixes: readonly string[]): RemoteRefs {
+  const refs = new Map<string, string>()
+  const peeled = new Map<string, string>()
+  for (const [name, oid] of advertisement.refs) {
+    // A shallow remote and one with alternates list more than refs here.
+    if (name !== 'HEAD' && !name.startsWith('refs/')) continue
+    if (prefixes.length > 0 && !prefixes.some((prefix) => name.startsWith(prefix))) continue
+    if (name.endsWith('^{}')) peeled.set(name.slice(0, -3), checkedId(oid))
+    else refs.set(name, checkedId(oid))
+  }
+  return { refs, symrefs: advertisement.symrefs, peeled }
+}
+
+async function* fetchV2(
+  connection: SmartConnection,
+  advertisement: AdvertisementV2,
+  want: string,
+  haves: readonly string[],
+): AsyncGenerator<Buffer, void, undefined> {
+  const shallow = advertisement.capabilities.get('fetch')?.split(' ').includes('shallow') === true
+  const reader = new PacketReader(
+    await connection.post([
+      packet('command=fetch\n'),
+      ...commonArguments(advertisement),
+      delimiterPacket,
+      packet('no-progress\n'),
+      packet('ofs-delta\n'),
+      packet(`want ${want}\n`),
+      ...(shallow ? [...(haves.length > 0 ? [packet('thin-pack\n')] : []), ...atDepthOne(haves)] : []),
+      ...(shallow ? haveLines(haves) : []),
+      packet('done\n'),
+      flushPacket,
+    ]),
+  )
+  try {
+    // Sections in front of the pack are lists that a client at depth 1 does not need.
+    const bound = boundTalk()
+    for (;;) {
+      const line = await reader.read()
+      bound(line)
+      if (line === undefined || line === 'flush') throw cut()
+      if (typeof line === 'string') continue
+      const text = packetText(line)
+      if (text.startsWith('ERR ')) throw remoteError(text.slice(4))
+      if (text === 'packfile') break
+    }
+    yield* sideBand(reader)
+  } finally {
+    await reader.close()
+  }
+}
+
+async function* fetchV1(
+  connection: SmartConnection,
+  advertisement: AdvertisementV1,
+  want: string,
+  haves: readonly string[],
+): AsyncGenerator<Buffer, void, undefined> {
+  const { capabilities } = advertisement
+  const shallow = capabilities.has('shallow')
+  const wanted = ['side-band-64k', 'ofs-delta', 'no-progress', 'shallow', 'object-format=sha256']
+  if (shallow && haves.length > 0) wanted.push('thin-pack')
+  const asked = wanted.filter((name) => capabilities.has(name))
+  const reader = new PacketReader(
+    await connection.post([
+      packet(`want ${want} ${asked.join(' ')}\n`),
+      ...(shallow ? atDepthOne(haves) : []),
+      flushPacket,
+      ...(shallow ? haveLines(haves) : []),
+      packet('done\n'),
+    ]),
+  )
+  try {
+    // The list of shallow commits ends with a flush; the pack starts behind NAK, or ACK for one of `haves`.
+    const bound = boundTalk()
+    for (;;) {
+      const line = await reader.read()
+      bound(line)
+      if (line === undefined) throw cut()
+      if (typeof line === 'string') continue
+      const text = packetText(line)
+      if (text.startsWith('ERR ')) throw remoteError(text.slice(4))
+      if (text === 'NAK' || text.startsWith('ACK ')) break
+    }
+    if (capabilities.has('side-band-64k')) yield* sideBand(reader)
+    else yield* reader.rest()
+  } finally {
+    await reader.close()
+  }
+}
+
+function atDepthOne(haves: readonly string[]): Buffer[] {
+  return [...haves.map((oid) => packet(`shallow ${oid}\n`)), packet('deepen 1\n')]
+}
+
+function haveLines(haves: readonly string[]): Buffer[] {
+  return haves.map((oid) => packet(`have ${oid}\n`))
+}
+
+/** The data band up to the flush. The error band throws. */
+async function* sideBand(reader: PacketReader): AsyncGenerator<Buffer, void, undefined> {
+  const bound = boundTalk()
+  for (;;) {
+    const line = await reader.read()
+    if (line === 'flush') return
+    if (line === undefined) throw cut()
+    if (typeof line !== 'string' && line[0] === 1 && line.length > 1) {
+      yield line.subarray(1)
+      continue
+    }
+    bound(line)
+    if (typeof line !== 'string' && line[0] === 3) throw remoteError(line.toString('utf8', 1))
+  }
+}
+
+/** To be called for each packet that is no part of a pack. GIT_TOO_LARGE for more of them than a remote has to send. */
+function boundTalk(): (packet: Packet | undefined) => void {
+  let bytes = 0
+  return (packet) => {
+    bytes += Math.max(leastPacketBytes, packet instanceof Buffer ? packet.length : 0)
+    if (bytes <= gitLimits.refsBytes) return
+    throw new EngineError(
+      'GIT_TOO_LARGE',
+      `the remote sends over ${gitLimits.refsBytes} bytes beside the pack`,
+      {
+        limit: String(gitLimits.refsBytes),
+      },
+    )
+  }
+}
+
+/** What a small packet counts for: reading it costs as much. */
+const leastPacketBytes = 64
+
+function commonArguments(advertisement: AdvertisementV2): Buffer[] {
+  const { capabilities, format } = advertisement
+  return capabilities.has('object-format') ? [packet(`object-format=${format}\n`)] : []
+}
+
+function checkedId(oid: string): string {
+  if (isObjectId(oid)) return oid
+  throw new EngineError('GIT_CORRUPT', 'the remote lists a ref without an id')
+}
+
+function cut(): EngineError {
+  return new EngineError('GIT_CORRUPT', 'the answer of the remote ends too early')
+}

@@ -1,0 +1,125 @@
+import { Buffer, isUtf8 } from 'node:buffer'
+import * as z from 'zod'
+import { invalidField, type HttpError } from '../http-error.js'
+import { parseJson } from './json-parse.js'
+import { checkDepth, parseText, scanJson } from './json-scan.js'
+import { jsonLimits } from '../limits.js'
+import { LongStrings } from './long-strings.js'
+import { runAtOnce, runInSlices, type Steps } from './steps.js'
+
+/**
+ * The native form of requests of one schema: a body of JSON in UTF-8 with `parameters` over it. INVALID_ARGUMENT with
+ * the first field that is not of its kind, TOO_LARGE.
+ *
+ * Large bodies are read in slices and one at a time, in the order in which they came: however many there are, they
+ * hold the event loop no longer than one of them.
+ */
+export class Decoder {
+  #last: Promise<unknown> = Promise.resolve()
+
+  decode(schema: z.ZodType<object>, body: Uint8Array, parameters: object): object | Promise<object> {
+    if (body.byteLength === 0) return decodeValue(schema, parameters)
+    const json = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
+    if (json.length <= jsonLimits.tinyBytes) return decodeTiny(schema, json, parameters)
+    if (json.length <= jsonLimits.smallBytes) return runAtOnce(decodeBody(schema, json, parameters))
+    const decoded = this.#last.then(() => runInSlices(decodeBody(schema, json, parameters)))
+    this.#last = decoded.catch(() => undefined)
+    return decoded
+  }
+}
+
+/** Of what has no long strings, and no lists that take long. */
+function decodeTiny(schema: z.ZodType<object>, json: Buffer, parameters: object): object {
+  if (!isUtf8(json)) throw invalidField('body', 'must be UTF-8')
+  checkDepth(json)
+  return decodeValue(schema, Object.assign(objectOf(parseText(json.toString())), parameters))
+}
+
+function* decodeBody(schema: z.ZodType<object>, json: Buffer, parameters: object): Steps<object> {
+  if (!isUtf8(json)) throw invalidField('body', 'must be UTF-8')
+  yield
+  const outline = yield* scanJson(json)
+  const strings = new LongStrings(json, outline.longStrings)
+  const wire = yield* parseJson(outline, strings)
+  const decoded = (yield* decodeInSteps(schema, { ...wire, ...parameters }, [])) as object
+  if (outline.longStrings.length === 0) return decoded
+  const restored = (yield* strings.restore(decoded)) as object
+  yield* strings.checkOthers()
+  return restored
+}
+
+function objectOf(wire: unknown): object {
+  if (typeof wire !== 'object' || wire === null || Array.isArray(wire))
+    throw invalidField('body', 'must be an object')
+  return wire
+}
+
+type Path = readonly PropertyKey[]
+
+/** A list that is decoded element by element, with pauses. */
+interface LongList {
+  readonly path: Path
+  readonly element: z.ZodType
+  readonly elements: readonly unknown[]
+}
+
+function* decodeInSteps(schema: z.ZodType, wire: unknown, path: Path): Steps<unknown> {
+  const lists: LongList[] = []
+  const native = decodeValue(schema, withoutLongLists(schema, wire, [], lists), path)
+  for (const { path: within, element, elements } of lists) {
+    const list = within.reduce<unknown>((value, key) => (value as Record<PropertyKey, unknown>)[key], native)
+    for (const [index, one] of elements.entries()) {
+      ;(list as unknown[]).push(yield* decodeInSteps(element, one, [...path, ...within, index]))
+      if (index % 100 === 99) yield
+    }
+  }
+  return native
+}
+
+/** The same value, where nothing in it is long; else a copy in which long lists are empty. */
+function withoutLongLists(schema: z.ZodType, wire: unknown, path: Path, lists: LongList[]): unknown {
+  if (schema instanceof z.ZodExactOptional || schema instanceof z.ZodPrefault)
+    return withoutLongLists(schema.unwrap() as z.ZodType, wire, path, lists)
+  if (schema instanceof z.ZodArray && Array.isArray(wire)) {
+    const element = schema.element as z.ZodType
+    if (wire.length <= jsonLimits.stepElements)
+      return mapChanged(wire, (one, index) => withoutLongLists(element, one, [...path, index], lists))
+    lists.push({ path, element, elements: wire })
+    return []
+  }
+  if (!(schema instanceof z.ZodObject) || typeof wire !== 'object' || wire === null) return wire
+  let copy: Record<string, unknown> | undefined
+  for (const [key, field] of Object.entries<z.ZodType>(schema.shape)) {
+    if (!Object.hasOwn(wire, key)) continue
+    const before = (wire as Readonly<Record<string, unknown>>)[key]
+    const after = withoutLongLists(field, before, [...path, key], lists)
+    if (after !== before) (copy ??= { ...wire })[key] = after
+  }
+  return copy ?? wire
+}
+
+function mapChanged(
+  list: readonly unknown[],
+  map: (one: unknown, index: number) => unknown,
+): readonly unknown[] {
+  const mapped = list.map(map)
+  return mapped.every((one, index) => one === list[index]) ? list : mapped
+}
+
+function decodeValue<T>(schema: z.ZodType<T>, wire: unknown, path: Path = []): T {
+  const result = z.safeDecode<z.ZodType>(schema, wire)
+  if (result.success) return result.data as T
+  throw refusal(result.error.issues[0]!, path)
+}
+
+function refusal({ path, message }: z.core.$ZodIssue, within: Path): HttpError {
+  return invalidField(fieldOf([...within, ...path]) || 'body', message.slice(0, 200))
+}
+
+/** As the engine writes it: `operations[0].write.path`. */
+function fieldOf(path: Path): string {
+  let field = ''
+  for (const part of path)
+    field += typeof part === 'number' ? `[${part}]` : `${field === '' ? '' : '.'}${String(part)}`
+  return field.slice(0, 200)
+}

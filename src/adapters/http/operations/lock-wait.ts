@@ -1,0 +1,35 @@
+import { HttpError } from '../http-error.js'
+
+/** Whether the request waits for a lock, as long as its client stays. */
+export function waitsForLock(name: string, request: object): boolean {
+  return (
+    name === 'setPosixLockBlocking' ||
+    (name === 'flock' && 'blocking' in request && request.blocking === true)
+  )
+}
+
+export interface LockWait {
+  readonly signal: AbortSignal
+  end(): void
+}
+
+/** A wait that ends with its client, and with LOCK_TIMEOUT after some milliseconds, if they are not 0. */
+export function startLockWait(gone: AbortSignal, maxMs: number): LockWait {
+  if (maxMs === 0) return { signal: gone, end: () => undefined }
+  const abort = new AbortController()
+  const leave = (): void => abort.abort(gone.reason)
+  if (gone.aborted) leave()
+  else gone.addEventListener('abort', leave, { once: true })
+  const timer = setTimeout(() => {
+    abort.abort(
+      new HttpError('LOCK_TIMEOUT', `the lock was not free within ${maxMs} ms`, { limit: String(maxMs) }),
+    )
+  }, maxMs)
+  return {
+    signal: abort.signal,
+    end: () => {
+      clearTimeout(timer)
+      gone.removeEventListener('abort', leave)
+    },
+  }
+}

@@ -1,0 +1,121 @@
+import { Buffer } from 'node:buffer'
+import type { AnswerStream } from '../server/exchange.js'
+import type { ResponseEncoder } from './encode.js'
+import { failureOf } from '../http-error.js'
+import type { Room } from '../server/room.js'
+import { nextTurn } from './steps.js'
+
+/** Bytes after which a piece is full. */
+const pieceBytes = 64 * 1024
+
+const newline = Buffer.from('\n')
+
+const turnOver = Symbol('turn over')
+
+export interface MessageStreamOptions {
+  /** Where a piece has its place from before it is made until it is sent. */
+  readonly room: Room
+  /** Is called with the bytes of each piece. */
+  readonly sent: (bytes: number) => void
+  /** Is called once, when the stream reads no more items. */
+  readonly end: () => void
+}
+
+/**
+ * Items as lines of JSON, in pieces: what is ready within one turn of the event loop is one piece. An error is
+ * one more line, and the last. Nothing is asked for ahead, but for one item.
+ */
+export class MessageStream implements AnswerStream {
+  readonly #items: AsyncIterator<object>
+  readonly #encoder: ResponseEncoder
+  readonly #options: MessageStreamOptions
+  #asked: Promise<IteratorResult<object>> | undefined
+  #roomBytes = 0
+  #ended = false
+
+  constructor(items: AsyncIterable<object>, encoder: ResponseEncoder, options: MessageStreamOptions) {
+    this.#items = items[Symbol.asyncIterator]()
+    this.#encoder = encoder
+    this.#options = options
+  }
+
+  async next(): Promise<Uint8Array | undefined> {
+    this.#leaveRoom()
+    if (this.#ended) return undefined
+    const piece = Buffer.concat(await this.#lines())
+    if (piece.byteLength === 0) return undefined
+    this.#options.sent(piece.byteLength)
+    return piece
+  }
+
+  cancel(): void {
+    // What was asked for ends with the subscription, as an error that nobody wants.
+    this.#asked?.catch(() => undefined)
+    this.#finish()
+    this.#leaveRoom()
+  }
+
+  async #lines(): Promise<Buffer[]> {
+    const lines: Buffer[] = []
+    let turn: Promise<typeof turnOver> | undefined
+    try {
+      for (let bytes = 0; bytes < pieceBytes;) {
+        this.#asked ??= this.#items.next()
+        const given =
+          lines.length === 0 ? await this.#asked : await Promise.race([this.#asked, (turn ??= endOfTurn())])
+        if (given === turnOver) break
+        if (given.done !== true) {
+          const needed = bytes + lineBytes(given.value)
+          if (lines.length === 0) await this.#enterRoom(Math.max(needed, pieceBytes))
+          // It is for the next piece.
+          else if (needed > this.#roomBytes) break
+        }
+        this.#asked = undefined
+        if (given.done === true || this.#ended) {
+          this.#finish()
+          break
+        }
+        const line = this.#line(given.value)
+        lines.push(line)
+        bytes += line.byteLength
+      }
+    } catch (error) {
+      this.#finish()
+      lines.push(Buffer.from(`${JSON.stringify({ error: failureOf(error).status })}\n`))
+    }
+    return lines
+  }
+
+  #line(item: object): Buffer {
+    const json = this.#encoder.encode(item)
+    return typeof json === 'string' ? Buffer.from(`${json}\n`) : Buffer.concat([json, newline])
+  }
+
+  async #enterRoom(bytes: number): Promise<void> {
+    await this.#options.room.enter(bytes)
+    this.#roomBytes = bytes
+    if (this.#ended) this.#leaveRoom()
+  }
+
+  #leaveRoom(): void {
+    this.#options.room.leave(this.#roomBytes)
+    this.#roomBytes = 0
+  }
+
+  #finish(): void {
+    if (this.#ended) return
+    this.#ended = true
+    this.#options.end()
+  }
+}
+
+/** The most bytes of a line; other fields than the payload are short. */
+function lineBytes(item: object): number {
+  const { result } = item as { readonly result?: { readonly payload: Uint8Array } }
+  return 4096 + Math.ceil((result?.payload.byteLength ?? 0) / 3) * 4
+}
+
+async function endOfTurn(): Promise<typeof turnOver> {
+  await nextTurn()
+  return turnOver
+}

@@ -1,0 +1,179 @@
+import {
+  callOperation,
+  openStream,
+  type CallableOperation,
+  type OperationRequest,
+} from '../../../engine/contract.js'
+import type { EngineScope } from '../../../engine/index.js'
+import { Admission } from '../server/admission.js'
+import { answerJson, answerStream } from '../server/answers.js'
+import { readBody } from '../server/request-body.js'
+import { checkContent, expectedBytes, withinContentLimit } from './content-limit.js'
+import { Deadlines } from '../server/deadlines.js'
+import { Decoder } from './decode.js'
+import { clientGone, type Answer, type Exchange } from '../server/exchange.js'
+import type { Json, ResponseEncoder } from './encode.js'
+import { HttpError } from '../http-error.js'
+import type { HttpLimits } from '../limits.js'
+import { startLockWait, waitsForLock } from './lock-wait.js'
+import { MessageStream } from './message-stream.js'
+import { operationIo, type OperationIo } from './operation-io.js'
+import { Room } from '../server/room.js'
+import type { Match } from './routes.js'
+import { Slot, type Shared } from '../server/slot.js'
+import { runInSlices } from './steps.js'
+import { decodePart } from '../server/target.js'
+
+const noBytes = new Uint8Array(0)
+
+type Subscription = OperationRequest<'subscribe'>
+
+/** Carries out operations for requests whose caller is known. */
+export class Performer {
+  readonly #limits: HttpLimits
+  readonly #io: ReturnType<typeof operationIo>
+  readonly #shared: Shared
+  readonly #deadlines: Deadlines
+  readonly #decoder = new Decoder()
+
+  constructor(limits: HttpLimits) {
+    this.#limits = limits
+    this.#io = operationIo(limits)
+    this.#shared = {
+      requests: new Admission(limits.concurrentRequests, 'too many requests at once'),
+      bodies: new Admission(limits.allBodyBytes, 'too many large requests at once'),
+      responses: new Room(limits.allResponseBytes),
+      waits: new Deadlines(limits.requestMs, () => {
+        const limit = String(limits.allResponseBytes)
+        return new HttpError('QUOTA', 'too many large responses at once', { limit })
+      }),
+    }
+    this.#deadlines = new Deadlines(limits.requestMs, () => {
+      const limit = String(limits.requestMs)
+      return new HttpError('DEADLINE_EXCEEDED', `the request took over ${limit} ms; its work goes on`, {
+        limit,
+      })
+    })
+  }
+
+  /** What a request takes up is free again when its work is over and its answer is sent. */
+  async perform(exchange: Exchange, scope: EngineScope, match: Match, query: string): Promise<Answer> {
+    const { name } = match.route
+    const io = this.#io.get(name)!
+    const slot = new Slot(this.#shared)
+    try {
+      const read = this.#read(exchange, match, query, io, slot)
+      const request = read instanceof Promise ? await read : read
+      if (name === 'subscribe')
+        return await this.#subscribe(exchange, scope, request as Subscription, io, slot)
+      const response = waitsForLock(name, request)
+        ? await this.#waitForLock(exchange, scope, name, request)
+        : await this.#call(exchange, scope, name, request, slot)
+      const json = encoded(io.response, response)
+      const answer = answerJson(json instanceof Promise ? await json : json)
+      slot.holdResponse(answer.length)
+      return { ...answer, sent: () => slot.release() }
+    } catch (error) {
+      slot.release()
+      throw error
+    }
+  }
+
+  #read(
+    exchange: Exchange,
+    match: Match,
+    query: string,
+    io: OperationIo,
+    slot: Slot,
+  ): object | Promise<object> {
+    const parameters = parametersOf(match, io.readQuery(query))
+    if (io.bodyBytes === 0 || !exchange.hasBody) return this.#decoder.decode(io.request, noBytes, parameters)
+    return readBody(exchange, io.bodyBytes, this.#shared.bodies).then((body) => {
+      slot.holdBody(body.byteLength)
+      return this.#decoder.decode(io.request, body, parameters)
+    })
+  }
+
+  async #call(
+    exchange: Exchange,
+    scope: EngineScope,
+    name: CallableOperation,
+    request: object,
+    slot: Slot,
+  ): Promise<object> {
+    const { responseContentBytes } = this.#limits
+    const expected = expectedBytes(name, request, responseContentBytes)
+    const room = expected === 0 ? undefined : slot.reserve(expected)
+    if (room !== undefined) {
+      await room
+      if (exchange.isGone()) throw clientGone()
+    }
+    const limited = withinContentLimit(name, request, responseContentBytes)
+    slot.hold()
+    const work = callOperation(scope, name, limited as never)
+    const response = await this.#deadlines.wait<object>(work, () => {
+      slot.dropBody()
+      slot.release()
+    })
+    checkContent(name, response, responseContentBytes)
+    return response
+  }
+
+  async #waitForLock(
+    exchange: Exchange,
+    scope: EngineScope,
+    name: CallableOperation,
+    request: object,
+  ): Promise<object> {
+    const wait = startLockWait(exchange.signal(), this.#limits.lockWaitMs)
+    try {
+      return await callOperation(scope, name, request as never, { signal: wait.signal })
+    } finally {
+      wait.end()
+    }
+  }
+
+  /** The stream holds the slot. */
+  async #subscribe(
+    exchange: Exchange,
+    scope: EngineScope,
+    request: Subscription,
+    io: OperationIo,
+    slot: Slot,
+  ): Promise<Answer> {
+    const abort = new AbortController()
+    const gone = exchange.signal()
+    const leave = (): void => abort.abort(gone.reason)
+    const end = (): void => {
+      gone.removeEventListener('abort', leave)
+      abort.abort(new HttpError('UNAVAILABLE', 'the stream was left'))
+    }
+    if (gone.aborted) leave()
+    else gone.addEventListener('abort', leave, { once: true })
+    try {
+      const items = await openStream(scope, 'subscribe', request, { signal: abort.signal })
+      const stream = new MessageStream(items, io.response, {
+        room: this.#shared.responses,
+        sent: (bytes) => scope.usage.sent(bytes),
+        end: () => {
+          end()
+          slot.release()
+        },
+      })
+      return answerStream(stream, { 'forkspace-starts-after': items.startsAfter })
+    } catch (error) {
+      end()
+      throw error
+    }
+  }
+}
+
+/** Adds those of the path, each decoded once. */
+function parametersOf({ parameters }: Match, wire: Record<string, unknown>): object {
+  for (const name in parameters) wire[name] = decodePart(parameters[name]!, name)
+  return wire
+}
+
+function encoded(encoder: ResponseEncoder, response: object): Json | Promise<Json> {
+  return encoder.isLong(response) ? runInSlices(encoder.inSteps(response)) : encoder.encode(response)
+}

@@ -1,0 +1,52 @@
+import { Buffer } from 'node:buffer'
+import type { Answer, AnswerStream } from './exchange.js'
+import { failureOf } from '../http-error.js'
+
+const common = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' } as const
+const jsonHeaders = { 'content-type': 'application/json', ...common } as const
+const streamHeaders = { 'content-type': 'application/x-ndjson', ...common } as const
+
+export function answerJson(body: string | Uint8Array): Answer {
+  const length = typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength
+  return { status: 200, headers: jsonHeaders, body, length }
+}
+
+export function isStream(body: Answer['body']): body is AnswerStream {
+  return typeof body !== 'string' && !(body instanceof Uint8Array)
+}
+
+export function answerStream(body: AnswerStream, headers: Readonly<Record<string, string>>): Answer {
+  return { status: 200, headers: { ...streamHeaders, ...headers }, body, length: 0 }
+}
+
+/** To probes, which have neither a token nor a name of the host. */
+export function answerHealth(method: string): Answer {
+  const headers = { 'content-type': 'text/plain', ...common }
+  const answer = { status: 200, headers, body: 'ok\n', length: 3 }
+  return method === 'HEAD' ? { ...answer, headersOnly: true } : answer
+}
+
+export function answerError(error: unknown): Answer {
+  const { http, status, headers } = failureOf(error)
+  const body = JSON.stringify(status)
+  return { status: http, headers: { ...jsonHeaders, ...headers }, body, length: Buffer.byteLength(body) }
+}
+
+/** What a path can do, for OPTIONS. */
+export function answerMethods(methods: readonly string[]): Answer {
+  return { status: 204, headers: { ...common, allow: allowHeader(methods) }, body: '', length: 0 }
+}
+
+export function allowHeader(methods: readonly string[]): string {
+  return [...methods, ...(methods.includes('GET') ? ['HEAD'] : []), 'OPTIONS'].join(', ')
+}
+
+/** To a browser that asks for a web page of an allowed origin. */
+export function answerPreflight(): Answer {
+  const headers = {
+    ...common,
+    'access-control-allow-methods': 'GET, POST, PUT, PATCH, DELETE',
+    'access-control-allow-headers': 'authorization, content-type',
+  }
+  return { status: 204, headers, body: '', length: 0 }
+}

@@ -1,0 +1,69 @@
+import { hash, timingSafeEqual } from 'node:crypto'
+import { EngineError, Shape, type Caller } from '../../../engine/index.js'
+import type { Exchange } from './exchange.js'
+import { HttpError } from '../http-error.js'
+
+/**
+ * Who a token belongs to; undefined for one that is not known. What it throws is answered as an internal error.
+ * The request has no body here.
+ */
+export type Authenticate = (
+  token: string,
+  request: Request,
+) => Caller | undefined | Promise<Caller | undefined>
+
+const bearer = /^Bearer +([A-Za-z\d._~+/-]+=*)$/i
+
+/** The caller of a request, at once where the hook knows it at once. UNAUTHENTICATED, always the same one. */
+export function callerOf(exchange: Exchange, authenticate: Authenticate): Caller | Promise<Caller> {
+  const token = bearer.exec(exchange.header('authorization') ?? '')?.[1]
+  if (token === undefined) throw unauthenticated()
+  // Making a request costs more than all else here, and most hooks take the token alone.
+  const caller =
+    authenticate.length === 1 ? (authenticate as OfToken)(token) : authenticate(token, exchange.request())
+  return caller instanceof Promise ? caller.then(known) : known(caller)
+}
+
+const callerShape = new Shape<Caller>({ tenant: true, principal: true })
+
+type OfToken = (token: string) => ReturnType<Authenticate>
+
+function known(caller: Caller | null | undefined): Caller {
+  if (caller === undefined || caller === null) throw unauthenticated()
+  return caller
+}
+
+/**
+ * An {@link Authenticate} over tokens that are known beforehand. Kept and compared as hashes, all of them for
+ * every request, so that the time it takes tells nothing. INVALID_ARGUMENT for a token that no header can carry.
+ *
+ * @example
+ * createHttpHandler(engine, { authenticate: staticTokens({ [token]: { tenant: 'acme', principal: 'ann' } }) })
+ */
+export function staticTokens(tokens: Readonly<Record<string, Caller>>): Authenticate {
+  const entries = Object.entries(tokens).map(([token, caller]) => {
+    const { tenant, principal } = callerShape.readPart(caller, 'tokens')
+    if (!bearer.test(`Bearer ${token}`)) {
+      throw new EngineError(
+        'INVALID_ARGUMENT',
+        'tokens: a token has letters, digits and -._~+/ only, and = at its end',
+        { field: 'tokens' },
+      )
+    }
+    return { hash: hashOf(token), caller: { tenant, principal } }
+  })
+  return (token) => {
+    const given = hashOf(token)
+    let found: Caller | undefined
+    for (const one of entries) if (timingSafeEqual(one.hash, given)) found = one.caller
+    return found
+  }
+}
+
+function hashOf(token: string): Uint8Array {
+  return hash('sha256', token, 'buffer')
+}
+
+function unauthenticated(): HttpError {
+  return new HttpError('UNAUTHENTICATED', 'a valid bearer token is needed')
+}

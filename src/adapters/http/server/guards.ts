@@ -1,0 +1,62 @@
+import type { Exchange } from './exchange.js'
+import { HttpError, invalidField } from '../http-error.js'
+
+/** Headers that decide who asks for what. Of two, a proxy may have looked at the other one. */
+const single = ['host', 'authorization', 'content-type'] as const
+
+/** INVALID_ARGUMENT for a header that must not come twice. */
+export function checkSingle(exchange: Exchange): void {
+  for (const name of single)
+    if (exchange.repeats(name)) throw invalidField(name, 'the header must not be repeated')
+}
+
+const hostForm = /^(\[[\da-f:.]+\]|[^:[\]/@\s]+)(?::\d{1,5})?$/i
+
+/**
+ * Whether a request may be for this server: against names that are made to lead here. Entries are names or
+ * addresses, of any port, or `name:port`; `*` is every host.
+ */
+export function hostGuard(allowed: readonly string[] | undefined): (exchange: Exchange) => void {
+  const entries = allowed && new Set(allowed.map((entry) => entry.toLowerCase()))
+  const check = (host: string | undefined): boolean => {
+    const name = host !== undefined && hostForm.exec(host)?.[1]?.toLowerCase()
+    if (typeof name !== 'string') return false
+    if (entries === undefined) return isLoopback(name)
+    return entries.has(name) || entries.has(host!.toLowerCase()) || entries.has('*')
+  }
+  let known: string | undefined
+  return (exchange) => {
+    const host = exchange.header('host')
+    if (host !== undefined && host === known && exchange.target.startsWith('/')) return
+    const authority = /^https?:\/\/([^/?#]*)/i.exec(exchange.target)?.[1]
+    if (!check(host) || (authority !== undefined && !check(authority)))
+      throw new HttpError('HOST_NOT_ALLOWED', 'the host is not allowed')
+    known = host
+  }
+}
+
+/** Requests from web pages carry their origin: only those of listed ones pass. The headers are for the answer. */
+export function originGuard(
+  allowed: readonly string[],
+): (exchange: Exchange) => Readonly<Record<string, string>> | undefined {
+  const origins = new Map(allowed.map((origin) => [origin, corsHeaders(origin)]))
+  return (exchange) => {
+    const origin = exchange.header('origin')
+    if (origin === undefined) return undefined
+    const headers = origins.get(origin)
+    if (headers === undefined) throw new HttpError('ORIGIN_NOT_ALLOWED', 'the origin is not allowed')
+    return headers
+  }
+}
+
+function corsHeaders(origin: string): Readonly<Record<string, string>> {
+  return {
+    'access-control-allow-origin': origin,
+    'access-control-expose-headers': 'forkspace-starts-after',
+    vary: 'origin',
+  }
+}
+
+function isLoopback(name: string): boolean {
+  return name === 'localhost' || name === '[::1]' || /^127(?:\.\d{1,3}){3}$/.test(name)
+}

@@ -1,0 +1,179 @@
+import { Buffer } from 'node:buffer'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import { answerError, isStream } from './answers.js'
+import type { Answer, AnswerStream } from './exchange.js'
+import type { Handler } from './handler.js'
+import { HttpError } from '../http-error.js'
+import { innerOf, type HttpHandler } from './http-handler.js'
+import { lingering, responsePieceBytes } from '../limits.js'
+import { NodeExchange } from './node-exchange.js'
+
+/**
+ * The handler as a listener of a server of node:http, or as a middleware of Express: behind nothing that reads the
+ * bodies of requests.
+ *
+ * @example
+ * createServer(toNodeHandler(handler)).listen(8080, '127.0.0.1')
+ */
+export function toNodeHandler(
+  handler: HttpHandler,
+): (incoming: IncomingMessage, outgoing: ServerResponse) => void {
+  const inner = innerOf(handler)
+  return (incoming, outgoing) => answerNode(inner, new NodeExchange(incoming, outgoing, { goOn: false }))
+}
+
+export function answerNode(handler: Handler, exchange: NodeExchange): void {
+  laneOf(exchange.incoming.socket).enter(exchange, handler)
+}
+
+/** The requests of a connection that are not answered. Each begins when the answer before it was sent. */
+class Lane {
+  readonly #waiting: Entry[] = []
+  #busy = false
+  #ended = false
+
+  enter(exchange: NodeExchange, handler: Handler): void {
+    const isLast = this.#waiting.length + (this.#busy ? 1 : 0) >= handler.limits.requestsPerConnection
+    if (this.#ended || isLast) exchange.incoming.socket.pause()
+    if (this.#ended) return
+    this.#ended = isLast
+    const entry = { exchange, handler, isLast }
+    if (this.#busy) this.#waiting.push(entry)
+    else this.#begin(entry)
+  }
+
+  #begin({ exchange, handler, isLast }: Entry): void {
+    this.#busy = true
+    exchange.onOver(() => this.#next())
+    const answering = isLast ? refuse(handler, exchange) : answer(handler, exchange)
+    answering.catch((error: unknown) => {
+      handler.tell(error)
+      exchange.outgoing.destroy()
+    })
+  }
+
+  #next(): void {
+    this.#busy = false
+    const next = this.#waiting.shift()
+    if (next === undefined) return
+    if (next.exchange.isGone()) this.#waiting.length = 0
+    else this.#begin(next)
+  }
+}
+
+interface Entry {
+  readonly exchange: NodeExchange
+  readonly handler: Handler
+  /** One request too many: the connection ends with its answer. */
+  readonly isLast: boolean
+}
+
+const lanes = new WeakMap<Socket, Lane>()
+
+function laneOf(socket: Socket): Lane {
+  let lane = lanes.get(socket)
+  if (lane === undefined) lanes.set(socket, (lane = new Lane()))
+  return lane
+}
+
+async function answer(handler: Handler, exchange: NodeExchange): Promise<void> {
+  await deliver(await handler.answer(exchange), handler, exchange)
+}
+
+async function refuse(handler: Handler, exchange: NodeExchange): Promise<void> {
+  const limit = String(handler.limits.requestsPerConnection)
+  const refusal = answerError(new HttpError('QUOTA', 'too many requests of one connection', { limit }))
+  const headers = { ...refusal.headers, connection: 'close' }
+  await deliver({ ...refusal, headers }, handler, exchange)
+}
+
+async function deliver(answer: Answer, { limits }: Handler, exchange: NodeExchange): Promise<void> {
+  const { incoming, outgoing } = exchange
+  const { body, sent } = answer
+  if (exchange.isGone()) {
+    if (isStream(body)) body.cancel()
+    sent?.()
+    return
+  }
+  if (sent !== undefined) exchange.onOver(sent)
+  if (exchange.hasBody && !incoming.complete) linger(incoming, outgoing)
+  if (isStream(body)) {
+    outgoing.writeHead(answer.status, answer.headers)
+    outgoing.flushHeaders()
+    await pump(body, outgoing, limits.stalledStreamMs)
+  } else if (answer.length > responsePieceBytes && answer.headersOnly !== true) {
+    outgoing.writeHead(answer.status, { ...answer.headers, 'content-length': answer.length })
+    const bytes = typeof body === 'string' ? Buffer.from(body) : body
+    await pump(inPieces(bytes), outgoing, limits.stalledResponseMs)
+  } else send(answer, outgoing)
+  cutOff(outgoing, limits.stalledResponseMs)
+}
+
+function send({ status, headers, length, headersOnly, body }: Answer, outgoing: ServerResponse): void {
+  // A flat list is the form that costs least.
+  const list: string[] = []
+  for (const name in headers) list.push(name, headers[name]!)
+  if (status !== 204) list.push('content-length', String(length))
+  outgoing.writeHead(status, list)
+  outgoing.end(headersOnly === true ? undefined : body)
+}
+
+/** Closes the connection of a client that does not take the end of an answer. */
+function cutOff(outgoing: ServerResponse, stalledMs: number): void {
+  // Usually the system has taken all of it.
+  if (outgoing.socket === null || outgoing.socket.writableLength === 0) return
+  const stalled = setTimeout(() => outgoing.destroy(), stalledMs)
+  outgoing.once('close', () => clearTimeout(stalled))
+}
+
+function inPieces(body: Uint8Array): AnswerStream {
+  let sent = 0
+  return {
+    next: () => {
+      const piece = body.subarray(sent, sent + responsePieceBytes)
+      sent += piece.byteLength
+      return Promise.resolve(piece.byteLength === 0 ? undefined : piece)
+    },
+    cancel: () => undefined,
+  }
+}
+
+/** Asks for the next piece only when the one before it is on its way; a client that takes nothing is cut off. */
+async function pump(stream: AnswerStream, outgoing: ServerResponse, stalledMs: number): Promise<void> {
+  let goOn: (() => void) | undefined
+  const onward = (): void => goOn?.()
+  outgoing.on('drain', onward)
+  outgoing.once('close', () => {
+    stream.cancel()
+    onward()
+  })
+  for (;;) {
+    const piece = await stream.next()
+    if (outgoing.destroyed) return
+    if (piece === undefined) break
+    if (outgoing.write(piece)) continue
+    const stalled = setTimeout(() => outgoing.destroy(), stalledMs)
+    await new Promise<void>((resolve) => {
+      goOn = resolve
+    })
+    clearTimeout(stalled)
+  }
+  outgoing.end()
+}
+
+/** A connection that is closed while its client still sends is reset, and the answer lost on the way. */
+function linger(incoming: IncomingMessage, outgoing: ServerResponse): void {
+  outgoing.once('finish', () => {
+    if (incoming.complete) return
+    let bytes = 0
+    const timer = setTimeout(() => incoming.destroy(), lingering.ms)
+    timer.unref()
+    incoming.once('close', () => clearTimeout(timer))
+    incoming.on('error', () => undefined)
+    incoming.on('data', (piece: Buffer) => {
+      bytes += piece.byteLength
+      if (bytes > lingering.bytes) incoming.destroy()
+    })
+  })
+}

@@ -1,0 +1,70 @@
+/** What opening a store created, to be removed when the opening fails. */
+import { readdir, realpath, rmdir } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import type { Disk } from './disk.js'
+import { indexFileName } from '../index/index-file.js'
+import { indexName, removeFile, segmentsName } from './manifest.js'
+import { claimName, markerName } from './marker.js'
+import { nodeDisk } from './node-disk.js'
+import { destroyLevel } from './store-lock.js'
+
+export class Creation {
+  /** Directories to be removed when they are empty, the innermost first. */
+  readonly #directories: readonly string[]
+
+  private constructor(directories: readonly string[]) {
+    this.#directories = directories
+  }
+
+  /** `first` is the outermost directory that was created, undefined when all were there. Both are of the host. */
+  static async begin(path: string, first: string | undefined | void): Promise<Creation> {
+    if (first === undefined) return new Creation([])
+    const top = await realpath(first)
+    const directories = [path]
+    while (directories.at(-1) !== top && dirname(directories.at(-1)!) !== directories.at(-1))
+      directories.push(dirname(directories.at(-1)!))
+    return new Creation(directories)
+  }
+
+  /**
+   * Removes a new store without commits. To be called under its lock. The marker becomes the claim first, so that what
+   * a crash leaves is an unfinished store.
+   */
+  async discardStore(disk: Disk, path: string): Promise<void> {
+    if (this.#directories.length === 0) return
+    try {
+      await disk.rename(join(path, markerName), join(path, claimName)).catch(() => undefined)
+      const segments = join(path, segmentsName)
+      for (const name of await disk.list(segments)) await removeFile(disk, join(segments, name))
+      await rmdir(segments)
+      await removeFile(disk, join(path, indexName, indexFileName))
+    } catch {
+      // What stays is an unfinished store, which the next opening finishes.
+    }
+  }
+
+  /**
+   * Removes the directories. To be called without the lock, and while no other opener of this process is let in: what
+   * another process has in them stays.
+   */
+  async discardRest(path: string): Promise<void> {
+    if (this.#directories.length === 0) return
+    try {
+      const names = await readdir(path)
+      if (names.some((name) => name !== claimName && name !== indexName)) return
+      // It fails where another opener has the lock.
+      if (names.includes(indexName)) {
+        await destroyLevel(join(path, indexName))
+        await rmdir(join(path, indexName)).catch(ignoreMissing)
+      }
+      await removeFile(nodeDisk, join(path, claimName))
+      for (const directory of this.#directories) await rmdir(directory)
+    } catch {
+      // Another opener is there, or the disk fails.
+    }
+  }
+}
+
+function ignoreMissing(error: unknown): void {
+  if (!(error instanceof Error) || !('code' in error) || error.code !== 'ENOENT') throw error
+}

@@ -1,0 +1,91 @@
+/**
+ * The directory of an open store. The store must stay in the directory that it opened: at the path of that directory
+ * an operator may have put another store since.
+ */
+import { closeSync, constants, openSync, statSync } from 'node:fs'
+import type { Disk } from './disk.js'
+import { movedError } from '../errors.js'
+
+const directoryFlags = constants.O_RDONLY | (constants.O_DIRECTORY ?? 0) | (constants.O_NONBLOCK ?? 0)
+
+export interface HeldDirectory {
+  /** Leads to the directory that was opened, also after it was moved, where the system has such paths. */
+  readonly path: string
+  /** The given disk, whose changes cannot reach another directory. */
+  readonly disk: Disk
+  /** Device and inode, as one text. */
+  readonly identity: string
+  /** Whether the path that was opened leads to it still. */
+  isAtPath(): boolean
+  close(): void
+}
+
+/**
+ * Holds a directory, which is given by its real path: by a descriptor where the system has paths of descriptors, else
+ * by a look at its identity before each change.
+ */
+export function holdDirectory(
+  disk: Disk,
+  directory: string,
+  by: 'descriptor' | 'identity' = 'descriptor',
+): HeldDirectory {
+  // Windows opens no directories, and lets nobody move one in which files are open. A number, which unlike a handle is
+  // never closed by itself: the lock is known by it.
+  let descriptor = process.platform === 'win32' ? undefined : openSync(directory, directoryFlags)
+  const identity = fileIdentity(directory)
+  const byDescriptor = by === 'descriptor' ? `/proc/self/fd/${descriptor}` : directory
+  const isHeld =
+    identity !== undefined && byDescriptor !== directory && fileIdentity(byDescriptor) === identity
+  const isAtPath = (): boolean => fileIdentity(directory) === identity
+  return {
+    path: isHeld ? byDescriptor : directory,
+    disk: isHeld ? disk : guardedDisk(disk, isAtPath),
+    identity: identity ?? directory,
+    isAtPath,
+    close() {
+      if (descriptor !== undefined) closeSync(descriptor)
+      descriptor = undefined
+    },
+  }
+}
+
+/** A directory of a disk on which nobody else can change anything. */
+export function pathAsHeld(disk: Disk, directory: string): HeldDirectory {
+  return { path: directory, disk, identity: directory, isAtPath: () => true, close() {} }
+}
+
+/** Device and inode of the file that a path leads to; undefined when there is none. */
+export function fileIdentity(path: string): string | undefined {
+  try {
+    const { dev, ino } = statSync(path, { bigint: true })
+    return `${dev}:${ino}`
+  } catch {
+    return undefined
+  }
+}
+
+/** Looks before each change whether it would be made in the right directory. */
+function guardedDisk(disk: Disk, isAtPath: () => boolean): Disk {
+  const check = (): void => {
+    if (!isAtPath()) throw movedError()
+  }
+  return {
+    ...disk,
+    async makeDirectory(directory) {
+      check()
+      return disk.makeDirectory(directory)
+    },
+    async open(path, mode) {
+      check()
+      return disk.open(path, mode)
+    },
+    async rename(from, to) {
+      check()
+      await disk.rename(from, to)
+    },
+    async remove(path) {
+      check()
+      await disk.remove(path)
+    },
+  }
+}

@@ -1,0 +1,137 @@
+/**
+ * The list of the segments. A segment that is not in it holds nothing that was acknowledged, and one that is in it
+ * must be there, from its first byte to its last.
+ */
+import { Buffer } from 'node:buffer'
+import { join } from 'node:path'
+import { crc32 } from 'node:zlib'
+import { EngineError } from '../../../engine/ports.js'
+import type { Disk, DiskFile } from './disk.js'
+import { errorCode, missingFiles } from '../errors.js'
+import { asBuffer } from '../log/segment-format.js'
+
+/** Directories below that of the store. */
+export const segmentsName = 'segments'
+/** The pages of the index, and the lock. */
+export const indexName = 'index'
+export const manifestName = 'manifest'
+
+/** A segment to which nothing is appended any more. */
+export interface SealedSegment {
+  readonly segment: number
+  readonly bytes: number
+  /** The number and checksum of its last commit. */
+  readonly commit: number
+  readonly chain: number
+}
+
+export interface Manifest {
+  readonly storeId: string
+  /** In the order of their numbers, which are below that of the head. */
+  readonly sealed: readonly SealedSegment[]
+  /** The number of the segment that is appended to. */
+  readonly head: number
+  /** The newest commit that is known to be on the disk. */
+  readonly syncedTo: number
+}
+
+/** @throws EngineError `DATA_LOSS` when it is missing or damaged. */
+export async function readManifest(
+  disk: Disk,
+  directory: string,
+  fileName: string = manifestName,
+): Promise<Manifest> {
+  const name = `${segmentsName}/${fileName}`
+  const bytes = await readFile(disk, join(directory, name))
+  if (bytes === undefined) throw missingFiles([name])
+  const text = bytes.toString()
+  const json = text.slice(0, text.indexOf('\n') + 1)
+  if (json === '' || text.slice(json.length) !== checksumLine(json)) {
+    throw new EngineError('DATA_LOSS', `the file ${name} is damaged`, { file: name })
+  }
+  return JSON.parse(json) as Manifest
+}
+
+/** Replaces the manifest in one step that lasts. */
+export async function writeManifest(
+  disk: Disk,
+  directory: string,
+  manifest: Manifest,
+  name: string = manifestName,
+): Promise<void> {
+  const json = `${JSON.stringify(manifest)}\n`
+  await replaceFile(disk, join(directory, segmentsName), name, json + checksumLine(json))
+}
+
+/** Gives a file its contents in one step that lasts: a crash leaves the old contents or the new ones. */
+export async function replaceFile(disk: Disk, directory: string, name: string, text: string): Promise<void> {
+  const path = join(directory, `${name}.new`)
+  const file = await openOrCreate(disk, path)
+  const bytes = Buffer.from(text)
+  try {
+    await file.write(0, [bytes])
+    await file.truncate(bytes.length)
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+  await disk.rename(path, join(directory, name))
+  await disk.syncDirectory(directory)
+}
+
+/** What is there stays there until it is written over: the claim of a store is such a file. */
+export async function openOrCreate(disk: Disk, path: string): Promise<DiskFile> {
+  try {
+    return await disk.open(path, 'create')
+  } catch (error) {
+    if (errorCode(error) !== 'EEXIST') throw error
+    return disk.open(path, 'write')
+  }
+}
+
+/** More than a marker or a manifest ever has; what stands behind is not read. */
+const mostBytes = 64 * 2 ** 20
+
+/** Undefined when there is no such file. */
+export async function readFile(disk: Disk, path: string): Promise<Buffer | undefined> {
+  let file
+  try {
+    file = await disk.open(path, 'read')
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return undefined
+    throw error
+  }
+  try {
+    return asBuffer(await file.read(0, Math.min(await file.size(), mostBytes)))
+  } finally {
+    await file.close()
+  }
+}
+
+/** The bytes of a file, 0 of one that is not there. */
+export async function sizeOf(disk: Disk, path: string): Promise<number> {
+  try {
+    const file = await disk.open(path, 'read')
+    try {
+      return await file.size()
+    } finally {
+      await file.close()
+    }
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return 0
+    throw error
+  }
+}
+
+/** Removes a file that may be missing. */
+export async function removeFile(disk: Disk, path: string): Promise<void> {
+  try {
+    await disk.remove(path)
+  } catch (error) {
+    if (errorCode(error) !== 'ENOENT') throw error
+  }
+}
+
+function checksumLine(json: string): string {
+  return `${crc32(json).toString(16).padStart(8, '0')}\n`
+}

@@ -1,0 +1,143 @@
+/**
+ * The marker file says that a directory is a store, of which format, and which one. It is written once for each
+ * format, last, when the store is complete; until then the claim stands in its place.
+ */
+import { Buffer } from 'node:buffer'
+import { randomUUID } from 'node:crypto'
+import { join } from 'node:path'
+import { EngineError, currentFormat, formats } from '../../../engine/ports.js'
+import type { Disk } from './disk.js'
+import { missingFiles } from '../errors.js'
+import { manifestName, readFile, removeFile, segmentsName, sizeOf } from './manifest.js'
+import { segmentOf } from '../log/segment-file.js'
+import { segmentHeaderBytes } from '../log/segment-format.js'
+
+export const markerName = 'forkspace.json'
+export const claimName = 'forkspace.json.new'
+
+export interface Marker {
+  readonly format: number
+  readonly storeId: string
+}
+
+/** The marker of a store of a format that can be read, or undefined when the directory has none. */
+export async function readMarker(disk: Disk, directory: string): Promise<Marker | undefined> {
+  const bytes = await readFile(disk, join(directory, markerName))
+  return bytes && parseMarker(bytes.toString())
+}
+
+/** Marks the directory as a store that is not finished yet; refuses one that holds anything else. */
+export async function claimDirectory(disk: Disk, directory: string, indexName: string): Promise<void> {
+  const names = await disk.list(directory)
+  if (!names.includes(claimName) && names.length > 0) throw await foreign(disk, directory, names, indexName)
+  const other = names.find((name) => name !== claimName && name !== indexName && name !== segmentsName)
+  if (other !== undefined) throw await foreign(disk, directory, names, indexName)
+  if (!names.includes(claimName)) {
+    const file = await disk.open(join(directory, claimName), 'create').catch(exists)
+    await file?.close()
+  }
+  await disk.syncDirectory(directory)
+}
+
+/** Turns the claim into the marker, or the marker into one of this format. To be called under LevelDB's lock. */
+export async function writeMarker(disk: Disk, directory: string, storeId: string): Promise<Marker> {
+  const marker: Marker = { format: currentFormat, storeId }
+  const claim = join(directory, claimName)
+  // The claim stands until the marker does: it tells an unfinished store from one that lost its marker.
+  const file = (await disk.open(claim, 'create').catch(exists)) ?? (await disk.open(claim, 'write'))
+  try {
+    await file.truncate(0)
+    await file.write(0, [Buffer.from(`${JSON.stringify(marker)}\n`)])
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+  await disk.rename(claim, join(directory, markerName))
+  await disk.syncDirectory(directory)
+  return marker
+}
+
+export function newStoreId(): string {
+  return randomUUID()
+}
+
+/** Removes the claim of a creator that came second. To be called under LevelDB's lock. */
+export async function discardClaim(disk: Disk, directory: string): Promise<void> {
+  await removeFile(disk, join(directory, claimName))
+}
+
+/**
+ * Empties what a creation that was cut short has left of segments. To be called under LevelDB's lock.
+ *
+ * @throws EngineError `DATA_LOSS` when there are commits in them: the store was finished and has lost its marker.
+ */
+export async function clearUnfinished(disk: Disk, directory: string): Promise<void> {
+  const segments = join(directory, segmentsName)
+  if (await hasCommits(disk, directory)) throw missingFiles([markerName])
+  for (const name of await disk.list(segments)) await removeFile(disk, join(segments, name))
+}
+
+async function hasCommits(disk: Disk, directory: string): Promise<boolean> {
+  const segments = join(directory, segmentsName)
+  for (const name of await disk.list(segments)) {
+    if (segmentOf(name) === undefined) continue
+    if ((await sizeOf(disk, join(segments, name))) > segmentHeaderBytes) return true
+  }
+  return false
+}
+
+function parseMarker(text: string): Marker {
+  const supported = String(currentFormat)
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch (error) {
+    throw damaged({ format: 'unreadable', supported }, { cause: error })
+  }
+  if (typeof value !== 'object' || value === null) throw damaged({ format: 'unreadable', supported })
+  const { format, storeId } = value as { format?: unknown; storeId?: unknown }
+  if (typeof format !== 'number' || !Number.isSafeInteger(format)) {
+    throw damaged({ format: 'unreadable', supported })
+  }
+  // Another format may keep anything else in its marker: look at nothing but the number.
+  if (format !== currentFormat && format !== formats.orderedKeys) {
+    const details = { format: String(format), supported }
+    throw new EngineError('STORE_FORMAT', 'the store has a format that this version does not read', details)
+  }
+  if (typeof storeId !== 'string') throw damaged({ format: String(format), supported })
+  return { format, storeId }
+}
+
+function damaged(details: { format: string; supported: string }, options?: ErrorOptions): EngineError {
+  return new EngineError('DATA_LOSS', `the marker file ${markerName} is damaged`, details, options)
+}
+
+async function foreign(
+  disk: Disk,
+  directory: string,
+  names: readonly string[],
+  indexName: string,
+): Promise<EngineError> {
+  const inSegments = names.includes(segmentsName) ? await disk.list(join(directory, segmentsName)) : []
+  const isStore =
+    inSegments.includes(manifestName) ||
+    (names.includes(indexName) && (await holdsLevel(disk, join(directory, indexName))))
+  if (isStore) return missingFiles([markerName])
+  return new EngineError('STORE_FORMAT', 'the directory is not empty and is no store', {
+    supported: String(currentFormat),
+  })
+}
+
+async function holdsLevel(disk: Disk, index: string): Promise<boolean> {
+  try {
+    const names = await disk.list(index)
+    return names.some((name) => name === 'CURRENT' || name.startsWith('MANIFEST-'))
+  } catch {
+    return false
+  }
+}
+
+function exists(error: unknown): undefined {
+  if (error instanceof Error && 'code' in error && error.code === 'EEXIST') return undefined
+  throw error
+}

@@ -1,0 +1,152 @@
+import { constants, readSync, writevSync } from 'node:fs'
+import { chmod, mkdir, open, readdir, rename, rm } from 'node:fs/promises'
+import type { FileHandle } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import type { Disk, DiskFile } from './disk.js'
+import { errorCode } from '../errors.js'
+
+/** As many pieces as one call of the system takes. */
+const maxPieces = 1024
+/** So little is written at once: it goes to the system's memory in less time than another thread takes to begin. */
+const writtenAtOnce = 64 * 1024
+
+/** A pipe in the place of a file is not waited for. Windows has no such flag, and no such files. */
+const reading = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0)
+const flags = { read: reading, create: 'wx+', write: 'r+' } as const
+/** Stores hold private data: other users of the system get nothing. */
+const modes = { directory: 0o700, file: 0o600 } as const
+
+/** The file system of the host. */
+export const nodeDisk: Disk = {
+  async list(directory) {
+    try {
+      return await readdir(directory)
+    } catch (error) {
+      if (errorCode(error) === 'ENOENT') return []
+      throw error
+    }
+  },
+
+  async makeDirectory(directory) {
+    const first = await mkdir(directory, { recursive: true, mode: modes.directory })
+    if (first !== undefined) await syncParents(directory, first)
+    return first
+  },
+
+  async open(path, mode) {
+    return new NodeFile(await open(path, flags[mode], modes.file))
+  },
+
+  rename: (from, to) => rename(from, to),
+
+  remove: (path) => rm(path),
+
+  syncDirectory,
+
+  async restrict(path, kind) {
+    // A file of another user cannot be restricted, and no file of a disk without modes.
+    await chmod(path, modes[kind]).catch(() => undefined)
+  },
+}
+
+class NodeFile implements DiskFile {
+  readonly #handle: FileHandle
+
+  constructor(handle: FileHandle) {
+    this.#handle = handle
+  }
+
+  async size(): Promise<number> {
+    return (await this.#handle.stat()).size
+  }
+
+  async read(position: number, length: number): Promise<Uint8Array> {
+    const bytes = Buffer.allocUnsafeSlow(length)
+    let filled = 0
+    while (filled < length) {
+      const { bytesRead } = await this.#handle.read(bytes, filled, length - filled, position + filled)
+      if (bytesRead === 0) break
+      filled += bytesRead
+    }
+    return bytes.subarray(0, filled)
+  }
+
+  readSync(position: number, length: number): Uint8Array {
+    const bytes = Buffer.allocUnsafe(length)
+    let filled = 0
+    while (filled < length) {
+      const bytesRead = readSync(this.#handle.fd, bytes, filled, length - filled, position + filled)
+      if (bytesRead === 0) break
+      filled += bytesRead
+    }
+    return bytes.subarray(0, filled)
+  }
+
+  async write(position: number, pieces: readonly Uint8Array[]): Promise<void> {
+    let at = position
+    for (let i = 0; i < pieces.length; i += maxPieces) {
+      let left: readonly Uint8Array[] = pieces.slice(i, i + maxPieces)
+      for (let length = lengthOf(left); length > 0; length = lengthOf(left)) {
+        const written =
+          length <= writtenAtOnce
+            ? writevSync(this.#handle.fd, left, at)
+            : (await this.#handle.writev(left, at)).bytesWritten
+        if (written === 0) throw new Error('nothing was written')
+        at += written
+        left = written === length ? [] : behind(left, written)
+      }
+    }
+  }
+
+  truncate(size: number): Promise<void> {
+    return this.#handle.truncate(size)
+  }
+
+  sync(): Promise<void> {
+    return this.#handle.datasync()
+  }
+
+  close(): Promise<void> {
+    return this.#handle.close()
+  }
+}
+
+function lengthOf(pieces: readonly Uint8Array[]): number {
+  let length = 0
+  for (const piece of pieces) length += piece.length
+  return length
+}
+
+/** What is left of the pieces behind their first bytes. */
+function behind(pieces: readonly Uint8Array[], bytes: number): Uint8Array[] {
+  let skipped = 0
+  for (const [i, piece] of pieces.entries()) {
+    if (skipped + piece.length > bytes) return [piece.subarray(bytes - skipped), ...pieces.slice(i + 1)]
+    skipped += piece.length
+  }
+  return []
+}
+
+/** Windows has no such call and needs none. */
+async function syncDirectory(path: string): Promise<void> {
+  if (process.platform === 'win32') return
+  const handle = await open(path, 'r')
+  try {
+    await handle.sync()
+  } catch (error) {
+    // Some file systems cannot sync a directory; there is no more to be had from them.
+    const code = errorCode(error)
+    if (code !== 'EINVAL' && code !== 'ENOTSUP') throw error
+  } finally {
+    await handle.close()
+  }
+}
+
+async function syncParents(directory: string, firstCreated: string): Promise<void> {
+  const top = dirname(firstCreated)
+  let parent = directory
+  do {
+    parent = dirname(parent)
+    await syncDirectory(parent)
+  } while (parent !== top && parent !== dirname(parent))
+}

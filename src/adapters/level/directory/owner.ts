@@ -1,0 +1,56 @@
+/**
+ * Who has a store open, for whoever finds it locked. The file tells no more than that: LevelDB's lock alone
+ * decides who has the store. It goes when the store is closed, and stays when its process is killed.
+ */
+import { readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { hostname } from 'node:os'
+import { join } from 'node:path'
+import { errorCode } from '../errors.js'
+
+const ownerName = 'owner.json'
+const maxHostLength = 255
+
+/** Notes this process. To be called under LevelDB's lock; a failure changes nothing but what others are told. */
+export async function noteOwner(directory: string): Promise<void> {
+  const owner = { pid: process.pid, since: new Date().toISOString(), host: hostname() }
+  const path = join(directory, ownerName)
+  try {
+    await writeFile(`${path}.new`, `${JSON.stringify(owner)}\n`, { mode: 0o600 })
+    await rename(`${path}.new`, path)
+  } catch {
+    // The store is as good without.
+  }
+}
+
+/** To be called under LevelDB's lock: later the file may be another's. */
+export async function forgetOwner(directory: string): Promise<void> {
+  await rm(join(directory, ownerName), { force: true }).catch(() => undefined)
+}
+
+/**
+ * `pid`, `since` (RFC 3339) and `host` of the owner, as details of an error; empty when it is not known, or is a
+ * process of this host that runs no more.
+ */
+export async function findOwner(directory: string): Promise<Readonly<Record<string, string>>> {
+  try {
+    const owner: unknown = JSON.parse(await readFile(join(directory, ownerName), 'utf8'))
+    if (typeof owner !== 'object' || owner === null) return {}
+    const { pid, since, host } = owner as { pid?: unknown; since?: unknown; host?: unknown }
+    if (typeof pid !== 'number' || !Number.isSafeInteger(pid) || pid < 1) return {}
+    if (typeof since !== 'string' || !/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/.test(since)) return {}
+    if (typeof host !== 'string' || host.length > maxHostLength) return {}
+    if (host === hostname() && !isRunning(pid)) return {}
+    return { pid: String(pid), since, host }
+  } catch {
+    return {}
+  }
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return errorCode(error) !== 'ESRCH'
+  }
+}

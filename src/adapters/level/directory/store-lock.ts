@@ -1,0 +1,95 @@
+/**
+ * The lock that keeps other processes out of a store. Node cannot lock files, LevelDB can: the lock is an empty
+ * database that stays open as long as the store, and of which only the lock file is used.
+ */
+import { join } from 'node:path'
+import { ClassicLevel } from 'classic-level'
+import { EngineError } from '../../../engine/ports.js'
+import type { Disk } from './disk.js'
+import { errorCode, lockedError, movedError, openError } from '../errors.js'
+import { fileIdentity } from './held-directory.js'
+import { sizeOf } from './manifest.js'
+
+const lockName = 'LOCK'
+
+export interface StoreLock {
+  /** @throws EngineError `STORE_MOVED` when another process may have taken the store since. */
+  check(): void
+  release(): Promise<void>
+}
+
+export interface LockPlace {
+  /** The directory of the lock, as {@link HeldDirectory} leads to it. It is created when it is missing. */
+  readonly path: string
+  /** The same directory by its real path, at which another opener would look. */
+  readonly realPath: string
+}
+
+/** @throws EngineError `STORE_LOCKED` when another process has the lock. */
+export type TakeLock = (disk: Disk, place: LockPlace) => Promise<StoreLock>
+
+export const takeLevelLock: TakeLock = async (disk, { path, realPath }) => {
+  // Earlier versions kept the index in the database. LevelDB ends the process when it reads a damaged table.
+  if (await hasContent(disk, path)) await destroyLevel(path)
+  try {
+    return await lockLevel(disk, path, realPath)
+  } catch (error) {
+    if (!(error instanceof EngineError) || error.reason !== 'DATA_LOSS') throw error
+    await destroyLevel(path)
+    return lockLevel(disk, path, realPath)
+  }
+}
+
+async function lockLevel(disk: Disk, path: string, realPath: string): Promise<StoreLock> {
+  await disk.makeDirectory(path)
+  const identity = await lockIdentity(disk, path)
+  const db = new ClassicLevel(path)
+  try {
+    await db.open()
+  } catch (error) {
+    throw openError(error)
+  }
+  // Between the two looks another opener may have emptied the directory, and hold another file of this name.
+  if (fileIdentity(join(path, lockName)) !== identity) {
+    await db.close()
+    throw lockedError(undefined)
+  }
+  const realLock = join(realPath, lockName)
+  return {
+    check() {
+      if (fileIdentity(realLock) !== identity) throw movedError()
+    },
+    release: () => db.close(),
+  }
+}
+
+/** A lock file that exists is not opened: closing it would release a lock that this process has on it. */
+async function lockIdentity(disk: Disk, path: string): Promise<string | undefined> {
+  const lock = join(path, lockName)
+  if (fileIdentity(lock) === undefined) {
+    try {
+      await (await disk.open(lock, 'create')).close()
+    } catch (error) {
+      if (errorCode(error) !== 'EEXIST') throw error
+    }
+  }
+  return fileIdentity(lock)
+}
+
+async function hasContent(disk: Disk, path: string): Promise<boolean> {
+  for (const name of await disk.list(path)) {
+    if (/\.(ldb|sst)$/.test(name)) return true
+    if (name.endsWith('.log') && (await sizeOf(disk, join(path, name))) > 0) return true
+  }
+  return false
+}
+
+/** Takes the lock while it removes the files, so that none goes from under another opener. */
+export async function destroyLevel(path: string): Promise<void> {
+  const level = ClassicLevel as unknown as { destroy(location: string): Promise<void> }
+  try {
+    await level.destroy(path)
+  } catch (error) {
+    throw openError(error)
+  }
+}

@@ -1,0 +1,113 @@
+/**
+ * Stores of format 1, which had everything in LevelDB, are written anew when they are opened. Until the marker says
+ * format 2 the old store is whole and untouched; from then on the segments are. The name of the manifest tells them
+ * apart where a crash left both: before the marker is replaced it has a name of its own.
+ */
+import { createHash } from 'node:crypto'
+import { join } from 'node:path'
+import { ClassicLevel } from 'classic-level'
+import { EngineError, formats } from '../../../engine/ports.js'
+import { CommitLog } from '../log/commit-log.js'
+import type { Disk } from '../directory/disk.js'
+import { openError, readError } from '../errors.js'
+import { FrameBuilder } from '../log/frame.js'
+import { requireFiles } from './level-files.js'
+import { manifestName, removeFile, segmentsName, writeManifest } from '../directory/manifest.js'
+import { readMarker, writeMarker } from '../directory/marker.js'
+import { firstPlace } from '../log/recovery.js'
+import { entryKind, toBinary } from '../log/segment-format.js'
+import { Segments, createSegment, firstManifest } from '../log/segments.js'
+
+export const migratedName = 'manifest.migrated'
+const frameBytes = 2 ** 20
+const segmentBytes = 128 * 2 ** 20
+
+/** Turns a store of format 1 into one of format 2. Takes LevelDB's lock, and gives it back. */
+export async function migrate(disk: Disk, path: string, indexPath: string, storeId: string): Promise<void> {
+  const names = await disk.list(join(path, segmentsName))
+  // A finished store of format 2: its marker was damaged.
+  if (names.includes(manifestName)) throw new EngineError('DATA_LOSS', 'the marker file is damaged')
+  await requireFiles(path, 'index')
+  const db = new ClassicLevel<string, Uint8Array>(indexPath, {
+    createIfMissing: false,
+    valueEncoding: 'view',
+  })
+  try {
+    await db.open()
+  } catch (error) {
+    throw openError(error)
+  }
+  try {
+    // Another opener may have been first.
+    if ((await readMarker(disk, path))?.format !== formats.orderedKeys) return
+    // Looked for under the lock: another migration may have ended halfway since.
+    for (const name of await disk.list(join(path, segmentsName)))
+      await removeFile(disk, join(path, segmentsName, name))
+    await copyAll(db, disk, path, storeId)
+    await writeMarker(disk, path, storeId)
+  } finally {
+    await db.close()
+  }
+}
+
+/** Gives the manifest its name. To be called under LevelDB's lock, when the marker says format 2. */
+export async function finishMigration(disk: Disk, path: string): Promise<void> {
+  const directory = join(path, segmentsName)
+  const names = await disk.list(directory)
+  if (names.includes(manifestName) || !names.includes(migratedName)) return
+  await disk.rename(join(directory, migratedName), join(directory, manifestName))
+  await disk.syncDirectory(directory)
+}
+
+async function copyAll(
+  db: ClassicLevel<string, Uint8Array>,
+  disk: Disk,
+  path: string,
+  storeId: string,
+): Promise<void> {
+  await disk.makeDirectory(join(path, segmentsName))
+  await createSegment(disk, path, { storeId, segment: 1, firstCommit: 1, chain: 0 })
+  await writeManifest(disk, path, firstManifest(storeId), migratedName)
+  const segments = await Segments.open(disk, path, storeId, migratedName)
+  try {
+    const place = firstPlace(segments)
+    const start = { place, syncedTo: 0, syncedEnd: place.offset }
+    const log = new CommitLog(segments, start, { sync: false, segmentBytes, checkPlace() {} })
+    let frame = new FrameBuilder(frameBytes)
+    for await (const [key, value] of entriesOf(db)) {
+      addEntry(frame, key, value)
+      if (frame.length < frameBytes) continue
+      await log.append([frame])
+      frame = new FrameBuilder(frameBytes)
+    }
+    await log.append([frame])
+    await log.noteSynced()
+  } finally {
+    await segments.close()
+  }
+}
+
+async function* entriesOf(
+  db: ClassicLevel<string, Uint8Array>,
+): AsyncGenerator<[key: string, value: Uint8Array]> {
+  try {
+    for await (const entry of db.iterator({ highWaterMarkBytes: frameBytes })) yield entry
+  } catch (error) {
+    throw readError(error)
+  }
+}
+
+const blobKey = /^b[0-9a-f]{64}$/
+
+/** Format 1 had events as records whose keys begin with e, and blobs as such whose keys begin with b. */
+function addEntry(frame: FrameBuilder, key: string, value: Uint8Array): void {
+  if (blobKey.test(key)) {
+    const hash = createHash('sha256').update(value).digest('hex')
+    // A damaged blob is missing from here on: its checksum must not make it a good one.
+    if (hash === key.slice(1)) frame.blob(hash, value)
+    return
+  }
+  const text = Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString()
+  if (key.startsWith('e')) frame.text(entryKind.event, toBinary(key.slice(1)), text)
+  else frame.text(entryKind.put, toBinary(key), text)
+}

@@ -1,0 +1,319 @@
+/**
+ * The pages of the index in one file, to which batches are appended. The file is read by this code alone, whatever is
+ * in it: a damaged one costs the index, which is made again from the segments.
+ *
+ * A header: `fkspidx1`, then 8 random bytes. A batch: a head of 16 bytes (checksum of the rest of the head and of the
+ * table, bytes of the table, bytes of the values, checksum of the values), the table, the values. For each operation
+ * the table has a byte (0: the key goes), the length of the key, the key and the length of the value. The checksum of
+ * the head goes on from that of the random bytes and of the batch's offset: no bytes of a value or of another file
+ * are taken for a batch.
+ */
+import { Buffer } from 'node:buffer'
+import { randomFillSync } from 'node:crypto'
+import { dirname, join } from 'node:path'
+import { crc32 } from 'node:zlib'
+import type { Disk, DiskFile } from '../directory/disk.js'
+import { closedError } from '../errors.js'
+import type { IndexDatabase, IndexOperation, OpenIndex } from './index-database.js'
+import { openOrCreate, removeFile } from '../directory/manifest.js'
+import { asBuffer } from '../log/segment-format.js'
+
+export const indexFileName = 'pages'
+const magic = Buffer.from('fkspidx1')
+const headerBytes = 16
+const headBytes = 16
+/** The file is written anew when it has this many bytes that are not needed, and more of them than of needed ones. */
+const mostUnneeded = 4 * 2 ** 20
+/** About the bytes of a batch when the file is written anew. */
+const copyBytes = 2 ** 20
+
+/** Where a value stands. */
+interface Stored {
+  readonly offset: number
+  readonly length: number
+}
+
+interface StoredBatch {
+  readonly offset: number
+  readonly end: number
+  readonly operations: readonly (readonly [key: string, value: Stored | undefined])[]
+  readonly valuesAt: number
+  readonly valuesChecksum: number
+}
+
+export const openIndexFile: OpenIndex = async (disk, directory, { reset }) => {
+  const path = join(directory, indexFileName)
+  await disk.makeDirectory(directory)
+  await removeFile(disk, `${path}.new`)
+  if (reset) await removeFile(disk, path)
+  const file = await openOrCreate(disk, path)
+  try {
+    return new IndexFile(disk, path, await readIndexFile(file))
+  } catch (error) {
+    await file.close()
+    throw error
+  }
+}
+
+interface OpenFile {
+  readonly file: DiskFile
+  readonly seed: number
+  readonly values: ReadonlyMap<string, Stored>
+  readonly end: number
+}
+
+class IndexFile implements IndexDatabase {
+  readonly #disk: Disk
+  readonly #path: string
+  #file: DiskFile | undefined
+  #seed: number
+  #values: Map<string, Stored>
+  #end: number
+  /** Bytes of the values that are needed. */
+  #needed = 0
+  #last: Promise<unknown> = Promise.resolve()
+
+  constructor(disk: Disk, path: string, { file, seed, values, end }: OpenFile) {
+    this.#disk = disk
+    this.#path = path
+    this.#file = file
+    this.#seed = seed
+    this.#values = new Map(values)
+    this.#end = end
+    for (const { length } of values.values()) this.#needed += length
+  }
+
+  getSync(key: string): Uint8Array | undefined {
+    if (this.#file === undefined) throw closedError()
+    const stored = this.#values.get(key)
+    return stored && this.#file.readSync(stored.offset, stored.length)
+  }
+
+  batch(operations: readonly IndexOperation[], { sync }: { readonly sync: boolean }): Promise<void> {
+    return this.#inTurn(async () => {
+      const unneeded = this.#end - this.#needed
+      // Without space for another file the old one goes on.
+      if (unneeded > mostUnneeded && unneeded > this.#needed) await this.#rewrite().catch(() => undefined)
+      const file = this.#open()
+      const batch = encodeBatch(operations, this.#end, this.#seed)
+      await file.write(this.#end, batch.pieces)
+      if (sync) await file.sync()
+      for (const [key, value] of batch.operations) this.#set(key, value)
+      this.#end = batch.end
+    })
+  }
+
+  compact(): Promise<void> {
+    return this.#inTurn(() => this.#rewrite())
+  }
+
+  close(): Promise<void> {
+    return this.#inTurn(async () => {
+      const file = this.#file
+      this.#file = undefined
+      await file?.close()
+    })
+  }
+
+  #inTurn<Result>(run: () => Promise<Result>): Promise<Result> {
+    const done = this.#last.then(run)
+    this.#last = done.catch(() => undefined)
+    return done
+  }
+
+  #open(): DiskFile {
+    if (this.#file === undefined) throw closedError()
+    return this.#file
+  }
+
+  #set(key: string, value: Stored | undefined): void {
+    this.#needed += (value?.length ?? 0) - (this.#values.get(key)?.length ?? 0)
+    if (value === undefined) this.#values.delete(key)
+    else this.#values.set(key, value)
+  }
+
+  /** Copies the values that are needed to another file, which takes the place of this one. */
+  async #rewrite(): Promise<void> {
+    const old = this.#open()
+    const newPath = `${this.#path}.new`
+    await removeFile(this.#disk, newPath)
+    const file = await this.#disk.open(newPath, 'create')
+    try {
+      const seed = await writeHeader(file)
+      const values = new Map<string, Stored>()
+      let end = headerBytes
+      let operations: IndexOperation[] = []
+      let bytes = 0
+      const write = async (): Promise<void> => {
+        const batch = encodeBatch(operations, end, seed)
+        await file.write(end, batch.pieces)
+        for (const [key, value] of batch.operations) values.set(key, value!)
+        end = batch.end
+        operations = []
+        bytes = 0
+      }
+      for (const [key, { offset, length }] of this.#values) {
+        operations.push({ type: 'put', key, value: old.readSync(offset, length) })
+        bytes += length
+        if (bytes >= copyBytes) await write()
+      }
+      await write()
+      await file.sync()
+      await this.#disk.rename(newPath, this.#path)
+      // Where the new name does not last, the index is older after a power cut, which is noticed.
+      await this.#disk.syncDirectory(dirname(this.#path)).catch(() => undefined)
+      this.#file = file
+      this.#seed = seed
+      this.#values = values
+      this.#end = end
+    } catch (error) {
+      await file.close()
+      await removeFile(this.#disk, newPath).catch(() => undefined)
+      throw error
+    }
+    await old.close()
+  }
+}
+
+/** What is whole of the file. The rest is cut off: it was being written when its process ended, or is damaged. */
+async function readIndexFile(file: DiskFile): Promise<OpenFile> {
+  const size = await file.size()
+  const seed = readHeader(file, size)
+  if (seed === undefined) {
+    await file.truncate(0)
+    return { file, seed: await writeHeader(file), values: new Map(), end: headerBytes }
+  }
+  const batches = [...readBatches(file, size, seed)]
+  // Values have checksums of their own, and are verified when they are read. A batch that was cut short is none.
+  while (batches.length > 0 && !(await hasWholeValues(file, batches.at(-1)!))) batches.pop()
+  const end = batches.at(-1)?.end ?? headerBytes
+  if (end < size) await file.truncate(end)
+  const values = new Map<string, Stored>()
+  for (const { operations } of batches) {
+    for (const [key, value] of operations) {
+      if (value === undefined) values.delete(key)
+      else values.set(key, value)
+    }
+  }
+  return { file, seed, values, end }
+}
+
+/** Where the file is not as it was written. A batch that its end cuts short is no damage. */
+export async function* findIndexDamage(file: DiskFile): AsyncGenerator<number, void> {
+  const size = await file.size()
+  if (size === 0) return
+  const seed = readHeader(file, size)
+  if (seed === undefined) {
+    yield 0
+    return
+  }
+  let end = headerBytes
+  for (const batch of readBatches(file, size, seed)) {
+    if (!(await hasWholeValues(file, batch))) yield batch.offset
+    end = batch.end
+  }
+  if (end < size && !isCutShort(file, end, size)) yield end
+}
+
+function readHeader(file: DiskFile, size: number): number | undefined {
+  if (size < headerBytes) return undefined
+  const header = asBuffer(file.readSync(0, headerBytes))
+  return header.subarray(0, magic.length).equals(magic) ? crc32(header) : undefined
+}
+
+async function writeHeader(file: DiskFile): Promise<number> {
+  const header = Buffer.alloc(headerBytes)
+  magic.copy(header)
+  randomFillSync(header, magic.length)
+  await file.write(0, [header])
+  return crc32(header)
+}
+
+/** Batches whose tables are as they were written, up to the first that is not. */
+function* readBatches(file: DiskFile, size: number, seed: number): Generator<StoredBatch, void> {
+  for (let offset = headerBytes; offset + headBytes <= size;) {
+    const head = asBuffer(file.readSync(offset, headBytes))
+    const tableAt = offset + headBytes
+    const valuesAt = tableAt + head.readUInt32LE(4)
+    const end = valuesAt + head.readUInt32LE(8)
+    if (head.length < headBytes || end > size) return
+    const table = asBuffer(file.readSync(tableAt, valuesAt - tableAt))
+    if (head.readUInt32LE(0) !== headChecksum(head, table, offset, seed)) return
+    const operations = decodeTable(table, valuesAt)
+    yield { offset, end, operations, valuesAt, valuesChecksum: head.readUInt32LE(12) }
+    offset = end
+  }
+}
+
+async function hasWholeValues(
+  file: DiskFile,
+  { valuesAt, end, valuesChecksum }: StoredBatch,
+): Promise<boolean> {
+  let checksum = 0
+  for (let at = valuesAt; at < end; at += copyBytes)
+    checksum = crc32(await file.read(at, Math.min(copyBytes, end - at)), checksum)
+  return checksum === valuesChecksum
+}
+
+/** Whether the file ends within a head, or a head says that its batch ends behind the file. */
+function isCutShort(file: DiskFile, offset: number, size: number): boolean {
+  if (offset + headBytes > size) return true
+  const head = asBuffer(file.readSync(offset, headBytes))
+  return offset + headBytes + head.readUInt32LE(4) + head.readUInt32LE(8) > size
+}
+
+function encodeBatch(
+  operations: readonly IndexOperation[],
+  offset: number,
+  seed: number,
+): { pieces: Uint8Array[]; operations: StoredBatch['operations']; end: number } {
+  let tableBytes = 0
+  for (const { key } of operations) tableBytes += 6 + key.length
+  const table = Buffer.allocUnsafe(tableBytes)
+  const stored: [string, Stored | undefined][] = []
+  const values: Uint8Array[] = []
+  const valuesAt = offset + headBytes + tableBytes
+  let at = 0
+  let end = valuesAt
+  let checksum = 0
+  for (const operation of operations) {
+    const { key } = operation
+    const length = operation.type === 'put' ? operation.value.length : 0
+    at = table.writeUInt8(operation.type === 'put' ? 1 : 0, at)
+    at = table.writeUInt8(key.length, at)
+    at += table.write(key, at, 'latin1')
+    at = table.writeUInt32LE(length, at)
+    stored.push([key, operation.type === 'put' ? { offset: end, length } : undefined])
+    if (operation.type === 'del') continue
+    values.push(operation.value)
+    checksum = crc32(operation.value, checksum)
+    end += length
+  }
+  const head = Buffer.alloc(headBytes)
+  head.writeUInt32LE(tableBytes, 4)
+  head.writeUInt32LE(end - valuesAt, 8)
+  head.writeUInt32LE(checksum, 12)
+  head.writeUInt32LE(headChecksum(head, table, offset, seed), 0)
+  return { pieces: [head, table, ...values], operations: stored, end }
+}
+
+function decodeTable(table: Buffer, valuesAt: number): [string, Stored | undefined][] {
+  const operations: [string, Stored | undefined][] = []
+  let offset = valuesAt
+  for (let at = 0; at < table.length;) {
+    const isPut = table[at] === 1
+    const keyEnd = at + 2 + table[at + 1]!
+    const length = table.readUInt32LE(keyEnd)
+    const key = table.toString('latin1', at + 2, keyEnd)
+    operations.push([key, isPut ? { offset, length } : undefined])
+    offset += length
+    at = keyEnd + 4
+  }
+  return operations
+}
+
+function headChecksum(head: Buffer, table: Buffer, offset: number, seed: number): number {
+  const place = Buffer.allocUnsafe(8)
+  place.writeDoubleLE(offset)
+  return crc32(table, crc32(head.subarray(4), crc32(place, seed)))
+}

@@ -1,0 +1,157 @@
+import type { FrameEntry } from '../log/frame.js'
+import { flushIndex } from './index-flush.js'
+import type { IndexPlace } from './index-root.js'
+import { Memtable, sessionOf } from './memtable.js'
+import type { Place } from './memtable.js'
+import type { PageIndex } from './page-index.js'
+import { entryKind } from '../log/segment-format.js'
+
+type Found = readonly [key: string, place: Place]
+
+/** Where the entries of all keys stand, to the newest commit: pages, and what they do not have yet in memory. */
+export class LiveIndex {
+  readonly pages: PageIndex
+  /** The end of the newest frame that is in here. */
+  place: IndexPlace
+  /** Bytes of frames that the pages do not have. */
+  unflushedBytes = 0
+  #newest = new Memtable()
+  /** What is on its way to the pages, or could not be brought there. */
+  #older: Memtable | undefined
+  #flushing: Promise<void> | undefined
+
+  constructor(pages: PageIndex, place: IndexPlace) {
+    this.pages = pages
+    this.place = place
+  }
+
+  get waiting(): number {
+    return this.#newest.size
+  }
+
+  get flushing(): Promise<void> | undefined {
+    return this.#flushing
+  }
+
+  /** Takes over a frame that stands in the segment from `offset` on. */
+  apply(entries: readonly FrameEntry[], frame: IndexPlace, offset: number): void {
+    const { segment } = frame
+    for (const { kind, key, at, length } of entries) {
+      const deleted = kind !== entryKind.put && kind !== entryKind.event && kind !== entryKind.blob
+      const place = { segment, offset: offset + at, length, deleted }
+      if (kind === entryKind.deleteEvents) this.#newest.deleteSession(key, place)
+      else this.#newest.set(key, place)
+    }
+    this.place = frame
+    this.unflushedBytes += frame.offset - offset
+  }
+
+  get(key: string): Place | undefined {
+    const place = this.#newest.get(key) ?? this.#older?.get(key) ?? this.pages.deltas.get(key)
+    if (place !== undefined) return place.deleted ? undefined : place
+    return this.pages.get(key)
+  }
+
+  /** Entries with from ≤ key < to, at most `limit`, in order or from the last one backwards. */
+  range(from: string, to: string, limit: number, reverse: boolean): Found[] {
+    const newer = this.#newer(from, to)
+    if (reverse) newer.reverse()
+    const found: Found[] = []
+    let next = 0
+    const take = (entry: Found): void => {
+      if (!entry[1].deleted && found.length < limit) found.push(entry)
+    }
+    const comesFirst = (a: string, b: string): boolean => (reverse ? a > b : a < b)
+    let [low, high] = [from, to]
+    while (found.length < limit) {
+      const wanted = limit - found.length
+      const older = this.pages.range(low, high, wanted, reverse)
+      for (const entry of older) {
+        for (; next < newer.length && comesFirst(newer[next]![0], entry[0]); next++) take(newer[next]!)
+        if (newer[next]?.[0] === entry[0]) take(newer[next++]!)
+        else if (!this.#isDeleted(entry[0])) take(entry)
+      }
+      if (older.length < wanted) break
+      const last = older.at(-1)![0]
+      if (reverse) high = last
+      else low = `${last}\0`
+    }
+    // The pages had no more; when the limit was reached this takes nothing.
+    for (; next < newer.length && found.length < limit; next++) take(newer[next]!)
+    return found
+  }
+
+  /** The newest event of the session whose keys begin so. */
+  lastEvent(session: string): Found | undefined {
+    const keys: (string | undefined)[] = []
+    let deleted = false
+    for (const table of this.#tables().reverse()) {
+      keys.push(table.lastEvent(session))
+      deleted = table.deletedSessions.has(session)
+      if (deleted) break
+    }
+    if (!deleted) keys.push(this.pages.range(session, `${session}\x7f`, 1, true)[0]?.[0])
+    let last: string | undefined
+    for (const key of keys) if (key !== undefined && (last === undefined || key > last)) last = key
+    const place = last === undefined ? undefined : this.get(last)
+    return place && [last!, place]
+  }
+
+  /** What the pages do not have, the oldest first. */
+  #tables(): Memtable[] {
+    const { deltas } = this.pages
+    return this.#older === undefined ? [deltas, this.#newest] : [deltas, this.#older, this.#newest]
+  }
+
+  /** Whether events of this session are deleted in what the pages do not have. */
+  #isDeleted(key: string): boolean {
+    return key[0] === 'e' && this.#tables().some((table) => table.deletedSessions.has(sessionOf(key)))
+  }
+
+  #newer(from: string, to: string): Found[] {
+    const merged = new Map<string, Place>()
+    for (const table of this.#tables()) {
+      if (from[0] === 'e' && table.deletedSessions.size > 0) {
+        for (const key of merged.keys()) if (table.deletedSessions.has(sessionOf(key))) merged.delete(key)
+      }
+      for (const [key, place] of table.range(from, to)) merged.set(key, place)
+    }
+    return [...merged].sort((a, b) => (a[0] < b[0] ? -1 : 1))
+  }
+
+  /**
+   * Stores everything that was applied so far; one flush after the other. When one fails, what it had stays in
+   * memory, and every later one fails too. `ready` is awaited before anything is stored.
+   */
+  async flush(options: FlushOptions, ready: (place: IndexPlace) => Promise<void>): Promise<void> {
+    while (this.#flushing !== undefined) await this.#flushing
+    if (this.#newest.size === 0 && this.unflushedBytes === 0 && !options.sync) return
+    this.#flushing = this.#flush(options, ready)
+    await this.#flushing
+    this.#flushing = undefined
+  }
+
+  async #flush(options: FlushOptions, ready: (place: IndexPlace) => Promise<void>): Promise<void> {
+    const { place, pages } = this
+    const entries = this.#newest
+    this.#newest = new Memtable()
+    this.#older = entries
+    this.unflushedBytes = 0
+    await ready(place)
+    const size = pages.deltas.size + entries.size
+    const merged = options.sync || !pages.hasRoot || size >= options.mergeEntries
+    if (!merged) await pages.storeDelta(entries, place)
+    // From here on the deltas have them; reads find no difference.
+    pages.deltas.add(entries)
+    this.#older = undefined
+    if (merged) await flushIndex(pages, pages.deltas, place, options)
+  }
+}
+
+export interface FlushOptions {
+  /** Everything is brought to the pages, and is on the disk. */
+  readonly sync: boolean
+  /** Where the pages lack so many entries, these are brought there; fewer are stored beside them. */
+  readonly mergeEntries: number
+  readonly hasSegment: (segment: number) => boolean
+}

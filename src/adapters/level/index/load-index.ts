@@ -1,0 +1,110 @@
+import { join } from 'node:path'
+import type { IndexDatabase, OpenIndex } from './index-database.js'
+import type { IndexPlace } from './index-root.js'
+import { LiveIndex } from './live-index.js'
+import { removeFile, segmentsName } from '../directory/manifest.js'
+import { PageIndex, placeOf } from './page-index.js'
+import { firstPlace, replay } from '../log/recovery.js'
+import type { Replayed } from '../log/recovery.js'
+import type { Segments } from '../log/segments.js'
+
+export interface IndexOpener {
+  readonly segments: Segments
+  readonly openIndex: OpenIndex
+  readonly indexPath: string
+  /** There can be nothing in the index. */
+  readonly isNew: boolean
+}
+
+export interface LoadedIndex {
+  readonly index: LiveIndex
+  readonly replayed: Replayed
+}
+
+/** Entries that are brought to the index at once where it is made from the segments. */
+const rebuildEntries = 65_536
+/** More than LevelDB writes when it is opened. */
+const probeBytes = 8 * 2 ** 20
+
+/**
+ * The index up to the newest commit. What it lacks is read from the segments: the frames behind its place, or all
+ * of them where it is missing, damaged, or of a past of which segments were removed.
+ */
+export async function loadIndex(opener: IndexOpener, db: IndexDatabase): Promise<LoadedIndex> {
+  const { segments } = opener
+  let pages = PageIndex.load(db)
+  if (pages === undefined || !fits(segments, pages)) {
+    let empty = db
+    if (!opener.isNew) {
+      await db.close()
+      empty = await openAgain(opener, true)
+    }
+    const { segment, offset } = firstPlace(segments)
+    pages = PageIndex.empty(empty, { storeId: segments.manifest.storeId, segment, offset })
+  }
+  try {
+    return await complete(segments, pages)
+  } catch (error) {
+    await pages.db.close()
+    throw error
+  }
+}
+
+/**
+ * Opens an index again that could not be written, for what its writes left behind may be anything, or makes a damaged
+ * one anew. The old one can be read until it is closed. Before it begins the disk is asked whether there is space for
+ * it.
+ */
+export async function reopenIndex(opener: IndexOpener, damaged: boolean): Promise<LiveIndex> {
+  await probe(opener.segments)
+  const db = await openAgain(opener, damaged)
+  return (await loadIndex({ ...opener, isNew: damaged }, db)).index
+}
+
+function openAgain({ segments, openIndex, indexPath }: IndexOpener, reset: boolean): Promise<IndexDatabase> {
+  return openIndex(segments.disk, indexPath, { reset })
+}
+
+async function complete(segments: Segments, pages: PageIndex): Promise<LoadedIndex> {
+  const from = pages.tail.commit === 0 ? firstPlace(segments) : placeOf(pages.tail)
+  const index = new LiveIndex(pages, from)
+  const hasSegment = (segment: number): boolean => segments.has(segment)
+  const replayed = await replay(segments, from, async (segment, { header, offset, length, entries }) => {
+    const place = { segment, offset: offset + length, commit: header.commit, chain: header.checksum }
+    index.apply(entries, place, offset)
+    // What the index has must be on the disk.
+    if (index.waiting >= rebuildEntries) {
+      await index.flush({ sync: false, mergeEntries: 0, hasSegment }, () => segments.head.file.sync())
+    }
+  })
+  index.place = replayed.place
+  return { index, replayed }
+}
+
+/** Whether the index can be completed from the segments that are there: no commit behind its place is missing. */
+function fits(segments: Segments, { root, tail }: PageIndex): boolean {
+  const { storeId, sealed, head } = segments.manifest
+  if (root.storeId !== storeId || tail.segment > head) return false
+  let before: Pick<IndexPlace, 'commit' | 'chain'> | undefined = segments.has(tail.segment) ? undefined : tail
+  for (const segment of segments.numbers) {
+    if (segment < tail.segment) continue
+    const { firstCommit, chain } = segments.header(segment)
+    if (before !== undefined && (firstCommit !== before.commit + 1 || chain !== before.chain)) return false
+    before = sealed.find((one) => one.segment === segment)
+  }
+  return true
+}
+
+/** Fails when there is no space for a while to come. */
+async function probe({ disk, directory }: Segments): Promise<void> {
+  const path = join(directory, segmentsName, 'probe')
+  await removeFile(disk, path)
+  const file = await disk.open(path, 'create')
+  try {
+    await file.write(0, [new Uint8Array(probeBytes)])
+    await file.sync()
+  } finally {
+    await file.close()
+    await removeFile(disk, path)
+  }
+}

@@ -1,0 +1,216 @@
+import { EngineError } from '../../../engine/ports.js'
+import { readError } from '../errors.js'
+import type { IndexDatabase, IndexOperation } from './index-database.js'
+import { decodePage, encodePage, pageChecksum } from './index-page.js'
+import type { Page } from './index-page.js'
+import { checksumOf, decodeRoot, decodeTail, encodeRoot, encodeTail } from './index-root.js'
+import type { IndexPlace, IndexRoot, IndexTail, PageRef, SegmentUse } from './index-root.js'
+import { Memtable, firstAtLeast } from './memtable.js'
+import type { Place } from './memtable.js'
+import { asBuffer } from '../log/segment-format.js'
+
+const rootKey = 'root'
+const tailKey = 'tail'
+const cachedPages = 1024
+/** In the place of the checksum of a root that was not stored yet. */
+const noRoot = 0
+
+/**
+ * Where the entries of all keys stand, as of one place in the segments. Keys are in pages, pages in the database,
+ * and the list of pages with a checksum for each in memory: a page that is damaged, missing or older than it should
+ * be is noticed, and with it every key that is.
+ */
+export class PageIndex {
+  readonly db: IndexDatabase
+  root: IndexRoot
+  tail: IndexTail
+  /** Entries that are in the database, but not in the pages: they are looked at before these. */
+  deltas = new Memtable()
+  /** Decoded pages by their ids, which are never used again. */
+  readonly #cache = new Map<number, Page>()
+
+  private constructor(db: IndexDatabase, root: IndexRoot, checksum: number) {
+    this.db = db
+    this.root = root
+    this.tail = tailOf(root, checksum)
+  }
+
+  /** Undefined when the database has no index, or a damaged one. */
+  static load(db: IndexDatabase): PageIndex | undefined {
+    const bytes = readOrNothing(db, rootKey)
+    const root = bytes && decodeRoot(bytes)
+    if (root === undefined) return undefined
+    const index = new PageIndex(db, root, checksumOf(bytes!))
+    index.#loadTail()
+    return index
+  }
+
+  static empty(db: IndexDatabase, place: Pick<IndexRoot, 'storeId' | 'segment' | 'offset'>): PageIndex {
+    const uses = new Map<number, SegmentUse>()
+    const root = { ...place, commit: 0, chain: 0, nextPage: 1, replaced: [], uses, pages: [] }
+    return new PageIndex(db, root, noRoot)
+  }
+
+  get(key: string): Place | undefined {
+    const ref = this.root.pages[this.find(key)]
+    if (ref === undefined) return undefined
+    const page = this.page(ref)
+    const at = firstAtLeast(page.keys, key)
+    return page.keys[at] === key ? page.places[at] : undefined
+  }
+
+  /** The number of the page that has the key, if one has it; -1 when it is below all. */
+  find(key: string): number {
+    const { pages } = this.root
+    let low = 0
+    let high = pages.length
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      if (pages[middle]!.lower <= key) low = middle + 1
+      else high = middle
+    }
+    return low - 1
+  }
+
+  /** Entries with from ≤ key < to, at most `limit`, in order or from the last one backwards. */
+  range(from: string, to: string, limit: number, reverse: boolean): (readonly [key: string, place: Place])[] {
+    const found: (readonly [string, Place])[] = []
+    const { pages } = this.root
+    const step = reverse ? -1 : 1
+    // The page of `to` may begin with it, and then has nothing of the range.
+    for (let i = Math.max(0, this.find(reverse ? to : from)); i >= 0 && i < pages.length; i += step) {
+      if (found.length >= limit || (!reverse && pages[i]!.lower >= to)) break
+      const { keys, places } = this.page(pages[i]!)
+      const first = firstAtLeast(keys, from)
+      const last = firstAtLeast(keys, to) - 1
+      for (let k = reverse ? last : first; k >= first && k <= last && found.length < limit; k += step) {
+        found.push([keys[k]!, places[k]!])
+      }
+      if (reverse && pages[i]!.lower < from) break
+    }
+    return found
+  }
+
+  /** @throws EngineError `DATA_LOSS` when the page is not as it was written. */
+  page(ref: PageRef): Page {
+    const known = this.#cache.get(ref.id)
+    if (known !== undefined) return known
+    const bytes = this.#read(pageKey(ref.id))
+    const page = bytes && decodePage(asBuffer(bytes), ref.id, ref.checksum)
+    if (page === undefined) throw damagedIndex()
+    if (this.#cache.size >= cachedPages) this.#cache.delete(this.#cache.keys().next().value!)
+    this.#cache.set(ref.id, page)
+    return page
+  }
+
+  #read(key: string): Uint8Array | undefined {
+    try {
+      return this.db.getSync(key)
+    } catch (error) {
+      const known = readError(error)
+      throw known.reason === 'DATA_LOSS' ? damagedIndex({ cause: error }) : known
+    }
+  }
+
+  /** Whether the database has a root: without one nothing that stands beside the pages is found again. */
+  get hasRoot(): boolean {
+    return this.tail.root !== noRoot
+  }
+
+  /** Stores entries beside the pages, which are not changed; a place of its own says up to where. */
+  async storeDelta(entries: Memtable, place: IndexPlace): Promise<void> {
+    const id = this.tail.nextPage
+    const page = deltaPage(entries)
+    const value = encodePage(id, page, 0, page.keys.length)
+    const delta = { id, checksum: pageChecksum(value) }
+    const { root, deltas } = this.tail
+    const tail: IndexTail = { root, ...placeOf(place), nextPage: id + 1, deltas: [...deltas, delta] }
+    await this.db.batch([putOf(pageKey(id), value), putOf(tailKey, encodeTail(tail))], { sync: false })
+    this.tail = tail
+  }
+
+  /** Stores pages and, in the same batch, the root that has them; then it is the root, and nothing is beside it. */
+  async store(pages: ReadonlyMap<number, Buffer>, root: IndexRoot, sync: boolean): Promise<void> {
+    const operations: IndexOperation[] = [{ type: 'del', key: tailKey }]
+    for (const id of this.root.replaced) operations.push({ type: 'del', key: pageKey(id) })
+    for (const [id, value] of pages) operations.push(putOf(pageKey(id), value))
+    const bytes = encodeRoot(root)
+    operations.push(putOf(rootKey, bytes))
+    await this.db.batch(operations, { sync })
+    for (const id of root.replaced) this.#cache.delete(id)
+    this.root = root
+    this.tail = tailOf(root, checksumOf(bytes))
+    this.deltas = new Memtable()
+  }
+
+  /** Without a good tail the index is complete up to its root alone. */
+  #loadTail(): void {
+    const bytes = readOrNothing(this.db, tailKey)
+    const tail = bytes && decodeTail(bytes, this.tail.root)
+    if (tail === undefined) return
+    const deltas = new Memtable()
+    for (const { id, checksum } of tail.deltas) {
+      const value = readOrNothing(this.db, pageKey(id))
+      const page = value && decodePage(value, id, checksum)
+      if (page === undefined) return
+      addDelta(deltas, page)
+    }
+    this.tail = tail
+    this.deltas = deltas
+  }
+
+  /** Makes the next opening build the index anew. */
+  async forget(): Promise<void> {
+    await this.db.batch([{ type: 'del', key: rootKey }], { sync: true })
+  }
+}
+
+/** Deletions of sessions stand before the events, and are told apart by their letter. */
+function deltaPage(entries: Memtable): Page {
+  const page: Page = { keys: [], places: [] }
+  const add = ([key, place]: readonly [string, Place]): void => {
+    page.keys.push(key)
+    page.places.push(place)
+  }
+  for (const [session, place] of entries.deletedSessions) add([`d${session.slice(1)}`, place])
+  for (const entry of entries.sorted()) add(entry)
+  return page
+}
+
+function addDelta(deltas: Memtable, { keys, places }: Page): void {
+  for (let i = 0; i < keys.length; i++) {
+    const key = keys[i]!
+    if (key[0] === 'd') deltas.deleteSession(`e${key.slice(1)}`, places[i]!)
+    else deltas.set(key, places[i]!)
+  }
+}
+
+function tailOf(root: IndexRoot, checksum: number): IndexTail {
+  return { root: checksum, ...placeOf(root), nextPage: root.nextPage, deltas: [] }
+}
+
+export function placeOf({ segment, offset, commit, chain }: IndexPlace): IndexPlace {
+  return { segment, offset, commit, chain }
+}
+
+function putOf(key: string, value: Uint8Array): IndexOperation {
+  return { type: 'put', key, value }
+}
+
+function readOrNothing(db: IndexDatabase, key: string): Buffer | undefined {
+  try {
+    const bytes = db.getSync(key)
+    return bytes && asBuffer(bytes)
+  } catch {
+    return undefined
+  }
+}
+
+function pageKey(id: number): string {
+  return `p${id.toString(36).padStart(10, '0')}`
+}
+
+export function damagedIndex(options?: ErrorOptions): EngineError {
+  const message = 'the index is damaged; it is made again when the store recovers or is opened'
+  return new EngineError('DATA_LOSS', message, { damaged: 'index' }, options)
+}

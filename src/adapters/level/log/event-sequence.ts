@@ -1,0 +1,84 @@
+import { EngineError } from '../../../engine/ports.js'
+import type { NewStoredEvent } from '../../../engine/ports.js'
+
+/** Sessions remembered; above it they are forgotten at the next moment without queued commits. */
+const maxSessions = 65_536
+
+/**
+ * The next sequence number of each session, queued commits included. This store is the only writer of its
+ * directory, so one look at the index per session is enough.
+ */
+export class EventSequence {
+  readonly #hasEvent: (sessionId: string, seq: number) => boolean
+  readonly #next = new Map<string, number>()
+
+  /** `hasEvent` tells of what was written. */
+  constructor(hasEvent: (sessionId: string, seq: number) => boolean) {
+    this.#hasEvent = hasEvent
+  }
+
+  /**
+   * Takes the numbers of these events, all or none; false when one of them was passed already.
+   *
+   * @throws EngineError `INTERNAL` when a number is ahead of its session: sequences have no gaps.
+   */
+  claim(events: readonly NewStoredEvent[]): boolean {
+    for (let i = 0; i < events.length; i++) {
+      const { sessionId, seq } = events[i]!
+      let next: number
+      try {
+        next = this.#next.get(sessionId) ?? this.#look(sessionId, seq)
+      } catch (error) {
+        // A damaged index is made again, and then the same commit comes again.
+        this.#giveBack(events, i)
+        throw error
+      }
+      if (seq === next) {
+        this.#next.set(sessionId, seq + 1)
+        continue
+      }
+      this.#giveBack(events, i)
+      if (seq < next) return false
+      throw new EngineError('INTERNAL', 'the sequence number of an event leaves a gap')
+    }
+    return true
+  }
+
+  /**
+   * Gives the numbers back that `claim` took, unless all of the events to be replaced are stored or queued.
+   *
+   * @throws EngineError `INTERNAL` when one of them is not.
+   */
+  expectStored(replaced: readonly NewStoredEvent[], claimed: readonly NewStoredEvent[]): void {
+    try {
+      for (const { sessionId, seq } of replaced) {
+        const next = this.#next.get(sessionId)
+        if (seq >= 1 && (next === undefined ? this.#hasEvent(sessionId, seq) : seq < next)) continue
+        throw new EngineError('INTERNAL', 'an event that is not stored cannot be replaced')
+      }
+    } catch (error) {
+      this.#giveBack(claimed, claimed.length)
+      throw error
+    }
+  }
+
+  /** To be called when no commit is queued or being written: the index then knows everything. */
+  trim(): void {
+    if (this.#next.size > maxSessions) this.#next.clear()
+  }
+
+  /**
+   * A sequence has no gaps: when `seq` is free and its predecessor is there, `seq` is next. The answer is
+   * otherwise only on the right side of `seq`, and is not kept.
+   */
+  #look(sessionId: string, seq: number): number {
+    if (seq < 1) return 1
+    if (this.#hasEvent(sessionId, seq)) return seq + 1
+    if (seq > 1 && !this.#hasEvent(sessionId, seq - 1)) return seq - 1
+    return seq
+  }
+
+  #giveBack(events: readonly NewStoredEvent[], count: number): void {
+    for (let i = count - 1; i >= 0; i--) this.#next.set(events[i]!.sessionId, events[i]!.seq)
+  }
+}

@@ -1,0 +1,95 @@
+import { damagedSegment } from '../errors.js'
+import { FrameScanner, laterFrameNeeds } from './frame-scanner.js'
+import type { ScannedFrame } from './frame-scanner.js'
+import type { IndexPlace } from '../index/index-root.js'
+import { segmentHeaderBytes } from './segment-format.js'
+import type { SegmentFile } from './segment-file.js'
+import type { Segments } from './segments.js'
+
+const copyBytes = 2 ** 20
+
+export interface Replayed {
+  /** The end of the last frame. */
+  readonly place: IndexPlace
+  /** The newest commit that is known to be on the disk, and where the frames behind it begin in the head. */
+  readonly syncedTo: number
+  readonly syncedEnd: number
+}
+
+/** Where the frames of the oldest segment begin. */
+export function firstPlace(segments: Segments): IndexPlace {
+  const segment = segments.numbers[0]!
+  const { firstCommit, chain } = segments.header(segment)
+  return { segment, offset: segmentHeaderBytes, commit: firstCommit - 1, chain }
+}
+
+/**
+ * Reads every frame behind a place and gives it to `apply`. What stands at the end of the head and is no frame was
+ * never acknowledged, and is cut off, unless something says that it was.
+ *
+ * @throws EngineError `DATA_LOSS` when a frame is damaged that was acknowledged, or may have been.
+ */
+export async function replay(
+  segments: Segments,
+  from: IndexPlace,
+  apply: (segment: number, frame: ScannedFrame) => Promise<void> | void,
+): Promise<Replayed> {
+  const { sealed, head, syncedTo } = segments.manifest
+  for (const last of sealed) {
+    if (last.segment < from.segment) continue
+    const file = segments.file(last.segment)
+    const scanner = scannerFrom(segments, file, from)
+    for (let frame = await scanner.next(); frame !== undefined; frame = await scanner.next()) {
+      await apply(last.segment, frame)
+    }
+    const whole = scanner.at === file.end && scanner.commit === last.commit && scanner.chain === last.chain
+    if (!whole) throw damagedSegment(file.name, scanner.at)
+  }
+  const file = segments.file(head)
+  const scanner = scannerFrom(segments, file, from)
+  const starts: [commit: number, offset: number][] = []
+  let known = Math.max(syncedTo, scanner.commit)
+  for (let frame = await scanner.next(); frame !== undefined; frame = await scanner.next()) {
+    known = Math.max(known, frame.header.syncedTo)
+    starts.push([frame.header.commit, frame.offset])
+    await apply(head, frame)
+  }
+  if (scanner.at < file.end || scanner.commit < syncedTo) await cutOff(segments, file, scanner)
+  const { at: offset, commit, chain } = scanner
+  const syncedEnd = starts.find(([number]) => number > known)?.[1] ?? offset
+  return { place: { segment: head, offset, commit, chain }, syncedTo: Math.min(known, commit), syncedEnd }
+}
+
+/**
+ * Writes what was never synced once more and syncs it. After a sync that failed the system may take bytes for
+ * written that are not on the disk; they are verified by whoever calls this.
+ */
+export async function writeAgain(file: SegmentFile, from: number, to: number): Promise<void> {
+  for (let at = from; at < to; at += copyBytes) {
+    await file.file.write(at, [await file.read(at, Math.min(copyBytes, to - at))])
+  }
+  await file.file.sync()
+}
+
+function scannerFrom(segments: Segments, file: SegmentFile, from: IndexPlace): FrameScanner {
+  const { segment, seed } = { segment: file.segment, seed: segments.seed }
+  if (segment === from.segment) {
+    if (from.offset > file.end) throw damagedSegment(file.name, file.end)
+    return new FrameScanner(file, { from: from.offset, to: file.end }, from, seed)
+  }
+  const { firstCommit, chain } = segments.header(segment)
+  const before = { commit: firstCommit - 1, chain }
+  return new FrameScanner(file, { from: segmentHeaderBytes, to: file.end }, before, seed)
+}
+
+async function cutOff(segments: Segments, file: SegmentFile, scanner: FrameScanner): Promise<void> {
+  const { at, commit } = scanner
+  const missing = commit + 1
+  const range = { from: at, to: file.end }
+  const needed =
+    segments.manifest.syncedTo >= missing || (await laterFrameNeeds(file, range, missing, segments.seed))
+  if (needed) throw damagedSegment(file.name, at, { commit: String(missing) })
+  await file.file.truncate(at)
+  await file.file.sync()
+  file.end = at
+}

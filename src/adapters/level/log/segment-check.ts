@@ -1,0 +1,68 @@
+import { EngineError } from '../../../engine/ports.js'
+import type { StoreFinding } from '../../../engine/ports.js'
+import { salvageFrames } from '../tools/frame-salvage.js'
+import { readManifest, segmentsName } from '../directory/manifest.js'
+import { markerName, readMarker } from '../directory/marker.js'
+import { decodeSegmentHeader, segmentHeaderBytes } from './segment-format.js'
+import type { Segments } from './segments.js'
+import { fileFinding, segmentPath } from '../tools/stored-files.js'
+
+/** Reads all segments of an open store, and compares every checksum. Commits and reads go on meanwhile. */
+export async function* checkSegments(
+  segments: Segments,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<StoreFinding, void> {
+  const { disk, directory } = segments
+  yield* asFinding(markerName, async () => {
+    if ((await readMarker(disk, directory)) === undefined)
+      return fileFinding('missing', markerName, 'is not there')
+    return undefined
+  })
+  yield* asFinding(`${segmentsName}/manifest`, async () => void (await readManifest(disk, directory)))
+  for (const segment of segments.numbers) {
+    if (!segments.has(segment)) continue
+    const file = segments.file(segment)
+    const name = segmentPath(segment)
+    // What is appended from here on is not looked at.
+    const { end } = file
+    const { firstCommit, chain } = segments.header(segment)
+    let size: number
+    let header: Uint8Array
+    try {
+      size = await file.file.size()
+      header = await file.file.read(0, segmentHeaderBytes)
+    } catch (error) {
+      // It was removed meanwhile: nothing of it is needed.
+      if (!segments.has(segment)) continue
+      throw error
+    }
+    if (size < end) yield fileFinding('damaged', name, `byte ${size}: it has ${size} bytes instead of ${end}`)
+    if (decodeSegmentHeader(header) === undefined)
+      yield fileFinding('damaged', name, 'byte 0: its header is damaged')
+    const range = {
+      from: segmentHeaderBytes,
+      to: Math.min(size, end),
+      before: { commit: firstCommit - 1, chain },
+    }
+    for await (const { damages } of salvageFrames(file, range, segments.seed)) {
+      signal?.throwIfAborted()
+      if (!segments.has(segment)) break
+      for (const { offset, message } of damages)
+        yield fileFinding('damaged', name, `byte ${offset}: ${message}`)
+    }
+  }
+}
+
+async function* asFinding(
+  name: string,
+  look: () => Promise<StoreFinding | undefined | void>,
+): AsyncGenerator<StoreFinding, void> {
+  try {
+    const finding = await look()
+    if (finding !== undefined) yield finding
+  } catch (error) {
+    if (!(error instanceof EngineError)) throw error
+    const problem = error.details['missing'] === undefined ? 'damaged' : 'missing'
+    yield fileFinding(problem, name, error.message)
+  }
+}

@@ -1,0 +1,239 @@
+import { join } from 'node:path'
+import { EngineError } from '../../../engine/ports.js'
+import type { Disk } from '../directory/disk.js'
+import { damagedSegment, missingFiles } from '../errors.js'
+import {
+  openOrCreate,
+  readManifest,
+  removeFile,
+  segmentsName,
+  sizeOf,
+  writeManifest,
+} from '../directory/manifest.js'
+import type { Manifest, SealedSegment } from '../directory/manifest.js'
+import type { IndexPlace } from '../index/index-root.js'
+import { decodeSegmentHeader, encodeSegmentHeader, frameSeed, segmentHeaderBytes } from './segment-format.js'
+import type { SegmentHeader } from './segment-format.js'
+import { SegmentFile, segmentName, segmentOf } from './segment-file.js'
+
+/** What the manifest says of a store in which nothing was written yet. */
+export function firstManifest(storeId: string): Manifest {
+  return { storeId, sealed: [], head: 1, syncedTo: 0 }
+}
+
+/** Creates a segment that has nothing but its header, so that it lasts. */
+export async function createSegment(disk: Disk, directory: string, header: SegmentHeader): Promise<void> {
+  // What is left of an attempt that failed holds nothing, but the manifest may name it: it is never away.
+  const file = await openOrCreate(disk, join(directory, segmentsName, segmentName(header.segment)))
+  try {
+    await file.write(0, [encodeSegmentHeader(header)])
+    await file.truncate(segmentHeaderBytes)
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+  await disk.syncDirectory(join(directory, segmentsName))
+}
+
+/** The files of a store's segments, and their manifest. */
+export class Segments {
+  readonly disk: Disk
+  readonly directory: string
+  manifest: Manifest
+  /** Of frames. */
+  readonly seed: number
+  readonly #files = new Map<number, SegmentFile>()
+  readonly #headers = new Map<number, SegmentHeader>()
+  /** Of the manifest, where it is not the usual one. */
+  readonly #name: string | undefined
+  #saving: Promise<void> = Promise.resolve()
+
+  private constructor(disk: Disk, directory: string, manifest: Manifest, name: string | undefined) {
+    this.disk = disk
+    this.directory = directory
+    this.#name = name
+    this.manifest = manifest
+    this.seed = frameSeed(manifest.storeId)
+  }
+
+  /**
+   * Opens every segment of the manifest, and removes files that are not in it.
+   *
+   * @throws EngineError `DATA_LOSS` when one is missing, too short, or not of this store.
+   */
+  static async open(disk: Disk, directory: string, storeId: string, name?: string): Promise<Segments> {
+    const manifest = await readManifest(disk, directory, name)
+    // Its name may be one that a process gave it which died before it was made to last.
+    await disk.syncDirectory(join(directory, segmentsName))
+    if (manifest.storeId !== storeId) {
+      throw new EngineError('DATA_LOSS', 'the manifest is that of another store', {
+        file: 'segments/manifest',
+      })
+    }
+    const segments = new Segments(disk, directory, manifest, name)
+    await segments.#check()
+    try {
+      for (const { segment, bytes } of manifest.sealed) await segments.#open(segment, 'read', bytes)
+      await segments.#open(manifest.head, 'write', undefined)
+      segments.#checkOrder()
+    } catch (error) {
+      await segments.close()
+      throw error
+    }
+    return segments
+  }
+
+  get head(): SegmentFile {
+    return this.#files.get(this.manifest.head)!
+  }
+
+  get bytes(): number {
+    let bytes = 0
+    for (const { end } of this.#files.values()) bytes += end
+    return bytes
+  }
+
+  /** In the order of their numbers. */
+  get numbers(): readonly number[] {
+    return [...this.manifest.sealed.map(({ segment }) => segment), this.manifest.head]
+  }
+
+  has(segment: number): boolean {
+    return this.#files.has(segment)
+  }
+
+  header(segment: number): SegmentHeader {
+    return this.#headers.get(segment)!
+  }
+
+  /** @throws EngineError `DATA_LOSS` when there is none. */
+  file(segment: number): SegmentFile {
+    const file = this.#files.get(segment)
+    if (file === undefined) throw missingFiles([`${segmentsName}/${segmentName(segment)}`])
+    return file
+  }
+
+  /**
+   * Goes on in another segment; `last` is the last commit of the head, which was synced. A head without any commit is
+   * not kept: a disk that fails again and again leaves no more files than one that failed once.
+   */
+  async rotate(last: Pick<IndexPlace, 'commit' | 'chain'>): Promise<void> {
+    const { storeId, head } = this.manifest
+    const { end } = this.head
+    const header = { storeId, segment: head + 1, firstCommit: last.commit + 1, chain: last.chain }
+    const isEmpty = end === segmentHeaderBytes
+    const sealed = isEmpty ? [] : [{ segment: head, bytes: end, commit: last.commit, chain: last.chain }]
+    await this.#close(head + 1)
+    await createSegment(this.disk, this.directory, header)
+    await this.#open(head + 1, 'write', undefined)
+    await this.#change((manifest) => ({
+      storeId,
+      sealed: [...manifest.sealed, ...sealed],
+      head: head + 1,
+      syncedTo: last.commit,
+    }))
+    // What stays of it is removed when the store is opened.
+    if (isEmpty) await this.#discard(head).catch(() => {})
+  }
+
+  /** Notes that the commit is on the disk: it will be missed if it is not there. */
+  async noteSynced(syncedTo: number): Promise<void> {
+    if (syncedTo <= this.manifest.syncedTo) return
+    await this.#change((manifest) => ({ ...manifest, syncedTo: Math.max(syncedTo, manifest.syncedTo) }))
+  }
+
+  /** Removes a sealed segment of which nothing is needed any more. */
+  async remove(segment: number): Promise<void> {
+    await this.#change((manifest) => ({
+      ...manifest,
+      sealed: manifest.sealed.filter((other) => other.segment !== segment),
+    }))
+    await this.#discard(segment)
+  }
+
+  async close(): Promise<void> {
+    for (const file of this.#files.values()) await file.close()
+  }
+
+  /** One change after the other. */
+  async #change(change: (manifest: Manifest) => Manifest): Promise<void> {
+    const saved = this.#saving.then(async () => {
+      const manifest = change(this.manifest)
+      await writeManifest(this.disk, this.directory, manifest, this.#name)
+      this.manifest = manifest
+    })
+    this.#saving = saved.catch(() => {})
+    await saved
+  }
+
+  async #close(segment: number): Promise<void> {
+    const file = this.#files.get(segment)
+    this.#files.delete(segment)
+    this.#headers.delete(segment)
+    await file?.close()
+  }
+
+  async #discard(segment: number): Promise<void> {
+    await this.#close(segment)
+    await removeFile(this.disk, this.#path(segment))
+  }
+
+  #path(segment: number): string {
+    return join(this.directory, segmentsName, segmentName(segment))
+  }
+
+  /** Every segment must be there; what is there beside them is what an interrupted step left. */
+  async #check(): Promise<void> {
+    const names = await this.disk.list(join(this.directory, segmentsName))
+    const wanted = new Set(this.numbers)
+    const missing = [...wanted].filter((segment) => !names.includes(segmentName(segment)))
+    if (missing.length > 0) {
+      throw missingFiles(missing.slice(0, 10).map((segment) => `${segmentsName}/${segmentName(segment)}`))
+    }
+    for (const name of names) {
+      const segment = segmentOf(name)
+      if (segment === undefined || wanted.has(segment)) continue
+      await this.#checkEmpty(segment)
+      await removeFile(this.disk, this.#path(segment))
+    }
+  }
+
+  /** A segment behind the head has no frames, unless the manifest was replaced by an older one. */
+  async #checkEmpty(segment: number): Promise<void> {
+    if (segment < this.manifest.head) return
+    if ((await sizeOf(this.disk, this.#path(segment))) > segmentHeaderBytes)
+      throw damagedSegment(segmentName(segment), 0)
+  }
+
+  /** @throws EngineError `DATA_LOSS` when the header is not what it was, or a sealed segment is shorter. */
+  async #open(segment: number, mode: 'read' | 'write', bytes: number | undefined): Promise<void> {
+    const name = segmentName(segment)
+    const file = await this.disk.open(this.#path(segment), mode)
+    const opened = new SegmentFile(segment, file, 0)
+    this.#files.set(segment, opened)
+    const end = await file.size()
+    opened.end = end
+    const header = decodeSegmentHeader(await file.read(0, segmentHeaderBytes))
+    if (header === undefined) throw damagedSegment(name, 0)
+    if (header.storeId !== this.manifest.storeId || header.segment !== segment) throw damagedSegment(name, 8)
+    if (bytes !== undefined) {
+      if (end < bytes) throw damagedSegment(name, end)
+      // What stands behind it was cut off before the segment was sealed, by a step that did not last.
+      opened.end = bytes
+    }
+    this.#headers.set(segment, header)
+  }
+
+  /** Each segment must go on where the one before it ended, if that is still there. */
+  #checkOrder(): void {
+    let before: SealedSegment | undefined
+    for (const segment of this.numbers) {
+      const header = this.header(segment)
+      if (before !== undefined && before.segment === segment - 1) {
+        const follows = header.firstCommit === before.commit + 1 && header.chain === before.chain
+        if (!follows) throw damagedSegment(segmentName(segment), 28)
+      }
+      before = this.manifest.sealed.find((sealed) => sealed.segment === segment)
+    }
+  }
+}

@@ -1,0 +1,246 @@
+import { mkdir, rm, rmdir } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { EngineError, Shape } from '../../../engine/ports.js'
+import { asEngineError } from './check-store.js'
+import type { Disk } from '../directory/disk.js'
+import { damagedSegment, errorCode } from '../errors.js'
+import { FrameScanner, laterFrameNeeds } from '../log/frame-scanner.js'
+import { checkOptions, existingDirectory, parseDirectory, requireOutside } from '../host.js'
+import { segmentsName, writeManifest } from '../directory/manifest.js'
+import type { Manifest, SealedSegment } from '../directory/manifest.js'
+import { markerName, writeMarker } from '../directory/marker.js'
+import { nodeDisk } from '../directory/node-disk.js'
+import { segmentName } from '../log/segment-file.js'
+import { encodeSegmentHeader, frameSeed, segmentHeaderBytes } from '../log/segment-format.js'
+import { StoredFiles } from './stored-files.js'
+import type { StoredSegment } from './stored-files.js'
+
+export interface StoreBackupOptions {
+  /** Ends it with the signal's reason; what was written is removed again. */
+  readonly signal?: AbortSignal
+  readonly onProgress?: (progress: StoreBackupProgress) => void
+}
+
+const optionsShape = new Shape<StoreBackupOptions>({ signal: true, onProgress: true })
+
+export interface StoreBackupProgress {
+  readonly copiedBytes: number
+  readonly totalBytes: number
+}
+
+/** What a backup has. */
+export interface StoreBackup {
+  readonly directory: string
+  readonly bytes: number
+  /** The number of the newest commit in it. */
+  readonly commit: number
+}
+
+const writeBytes = 2 ** 20
+
+/**
+ * Copies the store in a directory to another directory, which is missing or empty, while it is used by this process,
+ * by another or by none. The copy is a store: opening it is how it is restored. It has every commit that was
+ * acknowledged when this was called, and of later ones those before some moment. Nothing is locked, and whoever works
+ * with the store does not wait.
+ *
+ * Every byte that is copied is verified. What is not copied: the index, which is made again at the first opening, and
+ * anything else that lies in the directory, such as a key of secrets.
+ *
+ * The marker that makes it a store is written last and everything before it is on the disk then: what an interrupted
+ * backup leaves is taken for a store by nobody.
+ *
+ * Other users of the system can read nothing of it.
+ *
+ * @throws EngineError `STORE_FORMAT` when there is no store in the directory, or one of another format;
+ *   `INVALID_ARGUMENT` when the target is the store's directory or below it, by whatever path; `ALREADY_EXISTS` when
+ *   the target holds anything; `DATA_LOSS` when files of the store are damaged or missing:
+ *   {@link checkStore} tells which, {@link repairStore} saves the rest; `STORE_FULL`, `PERMISSION_DENIED`,
+ *   `STORE_FAILED` when the disk refuses.
+ *
+ * @example
+ * import { backupStore } from 'forkspace/level'
+ *
+ * await backupStore('./data', `/backups/${new Date().toISOString()}`)
+ */
+export async function backupStore(
+  directory: string,
+  target: string,
+  options: StoreBackupOptions = {},
+): Promise<StoreBackup> {
+  const { signal, onProgress } = optionsShape.read(options, 'options')
+  checkOptions(signal, onProgress)
+  const from = parseDirectory('directory', directory)
+  const to = parseDirectory('target', target)
+  signal?.throwIfAborted()
+  try {
+    const source = await existingDirectory(from)
+    const files = await StoredFiles.open(nodeDisk, source)
+    try {
+      requireWhole(files)
+      await requireOutside('target', to, source)
+      const created = await emptyDirectory(nodeDisk, to)
+      try {
+        return await copyStore(nodeDisk, files, to, { signal, onProgress })
+      } catch (error) {
+        await removeCreated(to, created)
+        throw error
+      }
+    } finally {
+      await files.close()
+    }
+  } catch (error) {
+    throw asEngineError(error, signal)
+  }
+}
+
+/**
+ * Gives the outermost directory that was created, if one was.
+ *
+ * @throws EngineError `ALREADY_EXISTS` unless the directory is empty when this is done.
+ */
+export async function emptyDirectory(disk: Disk, directory: string): Promise<string | undefined> {
+  let names: readonly string[]
+  let created: string | undefined
+  try {
+    created = (await disk.makeDirectory(directory)) ?? undefined
+    names = await disk.list(directory)
+  } catch (error) {
+    const code = errorCode(error)
+    if (code !== 'EEXIST' && code !== 'ENOTDIR') throw error
+    names = ['.']
+  }
+  if (names.length > 0) throw isTaken()
+  return created
+}
+
+/** Removes directories that {@link emptyDirectory} created, as long as they are empty. */
+export async function removeCreated(directory: string, first: string | undefined): Promise<void> {
+  if (first === undefined) return
+  try {
+    for (let path = directory; ; path = dirname(path)) {
+      await rmdir(path)
+      if (path === first || path === dirname(path)) return
+    }
+  } catch {
+    // Something else is there since.
+  }
+}
+
+/** Of two backups to one target the second ends here, and leaves what the first one writes. */
+async function makeOnce(directory: string): Promise<void> {
+  try {
+    await mkdir(directory, { mode: 0o700 })
+  } catch (error) {
+    if (errorCode(error) === 'EEXIST') throw isTaken()
+    throw error
+  }
+}
+
+function isTaken(): EngineError {
+  return new EngineError('ALREADY_EXISTS', 'the target is not an empty directory')
+}
+
+function requireWhole({ findings }: StoredFiles): void {
+  const [finding] = findings
+  if (finding === undefined) return
+  throw new EngineError('DATA_LOSS', `${finding.object}: ${finding.message}`, {
+    file: finding.object.replace(/^file /, ''),
+  })
+}
+
+interface CopyOptions {
+  readonly signal: AbortSignal | undefined
+  readonly onProgress: ((progress: StoreBackupProgress) => void) | undefined
+}
+
+async function copyStore(
+  disk: Disk,
+  files: StoredFiles,
+  target: string,
+  { signal, onProgress }: CopyOptions,
+): Promise<StoreBackup> {
+  const { segments, storeId } = files
+  const manifest = files.manifest!
+  const directory = join(target, segmentsName)
+  const totalBytes = files.bytes
+  let copiedBytes = 0
+  const step = (bytes: number): void => {
+    signal?.throwIfAborted()
+    copiedBytes += bytes
+    onProgress?.({ copiedBytes, totalBytes })
+  }
+  await makeOnce(directory)
+  try {
+    let commit = 0
+    for (const segment of segments) {
+      const sealed = manifest.sealed.find((one) => one.segment === segment.file.segment)
+      commit = await copySegment(disk, segment, { directory, sealed, manifest }, step)
+    }
+    await disk.syncDirectory(directory)
+    await writeManifest(disk, target, { ...manifest, syncedTo: commit })
+    await disk.syncDirectory(target)
+    await writeMarker(disk, target, storeId)
+    return { directory: target, bytes: copiedBytes, commit }
+  } catch (error) {
+    await discard(target)
+    throw error
+  }
+}
+
+/** Copies all whole frames; gives the number of the last one. */
+async function copySegment(
+  disk: Disk,
+  { file, header }: StoredSegment,
+  target: {
+    readonly directory: string
+    readonly sealed: SealedSegment | undefined
+    readonly manifest: Manifest
+  },
+  step: (bytes: number) => void,
+): Promise<number> {
+  const { sealed, manifest } = target
+  const to = Math.min(file.end, sealed?.bytes ?? file.end)
+  if (sealed !== undefined && to < sealed.bytes) throw damagedSegment(file.name, to)
+  const copy = await disk.open(join(target.directory, segmentName(file.segment)), 'create')
+  try {
+    const { firstCommit, chain } = header!
+    const range = { from: segmentHeaderBytes, to }
+    const before = { commit: firstCommit - 1, chain }
+    const seed = frameSeed(manifest.storeId)
+    const scanner = new FrameScanner(file, range, before, seed)
+    let pieces: Uint8Array[] = [encodeSegmentHeader(header!)]
+    let bytes = segmentHeaderBytes
+    let end = 0
+    const write = async (): Promise<void> => {
+      await copy.write(end, pieces)
+      step(bytes)
+      end += bytes
+      pieces = []
+      bytes = 0
+    }
+    for (let frame = await scanner.next(); frame !== undefined; frame = await scanner.next()) {
+      pieces.push(frame.bytes)
+      bytes += frame.length
+      if (bytes >= writeBytes) await write()
+    }
+    const rest = { from: scanner.at, to }
+    // What ends the newest segment may be the beginning of a commit; behind that nothing stands.
+    const isWhole =
+      sealed === undefined
+        ? scanner.commit >= manifest.syncedTo && !(await laterFrameNeeds(file, rest, 0, seed))
+        : scanner.at === to && scanner.commit === sealed.commit && scanner.chain === sealed.chain
+    if (!isWhole) throw damagedSegment(file.name, scanner.at)
+    await write()
+    await copy.sync()
+    return scanner.commit
+  } finally {
+    await copy.close()
+  }
+}
+
+/** Removes what was written. */
+async function discard(target: string): Promise<void> {
+  for (const name of [segmentsName, markerName, `${markerName}.new`])
+    await rm(join(target, name), { recursive: true, force: true }).catch(() => undefined)
+}

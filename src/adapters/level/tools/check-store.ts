@@ -1,0 +1,80 @@
+import type { CheckOptions, CheckReport } from '../../../engine/index.js'
+import { EngineError, invalid, Shape } from '../../../engine/ports.js'
+import { systemError } from '../errors.js'
+import { checkOptions, existingDirectory, hostEnvironment, parseDirectory } from '../host.js'
+import { nodeDisk } from '../directory/node-disk.js'
+import { salvageStore } from './salvage.js'
+
+export interface StoreCheckOptions extends Omit<CheckOptions, 'onProgress'> {
+  /** Told now and then how far it is: first the bytes of all files are read, then objects are looked at. */
+  readonly onProgress?: (progress: StoreCheckProgress) => void
+}
+
+const optionsShape = new Shape<StoreCheckOptions>({ readData: true, signal: true, onProgress: true })
+
+export interface StoreCheckProgress {
+  readonly readBytes: number
+  readonly totalBytes: number
+  readonly objects: number
+}
+
+/** What a check of a directory saw. */
+export interface StoreCheck extends CheckReport {
+  /** What was seen and is no loss, such as the beginning of a commit that was never acknowledged. */
+  readonly notes: readonly string[]
+}
+
+/**
+ * Looks through the store in a directory without an engine, and changes nothing in it, not even what opening would:
+ * it may be on media that cannot be written, or of a process that was killed. Every byte of its segments is read and
+ * compared with its checksum, then everything is looked at as by `engine.check()`. Findings of files come first, by
+ * name and byte.
+ *
+ * A store that is in use is looked at as it is when this begins: every commit that was acknowledged then is in it.
+ * No lock is taken. A damaged index is a finding too, though nothing is lost by it: it is made again from the segments.
+ *
+ * Memory: about 100 bytes for each record, event and content.
+ *
+ * @throws EngineError `STORE_FORMAT` when there is no store in the directory, or one of another format, such as one
+ *   of format 1 that was not opened since; `PERMISSION_DENIED`, `STORE_FAILED` when it cannot be read.
+ *
+ * @example
+ * import { checkStore } from 'forkspace/level'
+ *
+ * const { found, findings } = await checkStore('./data', { readData: true })
+ */
+export async function checkStore(directory: string, options: StoreCheckOptions = {}): Promise<StoreCheck> {
+  const { readData = false, signal, onProgress } = optionsShape.read(options, 'options')
+  checkOptions(signal, onProgress)
+  if (typeof readData !== 'boolean') throw invalid('readData', 'must be true or false')
+  const path = parseDirectory('directory', directory)
+  const engine = await import('../../../engine/index.js')
+  try {
+    let totalBytes = 0
+    const { store, notes } = await salvageStore(nodeDisk, await existingDirectory(path), {
+      signal,
+      onProgress: (readBytes, bytes) => {
+        totalBytes = bytes
+        onProgress?.({ readBytes, totalBytes, objects: 0 })
+      },
+    })
+    try {
+      const report = await engine.checkStore(store, hostEnvironment, {
+        readData,
+        ...(signal !== undefined && { signal }),
+        onProgress: (objects) => onProgress?.({ readBytes: totalBytes, totalBytes, objects }),
+      })
+      return { ...report, notes }
+    } finally {
+      await store.close()
+    }
+  } catch (error) {
+    throw asEngineError(error, signal)
+  }
+}
+
+/** What the system says of files, as an error of the engine. */
+export function asEngineError(error: unknown, signal: AbortSignal | undefined): unknown {
+  if (error instanceof EngineError || (signal?.aborted === true && error === signal.reason)) return error
+  return systemError(error, 'the store could not be read')
+}

@@ -1,0 +1,274 @@
+import { Buffer } from 'node:buffer'
+import { crc32 } from 'node:zlib'
+import { readEntry, readEntryHead, readFrame } from '../log/frame.js'
+import type { FrameEntry } from '../log/frame.js'
+import {
+  asBuffer,
+  blobKeyBytes,
+  entryHeadBytes,
+  entryHeadLength,
+  entryKind,
+  findFrame,
+  frameHeaderBytes,
+  fromBinary,
+  indexKey,
+  readFrameHeader,
+} from '../log/segment-format.js'
+import type { FrameHeader } from '../log/segment-format.js'
+import type { SegmentFile } from '../log/segment-file.js'
+
+const windowBytes = 2 ** 20
+/** What cannot be read is passed over in pieces of this. */
+const unreadableBytes = 4096
+const seqWidth = 8
+
+/** Bytes of a segment that are not as they were written. */
+export interface Damage {
+  readonly offset: number
+  readonly message: string
+  /** Nothing that is whole stands behind it in the segment. */
+  readonly toEnd: boolean
+  /** What is damaged seems to be this event. */
+  readonly event?: LostEvent
+}
+
+export interface LostEvent {
+  readonly sessionId: string
+  readonly seq: number
+}
+
+/** A frame, or what is whole of it. */
+export interface Salvaged {
+  readonly offset: number
+  /** Undefined when the header is damaged. */
+  readonly header: FrameHeader | undefined
+  /** Where the next frame begins. */
+  readonly end: number
+  /** Those that are whole to the last byte; `at` counts from `offset`. */
+  readonly entries: readonly FrameEntry[]
+  readonly damages: readonly Damage[]
+}
+
+export interface SalvageRange {
+  readonly from: number
+  readonly to: number
+  /** The number of the last frame before it, and its checksum if that is known. */
+  readonly before: { readonly commit: number; readonly chain: number } | undefined
+}
+
+/**
+ * All frames of a segment and, where it is damaged, what is whole of them. Every byte is verified; behind a damage
+ * the next frame is looked for at every byte. A frame counts only with a higher number than those before it: what
+ * looks like one in a content that is a copy of a segment has a lower one.
+ */
+export async function* salvageFrames(
+  file: SegmentFile,
+  { from, to, before }: SalvageRange,
+  seed: number,
+): AsyncGenerator<Salvaged, void> {
+  const reader = new WindowReader(file, to)
+  let commit = before?.commit
+  /** Undefined behind a damage: nothing is known of what should follow. */
+  let chain = before?.chain
+  for (let at = from; at < to;) {
+    const header = await headerAt(reader, at, seed)
+    const fits =
+      header !== undefined &&
+      (commit === undefined || header.commit > commit) &&
+      at + frameHeaderBytes + header.bodyBytes <= to
+    if (!fits) {
+      const end = await nextFrame(reader, at + 1, seed, commit)
+      yield await salvageRegion(reader, at, end, to)
+      chain = undefined
+      at = end
+      continue
+    }
+    const end = at + frameHeaderBytes + header.bodyBytes
+    const bytes = await reader.read(at, end - at)
+    const damages: Damage[] = []
+    const follows = chain === undefined || (header.commit === commit! + 1 && header.chain === chain)
+    if (!follows)
+      damages.push({ offset: at, message: `commits before ${header.commit} are missing`, toEnd: false })
+    const whole = readFrame(bytes, 0, header)
+    const entries = whole ?? salvageEntries(bytes, header, at, damages)
+    yield { offset: at, header, end, entries, damages }
+    commit = header.commit
+    chain = header.checksum
+    at = end
+  }
+}
+
+async function headerAt(reader: WindowReader, at: number, seed: number): Promise<FrameHeader | undefined> {
+  const bytes = await reader.read(at, frameHeaderBytes)
+  return readFrameHeader(bytes, 0, seed)
+}
+
+/** Where the next frame begins, or the end. */
+async function nextFrame(
+  reader: WindowReader,
+  from: number,
+  seed: number,
+  commit: number | undefined,
+): Promise<number> {
+  for (let at = from; at < reader.end; at += windowBytes) {
+    // A header that the next window begins within stands whole in this one.
+    const window = await reader.read(at, windowBytes + frameHeaderBytes)
+    for (let found = findFrame(window, 0); found >= 0; found = findFrame(window, found + 1)) {
+      const header = readFrameHeader(window, found, seed)
+      if (header !== undefined && (commit === undefined || header.commit > commit)) return at + found
+    }
+  }
+  return reader.end
+}
+
+/** Bytes that begin with no header: if that alone is damaged, the entries behind it are whole. */
+async function salvageRegion(
+  reader: WindowReader,
+  offset: number,
+  end: number,
+  to: number,
+): Promise<Salvaged> {
+  const entries: FrameEntry[] = []
+  const size = end - offset
+  // One after the other: the region may be far larger than a commit is.
+  let at = frameHeaderBytes
+  while (at + entryHeadBytes <= size) {
+    const length = lengthAt(await reader.read(offset + at, entryHeadBytes), 0)
+    if (at + length > size) break
+    const entry = readEntry(await reader.read(offset + at, length), 0, length)
+    if (entry === undefined) break
+    entries.push({ kind: entry.kind, key: entry.key, at, length })
+    at += length
+  }
+  const message =
+    at === size
+      ? 'the header of a commit is damaged, and nothing of what is in it'
+      : `${size - Math.min(at, size)} bytes are damaged`
+  return { offset, header: undefined, end, entries, damages: [{ offset, message, toEnd: end === to }] }
+}
+
+/** The whole entries of a frame of which something is damaged. */
+function salvageEntries(bytes: Buffer, header: FrameHeader, offset: number, damages: Damage[]): FrameEntry[] {
+  const entries: FrameEntry[] = []
+  const headsAreWhole = hasWholeHeads(bytes, header)
+  let missed = 0
+  let at = frameHeaderBytes
+  while (at < bytes.length) {
+    const entry = readEntry(bytes, at, bytes.length)
+    if (entry !== undefined) {
+      entries.push({ kind: entry.kind, key: entry.key, at, length: entry.length })
+      at += entry.length
+      continue
+    }
+    if (!headsAreWhole) {
+      // Of those before, none is left out: only one head is damaged if the rest adds up.
+      const next = nextEntry(bytes, at, header.entries - entries.length - missed - 1)
+      const lost = (next ?? bytes.length) - at
+      const message = `${lost} bytes of commit ${header.commit} are damaged, or nobody can tell`
+      damages.push({ offset: offset + at, message, toEnd: false })
+      if (next === undefined) return entries
+      missed++
+      at = next
+      continue
+    }
+    damages.push({ offset: offset + at, toEnd: false, ...seemsToBe(bytes, at) })
+    at += lengthAt(bytes, at)
+  }
+  return entries
+}
+
+/** Whether the lengths of the entries are as they were written. */
+function hasWholeHeads(bytes: Buffer, header: FrameHeader): boolean {
+  let checksum = 0
+  let count = 0
+  let at = frameHeaderBytes
+  for (; at + entryHeadBytes <= bytes.length; at += lengthAt(bytes, at)) {
+    checksum = crc32(bytes.subarray(at, at + entryHeadBytes), checksum)
+    count++
+  }
+  return at === bytes.length && count === header.entries && checksum === header.bodyChecksum
+}
+
+/**
+ * Where whole entries begin behind a damaged one, of which there are as many to the end as the frame is to have: what
+ * looks like entries in the content of the damaged one would be too many.
+ */
+function nextEntry(bytes: Buffer, damaged: number, count: number): number | undefined {
+  if (count < 1) return undefined
+  for (let from = damaged + 1; from + entryHeadBytes <= bytes.length; from++) {
+    if (readEntryHead(bytes, from, bytes.length) === undefined) continue
+    let at = from
+    let found = 0
+    for (; at + entryHeadBytes <= bytes.length && found < count; found++) {
+      const entry = readEntryHead(bytes, at, bytes.length)
+      if (entry === undefined) break
+      at += entry.length
+    }
+    if (found === count && at === bytes.length) return from
+    // Another head is damaged there: those in between lead there too.
+    if (found < count) from = Math.max(from, at - 1)
+  }
+  return undefined
+}
+
+function lengthAt(bytes: Buffer, at: number): number {
+  const valueBytes = bytes.readUInt32LE(at + 9)
+  return entryHeadLength(bytes[at]!, bytes.readUInt32LE(at + 5), valueBytes) + valueBytes
+}
+
+/** What a damaged entry seems to be: its key may be what is damaged. */
+function seemsToBe(bytes: Buffer, at: number): Pick<Damage, 'message' | 'event'> {
+  const from = at + entryHeadBytes
+  const kind = bytes[at]!
+  const keyBytes = bytes.readUInt32LE(at + 5)
+  const name = indexKey(kind, bytes.toString('latin1', from, from + keyBytes)).slice(1)
+  if (kind === entryKind.event) {
+    const event = {
+      sessionId: fromBinary(name.slice(0, -seqWidth)),
+      seq: Number.parseInt(name.slice(-seqWidth), 36),
+    }
+    const isSeq = /^[0-9a-z]{8}$/.test(name.slice(-seqWidth))
+    const message = `damaged: event ${event.seq} of session ${event.sessionId}`
+    return isSeq ? { message, event } : { message: 'damaged: an event' }
+  }
+  if (kind === entryKind.put) return { message: `damaged: record ${fromBinary(name)}` }
+  if (kind === entryKind.blob && keyBytes === blobKeyBytes)
+    return { message: `damaged: blob sha256:${Buffer.from(name, 'latin1').toString('hex')}` }
+  return { message: kind === entryKind.blob ? 'damaged: a blob' : 'damaged: a deletion' }
+}
+
+/** Reads a file in large pieces; what the disk cannot give is zeros, which are no frame. */
+class WindowReader {
+  readonly end: number
+  readonly #file: SegmentFile
+  #window: Buffer = Buffer.alloc(0)
+  #at = 0
+
+  constructor(file: SegmentFile, end: number) {
+    this.#file = file
+    this.end = end
+  }
+
+  /** Fewer bytes only at the end. The bytes are valid until the next call. */
+  async read(at: number, length: number): Promise<Buffer> {
+    const to = Math.min(at + length, this.end)
+    if (at < this.#at || to > this.#at + this.#window.length) {
+      this.#window = await this.#load(at, Math.min(Math.max(to - at, windowBytes), this.end - at))
+      this.#at = at
+    }
+    return this.#window.subarray(at - this.#at, to - this.#at)
+  }
+
+  async #load(at: number, length: number): Promise<Buffer> {
+    try {
+      const bytes = asBuffer(await this.#file.file.read(at, length))
+      // A file that became shorter while it was read.
+      return bytes.length === length ? bytes : Buffer.concat([bytes], length)
+    } catch (error) {
+      if (length <= unreadableBytes) return Buffer.alloc(length)
+      if (error instanceof RangeError) throw error
+    }
+    const half = Math.ceil(length / 2 / unreadableBytes) * unreadableBytes
+    return Buffer.concat([await this.#load(at, half), await this.#load(at + half, length - half)])
+  }
+}

@@ -1,0 +1,137 @@
+import { randomUUID } from 'node:crypto'
+import { rename, rm, rmdir } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { Shape } from '../../../engine/ports.js'
+import type { Dropped, Finding, RepairReport } from '../../../engine/index.js'
+import { emptyDirectory, removeCreated } from './backup-store.js'
+import { asEngineError } from './check-store.js'
+import { checkOptions, existingDirectory, hostEnvironment, parseDirectory, requireOutside } from '../host.js'
+import { nodeDisk } from '../directory/node-disk.js'
+import { openLevelStore } from '../open-level-store.js'
+import { salvageStore } from './salvage.js'
+import type { Salvage } from './salvage.js'
+
+export interface StoreRepairOptions {
+  /** Ends it with the signal's reason; what was written is removed again. */
+  readonly signal?: AbortSignal
+  readonly onProgress?: (progress: StoreRepairProgress) => void
+}
+
+const optionsShape = new Shape<StoreRepairOptions>({ signal: true, onProgress: true })
+
+export interface StoreRepairProgress {
+  readonly readBytes: number
+  readonly totalBytes: number
+  /** That were carried over. */
+  readonly objects: number
+}
+
+/** What a repair saved, and what it could not. */
+export interface StoreRepair extends RepairReport {
+  readonly directory: string
+  /** What was wrong with the files of the old store. */
+  readonly findings: readonly Finding[]
+  readonly notes: readonly string[]
+  /** What a check of the new store, contents included, finds: nothing. */
+  readonly remaining: readonly Finding[]
+}
+
+export type { Dropped }
+
+/**
+ * Makes a whole store of what is left of a damaged one, in another directory, which is missing or empty. The old store
+ * is read only, and stays as it is.
+ *
+ * - All of its segments are read, past what is damaged, also when segments, manifest or marker are missing. An entry
+ *   is taken when all of its bytes are as they were written, and no other.
+ * - A session of which nothing is missing stays as it is, with its history.
+ * - One that lost contents or tree nodes keeps its newest state and its checkpoints without the files or directories
+ *   that are lost, and its log, link for link; what its events did is not kept.
+ * - Where events are lost, the log ends before the first of them. If the newest state is known even so, one event
+ *   behind it says that it was repaired, and stands for those that are lost; else the state is that of the last event
+ *   that is left.
+ * - Checkpoints whose state is lost, revisions and imported git trees that are not whole, git objects, cache entries
+ *   and checkouts that lost contents are left out.
+ *
+ * Everything that is left out, or not as it was, is in `dropped`. Where a record is damaged of which an older version
+ * is left, that one is taken; the damage is among `findings`. At the end the new store is checked, contents included.
+ * Nothing is in the target before that. A key of secrets in the old directory is not copied.
+ *
+ * Memory: about 100 bytes for each record, event and content, and the trees of one session.
+ *
+ * @throws EngineError `STORE_FORMAT` when there is no store in the directory, or one of another format;
+ *   `INVALID_ARGUMENT` when the target is the store's directory or below it; `ALREADY_EXISTS` when it holds anything; `STORE_FULL`, `PERMISSION_DENIED`, `STORE_FAILED` when the disk
+ *   refuses.
+ *
+ * @example
+ * import { repairStore } from 'forkspace/level'
+ *
+ * const { dropped } = await repairStore('./data', './data-repaired')
+ * for (const { object, path, message } of dropped) console.log(object, path, message)
+ */
+export async function repairStore(
+  directory: string,
+  newDirectory: string,
+  options: StoreRepairOptions = {},
+): Promise<StoreRepair> {
+  const { signal, onProgress } = optionsShape.read(options, 'options')
+  checkOptions(signal, onProgress)
+  const from = parseDirectory('directory', directory)
+  const target = parseDirectory('newDirectory', newDirectory)
+  signal?.throwIfAborted()
+  // Of its own: what another repair left, or is writing, is no part of it.
+  const part = `${target}.part-${randomUUID()}`
+  let created: string | undefined
+  try {
+    let totalBytes = 0
+    const salvage = await salvageStore(nodeDisk, await existingDirectory(from), {
+      signal,
+      onProgress: (readBytes, bytes) => {
+        totalBytes = bytes
+        onProgress?.({ readBytes, totalBytes, objects: 0 })
+      },
+    })
+    try {
+      await requireOutside('newDirectory', target, await existingDirectory(from))
+      created = await emptyDirectory(nodeDisk, target)
+      const progress = (objects: number): void => onProgress?.({ readBytes: totalBytes, totalBytes, objects })
+      const written = await write(salvage, part, signal, progress)
+      await rmdir(target)
+      await rename(part, target)
+      await nodeDisk.syncDirectory(dirname(target))
+      return { directory: target, ...written, findings: salvage.findings, notes: salvage.notes }
+    } finally {
+      await salvage.store.close()
+    }
+  } catch (error) {
+    await rm(part, { recursive: true, force: true }).catch(() => undefined)
+    await removeCreated(target, created)
+    throw asEngineError(error, signal)
+  }
+}
+
+async function write(
+  { store: from, lostEvents }: Salvage,
+  directory: string,
+  signal: AbortSignal | undefined,
+  onProgress: (objects: number) => void,
+): Promise<RepairReport & { readonly remaining: readonly Finding[] }> {
+  const engine = await import('../../../engine/index.js')
+  // Until it has its name it need not survive a power cut; closing makes everything last.
+  const to = await openLevelStore(directory, { durability: 'relaxed' })
+  try {
+    const report = await engine.repairStore(from, to, hostEnvironment, {
+      signal,
+      onProgress,
+      sessionsWithEvents: from.sessionsWithEvents(),
+      lostEvents,
+    })
+    const check = await engine.checkStore(to, hostEnvironment, {
+      readData: true,
+      ...(signal !== undefined && { signal }),
+    })
+    return { ...report, remaining: check.findings }
+  } finally {
+    await to.close()
+  }
+}

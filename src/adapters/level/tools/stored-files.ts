@@ -1,0 +1,259 @@
+import { join } from 'node:path'
+import { EngineError, formats } from '../../../engine/ports.js'
+import type { StoreFinding } from '../../../engine/ports.js'
+import type { Disk } from '../directory/disk.js'
+import { errorCode } from '../errors.js'
+import { holdDirectory, pathAsHeld } from '../directory/held-directory.js'
+import type { HeldDirectory } from '../directory/held-directory.js'
+import { manifestName, readManifest, segmentsName } from '../directory/manifest.js'
+import type { Manifest } from '../directory/manifest.js'
+import { markerName, readMarker } from '../directory/marker.js'
+import { migratedName } from '../format-1/migration.js'
+import { nodeDisk } from '../directory/node-disk.js'
+import { SegmentFile, segmentName, segmentOf } from '../log/segment-file.js'
+import { decodeSegmentHeader, segmentHeaderBytes } from '../log/segment-format.js'
+import type { SegmentHeader } from '../log/segment-format.js'
+
+/** A segment as it stood when it was opened. */
+export interface StoredSegment {
+  readonly file: SegmentFile
+  /** Undefined when it is damaged. */
+  readonly header: SegmentHeader | undefined
+}
+
+/** Looks again this often while a store that is in use goes on to other segments. */
+const maxLooks = 100
+
+/**
+ * The files of a store, opened to be read and nothing else: no lock is taken, so that it may be in use, and nothing
+ * is created, written or removed. What is opened stays readable when the store removes it.
+ */
+export class StoredFiles {
+  /** Leads to the directory for as long as this is open, whatever becomes of its path. */
+  readonly directory: string
+  readonly disk: Disk
+  readonly storeId: string
+  /** Undefined when it is missing or damaged. */
+  readonly manifest: Manifest | undefined
+  /** In the order of their numbers. */
+  readonly segments: readonly StoredSegment[]
+  /** What is missing or damaged of marker, manifest and headers. */
+  readonly findings: readonly StoreFinding[]
+  readonly #held: HeldDirectory
+
+  private constructor(
+    held: HeldDirectory,
+    opened: Pick<StoredFiles, 'storeId' | 'manifest' | 'segments' | 'findings'>,
+  ) {
+    this.#held = held
+    this.directory = held.path
+    this.disk = held.disk
+    this.storeId = opened.storeId
+    this.manifest = opened.manifest
+    this.segments = opened.segments
+    this.findings = opened.findings
+  }
+
+  /**
+   * As they are at one moment, also of a store in use. The directory is given by its real path.
+   *
+   * @throws EngineError `STORE_FORMAT` when the directory holds no store, or one of another format.
+   */
+  static async open(disk: Disk, directory: string): Promise<StoredFiles> {
+    const held = disk === nodeDisk ? holdDirectory(disk, directory) : pathAsHeld(disk, directory)
+    try {
+      return await StoredFiles.#open(held)
+    } catch (error) {
+      held.close()
+      throw error
+    }
+  }
+
+  static async #open(held: HeldDirectory): Promise<StoredFiles> {
+    const { disk, path: directory } = held
+    const { marker, findings } = await lookAtMarker(disk, directory)
+    for (let look = 1; ; look++) {
+      const name = await nameOfManifest(disk, directory)
+      const before = await lookAtManifest(disk, directory, name)
+      const names = await disk.list(join(directory, segmentsName))
+      const inDirectory = names
+        .map(segmentOf)
+        .filter((segment) => segment !== undefined)
+        .sort((a, b) => a - b)
+      const wanted = before.manifest === undefined ? inDirectory : numbersOf(before.manifest)
+      const { segments, missing } = await openSegments(disk, directory, wanted)
+      const after = await lookAtManifest(disk, directory, await nameOfManifest(disk, directory))
+      if (before.text !== after.text && look < maxLooks) {
+        await closeAll(segments)
+        continue
+      }
+      const storeId = commonest([
+        marker,
+        before.manifest?.storeId,
+        ...segments.map(({ header }) => header?.storeId),
+      ])
+      const isStore = storeId !== undefined && (marker !== undefined || segments.length > 0)
+      if (!isStore) {
+        await closeAll(segments)
+        throw noStore()
+      }
+      const opened = { storeId, manifest: before.manifest, segments }
+      return new StoredFiles(held, {
+        ...opened,
+        findings: [...findings, ...before.findings, ...missing, ...findingsOf(opened, marker)],
+      })
+    }
+  }
+
+  get bytes(): number {
+    let bytes = 0
+    for (const { file } of this.segments) bytes += file.end
+    return bytes
+  }
+
+  async close(): Promise<void> {
+    await closeAll(this.segments)
+    this.#held.close()
+  }
+}
+
+export function fileFinding(problem: StoreFinding['problem'], name: string, message: string): StoreFinding {
+  return { problem, object: `file ${name}`, message }
+}
+
+export function segmentPath(segment: number): string {
+  return `${segmentsName}/${segmentName(segment)}`
+}
+
+async function lookAtMarker(
+  disk: Disk,
+  directory: string,
+): Promise<{ marker: string | undefined; findings: readonly StoreFinding[] }> {
+  try {
+    const marker = await readMarker(disk, directory)
+    if (marker?.format === formats.orderedKeys) throw olderFormat()
+    if (marker !== undefined) return { marker: marker.storeId, findings: [] }
+    return { marker: undefined, findings: [fileFinding('missing', markerName, 'is not there')] }
+  } catch (error) {
+    const finding = unreadable(markerName, error)
+    if (finding !== undefined) return { marker: undefined, findings: [finding] }
+    if (!(error instanceof EngineError) || error.reason !== 'DATA_LOSS') throw error
+    return { marker: undefined, findings: [fileFinding('damaged', markerName, error.message)] }
+  }
+}
+
+/** Between two steps of a migration it has another name. */
+async function nameOfManifest(disk: Disk, directory: string): Promise<string> {
+  const names = await disk.list(join(directory, segmentsName))
+  return !names.includes(manifestName) && names.includes(migratedName) ? migratedName : manifestName
+}
+
+async function lookAtManifest(
+  disk: Disk,
+  directory: string,
+  name: string,
+): Promise<{ manifest: Manifest | undefined; text: string; findings: readonly StoreFinding[] }> {
+  try {
+    const manifest = await readManifest(disk, directory, name)
+    return { manifest, text: JSON.stringify(manifest), findings: [] }
+  } catch (error) {
+    const unread = unreadable(`${segmentsName}/${name}`, error)
+    if (unread !== undefined) return { manifest: undefined, text: unread.message, findings: [unread] }
+    if (!(error instanceof EngineError)) throw error
+    const problem = error.details['missing'] === undefined ? 'damaged' : 'missing'
+    const finding = fileFinding(problem, `${segmentsName}/${name}`, error.message)
+    return { manifest: undefined, text: error.message, findings: [finding] }
+  }
+}
+
+function numbersOf({ sealed, head }: Manifest): number[] {
+  return [...sealed.map(({ segment }) => segment), head]
+}
+
+async function openSegments(
+  disk: Disk,
+  directory: string,
+  numbers: readonly number[],
+): Promise<{ segments: StoredSegment[]; missing: StoreFinding[] }> {
+  const segments: StoredSegment[] = []
+  const missing: StoreFinding[] = []
+  try {
+    for (const segment of numbers) {
+      try {
+        segments.push(await openSegment(disk, directory, segment))
+      } catch (error) {
+        const finding =
+          errorCode(error) === 'ENOENT'
+            ? fileFinding('missing', segmentPath(segment), 'is not there')
+            : unreadable(segmentPath(segment), error)
+        if (finding === undefined) throw error
+        missing.push(finding)
+      }
+    }
+  } catch (error) {
+    await closeAll(segments)
+    throw error
+  }
+  return { segments, missing }
+}
+
+async function openSegment(disk: Disk, directory: string, segment: number): Promise<StoredSegment> {
+  const opened = await disk.open(join(directory, segmentsName, segmentName(segment)), 'read')
+  try {
+    const file = new SegmentFile(segment, opened, await opened.size())
+    return { file, header: decodeSegmentHeader(await opened.read(0, segmentHeaderBytes)) }
+  } catch (error) {
+    await opened.close()
+    throw error
+  }
+}
+
+/** Of a file that nobody can read: its disk fails, or it is none. Undefined where the caller alone cannot. */
+function unreadable(name: string, error: unknown): StoreFinding | undefined {
+  const code = errorCode(error)
+  if (code === undefined || !['EIO', 'EISDIR', 'ELOOP', 'ENXIO', 'ESPIPE'].includes(code)) return undefined
+  return fileFinding('damaged', name, `cannot be read: ${code}`)
+}
+
+function findingsOf(
+  { storeId, manifest, segments }: Pick<StoredFiles, 'storeId' | 'manifest' | 'segments'>,
+  marker: string | undefined,
+): StoreFinding[] {
+  const findings: StoreFinding[] = []
+  if (marker !== undefined && marker !== storeId)
+    findings.push(fileFinding('damaged', markerName, 'is that of another store'))
+  if (manifest !== undefined && manifest.storeId !== storeId)
+    findings.push(fileFinding('damaged', `${segmentsName}/${manifestName}`, 'is that of another store'))
+  for (const { file, header } of segments) {
+    const name = segmentPath(file.segment)
+    if (header === undefined) findings.push(fileFinding('damaged', name, 'byte 0: its header is damaged'))
+    else if (header.storeId !== storeId || header.segment !== file.segment)
+      findings.push(fileFinding('damaged', name, 'byte 8: it is a segment of another store or number'))
+  }
+  return findings
+}
+
+/** Of several that occur as often, the first. */
+function commonest(ids: readonly (string | undefined)[]): string | undefined {
+  const counts = new Map<string, number>()
+  for (const id of ids) if (id !== undefined) counts.set(id, (counts.get(id) ?? 0) + 1)
+  let best: string | undefined
+  for (const [id, count] of counts) if (best === undefined || count > counts.get(best)!) best = id
+  return best
+}
+
+async function closeAll(segments: readonly StoredSegment[]): Promise<void> {
+  for (const { file } of segments) await file.close()
+}
+
+function noStore(): EngineError {
+  return new EngineError('STORE_FORMAT', 'the directory holds no store')
+}
+
+function olderFormat(): EngineError {
+  return new EngineError(
+    'STORE_FORMAT',
+    'the store is of format 1, which an engine that opens it turns into format 2; only then can it be looked at',
+    { format: String(formats.orderedKeys), supported: String(formats.segments) },
+  )
+}

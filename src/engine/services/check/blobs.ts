@@ -1,0 +1,83 @@
+import { DigestTable } from '../../base/digest-table.js'
+import { messageOf } from '../../base/errors.js'
+import { sha256 } from '../../base/hash.js'
+import { limits } from '../../base/limits.js'
+import type { Store } from '../../storage/store.js'
+import { withPlace, type Findings, type Place } from './findings.js'
+
+/** A number of a blob whose bytes are not what they were. */
+const damaged = -1
+const sizeBytes = 8
+
+/**
+ * The blobs of a store, and what was found out of each: 40 to 60 bytes of memory a blob. Those that are damaged are
+ * told where something leads to them.
+ */
+export class CheckedBlobs {
+  readonly #store: Store
+  readonly #findings: Findings
+  readonly #sizes = new DigestTable(sizeBytes)
+  readonly #damaged = new Map<string, string>()
+  readonly #told = new Set<string>()
+  count = 0
+  bytes = 0
+
+  constructor(store: Store, findings: Findings) {
+    this.#store = store
+    this.#findings = findings
+  }
+
+  /** Lists all of them, and reads each if that is wanted. */
+  async look(readData: boolean, rest: () => Promise<void>): Promise<void> {
+    for (let after = ''; ;) {
+      const page = (await this.#store.listBlobs?.(after, limits.recordsPerScan)) ?? []
+      for (const { hash, bytes } of page) {
+        this.count++
+        const problem = readData ? await this.#read(hash, bytes) : undefined
+        if (problem !== undefined) this.#damaged.set(hash, problem)
+        this.#sizes.add(hash)?.writeDoubleLE(problem === undefined ? bytes : damaged)
+        await rest()
+      }
+      if (page.length < limits.recordsPerScan) return
+      after = page.at(-1)!.hash
+    }
+  }
+
+  /** Something leads to `length` bytes or more of a blob. */
+  async uses(hash: string, length: number, place: Place): Promise<void> {
+    const known = this.#sizes.get(hash)
+    if (known !== undefined) {
+      const size = known.readDoubleLE()
+      if (size === damaged) this.#tell(hash, 'damaged', this.#damaged.get(hash)!, place)
+      else if (size < length) this.#tell(hash, 'damaged', `has ${size} bytes instead of ${length}`, place)
+      return
+    }
+    // It may have come since they were listed.
+    const found = await this.#store.blob(hash, { offset: 0, length: 1 }).catch(() => undefined)
+    if (found === undefined) this.#tell(hash, 'missing', 'is not there', place)
+  }
+
+  /** Of damaged blobs that nothing leads to. */
+  finish(): void {
+    for (const [hash, message] of this.#damaged)
+      if (!this.#told.has(hash)) this.#tell(hash, 'damaged', message, {})
+  }
+
+  #tell(hash: string, problem: 'missing' | 'damaged', message: string, place: Place): void {
+    this.#told.add(hash)
+    this.#findings.add(withPlace({ problem, object: `blob sha256:${hash}`, message }, place))
+  }
+
+  async #read(hash: string, bytes: number): Promise<string | undefined> {
+    try {
+      const content = await this.#store.blob(hash, { offset: 0, length: bytes })
+      this.bytes += content?.byteLength ?? 0
+      // It may have gone since it was listed; what leads to it says whether that matters.
+      if (content === undefined || (content.byteLength === bytes && sha256(content) === hash))
+        return undefined
+      return 'its bytes are not those that it is named by'
+    } catch (error) {
+      return messageOf(error)
+    }
+  }
+}

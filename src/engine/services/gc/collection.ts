@@ -1,0 +1,317 @@
+import { checkSignal, withSignals } from '../../base/abort.js'
+import { engineClosed, invalid } from '../../base/errors.js'
+import { inGroups } from '../../base/in-groups.js'
+import { limits } from '../../base/limits.js'
+import { Shape } from '../../base/shape.js'
+import type { Core } from '../../session/core.js'
+import { newestSeq, prunedTo, redoBehind, snapshotsOf } from '../../session/history/prune.js'
+import { readingsEnded } from '../../session/history/history-reads.js'
+import type { Baseline } from '../../session/records.js'
+import { countSession } from '../../session/usage/count-session.js'
+import { keys, prefixEnd } from '../../storage/keys.js'
+import { scanAll } from '../../storage/scan-all.js'
+import type { EncodedNode } from '../../tree/codec.js'
+import type { InUseNode } from '../../tree/in-use.js'
+import { Marker } from './mark.js'
+import { asTenant, queued, type CollectCounts, type CollectStage, type Run } from './run.js'
+import { atOnce, deleteExpired, deleteUnneeded, settleSessions, storedSessions } from './expire.js'
+
+export interface CollectOptions {
+  /**
+   * true: what events did is kept, as far back as it is. By default it goes where no state before it can be named
+   * any more; the events themselves stay.
+   */
+  readonly keepRedo?: boolean
+  /** Ends it with the signal's reason; what was freed by then stays freed. */
+  readonly signal?: AbortSignal
+  readonly onProgress?: (progress: CollectProgress) => void
+}
+
+export interface CollectProgress {
+  /** Which it comes through in this order. */
+  readonly stage: CollectStage
+  /** Sessions, marked objects, or objects that were looked at; in `reclaim` 0. */
+  readonly done: number
+}
+
+/** What a collection took away. */
+export interface Collected {
+  /** Of contents, tree nodes, records and redo; the store's files may shrink by more or less. */
+  readonly freedBytes: number
+  readonly deletedBlobs: number
+  readonly deletedNodes: number
+  /** Records that belonged to deleted sessions and sources, and snapshots. */
+  readonly deletedRecords: number
+  /** Sessions that were deleted before, and of which nothing is stored any more. */
+  readonly deletedSessions: number
+  /** Events of which what they did is not kept any more. */
+  readonly prunedEvents: number
+  readonly tookMs: number
+}
+
+const nothing: CollectCounts = {
+  freedBytes: 0,
+  deletedBlobs: 0,
+  deletedNodes: 0,
+  deletedRecords: 0,
+  deletedSessions: 0,
+  prunedEvents: 0,
+}
+
+/**
+ * Frees what nothing leads to any more: pure marking, then deletion. It runs beside everything else, in slices; one
+ * runs at a time, another waits for its turn.
+ *
+ * 1. States that can be named get snapshots, so that deleted sessions and older redo are needed by nobody; then these
+ *    go.
+ * 2. From here on it is noted what is written, and every tree in memory is a root. What all records and the redo of
+ *    the events behind the first snapshot of each session lead to is marked.
+ * 3. Nodes and blobs that are neither marked nor noted go, in commits: one that is written later is behind these in
+ *    the store's queue, and one that was written before is noted. So an interruption leaves garbage, never a hole.
+ */
+export class Collection {
+  readonly #markBytes: number
+  readonly #closing = new AbortController()
+  #running: Promise<unknown> = Promise.resolve()
+
+  /** Its marks have a part of the budget, or a little that is the same for all. */
+  constructor({ memoryBudgetBytes }: { readonly memoryBudgetBytes: number }) {
+    this.#markBytes = memoryBudgetBytes / limits.markShare
+  }
+
+  /** DATA_LOSS, with nothing deleted by it, where a stored state cannot be read whole. */
+  collect(core: Core, options: CollectOptions): Promise<Collected> {
+    const { keepRedo = false, onProgress } = options
+    const report = (stage: CollectProgress['stage'], done: number): void => onProgress?.({ stage, done })
+    return this.pausedFor(options.signal, (signal) =>
+      collectNow({ core, keepRedo, signal, report, counts: { ...nothing }, markBytes: this.#markBytes }),
+    )
+  }
+
+  /** Does something while nothing is collected, until the signal aborts or the engine closes. */
+  pausedFor<T>(ending: AbortSignal | undefined, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const before = this.#running
+    const done = withSignals([ending, this.#closing.signal], async (signal) => {
+      await before
+      signal.throwIfAborted()
+      return work(signal)
+    })
+    this.#running = Promise.allSettled([before, done])
+    return done
+  }
+
+  /** Ends what runs, and waits until it has. */
+  async close(): Promise<void> {
+    this.#closing.abort(engineClosed())
+    await this.#running
+  }
+}
+
+const optionsShape = new Shape<CollectOptions>({ keepRedo: true, signal: true, onProgress: true })
+
+export function parseCollect(options: CollectOptions): CollectOptions {
+  const copy = optionsShape.read(options, 'options')
+  const { keepRedo, signal, onProgress } = copy
+  checkSignal(signal)
+  if (keepRedo !== undefined && typeof keepRedo !== 'boolean') throw invalid('keepRedo', 'must be a boolean')
+  if (onProgress !== undefined && typeof onProgress !== 'function')
+    throw invalid('onProgress', 'must be a function')
+  return copy
+}
+
+async function collectNow(run: Run): Promise<Collected> {
+  const { core, counts } = run
+  const start = core.environment.monotonicMs()
+  // Elsewhere memory itself is collected, but for records.
+  if (!core.store.capabilities.durable) {
+    await deleteExpired(run)
+    await deleteUnneeded(run)
+  } else {
+    await settleSessions(run)
+    await deleteScans(run)
+    // Replays that go on from a snapshot that is gone have it in memory by now.
+    await readingsEnded(core)
+    await sweepUnmarked(run)
+    await core.store.recounted?.()
+    // Sessions that come into memory meanwhile are counted before they are used.
+    const inMemory = Array.from(core.live.values())
+    for (const live of inMemory) await countSession(asTenant(core, live.tenantKey), live)
+    run.report('reclaim', 0)
+    await core.store.reclaim?.({ signal: run.signal })
+  }
+  const tookMs = Math.max(0, core.environment.monotonicMs() - start)
+  core.log('info', 'a collection ended', { ...counts, tookMs })
+  return { ...counts, tookMs }
+}
+
+/** What was seen of directories of which the source is deleted: nobody scans them again. */
+async function deleteScans({ core, counts, signal }: Run): Promise<void> {
+  for await (const page of scanAll(core, keys.allSources())) {
+    for (const [key, json] of page) {
+      const { sourceId, path, deletedAt } = JSON.parse(json) as ScannedSource
+      if (path === undefined || deletedAt === undefined) continue
+      const seen = keys.hostEntries(keys.tenantOfSource(key), keys.scanPlace(sourceId), '')
+      for await (const entries of scanAll(core, seen)) {
+        signal.throwIfAborted()
+        await core.store.commit({ del: entries.map(([name]) => name) })
+        counts.deletedRecords += entries.length
+        for (const [name, value] of entries) counts.freedBytes += name.length + value.length
+      }
+    }
+  }
+}
+
+/** A source, as far as it matters here. */
+interface ScannedSource {
+  readonly sourceId: string
+  readonly path?: string
+  readonly deletedAt?: number
+}
+
+async function sweepUnmarked(run: Run): Promise<void> {
+  const { core, signal } = run
+  const ended = core.writes.beginWithAll()
+  const before = core.ids.newId()
+  try {
+    const marker = new Marker(core, signal, run.markBytes)
+    const inMemory = rootsInMemory(core)
+    const contents = [...core.content.inUse()]
+    await queued(core)
+    await markStored(run, marker)
+    for (const node of inMemory) {
+      await marker.inMemory(node)
+      run.report('mark', marker.size)
+    }
+    for (const body of contents) marker.body(body)
+    await sweepNodes(run, marker)
+    await sweepBlobs(run, marker)
+    await compactLedgers(run, before, marker)
+  } finally {
+    ended()
+  }
+}
+
+/** Whatever somebody may read or build on, frozen: what changes from here on is written from here on. */
+function rootsInMemory(core: Core): Set<InUseNode> {
+  const roots = new Set<InUseNode>()
+  for (const live of [...core.live.values(), ...core.residency.left, ...core.dropped.values()]) {
+    roots.add(live.tree.freeze())
+    roots.add(live.baseline)
+    for (const root of live.pins?.values() ?? []) roots.add(root)
+  }
+  for (const node of core.loader.inUse?.nodes() ?? []) roots.add(node)
+  return roots
+}
+
+async function markStored(run: Run, marker: Marker): Promise<void> {
+  const { core, signal, report } = run
+  const baseline = async ({ root, revision }: Baseline): Promise<void> => {
+    await marker.root(root)
+    if (revision?.git?.root !== undefined) await marker.root(revision.git.root)
+  }
+  await inGroups(storedSessions(core), atOnce, async ({ record }) => {
+    signal.throwIfAborted()
+    await baseline(record.baseline)
+    const snapshots = await snapshotsOf(core, record.id)
+    for (const { root } of snapshots) await marker.root(root)
+    // What is written from here on is noted.
+    const last = await newestSeq(core, record.id)
+    for await (const page of redoBehind(core, record.id, prunedTo(snapshots), last)) {
+      for (const { body } of page) if (typeof body[5] === 'object') marker.redo(body[5])
+      await marker.rest()
+    }
+    for await (const page of scanAll(core, keys.cacheEntries(record.id), { reverse: true })) {
+      for (const [, json] of page) {
+        const { value } = JSON.parse(json) as { value: string | readonly (readonly [string, number])[] }
+        if (typeof value !== 'string') for (const [hash] of value) marker.blob(hash)
+      }
+      await marker.rest()
+    }
+    report('mark', marker.size)
+  })
+  for (const prefix of [keys.allRevisions(), keys.allGitTrees()]) {
+    for await (const page of scanAll(core, prefix, { reverse: true })) {
+      for (const [, json] of page) {
+        const revision = JSON.parse(json) as Partial<Baseline>
+        // Labels stand among the revisions.
+        if (revision.root !== undefined) await baseline(revision as Baseline)
+      }
+      report('mark', marker.size)
+    }
+  }
+  for await (const page of scanAll(core, keys.allHostEntries(), { reverse: true })) {
+    for (const [key, json] of page) {
+      if (!keys.isCheckout(key)) continue
+      const { trees } = JSON.parse(json) as { readonly trees: readonly EncodedNode[] }
+      for (const root of trees) await marker.root(root)
+    }
+    await marker.rest()
+  }
+  for await (const page of scanAll(core, keys.allGitObjects(), { reverse: true })) {
+    for (const [, json] of page) {
+      const object = JSON.parse(json) as { hash?: string; blobs?: readonly (readonly [string, number])[] }
+      if (object.hash !== undefined) marker.blob(object.hash)
+      for (const [hash] of object.blobs ?? []) marker.blob(hash)
+    }
+    await marker.rest()
+  }
+  report('mark', marker.size)
+}
+
+async function sweepNodes({ core, signal, report, counts }: Run, marker: Marker): Promise<void> {
+  let seen = 0
+  for await (const page of scanAll(core, keys.allNodes())) {
+    signal.throwIfAborted()
+    const del: string[] = []
+    let bytes = 0
+    for (const [key, json] of page) {
+      const address = key.slice(keys.allNodes().length)
+      if (marker.has(address) || core.writes.has(address)) continue
+      del.push(key)
+      bytes += key.length + json.length
+    }
+    // At once: what is written again from here on is behind it.
+    if (del.length > 0) await core.store.commit({ del })
+    counts.deletedNodes += del.length
+    counts.freedBytes += bytes
+    report('sweep', (seen += page.length))
+    await marker.rest()
+  }
+}
+
+async function sweepBlobs({ core, signal, report, counts }: Run, marker: Marker): Promise<void> {
+  let seen = 0
+  for (let after = ''; ;) {
+    signal.throwIfAborted()
+    const page = (await core.store.listBlobs?.(after, limits.recordsPerCommit)) ?? []
+    const deleteBlobs: string[] = []
+    let freed = 0
+    for (const { hash, bytes } of page) {
+      if (marker.has(hash) || core.writes.has(hash)) continue
+      deleteBlobs.push(hash)
+      freed += bytes
+    }
+    if (deleteBlobs.length > 0) await core.store.commit({ deleteBlobs })
+    counts.deletedBlobs += deleteBlobs.length
+    counts.freedBytes += freed
+    report('sweep', (seen += page.length))
+    if (page.length < limits.recordsPerCommit) return
+    after = page.at(-1)!.hash
+    await marker.rest()
+  }
+}
+
+/** What tenants wrote before the marking, without what is gone by now. */
+async function compactLedgers({ core, signal }: Run, before: string, marker: Marker): Promise<void> {
+  // The sweep left these, and no others.
+  const isKept = (hashDigits: string): boolean => marker.has(hashDigits) || core.writes.has(hashDigits)
+  const lt = prefixEnd(keys.everyWrittenBlobs())
+  for (let gte = keys.everyWrittenBlobs(); ;) {
+    signal.throwIfAborted()
+    const [first] = await core.store.scan({ gte, lt, limit: 1 })
+    if (first === undefined) return
+    const tenantKey = keys.tenantOfWrittenBlobs(first[0])
+    await core.storeOf(tenantKey).compactAmounts(before, isKept)
+    gte = prefixEnd(keys.allWrittenBlobs(tenantKey))
+  }
+}

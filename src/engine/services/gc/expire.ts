@@ -1,0 +1,207 @@
+import { EngineError } from '../../base/errors.js'
+import { inGroups } from '../../base/in-groups.js'
+import { limits } from '../../base/limits.js'
+import { lastActivities } from '../../session/table/activity.js'
+import type { Core } from '../../session/core.js'
+import { isExpired } from '../../session/table/unused.js'
+import { heldStates } from '../../session/history/held-states.js'
+import { prepareHistory, pruneHistory, type SettledHistory } from '../../session/history/prune.js'
+import { readingsEnded } from '../../session/history/history-reads.js'
+import { noteForks, notedForks } from '../../session/history/noted-forks.js'
+import { countPast } from '../../session/usage/usage-rollup.js'
+import { findSession } from '../../session/history/replay.js'
+import { parseSession, type SessionRecord } from '../../session/records.js'
+import { keys } from '../../storage/keys.js'
+import { scanAll } from '../../storage/scan-all.js'
+import { asTenant, queued, type Run } from './run.js'
+
+/** A session as it is stored. */
+export interface StoredSession {
+  readonly key: string
+  readonly tenantKey: string
+  readonly record: SessionRecord
+}
+
+/** A history of which older redo or snapshots go. */
+type Pruned = SettledHistory & Pick<StoredSession, 'tenantKey'>
+
+/** Sessions that are looked at at once: beside a load each wait takes long. */
+export const atOnce = 32
+
+/**
+ * The sessions of every tenant, the newest of each first: those that are made meanwhile are not among them, however
+ * many they are. Only those below the key `before`.
+ */
+export async function* storedSessions(
+  core: Pick<Core, 'store'>,
+  before?: string,
+): AsyncGenerator<StoredSession, void> {
+  const bounds = before === undefined ? {} : { before }
+  for await (const page of scanAll(core, keys.allSessions(), { reverse: true, ...bounds }))
+    for (const [key, json] of page)
+      yield { key, tenantKey: keys.tenantOfSession(key), record: parseSession(json) }
+}
+
+/**
+ * Makes every session do without what is about to go, and takes that away: redo before the oldest state that can be
+ * named, snapshots that no named state is reached from, deleted sessions. It holds the plans of a bounded number of
+ * sessions at a time.
+ */
+export async function settleSessions(run: Run): Promise<void> {
+  const { core } = run
+  await deleteExpired(run)
+  const noted = noteForks(core)
+  try {
+    // A fork that was made before is seen from here on.
+    await queued(core)
+    let done = 0
+    let from: string | undefined
+    let isFirst = true
+    do {
+      const histories: Pruned[] = []
+      let next: string | undefined
+      const unprepared = async function* (): AsyncGenerator<StoredSession, void> {
+        for await (const session of storedSessions(core, from)) {
+          if (histories.length >= limits.sessionsPerPrune) next ??= session.key
+          // The first time all of them are prepared: each may be a fork of one that is pruned now.
+          if (next !== undefined && !isFirst) return
+          yield session
+        }
+      }
+      await inGroups(unprepared(), atOnce, async ({ tenantKey, record }) => {
+        run.signal.throwIfAborted()
+        if (isUnneeded(core, record)) return
+        const history = await prepareHistory(asTenant(core, tenantKey), record, run)
+        const { plan } = history
+        const isPruned = plan.drop.length > 0 || plan.pruneTo > history.prunedTo
+        if (isPruned && next === undefined) histories.push({ ...history, tenantKey })
+        run.report('sessions', ++done)
+      })
+      await pruneAll(run, histories)
+      from = next === undefined ? undefined : `${next}\0`
+      isFirst = false
+    } while (from !== undefined)
+    await deleteUnneeded(run, done)
+  } finally {
+    noted()
+  }
+}
+
+/** Deleted, and without readers that began before: that is final, as none begins later. */
+function isUnneeded(core: Core, { id, deletedAt }: SessionRecord): boolean {
+  return deletedAt !== undefined && heldStates(core, id) === undefined
+}
+
+async function pruneAll({ core, signal, counts }: Run, histories: readonly Pruned[]): Promise<void> {
+  // Replays that began before the snapshots were there may be at what goes.
+  await queued(core)
+  await readingsEnded(core)
+  await inGroups(histories, atOnce, async (history) => {
+    signal.throwIfAborted()
+    const pruned = await pruneHistory(asTenant(core, history.tenantKey), history)
+    counts.prunedEvents += pruned.events
+    counts.deletedRecords += pruned.snapshots
+    counts.freedBytes += pruned.bytes
+  })
+}
+
+/** Takes away everything of sessions that were deleted, some at a time. */
+export async function deleteUnneeded(run: Run, done = 0): Promise<void> {
+  const { core, signal, report } = run
+  let unneeded: StoredSession[] = []
+  /** What forks rest on that were made meanwhile. */
+  const kept = new Set<string>()
+  const flush = async (): Promise<void> => {
+    // A fork that was asked for before the deletion is made, and noted, by now.
+    await readingsEnded(core)
+    for (const { tenantKey, record } of unneeded) {
+      if (notedForks(core, record.id) === undefined) continue
+      let needed: SessionRecord | undefined = record
+      while (needed !== undefined && !kept.has(needed.id)) {
+        kept.add(needed.id)
+        needed = needed.base && (await findSession(asTenant(core, tenantKey), needed.base[0]))
+      }
+    }
+    const sessions: StoredSession[] = []
+    await inGroups(unneeded, atOnce, async (session) => {
+      signal.throwIfAborted()
+      if (kept.has(session.record.id)) return
+      // A bundle that came in while the record was read has a session by now.
+      const json = await core.store.get(session.key)
+      if (json === undefined || !isUnneeded(core, parseSession(json))) return
+      await deleteRecords(run, session)
+      sessions.push(session)
+    })
+    unneeded = []
+    // In the order in which they were made.
+    sessions.sort((a, b) => (a.key < b.key ? -1 : 1))
+    for (let from = 0; from < sessions.length; from += atOnce) {
+      signal.throwIfAborted()
+      await deleteSessions(run, sessions.slice(from, from + atOnce))
+      report('sessions', (done += Math.min(atOnce, sessions.length - from)))
+    }
+  }
+  for await (const session of storedSessions(core)) {
+    signal.throwIfAborted()
+    if (!isUnneeded(core, session.record) || core.arriving.has(session.record.id)) continue
+    if (unneeded.push(session) === limits.sessionsPerPrune) await flush()
+  }
+  await flush()
+}
+
+/** A session without use for longer than its time to live is deleted. */
+export async function deleteExpired({ core, signal }: Run): Promise<void> {
+  await inGroups(storedSessions(core), atOnce, async ({ tenantKey, record }) => {
+    signal.throwIfAborted()
+    if (record.deletedAt !== undefined || (record.ttlSeconds ?? core.sessionTtlSeconds) === undefined) return
+    const tenant = asTenant(core, tenantKey)
+    const [lastActivityAt] = await lastActivities(tenant, [record])
+    if (!isExpired(core, { record, lastActivityAt: lastActivityAt! })) return
+    // Another caller may have been faster.
+    await core.expire(tenant, record.id).catch((error: unknown) => {
+      if (!(error instanceof EngineError) || error.reason !== 'SESSION_NOT_FOUND') throw error
+    })
+  })
+}
+
+/** What is stored beside a deleted session. */
+async function deleteRecords({ core, counts, signal }: Run, { record }: StoredSession): Promise<void> {
+  const spaces = [
+    keys.snapshots,
+    keys.checkpoints,
+    keys.branchTips,
+    keys.fileLocks,
+    keys.annotations,
+    keys.approvals,
+    keys.cacheEntries,
+    keys.busMessages,
+    keys.healthReports,
+    keys.secrets,
+    keys.lastRead,
+    keys.analytics,
+  ]
+  await inGroups(spaces, spaces.length, async (space) => {
+    for await (const page of scanAll(core, space(record.id))) {
+      signal.throwIfAborted()
+      await core.store.commit({ del: page.map(([key]) => key) })
+      counts.deletedRecords += page.length
+      for (const [key, value] of page) counts.freedBytes += key.length + value.length
+    }
+  })
+}
+
+/** The sessions themselves, with their events; when they were there goes into sums, which usage counts. */
+async function deleteSessions({ core, counts }: Run, sessions: readonly StoredSession[]): Promise<void> {
+  const put: (readonly [string, string | object])[] = []
+  for (const tenantKey of new Set(sessions.map((session) => session.tenantKey))) {
+    const all = sessions.filter((session) => session.tenantKey === tenantKey)
+    // One that never was whole was never there.
+    const past = all.flatMap(({ record: { createdAt, deletedAt = createdAt } }) =>
+      deletedAt === createdAt ? [] : [{ createdAt, deletedAt }],
+    )
+    put.push(...(await countPast(core, tenantKey, past)))
+  }
+  const del = sessions.map(({ key }) => key)
+  await core.store.commit({ put, del, deleteEvents: sessions.map(({ record }) => record.id) })
+  counts.deletedSessions += sessions.length
+}

@@ -1,0 +1,66 @@
+import { runInSlices } from '../../base/slices.js'
+import type { Baseline } from '../../session/records.js'
+import { hashTree } from '../../tree/hash.js'
+import type { RepairContext } from './context.js'
+import type { LostPath } from './tree.js'
+
+/** Takes what is lost out of the baselines of sessions: out of each once, however many sessions start from it. */
+export class BaselineRepair {
+  readonly #context: RepairContext
+  readonly #mended = new Map<string, Promise<readonly [Baseline, readonly LostPath[]]>>()
+
+  constructor(context: RepairContext) {
+    this.#context = context
+  }
+
+  /** The baseline as far as it is left, and what it lost. */
+  mended(baseline: Baseline): Promise<readonly [Baseline, readonly LostPath[]]> {
+    const key = JSON.stringify([baseline.root, baseline.revision?.git?.root])
+    let mended = this.#mended.get(key)
+    if (mended === undefined) this.#mended.set(key, (mended = this.#mend(baseline)))
+    return mended.then(([{ fingerprint, root, revision }, lost]) => {
+      const git = baseline.revision?.git
+      if (lost.length === 0) return [baseline, lost]
+      const { root: gitRoot } = revision?.git ?? {}
+      return [
+        {
+          ...baseline,
+          fingerprint,
+          root,
+          ...(git !== undefined && {
+            revision: {
+              ...baseline.revision!,
+              git: {
+                commitId: git.commitId,
+                treeId: git.treeId,
+                ...(gitRoot !== undefined && { root: gitRoot }),
+              },
+            },
+          }),
+        },
+        lost,
+      ]
+    })
+  }
+
+  async #mend(baseline: Baseline): Promise<readonly [Baseline, readonly LostPath[]]> {
+    const { mender, roots, contentIds, environment } = this.#context
+    const { root, lost } = await mender.mend(roots.load(baseline.root))
+    const gitRoot = baseline.revision?.git?.root
+    const git = gitRoot && (await mender.mend(roots.load(gitRoot)))
+    const allLost = [...lost, ...(git?.lost ?? [])]
+    if (allLost.length === 0) return [baseline, allLost]
+    const revision = baseline.revision && {
+      ...baseline.revision,
+      ...(git !== undefined && {
+        git: { ...baseline.revision.git!, root: await roots.save(git.root) },
+      }),
+    }
+    const saved = await roots.save(root)
+    const fingerprint =
+      lost.length === 0
+        ? baseline.fingerprint
+        : await runInSlices(hashTree(root, contentIds, mender.loader), environment)
+    return [{ fingerprint, root: saved, ...(revision !== undefined && { revision }) }, allLost]
+  }
+}

@@ -1,0 +1,35 @@
+import type { Environment } from '../../base/environment.js'
+import type { TimeSlice } from '../../base/slices.js'
+import type { Store } from '../../storage/store.js'
+import type { ContentIds } from '../../tree/content-id.js'
+import type { RootStore } from '../../tree/roots.js'
+import type { ReplayContext } from './replay.js'
+import type { TreeMender } from './tree.js'
+import type { RepairWriter } from './writer.js'
+
+/** Something that is not in the repaired store, or not as it was. */
+export interface Dropped {
+  /** What it is, with its id, key, label or hash behind it. */
+  readonly object: string
+  readonly sessionId?: string
+  /** Where it was in that object. */
+  readonly path?: string
+  readonly message: string
+}
+
+/** What the parts of a repair share. */
+export interface RepairContext {
+  /** What is left. */
+  readonly from: Store
+  readonly writer: RepairWriter
+  readonly mender: TreeMender
+  readonly roots: RootStore
+  readonly contentIds: ContentIds
+  readonly replay: ReplayContext
+  readonly environment: Environment
+  readonly slice: TimeSlice
+  readonly hasBlob: (hash: string, length: number) => boolean
+  /** The newest event of a session that was there once. */
+  readonly lostEvents: ReadonlyMap<string, number>
+  readonly drop: (dropped: Dropped) => void
+}

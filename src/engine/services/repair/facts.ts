@@ -1,0 +1,86 @@
+import { chainStart, expectedLink } from '../../session/history/chain.js'
+import type { EventBody, Redo } from '../../session/events.js'
+import { scanAll } from '../../storage/scan-all.js'
+import type { CheckpointRecord, SnapshotRecord } from '../../session/records.js'
+import { keys } from '../../storage/keys.js'
+import type { RepairContext } from './context.js'
+
+/** What is left of a session's history. */
+export interface SessionFacts {
+  /** The last of the events from the first on that follow each other, link for link. */
+  readonly last: number
+  /** The newest event that events and snapshots know of. */
+  readonly newest: number
+  readonly gaps: number[]
+  readonly restores: [seq: number, target: number][]
+  /** Hashes of contents that what events did needs, and that are lost. */
+  readonly lostBlobs: Set<string>
+  readonly snapshots: SnapshotRecord[]
+  readonly wholeSnapshots: Set<number>
+  readonly checkpoints: CheckpointRecord[]
+}
+
+export async function readFacts(context: RepairContext, sessionId: string): Promise<SessionFacts> {
+  const { from, mender, roots, hasBlob, lostEvents, slice } = context
+  const snapshots = await readRecords<SnapshotRecord>(context, keys.snapshots(sessionId))
+  const checkpoints = await readRecords<CheckpointRecord>(context, keys.checkpoints(sessionId))
+  const wholeSnapshots = new Set<number>()
+  for (const { seq, root } of snapshots)
+    if ((await mender.mend(roots.load(root))).lost.length === 0) wholeSnapshots.add(seq)
+  const pruned = snapshots.findLast((snapshot) => snapshot.pruned)?.seq ?? 0
+  const gaps: number[] = []
+  const restores: [number, number][] = []
+  const lostBlobs = new Set<string>()
+  let last = 0
+  let newest = Math.max(snapshots.at(-1)?.seq ?? 0, lostEvents.get(sessionId) ?? 0)
+  let link = chainStart
+  for await (const page of from.events(sessionId, { from: 1, to: Number.POSITIVE_INFINITY })) {
+    for (const { seq, body } of page) {
+      const event = body as unknown as EventBody
+      newest = Math.max(newest, seq)
+      if (seq !== last + 1 || event[4] === undefined || event[4] !== expectedLink(event, link)) continue
+      last = seq
+      link = event[4]
+      const redo = event[5]
+      if (typeof redo === 'string') gaps.push(seq)
+      else if (redo?.[0]?.[0] === 'R') restores.push([seq, redo[0][1]])
+      else if (redo !== undefined && seq > pruned) {
+        for (const [hash, length] of contentsOf(redo)) if (!hasBlob(hash, length)) lostBlobs.add(hash)
+      }
+    }
+    if (slice.over) await slice.next()
+  }
+  return { last, newest, gaps, restores, lostBlobs, snapshots, wholeSnapshots, checkpoints }
+}
+
+/** The records below a prefix; what is none is told as dropped. */
+export async function readRecords<T>({ from, drop }: RepairContext, prefix: string): Promise<T[]> {
+  const records: T[] = []
+  for await (const page of scanAll({ store: from }, prefix)) {
+    for (const [key, json] of page) {
+      try {
+        records.push(JSON.parse(json) as T)
+      } catch {
+        drop({ object: `record ${key}`, message: 'it is no record' })
+      }
+    }
+  }
+  return records
+}
+
+function* contentsOf(redo: readonly Redo[]): Generator<readonly [hash: string, length: number], void> {
+  for (const effect of redo) {
+    const contents: readonly unknown[] =
+      effect[0] === 'w'
+        ? [effect[4]]
+        : effect[0] === 'o'
+          ? [effect[2]]
+          : effect[0] === 'x'
+            ? [effect[3]]
+            : effect[0] === 'p'
+              ? effect[3].map(([, , blob]) => blob)
+              : []
+    for (const content of contents)
+      if (Array.isArray(content)) yield content as unknown as readonly [string, number]
+  }
+}

@@ -1,0 +1,140 @@
+import { idLength } from '../../base/ids.js'
+import { scanAll } from '../../storage/scan-all.js'
+import { parseSession, type SessionRecord } from '../../session/records.js'
+import { keys } from '../../storage/keys.js'
+import { BaselineRepair } from './baselines.js'
+import type { RepairContext } from './context.js'
+import { readFacts, type SessionFacts } from './facts.js'
+import { reachOf } from './history.js'
+import { SessionRebuild } from './rebuild.js'
+import { SessionStates } from './states.js'
+import type { LostPath } from './tree.js'
+
+/** What became of a session. */
+export interface RepairedSession {
+  /** Everything is as it was, but for records beside its history. */
+  readonly kept: boolean
+  /** Its newest event that is as it was. */
+  readonly last: number
+  /** States that are not as they were, of those that others may rest on. */
+  readonly changed: ReadonlySet<number>
+}
+
+/** Carries sessions over with all of their history that is left. */
+export class SessionRepair {
+  readonly #context: RepairContext
+  readonly #sessions = new Map<string, { readonly key: string; readonly record: SessionRecord }>()
+  /** Those that are gone too. */
+  readonly #known = new Set<string>()
+  /** By session, the events that forks of it start from. */
+  readonly #bases = new Map<string, Set<number>>()
+  readonly #repaired = new Map<string, Promise<RepairedSession>>()
+  readonly #baselines: BaselineRepair
+  readonly #states: SessionStates
+  rebuilt = 0
+  events = 0
+
+  constructor(context: RepairContext) {
+    this.#context = context
+    this.#baselines = new BaselineRepair(context)
+    this.#states = new SessionStates(context, (id) => this.#sessions.get(id)?.record)
+  }
+
+  get count(): number {
+    return this.#repaired.size
+  }
+
+  async run(rest: () => Promise<void>): Promise<void> {
+    const { from, drop } = this.#context
+    for await (const page of scanAll({ store: from }, keys.allSessions())) {
+      for (const [key, json] of page) {
+        let record: SessionRecord
+        try {
+          record = parseSession(json)
+        } catch {
+          drop({ object: `session ${key.slice(-idLength)}`, message: 'its record is no record' })
+          continue
+        }
+        // What was deleted when it was made never was whole.
+        this.#known.add(record.id)
+        if (record.deletedAt !== record.createdAt) this.#sessions.set(record.id, { key, record })
+        if (record.base !== undefined) this.#addBase(...record.base)
+      }
+    }
+    for (const id of this.#sessions.keys()) {
+      await this.repaired(id)
+      await rest()
+    }
+  }
+
+  /** Whether there is a record of the session, if only that it was there. */
+  knows(sessionId: string): boolean {
+    return this.#known.has(sessionId)
+  }
+
+  /** Undefined for a session that is not there. */
+  repaired(sessionId: string): Promise<RepairedSession> | undefined {
+    const session = this.#sessions.get(sessionId)
+    if (session === undefined) return undefined
+    let repaired = this.#repaired.get(sessionId)
+    if (repaired === undefined)
+      this.#repaired.set(sessionId, (repaired = this.#repair(session.key, session.record)))
+    return repaired
+  }
+
+  #addBase(sessionId: string, seq: number): void {
+    let bases = this.#bases.get(sessionId)
+    if (bases === undefined) this.#bases.set(sessionId, (bases = new Set()))
+    bases.add(seq)
+  }
+
+  async #repair(key: string, record: SessionRecord): Promise<RepairedSession> {
+    const { writer, drop } = this.#context
+    const { id } = record
+    const [baseline, lostOfBaseline] = await this.#baselines.mended(record.baseline)
+    for (const lost of lostOfBaseline) drop({ object: 'baseline', sessionId: id, ...lost })
+    const facts = await readFacts(this.#context, id)
+    const { last, newest, checkpoints, wholeSnapshots } = facts
+    const bases = [...(this.#bases.get(id) ?? [])]
+    const reach = reachOf({
+      ...facts,
+      snapshots: [...wholeSnapshots].sort((a, b) => a - b),
+      named: [...checkpoints.map(({ seq }) => seq), ...bases],
+    })
+    const startsSame = !reach.fromStart || (await this.#startsSame(record, lostOfBaseline))
+    const kept = reach.whole && startsSame && facts.lostBlobs.size === 0 && newest === last
+    for (const snapshot of facts.snapshots) {
+      if (!kept || wholeSnapshots.has(snapshot.seq)) continue
+      drop({
+        object: `snapshot ${snapshot.seq}`,
+        sessionId: id,
+        message: 'what is in it is made again from events',
+      })
+    }
+    let changed: ReadonlySet<number> = new Set()
+    if (kept) await this.#copy(id, facts)
+    else changed = await new SessionRebuild(this.#context, this.#states, record, facts).run(bases)
+    await writer.put(key, { ...record, baseline })
+    this.events += last
+    if (!kept) this.rebuilt++
+    return { kept, last, changed }
+  }
+
+  async #startsSame({ base }: SessionRecord, lostOfBaseline: readonly LostPath[]): Promise<boolean> {
+    if (base === undefined) return lostOfBaseline.length === 0
+    const parent = await this.repaired(base[0])
+    return parent !== undefined && base[1] <= parent.last && !parent.changed.has(base[1])
+  }
+
+  /** As it is, without snapshots that are not whole. */
+  async #copy(sessionId: string, { snapshots, wholeSnapshots, checkpoints }: SessionFacts): Promise<void> {
+    const { from, writer } = this.#context
+    for await (const page of from.events(sessionId, { from: 1, to: Number.POSITIVE_INFINITY })) {
+      for (const { seq, body } of page) await writer.event(sessionId, seq, body)
+    }
+    for (const snapshot of snapshots)
+      if (wholeSnapshots.has(snapshot.seq)) await writer.put(keys.snapshot(sessionId, snapshot.seq), snapshot)
+    for (const checkpoint of checkpoints)
+      await writer.put(keys.checkpoint(sessionId, checkpoint.id), checkpoint)
+  }
+}

@@ -1,0 +1,120 @@
+import { EngineError, invalid } from '../../base/errors.js'
+import { given, readList, shown } from '../../base/input.js'
+import { nearest } from '../../base/nearest.js'
+import { limits } from '../../base/limits.js'
+import { Shape } from '../../base/shape.js'
+import { capabilitiesOf, capabilitiesWhen, type Action } from '../../operations/index.js'
+import { capabilities, type Capability, type Condition } from '../../operations/operation.js'
+
+/** Who acts. */
+export interface Caller {
+  readonly tenant: string
+  readonly principal: string
+}
+
+/** The caller where none is named. */
+export const localCaller: Caller = { tenant: 'local', principal: 'local' }
+
+/** What an action is about. */
+export interface Resource {
+  readonly sessionId?: string
+  readonly sourceId?: string
+}
+
+/** Whether a principal may do something: true lets it, everything else is PERMISSION_DENIED. */
+export type Authorize = (caller: Caller, action: Action, resource: Resource) => boolean
+
+export interface NarrowRequest {
+  readonly without: readonly Capability[]
+}
+
+const narrowShape = new Shape<NarrowRequest>({ without: true })
+
+/** What one caller may do by one handle. */
+export class Permissions {
+  readonly #caller: Caller
+  readonly #authorize: Authorize | undefined
+  readonly #withheld: ReadonlySet<Capability>
+
+  constructor(
+    caller: Caller,
+    authorize: Authorize | undefined,
+    withheld: ReadonlySet<Capability> = new Set(),
+  ) {
+    this.#caller = { tenant: caller.tenant, principal: caller.principal }
+    this.#authorize = authorize
+    this.#withheld = withheld
+  }
+
+  /** PERMISSION_DENIED, or what `authorize` throws. */
+  check(action: Action, resource: Resource): void {
+    for (const capability of capabilitiesOf(action)) this.mustHave(capability, action)
+    if (this.#asked(action, resource)) return
+    throw new EngineError(
+      'PERMISSION_DENIED',
+      `${action} is not allowed: the option authorize refuses it for the principal ${given(this.#caller.principal)}`,
+      { action },
+    )
+  }
+
+  /** PERMISSION_DENIED where a request that meets the condition needs a capability that was withheld. */
+  checkWhen(action: Action, condition: Condition): void {
+    for (const capability of capabilitiesWhen(action, condition)) this.mustHave(capability, action)
+  }
+
+  /** PERMISSION_DENIED where a capability was withheld. */
+  mustHave(capability: Capability, action?: Action): void {
+    if (this.has(capability)) return
+    const message = `${action ?? 'this'} needs the capability ${capability}, which this handle does not have`
+    throw new EngineError('PERMISSION_DENIED', message, { ...(action && { action }), capability })
+  }
+
+  /** Whether a capability is not withheld. */
+  has(capability: Capability): boolean {
+    return !this.#withheld.has(capability)
+  }
+
+  /** For what is shown, not done: an `authorize` that throws is a no. */
+  allows(action: Action, resource: Resource): boolean {
+    try {
+      return capabilitiesOf(action).every((one) => this.has(one)) && this.#asked(action, resource)
+    } catch {
+      return false
+    }
+  }
+
+  #asked(action: Action, resource: Resource): boolean {
+    if (this.#authorize === undefined) return true
+    // A promise is no permission.
+    const answer: unknown = this.#authorize(this.#caller, action, resource)
+    return answer === true
+  }
+
+  /** The same without some capabilities; what is withheld already stays so. INVALID_ARGUMENT. */
+  without(request: NarrowRequest): Permissions {
+    const { without } = narrowShape.read(request)
+    const withheld = new Set(this.#withheld)
+    const names = readList('without', without, limits.batchOperations, 'capabilities')
+    for (const [index, capability] of names.entries()) {
+      if (!isCapability(capability)) throw unknownCapability(`without[${index}]`, capability)
+      withheld.add(capability)
+    }
+    return new Permissions(this.#caller, this.#authorize, withheld)
+  }
+
+  /** Nothing to check at all. */
+  get open(): boolean {
+    return this.#authorize === undefined && this.#withheld.size === 0
+  }
+}
+
+function isCapability(value: unknown): value is Capability {
+  return (capabilities as readonly unknown[]).includes(value)
+}
+
+function unknownCapability(field: string, given: unknown): EngineError {
+  const meant = typeof given === 'string' ? nearest(given, capabilities) : undefined
+  const hint = meant === undefined ? '' : `did you mean "${meant}"? `
+  const all = `The capabilities are ${capabilities.join(', ')}.`
+  return invalid(field, `unknown capability ${JSON.stringify(shown(given))}; ${hint}${all}`)
+}

@@ -1,0 +1,28 @@
+import { traced } from '../../base/diagnostics.js'
+import type { Action } from '../../operations/index.js'
+import type { Core } from '../core.js'
+import { Permissions, type Resource } from './permissions.js'
+
+/** How the operations of an engine that are not those of one session are allowed and traced. */
+export class ScopeAccess {
+  readonly core: Core
+  readonly permissions: Permissions
+
+  constructor(core: Core, permissions = new Permissions(core, core.authorize)) {
+    this.core = core
+    this.permissions = permissions
+  }
+
+  /** PERMISSION_DENIED. */
+  async run<T>(action: Action, resource: Resource, operation: () => Promise<T>): Promise<T> {
+    const { tenant, principal } = this.core
+    return traced(
+      () => ({ action, tenant, principal, ...resource }),
+      async () => {
+        this.permissions.check(action, resource)
+        if (this.core.fence.closed) await this.core.fence.recover()
+        return operation()
+      },
+    )
+  }
+}

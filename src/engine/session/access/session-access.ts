@@ -1,0 +1,214 @@
+import { traced, tracedSync, type OperationTrace } from '../../base/diagnostics.js'
+import type { Action } from '../../operations/index.js'
+import type { Capability, Condition } from '../../operations/operation.js'
+import { EngineError, engineClosed } from '../../base/errors.js'
+import { touch } from '../table/activity.js'
+import { atHand, inBackground, sessionNotFound, type Core } from '../core.js'
+import { expireNow, openUsed } from '../table/expiry.js'
+import type { LiveSession, SessionSlot } from '../table/live.js'
+import type { Permissions } from './permissions.js'
+import { mutateSync, wouldBlock } from '../mutation-queue.js'
+import { isExpired } from '../table/unused.js'
+
+/** How a handle reaches its session: the state in memory, loaded again when it left that or had to be dropped. */
+export class SessionAccess {
+  readonly core: Core
+  readonly sessionId: string
+  #slot: SessionSlot
+  #reopening: Promise<LiveSession> | undefined
+  /** The commit of the newest synchronous change. */
+  #unflushed: Promise<unknown> | undefined
+  /** The first synchronous change that was not stored, until a flush has told of it. */
+  #lost: { readonly error: unknown } | undefined
+  /** Undefined where everything is allowed. */
+  readonly #permissions: Permissions | undefined
+
+  constructor(core: Core, slot: SessionSlot, permissions?: Permissions) {
+    this.core = core
+    this.sessionId = slot.id
+    this.#slot = slot
+    this.#permissions = permissions
+  }
+
+  /**
+   * Runs an operation on the session, at once when it is in memory: operations take effect in the order of
+   * the calls, so nothing may be awaited before them. PERMISSION_DENIED.
+   */
+  run<T>(action: Action, operation: (live: LiveSession) => Promise<T>): Promise<T> {
+    const act = (): Promise<T> => {
+      const live = this.live(action)
+      return live instanceof Promise ? live.then(operation) : operation(live)
+    }
+    return this.traced(action, this.#permissions === undefined ? act : () => this.#censored(act))
+  }
+
+  /** The hash of a content is shown to those alone who may read the content. */
+  async #censored<T>(act: () => Promise<T>): Promise<T> {
+    try {
+      return await act()
+    } catch (error) {
+      if (!(error instanceof EngineError) || error.reason !== 'HASH_MISMATCH' || this.allows('contentHash'))
+        throw error
+      const { actualHash: _, ...details } = error.details
+      throw new EngineError('HASH_MISMATCH', error.message, details)
+    }
+  }
+
+  /** As {@link run}, for a read: reads move `lastActivityAt` too, in memory. */
+  look<T>(action: Action, operation: (live: LiveSession) => Promise<T>): Promise<T> {
+    return this.traced(action, () => {
+      const live = this.reading(action)
+      return live instanceof Promise ? live.then(operation) : operation(live)
+    })
+  }
+
+  /** As {@link live}, for a read. */
+  reading(action: Action): LiveSession | Promise<LiveSession> {
+    const live = this.live(action)
+    return live instanceof Promise ? live.then((loaded) => this.#touch(loaded)) : this.#touch(live)
+  }
+
+  /** For another handle on the session. */
+  get slot(): SessionSlot {
+    return this.#slot
+  }
+
+  /** The session, for who just made it and need not be allowed to look. SESSION_NOT_FOUND. */
+  async known(): Promise<LiveSession> {
+    return this.#slot.live ?? this.#reopen()
+  }
+
+  /** Tells those who listen to diagnostics; what `act` throws becomes a rejection. */
+  traced<T>(action: Action, act: () => Promise<T>): Promise<T> {
+    try {
+      return traced(() => this.#trace(action), act)
+    } catch (error) {
+      return Promise.reject(error)
+    }
+  }
+
+  tracedSync<T>(action: Action, act: () => T): T {
+    return tracedSync(() => this.#trace(action), act)
+  }
+
+  /** PERMISSION_DENIED where this handle may not do it. */
+  permit(action: Action): void {
+    this.#permissions?.check(action, { sessionId: this.sessionId })
+  }
+
+  /** PERMISSION_DENIED where a request that meets the condition needs more than this handle may do. */
+  permitWhen(action: Action, condition: Condition): void {
+    this.#permissions?.checkWhen(action, condition)
+  }
+
+  /** Whether this handle has a capability. */
+  has(capability: Capability): boolean {
+    return this.#permissions?.has(capability) ?? true
+  }
+
+  /** Whether this handle may do it. */
+  allows(action: Action): boolean {
+    return this.#permissions?.allows(action, { sessionId: this.sessionId }) ?? true
+  }
+
+  /** As {@link live}, without waiting: WOULD_BLOCK where the session has to be loaded, and waiting would help. */
+  liveSync(action: Action): LiveSession {
+    this.permit(action)
+    if (this.core.fence.closed) inBackground(this.core, this.core.fence.recover())
+    const { live } = this.#slot
+    if (live?.discarded === 'deleted') throw sessionNotFound(live.id)
+    if (live?.discarded === 'closed') throw engineClosed()
+    const loaded =
+      live === undefined || live.discarded !== undefined ? atHand(this.core, this.sessionId) : live
+    if (loaded !== undefined) {
+      if (!isExpired(this.core, loaded)) return this.#keep(loaded)
+      inBackground(this.core, this.core.expire(this.core, loaded.id))
+      throw sessionNotFound(loaded.id)
+    }
+    // Whoever tries again finds it loaded.
+    this.#reopened().catch(() => undefined)
+    throw wouldBlock('the session has to be loaded')
+  }
+
+  /** From here on it can be used at once whenever this handle is there. */
+  #keep(live: LiveSession): LiveSession {
+    live.comeBack?.()
+    this.core.residency.used(live)
+    live.slot.synchronous = true
+    live.slot.live = live
+    this.#slot = live.slot
+    return live
+  }
+
+  /** Runs a change at once, WOULD_BLOCK where it cannot; {@link flush} waits for its commit. */
+  changeSync(action: Action, operation: (live: LiveSession) => Promise<unknown>): void {
+    const live = this.liveSync(action)
+    if (this.#reopening !== undefined) throw wouldBlock('operations before this one are waiting')
+    const committed = mutateSync(this.core, live, () => operation(live))
+    this.#unflushed = committed
+    committed.catch((error: unknown) => {
+      this.#lost ??= { error }
+    })
+  }
+
+  /**
+   * Resolves when everything that this handle was asked to do so far is stored; rejects when something was not,
+   * once for a synchronous change.
+   */
+  async flush(): Promise<void> {
+    // What was called before runs first when the session is there.
+    const live = (await this.#reopening) ?? this.#slot.live
+    await live?.tail
+    const unflushed = this.#unflushed
+    // The store's commits are one queue: the newest one's fate is known last. A session that left has none.
+    const fates = await Promise.allSettled([unflushed, live?.acknowledged])
+    if (this.#unflushed === unflushed) this.#unflushed = undefined
+    const lost = this.#lost
+    this.#lost = undefined
+    if (lost !== undefined) throw lost.error
+    for (const fate of fates) if (fate.status === 'rejected') throw fate.reason
+  }
+
+  #trace(action: Action): OperationTrace {
+    const { tenant, principal } = this.core
+    return { action, tenant, principal, sessionId: this.sessionId }
+  }
+
+  #touch(live: LiveSession): LiveSession {
+    touch(this.core, live)
+    return live
+  }
+
+  /** A promise only when the session has to be loaded; SESSION_NOT_FOUND when it was deleted, PERMISSION_DENIED. */
+  live(action: Action): LiveSession | Promise<LiveSession> {
+    this.permit(action)
+    const { live } = this.#slot
+    // Those who wait already come first.
+    if (this.#reopening !== undefined) return this.#reopening
+    if (live === undefined || live.discarded !== undefined || this.core.fence.closed) return this.#reopened()
+    if (isExpired(this.core, live)) return expireNow(this.core, this.sessionId)
+    live.comeBack?.()
+    this.core.residency.used(live)
+    return live
+  }
+
+  /** Whoever comes before those who wait for it have gone on waits too. */
+  #reopened(): Promise<LiveSession> {
+    if (this.#reopening !== undefined) return this.#reopening
+    const reopening = this.#reopen()
+    this.#reopening = reopening
+    const end = (): void => {
+      this.#reopening = undefined
+    }
+    reopening.then(end, end)
+    return reopening
+  }
+
+  async #reopen(): Promise<LiveSession> {
+    // Where a commit failed, the store recovers first, if it can; if not, what is stored can be read.
+    await this.core.fence.recover()
+    const live = await openUsed(this.core, this.sessionId)
+    this.#slot = live.slot
+    return live
+  }
+}

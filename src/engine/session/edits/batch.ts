@@ -1,0 +1,259 @@
+import { admitChange } from '../usage/session-bytes.js'
+import { invalid } from '../../base/errors.js'
+import { Fault, whenHeld } from '../../base/fault.js'
+import { given, oneOf, readList, tooLarge } from '../../base/input.js'
+import { Shape } from '../../base/shape.js'
+import { limits } from '../../base/limits.js'
+import { TimeSlice } from '../../base/slices.js'
+import type { BlobRef } from '../../cas/blob.js'
+import { StagedContent, type StagedBlobs } from '../../cas/staging.js'
+import { BorrowedBlobs } from './borrowed.js'
+import type { Core } from '../core.js'
+import { eventTypes, type Redo } from '../events.js'
+import { deleteShape, planDelete, type DeleteRequest } from './files.js'
+import type { LiveSession } from '../table/live.js'
+import type { Plan } from './plan.js'
+import {
+  isConflict,
+  planSegments,
+  segmentWriteShape,
+  StagedSegments,
+  type SegmentWriteRequest,
+} from './segments.js'
+import { applyLive, commitEvent, eventTime, mutate, withRollback, type NewEvent } from '../mutation-queue.js'
+import { planWrite, writeShape, type WriteRequest } from './writes.js'
+
+/** Exactly one of the three. */
+export interface BatchOperation {
+  readonly write?: WriteRequest
+  readonly delete?: DeleteRequest
+  readonly segmentWrite?: SegmentWriteRequest
+}
+
+export const SegmentConflictPolicy = {
+  ABORT_ON_CONFLICT: 'SEGMENT_CONFLICT_POLICY_ABORT_ON_CONFLICT',
+  SKIP_ON_CONFLICT: 'SEGMENT_CONFLICT_POLICY_SKIP_ON_CONFLICT',
+} as const
+export type SegmentConflictPolicy = (typeof SegmentConflictPolicy)[keyof typeof SegmentConflictPolicy]
+
+export interface PatchSegmentsRequest {
+  readonly mutations: readonly SegmentWriteRequest[]
+  /** What an `expectedHash` that does not hold does: abort everything (default), or leave that file out. */
+  readonly conflictPolicy?: SegmentConflictPolicy
+}
+
+const operationShape = new Shape<BatchOperation>({ write: true, delete: true, segmentWrite: true })
+
+const patchShape = new Shape<PatchSegmentsRequest>({ mutations: true, conflictPolicy: true })
+
+const pathsInDetails = 100
+
+/** One step of a batch, planned on what the steps before it made. */
+export type PlanStep = (live: LiveSession) => Plan
+
+/**
+ * Carries out all steps in order, later ones seeing earlier ones, as one event: readers, a crash and an error
+ * of any of them leave all or nothing. `describe` is called when all are planned.
+ */
+export function applyPlans(
+  core: Core,
+  live: LiveSession,
+  steps: readonly PlanStep[],
+  describe: () => Pick<NewEvent, 'type' | 'details'>,
+): Promise<void> {
+  let lookedAhead = false
+  return mutate(core, live, () => {
+    try {
+      return applyPlansNow(core, live, steps, describe)
+    } catch (thrown) {
+      if (!(thrown instanceof Fault) || lookedAhead) throw thrown
+      lookedAhead = true
+      const releases: (() => void)[] = []
+      throw new Fault(
+        () => lookAhead(core, live, steps, { fault: thrown, releases }),
+        () => {
+          for (const release of releases) release()
+        },
+      )
+    }
+  })
+}
+
+/** Every fault runs all steps again: what they need of the state before the first one is seen to at once. */
+async function lookAhead(
+  core: Core,
+  live: LiveSession,
+  steps: readonly PlanStep[],
+  { fault, releases }: { readonly fault: Fault; readonly releases: (() => void)[] },
+): Promise<void> {
+  await whenHeld(() => undefined, releases, fault)
+  const slice = new TimeSlice(core.environment)
+  for (const step of steps) {
+    // What is wrong with a step shows when it is its turn.
+    await whenHeld(() => step(live), releases).catch(() => undefined)
+    if (slice.over) await slice.next()
+  }
+}
+
+/** As {@link applyPlans}, inside a mutation. */
+export function applyPlansNow(
+  core: Core,
+  live: LiveSession,
+  steps: readonly PlanStep[],
+  describe: () => Pick<NewEvent, 'type' | 'details'>,
+): Promise<void> {
+  return withRollback(live, () => {
+    const at = eventTime(core, live)
+    const redo: Redo[] = []
+    const blobs = new Set<BlobRef>()
+    for (const step of steps) {
+      const plan = step(live)
+      for (const effect of plan?.redo ?? []) {
+        applyLive(core, live, effect, at)
+        redo.push(effect)
+      }
+      for (const blob of plan?.blobs ?? []) blobs.add(blob)
+    }
+    if (redo.length === 0) return live.acknowledged
+    const event = { ...describe(), redo, blobs: [...blobs] }
+    if (core.store.admit !== undefined) admitChange(core, live, event)
+    return commitEvent(core, live, event, at)
+  })
+}
+
+/** Writes, deletions and segment writes, checked and with their contents copied. */
+export class Batch {
+  readonly #paths: string[] = []
+  readonly #steps: PlanStep[] = []
+  /** Whether it lays content over a file that the session has already. */
+  readonly borrows: boolean
+
+  constructor(core: Core, operations: readonly BatchOperation[]) {
+    const list = readList('operations', operations, limits.batchOperations, 'operations')
+    const segments = new SegmentSteps(core)
+    for (const [index, operation] of list.entries()) {
+      const field = `operations[${index}]`
+      const named = operationShape.readPart(operation as BatchOperation, field)
+      const { write, delete: deletion, segmentWrite } = Object.keys(named).length === 1 ? named : {}
+      if (write !== undefined) {
+        const copy = writeShape.readPart(write, `${field}.write`)
+        const staged = new StagedContent(copy.content, core, `${field}.write.content`)
+        segments.staged.push(staged)
+        copy.content = ''
+        this.#add(copy.path, (live) => planWrite(core, live, copy, staged))
+      } else if (deletion !== undefined) {
+        const copy = deleteShape.readPart(deletion, `${field}.delete`)
+        this.#add(copy.path, (live) => planDelete(core, live, copy))
+      } else if (segmentWrite !== undefined) {
+        const { path, step } = segments.step(segmentWrite, `${field}.segmentWrite`)
+        this.#add(path, step)
+      } else throw invalid(field, oneOf(named, 'write, delete, segmentWrite'))
+    }
+    this.borrows = segments.borrows
+  }
+
+  apply(core: Core, live: LiveSession): Promise<void> {
+    return applyPlans(core, live, this.#steps, () => ({
+      type: eventTypes.applyBatch,
+      details: { operationCount: this.#steps.length, paths: this.#paths.slice(0, pathsInDetails) },
+    }))
+  }
+
+  #add(path: string, step: PlanStep): void {
+    this.#paths.push(path)
+    this.#steps.push(step)
+  }
+}
+
+/** Segment writes to several files, checked and with their data copied. */
+export class SegmentPatch {
+  readonly #steps: PlanStep[]
+  readonly #paths: string[]
+  /** Numbers of the mutations that were left out. */
+  readonly #skipped = new Set<number>()
+  /** As {@link Batch.borrows}. */
+  readonly borrows: boolean
+
+  constructor(core: Core, request: PatchSegmentsRequest) {
+    const { mutations, conflictPolicy = SegmentConflictPolicy.ABORT_ON_CONFLICT } = patchShape.read(request)
+    const list = readList('mutations', mutations, limits.batchOperations, 'mutations')
+    if (!Object.values(SegmentConflictPolicy).includes(conflictPolicy))
+      throw invalid(
+        'conflictPolicy',
+        `must be one of ${Object.values(SegmentConflictPolicy).join(', ')}; it is ${given(conflictPolicy)}`,
+      )
+    const segments = new SegmentSteps(core)
+    this.#paths = []
+    this.#steps = list.map((mutation, index) => {
+      const { path, step } = segments.step(mutation as SegmentWriteRequest, `mutations[${index}]`)
+      this.#paths.push(path)
+      return conflictPolicy === SegmentConflictPolicy.SKIP_ON_CONFLICT ? this.#skipping(index, step) : step
+    })
+    this.borrows = segments.borrows
+  }
+
+  async apply(core: Core, live: LiveSession): Promise<{ skippedPaths: string[] }> {
+    await applyPlans(core, live, this.#steps, () => ({
+      type: eventTypes.patchSegments,
+      details: {
+        paths: this.#pathsOf((index) => !this.#skipped.has(index)).slice(0, pathsInDetails),
+        skippedPaths: this.#skippedPaths().slice(0, pathsInDetails),
+      },
+    }))
+    return { skippedPaths: this.#skippedPaths() }
+  }
+
+  #skippedPaths(): string[] {
+    return this.#pathsOf((index) => this.#skipped.has(index))
+  }
+
+  #pathsOf(wanted: (index: number) => boolean): string[] {
+    return [...new Set(this.#paths.filter((_, index) => wanted(index)))]
+  }
+
+  #skipping(index: number, step: PlanStep): PlanStep {
+    return (live) => {
+      this.#skipped.delete(index)
+      try {
+        return step(live)
+      } catch (thrown) {
+        if (!isConflict(thrown)) throw thrown
+        this.#skipped.add(index)
+        return undefined
+      }
+    }
+  }
+}
+
+/** The segment writes of one request: they are bounded together, and borrow from each other. */
+class SegmentSteps {
+  readonly staged: StagedBlobs[] = []
+  readonly #core: Core
+  readonly #wanted: string[] = []
+  #borrowed: BorrowedBlobs | undefined
+  #chunks = 0
+
+  constructor(core: Core) {
+    this.#core = core
+  }
+
+  get borrows(): boolean {
+    return this.#wanted.length > 0
+  }
+
+  step(request: SegmentWriteRequest, field: string): { readonly path: string; readonly step: PlanStep } {
+    const copy = segmentWriteShape.readPart(request, field)
+    const staged = new StagedSegments(copy, this.#core, field)
+    this.#chunks += staged.requested
+    if (this.#chunks > limits.segments) throw tooLarge(`${field}.segments`, 'chunks', limits.segments)
+    this.staged.push(staged)
+    for (const hash of staged.borrowed) this.#wanted.push(hash)
+    copy.segments = []
+    const step: PlanStep = (live) => {
+      // All steps are known when the first one is planned.
+      this.#borrowed ??= new BorrowedBlobs(this.#wanted, this.staged)
+      return planSegments(this.#core, live, copy, staged, this.#borrowed)
+    }
+    return { path: copy.path, step }
+  }
+}

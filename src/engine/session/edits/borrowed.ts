@@ -1,0 +1,100 @@
+import { EngineError } from '../../base/errors.js'
+import { Fault, whenLoaded } from '../../base/fault.js'
+import { formatHash } from '../../base/hash.js'
+import { TimeSlice } from '../../base/slices.js'
+import type { BlobRef } from '../../cas/blob.js'
+import { forEachExtent } from '../../cas/body.js'
+import type { StagedBlobs } from '../../cas/staging.js'
+import { visitPaths } from '../../tree/cursor.js'
+import { FileNode, type Dir } from '../../tree/node.js'
+import { reading, type Core } from '../core.js'
+import type { LiveSession } from '../table/live.js'
+import { treeChanges } from '../states.js'
+
+/**
+ * Finds the blobs that a request borrows. Only what the session's files or its base hold is found: knowing a
+ * hash is no right to the content. Looked for in the request itself, the file that is written, the files that
+ * differ from the base, and at last in the whole base, which costs a pass over its files.
+ */
+export class BorrowedBlobs {
+  /** What is wanted and not found yet. */
+  readonly #missing: Set<string>
+  readonly #found = new Map<string, BlobRef>()
+  readonly #staged: readonly StagedBlobs[]
+  /** Of the request, what was not looked through yet: all or nothing. */
+  #unlooked: readonly StagedBlobs[]
+  /** The file that was looked through last. */
+  #looked: FileNode | undefined
+  /** Whether the session and its base were looked through. */
+  #searched = false
+  #brought: ReadonlySet<BlobRef> | undefined
+
+  constructor(wanted: readonly string[], staged: readonly StagedBlobs[]) {
+    this.#missing = new Set(wanted)
+    this.#staged = staged
+    this.#unlooked = staged
+  }
+
+  /** BLOB_NOT_FOUND; a Fault where it has to be looked for. */
+  get(core: Core, live: LiveSession, file: FileNode, hash: string): BlobRef {
+    for (const staged of this.#unlooked) this.#take(staged.blobs())
+    this.#unlooked = []
+    if (this.#missing.has(hash) && this.#looked !== file) {
+      this.#look(core, file)
+      this.#looked = file
+    }
+    const blob = this.#found.get(hash)
+    if (blob !== undefined) return blob
+    if (!this.#searched) {
+      const root = live.tree.freeze()
+      throw new Fault(() =>
+        reading(core, [root, live.baseline], () => this.#search(core, root, live.baseline)),
+      )
+    }
+    throw new EngineError('BLOB_NOT_FOUND', 'what is borrowed is not in this session or its base', {
+      hash: formatHash(hash),
+    })
+  }
+
+  /** Whether the event has to bring a blob: it is new in this request, perhaps for a file that is left out. */
+  brings(blob: BlobRef): boolean {
+    this.#brought ??= new Set(this.#staged.flatMap((staged) => staged.toCommit()))
+    return this.#brought.has(blob)
+  }
+
+  async #search(core: Core, root: Dir, baseline: Dir): Promise<void> {
+    for await (const { after } of treeChanges(core, baseline, root)) {
+      if (after instanceof FileNode) await whenLoaded(() => this.#look(core, after))
+      if (this.#complete) break
+    }
+    const slice = new TimeSlice(core.environment)
+    let after: string | undefined
+    for (let more = true; more && !this.#complete;) {
+      await whenLoaded(() => {
+        more = false
+        visitPaths(baseline, { prefix: '', after }, core.loader, (path, node) => {
+          if (node instanceof FileNode) this.#look(core, node)
+          after = path
+          more = slice.over
+          return !more && !this.#complete
+        })
+      })
+      await slice.next()
+    }
+    this.#searched = true
+  }
+
+  #look(core: Core, file: FileNode): void {
+    forEachExtent(core.contentIds.body(file), { from: 0, to: file.size }, (_offset, _length, blob) => {
+      this.#take([blob])
+    })
+  }
+
+  #take(blobs: readonly BlobRef[]): void {
+    for (const blob of blobs) if (this.#missing.delete(blob.hash)) this.#found.set(blob.hash, blob)
+  }
+
+  get #complete(): boolean {
+    return this.#missing.size === 0
+  }
+}

@@ -1,0 +1,76 @@
+import { limits } from '../../base/limits.js'
+import type { BlobRef } from '../../cas/blob.js'
+import { forEachBlock, layOver, truncate } from '../../cas/body-edit.js'
+import { blockAt, ExtentBlock, type LoadedBody } from '../../cas/body.js'
+import type { StagedBlobs } from '../../cas/staging.js'
+import type { FileNode } from '../../tree/node.js'
+import type { Core } from '../core.js'
+import type { RedoPiece } from '../events.js'
+
+/** Pieces to lay over a file, with the blobs that their event has to bring. */
+export interface Patch {
+  readonly size: number
+  readonly pieces: readonly RedoPiece[]
+  readonly blobs: readonly BlobRef[]
+}
+
+/**
+ * The patch, with each block that it would leave with too many extents written anew as one blob: otherwise
+ * many small writes would make every read of the block slower for ever. A Fault where a block has to be read.
+ */
+export function compact(core: Core, file: FileNode, patch: Patch, staged: StagedBlobs): Patch {
+  const body = core.contentIds.body(file)
+  const dense = denseBlocks(body, patch.pieces)
+  if (dense.length === 0) return patch
+  const next = layOver(patch.size < file.size ? truncate(body, patch.size) : body, patch.pieces.map(toPiece))
+  const rewritten = new Set<number>()
+  const pieces: RedoPiece[] = []
+  const blobs: BlobRef[] = []
+  for (const blockNumber of dense) {
+    const block = blockAt(next, blockNumber)
+    if (!(block instanceof ExtentBlock) || block.extents.length <= limits.extentsPerBlock) continue
+    const offset = blockNumber * limits.blockBytes
+    const length = Math.min(limits.blockBytes, patch.size - offset)
+    const blob = staged.merged(next, offset, length)
+    rewritten.add(blockNumber)
+    pieces.push([offset, length, blob, 0])
+    blobs.push(blob)
+  }
+  if (rewritten.size === 0) return patch
+  const kept = patch.pieces.filter(([offset, length]) => {
+    const first = Math.floor(offset / limits.blockBytes)
+    return !rewritten.has(first) || offset + length > (first + 1) * limits.blockBytes
+  })
+  const named = new Set(kept.map(([, , blob]) => blob))
+  return {
+    size: patch.size,
+    pieces: [...kept, ...pieces],
+    blobs: [...patch.blobs.filter((blob) => named.has(blob)), ...blobs],
+  }
+}
+
+/** Blocks that may end up with more extents than a block may have; each piece adds two at most. */
+function denseBlocks(body: LoadedBody, pieces: readonly RedoPiece[]): number[] {
+  const counts = new Map<number, number>()
+  for (const piece of pieces) {
+    if (piece[2] === 0 && piece[1] > limits.blockBytes) continue
+    forEachBlock(toPiece(piece), (blockNumber) => {
+      let count = counts.get(blockNumber)
+      if (count === undefined) {
+        const block = blockAt(body, blockNumber)
+        count = block instanceof ExtentBlock ? block.extents.length : 1
+      }
+      counts.set(blockNumber, count + 2)
+    })
+  }
+  return [...counts].filter(([, count]) => count > limits.extentsPerBlock).map(([blockNumber]) => blockNumber)
+}
+
+function toPiece([offset, length, blob, casOffset]: RedoPiece): {
+  offset: number
+  length: number
+  blob: BlobRef | undefined
+  casOffset: number
+} {
+  return { offset, length, blob: blob === 0 ? undefined : (blob as BlobRef), casOffset }
+}

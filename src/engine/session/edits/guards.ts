@@ -1,0 +1,42 @@
+import { EngineError } from '../../base/errors.js'
+import { formatHash, parseExpectedHash } from '../../base/hash.js'
+import { FileNode, type Node } from '../../tree/node.js'
+import type { Core } from '../core.js'
+
+/** What a guarded operation may ask for. */
+export interface HashGuard {
+  /** Absent: no guard. `''`: the file must not exist. Else: its content must have this hash. */
+  readonly expectedHash?: string
+}
+
+export const guardNames = { expectedHash: true } as const
+
+/** HASH_MISMATCH when the guard does not hold; a Fault where the content has to be hashed first. */
+export function checkGuard(
+  core: Core,
+  path: string,
+  node: Node | undefined,
+  guard: string | undefined,
+): void {
+  if (guard === undefined) return
+  const expected = parseExpectedHash(guard)
+  // A directory and a symlink have no content hash, so no guard can hold for them.
+  const actual =
+    node === undefined ? '' : node instanceof FileNode ? core.contentIds.contentHash(node) : undefined
+  if (actual === expected) return
+  const actualHash = actual === undefined || actual === '' ? '' : formatHash(actual)
+  throw new EngineError(
+    'HASH_MISMATCH',
+    `${path} does not have the expected hash: read it again, and decide anew`,
+    {
+      path,
+      expectedHash: guard,
+      actualHash,
+    },
+  )
+}
+
+/** For a deletion, where `''` is no guard. */
+export function checkDeleteGuard(core: Core, path: string, node: Node, guard: string | undefined): void {
+  if (guard !== undefined && parseExpectedHash(guard) !== '') checkGuard(core, path, node, guard)
+}

@@ -1,0 +1,29 @@
+import { joinPath } from '../../base/path.js'
+import type { Core } from '../core.js'
+import type { Redo } from '../events.js'
+import { notFound, type Location } from '../reads/resolve.js'
+
+/** 'create': missing parents are made (0o755); 'require': they are PATH_NOT_FOUND. */
+export type Parents = 'create' | 'require'
+
+export function makeParents(
+  core: Core,
+  at: Location,
+  path: string,
+  parents: Parents = 'create',
+  mode = 0o755,
+): Redo[] {
+  if (parents === 'require') {
+    requireParents(at, path)
+    return []
+  }
+  const redo: Redo[] = []
+  for (let depth = at.parents + 1; depth < at.names.length; depth++) {
+    redo.push(['d', joinPath(at.names.slice(0, depth)), mode, core.ids.newIno()])
+  }
+  return redo
+}
+
+export function requireParents(at: Location, path: string): void {
+  if (at.parents < at.names.length - 1) throw notFound(path)
+}

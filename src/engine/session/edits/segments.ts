@@ -1,0 +1,267 @@
+import { Buffer } from 'node:buffer'
+import { EngineError, invalid } from '../../base/errors.js'
+import { parseExpectedHash } from '../../base/hash.js'
+import { parseMode, parseSize, readList, oneOf } from '../../base/input.js'
+import { Shape } from '../../base/shape.js'
+import { limits } from '../../base/limits.js'
+import { BlobRef, copyBytes } from '../../cas/blob.js'
+import { forEachBlock } from '../../cas/body-edit.js'
+import { checkFileSize, StagedBlobs, toBytes } from '../../cas/staging.js'
+import { FileNode, noAttributes } from '../../tree/node.js'
+import type { BorrowedBlobs } from './borrowed.js'
+import { compact } from './compaction.js'
+import type { Core } from '../core.js'
+import { eventTypes, type Redo, type RedoPiece } from '../events.js'
+import { checkGuard, guardNames, type HashGuard } from './guards.js'
+import type { LiveSession } from '../table/live.js'
+import { makeParents } from './parents.js'
+import type { Plan } from './plan.js'
+import { resolve } from '../reads/resolve.js'
+import { fileOrMissing, type FileContent } from './writes.js'
+
+/** A range of a file and what it becomes: exactly one of the three. */
+export interface SegmentChunk {
+  readonly data?: { readonly offset: number; readonly content: FileContent }
+  /** Reads as zeros and takes no space. */
+  readonly hole?: { readonly offset: number; readonly length: number }
+  /** Bytes that the session or its base has already: those of the blob `hash` from `casOffset` on. */
+  readonly borrowed?: {
+    readonly offset: number
+    readonly length: number
+    /** `sha256:<hex>`, as `getCasExtents` gives it. */
+    readonly hash: string
+    readonly casOffset?: number
+  }
+}
+
+/** Bytes that are not named stay. */
+export interface SegmentWriteRequest extends HashGuard {
+  readonly path: string
+  /** In any order; where two overlap, the later one wins. */
+  readonly segments: readonly SegmentChunk[]
+  /** The size of the file afterwards; absent: as large as it was, or as its data needs. */
+  readonly logicalSize?: number
+  /** Permission bits; absent keeps them, and gives a new file 0o644. */
+  readonly mode?: number
+}
+
+export const segmentWriteShape = new Shape<SegmentWriteRequest>({
+  path: true,
+  segments: true,
+  logicalSize: true,
+  mode: true,
+  ...guardNames,
+})
+
+const chunkShape = new Shape<SegmentChunk>({ data: true, hole: true, borrowed: true })
+const dataShape = new Shape<NonNullable<SegmentChunk['data']>>({ offset: true, content: true })
+const holeShape = new Shape<NonNullable<SegmentChunk['hole']>>({ offset: true, length: true })
+const borrowedShape = new Shape<NonNullable<SegmentChunk['borrowed']>>({
+  offset: true,
+  length: true,
+  hash: true,
+  casOffset: true,
+})
+
+/** Small chunks share a blob; from this size on a part is one of its own. */
+const ownBlobBytes = 64 * 1024
+
+interface ParsedChunk {
+  readonly offset: number
+  readonly length: number
+  /** Of data: the blob that holds it. */
+  readonly blob?: BlobRef
+  /** Of what is borrowed: hex. */
+  readonly hash?: string
+  readonly casOffset: number
+}
+
+/** The chunks of one file, checked, with their data copied and cut into blobs. */
+export class StagedSegments extends StagedBlobs {
+  readonly chunks: readonly ParsedChunk[]
+  /** Chunks of the request: where they cross the borders of blocks, `chunks` are more. */
+  readonly requested: number
+
+  constructor(request: SegmentWriteRequest, core: Core, field: string) {
+    const parser = new ChunkParser()
+    const given = readList(`${field}.segments`, request.segments, limits.segments, 'chunks')
+    for (const [index, chunk] of given.entries())
+      parser.add(chunk as SegmentChunk, `${field}.segments[${index}]`)
+    const { chunks, blobs } = parser.finish()
+    super(blobs, core)
+    this.chunks = chunks
+    this.requested = given.length
+  }
+
+  /** Hex of everything that is borrowed. */
+  get borrowed(): string[] {
+    return this.chunks.flatMap(({ hash }) => hash ?? [])
+  }
+}
+
+export function planSegments(
+  core: Core,
+  live: LiveSession,
+  request: SegmentWriteRequest,
+  staged: StagedSegments,
+  borrowed: BorrowedBlobs,
+): Plan {
+  const at = resolve(live.tree, request.path, true)
+  checkGuard(core, request.path, at.node, request.expectedHash)
+  const file = fileOrMissing(at, request.path)
+  const mode = request.mode === undefined ? undefined : parseMode(request.mode)
+  const before = file ?? emptyFile
+  const size = sizeAfter(before, request, staged.chunks)
+  checkFileSize(size, core.maxFileBytes)
+  staged.blobs()
+  const brought = new Set<BlobRef>()
+  const pieces = staged.chunks.map(({ offset, length, blob, hash, casOffset }): RedoPiece => {
+    if (hash === undefined) return [offset, length, blob ?? 0, casOffset]
+    const found = borrowed.get(core, live, before, hash)
+    if (casOffset + length > found.length)
+      throw invalid(
+        'segments',
+        `a borrowed chunk ends at ${casOffset + length}, after the end of its content at ${found.length}`,
+      )
+    if (borrowed.brings(found)) brought.add(found)
+    return [offset, length, found, casOffset]
+  })
+  const patch = compact(
+    core,
+    before,
+    { size, pieces: pieces.filter(([, length]) => length > 0), blobs: staged.toCommit() },
+    staged,
+  )
+  const { path } = at
+  const redo: Redo[] = []
+  if (file === undefined) {
+    redo.push(...makeParents(core, at, request.path))
+    redo.push(['w', path, mode ?? 0o644, core.ids.newIno(), 0])
+  } else if (mode !== undefined && mode !== file.mode) redo.push(['c', path, mode])
+  if (patch.pieces.length > 0 || size !== before.size) redo.push(['p', path, size, patch.pieces])
+  if (redo.length === 0) return undefined
+  return {
+    type: eventTypes.patchSegments,
+    details: { paths: [path], skippedPaths: [] },
+    redo,
+    blobs: [...patch.blobs, ...brought],
+  }
+}
+
+const emptyFile = new FileNode(noAttributes, 0, undefined)
+
+function sizeAfter(
+  before: FileNode,
+  { logicalSize }: SegmentWriteRequest,
+  chunks: readonly ParsedChunk[],
+): number {
+  let dataEnd = 0
+  let end = 0
+  for (const { offset, length, blob, hash } of chunks) {
+    end = Math.max(end, offset + length)
+    if (blob !== undefined || hash !== undefined) dataEnd = Math.max(dataEnd, offset + length)
+  }
+  const size =
+    logicalSize === undefined ? Math.max(before.size, dataEnd) : parseSize('logicalSize', logicalSize)
+  if (end > size)
+    throw invalid(
+      'segments',
+      `a chunk ends at ${end}, after the end of the file at ${size}: leave logicalSize out, or make it larger`,
+    )
+  return size
+}
+
+const noBytes = BlobRef.of(Buffer.alloc(0))
+
+/** Checks chunks one by one and packs their data. */
+class ChunkParser {
+  readonly #chunks: { offset: number; length: number; blob?: BlobRef; hash?: string; casOffset: number }[] =
+    []
+  readonly #blobs: BlobRef[] = []
+  /** Small parts that are to share a blob. */
+  #pack: { readonly bytes: Uint8Array; readonly chunk: { blob?: BlobRef; casOffset: number } }[] = []
+  #packBytes = 0
+
+  add(chunk: SegmentChunk, field: string): void {
+    const copy = chunkShape.readPart(chunk, field)
+    if (Object.keys(copy).length === 1) {
+      const { data, hole, borrowed } = copy
+      if (data !== undefined) return this.#data(data, `${field}.data`)
+      if (hole !== undefined) return this.#hole(hole, `${field}.hole`)
+      if (borrowed !== undefined) return this.#borrowed(borrowed, `${field}.borrowed`)
+    }
+    throw invalid(field, oneOf(copy, 'data, hole, borrowed'))
+  }
+
+  finish(): { chunks: readonly ParsedChunk[]; blobs: readonly BlobRef[] } {
+    this.#flush()
+    return { chunks: this.#chunks, blobs: this.#blobs }
+  }
+
+  #data(data: NonNullable<SegmentChunk['data']>, field: string): void {
+    const copy = dataShape.readPart(data, field)
+    const bytes = toBytes(copy.content, `${field}.content`)
+    const { offset, length } = parseRange({ offset: copy.offset, length: bytes.byteLength }, field)
+    // Of no length, it says no more than where the data ends.
+    if (length === 0) this.#chunks.push({ offset, length, blob: noBytes, casOffset: 0 })
+    // Cut where blocks end, so that a whole block is one blob.
+    forEachBlock({ offset, length, blob: undefined, casOffset: 0 }, (block, part) => {
+      const chunk = { offset: block * limits.blockBytes + part.offset, length: part.length, casOffset: 0 }
+      this.#chunks.push(chunk)
+      this.#stage(bytes.subarray(part.casOffset, part.casOffset + part.length), chunk)
+    })
+  }
+
+  #hole(hole: NonNullable<SegmentChunk['hole']>, field: string): void {
+    this.#chunks.push({ ...parseRange(holeShape.readPart(hole, field), field), casOffset: 0 })
+  }
+
+  #borrowed(borrowed: NonNullable<SegmentChunk['borrowed']>, field: string): void {
+    const copy = borrowedShape.readPart(borrowed, field)
+    const hash = parseExpectedHash(copy.hash, `${field}.hash`)
+    if (hash === '') throw invalid(`${field}.hash`, 'must be sha256:<64 hex digits>')
+    const range = parseRange(copy, field)
+    this.#chunks.push({ ...range, hash, casOffset: parseSize(`${field}.casOffset`, copy.casOffset ?? 0) })
+  }
+
+  #stage(bytes: Uint8Array, chunk: { blob?: BlobRef; casOffset: number }): void {
+    if (bytes.byteLength >= ownBlobBytes) {
+      chunk.blob = BlobRef.of(copyBytes(bytes))
+      this.#blobs.push(chunk.blob)
+      return
+    }
+    if (this.#packBytes + bytes.byteLength > limits.blockBytes) this.#flush()
+    this.#pack.push({ bytes, chunk })
+    this.#packBytes += bytes.byteLength
+  }
+
+  #flush(): void {
+    if (this.#pack.length === 0) return
+    const parts = this.#pack.map(({ bytes }) => bytes)
+    const blob = BlobRef.of(parts.length === 1 ? copyBytes(parts[0]!) : Buffer.concat(parts, this.#packBytes))
+    let offset = 0
+    for (const { bytes, chunk } of this.#pack) {
+      chunk.blob = blob
+      chunk.casOffset = offset
+      offset += bytes.byteLength
+    }
+    this.#blobs.push(blob)
+    this.#pack = []
+    this.#packBytes = 0
+  }
+}
+
+function parseRange(
+  range: { readonly offset: number; readonly length: number },
+  field: string,
+): { offset: number; length: number } {
+  const offset = parseSize(`${field}.offset`, range.offset)
+  const length = parseSize(`${field}.length`, range.length)
+  parseSize(`${field}.offset + length`, offset + length)
+  return { offset, length }
+}
+
+/** What a mutation that is skipped met. */
+export function isConflict(thrown: unknown): boolean {
+  return thrown instanceof EngineError && thrown.reason === 'HASH_MISMATCH'
+}

@@ -1,0 +1,155 @@
+import { parseFlag, parseMode } from '../../base/input.js'
+import { Shape } from '../../base/shape.js'
+import { checkFileSize, type StagedContent } from '../../cas/staging.js'
+import { Dir, type FileNode } from '../../tree/node.js'
+import { patched } from '../apply.js'
+import { compact, type Patch } from './compaction.js'
+import type { Core } from '../core.js'
+import { eventTypes, piecesFrom, type FileTarget, type Redo } from '../events.js'
+import { checkGuard, guardNames, type HashGuard } from './guards.js'
+import { currentFile, HeldFile, targetOf } from '../held-files.js'
+import type { LiveSession } from '../table/live.js'
+import { findFile } from '../reads/lookup.js'
+import { makeParents, type Parents } from './parents.js'
+import type { Plan } from './plan.js'
+import { alreadyExists, isADirectory, resolve, type Location } from '../reads/resolve.js'
+import { eventTime } from '../mutation-queue.js'
+
+export type FileContent = string | Uint8Array
+
+export interface WriteRequest extends HashGuard {
+  readonly path: string
+  readonly content: FileContent
+  /** Permission bits; absent keeps them, and gives a new file 0o644. */
+  readonly mode?: number
+}
+
+/** A whole write, or an append, of one file. */
+export interface FileWriteRequest extends WriteRequest {
+  /** false: a missing parent is PATH_NOT_FOUND; true by default. */
+  readonly createParents?: boolean
+}
+
+const writeNames = { path: true, content: true, mode: true, ...guardNames } as const
+
+export const writeShape = new Shape<WriteRequest>(writeNames)
+
+export const appendShape = new Shape<FileWriteRequest>({ ...writeNames, createParents: true })
+
+export const fileWriteShape = new Shape<FileWriteRequest & { readonly exclusive?: boolean }>({
+  ...writeNames,
+  createParents: true,
+  exclusive: true,
+})
+
+/** The options of a plan without any. Every option is set, so that none is read from a prototype. */
+const usualOptions: WriteOptions = { parents: 'create', exclusive: false }
+
+export interface WriteOptions {
+  readonly parents?: Parents
+  /** true: an existing path is ALREADY_EXISTS. */
+  readonly exclusive?: boolean
+}
+
+/** What a request says of parents and of what exists. */
+export function parseWriteOptions(
+  request: FileWriteRequest & { readonly exclusive?: boolean },
+): WriteOptions {
+  return {
+    parents: parseFlag('createParents', request.createParents, true) ? 'create' : 'require',
+    exclusive: parseFlag('exclusive', request.exclusive, false),
+  }
+}
+
+export function planWrite(
+  core: Core,
+  live: LiveSession,
+  request: WriteRequest,
+  staged: StagedContent,
+  options: WriteOptions = usualOptions,
+): Plan {
+  const at = resolve(live.tree, request.path, options.exclusive !== true)
+  if (options.exclusive === true && at.node !== undefined) throw alreadyExists(request.path)
+  checkGuard(core, request.path, at.node, request.expectedHash)
+  const file = fileOrMissing(at, request.path)
+  const { path } = at
+  const blobs = staged.blobs()
+  const single = blobs.length === 1 ? blobs[0]! : 0
+  let redo: Redo[]
+  if (file === undefined) {
+    redo = makeParents(core, at, request.path, options.parents)
+    redo.push(['w', path, parseMode(request.mode ?? 0o644), core.ids.newIno(), single])
+  } else {
+    redo = [['o', path, single]]
+    if (request.mode !== undefined && parseMode(request.mode) !== file.mode)
+      redo.push(['c', path, request.mode])
+  }
+  if (blobs.length > 1) redo.push(['p', path, staged.size, piecesFrom(0, blobs)])
+  return { type: eventTypes.writeFile, details: { path }, redo, blobs: staged.toCommit() }
+}
+
+export function planAppend(
+  core: Core,
+  live: LiveSession,
+  request: WriteRequest,
+  staged: StagedContent,
+  options: WriteOptions = usualOptions,
+): Plan {
+  const at = resolve(live.tree, request.path, true)
+  checkGuard(core, request.path, at.node, request.expectedHash)
+  const file = fileOrMissing(at, request.path)
+  if (file === undefined) return planWrite(core, live, request, staged, options)
+  const plan = planWriteAt(core, live, { path: at.path }, { position: 'end', staged })!
+  if (request.mode === undefined || parseMode(request.mode) === file.mode) return plan
+  return { ...plan, redo: [...plan.redo, ['c', at.path, request.mode]] }
+}
+
+/** A file by its path, or one that is held open. */
+export type WriteTarget = { readonly path: string } | HeldFile
+
+/** Bytes from a position on; what lies between the end of the file and the position becomes a hole. */
+export function planWriteAt(
+  core: Core,
+  live: LiveSession,
+  target: WriteTarget,
+  { position, staged }: { readonly position: number | 'end'; readonly staged: StagedContent },
+): Plan {
+  const file = fileOf(live, target)
+  const start = position === 'end' ? file.size : position
+  const size = Math.max(file.size, start + staged.size)
+  checkFileSize(size, core.maxFileBytes)
+  const patch = { size, pieces: piecesFrom(start, staged.blobs()), blobs: staged.toCommit() }
+  return planPatch(core, live, target, compact(core, file, patch, staged))
+}
+
+/** Cut off, or made longer by a hole. */
+export function planResize(core: Core, live: LiveSession, target: WriteTarget, size: number): Plan {
+  fileOf(live, target)
+  checkFileSize(size, core.maxFileBytes)
+  return planPatch(core, live, target, { size, pieces: [], blobs: [] })
+}
+
+function planPatch(core: Core, live: LiveSession, target: WriteTarget, { size, pieces, blobs }: Patch): Plan {
+  const file = locate(live, target)
+  if (file === undefined) {
+    // What nobody else can reach changes for its holder alone.
+    const held = target as HeldFile
+    held.last = patched(held.last!, ['p', held.ino, size, pieces], eventTime(core, live), core)
+    return undefined
+  }
+  const details = { path: target.path }
+  return { type: eventTypes.writeFile, details, redo: [['p', file, size, pieces]], blobs }
+}
+
+function fileOf(live: LiveSession, target: WriteTarget): FileNode {
+  return target instanceof HeldFile ? currentFile(live, target) : findFile(live, target.path)
+}
+
+function locate(live: LiveSession, target: WriteTarget): FileTarget | undefined {
+  return target instanceof HeldFile ? targetOf(live, target) : resolve(live.tree, target.path, true).path
+}
+
+export function fileOrMissing(at: Location, path: string): FileNode | undefined {
+  if (at.node instanceof Dir) throw isADirectory(path)
+  return at.node as FileNode | undefined
+}

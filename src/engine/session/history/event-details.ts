@@ -1,0 +1,38 @@
+import { capabilities, type Capability } from '../../operations/operation.js'
+import type { SessionAccess } from '../access/session-access.js'
+import type { EventType } from '../events.js'
+
+type ServiceOf<Type> = Type extends `v1.${infer Service}.${string}` ? Service : never
+
+/** The capabilities that a handle needs, besides `history`, to see the details of a service's events. */
+const needed: Readonly<Record<ServiceOf<EventType>, readonly Capability[]>> = {
+  SessionService: ['files.read'],
+  PersistenceService: ['files.read'],
+  FileSystemService: ['files.read'],
+  AnnotationService: ['annotations', 'files.read'],
+  OversightService: ['approvals'],
+  CollaborationService: ['locks'],
+  HealthService: ['health'],
+  SecretsService: ['secrets'],
+  UnderlaySourceService: ['sources'],
+}
+
+/** A handle by which events are read. */
+export type EventReader = Pick<SessionAccess, 'has' | 'allows'>
+
+/** A copy of an event's details without those that the reader may not see. */
+export function detailsFor(reader: EventReader, type: EventType, details: object): Record<string, unknown> {
+  if (!neededFor(type).every((one) => reader.has(one))) return {}
+  const copy: Record<string, unknown> = { ...details }
+  // Having the id of a lock is the right to release it.
+  if (Object.hasOwn(copy, 'lockId') && !reader.allows('forceUnlockFile')) delete copy['lockId']
+  // Details hold texts, numbers and lists of texts.
+  for (const key in copy) if (Array.isArray(copy[key])) copy[key] = [...(copy[key] as unknown[])]
+  return copy
+}
+
+/** An event that came in a bundle may be of a service that is not known here: then everything is needed. */
+function neededFor(type: EventType): readonly Capability[] {
+  const service = type.slice(type.indexOf('.') + 1, type.lastIndexOf('.'))
+  return Object.hasOwn(needed, service) ? needed[service as ServiceOf<EventType>] : capabilities
+}

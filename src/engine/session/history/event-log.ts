@@ -1,0 +1,257 @@
+import { formatTime } from '../../base/environment.js'
+import { EngineError, invalid } from '../../base/errors.js'
+import { checkSignal } from '../../base/abort.js'
+import {
+  encodePageToken,
+  pageNames,
+  parsePageSize,
+  parsePageToken,
+  type PageRequest,
+} from '../../base/paging.js'
+import { Shape } from '../../base/shape.js'
+import { parseTime } from '../../base/time.js'
+import { decodeSeq, encodeSeq, seqWidth } from '../../storage/keys.js'
+import { chainStart, expectedLink } from './chain.js'
+import { sessionNotFound, type Core } from '../core.js'
+import { shownTime } from './event-times.js'
+import { detailsFor, type EventReader } from './event-details.js'
+import type { EventBody, EventType } from '../events.js'
+import { follow } from './feed.js'
+import { holdStates } from './held-states.js'
+import type { LiveSession } from '../table/live.js'
+
+/** What happened, as it is shown. */
+export interface SessionEvent {
+  /** Sorts in the order of the events. */
+  readonly eventId: string
+  readonly timestamp: string
+  readonly eventType: EventType
+  /** Who did it. */
+  readonly principal: string
+  /** Depends on the type; empty for a handle that may not see what the event is about. */
+  readonly details: Readonly<Record<string, unknown>>
+}
+
+export interface EventListRequest extends PageRequest {
+  /** RFC 3339; events from here on. */
+  readonly startTime?: string
+  /** RFC 3339; events before it. */
+  readonly endTime?: string
+}
+
+const listShape = new Shape<EventListRequest>({ startTime: true, endTime: true, ...pageNames })
+
+export interface EventPage {
+  /** Oldest first. */
+  readonly events: SessionEvent[]
+  readonly nextPageToken: string
+}
+
+export interface LogVerifyRequest {
+  /** The last event to look at; absent: the newest. */
+  readonly lastEventId?: string
+}
+
+const verifyShape = new Shape<LogVerifyRequest>({ lastEventId: true })
+
+export interface EventFollowOptions {
+  /** Events after this one; absent: all. */
+  readonly afterEventId?: string
+  /** Ends the following with the signal's reason. */
+  readonly signal?: AbortSignal
+}
+
+const followShape = new Shape<EventFollowOptions>({ afterEventId: true, signal: true })
+
+/** A checked copy. INVALID_ARGUMENT. */
+export function parseFollow(options: EventFollowOptions): EventFollowOptions {
+  const copy = followShape.read(options, 'options')
+  checkSignal(copy.signal)
+  return copy
+}
+
+/** What a log was found to be, up to one event. Whoever keeps it can tell later that nothing of it was changed. */
+export interface LogVerification {
+  readonly eventCount: number
+  readonly lastEventId: string
+  /** Over all events up to the last one. */
+  readonly headHash: string
+}
+
+/** Events that are stored, a page of them. Times are found by bisection: times as they are shown never go back. */
+export async function listEvents(
+  core: Core,
+  live: LiveSession,
+  handle: EventReader,
+  request: EventListRequest = {},
+): Promise<EventPage> {
+  const { startTime, endTime, pageSize: size, pageToken } = listShape.read(request)
+  const start = startTime === undefined ? undefined : parseTime('startTime', startTime)
+  const end = endTime === undefined ? undefined : parseTime('endTime', endTime)
+  const pageSize = parsePageSize(size)
+  const listing = `events ${live.id}`
+  const after = parsePageToken(listing, pageToken)
+  const last = (await core.store.lastEvent(live.id))?.seq ?? 0
+  const from = Math.max(
+    start === undefined ? 1 : await firstSince(core, live, last, start),
+    after === undefined ? 1 : parseSeq('pageToken', after) + 1,
+  )
+  const to = end === undefined ? last : (await firstSince(core, live, last, end)) - 1
+  const events: SessionEvent[] = []
+  for await (const page of core.store.events(live.id, { from, to: Math.min(to, from + pageSize - 1) })) {
+    for (const { seq, body } of page) events.push(describe(live, handle, seq, body as unknown as EventBody))
+  }
+  const reached = from + events.length - 1
+  return { events, nextPageToken: reached < to ? encodePageToken(listing, encodeSeq(reached)) : '' }
+}
+
+/** The first event at or after a time; one past the last when there is none. */
+async function firstSince(core: Core, live: LiveSession, last: number, time: number): Promise<number> {
+  let low = 1
+  let high = last + 1
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    const [at] = await bodyOf(core, live.id, middle)
+    if (shownTime(live.record, middle, at) < time) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+async function bodyOf(core: Core, sessionId: string, seq: number): Promise<EventBody> {
+  for await (const [event] of core.store.events(sessionId, { from: seq, to: seq })) {
+    if (event !== undefined) return event.body as unknown as EventBody
+  }
+  throw new EngineError('DATA_LOSS', 'the journal has a gap', { sessionId, seq: String(seq) })
+}
+
+/**
+ * All events from one on, those that are yet to come included. Ends behind what was called before the session's
+ * deletion, or where the reader is when the engine was closed; throws the signal's reason, or what a write
+ * failed with.
+ */
+export async function* followEvents(
+  core: Core,
+  live: LiveSession,
+  handle: EventReader,
+  { afterEventId, signal }: EventFollowOptions = {},
+): AsyncGenerator<SessionEvent, void, undefined> {
+  signal?.throwIfAborted()
+  let seq = afterEventId === undefined ? 0 : parseEventId('afterEventId', live.id, afterEventId)
+  let told = false
+  let ended: { readonly error: Error | undefined } | undefined
+  let wake: (() => void) | undefined
+  const tell = (): void => {
+    told = true
+    wake?.()
+  }
+  const stop = follow(live, {
+    event: tell,
+    end: (error) => {
+      ended = { error }
+      tell()
+    },
+  })
+  signal?.addEventListener('abort', tell, { once: true })
+  // A reader that lags behind still gets what was called before the deletion.
+  const reader = { letGo: (): void => undefined }
+  if (live.discarded === undefined) reader.letGo = holdStates(core, live.id, { seqs: [], owner: reader })
+  try {
+    for (;;) {
+      told = false
+      const last = ended
+      if (last?.error !== undefined) throw last.error
+      // What was accepted before the end belongs to it.
+      if (last !== undefined) await live.acknowledged.catch(() => undefined)
+      // However far behind the reader is, one page is held.
+      for await (const page of core.store.events(live.id, { from: seq + 1, to: live.seq })) {
+        for (const event of page) {
+          signal?.throwIfAborted()
+          seq = event.seq
+          yield describe(live, handle, seq, event.body as unknown as EventBody)
+        }
+      }
+      if (last !== undefined) return
+      if (!told) {
+        await new Promise<void>((resolve) => {
+          wake = resolve
+        })
+      }
+      signal?.throwIfAborted()
+    }
+  } catch (error) {
+    // A reader that lags behind meets the closed store instead of its end.
+    if (live.discarded !== 'closed' || !(error instanceof EngineError) || error.reason !== 'STORE_CLOSED')
+      throw error
+  } finally {
+    stop()
+    reader.letGo()
+    signal?.removeEventListener('abort', tell)
+  }
+}
+
+/**
+ * DATA_LOSS, with the seq, when an event is missing or is not what it was when the next one was made. SESSION_NOT_FOUND,
+ * when it is gone with the session.
+ */
+export async function verifyEvents(
+  core: Core,
+  live: LiveSession,
+  request: LogVerifyRequest = {},
+): Promise<LogVerification> {
+  const { lastEventId } = verifyShape.read(request)
+  const last =
+    lastEventId === undefined
+      ? // A snapshot is stored behind the events that it covers.
+        Math.max((await core.store.lastEvent(live.id))?.seq ?? 0, live.snapshotSeq)
+      : parseEventId('lastEventId', live.id, lastEventId)
+  const changed = (seq: number): EngineError =>
+    // Its events may be gone with it.
+    live.discarded === 'deleted'
+      ? sessionNotFound(live.id)
+      : new EngineError('DATA_LOSS', 'the event log was changed', { sessionId: live.id, seq: String(seq) })
+  let previous = chainStart
+  let count = 0
+  for await (const page of core.store.events(live.id, { from: 1, to: last })) {
+    for (const { seq, body } of page) {
+      const event = body as unknown as EventBody
+      const link = expectedLink(event, previous)
+      // Elsewhere only what came from a durable store has links.
+      const linked = core.store.capabilities.durable || event[4] !== undefined
+      if (seq !== ++count || (linked && event[4] !== link)) throw changed(count)
+      previous = link
+    }
+  }
+  if (count < last) throw changed(count + 1)
+  return { eventCount: count, lastEventId: eventIdOf(live.id, count), headHash: previous }
+}
+
+function describe(
+  { id, record }: LiveSession,
+  handle: EventReader,
+  seq: number,
+  [at, eventType, details, principal]: EventBody,
+): SessionEvent {
+  return {
+    eventId: eventIdOf(id, seq),
+    timestamp: formatTime(shownTime(record, seq, at)),
+    eventType,
+    principal,
+    details: detailsFor(handle, eventType, details),
+  }
+}
+
+function eventIdOf(sessionId: string, seq: number): string {
+  return `${sessionId}-${encodeSeq(seq)}`
+}
+
+function parseEventId(field: string, sessionId: string, eventId: unknown): number {
+  if (typeof eventId !== 'string' || !eventId.startsWith(`${sessionId}-`))
+    throw invalid(field, 'is not an event of this session')
+  return parseSeq(field, eventId.slice(sessionId.length + 1))
+}
+
+function parseSeq(field: string, text: string): number {
+  if (!/^[0-9a-z]+$/.test(text) || text.length !== seqWidth) throw invalid(field, 'is malformed')
+  return decodeSeq(text)
+}

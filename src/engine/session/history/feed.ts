@@ -1,0 +1,49 @@
+import type { Dir } from '../../tree/node.js'
+import type { EventType, Redo } from '../events.js'
+
+/** An event that is stored. */
+export interface CommittedEvent {
+  readonly seq: number
+  readonly at: number
+  readonly type: EventType
+  readonly details: object
+  readonly principal: string
+  readonly redo: readonly Redo[]
+  /** Of a restore: the whole tree before and after it. */
+  readonly restored?: { readonly before: Dir; readonly after: Dir }
+}
+
+/** Both are called at once when it happens, and must not throw. */
+export interface Follower {
+  event(event: CommittedEvent): void
+  /** Nothing more comes: the session was deleted, its engine closed, or, with an error, a write failed. */
+  end(error?: Error): void
+}
+
+/** The part of a session in memory that followers need. */
+interface Followed {
+  readonly seq: number
+  readonly comeBack: (() => void) | undefined
+  followers: Map<Follower, number> | undefined
+}
+
+/** Hands every event from now on to a follower, in order, once it is stored; the result ends it. */
+export function follow(live: Followed, follower: Follower): () => void {
+  live.comeBack?.()
+  const from = live.seq
+  const followers = (live.followers ??= new Map())
+  followers.set(follower, from)
+  return () => {
+    followers.delete(follower)
+  }
+}
+
+export function tellFollowers(live: Followed, event: CommittedEvent): void {
+  for (const [follower, from] of live.followers ?? []) if (event.seq > from) follower.event(event)
+}
+
+export function endFollowers(live: Followed, error?: Error): void {
+  const followers = live.followers
+  live.followers = undefined
+  for (const follower of followers?.keys() ?? []) follower.end(error)
+}

@@ -1,0 +1,173 @@
+import { limits } from '../../base/limits.js'
+import { keys } from '../../storage/keys.js'
+import { scanAll } from '../../storage/scan-all.js'
+import type { NewStoredEvent, StoreCommit } from '../../storage/store.js'
+import { redoHash } from './chain.js'
+import type { Core } from '../core.js'
+import type { EventBody } from '../events.js'
+import { heldStates } from './held-states.js'
+import { notedForks } from './noted-forks.js'
+import { stateAt } from './replay.js'
+import type { CheckpointRecord, SessionRecord, SnapshotRecord } from '../records.js'
+import { planHistory, type HistoryFacts, type HistoryPlan } from './retention.js'
+
+/** What becomes of a session's history, and the snapshot that replay is to start from. */
+export interface SettledHistory {
+  readonly sessionId: string
+  readonly plan: HistoryPlan
+  readonly prunedTo: number
+}
+
+/** The hash of a redo as JSON. */
+const redoHashLength = 45
+
+/** The snapshots of a session, the oldest first. */
+export async function snapshotsOf(core: Core, sessionId: string): Promise<SnapshotRecord[]> {
+  const snapshots: SnapshotRecord[] = []
+  for await (const page of scanAll(core, keys.snapshots(sessionId)))
+    for (const [, json] of page) snapshots.push(JSON.parse(json) as SnapshotRecord)
+  return snapshots
+}
+
+/** Up to which event the redo of a session is not kept. */
+export function prunedTo(snapshots: readonly SnapshotRecord[]): number {
+  return snapshots.findLast(({ pruned }) => pruned)?.seq ?? 0
+}
+
+/** The events behind one up to another, as they are stored, in pages of about as many effects. */
+export async function* redoBehind(
+  core: Core,
+  sessionId: string,
+  seq: number,
+  to: number,
+): AsyncGenerator<readonly HistoryEvent[], void> {
+  let count = firstEvents
+  for (let from = seq + 1; from <= to;) {
+    let effects = 0
+    const last = Math.min(to, from + count - 1)
+    for await (const page of core.store.events(sessionId, { from, to: last })) {
+      const events = page as unknown as readonly HistoryEvent[]
+      yield events
+      for (const { body } of events) effects += effectsOf(body[5])
+    }
+    count = Math.ceil((limits.effectsPerRead * (last - from + 1)) / effects)
+    count = Math.max(1, Math.min(count, (last - from + 1) * 4, limits.eventsPerRead))
+    from = last + 1
+  }
+}
+
+const firstEvents = 16
+
+interface HistoryEvent {
+  readonly seq: number
+  readonly body: EventBody
+}
+
+/** Effects of an event, and pieces of these; one more for the event. */
+function effectsOf(redo: EventBody[5]): number {
+  if (typeof redo !== 'object') return 1
+  let effects = 1 + redo.length
+  for (const effect of redo) if (effect[0] === 'p') effects += effect[3].length
+  return effects
+}
+
+/** The newest event of a session that is stored; 0 without any. */
+export async function newestSeq(core: Core, sessionId: string): Promise<number> {
+  return (await core.store.lastEvent(sessionId))?.seq ?? 0
+}
+
+async function factsOf(core: Core, { id: sessionId, base }: SessionRecord): Promise<HistoryFacts> {
+  const snapshots = await snapshotsOf(core, sessionId)
+  const facts = {
+    last: await newestSeq(core, sessionId),
+    named: [...(heldStates(core, sessionId) ?? [])],
+    snapshots: snapshots.map(({ seq }) => seq),
+    prunedTo: prunedTo(snapshots),
+    restores: [] as [number, number][],
+    gaps: [] as [number, number][],
+    hasBase: base !== undefined,
+  }
+  for await (const page of scanAll(core, keys.checkpoints(sessionId), { reverse: true }))
+    for (const [, json] of page) facts.named.push((JSON.parse(json) as CheckpointRecord).seq)
+  // What is written meanwhile is behind every state that is planned for.
+  for await (const page of redoBehind(core, sessionId, facts.prunedTo, facts.last)) {
+    for (const { seq, body } of page) {
+      const redo = body[5]
+      if (typeof redo === 'string') {
+        const gap = facts.gaps.at(-1)
+        if (gap?.[1] === seq - 1) gap[1] = seq
+        else facts.gaps.push([seq, seq])
+      } else if (redo?.[0]?.[0] === 'R') facts.restores.push([seq, redo[0][1]])
+    }
+  }
+  // A fork that is made later starts from the last state, a later one, or a named one.
+  for (const seq of notedForks(core, sessionId) ?? []) if (seq < facts.last) facts.named.push(seq)
+  return facts
+}
+
+/**
+ * Stores the snapshots that a session needs to do without older redo, and without the session that it was forked
+ * from. Nothing is taken away yet.
+ */
+export async function prepareHistory(
+  core: Core,
+  session: SessionRecord,
+  { keepRedo }: { readonly keepRedo: boolean },
+): Promise<SettledHistory> {
+  const facts = await factsOf(core, session)
+  const plan = planHistory(facts, { keepRedo, spacing: limits.eventsPerSnapshot })
+  for (const seq of plan.write) await storeState(core, session.id, seq)
+  return { sessionId: session.id, plan, prunedTo: facts.prunedTo }
+}
+
+/** Stores the state after an event as a snapshot; 0 is the one that the session started from. */
+export async function storeState(core: Core, sessionId: string, seq: number): Promise<void> {
+  const told = core.writes.begin()
+  try {
+    const { at, chain, root } = await stateAt(core, sessionId, seq)
+    const snapshot: SnapshotRecord = { seq, at, chain, root: await core.roots.save(root) }
+    await core.store.commit({ put: [[keys.snapshot(sessionId, seq), snapshot]] })
+  } finally {
+    told()
+  }
+}
+
+/**
+ * Takes away the redo that nothing needs any more, and snapshots that nothing needs; gives how many events and
+ * snapshots that were, and their bytes. What is interrupted is done by the next call.
+ */
+export async function pruneHistory(
+  core: Core,
+  { sessionId, plan, prunedTo: before }: SettledHistory,
+): Promise<{ events: number; snapshots: number; bytes: number }> {
+  let events = 0
+  let bytes = 0
+  const commit = async (records: StoreCommit): Promise<void> => {
+    await core.store.commit(records)
+  }
+  if (plan.pruneTo > before) {
+    for await (const page of redoBehind(core, sessionId, before, plan.pruneTo)) {
+      const replaceEvents: NewStoredEvent[] = []
+      for (const { seq, body } of page) {
+        const redo = body[5]
+        if (typeof redo === 'string' || redo === undefined) continue
+        const size = JSON.stringify(redo).length
+        // What is shorter than its hash names no content.
+        if (size <= redoHashLength) continue
+        const pruned = [...body.slice(0, 5), redoHash(redo)]
+        replaceEvents.push({ sessionId, seq, body: pruned })
+        bytes += size - redoHashLength
+      }
+      events += replaceEvents.length
+      if (replaceEvents.length > 0) await commit({ replaceEvents })
+    }
+    const key = keys.snapshot(sessionId, plan.pruneTo)
+    const first = await core.store.get(key)
+    if (first !== undefined)
+      await commit({ put: [[key, { ...(JSON.parse(first) as SnapshotRecord), pruned: true }]] })
+  }
+  const del = plan.drop.map((seq) => keys.snapshot(sessionId, seq))
+  for (let from = 0; from < del.length; from += limits.recordsPerCommit)
+    await commit({ del: del.slice(from, from + limits.recordsPerCommit) })
+  return { events, snapshots: del.length, bytes }
+}

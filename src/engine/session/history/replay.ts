@@ -1,0 +1,310 @@
+import { assert, EngineError } from '../../base/errors.js'
+import { isId } from '../../base/ids.js'
+import { whenLoaded } from '../../base/fault.js'
+import { limits } from '../../base/limits.js'
+import { nextTurn } from '../../base/slices.js'
+import { keys, prefixEnd } from '../../storage/keys.js'
+import { readNow } from '../../storage/read-now.js'
+import type { StoredEvent } from '../../storage/store.js'
+import type { Dir } from '../../tree/node.js'
+import { Tree } from '../../tree/tree.js'
+import { apply } from '../apply.js'
+import { atHand, sessionNotFound, type Core } from '../core.js'
+import { storedRead } from '../table/activity.js'
+import { chainStart } from './chain.js'
+import type { EventBody } from '../events.js'
+import { takeOver } from '../held-files.js'
+import { whileReading } from './history-reads.js'
+import { lookAtMemory } from '../table/leaving.js'
+import { LiveSession } from '../table/live.js'
+import { parseSession, type SessionRecord, type SnapshotRecord } from '../records.js'
+
+/** Loads under way, by the sessions in memory that they add to. */
+const opening = new WeakMap<Core['live'], Map<string, Promise<LiveSession>>>()
+
+/** The session in memory, loaded when it is not. Callers that come at once share one load. */
+export async function openSession(core: Core, sessionId: string): Promise<LiveSession> {
+  const known = atHand(core, sessionId)
+  if (known !== undefined) return known
+  if (core.deleting.has(sessionId)) throw sessionNotFound(sessionId)
+  let loads = opening.get(core.live)
+  if (loads === undefined) opening.set(core.live, (loads = new Map()))
+  const key = core.tenantKey + String(sessionId)
+  const shared = loads.get(key)
+  if (shared !== undefined) return shared
+  const load = whileReading(core, loadSession(core, sessionId)).finally(() => loads.delete(key))
+  loads.set(key, load)
+  return load
+}
+
+async function loadSession(core: Core, sessionId: string): Promise<LiveSession> {
+  // What was read while a commit failed or the store recovered may not be what it has.
+  for (;;) {
+    const { epoch } = core.fence
+    const live = await readSession(core, sessionId)
+    if (epoch !== core.fence.epoch) continue
+    core.dropped.delete(sessionId)
+    core.residency.enter(live)
+    lookAtMemory(core)
+    return live
+  }
+}
+
+async function readSession(core: Core, sessionId: string): Promise<LiveSession> {
+  await core.draining.get(sessionId)
+  const record = await findSession(core, sessionId)
+  if (record === undefined || record.deletedAt !== undefined) throw sessionNotFound(sessionId)
+  const baseline = core.roots.load(record.baseline.root)
+  const state = await stateAt(core, sessionId, Number.POSITIVE_INFINITY)
+  const live = new LiveSession(core.tenantKey, record, baseline, new Tree(state.root, core.loader), {
+    ...state,
+    readAt: await storedRead(core, sessionId),
+  })
+  await core.store.counted?.()
+  await core.onOpen?.(core, live)
+  const dropped = core.dropped.get(sessionId)
+  if (dropped !== undefined) await whenLoaded(() => takeOver(live, dropped))
+  return live
+}
+
+/** The record, deleted sessions included. */
+export async function findSession(core: Core, sessionId: string): Promise<SessionRecord | undefined> {
+  if (!isId(sessionId)) return undefined
+  const key = keys.session(core.tenantKey, sessionId)
+  const json = await readNow(core.store, key)
+  return json === undefined ? undefined : parseSession(json)
+}
+
+/** The root after event `seq` of a session that is or was in memory, from there or by replay. */
+export async function rootAt(core: Core, live: LiveSession, seq: number): Promise<Dir> {
+  const pinned = live.pins?.get(seq)
+  if (pinned !== undefined) return pinned
+  if (live.seq === seq && (live.discarded ?? 'deleted') === 'deleted') return live.tree.freeze()
+  return (await stateAt(core, live.id, seq)).root
+}
+
+/**
+ * The roots after some events, given in ascending order. Each event between the first and the last of them is
+ * read at most once, but for what restores lead back to.
+ */
+export async function* rootsAt(
+  core: Core,
+  live: LiveSession,
+  seqs: readonly number[],
+): AsyncGenerator<readonly [seq: number, root: Dir], void> {
+  /** For restores; the oldest go first. */
+  const known = new Map<number, Dir>()
+  let last: { readonly seq: number; readonly root: Dir } | undefined
+  for (const seq of seqs) {
+    const root =
+      live.pins?.get(seq) ??
+      (last === undefined ? await rootAt(core, live, seq) : await advance(core, live, last, seq, known))
+    last = { seq, root }
+    core.loader.inUse?.add(root)
+    known.set(seq, root)
+    if (known.size > limits.bundleHeldStates) known.delete(known.keys().next().value!)
+    yield [seq, root]
+  }
+}
+
+/** The root after event `seq`, from that of an earlier one or a snapshot in between. */
+function advance(...[core, ...rest]: Parameters<typeof replayFrom>): Promise<Dir> {
+  return whileReading(core, replayFrom(core, ...rest))
+}
+
+async function replayFrom(
+  core: Core,
+  live: LiveSession,
+  from: { readonly seq: number; readonly root: Dir },
+  seq: number,
+  known: ReadonlyMap<number, Dir>,
+): Promise<Dir> {
+  await storedEvents(core, live.id)
+  const snapshot = await newestSnapshot(core, live.id, seq)
+  const isNewer = snapshot !== undefined && snapshot.seq > from.seq
+  let root = isNewer ? core.roots.load(snapshot.root) : from.root
+  const first = (isNewer ? snapshot.seq : from.seq) + 1
+  let tree = new Tree(root, core.loader)
+  let next = first
+  for await (const page of core.store.events(live.id, { from: first, to: seq })) {
+    checkSequence(page, next, live.id)
+    next += page.length
+    let replayed = 0
+    for (const [index, event] of page.entries()) {
+      const target = restoreTarget(event)
+      if (target === undefined) continue
+      replayed = index + 1
+      root = known.get(target) ?? (await rootAt(core, live, target))
+      tree = new Tree(root, core.loader)
+    }
+    await replay(core, tree, page.slice(replayed))
+  }
+  if (next <= seq)
+    throw new EngineError('DATA_LOSS', 'the journal ends too early', {
+      sessionId: live.id,
+      seq: String(next),
+    })
+  return tree.freeze()
+}
+
+interface State {
+  readonly root: Dir
+  readonly seq: number
+  readonly at: number
+  /** The link of event `seq`. */
+  readonly chain: string
+  readonly snapshotSeq: number
+  /** Events that were replayed of sessions that it was forked from. */
+  readonly inheritedEvents: number
+}
+
+/** The part of a session's history that makes up one of its states. */
+interface History {
+  readonly record: SessionRecord
+  /** In order; what a later restore undid is not in it. */
+  readonly events: readonly StoredEvent[]
+  /** The snapshot it starts from; without one it starts where the session started. */
+  readonly snapshot: SnapshotRecord | undefined
+  readonly seq: number
+  readonly at: number
+  /** The link of event `seq`. */
+  readonly chain: string
+  readonly snapshotSeq: number
+}
+
+/**
+ * Two passes, both linear and neither recursive. Up: from the wanted state back to a snapshot, through the
+ * sessions that it was forked from. Down: apply once forward.
+ */
+export function stateAt(core: Core, sessionId: string, seq: number): Promise<State> {
+  return whileReading(core, readState(core, sessionId, seq))
+}
+
+async function readState(core: Core, sessionId: string, seq: number): Promise<State> {
+  const histories: History[] = []
+  let start: Dir | undefined
+  for (let at: readonly [string, number] = [sessionId, seq]; start === undefined;) {
+    const history = await readHistory(core, at[0], at[1])
+    histories.push(history)
+    const { snapshot, record } = history
+    if (snapshot !== undefined) start = core.roots.load(snapshot.root)
+    else if (record.base === undefined) start = core.roots.load(record.baseline.root)
+    else {
+      at = record.base
+      start = knownRoot(core, ...at)
+    }
+  }
+  const tree = new Tree(start, core.loader)
+  for (const { events } of histories.toReversed()) await replay(core, tree, events)
+  const { seq: reached, at, chain, snapshotSeq } = histories[0]!
+  const inheritedEvents = histories.slice(1).reduce((sum, { events }) => sum + events.length, 0)
+  return { root: tree.freeze(), seq: reached, at, chain, snapshotSeq, inheritedEvents }
+}
+
+function knownRoot(core: Core, sessionId: string, seq: number): Dir | undefined {
+  const live = core.live.get(sessionId)
+  return live?.pins?.get(seq) ?? (live?.seq === seq ? live.tree.freeze() : undefined)
+}
+
+/** Effects applied before the event loop gets a turn. */
+const effectsPerTurn = 1000
+
+async function replay(core: Core, tree: Tree, events: readonly StoredEvent[]): Promise<void> {
+  let effects = 0
+  for (const event of events) {
+    const [at, , , , , redo] = event.body as unknown as EventBody
+    if (typeof redo === 'string') throw unreachable(event)
+    const before = core.store.capabilities.syncReads ? undefined : tree.freeze()
+    const step = (): void => {
+      if (before !== undefined) tree.reset(before)
+      for (const effect of redo ?? []) if (effect[0] !== 'R') apply(tree, effect, at, core)
+    }
+    if (before === undefined) step()
+    else await whenLoaded(step)
+    effects += 1 + (redo?.length ?? 0)
+    if (effects < effectsPerTurn) continue
+    effects = 0
+    await nextTurn()
+  }
+}
+
+/**
+ * Walks back from `seq`. A restore makes everything between its target and itself irrelevant, so the walk
+ * goes on at the target; each event is read at most once.
+ */
+async function readHistory(core: Core, sessionId: string, seq: number): Promise<History> {
+  await storedEvents(core, sessionId)
+  const record = await findSession(core, sessionId)
+  if (record === undefined)
+    throw new EngineError('DATA_LOSS', 'a session that a fork rests on is missing', { sessionId })
+  const newestFirst: (readonly StoredEvent[])[] = []
+  let end: Pick<State, 'seq' | 'at' | 'chain' | 'snapshotSeq'> | undefined
+  for (let wanted = seq; ;) {
+    const snapshot = await newestSnapshot(core, sessionId, wanted)
+    const from = (snapshot?.seq ?? 0) + 1
+    const window: StoredEvent[] = []
+    for await (const page of core.store.events(sessionId, { from, to: wanted })) window.push(...page)
+    checkSequence(window, from, sessionId)
+    const last = window.at(-1)
+    end ??= {
+      seq: last?.seq ?? snapshot?.seq ?? 0,
+      at: last === undefined ? (snapshot?.at ?? record.createdAt) : (last.body as unknown as EventBody)[0],
+      chain: last === undefined ? (snapshot?.chain ?? chainStart) : (last.body as unknown as EventBody)[4]!,
+      snapshotSeq: snapshot?.seq ?? 0,
+    }
+    if (Number.isFinite(seq) && end.seq < seq) {
+      throw new EngineError('DATA_LOSS', 'the journal ends too early', { sessionId, seq: String(seq) })
+    }
+    let position = last === undefined ? 0 : window.length
+    for (;;) {
+      let restore = position - 1
+      while (restore >= 0 && restoreTarget(window[restore]!) === undefined) restore--
+      newestFirst.push(window.slice(restore + 1, position))
+      if (restore < 0) return { record, events: newestFirst.toReversed().flat(), snapshot, ...end }
+      const target = restoreTarget(window[restore]!)!
+      assert(target < window[restore]!.seq, 'a restore goes back')
+      if (target < from - 1) {
+        wanted = target
+        break
+      }
+      position = target - from + 1
+    }
+  }
+}
+
+/** What is queued is history only once it is stored: replay waits for it. */
+async function storedEvents(core: Core, sessionId: string): Promise<void> {
+  await core.live.get(sessionId)?.acknowledged.catch(() => undefined)
+  await core.draining.get(sessionId)
+}
+
+function restoreTarget(event: StoredEvent): number | undefined {
+  const redo = (event.body as unknown as EventBody)[5]
+  if (redo === undefined || typeof redo === 'string') return undefined
+  return redo.length === 1 && redo[0]![0] === 'R' ? redo[0][1] : undefined
+}
+
+function unreachable({ sessionId, seq }: StoredEvent): EngineError {
+  return new EngineError('DATA_LOSS', 'what the event did is not kept, and no snapshot stands behind it', {
+    sessionId,
+    seq: String(seq),
+  })
+}
+
+async function newestSnapshot(
+  core: Core,
+  sessionId: string,
+  seq: number,
+): Promise<SnapshotRecord | undefined> {
+  const prefix = keys.snapshots(sessionId)
+  const lt = Number.isFinite(seq) ? keys.snapshot(sessionId, seq + 1) : prefixEnd(prefix)
+  const [found] = await core.store.scan({ gte: prefix, lt, limit: 1, reverse: true })
+  return found === undefined ? undefined : (JSON.parse(found[1]) as SnapshotRecord)
+}
+
+function checkSequence(events: readonly StoredEvent[], from: number, sessionId: string): void {
+  for (const [index, event] of events.entries()) {
+    if (event.seq !== from + index)
+      throw new EngineError('DATA_LOSS', 'the journal has a gap', { sessionId, seq: String(from + index) })
+  }
+}

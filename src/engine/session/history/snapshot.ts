@@ -1,0 +1,34 @@
+import { keys } from '../../storage/keys.js'
+import type { Core } from '../core.js'
+import type { LiveSession } from '../table/live.js'
+import type { SnapshotRecord } from '../records.js'
+
+/**
+ * Stores the newest state of a session as tree nodes, so that opening it replays only what comes later. Waits for
+ * one that is being written, and leaves it at that.
+ */
+export async function writeSnapshot(core: Core, live: LiveSession): Promise<void> {
+  if (live.snapshotting !== undefined) return live.snapshotting
+  if (live.discarded || live.seq === live.snapshotSeq) return
+  const told = core.writes.begin()
+  const stored = storeSnapshot(core, live)
+  live.snapshotting = stored.catch(() => undefined)
+  try {
+    await stored
+  } finally {
+    told()
+    live.snapshotting = undefined
+  }
+}
+
+async function storeSnapshot(core: Core, live: LiveSession): Promise<void> {
+  const { seq, lastEventAt: at, chain } = live
+  const made = live.tree.madeBytes
+  const root = await core.roots.save(live.tree.freeze())
+  // Changes that it has may have turned out not to be stored; and of what is deleted nothing is kept.
+  if (live.discarded !== undefined) return
+  const snapshot: SnapshotRecord = { seq, at, chain, root }
+  await core.store.commit({ put: [[keys.snapshot(live.id, seq), snapshot]] })
+  live.snapshotSeq = seq
+  live.storedBytes = made
+}

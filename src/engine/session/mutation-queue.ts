@@ -1,0 +1,278 @@
+import { engineClosed, EngineError } from '../base/errors.js'
+import { Fault, whenLoaded } from '../base/fault.js'
+import { limits } from '../base/limits.js'
+import type { BlobRef } from '../cas/blob.js'
+import { keys } from '../storage/keys.js'
+import type { StoreCommit } from '../storage/store.js'
+import { apply } from './apply.js'
+import { chainEvent } from './history/chain.js'
+import { discard, discardAll, inBackground, sessionNotFound, type Core } from './core.js'
+import type { EventType, Redo } from './events.js'
+import { tellFollowers, type CommittedEvent } from './history/feed.js'
+import { afterEvent, beforeEffect } from './held-files.js'
+import { lookAtMemory } from './table/leaving.js'
+import { nextEventTime, withSetBack } from './history/event-times.js'
+import { noteUse } from './table/unused.js'
+import type { LiveSession } from './table/live.js'
+import type { SessionRecord } from './records.js'
+import { admitChange, countChange } from './usage/session-bytes.js'
+import { writeSnapshot } from './history/snapshot.js'
+
+/**
+ * Runs a mutation. The operation plans on the newest state, applies and queues its commit, all at once; its
+ * promise is the commit's. Where something is not loaded, it runs again when that is: it has no effect
+ * before its last fault. Mutations of a session take effect in the order of the calls, so while one waits,
+ * later ones queue behind it. Reads do not.
+ */
+export function mutate<T>(core: Core, live: LiveSession, operation: () => Promise<T>): Promise<T> {
+  if (live.tail !== undefined) return enqueue(live, () => attempt(core, live, operation))
+  try {
+    return attempt(core, live, operation)
+  } catch (thrown) {
+    if (thrown instanceof Fault) return enqueue(live, () => attempt(core, live, operation), thrown)
+    return Promise.reject(thrown)
+  }
+}
+
+/** Looks at a session in the order of the calls, as {@link mutate} changes it. SESSION_NOT_FOUND. */
+export function lookInOrder<T>(live: LiveSession, look: () => T): Promise<T> {
+  const run = (): Promise<T> => Promise.resolve(lookNow(live, look))
+  if (live.tail !== undefined) return enqueue(live, run)
+  try {
+    return run()
+  } catch (thrown) {
+    if (thrown instanceof Fault) return enqueue(live, run, thrown)
+    return Promise.reject(thrown)
+  }
+}
+
+function lookNow<T>(live: LiveSession, look: () => T): T {
+  if (live.discarded === 'deleted') throw sessionNotFound(live.id)
+  return look()
+}
+
+/**
+ * As {@link mutate}, at once or not at all: WOULD_BLOCK where mutations are waiting already, or something has
+ * to be loaded that this store cannot read synchronously. The promise is the commit's.
+ */
+export function mutateSync<T>(core: Core, live: LiveSession, operation: () => Promise<T>): Promise<T> {
+  if (live.tail !== undefined) throw wouldBlock('operations before this one are waiting')
+  return loadedNow(() => attempt(core, live, operation))
+}
+
+/** What `look` finds, where everything that it needs is loaded or can be read synchronously. */
+export function loadedNow<T>(look: () => T): T {
+  try {
+    return look()
+  } catch (thrown) {
+    if (!(thrown instanceof Fault)) throw thrown
+    throw wouldBlock('something is not loaded, and reading it has to be awaited')
+  }
+}
+
+export function wouldBlock(message: string): EngineError {
+  return new EngineError('WOULD_BLOCK', message)
+}
+
+function enqueue<T>(live: LiveSession, run: () => Promise<T>, fault?: Fault): Promise<T> {
+  const before = live.tail
+  const turn = async (): Promise<{ committed: Promise<T> }> => {
+    await before
+    // The promise of the commit is wrapped: the next in the queue waits for the effect, not for the store.
+    return whenLoaded(() => ({ committed: run() }), fault)
+  }
+  const started = turn()
+  const tail = started
+    .then(() => undefined)
+    .catch(() => undefined)
+    .then(() => {
+      if (live.tail === tail) live.tail = undefined
+    })
+  live.tail = tail
+  return started.then(({ committed }) => committed)
+}
+
+function attempt<T>(core: Core, live: LiveSession, operation: () => Promise<T>): Promise<T> {
+  if (live.discarded === 'deleted') throw sessionNotFound(live.id)
+  if (live.discarded === 'closed') throw engineClosed()
+  if (live.discarded !== undefined) throw readAgain()
+  live.comeBack?.()
+  core.fence.check()
+  if (core.store.capabilities.syncReads) return operation()
+  return withRollback(live, operation)
+}
+
+/** Of an operation whose session was dropped from memory before its turn. */
+export function readAgain(): EngineError {
+  return new EngineError('STORE_FAILED', 'an operation before this one failed', { outcome: 'not-applied' })
+}
+
+/** Puts the tree back when `change` throws. */
+export function withRollback<T>(live: LiveSession, change: () => T): T {
+  const before = live.tree.freeze()
+  try {
+    return change()
+  } catch (thrown) {
+    live.tree.reset(before)
+    throw thrown
+  }
+}
+
+/** The time of the next event: see {@link nextEventTime}. */
+export function eventTime(core: Core, live: LiveSession): number {
+  return nextEventTime(core.environment.wallClockMs(), live.lastEventAt)
+}
+
+export interface NewEvent {
+  readonly type: EventType
+  readonly details: object
+  readonly redo: readonly Redo[]
+  /** Its {@link eventTime}, where a record of the same commit holds it too; by default that of the commit. */
+  readonly at?: number
+  readonly blobs?: readonly BlobRef[]
+  /** Records that belong to the same commit. */
+  readonly put?: StoreCommit['put']
+  readonly del?: StoreCommit['del']
+  /** What the session's record is from here on. */
+  readonly session?: SessionRecord | undefined
+}
+
+/**
+ * Applies an event's redo and commits it. Where there is no event, because nothing changes, the state that
+ * makes it so must still be acknowledged.
+ */
+export function record(core: Core, live: LiveSession, event: NewEvent | undefined): Promise<void> {
+  if (event === undefined) return live.acknowledged
+  if (core.store.admit !== undefined) admitChange(core, live, event)
+  const at = event.at ?? eventTime(core, live)
+  const before = event.redo[0]?.[0] === 'R' ? live.tree.freeze() : undefined
+  // Who watches compares it with what comes.
+  if (before !== undefined && live.followers !== undefined) core.loader.inUse?.add(before)
+  try {
+    for (const redo of event.redo) applyLive(core, live, redo, at)
+  } catch (thrown) {
+    // A read that failed halfway leaves a tree that no event explains: it is read again from the store.
+    if (!(thrown instanceof Fault)) discard(core, live, 'failed')
+    throw thrown
+  }
+  return commitEvent(core, live, event, at, before && { before, after: live.tree.freeze() })
+}
+
+export function applyLive(core: Core, live: LiveSession, redo: Redo, at: number): void {
+  beforeEffect(live, redo)
+  if (redo[0] === 'R') live.tree.reset(live.pins!.get(redo[1])!)
+  else apply(live.tree, redo, at, core)
+}
+
+/** Commits an event whose redo is applied already. */
+export function commitEvent(
+  core: Core,
+  live: LiveSession,
+  event: NewEvent,
+  at: number,
+  restored?: CommittedEvent['restored'],
+): Promise<void> {
+  const { type, details, redo, blobs, put, del } = event
+  let { session } = event
+  afterEvent(live, redo, restored)
+  const isSetBack = at < live.lastEventAt
+  if (isSetBack) {
+    // The clock was set right: so are the times that are kept.
+    session = withSetBack(session ?? live.record, live.seq + 1, at)
+    live.lastActivityAt = at
+    live.activityStoredAt = at
+  }
+  live.lastEventAt = at
+  live.lastActivityAt = Math.max(at, live.lastActivityAt)
+  live.activityStoredAt = Math.max(at, live.activityStoredAt)
+  noteUse(core, live.record, live.lastActivityAt)
+  if (core.store.admit !== undefined) countChange(core, live, redo)
+  const { durable } = core.store.capabilities
+  const seq = ++live.seq
+  const shown = [at, type, details, core.principal] as const
+  let body: readonly unknown[] | string = shown
+  if (durable) {
+    const chained = chainEvent(shown, live.chain, redo)
+    live.chain = chained.link
+    body = chained.text
+  }
+  const events = [{ sessionId: live.id, seq, body }]
+  const commit: { -readonly [Part in keyof StoreCommit]: StoreCommit[Part] } = { events }
+  if (session !== undefined) {
+    commit.put = [...(put ?? []), sessionEntry(core, live, session)]
+    if (isSetBack && durable) commit.put = [...commit.put, [keys.lastRead(live.id), String(at)]]
+  } else if (put !== undefined) commit.put = put
+  if (del !== undefined) commit.del = del
+  if (blobs !== undefined) {
+    if (durable) commit.blobs = blobs.map((blob) => ({ hash: blob.hash, bytes: blob.bytes! }))
+    else for (const blob of blobs) core.store.wrote(blob.length)
+  }
+  live.acknowledged = acknowledged(core, live, core.store.commit(commit), blobs)
+  if (live.followers !== undefined) {
+    const committed: CommittedEvent = { seq, at, type, details, principal: core.principal, redo }
+    const tell = (): void =>
+      tellFollowers(live, restored === undefined ? committed : { ...committed, restored })
+    // Those that it tells are told of a failure when the session is discarded.
+    live.acknowledged.then(tell, () => undefined)
+  }
+  return live.acknowledged
+}
+
+/** Gives a session another record, which is to be stored. */
+function sessionEntry(core: Core, live: LiveSession, session: SessionRecord): [string, SessionRecord] {
+  live.record = session
+  return [keys.session(core.tenantKey, live.id), session]
+}
+
+/** Commits a session's record without an event. */
+export function commitSession(core: Core, live: LiveSession, session: SessionRecord): Promise<void> {
+  return commitRecords(core, live, { put: [sessionEntry(core, live, session)] })
+}
+
+/** Commits records, and blobs that they name, without an event: a change that history does not tell. */
+export function commitRecords(
+  core: Core,
+  live: LiveSession,
+  records: Pick<StoreCommit, 'put' | 'del'>,
+  blobs: readonly BlobRef[] = [],
+): Promise<void> {
+  const commit: StoreCommit =
+    blobs.length === 0
+      ? records
+      : { ...records, blobs: blobs.map((blob) => ({ hash: blob.hash, bytes: blob.bytes! })) }
+  live.acknowledged = acknowledged(core, live, core.store.commit(commit), blobs)
+  return live.acknowledged
+}
+
+/** What a commit came to: STORE_FAILED, with all sessions to be read again, when it was not stored. */
+export async function acknowledged(
+  core: Core,
+  live: LiveSession,
+  pending: Promise<boolean>,
+  blobs?: readonly BlobRef[],
+): Promise<void> {
+  let stored: boolean
+  live.comeBack?.()
+  live.pending++
+  try {
+    stored = await pending
+  } catch (error) {
+    // What failed before has dropped all already.
+    if (live.discarded !== 'failed') discardAll(core)
+    throw error
+  } finally {
+    live.pending--
+  }
+  if (!stored) {
+    discardAll(core)
+    throw new EngineError('STORE_FAILED', 'another writer changed the session')
+  }
+  if (blobs !== undefined) for (const blob of blobs) core.content.stored(blob)
+  const wantsSnapshot =
+    live.seq - live.snapshotSeq >= limits.eventsPerSnapshot || core.residency.wantsSnapshot(live)
+  if (wantsSnapshot && core.store.capabilities.durable && live.snapshotting === undefined)
+    inBackground(core, writeSnapshot(core, live))
+  lookAtMemory(core)
+  // Who writes faster than the tree is stored waits for it, or the tree would have to be in memory whole.
+  if (live.snapshotting !== undefined && core.residency.isOverdue(live)) await live.snapshotting
+}

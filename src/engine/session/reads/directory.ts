@@ -1,0 +1,70 @@
+import { whenLoaded } from '../../base/fault.js'
+import { parseFlag } from '../../base/input.js'
+import { pageNames, type PageRequest } from '../../base/paging.js'
+import { Shape } from '../../base/shape.js'
+import { visitNames, visitPaths } from '../../tree/cursor.js'
+import { Dir, kindOf, type NodeKind } from '../../tree/node.js'
+import { reading, type Core } from '../core.js'
+import { listNodes } from './listing.js'
+import type { LiveSession } from '../table/live.js'
+import { notADirectory, notFound, resolve } from './resolve.js'
+
+export interface DirectoryListRequest extends PageRequest {
+  readonly path: string
+  /** true: also everything below the directories in it. */
+  readonly recursive?: boolean
+}
+
+export interface DirectoryEntry {
+  /** Below the listed directory: `name`, or `dir/name` in a recursive listing. */
+  readonly name: string
+  readonly kind: NodeKind
+}
+
+export interface DirectoryPage {
+  /** By UTF-8 bytes; of a recursive listing depth first, a directory before what is in it. */
+  readonly entries: DirectoryEntry[]
+  readonly nextPageToken: string
+}
+
+const listShape = new Shape<DirectoryListRequest>({ path: true, recursive: true, ...pageNames })
+
+/** A page of what is in a directory; symlinks to it are followed, those in it are not. */
+export async function listDirectory(
+  core: Core,
+  live: LiveSession,
+  request: DirectoryListRequest,
+): Promise<DirectoryPage> {
+  const copy = listShape.read(request)
+  const recursive = parseFlag('recursive', copy.recursive, false)
+  // The state of the call, whatever has to be loaded.
+  const root = live.tree.freeze()
+  return reading(core, [root], () => listIn(core, root, { ...copy, recursive }))
+}
+
+async function listIn(
+  core: Core,
+  root: Dir,
+  request: DirectoryListRequest & { readonly recursive: boolean },
+): Promise<DirectoryPage> {
+  const { path, recursive } = request
+  const at = await whenLoaded(() => resolve({ root, loader: core.loader }, path, true))
+  const dir = at.node
+  if (dir === undefined) throw notFound(path)
+  if (!(dir instanceof Dir)) throw notADirectory(path)
+  const prefix = at.path === '/' ? '/' : `${at.path}/`
+  const name = `${recursive ? 'tree' : 'directory'} ${at.path}`
+  const { entries, nextPageToken } = await listNodes(core, request, name, {
+    visit: (after, visit) =>
+      recursive
+        ? visitPaths(root, { prefix, after }, core.loader, visit)
+        : visitNames(dir, { root, after }, core.loader, visit),
+  })
+  return {
+    entries: entries.map(([key, node]) => ({
+      name: recursive ? key.slice(prefix.length) : key,
+      kind: kindOf(node),
+    })),
+    nextPageToken,
+  }
+}

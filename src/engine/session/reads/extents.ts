@@ -1,0 +1,30 @@
+import { whenLoaded } from '../../base/fault.js'
+import { formatHash } from '../../base/hash.js'
+import { TimeSlice } from '../../base/slices.js'
+import { listExtents } from '../../cas/body.js'
+import type { FileNode } from '../../tree/node.js'
+import type { Core } from '../core.js'
+
+/** `length` bytes of the file at `offset` are the bytes of the blob `hash` from `casOffset` on. */
+export interface CasExtent {
+  readonly offset: number
+  readonly length: number
+  readonly hash: string
+  readonly casOffset: number
+}
+
+/** Where a file's bytes are, in order; hashes that nobody asked for yet are computed in slices. */
+export async function listCasExtents(
+  core: Core,
+  file: FileNode,
+  slice = new TimeSlice(core.environment),
+): Promise<CasExtent[]> {
+  if (slice.over) await slice.next()
+  const body = await whenLoaded(() => core.contentIds.body(file))
+  const extents: CasExtent[] = []
+  for (const { offset, length, blob, casOffset } of listExtents(body, { from: 0, to: file.size })) {
+    extents.push({ offset, length, hash: formatHash(blob.hash), casOffset })
+    if (slice.over) await slice.next()
+  }
+  return extents
+}

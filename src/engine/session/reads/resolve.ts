@@ -1,0 +1,109 @@
+import { EngineError } from '../../base/errors.js'
+import { limits } from '../../base/limits.js'
+import { joinPath, parsePath, type PathNames } from '../../base/path.js'
+import { resolveEntry } from '../../tree/links.js'
+import { Dir, Symlink, type Entry, type Node } from '../../tree/node.js'
+import { findName } from '../../tree/page.js'
+import type { Tree } from '../../tree/tree.js'
+
+/** Where a path leads after its symlinks. */
+export interface Location {
+  /** Without symlinks among the directories. */
+  readonly path: string
+  /** The names of `path`. */
+  readonly names: PathNames
+  readonly node: Node | undefined
+  /** How many leading names are existing directories; below `names.length − 1` when parents are missing. */
+  readonly parents: number
+}
+
+/**
+ * Resolves a path inside the session. Symlinks among the directories are followed, the last one on request;
+ * `..` in a target stops at the root, so nothing leads out. NOT_A_DIRECTORY when a file stands where a
+ * directory must, SYMLINK_LOOP after 40 hops.
+ */
+export function resolve(tree: Pick<Tree, 'root' | 'loader'>, path: string, followLast: boolean): Location {
+  const names = parsePath(path)
+  let node: Entry | undefined = tree.root
+  for (let i = 0; i < names.length; i++) {
+    if (!(node instanceof Dir)) {
+      if (node === undefined) return { path, names, node: undefined, parents: i - 1 }
+      if (node instanceof Symlink) return followLinks(tree, names, followLast)
+      throw notADirectory(joinPath(names.slice(0, i)))
+    }
+    node = findName(node, names[i]!, tree.loader)
+  }
+  if (followLast && node instanceof Symlink) return followLinks(tree, names, true)
+  return { path, names, node: resolveEntry(node, tree.root, tree.loader), parents: names.length - 1 }
+}
+
+function followLinks(tree: Pick<Tree, 'root' | 'loader'>, names: PathNames, followLast: boolean): Location {
+  const pending = [...names].reverse()
+  const resolved: string[] = []
+  const dirs: Dir[] = [tree.root]
+  let hops = 0
+  for (let name = pending.pop(); name !== undefined; name = pending.pop()) {
+    if (name === '' || name === '.') continue
+    if (name === '..') {
+      if (resolved.length > 0) {
+        resolved.pop()
+        dirs.pop()
+      }
+      continue
+    }
+    const node = findName(dirs.at(-1)!, name, tree.loader)
+    const last = pending.length === 0
+    if (node instanceof Symlink && (!last || followLast)) {
+      if (++hops > limits.symlinkHops)
+        throw new EngineError(
+          'SYMLINK_LOOP',
+          `${joinPath(names)} leads through more than ${limits.symlinkHops} symlinks`,
+          { path: joinPath(names) },
+        )
+      if (node.target.startsWith('/')) {
+        resolved.length = 0
+        dirs.length = 1
+      }
+      for (const part of node.target.split('/').reverse()) pending.push(part)
+      continue
+    }
+    if (last) {
+      const found = resolveEntry(node, tree.root, tree.loader)
+      return { ...checked([...resolved, name]), node: found, parents: resolved.length }
+    }
+    if (node instanceof Dir) {
+      resolved.push(name)
+      dirs.push(node)
+    } else if (node !== undefined) throw notADirectory(joinPath([...resolved, name]))
+    else {
+      // A target that ends with a slash asks for a directory, which no operation makes through it.
+      const slashed = pending[0] === '' || pending[0] === '.'
+      const rest = pending.reverse().filter((part) => part !== '' && part !== '.')
+      if (slashed || rest.includes('..')) throw notFound(joinPath([...resolved, name]))
+      return { ...checked([...resolved, name, ...rest]), node: undefined, parents: resolved.length }
+    }
+  }
+  return { ...checked(resolved), node: dirs.at(-1)!, parents: resolved.length - 1 }
+}
+
+/** Names that come out of symlink targets pass the same gate as any path. */
+function checked(names: PathNames): { path: string; names: PathNames } {
+  const path = joinPath(names)
+  return { path, names: parsePath(path) }
+}
+
+export function notFound(path: string): EngineError {
+  return new EngineError('PATH_NOT_FOUND', `${path} does not exist`, { path })
+}
+
+export function notADirectory(path: string): EngineError {
+  return new EngineError('NOT_A_DIRECTORY', `${path} is not a directory`, { path })
+}
+
+export function isADirectory(path: string): EngineError {
+  return new EngineError('IS_A_DIRECTORY', `${path} is a directory`, { path })
+}
+
+export function alreadyExists(path: string): EngineError {
+  return new EngineError('ALREADY_EXISTS', `${path} exists already`, { path })
+}

@@ -1,0 +1,124 @@
+import { whenLoaded } from '../../base/fault.js'
+import { limits } from '../../base/limits.js'
+import { TimeSlice } from '../../base/slices.js'
+import { visitPaths } from '../../tree/cursor.js'
+import { Dir, FileNode, LinkedFile, type Node } from '../../tree/node.js'
+import { Tree } from '../../tree/tree.js'
+import type { Xattrs } from '../../tree/xattrs.js'
+import type { Core } from '../core.js'
+import { notADirectory, notFound, resolve } from './resolve.js'
+import type { EntryAttributes } from '../tree-builder.js'
+
+/** A tree as it goes out, parents before children, the root first. */
+export type TreeEntry =
+  | { readonly kind: 'directory'; readonly path: string; readonly attributes: EntryAttributes }
+  | {
+      readonly kind: 'file'
+      readonly path: string
+      readonly attributes: EntryAttributes
+      readonly size: number
+      /** The content in pieces of at most 1 MiB. */
+      read(): AsyncIterable<Uint8Array>
+      /** Another path of the same file, which came before. */
+      readonly linkTo?: string
+    }
+  | {
+      readonly kind: 'symlink'
+      readonly path: string
+      readonly target: string
+      readonly attributes: { readonly mtimeMs: number }
+    }
+
+/** Paths gathered before they are given. */
+const pathsPerStep = 64
+
+/**
+ * The entries of a frozen tree in manifest order, with the root and symlinks; of a directory in it, as if that
+ * were the root, when a path is given. Time slices and loading are taken care of; a content is read when it is
+ * asked for. PATH_NOT_FOUND, NOT_A_DIRECTORY.
+ */
+export async function* treeEntries(core: Core, root: Dir, path = '/'): AsyncGenerator<TreeEntry> {
+  const at = await whenLoaded(() => resolve(new Tree(root, core.loader), path, true))
+  if (at.node === undefined) throw notFound(path)
+  if (!(at.node instanceof Dir)) throw notADirectory(path)
+  const base = at.path === '/' ? '' : at.path
+  const describe = new EntryDescriber(core)
+  yield describe.entry('/', at.node)
+  const slice = new TimeSlice(core.environment)
+  let after: string | undefined
+  for (;;) {
+    const found: [path: string, node: Node][] = []
+    // What was visited before a fault is not visited again.
+    await whenLoaded(() =>
+      visitPaths(root, { prefix: `${base}/`, after }, core.loader, (child, node) => {
+        found.push([child, node])
+        after = child
+        return found.length < pathsPerStep
+      }),
+    )
+    for (const [child, node] of found) {
+      yield describe.entry(child.slice(base.length), node)
+      if (slice.over) await slice.next()
+    }
+    if (found.length < pathsPerStep) return
+  }
+}
+
+/** Makes entries of nodes in the order in which they are given. */
+class EntryDescriber {
+  readonly #core: Core
+  /** Files of several names that are still to come: the first one that was given, and how many are left. */
+  readonly #linked = new Map<number, { readonly path: string; left: number }>()
+
+  constructor(core: Core) {
+    this.#core = core
+  }
+
+  async entry(path: string, node: Node): Promise<TreeEntry> {
+    const mtimeMs = node.mtime
+    if (node instanceof FileNode) {
+      const linkTo = node instanceof LinkedFile ? this.#firstPath(path, node) : undefined
+      return {
+        kind: 'file',
+        path,
+        attributes: await this.#attributes(node),
+        size: node.size,
+        read: () => readFile(this.#core, node),
+        ...(linkTo !== undefined && { linkTo }),
+      }
+    }
+    if (node instanceof Dir) return { kind: 'directory', path, attributes: await this.#attributes(node) }
+    return { kind: 'symlink', path, target: node.target, attributes: { mtimeMs } }
+  }
+
+  /** Undefined for the first one. */
+  #firstPath(path: string, { ino, nlink }: LinkedFile): string | undefined {
+    const first = this.#linked.get(ino)
+    if (first === undefined) {
+      this.#linked.set(ino, { path, left: nlink - 1 })
+      return undefined
+    }
+    if (--first.left === 0) this.#linked.delete(ino)
+    return first.path
+  }
+
+  async #attributes({ mode, mtime, xattrs }: FileNode | Dir): Promise<EntryAttributes> {
+    if (xattrs === undefined) return { mode, mtimeMs: mtime }
+    return { mode, mtimeMs: mtime, xattrs: await this.#values(xattrs) }
+  }
+
+  async #values(xattrs: Xattrs): Promise<Map<string, Uint8Array>> {
+    const values = new Map<string, Uint8Array>()
+    for (const [name, blob] of xattrs) values.set(name, await this.#core.content.read(blob, 0, blob.length))
+    return values
+  }
+}
+
+async function* readFile(core: Core, file: FileNode): AsyncGenerator<Uint8Array> {
+  const body = await whenLoaded(() => core.contentIds.body(file))
+  const slice = new TimeSlice(core.environment)
+  for (let offset = 0; offset < file.size; offset += limits.blockBytes) {
+    yield await core.content.read(body, offset, Math.min(limits.blockBytes, file.size - offset))
+    if (slice.over) await slice.next()
+  }
+}

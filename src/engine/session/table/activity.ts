@@ -1,0 +1,55 @@
+import { limits } from '../../base/limits.js'
+import { keys } from '../../storage/keys.js'
+import { readNow } from '../../storage/read-now.js'
+import { inBackground, inMemory, type Core } from '../core.js'
+import type { EventBody } from '../events.js'
+import { noteUse } from './unused.js'
+import type { LiveSession } from './live.js'
+import type { SessionRecord } from '../records.js'
+
+/** A read is an activity too: it stands in memory, and is stored at most once a minute, and on close. */
+export function touch(core: Core, live: LiveSession): void {
+  const now = core.environment.wallClockMs()
+  // A clock that was ahead and was set right is believed.
+  if (now <= live.lastActivityAt && live.lastActivityAt - now <= limits.clockHoldMs) return
+  live.lastActivityAt = now
+  noteUse(core, live.record, now)
+  if (Math.abs(now - live.activityStoredAt) >= limits.activityStoredMs && core.store.capabilities.durable)
+    inBackground(core, storeActivity(core, live))
+}
+
+/** Stores when the session was last read, unless its newest event says it. */
+export async function storeActivity(core: Core, live: LiveSession): Promise<void> {
+  const at = live.lastActivityAt
+  if (at === live.activityStoredAt) return
+  live.activityStoredAt = at
+  await core.store.commit({ put: [[keys.lastRead(live.id), String(at)]] })
+}
+
+/** When a session was last read, as far as that is stored; 0 when it is not. */
+export async function storedRead(core: Core, sessionId: string): Promise<number> {
+  const key = keys.lastRead(sessionId)
+  const text = await readNow(core.store, key)
+  return Number(text ?? 0)
+}
+
+/** Of any sessions, deleted ones included. Those that are not in memory are read several at a time. */
+export async function lastActivities(core: Core, sessions: readonly SessionRecord[]): Promise<number[]> {
+  const times: number[] = []
+  for (let start = 0; start < sessions.length; start += readsAtOnce) {
+    const some = sessions.slice(start, start + readsAtOnce)
+    times.push(...(await Promise.all(some.map((session) => lastActivity(core, session)))))
+  }
+  return times
+}
+
+const readsAtOnce = 64
+
+async function lastActivity(core: Core, session: SessionRecord): Promise<number> {
+  if (session.deletedAt !== undefined) return session.deletedAt
+  const live = inMemory(core, session.id)
+  if (live !== undefined) return live.lastActivityAt
+  const last = await core.store.lastEvent(session.id)
+  const changedAt = last === undefined ? session.createdAt : (last.body as unknown as EventBody)[0]
+  return Math.max(changedAt, await storedRead(core, session.id))
+}

@@ -1,0 +1,14 @@
+import { atHand, type Core } from '../core.js'
+import type { LiveSession } from './live.js'
+import { openSession } from '../history/replay.js'
+import { mutate } from '../mutation-queue.js'
+
+/** Changes a session that may have been dropped from memory since it was last seen: then it is read again. */
+export async function onCurrent(
+  core: Core,
+  sessionId: string,
+  change: (live: LiveSession) => Promise<void>,
+): Promise<void> {
+  const live = atHand(core, sessionId) ?? (await openSession(core, sessionId))
+  return mutate(core, live, () => change(live))
+}

@@ -1,0 +1,31 @@
+import { given } from '../../base/input.js'
+import { invalid } from '../../base/errors.js'
+import { atHand, sessionNotFound, type Core } from '../core.js'
+import type { LiveSession } from './live.js'
+import { openSession } from '../history/replay.js'
+import { isExpired } from './unused.js'
+
+/** INVALID_ARGUMENT; undefined: for ever. */
+export function parseTtl(field: string, seconds: number | undefined): number | undefined {
+  if (seconds !== undefined && (!Number.isSafeInteger(seconds) || seconds < 1))
+    throw invalid(field, `must be a whole number of seconds from 1 on; it is ${given(seconds)}`)
+  return seconds
+}
+
+/** A session in memory that is not expired, at once. */
+export function usedNow(core: Core, sessionId: string): LiveSession | undefined {
+  const live = atHand(core, sessionId)
+  return live === undefined || isExpired(core, live) ? undefined : live
+}
+
+/** A session that is there and not expired. SESSION_NOT_FOUND. */
+export async function openUsed(core: Core, sessionId: string): Promise<LiveSession> {
+  const live = atHand(core, sessionId) ?? (await openSession(core, sessionId))
+  return isExpired(core, live) ? expireNow(core, sessionId) : live
+}
+
+/** SESSION_NOT_FOUND, when the session is deleted. */
+export async function expireNow(core: Core, sessionId: string): Promise<never> {
+  await core.expire(core, sessionId)
+  throw sessionNotFound(sessionId)
+}

@@ -1,0 +1,188 @@
+import type { Dir } from '../../tree/node.js'
+import type { Tree } from '../../tree/tree.js'
+import type { Follower } from '../history/feed.js'
+import type { HeldFile } from '../held-files.js'
+import type { CheckpointRecord, SessionRecord } from '../records.js'
+
+const nothingPending = Promise.resolve()
+
+/** What a session has in memory beside its tree, roughly. */
+const ownBytes = 2048
+
+/** Where handles find the session in memory; empty when it left it. */
+export class SessionSlot {
+  readonly id: string
+  #live: LiveSession | undefined
+  /** Set where it is used synchronously: then it stays with its handles, with a tree that can be loaded at once. */
+  synchronous = false
+
+  constructor(live: LiveSession) {
+    this.id = live.id
+    this.#live = live
+  }
+
+  get live(): LiveSession | undefined {
+    return this.#live
+  }
+
+  set live(live: LiveSession | undefined) {
+    this.#live = live
+  }
+}
+
+/** A session in memory. Its newest state; events up to `seq` are applied, the last ones perhaps not yet stored. */
+export class LiveSession {
+  readonly id: string
+  readonly tenantKey: string
+  readonly slot: SessionSlot
+  record: SessionRecord
+  /** The root of `record.baseline`, shared with all forks. */
+  readonly baseline: Dir
+  readonly tree: Tree
+  seq: number
+  /** The link of the newest event; '' before the first, and always on stores that are not durable. */
+  chain: string
+  /** Time of the newest event; event times never go back. */
+  lastEventAt: number
+  lastActivityAt: number
+  /** The last activity that is stored. */
+  activityStoredAt: number
+  /** The newest event that a stored snapshot covers. */
+  snapshotSeq: number
+  /** Settles, without an error, when the snapshot that is being written is stored or is not. */
+  snapshotting: Promise<void> | undefined = undefined
+  /** Events of the sessions that this one was forked from that opening it replays, as long as it has no snapshot. */
+  inheritedEvents: number
+  /** When it was used last, on the scale of its engine's residency. */
+  usedAt = 0
+  /** Commits that are not acknowledged yet. */
+  pending = 0
+  /** What records in memory belong to: another one each time that the session left memory. */
+  stay: object
+  /** Set while it is not in memory; to be called by who goes on with it. */
+  comeBack: (() => void) | undefined = undefined
+  /** Roots of earlier states by seq, bounded; what is not here is found by replay. */
+  pins: Map<number, Dir> | undefined
+  /** What only they hold, roughly, and what the tree had made at the last of them. */
+  pinnedBytes = 0
+  pinnedAt = 0
+  /** What the tree had made at its last snapshot: the store has that. */
+  storedBytes = 0
+  /** Undefined until loaded. */
+  checkpoints: CheckpointIndex | undefined
+  /** The newest event's acknowledgement: what changes nothing rests on it. */
+  acknowledged: Promise<void> = nothingPending
+  /** Files that are open or locked. */
+  held: Set<HeldFile> | undefined
+  /** Who is told of stored events, each from behind a seq on. */
+  followers: Map<Follower, number> | undefined
+  /** The last mutation that waits for something not loaded; later ones queue behind it. */
+  tail: Promise<void> | undefined
+  /** Set when a write failed, the session was deleted or its engine closed: what is in here does not count any more. */
+  discarded: 'failed' | 'deleted' | 'closed' | undefined = undefined
+
+  constructor(
+    tenantKey: string,
+    record: SessionRecord,
+    baseline: Dir,
+    tree: Tree,
+    state: {
+      seq: number
+      at: number
+      readAt?: number
+      chain: string
+      snapshotSeq: number
+      inheritedEvents?: number
+    },
+  ) {
+    this.id = record.id
+    this.tenantKey = tenantKey
+    this.slot = new SessionSlot(this)
+    this.stay = this.slot
+    this.inheritedEvents = state.inheritedEvents ?? 0
+    this.record = record
+    this.baseline = baseline
+    this.tree = tree
+    this.seq = state.seq
+    this.chain = state.chain
+    this.lastEventAt = state.at
+    this.lastActivityAt = Math.max(state.at, state.readAt ?? 0)
+    this.activityStoredAt = this.lastActivityAt
+    this.snapshotSeq = state.snapshotSeq
+    this.pins = undefined
+    this.checkpoints = undefined
+    this.held = undefined
+    this.followers = undefined
+    this.tail = undefined
+  }
+
+  /** Events that are replayed when it is opened from the store as it is now. */
+  get unsnapshotted(): number {
+    return this.seq - this.snapshotSeq + (this.snapshotSeq === 0 ? this.inheritedEvents : 0)
+  }
+
+  /** What the tree has made since its last snapshot, roughly, in bytes. */
+  get unstoredBytes(): number {
+    return this.tree.madeBytes - this.storedBytes
+  }
+
+  /** What it has in memory alone, roughly, in bytes; records of services not included. */
+  get bytes(): number {
+    return ownBytes + this.unstoredBytes + this.pinnedBytes + (this.checkpoints?.bytes ?? 0)
+  }
+
+  /** Nothing rests on its being in memory. */
+  get idle(): boolean {
+    return (
+      this.pending === 0 &&
+      this.tail === undefined &&
+      this.snapshotting === undefined &&
+      this.discarded === undefined &&
+      (this.held === undefined || this.held.size === 0) &&
+      (this.followers === undefined || this.followers.size === 0)
+    )
+  }
+}
+
+/** What a checkpoint has in memory, roughly. */
+const checkpointBytes = 400
+
+/** The checkpoints of one session in order of creation. */
+export class CheckpointIndex {
+  // Most sessions have none, and a map is larger than the rest of a session.
+  #byId: Map<string, CheckpointRecord> | undefined
+  #byLabel: Map<string, CheckpointRecord> | undefined
+
+  add(checkpoint: CheckpointRecord): void {
+    this.#byId ??= new Map()
+    this.#byLabel ??= new Map()
+    this.#byId.set(checkpoint.id, checkpoint)
+    if (checkpoint.label !== '') this.#byLabel.set(checkpoint.label, checkpoint)
+  }
+
+  delete(checkpoint: CheckpointRecord): void {
+    this.#byId?.delete(checkpoint.id)
+    if (checkpoint.label !== '') this.#byLabel?.delete(checkpoint.label)
+  }
+
+  get size(): number {
+    return this.#byId?.size ?? 0
+  }
+
+  /** Roughly. */
+  get bytes(): number {
+    return (this.#byId?.size ?? 0) * checkpointBytes
+  }
+
+  byId(id: string): CheckpointRecord | undefined {
+    return this.#byId?.get(id)
+  }
+
+  byLabel(label: string): CheckpointRecord | undefined {
+    return this.#byLabel?.get(label)
+  }
+
+  values(): Iterable<CheckpointRecord> {
+    return this.#byId?.values() ?? []
+  }
+}

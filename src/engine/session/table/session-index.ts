@@ -1,0 +1,113 @@
+import { EngineError } from '../../base/errors.js'
+import { Fault } from '../../base/fault.js'
+import { limits } from '../../base/limits.js'
+import { prefixEnd } from '../../storage/keys.js'
+import type { StoreCommit } from '../../storage/store.js'
+import type { Core } from '../core.js'
+import type { LiveSession } from './live.js'
+
+/** What a record of a service has in memory beside what varies in length. */
+export const roughly = { record: 400 } as const
+
+/**
+ * Records of one kind that belong to a session, in memory from when they are first needed until the session
+ * leaves it. What is in memory is ahead of the store by what is queued, and gone with the session when a write
+ * fails, so that it is read again.
+ */
+export class SessionIndex<Index> {
+  /** By the session's stay in memory. */
+  readonly #indexes = new WeakMap<object, Index>()
+  /** Those that ask while it is read wait for the same reading. */
+  readonly #loading = new WeakMap<object, Promise<void>>()
+  readonly #prefix: (sessionId: string) => string
+  readonly #make: () => Index
+  readonly #weigh: (index: Index) => number
+  readonly #complete: ((index: Index, core: Core) => void) | undefined
+  #weighed = false
+  readonly #add: (index: Index, json: string, core: Core, key: string) => void
+
+  /**
+   * `add` puts a record that was read into an index; records come in the order of their keys. `weigh` says what an
+   * index has in memory, roughly, in bytes. `complete` is called behind the last record.
+   */
+  constructor(
+    prefix: (sessionId: string) => string,
+    make: () => Index,
+    add: (index: Index, json: string, core: Core, key: string) => void,
+    {
+      weigh,
+      complete,
+    }: { readonly weigh: (index: Index) => number; readonly complete?: (index: Index, core: Core) => void },
+  ) {
+    this.#prefix = prefix
+    this.#make = make
+    this.#add = add
+    this.#weigh = weigh
+    this.#complete = complete
+  }
+
+  /** Throws a Fault where it has to be read. */
+  get(core: Core, live: LiveSession): Index {
+    const index = this.#indexes.get(live.stay)
+    if (index !== undefined) return index
+    live.comeBack?.()
+    if (!this.#weighed) {
+      this.#weighed = true
+      core.residency.weigh((one) => {
+        const known = this.#indexes.get(one.stay)
+        return known === undefined ? 0 : this.#weigh(known)
+      })
+    }
+    if (core.store.capabilities.durable) throw new Fault(() => this.#loaded(core, live))
+    const empty = this.#make()
+    this.#indexes.set(live.stay, empty)
+    return empty
+  }
+
+  #loaded(core: Core, live: LiveSession): Promise<void> {
+    const { stay } = live
+    const known = this.#loading.get(stay)
+    if (known !== undefined) return known
+    const loading = this.#load(core, live).finally(() => this.#loading.delete(stay))
+    this.#loading.set(stay, loading)
+    return loading
+  }
+
+  async #load(core: Core, live: LiveSession): Promise<void> {
+    const { stay } = live
+    const index = this.#make()
+    const prefix = this.#prefix(live.id)
+    for (let gte = prefix; ;) {
+      const found = await core.store.scan({ gte, lt: prefixEnd(prefix), limit: limits.recordsPerScan })
+      for (const [key, json] of found) this.#restore(index, json, core, { sessionId: live.id, key })
+      if (found.length < limits.recordsPerScan) break
+      gte = `${found.at(-1)![0]}\0`
+    }
+    this.#complete?.(index, core)
+    // Somebody else may have been faster, and changed it since.
+    if (!this.#indexes.has(stay)) this.#indexes.set(stay, index)
+  }
+
+  /** DATA_LOSS for what no service has written. */
+  #restore(
+    index: Index,
+    json: string,
+    core: Core,
+    { sessionId, key }: { sessionId: string; key: string },
+  ): void {
+    try {
+      this.#add(index, json, core, key)
+    } catch (cause) {
+      if (cause instanceof EngineError) throw cause
+      throw new EngineError('DATA_LOSS', 'a stored record is damaged', { sessionId, key }, { cause })
+    }
+  }
+}
+
+/** A store that ends with the engine need not keep what memory has. */
+export function ifDurable<T extends Pick<StoreCommit, 'put' | 'del' | 'blobs'>>(
+  core: Core,
+  records: T,
+): T | undefined {
+  return core.store.capabilities.durable ? records : undefined
+}

@@ -1,0 +1,55 @@
+import { limits } from '../../base/limits.js'
+import type { Core, UnsureUse } from '../core.js'
+import type { SessionRecord } from '../records.js'
+
+/** A session as far as it matters here. */
+export interface Expiring {
+  readonly record: SessionRecord
+  readonly lastActivityAt: number
+}
+
+/**
+ * Whether a session was not used for as long as it lives unused. A deletion is for ever, and the wall clock may be wrong,
+ * so it alone decides nothing. Time in this process is that of its monotonic clock. A session whose time was over when
+ * the engine was opened is looked at again once the engine has been open for a while. And the wall clock must
+ * still agree, which may have been set right.
+ */
+export function isExpired(core: Core, { record, lastActivityAt }: Expiring): boolean {
+  const ttlMs = ttlMsOf(core, record)
+  if (ttlMs === undefined) return false
+  const { environment, opened } = core
+  const now = environment.wallClockMs()
+  const monotonicMs = environment.monotonicMs()
+  const use = core.unsureUses.get(record.id)
+  if (use?.lastActivityAt === lastActivityAt) return monotonicMs - use.monotonicMs >= ttlMs
+  if (lastActivityAt - now > limits.clockHoldMs) {
+    // Of a clock that was ahead: when it was is not known, so its time starts now.
+    noteUnsure(core, record.id, { lastActivityAt, monotonicMs })
+    return false
+  }
+  if (now - lastActivityAt < ttlMs) return false
+  const open = monotonicMs - opened.monotonicMs
+  const before = opened.wallMs - lastActivityAt
+  return before >= ttlMs ? open >= Math.min(ttlMs, limits.expirySecondLookMs) : before + open >= ttlMs
+}
+
+/** To be called when a session is used: what the wall clock says of it may make no sense later, when that was wrong. */
+export function noteUse(core: Core, record: SessionRecord, lastActivityAt: number): void {
+  if (ttlMsOf(core, record) === undefined) return
+  const { environment, opened } = core
+  const monotonicMs = environment.monotonicMs()
+  const expected = opened.wallMs + monotonicMs - opened.monotonicMs
+  if (Math.abs(lastActivityAt - expected) > limits.clockHoldMs)
+    noteUnsure(core, record.id, { lastActivityAt, monotonicMs })
+}
+
+function noteUnsure(core: Core, sessionId: string, use: UnsureUse): void {
+  core.unsureUses.delete(sessionId)
+  core.unsureUses.set(sessionId, use)
+  if (core.unsureUses.size > limits.unsureUses) core.unsureUses.delete(core.unsureUses.keys().next().value!)
+}
+
+function ttlMsOf(core: Core, record: SessionRecord): number | undefined {
+  const seconds = record.ttlSeconds ?? core.sessionTtlSeconds
+  return seconds === undefined ? undefined : seconds * 1000
+}

@@ -1,0 +1,32 @@
+import { keys } from '../../storage/keys.js'
+import { FileNode } from '../../tree/node.js'
+import type { Core } from '../core.js'
+import { prunedTo, redoBehind, snapshotsOf } from '../history/prune.js'
+import type { LiveSession } from '../table/live.js'
+import type { SnapshotRecord } from '../records.js'
+import { bytesOf, bytesWritten, setBytesWritten } from './session-bytes.js'
+import { treeChanges } from '../states.js'
+
+/**
+ * Counts what a session wrote: by the redo that is kept, and before that what its files have that its base has not.
+ * To be called before it is changed by anybody, and when redo of it is gone.
+ */
+export async function countSession(core: Core, live: LiveSession): Promise<void> {
+  if (core.sessionBytes === undefined || !core.store.capabilities.durable) return
+  const [before, to] = [bytesWritten(live), live.seq]
+  await live.acknowledged.catch(() => undefined)
+  const pruned = prunedTo(await snapshotsOf(core, live.id))
+  let bytes = 0
+  if (pruned > 0) {
+    const json = await core.store.get(keys.snapshot(live.id, pruned))
+    if (json !== undefined) {
+      const root = core.roots.load((JSON.parse(json) as SnapshotRecord).root)
+      for await (const { after } of treeChanges(core, live.baseline, root))
+        if (after instanceof FileNode) bytes += after.size
+    }
+  }
+  for await (const page of redoBehind(core, live.id, pruned, to))
+    for (const { body } of page) if (typeof body[5] === 'object') bytes += bytesOf(body[5])
+  // What was written meanwhile comes on top.
+  setBytesWritten(live, bytes + bytesWritten(live) - before)
+}

@@ -1,0 +1,58 @@
+import { exhausted } from '../../storage/byte-budgets.js'
+import type { Core } from '../core.js'
+import type { Redo } from '../events.js'
+import type { LiveSession } from '../table/live.js'
+
+/** What sessions in memory wrote. One that is not here wrote nothing, or is counted before it is opened. */
+const written = new WeakMap<LiveSession, number>()
+
+/** BUDGET when a change would write more than its session may, or its tenant; nothing is counted yet. */
+export function admitChange(
+  core: Core,
+  live: LiveSession,
+  {
+    redo,
+    blobs = [],
+  }: { readonly redo: readonly Redo[]; readonly blobs?: readonly { hash: string; length: number }[] },
+): void {
+  const limit = core.sessionBytes
+  if (limit !== undefined && redo.length > 0) {
+    const bytes = bytesOf(redo)
+    if (bytes > 0 && (written.get(live) ?? 0) + bytes > limit) throw exhausted('sessionBytes', limit)
+  }
+  core.store.admit?.(blobs)
+}
+
+/** To be called for a change that was admitted. */
+export function countChange(core: Core, live: LiveSession, redo: readonly Redo[]): void {
+  if (core.sessionBytes !== undefined && redo.length > 0)
+    written.set(live, (written.get(live) ?? 0) + bytesOf(redo))
+}
+
+/** As far as it is counted. */
+export function bytesWritten(live: LiveSession): number {
+  return written.get(live) ?? 0
+}
+
+export function setBytesWritten(live: LiveSession, bytes: number): void {
+  written.set(live, bytes)
+}
+
+/** Of contents that come with these effects; holes are nothing, and what is copied is there already. */
+export function bytesOf(effects: readonly Redo[]): number {
+  let bytes = 0
+  for (const effect of effects) {
+    if (effect[0] === 'w') bytes += lengthOf(effect[4])
+    else if (effect[0] === 'o') bytes += lengthOf(effect[2])
+    else if (effect[0] === 'x') bytes += lengthOf(effect[3])
+    else if (effect[0] === 'p') for (const [, length, blob] of effect[3]) bytes += blob === 0 ? 0 : length
+  }
+  return bytes
+}
+
+type Value = 0 | { readonly length: number } | readonly [hash: string, length: number]
+
+function lengthOf(value: Value): number {
+  if (value === 0) return 0
+  return Array.isArray(value) ? (value[1] as number) : value.length
+}
