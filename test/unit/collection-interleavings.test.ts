@@ -1,0 +1,193 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { levelStorage } from '../../src/adapters/level/index.js'
+import { keys, type StoreCommit } from '../../src/engine/ports.js'
+import { openEngine, type Engine, type EngineOptions, type Session } from '../../src/index.js'
+import { SteppedStorage } from '../support/stepped-storage.js'
+
+/** What a collection does beside one other operation, step by step. */
+
+let directory: string
+let storage: SteppedStorage
+let engine: Engine
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'collection-interleavings-'))
+  storage = new SteppedStorage(levelStorage(join(directory, 'data'), { durability: 'relaxed' }))
+  await open()
+})
+
+afterEach(async () => {
+  await engine.close().catch(() => undefined)
+  await rm(directory, { recursive: true, force: true })
+})
+
+async function open(options: Omit<EngineOptions, 'storage'> = {}): Promise<void> {
+  engine = await openEngine({ storage, memoryBudgetBytes: 2 ** 20, ...options })
+}
+
+/** Closing writes snapshots. */
+async function reopen(options?: Omit<EngineOptions, 'storage'>): Promise<void> {
+  await engine.close()
+  await open(options)
+}
+
+/** Without the snapshots that closing writes. */
+async function crash(): Promise<void> {
+  await storage.store.close()
+  await engine.close().catch(() => undefined)
+  await open()
+}
+
+const textOf = (session: Session, path: string): Promise<string> => session.fs.promises.readFile(path, 'utf8')
+
+async function expectWhole(): Promise<void> {
+  expect((await engine.check({ readData: true })).findings).toEqual([])
+}
+
+const allSessions = ({ gte, reverse }: { gte: string; reverse?: boolean }): boolean =>
+  gte === keys.allSessions() && reverse === true
+
+test('waits for a session that is being opened before it takes the redo from it', async () => {
+  const session = await engine.sessions.create()
+  for (let i = 0; i < 5; i++) await session.files.write({ path: '/a', content: `${i}`.repeat(500) })
+  await crash()
+  const replay = storage.hold('events', (sessionId) => sessionId === session.id)
+  const opening = engine.sessions.open(session.id)
+  await replay.reached
+  const collecting = engine.collect()
+  await storage.quiet()
+  replay.release()
+  expect(await textOf(await opening, '/a')).toBe('4'.repeat(500))
+  expect(await collecting).toMatchObject({ prunedEvents: 5, deletedBlobs: 4 })
+  await expectWhole()
+})
+
+test('waits for a fork that was called before the deletion of its parent', async () => {
+  const created = await engine.sessions.create()
+  await created.files.write({ path: '/a', content: 'kept'.repeat(100) })
+  await created.checkpoint({ checkpointLabel: 'kept' })
+  await created.files.write({ path: '/a', content: 'last' })
+  await reopen()
+  const parent = await engine.sessions.open(created.id)
+  // The scan for deleted sessions comes after two others.
+  storage.hold('scan', allSessions).release()
+  storage.hold('scan', allSessions).release()
+  const deletedScan = storage.hold('scan', allSessions)
+  const collecting = engine.collect()
+  await deletedScan.reached
+  const labels = storage.hold('scan', ({ gte }) => gte.startsWith(keys.checkpoints(parent.id)))
+  const forking = parent.fork({ checkpointLabel: 'kept' })
+  await labels.reached
+  await parent.delete()
+  deletedScan.release()
+  await storage.quiet()
+  labels.release()
+  const fork = await forking
+  await collecting
+  await crash()
+  expect(await textOf(await engine.sessions.open(fork.id), '/a')).toBe('kept'.repeat(100))
+  await expectWhole()
+})
+
+test('keeps the nodes of a snapshot that it deletes while a replay starts from it', async () => {
+  const created = await engine.sessions.create()
+  await created.checkpoint({ checkpointLabel: 'first' })
+  await created.files.write({ path: '/d/only-then', content: 'then' })
+  await reopen()
+  const again = await engine.sessions.open(created.id)
+  await again.files.write({ path: '/d/other', content: 'other' })
+  await again.checkpoint({ checkpointLabel: 'middle' })
+  await again.files.delete({ path: '/d/only-then' })
+  await reopen()
+  const session = await engine.sessions.open(created.id)
+  const snapshots = `r${session.id}`
+  const dropping = storage.hold('commit', ({ del }) => del?.some((key) => key.startsWith(snapshots)) ?? false)
+  const collecting = engine.collect()
+  await dropping.reached
+  const replay = storage.hold('events', (sessionId) => sessionId === session.id)
+  const forking = session.fork({ checkpointLabel: 'middle' })
+  await replay.reached
+  dropping.release()
+  await storage.quiet()
+  replay.release()
+  expect((await (await forking).fs.promises.readdir('/d')).sort()).toEqual(['only-then', 'other'])
+  await collecting
+  await expectWhole()
+})
+
+test('sees a fork that was in the queue of the store when it began', async () => {
+  const parent = await engine.sessions.create()
+  await parent.files.write({ path: '/a', content: 'kept'.repeat(100) })
+  await parent.checkpoint({ checkpointLabel: 'kept' })
+  const isSession = ({ put }: StoreCommit): boolean =>
+    put?.some(([key]) => key.startsWith(keys.allSessions())) ?? false
+  const stored = storage.hold('commit', isSession)
+  const forking = parent.fork({ checkpointLabel: 'kept' })
+  await stored.reached
+  const others = [
+    parent.deleteCheckpoint({ checkpointLabel: 'kept' }),
+    parent.files.write({ path: '/a', content: 'last' }),
+  ]
+  storage.hold('scan', allSessions).release()
+  const sessionsScan = storage.hold('scan', allSessions, 'after')
+  const collecting = engine.collect()
+  await storage.quiet()
+  stored.release()
+  const [fork] = await Promise.all([forking, ...others])
+  sessionsScan.release()
+  await collecting
+  await crash()
+  expect(await textOf(await engine.sessions.open(fork.id), '/a')).toBe('kept'.repeat(100))
+  await expectWhole()
+})
+
+test('sees a cache entry that was in the queue of the store when the marking began', async () => {
+  const session = await engine.sessions.create()
+  await session.cache.put({ key: 'a', value: 'a' })
+  const value = Buffer.alloc(50_000, 'value ')
+  const sourcesScan = storage.hold('scan', ({ gte }) => gte === keys.allSources())
+  const collecting = engine.collect()
+  await sourcesScan.reached
+  const stored = storage.hold('commit', ({ blobs }) => (blobs?.length ?? 0) > 0)
+  const putting = session.cache.put({ key: 'b', value })
+  await stored.reached
+  const entriesScan = storage.hold(
+    'scan',
+    ({ gte, reverse }) => gte === keys.cacheEntries(session.id) && reverse === true,
+    'after',
+  )
+  sourcesScan.release()
+  await storage.quiet()
+  stored.release()
+  await putting
+  entriesScan.release()
+  await collecting
+  await reopen()
+  const again = await engine.sessions.open(session.id)
+  const found = await again.cache.get({ key: 'b' })
+  expect(Buffer.compare(found.value, value)).toBe(0)
+})
+
+test('a rotation of keys leaves a secret alone that changed while it was read', async () => {
+  const masterKey = (id: string, byte: number): { id: string; key: Uint8Array } => ({
+    id,
+    key: new Uint8Array(32).fill(byte),
+  })
+  await reopen({ secrets: { masterKey: masterKey('one', 1) } })
+  const created = await engine.sessions.create()
+  await created.secrets.put({ secretName: 'NAME', secretValue: 'old' })
+  await reopen({ secrets: { masterKey: masterKey('two', 2), previousKeys: [masterKey('one', 1)] } })
+  const read = storage.hold('scan', ({ gte }) => gte.startsWith(keys.secrets(created.id)), 'after')
+  const rotating = engine.rotateSecrets()
+  await read.reached
+  const session = await engine.sessions.open(created.id)
+  await session.secrets.put({ secretName: 'NAME', secretValue: 'new' })
+  read.release()
+  await rotating
+  await reopen({ secrets: { masterKey: masterKey('two', 2) } })
+  const again = await engine.sessions.open(created.id)
+  expect((await again.secrets.get({ secretName: 'NAME' })).secretValue.reveal()).toBe('new')
+})
