@@ -1,4 +1,5 @@
 import { abortedRequests } from './aborted-requests.js'
+import { damageFormatOne } from './damaged-format-1.js'
 import { damageIndex } from './damaged-index.js'
 import { runCollectStarvation } from './collect-starvation.js'
 import { heldSockets } from './held-sockets.js'
@@ -38,6 +39,12 @@ export const attacks: Readonly<Record<string, Attack>> = {
     n: 20_000,
     shortN: 400,
     run: abortedRequests,
+  },
+  'damaged-format-1': {
+    text: 'sectors of stores of format 1 that are damaged before the first opening (0: each)',
+    n: 0,
+    shortN: 60,
+    run: damageFormatOne,
   },
   'damaged-index': {
     text: 'sectors of the index that are zeroed, changed, cut off or doubled, of closed and of open stores (0: each)',

@@ -1,5 +1,3 @@
-import { fork, type ChildProcess } from 'node:child_process'
-import { once } from 'node:events'
 import { cp, mkdtemp, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -7,28 +5,8 @@ import { ClassicLevel } from 'classic-level'
 import { randomWords } from '../../src/testing.js'
 import type { AttackOptions, AttackResult } from './attacks.js'
 import type { Ask, Told } from './damaged-index-child.js'
-import { compiledAttacks } from './compiled-attacks.js'
-
-const sectorBytes = 512
-
-/** What is done to a file at a sector. */
-const damages: Readonly<Record<string, (bytes: Buffer, at: number, random: () => number) => Buffer>> = {
-  zeroed: (bytes, at) => bytes.fill(0, at, Math.min(at + sectorBytes, bytes.length)),
-  'with a bit flipped': (bytes, at, random) => {
-    bytes[at + (random() % Math.min(sectorBytes, bytes.length - at))]! ^= 1 << (random() % 8)
-    return bytes
-  },
-  'of random bytes': (bytes, at, random) => {
-    for (let i = at; i < Math.min(at + sectorBytes, bytes.length); i++) bytes[i] = random()
-    return bytes
-  },
-  'cut off': (bytes, at) => bytes.subarray(0, at),
-  'written over the next one': (bytes, at) => {
-    bytes.copy(bytes, at + sectorBytes, at, at + sectorBytes)
-    return bytes
-  },
-  'there twice': (bytes, at) => Buffer.concat([bytes.subarray(0, at + sectorBytes), bytes.subarray(at)]),
-}
+import { AskedChild } from './asked-child.js'
+import { damages, sectorBytes, shuffled } from './damages.js'
 
 interface Target {
   readonly image: string
@@ -142,42 +120,29 @@ async function targetsIn(images: readonly string[]): Promise<Target[]> {
   return targets
 }
 
-function shuffled<T>(values: readonly T[], random: () => number): T[] {
-  const order = values.map((value) => [random(), value] as const)
-  return order.sort(([a], [b]) => a - b).map(([, value]) => value)
-}
-
 class Reader {
-  readonly #child: ChildProcess
-  #answered: ((told: Told | undefined) => void) | undefined
-  hasEnded = false
+  readonly #child: AskedChild
 
-  private constructor(child: ChildProcess) {
+  private constructor(child: AskedChild) {
     this.#child = child
-    child.on('message', (told: Told) => this.#answered?.(told))
-    child.once('exit', () => {
-      this.hasEnded = true
-      this.#answered?.(undefined)
-    })
   }
 
   static async start(): Promise<Reader> {
-    const child = fork(join(await compiledAttacks(), 'damaged-index-child.js'), { stdio: 'ignore' })
-    await once(child, 'spawn')
-    return new Reader(child)
+    return new Reader(await AskedChild.start('damaged-index-child.js'))
+  }
+
+  get hasEnded(): boolean {
+    return this.#child.hasEnded
   }
 
   /** @throws Error when it was rejected, or something else was read than was written. */
   async ask(ask: Ask, directory: string, round = 0): Promise<readonly string[]> {
-    const answered = new Promise<Told | undefined>((resolve) => (this.#answered = resolve))
-    this.#child.send([ask, directory, round])
-    const told = await answered
-    if (told === undefined) throw new Error('the process ended')
-    if (told.wrong.length > 0) throw new Error(`${ask}: ${told.wrong.join(', ')}`)
-    return told.found
+    const { wrong, found } = await this.#child.ask<Told>([ask, directory, round])
+    if (wrong.length > 0) throw new Error(`${ask}: ${wrong.join(', ')}`)
+    return found
   }
 
   end(): void {
-    this.#child.kill('SIGKILL')
+    this.#child.end()
   }
 }

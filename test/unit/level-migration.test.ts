@@ -2,15 +2,14 @@
 import { cp, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { ClassicLevel } from 'classic-level'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { levelStorage } from '../../src/adapters/level/index.js'
 import { openLevelStore } from '../../src/adapters/level/open-level-store.js'
-import { openEngine, type Session, type Store } from '../../src/index.js'
+import { openEngine, type Session } from '../../src/index.js'
 import { FaultyDisk } from '../support/faulty-disk.js'
+import { formatOneFixture as fixture, newEntries, oldEntries } from '../support/format-1.js'
 import { reasonOf } from '../support/level-world.js'
 
-const fixture = join(import.meta.dirname, '../fixtures/format/v1')
 const secrets = { masterKey: new Uint8Array(32).fill(7) }
 
 interface Expected {
@@ -57,14 +56,14 @@ describe('a store of format 1', () => {
   })
 
   test('has every record, event and blob as it was', async () => {
-    const wanted = await oldEntries()
+    const wanted = await oldEntries(data)
     const store = await openLevelStore(data, { durability: 'relaxed' })
     expect(await newEntries(store, wanted)).toEqual(wanted)
     await store.close()
   })
 
   test('is whole at any point at which the process ends', { timeout: 120_000 }, async () => {
-    const wanted = await oldEntries()
+    const wanted = await oldEntries(data)
     const image = join(directory, 'image')
     await cp(data, image, { recursive: true })
     for (let failAt = 1, ended = false; !ended; failAt++) {
@@ -77,7 +76,7 @@ describe('a store of format 1', () => {
       const { format } = JSON.parse(await readFile(join(data, 'forkspace.json'), 'utf8')) as {
         format: number
       }
-      expect(format === 1 ? await oldEntries() : wanted).toEqual(wanted)
+      expect(format === 1 ? await oldEntries(data) : wanted).toEqual(wanted)
       const store = await openLevelStore(data, { durability: 'full' })
       expect(await newEntries(store, wanted)).toEqual(wanted)
       await store.close()
@@ -93,6 +92,50 @@ describe('a store of format 1', () => {
     }
   })
 
+  test('is refused with file and offset when a sector of any of its files is zeros', async () => {
+    for (const name of (await readdir(join(data, 'index'))).filter((name) => !name.startsWith('LO'))) {
+      const path = join(data, 'index', name)
+      const whole = await readFile(path)
+      for (let at = 0; at < whole.length; at += 13 * 512) {
+        const damaged = Buffer.from(whole)
+        damaged.subarray(at, at + 512).fill(0)
+        await writeFile(path, damaged)
+        const error: unknown = await levelStorage(data).open().catch(same)
+        expect(error).toMatchObject({ reason: 'DATA_LOSS', details: { file: `index/${name}` } })
+        const { offset } = (error as { details: { offset: string } }).details
+        expect(Number(offset)).toBeLessThan(at + 512)
+        expect(String(error)).toContain('Restore a backup')
+        expect(await readFile(path)).toEqual(damaged)
+      }
+      await writeFile(path, whole)
+    }
+    expect(await readdir(data)).not.toContain('segments')
+    await (await levelStorage(data).open()).close()
+  })
+
+  test('is refused when the first record of its manifest is cut short', async () => {
+    const path = join(data, 'index', 'MANIFEST-000004')
+    await writeFile(path, (await readFile(path)).subarray(0, 20))
+    const details = { file: 'index/MANIFEST-000004', offset: '0' }
+    await expect(levelStorage(data).open()).rejects.toMatchObject({ reason: 'DATA_LOSS', details })
+  })
+
+  test('is opened when the end of its log is a write that was cut short', async () => {
+    const log = join(data, 'index', '000006.log')
+    const whole = await readFile(log)
+    const wanted = Object.keys(await oldEntriesOf(data)).length
+    for (const cut of [1, 6, 7, 8, 300]) {
+      await rm(data, { recursive: true })
+      await cp(join(fixture, 'store'), data, { recursive: true })
+      await writeFile(log, whole.subarray(0, -cut))
+      const store = await openLevelStore(data, { durability: 'relaxed' })
+      const kept = Object.keys(await newEntries(store, {})).length
+      expect(kept).toBeGreaterThan(0)
+      expect(kept).toBeLessThan(wanted)
+      await store.close()
+    }
+  })
+
   test('is not what a damaged marker makes of a store of format 2', async () => {
     await (await levelStorage(data).open()).close()
     const marker = join(data, 'forkspace.json')
@@ -104,38 +147,15 @@ describe('a store of format 1', () => {
   })
 })
 
-/** What stands in the database of format 1, by its keys. */
-async function oldEntries(): Promise<Record<string, string>> {
-  const db = new ClassicLevel<string, Uint8Array>(join(data, 'index'), {
-    valueEncoding: 'view',
-    createIfMissing: false,
-  })
-  const entries: Record<string, string> = {}
-  for await (const [key, value] of db.iterator()) entries[key] = Buffer.from(value).toString('base64')
-  await db.close()
-  return entries
+/** Opening a database changes its files. */
+async function oldEntriesOf(store: string): Promise<Record<string, string>> {
+  const copy = `${store}-copy`
+  await cp(store, copy, { recursive: true })
+  return oldEntries(copy)
 }
 
-/** The same from a store, asked for these keys and for all records and blobs. */
-async function newEntries(store: Store, wanted: Record<string, string>): Promise<Record<string, string>> {
-  const entries: Record<string, string> = {}
-  for (const [key, value] of await store.scan({ gte: '', lt: '\u{10ffff}', limit: Infinity })) {
-    entries[key] = Buffer.from(value).toString('base64')
-  }
-  for (const { hash } of await store.listBlobs!('', Infinity)) {
-    const bytes = await store.blob(hash, { offset: 0, length: Infinity })
-    entries[`b${hash}`] = Buffer.from(bytes!).toString('base64')
-  }
-  const sessions = new Set(Object.keys(wanted).flatMap((key) => (key[0] === 'e' ? [key.slice(1, -8)] : [])))
-  for (const sessionId of sessions) {
-    for await (const page of store.events(sessionId, { from: 1, to: Infinity })) {
-      for (const { seq, body } of page) {
-        const key = `e${sessionId}${seq.toString(36).padStart(8, '0')}`
-        entries[key] = Buffer.from(JSON.stringify(body)).toString('base64')
-      }
-    }
-  }
-  return entries
+function same(value: unknown): unknown {
+  return value
 }
 
 async function nodes(session: Session): Promise<unknown[]> {

@@ -110,3 +110,11 @@ export function damagedSegment(name: string, offset: number, details: ErrorDetai
     offset: String(offset),
   })
 }
+
+/** A file of a store of format 1 is not as LevelDB wrote it. */
+export function damagedOldFile(file: string, offset: number): EngineError {
+  const message =
+    `${file} of this store of format 1 is damaged at byte ${offset}. ` +
+    'The store was not changed. Restore a backup of the whole directory'
+  return new EngineError('DATA_LOSS', message, { file, offset: String(offset) })
+}

@@ -1,48 +1,83 @@
 /**
- * The files that LevelDB needs. It reports missing tables itself, but opens without a word when CURRENT is
- * gone (as a new database) or a log is gone (without the newest writes). Its manifest names the tables and
- * the log that must exist; the format is in LevelDB's `doc/log_format.md` and `db/version_edit.cc`.
+ * The files of the LevelDB database in which format 1 kept its data. LevelDB reports missing tables itself. It opens
+ * without a word when CURRENT is gone (as a new database), or when a log is gone or damaged (without some writes), and
+ * it ends the process when it reads a damaged table. Its manifest names the tables and the log that must exist; the
+ * format is in LevelDB's `doc/log_format.md` and `db/version_edit.cc`.
  */
+import type { Buffer } from 'node:buffer'
 import { readFile, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { errorCode, missingFiles } from '../errors.js'
+import { damagedOldFile, errorCode, missingFiles } from '../errors.js'
+import { findLogDamage, logRecords } from './level-log.js'
+import { findTableDamage } from './level-table.js'
+import { VarintReader } from './varint-reader.js'
 
 /** Looks again this often while another process, which holds the lock, is replacing files. */
 const maxLooks = 10
 const maxNamed = 10
 
-/** @throws EngineError `DATA_LOSS` naming the missing files. */
-export async function requireFiles(directory: string, indexName: string): Promise<void> {
+/** A file that is missing, or damaged at an offset. */
+interface Fault {
+  readonly name: string
+  readonly offset?: number
+}
+
+/**
+ * Reads every file of the database, and compares all checksums.
+ *
+ * @throws EngineError `DATA_LOSS` naming the missing files, or the first damaged one.
+ */
+export async function requireWholeFiles(directory: string, indexName: string): Promise<void> {
   let before: readonly string[] = []
   for (let look = 0; look < maxLooks; look++) {
-    const missing = await findMissing(directory, indexName)
-    if (missing.length === 0) return
-    // A live database never misses the same file twice: its manifest moves on with its files.
-    if (missing.some((name) => before.includes(name))) throw missingFiles(missing.slice(0, maxNamed))
-    before = missing
+    const faults = await findFaults(directory, indexName)
+    if (faults.length === 0) return
+    // A live database never lacks the same file twice: its manifest moves on with its files.
+    if (faults.some(({ name }) => before.includes(name))) throw faultError(faults)
+    before = faults.map(({ name }) => name)
   }
 }
 
-async function findMissing(directory: string, indexName: string): Promise<readonly string[]> {
+function faultError(faults: readonly Fault[]): Error {
+  const [first] = faults
+  if (first?.offset !== undefined) return damagedOldFile(first.name, first.offset)
+  return missingFiles(faults.map(({ name }) => name).slice(0, maxNamed))
+}
+
+async function findFaults(directory: string, indexName: string): Promise<readonly Fault[]> {
   const index = join(directory, indexName)
-  const current = await read(join(index, 'CURRENT'))
-  const manifestName = current?.toString('latin1').trimEnd()
-  const manifest = manifestName?.startsWith('MANIFEST-') ? await read(join(index, manifestName)) : undefined
   const present = await list(index)
-  if (present === undefined) return [indexName]
-  if (manifestName === undefined) return [`${indexName}/CURRENT`]
-  // A damaged CURRENT or manifest is LevelDB's to report: it has the checksums.
-  if (!manifestName.startsWith('MANIFEST-')) return []
-  if (manifest === undefined) return [`${indexName}/${manifestName}`]
+  if (present === undefined) return [{ name: indexName }]
+  const current = await read(join(index, 'CURRENT'))
+  if (current === undefined) return [{ name: `${indexName}/CURRENT` }]
+  const manifestName = /^(MANIFEST-[0-9]+)\n$/.exec(current.toString('latin1'))?.[1]
+  if (manifestName === undefined) return [{ name: `${indexName}/CURRENT`, offset: 0 }]
+  const manifest = await read(join(index, manifestName))
+  if (manifest === undefined) return [{ name: `${indexName}/${manifestName}` }]
+  // Its first record was on the disk before CURRENT named it.
+  const damage = logRecords(manifest).next().done === true ? 0 : findLogDamage(manifest)
+  if (damage !== undefined) return [{ name: `${indexName}/${manifestName}`, offset: damage }]
 
   const { tables, logs } = liveFiles(manifest)
-  const missing: string[] = []
-  for (const log of logs) if (!present.has(`${log}.log`)) missing.push(`${indexName}/${log}.log`)
-  for (const table of tables) {
-    if (!present.has(`${table}.ldb`) && !present.has(`${table}.sst`))
-      missing.push(`${indexName}/${table}.ldb`)
+  const wanted = [
+    ...logs.map((log) => `${log}.log`),
+    ...[...tables].map((table) => `${table}.${present.has(`${table}.sst`) ? 'sst' : 'ldb'}`),
+  ]
+  const missing = wanted.filter((name) => !present.has(name))
+  if (missing.length > 0) return missing.map((name) => ({ name: `${indexName}/${name}` }))
+  // LevelDB reads newer logs too: their edit of the manifest may not have been written.
+  const newerLogs = [...present].filter((name) => name.endsWith('.log') && !wanted.includes(name))
+  for (const name of [...wanted, ...newerLogs.filter((name) => isNewer(name, logs))]) {
+    const file = await read(join(index, name))
+    if (file === undefined) return [{ name: `${indexName}/${name}` }]
+    const offset = name.endsWith('.log') ? findLogDamage(file) : findTableDamage(file)
+    if (offset !== undefined) return [{ name: `${indexName}/${name}`, offset }]
   }
-  return missing
+  return []
+}
+
+function isNewer(name: string, logs: readonly string[]): boolean {
+  return logs.every((log) => Number.parseInt(name, 10) > Number.parseInt(log, 10))
 }
 
 async function read(path: string): Promise<Buffer | undefined> {
@@ -69,7 +104,7 @@ interface LiveFiles {
 }
 
 /** Numbers of the files that the manifest's edits leave in use, as they stand in file names. */
-export function liveFiles(manifest: Buffer): LiveFiles {
+function liveFiles(manifest: Buffer): LiveFiles {
   const tables = new Set<string>()
   const state = { tables, log: 0, previousLog: 0 }
   for (const edit of logRecords(manifest)) if (!applyEdit(state, new VarintReader(edit))) break
@@ -136,61 +171,4 @@ function applyEdit(state: ManifestState, edit: VarintReader): boolean {
 
 function fileNumber(number: number): string {
   return String(number).padStart(6, '0')
-}
-
-const blockSize = 32 * 1024
-const headerSize = 7
-const recordType = { full: 1, first: 2, middle: 3, last: 4 } as const
-
-/** The records of a LevelDB log file. A torn record at the end is left out, as LevelDB does. */
-function* logRecords(file: Buffer): Generator<Buffer> {
-  let parts: Buffer[] = []
-  let at = 0
-  while (at + headerSize <= file.length) {
-    const leftInBlock = blockSize - (at % blockSize)
-    if (leftInBlock < headerSize) {
-      at += leftInBlock
-      continue
-    }
-    const length = file.readUInt16LE(at + 4)
-    const type = file[at + 6]
-    const end = at + headerSize + length
-    if (end > file.length) return
-    const part = file.subarray(at + headerSize, end)
-    at = end
-    if (type === recordType.full) yield part
-    else if (type === recordType.first) parts = [part]
-    else if (type === recordType.middle) parts.push(part)
-    else if (type === recordType.last) yield Buffer.concat([...parts, part])
-    else return
-  }
-}
-
-class VarintReader {
-  readonly #bytes: Buffer
-  #at = 0
-
-  constructor(bytes: Buffer) {
-    this.#bytes = bytes
-  }
-
-  get more(): boolean {
-    return this.#at < this.#bytes.length
-  }
-
-  number(): number {
-    let value = 0
-    let factor = 1
-    for (;;) {
-      const byte = this.#bytes[this.#at++] ?? 0
-      value += (byte & 0x7f) * factor
-      if (byte < 0x80) return value
-      factor *= 0x80
-    }
-  }
-
-  skipString(): void {
-    const length = this.number()
-    this.#at += length
-  }
 }

@@ -11,7 +11,7 @@ import { CommitLog } from '../log/commit-log.js'
 import type { Disk } from '../directory/disk.js'
 import { openError, readError } from '../errors.js'
 import { FrameBuilder } from '../log/frame.js'
-import { requireFiles } from './level-files.js'
+import { requireWholeFiles } from './level-files.js'
 import { manifestName, removeFile, segmentsName, writeManifest } from '../directory/manifest.js'
 import { readMarker, writeMarker } from '../directory/marker.js'
 import { firstPlace } from '../log/recovery.js'
@@ -27,7 +27,7 @@ export async function migrate(disk: Disk, path: string, indexPath: string, store
   const names = await disk.list(join(path, segmentsName))
   // A finished store of format 2: its marker was damaged.
   if (names.includes(manifestName)) throw new EngineError('DATA_LOSS', 'the marker file is damaged')
-  await requireFiles(path, 'index')
+  await requireWholeFiles(path, 'index')
   const db = new ClassicLevel<string, Uint8Array>(indexPath, {
     createIfMissing: false,
     valueEncoding: 'view',

@@ -1,0 +1,7 @@
+import { createHash } from 'node:crypto'
+
+/** A hash of entries, whatever their order. */
+export function digestOf(entries: Readonly<Record<string, string>>): string {
+  const sorted = Object.entries(entries).sort(([a], [b]) => (a < b ? -1 : 1))
+  return createHash('sha256').update(JSON.stringify(sorted)).digest('hex')
+}

@@ -1,0 +1,117 @@
+/** The files of LevelDB as LevelDB writes them, and what damage to each of their bytes does. */
+import { mkdtemp, readFile, readdir, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { ClassicLevel } from 'classic-level'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { findLogDamage, logRecords } from '../../src/adapters/level/format-1/level-log.js'
+import { findTableDamage } from '../../src/adapters/level/format-1/level-table.js'
+import { uncompress } from '../../src/adapters/level/format-1/snappy.js'
+import { randomWords } from '../../src/testing.js'
+import { seed } from '../support/seed.js'
+
+let directory: string
+
+beforeEach(async () => void (directory = await mkdtemp(join(tmpdir(), 'level-old-files-'))))
+afterEach(() => rm(directory, { recursive: true, force: true }))
+
+describe.each([true, false])('a table (compressed: %s)', (compression) => {
+  test('is whole as LevelDB writes it, and damaged when any bit before its footer is another', async () => {
+    const db = new ClassicLevel(directory, { compression })
+    for (let n = 0; n < 600; n++) await db.put(`key ${n}`, `value ${n} `.repeat(n % 50))
+    await db.compactRange('', '~')
+    await db.close()
+    const tables = (await readdir(directory)).filter((name) => name.endsWith('.ldb'))
+    expect(tables.length).toBeGreaterThan(0)
+    for (const name of tables) {
+      const whole = await readFile(join(directory, name))
+      expect(findTableDamage(whole)).toBeUndefined()
+      const random = randomWords(seed)
+      for (let tries = 0; tries < 300; tries++) {
+        const damaged = Buffer.from(whole)
+        const at = random() % (whole.length - 48)
+        damaged[at]! ^= 1 << (random() % 8)
+        expect(findTableDamage(damaged), `byte ${at}`).toBeLessThanOrEqual(at)
+      }
+      for (const bytes of [0, 47, 48, 100, whole.length - 1])
+        expect(findTableDamage(whole.subarray(0, bytes)), `${bytes} bytes`).toBeDefined()
+      const twice = Buffer.concat([whole.subarray(0, 512), whole])
+      expect(findTableDamage(twice)).toBeDefined()
+    }
+  })
+})
+
+describe('a log', () => {
+  test('is whole as LevelDB writes it, and damaged when any bit of it is another', async () => {
+    const log = await writeLog()
+    expect(findLogDamage(log)).toBeUndefined()
+    expect([...logRecords(log)]).toHaveLength(120)
+    const random = randomWords(seed)
+    const places = Array.from({ length: 1500 }, () => random() % log.length)
+    // Each byte of the last header, whose length must not pass for a write that was cut short.
+    const last = log.length - lastRecordBytes(log)
+    for (const at of [...places, ...Array.from({ length: 7 }, (_, n) => last + n)]) {
+      const damaged = Buffer.from(log)
+      damaged[at]! ^= 1 << (random() % 8)
+      expect(findLogDamage(damaged), `byte ${at}`).toBeLessThanOrEqual(at)
+    }
+  })
+
+  test('is whole when its end is missing', async () => {
+    const log = await writeLog()
+    const random = randomWords(seed)
+    for (let tries = 0; tries < 300; tries++)
+      expect(findLogDamage(log.subarray(0, random() % log.length))).toBeUndefined()
+  })
+
+  test('is whole when zeros follow its records within a sector, and damaged when a sector is zeros', async () => {
+    const log = await writeLog()
+    expect(log.length % 512).not.toBe(0)
+    expect(findLogDamage(Buffer.concat([log, Buffer.alloc(700)]))).toBeUndefined()
+    expect(findLogDamage(Buffer.concat([log, Buffer.alloc(700), Buffer.from([1])]))).toBe(log.length)
+    expect(findLogDamage(Buffer.alloc(log.length))).toBe(0)
+  })
+
+  test('is damaged when a part of a record is missing', async () => {
+    const log = await writeLog()
+    const second = 32 * 1024
+    expect(log[second + 6]).toBe(4)
+    expect(findLogDamage(log.subarray(second))).toBe(0)
+  })
+})
+
+test.each([
+  ['no length', []],
+  ['a length without an end', [0x80, 0x80, 0x80, 0x80, 0x80, 0x01]],
+  ['a literal that is cut short', [5, 16, 1, 2]],
+  ['a literal whose length is cut short', [5, 244, 1]],
+  ['more than its length', [1, 4, 1, 2]],
+  ['less than its length', [3, 4, 1, 2]],
+  ['a copy of nothing', [5, 0, 1, 1, 0]],
+  ['a copy from before the beginning', [6, 0, 1, 1, 2]],
+  ['a copy that is cut short', [6, 0, 1, 2]],
+  ['a copy over its length', [4, 0, 1, 1, 1]],
+  ['a length over the limit', [101, 0, 1]],
+])('Snappy with %s is refused', (_name, bytes) => {
+  expect(uncompress(Buffer.from(bytes), 100)).toBeUndefined()
+})
+
+test('Snappy of literals and all kinds of copies is read', () => {
+  const bytes = [18, 8, 97, 98, 99, 9, 3, 10, 2, 0, 7, 1, 0, 0, 0, 240, 3, 119, 120, 121, 122]
+  expect(String(uncompress(Buffer.from(bytes), 18))).toBe('abcabcabcbcbbbwxyz')
+  const literal = Buffer.from(Array.from({ length: 300 }, (_, n) => n % 251))
+  const far = Buffer.concat([Buffer.from([0xb0, 2, 244, 0x2b, 1]), literal, Buffer.from([33, 0x2c])])
+  expect(uncompress(far, 304)).toEqual(Buffer.concat([literal, literal.subarray(0, 4)]))
+})
+
+async function writeLog(): Promise<Buffer> {
+  const db = new ClassicLevel(directory)
+  for (let n = 0; n < 120; n++) await db.put(`key ${n}`, 'v'.repeat((n * 13) % 900))
+  await db.close()
+  const name = (await readdir(directory)).find((name) => name.endsWith('.log'))!
+  return readFile(join(directory, name))
+}
+
+function lastRecordBytes(log: Buffer): number {
+  return 7 + [...logRecords(log)].at(-1)!.length
+}
