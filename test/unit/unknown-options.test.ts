@@ -8,239 +8,8 @@ import * as http from '../../src/adapters/http/index.js'
 import * as level from '../../src/adapters/level/index.js'
 import * as main from '../../src/index.js'
 import * as testing from '../../src/testing.js'
+import * as calls from '../support/public-calls.js'
 import { openRemote, type Remote } from '../support/remote.js'
-
-type Method = (...given: never[]) => unknown
-type NameOf<T> = { [Name in keyof T]: T[Name] extends Method ? Name : never }[keyof T] & string
-/**
- * For each method, arguments with every parameter and, over all of them, every option that takes an object: the
- * compiler refuses a table that lacks a method or a parameter, so a new method has to be listed here.
- */
-type Calls<T> = {
-  readonly [Name in NameOf<T>]: readonly (T[Name] extends (...given: infer Given) => unknown
-    ? Readonly<Required<Given>>
-    : never)[]
-}
-
-const content = new Uint8Array(1)
-const hash = `sha256:${'0'.repeat(64)}`
-const id = '0'.repeat(36)
-const page = { pageSize: 1, pageToken: '' }
-const { signal } = new AbortController()
-const owner = { ownerId: 'a', pid: 1, clientId: 'c' }
-const range = { start: 0, length: 1 }
-const onProgress = (): void => undefined
-const segment = { path: '/a', segments: [], expectedHash: hash, logicalSize: 1, mode: 0o644 }
-const segments = [
-  { data: { offset: 0, content } },
-  { hole: { offset: 0, length: 1 } },
-  { borrowed: { offset: 0, length: 1, hash, casOffset: 0 } },
-]
-const write = { path: '/a', content, mode: 0o600, expectedHash: hash }
-const state = { sessionId: id, checkpointId: id }
-
-const sessions: Calls<main.Sessions> = {
-  create: [
-    [{ sourceRef: { sourceId: id, revisionId: id }, initialTags: {}, ttlSeconds: 1 }],
-    [{ files: {} }],
-    [{ gitRepository: { path: '/a', gitRef: 'b' } }],
-  ],
-  importBundle: [[content, { signal }]],
-  open: [[id]],
-  get: [[id]],
-  list: [[{ filter: 'a=b', ...page }]],
-  delete: [[id]],
-}
-
-const job = { sourceId: id, jobId: id }
-const sources: Calls<main.Sources> = {
-  create: [
-    [{ displayName: 'a', labels: {}, gitRemote: { remoteUrl: '', defaultRef: '', credentialsSecretId: '' } }],
-    [{ displayName: 'a', uploadedSnapshot: {} }],
-    [{ displayName: 'a', hostPath: { path: '/a' } }],
-    [{ displayName: 'a', uploadedGitBundle: { defaultRef: '' } }],
-    [{ displayName: 'a', gitRepository: { path: '/a', defaultRef: '' } }],
-  ],
-  get: [[id]],
-  list: [[{ filter: 'a=b', ...page }]],
-  delete: [[id]],
-  startImport: [
-    [id, { git: { gitRef: '' }, signal }],
-    [id, { uploadedSnapshot: { content } }],
-    [id, { uploadedGitBundle: { content, gitRef: '' } }],
-  ],
-  refresh: [[id, { gitRef: '', signal }]],
-  promoteSession: [[id, { sessionId: id, revisionLabel: '', signal }]],
-  exportTar: [[{ sourceId: id, revisionId: id, path: '/' }]],
-  getJob: [[job]],
-  waitForJob: [[job, { signal, onProgress }]],
-  watchJob: [[job, { signal }]],
-  abortJob: [[job]],
-  onJob: [[onProgress]],
-}
-
-const usage: Calls<main.TenantUsage> = {
-  get: [[{ windowStart: '2026-01-01T00:00:00Z', windowEnd: '2026-01-02T00:00:00Z', granularity: 'day' }]],
-  metrics: [[]],
-  sent: [[1]],
-}
-
-const engine: Calls<main.Engine> = {
-  narrow: [[{ without: ['commit'] }]],
-  diff: [[{ from: { ...state, base: true }, to: { sessionId: id, checkpointLabel: 'a' } }]],
-  as: [[{ tenant: 'a', principal: 'b' }]],
-  rotateSecrets: [[]],
-  collect: [[{ keepRedo: true, signal, onProgress }]],
-  check: [[{ readData: false, signal, onProgress }]],
-  close: [],
-}
-
-const session: Calls<main.Session> = {
-  flush: [[]],
-  narrow: [[{ without: ['commit'] }]],
-  get: [[]],
-  analytics: [[]],
-  delete: [],
-  fork: [[{ checkpointLabel: '', newTags: {} }]],
-  checkpoint: [[{ checkpointLabel: '' }]],
-  listCheckpoints: [[page]],
-  deleteCheckpoint: [[{ checkpointId: id }], [{ checkpointLabel: 'a' }]],
-  pruneCheckpoints: [[{ keepLast: 10 }]],
-  restore: [[{ checkpointId: id }], [{ checkpointLabel: 'a' }]],
-  manifest: [[{ pathPrefix: '', includeCasExtents: false, ...page }]],
-  diff: [[{ ...state, base: false }]],
-  exportTar: [[{ checkpointId: id, path: '/' }]],
-  checkout: [['/a', { force: false, signal, onProgress }]],
-  exportBundle: [[{ signal }]],
-  commit: [[{ message: 'a', author: { name: 'a', email: 'b' }, gitBranch: { branchName: 'c' }, signal }]],
-  generateCommitSummary: [[]],
-}
-
-const files: Calls<main.SessionFiles> = {
-  write: [[{ ...write, createParents: true, exclusive: false }]],
-  append: [[{ ...write, createParents: true }]],
-  copy: [[{ sourcePath: '/a', destinationPath: '/b', exclusive: false }]],
-  read: [[{ path: '/a', offset: 0, length: 1 }]],
-  readWithHash: [[{ path: '/a', offset: 0, length: 1 }]],
-  contentHash: [['/a']],
-  stat: [[{ path: '/a', followSymlinks: true, includeContentHash: true }]],
-  list: [[{ path: '/a', recursive: false, ...page }]],
-  delete: [[{ path: '/none', expectedHash: hash }]],
-  createDirectory: [[{ path: '/a', mode: 0o755, recursive: false }]],
-  removeDirectory: [[{ path: '/a', recursive: false }]],
-  rename: [[{ sourcePath: '/none', destinationPath: '/b' }]],
-  setMode: [[{ path: '/a', mode: 0o600 }]],
-  setAttributes: [[{ path: '/a', mode: 0o600, mtimeMs: 1, followSymlinks: true }]],
-  createSymlink: [[{ linkPath: '/l', target: 'a' }]],
-  readSymlink: [['/l']],
-  listSymlinks: [[{ pathPrefix: '', ...page }]],
-  batch: [
-    [[{ write }, { delete: { path: '/a', expectedHash: hash } }, { segmentWrite: { ...segment, segments } }]],
-  ],
-  patchSegments: [
-    [
-      {
-        mutations: [{ ...segment, segments }],
-        conflictPolicy: main.SegmentConflictPolicy.ABORT_ON_CONFLICT,
-      },
-    ],
-  ],
-  getCasExtents: [[{ path: '/a' }]],
-  link: [[{ srcPath: '/a', dstPath: '/b' }]],
-  unlink: [[{ path: '/none', expectedHash: hash }]],
-  setXattr: [[{ path: '/a', name: 'b', value: 'c' }]],
-  getXattr: [[{ path: '/a', name: 'b' }]],
-  listXattrs: [[{ path: '/a' }]],
-  removeXattr: [[{ path: '/a', name: 'b' }]],
-}
-
-const cache: Calls<main.SessionCache> = {
-  put: [[{ key: 'a', value: 'b', ttlSeconds: 1 }]],
-  get: [[{ key: 'a' }], [{ key: 'keys' }]],
-  delete: [[{ key: 'a' }]],
-  exists: [[{ key: 'a' }]],
-  metadata: [[{ key: 'a' }]],
-  compareAndSet: [[{ key: 'a', expectedValue: 'b', newValue: 'c', ttlSeconds: 1 }]],
-  keys: [[{ prefix: '', ...page }]],
-  stats: [[]],
-  batchGet: [[{ keys: ['a'] }]],
-  batchSet: [[{ entries: [{ key: 'a', value: 'b', ttlSeconds: 1 }] }]],
-  batchDelete: [[{ keys: ['a'] }]],
-  deleteByPrefix: [[{ prefix: 'a' }]],
-}
-
-const bus: Calls<main.SessionBus> = {
-  publish: [[{ topic: 'a', payload: 'b' }]],
-  subscribe: [
-    [
-      {
-        topics: ['a'],
-        topicPatterns: ['b'],
-        scope: main.BusScope.SESSION_ONLY,
-        replayLimit: 1,
-        replayAfterMessageId: '00000000',
-        signal,
-      },
-    ],
-  ],
-}
-
-const events: Calls<main.SessionEvents> = {
-  list: [[{ startTime: '2026-01-01T00:00:00Z', endTime: '2026-01-01T00:00:00Z', ...page }]],
-  follow: [[{ afterEventId: id, signal }]],
-  verify: [[{ lastEventId: id }]],
-}
-
-const annotations: Calls<main.SessionAnnotations> = {
-  add: [[{ filePath: '/a', lineNumber: 1, expectedContentHash: hash, comment: '' }]],
-  list: [[{ filePath: '/a' }]],
-  setStatus: [[{ annotationId: id, newStatus: main.AnnotationStatus.OPEN }]],
-}
-
-const approvals: Calls<main.SessionApprovals> = {
-  request: [[{ reason: 'A', details: { summary: '', changedFiles: ['/a'] } }]],
-  grant: [[{ approvalId: id }]],
-  deny: [[{ approvalId: id, feedback: '' }]],
-  list: [[]],
-}
-
-const fileLocks: Calls<main.SessionFileLocks> = {
-  lock: [[{ path: '/a', timeoutSeconds: 1 }]],
-  renew: [[{ path: '/a', timeoutSeconds: 1, lockId: id }]],
-  list: [[{ pathPrefix: '' }]],
-  unlock: [[{ path: '/a', lockId: id }]],
-  forceUnlock: [[{ path: '/a', reason: '' }]],
-}
-
-const kind = main.PosixLockKind.SHARED
-const posixLocks: Calls<main.SessionPosixLocks> = {
-  get: [[{ path: '/a', kind, range, owner, isFlock: false }]],
-  set: [[{ path: '/a', kind, range, owner }]],
-  setBlocking: [[{ path: '/a', kind, range, owner }, { signal }]],
-  flock: [[{ path: '/a', mode: main.PosixFlockMode.SHARED, owner, blocking: false }, { signal }]],
-  funlock: [[{ path: '/a', range, owner, isFlock: false }]],
-}
-
-const report = { reportFormat: 'junit-xml/v1' as const, reportContent: '<testsuite/>' }
-const health: Calls<main.SessionHealth> = {
-  get: [[]],
-  report: [[report]],
-  testResults: [[report]],
-  history: [[page]],
-}
-
-const scope = main.SecretScope.SESSION
-const secrets: Calls<main.SessionSecrets> = {
-  put: [[{ secretName: 'a', secretValue: 'b', scope }]],
-  get: [[{ secretName: 'a' }]],
-  list: [[{ scope }]],
-  delete: [[{ secretName: 'a', scope }]],
-}
-
-const checkout: Calls<main.Checkout> = {
-  update: [[{ force: false, signal, onProgress }]],
-  sync: [[{ signal }]],
-}
 
 let directory: string
 let remote: Remote
@@ -258,51 +27,6 @@ afterAll(async () => {
   await rm(directory, { recursive: true })
 })
 
-const key = new Uint8Array(32)
-/** Data, such as tags, and objects that are no options. */
-const data = new Set(['initialTags', 'newTags', 'labels', 'files', 'headers', 'storage', 'environment'])
-
-const openings: Calls<typeof main> = {
-  openEngine: [
-    [
-      {
-        maxFileBytes: 1,
-        git: { allowPrivateAddresses: true },
-        hostPaths: { roots: [] },
-        approvals: { selfApproval: true },
-        imports: { deadlineSeconds: 1, minBytesPerSecond: 1, rateWindowSeconds: 1 },
-        budgets: { tenantBytes: 1 },
-        secrets: { masterKey: { id: 'a', key }, previousKeys: [{ id: 'b', key }] },
-        storage: main.memoryStorage(),
-      },
-    ],
-  ],
-  memoryStorage: [[{ durable: false, syncReads: true }]],
-  capabilitiesOf: [],
-}
-
-const levels: Calls<typeof level> = {
-  levelStorage: [['/none', { durability: 'full' }]],
-  checkStore: [['/none', { readData: false, signal, onProgress }]],
-  repairStore: [['/none', '/none2', { signal, onProgress }]],
-  backupStore: [['/none', '/none2', { signal, onProgress }]],
-}
-
-const tests: Calls<typeof testing> = {
-  fixedEnvironment: [[{ startMs: 1, stepMs: 1, seed: 1 }]],
-  openTestEngine: [[{ seed: 1, maxFileBytes: 1 }]],
-  memoryStorage: [[{ durable: false, syncReads: true }]],
-  randomWords: [[1]],
-  fromJSON: [],
-  toJSON: [],
-}
-
-const clients: Calls<typeof client> = {
-  connect: [
-    [{ baseUrl: 'http://127.0.0.1:1', token: 'a', timeoutMs: 1, reconnectMs: 1, headers: {}, signal, fetch }],
-  ],
-}
-
 /** Where the parts of a handle that are objects of options stand in arguments. */
 function* places(
   given: unknown,
@@ -314,7 +38,8 @@ function* places(
   }
   if (typeof given !== 'object' || given === null || Object.getPrototypeOf(given) !== Object.prototype) return
   if (at.length > 0) yield at
-  for (const [name, part] of Object.entries(given)) if (!data.has(name)) yield* places(part, [...at, name])
+  for (const [name, part] of Object.entries(given))
+    if (!calls.data.has(name)) yield* places(part, [...at, name])
 }
 
 /** A copy with a misspelt name at a place. */
@@ -384,25 +109,29 @@ function rejects(title: string, handle: () => unknown, table: object, leftOut: r
 describe('in process', () => {
   const open = (): Promise<main.Session> => local.sessions.create({ files: { '/a': 'x' } })
   const of = (part: keyof main.Session) => async (): Promise<unknown> => (await open())[part]
-  rejects('engine', () => local, engine)
-  rejects('sessions', () => local.sessions, sessions)
-  rejects('sources', () => local.sources, sources)
-  rejects('usage', () => local.usage, usage)
-  rejects('session', open, session)
-  rejects('files', of('files'), files)
-  rejects('cache', of('cache'), cache)
-  rejects('bus', of('bus'), bus)
-  rejects('events', of('events'), events, [])
-  rejects('annotations', of('annotations'), annotations)
-  rejects('approvals', of('approvals'), approvals)
-  rejects('fileLocks', of('fileLocks'), fileLocks)
-  rejects('posixLocks', of('posixLocks'), posixLocks)
-  rejects('health', of('health'), health)
-  rejects('secrets', of('secrets'), secrets)
-  rejects('checkout', async () => (await open()).checkout(join(directory, crypto.randomUUID())), checkout)
-  rejects('forkspace', () => main, openings)
-  rejects('forkspace/level', () => level, levels)
-  rejects('forkspace/testing', () => testing, tests)
+  rejects('engine', () => local, calls.engineCalls)
+  rejects('sessions', () => local.sessions, calls.sessionsCalls)
+  rejects('sources', () => local.sources, calls.sourcesCalls)
+  rejects('usage', () => local.usage, calls.usageCalls)
+  rejects('session', open, calls.sessionCalls)
+  rejects('files', of('files'), calls.filesCalls)
+  rejects('cache', of('cache'), calls.cacheCalls)
+  rejects('bus', of('bus'), calls.busCalls)
+  rejects('events', of('events'), calls.eventsCalls, [])
+  rejects('annotations', of('annotations'), calls.annotationsCalls)
+  rejects('approvals', of('approvals'), calls.approvalsCalls)
+  rejects('fileLocks', of('fileLocks'), calls.fileLocksCalls)
+  rejects('posixLocks', of('posixLocks'), calls.posixLocksCalls)
+  rejects('health', of('health'), calls.healthCalls)
+  rejects('secrets', of('secrets'), calls.secretsCalls)
+  rejects(
+    'checkout',
+    async () => (await open()).checkout(join(directory, crypto.randomUUID())),
+    calls.checkoutCalls,
+  )
+  rejects('forkspace', () => main, calls.openingsCalls)
+  rejects('forkspace/level', () => level, calls.levelsCalls)
+  rejects('forkspace/testing', () => testing, calls.testsCalls)
   rejects('forkspace/http', () => http, {
     createHttpHandler: [[undefined, { authenticate: () => undefined, prefix: '', limits: { requestMs: 1 } }]],
     staticTokens: [],
@@ -437,34 +166,37 @@ describe('from a client', () => {
     'sent',
   ]
   const inProcess = [...nativeOnly, 'checkout', 'exportBundle', 'follow', 'verify']
-  const wireSources: Calls<main.Sources> = { ...sources, create: sources.create.slice(0, 4) }
-  const wireSessions: Calls<main.Sessions> = {
-    ...sessions,
-    create: [[{ sourceRef: { sourceId: id, revisionId: id }, initialTags: {} }], [{ files: {} }]],
+  const wireSources: calls.Calls<main.Sources> = {
+    ...calls.sourcesCalls,
+    create: calls.sourcesCalls.create.slice(0, 4),
   }
-  rejects('engine', () => remote.client, engine, inProcess)
+  const wireSessions: calls.Calls<main.Sessions> = {
+    ...calls.sessionsCalls,
+    create: [[{ sourceRef: { sourceId: calls.id, revisionId: calls.id }, initialTags: {} }], [{ files: {} }]],
+  }
+  rejects('engine', () => remote.client, calls.engineCalls, inProcess)
   rejects('sessions', () => remote.client.sessions, wireSessions, inProcess)
   rejects('sources', () => remote.client.sources, wireSources, inProcess)
-  rejects('usage', () => remote.client.usage, usage, inProcess)
-  rejects('session', open, session, inProcess)
-  rejects('files', of('files'), files)
-  rejects('cache', of('cache'), cache)
-  rejects('bus', of('bus'), bus)
-  rejects('events', of('events'), events, inProcess)
-  rejects('annotations', of('annotations'), annotations)
-  rejects('approvals', of('approvals'), approvals)
-  rejects('fileLocks', of('fileLocks'), fileLocks)
-  rejects('posixLocks', of('posixLocks'), posixLocks)
-  rejects('health', of('health'), health)
-  rejects('secrets', of('secrets'), secrets)
-  rejects('forkspace/client', () => client, clients)
+  rejects('usage', () => remote.client.usage, calls.usageCalls, inProcess)
+  rejects('session', open, calls.sessionCalls, inProcess)
+  rejects('files', of('files'), calls.filesCalls)
+  rejects('cache', of('cache'), calls.cacheCalls)
+  rejects('bus', of('bus'), calls.busCalls)
+  rejects('events', of('events'), calls.eventsCalls, inProcess)
+  rejects('annotations', of('annotations'), calls.annotationsCalls)
+  rejects('approvals', of('approvals'), calls.approvalsCalls)
+  rejects('fileLocks', of('fileLocks'), calls.fileLocksCalls)
+  rejects('posixLocks', of('posixLocks'), calls.posixLocksCalls)
+  rejects('health', of('health'), calls.healthCalls)
+  rejects('secrets', of('secrets'), calls.secretsCalls)
+  rejects('forkspace/client', () => client, calls.clientsCalls)
 })
 
 test('a property of Object.prototype is no option', async () => {
   const polluted = Object.prototype as Record<string, unknown>
   const opened = await local.sessions.create({ files: { '/a': 'x' } })
   const names = {
-    expectedHash: hash,
+    expectedHash: calls.hash,
     exclusive: true,
     createParents: false,
     checkpointLabel: 'none',

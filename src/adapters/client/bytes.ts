@@ -1,4 +1,4 @@
-import { invalid } from '../../engine/wire.js'
+import { invalid, unreadable } from '../../engine/wire.js'
 
 const utf8 = new TextEncoder()
 
@@ -8,6 +8,16 @@ export function toBytes(content: Uint8Array | string, field: string): Uint8Array
   if (typeof content !== 'string') throw invalid(field, 'must be a string or a Uint8Array')
   if (!content.isWellFormed()) throw invalid(field, 'contains a lone surrogate')
   return utf8.encode(content)
+}
+
+/** A copy of bytes of a caller, which may change them afterwards. INVALID_ARGUMENT. */
+export function copyBytes(bytes: Uint8Array, field: string): Uint8Array {
+  if (!(bytes instanceof Uint8Array)) throw invalid(field, `must be a Uint8Array; it is a ${typeof bytes}`)
+  try {
+    return new Uint8Array(bytes)
+  } catch (cause) {
+    throw unreadable(field, cause)
+  }
 }
 
 /** All pieces as one. */

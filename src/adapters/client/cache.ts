@@ -22,12 +22,14 @@ export class RemoteCache implements Pick<SessionCache, keyof SessionCache> {
   }
 
   async put(request: Request<'put'>): Promise<void> {
-    await this.#session.run('putCacheEntry', { ...request, value: toBytes(checked(request).value, 'value') })
+    const copy = checked(request)
+    await this.#session.run('putCacheEntry', { ...copy, value: toBytes(copy.value, 'value') })
   }
 
   async get(request: Request<'get'>): Promise<{ value: Uint8Array; found: boolean }> {
-    if (!hasNoRoute(request)) return this.#session.call('getCacheEntry', request)
-    const { key } = referenceShape.read(request)
+    const copy = checked(request)
+    if (!hasNoRoute(copy)) return this.#session.call('getCacheEntry', copy)
+    const { key } = referenceShape.read(copy)
     const [entry] = (await this.batchGet({ keys: [key] })).entries
     const { value, found } = entry!
     return { value, found }
@@ -74,7 +76,7 @@ export class RemoteCache implements Pick<SessionCache, keyof SessionCache> {
   }
 
   async batchSet(request: Request<'batchSet'>): Promise<void> {
-    const { entries } = batchShape.read(request)
+    const { entries } = batchShape.read(checked(request))
     const wire = Array.isArray(entries)
       ? Array.from(entries as Request<'batchSet'>['entries'], (entry, index) => ({
           ...entry,

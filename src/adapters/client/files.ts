@@ -7,7 +7,7 @@ import type {
 } from '../../engine/index.js'
 import { EngineError, Shape } from '../../engine/wire.js'
 import { concat, toBytes } from './bytes.js'
-import { checked } from './checked.js'
+import { checked, copyOf } from './checked.js'
 import type { InSession, SessionCalls } from './session-calls.js'
 
 type Request<Name extends keyof SessionFiles> = Parameters<SessionFiles[Name]>[0]
@@ -122,14 +122,16 @@ export class RemoteFiles implements Pick<SessionFiles, keyof SessionFiles> {
   }
 
   async batch(operations: readonly BatchOperation[]): Promise<void> {
-    const wire = Array.isArray(operations) ? Array.from(operations, toOperation) : operations
+    const copy = copyOf(operations, 'operations')
+    const wire = Array.isArray(copy) ? Array.from(copy, toOperation) : copy
     await this.#session.run('applyBatch', { operations: wire as InSession<'applyBatch'>['operations'] })
   }
 
   async patchSegments(request: Request<'patchSegments'>): Promise<{ skippedPaths: string[] }> {
-    const { mutations } = checked(request)
+    const copy = checked(request)
+    const { mutations } = copy
     return this.#session.call('patchSegments', {
-      ...request,
+      ...copy,
       mutations: Array.isArray(mutations)
         ? Array.from(mutations as readonly SegmentWriteRequest[], (one, index) =>
             toSegmentWrite(one, `mutations[${index}]`),
@@ -151,7 +153,8 @@ export class RemoteFiles implements Pick<SessionFiles, keyof SessionFiles> {
   }
 
   async setXattr(request: Request<'setXattr'>): Promise<void> {
-    await this.#session.run('setXattr', { ...request, value: toBytes(checked(request).value, 'value') })
+    const copy = checked(request)
+    await this.#session.run('setXattr', { ...copy, value: toBytes(copy.value, 'value') })
   }
 
   getXattr(request: Request<'getXattr'>): Promise<{ value: Uint8Array }> {
@@ -172,7 +175,8 @@ function withContent<T extends { readonly content: FileContent }>(
   field = 'content',
   within = 'request',
 ): Omit<T, 'content'> & { readonly content: Uint8Array } {
-  return { ...request, content: toBytes(checked(request, within).content, field) }
+  const copy = checked(request, within)
+  return { ...copy, content: toBytes(copy.content, field) }
 }
 
 /** What is no operation stays as it is, for the encoding to refuse. */

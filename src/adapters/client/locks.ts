@@ -1,5 +1,6 @@
 import type { LockWaitOptions, SessionFileLocks, SessionPosixLocks } from '../../engine/index.js'
 import { Shape } from '../../engine/wire.js'
+import { checked } from './checked.js'
 import type { InSession, SessionCalls } from './session-calls.js'
 
 type Posix<Name extends keyof SessionPosixLocks> = Parameters<SessionPosixLocks[Name]>[0]
@@ -26,16 +27,18 @@ export class RemotePosixLocks implements Pick<SessionPosixLocks, keyof SessionPo
   }
 
   async set(request: Posix<'set'>): Promise<void> {
-    await this.#session.run('setPosixLock', request)
-    this.#remember(request)
+    const copy = checked(request)
+    await this.#session.run('setPosixLock', copy)
+    this.#remember(copy)
   }
 
   /** The request is open as long as it waits. */
   async setBlocking(request: Posix<'setBlocking'>, options: LockWaitOptions = {}): Promise<void> {
     const { signal } = waitShape.read(options, 'options')
-    const { path, range, owner } = request ?? {}
+    const copy = checked(request)
+    const { path, range, owner } = copy
     return this.#take(
-      () => this.#session.run('setPosixLockBlocking', request, { signal, patient: true }),
+      () => this.#session.run('setPosixLockBlocking', copy, { signal, patient: true }),
       { path, owner, ...(range !== undefined && { range }) },
       signal,
     )
@@ -43,9 +46,10 @@ export class RemotePosixLocks implements Pick<SessionPosixLocks, keyof SessionPo
 
   async flock(request: Posix<'flock'>, options: LockWaitOptions = {}): Promise<void> {
     const { signal } = waitShape.read(options, 'options')
-    const { path, owner, blocking } = request ?? {}
+    const copy = checked(request)
+    const { path, owner, blocking } = copy
     return this.#take(
-      () => this.#session.run('flock', request, { signal, patient: blocking === true }),
+      () => this.#session.run('flock', copy, { signal, patient: blocking === true }),
       { path, owner, isFlock: true },
       signal,
     )

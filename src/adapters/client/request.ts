@@ -9,6 +9,7 @@ import {
   type Operation,
   type OperationName,
 } from '../../engine/wire.js'
+import { copyOf, isPlain } from './checked.js'
 
 /** A request, ready to be sent. */
 export interface WireRequest {
@@ -22,8 +23,9 @@ export interface WireRequest {
 /** The native form of a request on its way out. INVALID_ARGUMENT names the first field that is not of its kind. */
 export function encodeRequest(name: OperationName, request: object): WireRequest {
   const { method, path, query = [] }: Operation = operations[name]
-  checkNames(schemas[name].request, request, '')
-  const encoded = z.safeEncode(schemas[name].request as z.ZodType<object, object>, given(request) as object)
+  const copy = copyOf(request)
+  checkNames(schemas[name].request, copy, '')
+  const encoded = z.safeEncode(schemas[name].request as z.ZodType<object, object>, copy)
   if (!encoded.success) {
     const { path: at, message } = encoded.error.issues[0]!
     throw invalid(fieldOf(at) || 'request', message)
@@ -64,20 +66,6 @@ interface SchemaDefinition {
   readonly shape?: Readonly<Record<string, z.ZodType>>
   readonly element?: z.ZodType
   readonly innerType?: z.ZodType
-}
-
-/** What is undefined is not there: JavaScript makes no difference, and neither does JSON. */
-function given(value: unknown): unknown {
-  if (Array.isArray(value)) return Array.from(value as unknown[], given)
-  if (typeof value !== 'object' || value === null || !isPlain(value)) return value
-  const copy = Object.create(null) as Record<string, unknown>
-  for (const [key, part] of Object.entries(value)) if (part !== undefined) copy[key] = given(part)
-  return copy
-}
-
-function isPlain(value: object): boolean {
-  const prototype: unknown = Object.getPrototypeOf(value)
-  return prototype === null || prototype === Object.prototype
 }
 
 /** What a parameter that names nothing fails with, where no request could say it: as the engine says it. */

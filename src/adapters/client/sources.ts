@@ -6,8 +6,8 @@ import type {
   WaitOptions,
   WatchOptions,
 } from '../../engine/index.js'
-import { EngineError, invalid, Shape } from '../../engine/wire.js'
-import { concat } from './bytes.js'
+import { EngineError, invalid, readNow, Shape } from '../../engine/wire.js'
+import { concat, copyBytes } from './bytes.js'
 import { checked } from './checked.js'
 import { pause } from './deadline.js'
 import type { Transport } from './transport.js'
@@ -76,7 +76,7 @@ export class RemoteSources {
 
   /** Contents are sent in one piece, streams once they have ended. The signal ends the sending, not the job. */
   async startImport(sourceId: string, request: Import = {}): Promise<ImportJob> {
-    const { signal, ...given } = importShape.read(request)
+    const { signal, ...given } = importShape.read(checked(request))
     const { uploadedSnapshot: archive, uploadedGitBundle: bundle, ...rest } = given
     const uploadedSnapshot = archive && snapshotShape.readPart(archive, 'uploadedSnapshot')
     const uploadedGitBundle = bundle && bundleShape.readPart(bundle, 'uploadedGitBundle')
@@ -143,11 +143,16 @@ export class RemoteSources {
   }
 
   /** States between two looks are left out. */
-  async *watchJob(
-    reference: JobReference,
-    options: WatchOptions = {},
+  watchJob(reference: JobReference, options: WatchOptions = {}): AsyncGenerator<ImportJob, void, undefined> {
+    return this.#watch(
+      readNow(() => [jobShape.read(reference as ImportJob, 'job'), watchShape.read(options, 'options')]),
+    )
+  }
+
+  async *#watch(
+    parsed: () => readonly [JobReference, WatchOptions],
   ): AsyncGenerator<ImportJob, void, undefined> {
-    const { signal } = watchShape.read(options, 'options')
+    const [reference, { signal }] = parsed()
     signal?.throwIfAborted()
     let shown = ''
     for (let wait = pollMs.first; ; wait = Math.min(wait * 1.5, pollMs.longest)) {
@@ -167,10 +172,10 @@ export class RemoteSources {
 }
 
 async function contentOf(content: ContentIn | undefined, field: string): Promise<Uint8Array> {
-  if (content instanceof Uint8Array) return content
+  if (content instanceof Uint8Array) return copyBytes(content, field)
   if (typeof content !== 'object' || content === null || !(Symbol.asyncIterator in content))
     throw invalid(field, 'must be bytes, or an async iterable of bytes')
   const pieces: Uint8Array[] = []
-  for await (const piece of content) pieces.push(piece)
+  for await (const piece of content) pieces.push(copyBytes(piece, `a piece of ${field}`))
   return concat(pieces)
 }

@@ -1,5 +1,5 @@
 import type { BusMessage, BusSubscribeRequest, BusSubscription } from '../../engine/index.js'
-import { onAbort, type OperationResponse } from '../../engine/wire.js'
+import { onAbort, readNow, type OperationResponse } from '../../engine/wire.js'
 import { checked } from './checked.js'
 import { pause } from './deadline.js'
 import { fromStatus, isClosing, isOutage } from './errors.js'
@@ -22,7 +22,7 @@ export class RemoteSubscription implements BusSubscription {
   readonly startsAfter: Promise<string>
   readonly #transport: Transport
   readonly #sessionId: string
-  readonly #query: Omit<BusSubscribeRequest, 'signal'>
+  #query: Omit<BusSubscribeRequest, 'signal'> = {}
   /** Ends the stream, whoever wants it ended. */
   readonly #abort = new AbortController()
   #left = false
@@ -32,10 +32,11 @@ export class RemoteSubscription implements BusSubscription {
   constructor(transport: Transport, sessionId: string, request: BusSubscribeRequest) {
     this.#transport = transport
     this.#sessionId = sessionId
-    // What is no request at all is refused by the promises.
-    const { signal, ...query } = request ?? {}
-    this.#query = query
-    const first = this.#open(request, signal)
+    const parsed = readNow(() => {
+      const { signal, ...query } = checked(request)
+      return { signal, query }
+    })
+    const first = this.#open(parsed)
     first.catch(() => undefined)
     this.opened = first.then(() => undefined)
     this.opened.catch(() => undefined)
@@ -64,8 +65,14 @@ export class RemoteSubscription implements BusSubscription {
     await this.return()
   }
 
-  async #open(request: BusSubscribeRequest, signal: AbortSignal | undefined): Promise<Stream> {
-    checked(request)
+  async #open(
+    parsed: () => {
+      readonly signal: AbortSignal | undefined
+      readonly query: Omit<BusSubscribeRequest, 'signal'>
+    },
+  ): Promise<Stream> {
+    const { signal, query } = parsed()
+    this.#query = query
     signal?.throwIfAborted()
     if (signal !== undefined) this.#releases.push(onAbort(signal, () => this.#abort.abort(signal.reason)))
     const { closed } = this.#transport

@@ -91,6 +91,18 @@ export function unknownName(field: string, name: string, known: ReadonlySet<stri
   })
 }
 
+/** Reads arguments at the call for a result that comes later; what the reading threw is thrown then. */
+export function readNow<T>(read: () => T): () => T {
+  try {
+    const value = read()
+    return () => value
+  } catch (error) {
+    return () => {
+      throw error
+    }
+  }
+}
+
 export function unreadable(field: string, cause: unknown): EngineError {
   const message = `${field}: cannot be read: ${messageOf(cause)}`
   return new EngineError('INVALID_ARGUMENT', message, { field }, { cause })

@@ -12,10 +12,11 @@ import {
   type Collection,
   type CollectOptions,
 } from '../services/gc/collection.js'
+import { parseCreate } from '../services/sources/source-requests.js'
 import type { SourceService } from '../services/sources/sources.js'
 import type { UsageMeter } from '../services/usage.js'
 import { storeActivity } from '../session/table/activity.js'
-import { blankBaseline, filesBaseline } from '../session/baselines.js'
+import { blankBaseline, copyFiles, filesBaseline, type CopiedFile } from '../session/baselines.js'
 import { coreFor, inBackground, type Core } from '../session/core.js'
 import {
   localCaller,
@@ -31,6 +32,7 @@ import {
   createSession,
   describeSession,
   listSessions,
+  sessionListShape,
   type SessionInfo,
   type SessionListRequest,
   type SessionPage,
@@ -56,6 +58,13 @@ export interface SessionCreateRequest {
    * itself; absent: as the engine was opened with.
    */
   readonly ttlSeconds?: number
+}
+
+/** What a session starts from, as it was at the call; at most one of them. */
+interface SessionStart {
+  readonly sourceRef: SessionCreateRequest['sourceRef']
+  readonly gitRepository: SessionCreateRequest['gitRepository']
+  readonly files: readonly CopiedFile[] | undefined
 }
 
 const createShape = new Shape<SessionCreateRequest>({
@@ -134,13 +143,20 @@ export class Sessions {
     if (copy.sourceRef !== undefined) copy.sourceRef = sourceRefShape.readPart(copy.sourceRef, 'sourceRef')
     if (copy.gitRepository !== undefined)
       copy.gitRepository = repositoryShape.readPart(copy.gitRepository, 'gitRepository')
-    const { sourceRef } = copy
+    const { sourceRef, files, gitRepository } = copy
+    if ([sourceRef, files, gitRepository].filter((one) => one !== undefined).length > 1)
+      throw invalid('sourceRef', 'pass at most one of sourceRef, files and gitRepository')
+    const start = {
+      sourceRef,
+      gitRepository,
+      files: files === undefined ? undefined : copyFiles(files, 'files'),
+    }
     const resource = typeof sourceRef?.sourceId === 'string' ? { sourceId: sourceRef.sourceId } : {}
     return this.#access.run('createSession', resource, async () => {
       if (sourceRef !== undefined) this.#access.permissions.checkWhen('createSession', 'source')
       const told = this.#core.writes.begin()
       try {
-        const [baseline, root] = await this.#baseline(copy)
+        const [baseline, root] = await this.#baseline(start)
         return this.#handle(await createSession(this.#core, baseline, root, tags, ttlSeconds))
       } finally {
         told()
@@ -168,11 +184,12 @@ export class Sessions {
    */
   async importBundle(content: ContentIn, options: BundleOptions = {}): Promise<Session> {
     const { permissions } = this.#access
+    const { signal } = parseBundleOptions(options)
+    const bundle = parseBundle(content)
     return this.#access.run('createSession', {}, async () => {
-      const { signal } = parseBundleOptions(options)
       const live = await this.#services.bundles.import(
         this.#core,
-        parseBundle(content),
+        bundle,
         (sourceId) => permissions.has('sources') && permissions.allows('createSession', { sourceId }),
         signal === undefined ? {} : { signal },
       )
@@ -195,9 +212,10 @@ export class Sessions {
   }
 
   /** A page of all sessions in order of creation. INVALID_ARGUMENT for a malformed filter or page token. */
-  list(request?: SessionListRequest): Promise<SessionPage> {
+  async list(request: SessionListRequest = {}): Promise<SessionPage> {
+    const copy = sessionListShape.read(request)
     return this.#access.run('listSessions', {}, () =>
-      listSessions(this.#core, this.#access.permissions, request),
+      listSessions(this.#core, this.#access.permissions, copy),
     )
   }
 
@@ -208,14 +226,7 @@ export class Sessions {
     )
   }
 
-  async #baseline({
-    sourceRef,
-    files,
-    gitRepository,
-  }: SessionCreateRequest): ReturnType<typeof blankBaseline> {
-    if ([sourceRef, files, gitRepository].filter((given) => given !== undefined).length > 1) {
-      throw invalid('sourceRef', 'pass at most one of sourceRef, files and gitRepository')
-    }
+  async #baseline({ sourceRef, files, gitRepository }: SessionStart): ReturnType<typeof blankBaseline> {
     if (sourceRef !== undefined)
       return this.#services.sources.baseline(this.#core, sourceRef.sourceId, sourceRef.revisionId)
     if (files !== undefined) return filesBaseline(this.#core, files)
@@ -223,10 +234,10 @@ export class Sessions {
     for (const action of ['createSource', 'startImport'] as const) this.#access.permissions.check(action, {})
     const { path, gitRef = '' } = gitRepository
     parseText('gitRepository.gitRef', gitRef, limits.labelBytes)
-    const { sourceId } = await this.#services.sources.create(this.#core, {
-      displayName: path,
-      gitRepository: { path },
-    })
+    const { sourceId } = await this.#services.sources.create(
+      this.#core,
+      parseCreate({ displayName: path, gitRepository: { path } }),
+    )
     const { sources } = this.#services
     try {
       const job = await sources.startImport(this.#core, sourceId, { git: { gitRef } })

@@ -1,7 +1,10 @@
+import { readNow } from '../base/shape.js'
 import type { SessionAccess } from '../session/access/session-access.js'
 import {
+  eventListShape,
   followEvents,
   listEvents,
+  logVerifyShape,
   parseFollow,
   verifyEvents,
   type EventFollowOptions,
@@ -29,10 +32,9 @@ export class SessionEvents {
    * @example
    * const { events } = await session.events.list({ startTime: '2026-01-31T00:00:00Z', pageSize: 100 })
    */
-  list(request?: EventListRequest): Promise<EventPage> {
-    return this.#access.run('listEvents', (live) =>
-      listEvents(this.#access.core, live, this.#access, request),
-    )
+  async list(request: EventListRequest = {}): Promise<EventPage> {
+    const copy = eventListShape.read(request)
+    return this.#access.run('listEvents', (live) => listEvents(this.#access.core, live, this.#access, copy))
   }
 
   /** Every event that is stored, page by page. */
@@ -51,8 +53,12 @@ export class SessionEvents {
    * @example
    * for await (const { eventType, details } of session.events.follow({ signal })) show(eventType, details)
    */
-  async *follow(options: EventFollowOptions = {}): AsyncGenerator<SessionEvent, void, undefined> {
-    const copy = parseFollow(options)
+  follow(options: EventFollowOptions = {}): AsyncGenerator<SessionEvent, void, undefined> {
+    return this.#follow(readNow(() => parseFollow(options)))
+  }
+
+  async *#follow(parsed: () => EventFollowOptions): AsyncGenerator<SessionEvent, void, undefined> {
+    const copy = parsed()
     // Nothing is awaited where the session is loaded: its end, right after the call, is told.
     const opened = this.#access.live('listEvents')
     const live = opened instanceof Promise ? await opened : opened
@@ -68,7 +74,8 @@ export class SessionEvents {
    * const kept = await session.events.verify()
    * const { headHash } = await session.events.verify({ lastEventId: kept.lastEventId }) // kept.headHash
    */
-  async verify(request?: LogVerifyRequest): Promise<LogVerification> {
-    return this.#access.run('listEvents', (live) => verifyEvents(this.#access.core, live, request))
+  async verify(request: LogVerifyRequest = {}): Promise<LogVerification> {
+    const copy = logVerifyShape.read(request)
+    return this.#access.run('listEvents', (live) => verifyEvents(this.#access.core, live, copy))
   }
 }

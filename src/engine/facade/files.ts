@@ -18,7 +18,12 @@ import {
   type SetAttributesRequest,
 } from '../session/edits/attributes.js'
 import { copyFileShape, planCopyFile, type CopyFileRequest } from '../session/edits/copies.js'
-import { listDirectory, type DirectoryListRequest, type DirectoryPage } from '../session/reads/directory.js'
+import {
+  directoryListShape,
+  listDirectory,
+  type DirectoryListRequest,
+  type DirectoryPage,
+} from '../session/reads/directory.js'
 import {
   createDirectoryShape,
   deleteShape,
@@ -44,7 +49,12 @@ import {
 import type { LiveSession } from '../session/table/live.js'
 import { findFile, findSymlink } from '../session/reads/lookup.js'
 import { listCasExtents, type CasExtent } from '../session/reads/extents.js'
-import { listSymlinks, type SymlinkListRequest, type SymlinkPage } from '../session/reads/manifest.js'
+import {
+  listSymlinks,
+  symlinkListShape,
+  type SymlinkListRequest,
+  type SymlinkPage,
+} from '../session/reads/manifest.js'
 import type { Plan } from '../session/edits/plan.js'
 import { mutate, record } from '../session/mutation-queue.js'
 import { parseStat, statPath, type PathStat, type StatRequest } from '../session/reads/stat.js'
@@ -178,8 +188,9 @@ export class SessionFiles {
   }
 
   /** A page of what is in a directory, or with `recursive` of all that is below it. NOT_A_DIRECTORY, PATH_NOT_FOUND. */
-  list(request: DirectoryListRequest): Promise<DirectoryPage> {
-    return this.#access.look('listDirectory', (live) => listDirectory(this.#access.core, live, request))
+  async list(request: DirectoryListRequest): Promise<DirectoryPage> {
+    const copy = directoryListShape.read(request)
+    return this.#access.look('listDirectory', (live) => listDirectory(this.#access.core, live, copy))
   }
 
   /** A file or symlink. PATH_NOT_FOUND, IS_A_DIRECTORY, HASH_MISMATCH. */
@@ -248,9 +259,10 @@ export class SessionFiles {
   }
 
   /** A page of the symlinks below a literal prefix of the path; the manifest does not list them. */
-  async listSymlinks(request?: SymlinkListRequest): Promise<SymlinkPage> {
+  async listSymlinks(request: SymlinkListRequest = {}): Promise<SymlinkPage> {
+    const copy = symlinkListShape.read(request)
     return this.#access.look('listSymlinks', ({ tree }) =>
-      listSymlinks(this.#access.core, tree.freeze(), request),
+      listSymlinks(this.#access.core, tree.freeze(), copy),
     )
   }
 

@@ -1,6 +1,6 @@
 import { invalid } from '../base/errors.js'
-import type { PageRequest } from '../base/paging.js'
-import { Shape } from '../base/shape.js'
+import { pageShape, type PageRequest } from '../base/paging.js'
+import { readNow, Shape } from '../base/shape.js'
 import type { Action } from '../operations/index.js'
 import type { Dir } from '../tree/node.js'
 import { createSessionFs } from '../fs/session-fs.js'
@@ -24,7 +24,12 @@ import {
 } from '../session/checkpoints.js'
 import type { Core } from '../session/core.js'
 import type { SessionSlot } from '../session/table/live.js'
-import { readManifest, type ManifestPage, type ManifestRequest } from '../session/reads/manifest.js'
+import {
+  manifestShape,
+  readManifest,
+  type ManifestPage,
+  type ManifestRequest,
+} from '../session/reads/manifest.js'
 import {
   deleteSession,
   describeSession,
@@ -51,7 +56,7 @@ import type { CheckoutOptions, Checkouts } from '../services/checkouts/checkouts
 import { parseBundleOptions, type BundleOptions, type Bundles } from '../services/bundles/bundles.js'
 import { summarize, type CommitSummary } from '../services/sources/commit-summary.js'
 import type { CacheService } from '../services/cache/cache.js'
-import type { Commits, SessionCommitRequest } from '../services/sources/commits.js'
+import { parseCommit, type Commits, type SessionCommitRequest } from '../services/sources/commits.js'
 import type { FileLocks } from '../services/locks/file-locks.js'
 import type { Health, HealthReports } from '../services/health.js'
 import type { PosixLocks } from '../services/locks/posix-locks.js'
@@ -275,8 +280,9 @@ export class Session {
   }
 
   /** A page of the checkpoints, oldest first. */
-  listCheckpoints(request?: PageRequest): Promise<CheckpointPage> {
-    return this.#access.run('listCheckpoints', (live) => listCheckpoints(this.#access.core, live, request))
+  async listCheckpoints(request: PageRequest = {}): Promise<CheckpointPage> {
+    const copy = pageShape.read(request)
+    return this.#access.run('listCheckpoints', (live) => listCheckpoints(this.#access.core, live, copy))
   }
 
   /**
@@ -312,9 +318,10 @@ export class Session {
   }
 
   /** A page of the tree; its `manifestHash` names the state of the whole tree. */
-  manifest(request?: ManifestRequest): Promise<ManifestPage> {
+  async manifest(request: ManifestRequest = {}): Promise<ManifestPage> {
+    const copy = manifestShape.read(request)
     return this.#access.look('getManifest', ({ tree }) =>
-      readManifest(this.#access.core, tree.freeze(), request),
+      readManifest(this.#access.core, tree.freeze(), copy),
     )
   }
 
@@ -410,8 +417,9 @@ export class Session {
    */
   exportBundle(options: BundleOptions = {}): AsyncIterable<Uint8Array> {
     const { core } = this.#access
+    const parsed = readNow(() => parseBundleOptions(options))
     const opened = this.#access.look('exportBundle', async (live) => {
-      const { signal } = parseBundleOptions(options)
+      const { signal } = parsed()
       for (const part of ['getManifest', 'listEvents'] as const) this.#access.permit(part)
       const allowed = (action: Action): boolean => this.#access.allows(action)
       return this.#services.bundles.export(core, live, allowed, signal === undefined ? {} : { signal })
@@ -430,9 +438,9 @@ export class Session {
    * given and nothing is made; `allowEmpty` makes a commit even so.
    */
   async commit(request: SessionCommitRequest): Promise<{ commitId: string }> {
-    return this.#access.run('commit', (live) =>
-      this.#services.commits.commit(this.#access.core, live, request),
-    )
+    const { core } = this.#access
+    const commit = parseCommit(core.principal, request)
+    return this.#access.run('commit', (live) => this.#services.commits.commit(core, live, commit))
   }
 
   /**

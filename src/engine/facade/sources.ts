@@ -1,22 +1,27 @@
 import { given } from '../base/input.js'
 import { invalid } from '../base/errors.js'
-import { Shape } from '../base/shape.js'
+import { readNow, Shape } from '../base/shape.js'
 import type { Action } from '../operations/index.js'
 import {
   parseJobReference,
+  parseWait,
   parseWatch,
   type JobReference,
   type WaitOptions,
   type WatchOptions,
 } from '../services/sources/jobs.js'
 import type { ImportJob, Source } from '../services/sources/source-records.js'
-import type {
-  ImportStartRequest,
-  RefreshRequest,
-  SourceCreateRequest,
+import {
+  parseCreate,
+  parseImport,
+  parseRefresh,
+  type ImportStartRequest,
+  type RefreshRequest,
+  type SourceCreateRequest,
 } from '../services/sources/source-requests.js'
 import {
   parsePromote,
+  sourceListShape,
   type PromoteRequest,
   type SourceListRequest,
   type SourcePage,
@@ -57,8 +62,9 @@ export class Sources {
    * @example
    * const source = await engine.sources.create({ displayName: 'app', gitRemote: { remoteUrl: 'https://example.org/app.git' } })
    */
-  create(request: SourceCreateRequest): Promise<Source> {
-    return this.#run('createSource', {}, (core) => this.#service.create(core, request))
+  async create(request: SourceCreateRequest): Promise<Source> {
+    const parsed = parseCreate(request)
+    return this.#run('createSource', {}, (core) => this.#service.create(core, parsed))
   }
 
   /** SOURCE_NOT_FOUND. */
@@ -67,8 +73,9 @@ export class Sources {
   }
 
   /** A page of all sources in order of creation. INVALID_ARGUMENT for a malformed filter or page token. */
-  list(request?: SourceListRequest): Promise<SourcePage> {
-    return this.#run('listSources', {}, (core) => this.#service.list(core, request))
+  async list(request: SourceListRequest = {}): Promise<SourcePage> {
+    const copy = sourceListShape.read(request)
+    return this.#run('listSources', {}, (core) => this.#service.list(core, copy))
   }
 
   /**
@@ -89,10 +96,9 @@ export class Sources {
    * @example
    * const job = await engine.sources.startImport(sourceId, { uploadedSnapshot: { content: await readFile('app.tgz') } })
    */
-  startImport(sourceId: string, request?: ImportStartRequest): Promise<ImportJob> {
-    return this.#run('startImport', { sourceId }, (core) =>
-      this.#service.startImport(core, sourceId, request),
-    )
+  async startImport(sourceId: string, request: ImportStartRequest = {}): Promise<ImportJob> {
+    const parts = parseImport(request)
+    return this.#run('startImport', { sourceId }, (core) => this.#service.startImport(core, sourceId, parts))
   }
 
   /**
@@ -102,8 +108,9 @@ export class Sources {
    * @example
    * const { revisionId } = await engine.sources.waitForJob(await engine.sources.refresh(sourceId))
    */
-  refresh(sourceId: string, request?: RefreshRequest): Promise<ImportJob> {
-    return this.#run('refreshSource', { sourceId }, (core) => this.#service.refresh(core, sourceId, request))
+  async refresh(sourceId: string, request: RefreshRequest = {}): Promise<ImportJob> {
+    const copy = parseRefresh(request)
+    return this.#run('refreshSource', { sourceId }, (core) => this.#service.refresh(core, sourceId, copy))
   }
 
   /**
@@ -156,9 +163,10 @@ export class Sources {
    * @example
    * const { revisionId } = await engine.sources.waitForJob(job, { onProgress: (job) => bar.update(job.filesProcessed) })
    */
-  async waitForJob(reference: JobReference, options?: WaitOptions): Promise<ImportJob> {
+  async waitForJob(reference: JobReference, options: WaitOptions = {}): Promise<ImportJob> {
     const job = parseJobReference(reference)
-    return this.#run('getJob', {}, (core) => this.#service.jobs.wait(core, job, options))
+    const copy = parseWait(options)
+    return this.#run('getJob', {}, (core) => this.#service.jobs.wait(core, job, copy))
   }
 
   /**
@@ -168,14 +176,16 @@ export class Sources {
    * @example
    * for await (const { state, bytesProcessed } of engine.sources.watchJob(job)) console.log(state, bytesProcessed)
    */
-  async *watchJob(
-    reference: JobReference,
-    options: WatchOptions = {},
+  watchJob(reference: JobReference, options: WatchOptions = {}): AsyncGenerator<ImportJob, void, undefined> {
+    return this.#watch(readNow(() => [parseJobReference(reference), parseWatch(options)]))
+  }
+
+  async *#watch(
+    parsed: () => readonly [JobReference, WatchOptions],
   ): AsyncGenerator<ImportJob, void, undefined> {
-    const job = parseJobReference(reference)
-    const copy = parseWatch(options)
+    const [job, options] = parsed()
     await this.getJob(job)
-    yield* this.#service.jobs.watch(this.#access.core, job, copy)
+    yield* this.#service.jobs.watch(this.#access.core, job, options)
   }
 
   /** Ends a job, whoever started or shares it, and resolves to it; one that has ended stays as it is. JOB_NOT_FOUND. */

@@ -26,10 +26,9 @@ export class TenantUsage {
    * @example
    * const { sessionHours } = await engine.usage.get({ windowStart: '2026-01-01T00:00:00Z', windowEnd: '2026-02-01T00:00:00Z' })
    */
-  get(request: UsageRequest): Promise<Usage> {
-    return this.#access.run('getUsage', {}, async () =>
-      this.#service.usage(this.#access.core, parseUsage(request)),
-    )
+  async get(request: UsageRequest): Promise<Usage> {
+    const parsed = parseUsage(request)
+    return this.#access.run('getUsage', {}, () => this.#service.usage(this.#access.core, parsed))
   }
 
   /** How many contents the tenant keeps, and how often it wrote them. In memory equal contents are several. */

@@ -27,13 +27,9 @@ export function blankBaseline(core: Core): Promise<[Baseline, Dir]> {
 }
 
 /** A tree made from paths and contents; parents come by themselves. */
-export async function filesBaseline(
-  core: Core,
-  files: Readonly<Record<string, FileContent>>,
-): Promise<[Baseline, Dir]> {
-  const copied = copyFiles(files, 'files')
+export async function filesBaseline(core: Core, files: readonly CopiedFile[]): Promise<[Baseline, Dir]> {
   await core.store.counted?.()
-  const placed = await placeFiles(core, copied, 'files')
+  const placed = await placeFiles(core, files, 'files')
   const builder = new TreeBuilder(core)
   await addFiles(core, builder, placed)
   return saveBaseline(core, await builder.finish())

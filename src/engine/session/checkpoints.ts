@@ -3,13 +3,7 @@ import { EngineError, invalid } from '../base/errors.js'
 import { Fault } from '../base/fault.js'
 import { given, parseText, shown } from '../base/input.js'
 import { limits } from '../base/limits.js'
-import {
-  encodePageToken,
-  pageShape,
-  parsePageSize,
-  parsePageToken,
-  type PageRequest,
-} from '../base/paging.js'
+import { encodePageToken, parsePageSize, parsePageToken, type PageRequest } from '../base/paging.js'
 import { Shape } from '../base/shape.js'
 import { keys, prefixEnd } from '../storage/keys.js'
 import type { Dir } from '../tree/node.js'
@@ -86,14 +80,14 @@ export function createCheckpoint(core: Core, live: LiveSession, label = ''): Pro
   })
 }
 
+/** A page of the checkpoints, oldest first; the request is a copy. */
 export async function listCheckpoints(
   core: Core,
   live: LiveSession,
-  request: PageRequest = {},
+  request: PageRequest,
 ): Promise<CheckpointPage> {
-  const copy = pageShape.read(request)
-  const pageSize = parsePageSize(copy.pageSize)
-  const after = parsePageToken(`checkpoints ${live.id}`, copy.pageToken)
+  const pageSize = parsePageSize(request.pageSize)
+  const after = parsePageToken(`checkpoints ${live.id}`, request.pageToken)
   await loadIndex(core, live)
   const page: Checkpoint[] = []
   let last = 0

@@ -202,15 +202,14 @@ export function describeSession(
   }
 }
 
-const listShape = new Shape<SessionListRequest>({ filter: true, ...pageNames })
+export const sessionListShape = new Shape<SessionListRequest>({ filter: true, ...pageNames })
 
 /** Pages of stored sessions in order of creation. */
 export async function listSessions(
   core: Core,
   permissions: Permissions,
-  request: SessionListRequest = {},
+  { filter, pageSize: size, pageToken }: SessionListRequest,
 ): Promise<SessionPage> {
-  const { filter, pageSize: size, pageToken } = listShape.read(request)
   const matches = parseFilter(filter)
   const pageSize = parsePageSize(size)
   const prefix = keys.sessions(core.tenantKey)

@@ -96,8 +96,9 @@ export function parseBundleOptions(options: BundleOptions): BundleOptions {
   return copy
 }
 
+/** Bytes as they are at the call, or a stream. INVALID_ARGUMENT. */
 export function parseBundle(content: ContentIn): ContentIn {
-  if (isBytes(content)) return readBytes('content', content)
+  if (isBytes(content)) return new Uint8Array(readBytes('content', content))
   const iterable: unknown = content
   if (typeof iterable === 'object' && iterable !== null && Symbol.asyncIterator in iterable) return content
   throw new EngineError('INVALID_ARGUMENT', 'content: must be bytes, or an async iterable of them', {

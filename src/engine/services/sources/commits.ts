@@ -1,7 +1,7 @@
 import { checkSignal } from '../../base/abort.js'
 import { engineClosed, EngineError, invalid } from '../../base/errors.js'
 import { whenLoaded } from '../../base/fault.js'
-import { parseText } from '../../base/input.js'
+import { parseFlag, parseText } from '../../base/input.js'
 import { Shape } from '../../base/shape.js'
 import { KeyedMutex } from '../../base/keyed-mutex.js'
 import { limits } from '../../base/limits.js'
@@ -55,6 +55,26 @@ interface ParsedCommit {
   readonly branchName: string
   readonly author: CommitIdentity
   readonly allowEmpty: boolean
+  readonly signal: AbortSignal | undefined
+}
+
+/** `principal` is the author where the request has none. INVALID_ARGUMENT. */
+export function parseCommit(principal: string, request: SessionCommitRequest): ParsedCommit {
+  const given = commitShape.read(request)
+  const { signal } = given
+  checkSignal(signal)
+  const gitBranch =
+    given.gitBranch === undefined ? undefined : branchShape.readPart(given.gitBranch, 'gitBranch')
+  const message = parseText('message', given.message, limits.messageBytes)
+  if (message.trim() === '') throw invalid('message', 'must not be empty')
+  const branchName =
+    gitBranch === undefined ? '' : parseText('gitBranch.branchName', gitBranch.branchName, limits.labelBytes)
+  if (gitBranch !== undefined && branchName === '') throw invalid('gitBranch.branchName', 'must not be empty')
+  if (branchName !== '' && !isBranchName(branchName))
+    throw invalid('gitBranch.branchName', 'is no name that git takes for a branch')
+  const author = parseAuthor(principal, given.author)
+  const allowEmpty = parseFlag('allowEmpty', given.allowEmpty, false)
+  return { message, branchName, author, allowEmpty, signal }
 }
 
 /** Writes sessions' states as git commits. */
@@ -77,25 +97,7 @@ export class Commits {
     this.#remoteOf = ports.remoteOf
   }
 
-  commit(core: Core, live: LiveSession, request: SessionCommitRequest): Promise<{ commitId: string }> {
-    const given = commitShape.read(request)
-    const { signal } = given
-    checkSignal(signal)
-    const gitBranch =
-      given.gitBranch === undefined ? undefined : branchShape.readPart(given.gitBranch, 'gitBranch')
-    const message = parseText('message', given.message, limits.messageBytes)
-    if (message.trim() === '') throw invalid('message', 'must not be empty')
-    const branchName =
-      gitBranch === undefined
-        ? ''
-        : parseText('gitBranch.branchName', gitBranch.branchName, limits.labelBytes)
-    if (gitBranch !== undefined && branchName === '')
-      throw invalid('gitBranch.branchName', 'must not be empty')
-    if (branchName !== '' && !isBranchName(branchName))
-      throw invalid('gitBranch.branchName', 'is no name that git takes for a branch')
-    const author = parseAuthor(core, given.author)
-    const { allowEmpty = false } = given
-    if (typeof allowEmpty !== 'boolean') throw invalid('allowEmpty', 'must be a boolean')
+  commit(core: Core, live: LiveSession, request: ParsedCommit): Promise<{ commitId: string }> {
     // What is committed is the state of the call, as far as it is loaded.
     const root = live.tail === undefined ? live.tree.freeze() : undefined
     const state = live.tail?.then(() => storedState(core, live)) ?? storedState(core, live)
@@ -104,9 +106,7 @@ export class Commits {
     const told = core.writes.begin()
     const held = root && core.loader.inUse?.hold(root)
     const committed = this.#mutex
-      .run(live.id, () =>
-        this.#commit(core, live, state, { message, branchName, author, allowEmpty, signal }),
-      )
+      .run(live.id, () => this.#commit(core, live, state, request))
       .finally(() => {
         told()
         held?.()
@@ -132,7 +132,7 @@ export class Commits {
     core: Core,
     live: LiveSession,
     state: Promise<Dir>,
-    request: ParsedCommit & { readonly signal: AbortSignal | undefined },
+    request: ParsedCommit,
   ): Promise<{ commitId: string }> {
     const overdue = new AbortController()
     const late = new EngineError(
@@ -246,8 +246,8 @@ async function* changesOf(core: Core, base: Dir, root: Dir): AsyncGenerator<Path
   }
 }
 
-function parseAuthor(core: Core, author: CommitIdentity | undefined): CommitIdentity {
-  if (author === undefined) return { name: core.principal, email: `${core.principal}@localhost` }
+function parseAuthor(principal: string, author: CommitIdentity | undefined): CommitIdentity {
+  if (author === undefined) return { name: principal, email: `${principal}@localhost` }
   const given = identityShape.readPart(author, 'author')
   const name = parseText('author.name', given.name, limits.labelBytes)
   const email = parseText('author.email', given.email, limits.labelBytes)

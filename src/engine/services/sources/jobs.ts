@@ -64,6 +64,16 @@ export interface WatchOptions {
 
 const waitShape = new Shape<WaitOptions>({ signal: true, onProgress: true })
 
+/** A checked copy. INVALID_ARGUMENT. */
+export function parseWait(options: WaitOptions): WaitOptions {
+  const copy = waitShape.read(options, 'options')
+  const { signal, onProgress } = copy
+  checkSignal(signal)
+  if (onProgress !== undefined && typeof onProgress !== 'function')
+    throw invalid('onProgress', `must be a function; it is ${given(onProgress)}`)
+  return copy
+}
+
 const watchShape = new Shape<WatchOptions>({ signal: true })
 
 /** A checked copy. INVALID_ARGUMENT. */
@@ -262,11 +272,11 @@ export class Jobs {
   }
 
   /** Resolves to the succeeded job; rejects with IMPORT_FAILED, whose cause is what went wrong. */
-  async wait(core: Core, reference: JobReference, options: WaitOptions = {}): Promise<ImportJob> {
-    const { signal, onProgress } = waitShape.read(options, 'options')
-    checkSignal(signal)
-    if (onProgress !== undefined && typeof onProgress !== 'function')
-      throw invalid('onProgress', `must be a function; it is ${given(onProgress)}`)
+  async wait(
+    core: Core,
+    reference: JobReference,
+    { signal, onProgress }: WaitOptions = {},
+  ): Promise<ImportJob> {
     signal?.throwIfAborted()
     const running = this.#find(core, reference)
     if (running !== undefined) await this.#follow(running, signal, onProgress)

@@ -1,7 +1,7 @@
 /** What callers give to make and import sources. */
 import { checkSignal } from '../../base/abort.js'
 import { EngineError, invalid } from '../../base/errors.js'
-import { isBytes, parseText, readBytes, type StringMap } from '../../base/input.js'
+import { isBytes, parseStringMap, parseText, readBytes, type StringMap } from '../../base/input.js'
 import { Shape } from '../../base/shape.js'
 import { limits } from '../../base/limits.js'
 import type { ContentIn } from '../../cas/content-writer.js'
@@ -91,16 +91,27 @@ const snapshotShape = new Shape<NonNullable<ImportStartRequest['uploadedSnapshot
   files: true,
 })
 
-export const refreshShape = new Shape<RefreshRequest>({ gitRef: true, signal: true })
+const refreshShape = new Shape<RefreshRequest>({ gitRef: true, signal: true })
 
-/** A copy, its parts not looked at yet. INVALID_ARGUMENT. */
-export function parseCreate(request: SourceCreateRequest): SourceCreateRequest {
-  return createShape.read(request)
+export interface ParsedCreate {
+  readonly displayName: string
+  readonly kind: Kind
+  readonly labels: StringMap
+}
+
+/** INVALID_ARGUMENT, TOO_LARGE. */
+export function parseCreate(request: SourceCreateRequest): ParsedCreate {
+  const copy = createShape.read(request)
+  return {
+    kind: parseKind(copy),
+    displayName: parseText('displayName', copy.displayName, limits.labelBytes),
+    labels: parseStringMap('labels', copy.labels),
+  }
 }
 
 type Kind = Pick<SourceRecord, 'kind' | 'remote' | 'path' | 'defaultRef'>
 
-export function parseKind(request: SourceCreateRequest): Kind {
+function parseKind(request: SourceCreateRequest): Kind {
   const names = ['gitRemote', 'uploadedSnapshot', 'hostPath', 'uploadedGitBundle', 'gitRepository'] as const
   const given = names.filter((name) => request[name] !== undefined)
   if (given.length !== 1)
@@ -148,7 +159,7 @@ export type ImportInput =
   | { readonly path: string }
 
 /** What a request says of each kind, checked, with contents as they are at the call. */
-interface ImportParts {
+export interface ImportParts {
   readonly signal?: AbortSignal | undefined
   readonly git?: { readonly gitRef: string }
   readonly uploadedSnapshot?: { readonly content: ContentIn } | { readonly files: readonly CopiedFile[] }
@@ -221,8 +232,16 @@ function parseSnapshot(
   return { files: copyFiles(files, 'uploadedSnapshot.files') }
 }
 
+/** A checked copy. INVALID_ARGUMENT. */
+export function parseRefresh(request: RefreshRequest): RefreshRequest {
+  const copy = refreshShape.read(request)
+  checkSignal(copy.signal)
+  copy.gitRef = parseRef(copy.gitRef, 'gitRef')
+  return copy
+}
+
 /** SOURCE_NOT_REFRESHABLE. */
-export function parseRefresh(source: SourceRecord, gitRef: string): ImportInput {
+export function refreshInput(source: SourceRecord, gitRef: string): ImportInput {
   const { sourceId, kind } = source
   if (kind === SourceKind.UPLOADED_SNAPSHOT || kind === SourceKind.UPLOADED_GIT_BUNDLE)
     throw new EngineError(
@@ -242,6 +261,6 @@ function parseContent(content: ContentIn | undefined, field: string): ContentIn 
   throw invalid(field, 'must be bytes, or an async iterable of bytes')
 }
 
-export function parseRef(gitRef: string | undefined, field: string): string {
+function parseRef(gitRef: string | undefined, field: string): string {
   return parseText(field, gitRef ?? '', limits.labelBytes)
 }

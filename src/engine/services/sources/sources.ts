@@ -1,7 +1,7 @@
 import { checkSignal, onAbort } from '../../base/abort.js'
 import { EngineError } from '../../base/errors.js'
 import { isId } from '../../base/ids.js'
-import { parseFilter, parseStringMap, parseText, given, shown } from '../../base/input.js'
+import { parseFilter, parseText, given, shown } from '../../base/input.js'
 import { KeyedMutex } from '../../base/keyed-mutex.js'
 import { limits } from '../../base/limits.js'
 import {
@@ -36,16 +36,11 @@ import {
 } from './source-records.js'
 import {
   inputOf,
-  parseCreate,
-  parseImport,
-  parseKind,
-  parseRefresh,
-  parseRef,
-  refreshShape,
+  refreshInput,
   type ImportInput,
-  type ImportStartRequest,
+  type ImportParts,
+  type ParsedCreate,
   type RefreshRequest,
-  type SourceCreateRequest,
 } from './source-requests.js'
 
 export interface SourceListRequest extends PageRequest {
@@ -77,7 +72,7 @@ export function parsePromote(request: PromoteRequest): PromoteRequest {
   return copy
 }
 
-const listShape = new Shape<SourceListRequest>({ filter: true, ...pageNames })
+export const sourceListShape = new Shape<SourceListRequest>({ filter: true, ...pageNames })
 
 export interface SourcePorts extends ImportPorts {
   /** Throws when a source with this remote must not be created. */
@@ -107,11 +102,7 @@ export class SourceService {
     )
   }
 
-  async create(core: Core, request: SourceCreateRequest): Promise<Source> {
-    const given = parseCreate(request)
-    const kind = parseKind(given)
-    const displayName = parseText('displayName', given.displayName, limits.labelBytes)
-    const labels = parseStringMap('labels', given.labels)
+  async create(core: Core, { displayName, kind, labels }: ParsedCreate): Promise<Source> {
     if (kind.remote !== undefined) await this.#ports.checkRemote(kind.remote)
     const path = kind.path === undefined ? undefined : await (await this.#ports.host()).check(kind.path)
     const now = core.environment.wallClockMs()
@@ -135,8 +126,8 @@ export class SourceService {
     return describeSource(await this.#mustGet(core, sourceId))
   }
 
-  async list(core: Core, request: SourceListRequest = {}): Promise<SourcePage> {
-    const { filter, pageSize: size, pageToken } = listShape.read(request)
+  /** The request is a copy by {@link sourceListShape}. */
+  async list(core: Core, { filter, pageSize: size, pageToken }: SourceListRequest): Promise<SourcePage> {
     const matches = parseFilter(filter)
     const pageSize = parsePageSize(size)
     const prefix = keys.sources(core.tenantKey)
@@ -178,8 +169,7 @@ export class SourceService {
   }
 
   /** Starts an import; the job runs on. Jobs of one source run one after the other. */
-  async startImport(core: Core, sourceId: string, request: ImportStartRequest = {}): Promise<ImportJob> {
-    const { signal, ...parts } = parseImport(request)
+  async startImport(core: Core, sourceId: string, { signal, ...parts }: ImportParts): Promise<ImportJob> {
     const input = inputOf(await this.#mustGet(core, sourceId), parts)
     const placed =
       'files' in input ? { files: await placeFiles(core, input.files, 'uploadedSnapshot.files') } : input
@@ -187,11 +177,8 @@ export class SourceService {
   }
 
   /** Reads a source again where it lives. SOURCE_NOT_REFRESHABLE. */
-  async refresh(core: Core, sourceId: string, request: RefreshRequest = {}): Promise<ImportJob> {
-    const { signal, gitRef: given } = refreshShape.read(request)
-    checkSignal(signal)
-    const gitRef = parseRef(given, 'gitRef')
-    const input = parseRefresh(await this.#mustGet(core, sourceId), gitRef)
+  async refresh(core: Core, sourceId: string, { signal, gitRef = '' }: RefreshRequest): Promise<ImportJob> {
+    const input = refreshInput(await this.#mustGet(core, sourceId), gitRef)
     return this.#startReading(core, sourceId, input, signal)
   }
 

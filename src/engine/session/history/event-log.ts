@@ -39,7 +39,7 @@ export interface EventListRequest extends PageRequest {
   readonly endTime?: string
 }
 
-const listShape = new Shape<EventListRequest>({ startTime: true, endTime: true, ...pageNames })
+export const eventListShape = new Shape<EventListRequest>({ startTime: true, endTime: true, ...pageNames })
 
 export interface EventPage {
   /** Oldest first. */
@@ -52,7 +52,7 @@ export interface LogVerifyRequest {
   readonly lastEventId?: string
 }
 
-const verifyShape = new Shape<LogVerifyRequest>({ lastEventId: true })
+export const logVerifyShape = new Shape<LogVerifyRequest>({ lastEventId: true })
 
 export interface EventFollowOptions {
   /** Events after this one; absent: all. */
@@ -78,14 +78,13 @@ export interface LogVerification {
   readonly headHash: string
 }
 
-/** Events that are stored, a page of them. Times are found by bisection: times as they are shown never go back. */
+/** A page of the stored events; the request is a copy by {@link eventListShape}. Times are found by bisection: times as they are shown never go back. */
 export async function listEvents(
   core: Core,
   live: LiveSession,
   handle: EventReader,
-  request: EventListRequest = {},
+  { startTime, endTime, pageSize: size, pageToken }: EventListRequest,
 ): Promise<EventPage> {
-  const { startTime, endTime, pageSize: size, pageToken } = listShape.read(request)
   const start = startTime === undefined ? undefined : parseTime('startTime', startTime)
   const end = endTime === undefined ? undefined : parseTime('endTime', endTime)
   const pageSize = parsePageSize(size)
@@ -197,9 +196,8 @@ export async function* followEvents(
 export async function verifyEvents(
   core: Core,
   live: LiveSession,
-  request: LogVerifyRequest = {},
+  { lastEventId }: LogVerifyRequest,
 ): Promise<LogVerification> {
-  const { lastEventId } = verifyShape.read(request)
   const last =
     lastEventId === undefined
       ? // A snapshot is stored behind the events that it covers.

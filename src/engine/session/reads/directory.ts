@@ -27,19 +27,25 @@ export interface DirectoryPage {
   readonly nextPageToken: string
 }
 
-const listShape = new Shape<DirectoryListRequest>({ path: true, recursive: true, ...pageNames })
+export const directoryListShape = new Shape<DirectoryListRequest>({
+  path: true,
+  recursive: true,
+  ...pageNames,
+})
 
-/** A page of what is in a directory; symlinks to it are followed, those in it are not. */
+/**
+ * A page of the entries of a directory; symlinks to it are followed, those in it are not. The request is a copy by
+ * {@link directoryListShape}.
+ */
 export async function listDirectory(
   core: Core,
   live: LiveSession,
   request: DirectoryListRequest,
 ): Promise<DirectoryPage> {
-  const copy = listShape.read(request)
-  const recursive = parseFlag('recursive', copy.recursive, false)
+  const recursive = parseFlag('recursive', request.recursive, false)
   // The state of the call, whatever has to be loaded.
   const root = live.tree.freeze()
-  return reading(core, [root], () => listIn(core, root, { ...copy, recursive }))
+  return reading(core, [root], () => listIn(core, root, { ...request, recursive }))
 }
 
 async function listIn(

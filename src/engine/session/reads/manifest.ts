@@ -44,15 +44,15 @@ export interface ManifestPage {
   readonly manifestHash: string
 }
 
-const manifestShape = new Shape<ManifestRequest>({ pathPrefix: true, includeCasExtents: true, ...pageNames })
+export const manifestShape = new Shape<ManifestRequest>({
+  pathPrefix: true,
+  includeCasExtents: true,
+  ...pageNames,
+})
 
-export async function readManifest(
-  core: Core,
-  root: Dir,
-  request: ManifestRequest = {},
-): Promise<ManifestPage> {
-  const copy = manifestShape.read(request)
-  return reading(core, [root], () => readPage(core, root, copy))
+/** A page of a tree; the request is a copy by {@link manifestShape}. */
+export async function readManifest(core: Core, root: Dir, request: ManifestRequest): Promise<ManifestPage> {
+  return reading(core, [root], () => readPage(core, root, request))
 }
 
 async function readPage(core: Core, root: Dir, request: ManifestRequest): Promise<ManifestPage> {
@@ -117,18 +117,14 @@ export interface SymlinkPage {
 
 export type SymlinkListRequest = PageRequest & { readonly pathPrefix?: string }
 
-const symlinkListShape = new Shape<SymlinkListRequest>({ pathPrefix: true, ...pageNames })
+export const symlinkListShape = new Shape<SymlinkListRequest>({ pathPrefix: true, ...pageNames })
 
-export async function listSymlinks(
-  core: Core,
-  root: Dir,
-  request: SymlinkListRequest = {},
-): Promise<SymlinkPage> {
-  const copy = symlinkListShape.read(request)
-  const { pathPrefix = '' } = copy
+/** A page of symlinks; the request is a copy by {@link symlinkListShape}. */
+export async function listSymlinks(core: Core, root: Dir, request: SymlinkListRequest): Promise<SymlinkPage> {
+  const { pathPrefix = '' } = request
   const listing = `symlinks ${parsePrefix(pathPrefix)}`
   const found = await reading(core, [root], () =>
-    listNodes(core, copy, listing, {
+    listNodes(core, request, listing, {
       visit: (after, visit) => visitPaths(root, { prefix: pathPrefix, after }, core.loader, visit),
       wanted: (node) => node instanceof Symlink,
     }),

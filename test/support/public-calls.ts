@@ -1,0 +1,291 @@
+/** Every public method with arguments that name each of its parameters and options. */
+import type * as client from '../../src/adapters/client/index.js'
+import type * as level from '../../src/adapters/level/index.js'
+import * as main from '../../src/index.js'
+import type * as testing from '../../src/testing.js'
+
+type Method = (...given: never[]) => unknown
+type NameOf<T> = { [Name in keyof T]: T[Name] extends Method ? Name : never }[keyof T] & string
+/**
+ * For each method, arguments with every parameter and, over all of them, every option that takes an object: the
+ * compiler refuses a table that lacks a method or a parameter, so a new method has to be listed here.
+ */
+export type Calls<T> = {
+  readonly [Name in NameOf<T>]: readonly (T[Name] extends (...given: infer Given) => unknown
+    ? Readonly<Required<Given>>
+    : never)[]
+}
+
+const content = new Uint8Array(1)
+export const hash = `sha256:${'0'.repeat(64)}`
+export const id = '0'.repeat(36)
+const page = { pageSize: 1, pageToken: '' }
+const { signal } = new AbortController()
+const owner = { ownerId: 'a', pid: 1, clientId: 'c' }
+const range = { start: 0, length: 1 }
+const onProgress = (): void => undefined
+const segment = { path: '/a', segments: [], expectedHash: hash, logicalSize: 1, mode: 0o644 }
+const segments = [
+  { data: { offset: 0, content } },
+  { hole: { offset: 0, length: 1 } },
+  { borrowed: { offset: 0, length: 1, hash, casOffset: 0 } },
+]
+const write = { path: '/a', content, mode: 0o600, expectedHash: hash }
+const state = { sessionId: id, checkpointId: id }
+
+export const sessionsCalls: Calls<main.Sessions> = {
+  create: [
+    [{ sourceRef: { sourceId: id, revisionId: id }, initialTags: {}, ttlSeconds: 1 }],
+    [{ files: { '/a': content } }],
+    [{ gitRepository: { path: '/a', gitRef: 'b' } }],
+  ],
+  importBundle: [[content, { signal }]],
+  open: [[id]],
+  get: [[id]],
+  list: [[{ filter: 'a=b', ...page }]],
+  delete: [[id]],
+}
+
+const job = { sourceId: id, jobId: id }
+export const sourcesCalls: Calls<main.Sources> = {
+  create: [
+    [{ displayName: 'a', labels: {}, gitRemote: { remoteUrl: '', defaultRef: '', credentialsSecretId: '' } }],
+    [{ displayName: 'a', uploadedSnapshot: {} }],
+    [{ displayName: 'a', hostPath: { path: '/a' } }],
+    [{ displayName: 'a', uploadedGitBundle: { defaultRef: '' } }],
+    [{ displayName: 'a', gitRepository: { path: '/a', defaultRef: '' } }],
+  ],
+  get: [[id]],
+  list: [[{ filter: 'a=b', ...page }]],
+  delete: [[id]],
+  startImport: [
+    [id, { git: { gitRef: '' }, signal }],
+    [id, { uploadedSnapshot: { content } }],
+    [id, { uploadedSnapshot: { files: { '/a': content } } }],
+    [id, { uploadedGitBundle: { content, gitRef: '' } }],
+  ],
+  refresh: [[id, { gitRef: '', signal }]],
+  promoteSession: [[id, { sessionId: id, revisionLabel: '', signal }]],
+  exportTar: [[{ sourceId: id, revisionId: id, path: '/' }]],
+  getJob: [[job]],
+  waitForJob: [[job, { signal, onProgress }]],
+  watchJob: [[job, { signal }]],
+  abortJob: [[job]],
+  onJob: [[onProgress]],
+}
+
+export const usageCalls: Calls<main.TenantUsage> = {
+  get: [[{ windowStart: '2026-01-01T00:00:00Z', windowEnd: '2026-01-02T00:00:00Z', granularity: 'day' }]],
+  metrics: [[]],
+  sent: [[1]],
+}
+
+export const engineCalls: Calls<main.Engine> = {
+  narrow: [[{ without: ['commit'] }]],
+  diff: [[{ from: { ...state, base: true }, to: { sessionId: id, checkpointLabel: 'a' } }]],
+  as: [[{ tenant: 'a', principal: 'b' }]],
+  rotateSecrets: [[]],
+  collect: [[{ keepRedo: true, signal, onProgress }]],
+  check: [[{ readData: false, signal, onProgress }]],
+  close: [],
+}
+
+export const sessionCalls: Calls<main.Session> = {
+  flush: [[]],
+  narrow: [[{ without: ['commit'] }]],
+  get: [[]],
+  analytics: [[]],
+  delete: [],
+  fork: [[{ checkpointLabel: '', newTags: {} }]],
+  checkpoint: [[{ checkpointLabel: '' }]],
+  listCheckpoints: [[page]],
+  deleteCheckpoint: [[{ checkpointId: id }], [{ checkpointLabel: 'a' }]],
+  pruneCheckpoints: [[{ keepLast: 10 }]],
+  restore: [[{ checkpointId: id }], [{ checkpointLabel: 'a' }]],
+  manifest: [[{ pathPrefix: '', includeCasExtents: false, ...page }]],
+  diff: [[{ ...state, base: false }]],
+  exportTar: [[{ checkpointId: id, path: '/' }]],
+  checkout: [['/a', { force: false, signal, onProgress }]],
+  exportBundle: [[{ signal }]],
+  commit: [[{ message: 'a', author: { name: 'a', email: 'b' }, gitBranch: { branchName: 'c' }, signal }]],
+  generateCommitSummary: [[]],
+}
+
+export const filesCalls: Calls<main.SessionFiles> = {
+  write: [[{ ...write, createParents: true, exclusive: false }]],
+  append: [[{ ...write, createParents: true }]],
+  copy: [[{ sourcePath: '/a', destinationPath: '/b', exclusive: false }]],
+  read: [[{ path: '/a', offset: 0, length: 1 }]],
+  readWithHash: [[{ path: '/a', offset: 0, length: 1 }]],
+  contentHash: [['/a']],
+  stat: [[{ path: '/a', followSymlinks: true, includeContentHash: true }]],
+  list: [[{ path: '/a', recursive: false, ...page }]],
+  delete: [[{ path: '/none', expectedHash: hash }]],
+  createDirectory: [[{ path: '/a', mode: 0o755, recursive: false }]],
+  removeDirectory: [[{ path: '/a', recursive: false }]],
+  rename: [[{ sourcePath: '/none', destinationPath: '/b' }]],
+  setMode: [[{ path: '/a', mode: 0o600 }]],
+  setAttributes: [[{ path: '/a', mode: 0o600, mtimeMs: 1, followSymlinks: true }]],
+  createSymlink: [[{ linkPath: '/l', target: 'a' }]],
+  readSymlink: [['/l']],
+  listSymlinks: [[{ pathPrefix: '', ...page }]],
+  batch: [
+    [[{ write }, { delete: { path: '/a', expectedHash: hash } }, { segmentWrite: { ...segment, segments } }]],
+  ],
+  patchSegments: [
+    [
+      {
+        mutations: [{ ...segment, segments }],
+        conflictPolicy: main.SegmentConflictPolicy.ABORT_ON_CONFLICT,
+      },
+    ],
+  ],
+  getCasExtents: [[{ path: '/a' }]],
+  link: [[{ srcPath: '/a', dstPath: '/b' }]],
+  unlink: [[{ path: '/none', expectedHash: hash }]],
+  setXattr: [[{ path: '/a', name: 'b', value: 'c' }]],
+  getXattr: [[{ path: '/a', name: 'b' }]],
+  listXattrs: [[{ path: '/a' }]],
+  removeXattr: [[{ path: '/a', name: 'b' }]],
+}
+
+export const cacheCalls: Calls<main.SessionCache> = {
+  put: [[{ key: 'a', value: 'b', ttlSeconds: 1 }]],
+  get: [[{ key: 'a' }], [{ key: 'keys' }]],
+  delete: [[{ key: 'a' }]],
+  exists: [[{ key: 'a' }]],
+  metadata: [[{ key: 'a' }]],
+  compareAndSet: [[{ key: 'a', expectedValue: 'b', newValue: 'c', ttlSeconds: 1 }]],
+  keys: [[{ prefix: '', ...page }]],
+  stats: [[]],
+  batchGet: [[{ keys: ['a'] }]],
+  batchSet: [[{ entries: [{ key: 'a', value: 'b', ttlSeconds: 1 }] }]],
+  batchDelete: [[{ keys: ['a'] }]],
+  deleteByPrefix: [[{ prefix: 'a' }]],
+}
+
+export const busCalls: Calls<main.SessionBus> = {
+  publish: [[{ topic: 'a', payload: 'b' }]],
+  subscribe: [
+    [
+      {
+        topics: ['a'],
+        topicPatterns: ['b'],
+        scope: main.BusScope.SESSION_ONLY,
+        replayLimit: 1,
+        replayAfterMessageId: '00000000',
+        signal,
+      },
+    ],
+  ],
+}
+
+export const eventsCalls: Calls<main.SessionEvents> = {
+  list: [[{ startTime: '2026-01-01T00:00:00Z', endTime: '2026-01-01T00:00:00Z', ...page }]],
+  follow: [[{ afterEventId: id, signal }]],
+  verify: [[{ lastEventId: id }]],
+}
+
+export const annotationsCalls: Calls<main.SessionAnnotations> = {
+  add: [[{ filePath: '/a', lineNumber: 1, expectedContentHash: hash, comment: '' }]],
+  list: [[{ filePath: '/a' }]],
+  setStatus: [[{ annotationId: id, newStatus: main.AnnotationStatus.OPEN }]],
+}
+
+export const approvalsCalls: Calls<main.SessionApprovals> = {
+  request: [[{ reason: 'A', details: { summary: '', changedFiles: ['/a'] } }]],
+  grant: [[{ approvalId: id }]],
+  deny: [[{ approvalId: id, feedback: '' }]],
+  list: [[]],
+}
+
+export const fileLocksCalls: Calls<main.SessionFileLocks> = {
+  lock: [[{ path: '/a', timeoutSeconds: 1 }]],
+  renew: [[{ path: '/a', timeoutSeconds: 1, lockId: id }]],
+  list: [[{ pathPrefix: '' }]],
+  unlock: [[{ path: '/a', lockId: id }]],
+  forceUnlock: [[{ path: '/a', reason: '' }]],
+}
+
+const kind = main.PosixLockKind.SHARED
+export const posixLocksCalls: Calls<main.SessionPosixLocks> = {
+  get: [[{ path: '/a', kind, range, owner, isFlock: false }]],
+  set: [[{ path: '/a', kind, range, owner }]],
+  setBlocking: [[{ path: '/a', kind, range, owner }, { signal }]],
+  flock: [[{ path: '/a', mode: main.PosixFlockMode.SHARED, owner, blocking: false }, { signal }]],
+  funlock: [[{ path: '/a', range, owner, isFlock: false }]],
+}
+
+const report = { reportFormat: 'junit-xml/v1' as const, reportContent: '<testsuite/>' }
+export const healthCalls: Calls<main.SessionHealth> = {
+  get: [[]],
+  report: [[report]],
+  testResults: [[report]],
+  history: [[page]],
+}
+
+const scope = main.SecretScope.SESSION
+export const secretsCalls: Calls<main.SessionSecrets> = {
+  put: [[{ secretName: 'a', secretValue: 'b', scope }]],
+  get: [[{ secretName: 'a' }]],
+  list: [[{ scope }]],
+  delete: [[{ secretName: 'a', scope }]],
+}
+
+export const checkoutCalls: Calls<main.Checkout> = {
+  update: [[{ force: false, signal, onProgress }]],
+  sync: [[{ signal }]],
+}
+
+const key = new Uint8Array(32)
+/** Data, such as tags, and objects that are no options. */
+export const data = new Set([
+  'initialTags',
+  'newTags',
+  'labels',
+  'files',
+  'headers',
+  'storage',
+  'environment',
+])
+
+export const openingsCalls: Calls<typeof main> = {
+  openEngine: [
+    [
+      {
+        maxFileBytes: 1,
+        git: { allowPrivateAddresses: true },
+        hostPaths: { roots: [] },
+        approvals: { selfApproval: true },
+        imports: { deadlineSeconds: 1, minBytesPerSecond: 1, rateWindowSeconds: 1 },
+        budgets: { tenantBytes: 1 },
+        secrets: { masterKey: { id: 'a', key }, previousKeys: [{ id: 'b', key }] },
+        storage: main.memoryStorage(),
+      },
+    ],
+  ],
+  memoryStorage: [[{ durable: false, syncReads: true }]],
+  capabilitiesOf: [],
+}
+
+export const levelsCalls: Calls<typeof level> = {
+  levelStorage: [['/none', { durability: 'full' }]],
+  checkStore: [['/none', { readData: false, signal, onProgress }]],
+  repairStore: [['/none', '/none2', { signal, onProgress }]],
+  backupStore: [['/none', '/none2', { signal, onProgress }]],
+}
+
+export const testsCalls: Calls<typeof testing> = {
+  fixedEnvironment: [[{ startMs: 1, stepMs: 1, seed: 1 }]],
+  openTestEngine: [[{ seed: 1, maxFileBytes: 1 }]],
+  memoryStorage: [[{ durable: false, syncReads: true }]],
+  randomWords: [[1]],
+  fromJSON: [],
+  toJSON: [],
+}
+
+export const clientsCalls: Calls<typeof client> = {
+  connect: [
+    [{ baseUrl: 'http://127.0.0.1:1', token: 'a', timeoutMs: 1, reconnectMs: 1, headers: {}, signal, fetch }],
+  ],
+}

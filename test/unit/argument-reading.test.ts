@@ -1,0 +1,243 @@
+/** Every public method reads its arguments at the call, and each property of them once. */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { memoryStorage, openEngine, type Engine, type EngineScope, type Session } from '../../src/index.js'
+import { FailingStorage } from '../support/failing-storage.js'
+import * as calls from '../support/public-calls.js'
+import { openRemote, type Remote } from '../support/remote.js'
+
+type Table = Readonly<Record<string, readonly (readonly unknown[])[]>>
+type Method = (...given: readonly unknown[]) => unknown
+
+/** What the getters of one call saw. */
+interface Reads {
+  /** Set when the call has returned. */
+  over: boolean
+  readonly late: string[]
+  readonly repeated: string[]
+}
+
+/** A copy of arguments in which every property of every object is a getter that tells how it is read. */
+function watched(given: unknown, reads: Reads, at: string): unknown {
+  const isArray = Array.isArray(given)
+  if (typeof given !== 'object' || given === null) return given
+  if (!isArray && Object.getPrototypeOf(given) !== Object.prototype) return given
+  const copy: object = isArray ? [] : {}
+  for (const [name, part] of Object.entries(given)) {
+    const place = `${at}.${name}`
+    const value = watched(part, reads, place)
+    let count = 0
+    Object.defineProperty(copy, name, {
+      enumerable: true,
+      configurable: true,
+      get() {
+        if (reads.over) reads.late.push(place)
+        if (++count > 1) reads.repeated.push(place)
+        return value
+      },
+    })
+  }
+  return copy
+}
+
+/** Iterators that wait for what is still to come. */
+const endless = new Set(['subscribe', 'follow'])
+
+/** Waits for a promise, or for the first thing that an iterator gives. */
+async function firstOf(result: unknown, isEndless = false): Promise<void> {
+  if (typeof (result as PromiseLike<unknown>)?.then === 'function') await result
+  else if (typeof (result as AsyncIterable<unknown>)?.[Symbol.asyncIterator] === 'function') {
+    const iterator = (result as AsyncIterable<unknown>)[Symbol.asyncIterator]()
+    const first = iterator.next()
+    if (!isEndless) await first
+    else await Promise.race([first, delay(20)])
+    iterator.return?.()?.catch(() => undefined)
+    first.catch(() => undefined)
+  }
+}
+
+/** Calls a method, changes its arguments as soon as it has returned, and waits for its end. */
+async function readsOf(target: object, name: string, given: readonly unknown[]): Promise<Reads> {
+  const reads: Reads = { over: false, late: [], repeated: [] }
+  const copies = given.map((one, index) => watched(one, reads, String(index)))
+  try {
+    const result = (target as Record<string, Method>)[name]!(...copies)
+    reads.over = true
+    await firstOf(result, endless.has(name))
+  } catch {
+    // Most of the calls name things that do not exist.
+  }
+  reads.over = true
+  return reads
+}
+
+/** Errors of arguments are rejections: a call that gives a promise never throws. */
+async function failsBy(target: object, name: string, given: readonly unknown[]): Promise<string> {
+  const throwing = new Proxy(
+    {},
+    {
+      ownKeys() {
+        throw new Error('not readable')
+      },
+    },
+  )
+  const copies = given.map((one) => (isPlain(one) ? throwing : one))
+  let result: unknown
+  try {
+    result = (target as Record<string, Method>)[name]!(...copies)
+  } catch (error) {
+    return `throws ${String(error)}`
+  }
+  try {
+    await firstOf(result)
+    return 'succeeds'
+  } catch (error) {
+    return `rejects with ${(error as { reason?: string }).reason}`
+  }
+}
+
+function isPlain(value: unknown): boolean {
+  return typeof value === 'object' && Object.getPrototypeOf(value) === Object.prototype
+}
+
+/** Methods that give no promise and no iterator. */
+const synchronous = new Set(['narrow', 'as'])
+
+function readsAtTheCall(
+  title: string,
+  handle: () => Promise<object> | object,
+  table: object,
+  leftOut: readonly string[] = [],
+): void {
+  const rows = Object.entries(table as Table).filter(([name]) => !leftOut.includes(name))
+  const withOptions = rows.filter(([, variants]) =>
+    variants.some((given) => given.some((one) => typeof one === 'object' && one !== null)),
+  )
+  test.each(withOptions)(`${title}.%s`, async (name, variants) => {
+    for (const given of variants) {
+      const { late, repeated } = await readsOf(await handle(), name, given)
+      expect({ given, late, repeated }).toEqual({ given, late: [], repeated: [] })
+      const refuses = !synchronous.has(name) && given.some((one) => isPlain(one))
+      const failure = refuses ? await failsBy(await handle(), name, given) : 'rejects with INVALID_ARGUMENT'
+      expect([name, failure]).toEqual([name, 'rejects with INVALID_ARGUMENT'])
+    }
+  })
+}
+
+let directory: string
+let engine: Engine
+let recovering: Engine
+/** Durable, so that sessions are read from it again. */
+const storage = new FailingStorage(memoryStorage({ durable: true }), { recovers: true })
+let remote: Remote
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'argument-reading-'))
+  engine = await openEngine({ hostPaths: { roots: [directory] } })
+  recovering = await openEngine({ storage, hostPaths: { roots: [directory] } })
+  remote = await openRemote()
+})
+afterAll(async () => {
+  await engine.close()
+  await recovering.close()
+  await remote.close()
+  await rm(directory, { recursive: true })
+})
+
+const create = (scope: EngineScope): Promise<Session> => scope.sessions.create({ files: { '/a': 'x' } })
+
+/** A session whose last change was not stored: the store recovers, and the session is loaded, at the next call. */
+async function failed(): Promise<Session> {
+  const session = await create(recovering)
+  storage.next = 'fail'
+  await expect(session.files.write({ path: '/b', content: 'x' })).rejects.toMatchObject({
+    reason: 'STORE_FAILED',
+  })
+  storage.next = 'commit'
+  return session
+}
+
+function eachScope(open: () => Promise<Engine> | Engine): void {
+  readsAtTheCall('engine', open, calls.engineCalls)
+  readsAtTheCall('sessions', async () => (await open()).sessions, calls.sessionsCalls)
+  readsAtTheCall('sources', async () => (await open()).sources, calls.sourcesCalls)
+  readsAtTheCall('usage', async () => (await open()).usage, calls.usageCalls)
+}
+
+function eachHandle(open: () => Promise<Session>): void {
+  const of = (part: keyof Session) => async (): Promise<object> => (await open())[part] as object
+  readsAtTheCall('session', open, calls.sessionCalls)
+  readsAtTheCall('files', of('files'), calls.filesCalls)
+  readsAtTheCall('cache', of('cache'), calls.cacheCalls)
+  readsAtTheCall('bus', of('bus'), calls.busCalls)
+  readsAtTheCall('events', of('events'), calls.eventsCalls)
+  readsAtTheCall('annotations', of('annotations'), calls.annotationsCalls)
+  readsAtTheCall('approvals', of('approvals'), calls.approvalsCalls)
+  readsAtTheCall('fileLocks', of('fileLocks'), calls.fileLocksCalls)
+  readsAtTheCall('posixLocks', of('posixLocks'), calls.posixLocksCalls)
+  readsAtTheCall('health', of('health'), calls.healthCalls)
+  readsAtTheCall('secrets', of('secrets'), calls.secretsCalls)
+}
+
+describe('on an engine', () => {
+  eachScope(() => engine)
+})
+describe('on an engine whose store has to recover first', () => {
+  eachScope(async () => {
+    await failed()
+    return recovering
+  })
+})
+describe('on a session in memory', () => {
+  eachHandle(() => create(engine))
+})
+describe('behind a change of the session', () => {
+  eachHandle(async () => {
+    const session = await create(engine)
+    session.files.write({ path: '/before', content: 'x' }).catch(() => undefined)
+    return session
+  })
+})
+describe('on a session that has to be loaded', () => {
+  eachHandle(failed)
+})
+describe('on a checkout', () => {
+  readsAtTheCall(
+    'checkout',
+    async () => (await create(engine)).checkout(join(directory, crypto.randomUUID())),
+    calls.checkoutCalls,
+  )
+})
+describe('on a client', () => {
+  const open = async (): Promise<object> => remote.client.sessions.create({ files: { '/a': 'x' } })
+  const of = (part: string) => async (): Promise<object> => ((await open()) as Record<string, object>)[part]!
+  const absent = [
+    'as',
+    'narrow',
+    'rotateSecrets',
+    'collect',
+    'check',
+    'importBundle',
+    'exportTar',
+    'onJob',
+    'sent',
+  ]
+  const inProcess = [...absent, 'checkout', 'exportBundle', 'follow', 'verify']
+  readsAtTheCall('engine', () => remote.client, calls.engineCalls, inProcess)
+  readsAtTheCall('sessions', () => remote.client.sessions, calls.sessionsCalls, inProcess)
+  readsAtTheCall('sources', () => remote.client.sources, calls.sourcesCalls, inProcess)
+  readsAtTheCall('usage', () => remote.client.usage, calls.usageCalls, inProcess)
+  readsAtTheCall('session', open, calls.sessionCalls, inProcess)
+  readsAtTheCall('files', of('files'), calls.filesCalls)
+  readsAtTheCall('cache', of('cache'), calls.cacheCalls)
+  readsAtTheCall('bus', of('bus'), calls.busCalls)
+  readsAtTheCall('events', of('events'), calls.eventsCalls, inProcess)
+  readsAtTheCall('annotations', of('annotations'), calls.annotationsCalls)
+  readsAtTheCall('approvals', of('approvals'), calls.approvalsCalls)
+  readsAtTheCall('fileLocks', of('fileLocks'), calls.fileLocksCalls)
+  readsAtTheCall('posixLocks', of('posixLocks'), calls.posixLocksCalls)
+  readsAtTheCall('health', of('health'), calls.healthCalls)
+  readsAtTheCall('secrets', of('secrets'), calls.secretsCalls)
+})
