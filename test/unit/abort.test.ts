@@ -109,12 +109,14 @@ describe('abortable', () => {
       throw reason
     })
     await expect(abortable(thrown, undefined).next()).rejects.toBe(reason)
-    await expect(
-      abortable(
-        of(() => 1),
-        undefined,
-      ).next(),
-    ).rejects.toBeInstanceOf(TypeError)
+    for (const given of [() => 1, () => undefined, () => Promise.resolve(null)])
+      await expect(abortable(of(given), undefined).next()).rejects.toMatchObject({
+        reason: 'INVALID_ARGUMENT',
+      })
+    for (const iterator of [undefined, 1, {}, { next: 1 }]) {
+      const items = { [Symbol.asyncIterator]: () => iterator } as unknown as AsyncIterable<number>
+      expect(() => abortable(items, undefined)).toThrow('has no method next()')
+    }
   })
 
   test('leaves the event loop its turns where items come at once', async () => {

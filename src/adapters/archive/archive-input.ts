@@ -1,4 +1,4 @@
-import { abortable, invalid, type ContentIn } from '../../engine/ports.js'
+import { abortable, invalid, isBytes, notInPieces, readBytes, type ContentIn } from '../../engine/ports.js'
 import { limitExceeded } from './errors.js'
 import { archiveLimits } from './limits.js'
 import type { Pacer } from './pacer.js'
@@ -28,12 +28,12 @@ export class ArchiveInput {
     if (this.#pacer.due) await this.#pacer.rest()
     const { done, value } = await this.#pieces.next()
     if (done === true) return undefined
-    if (!(value instanceof Uint8Array)) throw invalid('content', 'must come in pieces of bytes')
-    this.#bytesRead += value.byteLength
+    const piece = readBytes('content', value, notInPieces(value))
+    this.#bytesRead += piece.byteLength
     if (this.#bytesRead > archiveLimits.contentBytes)
       throw limitExceeded('the archive is too large', archiveLimits.contentBytes)
     this.#onRead()
-    return value
+    return piece
   }
 
   /** Ends whatever the bytes come from. */
@@ -43,7 +43,7 @@ export class ArchiveInput {
 }
 
 function piecesOf(content: ContentIn): AsyncIterable<unknown> {
-  if (content instanceof Uint8Array) return cut(content)
+  if (isBytes(content)) return cut(readBytes('content', content))
   const iterable = content as AsyncIterable<unknown> | null | undefined
   if (typeof iterable?.[Symbol.asyncIterator] !== 'function')
     throw invalid('content', 'must be bytes or an async iterable of bytes')

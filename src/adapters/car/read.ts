@@ -1,5 +1,5 @@
 import { asyncIterableReader, readBlockHead, readHeader, type BytesReader } from '@ipld/car/decoder'
-import { EngineError, type BundleBlock } from '../../engine/ports.js'
+import { copyBytes, EngineError, notInPieces, type BundleBlock } from '../../engine/ports.js'
 import { checkHash, describeCid, refused } from './blocks.js'
 import { carLimits } from './limits.js'
 
@@ -88,10 +88,7 @@ class Source {
       let step: IteratorResult<Uint8Array>
       try {
         step = await this.#iterator.next()
-        if (step.done !== true && !ArrayBuffer.isView(step.value))
-          throw new EngineError('INVALID_ARGUMENT', 'content: must come in pieces of bytes', {
-            field: 'content',
-          })
+        if (step.done !== true) step.value = copyBytes('content', step.value, notInPieces(step.value))
       } catch (error) {
         this.failure = { error }
         throw error

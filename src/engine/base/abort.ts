@@ -115,7 +115,7 @@ class Abortable<T> implements AsyncIterableIterator<T, undefined, unknown> {
   constructor(items: AsyncIterable<T>, signal: AbortSignal | undefined) {
     this.#items = items
     this.#signal = signal
-    this.#iterator = items[Symbol.asyncIterator]()
+    this.#iterator = iteratorOf(items)
     if (signal?.aborted === true) this.#leave()
     else this.#stop = signal && onAbort(signal, () => this.#leave())
   }
@@ -129,7 +129,8 @@ class Abortable<T> implements AsyncIterableIterator<T, undefined, unknown> {
     this.#signal?.throwIfAborted()
     if (this.#ended) return done
     try {
-      const item = await this.#pull()
+      const item: unknown = await this.#pull()
+      if (!isResult<T>(item)) throw invalid('content', 'has an iterator whose next() gives no object')
       if (item.done !== true) return item
     } catch (error) {
       this.#over()
@@ -148,7 +149,7 @@ class Abortable<T> implements AsyncIterableIterator<T, undefined, unknown> {
     return new Promise((resolve, reject) => {
       this.#end = resolve
       this.#fail = reject
-      this.#iterator.next().then(resolve, reject)
+      Promise.resolve(this.#iterator.next()).then(resolve, reject)
     })
   }
 
@@ -167,6 +168,17 @@ class Abortable<T> implements AsyncIterableIterator<T, undefined, unknown> {
     if (this.#signal?.aborted === true) this.#fail?.(this.#signal.reason)
     else this.#end?.(done)
   }
+}
+
+function iteratorOf<T>(items: AsyncIterable<T>): AsyncIterator<T> {
+  const iterator: unknown = items[Symbol.asyncIterator]()
+  if (typeof iterator === 'object' && iterator !== null && 'next' in iterator)
+    if (typeof iterator.next === 'function') return iterator as AsyncIterator<T>
+  throw invalid('content', 'must be an async iterable; its iterator has no method next()')
+}
+
+function isResult<T>(item: unknown): item is IteratorResult<T> {
+  return typeof item === 'object' && item !== null
 }
 
 const done: IteratorReturnResult<undefined> = { done: true, value: undefined }

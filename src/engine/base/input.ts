@@ -110,7 +110,8 @@ export function byteLengthOf(value: Uint8Array): number {
 
 /**
  * The bytes of a Uint8Array of a caller, which share its memory. A subclass may override what it says of itself:
- * here its real bounds count. INVALID_ARGUMENT for anything else, and for one whose length is not its real one.
+ * here its real bounds count. INVALID_ARGUMENT for anything else, for one whose length is not its real one, and for
+ * one without memory.
  */
 export function readBytes(
   field: string,
@@ -126,7 +127,44 @@ export function readBytes(
     throw unreadable(field, cause)
   }
   if (said !== length) throw invalid(field, `says that it has another length than its ${length} bytes`)
+  if (length === 0 && !hasMemory(value)) {
+    throw invalid(
+      field,
+      'has no memory: its ArrayBuffer was detached, such as by a transfer, or became smaller; pass a copy',
+    )
+  }
   return new Uint8Array(bufferOf.call(value) as ArrayBuffer, offsetOf.call(value) as number, length)
+}
+
+/** Whether a value of a caller is an async iterable. INVALID_ARGUMENT where that cannot be read. */
+export function isAsyncIterable(field: string, value: unknown): value is AsyncIterable<unknown> {
+  if (typeof value !== 'object' || value === null) return false
+  try {
+    return typeof (value as Partial<AsyncIterable<unknown>>)[Symbol.asyncIterator] === 'function'
+  } catch (cause) {
+    throw unreadable(field, cause)
+  }
+}
+
+/** What is wrong with a piece of a content that is no bytes. */
+export function notInPieces(piece: unknown): string {
+  return `must come in pieces of bytes, each a Uint8Array; a piece is ${kindOf(piece)}`
+}
+
+/** Of a view of no bytes: whether its memory still exists. */
+function hasMemory(value: Uint8Array): boolean {
+  try {
+    // Throws where it does not.
+    Uint8Array.prototype.keys.call(value)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** As {@link readBytes}, with a copy of the bytes: their owner may change them afterwards. */
+export function copyBytes(field: string, value: unknown, expected?: string): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(readBytes(field, value, expected))
 }
 
 /** Permission bits, 0 to 0o7777. */

@@ -1,7 +1,6 @@
 import { abortable } from './abort.js'
 import type { Environment } from './environment.js'
-import { invalid } from './errors.js'
-import { isBytes } from './input.js'
+import { copyBytes, notInPieces } from './input.js'
 
 export interface TransferLimits {
   /** Bytes that have to come in for each second of waiting; 0: any number. */
@@ -54,7 +53,7 @@ export class Transfer {
     this.#bytes += bytes
   }
 
-  /** As {@link abortable}: the pieces are waited for and received. INVALID_ARGUMENT for a piece that is no bytes. */
+  /** As {@link abortable}: copies of the pieces, which are waited for and received. INVALID_ARGUMENT for a piece that is no bytes. */
   pieces(
     pieces: AsyncIterable<Uint8Array>,
     signal: AbortSignal,
@@ -63,12 +62,14 @@ export class Transfer {
     const next = async (): Promise<IteratorResult<Uint8Array, undefined>> => {
       const item = await this.waiting(incoming.next())
       if (item.done === true) return item
-      if (!isBytes(item.value)) {
+      try {
+        const value = copyBytes('content', item.value, notInPieces(item.value))
+        this.received(value.byteLength)
+        return { done: false, value }
+      } catch (error) {
         await incoming.return?.()
-        throw invalid('content', 'must come in pieces of bytes')
+        throw error
       }
-      this.received(item.value.byteLength)
-      return item
     }
     const iterator: AsyncIterableIterator<Uint8Array, undefined, unknown> = {
       [Symbol.asyncIterator]: () => iterator,

@@ -1,5 +1,5 @@
 import { Buffer } from 'node:buffer'
-import { readBytes } from '../base/input.js'
+import { notInPieces, readBytes } from '../base/input.js'
 import { limits } from '../base/limits.js'
 import { nextTurn } from '../base/slices.js'
 import type { MeteredStore } from '../storage/metered-store.js'
@@ -91,7 +91,7 @@ export class ContentWriter {
       return this.backpressure()
     }
     for await (const piece of pieces) {
-      const bytes = readBytes('content', piece, 'must come in pieces of bytes')
+      const bytes = readBytes('content', piece, notInPieces(piece))
       if (bytes.byteLength === 0) continue
       size += bytes.byteLength
       checkFileSize(size, this.#maxFileBytes)

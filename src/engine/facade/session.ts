@@ -173,7 +173,8 @@ export class Session {
   /**
    * Resolves when everything that was done by this handle is acknowledged: after synchronous calls of
    * `session.fs` on a store whose commits are not synchronous, this is the point from which they are
-   * durable. Rejects when one of their commits failed.
+   * durable. Rejects when one of their commits failed; STORE_CLOSED after the engine was closed, SESSION_NOT_FOUND after
+   * the session was deleted.
    */
   flush(): Promise<void> {
     return this.#access.flush()

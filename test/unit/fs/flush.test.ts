@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { memoryStorage, openEngine, type Session } from '../../../src/index.js'
+import { memoryStorage, openEngine, type Engine, type Session } from '../../../src/index.js'
 import { FailingStorage } from '../../support/failing-storage.js'
 import { storages } from '../../support/storages.js'
 
@@ -73,4 +73,63 @@ test('a loss is told of although later changes were stored', async () => {
   await session.flush()
   expect(fs.readdirSync('/')).toEqual(['kept', 'later'])
   await engine.close()
+})
+
+describe.each(storages)('flush() on %s of what is gone', (_name, make, lasting) => {
+  const notThere = { reason: 'SESSION_NOT_FOUND' }
+  const isClosed = { reason: 'STORE_CLOSED' }
+
+  async function withEngine(use: (engine: Engine) => Promise<void>): Promise<void> {
+    const directory = mkdtempSync(join(tmpdir(), 'flush-'))
+    const engine = await openEngine({ storage: make(directory), memoryBudgetBytes: 2 ** 20 })
+    try {
+      await use(engine)
+    } finally {
+      await engine.close()
+      rmSync(directory, { recursive: true })
+    }
+  }
+
+  test('rejects with STORE_CLOSED after the engine was closed, also on a session that was not in memory', () =>
+    withEngine(async (engine) => {
+      const base = await engine.sessions.create({ files: { '/a': 'x' } })
+      const left = await base.fork()
+      for (let i = 0; i < (lasting ? 400 : 1); i++)
+        await (await base.fork()).files.write({ path: '/a', content: `${i}` })
+      await left.flush()
+      const before = base.flush()
+      const closing = engine.close()
+      await before
+      await closing
+      for (const session of [base, left]) await expect(session.flush()).rejects.toMatchObject(isClosed)
+    }))
+
+  test('resolves when it was called before close()', () =>
+    withEngine(async (engine) => {
+      const session = await engine.sessions.create()
+      session.fs.writeFileSync('/a', 'a')
+      const flushed = session.flush()
+      await engine.close()
+      expect(await flushed).toBeUndefined()
+    }))
+
+  test('rejects with SESSION_NOT_FOUND after the session was deleted, by whichever handle', () =>
+    withEngine(async (engine) => {
+      const session = await engine.sessions.create()
+      const other = await engine.sessions.open(session.id)
+      await other.delete()
+      await expect(session.flush()).rejects.toMatchObject(notThere)
+      await expect(other.flush()).rejects.toMatchObject(notThere)
+    }))
+
+  test('leaves close() of open files as it is', () =>
+    withEngine(async (engine) => {
+      const session = await engine.sessions.create({ files: { '/a': 'x' } })
+      const fd = session.fs.openSync('/a', 'r')
+      const file = await session.fs.promises.open('/a')
+      await engine.close()
+      await file.close()
+      session.fs.closeSync(fd)
+      await expect(session.flush()).rejects.toMatchObject(isClosed)
+    }))
 })

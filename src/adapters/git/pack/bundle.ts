@@ -1,4 +1,12 @@
-import { abortable, EngineError, type ContentIn, type GitObjects } from '../../../engine/ports.js'
+import {
+  abortable,
+  EngineError,
+  isBytes,
+  notInPieces,
+  readBytes,
+  type ContentIn,
+  type GitObjects,
+} from '../../../engine/ports.js'
 import { readBundleHeader, type BundleHeader } from './bundle-header.js'
 import { gitLimits } from '../limits.js'
 import { openPackInMemory } from './memory-pack.js'
@@ -107,12 +115,14 @@ const shownOids = 100
 
 async function collect(content: ContentIn, signal: AbortSignal): Promise<RandomBytes> {
   signal.throwIfAborted()
-  if (content instanceof Uint8Array) {
-    checkLength(content.length)
-    return memoryBytes(content)
+  if (isBytes(content)) {
+    const bytes = readBytes('content', content)
+    checkLength(bytes.length)
+    return memoryBytes(bytes)
   }
   const collected = new CollectedBytes()
-  for await (const chunk of abortable(content, signal)) {
+  for await (const piece of abortable(content, signal)) {
+    const chunk = readBytes('content', piece, notInPieces(piece))
     checkLength(collected.size + chunk.length)
     collected.append(chunk)
   }

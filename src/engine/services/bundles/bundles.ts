@@ -1,8 +1,8 @@
-import { engineClosed, EngineError } from '../../base/errors.js'
-import { isBytes, readBytes } from '../../base/input.js'
+import { engineClosed, invalid } from '../../base/errors.js'
+import { copyBytes, isAsyncIterable, isBytes, kindOf } from '../../base/input.js'
 import { Shape } from '../../base/shape.js'
 import { TimeSlice } from '../../base/slices.js'
-import { abortable, checkSignal } from '../../base/abort.js'
+import { abortable, checkSignal, withSignals } from '../../base/abort.js'
 import type { ContentIn } from '../../cas/content-writer.js'
 import type { Action } from '../../operations/index.js'
 import type { Core } from '../../session/core.js'
@@ -53,14 +53,14 @@ export class Bundles {
   ): Promise<LiveSession> {
     signal?.throwIfAborted()
     const files = await this.#parts.files()
-    const closing = this.#closing.signal
-    const ending = signal === undefined ? closing : AbortSignal.any([signal, closing])
-    const pieces = abortable(isBytes(content) ? one(content) : content, ending)
     const { facts, revision } = this.#parts
-    return importBlocks(core, files.read(pieces), signal, {
-      facts,
-      revision: (sourceId, revisionId) =>
-        mayUse(sourceId) ? revision(core, sourceId, revisionId) : Promise.resolve(undefined),
+    return withSignals([signal, this.#closing.signal], (ending) => {
+      const pieces = abortable(isBytes(content) ? one(content) : content, ending)
+      return importBlocks(core, files.read(pieces), signal, {
+        facts,
+        revision: (sourceId, revisionId) =>
+          mayUse(sourceId) ? revision(core, sourceId, revisionId) : Promise.resolve(undefined),
+      })
     })
   }
 }
@@ -98,10 +98,7 @@ export function parseBundleOptions(options: BundleOptions): BundleOptions {
 
 /** Bytes as they are at the call, or a stream. INVALID_ARGUMENT. */
 export function parseBundle(content: ContentIn): ContentIn {
-  if (isBytes(content)) return new Uint8Array(readBytes('content', content))
-  const iterable: unknown = content
-  if (typeof iterable === 'object' && iterable !== null && Symbol.asyncIterator in iterable) return content
-  throw new EngineError('INVALID_ARGUMENT', 'content: must be bytes, or an async iterable of them', {
-    field: 'content',
-  })
+  if (isBytes(content)) return copyBytes('content', content)
+  if (isAsyncIterable('content', content)) return content
+  throw invalid('content', `must be bytes, or an async iterable of bytes; it is ${kindOf(content)}`)
 }

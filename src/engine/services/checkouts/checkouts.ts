@@ -1,4 +1,4 @@
-import { checkSignal } from '../../base/abort.js'
+import { checkSignal, withSignals } from '../../base/abort.js'
 import { engineClosed, invalid } from '../../base/errors.js'
 import { sha256 } from '../../base/hash.js'
 import { parseText } from '../../base/input.js'
@@ -116,9 +116,9 @@ export class Checkouts {
     signal: AbortSignal | undefined,
     work: (place: string, tree: HostTree, signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
-    const ends = signal === undefined ? this.#closing.signal : AbortSignal.any([signal, this.#closing.signal])
-    ends.throwIfAborted()
-    const running = this.#opened(core, directory, create, ends, work)
+    const running = withSignals([signal, this.#closing.signal], (ends) =>
+      this.#opened(core, directory, create, ends, work),
+    )
     this.#running.add(running)
     try {
       return await running

@@ -1,4 +1,4 @@
-import { checkSignal } from '../../base/abort.js'
+import { checkSignal, withSignals } from '../../base/abort.js'
 import { engineClosed, EngineError, invalid } from '../../base/errors.js'
 import { whenLoaded } from '../../base/fault.js'
 import { parseFlag, parseText } from '../../base/input.js'
@@ -141,12 +141,11 @@ export class Commits {
     )
     const deadline = setTimeout(() => overdue.abort(late), this.#deadlineMs)
     deadline.unref()
-    const given = request.signal === undefined ? [] : [request.signal]
-    const signal = AbortSignal.any([...given, overdue.signal, this.#closing.signal])
     try {
-      signal.throwIfAborted()
-      const root = await state
-      return await reading(core, [root], () => this.#commitTree(core, live, root, { ...request, signal }))
+      return await withSignals([request.signal, overdue.signal, this.#closing.signal], async (signal) => {
+        const root = await state
+        return reading(core, [root], () => this.#commitTree(core, live, root, { ...request, signal }))
+      })
     } finally {
       clearTimeout(deadline)
     }

@@ -1,7 +1,15 @@
 /** What callers give to make and import sources. */
 import { checkSignal } from '../../base/abort.js'
 import { EngineError, invalid } from '../../base/errors.js'
-import { isBytes, parseStringMap, parseText, readBytes, type StringMap } from '../../base/input.js'
+import {
+  copyBytes,
+  isAsyncIterable,
+  isBytes,
+  kindOf,
+  parseStringMap,
+  parseText,
+  type StringMap,
+} from '../../base/input.js'
 import { Shape } from '../../base/shape.js'
 import { limits } from '../../base/limits.js'
 import type { ContentIn } from '../../cas/content-writer.js'
@@ -256,9 +264,9 @@ export function refreshInput(source: SourceRecord, gitRef: string): ImportInput 
 
 /** Bytes as they are at the call, or a stream. */
 function parseContent(content: ContentIn | undefined, field: string): ContentIn {
-  if (isBytes(content)) return new Uint8Array(readBytes(field, content))
-  if (typeof content === 'object' && content !== null && Symbol.asyncIterator in content) return content
-  throw invalid(field, 'must be bytes, or an async iterable of bytes')
+  if (isBytes(content)) return copyBytes(field, content)
+  if (content !== undefined && isAsyncIterable(field, content)) return content
+  throw invalid(field, `must be bytes, or an async iterable of bytes; it is ${kindOf(content)}`)
 }
 
 function parseRef(gitRef: string | undefined, field: string): string {

@@ -4,6 +4,7 @@ import type { Capability, Condition } from '../../operations/operation.js'
 import { EngineError, engineClosed } from '../../base/errors.js'
 import { touch } from '../table/activity.js'
 import { atHand, inBackground, sessionNotFound, type Core } from '../core.js'
+import { findSession } from '../history/replay.js'
 import { expireNow, openUsed } from '../table/expiry.js'
 import type { LiveSession, SessionSlot } from '../table/live.js'
 import type { Permissions } from './permissions.js'
@@ -153,9 +154,12 @@ export class SessionAccess {
 
   /**
    * Resolves when everything that this handle was asked to do so far is stored; rejects when something was not,
-   * once for a synchronous change.
+   * once for a synchronous change. STORE_CLOSED after the engine was closed, SESSION_NOT_FOUND after the session was
+   * deleted.
    */
   async flush(): Promise<void> {
+    const gone = this.#reopening === undefined ? this.#whenGone(this.#slot.live) : undefined
+    gone?.catch(() => undefined)
     // What was called before runs first when the session is there.
     const live = (await this.#reopening) ?? this.#slot.live
     await live?.tail
@@ -167,6 +171,17 @@ export class SessionAccess {
     this.#lost = undefined
     if (lost !== undefined) throw lost.error
     for (const fate of fates) if (fate.status === 'rejected') throw fate.reason
+    await gone
+  }
+
+  /** Rejects where the session is gone. Only where memory does not tell, the store is asked. */
+  async #whenGone(live: LiveSession | undefined): Promise<void> {
+    if (live?.discarded === 'closed') throw engineClosed()
+    if (live !== undefined && live.discarded === undefined) return
+    const { core, sessionId } = this
+    if (live?.discarded === 'deleted' || core.deleting.has(sessionId)) throw sessionNotFound(sessionId)
+    const record = await findSession(core, sessionId)
+    if (record === undefined || record.deletedAt !== undefined) throw sessionNotFound(sessionId)
   }
 
   #trace(action: Action): OperationTrace {
