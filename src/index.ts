@@ -5,6 +5,7 @@ import {
   Shape,
   type ApprovalOptions,
   type Authorize,
+  type AutomaticCollectionOptions,
   type Budgets,
   type Engine,
   type Environment,
@@ -34,6 +35,14 @@ export interface EngineOptions {
    * with nothing changed; reads, deletions and `engine.collect()`, which makes room, go on. As much as fits by default.
    */
   readonly budgets?: Budgets
+  /**
+   * Collects as {@link Engine.collect} does, without a call, when enough of a durable storage is probably garbage.
+   * `true` means half of the storage, and at least 64 MiB. The engine estimates the garbage after commits: the growth
+   * of the storage since the last collection, and a share for each deleted session and checkpoint. Until the first
+   * collection after the opening the whole storage counts. A failure goes to `log`, and later commits try again. On a
+   * storage that is not durable it has no effect. Off by default.
+   */
+  readonly automaticCollection?: AutomaticCollectionOptions | boolean
   /**
    * After how many seconds without a read or change a session is deleted: when it is next asked for, or by
    * `engine.collect()`. Time in this process is that of the monotonic clock. A session whose time was over when the
@@ -97,6 +106,7 @@ const optionsShape = new Shape<EngineOptions>({
   cacheBytes: true,
   memoryBudgetBytes: true,
   budgets: true,
+  automaticCollection: true,
   sessionTtlSeconds: true,
   git: true,
   authorize: true,
@@ -136,6 +146,7 @@ export async function openEngine(options: EngineOptions = {}): Promise<Engine> {
     cacheBytes,
     memoryBudgetBytes,
     budgets,
+    automaticCollection,
     sessionTtlSeconds,
     imports,
     allowGitNames = false,
@@ -159,6 +170,7 @@ export async function openEngine(options: EngineOptions = {}): Promise<Engine> {
     ...(cacheBytes !== undefined && { cacheBytes }),
     ...(memoryBudgetBytes !== undefined && { memoryBudgetBytes }),
     ...(budgets !== undefined && { budgets }),
+    ...(automaticCollection !== undefined && { automaticCollection }),
     ...(sessionTtlSeconds !== undefined && { sessionTtlSeconds }),
     ...(imports !== undefined && { imports }),
     ...(authorize !== undefined && { authorize }),
@@ -229,6 +241,7 @@ export type {
   ApprovalOptions,
   ApprovalRequest,
   Authorize,
+  AutomaticCollectionOptions,
   Action,
   Caller,
   Capability,

@@ -58,6 +58,7 @@ const testShape = new Shape<TestEngineOptions>({
   cacheBytes: true,
   memoryBudgetBytes: true,
   budgets: true,
+  automaticCollection: true,
   sessionTtlSeconds: true,
   git: true,
   authorize: true,

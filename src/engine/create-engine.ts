@@ -13,6 +13,11 @@ import { Approvals, parseApprovalOptions, type ApprovalOptions } from './service
 import type { BundleFiles } from './services/bundles/bundle-ports.js'
 import { Bundles } from './services/bundles/bundles.js'
 import { CacheService } from './services/cache/cache.js'
+import {
+  AutomaticCollection,
+  parseAutomaticCollection,
+  type AutomaticCollectionOptions,
+} from './services/gc/automatic-collection.js'
 import { Collection } from './services/gc/collection.js'
 import { Checkouts } from './services/checkouts/checkouts.js'
 import { MessageBus } from './services/bus/bus.js'
@@ -64,6 +69,8 @@ export interface EngineParts {
   readonly sessionTtlSeconds?: number
   /** How much may be kept; as much as fits by default. */
   readonly budgets?: Budgets
+  /** Collects without a call when so much of a durable store is garbage; never by default. */
+  readonly automaticCollection?: AutomaticCollectionOptions | boolean
   /** Checkouts may write and bring back names that git takes for `.git`; refused by default. */
   readonly allowGitNames?: boolean
   /** How long imports may take, and how slowly a source may send. */
@@ -94,6 +101,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   if (typeof allowGitNames !== 'boolean')
     throw invalid('allowGitNames', `must be true or false; it is ${given(allowGitNames)}`)
   const budgets = parseBudgets(parts.budgets)
+  const automaticOptions = parseAutomaticCollection(parts.automaticCollection)
   const sessionTtlSeconds = parseTtl('sessionTtlSeconds', parts.sessionTtlSeconds)
   const selfApproval = parseApprovalOptions(parts.approvals)
   const keyRing = parseSecretOptions(parts.secrets)
@@ -102,7 +110,13 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   const opened = await parts.storage.open()
   const log = logTo(parts.log)
   const fence = new Fence(opened, environment, log)
-  const store = fenced(opened.capabilities.durable ? noting(opened, writes) : opened, fence)
+  const collection = new Collection({ memoryBudgetBytes })
+  const automatic =
+    automaticOptions && opened.capabilities.durable
+      ? new AutomaticCollection(collection, automaticOptions)
+      : undefined
+  const stored = fenced(opened.capabilities.durable ? noting(opened, writes) : opened, fence)
+  const store = automatic?.watching(stored) ?? stored
   const budget = store.capabilities.durable ? memoryBudgetBytes : Number.POSITIVE_INFINITY
   const ids = new IdSource(environment)
   const content = new ContentStore(store, environment, budget / 4)
@@ -180,7 +194,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     cache: new CacheService({ maxBytes: cacheBytes }),
     bus: new MessageBus(),
     checkouts: new Checkouts(parts.host ?? missing('host'), { allowGitNames }),
-    collection: new Collection({ memoryBudgetBytes }),
+    collection,
     commits,
     exports: new TreeExports(parts.archives ?? missing('archives')),
     fileLocks: new FileLocks(),
@@ -189,6 +203,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     usage: new UsageMeter(),
     secrets: new Secrets(keyRing.usable || store.capabilities.durable ? keyRing : randomKeyRing(environment)),
   }
+  automatic?.start(core)
   return new Engine(core, services)
 }
 

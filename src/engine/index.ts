@@ -60,6 +60,7 @@ export {
   type ApprovalGrantRequest,
   type ApprovalRequest,
 } from './services/approvals.js'
+export type { AutomaticCollectionOptions } from './services/gc/automatic-collection.js'
 export type { BundleOptions } from './services/bundles/bundles.js'
 export type { SessionAnnotations } from './facade/annotations.js'
 export type { SessionApprovals } from './facade/approvals.js'

@@ -259,6 +259,7 @@ export const openingsCalls: Calls<typeof main> = {
         approvals: { selfApproval: true },
         imports: { deadlineSeconds: 1, minBytesPerSecond: 1, rateWindowSeconds: 1 },
         budgets: { tenantBytes: 1 },
+        automaticCollection: { garbageShare: 0.5, garbageBytes: 65_536, keepRedo: false },
         secrets: { masterKey: { id: 'a', key }, previousKeys: [{ id: 'b', key }] },
         storage: main.memoryStorage(),
       },

@@ -89,6 +89,7 @@ class Program {
       .option('--allow-private-git', 'allow git remotes on loopback and private addresses')
       .option('--allow-git-names', 'allow archives with names that git or a file system takes for .git')
       .option('--no-self-approval', 'refuse to let a principal grant an approval that it requested')
+      .option('--collect', 'free garbage automatically when it is half of the store and at least 64 MiB')
       .option('--log <format>', 'json or pretty, on standard error', 'pretty')
       .option('--master-key-file <file>', 'key of secrets: 32 bytes in hex or base64')
       .addHelpText('after', serveManual)

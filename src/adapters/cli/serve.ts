@@ -21,6 +21,7 @@ export interface ServeOptions {
   readonly allowGitNames?: boolean
   /** False with `--no-self-approval`. */
   readonly selfApproval?: boolean
+  readonly collect?: boolean
   readonly log: string
   readonly masterKeyFile?: string
 }
@@ -113,6 +114,7 @@ async function open(options: ServeOptions, given: KeySource | undefined, log: Lo
     git: { allowPrivateAddresses: options.allowPrivateGit === true },
     allowGitNames: options.allowGitNames === true,
     approvals: { selfApproval: options.selfApproval !== false },
+    automaticCollection: options.collect === true,
     log: ({ level, message, details }) => log(level, message, details),
   }
   if (options.storage === 'memory') {

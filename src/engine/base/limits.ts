@@ -188,6 +188,14 @@ export const limits = {
   markShare: 8,
   markMinBytes: 4 * 2 ** 20,
   markMaxBytes: 2 ** 29,
+  /** Default and least of `automaticCollection.garbageBytes`. */
+  garbageBytes: 64 * 2 ** 20,
+  garbageMinBytes: 64 * 1024,
+  /** The store's size is read when a part of `garbageBytes` was committed: one in so many. */
+  looksPerCollection: 8,
+  /** Pause after an automatic collection failed, in milliseconds; doubled each time. */
+  collectionPauseMs: 1000,
+  collectionPauseMaxMs: 600_000,
   /** Sessions of which a collection takes older redo, or everything, at once. */
   sessionsPerPrune: 1024,
   /** Records of a ledger that become one at most. */

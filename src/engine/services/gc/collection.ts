@@ -12,6 +12,7 @@ import { keys, prefixEnd } from '../../storage/keys.js'
 import { scanAll } from '../../storage/scan-all.js'
 import type { EncodedNode } from '../../tree/codec.js'
 import type { InUseNode } from '../../tree/in-use.js'
+import { GarbageEstimate } from './garbage-estimate.js'
 import { Marker } from './mark.js'
 import { asTenant, queued, type CollectCounts, type CollectStage, type Run } from './run.js'
 import { atOnce, deleteExpired, deleteUnneeded, settleSessions, storedSessions } from './expire.js'
@@ -70,6 +71,7 @@ const nothing: CollectCounts = {
  *    the store's queue, and one that was written before is noted. So an interruption leaves garbage, never a hole.
  */
 export class Collection {
+  readonly estimate = new GarbageEstimate()
   readonly #markBytes: number
   readonly #closing = new AbortController()
   #running: Promise<unknown> = Promise.resolve()
@@ -81,11 +83,38 @@ export class Collection {
 
   /** DATA_LOSS, with nothing deleted by it, where a stored state cannot be read whole. */
   collect(core: Core, options: CollectOptions): Promise<Collected> {
-    const { keepRedo = false, onProgress } = options
-    const report = (stage: CollectProgress['stage'], done: number): void => onProgress?.({ stage, done })
-    return this.pausedFor(options.signal, (signal) =>
-      collectNow({ core, keepRedo, signal, report, counts: { ...nothing }, markBytes: this.#markBytes }),
-    )
+    return this.pausedFor(options.signal, (signal) => this.#collect(core, options, signal))
+  }
+
+  /** As {@link collect}, if it is still due when its turn comes; says whether it was. */
+  collectIf(core: Core, options: CollectOptions, isDue: () => Promise<boolean>): Promise<boolean> {
+    return this.pausedFor(options.signal, async (signal) => {
+      if (!(await isDue())) return false
+      await this.#collect(core, options, signal)
+      return true
+    })
+  }
+
+  async #collect(
+    core: Core,
+    { keepRedo = false, onProgress }: CollectOptions,
+    signal: AbortSignal,
+  ): Promise<Collected> {
+    let sessions = 0
+    const report = (stage: CollectProgress['stage'], done: number): void => {
+      if (stage === 'sessions') {
+        // Sessions whose time was over are deleted by now.
+        if (sessions === 0) this.estimate.begin()
+        sessions = done
+      }
+      onProgress?.({ stage, done })
+    }
+    this.estimate.begin()
+    const run = { core, keepRedo, signal, report, counts: { ...nothing }, markBytes: this.#markBytes }
+    const collected = await collectNow(run)
+    const storeBytes = (await core.store.size?.()) ?? 0
+    this.estimate.collected({ storeBytes, sessions, freedBytes: collected.freedBytes })
+    return collected
   }
 
   /** Does something while nothing is collected, until the signal aborts or the engine closes. */
@@ -98,6 +127,10 @@ export class Collection {
     })
     this.#running = Promise.allSettled([before, done])
     return done
+  }
+
+  get isClosed(): boolean {
+    return this.#closing.signal.aborted
   }
 
   /** Ends what runs, and waits until it has. */
