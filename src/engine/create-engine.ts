@@ -155,7 +155,10 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   // Sessions that were read while the store had not recovered may be behind it.
   fence.onChange(
     () => discardAll(shared),
-    () => discardAll(shared),
+    () => {
+      core.store.miscounted?.()
+      discardAll(shared)
+    },
   )
   const core = coreFor(shared, localCaller)
   const sources = new SourceService(

@@ -3,8 +3,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import type { ScanRange } from '../../src/engine/storage/store.js'
 import { openEngine, type Budgets, type Engine, type Session, type Storage } from '../../src/index.js'
 import { randomWords } from '../../src/testing.js'
+import { FailingStorage } from '../support/failing-storage.js'
 import { seed } from '../support/seed.js'
 import { storages } from '../support/storages.js'
 
@@ -181,6 +183,63 @@ describe.each(storages)('budgets on %s', (_name, makeStorage, lasting) => {
     await expect(tooMuch).rejects.toEqual(usedUp('storeBytes'))
     if (left > 0) await write(last, '/last', Buffer.alloc(left, 'last'))
     await expect(write(last, '/more', Buffer.from('m'))).rejects.toEqual(usedUp('storeBytes'))
+  })
+
+  test.runIf(lasting).each(['fail', 'lose'] as const)(
+    'contents of a commit that failed count only if they are stored (%s)',
+    async (failure) => {
+      const failing = new FailingStorage(storage, { recovers: true })
+      storage = failing
+      await open({ tenantBytes: 100 * kb, storeBytes: 160 * kb, sessionBytes: 120 * kb })
+      const session = await engine.sessions.create({ files: { '/kept': bytes(30, 'k') } })
+      const other = await engine.as({ tenant: 'other' }).sessions.create()
+      await write(other, '/a', bytes(50, 'o'))
+      failing.next = failure
+      await expect(write(session, '/a', bytes(60, 'a'))).rejects.toMatchObject({ reason: 'STORE_FAILED' })
+      failing.next = 'commit'
+      const left = failure === 'fail' ? 70 : 10
+      await expect(write(session, '/b', bytes(left + 1, 'b'))).rejects.toEqual(usedUp('tenantBytes'))
+      await write(session, '/b', bytes(left, 'c'))
+      await expect(write(session, '/c', bytes(1, 'd'))).rejects.toEqual(usedUp('tenantBytes'))
+      await expect(write(other, '/b', bytes(11, 'e'))).rejects.toEqual(usedUp('storeBytes'))
+      await write(other, '/b', bytes(10, 'f'))
+    },
+  )
+
+  test.runIf(lasting)('a commit that fails while a collection counts anew does not count', async () => {
+    const failing = new FailingStorage(storage, { recovers: true })
+    let scanned: (() => Promise<void>) | undefined
+    storage = {
+      open: async () => {
+        const store = await failing.open()
+        return new Proxy(store, {
+          get: (target, name) => {
+            const value: unknown = Reflect.get(target, name)
+            if (name === 'scan')
+              return async (range: ScanRange) => {
+                const found = await target.scan(range)
+                if (range.gte.startsWith('y') && range.reverse === true) await scanned?.()
+                return found
+              }
+            return typeof value === 'function' ? (value.bind(target) as unknown) : value
+          },
+        })
+      },
+    }
+    await open({ tenantBytes: 100 * kb })
+    const session = await engine.sessions.create({ files: { '/kept': bytes(30, 'k') } })
+    const outcomes: unknown[] = []
+    scanned = async () => {
+      scanned = undefined
+      failing.next = 'fail'
+      outcomes.push(await write(session, '/a', bytes(60, 'a')).catch((error: unknown) => error))
+      failing.next = 'commit'
+      await write(session, '/b', bytes(20, 'b'))
+    }
+    await engine.collect().catch(() => undefined)
+    expect(outcomes).toEqual([expect.objectContaining({ reason: 'STORE_FAILED' })])
+    await expect(write(session, '/c', bytes(51, 'c'))).rejects.toEqual(usedUp('tenantBytes'))
+    await write(session, '/c', bytes(50, 'd'))
   })
 
   test('options that make no sense are refused', async () => {

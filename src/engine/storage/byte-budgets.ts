@@ -81,11 +81,20 @@ export class ByteBudgets {
     this.#next = next
     try {
       await count(next)
+      // Forgotten meanwhile: it may have counted what is not stored.
+      if (this.#next !== next) return
       this.#tenants = next.#tenants
       this.#bytes = next.#bytes
     } finally {
-      this.#next = undefined
+      if (this.#next === next) this.#next = undefined
     }
+  }
+
+  /** To be called when something was counted that may not be stored: everything is to be added anew. */
+  forget(): void {
+    this.#next = undefined
+    this.#tenants = new Map()
+    this.#bytes = 0
   }
 
   #tenant(tenantKey: string): TenantBytes {

@@ -28,6 +28,8 @@ export interface MeteredStore extends Store {
   counted?(): Promise<void>
   /** To be called when contents of any tenant were deleted. */
   recounted?(): Promise<void>
+  /** To be called when the store recovered: contents of commits that failed may be counted, of any tenant. */
+  miscounted?(): void
   /** To be called for contents that a store which is not durable is never given. */
   wrote(bytes: number): void
   /** Everything that the tenant has stored, in no order. */
@@ -52,11 +54,12 @@ export function meteredStores(
   const stores = new Map<string, MeteredStore>()
   let counted: Promise<void> | undefined
   const counting = (): Promise<void> => {
-    counted ??= countLedgers(store, budgets!).catch((error: unknown) => {
-      counted = undefined
+    if (counted !== undefined) return counted
+    const count = countLedgers(store, budgets!).catch((error: unknown) => {
+      if (counted === count) counted = undefined
       throw error
     })
-    return counted
+    return (counted = count)
   }
   return (tenantKey) => {
     let metered = stores.get(tenantKey)
@@ -65,6 +68,12 @@ export function meteredStores(
       if (budgets !== undefined) {
         metered.admit = (blobs) => budgets.admit(tenantKey, blobs)
         metered.counted = counting
+        metered.miscounted = () => {
+          if (!store.capabilities.durable) return
+          // Writers wait for `counted` before they go on.
+          budgets.forget()
+          counted = undefined
+        }
         metered.recounted = async () => {
           // Elsewhere there is no ledger to count by.
           if (!store.capabilities.durable) return
