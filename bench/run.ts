@@ -16,7 +16,7 @@ import { services } from './scenarios/services.js'
 import { treesOnDisk } from './scenarios/trees-on-disk.js'
 import { trees } from './scenarios/trees.js'
 import { isMet, type Context, type Row, type Scenario } from './support/scenario.js'
-import { renderTable, summarize } from './support/table.js'
+import { renderLine, renderTable, summarize } from './support/table.js'
 
 const usage = `npm run bench -- [group or scenario]... [--n N] [--files 1000,10000] [--json]
 npm run bench -- --list
@@ -91,7 +91,12 @@ async function main(names: readonly string[]): Promise<void> {
       const count = (full: number): number => (smoke ? Math.max(2, Math.ceil(full / 50)) : full)
       const context: Context = { rounds, files, smoke, directory, count }
       const rows: Row[] = []
-      for await (const row of scenario.run(context)) rows.push(smoke ? withoutTarget(row) : row)
+      for await (const measured of scenario.run(context)) {
+        const row = smoke ? withoutTarget(measured) : measured
+        rows.push(row)
+        // The tables are the output; these lines are for the one who waits.
+        if (!smoke) console.error(renderLine(scenario, row))
+      }
       all.push({ scenario: scenario.name, rows })
       if (!values.json) console.log(renderTable(scenario, rows))
       await rm(directory, { recursive: true })

@@ -43,7 +43,7 @@ const cases: readonly Case[] = [
     method: 'GET',
     path: '/manifest?pageSize=50',
     target: smallTarget,
-    count: 4000,
+    count: 800,
   },
   {
     what: 'batch of 3 small files',
@@ -51,7 +51,7 @@ const cases: readonly Case[] = [
     path: '/batch',
     body: batchOf(['/a', '/b', '/c'], smallText),
     target: smallTarget,
-    count: 4000,
+    count: 800,
   },
   {
     what: 'batch of one file of 64 KiB',
@@ -59,7 +59,7 @@ const cases: readonly Case[] = [
     path: '/batch',
     body: batchOf(['/big'], largeText),
     target: largeTarget,
-    count: 2000,
+    count: 800,
   },
   ...Object.entries(readSizes).map(([path, size]): Case => ({
     what: `readFile, ${size / 1024} KiB`,
@@ -67,7 +67,7 @@ const cases: readonly Case[] = [
     path: ':readFile',
     body: { path },
     target: size < 64 * 1024 ? smallTarget : largeTarget,
-    count: 4000,
+    count: 800,
   })),
   {
     what: 'bus: a message published, and sent to one subscriber',
@@ -75,7 +75,7 @@ const cases: readonly Case[] = [
     path: '/bus:publish',
     body: { topic: 'build', payload },
     target: smallTarget,
-    count: 4000,
+    count: 800,
     subscribed: true,
   },
 ]

@@ -28,6 +28,15 @@ export function renderTable(scenario: Scenario, rows: readonly Row[]): string {
   return `${bold(title)}\n${lines.map((line) => line.trimEnd()).join('\n')}\n`
 }
 
+/** A row as soon as it is measured: a scenario can take minutes until its table is there. */
+export function renderLine(scenario: Scenario, row: Row): string {
+  const cells = columnsOf(scenario).flatMap(({ head, cell }) => {
+    const text = cell(row)
+    return text === '' ? [] : [head === 'what' || head === 'verdict' ? text : `${head} ${text}`]
+  })
+  return `  ${scenario.name}: ${cells.join(', ')}`
+}
+
 const speedMeans = 'speed: how many times as fast as the peer (2x takes half its time)'
 
 const edges = ['top', 'bottom', 'left', 'mid', 'right', 'middle']
