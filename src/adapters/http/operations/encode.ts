@@ -110,12 +110,16 @@ function listOf(element: ToWire): ToWire {
 
 /** No schema has a field `__proto__`, which an assignment would not set. Maps keep their keys: they have no shape. */
 function objectOf(shape: Shape): ToWire {
-  const fields = Object.entries(shape).map(([key, schema]) => ({ key, toWire: wireOf(schema) }))
+  const keys = Object.keys(shape)
+  const toWires = Object.values(shape).map(wireOf)
   return (value, apart) => {
     const wire: Record<string, unknown> = {}
-    for (const { key, toWire } of fields) {
+    for (let index = 0; index < keys.length; index++) {
+      const key = keys[index]!
       const field = (value as Fields)[key]
-      if (field !== undefined) wire[key] = toWire(field, apart)
+      if (field === undefined) continue
+      const toWire = toWires[index]!
+      wire[key] = toWire === unchanged ? field : toWire(field, apart)
     }
     return wire
   }
@@ -129,26 +133,31 @@ function choiceOf(shapes: readonly Shape[]): ToWire {
 
 /** JSON that is written apart from the rest. The rest has marks in its place, which no other string contains. */
 class Apart {
-  readonly #pieces: Piece[] = []
+  #pieces: Piece[] | undefined
 
   /** A mark for JSON, in the order in which the marks are written. */
   addJson(text: string): string {
-    this.#pieces.push({ text, isDigits: false })
-    return mark
+    return this.#add({ text, isDigits: false })
   }
 
   /** A mark for base64. */
   addDigits(text: string): string {
-    this.#pieces.push({ text, isDigits: true })
+    return this.#add({ text, isDigits: true })
+  }
+
+  #add(piece: Piece): string {
+    if (this.#pieces === undefined) this.#pieces = [piece]
+    else this.#pieces.push(piece)
     return mark
   }
 
   /** Puts the pieces in place of their marks. */
   putInto(json: string): Json {
-    if (this.#pieces.length === 0) return json
+    const apart = this.#pieces
+    if (apart === undefined) return json
     const pieces: Piece[] = []
     for (const [index, text] of json.split(`"${mark}"`).entries()) {
-      if (index > 0) pieces.push(this.#pieces[index - 1]!)
+      if (index > 0) pieces.push(apart[index - 1]!)
       pieces.push({ text, isDigits: false })
     }
     const lengths = pieces.map(({ text, isDigits }) => (isDigits ? text.length + 2 : Buffer.byteLength(text)))

@@ -6,9 +6,10 @@ const common = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff
 const jsonHeaders = { 'content-type': 'application/json', ...common } as const
 const streamHeaders = { 'content-type': 'application/x-ndjson', ...common } as const
 
-export function answerJson(body: string | Uint8Array): Answer {
+export function answerJson(body: string | Uint8Array, sent?: () => void): Answer {
   const length = typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength
-  return { status: 200, headers: jsonHeaders, body, length }
+  const answer = { status: 200, headers: jsonHeaders, body, length }
+  return sent === undefined ? answer : Object.assign(answer, { sent })
 }
 
 export function isStream(body: Answer['body']): body is AnswerStream {

@@ -46,11 +46,19 @@ class Lane {
   #begin({ exchange, handler, isLast }: Entry): void {
     this.#busy = true
     exchange.onOver(() => this.#next())
-    const answering = isLast ? refuse(handler, exchange) : answer(handler, exchange)
-    answering.catch((error: unknown) => {
+    const fail = (error: unknown): void => {
       handler.tell(error)
       exchange.outgoing.destroy()
-    })
+    }
+    const send = (answer: Answer): void => {
+      try {
+        deliver(answer, handler, exchange)?.catch(fail)
+      } catch (error) {
+        fail(error)
+      }
+    }
+    if (isLast) send(tooMany(handler))
+    else handler.answer(exchange).then(send, fail)
   }
 
   #next(): void {
@@ -77,37 +85,37 @@ function laneOf(socket: Socket): Lane {
   return lane
 }
 
-async function answer(handler: Handler, exchange: NodeExchange): Promise<void> {
-  await deliver(await handler.answer(exchange), handler, exchange)
-}
-
-async function refuse(handler: Handler, exchange: NodeExchange): Promise<void> {
-  const limit = String(handler.limits.requestsPerConnection)
+function tooMany({ limits }: Handler): Answer {
+  const limit = String(limits.requestsPerConnection)
   const refusal = answerError(new HttpError('QUOTA', 'too many requests of one connection', { limit }))
-  const headers = { ...refusal.headers, connection: 'close' }
-  await deliver({ ...refusal, headers }, handler, exchange)
+  return { ...refusal, headers: { ...refusal.headers, connection: 'close' } }
 }
 
-async function deliver(answer: Answer, { limits }: Handler, exchange: NodeExchange): Promise<void> {
+/** A promise where the answer is sent in pieces. Most answers are one piece, for which a promise would cost time. */
+function deliver(answer: Answer, { limits }: Handler, exchange: NodeExchange): Promise<void> | undefined {
   const { incoming, outgoing } = exchange
   const { body, sent } = answer
   if (exchange.isGone()) {
     if (isStream(body)) body.cancel()
     sent?.()
-    return
+    return undefined
   }
   if (sent !== undefined) exchange.onOver(sent)
   if (exchange.hasBody && !incoming.complete) linger(incoming, outgoing)
+  const finish = (): void => cutOff(outgoing, limits.stalledResponseMs)
   if (isStream(body)) {
     outgoing.writeHead(answer.status, answer.headers)
     outgoing.flushHeaders()
-    await pump(body, outgoing, limits.stalledStreamMs)
-  } else if (answer.length > responsePieceBytes && answer.headersOnly !== true) {
+    return pump(body, outgoing, limits.stalledStreamMs).then(finish)
+  }
+  if (answer.length > responsePieceBytes && answer.headersOnly !== true) {
     outgoing.writeHead(answer.status, { ...answer.headers, 'content-length': answer.length })
     const bytes = typeof body === 'string' ? Buffer.from(body) : body
-    await pump(inPieces(bytes), outgoing, limits.stalledResponseMs)
-  } else send(answer, outgoing)
-  cutOff(outgoing, limits.stalledResponseMs)
+    return pump(inPieces(bytes), outgoing, limits.stalledResponseMs).then(finish)
+  }
+  send(answer, outgoing)
+  finish()
+  return undefined
 }
 
 function send({ status, headers, length, headersOnly, body }: Answer, outgoing: ServerResponse): void {
