@@ -5,11 +5,11 @@ import { connect, type AddressInfo, type Socket } from 'node:net'
 import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, test, vi } from 'vitest'
 import { responseEncoder } from '../../src/adapters/http/operations/encode.js'
-import { createHttpHandler, toNodeHandler } from '../../src/adapters/http/index.js'
+import { createHttpHandler, staticTokens, toNodeHandler } from '../../src/adapters/http/index.js'
 import { MessageStream } from '../../src/adapters/http/operations/message-stream.js'
 import { Room } from '../../src/adapters/http/server/room.js'
 import { openEngine } from '../../src/index.js'
-import { caller, openServer, refusalIn, type TestServer } from '../support/http-server.js'
+import { caller, openServer, refusalIn, token, type TestServer } from '../support/http-server.js'
 
 const json = 'content-type: application/json'
 const large = new Uint8Array(12 * 2 ** 20).fill(0x78)
@@ -226,7 +226,7 @@ describe('requests of one connection', () => {
 })
 
 test('room is given in the order in which it was asked for', async () => {
-  const room = new Room(10)
+  const room = new Room(20).of('acme')
   expect(room.enter(8)).toBeUndefined()
   const order: string[] = []
   const large = room.enter(9)!.then(() => order.push('large'))
@@ -244,6 +244,54 @@ test('room is given in the order in which it was asked for', async () => {
   await huge
 })
 
+test('one tenant holds at most half of the room that the others leave', async () => {
+  const room = new Room(100)
+  const [first, second, third] = ['first', 'second', 'third'].map((name) => room.of(name))
+  expect(first!.enter(50)).toBeUndefined()
+  const entered: string[] = []
+  const held = first!.enter(1)!.then(() => entered.push('first'))
+  expect(second!.enter(20)).toBeUndefined()
+  expect(second!.enter(5)).toBeUndefined()
+  const more = second!.enter(1)!.then(() => entered.push('second'))
+  // A tenant that holds nothing needs no share. It waits for room alone.
+  expect(third!.enter(25)).toBeUndefined()
+  const fourth = room
+    .of('fourth')
+    .enter(10)!
+    .then(() => entered.push('fourth'))
+  await nextTurn()
+  expect(entered).toEqual([])
+  third!.leave(25)
+  await fourth
+  expect(entered).toEqual(['fourth'])
+  first!.leave(50)
+  await Promise.all([held, more])
+  expect(entered).toEqual(['fourth', 'first', 'second'])
+})
+
+test('a tenant that leaves its answers unread does not hold up another tenant', async () => {
+  const callers = { [token]: caller, other: { tenant: 'other', principal: 'bob' } }
+  const limits = { allResponseBytes: 64 * 2 ** 20 }
+  await using there = await openServer({ handler: { limits, authenticate: staticTokens(callers) } })
+  const { id } = await there.session({ '/large': large })
+  const files = { '/large': large }
+  const other = await there.engine.as(callers.other).sessions.create({ files })
+  const sockets = await Promise.all(
+    Array.from({ length: 12 }, async () => {
+      const socket = await there.open()
+      socket.on('error', () => undefined)
+      socket.pause()
+      socket.write(readOf(there, id))
+      return socket
+    }),
+  )
+  await pause(500)
+  const headers = { authorization: 'Bearer other' }
+  const answer = await there.call('POST', `/v1/sessions/${other.id}:readFile`, { path: '/large' }, headers)
+  expect(answer.status).toBe(200)
+  for (const socket of sockets) socket.destroy()
+})
+
 test('a message that does not fit is sent in the next piece', async () => {
   const messages = [10, 2 ** 20, 10].map((size) => ({
     result: {
@@ -256,7 +304,7 @@ test('a message that does not fit is sent in the next piece', async () => {
     },
   }))
   const stream = new MessageStream(messagesOf(messages), responseEncoder('subscribe'), {
-    room: new Room(2 ** 20),
+    room: new Room(2 ** 20).of('acme'),
     sent: () => undefined,
     end: () => undefined,
   })

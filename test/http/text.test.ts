@@ -53,7 +53,7 @@ describe('a client reads what was written, of', () => {
     await fc.assert(
       fc.asyncProperty(fc.array(valuesOf(schemas[name].response), { maxLength: 5 }), async (items) => {
         const stream = new MessageStream(listed(items as object[]), responseEncoder(name), {
-          room: new Room(1),
+          room: new Room(1).of('acme'),
           sent: () => undefined,
           end: () => undefined,
         })

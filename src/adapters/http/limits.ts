@@ -12,7 +12,7 @@ export interface HttpLimits {
   readonly responseContentBytes: number
   /**
    * The responses that are being made or sent, together. A request whose response may be large waits for room, up to
-   * `requestMs`.
+   * `requestMs`. One tenant holds at most half of what the others have left, beyond its first response.
    */
   readonly allResponseBytes: number
   /** Requests at once, from their heads to the last bytes of their responses; streams and waiting ones included. */

@@ -2,7 +2,7 @@ import { Buffer } from 'node:buffer'
 import type { AnswerStream } from '../server/exchange.js'
 import type { ResponseEncoder } from './encode.js'
 import { failureOf } from '../http-error.js'
-import type { Room } from '../server/room.js'
+import type { TenantRoom } from '../server/room.js'
 import { nextTurn } from './steps.js'
 
 /** Bytes after which a piece is full. */
@@ -14,7 +14,7 @@ const turnOver = Symbol('turn over')
 
 export interface MessageStreamOptions {
   /** Where a piece has its place from before it is made until it is sent. */
-  readonly room: Room
+  readonly room: TenantRoom
   /** Is called with the bytes of each piece. */
   readonly sent: (bytes: number) => void
   /** Is called once, when the stream reads no more items. */

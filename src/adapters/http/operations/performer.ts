@@ -20,6 +20,7 @@ import { MessageStream } from './message-stream.js'
 import { operationIo, type OperationIo } from './operation-io.js'
 import { Room } from '../server/room.js'
 import type { Match } from './routes.js'
+import type { CallerScope } from '../server/scopes.js'
 import { Slot, type Shared } from '../server/slot.js'
 import { runInSlices } from './steps.js'
 import { decodePart } from '../server/target.js'
@@ -57,10 +58,15 @@ export class Performer {
   }
 
   /** What a request takes up is free again when its work is over and its answer is sent. */
-  async perform(exchange: Exchange, scope: EngineScope, match: Match, query: string): Promise<Answer> {
+  async perform(
+    exchange: Exchange,
+    { scope, tenant }: CallerScope,
+    match: Match,
+    query: string,
+  ): Promise<Answer> {
     const { name } = match.route
     const io = this.#io.get(name)!
-    const slot = new Slot(this.#shared)
+    const slot = new Slot(this.#shared, tenant)
     try {
       const read = this.#read(exchange, match, query, io, slot)
       const request = read instanceof Promise ? await read : read
@@ -70,9 +76,9 @@ export class Performer {
         ? await this.#waitForLock(exchange, scope, name, request)
         : await this.#call(exchange, scope, name, request, slot)
       const json = encoded(io.response, response)
-      const answer = answerJson(json instanceof Promise ? await json : json)
+      const answer = answerJson(json instanceof Promise ? await json : json, () => slot.release())
       slot.holdResponse(answer.length)
-      return { ...answer, sent: () => slot.release() }
+      return answer
     } catch (error) {
       slot.release()
       throw error
@@ -153,7 +159,7 @@ export class Performer {
     try {
       const items = await openStream(scope, 'subscribe', request, { signal: abort.signal })
       const stream = new MessageStream(items, io.response, {
-        room: this.#shared.responses,
+        room: slot.room,
         sent: (bytes) => scope.usage.sent(bytes),
         end: () => {
           end()

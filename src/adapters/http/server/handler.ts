@@ -1,5 +1,5 @@
 import { Buffer } from 'node:buffer'
-import type { Engine, EngineScope } from '../../../engine/index.js'
+import type { Engine } from '../../../engine/index.js'
 import {
   allowHeader,
   answerError,
@@ -17,7 +17,7 @@ import { openApiDocument } from '../openapi/openapi.js'
 import { parseOptions, type HttpHandlerOptions } from '../options.js'
 import { Performer } from '../operations/performer.js'
 import { Routes } from '../operations/routes.js'
-import { Scopes } from './scopes.js'
+import { Scopes, type CallerScope } from './scopes.js'
 import { splitTarget } from './target.js'
 
 /** Answers requests, through whichever door they come. */
@@ -51,7 +51,7 @@ export class Handler {
   async answer(exchange: Exchange): Promise<Answer> {
     let answer: Answer
     let cors: Readonly<Record<string, string>> | undefined
-    let scope: EngineScope | undefined
+    let scope: CallerScope | undefined
     try {
       const { prefix, authenticate } = this.#options
       const { path, query } = splitTarget(exchange.target)
@@ -74,7 +74,7 @@ export class Handler {
     }
     if (cors !== undefined) answer = { ...answer, headers: { ...answer.headers, ...cors } }
     if (exchange.method === 'HEAD') return { ...answer, headersOnly: true }
-    if (answer.length > 0) scope?.usage.sent(answer.length)
+    if (answer.length > 0) scope?.scope.usage.sent(answer.length)
     return answer
   }
 
@@ -83,7 +83,7 @@ export class Handler {
     return withoutRoute(exchange.method, ['GET'])
   }
 
-  async #route(exchange: Exchange, scope: EngineScope, path: string, query: string): Promise<Answer> {
+  async #route(exchange: Exchange, scope: CallerScope, path: string, query: string): Promise<Answer> {
     const { method } = exchange
     const match = this.#routes.find(method === 'HEAD' ? 'GET' : method, path)
     if (match === undefined || (method === 'HEAD' && match.route.operation.stream === true))

@@ -1,47 +1,113 @@
-/** A budget of bytes that responses share. Responses that find no room wait for it, first come, first served. */
+/**
+ * A budget of bytes that the responses of all tenants share. Responses that find no room wait for it, first come, first
+ * served. One tenant holds at most half of the bytes that the others do not hold, so that some room is always left.
+ * Responses that wait for the share of their tenant do not hold up other tenants.
+ */
 export class Room {
   readonly #limit: number
   #used = 0
-  readonly #waiting: Waiter[] = []
+  #tickets = 0
+  /** Tenants that hold anything, or wait. */
+  readonly #tenants = new Map<string, Tenant>()
+  readonly #waiting = new Set<Tenant>()
 
   constructor(limit: number) {
     this.#limit = limit
   }
 
-  /** Undefined if there is room at once. An amount above the limit enters when the budget is not in use. */
-  enter(bytes: number): Promise<void> | undefined {
-    if (this.#waiting.length === 0 && this.#hasRoom(bytes)) {
-      this.#used += bytes
+  /** The room as the responses of one tenant use it. */
+  of(tenant: string): TenantRoom {
+    return {
+      enter: (bytes) => this.#enter(tenant, bytes),
+      resize: (before, after) => this.#change(tenant, after - before),
+      leave: (bytes) => this.#change(tenant, -bytes),
+    }
+  }
+
+  #enter(name: string, bytes: number): Promise<void> | undefined {
+    const tenant = this.#tenantOf(name)
+    const isFirst = tenant.waiting.length === 0 && this.#next() === undefined
+    if (isFirst && this.#isInShare(tenant, bytes) && this.#hasRoom(bytes)) {
+      this.#add(name, tenant, bytes)
       return undefined
     }
-    return new Promise((enter) => this.#waiting.push({ bytes, enter }))
+    return new Promise((enter) => {
+      tenant.waiting.push({ name, ticket: this.#tickets++, bytes, enter })
+      this.#waiting.add(tenant)
+    })
   }
 
-  /** Changes the amount that a response takes, without waiting. */
-  resize(before: number, after: number): void {
-    this.#used += after - before
+  #change(name: string, bytes: number): void {
+    if (bytes === 0) return
+    this.#add(name, this.#tenantOf(name), bytes)
     this.#letIn()
   }
 
-  leave(bytes: number): void {
-    this.#used -= bytes
-    this.#letIn()
+  #tenantOf(name: string): Tenant {
+    let tenant = this.#tenants.get(name)
+    if (tenant === undefined) this.#tenants.set(name, (tenant = { used: 0, waiting: [] }))
+    return tenant
+  }
+
+  #add(name: string, tenant: Tenant, bytes: number): void {
+    this.#used += bytes
+    tenant.used += bytes
+    if (tenant.used === 0 && tenant.waiting.length === 0) this.#tenants.delete(name)
   }
 
   #letIn(): void {
-    for (let first; (first = this.#waiting[0]) !== undefined && this.#hasRoom(first.bytes);) {
-      this.#waiting.shift()
-      this.#used += first.bytes
-      first.enter()
+    for (let tenant; (tenant = this.#next()) !== undefined;) {
+      const { name, bytes, enter } = tenant.waiting[0]!
+      if (!this.#hasRoom(bytes)) return
+      tenant.waiting.shift()
+      if (tenant.waiting.length === 0) this.#waiting.delete(tenant)
+      this.#add(name, tenant, bytes)
+      enter()
     }
+  }
+
+  /** The tenant of the response that has waited longest, of those that are not held up by their own tenant's share. */
+  #next(): Tenant | undefined {
+    let next: Tenant | undefined
+    for (const tenant of this.#waiting) {
+      const { ticket, bytes } = tenant.waiting[0]!
+      if ((next === undefined || ticket < next.waiting[0]!.ticket) && this.#isInShare(tenant, bytes))
+        next = tenant
+    }
+    return next
   }
 
   #hasRoom(bytes: number): boolean {
     return this.#used === 0 || this.#used + bytes <= this.#limit
   }
+
+  /** A tenant that holds nothing may always have one response. */
+  #isInShare({ used }: Tenant, bytes: number): boolean {
+    return used === 0 || used + bytes <= (this.#limit - (this.#used - used)) / 2
+  }
+}
+
+interface Tenant {
+  used: number
+  readonly waiting: Waiter[]
+}
+
+export interface TenantRoom {
+  /**
+   * Undefined if there is room at once. An amount above the limit enters when the budget is not in use, and one above
+   * the tenant's share when the tenant holds nothing.
+   */
+  enter(bytes: number): Promise<void> | undefined
+  /** Changes the amount that a response takes, without waiting. */
+  resize(before: number, after: number): void
+  leave(bytes: number): void
 }
 
 interface Waiter {
+  /** Of the tenant. */
+  readonly name: string
+  /** The order of all waiters. */
+  readonly ticket: number
   readonly bytes: number
   readonly enter: () => void
 }

@@ -1,24 +1,29 @@
 import type { Caller, Engine, EngineScope } from '../../../engine/index.js'
 
+export interface CallerScope {
+  readonly tenant: string
+  readonly scope: EngineScope
+}
+
 const maxKept = 1000
 
 /** The engine as each caller sees it; the last ones are kept, since most requests come from few. */
 export class Scopes {
   readonly #engine: Engine
-  readonly #kept = new Map<string, EngineScope>()
+  readonly #kept = new Map<string, CallerScope>()
 
   constructor(engine: Engine) {
     this.#engine = engine
   }
 
   /** Throws for what is no caller. */
-  of({ tenant, principal }: Caller): EngineScope {
+  of({ tenant, principal }: Caller): CallerScope {
     if (typeof tenant !== 'string' || typeof principal !== 'string')
       throw new TypeError('authenticate must give a tenant and a principal')
     const key = `${tenant.length} ${tenant} ${principal}`
     const known = this.#kept.get(key)
     if (known !== undefined) return known
-    const scope = this.#open({ tenant, principal })
+    const scope = { tenant, scope: this.#open({ tenant, principal }) }
     if (this.#kept.size >= maxKept) this.#kept.clear()
     this.#kept.set(key, scope)
     return scope

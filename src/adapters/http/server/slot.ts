@@ -1,6 +1,6 @@
 import type { Admission } from './admission.js'
 import type { Deadlines } from './deadlines.js'
-import type { Room } from './room.js'
+import type { Room, TenantRoom } from './room.js'
 
 /** The budgets of a handler. */
 export interface Shared {
@@ -14,14 +14,17 @@ export interface Shared {
 /** The share of one request in the budgets, until its work is over and its answer was sent. */
 export class Slot {
   readonly #shared: Shared
+  /** The room for responses, as this tenant uses it. */
+  readonly room: TenantRoom
   /** One for the work, one for the answer. */
   #holders = 1
   #bodyBytes = 0
   #responseBytes = 0
 
   /** QUOTA if there are too many requests. */
-  constructor(shared: Shared) {
+  constructor(shared: Shared, tenant: string) {
     this.#shared = shared
+    this.room = shared.responses.of(tenant)
     shared.requests.take(1)
   }
 
@@ -37,8 +40,7 @@ export class Slot {
 
   /** Waits for room for a response, before it is made. */
   reserve(bytes: number): Promise<void> | undefined {
-    const { responses, waits } = this.#shared
-    const room = responses.enter(bytes)
+    const room = this.room.enter(bytes)
     if (room === undefined) {
       this.#responseBytes = bytes
       return undefined
@@ -47,11 +49,11 @@ export class Slot {
     const entered = room.then(() => {
       this.#responseBytes = bytes
     })
-    return waits.wait(entered, () => this.release())
+    return this.#shared.waits.wait(entered, () => this.release())
   }
 
   holdResponse(bytes: number): void {
-    this.#shared.responses.resize(this.#responseBytes, bytes)
+    this.room.resize(this.#responseBytes, bytes)
     this.#responseBytes = bytes
   }
 
@@ -64,6 +66,6 @@ export class Slot {
     if (--this.#holders > 0) return
     this.#shared.requests.give(1)
     this.dropBody()
-    this.#shared.responses.leave(this.#responseBytes)
+    this.room.leave(this.#responseBytes)
   }
 }
