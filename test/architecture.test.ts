@@ -15,6 +15,7 @@ const layers = [
   'storage',
   'cas',
   'tree',
+  'records',
   'operations',
   'session',
   'fs',

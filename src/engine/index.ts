@@ -46,21 +46,16 @@ export type { GlobOptions } from './fs/glob.js'
 export type { FsPromises, SessionFs } from './fs/types.js'
 export type { WatchQueueOptions } from './fs/watch-iterator.js'
 export type { SystemError } from './fs/errors.js'
+export { type AnnotationAddRequest, type AnnotationStatusRequest } from './services/annotations.js'
+export { AnnotationStatus, type Annotation } from './records/annotation.js'
 export {
-  AnnotationStatus,
-  type Annotation,
-  type AnnotationAddRequest,
-  type AnnotationStatusRequest,
-} from './services/annotations.js'
-export {
-  ApprovalStatus,
-  type Approval,
   type ApprovalOptions,
   type ApprovalDenyRequest,
   type ApprovalGrantRequest,
   type ApprovalRequest,
 } from './services/approvals.js'
 export type { AutomaticCollectionOptions } from './services/gc/automatic-collection.js'
+export { ApprovalStatus, type Approval } from './records/approval.js'
 export type { BundleOptions } from './services/bundles/bundles.js'
 export type { SessionAnnotations } from './facade/annotations.js'
 export type { SessionApprovals } from './facade/approvals.js'
@@ -102,17 +97,12 @@ export type {
 } from './services/checkouts/checkouts.js'
 export type { CheckoutProgress } from './services/checkouts/checkout-write.js'
 export type { CommitSummary } from './services/sources/commit-summary.js'
-export {
-  HealthStatus,
-  type Health,
-  type HealthReport,
-  type HealthReportPage,
-  type HealthReportRequest,
-} from './services/health.js'
+export { type HealthReportPage, type HealthReportRequest } from './services/health.js'
+export { HealthStatus, type Health, type HealthReport } from './records/health-report.js'
 export type { SessionHealth } from './facade/health.js'
 export { Secret } from './services/secrets/secret.js'
 export type { MasterKey, SecretOptions } from './services/secrets/secret-keys.js'
-export { SecretScope } from './services/secrets/secret-records.js'
+export { SecretScope } from './records/secret.js'
 export type { SecretInfo, SecretPutRequest, SecretReference } from './services/secrets/secrets.js'
 export type { SessionSecrets } from './facade/secrets.js'
 export type { SessionCommitRequest } from './services/sources/commits.js'
@@ -138,13 +128,9 @@ export type { PosixLockConflict } from './services/locks/posix-locks.js'
 export type { Budgets } from './storage/byte-budgets.js'
 export type { CommitIdentity } from './services/sources/git-ports.js'
 export type { JobProgress, JobReference, WaitOptions, WatchOptions } from './services/sources/jobs.js'
-export {
-  ImportJobState,
-  SourceKind,
-  SourceStatus,
-  type ImportJob,
-  type Source,
-} from './services/sources/source-records.js'
+export { type Source } from './services/sources/source-records.js'
+export { ImportJobState, type ImportJob } from './records/import-job.js'
+export { SourceKind, SourceStatus } from './records/source.js'
 export type {
   ImportStartRequest,
   RefreshRequest,
@@ -193,7 +179,7 @@ export { capabilitiesOf, type Action } from './operations/index.js'
 export type { Capability } from './operations/operation.js'
 export type { Caller } from './session/access/permissions.js'
 export type { Authorize, Resource } from './session/access/permissions.js'
-export { SessionStatus } from './session/records.js'
+export { SessionStatus } from './records/session.js'
 export type { ForkRequest, SessionInfo, SessionListRequest, SessionPage } from './session/sessions.js'
 export type { Change, Diff, StateReference } from './session/states.js'
 export { memoryStorage, type MemoryStorageOptions } from './storage/memory-store.js'

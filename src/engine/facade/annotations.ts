@@ -2,11 +2,11 @@ import {
   parseAnnotation,
   parseAnnotationList,
   parseAnnotationStatus,
-  type Annotation,
   type AnnotationAddRequest,
   type Annotations,
   type AnnotationStatusRequest,
 } from '../services/annotations.js'
+import type { Annotation } from '../records/annotation.js'
 import type { SessionAccess } from '../session/access/session-access.js'
 
 /** Notes on files, for review. They outlive changes of the file and restores; forks have none of them. */

@@ -2,12 +2,12 @@ import {
   parseApprovalRequest,
   parseDenial,
   parseGrant,
-  type Approval,
   type ApprovalDenyRequest,
   type ApprovalGrantRequest,
   type ApprovalRequest,
   type Approvals,
 } from '../services/approvals.js'
+import type { Approval } from '../records/approval.js'
 import type { SessionAccess } from '../session/access/session-access.js'
 
 /**

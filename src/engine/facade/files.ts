@@ -10,7 +10,7 @@ import {
   type BatchOperation,
   type PatchSegmentsRequest,
 } from '../session/edits/batch.js'
-import { eventTypes } from '../session/events.js'
+import { eventTypes } from '../records/event.js'
 import {
   planSetAttributes,
   setAttributesShape,

@@ -2,11 +2,11 @@ import type { PageRequest } from '../base/paging.js'
 import {
   parseHealthHistory,
   parseHealthReport,
-  type Health,
   type HealthReportPage,
   type HealthReportRequest,
   type HealthReports,
 } from '../services/health.js'
+import type { Health } from '../records/health-report.js'
 import type { SessionAccess } from '../session/access/session-access.js'
 
 /** What tests say of a session, as the newest report has it. */

@@ -1,5 +1,5 @@
 import type { Secret } from '../services/secrets/secret.js'
-import type { SecretScope } from '../services/secrets/secret-records.js'
+import type { SecretScope } from '../records/secret.js'
 import {
   parseSecretList,
   parseSecretPut,

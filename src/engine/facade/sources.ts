@@ -10,7 +10,8 @@ import {
   type WaitOptions,
   type WatchOptions,
 } from '../services/sources/jobs.js'
-import type { ImportJob, Source } from '../services/sources/source-records.js'
+import type { Source } from '../services/sources/source-records.js'
+import type { ImportJob } from '../records/import-job.js'
 import {
   parseCreate,
   parseImport,

@@ -2,9 +2,10 @@ import { formatTime } from '../base/environment.js'
 import { limits } from '../base/limits.js'
 import { inBackground, type Core } from '../session/core.js'
 import { shownTime } from '../session/history/event-times.js'
-import { eventTypes, type EventBody, type EventType } from '../session/events.js'
+import { eventTypes, type EventBody, type EventType } from '../records/event.js'
 import type { LiveSession } from '../session/table/live.js'
 import { keys } from '../storage/keys.js'
+import { type Counted, sessionCountsKind } from '../records/session-counts.js'
 
 /** What was done in a session. */
 export interface SessionCounts {
@@ -16,17 +17,6 @@ export interface SessionCounts {
   readonly restoreCount: number
   /** Of the first commit; '' before it. */
   readonly completionTime: string
-}
-
-/** The events of a session up to one, counted; as it stands in storage, as JSON. */
-interface Counted {
-  readonly seq: number
-  readonly mutations: number
-  readonly checkpoints: number
-  readonly restores: number
-  /** 0: never. */
-  readonly firstWriteAt: number
-  readonly completedAt: number
 }
 
 const nothing: Counted = {
@@ -70,7 +60,7 @@ export class Analytics {
 
 async function stored(core: Core, sessionId: string): Promise<{ counted: Counted; storedSeq: number }> {
   const json = await core.store.get(keys.analytics(sessionId))
-  const counted = json === undefined ? nothing : (JSON.parse(json) as Counted)
+  const counted = json === undefined ? nothing : sessionCountsKind.parse(json)
   return { counted, storedSeq: counted.seq }
 }
 

@@ -10,7 +10,7 @@ import { parsePath } from '../base/path.js'
 import { whenLoaded } from '../base/fault.js'
 import { parseTime } from '../base/time.js'
 import type { Core } from '../session/core.js'
-import { eventTypes } from '../session/events.js'
+import { eventTypes } from '../records/event.js'
 import { checkGuard } from '../session/edits/guards.js'
 import type { LiveSession } from '../session/table/live.js'
 import { findFile } from '../session/reads/lookup.js'
@@ -20,28 +20,7 @@ import { keys } from '../storage/keys.js'
 import { asInteger, asObject, asText, checked, damaged } from './bundles/bundle-checks.js'
 import { withoutSession, type BundleFacts } from './bundles/bundle-facts.js'
 import { checkQuota } from './quota.js'
-
-export const AnnotationStatus = {
-  OPEN: 'ANNOTATION_STATUS_OPEN',
-  RESOLVED: 'ANNOTATION_STATUS_RESOLVED',
-} as const
-export type AnnotationStatus = (typeof AnnotationStatus)[keyof typeof AnnotationStatus]
-
-/** A note of a reviewer on a file as it was. */
-export interface Annotation {
-  readonly id: string
-  readonly sessionId: string
-  readonly filePath: string
-  /** From 1; 0 is the whole file. */
-  readonly lineNumber: number
-  /** What the file was when the note was made; it may have changed since. */
-  readonly contentHash: string
-  readonly comment: string
-  /** The principal that made it. */
-  readonly reviewerId: string
-  readonly status: AnnotationStatus
-  readonly createdAt: string
-}
+import { type Annotation, annotationKind, AnnotationStatus } from '../records/annotation.js'
 
 export interface AnnotationAddRequest {
   readonly filePath: string
@@ -65,7 +44,7 @@ export class Annotations {
   readonly #indexes = new SessionIndex<AnnotationIndex>(
     keys.annotations,
     () => ({ byId: new Map(), newest: undefined, bytes: 0 }),
-    (index, json) => put(index, JSON.parse(json) as Annotation),
+    (index, json, _core, key) => put(index, annotationKind.parse(json, key)),
     { weigh: ({ byId, bytes }) => byId.size * roughly.record + bytes },
   )
 

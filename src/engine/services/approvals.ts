@@ -8,7 +8,7 @@ import { Shape } from '../base/shape.js'
 import { limits } from '../base/limits.js'
 import { parsePath } from '../base/path.js'
 import type { Core } from '../session/core.js'
-import { eventTypes, type EventType } from '../session/events.js'
+import { eventTypes, type EventType } from '../records/event.js'
 import type { LiveSession } from '../session/table/live.js'
 import { ifDurable, roughly, SessionIndex } from '../session/table/session-index.js'
 import { settled } from '../session/status.js'
@@ -17,30 +17,7 @@ import { keys } from '../storage/keys.js'
 import { asObject, asText, checked, damaged } from './bundles/bundle-checks.js'
 import { withoutSession, type BundleFacts } from './bundles/bundle-facts.js'
 import { checkQuota } from './quota.js'
-
-export const ApprovalStatus = {
-  PENDING: 'APPROVAL_STATUS_PENDING',
-  GRANTED: 'APPROVAL_STATUS_GRANTED',
-  DENIED: 'APPROVAL_STATUS_DENIED',
-} as const
-export type ApprovalStatus = (typeof ApprovalStatus)[keyof typeof ApprovalStatus]
-
-/** A request for a decision: see {@link ApprovalOptions} for who may decide. */
-export interface Approval {
-  readonly approvalId: string
-  readonly sessionId: string
-  readonly reason: string
-  readonly summary: string
-  readonly changedFiles: readonly string[]
-  readonly status: ApprovalStatus
-  readonly requestedBy: string
-  readonly createdAt: string
-  /** '' until it was decided on, as is what follows. */
-  readonly decidedBy: string
-  readonly decidedAt: string
-  /** Of a denial. */
-  readonly feedback: string
-}
+import { type Approval, approvalKind, ApprovalStatus } from '../records/approval.js'
 
 /** Who may decide. */
 export interface ApprovalOptions {
@@ -101,8 +78,8 @@ export class Approvals {
   readonly #indexes = new SessionIndex<ApprovalIndex>(
     keys.approvals,
     () => ({ byId: new Map(), newest: undefined }),
-    (index, json) => {
-      const approval = JSON.parse(json) as Approval
+    (index, json, _core, key) => {
+      const approval = approvalKind.parse(json, key)
       index.byId.set(approval.approvalId, approval)
       index.newest = approval.approvalId
     },

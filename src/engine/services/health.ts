@@ -14,38 +14,20 @@ import {
 } from '../base/paging.js'
 import { runInSlices } from '../base/slices.js'
 import { inBackground, type Core } from '../session/core.js'
-import { eventTypes } from '../session/events.js'
+import { eventTypes } from '../records/event.js'
 import type { LiveSession } from '../session/table/live.js'
 import { ifDurable, roughly, SessionIndex } from '../session/table/session-index.js'
 import { shownTime } from '../session/history/event-times.js'
 import { eventTime, mutate, record } from '../session/mutation-queue.js'
 import { encodeSeq, keys } from '../storage/keys.js'
 import type { ReportReader, TestCounts } from './report-ports.js'
-
-export const HealthStatus = {
-  PASSING: 'STATUS_PASSING',
-  FAILING: 'STATUS_FAILING',
-  UNKNOWN: 'STATUS_UNKNOWN',
-} as const
-export type HealthStatus = (typeof HealthStatus)[keyof typeof HealthStatus]
-
-/** What the newest report of tests says of a session. */
-export interface Health {
-  /** Failing when any test failed; unknown before the first report, and when a report had no test in it. */
-  readonly status: HealthStatus
-  readonly testsPassed: number
-  /** Failures and errors. */
-  readonly testsFailed: number
-  readonly testsSkipped: number
-  /** '' before the first report. */
-  readonly lastUpdatedAt: string
-}
-
-/** What one report said. */
-export interface HealthReport extends Health {
-  /** The principal. */
-  readonly reportedBy: string
-}
+import {
+  type Health,
+  type HealthReport,
+  healthReportKind,
+  HealthStatus,
+  type StoredReport,
+} from '../records/health-report.js'
 
 export interface HealthReportPage {
   /** Oldest first. */
@@ -58,11 +40,6 @@ export interface HealthReportRequest {
   readonly reportFormat: 'junit-xml/v1'
   /** The report, in UTF-8 where it is bytes; at most 16 MiB. */
   readonly reportContent: Uint8Array | string
-}
-
-/** A report as it stands in storage, as JSON; `seq` is its event's. */
-interface StoredReport extends HealthReport {
-  readonly seq: number
 }
 
 const unknown: Health = {
@@ -79,7 +56,7 @@ export class HealthReports {
   readonly #indexes = new SessionIndex<StoredReport[]>(
     keys.healthReports,
     () => [],
-    (reports, json) => reports.push(JSON.parse(json) as StoredReport),
+    (reports, json, _core, key) => reports.push(healthReportKind.parse(json, key)),
     { weigh: (reports) => reports.length * roughly.record },
   )
   /** The report of each session that was handed in last: reports count in the order of the calls. */

@@ -7,7 +7,7 @@ import { parseTime } from '../base/time.js'
 import { lastActivities } from '../session/table/activity.js'
 import { inBackground, type Core } from '../session/core.js'
 import { pastSessions } from '../session/usage/usage-rollup.js'
-import { parseSession } from '../session/records.js'
+import { sessionKind } from '../records/session.js'
 import { keys, prefixEnd } from '../storage/keys.js'
 
 export const UsageGranularity = { HOUR: 'hour', DAY: 'day', MONTH: 'month' } as const
@@ -176,7 +176,9 @@ async function sessionMs(core: Core, start: number, end: number): Promise<number
   let total = 0
   for (let gte = prefix; ;) {
     const found = await core.store.scan({ gte, lt: prefixEnd(prefix), limit: limits.recordsPerScan })
-    const sessions = found.map(([, json]) => parseSession(json)).filter(({ createdAt }) => createdAt < end)
+    const sessions = found
+      .map(([, json]) => sessionKind.parse(json))
+      .filter(({ createdAt }) => createdAt < end)
     const times = await lastActivities(core, sessions)
     for (const [index, { createdAt }] of sessions.entries())
       total += Math.max(0, Math.min(end, times[index]!) - Math.max(start, createdAt))

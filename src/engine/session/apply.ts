@@ -6,7 +6,7 @@ import type { ContentIds } from '../tree/content-id.js'
 import { attributesOf, Dir, FileNode, Symlink, type Attributes } from '../tree/node.js'
 import type { Tree } from '../tree/tree.js'
 import { withXattr } from '../tree/xattrs.js'
-import type { FileTarget, Redo, RedoPiece } from './events.js'
+import type { FileTarget, Redo, RedoPiece } from '../records/event.js'
 
 /** What applying needs beside the tree: bodies of files that are not loaded. */
 export interface ApplyContext {

@@ -6,7 +6,7 @@ import { toBytes } from '../cas/staging.js'
 import type { Dir } from '../tree/node.js'
 import type { Core } from './core.js'
 import { manifestHash } from './reads/manifest.js'
-import type { Baseline } from './records.js'
+import type { Baseline } from '../records/baseline.js'
 import { emptyDirectory, TreeBuilder } from './tree-builder.js'
 import type { FileContent } from './edits/writes.js'
 

@@ -8,10 +8,10 @@ import { Shape } from '../base/shape.js'
 import { keys, prefixEnd } from '../storage/keys.js'
 import type { Dir } from '../tree/node.js'
 import type { Core } from './core.js'
-import { eventTypes } from './events.js'
+import { eventTypes } from '../records/event.js'
 import { CheckpointIndex, type LiveSession } from './table/live.js'
 import { rootAt } from './history/replay.js'
-import type { CheckpointRecord } from './records.js'
+import { checkpointKind, type CheckpointRecord } from '../records/checkpoint.js'
 import { settled } from './status.js'
 import { mutate, record } from './mutation-queue.js'
 
@@ -241,7 +241,7 @@ async function loadIndex(core: Core, live: LiveSession): Promise<void> {
   for (let gte = prefix; ;) {
     const found = await core.store.scan({ gte, lt: prefixEnd(prefix), limit: limits.pageSizeMax })
     for (const [, json] of found) {
-      records.push(JSON.parse(json) as CheckpointRecord)
+      records.push(checkpointKind.parse(json))
     }
     if (found.length < limits.pageSizeMax) break
     gte = `${found.at(-1)![0]}\0`

@@ -4,7 +4,7 @@ import { EngineError } from '../base/errors.js'
 import { findInos } from '../tree/find-ino.js'
 import { FileNode, LinkedFile, type Dir, type Node } from '../tree/node.js'
 import type { Tree } from '../tree/tree.js'
-import type { FileTarget, Redo } from './events.js'
+import type { FileTarget, Redo } from '../records/event.js'
 
 /** A file or directory that somebody holds: an open file, a lock. It is followed through renames, and told when it is gone. */
 export class HeldFile {

@@ -18,7 +18,7 @@ import { lastActivities } from './table/activity.js'
 import { chainEvent, chainStart } from './history/chain.js'
 import { findCheckpoint, pin } from './checkpoints.js'
 import { atHand, discard, type Core } from './core.js'
-import { eventTypes } from './events.js'
+import { eventTypes } from '../records/event.js'
 import { whileReading } from './history/history-reads.js'
 import { CheckpointIndex, LiveSession } from './table/live.js'
 import type { Action } from '../operations/index.js'
@@ -26,7 +26,8 @@ import type { Permissions } from './access/permissions.js'
 import { noteFork } from './history/noted-forks.js'
 import { isExpired } from './table/unused.js'
 import { openSession, rootAt } from './history/replay.js'
-import { parseSession, SessionStatus, type Baseline, type SessionRecord } from './records.js'
+import { sessionKind, SessionStatus, type SessionRecord } from '../records/session.js'
+import type { Baseline } from '../records/baseline.js'
 import { acknowledged, eventTime, readAgain, record } from './mutation-queue.js'
 
 /** A session as it is shown. */
@@ -221,7 +222,7 @@ export async function listSessions(
     const found = await core.store.scan({ gte, lt: prefixEnd(prefix), limit: scanned })
     const shown: SessionRecord[] = []
     for (const [, json] of found) {
-      const session = parseSession(json)
+      const session = sessionKind.parse(json)
       after = session.id
       if (
         session.deletedAt !== undefined ||
@@ -233,7 +234,7 @@ export async function listSessions(
       if (sessions.length + shown.length === pageSize) break
     }
     const isLast =
-      found.length < scanned && (found.length === 0 || parseSession(found.at(-1)![1]).id === after)
+      found.length < scanned && (found.length === 0 || sessionKind.parse(found.at(-1)![1]).id === after)
     const times = await lastActivities(core, shown)
     for (const [index, record] of shown.entries()) {
       const session = { record, lastActivityAt: times[index]! }

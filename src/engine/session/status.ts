@@ -1,5 +1,5 @@
 import type { LiveSession } from './table/live.js'
-import { SessionStatus, type SessionRecord } from './records.js'
+import { SessionStatus, type SessionRecord } from '../records/session.js'
 
 /** The session's record when a commit met a moved branch; undefined when its status is that already. */
 export function conflicting(live: LiveSession): SessionRecord | undefined {

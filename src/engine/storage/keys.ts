@@ -26,84 +26,125 @@ export function prefixEnd(prefix: string): string {
   return `${prefix}\u{10ffff}`
 }
 
+/** The letter that the keys of each kind of record start with; each kind has a file in `records/`. */
+export const keyPrefixes = {
+  session: 's',
+  source: 'o',
+  job: 'j',
+  revision: 'f',
+  gitTree: 'd',
+  gitObject: 'g',
+  hostEntries: 'm',
+  node: 'n',
+  unfinishedJob: 'i',
+  event: 'e',
+  snapshot: 'r',
+  checkpoint: 'k',
+  branchTip: 'v',
+  fileLock: 'l',
+  annotation: 'a',
+  approval: 'p',
+  cacheEntry: 'c',
+  busMessage: 'u',
+  healthReport: 'h',
+  secret: 'x',
+  knownCommits: 'z',
+  writtenBlobs: 'y',
+  egress: 'w',
+  pastSessions: 'U',
+  lastRead: 't',
+  analytics: 'q',
+  blob: 'b',
+} as const
+
 export const keys = {
-  session: (tenantKey: string, sessionId: string): string => `s${tenantKey}${sessionId}`,
-  sessions: (tenantKey: string): string => `s${tenantKey}`,
-  source: (tenantKey: string, sourceId: string): string => `o${tenantKey}${sourceId}`,
-  sources: (tenantKey: string): string => `o${tenantKey}`,
+  session: (tenantKey: string, sessionId: string): string => `${keyPrefixes.session}${tenantKey}${sessionId}`,
+  sessions: (tenantKey: string): string => `${keyPrefixes.session}${tenantKey}`,
+  source: (tenantKey: string, sourceId: string): string => `${keyPrefixes.source}${tenantKey}${sourceId}`,
+  sources: (tenantKey: string): string => `${keyPrefixes.source}${tenantKey}`,
   /** Of every tenant. */
-  allSources: (): string => 'o',
+  allSources: (): string => keyPrefixes.source,
   tenantOfSource: (key: string): string => key.slice(1, -idLength),
-  job: (tenantKey: string, sourceId: string, jobId: string): string => `j${tenantKey}${sourceId}${jobId}`,
+  job: (tenantKey: string, sourceId: string, jobId: string): string =>
+    `${keyPrefixes.job}${tenantKey}${sourceId}${jobId}`,
   /** Of every tenant. */
-  allSessions: (): string => 's',
+  allSessions: (): string => keyPrefixes.session,
   tenantOfSession: (key: string): string => key.slice(1, -idLength),
-  allRevisions: (): string => 'f',
-  allGitTrees: (): string => 'd',
-  allGitObjects: (): string => 'g',
-  allHostEntries: (): string => 'm',
-  allNodes: (): string => 'n',
+  allRevisions: (): string => keyPrefixes.revision,
+  allGitTrees: (): string => keyPrefixes.gitTree,
+  allGitObjects: (): string => keyPrefixes.gitObject,
+  allHostEntries: (): string => keyPrefixes.hostEntries,
+  allNodes: (): string => keyPrefixes.node,
   /** Stands as long as the job is queued or running. */
   unfinishedJob: (tenantKey: string, sourceId: string, jobId: string): string =>
-    `i${tenantKey}${sourceId}${jobId}`,
-  unfinishedJobs: (): string => 'i',
+    `${keyPrefixes.unfinishedJob}${tenantKey}${sourceId}${jobId}`,
+  unfinishedJobs: (): string => keyPrefixes.unfinishedJob,
   tenantOfUnfinishedJob: (key: string): string => key.slice(1, -2 * idLength),
   revision: (tenantKey: string, sourceId: string, revisionId: string): string =>
-    `f${tenantKey}${sourceId}${revisionId}`,
-  event: (sessionId: string, seq: number): string => `e${sessionId}${encodeSeq(seq)}`,
-  snapshot: (sessionId: string, seq: number): string => `r${sessionId}${encodeSeq(seq)}`,
-  snapshots: (sessionId: string): string => `r${sessionId}`,
-  checkpoint: (sessionId: string, checkpointId: string): string => `k${sessionId}${checkpointId}`,
-  checkpoints: (sessionId: string): string => `k${sessionId}`,
-  branchTips: (sessionId: string): string => `v${sessionId}`,
-  branchTip: (sessionId: string, branchName: string): string => `v${sessionId}${branchName}`,
-  fileLock: (sessionId: string, path: string): string => `l${sessionId}${path}`,
-  fileLocks: (sessionId: string): string => `l${sessionId}`,
-  annotation: (sessionId: string, annotationId: string): string => `a${sessionId}${annotationId}`,
-  annotations: (sessionId: string): string => `a${sessionId}`,
-  approval: (sessionId: string, approvalId: string): string => `p${sessionId}${approvalId}`,
-  approvals: (sessionId: string): string => `p${sessionId}`,
+    `${keyPrefixes.revision}${tenantKey}${sourceId}${revisionId}`,
+  event: (sessionId: string, seq: number): string => `${keyPrefixes.event}${sessionId}${encodeSeq(seq)}`,
+  snapshot: (sessionId: string, seq: number): string =>
+    `${keyPrefixes.snapshot}${sessionId}${encodeSeq(seq)}`,
+  snapshots: (sessionId: string): string => `${keyPrefixes.snapshot}${sessionId}`,
+  checkpoint: (sessionId: string, checkpointId: string): string =>
+    `${keyPrefixes.checkpoint}${sessionId}${checkpointId}`,
+  checkpoints: (sessionId: string): string => `${keyPrefixes.checkpoint}${sessionId}`,
+  branchTips: (sessionId: string): string => `${keyPrefixes.branchTip}${sessionId}`,
+  branchTip: (sessionId: string, branchName: string): string =>
+    `${keyPrefixes.branchTip}${sessionId}${branchName}`,
+  fileLock: (sessionId: string, path: string): string => `${keyPrefixes.fileLock}${sessionId}${path}`,
+  fileLocks: (sessionId: string): string => `${keyPrefixes.fileLock}${sessionId}`,
+  annotation: (sessionId: string, annotationId: string): string =>
+    `${keyPrefixes.annotation}${sessionId}${annotationId}`,
+  annotations: (sessionId: string): string => `${keyPrefixes.annotation}${sessionId}`,
+  approval: (sessionId: string, approvalId: string): string =>
+    `${keyPrefixes.approval}${sessionId}${approvalId}`,
+  approvals: (sessionId: string): string => `${keyPrefixes.approval}${sessionId}`,
   /** The sign before the key keeps whatever it starts with below the end of the session's range. */
-  cacheEntry: (sessionId: string, key: string): string => `c${sessionId}:${key}`,
-  cacheEntries: (sessionId: string): string => `c${sessionId}`,
-  busMessage: (sessionId: string, seq: number): string => `u${sessionId}${encodeSeq(seq)}`,
-  busMessages: (sessionId: string): string => `u${sessionId}`,
-  healthReport: (sessionId: string, seq: number): string => `h${sessionId}${encodeSeq(seq)}`,
-  healthReports: (sessionId: string): string => `h${sessionId}`,
-  secret: (sessionId: string, secretName: string): string => `x${sessionId}${secretName}`,
-  secrets: (sessionId: string): string => `x${sessionId}`,
+  cacheEntry: (sessionId: string, key: string): string => `${keyPrefixes.cacheEntry}${sessionId}:${key}`,
+  cacheEntries: (sessionId: string): string => `${keyPrefixes.cacheEntry}${sessionId}`,
+  busMessage: (sessionId: string, seq: number): string =>
+    `${keyPrefixes.busMessage}${sessionId}${encodeSeq(seq)}`,
+  busMessages: (sessionId: string): string => `${keyPrefixes.busMessage}${sessionId}`,
+  healthReport: (sessionId: string, seq: number): string =>
+    `${keyPrefixes.healthReport}${sessionId}${encodeSeq(seq)}`,
+  healthReports: (sessionId: string): string => `${keyPrefixes.healthReport}${sessionId}`,
+  secret: (sessionId: string, secretName: string): string => `${keyPrefixes.secret}${sessionId}${secretName}`,
+  secrets: (sessionId: string): string => `${keyPrefixes.secret}${sessionId}`,
   /** Of every session. */
-  allSecrets: (): string => 'x',
+  allSecrets: (): string => keyPrefixes.secret,
   /** What was last seen of a directory of the host, and what else is kept of the place. */
   hostEntries: (tenantKey: string, place: string, directoryPath: string): string =>
-    `m${tenantKey}${place}${directoryPath}`,
+    `${keyPrefixes.hostEntries}${tenantKey}${place}${directoryPath}`,
   /** The place of what a source scans. */
   scanPlace: (sourceId: string): string => sha256(`source ${sourceId}`).slice(0, tenantKeyLength),
   /** Whether it is of a checkout as a whole: without a directory. */
   isCheckout: (key: string): boolean => key.length === 1 + 2 * tenantKeyLength,
-  gitObject: (tenantKey: string, oid: string): string => `g${tenantKey}${oid}`,
+  gitObject: (tenantKey: string, oid: string): string => `${keyPrefixes.gitObject}${tenantKey}${oid}`,
   /** A git tree that was imported whole. */
-  gitTree: (tenantKey: string, treeId: string): string => `d${tenantKey}${treeId}`,
+  gitTree: (tenantKey: string, treeId: string): string => `${keyPrefixes.gitTree}${tenantKey}${treeId}`,
   /** The commits that were imported from one remote. */
-  knownCommits: (tenantKey: string, remote: string): string => `z${tenantKey}${remote}`,
+  knownCommits: (tenantKey: string, remote: string): string =>
+    `${keyPrefixes.knownCommits}${tenantKey}${remote}`,
   /** The sign keeps labels apart from ids. */
   revisionLabel: (tenantKey: string, sourceId: string, label: string): string =>
-    `f${tenantKey}${sourceId}=${label}`,
+    `${keyPrefixes.revision}${tenantKey}${sourceId}=${label}`,
   /** Blobs that a tenant wrote in one commit. */
-  writtenBlobs: (tenantKey: string, id: string): string => `y${tenantKey}${id}`,
-  everyWrittenBlobs: (): string => 'y',
+  writtenBlobs: (tenantKey: string, id: string): string => `${keyPrefixes.writtenBlobs}${tenantKey}${id}`,
+  everyWrittenBlobs: (): string => keyPrefixes.writtenBlobs,
   tenantOfWrittenBlobs: (key: string): string => key.slice(1, 1 + tenantKeyLength),
-  allWrittenBlobs: (tenantKey: string): string => `y${tenantKey}`,
+  allWrittenBlobs: (tenantKey: string): string => `${keyPrefixes.writtenBlobs}${tenantKey}`,
   /** Bytes that were sent to a tenant's clients in one minute. */
-  egress: (tenantKey: string, minute: number): string => `w${tenantKey}${encodeSeq(minute)}`,
+  egress: (tenantKey: string, minute: number): string =>
+    `${keyPrefixes.egress}${tenantKey}${encodeSeq(minute)}`,
   /** Sessions that were there, by the hours in which they were made and deleted. */
   pastSessions: (tenantKey: string, from: number, until: number): string =>
-    `U${tenantKey}${encodeSeq(from)}${encodeSeq(until)}`,
-  allPastSessions: (tenantKey: string): string => `U${tenantKey}`,
+    `${keyPrefixes.pastSessions}${tenantKey}${encodeSeq(from)}${encodeSeq(until)}`,
+  allPastSessions: (tenantKey: string): string => `${keyPrefixes.pastSessions}${tenantKey}`,
   /** When a session was last read. */
-  lastRead: (sessionId: string): string => `t${sessionId}`,
+  lastRead: (sessionId: string): string => `${keyPrefixes.lastRead}${sessionId}`,
   /** What a session's events were counted to be. */
-  analytics: (sessionId: string): string => `q${sessionId}`,
-  node: (address: string): string => `n${address}`,
-  blob: (hash: string): string => `b${hash}`,
+  analytics: (sessionId: string): string => `${keyPrefixes.analytics}${sessionId}`,
+  node: (address: string): string => `${keyPrefixes.node}${address}`,
+  blob: (hash: string): string => `${keyPrefixes.blob}${hash}`,
 } as const

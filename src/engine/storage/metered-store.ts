@@ -1,3 +1,5 @@
+import { isCount, isListOf, isNumber, isText, isTupleOf, isWith } from '../base/checks.js'
+import { EngineError } from '../base/errors.js'
 import type { Environment } from '../base/environment.js'
 import type { IdSource } from '../base/ids.js'
 import { limits } from '../base/limits.js'
@@ -219,10 +221,22 @@ class StoredLedger {
   }
 }
 
+const isCompacted = isWith<CompactedBlobs>({
+  kept: isListOf(isTupleOf(isNumber, isText, isCount, isCount)),
+  gone: isListOf(isTupleOf(isNumber, isNumber, isCount)),
+})
+
+/** A time, then pairs of hash and size. */
+function isWritten(record: unknown): boolean {
+  if (!Array.isArray(record) || record.length % 2 === 0 || !isNumber(record[0])) return false
+  return record.every((value, index) => index === 0 || (index % 2 === 1 ? isText(value) : isCount(value)))
+}
+
 function amountsIn(json: string): CompactedBlobs {
-  const record = JSON.parse(json) as WrittenBlobs | CompactedBlobs
-  if ('kept' in record) return record
-  const [at, ...blobs] = record
+  const record: unknown = JSON.parse(json)
+  if (isCompacted(record)) return record as CompactedBlobs
+  if (!isWritten(record)) throw new EngineError('DATA_LOSS', 'a record of written blobs is damaged')
+  const [at, ...blobs] = record as WrittenBlobs
   const kept: [number, string, number, number][] = []
   for (let i = 0; i < blobs.length; i += 2) kept.push([at, blobs[i] as string, blobs[i + 1] as number, 1])
   return { kept, gone: [] }

@@ -1,7 +1,7 @@
 import type { Action } from '../../operations/index.js'
 import type { Core } from '../../session/core.js'
 import type { LiveSession } from '../../session/table/live.js'
-import type { Baseline } from '../../session/records.js'
+import type { Baseline } from '../../records/baseline.js'
 import type { Dir } from '../../tree/node.js'
 import type { BundleFiles } from './bundle-ports.js'
 

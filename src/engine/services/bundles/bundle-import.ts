@@ -6,15 +6,11 @@ import { chainStart, expectedLink } from '../../session/history/chain.js'
 import { pin } from '../../session/checkpoints.js'
 import type { Core } from '../../session/core.js'
 import { addSetBack } from '../../session/history/event-times.js'
-import {
-  type SetBacks,
-  SessionStatus,
-  type Baseline,
-  type CheckpointRecord,
-  type SessionRecord,
-  type SnapshotRecord,
-} from '../../session/records.js'
-import type { EventBody, EventType } from '../../session/events.js'
+import type { SnapshotRecord } from '../../records/snapshot.js'
+import type { CheckpointRecord } from '../../records/checkpoint.js'
+import { type SetBacks, SessionStatus, type SessionRecord } from '../../records/session.js'
+import type { Baseline } from '../../records/baseline.js'
+import type { EventBody, EventType } from '../../records/event.js'
 import { CheckpointIndex, LiveSession } from '../../session/table/live.js'
 import { openSession } from '../../session/history/replay.js'
 import { keys } from '../../storage/keys.js'

@@ -3,6 +3,7 @@ import { formatTime } from '../../base/environment.js'
 import { limits } from '../../base/limits.js'
 import { decodeSeq, encodeSeq } from '../../storage/keys.js'
 import type { BusMessage, Publication } from './bus-requests.js'
+import { busMessageKind, type MessageRecord } from '../../records/bus-message.js'
 
 /** A message as the bus keeps it, one for all who get it. */
 export interface KeptMessage extends Publication {
@@ -11,16 +12,6 @@ export interface KeptMessage extends Publication {
   readonly messageId: string
   readonly senderId: string
   /** Milliseconds since the epoch. */
-  readonly at: number
-}
-
-/** A message as it stands in storage, as JSON. */
-interface MessageRecord {
-  readonly messageId: string
-  readonly topic: string
-  /** In base64. */
-  readonly payload: string
-  readonly senderId: string
   readonly at: number
 }
 
@@ -37,8 +28,8 @@ export function toRecord({ messageId, topic, payload, senderId, at }: KeptMessag
   return { messageId, topic, payload: base64, senderId, at }
 }
 
-export function fromRecord(json: string): KeptMessage {
-  const { messageId, topic, payload, senderId, at } = JSON.parse(json) as MessageRecord
+export function fromRecord(json: string, key: string): KeptMessage {
+  const { messageId, topic, payload, senderId, at } = busMessageKind.parse(json, key)
   const bytes = new Uint8Array(Buffer.from(payload, 'base64'))
   return { seq: decodeSeq(messageId), messageId, topic, payload: bytes, senderId, at }
 }

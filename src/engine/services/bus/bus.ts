@@ -18,7 +18,7 @@ export class MessageBus {
   readonly #channels = new SessionIndex<BusChannel>(
     keys.busMessages,
     () => new BusChannel(),
-    (channel, json) => channel.restore(fromRecord(json)),
+    (channel, json, _core, key) => channel.restore(fromRecord(json, key)),
     { weigh: ({ keptCount, keptBytes }) => keptCount * roughly.record + keptBytes },
   )
 

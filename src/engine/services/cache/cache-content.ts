@@ -3,9 +3,10 @@ import { Fault } from '../../base/fault.js'
 import { limits } from '../../base/limits.js'
 import { runInSlices, type Steps } from '../../base/slices.js'
 import type { Environment } from '../../base/environment.js'
-import { decodeBlob, type BlobRef, type EncodedBlob } from '../../cas/blob.js'
+import { decodeBlob, type BlobRef } from '../../cas/blob.js'
 import type { ContentStore } from '../../cas/content.js'
 import { cutIntoBlobs } from '../../cas/staging.js'
+import type { EncodedContent } from '../../records/cache-entry.js'
 
 /**
  * An immutable value. Up to a few KiB it is a string with a character for each byte, which takes the least memory;
@@ -15,9 +16,6 @@ export interface CacheContent {
   readonly size: number
   readonly bytes: string | readonly BlobRef[]
 }
-
-/** A value in a record: base64, or blobs. */
-export type EncodedContent = string | readonly (BlobRef | EncodedBlob)[]
 
 export const noContent: CacheContent = { size: 0, bytes: '' }
 

@@ -20,8 +20,8 @@ import {
   readContent,
   sameContent,
   type CacheContent,
-  type EncodedContent,
 } from './cache-content.js'
+import { cacheEntryKind, type CacheRecord } from '../../records/cache-entry.js'
 import { CacheEntries } from './cache-entries.js'
 import type {
   CacheKeyPage,
@@ -34,19 +34,6 @@ import type {
   ParsedCacheKeys,
 } from './cache-requests.js'
 
-/** An entry as it stands in storage, as JSON. Times are by the wall clock, in milliseconds since the epoch. */
-interface CacheRecord {
-  readonly key: string
-  /** Of the last write: the higher, the later. */
-  readonly order: number
-  readonly createdAt: number
-  readonly updatedAt: number
-  /** 0: never. */
-  readonly expiresAt: number
-  readonly ttlSeconds: number
-  readonly value: EncodedContent
-}
-
 /** Bytes of many values that are encoded at once; more are encoded in slices, ahead of the write. */
 const quickBytes = 2 ** 20
 
@@ -58,8 +45,8 @@ interface CacheIndex {
 }
 
 /** What is left of an entry's time by the wall clock is what it has by the monotonic one. */
-function addStored({ entries }: CacheIndex, json: string, { environment }: Core): void {
-  const { value, ttlSeconds, ...times } = JSON.parse(json) as CacheRecord
+function addStored({ entries }: CacheIndex, json: string, { environment }: Core, key: string): void {
+  const { value, ttlSeconds, ...times } = cacheEntryKind.parse(json, key)
   const remaining = Math.min(Math.max(0, times.expiresAt - environment.wallClockMs()), ttlSeconds * 1000)
   const deadline = ttlSeconds === 0 ? Number.POSITIVE_INFINITY : environment.monotonicMs() + remaining
   entries.restore({ ...times, content: decodeContent(value), deadline })

@@ -4,20 +4,20 @@ import { invalid, messageOf } from '../../base/errors.js'
 import { Shape } from '../../base/shape.js'
 import { TimeSlice } from '../../base/slices.js'
 import { chainStart, expectedLink } from '../../session/history/chain.js'
-import type { EventBody, Redo } from '../../session/events.js'
+import { contentsOf, type EventBody, type Redo } from '../../records/event.js'
 import { scanAll } from '../../storage/scan-all.js'
-import {
-  parseSession,
-  type Baseline,
-  type CheckpointRecord,
-  type SessionRecord,
-  type SnapshotRecord,
-} from '../../session/records.js'
+import { snapshotKind, type SnapshotRecord } from '../../records/snapshot.js'
+import { checkpointKind } from '../../records/checkpoint.js'
+import { sessionKind, type SessionRecord } from '../../records/session.js'
 import { keys } from '../../storage/keys.js'
 import type { Store } from '../../storage/store.js'
 import { CheckedBlobs } from './blobs.js'
 import { Findings, type Finding } from './findings.js'
 import { CheckedTrees } from './trees.js'
+import { kindOf, recordKinds } from '../../records/index.js'
+import type { RecordKind } from '../../records/record-kind.js'
+import type { EncodedNode } from '../../tree/codec.js'
+import { idLength } from '../../base/ids.js'
 
 export interface CheckOptions {
   /** true: every content is read and compared with its hash; by default it only has to be there. */
@@ -77,6 +77,8 @@ class Check {
   readonly #trees: CheckedTrees
   /** Forks without a snapshot of which the first state was looked for. */
   readonly #started = new Set<string>()
+  /** Sessions that are being imported. */
+  readonly #arriving = new Set<string>()
   #sessions = 0
   #events = 0
 
@@ -95,23 +97,8 @@ class Check {
     for await (const finding of this.#store.check?.({ signal }) ?? []) this.#findings.add(finding)
     await this.#blobs.look(this.#options.readData === true, () => this.#rest())
     await this.#eachRecord(keys.allSessions(), (key, json) => this.#session(key, json))
-    for (const prefix of [keys.allRevisions(), keys.allGitTrees()]) {
-      await this.#eachRecord(prefix, (_, json) => {
-        const record = JSON.parse(json) as Partial<Baseline>
-        // Labels stand among the revisions.
-        return record.root === undefined ? undefined : this.#baseline(record as Baseline)
-      })
-    }
-    await this.#eachRecord(keys.allHostEntries(), async (key, json) => {
-      if (!keys.isCheckout(key)) return
-      const { trees } = JSON.parse(json) as { readonly trees: readonly Baseline['root'][] }
-      for (const root of trees) await this.#trees.root(root)
-    })
-    await this.#eachRecord(keys.allGitObjects(), async (_, json) => {
-      const object = JSON.parse(json) as { hash?: string; blobs?: readonly (readonly [string, number])[] }
-      if (object.hash !== undefined) await this.#blobs.uses(object.hash, 0, {})
-      for (const [hash, length] of object.blobs ?? []) await this.#blobs.uses(hash, length, {})
-    })
+    for (const prefix of new Set(recordKinds.map((kind) => kind.prefix)))
+      await this.#eachRecord(prefix, (key, json) => this.#record(key, json))
     this.#blobs.finish()
   }
 
@@ -127,27 +114,57 @@ class Check {
     }
   }
 
+  /** Any record: whether it is one of its kind, and whether everything that it refers to is there. */
+  async #record(key: string, json: string): Promise<void> {
+    const kind = kindOf(key)
+    if (kind === undefined) return
+    const sessionId =
+      kind === sessionKind
+        ? key.slice(-idLength)
+        : kind.scope === 'session'
+          ? key.slice(1, 1 + idLength)
+          : undefined
+    if (sessionId !== undefined && this.#arriving.has(sessionId)) return
+    const place = sessionId === undefined ? {} : { sessionId }
+    const roots: EncodedNode[] = []
+    const blobs: (readonly [hash: string, length: number])[] = []
+    const records: string[] = []
+    kind.readReferences(json, key, {
+      root: (root) => roots.push(root),
+      blob: (hash, length) => blobs.push([hash, length]),
+      record: (other) => records.push(other),
+    })
+    for (const root of roots) await this.#trees.root(root, sessionId)
+    for (const [hash, length] of blobs) await this.#blobs.uses(hash, length, place)
+    for (const other of records) {
+      if ((await this.#store.get(other)) === undefined)
+        this.#tell(
+          'missing',
+          `record ${other}`,
+          `is not there, and the record ${key} refers to it`,
+          sessionId,
+        )
+    }
+  }
+
   async #session(key: string, json: string): Promise<void> {
-    const record = parseSession(json)
+    let record: SessionRecord
+    try {
+      record = sessionKind.parse(json, key)
+    } catch {
+      // A finding when every record is looked at.
+      return
+    }
     const { id, createdAt, deletedAt } = record
     this.#sessions++
-    // One that was deleted when it was made is on its way, or came to nothing.
-    if (deletedAt === createdAt) return
-    await this.#baseline(record.baseline, id)
+    if (deletedAt === createdAt) {
+      // One that was deleted when it was made is on its way, or came to nothing.
+      this.#arriving.add(id)
+      return
+    }
     // Read before the events, which are stored with or before what names them.
-    const snapshots: SnapshotRecord[] = []
-    await this.#eachRecord(
-      keys.snapshots(id),
-      (_, text) => void snapshots.push(JSON.parse(text) as SnapshotRecord),
-      id,
-    )
-    const checkpoints: CheckpointRecord[] = []
-    await this.#eachRecord(
-      keys.checkpoints(id),
-      (_, text) => void checkpoints.push(JSON.parse(text) as CheckpointRecord),
-      id,
-    )
-    for (const { root } of snapshots) await this.#trees.root(root, id)
+    const snapshots = await this.#whole(snapshotKind, keys.snapshots(id))
+    const checkpoints = await this.#whole(checkpointKind, keys.checkpoints(id))
     const last = await this.#history(record, snapshots)
     for (const { id: checkpointId, seq } of checkpoints) {
       if (seq > last)
@@ -162,15 +179,22 @@ class Check {
     // Of a deleted session nobody can name a state, and what it was forked from may be collected before it is.
     if (deletedAt === undefined && (snapshots[0] === undefined || snapshots[0].seq > oldest))
       await this.#base(keys.tenantOfSession(key), record)
-    await this.#eachRecord(
-      keys.cacheEntries(id),
-      async (_, text) => {
-        const { value } = JSON.parse(text) as { value: string | readonly (readonly [string, number])[] }
-        if (typeof value !== 'string')
-          for (const [hash, length] of value) await this.#blobs.uses(hash, length, { sessionId: id })
-      },
-      id,
-    )
+  }
+
+  /** The records below a prefix that are whole; the others are found when every record is looked at. */
+  async #whole<R>(kind: RecordKind<R>, prefix: string): Promise<R[]> {
+    const records: R[] = []
+    for await (const page of scanAll({ store: this.#store }, prefix)) {
+      for (const [key, json] of page) {
+        try {
+          records.push(kind.parse(json, key))
+        } catch {
+          // A finding of its own.
+        }
+      }
+      await this.#rest()
+    }
+    return records
   }
 
   /** The newest event; each must follow the one before it, and what it did must be there where replay needs it. */
@@ -202,17 +226,8 @@ class Check {
   }
 
   async #redo(effects: readonly Redo[], sessionId: string): Promise<void> {
-    for (const effect of effects) {
-      const path = typeof effect[1] === 'string' ? { path: effect[1] } : {}
-      const use = async (blob: unknown): Promise<void> => {
-        if (Array.isArray(blob))
-          await this.#blobs.uses(blob[0] as string, blob[1] as number, { sessionId, ...path })
-      }
-      if (effect[0] === 'w') await use(effect[4])
-      else if (effect[0] === 'o') await use(effect[2])
-      else if (effect[0] === 'x') await use(effect[3])
-      else if (effect[0] === 'p') for (const [, , blob] of effect[3]) await use(blob)
-    }
+    for (const [hash, length, path] of contentsOf(effects))
+      await this.#blobs.uses(hash, length, { sessionId, ...(path !== undefined && { path }) })
   }
 
   /** Whether the state that a fork started from is still there, in the sessions that it goes back to. */
@@ -226,7 +241,7 @@ class Check {
       if ((last?.seq ?? 0) < seq) return this.#tell('missing', `event ${seq}`, of, id)
       const range = { gte: keys.snapshots(parent), lt: keys.snapshot(parent, seq + 1) }
       const [newest] = await this.#store.scan({ ...range, limit: 1, reverse: true })
-      const from = newest === undefined ? 0 : (JSON.parse(newest[1]) as SnapshotRecord).seq
+      const from = newest === undefined ? 0 : snapshotKind.parse(newest[1]).seq
       for await (const page of this.#store.events(parent, { from: from + 1, to: seq })) {
         const gone = page.find(({ body }) => typeof (body as unknown as EventBody)[5] === 'string')
         if (gone !== undefined) return this.#tell('missing', `what event ${gone.seq} did`, of, id)
@@ -234,28 +249,19 @@ class Check {
       }
       const json = newest === undefined ? await this.#store.get(keys.session(tenantKey, parent)) : undefined
       session = parent
-      at = json === undefined ? undefined : parseSession(json).base
+      at = json === undefined ? undefined : sessionKind.parse(json).base
     }
   }
 
-  async #baseline({ root, revision }: Baseline, sessionId?: string): Promise<void> {
-    await this.#trees.root(root, sessionId)
-    if (revision?.git?.root !== undefined) await this.#trees.root(revision.git.root, sessionId)
-  }
-
   /** What cannot be read as what it should be is a finding. */
-  async #eachRecord(
-    prefix: string,
-    look: (key: string, json: string) => Promise<void> | undefined | void,
-    sessionId?: string,
-  ): Promise<void> {
+  async #eachRecord(prefix: string, look: (key: string, json: string) => Promise<void>): Promise<void> {
     for await (const page of scanAll({ store: this.#store }, prefix)) {
       for (const [key, json] of page) {
         try {
           await look(key, json)
         } catch (error) {
           this.#options.signal?.throwIfAborted()
-          this.#tell('damaged', `record ${key}`, messageOf(error), sessionId)
+          this.#tell('damaged', `record ${key}`, messageOf(error))
         }
         await this.#rest()
       }

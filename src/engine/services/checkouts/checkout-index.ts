@@ -1,19 +1,18 @@
 import { limits } from '../../base/limits.js'
 import type { Core } from '../../session/core.js'
 import { keys } from '../../storage/keys.js'
+import {
+  furtherSeenFilesKind,
+  seenFilesKind,
+  type SeenFileLine,
+  type SeenFiles,
+} from '../../records/checkout.js'
 
 /** A file of the host as it was known last: while it has this stamp, this is its content. */
 export interface SeenFile {
   readonly stamp: string
   /** What {@link contentKey} says of it. */
   readonly content: string
-}
-
-type Line = readonly [name: string, stamp: string, content: string]
-
-interface FirstText {
-  readonly texts: number
-  readonly files: readonly Line[]
 }
 
 interface SeenDirectory {
@@ -95,16 +94,16 @@ export class CheckoutIndex {
   async #load(path: string): Promise<SeenDirectory> {
     const known = this.#directories.get(path)
     if (known !== undefined) return known
-    const lines: Line[] = []
+    const lines: SeenFileLine[] = []
     let texts = 0
     const text = await this.#core.store.get(this.#key(path, 0))
     if (text !== undefined) {
-      const first = JSON.parse(text) as FirstText
+      const first = seenFilesKind.parse(text)
       texts = first.texts
       lines.push(...first.files)
       for (let number = 1; number < texts; number++) {
         const further = await this.#core.store.get(this.#key(path, number))
-        if (further !== undefined) lines.push(...(JSON.parse(further) as Line[]))
+        if (further !== undefined) lines.push(...furtherSeenFilesKind.parse(further))
       }
     }
     // Another call may have read it meanwhile.
@@ -125,12 +124,12 @@ export class CheckoutIndex {
 
 /** None for a directory without files. */
 function textsOf({ files }: SeenDirectory): string[] {
-  const lines = [...files].map(([name, { stamp, content }]): Line => [name, stamp, content])
-  const parts: Line[][] = []
+  const lines = [...files].map(([name, { stamp, content }]): SeenFileLine => [name, stamp, content])
+  const parts: SeenFileLine[][] = []
   for (let start = 0; start < lines.length; start += limits.checkoutLinesPerText)
     parts.push(lines.slice(start, start + limits.checkoutLinesPerText))
   return parts.map((part, number) =>
-    JSON.stringify(number === 0 ? ({ texts: parts.length, files: part } satisfies FirstText) : part),
+    JSON.stringify(number === 0 ? ({ texts: parts.length, files: part } satisfies SeenFiles) : part),
   )
 }
 

@@ -1,7 +1,7 @@
 import { whenLoaded } from '../../base/fault.js'
 import { TimeSlice } from '../../base/slices.js'
 import type { Core } from '../../session/core.js'
-import { piecesFrom, type Redo } from '../../session/events.js'
+import { piecesFrom, type Redo } from '../../records/event.js'
 import { treeChanges } from '../../session/states.js'
 import { Dir, FileNode, LinkedFile, Symlink, type Node } from '../../tree/node.js'
 import { FrozenTree, modified, sameMode } from './checkout-disk.js'

@@ -7,7 +7,7 @@ import { KeyedMutex } from '../../base/keyed-mutex.js'
 import { limits } from '../../base/limits.js'
 import { applyPlans } from '../../session/edits/batch.js'
 import { reading, storedState, type Core } from '../../session/core.js'
-import { eventTypes } from '../../session/events.js'
+import { eventTypes } from '../../records/event.js'
 import type { LiveSession } from '../../session/table/live.js'
 import { treeChanges } from '../../session/states.js'
 import { emptyDirectory, TreeBuilder } from '../../session/tree-builder.js'
@@ -22,6 +22,7 @@ import { anyName, refuseUnsafe, type NameRule } from './checkout-path-rule.js'
 import { DiskReader } from './checkout-read.js'
 import { CheckoutWriter, type CheckoutProgress } from './checkout-write.js'
 import type { Host, HostTree } from '../sources/host-ports.js'
+import { checkoutKind, type CheckoutRecord } from '../../records/checkout.js'
 
 export interface CheckoutOptions {
   /** What others changed in the directory is overwritten where it is in the way; their other files stay. */
@@ -45,13 +46,6 @@ export interface CheckoutSync {
   readonly added: string[]
   readonly modified: string[]
   readonly removed: string[]
-}
-
-/** What a directory of the host holds, as it stands in storage. */
-interface CheckoutRecord {
-  readonly sessionId: string
-  /** The tree that was written there last; several when a write was interrupted: each path is as in one of them. */
-  readonly trees: readonly EncodedNode[]
 }
 
 /** More interruptions in a row are not told apart. */
@@ -171,7 +165,7 @@ class Place {
   async load(): Promise<{ sessionId: string; trees: Dir[] } | undefined> {
     const json = await this.#core.store.get(this.#key)
     if (json === undefined) return undefined
-    const { sessionId, trees } = JSON.parse(json) as CheckoutRecord
+    const { sessionId, trees } = checkoutKind.parse(json)
     return { sessionId, trees: trees.map((root) => this.#core.roots.load(root)) }
   }
 

@@ -6,16 +6,16 @@ import { Shape } from '../../base/shape.js'
 import type { Core } from '../../session/core.js'
 import { newestSeq, prunedTo, redoBehind, snapshotsOf } from '../../session/history/prune.js'
 import { readingsEnded } from '../../session/history/history-reads.js'
-import type { Baseline } from '../../session/records.js'
 import { countSession } from '../../session/usage/count-session.js'
 import { keys, prefixEnd } from '../../storage/keys.js'
 import { scanAll } from '../../storage/scan-all.js'
-import type { EncodedNode } from '../../tree/codec.js'
 import type { InUseNode } from '../../tree/in-use.js'
 import { GarbageEstimate } from './garbage-estimate.js'
 import { Marker } from './mark.js'
 import { asTenant, queued, type CollectCounts, type CollectStage, type Run } from './run.js'
 import { atOnce, deleteExpired, deleteUnneeded, settleSessions, storedSessions } from './expire.js'
+import { kindOf, recordKinds } from '../../records/index.js'
+import { sourceKind } from '../../records/source.js'
 
 export interface CollectOptions {
   /**
@@ -152,6 +152,11 @@ export function parseCollect(options: CollectOptions): CollectOptions {
   return copy
 }
 
+/** Of the kinds whose records refer to trees or blobs. */
+const referringPrefixes = new Set(
+  recordKinds.filter((kind) => kind.hasReferences).map(({ prefix }) => prefix),
+)
+
 async function collectNow(run: Run): Promise<Collected> {
   const { core, counts } = run
   const start = core.environment.monotonicMs()
@@ -181,7 +186,7 @@ async function collectNow(run: Run): Promise<Collected> {
 async function deleteScans({ core, counts, signal }: Run): Promise<void> {
   for await (const page of scanAll(core, keys.allSources())) {
     for (const [key, json] of page) {
-      const { sourceId, path, deletedAt } = JSON.parse(json) as ScannedSource
+      const { sourceId, path, deletedAt } = sourceKind.parse(json, key)
       if (path === undefined || deletedAt === undefined) continue
       const seen = keys.hostEntries(keys.tenantOfSource(key), keys.scanPlace(sourceId), '')
       for await (const entries of scanAll(core, seen)) {
@@ -192,13 +197,6 @@ async function deleteScans({ core, counts, signal }: Run): Promise<void> {
       }
     }
   }
-}
-
-/** A source, as far as it matters here. */
-interface ScannedSource {
-  readonly sourceId: string
-  readonly path?: string
-  readonly deletedAt?: number
 }
 
 async function sweepUnmarked(run: Run): Promise<void> {
@@ -238,57 +236,25 @@ function rootsInMemory(core: Core): Set<InUseNode> {
 
 async function markStored(run: Run, marker: Marker): Promise<void> {
   const { core, signal, report } = run
-  const baseline = async ({ root, revision }: Baseline): Promise<void> => {
-    await marker.root(root)
-    if (revision?.git?.root !== undefined) await marker.root(revision.git.root)
-  }
   await inGroups(storedSessions(core), atOnce, async ({ record }) => {
     signal.throwIfAborted()
-    await baseline(record.baseline)
-    const snapshots = await snapshotsOf(core, record.id)
-    for (const { root } of snapshots) await marker.root(root)
     // What is written from here on is noted.
     const last = await newestSeq(core, record.id)
-    for await (const page of redoBehind(core, record.id, prunedTo(snapshots), last)) {
+    const first = prunedTo(await snapshotsOf(core, record.id))
+    for await (const page of redoBehind(core, record.id, first, last)) {
       for (const { body } of page) if (typeof body[5] === 'object') marker.redo(body[5])
-      await marker.rest()
-    }
-    for await (const page of scanAll(core, keys.cacheEntries(record.id), { reverse: true })) {
-      for (const [, json] of page) {
-        const { value } = JSON.parse(json) as { value: string | readonly (readonly [string, number])[] }
-        if (typeof value !== 'string') for (const [hash] of value) marker.blob(hash)
-      }
       await marker.rest()
     }
     report('mark', marker.size)
   })
-  for (const prefix of [keys.allRevisions(), keys.allGitTrees()]) {
+  for (const prefix of referringPrefixes) {
+    // The newest first: those that are written meanwhile are not among them, however many they are.
     for await (const page of scanAll(core, prefix, { reverse: true })) {
-      for (const [, json] of page) {
-        const revision = JSON.parse(json) as Partial<Baseline>
-        // Labels stand among the revisions.
-        if (revision.root !== undefined) await baseline(revision as Baseline)
-      }
+      for (const [key, json] of page) await marker.record(kindOf(key), key, json)
       report('mark', marker.size)
+      await marker.rest()
     }
   }
-  for await (const page of scanAll(core, keys.allHostEntries(), { reverse: true })) {
-    for (const [key, json] of page) {
-      if (!keys.isCheckout(key)) continue
-      const { trees } = JSON.parse(json) as { readonly trees: readonly EncodedNode[] }
-      for (const root of trees) await marker.root(root)
-    }
-    await marker.rest()
-  }
-  for await (const page of scanAll(core, keys.allGitObjects(), { reverse: true })) {
-    for (const [, json] of page) {
-      const object = JSON.parse(json) as { hash?: string; blobs?: readonly (readonly [string, number])[] }
-      if (object.hash !== undefined) marker.blob(object.hash)
-      for (const [hash] of object.blobs ?? []) marker.blob(hash)
-    }
-    await marker.rest()
-  }
-  report('mark', marker.size)
 }
 
 async function sweepNodes({ core, signal, report, counts }: Run, marker: Marker): Promise<void> {

@@ -10,10 +10,11 @@ import { readingsEnded } from '../../session/history/history-reads.js'
 import { noteForks, notedForks } from '../../session/history/noted-forks.js'
 import { countPast } from '../../session/usage/usage-rollup.js'
 import { findSession } from '../../session/history/replay.js'
-import { parseSession, type SessionRecord } from '../../session/records.js'
+import { sessionKind, type SessionRecord } from '../../records/session.js'
 import { keys } from '../../storage/keys.js'
 import { scanAll } from '../../storage/scan-all.js'
 import { asTenant, queued, type Run } from './run.js'
+import { sessionRecordKinds } from '../../records/index.js'
 
 /** A session as it is stored. */
 export interface StoredSession {
@@ -39,7 +40,7 @@ export async function* storedSessions(
   const bounds = before === undefined ? {} : { before }
   for await (const page of scanAll(core, keys.allSessions(), { reverse: true, ...bounds }))
     for (const [key, json] of page)
-      yield { key, tenantKey: keys.tenantOfSession(key), record: parseSession(json) }
+      yield { key, tenantKey: keys.tenantOfSession(key), record: sessionKind.parse(json) }
 }
 
 /**
@@ -128,7 +129,7 @@ export async function deleteUnneeded(run: Run, done = 0): Promise<void> {
       if (kept.has(session.record.id)) return
       // A bundle that came in while the record was read has a session by now.
       const json = await core.store.get(session.key)
-      if (json === undefined || !isUnneeded(core, parseSession(json))) return
+      if (json === undefined || !isUnneeded(core, sessionKind.parse(json))) return
       await deleteRecords(run, session)
       sessions.push(session)
     })
@@ -166,22 +167,8 @@ export async function deleteExpired({ core, signal }: Run): Promise<void> {
 
 /** What is stored beside a deleted session. */
 async function deleteRecords({ core, counts, signal }: Run, { record }: StoredSession): Promise<void> {
-  const spaces = [
-    keys.snapshots,
-    keys.checkpoints,
-    keys.branchTips,
-    keys.fileLocks,
-    keys.annotations,
-    keys.approvals,
-    keys.cacheEntries,
-    keys.busMessages,
-    keys.healthReports,
-    keys.secrets,
-    keys.lastRead,
-    keys.analytics,
-  ]
-  await inGroups(spaces, spaces.length, async (space) => {
-    for await (const page of scanAll(core, space(record.id))) {
+  await inGroups(sessionRecordKinds, sessionRecordKinds.length, async ({ prefix }) => {
+    for await (const page of scanAll(core, prefix + record.id)) {
       signal.throwIfAborted()
       await core.store.commit({ del: page.map(([key]) => key) })
       counts.deletedRecords += page.length

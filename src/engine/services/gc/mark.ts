@@ -2,13 +2,12 @@ import { DigestCache } from '../../base/digest-cache.js'
 import { DigestSet } from '../../base/digest-set.js'
 import { limits } from '../../base/limits.js'
 import { TimeSlice } from '../../base/slices.js'
-import type { BlobRef } from '../../cas/blob.js'
 import type { Body } from '../../cas/body.js'
 import type { Core } from '../../session/core.js'
-import type { Redo } from '../../session/events.js'
+import { contentsOf, type Redo } from '../../records/event.js'
 import { keys } from '../../storage/keys.js'
 import { readNow } from '../../storage/read-now.js'
-import { missingNode, type EncodedNode } from '../../tree/codec.js'
+import { missingNode } from '../../tree/codec.js'
 import type { InUseNode } from '../../tree/in-use.js'
 import { Dir, type Page } from '../../tree/node.js'
 import {
@@ -20,6 +19,7 @@ import {
   type References,
   type StoredKind,
 } from '../../tree/references.js'
+import type { AnyRecordKind } from '../../records/index.js'
 
 /** Nodes that are read at once from a store that reads asynchronously. */
 const readsAtOnce = 16
@@ -74,9 +74,14 @@ export class Marker implements References {
     this.#marks.add(hash)
   }
 
-  /** A tree that a record names. DATA_LOSS where one of its nodes is missing. */
-  async root(root: EncodedNode): Promise<void> {
-    encodedReferences(root, this)
+  /** All that a record refers to. DATA_LOSS where the record is damaged, or a node is missing. */
+  async record(kind: AnyRecordKind | undefined, key: string, json: string): Promise<void> {
+    kind?.readReferences(json, key, {
+      root: (root) => encodedReferences(root, this),
+      blob: (hash) => this.blob(hash),
+      // Records are marked by what they refer to; which of them go is decided elsewhere.
+      record: () => undefined,
+    })
     await this.#readNodes()
   }
 
@@ -86,12 +91,7 @@ export class Marker implements References {
 
   /** What replaying effects needs; read as they stand in an event. */
   redo(effects: readonly Redo[]): void {
-    for (const effect of effects) {
-      if (effect[0] === 'w') this.#value(effect[4])
-      else if (effect[0] === 'o') this.#value(effect[2])
-      else if (effect[0] === 'x') this.#value(effect[3])
-      else if (effect[0] === 'p') for (const [, , blob] of effect[3]) this.#value(blob)
-    }
+    for (const [hash] of contentsOf(effects)) this.blob(hash)
   }
 
   /** What is in memory of a tree, or a file, and what of it is stored. */
@@ -165,11 +165,6 @@ export class Marker implements References {
 
   #read(address: string): string | undefined | Promise<string | undefined> {
     return readNow(this.#core.store, keys.node(address))
-  }
-
-  #value(value: BlobRef | readonly [hash: string, length: number] | 0): void {
-    if (value === 0) return
-    this.blob('hash' in value ? value.hash : value[0])
   }
 }
 

@@ -6,13 +6,14 @@ import { limits } from '../../base/limits.js'
 import { compareUtf8 } from '../../base/order.js'
 import { parsePath } from '../../base/path.js'
 import type { Core } from '../../session/core.js'
-import { eventTypes } from '../../session/events.js'
+import { eventTypes } from '../../records/event.js'
 import type { LiveSession } from '../../session/table/live.js'
 import { ifDurable, roughly, SessionIndex } from '../../session/table/session-index.js'
 import { commitRecords, mutate, record } from '../../session/mutation-queue.js'
 import { keys } from '../../storage/keys.js'
 import { checkQuota } from '../quota.js'
 import { parsePrefix } from '../../tree/cursor.js'
+import { fileLockKind, type FileLockRecord } from '../../records/file-lock.js'
 
 export interface FileLockRequest {
   /** Need not exist. */
@@ -41,16 +42,6 @@ export interface FileLock extends FileLockReference {
   readonly remainingTtlSeconds: number
 }
 
-/** A lock as it stands in storage, as JSON. */
-interface FileLockRecord {
-  readonly path: string
-  readonly lockId: string
-  readonly ownerId: string
-  /** By the wall clock, in milliseconds since the epoch. */
-  readonly expiresAt: number
-  readonly ttlSeconds: number
-}
-
 interface HeldLock {
   readonly lockId: string
   readonly ownerId: string
@@ -66,8 +57,8 @@ interface LockIndex {
 }
 
 /** What is left of a lock's time by the wall clock is what it has by the monotonic one. */
-function addStored(index: LockIndex, json: string, { environment }: Core): void {
-  const { path, lockId, ownerId, expiresAt: storedExpiry, ttlSeconds } = JSON.parse(json) as FileLockRecord
+function addStored(index: LockIndex, json: string, { environment }: Core, key: string): void {
+  const { path, lockId, ownerId, expiresAt: storedExpiry, ttlSeconds } = fileLockKind.parse(json, key)
   const remaining = Math.min(Math.max(0, storedExpiry - environment.wallClockMs()), ttlSeconds * 1000)
   const expiresAt = environment.monotonicMs() + remaining
   index.byPath.set(path, { lockId, ownerId, expiresAt })

@@ -1,5 +1,5 @@
 import { runInSlices } from '../../base/slices.js'
-import type { Baseline } from '../../session/records.js'
+import type { Baseline } from '../../records/baseline.js'
 import { hashTree } from '../../tree/hash.js'
 import type { RepairContext } from './context.js'
 import type { LostPath } from './tree.js'

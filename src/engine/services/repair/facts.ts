@@ -1,9 +1,11 @@
 import { chainStart, expectedLink } from '../../session/history/chain.js'
-import type { EventBody, Redo } from '../../session/events.js'
+import { contentsOf, type EventBody } from '../../records/event.js'
 import { scanAll } from '../../storage/scan-all.js'
-import type { CheckpointRecord, SnapshotRecord } from '../../session/records.js'
+import { snapshotKind, type SnapshotRecord } from '../../records/snapshot.js'
+import { checkpointKind, type CheckpointRecord } from '../../records/checkpoint.js'
 import { keys } from '../../storage/keys.js'
 import type { RepairContext } from './context.js'
+import type { RecordKind } from '../../records/record-kind.js'
 
 /** What is left of a session's history. */
 export interface SessionFacts {
@@ -22,8 +24,8 @@ export interface SessionFacts {
 
 export async function readFacts(context: RepairContext, sessionId: string): Promise<SessionFacts> {
   const { from, mender, roots, hasBlob, lostEvents, slice } = context
-  const snapshots = await readRecords<SnapshotRecord>(context, keys.snapshots(sessionId))
-  const checkpoints = await readRecords<CheckpointRecord>(context, keys.checkpoints(sessionId))
+  const snapshots = await readRecords(context, snapshotKind, keys.snapshots(sessionId))
+  const checkpoints = await readRecords(context, checkpointKind, keys.checkpoints(sessionId))
   const wholeSnapshots = new Set<number>()
   for (const { seq, root } of snapshots)
     if ((await mender.mend(roots.load(root))).lost.length === 0) wholeSnapshots.add(seq)
@@ -53,34 +55,21 @@ export async function readFacts(context: RepairContext, sessionId: string): Prom
   return { last, newest, gaps, restores, lostBlobs, snapshots, wholeSnapshots, checkpoints }
 }
 
-/** The records below a prefix; what is none is told as dropped. */
-export async function readRecords<T>({ from, drop }: RepairContext, prefix: string): Promise<T[]> {
-  const records: T[] = []
+/** The records of a kind below a prefix; one that is damaged is reported as dropped. */
+export async function readRecords<R>(
+  { from, drop }: RepairContext,
+  kind: RecordKind<R>,
+  prefix: string,
+): Promise<R[]> {
+  const records: R[] = []
   for await (const page of scanAll({ store: from }, prefix)) {
     for (const [key, json] of page) {
       try {
-        records.push(JSON.parse(json) as T)
+        records.push(kind.parse(json, key))
       } catch {
         drop({ object: `record ${key}`, message: 'it is no record' })
       }
     }
   }
   return records
-}
-
-function* contentsOf(redo: readonly Redo[]): Generator<readonly [hash: string, length: number], void> {
-  for (const effect of redo) {
-    const contents: readonly unknown[] =
-      effect[0] === 'w'
-        ? [effect[4]]
-        : effect[0] === 'o'
-          ? [effect[2]]
-          : effect[0] === 'x'
-            ? [effect[3]]
-            : effect[0] === 'p'
-              ? effect[3].map(([, , blob]) => blob)
-              : []
-    for (const content of contents)
-      if (Array.isArray(content)) yield content as unknown as readonly [string, number]
-  }
 }

@@ -7,8 +7,12 @@ import { limits } from '../../base/limits.js'
 import { TimeSlice } from '../../base/slices.js'
 import { ContentStore } from '../../cas/content.js'
 import { scanAll } from '../../storage/scan-all.js'
-import type { Baseline } from '../../session/records.js'
-import { decodeSeq, keys, prefixEnd, seqWidth, tenantKeyLength } from '../../storage/keys.js'
+import { cacheEntryKind } from '../../records/cache-entry.js'
+import { healthReportKind } from '../../records/health-report.js'
+import { kindOf, type AnyRecordKind } from '../../records/index.js'
+import { revisionKind, revisionLabelKind } from '../../records/revision.js'
+import { sourceKind, type SourceRecord } from '../../records/source.js'
+import { decodeSeq, keyPrefixes, keys, prefixEnd, tenantKeyLength } from '../../storage/keys.js'
 import type { Store } from '../../storage/store.js'
 import type { EncodedNode } from '../../tree/codec.js'
 import { ContentIds } from '../../tree/content-id.js'
@@ -56,10 +60,15 @@ export async function repairStore(
   return new Repair(from, to, environment, options).run()
 }
 
-/** Key spaces by their first letters, that belong to a session. */
-const ofSessions = 'vlapuhxtqc'
-/** Key spaces that are written by other means, or not carried over. */
-const elsewhere = 'snrkbe'
+/** Nodes, blobs, and the history of sessions are carried over before the other records. */
+const carriedBefore: readonly string[] = [
+  keyPrefixes.node,
+  keyPrefixes.blob,
+  keyPrefixes.event,
+  keyPrefixes.session,
+  keyPrefixes.snapshot,
+  keyPrefixes.checkpoint,
+]
 
 class Repair {
   readonly #from: Store
@@ -166,136 +175,124 @@ class Repair {
     sessions: SessionRepair,
     isWhole: (root: EncodedNode) => Promise<boolean>,
   ): Promise<void> {
-    const labels: (readonly [key: string, json: string])[] = []
-    const sources: (readonly [key: string, json: string])[] = []
-    for (const letter of await this.#letters()) {
-      if (elsewhere.includes(letter)) continue
-      for await (const page of scanAll({ store: this.#from }, letter)) {
+    const later: (readonly [key: string, json: string])[] = []
+    for (const prefix of await this.#prefixes()) {
+      if (carriedBefore.includes(prefix)) continue
+      for await (const page of scanAll({ store: this.#from }, prefix)) {
         for (const [key, json] of page) {
+          const kind = kindOf(key)
           this.#records++
           await this.#rest(0)
-          let record: Parsed
-          try {
-            record = JSON.parse(json) as Parsed
-          } catch (error) {
-            this.#drop({ object: `record ${key}`, message: messageOf(error) })
-            continue
-          }
-          if (letter === 'f' && record?.root === undefined) labels.push([key, json])
-          else if (letter === 'o') sources.push([key, json])
-          else if (await this.#isKept(letter, key, record, sessions, isWhole))
+          // Whether revisions are kept is known once all of them were looked at.
+          if (kind === revisionLabelKind || kind === sourceKind) later.push([key, json])
+          else if (kind === undefined || (await this.#isKept(kind, key, json, sessions, isWhole)))
             await this.#writer.put(key, json)
         }
       }
     }
-    for (const [key, json] of labels) {
-      const { revisionId } = JSON.parse(json) as { revisionId: string }
-      const revision = key.slice(0, 1 + tenantKeyLength + idLength) + revisionId
-      if (await this.#hasRevision(revision)) await this.#writer.put(key, json)
-      else
-        this.#drop({
-          object: `revision label ${key.slice(revision.length - revisionId.length + 1)}`,
-          message: 'its revision is lost',
-        })
+    for (const [key, json] of later) {
+      const record = sourceKind.isKey(key) ? await this.#source(key, json) : await this.#label(key, json)
+      if (record !== undefined) await this.#writer.put(key, record)
     }
-    for (const [key, json] of sources) await this.#writer.put(key, await this.#source(key, json))
   }
 
-  /** The first letters of all keys: what is not known here is carried over as it is. */
-  async #letters(): Promise<string[]> {
-    const letters: string[] = []
+  /** The first letters of all keys: a record of a kind that is not known here is carried over as it is. */
+  async #prefixes(): Promise<string[]> {
+    const prefixes: string[] = []
     for (let gte = ''; ;) {
       const [found] = await this.#from.scan({ gte, lt: '\u{10ffff}', limit: 1 })
-      if (found === undefined) return letters
-      const [letter] = found[0] as unknown as [string]
-      letters.push(letter)
-      gte = prefixEnd(letter)
+      if (found === undefined) return prefixes
+      const [prefix] = found[0] as unknown as [string]
+      prefixes.push(prefix)
+      gte = prefixEnd(prefix)
     }
   }
 
   async #isKept(
-    letter: string,
+    kind: AnyRecordKind,
     key: string,
-    record: Parsed,
+    json: string,
     sessions: SessionRepair,
     isWhole: (root: EncodedNode) => Promise<boolean>,
   ): Promise<boolean> {
-    if (ofSessions.includes(letter)) return this.#isKeptOfSession(letter, key, record, sessions)
-    const id = key.slice(1 + tenantKeyLength)
-    switch (letter) {
-      case 'f':
-      case 'd': {
-        const { root, revision } = record as Baseline
-        const gitRoot = revision?.git?.root
-        if ((await isWhole(root)) && (gitRoot === undefined || (await isWhole(gitRoot)))) return true
-        const object = letter === 'f' ? `revision ${id.slice(idLength)}` : `git tree ${id}`
-        if (letter === 'f') this.#droppedRevisions.add(key)
-        this.#drop({ object, message: 'its tree is not whole' })
-        return false
-      }
-      case 'g': {
-        const { hash, blobs, size } = record as GitRecord
-        const contents = hash === undefined ? (blobs ?? []) : [[hash, size ?? 0] as const]
-        if (contents.every(([blob, length]) => this.#hasBlob(blob, length))) return true
-        this.#drop({ object: `git object ${id}`, message: 'its content is lost' })
-        return false
-      }
-      case 'm': {
-        if (!keys.isCheckout(key)) return true
-        const { trees, sessionId } = record as { trees: readonly EncodedNode[]; sessionId: string }
-        for (const root of trees) {
-          if (await isWhole(root)) continue
-          this.#drop({ object: `checkout ${id}`, sessionId, message: 'what was written there is not whole' })
-          return false
-        }
-        return true
-      }
-      // What a remote is told to be here already: it may not be.
-      case 'z':
-        return false
-      default:
-        return true
-    }
-  }
-
-  async #isKeptOfSession(
-    letter: string,
-    key: string,
-    record: Parsed,
-    sessions: SessionRepair,
-  ): Promise<boolean> {
-    const sessionId = key.slice(1, 1 + idLength)
-    const session = await sessions.repaired(sessionId)
-    if (session === undefined) {
+    const sessionId = kind.scope === 'session' ? key.slice(1, 1 + idLength) : undefined
+    const session = sessionId === undefined ? undefined : await sessions.repaired(sessionId)
+    if (sessionId !== undefined && session === undefined) {
       // Of one that was deleted, or never was whole, nothing is missed.
       if (!sessions.knows(sessionId)) this.#orphans.add(sessionId)
       return false
     }
-    if (session.kept && letter !== 'c') return true
-    // Counted again from the events.
-    if (letter === 'q') return false
-    const rest = key.slice(1 + idLength)
-    if (letter === 'h' && decodeSeq(rest.slice(0, seqWidth)) > session.last) {
-      this.#drop({ object: `health report ${decodeSeq(rest)}`, sessionId, message: 'its event is lost' })
+    // Made again from the events, or from the remote: after a loss it may be wrong.
+    if (kind.isDerived && session?.kept !== true) return false
+    const drop = (message: string): false => {
+      const id = idOf(key, kind)
+      if (kind === revisionKind) this.#droppedRevisions.add(key)
+      this.#drop({ object: `${kind.name} ${id}`, ...(sessionId !== undefined && { sessionId }), message })
       return false
     }
-    if (letter !== 'c') return true
-    const { value } = record as { value: string | readonly (readonly [string, number])[] }
-    if (typeof value === 'string' || value.every(([hash, length]) => this.#hasBlob(hash, length))) return true
-    this.#drop({ object: `cache entry ${rest.slice(1)}`, sessionId, message: 'its value is lost' })
-    return false
+    const roots: EncodedNode[] = []
+    const blobs: (readonly [hash: string, length: number])[] = []
+    try {
+      kind.readReferences(json, key, {
+        root: (root) => roots.push(root),
+        blob: (hash, length) => blobs.push([hash, length]),
+        record: () => undefined,
+      })
+    } catch (error) {
+      this.#drop({
+        object: `record ${key}`,
+        ...(sessionId !== undefined && { sessionId }),
+        message: messageOf(error),
+      })
+      return false
+    }
+    if (session?.kept === false && kind === healthReportKind) {
+      const seq = decodeSeq(key.slice(1 + idLength))
+      if (seq > session.last) return drop('its event is lost')
+    }
+    for (const root of roots) if (!(await isWhole(root))) return drop('its tree is not whole')
+    if (!blobs.every(([hash, length]) => this.#hasBlob(hash, length))) return drop('its content is lost')
+    return true
+  }
+
+  /** A label of a revision that is lost goes with it. */
+  async #label(key: string, json: string): Promise<string | undefined> {
+    let revision = ''
+    try {
+      revisionLabelKind.readReferences(json, key, {
+        root: () => undefined,
+        blob: () => undefined,
+        record: (other) => {
+          revision = other
+        },
+      })
+    } catch (error) {
+      this.#drop({ object: `record ${key}`, message: messageOf(error) })
+      return undefined
+    }
+    if (await this.#hasRevision(revision)) return json
+    this.#drop({ object: `revision label ${idOf(key, revisionLabelKind)}`, message: 'its revision is lost' })
+    return undefined
   }
 
   /** A source whose newest revision is lost has none. */
-  async #source(key: string, json: string): Promise<string> {
-    const { latestRevisionId, scannedRevisionId, ...source } = JSON.parse(json) as SourceRevisions
-    const prefix = `f${key.slice(1)}`
+  async #source(key: string, json: string): Promise<string | undefined> {
+    let record: SourceRecord
+    try {
+      record = sourceKind.parse(json, key)
+    } catch (error) {
+      this.#drop({ object: `record ${key}`, message: messageOf(error) })
+      return undefined
+    }
+    const { latestRevisionId, scannedRevisionId, ...source } = record
+    const tenantKey = keys.tenantOfSource(key)
     const isThere = async (revisionId: string | undefined): Promise<boolean> =>
-      revisionId === undefined || revisionId === '' || this.#hasRevision(prefix + revisionId)
+      revisionId === undefined ||
+      revisionId === '' ||
+      this.#hasRevision(keys.revision(tenantKey, record.sourceId, revisionId))
     const [latest, scanned] = [await isThere(latestRevisionId), await isThere(scannedRevisionId)]
     if (latest && scanned) return json
-    if (!latest)
-      this.#drop({ object: `source ${key.slice(-idLength)}`, message: 'its latest revision is lost' })
+    if (!latest) this.#drop({ object: `source ${record.sourceId}`, message: 'its latest revision is lost' })
     return JSON.stringify({
       ...source,
       latestRevisionId: latest ? latestRevisionId : '',
@@ -333,15 +330,11 @@ function newestOf(
   return newest
 }
 
-type Parsed = { readonly root?: EncodedNode } | undefined
-
-interface GitRecord {
-  readonly hash?: string
-  readonly size?: number
-  readonly blobs?: readonly (readonly [hash: string, length: number])[]
-}
-
-interface SourceRevisions {
-  readonly latestRevisionId: string
-  readonly scannedRevisionId?: string
+/** What tells a record from others of its kind in the same place. */
+function idOf(key: string, kind: AnyRecordKind): string {
+  const owner = kind.scope === 'session' ? idLength : tenantKeyLength
+  const rest = key.slice(1 + owner)
+  if (kind === healthReportKind) return String(decodeSeq(rest))
+  if (kind === revisionKind) return rest.slice(idLength)
+  return kind === cacheEntryKind || kind === revisionLabelKind ? rest.slice(rest.search(/[:=]/) + 1) : rest
 }

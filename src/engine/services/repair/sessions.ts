@@ -1,6 +1,6 @@
 import { idLength } from '../../base/ids.js'
 import { scanAll } from '../../storage/scan-all.js'
-import { parseSession, type SessionRecord } from '../../session/records.js'
+import { sessionKind, type SessionRecord } from '../../records/session.js'
 import { keys } from '../../storage/keys.js'
 import { BaselineRepair } from './baselines.js'
 import type { RepairContext } from './context.js'
@@ -50,7 +50,7 @@ export class SessionRepair {
       for (const [key, json] of page) {
         let record: SessionRecord
         try {
-          record = parseSession(json)
+          record = sessionKind.parse(json)
         } catch {
           drop({ object: `session ${key.slice(-idLength)}`, message: 'its record is no record' })
           continue

@@ -1,5 +1,6 @@
-import type { EventBody } from '../../session/events.js'
-import type { SessionRecord, SnapshotRecord } from '../../session/records.js'
+import type { EventBody } from '../../records/event.js'
+import { snapshotKind } from '../../records/snapshot.js'
+import type { SessionRecord } from '../../records/session.js'
 import { keys } from '../../storage/keys.js'
 import type { EncodedNode } from '../../tree/codec.js'
 import type { RepairContext } from './context.js'
@@ -20,7 +21,7 @@ export class SessionStates {
   /** States of a session as far as they can be told, contents aside. */
   async at(record: SessionRecord, wanted: ReadonlySet<number>): Promise<Map<number, RawState>> {
     const { from, mender, replay: context } = this.#context
-    const snapshots = await readRecords<SnapshotRecord>(this.#context, keys.snapshots(record.id))
+    const snapshots = await readRecords(this.#context, snapshotKind, keys.snapshots(record.id))
     const targets = new Set<number>()
     const to = Math.max(...wanted)
     for await (const page of from.events(record.id, { from: 1, to }))

@@ -2,30 +2,7 @@ import { Buffer } from 'node:buffer'
 import type { Environment } from '../../base/environment.js'
 import { EngineError } from '../../base/errors.js'
 import { keyBytes, randomBytes, seal, unseal, type HeldKey, type KeyRing } from './secret-keys.js'
-
-export const SecretScope = { SESSION: 'SECRET_SCOPE_SESSION' } as const
-export type SecretScope = (typeof SecretScope)[keyof typeof SecretScope]
-
-/** Whose secret it is, and which: its ciphertext is of no use anywhere else. */
-export interface SecretPlace {
-  readonly tenantKey: string
-  readonly sessionId: string
-  readonly secretName: string
-  /** From 1, one more with each value; from 1 again after a deletion. */
-  readonly version: number
-}
-
-/** A secret as it stands in memory and, as JSON, in storage. */
-export interface SecretRecord extends Omit<SecretPlace, 'sessionId'> {
-  readonly scope: SecretScope
-  /** The master key that `dataKey` is wrapped with. */
-  readonly keyId: string
-  readonly keyPrint: string
-  /** A key of this version alone, sealed with the master key. */
-  readonly dataKey: string
-  /** The value, sealed with the data key. */
-  readonly value: string
-}
+import { secretKind, SecretScope, type SecretPlace, type SecretRecord } from '../../records/secret.js'
 
 /** Encrypts a value under a key that is made for it. */
 export function sealSecret(
@@ -103,17 +80,10 @@ function contextOf(what: 'key' | 'value', place: SecretPlace): string {
 
 /** Undefined for what is no record of this name. */
 export function parseSecretRecord(json: string, secretName: string): SecretRecord | undefined {
-  let parsed: Partial<SecretRecord> | null
   try {
-    parsed = JSON.parse(json) as Partial<SecretRecord> | null
+    const record = secretKind.parse(json)
+    return record.secretName === secretName ? record : undefined
   } catch {
     return undefined
   }
-  const { tenantKey, version, keyId, keyPrint, dataKey, value } = parsed ?? {}
-  const whole =
-    parsed?.secretName === secretName &&
-    parsed.scope === SecretScope.SESSION &&
-    Number.isSafeInteger(version) &&
-    [tenantKey, keyId, keyPrint, dataKey, value].every((text) => typeof text === 'string')
-  return whole ? (parsed as SecretRecord) : undefined
 }

@@ -8,7 +8,7 @@ import { limits } from '../../base/limits.js'
 import { compareUtf8 } from '../../base/order.js'
 import { nextTurn } from '../../base/slices.js'
 import type { Core } from '../../session/core.js'
-import { eventTypes } from '../../session/events.js'
+import { eventTypes } from '../../records/event.js'
 import type { LiveSession } from '../../session/table/live.js'
 import { ifDurable, roughly, SessionIndex } from '../../session/table/session-index.js'
 import { commitRecords, mutate, record } from '../../session/mutation-queue.js'
@@ -16,16 +16,8 @@ import { keys, prefixEnd } from '../../storage/keys.js'
 import { checkQuota } from '../quota.js'
 import { Secret } from './secret.js'
 import type { KeyRing } from './secret-keys.js'
-import {
-  damagedSecret,
-  openSecret,
-  parseSecretRecord,
-  rewrapSecret,
-  sealSecret,
-  SecretScope,
-  type SecretPlace,
-  type SecretRecord,
-} from './secret-records.js'
+import { damagedSecret, openSecret, parseSecretRecord, rewrapSecret, sealSecret } from './secret-records.js'
+import { SecretScope, type SecretPlace, type SecretRecord } from '../../records/secret.js'
 
 /** A secret without its value. */
 export interface SecretInfo {

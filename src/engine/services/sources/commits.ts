@@ -10,9 +10,9 @@ import { isBranchName } from '../../base/ref-names.js'
 import { ContentWriter } from '../../cas/content-writer.js'
 import { inBackground, reading, storedState, type Core } from '../../session/core.js'
 import { onCurrent } from '../../session/table/current.js'
-import { eventTypes } from '../../session/events.js'
+import { eventTypes } from '../../records/event.js'
 import type { LiveSession } from '../../session/table/live.js'
-import type { SessionRecord } from '../../session/records.js'
+import type { SessionRecord } from '../../records/session.js'
 import { conflicting, settled } from '../../session/status.js'
 import { treeChanges } from '../../session/states.js'
 import { commitSession, record } from '../../session/mutation-queue.js'
@@ -21,6 +21,7 @@ import { FileNode, Symlink, type Dir } from '../../tree/node.js'
 import { emptyRoot } from '../../tree/tree.js'
 import { GitObjectStore } from './git-objects.js'
 import type { CommitIdentity, Committer, GitRemote, PathChange } from './git-ports.js'
+import { type BranchTip, branchTipKind } from '../../records/branch-tip.js'
 
 export interface SessionCommitRequest {
   readonly message: string
@@ -44,11 +45,6 @@ const commitShape = new Shape<SessionCommitRequest>({
 const branchShape = new Shape<NonNullable<SessionCommitRequest['gitBranch']>>({ branchName: true })
 
 const identityShape = new Shape<CommitIdentity>({ name: true, email: true })
-
-/** The last commit of a session on a branch ('' without one). */
-interface BranchTip {
-  readonly commitId: string
-}
 
 interface ParsedCommit {
   readonly message: string
@@ -163,7 +159,7 @@ export class Commits {
       revision === undefined || branchName === '' ? undefined : await this.#remoteOf(core, revision.sourceId)
     const tipKey = keys.branchTip(live.id, branchName)
     const tip = await core.store.get(tipKey)
-    const last = tip === undefined ? undefined : (JSON.parse(tip) as BranchTip).commitId
+    const last = tip === undefined ? undefined : branchTipKind.parse(tip).commitId
     const parent = last ?? revision?.git?.commitId ?? null
     const base = baseOf(core, live)
     const committer = await this.#committer()

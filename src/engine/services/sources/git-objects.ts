@@ -6,11 +6,7 @@ import type { ContentWriter } from '../../cas/content-writer.js'
 import type { Core } from '../../session/core.js'
 import { keys } from '../../storage/keys.js'
 import type { GitObject, GitObjects } from './git-ports.js'
-
-/** A git object and the blobs that hold its content, as it stands in storage: in one blob, or in several. */
-type GitObjectRecord =
-  | { readonly type: GitObject['type']; readonly size: number; readonly hash: string }
-  | { readonly type: GitObject['type']; readonly size: number; readonly blobs: readonly EncodedBlob[] }
+import { gitObjectKind, type GitObjectRecord } from '../../records/git-object.js'
 
 interface Held {
   readonly type: GitObject['type']
@@ -97,7 +93,7 @@ export class GitObjectStore implements GitObjects {
     if (this.#held !== undefined) return undefined
     const json = await this.#core.store.get(keys.gitObject(this.#core.tenantKey, oid))
     if (json === undefined) return undefined
-    const record = JSON.parse(json) as GitObjectRecord
+    const record = gitObjectKind.parse(json)
     const encoded = 'hash' in record ? [[record.hash, record.size] as const] : record.blobs
     return { type: record.type, blobs: encoded.map(decodeBlob) }
   }

@@ -1,6 +1,6 @@
 import { saveBaseline } from '../../session/baselines.js'
 import type { Core } from '../../session/core.js'
-import type { Baseline, TreeCounts } from '../../session/records.js'
+import type { Baseline, TreeCounts } from '../../records/baseline.js'
 import { TreeBuilder } from '../../session/tree-builder.js'
 import { countTree } from '../../session/usage/tree-counts.js'
 import { keys } from '../../storage/keys.js'
@@ -10,7 +10,8 @@ import type { ContentWriter } from '../../cas/content-writer.js'
 import type { GitObjectStore } from './git-objects.js'
 import type { EntryAttributes } from './source-ports.js'
 import type { GitTreeSink } from './git-ports.js'
-import type { CountedBaseline } from './source-records.js'
+import type { CountedBaseline } from '../../records/revision.js'
+import { gitTreeKind } from '../../records/git-tree.js'
 
 /** Makes the tree of a commit: from nothing, or on top of one that was imported before. */
 export class GitTreeBuilder implements GitTreeSink {
@@ -34,7 +35,7 @@ export class GitTreeBuilder implements GitTreeSink {
   async startFrom(treeId: string): Promise<boolean> {
     const json = await this.#core.store.get(keys.gitTree(this.#core.tenantKey, treeId))
     if (json === undefined) return false
-    const baseline = JSON.parse(json) as Baseline
+    const baseline = gitTreeKind.parse(json)
     const root = this.#core.roots.load(baseline.root)
     this.#started = { treeId, baseline, root }
     this.#builder = new TreeBuilder(this.#core, root, this.#writer)

@@ -7,7 +7,7 @@ import { addFiles, saveBaseline } from '../../session/baselines.js'
 import type { Core } from '../../session/core.js'
 import { TreeBuilder } from '../../session/tree-builder.js'
 import { countTree, type CountedTree } from '../../session/usage/tree-counts.js'
-import type { TreeCounts } from '../../session/records.js'
+import type { TreeCounts } from '../../records/baseline.js'
 import { keys } from '../../storage/keys.js'
 import type { Dir } from '../../tree/node.js'
 import { GitObjectStore } from './git-objects.js'
@@ -17,8 +17,10 @@ import type { Host } from './host-ports.js'
 import { HostIndexRecords } from './host-index.js'
 import type { JobContext, JobProgress, JobRecords } from './jobs.js'
 import type { Archives, ReadContext } from './source-ports.js'
-import type { CountedBaseline, RevisionRecord, SourceRecord } from './source-records.js'
+import type { CountedBaseline, RevisionRecord } from '../../records/revision.js'
+import type { SourceRecord } from '../../records/source.js'
 import type { ImportInput } from './source-requests.js'
+import { knownCommitsKind } from '../../records/known-commits.js'
 
 /** What reads sources, loaded when it is first needed. */
 export interface ImportPorts {
@@ -77,7 +79,7 @@ async function importGit(
   const stored = await core.store.get(knownKey)
   const latest = source.latestRevisionId === '' ? undefined : await findRevision(source.latestRevisionId)
   const lastCommit = latest?.revision?.git?.commitId
-  const known = new Set<string>(stored === undefined ? [] : (JSON.parse(stored) as string[]))
+  const known = new Set<string>(stored === undefined ? [] : knownCommitsKind.parse(stored))
   const knownCommits = [...new Set([...(lastCommit === undefined ? [] : [lastCommit]), ...known])]
   const importer = await ports.importer()
   const { bundle } = remote

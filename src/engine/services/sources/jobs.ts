@@ -8,10 +8,10 @@ import { given, shown } from '../../base/input.js'
 import { limits } from '../../base/limits.js'
 import { Transfer, type TransferLimits } from '../../base/transfer.js'
 import { inBackground, type Core } from '../../session/core.js'
-import type { TreeCounts } from '../../session/records.js'
+import type { TreeCounts } from '../../records/baseline.js'
 import { keys, prefixEnd } from '../../storage/keys.js'
 import type { StoreCommit } from '../../storage/store.js'
-import { ImportJobState, parseJob, type ImportJob } from './source-records.js'
+import { ImportJobState, importJobKind, type ImportJob } from '../../records/import-job.js'
 
 /** What identifies a job; a job itself does. */
 export interface JobReference {
@@ -174,7 +174,7 @@ export class Jobs {
         const json = await core.store.get(jobKey)
         const put: JobRecords['put'][number][] = []
         if (json !== undefined) {
-          const job = parseJob(json)
+          const job = importJobKind.parse(json)
           put.push([jobKey, failed(core, job, 'INTERRUPTED', 'the process ended')])
           put.push(...(await recordsOf(keys.tenantOfUnfinishedJob(unfinishedKey), job)))
         }
@@ -268,7 +268,7 @@ export class Jobs {
       return unstored.ended
     const json = await core.store.get(keys.job(core.tenantKey, sourceId, jobId))
     if (json === undefined) throw jobNotFound(reference)
-    return parseJob(json)
+    return importJobKind.parse(json)
   }
 
   /** Resolves to the succeeded job; rejects with IMPORT_FAILED, whose cause is what went wrong. */
@@ -473,7 +473,7 @@ export class Jobs {
     for (const [jobId, { core, ended }] of this.#unstored) {
       const [jobKey, unfinishedKey] = keysOf(core, ended)
       const json = await core.store.get(jobKey)
-      if (json !== undefined && !hasEnded(parseJob(json))) {
+      if (json !== undefined && !hasEnded(importJobKind.parse(json))) {
         const put = [[jobKey, ended] as const, ...(await this.#recordsOf(core.tenantKey, ended))]
         await core.store.commit({ put, del: [unfinishedKey] })
       }

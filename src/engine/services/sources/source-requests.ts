@@ -16,7 +16,7 @@ import type { ContentIn } from '../../cas/content-writer.js'
 import { copyFiles, type CopiedFile } from '../../session/baselines.js'
 import type { FileContent } from '../../session/edits/writes.js'
 import type { GitRemote } from './git-ports.js'
-import { SourceKind, type SourceRecord } from './source-records.js'
+import { SourceKind, type SourceRecord } from '../../records/source.js'
 
 /** Exactly one of the kinds. */
 export interface SourceCreateRequest {

@@ -15,9 +15,9 @@ import { Shape } from '../../base/shape.js'
 import { placeFiles, saveBaseline } from '../../session/baselines.js'
 import { storedState, type Core } from '../../session/core.js'
 import { onCurrent } from '../../session/table/current.js'
-import { eventTypes } from '../../session/events.js'
+import { eventTypes } from '../../records/event.js'
 import type { LiveSession } from '../../session/table/live.js'
-import type { Baseline } from '../../session/records.js'
+import type { Baseline } from '../../records/baseline.js'
 import { record } from '../../session/mutation-queue.js'
 import { countTree } from '../../session/usage/tree-counts.js'
 import { keys, prefixEnd } from '../../storage/keys.js'
@@ -25,15 +25,10 @@ import type { Dir } from '../../tree/node.js'
 import type { GitRemote } from './git-ports.js'
 import { importTree, type Imported, type ImportPorts } from './imports.js'
 import { Jobs, type JobContext, type JobLimits, type JobRecords, type JobResult } from './jobs.js'
-import {
-  describeSource,
-  parseSource,
-  SourceStatus,
-  type ImportJob,
-  type RevisionRecord,
-  type Source,
-  type SourceRecord,
-} from './source-records.js'
+import { describeSource, type Source } from './source-records.js'
+import { revisionKind, revisionLabelKind, type RevisionRecord } from '../../records/revision.js'
+import type { ImportJob } from '../../records/import-job.js'
+import { sourceKind, type SourceRecord, SourceStatus } from '../../records/source.js'
 import {
   inputOf,
   refreshInput,
@@ -138,7 +133,7 @@ export class SourceService {
       const gte = after === undefined ? prefix : `${prefix}${after}\0`
       const found = await core.store.scan({ gte, lt: prefixEnd(prefix), limit: scanned })
       for (const [, json] of found) {
-        const source = parseSource(json)
+        const source = sourceKind.parse(json)
         after = source.sourceId
         if (this.#isGone(core, source) || matches?.(source.labels) === false) continue
         sources.push(describeSource(source))
@@ -411,7 +406,7 @@ export class SourceService {
 
   async #find(core: Core, sourceId: string): Promise<SourceRecord | undefined> {
     const json = isId(sourceId) ? await core.store.get(keys.source(core.tenantKey, sourceId)) : undefined
-    return json === undefined ? undefined : parseSource(json)
+    return json === undefined ? undefined : sourceKind.parse(json)
   }
 
   #isGone(core: Core, { sourceId, deletedAt }: SourceRecord): boolean {
@@ -432,7 +427,7 @@ async function findRevision(core: Core, sourceId: string, name: string): Promise
   if (found !== undefined) return found
   const label = await core.store.get(keys.revisionLabel(core.tenantKey, sourceId, text))
   if (label === undefined) return undefined
-  const { revisionId } = JSON.parse(label) as { readonly revisionId: string }
+  const { revisionId } = revisionLabelKind.parse(label)
   return getRevision(core, sourceId, revisionId)
 }
 
@@ -445,7 +440,7 @@ async function getRevision(
   // No id, but the sign that keeps labels apart from ids.
   if (revisionId.startsWith('=')) return undefined
   const json = await store.get(keys.revision(tenantKey, sourceId, revisionId))
-  return json === undefined ? undefined : (JSON.parse(json) as RevisionRecord)
+  return json === undefined ? undefined : revisionKind.parse(json)
 }
 
 /** The commit that a promoted state builds on, where the source is the one that it is of. */

@@ -5,7 +5,7 @@ import { blockAt, ExtentBlock, type LoadedBody } from '../../cas/body.js'
 import type { StagedBlobs } from '../../cas/staging.js'
 import type { FileNode } from '../../tree/node.js'
 import type { Core } from '../core.js'
-import type { RedoPiece } from '../events.js'
+import type { RedoPiece } from '../../records/event.js'
 
 /** Pieces to lay over a file, with the blobs that their event has to bring. */
 export interface Patch {

@@ -1,6 +1,6 @@
 import { joinPath } from '../../base/path.js'
 import type { Core } from '../core.js'
-import type { Redo } from '../events.js'
+import type { Redo } from '../../records/event.js'
 import { notFound, type Location } from '../reads/resolve.js'
 
 /** 'create': missing parents are made (0o755); 'require': they are PATH_NOT_FOUND. */

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import type { EventBody, EventType, Redo } from '../events.js'
+import type { EventBody, EventType, Redo } from '../../records/event.js'
 
 type PublicPart = readonly [at: number, type: EventType, details: object, principal: string]
 

@@ -1,6 +1,6 @@
 import { capabilities, type Capability } from '../../operations/operation.js'
 import type { SessionAccess } from '../access/session-access.js'
-import type { EventType } from '../events.js'
+import type { EventType } from '../../records/event.js'
 
 type ServiceOf<Type> = Type extends `v1.${infer Service}.${string}` ? Service : never
 

@@ -1,5 +1,5 @@
 import { limits } from '../../base/limits.js'
-import type { SessionRecord, SetBacks } from '../records.js'
+import type { SessionRecord, SetBacks } from '../../records/session.js'
 
 /**
  * The time of the next event. A clock that was set back a little is waited for. One that is far behind the newest

@@ -1,5 +1,5 @@
 import type { Dir } from '../../tree/node.js'
-import type { EventType, Redo } from '../events.js'
+import type { EventType, Redo } from '../../records/event.js'
 
 /** An event that is stored. */
 export interface CommittedEvent {

@@ -4,11 +4,13 @@ import { scanAll } from '../../storage/scan-all.js'
 import type { NewStoredEvent, StoreCommit } from '../../storage/store.js'
 import { redoHash } from './chain.js'
 import type { Core } from '../core.js'
-import type { EventBody } from '../events.js'
+import type { EventBody } from '../../records/event.js'
 import { heldStates } from './held-states.js'
 import { notedForks } from './noted-forks.js'
 import { stateAt } from './replay.js'
-import type { CheckpointRecord, SessionRecord, SnapshotRecord } from '../records.js'
+import { snapshotKind, type SnapshotRecord } from '../../records/snapshot.js'
+import { checkpointKind } from '../../records/checkpoint.js'
+import type { SessionRecord } from '../../records/session.js'
 import { planHistory, type HistoryFacts, type HistoryPlan } from './retention.js'
 
 /** What becomes of a session's history, and the snapshot that replay is to start from. */
@@ -25,7 +27,7 @@ const redoHashLength = 45
 export async function snapshotsOf(core: Core, sessionId: string): Promise<SnapshotRecord[]> {
   const snapshots: SnapshotRecord[] = []
   for await (const page of scanAll(core, keys.snapshots(sessionId)))
-    for (const [, json] of page) snapshots.push(JSON.parse(json) as SnapshotRecord)
+    for (const [, json] of page) snapshots.push(snapshotKind.parse(json))
   return snapshots
 }
 
@@ -88,7 +90,7 @@ async function factsOf(core: Core, { id: sessionId, base }: SessionRecord): Prom
     hasBase: base !== undefined,
   }
   for await (const page of scanAll(core, keys.checkpoints(sessionId), { reverse: true }))
-    for (const [, json] of page) facts.named.push((JSON.parse(json) as CheckpointRecord).seq)
+    for (const [, json] of page) facts.named.push(checkpointKind.parse(json).seq)
   // What is written meanwhile is behind every state that is planned for.
   for await (const page of redoBehind(core, sessionId, facts.prunedTo, facts.last)) {
     for (const { seq, body } of page) {
@@ -163,8 +165,7 @@ export async function pruneHistory(
     }
     const key = keys.snapshot(sessionId, plan.pruneTo)
     const first = await core.store.get(key)
-    if (first !== undefined)
-      await commit({ put: [[key, { ...(JSON.parse(first) as SnapshotRecord), pruned: true }]] })
+    if (first !== undefined) await commit({ put: [[key, { ...snapshotKind.parse(first), pruned: true }]] })
   }
   const del = plan.drop.map((seq) => keys.snapshot(sessionId, seq))
   for (let from = 0; from < del.length; from += limits.recordsPerCommit)

@@ -12,12 +12,13 @@ import { apply } from '../apply.js'
 import { atHand, sessionNotFound, type Core } from '../core.js'
 import { storedRead } from '../table/activity.js'
 import { chainStart } from './chain.js'
-import type { EventBody } from '../events.js'
+import type { EventBody } from '../../records/event.js'
 import { takeOver } from '../held-files.js'
 import { whileReading } from './history-reads.js'
 import { lookAtMemory } from '../table/leaving.js'
 import { LiveSession } from '../table/live.js'
-import { parseSession, type SessionRecord, type SnapshotRecord } from '../records.js'
+import { snapshotKind, type SnapshotRecord } from '../../records/snapshot.js'
+import { sessionKind, type SessionRecord } from '../../records/session.js'
 
 /** Loads under way, by the sessions in memory that they add to. */
 const opening = new WeakMap<Core['live'], Map<string, Promise<LiveSession>>>()
@@ -72,7 +73,7 @@ export async function findSession(core: Core, sessionId: string): Promise<Sessio
   if (!isId(sessionId)) return undefined
   const key = keys.session(core.tenantKey, sessionId)
   const json = await readNow(core.store, key)
-  return json === undefined ? undefined : parseSession(json)
+  return json === undefined ? undefined : sessionKind.parse(json)
 }
 
 /** The root after event `seq` of a session that is or was in memory, from there or by replay. */
@@ -299,7 +300,7 @@ async function newestSnapshot(
   const prefix = keys.snapshots(sessionId)
   const lt = Number.isFinite(seq) ? keys.snapshot(sessionId, seq + 1) : prefixEnd(prefix)
   const [found] = await core.store.scan({ gte: prefix, lt, limit: 1, reverse: true })
-  return found === undefined ? undefined : (JSON.parse(found[1]) as SnapshotRecord)
+  return found === undefined ? undefined : snapshotKind.parse(found[1])
 }
 
 function checkSequence(events: readonly StoredEvent[], from: number, sessionId: string): void {

@@ -1,7 +1,7 @@
 import { keys } from '../../storage/keys.js'
 import type { Core } from '../core.js'
 import type { LiveSession } from '../table/live.js'
-import type { SnapshotRecord } from '../records.js'
+import type { SnapshotRecord } from '../../records/snapshot.js'
 
 /**
  * Stores the newest state of a session as tree nodes, so that opening it replays only what comes later. Waits for

@@ -2,10 +2,10 @@ import { limits } from '../../base/limits.js'
 import { keys } from '../../storage/keys.js'
 import { readNow } from '../../storage/read-now.js'
 import { inBackground, inMemory, type Core } from '../core.js'
-import type { EventBody } from '../events.js'
+import type { EventBody } from '../../records/event.js'
 import { noteUse } from './unused.js'
 import type { LiveSession } from './live.js'
-import type { SessionRecord } from '../records.js'
+import type { SessionRecord } from '../../records/session.js'
 
 /** A read is an activity too: it stands in memory, and is stored at most once a minute, and on close. */
 export function touch(core: Core, live: LiveSession): void {

@@ -1,6 +1,6 @@
 import { limits } from '../../base/limits.js'
 import type { Core, UnsureUse } from '../core.js'
-import type { SessionRecord } from '../records.js'
+import type { SessionRecord } from '../../records/session.js'
 
 /** A session as far as it matters here. */
 export interface Expiring {

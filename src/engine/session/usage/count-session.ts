@@ -3,7 +3,7 @@ import { FileNode } from '../../tree/node.js'
 import type { Core } from '../core.js'
 import { prunedTo, redoBehind, snapshotsOf } from '../history/prune.js'
 import type { LiveSession } from '../table/live.js'
-import type { SnapshotRecord } from '../records.js'
+import { snapshotKind } from '../../records/snapshot.js'
 import { bytesOf, bytesWritten, setBytesWritten } from './session-bytes.js'
 import { treeChanges } from '../states.js'
 
@@ -20,7 +20,7 @@ export async function countSession(core: Core, live: LiveSession): Promise<void>
   if (pruned > 0) {
     const json = await core.store.get(keys.snapshot(live.id, pruned))
     if (json !== undefined) {
-      const root = core.roots.load((JSON.parse(json) as SnapshotRecord).root)
+      const root = core.roots.load(snapshotKind.parse(json).root)
       for await (const { after } of treeChanges(core, live.baseline, root))
         if (after instanceof FileNode) bytes += after.size
     }

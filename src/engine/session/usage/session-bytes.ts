@@ -1,6 +1,6 @@
 import { exhausted } from '../../storage/byte-budgets.js'
 import type { Core } from '../core.js'
-import type { Redo } from '../events.js'
+import type { Redo } from '../../records/event.js'
 import type { LiveSession } from '../table/live.js'
 
 /** What sessions in memory wrote. One that is not here wrote nothing, or is counted before it is opened. */

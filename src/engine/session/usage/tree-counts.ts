@@ -1,5 +1,5 @@
 import type { Core } from '../core.js'
-import type { TreeCounts } from '../records.js'
+import type { TreeCounts } from '../../records/baseline.js'
 import { FileNode, Symlink, type Dir, type Node } from '../../tree/node.js'
 import { treeChanges } from '../states.js'
 import { emptyDirectory } from '../tree-builder.js'

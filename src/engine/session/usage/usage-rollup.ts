@@ -2,9 +2,7 @@ import { keys } from '../../storage/keys.js'
 import { scanAll } from '../../storage/scan-all.js'
 import type { StoreCommit } from '../../storage/store.js'
 import type { Core } from '../core.js'
-
-/** Sessions that were there, of one tenant, made in one hour and deleted in one: means of both times. */
-export type PastSessions = readonly [createdAt: number, deletedAt: number, count: number]
+import { type PastSessions, pastSessionsKind } from '../../records/past-sessions.js'
 
 const hourMs = 3_600_000
 
@@ -18,7 +16,7 @@ export async function countPast(
   for (const { createdAt, deletedAt } of sessions) {
     const key = keys.pastSessions(tenantKey, hourOf(createdAt), hourOf(deletedAt))
     const json = put.has(key) ? undefined : await core.store.get(key)
-    const known = json === undefined ? put.get(key) : (JSON.parse(json) as PastSessions)
+    const known = json === undefined ? put.get(key) : pastSessionsKind.parse(json)
     const [from, until, count] = known ?? [0, 0, 0]
     // Means, so that the sum of the times that they were there stays what it was.
     put.set(key, [
@@ -33,7 +31,7 @@ export async function countPast(
 /** Of the caller's tenant, in no order. */
 export async function* pastSessions(core: Core): AsyncGenerator<PastSessions, void> {
   for await (const page of scanAll(core, keys.allPastSessions(core.tenantKey)))
-    for (const [, json] of page) yield JSON.parse(json) as PastSessions
+    for (const [, json] of page) yield pastSessionsKind.parse(json)
 }
 
 function hourOf(time: number): number {

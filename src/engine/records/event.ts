@@ -94,6 +94,35 @@ export type EventBody = readonly [
   redo?: readonly Redo[] | string,
 ]
 
+/** The contents that replaying stored effects needs, each with the path of its file where an effect names it. */
+export function* contentsOf(
+  effects: readonly Redo[],
+): Generator<readonly [hash: string, length: number, path: string | undefined], void> {
+  for (const effect of effects) {
+    const path = typeof effect[1] === 'string' ? effect[1] : undefined
+    for (const content of valuesOf(effect)) {
+      if (content === 0) continue
+      const [hash, length] = content as EncodedBlob
+      yield [hash, length, path]
+    }
+  }
+}
+
+function valuesOf(effect: Redo): readonly (BlobIn | 0)[] {
+  switch (effect[0]) {
+    case 'w':
+      return [effect[4]]
+    case 'o':
+      return [effect[2]]
+    case 'x':
+      return [effect[3]]
+    case 'p':
+      return effect[3].map(([, , blob]) => blob)
+    default:
+      return []
+  }
+}
+
 /** The pieces that put blobs one after the other, from `start` on. */
 export function piecesFrom(start: number, blobs: readonly BlobRef[]): RedoPiece[] {
   let offset = start

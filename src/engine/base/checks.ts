@@ -1,0 +1,46 @@
+/** Whether a value that was parsed from JSON has a certain form. */
+export type Check = (value: unknown) => boolean
+
+/** A check for each field of a record: the compiler refuses a missing field and a foreign one. */
+export type Checks<R> = { readonly [Field in keyof R]-?: Check }
+
+export const isText: Check = (value) => typeof value === 'string'
+export const isNumber: Check = (value) => typeof value === 'number'
+/** An integer from 0. */
+export const isCount: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 0
+export const isObject: Check = (value) => typeof value === 'object' && value !== null && !Array.isArray(value)
+/** An object with texts alone, such as tags. */
+export const isTexts: Check = (value) => isObject(value) && Object.values(value as object).every(isText)
+
+export function isOptional(check: Check): Check {
+  return (value) => value === undefined || check(value)
+}
+
+export function isListOf(check: Check): Check {
+  return (value) => Array.isArray(value) && value.every(check)
+}
+
+export function isTupleOf(...checks: readonly Check[]): Check {
+  return (value) =>
+    Array.isArray(value) &&
+    value.length === checks.length &&
+    checks.every((check, index) => check(value[index]))
+}
+
+export function isOneOf(values: Readonly<Record<string, string>>): Check {
+  const known = new Set<unknown>(Object.values(values))
+  return (value) => known.has(value)
+}
+
+/** An object with these fields; others may stand beside them. */
+export function isWith<R>(checks: Checks<R>): Check {
+  return (value) => isObject(value) && wrongField(value as object, checks) === undefined
+}
+
+/** The first field that does not have its form. */
+export function wrongField<R>(value: object, checks: Checks<R>): string | undefined {
+  for (const field in checks)
+    if (!checks[field](Object.hasOwn(value, field) ? (value as Record<string, unknown>)[field] : undefined))
+      return field
+  return undefined
+}

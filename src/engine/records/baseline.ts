@@ -1,0 +1,60 @@
+import { isCount, isOptional, isText, isWith, type Checks } from '../base/checks.js'
+import type { EncodedNode } from '../tree/codec.js'
+import type { RecordReferences } from './record-kind.js'
+import { isRoot } from './tree-root.js'
+
+/**
+ * The number of names of files and symlinks in a tree, and the bytes of these files. A hard-linked file counts once for
+ * each of its names.
+ */
+export interface TreeCounts {
+  readonly files: number
+  readonly bytes: number
+}
+
+/** What a session and all its forks started from; never changes. */
+export interface Baseline {
+  /** The manifest hash of `root`, hex. */
+  readonly fingerprint: string
+  /** The tree, as a directory entry. */
+  readonly root: EncodedNode
+  /** What the tree has; absent where nobody counted, as in records of earlier versions. */
+  readonly counts?: TreeCounts
+  /** Present when the baseline is a revision of a source. */
+  readonly revision?: {
+    readonly sourceId: string
+    readonly revisionId: string
+    /** The git commit and tree behind it, hex; absent for an empty repository. */
+    readonly git?: {
+      readonly commitId: string
+      readonly treeId: string
+      /** The tree of that commit, where the revision is a state that was promoted on top of it. */
+      readonly root?: EncodedNode
+    }
+  }
+}
+
+export const baselineChecks: Checks<Baseline> = {
+  fingerprint: isText,
+  root: isRoot,
+  counts: isOptional(isWith<TreeCounts>({ files: isCount, bytes: isCount })),
+  revision: isOptional(
+    isWith<NonNullable<Baseline['revision']>>({
+      sourceId: isText,
+      revisionId: isText,
+      git: isOptional(
+        isWith<NonNullable<NonNullable<Baseline['revision']>['git']>>({
+          commitId: isText,
+          treeId: isText,
+          root: isOptional(isRoot),
+        }),
+      ),
+    }),
+  ),
+}
+
+/** The trees of a baseline: its own, and that of the git commit behind it where it differs. */
+export function baselineReferences({ root, revision }: Baseline, to: RecordReferences): void {
+  to.root(root)
+  if (revision?.git?.root !== undefined) to.root(revision.git.root)
+}

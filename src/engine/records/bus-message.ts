@@ -1,0 +1,20 @@
+import { isNumber, isText } from '../base/checks.js'
+import { keyPrefixes } from '../storage/keys.js'
+import { RecordKind } from './record-kind.js'
+
+/** A message as it stands in storage, as JSON. */
+export interface MessageRecord {
+  readonly messageId: string
+  readonly topic: string
+  /** In base64. */
+  readonly payload: string
+  readonly senderId: string
+  readonly at: number
+}
+
+export const busMessageKind = new RecordKind<MessageRecord>({
+  name: 'bus message',
+  prefix: keyPrefixes.busMessage,
+  scope: 'session',
+  checks: { messageId: isText, topic: isText, payload: isText, senderId: isText, at: isNumber },
+})

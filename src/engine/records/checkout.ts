@@ -1,0 +1,60 @@
+import { isCount, isListOf, isText, isTupleOf } from '../base/checks.js'
+import { keyPrefixes, keys } from '../storage/keys.js'
+import type { EncodedNode } from '../tree/codec.js'
+import { RecordKind } from './record-kind.js'
+import { isRoot } from './tree-root.js'
+
+/** What a session wrote to a directory of the host. */
+/** What a directory of the host holds, as it stands in storage. */
+export interface CheckoutRecord {
+  readonly sessionId: string
+  /** The tree that was written there last; several when a write was interrupted: each path is as in one of them. */
+  readonly trees: readonly EncodedNode[]
+}
+
+export const checkoutKind = new RecordKind<CheckoutRecord>({
+  name: 'checkout',
+  prefix: keyPrefixes.hostEntries,
+  scope: 'tenant',
+  isKey: keys.isCheckout,
+  checks: { sessionId: isText, trees: isListOf(isRoot) },
+  references: ({ trees }, _key, to) => {
+    for (const root of trees) to.root(root)
+  },
+})
+
+/**
+ * The files of one directory of the host as they were last seen. Scans of sources and checkouts share these keys, each in
+ * places of its own: a scan's value is the host adapter's, a checkout's is of one of the two kinds below.
+ */
+export const seenDirectoryKind = new RecordKind<unknown>({
+  name: 'seen directory',
+  prefix: keyPrefixes.hostEntries,
+  scope: 'tenant',
+  isKey: (key) => !keys.isCheckout(key),
+  checks: () => true,
+})
+
+export type SeenFileLine = readonly [name: string, stamp: string, content: string]
+
+/** The first of the records of a directory, and how many there are. */
+export interface SeenFiles {
+  readonly texts: number
+  readonly files: readonly SeenFileLine[]
+}
+
+const isFiles = isListOf(isTupleOf(isText, isText, isText))
+
+export const seenFilesKind = new RecordKind<SeenFiles>({
+  name: 'checked out directory',
+  prefix: keyPrefixes.hostEntries,
+  scope: 'tenant',
+  checks: { texts: isCount, files: isFiles },
+})
+
+export const furtherSeenFilesKind = new RecordKind<readonly SeenFileLine[]>({
+  name: 'checked out directory',
+  prefix: keyPrefixes.hostEntries,
+  scope: 'tenant',
+  checks: isFiles,
+})

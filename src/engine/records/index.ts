@@ -1,0 +1,66 @@
+/** Every kind of record. Collection, check, repair and the deletion of sessions go over this list. */
+import { annotationKind } from './annotation.js'
+import { approvalKind } from './approval.js'
+import { branchTipKind } from './branch-tip.js'
+import { busMessageKind } from './bus-message.js'
+import { cacheEntryKind } from './cache-entry.js'
+import { checkoutKind, seenDirectoryKind } from './checkout.js'
+import { checkpointKind } from './checkpoint.js'
+import { egressKind } from './egress.js'
+import { fileLockKind } from './file-lock.js'
+import { gitObjectKind } from './git-object.js'
+import { gitTreeKind } from './git-tree.js'
+import { healthReportKind } from './health-report.js'
+import { importJobKind } from './import-job.js'
+import { knownCommitsKind } from './known-commits.js'
+import { lastReadKind } from './last-read.js'
+import { pastSessionsKind } from './past-sessions.js'
+import type { RecordKind } from './record-kind.js'
+import { revisionKind, revisionLabelKind } from './revision.js'
+import { secretKind } from './secret.js'
+import { sessionCountsKind } from './session-counts.js'
+import { sessionKind } from './session.js'
+import { snapshotKind } from './snapshot.js'
+import { sourceKind } from './source.js'
+import { unfinishedJobKind } from './unfinished-job.js'
+import { writtenBlobsKind } from './written-blobs.js'
+
+/** A kind without the type of its records. */
+export type AnyRecordKind = Omit<RecordKind<unknown>, 'parse' | 'references'>
+
+export const recordKinds: readonly AnyRecordKind[] = [
+  sessionKind,
+  snapshotKind,
+  checkpointKind,
+  branchTipKind,
+  fileLockKind,
+  annotationKind,
+  approvalKind,
+  cacheEntryKind,
+  busMessageKind,
+  healthReportKind,
+  secretKind,
+  lastReadKind,
+  sessionCountsKind,
+  sourceKind,
+  importJobKind,
+  unfinishedJobKind,
+  revisionKind,
+  revisionLabelKind,
+  gitObjectKind,
+  gitTreeKind,
+  knownCommitsKind,
+  checkoutKind,
+  seenDirectoryKind,
+  writtenBlobsKind,
+  egressKind,
+  pastSessionsKind,
+]
+
+/** The kinds that are deleted with a session, each below its prefix and the id. */
+export const sessionRecordKinds = recordKinds.filter(({ scope }) => scope === 'session')
+
+/** The kind of a record; undefined for a key of a later version. */
+export function kindOf(key: string): AnyRecordKind | undefined {
+  return recordKinds.find((kind) => kind.isKey(key))
+}

@@ -1,0 +1,100 @@
+import { EngineError, messageOf } from '../base/errors.js'
+import { isObject, wrongField, type Check, type Checks } from '../base/checks.js'
+import { idLength } from '../base/ids.js'
+import { shown } from '../base/input.js'
+import type { EncodedNode } from '../tree/codec.js'
+
+/** Receives what a record refers to. */
+export interface RecordReferences {
+  /** The root of a tree. */
+  root(root: EncodedNode): void
+  /** A blob, of which the record needs at least `length` bytes. */
+  blob(hash: string, length: number): void
+  /** The key of another record. */
+  record(key: string): void
+}
+
+/** To whom the records of a kind belong: with a session its records are deleted. */
+export type RecordScope = 'tenant' | 'session'
+
+interface Form<R> {
+  /** In the singular, as messages say it: `checkpoint`. */
+  readonly name: string
+  /** The letter that its keys start with. */
+  readonly prefix: string
+  readonly scope: RecordScope
+  /** Of two kinds with one letter, whether a key is of this one. */
+  readonly isKey?: (key: string) => boolean
+  /** true: the value is a text and no JSON. */
+  readonly isPlain?: true
+  /** The fields of an object, or the form of another value. */
+  readonly checks: Checks<R> | Check
+  /** Makes a record of one that an earlier version wrote. */
+  readonly revive?: (record: R) => R
+  readonly references?: (record: R, key: string, to: RecordReferences) => void
+  /** true: it can be made again from other records, so that a repair leaves it out where it may be wrong. */
+  readonly isDerived?: true
+}
+
+/** One kind of record: how its keys start, whom it belongs to, its form, and what it refers to. */
+export class RecordKind<R> {
+  readonly name: string
+  readonly prefix: string
+  readonly scope: RecordScope
+  readonly isDerived: boolean
+  readonly #form: Form<R>
+
+  constructor(form: Form<R>) {
+    this.name = form.name
+    this.prefix = form.prefix
+    this.scope = form.scope
+    this.isDerived = form.isDerived === true
+    this.#form = form
+  }
+
+  isKey(key: string): boolean {
+    return key.startsWith(this.prefix) && (this.#form.isKey?.(key) ?? true)
+  }
+
+  /** @throws EngineError `DATA_LOSS` for text that is no record of this kind. */
+  parse(json: string, key?: string): R {
+    let value: unknown = json
+    try {
+      if (this.#form.isPlain !== true) value = JSON.parse(json)
+    } catch (error) {
+      throw this.#damaged(`it is no JSON: ${messageOf(error)}`, key)
+    }
+    const { checks, revive } = this.#form
+    if (typeof checks === 'function') {
+      if (!checks(value)) throw this.#damaged('it does not have the form of one', key)
+    } else {
+      if (!isObject(value)) throw this.#damaged('it is no object', key)
+      const field = wrongField(value as object, checks)
+      if (field !== undefined) throw this.#damaged(`the field ${field} is missing or wrong`, key)
+    }
+    return revive === undefined ? (value as R) : revive(value as R)
+  }
+
+  /** Reports what a record refers to. */
+  references(record: R, key: string, to: RecordReferences): void {
+    this.#form.references?.(record, key, to)
+  }
+
+  /** Parses a record, and reports what it refers to. DATA_LOSS. */
+  readReferences(json: string, key: string, to: RecordReferences): void {
+    this.references(this.parse(json, key), key, to)
+  }
+
+  get hasReferences(): boolean {
+    return this.#form.references !== undefined
+  }
+
+  #damaged(why: string, key: string | undefined): EngineError {
+    const which = key === undefined ? '' : ` ${shown(key)}`
+    const sessionId = this.scope === 'session' ? key?.slice(1, 1 + idLength) : undefined
+    return new EngineError('DATA_LOSS', `the stored ${this.name} record${which} is damaged: ${why}`, {
+      ...(sessionId !== undefined && { sessionId }),
+      ...(key !== undefined && { key }),
+    })
+  }
+}

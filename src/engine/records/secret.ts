@@ -1,0 +1,43 @@
+import { isCount, isOneOf, isText } from '../base/checks.js'
+import { keyPrefixes } from '../storage/keys.js'
+import { RecordKind } from './record-kind.js'
+
+export const SecretScope = { SESSION: 'SECRET_SCOPE_SESSION' } as const
+export type SecretScope = (typeof SecretScope)[keyof typeof SecretScope]
+
+/** Whose secret it is, and which: its ciphertext is of no use anywhere else. */
+export interface SecretPlace {
+  readonly tenantKey: string
+  readonly sessionId: string
+  readonly secretName: string
+  /** From 1, one more with each value; from 1 again after a deletion. */
+  readonly version: number
+}
+
+/** A secret as it stands in memory and, as JSON, in storage. */
+export interface SecretRecord extends Omit<SecretPlace, 'sessionId'> {
+  readonly scope: SecretScope
+  /** The master key that `dataKey` is wrapped with. */
+  readonly keyId: string
+  readonly keyPrint: string
+  /** A key of this version alone, sealed with the master key. */
+  readonly dataKey: string
+  /** The value, sealed with the data key. */
+  readonly value: string
+}
+
+export const secretKind = new RecordKind<SecretRecord>({
+  name: 'secret',
+  prefix: keyPrefixes.secret,
+  scope: 'session',
+  checks: {
+    tenantKey: isText,
+    secretName: isText,
+    version: isCount,
+    scope: isOneOf(SecretScope),
+    keyId: isText,
+    keyPrint: isText,
+    dataKey: isText,
+    value: isText,
+  },
+})

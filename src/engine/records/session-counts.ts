@@ -1,0 +1,29 @@
+import { isCount, isNumber } from '../base/checks.js'
+import { keyPrefixes } from '../storage/keys.js'
+import { RecordKind } from './record-kind.js'
+
+/** The events of a session up to one, counted; as it stands in storage, as JSON. */
+export interface Counted {
+  readonly seq: number
+  readonly mutations: number
+  readonly checkpoints: number
+  readonly restores: number
+  /** 0: never. */
+  readonly firstWriteAt: number
+  readonly completedAt: number
+}
+
+export const sessionCountsKind = new RecordKind<Counted>({
+  name: 'session counts',
+  prefix: keyPrefixes.analytics,
+  scope: 'session',
+  checks: {
+    seq: isCount,
+    mutations: isCount,
+    checkpoints: isCount,
+    restores: isCount,
+    firstWriteAt: isNumber,
+    completedAt: isNumber,
+  },
+  isDerived: true,
+})

@@ -1,0 +1,71 @@
+import {
+  isCount,
+  isListOf,
+  isNumber,
+  isOneOf,
+  isOptional,
+  isText,
+  isTexts,
+  isTupleOf,
+  isWith,
+} from '../base/checks.js'
+import { reviveStringMap, type StringMap } from '../base/input.js'
+import { keyPrefixes } from '../storage/keys.js'
+import { baselineChecks, baselineReferences, type Baseline } from './baseline.js'
+import { RecordKind } from './record-kind.js'
+
+/** The values of a session's status. */
+export const SessionStatus = {
+  ACTIVE: 'SESSION_STATUS_ACTIVE',
+  PENDING_APPROVAL: 'SESSION_STATUS_PENDING_APPROVAL',
+  ARCHIVING: 'SESSION_STATUS_ARCHIVING',
+  ARCHIVED: 'SESSION_STATUS_ARCHIVED',
+  HYDRATING: 'SESSION_STATUS_HYDRATING',
+  PENDING_REVIEW: 'SESSION_STATUS_PENDING_REVIEW',
+  CONFLICT: 'SESSION_STATUS_CONFLICT',
+} as const
+export type SessionStatus = (typeof SessionStatus)[keyof typeof SessionStatus]
+
+/**
+ * Events that are older than the event before them, because the clock had been ahead and was corrected. Both numbers
+ * increase.
+ */
+export type SetBacks = readonly (readonly [seq: number, at: number])[]
+
+export interface SessionRecord {
+  readonly id: string
+  readonly baseline: Baseline
+  /** Where a fork's own history starts: state `seq` of another session; absent: at the baseline. */
+  readonly base?: readonly [sessionId: string, seq: number]
+  readonly status: SessionStatus
+  readonly tags: StringMap
+  readonly createdAt: number
+  /** Approvals that are not decided on; absent: none. */
+  readonly pendingApprovals?: number
+  /** After how long without use it is deleted; absent: as the engine has it. */
+  readonly ttlSeconds?: number
+  /** Where the clock was found to be set right; absent: nowhere. */
+  readonly setBacks?: SetBacks
+  /** A deleted session is hidden; forks may still rest on its history. */
+  readonly deletedAt?: number
+}
+
+export const sessionKind = new RecordKind<SessionRecord>({
+  name: 'session',
+  prefix: keyPrefixes.session,
+  scope: 'tenant',
+  checks: {
+    id: isText,
+    baseline: isWith(baselineChecks),
+    base: isOptional(isTupleOf(isText, isCount)),
+    status: isOneOf(SessionStatus),
+    tags: isTexts,
+    createdAt: isNumber,
+    pendingApprovals: isOptional(isCount),
+    ttlSeconds: isOptional(isNumber),
+    setBacks: isOptional(isListOf(isTupleOf(isCount, isNumber))),
+    deletedAt: isOptional(isNumber),
+  },
+  revive: (record) => ({ ...record, tags: reviveStringMap(record.tags) }),
+  references: ({ baseline }, _key, to) => baselineReferences(baseline, to),
+})
