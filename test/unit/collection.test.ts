@@ -172,6 +172,26 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     }
   })
 
+  test('a restore that a later one undid does not keep a bundle from being written', async () => {
+    const session = await engine.sessions.create()
+    const write = (content: string): Promise<void> => session.files.write({ path: '/a', content })
+    await write('gone')
+    await session.checkpoint({ checkpointLabel: 'gone' })
+    await write('first')
+    await session.checkpoint({ checkpointLabel: 'first' })
+    await session.restore({ checkpointLabel: 'gone' })
+    await session.restore({ checkpointLabel: 'first' })
+    await session.files.write({ path: '/b', content: 'last' })
+    await session.checkpoint({ checkpointLabel: 'last' })
+    await session.deleteCheckpoint({ checkpointLabel: 'gone' })
+    await engine.collect()
+    await reopen()
+    const again = await engine.sessions.open(session.id)
+    const copy = await engine.sessions.importBundle(again.exportBundle())
+    await copy.restore({ checkpointLabel: 'last' })
+    expect(await textOf(copy, '/a')).toBe('first')
+  })
+
   test('a deleted session goes with all that only it had', async () => {
     const kept = await engine.sessions.create({ files: { '/shared': 's'.repeat(700) } })
     await engine.collect()

@@ -123,28 +123,30 @@ async function replayFrom(
   await storedEvents(core, live.id)
   const snapshot = await newestSnapshot(core, live.id, seq)
   const isNewer = snapshot !== undefined && snapshot.seq > from.seq
-  let root = isNewer ? core.roots.load(snapshot.root) : from.root
+  const root = isNewer ? core.roots.load(snapshot.root) : from.root
   const first = (isNewer ? snapshot.seq : from.seq) + 1
   let tree = new Tree(root, core.loader)
+  /** The last restore so far. It undoes the ones before it, whose targets may not be kept any more. */
+  let restored: { readonly target: number; readonly events: StoredEvent[] } | undefined
   let next = first
   for await (const page of core.store.events(live.id, { from: first, to: seq })) {
     checkSequence(page, next, live.id)
     next += page.length
-    let replayed = 0
-    for (const [index, event] of page.entries()) {
-      const target = restoreTarget(event)
-      if (target === undefined) continue
-      replayed = index + 1
-      root = known.get(target) ?? (await rootAt(core, live, target))
-      tree = new Tree(root, core.loader)
-    }
-    await replay(core, tree, page.slice(replayed))
+    const at = page.findLastIndex((event) => restoreTarget(event) !== undefined)
+    if (at >= 0) restored = { target: restoreTarget(page[at]!)!, events: page.slice(at + 1) }
+    else if (restored === undefined) await replay(core, tree, page)
+    else restored.events.push(...page)
   }
   if (next <= seq)
     throw new EngineError('DATA_LOSS', 'the journal ends too early', {
       sessionId: live.id,
       seq: String(next),
     })
+  if (restored !== undefined) {
+    const { target, events } = restored
+    tree = new Tree(known.get(target) ?? (await rootAt(core, live, target)), core.loader)
+    await replay(core, tree, events)
+  }
   return tree.freeze()
 }
 
