@@ -88,6 +88,7 @@ export class ExpectedSession {
     for (const [index, { n, step, settled }] of calls.entries()) {
       let outcome: Outcome = 'ok'
       if (step.op === 'checkpoint') labels.set(step.label, tree.clone())
+      else if (step.op === 'deleteCheckpoint') labels.delete(step.label)
       else if (step.op === 'restore') tree = labels.get(step.label)!.clone()
       else if (step.op === 'fork')
         onFork(index, step.tag, (step.label === undefined ? tree : labels.get(step.label)!).clone())

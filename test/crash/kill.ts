@@ -2,7 +2,7 @@ import { cp, mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { levelStorage } from '../../src/adapters/level/index.js'
-import { openEngine, type Engine } from '../../src/index.js'
+import { openEngine } from '../../src/index.js'
 import { randomWords } from '../../src/testing.js'
 import { ObservedStorage } from '../model/observed-storage.js'
 import { runUntilKilled } from './child.js'
@@ -15,8 +15,6 @@ export interface KillOptions {
   readonly kills: number
   readonly seed: number
   readonly durability: 'full' | 'relaxed'
-  /** Whether collections run beside the writers. */
-  readonly collects?: boolean
   /** Files of a session that each store has beside those that are written to. */
   readonly files?: number
   readonly onProgress: (line: string) => void
@@ -88,11 +86,6 @@ function baseFile(n: number): string {
   return `/d${n % 1000}/f${n}`
 }
 
-/** As {@link runKills}, with collections under way. */
-export function runCollectKills(options: KillOptions): Promise<KillResult> {
-  return runKills({ ...options, collects: true })
-}
-
 /** One store that is killed several times. */
 class Directory {
   readonly #parent: string
@@ -132,7 +125,6 @@ class Directory {
       pending: 1 + (this.#random() % 64),
       ...(phase === 'closing' && { closeAfterMs: this.#random() % 300 }),
       ...(killAt && { killAt }),
-      collects: this.#options.collects ?? false,
     }
     const mostMs = { opening: 40, closing: 15, ready: 300 }[phase]
     // Who kills himself is given the time to come to it.
@@ -161,20 +153,8 @@ class Directory {
     this.#result.openMs.push(performance.now() - start)
     await requireChecked(engine)
     await this.#verifier.check(engine)
-    if (this.#options.collects === true) await this.#collect(engine)
     // Sometimes without the snapshots that an orderly end writes.
     if (this.#random() % 2 === 0) await engine.close()
     else await storage.crash()
-  }
-
-  /** What the kill left goes, and nothing else. */
-  async #collect(engine: Engine): Promise<void> {
-    if (this.#random() % 2 === 0) return
-    await engine.collect()
-    await requireChecked(engine)
-    await this.#verifier.check(engine)
-    await engine.collect()
-    const { deletedBlobs, deletedNodes } = await engine.collect()
-    if (deletedBlobs + deletedNodes > 0) throw new Error('a collection left something')
   }
 }

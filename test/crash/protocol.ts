@@ -1,12 +1,14 @@
 import type { DiskOperation } from './hooked-disk.js'
 import type { Outcome } from '../model/run-step.js'
 import type { TreeStep } from '../model/model-tree.js'
+import type { CollectPhase, KillIn } from './collect-phases.js'
 
 /** What the writer does to a session. */
 export type Step =
   | TreeStep
   | { readonly op: 'checkpoint'; readonly label: string }
   | { readonly op: 'restore'; readonly label: string }
+  | { readonly op: 'deleteCheckpoint'; readonly label: string }
   | { readonly op: 'fork'; readonly tag: string; readonly label?: string }
 
 /** One line of the writer's report, written before the call, and after its promise has settled. */
@@ -14,6 +16,8 @@ export type Line =
   | { readonly kind: 'opened' }
   | { readonly kind: 'call'; readonly n: number; readonly session: string; readonly step: Step }
   | { readonly kind: 'settled'; readonly n: number; readonly outcome: Outcome; readonly forkId?: string }
+  /** Of a collection; absent when none is under way. */
+  | { readonly kind: 'phase'; readonly phase?: CollectPhase }
   | { readonly kind: 'broken'; readonly message: string }
 
 /** A fork is known by this tag, also when nobody lived to hear its id. */
@@ -21,6 +25,10 @@ export const forkTag = 'fork'
 
 /** Of sessions of which nothing is expected. */
 export const probeTag = 'probe'
+
+export const collectForms = ['called', 'automatic'] as const
+
+export type CollectForm = (typeof collectForms)[number]
 
 export interface WriterArguments {
   readonly directory: string
@@ -34,8 +42,9 @@ export interface WriterArguments {
   /** After how many milliseconds the writer closes its engine; absent: never. */
   readonly closeAfterMs?: number
   readonly killAt?: KillAt
-  /** Whether collections run beside the calls, and sessions leave memory. */
-  readonly collects?: boolean
+  /** How collections begin beside the calls; then sessions leave memory too. */
+  readonly collects?: CollectForm
+  readonly killIn?: KillIn
   /** What the store fails with is expected, of reads too. */
   readonly mayFail?: boolean
 }

@@ -9,7 +9,8 @@ import process from 'node:process'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { runFsx } from '../model/fsx.js'
-import { runCollectKills, runKills } from './kill.js'
+import { missedPhases, runCollectKills, type CollectKillResult } from './collect.js'
+import { runKills, type KillOptions, type KillResult } from './kill.js'
 import { count, isLoop, loopForms, loops, loopTexts, type LoopName } from './loops.js'
 import { runServiceKills } from './services.js'
 import { runSwaps } from './swap.js'
@@ -31,7 +32,7 @@ ${loopForms()}
   fsx     n random reads and changes of files, on each storage in turn, against plain bytes
   services  as kill, for annotations, approvals, locks, cache, bus, secrets and reports
   sources   as kill, at any stage of import, refresh, promotion and push
-  collect   as kill, while collections run beside the writers
+  collect   as kill, in each phase of collections that run beside the writers
 ${loopTexts()}`
 
 /** What one unit of the environment variables stands for in test/model. */
@@ -76,8 +77,7 @@ async function main(): Promise<number> {
   const [loop, ...surplus] = positionals
   if (loop === undefined || surplus.length > 0) throw new UsageError('name one of the loops')
   const seed = number('seed', values.seed ?? process.env['FORKSPACE_SEED'], Date.now() % 2 ** 31, 0)
-  if (values.files !== undefined && loop !== 'kill' && loop !== 'collect')
-    throw new UsageError('--files is for kill and collect')
+  if (values.files !== undefined && loop !== 'kill') throw new UsageError('--files is for kill')
   const files = values.files === undefined ? undefined : number('files', values.files, 100_000)
   if (isKillLoop(loop)) {
     return kill(killLoops[loop], number('n', values.n, 200), { seed, files, durability: values.durability })
@@ -119,7 +119,11 @@ interface KillValues {
   readonly durability: string | undefined
 }
 
-async function kill(run: typeof runKills, kills: number, values: KillValues): Promise<number> {
+async function kill(
+  run: (options: KillOptions) => Promise<KillResult>,
+  kills: number,
+  values: KillValues,
+): Promise<number> {
   const { seed, files, durability = 'full' } = values
   if (durability !== 'full' && durability !== 'relaxed') throw new UsageError(`no durability ${durability}`)
   console.log(`FORKSPACE_SEED=${seed}, durability ${durability}`)
@@ -137,8 +141,23 @@ async function kill(run: typeof runKills, kills: number, values: KillValues): Pr
     `kill: ${count(result.kills)} kills, ${count(result.acknowledged)} acknowledged, ${count(result.lost)} lost, ` +
       `${count(result.torn)} torn, opened in ${ms(openMs[openMs.length >> 1])}, at most ${ms(openMs.at(-1))}`,
   )
+  if ('phases' in result && !reportPhases(result as CollectKillResult)) return 1
   return result.lost + result.torn === 0 ? 0 : 1
 }
+
+/** Whether every phase of a collection had a kill; few kills need not fall into each. */
+function reportPhases(result: CollectKillResult): boolean {
+  for (const [form, phases] of Object.entries(result.phases)) {
+    const counts = Object.entries(phases).map(([phase, kills]) => `${phase} ${kills}`)
+    console.log(`collections ${form}: ${counts.join(', ')}`)
+  }
+  const missed = missedPhases(result)
+  if (missed.length === 0 || result.kills < killsForAllPhases) return true
+  console.log(`no kill fell into: ${missed.join(', ')}`)
+  return false
+}
+
+const killsForAllPhases = 100
 
 function ms(value = 0): string {
   return `${Math.round(value)} ms`

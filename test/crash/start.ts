@@ -6,6 +6,7 @@ import { forkTag, type Step } from './protocol.js'
 export function start(session: Session, step: Step): Promise<{ outcome: Outcome; fork?: Session }> {
   if (step.op === 'checkpoint') return settle(session.checkpoint({ checkpointLabel: step.label }))
   if (step.op === 'restore') return settle(session.restore({ checkpointLabel: step.label }))
+  if (step.op === 'deleteCheckpoint') return settle(session.deleteCheckpoint({ checkpointLabel: step.label }))
   if (step.op !== 'fork') return settle(runStep(session, step))
   const checkpointLabel = step.label ?? ''
   const forked = session.fork({ checkpointLabel, newTags: { [forkTag]: step.tag } })

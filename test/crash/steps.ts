@@ -6,12 +6,14 @@ const names = ['a', 'b', 'c', 'd', 'e', '\u{1f600}', '\ue000']
 /** Random changes of a session, with contents that tell by which of them they were written. */
 export class Steps {
   readonly #random: () => number
+  readonly #deletes: boolean
 
-  constructor(random: () => number) {
+  constructor(random: () => number, { deletes = false }: { readonly deletes?: boolean } = {}) {
     this.#random = random
+    this.#deletes = deletes
   }
 
-  /** Restores and forks take one of the labels. */
+  /** Restores, forks and deletions of checkpoints take one of the labels. */
   next(n: number, labels: readonly string[], mayFork: boolean): Step {
     const kind = this.#random() % 100
     const label = labels[this.#random() % Math.max(labels.length, 1)]
@@ -20,6 +22,7 @@ export class Steps {
     if (kind < 16 && mayFork) {
       return { op: 'fork', tag: `f${n}`, ...(label !== undefined && this.#random() % 2 === 0 && { label }) }
     }
+    if (kind < 24 && this.#deletes && label !== undefined) return { op: 'deleteCheckpoint', label }
     return this.#treeStep(n, kind)
   }
 

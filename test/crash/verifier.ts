@@ -49,8 +49,11 @@ export class Verifier {
     }
   }
 
-  /** Compares everything; what is found is what is expected from then on. */
-  async check(engine: Engine): Promise<void> {
+  /**
+   * Compares everything; what is found is what is expected from then on. Now and then it restores a checkpoint, unless
+   * the engine is one of a copy.
+   */
+  async check(engine: Engine, { restores = true }: { readonly restores?: boolean } = {}): Promise<void> {
     const opened = (await openAll(engine)).filter(([{ tags }]) => !(probeTag in tags))
     const forks = new Map<string, ModelTree>()
     for (const [info, session] of opened) await this.#checkSession(info, session, forks)
@@ -59,7 +62,7 @@ export class Verifier {
       const count = Math.max(1, calls.filter(({ settled }) => settled === 'ok').length)
       this.#damage(id, 'lost', count, 'the session is missing')
     }
-    for (const [, session] of opened) await this.#checkLabels(engine, session)
+    for (const [, session] of opened) await this.#checkLabels(engine, session, restores)
   }
 
   /** Parents come first, so the states that forks start from are known when the forks are checked. */
@@ -97,7 +100,7 @@ export class Verifier {
     this.#damage(info.id, earlier < 0 ? 'torn' : 'lost', earlier < 0 ? 1 : count, difference(model, found))
   }
 
-  async #checkLabels(engine: Engine, session: Session): Promise<void> {
+  async #checkLabels(engine: Engine, session: Session, restores: boolean): Promise<void> {
     const expected = this.expect(session.id)
     const labels = [...expected.labels.keys()]
     if (labels.length === 0) return
@@ -107,7 +110,7 @@ export class Verifier {
       await this.#compare(fork, expected.labels.get(label)!, `checkpoint ${label}`)
       await fork.delete()
     }
-    if (this.#random() % 4 > 0) return
+    if (!restores || this.#random() % 4 > 0) return
     const label = labels[this.#random() % labels.length]!
     const call: Call = { n: -1, step: { op: 'restore', label } }
     expected.calls.push(call)

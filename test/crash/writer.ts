@@ -4,9 +4,11 @@
  * file stays written.
  */
 import { openSync, writeSync } from 'node:fs'
-import { argv, stdout } from 'node:process'
-import { EngineError, openEngine, type Engine, type Session } from '../../src/index.js'
+import { argv, kill, pid, stdout } from 'node:process'
+import { EngineError, openEngine, type Engine, type LogEntry, type Session } from '../../src/index.js'
 import { randomWords } from '../../src/testing.js'
+import { nodeDisk } from '../../src/adapters/level/directory/node-disk.js'
+import { PhaseWatch } from './collect-phases.js'
 import { killingDisk } from './killing-disk.js'
 import { probeTag, type Line, type WriterArguments } from './protocol.js'
 import { start } from './start.js'
@@ -17,23 +19,36 @@ const maxSessions = 8
 const settings = JSON.parse(argv[2]!) as WriterArguments
 const report = openSync(settings.report, 'a')
 const random = randomWords(settings.seed)
-const steps = new Steps(random)
 const closeAt =
   settings.closeAfterMs === undefined ? Number.POSITIVE_INFINITY : Date.now() + settings.closeAfterMs
 
 stdout.write('opening\n')
-const { directory, durability, killAt, collects = false } = settings
+const { directory, durability, killAt, killIn, collects } = settings
+const steps = new Steps(random, { deletes: collects !== undefined })
+const watch = new PhaseWatch(killIn, {
+  onPhase: (phase) => tell({ kind: 'phase', ...(phase && { phase }) }),
+  kill: () => kill(pid, 'SIGKILL'),
+})
 const storage = storageOn(directory, {
   durability,
   ...(killAt && { disk: killingDisk(killAt) }),
-  ...(collects && { segmentBytes: 2 ** 18 }),
+  ...(collects && { segmentBytes: 2 ** 18, disk: watch.disk(killAt ? killingDisk(killAt) : nodeDisk) }),
 })
-const engine = await openEngine({ storage, ...(collects && { memoryBudgetBytes: 2 ** 20 }) })
+const engine = await openEngine(
+  collects
+    ? {
+        storage: watch.storage(storage),
+        memoryBudgetBytes: 2 ** 20,
+        automaticCollection: collects === 'automatic' && { garbageShare: 0.01, garbageBytes: 2 ** 16 },
+        log,
+      }
+    : { storage },
+)
 const sessions: { session: Session; labels: string[] }[] = []
 await openSessions(engine)
 tell({ kind: 'opened' })
 stdout.write('ready\n')
-const collecting = collects ? collect().catch(broken) : undefined
+const collecting = collects === 'called' ? collect().catch(broken) : undefined
 await work().catch(broken)
 await collecting
 stdout.write('closing\n')
@@ -53,15 +68,29 @@ async function openSessions({ sessions: all }: Engine): Promise<void> {
 
 async function work(): Promise<void> {
   const pending = new Set<Promise<void>>()
+  /** How many calls under way name a label. */
+  const uses = new Map<string, number>()
   for (let n = settings.firstNumber; Date.now() < closeAt; n++) {
     const { session, labels } = sessions[random() % sessions.length]!
     const step = steps.next(n, labels, sessions.length < maxSessions)
+    if (step.op === 'deleteCheckpoint') {
+      // A call under way may need it.
+      if ((uses.get(step.label) ?? 0) > 0) continue
+      labels.splice(labels.indexOf(step.label), 1)
+    }
+    const label = 'label' in step ? step.label : undefined
+    const use = (more: number): void => {
+      if (label !== undefined) uses.set(label, (uses.get(label) ?? 0) + more)
+    }
+    use(1)
     tell({ kind: 'call', n, session: session.id, step })
     const settled = start(session, step)
       .then(({ outcome, fork }) => {
         tell({ kind: 'settled', n, outcome, ...(fork && { forkId: fork.id }) })
         if (fork !== undefined) sessions.push({ session: fork, labels: [] })
         if (outcome === 'ok' && step.op === 'checkpoint') labels.push(step.label)
+        if (outcome === 'ok' && step.op === 'deleteCheckpoint') watch.checkpointDeleted()
+        use(-1)
         pending.delete(settled)
       })
       .catch(broken)
@@ -70,12 +99,22 @@ async function work(): Promise<void> {
     for (let i = 0; i < 8; i++) await Promise.resolve()
     if (pending.size >= settings.pending) await Promise.race(pending)
     if (n % 64 === 0) await new Promise((resolve) => setImmediate(resolve))
+    // Many collections beside few calls.
+    if (collects !== undefined && n % 2 === 0) await new Promise((resolve) => setTimeout(resolve, 1))
   }
 }
 
 /** One collection after the other. */
 async function collect(): Promise<void> {
-  while (Date.now() < closeAt) await engine.collect({ keepRedo: random() % 4 === 0 })
+  while (Date.now() < closeAt) {
+    await engine.collect({ keepRedo: random() % 4 === 0 })
+    await new Promise((resolve) => setTimeout(resolve, random() % 20))
+  }
+}
+
+/** An automatic collection fails without a call that could. */
+function log({ level, message, details }: LogEntry): void {
+  if (level === 'error') broken(new Error(`${message} ${JSON.stringify(details)}`))
 }
 
 function broken(error: unknown): void {

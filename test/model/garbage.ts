@@ -1,0 +1,76 @@
+import { createHash } from 'node:crypto'
+import { keys, prefixEnd, type Store } from '../../src/engine/ports.js'
+import type { Session } from '../../src/index.js'
+import { bytesOf, takeApart } from '../support/bundle-file.js'
+
+/** What a store has that nothing leads to, or lacks. */
+export interface Garbage {
+  readonly missingContents: readonly string[]
+  readonly contents: readonly string[]
+  readonly nodes: readonly string[]
+  /** Keys of records that belong to sessions that are not there. */
+  readonly records: readonly string[]
+}
+
+/**
+ * Compares what a store has with what sessions lead to, worked out without the engine's own marking: contents from
+ * bundles, which hold every state that can be named, and from the redo of events; nodes from the hashes that stand in
+ * records. Sessions are all there are. Where redo is kept, so is the state that it starts from, which nobody can name.
+ */
+export async function findGarbage(
+  store: Store,
+  sessions: readonly Session[],
+  { keepRedo = false }: { readonly keepRedo?: boolean } = {},
+): Promise<Garbage> {
+  const contents = new Set<string>()
+  const mentioned = new Set<string>()
+  for (const session of sessions) {
+    const { trees } = await takeApart(await bytesOf(session.exportBundle()))
+    for (const tree of trees)
+      if (typeof tree !== 'string') contents.add(createHash('sha256').update(tree).digest('hex'))
+    for await (const page of store.events(session.id, { from: 1, to: Number.POSITIVE_INFINITY }))
+      for (const { body } of page)
+        for (const hash of hashesIn(JSON.stringify(body[5]), 64)) mentioned.add(hash)
+  }
+  const nodes = new Map<string, string>()
+  for (const [key, json] of await all(store, keys.node(''))) nodes.set(key.slice(1), json)
+  const reachedFrom = async (prefixes: readonly string[]): Promise<Set<string>> => {
+    const reached = new Set<string>()
+    const visit = (json: string): void => {
+      for (const address of hashesIn(json, 40)) {
+        if (reached.has(address) || !nodes.has(address)) continue
+        reached.add(address)
+        visit(nodes.get(address)!)
+      }
+    }
+    for (const prefix of prefixes) for (const [, json] of await all(store, prefix)) visit(json)
+    return reached
+  }
+  if (keepRedo) {
+    for (const address of await reachedFrom(['r']))
+      for (const hash of hashesIn(nodes.get(address), 64)) mentioned.add(hash)
+    for (const [, json] of await all(store, 'r')) for (const hash of hashesIn(json, 64)) mentioned.add(hash)
+  }
+  const blobs = new Set((await store.listBlobs!('', Number.MAX_SAFE_INTEGER)).map(({ hash }) => hash))
+  const reached = await reachedFrom(['r', 's'])
+  const ids = new Set(sessions.map(({ id }) => id))
+  const records: string[] = []
+  for (const prefix of ['r', 'k', 'c', 'a', 'p', 'u', 'h', 'x', 't', 'q', 'l', 'v'])
+    for (const [key] of await all(store, prefix)) if (!ids.has(key.slice(1, 37))) records.push(key)
+  return {
+    missingContents: [...contents].filter((hash) => !blobs.has(hash)),
+    contents: [...blobs].filter((hash) => !contents.has(hash) && !mentioned.has(hash)),
+    nodes: [...nodes.keys()].filter((address) => !reached.has(address)),
+    records,
+  }
+}
+
+function hashesIn(json: string | undefined, digits: number): string[] {
+  return (json?.match(/"[0-9a-f]+"/g) ?? [])
+    .map((text) => text.slice(1, -1))
+    .filter(({ length }) => length === digits)
+}
+
+function all(store: Store, prefix: string): ReturnType<Store['scan']> {
+  return store.scan({ gte: prefix, lt: prefixEnd(prefix), limit: Number.MAX_SAFE_INTEGER })
+}
