@@ -640,6 +640,22 @@ describe('a bomb is refused', () => {
     expect(sink.bytes).toBeLessThan(archiveLimits.ratioFromBytes + slack)
   })
 
+  test('of empty gzip members without an end', async () => {
+    const member = gzipSync('')
+    const piece = Buffer.concat(Array.from({ length: 50_000 }, () => member))
+    let given = 0
+    async function* members(): AsyncGenerator<Uint8Array> {
+      yield gzipSync(tarEntry({ name: 'a', content: 'x' }))
+      for (;;) {
+        given += piece.length
+        yield piece
+      }
+    }
+    const limit = String(archiveLimits.emptyRatio)
+    await expect(read(members())).rejects.toMatchObject({ reason: 'LIMIT_EXCEEDED', details: { limit } })
+    expect(given).toBeLessThan(archiveLimits.emptyFromBytes + 3 * piece.length)
+  })
+
   test('of zeros in gzip without entries', async () => {
     const member = gzipSync(Buffer.alloc(2 ** 24))
     const error = await errorOf(Buffer.concat(Array.from({ length: 64 }, () => member)))

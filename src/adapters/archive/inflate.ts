@@ -6,11 +6,19 @@ import { archiveLimits } from './limits.js'
 
 const options = { chunkSize: archiveLimits.inflatedPieceBytes }
 
-/** Inflates gzip, all members of it, off the main thread. LIMIT_EXCEEDED where it grows out of proportion. */
+/**
+ * Inflates gzip, all members of it, off the main thread. LIMIT_EXCEEDED where it grows out of proportion, and where it
+ * has next to no content: any number of empty members may follow each other.
+ */
 export async function* gunzip(next: NextPiece): AsyncGenerator<Buffer> {
   const inflater = createGunzip(options)
   let inflated = 0
-  for await (const piece of inflate(inflater, next)) {
+  const checkContent = (): void => {
+    const most = archiveLimits.emptyFromBytes + inflated * archiveLimits.emptyRatio
+    if (inflater.bytesWritten > most)
+      throw limitExceeded('the gzip data is many times as large as its content', archiveLimits.emptyRatio)
+  }
+  for await (const piece of inflate(inflater, next, { taken: checkContent })) {
     inflated += piece.length
     checkGrowth(inflated, inflater.bytesWritten)
     yield piece
@@ -27,7 +35,7 @@ export async function* inflateEntry(
 ): AsyncGenerator<Buffer> {
   const inflater = createInflateRaw(options)
   let inflated = 0
-  for await (const piece of inflate(inflater, next, name)) {
+  for await (const piece of inflate(inflater, next, { name })) {
     inflated += piece.length
     if (inflated > size) break
     yield piece
@@ -47,9 +55,9 @@ export function checkGrowth(inflated: number, from: number): void {
 async function* inflate(
   inflater: Gunzip | InflateRaw,
   next: NextPiece,
-  name?: string,
+  { name, taken }: { readonly name?: string; readonly taken?: () => void },
 ): AsyncGenerator<Buffer> {
-  const feed = new Feed(inflater, next)
+  const feed = new Feed(inflater, next, taken)
   try {
     for await (const piece of inflater) yield piece as Buffer
   } catch (error) {
@@ -66,11 +74,14 @@ class Feed {
   failure: { readonly error: unknown } | undefined
   readonly #inflater: Gunzip | InflateRaw
   readonly #next: NextPiece
+  /** Called after each piece. What it throws ends the inflating. */
+  readonly #check: (() => void) | undefined
   #taken: (() => void) | undefined
 
-  constructor(inflater: Gunzip | InflateRaw, next: NextPiece) {
+  constructor(inflater: Gunzip | InflateRaw, next: NextPiece, check: (() => void) | undefined) {
     this.#inflater = inflater
     this.#next = next
+    this.#check = check
     // An inflater that fails, or was given more than it takes, does not call back for the piece it has.
     inflater.on('close', () => this.#taken?.())
     inflater.on('error', () => undefined)
@@ -87,6 +98,7 @@ class Feed {
           this.#taken = resolve
           this.#inflater.write(piece, () => resolve())
         })
+        this.#check?.()
       }
       this.#inflater.end()
     } catch (error) {

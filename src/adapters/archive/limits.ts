@@ -5,6 +5,9 @@ export const archiveLimits = {
   /** What is inflated may be this many times as large as what it came from, once it is over the second bound. */
   ratio: 200,
   ratioFromBytes: 128 * 2 ** 20,
+  /** Gzip may be this many times as large as its content, beyond the second bound: members can be empty. */
+  emptyRatio: 2,
+  emptyFromBytes: 16 * 2 ** 20,
   /** A zip is read from its end, so the whole of it is held in memory. */
   zipBytes: 256 * 2 ** 20,
   /** Entries, and the directories that come with them unnamed; those of a zip take longer to read. */
