@@ -489,6 +489,27 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
       await expectSame()
     })
 
+    test.each(['/..\\x', '/C:x', '/d/con', '/d/NUL.txt', '/end.'])(
+      'refuses %j with UNSAFE_PATH on Windows, and writes nothing',
+      async (path) => {
+        await session.fs.promises.mkdir('/d', { recursive: true })
+        const checkout = await session.checkout(target)
+        const before = hostFiles(target)
+        await write(path, 'x')
+        const { platform } = process
+        Object.defineProperty(process, 'platform', { value: 'win32' })
+        try {
+          expect(await reasonOf(checkout.update())).toBe('UNSAFE_PATH')
+          expect(await reasonOf(checkout.update({ force: true }))).toBe('UNSAFE_PATH')
+          expect(hostFiles(target)).toEqual(before)
+        } finally {
+          Object.defineProperty(process, 'platform', { value: platform })
+        }
+        await checkout.update()
+        await expectSame()
+      },
+    )
+
     test('allowGitNames writes every name and brings it back', async () => {
       await engine.close()
       await open(true)

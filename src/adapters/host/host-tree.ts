@@ -25,6 +25,7 @@ type Attributes = Parameters<HostTree['setAttributes']>[1]
 /** A directory that is held open, and those below it that were used lately. */
 export class OpenHostTree implements HostTree {
   readonly directory: string
+  readonly platform = process.platform
   readonly #root: HeldDirectory
   /** By path, the one used last at the end. */
   readonly #held = new Map<string, HeldDirectory>()

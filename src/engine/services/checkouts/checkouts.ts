@@ -18,7 +18,7 @@ import { Symlink, type Dir } from '../../tree/node.js'
 import { Disk, FrozenTree, modified } from './checkout-disk.js'
 import { CheckoutIndex } from './checkout-index.js'
 import { mergeChanges } from './checkout-merge.js'
-import { anyName, refuseUnsafe, type NameRule } from './checkout-path-rule.js'
+import { nameRule, type NameRule } from './checkout-path-rule.js'
 import { DiskReader } from './checkout-read.js'
 import { CheckoutWriter, type CheckoutProgress } from './checkout-write.js'
 import type { Host, HostTree } from '../sources/host-ports.js'
@@ -56,7 +56,7 @@ const pathsInDetails = 100
 /** Directories of the host that sessions are written to and read back from. */
 export class Checkouts {
   readonly #host: () => Promise<Host>
-  readonly #names: NameRule
+  readonly #allowGitNames: boolean
   readonly #mutex = new KeyedMutex()
   readonly #closing = new AbortController()
   readonly #running = new Set<Promise<unknown>>()
@@ -65,7 +65,7 @@ export class Checkouts {
 
   constructor(host: () => Promise<Host>, { allowGitNames }: { readonly allowGitNames: boolean }) {
     this.#host = host
-    this.#names = allowGitNames ? anyName : refuseUnsafe
+    this.#allowGitNames = allowGitNames
   }
 
   /** Makes a directory what the session is now; resolves to its real path too. */
@@ -83,7 +83,7 @@ export class Checkouts {
         const update = new Update(core, this.#placeOf(core, place), tree, {
           ...options,
           signal,
-          names: this.#names,
+          names: this.#namesOn(tree),
         })
         return { ...(await update.run(live.id, to)), directory: tree.directory }
       }),
@@ -93,7 +93,7 @@ export class Checkouts {
   /** Carries over to the session what was changed in the directory since, as one event. */
   async sync(core: Core, live: LiveSession, directory: string, options: SyncOptions): Promise<CheckoutSync> {
     return this.#open(core, directory, false, options.signal, (place, tree, signal) =>
-      syncDirectory(core, live, this.#placeOf(core, place), tree, { signal, names: this.#names }),
+      syncDirectory(core, live, this.#placeOf(core, place), tree, { signal, names: this.#namesOn(tree) }),
     )
   }
 
@@ -101,6 +101,10 @@ export class Checkouts {
   async close(): Promise<void> {
     this.#closing.abort(engineClosed())
     await Promise.allSettled(this.#running)
+  }
+
+  #namesOn({ platform }: HostTree): NameRule {
+    return nameRule({ platform, allowGitNames: this.#allowGitNames })
   }
 
   async #open<T>(

@@ -53,6 +53,8 @@ export interface HostEntry extends HostStat {
 export interface HostTree {
   /** The real path on the host. */
   readonly directory: string
+  /** Of the host, as `process.platform` gives it: some names are unsafe on some systems. */
+  readonly platform: string
   /** What is in a directory, in the order of the names' code units; undefined when there is no directory. Temporary names are not in it. */
   list(path: string): Promise<{ readonly entries: HostEntry[]; readonly skipped: number } | undefined>
   /** Undefined when nothing is there. */
