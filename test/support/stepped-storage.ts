@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { Storage, Store } from '../../src/engine/ports.js'
+import { EngineError, type Storage, type Store } from '../../src/engine/ports.js'
 
 /** Calls that can be held. */
 type Method = 'blob' | 'commit' | 'events' | 'get' | 'lastEvent' | 'listBlobs' | 'reclaim' | 'scan'
@@ -79,6 +79,11 @@ export class SteppedStorage implements Storage {
     for (const method of ['blob', 'get', 'lastEvent', 'listBlobs', 'reclaim', 'scan'] as const)
       methods[method] = (...args: never[]) =>
         this.#around(method, args, () => (store[method] as (...args: never[]) => Promise<unknown>)(...args))
+    // A blob that is to be held cannot be had at once.
+    methods['blobSync'] = (...args: Parameters<Store['blob']>) => {
+      if (this.#find('blob', args) >= 0) throw new EngineError('WOULD_BLOCK', 'the read is held')
+      return store.blobSync!(...args)
+    }
     return new Proxy(store, {
       get: (target, name) => {
         if (typeof name === 'string' && name in methods && name in target) return methods[name]
@@ -88,8 +93,12 @@ export class SteppedStorage implements Storage {
     })
   }
 
+  #find(method: Method, args: readonly unknown[]): number {
+    return this.#holds.findIndex((hold) => hold.method === method && hold.matches(args))
+  }
+
   #take(method: Method, args: readonly unknown[]): Hold | undefined {
-    const index = this.#holds.findIndex((hold) => hold.method === method && hold.matches(args))
+    const index = this.#find(method, args)
     return index < 0 ? undefined : this.#holds.splice(index, 1)[0]
   }
 

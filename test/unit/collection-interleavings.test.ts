@@ -1,9 +1,10 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { levelStorage } from '../../src/adapters/level/index.js'
 import { keys, type StoreCommit } from '../../src/engine/ports.js'
+import { Residency } from '../../src/engine/session/table/residency.js'
 import { openEngine, type Engine, type EngineOptions, type Session } from '../../src/index.js'
 import { SteppedStorage } from '../support/stepped-storage.js'
 
@@ -190,4 +191,89 @@ test('a rotation of keys leaves a secret alone that changed while it was read', 
   await reopen({ secrets: { masterKey: masterKey('two', 2) } })
   const again = await engine.sessions.open(created.id)
   expect((await again.secrets.get({ secretName: 'NAME' })).secretValue.reveal()).toBe('new')
+})
+
+test('keeps a content for as long as a read of it is under way', async () => {
+  const content = Buffer.alloc(6 * 2 ** 20, 'large ')
+  const created = await engine.sessions.create()
+  await created.files.write({ path: '/large', content })
+  await reopen()
+  const session = await engine.sessions.open(created.id)
+  const read = storage.hold('blob', () => true)
+  const reading = session.files.read({ path: '/large' })
+  await read.reached
+  await session.files.delete({ path: '/large' })
+  await engine.collect()
+  read.release()
+  expect(Buffer.compare(await reading, content)).toBe(0)
+  await engine.collect()
+  expect(await storage.store.listBlobs!('', 10)).toEqual([])
+})
+
+test('with keepRedo keeps the values of extended attributes that redo names', async () => {
+  const session = await engine.sessions.create({ files: { '/a': '' } })
+  for (const value of ['first', 'second'])
+    await session.files.setXattr({ path: '/a', name: 'user.x', value: value.repeat(100) })
+  const before = await storage.store.listBlobs!('', 10)
+  await engine.collect({ keepRedo: true })
+  expect(await storage.store.listBlobs!('', 10)).toEqual(before)
+  expect((await engine.collect()).deletedBlobs).toBe(1)
+})
+
+describe('of a tree in memory that was read from a snapshot which is deleted', () => {
+  /** The checkpoint `middle` is replayed from a snapshot that the next collection deletes. */
+  async function withMiddle(): Promise<Session> {
+    const created = await engine.sessions.create()
+    await created.checkpoint({ checkpointLabel: 'first' })
+    await created.files.write({ path: '/then/a', content: 'a' })
+    await reopen()
+    const again = await engine.sessions.open(created.id)
+    await again.files.write({ path: '/b', content: 'b' })
+    await again.checkpoint({ checkpointLabel: 'middle' })
+    await again.files.delete({ path: '/then/a' })
+    await reopen()
+    return engine.sessions.open(created.id)
+  }
+
+  async function collectTwice(session: Session): Promise<void> {
+    const snapshots = async (): Promise<number> =>
+      (await storage.store.scan({ gte: `r${session.id}`, lt: `r${session.id}~`, limit: 10 })).length
+    const before = await snapshots()
+    expect((await engine.collect()).deletedRecords).toBeGreaterThan(0)
+    await engine.collect()
+    expect(await snapshots()).toBeLessThanOrEqual(before)
+  }
+
+  test('the newest state stays readable', async () => {
+    const session = await withMiddle()
+    await session.restore({ checkpointLabel: 'middle' })
+    await collectTwice(session)
+    expect(await textOf(session, '/then/a')).toBe('a')
+  })
+
+  test('the state of a checkpoint stays readable', async () => {
+    const session = await withMiddle()
+    await (await session.fork({ checkpointLabel: 'middle' })).delete()
+    await collectTwice(session)
+    await session.restore({ checkpointLabel: 'middle' })
+    expect(await textOf(session, '/then/a')).toBe('a')
+  })
+
+  test('a session that left memory and comes back stays readable', async () => {
+    const session = await withMiddle()
+    await session.restore({ checkpointLabel: 'middle' })
+    // What left is held here, as an operation would hold it.
+    const leave = vi.spyOn(Residency.prototype, 'leave')
+    try {
+      const base = await engine.sessions.create({ files: { '/x': 'x' } })
+      const hasLeft = (): boolean => leave.mock.calls.some(([{ id }]) => id === session.id)
+      for (let i = 0; i < 2000 && !hasLeft(); i++)
+        await (await base.fork()).files.write({ path: '/x', content: `${i}` })
+      expect(hasLeft()).toBe(true)
+      await collectTwice(session)
+      expect(await textOf(session, '/then/a')).toBe('a')
+    } finally {
+      leave.mockRestore()
+    }
+  })
 })
