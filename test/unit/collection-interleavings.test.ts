@@ -157,7 +157,7 @@ test('sees a cache entry that was in the queue of the store when the marking beg
   await stored.reached
   const entriesScan = storage.hold(
     'scan',
-    ({ gte, reverse }) => gte === keys.cacheEntries(session.id) && reverse === true,
+    ({ gte, reverse }) => keys.cacheEntries(session.id).startsWith(gte) && reverse === true,
     'after',
   )
   sourcesScan.release()
