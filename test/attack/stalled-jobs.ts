@@ -11,12 +11,20 @@ export interface StalledJob {
   readonly endless: boolean
   /** What the job waits for is a transfer, which has a minimum rate. */
   readonly sends: boolean
+  /** How it ends when nothing ends it in time: `success`, or an error code. */
+  readonly endings?: readonly string[]
   /** Starts the import of a new source. */
   start(engine: Engine): Promise<ImportJob>
 }
 
-/** Every kind of source with every kind of stall. `urlOf` gives the address of a remote. */
-export function stalledJobs(urlOf: (name: string) => string): StalledJob[] {
+/**
+ * Every kind of source with every kind of stall. `urlOf` gives the address of a remote; `directories` are paths by
+ * their stalls.
+ */
+export function stalledJobs(
+  urlOf: (name: string) => string,
+  directories: Readonly<Record<string, string>> = {},
+): StalledJob[] {
   const uploads = Object.entries(contents).flatMap(([kind, content]) =>
     Object.entries(stalledStreams).map(([stall, stream]): StalledJob => ({
       name: `${kind}: ${stall}`,
@@ -52,7 +60,17 @@ export function stalledJobs(urlOf: (name: string) => string): StalledJob[] {
       return engine.sources.startImport(sourceId)
     },
   }))
-  return [...uploads, ...remotes]
+  const hostPaths = Object.entries(directories).map(([stall, path]): StalledJob => ({
+    name: `directory: ${stall}`,
+    endless: false,
+    sends: false,
+    endings: ['success', 'HOST_PATH_NOT_ALLOWED'],
+    async start(engine) {
+      const { sourceId } = await engine.sources.create({ displayName: 'directory', hostPath: { path } })
+      return engine.sources.startImport(sourceId, {})
+    },
+  }))
+  return [...uploads, ...remotes, ...hostPaths]
 }
 
 const noCredentials = 'credentials that never come'

@@ -7,6 +7,7 @@ import { randomWords } from '../../src/testing.js'
 import type { AttackOptions, AttackResult } from './attacks.js'
 import { compiledAttacks } from './compiled-attacks.js'
 import { stalledJobs, stalledOptions, type StalledJob } from './stalled-jobs.js'
+import { makeStalledDirectories } from './stalled-directories.js'
 import { serveStalled } from './stalled-remotes.js'
 
 interface End {
@@ -42,7 +43,8 @@ const atOnce = 16
 /** Imports from sources that never end, each ended in each way; then all of them in a process that gets SIGTERM. */
 export async function stallingSources({ n, seed, onProgress }: AttackOptions): Promise<AttackResult> {
   await using server = await serveStalled()
-  const jobs = stalledJobs((name) => server.url(name))
+  await using directories = await makeStalledDirectories()
+  const jobs = stalledJobs((name) => server.url(name), directories.paths)
   const tries = jobs.flatMap((job) =>
     ends.filter(({ name }) => job.sends || name !== 'rate').map((end) => ({ job, end })),
   )
@@ -53,7 +55,7 @@ export async function stallingSources({ n, seed, onProgress }: AttackOptions): P
   for (let at = 0; at < chosen.length; at += atOnce) {
     await Promise.all(
       chosen.slice(at, at + atOnce).map(async ({ job, end }) => {
-        const wrong = await within(tryEnd(job, end))
+        const wrong = await within(tryEnd(job, end, directories.root))
         if (wrong === undefined) return
         hung.push(`${job.name}, ${end.name}: ${wrong}`)
         onProgress(hung.at(-1)!)
@@ -70,22 +72,34 @@ export async function stallingSources({ n, seed, onProgress }: AttackOptions): P
 }
 
 /** What is wrong; undefined for nothing. */
-async function tryEnd(stalled: StalledJob, { end, imports, errorCode }: End): Promise<string | undefined> {
-  const engine = await openEngine({ ...stalledOptions, ...(imports && { imports }) })
-  const job = await stalled.start(engine)
-  const outcome = engine.sources.waitForJob(job).then(
-    () => 'success',
-    (error: unknown) =>
-      error instanceof EngineError ? (error.details['errorCode'] ?? error.reason) : String(error),
-  )
+async function tryEnd(
+  stalled: StalledJob,
+  { end, imports, errorCode }: End,
+  root: string,
+): Promise<string | undefined> {
+  const hostPaths = { roots: [root] }
+  const engine = await openEngine({ ...stalledOptions, hostPaths, ...(imports && { imports }) })
+  const expected = [errorCode, ...(stalled.endings ?? (stalled.endless ? [] : ['REMOTE_UNREACHABLE']))]
+  const job = await stalled.start(engine).catch(codeOf)
+  if (typeof job === 'string') {
+    await engine.close()
+    return stalled.endings?.includes(job) === true ? undefined : `not started: ${job}`
+  }
+  const outcome = engine.sources.waitForJob(job).then(() => 'success', codeOf)
   if (end !== undefined) {
     await pause(50)
-    await end(engine, job)
+    // A job that has ended by itself cannot be aborted.
+    await end(engine, job).catch((error: unknown) => {
+      if (stalled.endings === undefined) throw error
+    })
   }
   const code = await outcome
   await engine.close()
-  const expected = stalled.endless ? [errorCode] : [errorCode, 'REMOTE_UNREACHABLE']
   return expected.includes(code) ? undefined : `${code} instead of ${errorCode}`
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof EngineError ? (error.details['errorCode'] ?? error.reason) : String(error)
 }
 
 async function within(work: Promise<string | undefined>): Promise<string | undefined> {
