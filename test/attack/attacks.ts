@@ -2,6 +2,7 @@ import { abortedRequests } from './aborted-requests.js'
 import { damageFormatOne } from './damaged-format-1.js'
 import { damageIndex } from './damaged-index.js'
 import { runCollectStarvation } from './collect-starvation.js'
+import { hostileArguments } from './hostile-arguments.js'
 import { heldSockets } from './held-sockets.js'
 import { moveStores } from './moved-stores.js'
 import { narrowedHandles } from './narrowed-handles.js'
@@ -57,6 +58,12 @@ export const attacks: Readonly<Record<string, Attack>> = {
     n: 160,
     shortN: 16,
     run: runCollectStarvation,
+  },
+  'hostile-arguments': {
+    text: 'every public method with arguments that lie, throw or have the wrong type',
+    n: 100_000,
+    shortN: 2000,
+    run: hostileArguments,
   },
   'held-sockets': {
     text: 'clients of the server that never close a connection that it refused or answered',

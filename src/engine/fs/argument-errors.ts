@@ -47,12 +47,10 @@ export function codedError(code: string, message: string): Error {
 
 function received(value: unknown): string {
   if (value === undefined || value === null) return ` Received ${String(value)}`
-  if (typeof value === 'function') return ` Received function ${value.name}`
+  if (typeof value === 'function') return ` Received function ${nameOf(value) ?? ''}`
   if (typeof value === 'object') {
-    const name = (value.constructor as { readonly name?: string } | undefined)?.name
-    return name === undefined || name === ''
-      ? ' Received [Object: null prototype] {}'
-      : ` Received an instance of ${name}`
+    const name = nameOf(value, 'constructor')
+    return name === undefined ? ' Received [Object: null prototype] {}' : ` Received an instance of ${name}`
   }
   return ` Received type ${typeof value} (${inspect(value)})`
 }
@@ -63,9 +61,33 @@ function inspect(value: unknown): string {
     return `'${text.replaceAll('\0', String.raw`\x00`).replaceAll('\n', String.raw`\n`)}'`
   }
   if (typeof value === 'bigint') return `${value}n`
-  if (isBuffer(value)) return `<Buffer ${value.toString('hex').replaceAll(/(..)(?=.)/g, '$1 ')}>`
-  if (typeof value === 'object' && value !== null) return Array.isArray(value) ? '[]' : '{}'
+  if (typeof value === 'object' && value !== null) return inspectObject(value)
+  if (typeof value === 'function') {
+    const name = nameOf(value)
+    return name === undefined ? '[Function (anonymous)]' : `[Function: ${name}]`
+  }
   return String(value)
+}
+
+/** Objects of a caller may throw whatever is asked of them. */
+function inspectObject(value: object): string {
+  try {
+    if (isBuffer(value)) return `<Buffer ${value.toString('hex').replaceAll(/(..)(?=.)/g, '$1 ')}>`
+    return Array.isArray(value) ? '[]' : '{}'
+  } catch {
+    return '{}'
+  }
+}
+
+/** The name of a function, or of the constructor of an object; undefined where it has none that can be read. */
+function nameOf(value: object, of?: 'constructor'): string | undefined {
+  try {
+    const named = of === undefined ? value : (value as { readonly constructor?: unknown }).constructor
+    const { name } = (named ?? {}) as { readonly name?: unknown }
+    return typeof name === 'string' && name !== '' ? name : undefined
+  } catch {
+    return undefined
+  }
 }
 
 /** Large numbers have their digits in groups of three. */

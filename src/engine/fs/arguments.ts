@@ -34,7 +34,7 @@ export function toBytes(data: unknown, encoding: Encoding, name = 'data'): strin
       ? data
       : Buffer.from(data, encoding)
   }
-  if (data instanceof Uint8Array) return data
+  if (data instanceof Uint8Array && ArrayBuffer.isView(data)) return data
   if (ArrayBuffer.isView(data)) return viewBytes(data)
   throw typeError(name, 'of type string or an instance of Buffer, TypedArray, or DataView', data)
 }
@@ -50,8 +50,13 @@ export function toBuffers(buffers: unknown): ArrayBufferView[] {
   return buffers
 }
 
+/** ERR_INVALID_ARG_VALUE for a view that states other bounds than its memory has. */
 export function viewBytes(view: ArrayBufferView): Uint8Array {
-  return new Uint8Array(view.buffer, view.byteOffset, view.byteLength)
+  try {
+    return new Uint8Array(view.buffer, view.byteOffset, view.byteLength)
+  } catch {
+    throw valueError('buffer', 'must have the memory that it states', view)
+  }
 }
 
 /** Text in an encoding, or bytes. */

@@ -155,9 +155,9 @@ export const write: Define<WriteResult> = (context, fd, data, ...parameters) => 
       result: (count) => ({ bytesWritten: count, buffer: data }),
     })
   }
-  if (context.form === 'promise' && (data as ArrayBufferView | undefined)?.byteLength === 0)
+  if (context.form === 'promise' && ArrayBuffer.isView(data) && data.byteLength === 0)
     return {
-      ...look({ syscall: 'write' }, () => ({ bytesWritten: 0, buffer: data as ArrayBufferView })),
+      ...look({ syscall: 'write' }, () => ({ bytesWritten: 0, buffer: data })),
       needs: ['fs.write'],
     }
   toBytes(data, undefined, 'buffer')

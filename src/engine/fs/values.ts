@@ -71,7 +71,13 @@ export function toTime(time: unknown, now: () => number, name = 'time'): number 
     // A double of seconds holds more digits of a time than it has: what is kept is whole nanoseconds.
     return typeof time === 'number' && seconds < 0 ? now() : Math.round(seconds * 1e9) / 1e6
   }
-  if (time instanceof Date) return time.getTime()
+  if (time instanceof Date) {
+    try {
+      return Date.prototype.getTime.call(time)
+    } catch {
+      // It merely has the prototype.
+    }
+  }
   throw typeError(name, 'an instance of Date or an Time in seconds', time)
 }
 

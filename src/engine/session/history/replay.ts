@@ -27,10 +27,10 @@ const opening = new WeakMap<Core['live'], Map<string, Promise<LiveSession>>>()
 export async function openSession(core: Core, sessionId: string): Promise<LiveSession> {
   const known = atHand(core, sessionId)
   if (known !== undefined) return known
-  if (core.deleting.has(sessionId)) throw sessionNotFound(sessionId)
+  if (!isId(sessionId) || core.deleting.has(sessionId)) throw sessionNotFound(sessionId)
   let loads = opening.get(core.live)
   if (loads === undefined) opening.set(core.live, (loads = new Map()))
-  const key = core.tenantKey + String(sessionId)
+  const key = core.tenantKey + sessionId
   const shared = loads.get(key)
   if (shared !== undefined) return shared
   const load = whileReading(core, loadSession(core, sessionId)).finally(() => loads.delete(key))
