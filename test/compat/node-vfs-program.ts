@@ -108,6 +108,25 @@ const checks: Record<string, (one: Mounted) => void | Promise<void>> = {
     await assert.rejects(promisify(fs.stat)(one.path('c.txt')), { code: 'ENOENT' })
   },
 
+  'Utf8Stream writes to a session by its option fs, and to no file of the host': async (one) => {
+    interface Utf8Stream extends NodeJS.EventEmitter {
+      write(text: string): boolean
+      end(): void
+    }
+    const { Utf8Stream } = fs as unknown as { Utf8Stream: new (options: object) => Utf8Stream }
+    for (const sync of [true, false]) {
+      const dest = `/utf8-stream-${sync}/log`
+      const stream = new Utf8Stream({ fs: one.session.fs, dest, mkdir: true, sync })
+      await once(stream, 'ready')
+      stream.write('one\n')
+      stream.write('two é\n')
+      stream.end()
+      await once(stream, 'close')
+      assert.equal(await one.inside(dest), 'one\ntwo é\n')
+      assert.equal(fs.existsSync(dest), false)
+    }
+  },
+
   'descriptors read, write and keep positions': async (one) => {
     const fd = fs.openSync(one.path('fd.txt'), 'w+')
     assert.equal(fs.writeSync(fd, Buffer.from('0123456789')), 10)
