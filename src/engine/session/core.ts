@@ -103,15 +103,31 @@ export async function reading<T>(core: Core, roots: readonly Dir[], read: () => 
   }
 }
 
-/**
- * The state that a session has now, once all of it is stored: what is made of it stays when memory does not. Rejects
- * with what a change in it failed with.
- */
-export async function storedState(core: Core, { tree, acknowledged }: LiveSession): Promise<Dir> {
-  const root = tree.freeze()
-  core.loader.inUse?.add(root)
-  await acknowledged
-  return root
+/** A state that collections leave until `release` is called. */
+export interface HeldState {
+  /** Resolves once all of the state is stored. Rejects with the failure of a change in it. */
+  readonly state: Promise<Dir>
+  readonly release: () => void
+}
+
+/** The state of a session after the changes that were asked for before: it stays when memory does not. */
+export function heldState(core: Core, live: LiveSession): HeldState {
+  let unused: (() => void) | undefined
+  let isReleased = false
+  const take = async (): Promise<Dir> => {
+    const root = live.tree.freeze()
+    if (!isReleased) unused = core.loader.inUse?.hold(root)
+    await live.acknowledged
+    return root
+  }
+  const state = live.tail?.then(take) ?? take()
+  // The caller may be waiting for its turn when the state fails.
+  state.catch(() => undefined)
+  const release = (): void => {
+    isReleased = true
+    unused?.()
+  }
+  return { state, release }
 }
 
 /** As {@link inMemory}, one that left but that somebody still has hold of included: it comes back. */

@@ -69,6 +69,7 @@ export interface Change {
 /**
  * The changes from one state to another, in manifest order, worked out while they are read: equal subtrees
  * cost nothing. The states are those of the call; later writes do not show.
+ * `engine.collect()` keeps their contents for as long as this object is in memory.
  */
 export class Diff implements AsyncIterable<Change> {
   readonly #core: Core

@@ -36,6 +36,8 @@ export interface OpenedExport {
   /** Those of the checkpoints, where memory alone has them. */
   readonly states: readonly Dir[] | undefined
   readonly facts: Partial<Record<TextName, readonly object[]>>
+  /** Keeps a tree from collection for as long as the states stay. */
+  readonly keep: (root: Dir) => void
   /** To be called when it is not needed any more: until then, or until nobody has it, its states stay. */
   readonly close: () => void
 }
@@ -69,12 +71,22 @@ export async function openExport(
 function open(core: Core, live: LiveSession, checkpoints: readonly CheckpointRecord[]): OpenedExport {
   const { seq } = live
   const root = live.tree.freeze()
-  core.loader.inUse?.add(root)
-  core.loader.inUse?.add(live.baseline)
+  const kept: (() => void)[] = []
+  const keep = (tree: Dir): void => {
+    const unused = core.loader.inUse?.add(tree)
+    if (unused !== undefined) kept.push(unused)
+  }
+  keep(root)
+  keep(live.baseline)
   const seqs = checkpoints.map((one) => one.seq)
   const states = core.store.capabilities.durable ? undefined : seqs.map((one) => live.pins!.get(one)!)
-  const owner = { live, seq, root, checkpoints, states, facts: {} }
-  return Object.assign(owner, { close: holdStates(core, live.id, { seqs, owner }) })
+  const owner = { live, seq, root, checkpoints, states, facts: {}, keep }
+  const letGo = holdStates(core, live.id, { seqs, owner })
+  const close = (): void => {
+    letGo()
+    for (const unused of kept.splice(0)) unused()
+  }
+  return Object.assign(owner, { close })
 }
 
 /**
@@ -193,13 +205,13 @@ class States {
   }
 
   async *all(): AsyncGenerator<Dir, void> {
-    const { live, root, checkpoints } = this.#opened
+    const { live, root, checkpoints, keep } = this.#opened
     yield live.baseline
     if (this.#held !== undefined) yield* this.#held
     else {
       const held: Dir[] = []
       const seqs = checkpoints.map(({ seq }) => seq)
-      for await (const [, state] of rootsAt(this.#core, live, seqs)) {
+      for await (const [, state] of rootsAt(this.#core, live, seqs, keep)) {
         if (seqs.length <= limits.bundleHeldStates) held.push(state)
         yield state
       }

@@ -6,7 +6,7 @@ import { Shape } from '../../base/shape.js'
 import { KeyedMutex } from '../../base/keyed-mutex.js'
 import { limits } from '../../base/limits.js'
 import { applyPlans } from '../../session/edits/batch.js'
-import { reading, storedState, type Core } from '../../session/core.js'
+import { heldState, reading, type Core } from '../../session/core.js'
 import { eventTypes } from '../../records/event.js'
 import type { LiveSession } from '../../session/table/live.js'
 import { treeChanges } from '../../session/states.js'
@@ -76,18 +76,20 @@ export class Checkouts {
     options: CheckoutOptions,
   ): Promise<CheckoutUpdate & { readonly directory: string }> {
     // What was called before is in it.
-    if (live.tail !== undefined) await live.tail
-    const to = await storedState(core, live)
-    return reading(core, [to], () =>
-      this.#open(core, directory, true, options.signal, async (place, tree, signal) => {
+    const { state, release } = heldState(core, live)
+    try {
+      const to = await state
+      return await this.#open(core, directory, true, options.signal, async (place, tree, signal) => {
         const update = new Update(core, this.#placeOf(core, place), tree, {
           ...options,
           signal,
           names: this.#namesOn(tree),
         })
         return { ...(await update.run(live.id, to)), directory: tree.directory }
-      }),
-    )
+      })
+    } finally {
+      release()
+    }
   }
 
   /** Carries over to the session what was changed in the directory since, as one event. */

@@ -8,7 +8,7 @@ import { limits } from '../../base/limits.js'
 import { splitPath } from '../../base/path.js'
 import { isBranchName } from '../../base/ref-names.js'
 import { ContentWriter } from '../../cas/content-writer.js'
-import { inBackground, reading, storedState, type Core } from '../../session/core.js'
+import { heldState, inBackground, reading, type Core } from '../../session/core.js'
 import { onCurrent } from '../../session/table/current.js'
 import { eventTypes } from '../../records/event.js'
 import type { LiveSession } from '../../session/table/live.js'
@@ -95,17 +95,13 @@ export class Commits {
 
   commit(core: Core, live: LiveSession, request: ParsedCommit): Promise<{ commitId: string }> {
     // What is committed is the state of the call, as far as it is loaded.
-    const root = live.tail === undefined ? live.tree.freeze() : undefined
-    const state = live.tail?.then(() => storedState(core, live)) ?? storedState(core, live)
-    // Where it is not stored, that is told when its turn comes.
-    state.catch(() => undefined)
+    const { state, release } = heldState(core, live)
     const told = core.writes.begin()
-    const held = root && core.loader.inUse?.hold(root)
     const committed = this.#mutex
       .run(live.id, () => this.#commit(core, live, state, request))
       .finally(() => {
         told()
-        held?.()
+        release()
       })
     this.#running.add(committed)
     const ended = (): void => void this.#running.delete(committed)

@@ -13,7 +13,7 @@ import {
 } from '../../base/paging.js'
 import { Shape } from '../../base/shape.js'
 import { placeFiles, saveBaseline } from '../../session/baselines.js'
-import { storedState, type Core } from '../../session/core.js'
+import { heldState, type Core, type HeldState } from '../../session/core.js'
 import { onCurrent } from '../../session/table/current.js'
 import { eventTypes } from '../../records/event.js'
 import type { LiveSession } from '../../session/table/live.js'
@@ -185,8 +185,8 @@ export class SourceService {
     { revisionLabel: label = '', signal }: PromoteRequest,
   ): Promise<ImportJob> {
     // Behind the changes that were asked for before, ahead of those that are asked for later.
-    const state = live.tail?.then(() => storedState(core, live)) ?? storedState(core, live)
-    return this.#promote(core, sourceId, live, { label, state, signal })
+    const held = heldState(core, live)
+    return this.#promote(core, sourceId, live, { label, held, signal })
   }
 
   /** What a session on a revision starts from; `revisionId` is an id or a label, '' or absent is the latest. */
@@ -288,28 +288,17 @@ export class SourceService {
     core: Core,
     sourceId: string,
     live: LiveSession,
-    { label, state, signal }: { label: string; state: Promise<Dir>; signal: AbortSignal | undefined },
+    { label, held, signal }: { label: string; held: HeldState; signal: AbortSignal | undefined },
   ): Promise<ImportJob> {
-    // A state that is not stored fails the job, when its turn comes.
-    const held = state.then(
-      (root) => core.loader.inUse?.hold(root),
-      () => undefined,
-    )
-    const letGo = (): void => {
-      held.then(
-        (unused) => unused?.(),
-        () => undefined,
-      )
-    }
     const release = await this.#mustGet(core, sourceId)
       .then(() => this.#takeLabel(core, sourceId, label))
       .catch((error: unknown) => {
-        letGo()
+        held.release()
         throw error
       })
     const work = (context: JobContext): Promise<void> =>
       this.#inTurn(core, sourceId, context, async () => {
-        const [saved, root] = await saveBaseline(core, await state)
+        const [saved, root] = await saveBaseline(core, await held.state)
         const before = { root: live.baseline, counts: live.record.baseline.counts }
         const baseline = { ...saved, counts: await countTree(core, root, before) }
         context.signal.throwIfAborted()
@@ -330,12 +319,12 @@ export class SourceService {
         return { ...result, put, commit }
       })
         .finally(release)
-        .finally(letGo)
+        .finally(held.release)
     try {
       return await this.jobs.start(core, { sourceId, signal, work })
     } catch (error) {
       release()
-      letGo()
+      held.release()
       throw error
     }
   }

@@ -86,12 +86,14 @@ export async function rootAt(core: Core, live: LiveSession, seq: number): Promis
 
 /**
  * The roots after some events, given in ascending order. Each event between the first and the last of them is
- * read at most once, but for what restores lead back to.
+ * read at most once, but for what restores lead back to. Each root is given to `keep` before anything is awaited, which
+ * keeps it from collection.
  */
 export async function* rootsAt(
   core: Core,
   live: LiveSession,
   seqs: readonly number[],
+  keep: (root: Dir) => void,
 ): AsyncGenerator<readonly [seq: number, root: Dir], void> {
   /** For restores; the oldest go first. */
   const known = new Map<number, Dir>()
@@ -101,7 +103,7 @@ export async function* rootsAt(
       live.pins?.get(seq) ??
       (last === undefined ? await rootAt(core, live, seq) : await advance(core, live, last, seq, known))
     last = { seq, root }
-    core.loader.inUse?.add(root)
+    keep(root)
     known.set(seq, root)
     if (known.size > limits.bundleHeldStates) known.delete(known.keys().next().value!)
     yield [seq, root]

@@ -1,0 +1,83 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { openEngine, type Engine, type Session, type Storage, type Store } from '../../src/index.js'
+import { storages } from '../support/storages.js'
+
+const lasting = storages.filter(([, , isLasting]) => isLasting)
+
+/** What an operation needed is free for the next collection, without help by the garbage collector of JavaScript. */
+describe.each(lasting)('a collection right after an operation, on %s,', (_name, makeStorage) => {
+  let directory: string
+  let store: Store
+  let engine: Engine
+  let session: Session
+
+  beforeEach(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'releases-'))
+    const made = makeStorage(join(directory, 's'))
+    const storage: Storage = { open: async () => (store = await made.open()) }
+    engine = await openEngine({ storage, memoryBudgetBytes: 2 ** 20 })
+    session = await engine.sessions.create()
+    await session.files.write({ path: '/a', content: 'first' })
+    await session.checkpoint({ checkpointLabel: 'one' })
+    await session.files.write({ path: '/a', content: 'second' })
+    await session.checkpoint({ checkpointLabel: 'two' })
+    await session.files.write({ path: '/a', content: 'third' })
+  })
+
+  afterEach(async () => {
+    await engine.close()
+    await rm(directory, { recursive: true, force: true })
+  })
+
+  async function expectFreed(kept: number): Promise<void> {
+    await engine.collect()
+    expect((await store.listBlobs!('', 1000)).length).toBe(kept)
+  }
+
+  test('frees what a bundle had', async () => {
+    let bytes = 0
+    for await (const chunk of session.exportBundle()) bytes += chunk.length
+    expect(bytes).toBeGreaterThan(0)
+    await session.delete()
+    await expectFreed(0)
+  })
+
+  test('frees what a bundle had that was left halfway', async () => {
+    for await (const _chunk of session.exportBundle()) break
+    await session.delete()
+    await expectFreed(0)
+  })
+
+  test('keeps what a bundle has that is being written', async () => {
+    const chunks = session.exportBundle()[Symbol.asyncIterator]()
+    await chunks.next()
+    await session.delete()
+    await engine.collect()
+    while ((await chunks.next()).done !== true);
+    await expectFreed(0)
+  })
+
+  test('frees what a commit had that was aborted', async () => {
+    const signal = AbortSignal.abort(new Error('stop'))
+    await expect(session.commit({ message: 'm', signal })).rejects.toThrow('stop')
+    const changed = session.files.write({ path: '/a', content: 'fourth' })
+    // Behind a change that is under way.
+    await expect(session.commit({ message: 'm', signal })).rejects.toThrow('stop')
+    await changed
+    await session.delete()
+    await expectFreed(0)
+  })
+
+  test('frees what an open file and an open directory had', async () => {
+    const file = await session.fs.promises.open('/a')
+    const directories = await session.fs.promises.opendir('/')
+    await session.delete()
+    await engine.collect()
+    await file.close().catch(() => undefined)
+    await directories.close().catch(() => undefined)
+    await expectFreed(0)
+  })
+})
