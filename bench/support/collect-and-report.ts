@@ -1,0 +1,60 @@
+/**
+ * Makes a long history or collects one, in a process of its own, and prints what that took. Arguments: `make`,
+ * `collect` or `collect-beside` (writers), how many events, and a directory for the storage.
+ */
+import { openEngine, type Engine } from 'forkspace'
+import { levelStorage } from 'forkspace/level'
+
+/** Bytes and milliseconds. */
+export interface CollectReport {
+  readonly tookMs: number
+  /** The most that was seen beyond what the open engine had. */
+  readonly heapBytes: number
+  readonly rssBytes: number
+  readonly freedBytes: number
+  /** Changes that others made meanwhile. */
+  readonly writes: number
+}
+
+const writesAtOnce = 500
+const files = 1000
+const looksEveryMs = 10
+
+const [what = '', events = '', directory = ''] = process.argv.slice(2)
+const engine = await openEngine({ storage: levelStorage(directory, { durability: 'relaxed' }) })
+if (what === 'make') await make(engine, Number(events))
+else console.log(JSON.stringify(await collect(engine, what === 'collect-beside')))
+await engine.close()
+
+async function make(engine: Engine, events: number): Promise<void> {
+  const session = await engine.sessions.create()
+  for (let from = 0; from < events; from += writesAtOnce) {
+    const numbers = Array.from({ length: Math.min(writesAtOnce, events - from) }, (_, i) => from + i)
+    await Promise.all(
+      numbers.map((i) => session.files.write({ path: `/d${i % 37}/f${i % files}`, content: `content ${i}` })),
+    )
+  }
+}
+
+async function collect(engine: Engine, beside: boolean): Promise<CollectReport> {
+  let over = false
+  let writes = 0
+  const writer = async (): Promise<void> => {
+    const session = await engine.sessions.create()
+    while (!over) await session.files.write({ path: `/f${writes % files}`, content: `written ${writes++}` })
+  }
+  globalThis.gc!()
+  const before = process.memoryUsage()
+  let [heapUsed, rss] = [before.heapUsed, before.rss]
+  const timer = setInterval(() => {
+    const now = process.memoryUsage()
+    heapUsed = Math.max(heapUsed, now.heapUsed)
+    rss = Math.max(rss, now.rss)
+  }, looksEveryMs)
+  const writers = beside ? Promise.all([writer(), writer()]) : undefined
+  const { tookMs, freedBytes } = await engine.collect()
+  over = true
+  await writers
+  clearInterval(timer)
+  return { tookMs, freedBytes, writes, heapBytes: heapUsed - before.heapUsed, rssBytes: rss - before.rss }
+}
