@@ -145,6 +145,26 @@ test('sees a fork that was in the queue of the store when it began', async () =>
   await expectWhole()
 })
 
+test('keeps the state of a checkpoint that was restored and deleted after it read the newest event', async () => {
+  const session = await engine.sessions.create()
+  await session.files.write({ path: '/a', content: 'kept'.repeat(100) })
+  await session.checkpoint({ checkpointLabel: 'kept' })
+  await session.files.write({ path: '/a', content: 'last' })
+  const labels = storage.hold(
+    'scan',
+    ({ gte, reverse }) => gte === keys.checkpoints(session.id) && reverse === true,
+  )
+  const collecting = engine.collect()
+  await labels.reached
+  await session.restore({ checkpointLabel: 'kept' })
+  await session.deleteCheckpoint({ checkpointLabel: 'kept' })
+  labels.release()
+  await collecting
+  await crash()
+  expect(await textOf(await engine.sessions.open(session.id), '/a')).toBe('kept'.repeat(100))
+  await expectWhole()
+})
+
 test('sees a cache entry that was in the queue of the store when the marking began', async () => {
   const session = await engine.sessions.create()
   await session.cache.put({ key: 'a', value: 'a' })

@@ -91,11 +91,16 @@ async function factsOf(core: Core, { id: sessionId, base }: SessionRecord): Prom
   }
   for await (const page of scanAll(core, keys.checkpoints(sessionId), { reverse: true }))
     for (const [, json] of page) facts.named.push(checkpointKind.parse(json).seq)
-  // What is written meanwhile is behind every state that is planned for.
-  for await (const page of redoBehind(core, sessionId, facts.prunedTo, facts.last)) {
+  // A checkpoint may have been restored and deleted since `last` was read: the session rests on its state.
+  const newest = await newestSeq(core, sessionId)
+  // What is written from here on is behind every state that is planned for, or restores one of these.
+  for await (const page of redoBehind(core, sessionId, facts.prunedTo, newest)) {
     for (const { seq, body } of page) {
       const redo = body[5]
-      if (typeof redo === 'string') {
+      if (seq > facts.last) {
+        if (typeof redo === 'object' && redo[0]?.[0] === 'R' && redo[0][1] < facts.last)
+          facts.named.push(redo[0][1])
+      } else if (typeof redo === 'string') {
         const gap = facts.gaps.at(-1)
         if (gap?.[1] === seq - 1) gap[1] = seq
         else facts.gaps.push([seq, seq])
