@@ -1,10 +1,27 @@
 import { availableParallelism } from 'node:os'
+import { env } from 'node:process'
 import { defineConfig } from 'vitest/config'
 import { LongestFirst } from './test/support/longest-first.js'
 
-export default defineConfig({
+/** Tests that `npm run test:long` runs with all of their random rounds; `npm test` runs a part of these. */
+const withRounds = [
+  'test/attack/*.test.ts',
+  'test/crash/*.test.ts',
+  'test/model/*.test.ts',
+  'test/unit/level-damage.test.ts',
+  'test/unit/store-repair.test.ts',
+]
+/** Tests that only `npm run test:long` runs. */
+const onlyLong = 'test/**/*.long.test.ts'
+
+export default defineConfig(({ mode }) => ({
   test: {
-    include: ['test/**/*.test.ts'],
+    ...(mode === 'long'
+      ? {
+          include: [...withRounds, onlyLong],
+          env: { FORKSPACE_TEST_SIZE: env['FORKSPACE_TEST_SIZE'] ?? '1' },
+        }
+      : { include: ['test/**/*.test.ts'], exclude: [onlyLong] }),
     environment: 'node',
     globalSetup: ['test/support/run-directory.ts'],
     pool: 'forks',
@@ -16,4 +33,4 @@ export default defineConfig({
     teardownTimeout: 60_000,
     reporters: ['default', './test/support/summary-reporter.ts'],
   },
-})
+}))

@@ -28,7 +28,7 @@ export interface Attack {
   readonly text: string
   /** Tries of the long form, unless `--n` says otherwise. */
   readonly n: number
-  /** Tries of the short form, which `npm test` runs; at most 20 seconds. */
+  /** Tries of the short form, at most 20 seconds, which `npm run test:long` runs; `npm test` tries a part of them. */
   readonly shortN: number
   run(options: AttackOptions): Promise<AttackResult>
 }

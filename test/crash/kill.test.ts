@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { seed } from '../support/seed.js'
+import { runs, seed } from '../support/seed.js'
 import { runLoop } from './compiled.js'
 
 test.each([
@@ -12,7 +12,7 @@ test.each([
 ])(
   `what was acknowledged survives kill -9, whole (%s, %s, FORKSPACE_SEED=${seed})`,
   async (loop, durability, kills) => {
-    const args = ['--n', String(kills), '--seed', String(seed), '--durability', durability]
+    const args = ['--n', String(runs(kills)), '--seed', String(seed), '--durability', durability]
     const stdout = await runLoop(loop, ...args)
     expect(stdout).toMatch(
       /^kill: \d+ kills, [\d,]+ acknowledged, 0 lost, 0 torn, opened in \d+ ms, at most \d+ ms$/m,

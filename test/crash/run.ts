@@ -86,7 +86,7 @@ async function main(): Promise<number> {
     throw new UsageError(`--durability is for ${Object.keys(killLoops).join(', ')}`)
   if (loop === 'model') {
     const n = number('n', values.n, 1000)
-    const env = { FORKSPACE_MODEL_RUNS: String(n / modelRuns), FORKSPACE_SEED: String(seed) }
+    const env = { FORKSPACE_TEST_SIZE: String(n / modelRuns), FORKSPACE_SEED: String(seed) }
     return vitest(`model: n ${count(n)}, FORKSPACE_SEED=${seed}`, 'test/model/model.test.ts', env)
   }
   if (loop === 'scale') {

@@ -9,7 +9,7 @@ import { CacheEntries } from '../../src/engine/services/cache/cache-entries.js'
 import { toContent } from '../../src/engine/services/cache/cache-content.js'
 import { fixedEnvironment, randomWords, type FixedEnvironment } from '../../src/testing.js'
 import { storages } from '../support/storages.js'
-import { seed, size } from '../support/seed.js'
+import { runs, seed } from '../support/seed.js'
 
 const cacheBytes = 30_000
 const noSuch = { value: '', found: false }
@@ -325,7 +325,7 @@ describe.each(storages)('the cache on %s', (name, makeStorage, lasting) => {
     await rm(directory, { recursive: true, force: true })
   })
 
-  const numRuns = (name === 'level' ? 25 : 150) * size
+  const numRuns = runs(name === 'level' ? 25 : 150)
   test(`does what a plain model does, ${numRuns} runs`, { timeout: 60_000 + numRuns * 1000 }, async () => {
     const steps = fc.array(step, { minLength: 10, maxLength: 60, size: 'max' })
     const property = fc.asyncProperty(steps, async (all) => {
@@ -347,7 +347,7 @@ describe.each(storages)('the cache on %s', (name, makeStorage, lasting) => {
 })
 
 /** Many more entries than the model above can have, most of which come and go. */
-test.each(Array.from({ length: 20 * size }, (_, i) => seed + i))('entries in memory, seed %d', (runSeed) => {
+test.each(Array.from({ length: runs(20) }, (_, i) => seed + i))('entries in memory, seed %d', (runSeed) => {
   const word = randomWords(runSeed)
   const pick = (count: number): number => word() % count
   const maxEntries = 20 + pick(300)

@@ -5,10 +5,11 @@ import { env, stdout } from 'node:process'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { levelStorage } from '../../src/adapters/level/index.js'
 import { limits, memoryStorage, openEngine, type Session } from '../../src/index.js'
+import { size } from '../support/seed.js'
 import { ObservedStorage } from './observed-storage.js'
 
 /** A tenth is a tenth of the work; what is asserted is counted, so it holds at any size. */
-const scale = Number(env['FORKSPACE_SCALE'] ?? 1)
+const scale = Number(env['FORKSPACE_SCALE'] ?? size)
 const pairs = Math.ceil(10_000 * scale)
 const forks = Math.ceil(10_000 * scale)
 const memoryForks = Number(env['FORKSPACE_MEMORY_FORKS'] ?? Math.ceil(10_000 * scale))

@@ -3,8 +3,13 @@ import { env, stdout } from 'node:process'
 /** The seed of all random tests: FORKSPACE_SEED, else always the same one. Printed under the name by which it is read. */
 export const seed: number = readSeed(env['FORKSPACE_SEED'])
 
-/** FORKSPACE_MODEL_RUNS times as many random runs as usual. */
-export const size: number = Number(env['FORKSPACE_MODEL_RUNS'] ?? 1)
+/** Random tests run this many times as often as in `npm run test:long`, where it is 1. */
+export const size: number = Number(env['FORKSPACE_TEST_SIZE'] ?? 0.25)
+
+/** Runs of a random test that has `count` of them in `npm run test:long`. */
+export function runs(count: number): number {
+  return Math.ceil(count * size)
+}
 
 stdout.write(`FORKSPACE_SEED=${seed}\n`)
 

@@ -8,7 +8,7 @@ import { seed, size } from '../support/seed.js'
 import { PlainStore, blobOf, openSmall, readContents, reasonOf, sessionId } from '../support/level-world.js'
 import type { StoredContents } from '../support/level-world.js'
 
-/** 10,000 with FORKSPACE_MODEL_RUNS=50. */
+/** 10,000 with FORKSPACE_TEST_SIZE=50. */
 const flips = 120 * size
 const sessions = [sessionId(1), sessionId(2), sessionId('gone')]
 

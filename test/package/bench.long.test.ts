@@ -1,0 +1,58 @@
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { compiledProject } from '../support/compile-source.js'
+import { hasGit } from '../support/git-repository.js'
+
+interface Figures {
+  readonly median: number
+  readonly best: number
+  readonly cpu?: number
+}
+
+interface Row extends Figures {
+  readonly what: string
+  readonly peer?: Figures
+  readonly speed?: number
+}
+
+interface Report {
+  readonly scenarios: readonly { readonly scenario: string; readonly rows: readonly Row[] }[]
+}
+
+const run = promisify(execFile)
+
+describe('npm run bench', () => {
+  let directory: string
+
+  beforeAll(async () => {
+    directory = await compiledProject()
+  })
+
+  it('gives sane figures in every row of the short form', { timeout: 300_000 }, async () => {
+    const args = ['--expose-gc', join(directory, 'bench/run.js'), 'smoke', '--json']
+    const { stdout } = await run(process.execPath, args, { maxBuffer: 2 ** 24 })
+    const { scenarios } = JSON.parse(stdout) as Report
+    expect(scenarios.length).toBeGreaterThan(0)
+    for (const { scenario, rows } of scenarios) {
+      expect(rows.length > 0).toBe(scenario !== 'git' || hasGit)
+      for (const { what, median, best, cpu = 0, peer, speed = 0 } of rows) {
+        const figures = [
+          median,
+          best,
+          cpu,
+          speed,
+          ...(peer === undefined ? [] : [peer.median, peer.best, peer.cpu ?? 0]),
+        ]
+        expect({
+          what,
+          unusable: figures.filter((figure) => !(Number.isFinite(figure) && figure >= 0)),
+        }).toEqual({
+          what,
+          unusable: [],
+        })
+      }
+    }
+  })
+})
