@@ -2,6 +2,7 @@ import { availableParallelism } from 'node:os'
 import { env } from 'node:process'
 import { defineConfig } from 'vitest/config'
 import { LongestFirst } from './test/support/longest-first.js'
+import { temporaryDirectory } from './test/support/temporary-directory.js'
 
 /** Tests that `npm run test:long` runs with all of their random rounds; `npm test` runs a part of these. */
 const withRounds = [
@@ -21,7 +22,7 @@ export default defineConfig(({ mode }) => ({
           include: [...withRounds, onlyLong],
           env: { FORKSPACE_TEST_SIZE: env['FORKSPACE_TEST_SIZE'] ?? '1' },
         }
-      : { include: ['test/**/*.test.ts'], exclude: [onlyLong] }),
+      : { include: ['test/**/*.test.ts'], exclude: [onlyLong], env: { TMPDIR: temporaryDirectory() } }),
     environment: 'node',
     globalSetup: ['test/support/run-directory.ts'],
     pool: 'forks',
