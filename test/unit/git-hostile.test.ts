@@ -62,7 +62,7 @@ describe.each(Object.keys(hostilePacks))('%s', (name) => {
     const { pack, reason } = make('sha1')
     const directory = mkdtempSync(join(root, 'objects-'))
     writeFileSync(join(directory, 'pack'), pack)
-    const script = child(compiled.url('adapters/git/pack-reader.js'))
+    const script = child(compiled.url('adapters/git/pack/pack-reader.js'))
     const run = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script, directory])
     rmSync(directory, { recursive: true })
     const result = JSON.parse(run.stdout) as { reason?: string; most: number }
