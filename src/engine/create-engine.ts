@@ -37,9 +37,8 @@ import { SourceService } from './services/sources/sources.js'
 import { TreeExports } from './services/sources/tree-exports.js'
 import { parseTtl } from './session/table/expiry.js'
 import { type Authorize, localCaller } from './session/access/permissions.js'
-import { coreFor, discardAll, type SharedCore } from './session/core.js'
-import type { LiveSession } from './session/table/live.js'
-import { Residency } from './session/table/residency.js'
+import { coreFor, type SharedCore } from './session/core.js'
+import { SessionTable } from './session/table/session-table.js'
 import { countSession } from './session/usage/count-session.js'
 import { ByteBudgets, parseBudgets, type Budgets } from './storage/byte-budgets.js'
 import { meteredStores } from './storage/metered-store.js'
@@ -122,14 +121,12 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   const content = new ContentStore(store, environment, budget / 4)
   const nodes = new NodeCache(budget / 2)
   const loader = new StoreLoader(store, nodes)
-  const live = new Map<string, LiveSession>()
   const byteBudgets =
     Object.keys(budgets).length === 0 ? undefined : new ByteBudgets(budgets, store.capabilities.durable)
   const shared: SharedCore = {
     storeOf: meteredStores(store, environment, ids, byteBudgets),
     fence,
     environment,
-    unsureUses: new Map(),
     opened: { wallMs: environment.wallClockMs(), monotonicMs: environment.monotonicMs() },
     log,
     ids,
@@ -143,21 +140,16 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     sessionTtlSeconds,
     expire: (caller, sessionId) => endSession(caller, services, sessionId),
     authorize: parts.authorize,
-    live,
-    residency: new Residency(live, budget / 4),
-    deleting: new Set(),
-    draining: new Map(),
-    dropped: new Map(),
-    arriving: new Set(),
+    table: new SessionTable(budget / 4),
     writes,
     background: new Set(),
   }
   // Sessions that were read while the store had not recovered may be behind it.
   fence.onChange(
-    () => discardAll(shared),
+    () => shared.table.discardAll(shared.log),
     () => {
       core.store.miscounted?.()
-      discardAll(shared)
+      shared.table.discardAll(shared.log)
     },
   )
   const core = coreFor(shared, localCaller)

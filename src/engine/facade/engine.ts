@@ -420,7 +420,7 @@ export class Engine extends EngineScope {
       await this.#services.commits.close()
       await this.#services.checkouts.close()
       await this.#services.collection.close()
-      for (const live of core.live.values()) await live.tail
+      for (const live of core.table.live.values()) await live.tail
       while (core.background.size > 0) await Promise.all(core.background)
       await this.#services.usage.flush().catch((error: unknown) => {
         // Nobody was promised more than that it is tried.
@@ -429,14 +429,16 @@ export class Engine extends EngineScope {
       })
       if (core.store.capabilities.durable && !core.fence.closed) {
         // Snapshots only shorten the next opening, and reads are no changes: what fails here costs nothing else.
-        await Promise.all([...core.live.values()].map((live) => settle(core, live).catch(() => undefined)))
+        await Promise.all(
+          [...core.table.live.values()].map((live) => settle(core, live).catch(() => undefined)),
+        )
       }
     } finally {
-      for (const live of core.live.values()) {
+      for (const live of core.table.live.values()) {
         live.discarded = 'closed'
         endFollowers(live)
       }
-      core.live.clear()
+      core.table.live.clear()
       await core.store.close()
     }
   }

@@ -14,22 +14,17 @@ import type { Dir } from '../tree/node.js'
 import type { NodeLoader } from '../tree/node-loader.js'
 import type { RootStore } from '../tree/roots.js'
 import type { Authorize, Caller } from './access/permissions.js'
-import { endFollowers } from './history/feed.js'
 import type { LiveSession } from './table/live.js'
-import type { Residency } from './table/residency.js'
+import type { SessionTable } from './table/session-table.js'
 
-/** What every part of one engine shares. */
-export interface Core {
-  /** As the tenant uses it. */
-  readonly store: MeteredStore
+/** One engine: its clocks, store and caches, the same for every caller. */
+export interface EngineContext {
   readonly storeOf: (tenantKey: string) => MeteredStore
   /** Whether the store takes commits. */
   readonly fence: Fence
   readonly environment: Environment
   /** What the clocks said when the engine was opened. */
   readonly opened: { readonly wallMs: number; readonly monotonicMs: number }
-  /** The last uses of sessions at which the wall clock was not what it was to be expected. */
-  readonly unsureUses: Map<string, UnsureUse>
   readonly log: Log
   readonly ids: IdSource
   readonly content: ContentStore
@@ -39,7 +34,7 @@ export interface Core {
   readonly maxFileBytes: number
   /** To be awaited before a session that was read from the store is used. */
   readonly onOpen: ((core: Core, live: LiveSession) => Promise<void>) | undefined
-  /** What the changes of a session may write; absent: as much as they like. */
+  /** Bytes that the changes of a session may write; absent: without limit. */
   readonly sessionBytes: number | undefined
   /** Asked for each operation; without it everything is allowed. */
   readonly authorize: Authorize | undefined
@@ -47,48 +42,32 @@ export interface Core {
   readonly sessionTtlSeconds: number | undefined
   /** Deletes a session, with all that belongs to it. */
   readonly expire: (core: Core, sessionId: string) => Promise<void>
-  /** Who acts by way of this core: what it finds is the tenant's, what it changes is the principal's. */
-  readonly tenant: string
-  readonly principal: string
-  /** The tenant in keys, of fixed width. */
-  readonly tenantKey: string
-  /** Sessions in memory. */
-  readonly live: Map<string, LiveSession>
-  /** Which these are. */
-  readonly residency: Residency
-  /** Sessions whose deletion is not stored yet: they are gone already. */
-  readonly deleting: Set<string>
-  /** Sessions that were dropped while commits of theirs were queued: to be read again when these are settled. */
-  readonly draining: Map<string, Promise<void>>
-  /** What was dropped of sessions with held files, until they are read again: the files stay held. */
-  readonly dropped: Map<string, LiveSession>
-  /** Sessions of bundles of which only a part is stored: they count as deleted until they are whole. */
-  readonly arriving: Set<string>
-  /** What was written by those who have yet to say what leads to it. */
+  /** Blobs and nodes that were written, and that no record refers to yet. */
   readonly writes: RecentWrites
   /** Work that `close()` waits for. */
   readonly background: Set<Promise<void>>
 }
 
-/** When a session was used by both clocks, or first seen to have been used. */
-export interface UnsureUse {
-  readonly lastActivityAt: number
-  readonly monotonicMs: number
+/** Who acts: an operation finds what belongs to the tenant, and its changes are the principal's. */
+export interface TenantScope extends Caller {
+  /** The tenant in keys, of fixed width. */
+  readonly tenantKey: string
+  /** The store as the tenant uses it. */
+  readonly store: MeteredStore
 }
 
-/** What is the same for all who act. */
-export type SharedCore = Omit<Core, keyof Caller | 'tenantKey' | 'store'>
+/** An engine with its sessions in memory, as one caller uses it. */
+export interface Core extends EngineContext, TenantScope {
+  readonly table: SessionTable
+}
+
+/** The part of {@link Core} that is the same for every caller. */
+export type SharedCore = Omit<Core, keyof TenantScope>
 
 /** The same engine for somebody else. */
 export function coreFor(core: SharedCore, { tenant, principal }: Caller): Core {
   const tenantKey = sha256(tenant).slice(0, tenantKeyLength)
   return { ...core, tenant, principal, tenantKey, store: core.storeOf(tenantKey) }
-}
-
-/** A session in memory, if it is the tenant's. */
-export function inMemory(core: Core, sessionId: string): LiveSession | undefined {
-  const live = core.live.get(sessionId)
-  return live?.tenantKey === core.tenantKey ? live : undefined
 }
 
 /** Keeps frozen trees from collection while something is read of them. */
@@ -130,11 +109,6 @@ export function heldState(core: Core, live: LiveSession): HeldState {
   return { state, release }
 }
 
-/** As {@link inMemory}, one that left but that somebody still has hold of included: it comes back. */
-export function atHand(core: Core, sessionId: string): LiveSession | undefined {
-  return inMemory(core, sessionId) ?? core.residency.comeBack(sessionId, core.tenantKey)
-}
-
 /** Runs something that `close()` waits for; its failure is its own to report. */
 export function inBackground(core: Core, work: Promise<void>): void {
   const settled = work
@@ -145,37 +119,6 @@ export function inBackground(core: Core, work: Promise<void>): void {
       core.background.delete(settled)
     })
   core.background.add(settled)
-}
-
-/** After a failed commit memory may be ahead of the store, or behind it: everything is to be read again. */
-export function discardAll(core: Pick<Core, 'live' | 'residency' | 'dropped' | 'draining' | 'log'>): void {
-  if (core.live.size > 0)
-    core.log('error', 'a write failed: all sessions are read again', { sessions: core.live.size })
-  for (const live of core.live.values()) discard(core, live, 'failed')
-  for (const live of core.residency.takeLeft()) live.discarded = 'failed'
-}
-
-/** Takes a session out of memory; whoever needs it reads it again from the store. */
-export function discard(
-  core: Pick<Core, 'live' | 'dropped' | 'draining'>,
-  live: LiveSession,
-  why: 'failed' | 'deleted',
-): void {
-  live.discarded = why
-  endFollowers(
-    live,
-    why === 'deleted'
-      ? undefined
-      : new EngineError('STORE_FAILED', 'a write failed, and the session was read again'),
-  )
-  core.live.delete(live.id)
-  if (why === 'failed' && live.held !== undefined) core.dropped.set(live.id, live)
-  const settled = live.acknowledged
-    .catch(() => undefined)
-    .then(() => {
-      if (core.draining.get(live.id) === settled) core.draining.delete(live.id)
-    })
-  core.draining.set(live.id, settled)
 }
 
 export function sessionNotFound(sessionId: unknown): EngineError {

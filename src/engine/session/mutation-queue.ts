@@ -6,7 +6,7 @@ import { keys } from '../storage/keys.js'
 import type { StoreCommit } from '../storage/store.js'
 import { apply } from './apply.js'
 import { chainEvent } from './history/chain.js'
-import { discard, discardAll, inBackground, sessionNotFound, type Core } from './core.js'
+import { inBackground, sessionNotFound, type Core } from './core.js'
 import type { EventType, Redo } from '../records/event.js'
 import { tellFollowers, type CommittedEvent } from './history/feed.js'
 import { afterEvent, beforeEffect } from './held-files.js'
@@ -152,7 +152,7 @@ export function record(core: Core, live: LiveSession, event: NewEvent | undefine
     for (const redo of event.redo) applyLive(core, live, redo, at)
   } catch (thrown) {
     // A read that failed halfway leaves a tree that no event explains: it is read again from the store.
-    if (!(thrown instanceof Fault)) discard(core, live, 'failed')
+    if (!(thrown instanceof Fault)) core.table.discard(live, 'failed')
     throw thrown
   }
   return commitEvent(core, live, event, at, before && { before, after: live.tree.freeze() })
@@ -258,21 +258,21 @@ export async function acknowledged(
     stored = await pending
   } catch (error) {
     // What failed before has dropped all already.
-    if (live.discarded !== 'failed') discardAll(core)
+    if (live.discarded !== 'failed') core.table.discardAll(core.log)
     throw error
   } finally {
     live.pending--
   }
   if (!stored) {
-    discardAll(core)
+    core.table.discardAll(core.log)
     throw new EngineError('STORE_FAILED', 'another writer changed the session')
   }
   if (blobs !== undefined) for (const blob of blobs) core.content.stored(blob)
   const wantsSnapshot =
-    live.seq - live.snapshotSeq >= limits.eventsPerSnapshot || core.residency.wantsSnapshot(live)
+    live.seq - live.snapshotSeq >= limits.eventsPerSnapshot || core.table.residency.wantsSnapshot(live)
   if (wantsSnapshot && core.store.capabilities.durable && live.snapshotting === undefined)
     inBackground(core, writeSnapshot(core, live))
   lookAtMemory(core)
   // Who writes faster than the tree is stored waits for it, or the tree would have to be in memory whole.
-  if (live.snapshotting !== undefined && core.residency.isOverdue(live)) await live.snapshotting
+  if (live.snapshotting !== undefined && core.table.residency.isOverdue(live)) await live.snapshotting
 }

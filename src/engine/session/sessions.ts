@@ -17,13 +17,11 @@ import { Tree } from '../tree/tree.js'
 import { lastActivities } from './table/activity.js'
 import { chainEvent, chainStart } from './history/chain.js'
 import { findCheckpoint, pin } from './checkpoints.js'
-import { atHand, discard, type Core } from './core.js'
+import { type Core } from './core.js'
 import { eventTypes } from '../records/event.js'
-import { whileReading } from './history/history-reads.js'
 import { CheckpointIndex, LiveSession } from './table/live.js'
 import type { Action } from '../operations/index.js'
 import type { Permissions } from './access/permissions.js'
-import { noteFork } from './history/noted-forks.js'
 import { isExpired } from './table/unused.js'
 import { openSession, rootAt } from './history/replay.js'
 import { sessionKind, SessionStatus, type SessionRecord } from '../records/session.js'
@@ -116,7 +114,7 @@ export function parseFork(request: ForkRequest): ForkRequest {
  */
 export function forkSession(core: Core, parent: LiveSession, request: ForkRequest): Promise<LiveSession> {
   // The session may be deleted meanwhile: what it had stays until the fork is stored.
-  return whileReading(core, forkNow(core, parent, request))
+  return core.table.historyReads.note(forkNow(core, parent, request))
 }
 
 async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): Promise<LiveSession> {
@@ -150,7 +148,7 @@ async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): P
     createdAt: core.environment.wallClockMs(),
     ...(parent.record.ttlSeconds !== undefined && { ttlSeconds: parent.record.ttlSeconds }),
   }
-  noteFork(core, parent.id, seq)
+  core.table.notedForks.note(parent.id, seq)
   const details = { sourceSessionId: parent.id, checkpointId }
   const event = { type: eventTypes.forkSession, details }
   return start(core, session, { baseline: parent.baseline, root, inheritedEvents }, event)
@@ -174,7 +172,7 @@ async function start(
     inheritedEvents,
   })
   live.checkpoints = new CheckpointIndex()
-  core.residency.enter(live)
+  core.table.residency.enter(live)
   await record(core, live, { ...event, redo: [], put: [[keys.session(core.tenantKey, live.id), session]] })
   return live
 }
@@ -226,7 +224,7 @@ export async function listSessions(
       after = session.id
       if (
         session.deletedAt !== undefined ||
-        core.deleting.has(session.id) ||
+        core.table.deleting.has(session.id) ||
         (matches !== undefined && !matches(session.tags))
       )
         continue
@@ -250,7 +248,7 @@ export async function listSessions(
  * until collection has made them independent.
  */
 export async function deleteSession(core: Core, sessionId: string): Promise<void> {
-  const live = atHand(core, sessionId) ?? (await openSession(core, sessionId))
+  const live = core.table.atHand(core.tenantKey, sessionId) ?? (await openSession(core, sessionId))
   // What was called before the deletion is carried out.
   if (live.tail !== undefined) await live.tail
   // Meanwhile it may have been deleted, or dropped and to be read again.
@@ -258,17 +256,17 @@ export async function deleteSession(core: Core, sessionId: string): Promise<void
   core.fence.check()
   const { followers } = live
   const deletion = deletionOf(core, live)
-  discard(core, live, 'deleted')
-  core.deleting.add(sessionId)
+  core.table.discard(live, 'deleted')
+  core.table.deleting.add(sessionId)
   try {
     await acknowledged(core, live, core.store.commit(deletion))
   } catch (error) {
     // It is there still: to be read again, as all others.
     live.discarded = 'failed'
-    if (live.held !== undefined) core.dropped.set(sessionId, live)
+    if (live.held !== undefined) core.table.dropped.set(sessionId, live)
     throw error
   } finally {
-    core.deleting.delete(sessionId)
+    core.table.deleting.delete(sessionId)
   }
   if (core.store.forget === undefined) return
   // Who follows it reads to its end first.

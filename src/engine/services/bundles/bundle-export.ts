@@ -7,7 +7,6 @@ import { chainStart, expectedLink, redoHash } from '../../session/history/chain.
 import { allCheckpoints } from '../../session/checkpoints.js'
 import { sessionNotFound, type Core } from '../../session/core.js'
 import type { EventBody } from '../../records/event.js'
-import { holdStates } from '../../session/history/held-states.js'
 import type { LiveSession } from '../../session/table/live.js'
 import { manifestHash } from '../../session/reads/manifest.js'
 import type { CheckpointRecord } from '../../records/checkpoint.js'
@@ -81,7 +80,7 @@ function open(core: Core, live: LiveSession, checkpoints: readonly CheckpointRec
   const seqs = checkpoints.map((one) => one.seq)
   const states = core.store.capabilities.durable ? undefined : seqs.map((one) => live.pins!.get(one)!)
   const owner = { live, seq, root, checkpoints, states, facts: {}, keep }
-  const letGo = holdStates(core, live.id, { seqs, owner })
+  const letGo = core.table.heldStates.hold(live.id, { seqs, owner })
   const close = (): void => {
     letGo()
     for (const unused of kept.splice(0)) unused()

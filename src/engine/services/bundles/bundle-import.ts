@@ -45,7 +45,7 @@ export async function importBlocks(
   const iterator = blocks[Symbol.asyncIterator]()
   const told = core.writes.begin()
   const run = new BundleImport(core, iterator, parts, signal)
-  core.arriving.add(run.sessionId)
+  core.table.arriving.add(run.sessionId)
   try {
     await core.store.counted?.()
     return await run.session()
@@ -53,7 +53,7 @@ export async function importBlocks(
     core.store.forget?.(run.sessionId)
     throw error
   } finally {
-    core.arriving.delete(run.sessionId)
+    core.table.arriving.delete(run.sessionId)
     told()
     await iterator.return?.()
   }
@@ -143,7 +143,7 @@ class BundleImport {
       live.checkpoints.add(checkpoint.record)
       pin(core, live, checkpoint.record.seq, checkpoint.root as Dir)
     }
-    core.residency.enter(live)
+    core.table.residency.enter(live)
     for (const [service, records] of facts) service.adopt(core, live, records)
     return live
   }

@@ -5,7 +5,6 @@ import { limits } from '../../base/limits.js'
 import { Shape } from '../../base/shape.js'
 import type { Core } from '../../session/core.js'
 import { newestSeq, prunedTo, redoBehind, snapshotsOf } from '../../session/history/prune.js'
-import { readingsEnded } from '../../session/history/history-reads.js'
 import { countSession } from '../../session/usage/count-session.js'
 import { keys, prefixEnd } from '../../storage/keys.js'
 import { scanAll } from '../../storage/scan-all.js'
@@ -168,11 +167,11 @@ async function collectNow(run: Run): Promise<Collected> {
     await settleSessions(run)
     await deleteScans(run)
     // Replays that go on from a snapshot that is gone have it in memory by now.
-    await readingsEnded(core)
+    await core.table.historyReads.ended()
     await sweepUnmarked(run)
     await core.store.recounted?.()
     // Sessions that come into memory meanwhile are counted before they are used.
-    const inMemory = Array.from(core.live.values())
+    const inMemory = Array.from(core.table.live.values())
     for (const live of inMemory) await countSession(asTenant(core, live.tenantKey), live)
     run.report('reclaim', 0)
     await core.store.reclaim?.({ signal: run.signal })
@@ -225,7 +224,11 @@ async function sweepUnmarked(run: Run): Promise<void> {
 /** Whatever somebody may read or build on, frozen: what changes from here on is written from here on. */
 function rootsInMemory(core: Core): Set<InUseNode> {
   const roots = new Set<InUseNode>()
-  for (const live of [...core.live.values(), ...core.residency.left, ...core.dropped.values()]) {
+  for (const live of [
+    ...core.table.live.values(),
+    ...core.table.residency.left,
+    ...core.table.dropped.values(),
+  ]) {
     roots.add(live.tree.freeze())
     roots.add(live.baseline)
     for (const root of live.pins?.values() ?? []) roots.add(root)

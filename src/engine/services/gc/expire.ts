@@ -4,10 +4,7 @@ import { limits } from '../../base/limits.js'
 import { lastActivities } from '../../session/table/activity.js'
 import type { Core } from '../../session/core.js'
 import { isExpired } from '../../session/table/unused.js'
-import { heldStates } from '../../session/history/held-states.js'
 import { prepareHistory, pruneHistory, type SettledHistory } from '../../session/history/prune.js'
-import { readingsEnded } from '../../session/history/history-reads.js'
-import { noteForks, notedForks } from '../../session/history/noted-forks.js'
 import { countPast } from '../../session/usage/usage-rollup.js'
 import { findSession } from '../../session/history/replay.js'
 import { sessionKind, type SessionRecord } from '../../records/session.js'
@@ -51,7 +48,7 @@ export async function* storedSessions(
 export async function settleSessions(run: Run): Promise<void> {
   const { core } = run
   await deleteExpired(run)
-  const noted = noteForks(core)
+  const noted = core.table.notedForks.begin()
   try {
     // A fork that was made before is seen from here on.
     await queued(core)
@@ -90,13 +87,13 @@ export async function settleSessions(run: Run): Promise<void> {
 
 /** Deleted, and without readers that began before: that is final, as none begins later. */
 function isUnneeded(core: Core, { id, deletedAt }: SessionRecord): boolean {
-  return deletedAt !== undefined && heldStates(core, id) === undefined
+  return deletedAt !== undefined && core.table.heldStates.of(id) === undefined
 }
 
 async function pruneAll({ core, signal, counts }: Run, histories: readonly Pruned[]): Promise<void> {
   // Replays that began before the snapshots were there may be at what goes.
   await queued(core)
-  await readingsEnded(core)
+  await core.table.historyReads.ended()
   await inGroups(histories, atOnce, async (history) => {
     signal.throwIfAborted()
     const pruned = await pruneHistory(asTenant(core, history.tenantKey), history)
@@ -114,9 +111,9 @@ export async function deleteUnneeded(run: Run, done = 0): Promise<void> {
   const kept = new Set<string>()
   const flush = async (): Promise<void> => {
     // A fork that was asked for before the deletion is made, and noted, by now.
-    await readingsEnded(core)
+    await core.table.historyReads.ended()
     for (const { tenantKey, record } of unneeded) {
-      if (notedForks(core, record.id) === undefined) continue
+      if (core.table.notedForks.of(record.id) === undefined) continue
       let needed: SessionRecord | undefined = record
       while (needed !== undefined && !kept.has(needed.id)) {
         kept.add(needed.id)
@@ -144,7 +141,7 @@ export async function deleteUnneeded(run: Run, done = 0): Promise<void> {
   }
   for await (const session of storedSessions(core)) {
     signal.throwIfAborted()
-    if (!isUnneeded(core, session.record) || core.arriving.has(session.record.id)) continue
+    if (!isUnneeded(core, session.record) || core.table.arriving.has(session.record.id)) continue
     if (unneeded.push(session) === limits.sessionsPerPrune) await flush()
   }
   await flush()

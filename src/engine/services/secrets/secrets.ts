@@ -151,14 +151,14 @@ export class Secrets {
     const gte = keys.secrets(sessionId)
     let rewrapped = 0
     for (let next = gte; ;) {
-      const live = core.live.get(sessionId)
+      const live = core.table.live.get(sessionId)
       if (live !== undefined) return rewrapped + (await this.#rewrapLive(core, live, problems))
-      await core.draining.get(sessionId)
+      await core.table.draining.get(sessionId)
       const range = { gte: next, lt: prefixEnd(gte), limit: limits.secretsPerCommit }
       const done = await this.#stored.run(sessionId, async () => {
         const found = await core.store.scan(range)
         // What somebody opened meanwhile may be ahead of what was read.
-        if (core.live.has(sessionId) || core.draining.has(sessionId)) return false
+        if (core.table.live.has(sessionId) || core.table.draining.has(sessionId)) return false
         const stored: SecretIndex = new Map()
         for (const [key, json] of found) addStored(stored, json, key)
         const changed = this.#rewrap(core, sessionId, stored, problems)

@@ -119,12 +119,12 @@ function encode(blob: BlobRef): EncodedBlob {
   return [blob.hash, blob.length]
 }
 
-/** By the engine's sessions, which no two engines share, and tenant. */
-const held = new WeakMap<Core['live'], Map<string, Map<string, Held>>>()
+/** Of engines in memory, by the table of sessions of each, and by tenant. */
+const held = new WeakMap<Core['table'], Map<string, Map<string, Held>>>()
 
 function heldObjects(core: Core): Map<string, Held> {
-  let tenants = held.get(core.live)
-  if (tenants === undefined) held.set(core.live, (tenants = new Map()))
+  let tenants = held.get(core.table)
+  if (tenants === undefined) held.set(core.table, (tenants = new Map()))
   let objects = tenants.get(core.tenantKey)
   if (objects === undefined) tenants.set(core.tenantKey, (objects = new Map()))
   return objects

@@ -3,7 +3,7 @@ import type { Action } from '../../operations/index.js'
 import type { Capability, Condition } from '../../operations/operation.js'
 import { EngineError, engineClosed } from '../../base/errors.js'
 import { touch } from '../table/activity.js'
-import { atHand, inBackground, sessionNotFound, type Core } from '../core.js'
+import { inBackground, sessionNotFound, type Core } from '../core.js'
 import { findSession } from '../history/replay.js'
 import { expireNow, openUsed } from '../table/expiry.js'
 import type { LiveSession, SessionSlot } from '../table/live.js'
@@ -120,7 +120,9 @@ export class SessionAccess {
     if (live?.discarded === 'deleted') throw sessionNotFound(live.id)
     if (live?.discarded === 'closed') throw engineClosed()
     const loaded =
-      live === undefined || live.discarded !== undefined ? atHand(this.core, this.sessionId) : live
+      live === undefined || live.discarded !== undefined
+        ? this.core.table.atHand(this.core.tenantKey, this.sessionId)
+        : live
     if (loaded !== undefined) {
       if (!isExpired(this.core, loaded)) return this.#keep(loaded)
       inBackground(this.core, this.core.expire(this.core, loaded.id))
@@ -134,7 +136,7 @@ export class SessionAccess {
   /** From here on it can be used at once whenever this handle is there. */
   #keep(live: LiveSession): LiveSession {
     live.comeBack?.()
-    this.core.residency.used(live)
+    this.core.table.residency.used(live)
     live.slot.synchronous = true
     live.slot.live = live
     this.#slot = live.slot
@@ -179,7 +181,7 @@ export class SessionAccess {
     if (live?.discarded === 'closed') throw engineClosed()
     if (live !== undefined && live.discarded === undefined) return
     const { core, sessionId } = this
-    if (live?.discarded === 'deleted' || core.deleting.has(sessionId)) throw sessionNotFound(sessionId)
+    if (live?.discarded === 'deleted' || core.table.deleting.has(sessionId)) throw sessionNotFound(sessionId)
     const record = await findSession(core, sessionId)
     if (record === undefined || record.deletedAt !== undefined) throw sessionNotFound(sessionId)
   }
@@ -203,7 +205,7 @@ export class SessionAccess {
     if (live === undefined || live.discarded !== undefined || this.core.fence.closed) return this.#reopened()
     if (isExpired(this.core, live)) return expireNow(this.core, this.sessionId)
     live.comeBack?.()
-    this.core.residency.used(live)
+    this.core.table.residency.used(live)
     return live
   }
 

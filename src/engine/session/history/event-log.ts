@@ -17,7 +17,6 @@ import { shownTime } from './event-times.js'
 import { detailsFor, type EventReader } from './event-details.js'
 import type { EventBody, EventType } from '../../records/event.js'
 import { follow } from './feed.js'
-import { holdStates } from './held-states.js'
 import type { LiveSession } from '../table/live.js'
 
 /** What happened, as it is shown. */
@@ -154,7 +153,8 @@ export async function* followEvents(
   signal?.addEventListener('abort', tell, { once: true })
   // A reader that lags behind still gets what was called before the deletion.
   const reader = { letGo: (): void => undefined }
-  if (live.discarded === undefined) reader.letGo = holdStates(core, live.id, { seqs: [], owner: reader })
+  if (live.discarded === undefined)
+    reader.letGo = core.table.heldStates.hold(live.id, { seqs: [], owner: reader })
   try {
     for (;;) {
       told = false

@@ -1,21 +1,18 @@
-import type { Core } from '../core.js'
+/** Reads of stored history that are under way: what they began with stays until they have ended. */
+export class HistoryReads {
+  readonly #reads = new Set<Promise<unknown>>()
 
-/** Replays under way, by the sessions in memory of their engine. */
-const readings = new WeakMap<Core['live'], Set<Promise<unknown>>>()
+  /** Notes a read; gives its promise back. */
+  note<T>(read: Promise<T>): Promise<T> {
+    const settled: Promise<unknown> = read.then(ignore, ignore).then(() => this.#reads.delete(settled))
+    this.#reads.add(settled)
+    return read
+  }
 
-/** To be put around a read of stored history: what it began with is not taken away before it ended. */
-export function whileReading<T>(core: Core, reading: Promise<T>): Promise<T> {
-  let all = readings.get(core.live)
-  if (all === undefined) readings.set(core.live, (all = new Set()))
-  const settled: Promise<unknown> = reading.then(ignore, ignore).then(() => all.delete(settled))
-  all.add(settled)
-  return reading
-}
-
-/** Resolves when the reads that are under way now have ended; later ones find what is stored by now. */
-export async function readingsEnded(core: Core): Promise<void> {
-  const all = readings.get(core.live)
-  if (all !== undefined) await Promise.all(all)
+  /** Resolves when the reads that are under way now have ended; later ones find the store as it is by now. */
+  async ended(): Promise<void> {
+    if (this.#reads.size > 0) await Promise.all(this.#reads)
+  }
 }
 
 function ignore(): void {}

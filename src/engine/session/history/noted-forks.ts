@@ -1,27 +1,28 @@
-import type { Core } from '../core.js'
-
-/** What a collection has noted, by the sessions in memory of its engine. */
-const notes = new WeakMap<Core['live'], Map<string, Set<number>>>()
-
 /**
- * From here on, until the result is called, it is noted which states forks start from. A fork keeps its state by the
- * history of its parent until a collection that began later gives it a snapshot of its own. One call at a time.
+ * The states that forks start from while a collection runs. A fork keeps its state by the history of its parent until a
+ * collection that began later gives it a snapshot of its own.
  */
-export function noteForks(core: Core): () => void {
-  notes.set(core.live, new Map())
-  return () => notes.delete(core.live)
-}
+export class NotedForks {
+  #noted: Map<string, Set<number>> | undefined
 
-/** To be called in the turn of the event loop in which a fork is put into the store's queue. */
-export function noteFork(core: Core, parentId: string, seq: number): void {
-  const noted = notes.get(core.live)
-  if (noted === undefined) return
-  const seqs = noted.get(parentId)
-  if (seqs === undefined) noted.set(parentId, new Set([seq]))
-  else seqs.add(seq)
-}
+  /** Notes forks from here on, until the result is called. One caller at a time. */
+  begin(): () => void {
+    this.#noted = new Map()
+    return () => {
+      this.#noted = undefined
+    }
+  }
 
-/** The states of a session that forks were made from since; undefined without any. */
-export function notedForks(core: Core, sessionId: string): ReadonlySet<number> | undefined {
-  return notes.get(core.live)?.get(sessionId)
+  /** To be called in the turn of the event loop in which a fork is put into the store's queue. */
+  note(parentId: string, seq: number): void {
+    if (this.#noted === undefined) return
+    const seqs = this.#noted.get(parentId)
+    if (seqs === undefined) this.#noted.set(parentId, new Set([seq]))
+    else seqs.add(seq)
+  }
+
+  /** The states of a session that forks were made from since; undefined without any. */
+  of(sessionId: string): ReadonlySet<number> | undefined {
+    return this.#noted?.get(sessionId)
+  }
 }

@@ -5,8 +5,6 @@ import type { NewStoredEvent, StoreCommit } from '../../storage/store.js'
 import { redoHash } from './chain.js'
 import type { Core } from '../core.js'
 import type { EventBody } from '../../records/event.js'
-import { heldStates } from './held-states.js'
-import { notedForks } from './noted-forks.js'
 import { stateAt } from './replay.js'
 import { snapshotKind, type SnapshotRecord } from '../../records/snapshot.js'
 import { checkpointKind } from '../../records/checkpoint.js'
@@ -82,7 +80,7 @@ async function factsOf(core: Core, { id: sessionId, base }: SessionRecord): Prom
   const snapshots = await snapshotsOf(core, sessionId)
   const facts = {
     last: await newestSeq(core, sessionId),
-    named: [...(heldStates(core, sessionId) ?? [])],
+    named: [...(core.table.heldStates.of(sessionId) ?? [])],
     snapshots: snapshots.map(({ seq }) => seq),
     prunedTo: prunedTo(snapshots),
     restores: [] as [number, number][],
@@ -108,7 +106,7 @@ async function factsOf(core: Core, { id: sessionId, base }: SessionRecord): Prom
     }
   }
   // A fork that is made later starts from the last state, a later one, or a named one.
-  for (const seq of notedForks(core, sessionId) ?? []) if (seq < facts.last) facts.named.push(seq)
+  for (const seq of core.table.notedForks.of(sessionId) ?? []) if (seq < facts.last) facts.named.push(seq)
   return facts
 }
 

@@ -9,32 +9,27 @@ import type { StoredEvent } from '../../storage/store.js'
 import type { Dir } from '../../tree/node.js'
 import { Tree } from '../../tree/tree.js'
 import { apply } from '../apply.js'
-import { atHand, sessionNotFound, type Core } from '../core.js'
+import { sessionNotFound, type Core } from '../core.js'
 import { storedRead } from '../table/activity.js'
 import { chainStart } from './chain.js'
 import type { EventBody } from '../../records/event.js'
 import { takeOver } from '../held-files.js'
-import { whileReading } from './history-reads.js'
 import { lookAtMemory } from '../table/leaving.js'
 import { LiveSession } from '../table/live.js'
 import { snapshotKind, type SnapshotRecord } from '../../records/snapshot.js'
 import { sessionKind, type SessionRecord } from '../../records/session.js'
 
-/** Loads under way, by the sessions in memory that they add to. */
-const opening = new WeakMap<Core['live'], Map<string, Promise<LiveSession>>>()
-
 /** The session in memory, loaded when it is not. Callers that come at once share one load. */
 export async function openSession(core: Core, sessionId: string): Promise<LiveSession> {
-  const known = atHand(core, sessionId)
+  const known = core.table.atHand(core.tenantKey, sessionId)
   if (known !== undefined) return known
-  if (!isId(sessionId) || core.deleting.has(sessionId)) throw sessionNotFound(sessionId)
-  let loads = opening.get(core.live)
-  if (loads === undefined) opening.set(core.live, (loads = new Map()))
+  if (!isId(sessionId) || core.table.deleting.has(sessionId)) throw sessionNotFound(sessionId)
+  const { loading } = core.table
   const key = core.tenantKey + sessionId
-  const shared = loads.get(key)
+  const shared = loading.get(key)
   if (shared !== undefined) return shared
-  const load = whileReading(core, loadSession(core, sessionId)).finally(() => loads.delete(key))
-  loads.set(key, load)
+  const load = core.table.historyReads.note(loadSession(core, sessionId)).finally(() => loading.delete(key))
+  loading.set(key, load)
   return load
 }
 
@@ -44,15 +39,15 @@ async function loadSession(core: Core, sessionId: string): Promise<LiveSession> 
     const { epoch } = core.fence
     const live = await readSession(core, sessionId)
     if (epoch !== core.fence.epoch) continue
-    core.dropped.delete(sessionId)
-    core.residency.enter(live)
+    core.table.dropped.delete(sessionId)
+    core.table.residency.enter(live)
     lookAtMemory(core)
     return live
   }
 }
 
 async function readSession(core: Core, sessionId: string): Promise<LiveSession> {
-  await core.draining.get(sessionId)
+  await core.table.draining.get(sessionId)
   const record = await findSession(core, sessionId)
   if (record === undefined || record.deletedAt !== undefined) throw sessionNotFound(sessionId)
   const baseline = core.roots.load(record.baseline.root)
@@ -63,7 +58,7 @@ async function readSession(core: Core, sessionId: string): Promise<LiveSession> 
   })
   await core.store.counted?.()
   await core.onOpen?.(core, live)
-  const dropped = core.dropped.get(sessionId)
+  const dropped = core.table.dropped.get(sessionId)
   if (dropped !== undefined) await whenLoaded(() => takeOver(live, dropped))
   return live
 }
@@ -112,7 +107,7 @@ export async function* rootsAt(
 
 /** The root after event `seq`, from that of an earlier one or a snapshot in between. */
 function advance(...[core, ...rest]: Parameters<typeof replayFrom>): Promise<Dir> {
-  return whileReading(core, replayFrom(core, ...rest))
+  return core.table.historyReads.note(replayFrom(core, ...rest))
 }
 
 async function replayFrom(
@@ -182,7 +177,7 @@ interface History {
  * sessions that it was forked from. Down: apply once forward.
  */
 export function stateAt(core: Core, sessionId: string, seq: number): Promise<State> {
-  return whileReading(core, readState(core, sessionId, seq))
+  return core.table.historyReads.note(readState(core, sessionId, seq))
 }
 
 async function readState(core: Core, sessionId: string, seq: number): Promise<State> {
@@ -207,7 +202,7 @@ async function readState(core: Core, sessionId: string, seq: number): Promise<St
 }
 
 function knownRoot(core: Core, sessionId: string, seq: number): Dir | undefined {
-  const live = core.live.get(sessionId)
+  const live = core.table.live.get(sessionId)
   return live?.pins?.get(seq) ?? (live?.seq === seq ? live.tree.freeze() : undefined)
 }
 
@@ -279,8 +274,8 @@ async function readHistory(core: Core, sessionId: string, seq: number): Promise<
 
 /** What is queued is history only once it is stored: replay waits for it. */
 async function storedEvents(core: Core, sessionId: string): Promise<void> {
-  await core.live.get(sessionId)?.acknowledged.catch(() => undefined)
-  await core.draining.get(sessionId)
+  await core.table.live.get(sessionId)?.acknowledged.catch(() => undefined)
+  await core.table.draining.get(sessionId)
 }
 
 function restoreTarget(event: StoredEvent): number | undefined {

@@ -1,7 +1,7 @@
 import { limits } from '../../base/limits.js'
 import { keys } from '../../storage/keys.js'
 import { readNow } from '../../storage/read-now.js'
-import { inBackground, inMemory, type Core } from '../core.js'
+import { inBackground, type Core } from '../core.js'
 import type { EventBody } from '../../records/event.js'
 import { noteUse } from './unused.js'
 import type { LiveSession } from './live.js'
@@ -47,7 +47,7 @@ const readsAtOnce = 64
 
 async function lastActivity(core: Core, session: SessionRecord): Promise<number> {
   if (session.deletedAt !== undefined) return session.deletedAt
-  const live = inMemory(core, session.id)
+  const live = core.table.inMemory(core.tenantKey, session.id)
   if (live !== undefined) return live.lastActivityAt
   const last = await core.store.lastEvent(session.id)
   const changedAt = last === undefined ? session.createdAt : (last.body as unknown as EventBody)[0]

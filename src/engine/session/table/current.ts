@@ -1,4 +1,4 @@
-import { atHand, type Core } from '../core.js'
+import { type Core } from '../core.js'
 import type { LiveSession } from './live.js'
 import { openSession } from '../history/replay.js'
 import { mutate } from '../mutation-queue.js'
@@ -9,6 +9,6 @@ export async function onCurrent(
   sessionId: string,
   change: (live: LiveSession) => Promise<void>,
 ): Promise<void> {
-  const live = atHand(core, sessionId) ?? (await openSession(core, sessionId))
+  const live = core.table.atHand(core.tenantKey, sessionId) ?? (await openSession(core, sessionId))
   return mutate(core, live, () => change(live))
 }

@@ -1,6 +1,6 @@
 import { given } from '../../base/input.js'
 import { invalid } from '../../base/errors.js'
-import { atHand, sessionNotFound, type Core } from '../core.js'
+import { sessionNotFound, type Core } from '../core.js'
 import type { LiveSession } from './live.js'
 import { openSession } from '../history/replay.js'
 import { isExpired } from './unused.js'
@@ -14,13 +14,13 @@ export function parseTtl(field: string, seconds: number | undefined): number | u
 
 /** A session in memory that is not expired, at once. */
 export function usedNow(core: Core, sessionId: string): LiveSession | undefined {
-  const live = atHand(core, sessionId)
+  const live = core.table.atHand(core.tenantKey, sessionId)
   return live === undefined || isExpired(core, live) ? undefined : live
 }
 
 /** A session that is there and not expired. SESSION_NOT_FOUND. */
 export async function openUsed(core: Core, sessionId: string): Promise<LiveSession> {
-  const live = atHand(core, sessionId) ?? (await openSession(core, sessionId))
+  const live = core.table.atHand(core.tenantKey, sessionId) ?? (await openSession(core, sessionId))
   return isExpired(core, live) ? expireNow(core, sessionId) : live
 }
 

@@ -6,20 +6,20 @@ import { writeSnapshot } from '../history/snapshot.js'
 
 /** To be called when a session came into memory or changed: where there are too many, idle ones leave. */
 export function lookAtMemory(core: Core): void {
-  if (core.residency.due && !core.fence.closed) inBackground(core, letGo(core))
+  if (core.table.residency.due && !core.fence.closed) inBackground(core, letGo(core))
 }
 
 /** One after the other: what is to be stored for it must not hold up others. */
 async function letGo(core: Core): Promise<void> {
-  for (const live of core.residency.heavy()) await writeSnapshot(core, live)
-  for (const live of core.residency.tooMany()) {
+  for (const live of core.table.residency.heavy()) await writeSnapshot(core, live)
+  for (const live of core.table.residency.tooMany()) {
     const { usedAt } = live
     // Somebody else may be letting it go too, or may have it again.
-    const unused = (): boolean => live.idle && live.usedAt === usedAt && core.live.get(live.id) === live
+    const unused = (): boolean => live.idle && live.usedAt === usedAt && core.table.live.get(live.id) === live
     if (!unused()) continue
     if (live.lastActivityAt !== live.activityStoredAt) await storeActivity(core, live)
     if (needsSnapshot(live) && unused()) await writeSnapshot(core, live)
-    if (unused() && !needsSnapshot(live)) core.residency.leave(live)
+    if (unused() && !needsSnapshot(live)) core.table.residency.leave(live)
   }
 }
 

@@ -53,7 +53,7 @@ export class SessionIndex<Index> {
     live.comeBack?.()
     if (!this.#weighed) {
       this.#weighed = true
-      core.residency.weigh((one) => {
+      core.table.residency.weigh((one) => {
         const known = this.#indexes.get(one.stay)
         return known === undefined ? 0 : this.#weigh(known)
       })

@@ -1,5 +1,5 @@
 import { limits } from '../../base/limits.js'
-import type { Core, UnsureUse } from '../core.js'
+import type { Core } from '../core.js'
 import type { SessionRecord } from '../../records/session.js'
 
 /** A session as far as it matters here. */
@@ -20,11 +20,11 @@ export function isExpired(core: Core, { record, lastActivityAt }: Expiring): boo
   const { environment, opened } = core
   const now = environment.wallClockMs()
   const monotonicMs = environment.monotonicMs()
-  const use = core.unsureUses.get(record.id)
+  const use = core.table.unsureUses.get(record.id)
   if (use?.lastActivityAt === lastActivityAt) return monotonicMs - use.monotonicMs >= ttlMs
   if (lastActivityAt - now > limits.clockHoldMs) {
     // Of a clock that was ahead: when it was is not known, so its time starts now.
-    noteUnsure(core, record.id, { lastActivityAt, monotonicMs })
+    core.table.unsureUses.set(record.id, { lastActivityAt, monotonicMs })
     return false
   }
   if (now - lastActivityAt < ttlMs) return false
@@ -40,13 +40,7 @@ export function noteUse(core: Core, record: SessionRecord, lastActivityAt: numbe
   const monotonicMs = environment.monotonicMs()
   const expected = opened.wallMs + monotonicMs - opened.monotonicMs
   if (Math.abs(lastActivityAt - expected) > limits.clockHoldMs)
-    noteUnsure(core, record.id, { lastActivityAt, monotonicMs })
-}
-
-function noteUnsure(core: Core, sessionId: string, use: UnsureUse): void {
-  core.unsureUses.delete(sessionId)
-  core.unsureUses.set(sessionId, use)
-  if (core.unsureUses.size > limits.unsureUses) core.unsureUses.delete(core.unsureUses.keys().next().value!)
+    core.table.unsureUses.set(record.id, { lastActivityAt, monotonicMs })
 }
 
 function ttlMsOf(core: Core, record: SessionRecord): number | undefined {

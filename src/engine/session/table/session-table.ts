@@ -1,0 +1,72 @@
+import { EngineError } from '../../base/errors.js'
+import type { Log } from '../../base/log.js'
+import { endFollowers } from '../history/feed.js'
+import { HeldStates } from '../history/held-states.js'
+import { HistoryReads } from '../history/history-reads.js'
+import { NotedForks } from '../history/noted-forks.js'
+import type { LiveSession } from './live.js'
+import { Residency } from './residency.js'
+import { UnsureUses } from './unsure-uses.js'
+
+/** The sessions that one engine has in memory, of all tenants, and what is under way with them and their history. */
+export class SessionTable {
+  readonly live = new Map<string, LiveSession>()
+  /** Decides which sessions stay in memory. */
+  readonly residency: Residency
+  /** Sessions whose deletion is not stored yet: they are gone already. */
+  readonly deleting = new Set<string>()
+  /** Sessions that were dropped with commits in the queue: they are read again once these are settled. */
+  readonly draining = new Map<string, Promise<void>>()
+  /** The dropped state of sessions with held files, until they are read again: the files stay held. */
+  readonly dropped = new Map<string, LiveSession>()
+  /** Sessions of bundles of which only a part is stored: they count as deleted until they are whole. */
+  readonly arriving = new Set<string>()
+  /** Loads under way, by tenant key and session. Callers that come at once share one. */
+  readonly loading = new Map<string, Promise<LiveSession>>()
+  readonly heldStates = new HeldStates()
+  readonly historyReads = new HistoryReads()
+  readonly notedForks = new NotedForks()
+  readonly unsureUses = new UnsureUses()
+
+  constructor(budgetBytes: number) {
+    this.residency = new Residency(this.live, budgetBytes)
+  }
+
+  /** A session in memory, if it belongs to the tenant. */
+  inMemory(tenantKey: string, sessionId: string): LiveSession | undefined {
+    const live = this.live.get(sessionId)
+    return live?.tenantKey === tenantKey ? live : undefined
+  }
+
+  /** As {@link inMemory}; a session that left memory, but that a handle still has, comes back. */
+  atHand(tenantKey: string, sessionId: string): LiveSession | undefined {
+    return this.inMemory(tenantKey, sessionId) ?? this.residency.comeBack(sessionId, tenantKey)
+  }
+
+  /** After a failed commit memory may be ahead of the store, or behind it: every session is read again. */
+  discardAll(log: Log): void {
+    if (this.live.size > 0)
+      log('error', 'a write failed: all sessions are read again', { sessions: this.live.size })
+    for (const live of this.live.values()) this.discard(live, 'failed')
+    for (const live of this.residency.takeLeft()) live.discarded = 'failed'
+  }
+
+  /** Takes a session out of memory: the next caller reads it again from the store. */
+  discard(live: LiveSession, why: 'failed' | 'deleted'): void {
+    live.discarded = why
+    endFollowers(
+      live,
+      why === 'deleted'
+        ? undefined
+        : new EngineError('STORE_FAILED', 'a write failed, and the session was read again'),
+    )
+    this.live.delete(live.id)
+    if (why === 'failed' && live.held !== undefined) this.dropped.set(live.id, live)
+    const settled = live.acknowledged
+      .catch(() => undefined)
+      .then(() => {
+        if (this.draining.get(live.id) === settled) this.draining.delete(live.id)
+      })
+    this.draining.set(live.id, settled)
+  }
+}
