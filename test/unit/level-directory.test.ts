@@ -249,7 +249,7 @@ describe('a backup or repair', () => {
 })
 
 describe.each(['descriptor', 'identity'] as const)('an open store held by %s', (hold) => {
-  const put = (key: string): { put: [string, string][] } => ({ put: [[key, 'x'.repeat(300)]] })
+  const put = (key: string): { put: [string, string][] } => ({ put: [[`~${key}`, 'x'.repeat(300)]] })
 
   test('whose directory was replaced rejects commits, reads on, and leaves the other store alone', async () => {
     const store = await openSmall(data, { hold })
@@ -271,13 +271,13 @@ describe.each(['descriptor', 'identity'] as const)('an open store held by %s', (
     })
     await expect(store.recover()).rejects.toMatchObject({ reason: 'STORE_MOVED' })
     await expect(store.reclaim()).rejects.toMatchObject({ reason: 'STORE_MOVED' })
-    expect(await store.get('k7')).toHaveLength(300)
+    expect(await store.get('~k7')).toHaveLength(300)
     await store.close()
     expect(await filesOf(data)).toEqual(before)
     expect((await checkStore(aside)).findings).toEqual([])
     const moved = await openSmall(aside)
-    expect(await moved.get('k7')).toHaveLength(300)
-    expect(await moved.get('theirs')).toBe(undefined)
+    expect(await moved.get('~k7')).toHaveLength(300)
+    expect(await moved.get('~theirs')).toBe(undefined)
     await moved.close()
   })
 
@@ -334,7 +334,7 @@ describe.each(['descriptor', 'identity'] as const)('an open store held by %s', (
     await expect(store.commit(put('b'))).rejects.toMatchObject({ reason: 'STORE_MOVED' })
     await store.close()
     const again = await openSmall(data)
-    expect(await again.get('a')).toHaveLength(300)
+    expect(await again.get('~a')).toHaveLength(300)
     await again.close()
   })
 

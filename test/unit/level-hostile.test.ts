@@ -39,7 +39,7 @@ afterEach(() => rm(directory, { recursive: true, force: true }))
 function commit(store: Store, n: number): Promise<boolean> {
   return store.commit({
     events: [{ sessionId: session, seq: n, body: [n] }],
-    put: [[`k${n % 50}`, `${n} ${'x'.repeat(200)}`]],
+    put: [[`~k${n % 50}`, `${n} ${'x'.repeat(200)}`]],
   })
 }
 
@@ -192,9 +192,9 @@ describe('an index of which a page is damaged', () => {
   test('is made again for the read that meets it, and for the next opener', async () => {
     const { index, before } = await filled()
     let store = await openSmall(data, { openIndex: index.open })
-    expect(() => store.getSync('k1')).toThrow(expect.objectContaining({ reason: 'WOULD_BLOCK' }))
-    expect(await store.get('k1')).toMatch(/^151 x/)
-    expect(store.getSync('k1')).toMatch(/^151 x/)
+    expect(() => store.getSync('~k1')).toThrow(expect.objectContaining({ reason: 'WOULD_BLOCK' }))
+    expect(await store.get('~k1')).toMatch(/^151 x/)
+    expect(store.getSync('~k1')).toMatch(/^151 x/)
     expect(index.resets).toBe(1)
     expect(await contents(store)).toEqual(before)
     await store.close()
@@ -238,7 +238,7 @@ describe('an index of which a page is damaged', () => {
         await store.reclaim()
       } else await write(store, 201, 600)
       expect(index.resets).toBe(1)
-      expect(await store.get('k1')).toMatch(meet === 'reclaim' ? /^201 x/ : /^551 x/)
+      expect(await store.get('~k1')).toMatch(meet === 'reclaim' ? /^201 x/ : /^551 x/)
       await store.close()
       await rm(data, { recursive: true })
     }
@@ -253,8 +253,8 @@ describe('an index of which a page is damaged', () => {
         return index.open(disk, path, options)
       },
     })
-    await expect(store.get('k1')).rejects.toMatchObject({ reason: 'DATA_LOSS' })
-    await expect(store.commit({ put: [['k1', 'x']] })).rejects.toMatchObject({ reason: 'STORE_FAILED' })
+    await expect(store.get('~k1')).rejects.toMatchObject({ reason: 'DATA_LOSS' })
+    await expect(store.commit({ put: [['~k1', 'x']] })).rejects.toMatchObject({ reason: 'STORE_FAILED' })
     await expect(store.recover()).rejects.toMatchObject({ reason: 'STORE_FULL' })
     isFull = false
     await store.recover()
@@ -265,7 +265,7 @@ describe('an index of which a page is damaged', () => {
   test('is made again before the store closes', async () => {
     const { index, before } = await filled()
     let store = await openSmall(data, { openIndex: index.open })
-    expect(() => store.getSync('k1')).toThrow('the index is damaged')
+    expect(() => store.getSync('~k1')).toThrow('the index is damaged')
     const added = store.commit({ put: [['late', 'yes']] })
     await store.close()
     expect(await added).toBe(true)
