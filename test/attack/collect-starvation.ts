@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { levelStorage } from '../../src/adapters/level/index.js'
 import { EngineError, openEngine, type Engine, type Session, type Store } from '../../src/index.js'
 import { randomWords } from '../../src/testing.js'
@@ -48,21 +49,29 @@ const garbageBytes = 8 * 2 ** 20
 /** Only a collection that never ends takes so long. */
 const patienceMs = 60_000
 
-/** Collections beside each kind of load: each must end, and give the space back. */
+/** Collections beside each kind of load, called and automatic: each must end, and give the space back. */
 export async function runCollectStarvation({ n, seed, onProgress }: AttackOptions): Promise<AttackResult> {
   const random = randomWords(seed)
-  const rounds = Object.entries(loads).flatMap((load) =>
-    (['relaxed', 'full'] as const).map((durability) => ({ load, durability })),
+  // The first half has each load once in each durability, so a short form covers both kinds of collection.
+  const rounds = [false, true].flatMap((isSwapped) =>
+    Object.entries(loads).flatMap((load) =>
+      (['relaxed', 'full'] as const).map((durability) => ({
+        load,
+        durability,
+        isAutomatic: (durability === 'full') !== isSwapped,
+      })),
+    ),
   )
   let longestMs = 0
   let turns = 0
   const failures: string[] = []
   for (let i = 0; i < n; i++) {
-    const { load, durability } = rounds[i % rounds.length]!
-    const result = await round(load[1], durability, random)
+    const { load, durability, isAutomatic } = rounds[i % rounds.length]!
+    const result = await round(load[1], { durability, isAutomatic }, random)
     longestMs = Math.max(longestMs, result.tookMs)
     turns += result.turns
-    const line = `${load[0]}, ${durability}: ${Math.round(result.tookMs)} ms beside ${result.turns} turns`
+    const kind = isAutomatic ? 'automatic' : 'called'
+    const line = `${load[0]}, ${durability}, ${kind}: ${Math.round(result.tookMs)} ms beside ${result.turns} turns`
     onProgress(result.failure === undefined ? line : `${line}: ${result.failure}`)
     if (result.failure !== undefined) failures.push(load[0])
   }
@@ -78,19 +87,33 @@ interface Round {
   readonly failure: string | undefined
 }
 
-async function round(load: Load, durability: 'full' | 'relaxed', random: () => number): Promise<Round> {
+interface RoundOptions {
+  readonly durability: 'full' | 'relaxed'
+  /** true: the engine collects by itself; false: a call of `collect()` does. */
+  readonly isAutomatic: boolean
+}
+
+async function round(
+  load: Load,
+  { durability, isAutomatic }: RoundOptions,
+  random: () => number,
+): Promise<Round> {
   const directory = await mkdtemp(join(tmpdir(), 'collect-starvation-'))
   const inner = levelStorage(join(directory, 'data'), { durability })
   let store: Store | undefined
   const engine = await openEngine({
     storage: { open: async () => (store = await inner.open()) },
     memoryBudgetBytes: 4 * 2 ** 20,
+    ...(isAutomatic && { automaticCollection: { garbageShare: 0.01, garbageBytes: 2 ** 16 } }),
   })
   let ended = false
   try {
     const base = await engine.sessions.create()
     await base.checkpoint({ checkpointLabel: 'before' })
     const garbage = Buffer.from(Uint32Array.from({ length: garbageBytes / 4 }, random).buffer)
+    const hash = createHash('sha256')
+      .update(garbage.subarray(0, 2 ** 20))
+      .digest('hex')
     await base.files.write({ path: '/garbage', content: garbage })
     await base.files.delete({ path: '/garbage' })
     for (let i = 0; i < 200; i++) await base.files.write({ path: `/f${i % 7}`, content: `${i}` })
@@ -100,20 +123,23 @@ async function round(load: Load, durability: 'full' | 'relaxed', random: () => n
       while (!ended) await load(engine, base, turns++)
     }
     const lanes = Array.from({ length: atOnce }, lane)
-    while (turns < 2 * atOnce) await new Promise((resolve) => setTimeout(resolve, 1))
+    while (turns < 2 * atOnce) await sleep(1)
     const start = performance.now()
-    let failure = await engine.collect({ signal: AbortSignal.timeout(patienceMs) }).then(
-      ({ freedBytes }) => (freedBytes < garbageBytes ? `freed only ${freedBytes} bytes` : undefined),
-      (error: Error) => `did not end: ${error.name}`,
-    )
+    const isGone = async (): Promise<boolean> =>
+      (await store!.blob(hash, { offset: 0, length: 1 })) === undefined
+    let failure: string | undefined
+    if (isAutomatic) {
+      while (!(await isGone()) && performance.now() - start < patienceMs) await sleep(5)
+    } else {
+      failure = await engine.collect({ signal: AbortSignal.timeout(patienceMs) }).then(
+        ({ freedBytes }) => (freedBytes < garbageBytes ? `freed only ${freedBytes} bytes` : undefined),
+        (error: Error) => `did not end: ${error.name}`,
+      )
+    }
     const tookMs = performance.now() - start
     ended = true
     await Promise.all(lanes)
-    const hash = createHash('sha256')
-      .update(garbage.subarray(0, 2 ** 20))
-      .digest('hex')
-    if ((await store!.blob(hash, { offset: 0, length: 1 })) !== undefined)
-      failure ??= 'the garbage is still there'
+    if (!(await isGone())) failure ??= 'the garbage is still there'
     const { found } = await engine.check()
     if (found > 0) failure ??= `the store has ${found} damaged objects`
     return { tookMs, turns, failure }

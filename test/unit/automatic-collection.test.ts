@@ -13,6 +13,7 @@ import {
   type Storage,
   type Store,
 } from '../../src/index.js'
+import { wrapped } from '../../src/engine/storage/wrapped-store.js'
 import { fixedEnvironment } from '../../src/testing.js'
 import { FailingStorage } from '../support/failing-storage.js'
 import { FaultyDisk } from '../support/faulty-disk.js'
@@ -103,6 +104,59 @@ describe('an engine that collects automatically', () => {
     expect(await store.size!()).toBeLessThan((written - before) * 16 * kb * 0.8)
     expect(await session.fs.promises.readFile('/kept', 'utf8')).toBe('kept')
     expect(failures()).toEqual([])
+  })
+
+  test.each(['!', 'Z', '~', '\u{1f600}'])(
+    'collects nothing from a store with records of an unknown kind %s',
+    async (prefix) => {
+      await open(bounds)
+      const session = await engine.sessions.create()
+      await store.commit({ put: [[`${prefix}key`, { blob: 'of a later version' }]] })
+      await write(session, '/deleted', 64 * kb)
+      await session.files.delete({ path: '/deleted' })
+      const blobs = await storedBlobBytes()
+      const refused = { reason: 'STORE_FORMAT', details: { prefix } }
+      await expect(engine.collect()).rejects.toMatchObject(refused)
+      expect(await storedBlobBytes()).toBe(blobs)
+      await overwrite(session, 40)
+      await until(() => failures().length > 0)
+      expect(failures()[0]!.details['error']).toContain(JSON.stringify(prefix))
+      expect(collections()).toEqual([])
+      expect(await storedBlobBytes()).toBe(blobs + 40 * 16 * kb)
+      await store.commit({ del: [`${prefix}key`] })
+      await engine.collect()
+      expect(await storedBlobBytes()).toBeLessThan(blobs)
+    },
+  )
+
+  test('reads the records of many deleted sessions together, and leaves those of others', async () => {
+    let reads = 0
+    await open(undefined, {
+      through: (storage) => ({
+        open: async () => {
+          const opened = await storage.open()
+          return wrapped(opened, {
+            scan: async (range) => {
+              reads++
+              return opened.scan(range)
+            },
+          })
+        },
+      }),
+    })
+    const sessions: Session[] = []
+    for (let i = 0; i < 96; i++) sessions.push(await engine.sessions.create())
+    for (const session of sessions.filter((_, i) => i % 12 < 2))
+      await session.cache.put({ key: 'a', value: Buffer.from('kept'), ttlSeconds: 3600 })
+    const [kept, deleted] = [sessions.filter((_, i) => i % 4 === 0), sessions.filter((_, i) => i % 4 !== 0)]
+    for (const { id } of deleted) await engine.sessions.delete(id)
+    reads = 0
+    expect(await engine.collect()).toMatchObject({ deletedSessions: deleted.length })
+    // One for each of the kinds and deleted sessions would be more.
+    expect(reads).toBeLessThan(deleted.length * 8)
+    const entries = await store.scan({ gte: 'c', lt: 'd', limit: 1000 })
+    const withEntry = kept.filter((session) => sessions.indexOf(session) % 12 < 2)
+    expect(entries.map(([key]) => key.slice(1, -2))).toEqual(withEntry.map(({ id }) => id))
   })
 
   test('frees deleted sessions when only the deletions are committed', async () => {

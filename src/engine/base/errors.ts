@@ -348,6 +348,17 @@ export function engineClosed(): EngineError {
   return new EngineError('STORE_CLOSED', 'the engine was closed')
 }
 
+/** Of a store with records of a later version, whose keys start so. */
+export function unknownRecords(prefix: string): EngineError {
+  return new EngineError(
+    'STORE_FORMAT',
+    `the store has records of a kind that this version does not know: their keys start with ${JSON.stringify(prefix)}. ` +
+      'A later version wrote them, and they may need contents that seem to be unused, so nothing was collected. ' +
+      'Collect with the version that wrote the store.',
+    { prefix },
+  )
+}
+
 export function invalid(field: string, message: string): EngineError {
   return new EngineError('INVALID_ARGUMENT', `${field}: ${message}`, { field })
 }

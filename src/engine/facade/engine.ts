@@ -376,6 +376,9 @@ export class Engine extends EngineScope {
    * before anything unmarked was deleted, where a stored state is damaged. On a storage that is not durable it has
    * nothing to do.
    *
+   * STORE_FORMAT, before anything was deleted, where the store has records of a kind that this version does not know.
+   * `details.prefix` is the first letter of their keys. Collect with the version that wrote them.
+   *
    * @example
    * const { freedBytes } = await engine.collect({ signal: AbortSignal.timeout(60_000) })
    */

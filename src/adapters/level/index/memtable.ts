@@ -19,6 +19,8 @@ export class Memtable {
   readonly deletedSessions = new Map<string, Place>()
   /** The key of the newest event of each session in here. */
   readonly #lastEvents = new Map<string, string>()
+  /** The keys of the events of each session, in no order, so that the deletion of one looks at no other. */
+  readonly #eventKeys = new Map<string, string[]>()
   /** The keys in order, where nothing changed between two reads. */
   readonly #sorted: Record<Space, readonly string[] | 'changed' | 'read'> = {
     r: 'changed',
@@ -43,6 +45,9 @@ export class Memtable {
       const session = sessionOf(key)
       const last = this.#lastEvents.get(session)
       if (last === undefined || last < key) this.#lastEvents.set(session, key)
+      const known = this.#eventKeys.get(session)
+      if (known === undefined) this.#eventKeys.set(session, [key])
+      else if (!this.#spaces.e.has(key)) known.push(key)
     }
     this.#space(key).set(key, place)
     this.#sorted[key[0] as Space] = 'changed'
@@ -52,7 +57,8 @@ export class Memtable {
   deleteSession(session: string, place: Place): void {
     this.deletedSessions.set(session, place)
     if (!this.#lastEvents.delete(session)) return
-    for (const key of this.#spaces.e.keys()) if (sessionOf(key) === session) this.#spaces.e.delete(key)
+    for (const key of this.#eventKeys.get(session) ?? []) this.#spaces.e.delete(key)
+    this.#eventKeys.delete(session)
     this.#sorted.e = 'changed'
   }
 

@@ -1,19 +1,20 @@
 import { checkSignal, withSignals } from '../../base/abort.js'
-import { engineClosed, invalid } from '../../base/errors.js'
+import { engineClosed, invalid, unknownRecords } from '../../base/errors.js'
 import { inGroups } from '../../base/in-groups.js'
 import { limits } from '../../base/limits.js'
 import { Shape } from '../../base/shape.js'
 import type { Core } from '../../session/core.js'
-import { newestSeq, prunedTo, redoBehind, snapshotsOf } from '../../session/history/prune.js'
+import { firstEvents, newestSeq, prunedTo, redoBehind, snapshotsOf } from '../../session/history/prune.js'
 import { countSession } from '../../session/usage/count-session.js'
-import { keys, prefixEnd } from '../../storage/keys.js'
+import { keyPrefixes, keys, prefixEnd } from '../../storage/keys.js'
 import { scanAll } from '../../storage/scan-all.js'
 import type { InUseNode } from '../../tree/in-use.js'
 import { GarbageEstimate } from './garbage-estimate.js'
 import { Marker } from './mark.js'
 import { asTenant, queued, type CollectCounts, type CollectStage, type Run } from './run.js'
-import { atOnce, deleteExpired, deleteUnneeded, settleSessions, storedSessions } from './expire.js'
+import { deleteExpired, deleteUnneeded, settleSessions } from './expire.js'
 import { kindOf, recordKinds } from '../../records/index.js'
+import { sessionKind } from '../../records/session.js'
 import { sourceKind } from '../../records/source.js'
 
 export interface CollectOptions {
@@ -151,13 +152,32 @@ export function parseCollect(options: CollectOptions): CollectOptions {
   return copy
 }
 
+/** Events that marking reads at once, of all sessions together. */
+const eventsAtOnce = 512
+
 /** Of the kinds whose records refer to trees or blobs. */
 const referringPrefixes = new Set(
   recordKinds.filter((kind) => kind.hasReferences).map(({ prefix }) => prefix),
 )
 
+/**
+ * Records of a kind that this version does not know may lead to contents and sessions that nothing else leads to. So
+ * nothing is deleted from a store that has one.
+ */
+async function refuseUnknownRecords({ core, signal }: Run): Promise<void> {
+  const known = Object.values<string>(keyPrefixes).sort()
+  for (const [index, prefix] of ['', ...known].entries()) {
+    signal.throwIfAborted()
+    // From the end of one prefix to the next one.
+    const gte = prefix === '' ? '' : prefixEnd(prefix)
+    const [found] = await core.store.scan({ gte, lt: known[index] ?? '\u{10ffff}', limit: 1 })
+    if (found !== undefined) throw unknownRecords(Array.from(found[0])[0]!)
+  }
+}
+
 async function collectNow(run: Run): Promise<Collected> {
   const { core, counts } = run
+  await refuseUnknownRecords(run)
   const start = core.environment.monotonicMs()
   // Elsewhere memory itself is collected, but for records.
   if (!core.store.capabilities.durable) {
@@ -239,17 +259,26 @@ function rootsInMemory(core: Core): Set<InUseNode> {
 
 async function markStored(run: Run, marker: Marker): Promise<void> {
   const { core, signal, report } = run
-  await inGroups(storedSessions(core), atOnce, async ({ record }) => {
+  // Beside a load each wait takes long, so many sessions wait together; the bound is on the events that they read.
+  let group: RedoRange[] = []
+  let events = 0
+  const markGroup = async (): Promise<void> => {
+    await inGroups(group, group.length, async (range) => markRedo(run, marker, range))
+    group = []
+    events = 0
+    report('mark', marker.size)
+  }
+  for await (const page of scanAll(core, keys.allSessions(), { reverse: true })) {
     signal.throwIfAborted()
     // What is written from here on is noted.
-    const last = await newestSeq(core, record.id)
-    const first = prunedTo(await snapshotsOf(core, record.id))
-    for await (const page of redoBehind(core, record.id, first, last)) {
-      for (const { body } of page) if (typeof body[5] === 'object') marker.redo(body[5])
-      await marker.rest()
+    for (const range of await Promise.all(page.map(async ([key, json]) => redoRange(core, key, json)))) {
+      if (range.last <= range.first) continue
+      group.push(range)
+      events += Math.min(range.last - range.first, firstEvents)
+      if (events >= eventsAtOnce) await markGroup()
     }
-    report('mark', marker.size)
-  })
+  }
+  await markGroup()
   for (const prefix of referringPrefixes) {
     // The newest first: those that are written meanwhile are not among them, however many they are.
     for await (const page of scanAll(core, prefix, { reverse: true })) {
@@ -257,6 +286,27 @@ async function markStored(run: Run, marker: Marker): Promise<void> {
       report('mark', marker.size)
       await marker.rest()
     }
+  }
+}
+
+/** The events of a session whose redo is kept: those after `first`, up to `last`. */
+interface RedoRange {
+  readonly sessionId: string
+  readonly first: number
+  readonly last: number
+}
+
+async function redoRange(core: Core, key: string, json: string): Promise<RedoRange> {
+  const { id: sessionId } = sessionKind.parse(json, key)
+  const [last, snapshots] = await Promise.all([newestSeq(core, sessionId), snapshotsOf(core, sessionId)])
+  return { sessionId, first: prunedTo(snapshots), last }
+}
+
+async function markRedo({ core, signal }: Run, marker: Marker, range: RedoRange): Promise<void> {
+  signal.throwIfAborted()
+  for await (const page of redoBehind(core, range.sessionId, range.first, range.last)) {
+    for (const { body } of page) if (typeof body[5] === 'object') marker.redo(body[5])
+    await marker.rest()
   }
 }
 

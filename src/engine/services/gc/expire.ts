@@ -1,4 +1,6 @@
+import { firstAtLeast } from '../../base/ascending.js'
 import { EngineError } from '../../base/errors.js'
+import { idLength } from '../../base/ids.js'
 import { inGroups } from '../../base/in-groups.js'
 import { limits } from '../../base/limits.js'
 import { lastActivities } from '../../session/table/activity.js'
@@ -8,7 +10,7 @@ import { prepareHistory, pruneHistory, type SettledHistory } from '../../session
 import { countPast } from '../../session/usage/usage-rollup.js'
 import { findSession } from '../../session/history/replay.js'
 import { sessionKind, type SessionRecord } from '../../records/session.js'
-import { keys } from '../../storage/keys.js'
+import { keys, prefixEnd } from '../../storage/keys.js'
 import { scanAll } from '../../storage/scan-all.js'
 import { asTenant, queued, type Run } from './run.js'
 import { sessionRecordKinds } from '../../records/index.js'
@@ -24,13 +26,13 @@ export interface StoredSession {
 type Pruned = SettledHistory & Pick<StoredSession, 'tenantKey'>
 
 /** Sessions that are looked at at once: beside a load each wait takes long. */
-export const atOnce = 32
+const atOnce = 32
 
 /**
  * The sessions of every tenant, the newest of each first: those that are made meanwhile are not among them, however
  * many they are. Only those below the key `before`.
  */
-export async function* storedSessions(
+async function* storedSessions(
   core: Pick<Core, 'store'>,
   before?: string,
 ): AsyncGenerator<StoredSession, void> {
@@ -121,22 +123,24 @@ export async function deleteUnneeded(run: Run, done = 0): Promise<void> {
       }
     }
     const sessions: StoredSession[] = []
-    await inGroups(unneeded, atOnce, async (session) => {
+    await inGroups(chunked(unneeded, atOnce), atOnce, async (chunk) => {
       signal.throwIfAborted()
-      if (kept.has(session.record.id)) return
       // A bundle that came in while the record was read has a session by now.
-      const json = await core.store.get(session.key)
-      if (json === undefined || !isUnneeded(core, sessionKind.parse(json))) return
-      await deleteRecords(run, session)
-      sessions.push(session)
+      const stored = await Promise.all(chunk.map(async ({ key }) => core.store.get(key)))
+      const gone = chunk.filter(({ record }, index) => {
+        const json = stored[index]
+        return json !== undefined && !kept.has(record.id) && isUnneeded(core, sessionKind.parse(json))
+      })
+      await deleteRecords(run, gone)
+      sessions.push(...gone)
     })
     unneeded = []
     // In the order in which they were made.
     sessions.sort((a, b) => (a.key < b.key ? -1 : 1))
-    for (let from = 0; from < sessions.length; from += atOnce) {
+    for (const chunk of chunked(sessions, atOnce)) {
       signal.throwIfAborted()
-      await deleteSessions(run, sessions.slice(from, from + atOnce))
-      report('sessions', (done += Math.min(atOnce, sessions.length - from)))
+      await deleteSessions(run, chunk)
+      report('sessions', (done += chunk.length))
     }
   }
   for await (const session of storedSessions(core)) {
@@ -162,16 +166,48 @@ export async function deleteExpired({ core, signal }: Run): Promise<void> {
   })
 }
 
-/** What is stored beside a deleted session. */
-async function deleteRecords({ core, counts, signal }: Run, { record }: StoredSession): Promise<void> {
-  await inGroups(sessionRecordKinds, sessionRecordKinds.length, async ({ prefix }) => {
-    for await (const page of scanAll(core, prefix + record.id)) {
+function* chunked<T>(items: readonly T[], size: number): Generator<readonly T[], void> {
+  for (let from = 0; from < items.length; from += size) yield items.slice(from, from + size)
+}
+
+/**
+ * Deletes the records beside deleted sessions. Most sessions have records of few kinds, so one read per kind finds the
+ * next session that has any. A read per session and kind would take longer than a load needs to make and delete as many
+ * sessions again.
+ */
+async function deleteRecords(run: Run, sessions: readonly StoredSession[]): Promise<void> {
+  const ids = sessions.map(({ record }) => record.id).sort()
+  await inGroups(sessionRecordKinds, sessionRecordKinds.length, async ({ prefix }) =>
+    deleteRecordsOfKind(run, prefix, ids),
+  )
+}
+
+/** `ids`: ascending. */
+async function deleteRecordsOfKind(
+  { core, counts, signal }: Run,
+  prefix: string,
+  ids: readonly string[],
+): Promise<void> {
+  for (let index = 0; index < ids.length;) {
+    signal.throwIfAborted()
+    const [next] = await core.store.scan({
+      gte: prefix + ids[index]!,
+      lt: prefixEnd(prefix + ids.at(-1)!),
+      limit: 1,
+    })
+    if (next === undefined) return
+    const found = next[0].slice(prefix.length, prefix.length + idLength)
+    index = firstAtLeast(ids, found)
+    // A record of a session that stays.
+    if (ids[index] !== found) continue
+    for await (const page of scanAll(core, prefix + found)) {
       signal.throwIfAborted()
       await core.store.commit({ del: page.map(([key]) => key) })
       counts.deletedRecords += page.length
       for (const [key, value] of page) counts.freedBytes += key.length + value.length
     }
-  })
+    index++
+  }
 }
 
 /** The sessions themselves, with their events; when they were there goes into sums, which usage counts. */

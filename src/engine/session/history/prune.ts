@@ -56,7 +56,8 @@ export async function* redoBehind(
   }
 }
 
-const firstEvents = 16
+/** Events of the first page that {@link redoBehind} reads. */
+export const firstEvents = 16
 
 interface HistoryEvent {
   readonly seq: number
