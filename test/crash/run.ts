@@ -56,6 +56,9 @@ const killLoops = {
   collect: runCollectKills,
 }
 
+/** A run with fewer kills need not kill in each phase of a collection. */
+const killsForAllPhases = 100
+
 type LoopValues = ReturnType<typeof parse>['values']
 
 class UsageError extends Error {}
@@ -156,8 +159,6 @@ function reportPhases(result: CollectKillResult): boolean {
   console.log(`no kill fell into: ${missed.join(', ')}`)
   return false
 }
-
-const killsForAllPhases = 100
 
 function ms(value = 0): string {
   return `${Math.round(value)} ms`
