@@ -74,6 +74,15 @@ describe.each(storages)('sessions that live for a time, on %s', (_name, makeStor
     await engine.sessions.open(kept.id)
   })
 
+  test('are deleted by a collection after the time to live of the engine, but not after a longer one of their own', async () => {
+    await open({ sessionTtlSeconds: 60 })
+    await engine.sessions.create()
+    const longer = await engine.sessions.create({ ttlSeconds: 3600 })
+    environment.advance(minute)
+    expect(await engine.collect()).toMatchObject({ deletedSessions: 1 })
+    expect((await engine.sessions.list()).sessions.map(({ id }) => id)).toEqual([longer.id])
+  })
+
   test('pages of others go on behind them', async () => {
     await open()
     const ids: string[] = []
