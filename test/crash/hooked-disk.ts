@@ -76,13 +76,18 @@ export function hookedDisk(inner: Disk, choose: (call: DiskCall) => DiskEvent | 
   return {
     list: (path) => around({ operation: 'list', path }, () => inner.list(path)),
     makeDirectory: (path) => around({ operation: 'makeDirectory', path }, () => inner.makeDirectory(path)),
-    open: async (path, mode) =>
-      hookedFile(
-        await around({ operation: mode === 'create' ? 'create' : 'open', path }, () =>
-          inner.open(path, mode),
-        ),
-        path,
-      ),
+    open: async (path, mode) => {
+      let opened: FailingFile | undefined
+      const operation = mode === 'create' ? 'create' : 'open'
+      try {
+        const file = await around({ operation, path }, async () => (opened = await inner.open(path, mode)))
+        return hookedFile(file, path)
+      } catch (error) {
+        // The caller never gets a file of which the opening failed afterwards.
+        await opened?.close()
+        throw error
+      }
+    },
     rename: (from, to) => around({ operation: 'rename', path: to }, () => inner.rename(from, to)),
     remove: (path) => around({ operation: 'remove', path }, () => inner.remove(path)),
     syncDirectory: (path) => around({ operation: 'syncDirectory', path }, () => inner.syncDirectory(path)),
