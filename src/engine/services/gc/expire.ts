@@ -172,8 +172,7 @@ function* chunked<T>(items: readonly T[], size: number): Generator<readonly T[],
 
 /**
  * Deletes the records beside deleted sessions. Most sessions have records of few kinds, so one read per kind finds the
- * next session that has any. A read per session and kind would take longer than a load needs to make and delete as many
- * sessions again.
+ * next session that has any. A read per session and kind takes many times as long.
  */
 async function deleteRecords(run: Run, sessions: readonly StoredSession[]): Promise<void> {
   const ids = sessions.map(({ record }) => record.id).sort()
