@@ -74,7 +74,7 @@ class Merge {
       }
       lower ??= ref?.lower
       if (ref !== undefined) this.replaced.push(ref.id)
-      size += this.#merge(ref === undefined ? undefined : this.#index.page(ref), end, merged)
+      size += this.#merge(ref === undefined ? undefined : this.#index.decoded(ref), end, merged)
     } while (size < pageBytes.smallest && this.#page < pages.length)
     this.#write(merged, size, lower)
     return true

@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer'
 import { crc32 } from 'node:zlib'
-import type { Place } from './memtable.js'
+import { firstAtLeast, type Place } from './memtable.js'
 
 /** A page of the index: keys in order, and where their entries stand. */
 export interface Page {
@@ -49,24 +49,131 @@ export function pageChecksum(bytes: Buffer): number {
 
 /** Undefined unless the bytes are the page of this id and checksum. */
 export function decodePage(bytes: Buffer, id: number, checksum: number): Page | undefined {
-  if (bytes.length < headBytes || pageChecksum(bytes) !== checksum) return undefined
-  if (crc32(bytes.subarray(4)) !== checksum || bytes.readDoubleLE(4) !== id) return undefined
-  const count = bytes.readUInt32LE(12)
-  const page: Page = { keys: [], places: [] }
-  const reader = new NumberReader(bytes, headBytes)
-  let before = ''
-  for (let i = 0; i < count; i++) {
-    const shared = reader.next()
-    const rest = reader.text(reader.next())
-    const key = shared === 0 ? rest : before.slice(0, shared) + rest
-    const segment = reader.next()
-    const offset = reader.next()
-    page.keys.push(key)
-    const length = reader.next()
-    page.places.push({ segment, offset, length: Math.floor(length / 2), deleted: length % 2 === 1 })
-    before = key
+  return StoredPage.open(bytes, id, checksum)?.decode()
+}
+
+/** Entries from one mark to the next. */
+const markInterval = 16
+
+/**
+ * A page as its bytes, with the key of every sixteenth entry as a mark. Reads decode the entries behind one mark only,
+ * and a page in memory takes little more than its bytes: decoded, its hundreds of keys and places take ten times as much.
+ */
+export class StoredPage {
+  readonly #bytes: Buffer
+  readonly #count: number
+  readonly #marks: string[] = []
+  /** Where the entry of each mark starts. */
+  readonly #starts: number[] = []
+
+  private constructor(bytes: Buffer) {
+    this.#bytes = bytes
+    this.#count = bytes.readUInt32LE(12)
+    const reader = new EntryReader(bytes, headBytes, '')
+    for (let i = 0; i < this.#count; i++) {
+      const start = reader.at
+      reader.nextKey()
+      if (i % markInterval === 0) {
+        this.#marks.push(reader.key)
+        this.#starts.push(start)
+      }
+      reader.skipPlace()
+    }
   }
-  return page
+
+  /** Undefined unless the bytes are the page of this id and checksum. */
+  static open(bytes: Buffer, id: number, checksum: number): StoredPage | undefined {
+    if (bytes.length < headBytes || pageChecksum(bytes) !== checksum) return undefined
+    if (crc32(bytes.subarray(4)) !== checksum || bytes.readDoubleLE(4) !== id) return undefined
+    return new StoredPage(bytes)
+  }
+
+  get(key: string): Place | undefined {
+    const mark = this.#markOf(key)
+    if (mark < 0) return undefined
+    const reader = this.#readerAt(mark)
+    reader.skipKey()
+    if (this.#marks[mark] === key) return reader.nextPlace()
+    // How much of the key the entry before begins with. An entry that shares more with that one is below the key too,
+    // and one that shares less is above it: most entries need no comparison.
+    let matched = sharedLength(key, this.#marks[mark]!)
+    for (let left = this.#entriesBehind(mark) - 1; left > 0; left--) {
+      reader.skipPlace()
+      const shared = reader.nextNumber()
+      const end = reader.nextNumber() + reader.at
+      let at = reader.at
+      reader.at = end
+      if (shared < matched) return undefined
+      if (shared > matched) continue
+      while (at < end && this.#bytes[at] === key.charCodeAt(matched)) {
+        at++
+        matched++
+      }
+      const isWhole = matched === key.length
+      if (at === end && isWhole) return reader.nextPlace()
+      if (at < end && (isWhole || this.#bytes[at]! > key.charCodeAt(matched))) return undefined
+    }
+    return undefined
+  }
+
+  /** Appends the entries with from ≤ key < to, in order or from the last one backwards, until there are `limit`. */
+  appendRange(
+    { from, to, reverse }: { readonly from: string; readonly to: string; readonly reverse: boolean },
+    found: (readonly [key: string, place: Place])[],
+    limit: number,
+  ): void {
+    const step = reverse ? -1 : 1
+    for (
+      let mark = Math.max(0, this.#markOf(reverse ? to : from));
+      mark >= 0 && mark < this.#marks.length;
+      mark += step
+    ) {
+      if (found.length >= limit || (!reverse && this.#marks[mark]! >= to)) return
+      const { keys, places } = this.#decodeFrom(mark, this.#entriesBehind(mark))
+      const first = firstAtLeast(keys, from)
+      const last = firstAtLeast(keys, to) - 1
+      for (let k = reverse ? last : first; k >= first && k <= last && found.length < limit; k += step)
+        found.push([keys[k]!, places[k]!])
+      if (reverse && this.#marks[mark]! < from) return
+    }
+  }
+
+  decode(): Page {
+    return this.#decodeFrom(0, this.#count)
+  }
+
+  #decodeFrom(mark: number, count: number): Page {
+    const page: Page = { keys: [], places: [] }
+    if (count === 0) return page
+    const reader = this.#readerAt(mark)
+    for (let i = 0; i < count; i++) {
+      reader.nextKey()
+      page.keys.push(reader.key)
+      page.places.push(reader.nextPlace())
+    }
+    return page
+  }
+
+  /** Every key starts with as much of the key before as it shares with it: of the mark's key, that is known. */
+  #readerAt(mark: number): EntryReader {
+    return new EntryReader(this.#bytes, this.#starts[mark]!, this.#marks[mark]!)
+  }
+
+  #entriesBehind(mark: number): number {
+    return Math.min(markInterval, this.#count - mark * markInterval)
+  }
+
+  /** The last mark that is not above the key; -1 when the key is below all entries. */
+  #markOf(key: string): number {
+    let low = 0
+    let high = this.#marks.length
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      if (this.#marks[middle]! <= key) low = middle + 1
+      else high = middle
+    }
+    return low - 1
+  }
 }
 
 function sharedLength(a: string, b: string): number {
@@ -88,28 +195,53 @@ function writeNumber(bytes: Buffer, value: number, at: number): number {
   return place
 }
 
-class NumberReader {
+/** Reads entries one after the other: the key of each, then its place. */
+class EntryReader {
   readonly #bytes: Buffer
-  #at: number
+  at: number
+  /** The key that was read last. */
+  key: string
 
-  constructor(bytes: Buffer, at: number) {
+  /** `key` begins with what the first entry shares with the one before. */
+  constructor(bytes: Buffer, at: number, key: string) {
     this.#bytes = bytes
-    this.#at = at
+    this.at = at
+    this.key = key
   }
 
-  next(): number {
+  skipKey(): void {
+    this.nextNumber()
+    const length = this.nextNumber()
+    this.at += length
+  }
+
+  nextKey(): void {
+    const shared = this.nextNumber()
+    const length = this.nextNumber()
+    this.at += length
+    const rest = this.#bytes.toString('latin1', this.at - length, this.at)
+    this.key = shared === 0 ? rest : this.key.slice(0, shared) + rest
+  }
+
+  nextPlace(): Place {
+    const segment = this.nextNumber()
+    const offset = this.nextNumber()
+    const length = this.nextNumber()
+    return { segment, offset, length: Math.floor(length / 2), deleted: length % 2 === 1 }
+  }
+
+  skipPlace(): void {
+    for (let numbers = 3; numbers > 0; numbers--) while ((this.#bytes[this.at++] ?? 0) >= 0x80);
+  }
+
+  nextNumber(): number {
     let value = 0
     let factor = 1
     for (;;) {
-      const byte = this.#bytes[this.#at++] ?? 0
+      const byte = this.#bytes[this.at++] ?? 0
       if (byte < 0x80) return value + byte * factor
       value += (byte - 0x80) * factor
       factor *= 0x80
     }
-  }
-
-  text(length: number): string {
-    this.#at += length
-    return this.#bytes.toString('latin1', this.#at - length, this.#at)
   }
 }

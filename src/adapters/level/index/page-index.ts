@@ -1,11 +1,11 @@
 import { EngineError } from '../../../engine/ports.js'
 import { readError } from '../errors.js'
 import type { IndexDatabase, IndexOperation } from './index-database.js'
-import { decodePage, encodePage, pageChecksum } from './index-page.js'
+import { decodePage, encodePage, pageChecksum, StoredPage } from './index-page.js'
 import type { Page } from './index-page.js'
 import { checksumOf, decodeRoot, decodeTail, encodeRoot, encodeTail } from './index-root.js'
 import type { IndexPlace, IndexRoot, IndexTail, PageRef, SegmentUse } from './index-root.js'
-import { Memtable, firstAtLeast } from './memtable.js'
+import { Memtable } from './memtable.js'
 import type { Place } from './memtable.js'
 import { asBuffer } from '../log/segment-format.js'
 
@@ -26,8 +26,8 @@ export class PageIndex {
   tail: IndexTail
   /** Entries that are in the database, but not in the pages: they are looked at before these. */
   deltas = new Memtable()
-  /** Decoded pages by their ids, which are never used again. */
-  readonly #cache = new Map<number, Page>()
+  /** Pages by their ids, which are never used again. */
+  readonly #cache = new Map<number, StoredPage>()
 
   private constructor(db: IndexDatabase, root: IndexRoot, checksum: number) {
     this.db = db
@@ -54,9 +54,7 @@ export class PageIndex {
   get(key: string): Place | undefined {
     const ref = this.root.pages[this.find(key)]
     if (ref === undefined) return undefined
-    const page = this.page(ref)
-    const at = firstAtLeast(page.keys, key)
-    return page.keys[at] === key ? page.places[at] : undefined
+    return this.#page(ref).get(key)
   }
 
   /** The number of the page that has the key, if one has it; -1 when it is below all. */
@@ -80,26 +78,31 @@ export class PageIndex {
     // The page of `to` may begin with it, and then has nothing of the range.
     for (let i = Math.max(0, this.find(reverse ? to : from)); i >= 0 && i < pages.length; i += step) {
       if (found.length >= limit || (!reverse && pages[i]!.lower >= to)) break
-      const { keys, places } = this.page(pages[i]!)
-      const first = firstAtLeast(keys, from)
-      const last = firstAtLeast(keys, to) - 1
-      for (let k = reverse ? last : first; k >= first && k <= last && found.length < limit; k += step) {
-        found.push([keys[k]!, places[k]!])
-      }
+      this.#page(pages[i]!).appendRange({ from, to, reverse }, found, limit)
       if (reverse && pages[i]!.lower < from) break
     }
     return found
   }
 
   /** @throws EngineError `DATA_LOSS` when the page is not as it was written. */
-  page(ref: PageRef): Page {
+  decoded(ref: PageRef): Page {
+    // About to be replaced: it needs no place in the cache.
+    return (this.#cache.get(ref.id) ?? this.#open(ref)).decode()
+  }
+
+  #page(ref: PageRef): StoredPage {
     const known = this.#cache.get(ref.id)
     if (known !== undefined) return known
-    const bytes = this.#read(pageKey(ref.id))
-    const page = bytes && decodePage(asBuffer(bytes), ref.id, ref.checksum)
-    if (page === undefined) throw damagedIndex()
+    const page = this.#open(ref)
     if (this.#cache.size >= cachedPages) this.#cache.delete(this.#cache.keys().next().value!)
     this.#cache.set(ref.id, page)
+    return page
+  }
+
+  #open(ref: PageRef): StoredPage {
+    const bytes = this.#read(pageKey(ref.id))
+    const page = bytes && StoredPage.open(asBuffer(bytes), ref.id, ref.checksum)
+    if (page === undefined) throw damagedIndex()
     return page
   }
 

@@ -1,0 +1,65 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import {
+  decodePage,
+  encodePage,
+  pageChecksum,
+  StoredPage,
+} from '../../src/adapters/level/index/index-page.js'
+import { firstAtLeast, type Place } from '../../src/adapters/level/index/memtable.js'
+import { runs, seed } from '../support/seed.js'
+
+/** Few different characters, so that keys share their beginnings and begin with each other. */
+const key = fc.string({ unit: fc.constantFrom('a', 'b', '\u007f', '\u00ff'), minLength: 1, maxLength: 12 })
+const keysOf = fc.uniqueArray(key, { maxLength: 200, size: 'max' }).map((keys) => keys.sort())
+
+function placeOf(i: number): Place {
+  return { segment: i % 7, offset: i * 2 ** 33, length: i, deleted: i % 3 === 0 }
+}
+
+test(`a stored page gives what its keys and places give (FORKSPACE_SEED=${seed})`, () => {
+  fc.assert(
+    fc.property(
+      keysOf,
+      fc.array(key, { maxLength: 40 }),
+      fc.boolean(),
+      fc.integer({ min: 1, max: 300 }),
+      (keys, others, reverse, limit) => {
+        const places = keys.map((_, i) => placeOf(i))
+        const bytes = encodePage(5, { keys, places }, 0, keys.length)
+        const checksum = pageChecksum(bytes)
+        expect(decodePage(bytes, 5, checksum)).toEqual({ keys, places })
+        const page = StoredPage.open(bytes, 5, checksum)!
+        for (const [i, one] of keys.entries()) expect(page.get(one), one).toEqual(places[i])
+        for (const other of others) {
+          const at = keys.indexOf(other)
+          expect(page.get(other), other).toEqual(at < 0 ? undefined : places[at])
+        }
+        for (const [i, from] of others.entries()) {
+          const to = others[i + 1] ?? '\u00ff'.repeat(20)
+          const within = keys
+            .slice(firstAtLeast(keys, from), Math.max(firstAtLeast(keys, from), firstAtLeast(keys, to)))
+            .map((one) => [one, places[keys.indexOf(one)]])
+          const found: (readonly [string, Place])[] = []
+          page.appendRange({ from, to, reverse }, found, limit)
+          expect(found).toEqual((reverse ? within.reverse() : within).slice(0, limit))
+        }
+      },
+    ),
+    { seed, numRuns: runs(200) },
+  )
+})
+
+test('another page, or other bytes, are no page', () => {
+  const keys = ['a', 'ab', 'b']
+  const bytes = encodePage(5, { keys, places: keys.map((_, i) => placeOf(i)) }, 0, 3)
+  const checksum = pageChecksum(bytes)
+  expect(StoredPage.open(bytes, 6, checksum)).toBe(undefined)
+  expect(StoredPage.open(bytes, 5, checksum + 1)).toBe(undefined)
+  expect(StoredPage.open(bytes.subarray(0, 10), 5, checksum)).toBe(undefined)
+  for (let i = 0; i < bytes.length; i++) {
+    const damaged = Buffer.from(bytes)
+    damaged[i]! ^= 1
+    expect(StoredPage.open(damaged, 5, checksum), `byte ${i}`).toBe(undefined)
+  }
+})
