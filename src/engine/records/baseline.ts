@@ -12,13 +12,13 @@ export interface TreeCounts {
   readonly bytes: number
 }
 
-/** What a session and all its forks started from; never changes. */
+/** The tree that a session and all its forks started from. It never changes. */
 export interface Baseline {
   /** The manifest hash of `root`, hex. */
   readonly fingerprint: string
   /** The tree, as a directory entry. */
   readonly root: EncodedNode
-  /** What the tree has; absent where nobody counted, as in records of earlier versions. */
+  /** The size of the tree; absent in records of earlier versions. */
   readonly counts?: TreeCounts
   /** Present when the baseline is a revision of a source. */
   readonly revision?: {

@@ -4,8 +4,7 @@ import type { EncodedNode } from '../tree/codec.js'
 import { RecordKind } from './record-kind.js'
 import { isRoot } from './tree-root.js'
 
-/** What a session wrote to a directory of the host. */
-/** What a directory of the host holds, as it stands in storage. */
+/** A directory of the host that a session was written to. */
 export interface CheckoutRecord {
   readonly sessionId: string
   /** The tree that was written there last; several when a write was interrupted: each path is as in one of them. */

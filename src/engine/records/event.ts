@@ -9,7 +9,7 @@ export const eventTypes = {
   restoreCheckpoint: 'v1.PersistenceService.RestoreCheckpoint',
   deleteCheckpoint: 'v1.PersistenceService.DeleteCheckpoint',
   commit: 'v1.PersistenceService.Commit',
-  /** What a repair puts in place of events that are lost: the newest state that was left. */
+  /** Replaces lost events in a repaired store, and carries the newest state that was left. */
   repair: 'v1.PersistenceService.Repair',
   createDirectory: 'v1.FileSystemService.CreateDirectory',
   removeDirectory: 'v1.FileSystemService.RemoveDirectory',

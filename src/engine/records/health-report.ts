@@ -9,7 +9,7 @@ export const HealthStatus = {
 } as const
 export type HealthStatus = (typeof HealthStatus)[keyof typeof HealthStatus]
 
-/** What the newest report of tests says of a session. */
+/** The health of a session, by its newest report of tests. */
 export interface Health {
   /** Failing when any test failed; unknown before the first report, and when a report had no test in it. */
   readonly status: HealthStatus
@@ -21,13 +21,13 @@ export interface Health {
   readonly lastUpdatedAt: string
 }
 
-/** What one report said. */
+/** One report of tests. */
 export interface HealthReport extends Health {
   /** The principal. */
   readonly reportedBy: string
 }
 
-/** A report as it stands in storage, as JSON; `seq` is its event's. */
+/** A stored report. `seq` is that of its event. */
 export interface StoredReport extends HealthReport {
   readonly seq: number
 }

@@ -10,7 +10,7 @@ export const ImportJobState = {
 } as const
 export type ImportJobState = (typeof ImportJobState)[keyof typeof ImportJobState]
 
-/** The state of an import; '' stands for what has not happened yet. */
+/** The state of an import. A time or id that is not known yet is ''. */
 export interface ImportJob {
   readonly jobId: string
   readonly sourceId: string
