@@ -8,7 +8,7 @@ import { Residency } from '../../src/engine/session/table/residency.js'
 import { openEngine, type Engine, type EngineOptions, type Session } from '../../src/index.js'
 import { SteppedStorage } from '../support/stepped-storage.js'
 
-/** What a collection does beside one other operation, step by step. */
+/** Collections that run together with one other operation, step by step. */
 
 let directory: string
 let storage: SteppedStorage

@@ -32,7 +32,7 @@ export function isOneOf(values: Readonly<Record<string, string>>): Check {
   return (value) => known.has(value)
 }
 
-/** An object with these fields; others may stand beside them. */
+/** An object with these fields; it may have others too. */
 export function isWith<R>(checks: Checks<R>): Check {
   return (value) => isObject(value) && wrongField(value as object, checks) === undefined
 }

@@ -241,7 +241,7 @@ async function sweepUnmarked(run: Run): Promise<void> {
   }
 }
 
-/** Whatever somebody may read or build on, frozen: what changes from here on is written from here on. */
+/** The trees in memory that callers may read or change, frozen: later changes are noted as they are written. */
 function rootsInMemory(core: Core): Set<InUseNode> {
   const roots = new Set<InUseNode>()
   for (const live of [
