@@ -4,7 +4,7 @@
  */
 export { EngineError, errorRegistry, invalid, type ErrorReason } from './base/errors.js'
 export { onAbort } from './base/abort.js'
-export { readNow, Shape, unknownName, unreadable } from './base/shape.js'
+export { parseAtCall, Shape, unknownName, unreadable } from './base/shape.js'
 export { operations, type Operation, type OperationName } from './operations/index.js'
 export { schemas, type OperationRequest, type OperationResponse } from './operations/schemas/index.js'
 export { statusSchema } from './operations/schemas/status.js'

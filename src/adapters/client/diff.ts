@@ -1,5 +1,5 @@
 import type { Change, Diff } from '../../engine/index.js'
-import { readNow, type OperationRequest } from '../../engine/wire.js'
+import { parseAtCall, type OperationRequest } from '../../engine/wire.js'
 import { pages } from './pages.js'
 import type { Given, Transport } from './transport.js'
 
@@ -13,7 +13,7 @@ export class RemoteDiff implements Pick<Diff, keyof Diff> {
   /** What `request` throws, whoever reads the diff gets. */
   constructor(transport: Transport, request: () => DiffRequest) {
     this.#transport = transport
-    this.#request = readNow(request)
+    this.#request = parseAtCall(request)
   }
 
   [Symbol.asyncIterator](): AsyncGenerator<Change, void, undefined> {

@@ -6,7 +6,7 @@ import type {
   WaitOptions,
   WatchOptions,
 } from '../../engine/index.js'
-import { EngineError, invalid, readNow, Shape } from '../../engine/wire.js'
+import { EngineError, invalid, parseAtCall, Shape } from '../../engine/wire.js'
 import { concat, copyBytes } from './bytes.js'
 import { checked } from './checked.js'
 import { pause } from './deadline.js'
@@ -145,7 +145,7 @@ export class RemoteSources {
   /** States between two looks are left out. */
   watchJob(reference: JobReference, options: WatchOptions = {}): AsyncGenerator<ImportJob, void, undefined> {
     return this.#watch(
-      readNow(() => [jobShape.read(reference as ImportJob, 'job'), watchShape.read(options, 'options')]),
+      parseAtCall(() => [jobShape.read(reference as ImportJob, 'job'), watchShape.read(options, 'options')]),
     )
   }
 

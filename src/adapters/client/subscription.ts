@@ -1,5 +1,5 @@
 import type { BusMessage, BusSubscribeRequest, BusSubscription } from '../../engine/index.js'
-import { onAbort, readNow, type OperationResponse } from '../../engine/wire.js'
+import { onAbort, parseAtCall, type OperationResponse } from '../../engine/wire.js'
 import { checked } from './checked.js'
 import { pause } from './deadline.js'
 import { fromStatus, isClosing, isOutage } from './errors.js'
@@ -32,7 +32,7 @@ export class RemoteSubscription implements BusSubscription {
   constructor(transport: Transport, sessionId: string, request: BusSubscribeRequest) {
     this.#transport = transport
     this.#sessionId = sessionId
-    const parsed = readNow(() => {
+    const parsed = parseAtCall(() => {
       const { signal, ...query } = checked(request)
       return { signal, query }
     })

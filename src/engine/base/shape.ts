@@ -91,10 +91,10 @@ export function unknownName(field: string, name: string, known: ReadonlySet<stri
   })
 }
 
-/** Reads arguments at the call for a result that comes later; what the reading threw is thrown then. */
-export function readNow<T>(read: () => T): () => T {
+/** Parses arguments at once, for a call whose result comes later, such as an iterator. The result gives the value or throws the error. */
+export function parseAtCall<T>(parse: () => T): () => T {
   try {
-    const value = read()
+    const value = parse()
     return () => value
   } catch (error) {
     return () => {

@@ -1,4 +1,4 @@
-import { readNow } from '../base/shape.js'
+import { parseAtCall } from '../base/shape.js'
 import type { SessionAccess } from '../session/access/session-access.js'
 import {
   eventListShape,
@@ -54,7 +54,7 @@ export class SessionEvents {
    * for await (const { eventType, details } of session.events.follow({ signal })) show(eventType, details)
    */
   follow(options: EventFollowOptions = {}): AsyncGenerator<SessionEvent, void, undefined> {
-    return this.#follow(readNow(() => parseFollow(options)))
+    return this.#follow(parseAtCall(() => parseFollow(options)))
   }
 
   async *#follow(parsed: () => EventFollowOptions): AsyncGenerator<SessionEvent, void, undefined> {

@@ -1,6 +1,6 @@
 import { invalid } from '../base/errors.js'
 import { pageShape, type PageRequest } from '../base/paging.js'
-import { readNow, Shape } from '../base/shape.js'
+import { parseAtCall, Shape } from '../base/shape.js'
 import type { Action } from '../operations/index.js'
 import type { Dir } from '../tree/node.js'
 import { createSessionFs } from '../fs/session-fs.js'
@@ -419,7 +419,7 @@ export class Session {
    */
   exportBundle(options: BundleOptions = {}): AsyncIterable<Uint8Array> {
     const { core } = this.#access
-    const parsed = readNow(() => parseBundleOptions(options))
+    const parsed = parseAtCall(() => parseBundleOptions(options))
     const opened = this.#access.look('exportBundle', async (live) => {
       const { signal } = parsed()
       for (const part of ['getManifest', 'listEvents'] as const) this.#access.permit(part)

@@ -1,6 +1,6 @@
 import { given } from '../base/input.js'
 import { invalid } from '../base/errors.js'
-import { readNow, Shape } from '../base/shape.js'
+import { parseAtCall, Shape } from '../base/shape.js'
 import type { Action } from '../operations/index.js'
 import {
   parseJobReference,
@@ -178,7 +178,7 @@ export class Sources {
    * for await (const { state, bytesProcessed } of engine.sources.watchJob(job)) console.log(state, bytesProcessed)
    */
   watchJob(reference: JobReference, options: WatchOptions = {}): AsyncGenerator<ImportJob, void, undefined> {
-    return this.#watch(readNow(() => [parseJobReference(reference), parseWatch(options)]))
+    return this.#watch(parseAtCall(() => [parseJobReference(reference), parseWatch(options)]))
   }
 
   async *#watch(

@@ -1,6 +1,6 @@
 import { Fault } from '../base/fault.js'
 import { keys } from '../storage/keys.js'
-import { mustWait } from '../storage/read-now.js'
+import { mustWait } from '../storage/sync-or-async.js'
 import type { Store } from '../storage/store.js'
 import { UnloadedBody } from '../cas/body.js'
 import { decodeContentInto, decodePageInto, missingNode, parseBlocks } from './codec.js'

@@ -6,7 +6,7 @@ import type { Body } from '../../cas/body.js'
 import type { Core } from '../../session/core.js'
 import { contentsOf, type Redo } from '../../records/event.js'
 import { keys } from '../../storage/keys.js'
-import { readNow } from '../../storage/read-now.js'
+import { getSyncOrAsync } from '../../storage/sync-or-async.js'
 import { missingNode } from '../../tree/codec.js'
 import type { InUseNode } from '../../tree/in-use.js'
 import { Dir, type Page } from '../../tree/node.js'
@@ -164,7 +164,7 @@ export class Marker implements References {
   }
 
   #read(address: string): string | undefined | Promise<string | undefined> {
-    return readNow(this.#core.store, keys.node(address))
+    return getSyncOrAsync(this.#core.store, keys.node(address))
   }
 }
 

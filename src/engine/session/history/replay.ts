@@ -4,7 +4,7 @@ import { whenLoaded } from '../../base/fault.js'
 import { limits } from '../../base/limits.js'
 import { nextTurn } from '../../base/slices.js'
 import { keys, prefixEnd } from '../../storage/keys.js'
-import { readNow } from '../../storage/read-now.js'
+import { getSyncOrAsync } from '../../storage/sync-or-async.js'
 import type { StoredEvent } from '../../storage/store.js'
 import type { Dir } from '../../tree/node.js'
 import { Tree } from '../../tree/tree.js'
@@ -67,7 +67,7 @@ async function readSession(core: Core, sessionId: string): Promise<LiveSession> 
 export async function findSession(core: Core, sessionId: string): Promise<SessionRecord | undefined> {
   if (!isId(sessionId)) return undefined
   const key = keys.session(core.tenantKey, sessionId)
-  const json = await readNow(core.store, key)
+  const json = await getSyncOrAsync(core.store, key)
   return json === undefined ? undefined : sessionKind.parse(json)
 }
 

@@ -1,6 +1,6 @@
 import { limits } from '../../base/limits.js'
 import { keys } from '../../storage/keys.js'
-import { readNow } from '../../storage/read-now.js'
+import { getSyncOrAsync } from '../../storage/sync-or-async.js'
 import { inBackground, type Core } from '../core.js'
 import type { EventBody } from '../../records/event.js'
 import { noteUse } from './unused.js'
@@ -29,7 +29,7 @@ export async function storeActivity(core: Core, live: LiveSession): Promise<void
 /** When a session was last read, as far as that is stored; 0 when it is not. */
 export async function storedRead(core: Core, sessionId: string): Promise<number> {
   const key = keys.lastRead(sessionId)
-  const text = await readNow(core.store, key)
+  const text = await getSyncOrAsync(core.store, key)
   return Number(text ?? 0)
 }
 

@@ -1,8 +1,8 @@
 import { EngineError } from '../base/errors.js'
 import type { Store } from './store.js'
 
-/** A record, at once where the store has it at hand, else as a promise. */
-export function readNow(store: Store, key: string): string | undefined | Promise<string | undefined> {
+/** Reads a record synchronously where the store can, else asynchronously: then the result is a promise. */
+export function getSyncOrAsync(store: Store, key: string): string | undefined | Promise<string | undefined> {
   if (store.getSync === undefined) return store.get(key)
   try {
     return store.getSync(key)
@@ -12,7 +12,7 @@ export function readNow(store: Store, key: string): string | undefined | Promise
   }
 }
 
-/** Whether a synchronous read failed that has to be awaited this time. */
+/** Whether a synchronous read failed because this read has to be asynchronous. */
 export function mustWait(error: unknown): boolean {
   return error instanceof EngineError && error.reason === 'WOULD_BLOCK'
 }
