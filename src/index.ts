@@ -1,7 +1,13 @@
-import { systemEnvironment } from './adapters/system/index.js'
+import { isAbsolutePath, systemEnvironment } from './adapters/system/index.js'
 import {
   createEngine,
+  given,
+  invalid,
+  limits,
   memoryStorage,
+  parseFlag,
+  parseFunction,
+  readList,
   Shape,
   type ApprovalOptions,
   type Authorize,
@@ -154,14 +160,13 @@ export async function openEngine(options: EngineOptions = {}): Promise<Engine> {
     approvals,
     log,
     secrets,
-    ...given
+    ...rest
   } = optionsShape.read(options, 'options')
-  const git = given.git === undefined ? undefined : gitShape.readPart(given.git, 'git')
-  const hostPaths =
-    given.hostPaths === undefined ? undefined : hostPathsShape.readPart(given.hostPaths, 'hostPaths')
+  const git = parseGit(rest.git)
+  const roots = parseRoots(rest.hostPaths)
   const adapter = once(async () => {
     const { createGitAdapter } = await import('./adapters/git/index.js')
-    return createGitAdapter({ ...git, ...(hostPaths?.roots && { hostPathRoots: hostPaths.roots }) })
+    return createGitAdapter({ ...git, hostPathRoots: roots })
   })
   return createEngine({
     storage,
@@ -187,7 +192,7 @@ export async function openEngine(options: EngineOptions = {}): Promise<Engine> {
     }),
     host: once(async () => {
       const { createHost } = await import('./adapters/host/index.js')
-      return createHost({ roots: hostPaths?.roots ?? [] })
+      return createHost({ roots })
     }),
     reportReader: once(async () => {
       const { createReportReader } = await import('./adapters/junit/index.js')
@@ -197,6 +202,25 @@ export async function openEngine(options: EngineOptions = {}): Promise<Engine> {
       const { createBundleFiles } = await import('./adapters/car/index.js')
       return createBundleFiles()
     }),
+  })
+}
+
+function parseGit(git: EngineOptions['git']): NonNullable<EngineOptions['git']> {
+  if (git === undefined) return {}
+  const copy = gitShape.readPart(git, 'git')
+  parseFlag('git.allowPrivateAddresses', copy.allowPrivateAddresses, false)
+  parseFunction('git.credentials', copy.credentials)
+  parseFunction('git.sign', copy.sign)
+  return copy
+}
+
+function parseRoots(hostPaths: EngineOptions['hostPaths']): readonly string[] {
+  if (hostPaths === undefined) return []
+  const { roots = [] } = hostPathsShape.readPart(hostPaths, 'hostPaths')
+  return readList('hostPaths.roots', roots, limits.hostPathRoots, 'roots').map((root, index) => {
+    if (typeof root === 'string' && isAbsolutePath(root)) return root
+    const field = `hostPaths.roots[${index}]`
+    throw invalid(field, `must be an absolute path, such as "/srv/projects"; it is ${given(root)}`)
   })
 }
 

@@ -1,4 +1,4 @@
-import { given } from './base/input.js'
+import { given, kindOf, parseFlag, parseFunction } from './base/input.js'
 import type { Environment } from './base/environment.js'
 import { EngineError, invalid } from './base/errors.js'
 import { IdSource } from './base/ids.js'
@@ -96,9 +96,10 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
       'storage',
       `must be a storage, such as levelStorage(directory) or memoryStorage(); it is ${given(parts.storage)}`,
     )
-  const { allowGitNames = false } = parts
-  if (typeof allowGitNames !== 'boolean')
-    throw invalid('allowGitNames', `must be true or false; it is ${given(allowGitNames)}`)
+  const allowGitNames = parseFlag('allowGitNames', parts.allowGitNames, false)
+  checkEnvironment(environment)
+  parseFunction('authorize', parts.authorize)
+  parseFunction('log', parts.log)
   const budgets = parseBudgets(parts.budgets)
   const automaticOptions = parseAutomaticCollection(parts.automaticCollection)
   const sessionTtlSeconds = parseTtl('sessionTtlSeconds', parts.sessionTtlSeconds)
@@ -202,6 +203,14 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   return new Engine(core, services)
 }
 
+function checkEnvironment(environment: Environment): void {
+  for (const name of ['wallClockMs', 'monotonicMs', 'randomFill'] as const) {
+    if (typeof environment?.[name] === 'function') continue
+    const it = environment === null ? 'it is null' : `its ${name} is ${kindOf(environment[name])}`
+    throw invalid('environment', `must have the methods wallClockMs, monotonicMs and randomFill; ${it}`)
+  }
+}
+
 /** Bytes, with their defaults. */
 function parseSizes(parts: EngineParts): {
   readonly maxFileBytes: number
@@ -210,12 +219,15 @@ function parseSizes(parts: EngineParts): {
 } {
   const { maxFileBytes = limits.fileBytes, cacheBytes = limits.cacheBytes } = parts
   if (!Number.isSafeInteger(maxFileBytes) || maxFileBytes < 0)
-    throw invalid('maxFileBytes', 'must be a whole number from 0 to 2^53 − 1')
+    throw invalid('maxFileBytes', `must be a whole number from 0 to 2^53 − 1; it is ${given(maxFileBytes)}`)
   if (!Number.isSafeInteger(cacheBytes) || cacheBytes < 0)
-    throw invalid('cacheBytes', 'must be a whole number from 0 to 2^53 − 1')
+    throw invalid('cacheBytes', `must be a whole number from 0 to 2^53 − 1; it is ${given(cacheBytes)}`)
   const { memoryBudgetBytes = limits.memoryBudgetBytes } = parts
   if (!Number.isSafeInteger(memoryBudgetBytes) || memoryBudgetBytes < limits.memoryBudgetMinBytes)
-    throw invalid('memoryBudgetBytes', 'must be a whole number from 2^20 to 2^53 − 1')
+    throw invalid(
+      'memoryBudgetBytes',
+      `must be a whole number from 2^20 to 2^53 − 1; it is ${given(memoryBudgetBytes)}`,
+    )
   return { maxFileBytes, cacheBytes, memoryBudgetBytes }
 }
 

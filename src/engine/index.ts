@@ -4,13 +4,14 @@ export {
   EngineError,
   errorRegistry,
   StatusCode,
+  invalid,
   type ErrorDetails,
   type ErrorReason,
   type StatusName,
 } from './base/errors.js'
 export type { Environment } from './base/environment.js'
 export type { LogEntry } from './base/log.js'
-export type { StringMap } from './base/input.js'
+export { given, parseFlag, parseFunction, readList, type StringMap } from './base/input.js'
 export { limits } from './base/limits.js'
 export { Shape, type NamesOf } from './base/shape.js'
 export { version } from './base/version.js'

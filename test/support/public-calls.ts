@@ -1,6 +1,11 @@
 /** Every public method with arguments that name each of its parameters and options. */
+import type * as archive from '../../src/adapters/archive/index.js'
 import type * as client from '../../src/adapters/client/index.js'
+import type * as git from '../../src/adapters/git/index.js'
+import type * as host from '../../src/adapters/host/index.js'
+import type * as http from '../../src/adapters/http/index.js'
 import type * as level from '../../src/adapters/level/index.js'
+import type * as nodeVfs from '../../src/adapters/node-vfs/index.js'
 import * as main from '../../src/index.js'
 import type * as testing from '../../src/testing.js'
 
@@ -24,6 +29,7 @@ const { signal } = new AbortController()
 const owner = { ownerId: 'a', pid: 1, clientId: 'c' }
 const range = { start: 0, length: 1 }
 const onProgress = (): void => undefined
+const none = (): Promise<never> => Promise.reject(new Error('not called'))
 const segment = { path: '/a', segments: [], expectedHash: hash, logicalSize: 1, mode: 0o644 }
 const segments = [
   { data: { offset: 0, content } },
@@ -290,3 +296,44 @@ export const clientsCalls: Calls<typeof client> = {
     [{ baseUrl: 'http://127.0.0.1:1', token: 'a', timeoutMs: 1, reconnectMs: 1, headers: {}, signal, fetch }],
   ],
 }
+
+const authenticate = (): undefined => undefined
+const limits = { requestMs: 1 } as http.HttpHandlerOptions['limits']
+export const httpCalls: Calls<typeof http> = {
+  createHttpHandler: [
+    [
+      undefined as unknown as main.Engine,
+      { authenticate, prefix: '', allowedHosts: [], allowedOrigins: [], limits: limits!, log: onProgress },
+    ],
+  ],
+  serve: [
+    [
+      undefined as unknown as http.HttpHandler,
+      {
+        host: '127.0.0.1',
+        port: 0,
+        connections: 1,
+        headersTimeoutMs: 1,
+        requestTimeoutMs: 1,
+        keepAliveMs: 1,
+        headerBytes: 1,
+      },
+    ],
+  ],
+  staticTokens: [],
+  toNodeHandler: [],
+  openApiDocument: [],
+}
+
+export const nodeVfsCalls: Calls<typeof nodeVfs> = { sessionProvider: [] }
+
+/** The adapters that `forkspace` loads when it needs them. */
+export const gitAdapterCalls: Calls<typeof git> = {
+  createGitAdapter: [
+    [{ allowPrivateAddresses: true, hostPathRoots: [], credentials: none, sign: none, idleTimeoutMs: 1 }],
+  ],
+  checkBranchName: [],
+  checkRemoteUrl: [],
+}
+export const archivesCalls: Calls<typeof archive> = { createArchives: [[{ allowGitNames: true }]] }
+export const hostCalls: Pick<Calls<typeof host>, 'createHost'> = { createHost: [[{ roots: [] }]] }

@@ -32,6 +32,46 @@ const mistakes: readonly (readonly [what: string, call: () => Promise<unknown>, 
     'INVALID_ARGUMENT storage: must be a storage, such as levelStorage(directory) or memoryStorage(); it is "./data"',
   ],
   [
+    'roots that are one path',
+    () => openEngine({ hostPaths: { roots: '/srv' as never } }),
+    'INVALID_ARGUMENT hostPaths.roots: must be an array; it is a string',
+  ],
+  [
+    'a root that is relative',
+    () => openEngine({ hostPaths: { roots: ['/srv', 'data'] } }),
+    'INVALID_ARGUMENT hostPaths.roots[1]: must be an absolute path, such as "/srv/projects"; it is "data"',
+  ],
+  [
+    'a flag that is a word',
+    () => openEngine({ git: { allowPrivateAddresses: 'no' as never } }),
+    'INVALID_ARGUMENT git.allowPrivateAddresses: must be true or false; it is "no"',
+  ],
+  [
+    'credentials that are no function',
+    () => openEngine({ git: { credentials: { username: 'a', password: 'b' } as never } }),
+    'INVALID_ARGUMENT git.credentials: must be a function; it is an object',
+  ],
+  [
+    'a rule of permissions that is no function',
+    () => openEngine({ authorize: null as never }),
+    'INVALID_ARGUMENT authorize: must be a function; it is null',
+  ],
+  [
+    'a log that is an object',
+    () => openEngine({ log: console as never }),
+    'INVALID_ARGUMENT log: must be a function; it is an object',
+  ],
+  [
+    'an environment without a clock',
+    () => openEngine({ environment: { wallClockMs: Date.now } as never }),
+    'INVALID_ARGUMENT environment: must have the methods wallClockMs, monotonicMs and randomFill; its monotonicMs is undefined',
+  ],
+  [
+    'a size with its unit',
+    () => openEngine({ maxFileBytes: '1 GiB' as never }),
+    'INVALID_ARGUMENT maxFileBytes: must be a whole number from 0 to 2^53 − 1; it is "1 GiB"',
+  ],
+  [
     'a misspelt guard',
     () => session.files.write({ path: '/a', content: '', expectdHash: '' } as never),
     'INVALID_ARGUMENT expectdHash: unknown key; did you mean "expectedHash"?',

@@ -3,11 +3,16 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import * as archive from '../../src/adapters/archive/index.js'
 import * as client from '../../src/adapters/client/index.js'
+import * as git from '../../src/adapters/git/index.js'
+import * as host from '../../src/adapters/host/index.js'
 import * as http from '../../src/adapters/http/index.js'
 import * as level from '../../src/adapters/level/index.js'
+import * as nodeVfs from '../../src/adapters/node-vfs/index.js'
 import * as main from '../../src/index.js'
 import * as testing from '../../src/testing.js'
+import manifest from '../../package.json' with { type: 'json' }
 import * as calls from '../support/public-calls.js'
 import { openRemote, type Remote } from '../support/remote.js'
 
@@ -106,6 +111,39 @@ function rejects(title: string, handle: () => unknown, table: object, leftOut: r
   })
 }
 
+/** The tables of the functions that each subpath of the package exports. */
+const subpaths: Readonly<Record<string, readonly [module: object, table: object]>> = {
+  '.': [main, calls.openingsCalls],
+  './client': [client, calls.clientsCalls],
+  './http': [http, calls.httpCalls],
+  './level': [level, calls.levelsCalls],
+  './node-vfs': [nodeVfs, calls.nodeVfsCalls],
+  './testing': [testing, calls.testsCalls],
+}
+
+/** Classes whose methods have tables of their own, or whose constructors take no options. */
+const classes = new Set<unknown>([
+  main.Engine,
+  main.EngineScope,
+  main.Session,
+  main.Sessions,
+  main.Checkout,
+  client.RemoteEngine,
+  client.RemoteSession,
+  main.EngineError,
+  main.Secret,
+])
+
+test('every subpath of the package has a table, with every function that it exports', () => {
+  const scripts = Object.keys(manifest.exports).filter((subpath) => !subpath.endsWith('.json'))
+  expect(Object.keys(subpaths).toSorted()).toEqual(scripts.toSorted())
+  for (const [subpath, [module, table]] of Object.entries(subpaths)) {
+    const functions = Object.entries(module).filter(([, value]) => typeof value === 'function')
+    const names = functions.filter(([, value]) => !classes.has(value)).map(([name]) => name)
+    expect([subpath, names.toSorted()]).toEqual([subpath, Object.keys(table).toSorted()])
+  }
+})
+
 describe('in process', () => {
   const open = (): Promise<main.Session> => local.sessions.create({ files: { '/a': 'x' } })
   const of = (part: keyof main.Session) => async (): Promise<unknown> => (await open())[part]
@@ -132,10 +170,11 @@ describe('in process', () => {
   rejects('forkspace', () => main, calls.openingsCalls)
   rejects('forkspace/level', () => level, calls.levelsCalls)
   rejects('forkspace/testing', () => testing, calls.testsCalls)
-  rejects('forkspace/http', () => http, {
-    createHttpHandler: [[undefined, { authenticate: () => undefined, prefix: '', limits: { requestMs: 1 } }]],
-    staticTokens: [],
-  })
+  rejects('forkspace/http', () => http, calls.httpCalls)
+  rejects('forkspace/node-vfs', () => nodeVfs, calls.nodeVfsCalls)
+  rejects('the git adapter', () => git, calls.gitAdapterCalls)
+  rejects('the archive adapter', () => archive, calls.archivesCalls)
+  rejects('the host adapter', () => host, calls.hostCalls)
   test('serve and close', async () => {
     await expect(http.serve(handler, { prot: 1 } as never)).rejects.toMatchObject({
       details: { suggestion: 'port' },

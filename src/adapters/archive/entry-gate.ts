@@ -5,8 +5,8 @@ import { invalidArchive, limitExceeded, unsafePath } from './errors.js'
 import { archiveLimits } from './limits.js'
 
 export interface ArchiveOptions {
-  /** Lets entries have names that git, or some file system, takes for `.git`. */
-  readonly allowGitNames: boolean
+  /** Lets entries have names that git, or some file system, takes for `.git`; false by default. */
+  readonly allowGitNames?: boolean
 }
 
 interface KnownSymlink {
@@ -30,7 +30,11 @@ export class EntryGate {
   #pathBytes = 0
   #filesGiven = 0
 
-  constructor(sink: TreeSink, { allowGitNames }: ArchiveOptions, onFile: (filesGiven: number) => void) {
+  constructor(
+    sink: TreeSink,
+    { allowGitNames }: Required<ArchiveOptions>,
+    onFile: (filesGiven: number) => void,
+  ) {
     this.#sink = sink
     this.#allowGitNames = allowGitNames
     this.#onFile = onFile

@@ -1,5 +1,5 @@
 import type { Buffer } from 'node:buffer'
-import type { Archives, ContentIn, ReadContext, TreeSink } from '../../engine/ports.js'
+import { Shape, type Archives, type ContentIn, type ReadContext, type TreeSink } from '../../engine/ports.js'
 import { ArchiveInput } from './archive-input.js'
 import { ByteReader } from './byte-reader.js'
 import { EntryGate, type ArchiveOptions } from './entry-gate.js'
@@ -12,22 +12,26 @@ import { writeTar } from './tar-writer.js'
 import { collectZip } from './zip-content.js'
 import { readZip } from './zip-reader.js'
 
+const optionsShape = new Shape<ArchiveOptions>({ allowGitNames: true })
+
 /**
  * Reads tar, tar in gzip, and zip; writes tar. A backslash is a character of a name in a tar and refused in a zip,
  * where some programs mean a separator by it. Names are UTF-8; those of a zip that does not say so, and is not of
  * Unix, are of the code page 437. A name in a tar may not contain U+FFFD. Extended attributes that are no text are
  * written in base64, under the keys of libarchive, and read from there; under other keys they are left out. A name
  * that git must not hold is refused where it is read (`isUnsafeName`), unless `allowGitNames`; it is written as it is.
+ * INVALID_ARGUMENT for an unknown option.
  */
-export function createArchives(options: ArchiveOptions = { allowGitNames: false }): Archives {
-  return { read: (content, sink, context) => read(content, sink, context, options), writeTar }
+export function createArchives(options: ArchiveOptions = {}): Archives {
+  const { allowGitNames = false } = optionsShape.read(options, 'options')
+  return { read: (content, sink, context) => read(content, sink, context, { allowGitNames }), writeTar }
 }
 
 async function read(
   content: ContentIn,
   sink: TreeSink,
   context: ReadContext,
-  options: ArchiveOptions,
+  options: Required<ArchiveOptions>,
 ): Promise<void> {
   let filesProcessed = 0
   const tell = (): void => context.onProgress({ bytesTransferred: input.bytesRead, filesProcessed })

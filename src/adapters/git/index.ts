@@ -1,4 +1,4 @@
-import type { Committer, GitRemote, Importer } from '../../engine/ports.js'
+import { Shape, type Committer, type GitRemote, type Importer } from '../../engine/ports.js'
 import type { CredentialsHook } from './remote/authentication.js'
 import { createCommitter, type Sign } from './committer.js'
 import { createImporter } from './importer.js'
@@ -34,6 +34,14 @@ export interface GitAdapterOptions {
   readonly idleTimeoutMs?: number
 }
 
+const optionsShape = new Shape<GitAdapterOptions>({
+  allowPrivateAddresses: true,
+  hostPathRoots: true,
+  credentials: true,
+  sign: true,
+  idleTimeoutMs: true,
+})
+
 export interface GitAdapter {
   readonly importer: Importer
   readonly committer: Committer
@@ -61,7 +69,7 @@ export interface GitAdapter {
  * directory of this host compares and sets the ref under git's own lock; hooks do not run and no reflog is
  * written there.
  *
- * Errors are EngineErrors; an abort throws the signal's reason.
+ * Errors are EngineErrors; an abort throws the signal's reason. INVALID_ARGUMENT for an unknown option.
  *
  * @example
  * const { importer } = createGitAdapter({ hostPathRoots: ['/srv/git'] })
@@ -69,15 +77,16 @@ export interface GitAdapter {
  * const { commitId } = await importer.import({ remote, gitRef: 'main' }, sink, context)
  */
 export function createGitAdapter(options: GitAdapterOptions = {}): GitAdapter {
+  const { sign, ...given } = optionsShape.read(options, 'options')
   const repositoryOptions: RepositoryOptions = {
-    allowPrivateAddresses: options.allowPrivateAddresses ?? false,
-    hostPathRoots: options.hostPathRoots ?? [],
-    credentials: options.credentials,
-    idleTimeoutMs: options.idleTimeoutMs ?? gitLimits.idleTimeoutMs,
+    allowPrivateAddresses: given.allowPrivateAddresses ?? false,
+    hostPathRoots: given.hostPathRoots ?? [],
+    credentials: given.credentials,
+    idleTimeoutMs: given.idleTimeoutMs ?? gitLimits.idleTimeoutMs,
   }
   return {
     importer: createImporter(repositoryOptions),
-    committer: createCommitter({ ...repositoryOptions, sign: options.sign }),
+    committer: createCommitter({ ...repositoryOptions, sign }),
     checkRemote: async (remote) => (await openRepository(remote, repositoryOptions)).close(),
   }
 }

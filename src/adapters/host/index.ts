@@ -1,4 +1,4 @@
-import type { Host } from '../../engine/ports.js'
+import { Shape, type Host } from '../../engine/ports.js'
 import { OpenHostTree } from './host-tree.js'
 import { Roots } from './roots.js'
 import { Scan } from './scan.js'
@@ -15,13 +15,17 @@ export interface HostOptions {
   readonly roots: readonly string[]
 }
 
+const optionsShape = new Shape<HostOptions>({ roots: true })
+
 /**
  * Reads and writes directories of this host at and below its roots, and nothing outside of them, whatever others who
  * can write there swap for symlinks meanwhile: on Linux directories are held open, and every name is looked up in the
  * open directory. Where there is no `/proc/self/fd` paths are compared before and after each step, which finds a swap
  * only once it has happened. Who can write above the roots is trusted.
+ * INVALID_ARGUMENT for an unknown option, and for a root that is not absolute.
  */
-export function createHost({ roots }: HostOptions): Host {
+export function createHost(options: HostOptions): Host {
+  const { roots } = optionsShape.read(options, 'options')
   const allowed = new Roots(roots)
   return {
     async check(path) {

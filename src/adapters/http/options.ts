@@ -48,6 +48,7 @@ export function parseOptions(options: HttpHandlerOptions): Required<
   } = optionsShape.read(options, 'options')
   const limits = limitsShape.readPart(givenLimits, 'limits')
   if (typeof authenticate !== 'function') throw refused('authenticate', 'must be a function')
+  if (typeof log !== 'function') throw refused('log', 'must be a function')
   if (typeof prefix !== 'string' || !/^(?:\/[^/?#]+)*$/.test(prefix))
     throw refused('prefix', 'must have the form /path')
   if (allowedHosts !== undefined && !isList(allowedHosts))

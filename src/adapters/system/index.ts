@@ -1,4 +1,5 @@
 import { randomFillSync } from 'node:crypto'
+import { isAbsolute } from 'node:path'
 import { performance } from 'node:perf_hooks'
 import type { Environment } from '../../engine/index.js'
 
@@ -8,3 +9,6 @@ export const systemEnvironment: Environment = {
   monotonicMs: () => performance.now(),
   randomFill: (bytes) => void randomFillSync(bytes),
 }
+
+/** Whether a path is absolute on this machine. */
+export const isAbsolutePath = isAbsolute

@@ -182,6 +182,12 @@ export function parseFlag(field: string, value: unknown, fallback: boolean): boo
   return value
 }
 
+/** A function, where it is given. */
+export function parseFunction<T>(field: string, value: T): T {
+  if (value === undefined || typeof value === 'function') return value
+  throw invalid(field, `must be a function; it is ${given(value)}`)
+}
+
 /** A size or offset in bytes. */
 export function parseSize(field: string, value: unknown): number {
   if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 0) {

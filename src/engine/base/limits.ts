@@ -55,6 +55,8 @@ export const limits = {
   approvals: 10_000,
   /** Master keys that an engine is opened with beside the current one. */
   previousKeys: 1_000,
+  /** Directories of the option `hostPaths.roots`. */
+  hostPathRoots: 1_000,
   /** Paths that a request for an approval names. */
   changedFiles: 10_000,
   cacheKeyBytes: 1024,
