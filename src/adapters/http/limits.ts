@@ -44,24 +44,19 @@ export const defaultHttpLimits: HttpLimits = {
   stalledResponseMs: 30_000,
 }
 
-/** Bounds of the JSON in a body, which are not set: they keep the event loop free. */
+/** Bounds of the JSON in a body. They are fixed, because they keep the event loop free. */
 export const jsonLimits = {
   depth: 64,
-  /** Opening brackets and commas. */
-  parts: 1_000_000,
-  /** Names of one object. */
-  names: 10_000,
-  /** A body up to this is parsed as it is. */
-  tinyBytes: 2048,
-  /** A body up to this is read in one go. */
-  smallBytes: 128 * 1024,
-  /** What is parsed in one go; numbers and white space have no more either. */
-  groupBytes: 32 * 1024,
-  /** A string from this on is not parsed; names are shorter. */
-  longStringBytes: 4096,
-  /** Bytes that are decoded between two turns of the event loop. */
-  stepBytes: 3 * 2 ** 20,
-  /** A list of more elements is decoded, or encoded, element by element. */
+  /** Objects and lists. */
+  containers: 250_000,
+  commas: 500_000,
+  /** Pairs of names that follow each other in an object. */
+  nameSequences: 2000,
+  /** Bytes of a name that tell it from others of the same length. */
+  hashedNameBytes: 256,
+  /** A larger body is decoded in slices. */
+  atOnceBytes: 128 * 1024,
+  /** A longer list is decoded, or encoded, element by element. */
   stepElements: 500,
 } as const
 

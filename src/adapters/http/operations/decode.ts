@@ -1,18 +1,17 @@
 import { Buffer, isUtf8 } from 'node:buffer'
 import * as z from 'zod'
 import { invalidField, type HttpError } from '../http-error.js'
-import { parseJson } from './json-parse.js'
-import { checkDepth, parseText, scanJson } from './json-scan.js'
 import { jsonLimits } from '../limits.js'
-import { LongStrings } from './long-strings.js'
-import { runAtOnce, runInSlices, type Steps } from './steps.js'
+import { checkBounds } from './json-bounds.js'
+import { runInSlices, type Steps } from './steps.js'
 
 /**
- * The native form of requests of one schema: a body of JSON in UTF-8 with `parameters` over it. INVALID_ARGUMENT with
- * the first field that is not of its kind, TOO_LARGE.
+ * Gives requests their native form: a body of JSON in UTF-8, with `parameters` over its fields.
  *
- * Large bodies are read in slices and one at a time, in the order in which they came: however many there are, they
- * hold the event loop no longer than one of them.
+ * Large bodies are decoded in slices, and one after the other in the order of their arrival. However many there are,
+ * together they hold the event loop no longer than one of them.
+ *
+ * @throws INVALID_ARGUMENT that names the first field of a wrong kind, TOO_LARGE
  */
 export class Decoder {
   #last: Promise<unknown> = Promise.resolve()
@@ -20,35 +19,36 @@ export class Decoder {
   decode(schema: z.ZodType<object>, body: Uint8Array, parameters: object): object | Promise<object> {
     if (body.byteLength === 0) return decodeValue(schema, parameters)
     const json = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
-    if (json.length <= jsonLimits.tinyBytes) return decodeTiny(schema, json, parameters)
-    if (json.length <= jsonLimits.smallBytes) return runAtOnce(decodeBody(schema, json, parameters))
-    const decoded = this.#last.then(() => runInSlices(decodeBody(schema, json, parameters)))
+    if (json.length <= jsonLimits.atOnceBytes) {
+      checkBody(json)
+      return decodeValue(schema, Object.assign(parseObject(json), parameters))
+    }
+    const decoded = this.#last.then(() => runInSlices(decodeLarge(schema, json, parameters)))
     this.#last = decoded.catch(() => undefined)
     return decoded
   }
 }
 
-/** Of what has no long strings, and no lists that take long. */
-function decodeTiny(schema: z.ZodType<object>, json: Buffer, parameters: object): object {
-  if (!isUtf8(json)) throw invalidField('body', 'must be UTF-8')
-  checkDepth(json)
-  return decodeValue(schema, Object.assign(objectOf(parseText(json.toString())), parameters))
-}
-
-function* decodeBody(schema: z.ZodType<object>, json: Buffer, parameters: object): Steps<object> {
-  if (!isUtf8(json)) throw invalidField('body', 'must be UTF-8')
+function* decodeLarge(schema: z.ZodType<object>, json: Buffer, parameters: object): Steps<object> {
+  checkBody(json)
   yield
-  const outline = yield* scanJson(json)
-  const strings = new LongStrings(json, outline.longStrings)
-  const wire = yield* parseJson(outline, strings)
-  const decoded = (yield* decodeInSteps(schema, { ...wire, ...parameters }, [])) as object
-  if (outline.longStrings.length === 0) return decoded
-  const restored = (yield* strings.restore(decoded)) as object
-  yield* strings.checkOthers()
-  return restored
+  const wire = parseObject(json)
+  yield
+  return (yield* decodeInSteps(schema, Object.assign(wire, parameters), [])) as object
 }
 
-function objectOf(wire: unknown): object {
+function checkBody(json: Buffer): void {
+  if (!isUtf8(json)) throw invalidField('body', 'must be UTF-8')
+  checkBounds(json)
+}
+
+function parseObject(json: Buffer): object {
+  let wire: unknown
+  try {
+    wire = JSON.parse(json.toString())
+  } catch {
+    throw invalidField('body', 'must be JSON')
+  }
   if (typeof wire !== 'object' || wire === null || Array.isArray(wire))
     throw invalidField('body', 'must be an object')
   return wire
@@ -56,7 +56,7 @@ function objectOf(wire: unknown): object {
 
 type Path = readonly PropertyKey[]
 
-/** A list that is decoded element by element, with pauses. */
+/** A list whose elements are decoded one by one, with pauses. */
 interface LongList {
   readonly path: Path
   readonly element: z.ZodType
@@ -76,7 +76,7 @@ function* decodeInSteps(schema: z.ZodType, wire: unknown, path: Path): Steps<unk
   return native
 }
 
-/** The same value, where nothing in it is long; else a copy in which long lists are empty. */
+/** Takes long lists out: gives a copy in which they are empty, or the value itself where it has none. */
 function withoutLongLists(schema: z.ZodType, wire: unknown, path: Path, lists: LongList[]): unknown {
   if (schema instanceof z.ZodExactOptional || schema instanceof z.ZodPrefault)
     return withoutLongLists(schema.unwrap() as z.ZodType, wire, path, lists)
@@ -116,7 +116,7 @@ function refusal({ path, message }: z.core.$ZodIssue, within: Path): HttpError {
   return invalidField(fieldOf([...within, ...path]) || 'body', message.slice(0, 200))
 }
 
-/** As the engine writes it: `operations[0].write.path`. */
+/** A field as the engine names it, such as `operations[0].write.path`. */
 function fieldOf(path: Path): string {
   let field = ''
   for (const part of path)

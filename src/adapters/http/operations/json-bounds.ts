@@ -1,0 +1,70 @@
+import type { Buffer } from 'node:buffer'
+import { randomInt } from 'node:crypto'
+import { HttpError, invalidField } from '../http-error.js'
+import { jsonLimits } from '../limits.js'
+
+const quote = 0x22
+const comma = 0x2c
+const colon = 0x3a
+const backslash = 0x5c
+
+/** Differs between processes, so that a client cannot choose names with equal hashes. */
+const hashSeed = randomInt(2 ** 31)
+
+/**
+ * Refuses JSON that would hold the event loop for long, before `JSON.parse` is called. It counts objects, lists and
+ * their elements. It also counts sequences of names: for each new one the parser makes a hidden class, which takes
+ * longer than the rest. The syntax is for the parser to check.
+ *
+ * @throws INVALID_ARGUMENT for JSON that is nested too deep, TOO_LARGE for too many parts.
+ */
+export function checkBounds(json: Buffer): void {
+  /** The hash of the newest name at each depth. */
+  const names = [0]
+  const sequences = new Set<number>()
+  let depth = 0
+  let containers = 0
+  let commas = 0
+  let hash = 0
+  for (let at = 0; at < json.length; at++) {
+    const byte = json[at]!
+    if (byte === quote) {
+      const start = at + 1
+      const hashedEnd = Math.min(start + jsonLimits.hashedNameBytes, json.length)
+      hash = hashSeed
+      for (at = start; at < hashedEnd && json[at] !== quote; at++) {
+        if (json[at] === backslash) at++
+        hash = Math.imul(hash ^ json[at]!, 0x01000193)
+      }
+      if (at >= hashedEnd) at = endOfString(json, at)
+      hash ^= at - start
+    } else if (byte === comma) {
+      if (++commas > jsonLimits.commas) throw tooMany('commas', jsonLimits.commas)
+    } else if (byte === colon) {
+      sequences.add(Math.imul(names[depth]!, 31) ^ hash)
+      if (sequences.size > jsonLimits.nameSequences)
+        throw tooMany('different sequences of names', jsonLimits.nameSequences)
+      names[depth] = hash
+    } else if (byte === 0x7b || byte === 0x5b) {
+      if (++containers > jsonLimits.containers) throw tooMany('objects and lists', jsonLimits.containers)
+      if (++depth > jsonLimits.depth)
+        throw invalidField('body', `is nested over ${jsonLimits.depth} levels deep`)
+      names[depth] = 0
+    } else if ((byte === 0x7d || byte === 0x5d) && depth > 0) depth--
+  }
+}
+
+/** The place of the quote that ends a string, or the end of the text. `from` is not the second half of an escape. */
+function endOfString(json: Buffer, from: number): number {
+  for (let at = from; ; at++) {
+    at = json.indexOf(quote, at)
+    if (at < 0) return json.length
+    let escapes = 0
+    while (at - escapes > from && json[at - escapes - 1] === backslash) escapes++
+    if (escapes % 2 === 0) return at
+  }
+}
+
+function tooMany(what: string, limit: number): HttpError {
+  return new HttpError('TOO_LARGE', `body: over ${limit} ${what}`, { field: 'body', limit: String(limit) })
+}
