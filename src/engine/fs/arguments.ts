@@ -4,7 +4,8 @@ import { checkInteger, checkSignal } from './values.js'
 
 const int32Max = 2 ** 31 - 1
 
-export type Encoding = BufferEncoding | 'buffer' | null | undefined
+/** As in Node, '' stands for no encoding. */
+export type Encoding = BufferEncoding | 'buffer' | '' | null | undefined
 
 export interface Options {
   readonly encoding?: Encoding
@@ -30,9 +31,7 @@ export function toNumber(fd: unknown): number {
 /** The bytes of a caller's data; strings stay what they are when they are UTF-8. */
 export function toBytes(data: unknown, encoding: Encoding, name = 'data'): string | Uint8Array {
   if (typeof data === 'string') {
-    return encoding === undefined || encoding === null || encoding === 'buffer' || encoding === 'utf8'
-      ? data
-      : Buffer.from(data, encoding)
+    return !encoding || encoding === 'buffer' || encoding === 'utf8' ? data : Buffer.from(data, encoding)
   }
   if (data instanceof Uint8Array && ArrayBuffer.isView(data)) return data
   if (ArrayBuffer.isView(data)) return viewBytes(data)
@@ -45,9 +44,15 @@ export function toBuffer(buffer: unknown): ArrayBufferView {
 }
 
 export function toBuffers(buffers: unknown): ArrayBufferView[] {
-  if (!Array.isArray(buffers) || !buffers.every((buffer) => ArrayBuffer.isView(buffer)))
-    throw typeError('buffers', 'an ArrayBufferView[]', buffers)
-  return buffers
+  if (!Array.isArray(buffers)) throw typeError('buffers', 'an ArrayBufferView[]', buffers)
+  const views: ArrayBufferView[] = []
+  // By their indices: a hole is no view, and iterators of a subclass do not count.
+  for (let index = 0; index < buffers.length; index++) {
+    const view: unknown = buffers[index]
+    if (!ArrayBuffer.isView(view)) throw typeError('buffers', 'an ArrayBufferView[]', buffers)
+    views.push(view)
+  }
+  return views
 }
 
 /** ERR_INVALID_ARG_VALUE for a view that states other bounds than its memory has. */
@@ -61,15 +66,13 @@ export function viewBytes(view: ArrayBufferView): Uint8Array {
 
 /** Text in an encoding, or bytes. */
 export function encodeName(name: string, encoding: Encoding): string | Buffer {
-  if (encoding === undefined || encoding === null || encoding === 'utf8' || encoding === 'utf-8') return name
+  if (!encoding || encoding === 'utf8' || encoding === 'utf-8') return name
   const bytes = Buffer.from(name)
   return encoding === 'buffer' ? bytes : bytes.toString(encoding)
 }
 
 export function decodeBytes(bytes: Buffer, encoding: Encoding): Buffer | string {
-  return encoding === undefined || encoding === null || encoding === 'buffer'
-    ? bytes
-    : bytes.toString(encoding)
+  return !encoding || encoding === 'buffer' ? bytes : bytes.toString(encoding)
 }
 
 function checkEncoding(encoding: unknown): void {

@@ -22,10 +22,9 @@ export interface GlobOptions {
  * `cwd` where the pattern is.
  */
 export const glob: Define<(string | Dirent)[]> = (_context, pattern, options) => {
-  const patterns = (Array.isArray(pattern) ? pattern : [pattern]) as unknown[]
   const { cwd = '/', exclude, withFileTypes = false }: GlobOptions = toObject(options)
   const start = resolvePath('/', givenPath(cwd, 'options.cwd'))
-  const searches = patterns.map((one) => parse(one, start))
+  const searches = Array.isArray(pattern) ? parseAll(pattern, start) : [parse(pattern, start)]
   const excluded = toExclude(exclude)
   return read({ syscall: 'glob', path: start }, (live) => {
     const found = new Map<string, string | Dirent>()
@@ -43,6 +42,13 @@ interface Parsed {
   /** Where the walk begins, and what stands before the paths that it gives. */
   readonly start: string
   readonly prefix: string
+}
+
+/** A hole in the list is no pattern. */
+function parseAll(patterns: readonly unknown[], cwd: string): Parsed[] {
+  const parsed: Parsed[] = []
+  for (let index = 0; index < patterns.length; index++) parsed.push(parse(patterns[index], cwd))
+  return parsed
 }
 
 function parse(pattern: unknown, cwd: string): Parsed {
@@ -76,7 +82,7 @@ function toExclude(exclude: GlobOptions['exclude']): (withFileTypes: boolean) =>
     return (withFileTypes) => (path, entry) => exclude(withFileTypes ? entry() : path)
   if (!Array.isArray(exclude))
     throw typeError('options.exclude', 'of type function or an instance of Array', exclude)
-  const globs = exclude.map((one) => parse(one, '/').glob)
+  const globs = parseAll(exclude, '/').map(({ glob }) => glob)
   return () => (path) => globs.some((one) => one.matches(path, true))
 }
 

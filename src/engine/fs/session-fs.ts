@@ -1,5 +1,6 @@
 import type { SessionAccess } from '../session/access/session-access.js'
-import { typeError } from './argument-errors.js'
+import { throwIfAborted, typeError } from './argument-errors.js'
+import { toOptions, type Options } from './arguments.js'
 import type { Context, Define } from './calls.js'
 import * as changes from './change-calls.js'
 import { isChunks } from './chunks.js'
@@ -330,9 +331,10 @@ async function writeChunks(
   options: unknown,
   flag: string,
 ): Promise<void> {
-  const given: { flag?: unknown; mode?: unknown } =
-    typeof options === 'object' && options !== null ? options : {}
-  const handle = await openHandle(shared, path, given.flag ?? flag, given.mode)
+  const given: Options & { flag?: unknown; mode?: unknown } = toOptions(options)
+  // Nothing is opened, and so nothing is truncated, for a signal that has aborted.
+  throwIfAborted(given.signal)
+  const handle = await openHandle(shared, path, given.flag || flag, given.mode)
   try {
     await handle.writeFile(data, options)
   } finally {

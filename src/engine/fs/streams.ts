@@ -215,8 +215,7 @@ function startWriting(stream: WriteStream, given: Given): void {
     decodeStrings: true,
     autoDestroy: autoClose,
   })
-  if (encoding !== undefined && encoding !== null && encoding !== 'buffer')
-    stream.setDefaultEncoding(encoding)
+  if (encoding && encoding !== 'buffer') stream.setDefaultEncoding(encoding)
 }
 
 /** Node's stream constructors take an object that inherits from their prototype. */
@@ -293,7 +292,7 @@ function checkFunction(fs: StreamFs, name: keyof StreamFs): void {
 /** What node:stream itself takes of the options. */
 function streamOptions({ encoding, emitClose, highWaterMark, signal }: StreamOptions): object {
   return {
-    ...(encoding !== undefined && encoding !== null && encoding !== 'buffer' && { encoding }),
+    ...(encoding && encoding !== 'buffer' && { encoding }),
     ...(emitClose !== undefined && { emitClose }),
     ...(highWaterMark !== undefined && { highWaterMark }),
     ...(signal !== undefined && { signal }),

@@ -3,7 +3,8 @@ import { checkSignal, typeError, valueError } from '../../../engine/wire.js'
 /** Node's, where there is one; without it text is UTF-8, and bytes are plain ones. */
 const { Buffer } = globalThis as Partial<Pick<typeof globalThis, 'Buffer'>>
 
-export type Encoding = BufferEncoding | 'buffer' | null | undefined
+/** As in Node, '' stands for no encoding. */
+export type Encoding = BufferEncoding | 'buffer' | '' | null | undefined
 
 export interface Options {
   readonly encoding?: Encoding
@@ -22,12 +23,12 @@ export function toOptions(options: unknown): Options {
 
 /** Text in an encoding, or bytes. */
 export function encodeName(name: string, encoding: Encoding): string | Uint8Array {
-  if (encoding === undefined || encoding === null || isUtf8(encoding)) return name
+  if (!encoding || isUtf8(encoding)) return name
   return decodeBytes(new TextEncoder().encode(name), encoding)
 }
 
 export function decodeBytes(bytes: Uint8Array, encoding: Encoding): string | Uint8Array {
-  const wanted = encoding === undefined || encoding === null || encoding === 'buffer' ? undefined : encoding
+  const wanted = !encoding || encoding === 'buffer' ? undefined : encoding
   if (Buffer === undefined)
     return wanted === undefined ? bytes : new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes)
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
@@ -39,7 +40,7 @@ export function toData(data: unknown, encoding: Encoding): Uint8Array {
   if (typeof data === 'string') {
     return Buffer === undefined
       ? new TextEncoder().encode(data)
-      : Buffer.from(data, encoding === 'buffer' ? 'utf8' : (encoding ?? 'utf8'))
+      : Buffer.from(data, !encoding || encoding === 'buffer' ? 'utf8' : encoding)
   }
   if (data instanceof Uint8Array) return data
   if (ArrayBuffer.isView(data)) return new Uint8Array(data.buffer, data.byteOffset, data.byteLength)

@@ -1,0 +1,143 @@
+/** Encodings and lists of a caller that Node takes or refuses, compared with node:fs in a directory of the host. */
+import { once } from 'node:events'
+import nodeFs from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { openEngine, type Engine, type SessionFs } from '../../../src/index.js'
+import { openRemote, type Remote } from '../../support/remote.js'
+
+let engine: Engine
+let remote: Remote
+let root: string
+let fs: SessionFs
+beforeAll(async () => {
+  engine = await openEngine()
+  remote = await openRemote()
+  fs = (await engine.sessions.create({ files: { '/d/a': 'text' } })).fs
+  fs.symlinkSync('a', '/d/l')
+  root = nodeFs.mkdtempSync(join(tmpdir(), 'encodings-'))
+  nodeFs.mkdirSync(join(root, 'd'))
+  nodeFs.writeFileSync(join(root, 'd/a'), 'text')
+  nodeFs.symlinkSync('a', join(root, 'd/l'))
+})
+afterAll(async () => {
+  nodeFs.rmSync(root, { recursive: true })
+  await remote.close()
+  await engine.close()
+})
+
+/** Text or bytes, and how many. */
+function formOf(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map((one) => formOf(one))
+  return typeof value === 'string' ? ['text', value.slice(-1)] : (value as Uint8Array).toString()
+}
+
+describe("the encoding ''", () => {
+  const none = '' as 'utf8'
+  const calls: readonly (readonly [string, (view: typeof nodeFs, at: string) => unknown])[] = [
+    ['readdirSync', (view, at) => view.readdirSync(at, none)],
+    ['readlinkSync', (view, at) => view.readlinkSync(join(at, 'l'), none)],
+    ['realpathSync', (view, at) => view.realpathSync(at, none)],
+    ['readFileSync', (view, at) => view.readFileSync(join(at, 'a'), none)],
+    ['mkdtempSync', (view, at) => view.mkdtempSync(join(at, 't'), none).slice(0, -6)],
+    [
+      'writeFileSync',
+      (view, at) => {
+        view.writeFileSync(join(at, 'w'), 'ü', none)
+        return view.readFileSync(join(at, 'w'))
+      },
+    ],
+    [
+      'createWriteStream',
+      async (view, at) => {
+        const stream = view.createWriteStream(join(at, 's'), none).end('ü')
+        await once(stream, 'close')
+        return view.readFileSync(join(at, 's'))
+      },
+    ],
+    [
+      'createReadStream',
+      async (view, at) => {
+        for await (const piece of view.createReadStream(join(at, 'a'), none)) return piece as unknown
+        return undefined
+      },
+    ],
+  ]
+  test.each(calls)('is no encoding for %s, as in Node', async (_name, call) => {
+    const [ours, theirs] = [await call(fs, '/d'), await call(nodeFs, join(root, 'd'))]
+    expect(formOf(ours)).toEqual(formOf(theirs))
+  })
+
+  test('is no encoding for a client', async () => {
+    const session = await remote.client.sessions.create({ files: { '/a': 'text' } })
+    const { promises } = session.fs
+    expect(formOf(await promises.readdir('/', none))).toEqual([['text', 'a']])
+    expect(await promises.readFile('/a', none)).toEqual(Buffer.from('text'))
+    await promises.writeFile('/a', 'ü', none)
+    expect(await promises.readFile('/a', 'utf8')).toBe('ü')
+  })
+
+  test('makes no directory that its caller does not learn of', async () => {
+    const before = fs.readdirSync('/')
+    const made = await fs.promises.mkdtempDisposable('/made', none)
+    expect(fs.readdirSync('/')).toEqual([...before, made.path.slice(1)].toSorted())
+    await made.remove()
+    expect(fs.readdirSync('/')).toEqual(before)
+  })
+})
+
+describe('content in pieces leaves a file as it is', () => {
+  const pieces = ['new']
+  test.each([
+    ['for an unknown encoding', 'none', 'ERR_INVALID_ARG_VALUE'],
+    ['for an unknown encoding in options', { encoding: 'none' }, 'ERR_INVALID_ARG_VALUE'],
+    ['for a signal that has aborted', { signal: AbortSignal.abort() }, 'ABORT_ERR'],
+    ['for a signal that is none', { signal: {} }, 'ERR_INVALID_ARG_TYPE'],
+    ['for options of the wrong type', 5, 'ERR_INVALID_ARG_TYPE'],
+  ])('%s', async (_what, options, code) => {
+    for (const [view, at] of [
+      [fs.promises, '/d'],
+      [nodeFs.promises, join(root, 'd')],
+    ] as const) {
+      for (const name of ['a', 'fresh']) {
+        await expect(view.writeFile(join(at, name), pieces, options as never)).rejects.toMatchObject({ code })
+        await expect(
+          view.appendFile(join(at, name), pieces as never, options as never),
+        ).rejects.toHaveProperty('code')
+      }
+      expect(await view.readFile(join(at, 'a'), 'utf8')).toBe('text')
+      await expect(view.stat(join(at, 'fresh'))).rejects.toMatchObject({ code: 'ENOENT' })
+    }
+  })
+})
+
+describe('a list with a hole is refused', () => {
+  // oxlint-disable-next-line no-sparse-arrays -- A hole is what is tested.
+  const holes: readonly unknown[][] = [[,], [Buffer.alloc(1), , Buffer.alloc(1)]]
+  const calls = ['readvSync', 'writevSync'] as const
+  test.each(calls)('by %s, as in Node', (name) => {
+    const views = [
+      [fs, '/d/a'],
+      [nodeFs, join(root, 'd/a')],
+    ] as const
+    for (const [view, path] of views) {
+      const descriptor = view.openSync(path, 'r+')
+      for (const list of holes)
+        expect(() => view[name](descriptor, list as never)).toThrow(
+          expect.objectContaining({ code: 'ERR_INVALID_ARG_TYPE' }),
+        )
+      view.closeSync(descriptor)
+      expect(view.readFileSync(path, 'utf8')).toBe('text')
+    }
+  })
+
+  test.each([
+    // oxlint-disable-next-line no-sparse-arrays -- A hole is what is tested.
+    ['pattern', () => fs.globSync(['/a', , '/b'] as never)],
+    // oxlint-disable-next-line no-sparse-arrays -- A hole is what is tested.
+    ['exclude', () => fs.globSync('*', { exclude: [,] as never })],
+  ])('by globSync (%s)', (_what, call) => {
+    expect(call).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG_TYPE' }))
+  })
+})
