@@ -1,16 +1,30 @@
 /**
  * Every public method with arguments that lie, throw or have the wrong type. A call must fail with an error that has a
- * code, or succeed. It must not fail with an error from within, hang, leave a rejection behind, change a global
- * prototype, or change a session when it fails.
+ * code, or succeed. It must not fail with an error from within, hang, leave a rejection unhandled, or change a global
+ * prototype. A call that fails must change nothing: no file, event, checkpoint, lock, cache entry, source, usage or
+ * checked-out file. Calls of node:fs that Node, too, fails after a part of their work must leave the same as Node.
  */
 import { Buffer } from 'node:buffer'
+import { readdirSync, readFileSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import process from 'node:process'
 import { setTimeout as delay } from 'node:timers/promises'
 import { inspect } from 'node:util'
-import { EngineError, openEngine, type Engine, type Session } from '../../src/index.js'
-import { randomWords } from '../../src/testing.js'
+import {
+  EngineError,
+  openEngine,
+  PosixLockKind,
+  type Checkout,
+  type Engine,
+  type EngineScope,
+  type Session,
+} from '../../src/index.js'
+import { fixedEnvironment, randomWords } from '../../src/testing.js'
 import * as publicCalls from '../support/public-calls.js'
 import { abortReason, hostileError, hostileValues } from './hostile-values.js'
+import { compareWithNode, mayBePartial } from './node-partial.js'
 import type { AttackOptions, AttackResult } from './attacks.js'
 
 type Arguments = readonly unknown[]
@@ -50,10 +64,11 @@ const tables = {
   posixLocks: publicCalls.posixLocksCalls,
   health: publicCalls.healthCalls,
   secrets: publicCalls.secretsCalls,
+  checkout: publicCalls.checkoutCalls,
 } as const
 
 /** They end what the other calls need. */
-const leftOut = new Set(['engine.close', 'session.delete', 'sessions.delete', 'sources.delete', 'engine.as'])
+const leftOut = new Set(['engine.close', 'session.delete', 'sessions.delete'])
 /** They wait for another caller. */
 const patient = new Set(['setBlocking', 'flock', 'waitForJob'])
 
@@ -71,37 +86,57 @@ export async function hostileArguments({ n, seed, onProgress }: AttackOptions): 
   let calling = 'nothing'
   const onUncaught = (error: unknown): void => {
     // As in Node, what a callback of node:fs throws has no other place to go.
-    const isOfCallback = error === hostileError || /Class constructor|Constructor Map/.test(String(error))
-    if (!isOfCallback || !/^fs|^File/.test(calling)) report(`${calling}: uncaught ${shortOf(error)}`)
+    if (!isOfCallback(error) || !/^fs|^File/.test(calling)) report(`${calling}: uncaught ${shortOf(error)}`)
   }
   process.on('uncaughtException', onUncaught)
   const prototypes = pictureOfPrototypes()
-  const engine = await openEngine({ memoryBudgetBytes: 2 ** 24 })
+  const root = await mkdtemp(join(tmpdir(), 'hostile-arguments-'))
+  // The clock stands still: nothing expires between two looks at the state.
+  const environment = fixedEnvironment({ stepMs: 0, seed })
+  const engine = await openEngine({ memoryBudgetBytes: 2 ** 24, environment, hostPaths: { roots: [root] } })
+  const compared = { same: 0, other: 0, unsafe: 0, linked: 0 }
   const outcomes = { failed: 0, succeeded: 0, waited: 0 }
   try {
     let values = hostileValues()
-    let world = await openWorld(engine)
-    let before = await stateOf(world.session)
+    let world = await openWorld(engine, root, random)
+    let before = await stateOf(world)
     for (let call = 0; call < n; call++) {
       if (call % callsPerSession === callsPerSession - 1) {
         await closeWorld(world)
-        world = await openWorld(engine)
-        before = await stateOf(world.session)
+        world = await openWorld(engine, root, random)
+        before = await stateOf(world)
       }
       const target = pick(random, world.targets)
       if (call % callsPerValues === 0) values = hostileValues()
-      const given = hostile(random, values, target, world)
-      calling = `${target.name}.${target.method}`
+      const { given, again } = hostile(random, values, target, world)
+      const label = `${target.name}.${target.method}`
+      calling = label
+      const kept = target.isFs && mayBePartial(target) ? await world.session.fork() : undefined
+      if (kept !== undefined) before = await stateOf(world)
       const outcome = await outcomeOf(target, given)
       outcomes[outcome.kind]++
-      const label = `${target.name}.${target.method}`
-      if (outcome.kind === 'failed' && !isCoded(outcome.error, target.isFs))
+      if (outcome.kind === 'failed' && !isCoded(outcome.error, target))
         report(`${label} fails with ${shortOf(outcome.error)}`)
       if (outcome.hangs) report(`${label} hangs`)
-      const after = await stateOf(world.session)
-      if (outcome.kind === 'failed' && after !== before && !isPartial(target))
-        report(`${label} failed and changed the session`)
-      before = after
+      // Work that a callback or a stream tells the end of goes on.
+      if (outcome.kind === 'succeeded' && target.name === 'fs' && !target.method.endsWith('Sync'))
+        await delay(2)
+      if (outcome.kind === 'succeeded') await follow(world, target, given, outcome.value, report)
+      const after = await stateOf(world)
+      if (outcome.kind === 'failed' && after !== before) {
+        const fsCall = { name: target.name, method: target.method, given: again }
+        const comparison = kept === undefined ? undefined : await compareWithNode(kept, world.session, fsCall)
+        if (comparison !== undefined) compared[comparison]++
+        const parts = difference(before, after)
+        // A checkout that its callback ends is made whole by the next update.
+        const isCutOff = parts === 'directory' && isOfCallback(outcome.error)
+        if (comparison !== 'same' && comparison !== 'linked' && !isCutOff) {
+          const how = comparison === undefined ? '' : ` (as in Node: ${comparison})`
+          report(`${label} failed and changed ${parts}${how}: ${shortOf(outcome.error)}`)
+        }
+      }
+      await kept?.delete()
+      before = kept === undefined ? after : await stateOf(world)
       if (pictureOfPrototypes() !== prototypes) {
         report(`${label} changed a global prototype`)
         break
@@ -112,33 +147,47 @@ export async function hostileArguments({ n, seed, onProgress }: AttackOptions): 
     await delay(10)
   } finally {
     await engine.close()
+    await rm(root, { recursive: true, force: true })
     // What a callback throws later is seen too.
     await delay(100)
     process.off('unhandledRejection', onUnhandled)
     process.off('uncaughtException', onUncaught)
   }
   const { failed, succeeded, waited } = outcomes
-  const line = `${n} calls: ${failed} refused, ${succeeded} carried out, ${waited} waited; ${found.size} findings`
+  const line = `${n} calls: ${failed} refused, ${succeeded} carried out, ${waited} waited, ${compared.same} left what Node leaves, ${compared.linked} could not be compared; ${found.size} findings`
   return { line, failed: found.size > 0 }
 }
 
 interface World {
+  readonly tenant: string
+  readonly scope: EngineScope
+  readonly engine: Engine
   readonly session: Session
-  readonly sourceId: string
+  /** Another one when it was deleted. */
+  sourceId: string
+  readonly checkout: Checkout
   readonly targets: readonly Target[]
   readonly close: () => Promise<void>
 }
 
-async function openWorld(engine: Engine): Promise<World> {
-  const session = await engine.sessions.create({ files: { '/a': 'content', '/d/b': 'other' } })
-  const { sourceId } = await engine.sources.create({ displayName: 'a', uploadedSnapshot: {} })
+const tenants = ['tenant', 'other tenant'] as const
+
+async function openWorld(engine: Engine, root: string, random: Random): Promise<World> {
+  const tenant = pick(random, tenants)
+  const scope = engine.as({ tenant, principal: 'agent' })
+  const session = await scope.sessions.create({ files: { '/a': 'content', '/d/b': 'other' } })
+  await session.fileLocks.lock({ path: '/a', timeoutSeconds: 60 })
+  await session.posixLocks.set({ path: '/d/b', kind: PosixLockKind.EXCLUSIVE, owner: { ownerId: 'first' } })
+  await session.checkpoint({ checkpointLabel: 'first' })
+  const checkout = await session.checkout(join(root, session.id))
+  const { sourceId } = await scope.sources.create({ displayName: 'a', uploadedSnapshot: {} })
   const { fs } = session
   const file = await fs.promises.open('/a', 'r+')
   const handles: Readonly<Record<keyof typeof tables, object>> = {
     engine,
-    sessions: engine.sessions,
-    sources: engine.sources,
-    usage: engine.usage,
+    sessions: scope.sessions,
+    sources: scope.sources,
+    usage: scope.usage,
     session,
     files: session.files,
     cache: session.cache,
@@ -150,6 +199,7 @@ async function openWorld(engine: Engine): Promise<World> {
     posixLocks: session.posixLocks,
     health: session.health,
     secrets: session.secrets,
+    checkout,
   }
   const targets: Target[] = []
   for (const [name, table] of Object.entries(tables) as [keyof typeof tables, object][])
@@ -157,18 +207,73 @@ async function openWorld(engine: Engine): Promise<World> {
       if (!leftOut.has(`${name}.${method}`))
         for (const given of variants)
           targets.push({ name, handle: handles[name], method, given, isFs: false })
+  const directory = join(root, `${session.id}-too`)
+  targets.push({
+    name: 'session',
+    handle: session,
+    method: 'checkout',
+    given: [directory, { force: true, signal: new AbortController().signal }],
+    isFs: false,
+  })
   const fsTargets = (name: string, handle: object): void => {
     for (const method of methodsOf(handle)) targets.push({ name, handle, method, given: [], isFs: true })
   }
   fsTargets('fs', fs)
   fsTargets('fs.promises', fs.promises)
   fsTargets('FileHandle', file)
-  return { session, sourceId, targets, close: () => file.close().catch(() => undefined) }
+  const close = (): Promise<void> => file.close().catch(() => undefined)
+  return { tenant, scope, engine, session, sourceId, checkout, targets, close }
 }
 
 async function closeWorld({ session, close }: World): Promise<void> {
   await close()
   await session.delete()
+}
+
+/** Brings what a call began to its end, and looks at what it gave. */
+async function follow(
+  world: World,
+  { name, method }: Target,
+  given: Arguments,
+  value: unknown,
+  report: (text: string) => void,
+): Promise<void> {
+  const { scope, session, tenant } = world
+  if (name === 'sources') {
+    const { sourceId, jobId } = (value ?? {}) as { readonly sourceId?: string; readonly jobId?: string }
+    if (typeof jobId === 'string' && typeof sourceId === 'string' && method !== 'abortJob')
+      await scope.sources.abortJob({ sourceId, jobId }).catch(() => undefined)
+    if (method === 'delete' && !(await exists(scope.sources.get(world.sourceId))))
+      ({ sourceId: world.sourceId } = await scope.sources.create({ displayName: 'b', uploadedSnapshot: {} }))
+  }
+  if (name !== 'engine' || method !== 'as') return
+  const other = value as EngineScope
+  const wanted: unknown = plainly(given[0])['tenant']
+  const sees = await exists(other.sessions.get(session.id))
+  if (sees && typeof wanted === 'string' && wanted !== tenant)
+    report(`engine.as(${inspect(wanted)}) sees a session of the tenant ${tenant}`)
+}
+
+async function exists(work: Promise<unknown>): Promise<boolean> {
+  try {
+    await work
+    return true
+  } catch (error) {
+    if (error instanceof EngineError && error.code === 'NOT_FOUND') return false
+    throw error
+  }
+}
+
+/** Own properties that are no getters; none of a value that cannot be read. */
+function plainly(value: unknown): Readonly<Record<string, unknown>> {
+  try {
+    const own = Object.getOwnPropertyDescriptors(value as object)
+    return Object.fromEntries(
+      Object.entries(own).map(([name, property]) => [name, property.value as unknown]),
+    )
+  } catch {
+    return {}
+  }
 }
 
 /** Own and inherited functions, but for classes. */
@@ -183,37 +288,99 @@ function methodsOf(handle: object): string[] {
   return [...names].filter((name) => !['close', 'closeSync'].includes(name))
 }
 
-/** What a failed call must leave as it is. */
-async function stateOf(session: Session): Promise<string> {
+type State = Readonly<Record<string, string>>
+
+/** What a failed call must leave as it is, by names, as one text. */
+async function stateOf({ session, scope, checkout }: World): Promise<string> {
+  const owner = { ownerId: 'a stranger' }
+  const lockOf = async (path: string, isFlock: boolean): Promise<unknown> =>
+    session.posixLocks
+      .get({ path, kind: PosixLockKind.EXCLUSIVE, owner, isFlock })
+      .catch((error: unknown) => (error as EngineError).reason)
   const { manifestHash } = await session.manifest({ pageSize: 1 })
-  const { lastEventId } = await session.events.verify()
-  const { entryCount, ...cached } = (await session.cache.stats()) as { entryCount?: number }
-  const { totalBytes } = cached as { totalBytes?: number }
-  const { symlinks } = await session.files.listSymlinks()
-  return JSON.stringify([manifestHash, lastEventId, entryCount, totalBytes, symlinks.length])
+  const state = {
+    files: [manifestHash, (await session.files.listSymlinks()).symlinks],
+    events: await session.events.verify(),
+    checkpoints: await session.listCheckpoints(),
+    session: await session.get(),
+    cache: [await session.cache.keys(), (await session.cache.stats()).entryCount],
+    fileLocks: await session.fileLocks.list(),
+    posixLocks: [
+      await lockOf('/a', false),
+      await lockOf('/a', true),
+      await lockOf('/d/b', false),
+      await lockOf('/d/b', true),
+    ],
+    annotations: await session.annotations.list(),
+    approvals: await session.approvals.list(),
+    secrets: await session.secrets.list(),
+    health: await session.health.history(),
+    sources: await scope.sources.list(),
+    sessions: (await scope.sessions.list()).sessions.length,
+    usage: await scope.usage.metrics(),
+    directory: [pictureOf(checkout.directory), pictureOf(`${checkout.directory}-too`)],
+  }
+  const texts = Object.entries(state).map(([name, part]) => [name, textOf(part)])
+  return JSON.stringify(Object.fromEntries(texts))
 }
 
-/** The arguments of a call, of which at least one is hostile. */
-function hostile(
-  random: Random,
-  values: Arguments,
-  { given, isFs, method }: Target,
-  world: World,
-): unknown[] {
-  const wrong = (): unknown => pick(random, values)
-  if (isFs || given.length === 0) {
-    const right = ['/a', '/d', '/new', 3, 'utf8', Buffer.alloc(4), { recursive: true }, 0o644, 'r+']
-    const some = Array.from({ length: random(5) }, () => (random(2) === 0 ? wrong() : pick(random, right)))
-    // Sync and promise forms take no callback.
-    if (isFs && !method.endsWith('Sync') && random(2) === 0) some.push(() => undefined)
-    return some
+function textOf(value: unknown): string {
+  return JSON.stringify(value, (_, part: unknown) => (typeof part === 'bigint' ? String(part) : part))
+}
+
+/** The names of the parts that differ. */
+function difference(before: string, after: string): string {
+  const [old, now] = [JSON.parse(before) as State, JSON.parse(after) as State]
+  return Object.keys(now)
+    .filter((name) => old[name] !== now[name])
+    .join(', ')
+}
+
+/** The files of a directory of the host, with their contents. */
+function pictureOf(directory: string): unknown {
+  try {
+    return readdirSync(directory, { recursive: true, withFileTypes: true }).map((entry) => [
+      join(entry.parentPath, entry.name),
+      entry.isFile() ? readFileSync(join(entry.parentPath, entry.name), 'latin1') : '',
+    ])
+  } catch {
+    return 'none'
   }
+}
+
+interface Hostile {
+  readonly given: unknown[]
+  /** The same arguments, made anew; of `session.fs` alone. */
+  readonly again: () => unknown[]
+}
+
+const rightOfFs = ['/a', '/d', '/new', 3, 'utf8', Buffer.alloc(4), { recursive: true }, 0o644, 'r+']
+
+/** The arguments of a call, of which at least one is hostile. */
+function hostile(random: Random, values: Arguments, target: Target, world: World): Hostile {
+  const { given, isFs, method } = target
+  if (isFs || given.length === 0) {
+    const picks = Array.from({ length: random(5) }, () =>
+      random(2) === 0 ? { wrong: random(values.length) } : { right: random(rightOfFs.length) },
+    )
+    const make = (from: Arguments): unknown[] =>
+      picks.map(({ wrong, right }) => (wrong === undefined ? rightOfFs[right] : from[wrong]))
+    // Sync and promise forms take no callback.
+    const withCallback = isFs && !method.endsWith('Sync') && random(2) === 0
+    const callback = withCallback ? [() => undefined] : []
+    return {
+      given: [...make(values), ...callback],
+      again: () => [...make(hostileValues()), ...callback],
+    }
+  }
+  const wrong = (): unknown => pick(random, values)
   const copy = given.map((one) => renamed(random, one, world))
+  if (random(8) === 0) return { given: [...copy, wrong()], again: () => [] }
   const places: (readonly (string | number)[])[] = []
   for (const [index, part] of copy.entries()) places.push([index], ...placesIn(part, [index]))
   const times = 1 + random(2)
   for (let i = 0; i < times; i++) attempt(() => setAt(copy, pick(random, places), wrong()))
-  return copy
+  return { given: copy, again: () => [] }
 }
 
 /** An earlier hostile value may be in the way. */
@@ -267,7 +434,7 @@ function hasHostile(value: object): boolean {
 
 type Outcome =
   | { readonly kind: 'failed'; readonly error: unknown; readonly hangs?: boolean }
-  | { readonly kind: 'succeeded' | 'waited'; readonly hangs?: boolean }
+  | { readonly kind: 'succeeded' | 'waited'; readonly value?: unknown; readonly hangs?: boolean }
 
 const waiting = Symbol('waiting')
 
@@ -284,7 +451,8 @@ async function outcomeOf({ handle, method }: Target, given: Arguments): Promise<
   const timer = new AbortController()
   const late = delay(mayWait ? waitMs : hangMs, waiting, { signal: timer.signal }).catch(() => waiting)
   try {
-    if ((await Promise.race([work, late])) !== waiting) return { kind: 'succeeded' }
+    const value = await Promise.race([work, late])
+    if (value !== waiting) return { kind: 'succeeded', value }
     if (!mayWait) return { kind: 'waited', hangs: true }
     if (isIterator(result)) void Promise.resolve(result.return?.(undefined)).catch(() => undefined)
     return { kind: 'waited' }
@@ -296,18 +464,20 @@ async function outcomeOf({ handle, method }: Target, given: Arguments): Promise<
 }
 
 /** Waits for a promise, the first thing of an iterator, or the error of an emitter. */
-async function settle(result: unknown): Promise<void> {
-  if (typeof result !== 'object' || result === null) return
+async function settle(result: unknown): Promise<unknown> {
+  if (typeof result !== 'object' || result === null) return undefined
   if (result instanceof Promise) {
-    await closed(await result)
-    return
+    const value: unknown = await result
+    await closed(value)
+    return value
   }
   if (isIterator(result)) {
     await result.next()
     await result.return?.(undefined)
-    return
+    return undefined
   }
   await closed(result)
+  return result
 }
 
 /** Lets go of what a call opened. */
@@ -331,15 +501,17 @@ function isIterator(value: unknown): value is AsyncGenerator<unknown> {
   }
 }
 
-/** A content that comes in pieces is written as far as it came, as in Node. */
-function isPartial({ isFs, method }: Target): boolean {
-  return isFs && /^(?:write|append)File|^(?:cp|mkdir|rm)/.test(method)
+/** What a callback or the content of the caller throws ends these calls, as it is. */
+const runCallers = new Set(['collect', 'check', 'checkout', 'update', 'waitForJob', 'importBundle'])
+
+function isOfCallback(error: unknown): boolean {
+  return error === hostileError || /Class constructor|Constructor Map/.test(String(error))
 }
 
-function isCoded(error: unknown, isFs: boolean): boolean {
+function isCoded(error: unknown, { isFs, method }: Target): boolean {
   if (error instanceof EngineError) return error.reason !== 'INTERNAL'
   if (error === abortReason) return true
-  if (!isFs) return false
+  if (!isFs) return runCallers.has(method) && isOfCallback(error)
   // Node passes on the error of a getter, too.
   if (error === hostileError) return true
   // As in Node, too.
