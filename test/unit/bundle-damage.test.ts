@@ -204,7 +204,7 @@ describe.each(stores)('on %s', (_name, makeStorage) => {
   describe('a manifest that is wrong is refused:', () => {
     type Change = (parts: BundleParts) => void
     const changes: readonly (readonly [string, Change, string])[] = [
-      ['another format', ({ manifest }) => (manifest['format'] = 'x'), 'no bundle of a session'],
+      ['another format', ({ manifest }) => (manifest['format'] = 'x'), 'not a bundle of a session'],
       ['a later version', ({ manifest }) => (manifest['version'] = 2), 'version'],
       ['no version', ({ manifest }) => delete manifest['version'], 'version'],
       ['tags that are none', ({ manifest }) => (manifest['tags'] = { a: 'b' }), 'list'],

@@ -1,11 +1,19 @@
 /** Thirty and more typical mistakes, and what their errors say: what is wrong, with which value, and what to do. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { EngineError, memoryStorage, openEngine, type Engine, type Session } from '../../src/index.js'
+import {
+  EngineError,
+  memoryStorage,
+  openEngine,
+  PosixLockKind,
+  type Engine,
+  type Session,
+} from '../../src/index.js'
 
 let engine: Engine
 let session: Session
 let small: Session
 let durable: Session
+let budgeted: Session
 const opened: Engine[] = []
 beforeAll(async () => {
   const open = async (options?: Parameters<typeof openEngine>[0]): Promise<Engine> => {
@@ -16,6 +24,7 @@ beforeAll(async () => {
   engine = await open()
   session = await engine.sessions.create({ files: { '/a': 'x', '/d/f': 'x' } })
   small = await (await open({ maxFileBytes: 10 })).sessions.create()
+  budgeted = await (await open({ budgets: { tenantBytes: 100 } })).sessions.create()
   durable = await (await open({ storage: memoryStorage({ durable: true }) })).sessions.create()
 })
 afterAll(() => Promise.all(opened.map((one) => one.close())))
@@ -283,6 +292,51 @@ const mistakes: readonly (readonly [what: string, call: () => Promise<unknown>, 
     'a scope of a tenant under another name',
     () => Promise.resolve().then(() => engine.as({ tenantId: 'a' } as never)),
     'INVALID_ARGUMENT tenantId: unknown key; did you mean "tenant"?',
+  ],
+  [
+    'a name that is too long',
+    () => session.files.write({ path: `/${'n'.repeat(300)}`, content: '' }),
+    `NAME_TOO_LONG path: the name "${'n'.repeat(64)}…" has 300 bytes; at most 255 are allowed`,
+  ],
+  [
+    'an extended attribute that does not exist',
+    () => session.files.getXattr({ path: '/a', name: 'user.none' }),
+    'XATTR_NOT_FOUND /a has no extended attribute "user.none"; listXattrs() lists its attributes',
+  ],
+  [
+    'a budget that is used up',
+    () => budgeted.files.write({ path: '/a', content: 'x'.repeat(200) }),
+    'BUDGET the budget tenantBytes of 100 bytes is used up; delete files, checkpoints or sessions, then call engine.collect()',
+  ],
+  [
+    'a bundle that is something else',
+    () => engine.sessions.importBundle(new TextEncoder().encode('{"not":"a bundle"}')),
+    'INVALID_BUNDLE the content is not a bundle: Unexpected end of data. Pass the bytes that session.exportBundle() gave.',
+  ],
+  [
+    'a lock that another owner has',
+    async () => {
+      const request = { path: '/d/f', kind: PosixLockKind.EXCLUSIVE }
+      await session.posixLocks.set({ ...request, owner: { ownerId: 'one' } })
+      await session.posixLocks.set({ ...request, owner: { ownerId: 'two' } })
+    },
+    'LOCK_HELD /d/f is locked by another owner; wait for the lock with a blocking request, or try again later',
+  ],
+  [
+    'an approval that is decided twice',
+    async () => {
+      const { approvalId } = await session.approvals.request({})
+      await session.approvals.deny({ approvalId })
+      await session.approvals.grant({ approvalId }).catch((error: EngineError) => {
+        throw Object.assign(error, { message: error.message.replace(approvalId, '<id>') })
+      })
+    },
+    'APPROVAL_NOT_PENDING the approval "<id>" was already denied',
+  ],
+  [
+    'an array instead of a request',
+    () => session.files.read(['/a'] as never),
+    'INVALID_ARGUMENT request: must be an object with the keys path, offset, length; it is an array',
   ],
   [
     'options instead of a request',

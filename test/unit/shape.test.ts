@@ -84,10 +84,10 @@ describe('an object of options', () => {
     ['null', null, 'null'],
     ['a string', 'a', 'a string'],
     ['a function', () => undefined, 'a function'],
-    ['an array', [], 'no plain object'],
-    ['bytes', new Uint8Array(3), 'no plain object'],
-    ['a Map', new Map([['path', '/a']]), 'no plain object'],
-    ['a promise', Promise.resolve(), 'no plain object'],
+    ['an array', [], 'an array'],
+    ['bytes', new Uint8Array(3), 'not a plain object'],
+    ['a Map', new Map([['path', '/a']]), 'not a plain object'],
+    ['a promise', Promise.resolve(), 'not a plain object'],
     [
       'a class with getters',
       new (class {
@@ -95,9 +95,9 @@ describe('an object of options', () => {
           return '/a'
         }
       })(),
-      'no plain object',
+      'not a plain object',
     ],
-    ['an object that inherits them', Object.create({ path: '/a' }), 'no plain object'],
+    ['an object that inherits them', Object.create({ path: '/a' }), 'not a plain object'],
   ])('is not %s', (_what, given, shown) => {
     const error = refusal(() => shape.read(given as never))
     expect(error).toMatchObject({ reason: 'INVALID_ARGUMENT', details: { field: 'request' } })

@@ -64,7 +64,7 @@ export class EntryGate {
     const existing = parseEntryName(existingName).path
     const known = this.#known.get(existing)
     if (known === undefined || known === 'directory')
-      throw invalidArchive('a hard link leads to no file that came before it', name)
+      throw invalidArchive('a hard link names a file that does not come before it', name)
     // A symlink never changes, so its second name is a second one.
     if (known !== 'file') return this.symlink(name, known.target, known)
     const path = this.#claimName(name, 'file')
@@ -90,7 +90,7 @@ export class EntryGate {
 
   #claimName(name: string, kind: 'file' | KnownSymlink): string {
     const { path, isDirectory } = parseEntryName(name)
-    if (isDirectory) throw unsafePath('the name is one of a directory', name)
+    if (isDirectory) throw unsafePath('the name ends with "/", but the entry is not a directory', name)
     this.#claim(path, kind, name)
     return path
   }
@@ -99,7 +99,7 @@ export class EntryGate {
     const before = this.#known.get(path)
     if (before !== undefined) {
       if (before === 'directory' && kind === 'directory') return
-      throw unsafePath('the archive has the path twice', name)
+      throw unsafePath('the archive has this path twice', name)
     }
     if (!this.#allowGitNames && unsafePart(path, typeof kind === 'object') !== undefined)
       throw unsafePath(
@@ -119,7 +119,8 @@ export class EntryGate {
       const parent = path.slice(0, end)
       const known = this.#known.get(parent)
       if (known === 'directory') return
-      if (known !== undefined) throw unsafePath('the path leads through what is no directory', name)
+      if (known !== undefined)
+        throw unsafePath('the path leads through an entry that is not a directory', name)
       this.count()
       this.#add(parent, 'directory')
     }
@@ -129,7 +130,7 @@ export class EntryGate {
     this.#pathBytes += Buffer.byteLength(path)
     if (typeof kind === 'object') this.#pathBytes += Buffer.byteLength(kind.target)
     if (this.#pathBytes > archiveLimits.pathBytes)
-      throw limitExceeded('the paths of the archive are too long together', archiveLimits.pathBytes)
+      throw limitExceeded('the paths of the archive have too many bytes', archiveLimits.pathBytes)
     this.#known.set(path, kind)
   }
 }

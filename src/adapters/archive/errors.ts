@@ -11,14 +11,14 @@ export function unsafePath(message: string, name: string): EngineError {
 }
 
 export function limitExceeded(message: string, limit: number, name?: string): EngineError {
-  return new EngineError('LIMIT_EXCEEDED', sentence(message, name), {
+  return new EngineError('LIMIT_EXCEEDED', sentence(`${message}; the limit is ${limit}`, name), {
     limit: String(limit),
     ...details(name),
   })
 }
 
 export function truncated(name?: string): EngineError {
-  return invalidArchive('the archive ends in the middle', name)
+  return invalidArchive('the archive is cut off', name)
 }
 
 function sentence(message: string, name: string | undefined): string {

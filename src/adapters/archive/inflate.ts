@@ -16,7 +16,7 @@ export async function* gunzip(next: NextPiece): AsyncGenerator<Buffer> {
   const checkContent = (): void => {
     const most = archiveLimits.emptyFromBytes + inflated * archiveLimits.emptyRatio
     if (inflater.bytesWritten > most)
-      throw limitExceeded('the gzip data is many times as large as its content', archiveLimits.emptyRatio)
+      throw limitExceeded('the gzip data is too many times as large as its content', archiveLimits.emptyRatio)
   }
   for await (const piece of inflate(inflater, next, { taken: checkContent })) {
     inflated += piece.length
@@ -41,7 +41,7 @@ export async function* inflateEntry(
     yield piece
   }
   if (inflated !== size || inflater.bytesWritten !== compressedBytes)
-    throw invalidArchive('the content is not of the size that is stated', name)
+    throw invalidArchive('the content does not have the stated size', name)
 }
 
 /** Bombs inflate to about 1,000 times their size, what people store hardly ever to a fifth of that. */

@@ -53,7 +53,7 @@ export class TarFeed {
     checkGap(ahead)
     this.#aheadBytes += Math.max(ahead - archiveLimits.commonAheadBytes, 0)
     if (this.#aheadBytes > archiveLimits.aheadTotalBytes)
-      throw limitExceeded('the headers of the archive are too long together', archiveLimits.aheadTotalBytes)
+      throw limitExceeded('the headers of the archive have too many bytes', archiveLimits.aheadTotalBytes)
     this.#entryEnd = contentStart + Math.ceil(size / blockBytes) * blockBytes
   }
 
@@ -86,7 +86,7 @@ export class TarFeed {
 
 function checkGap(bytes: number): void {
   if (bytes > archiveLimits.aheadBytes)
-    throw limitExceeded('what precedes an entry is too long', archiveLimits.aheadBytes)
+    throw limitExceeded('the headers before an entry have too many bytes', archiveLimits.aheadBytes)
 }
 
 const zeroBytes = Buffer.alloc(64 * 1024)

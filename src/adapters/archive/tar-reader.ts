@@ -85,7 +85,7 @@ async function readEntry(
   const attributes = attributesOf(header)
   const isFile = (header.type === 'file' || header.type === 'contiguous-file') && !name.endsWith('/')
   if (isFile) return readFile(name, contentOf(header, stream, pacer), attributes, size, gate)
-  if (size !== 0) throw invalidArchive('what is no file has content', name)
+  if (size !== 0) throw invalidArchive('an entry that is not a file has content', name)
   switch (header.type) {
     // Before POSIX a directory was a file whose name ends in a slash.
     case 'file':

@@ -48,7 +48,7 @@ export async function readZipDirectory(
     checkGrowth(size, content.length)
     nameBytes += entry.rawName.length
     if (nameBytes > archiveLimits.pathBytes)
-      throw limitExceeded('the paths of the archive are too long together', archiveLimits.pathBytes)
+      throw limitExceeded('the paths of the archive have too many bytes', archiveLimits.pathBytes)
     if (pacer.due) await pacer.rest()
   }
   if (cursorOf(zip) !== endOfDirectory(zip, content))
@@ -140,11 +140,13 @@ function modeOf(
   const type = given & 0o170000
   const mode = given & 0o7777
   if (isDirectory) {
-    if (type !== 0 && type !== 0o040000) throw invalidArchive('the name is one of a directory', name)
+    if (type !== 0 && type !== 0o040000)
+      throw invalidArchive('the name ends with "/", but the entry is not a directory', name)
     return { kind: 'directory', mode: given === 0 ? 0o755 : mode }
   }
   if (type === 0o120000) return { kind: 'symlink', mode }
-  if (type !== 0 && type !== 0o100000) throw invalidArchive('the entry is no file of a tree', name)
+  if (type !== 0 && type !== 0o100000)
+    throw invalidArchive('the entry is neither a file nor a directory nor a symlink', name)
   return { kind: 'file', mode: given === 0 ? 0o644 : mode }
 }
 

@@ -35,7 +35,7 @@ interface StoredRange {
 async function giveEntry(entry: ZipEntry, range: StoredRange, gate: EntryGate, pacer: Pacer): Promise<void> {
   const { name, kind, mode, mtimeMs, size } = entry
   if (kind === 'directory') {
-    if (size !== 0) throw invalidArchive('what is no file has content', name)
+    if (size !== 0) throw invalidArchive('an entry that is not a file has content', name)
     await gate.directory(name, { mode, mtimeMs })
   } else if (kind === 'symlink') {
     if (size > limits.pathBytes)
@@ -81,7 +81,7 @@ function inflateWhole({ name, size }: ZipEntry, stored: Buffer): Uint8Array {
     // What it gives may be part of something larger.
     return Uint8Array.from(buffer)
   } catch (error) {
-    throw invalidArchive('the content does not inflate to the size that is stated', name, { cause: error })
+    throw invalidArchive('the content does not inflate to the stated size', name, { cause: error })
   }
 }
 

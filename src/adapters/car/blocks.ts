@@ -23,9 +23,14 @@ export function describeCid({ version, code, multihash }: CID): Omit<BundleBlock
 }
 
 export function checkHash(hash: string, bytes: Uint8Array): void {
-  if (hashOf('sha256', bytes) !== hash) throw refused('a block is not what its hash says')
+  if (hashOf('sha256', bytes) !== hash) throw refused('the bytes of a block do not match its hash')
 }
 
 export function refused(message: string, options?: ErrorOptions): EngineError {
-  return new EngineError('INVALID_BUNDLE', `no bundle: ${message}`, {}, options)
+  return new EngineError(
+    'INVALID_BUNDLE',
+    `the content is not a bundle: ${message}. Pass the bytes that session.exportBundle() gave.`,
+    {},
+    options,
+  )
 }

@@ -23,12 +23,13 @@ export async function* readBlocks(content: AsyncIterable<Uint8Array>): AsyncGene
 
 async function* blocksOf(reader: BoundedReader): AsyncGenerator<BundleBlock, void> {
   const { roots } = await attempt(reader, carLimits.headerBytes, () => readHeader(reader, 1))
-  if (roots.length !== 1) throw refused('it has not exactly one root')
+  if (roots.length !== 1) throw refused('it does not have exactly one root')
   const root = describeCid(roots[0]!)
   for (let isFirst = true; (await reader.upTo(prefixBytes)).byteLength > 0; isFirst = false) {
     const { cid, blockLength } = await attempt(reader, carLimits.cidBytes, () => readBlockHead(reader))
     const { kind, hash } = describeCid(cid)
-    if (isFirst && (kind !== root.kind || hash !== root.hash)) throw refused('the root does not stand first')
+    if (isFirst && (kind !== root.kind || hash !== root.hash))
+      throw refused('its first block is not its root')
     const limit = kind === 'raw' ? carLimits.rawBytes : carLimits.jsonBytes
     if (!(blockLength >= 0 && blockLength <= limit)) throw refused('a block is too large')
     const bytes = await attempt(reader, limit, () => reader.exactly(blockLength, true))

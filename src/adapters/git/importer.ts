@@ -148,7 +148,7 @@ async function findRoot(
     case 'tree':
       return { commitId: '', treeId: object.oid, mtimeMs: 0 }
     default:
-      throw new EngineError('GIT_NOT_A_TREE', 'the ref names a single file, no commit and no tree', {
+      throw new EngineError('GIT_NOT_A_TREE', 'the ref names a single file, not a commit or a tree', {
         objectId: object!.oid,
       })
   }

@@ -4,5 +4,5 @@ import { gitLimits } from './limits.js'
 /** Throws INVALID_ARGUMENT (field `branchName`) unless `git check-ref-format --branch` takes the name. */
 export function checkBranchName(branchName: string): void {
   if (!isBranchName(branchName) || Buffer.byteLength(branchName) > gitLimits.branchNameBytes)
-    throw invalid('branchName', 'is no name that git takes for a branch')
+    throw invalid('branchName', 'is not a valid name of a branch in git')
 }

@@ -55,7 +55,7 @@ export class ReportDocument {
 
   end(): TestCounts {
     this.#parse(() => this.#parser.close())
-    if (!this.#isReport) throw refused('is no JUnit report')
+    if (!this.#isReport) throw refused('is not a JUnit report')
     return { ...this.#counts }
   }
 

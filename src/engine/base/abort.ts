@@ -130,7 +130,8 @@ class Abortable<T> implements AsyncIterableIterator<T, undefined, unknown> {
     if (this.#ended) return done
     try {
       const item: unknown = await this.#pull()
-      if (!isResult<T>(item)) throw invalid('content', 'has an iterator whose next() gives no object')
+      if (!isResult<T>(item))
+        throw invalid('content', 'has an iterator whose next() does not return an object')
       if (item.done !== true) return item
     } catch (error) {
       this.#over()

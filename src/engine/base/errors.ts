@@ -50,39 +50,45 @@ const registry = {
     meaning: 'A value is over its stated limit; `details.limit` gives it.',
   },
   SESSION_NOT_FOUND: { code: 'NOT_FOUND', meaning: 'No session has this id, or it was deleted.' },
-  CHECKPOINT_NOT_FOUND: { code: 'NOT_FOUND', meaning: 'The session has no checkpoint of this id or label.' },
+  CHECKPOINT_NOT_FOUND: {
+    code: 'NOT_FOUND',
+    meaning: 'The session has no checkpoint with this id or label.',
+  },
   SOURCE_NOT_FOUND: { code: 'NOT_FOUND', meaning: 'No source has this id.' },
-  REVISION_NOT_FOUND: { code: 'NOT_FOUND', meaning: 'The source has no revision of this id.' },
-  JOB_NOT_FOUND: { code: 'NOT_FOUND', meaning: 'The source has no import job of this id.' },
+  REVISION_NOT_FOUND: { code: 'NOT_FOUND', meaning: 'The source has no revision with this id or label.' },
+  JOB_NOT_FOUND: { code: 'NOT_FOUND', meaning: 'The source has no import job with this id.' },
   PATH_NOT_FOUND: { code: 'NOT_FOUND', errno: 'ENOENT', meaning: 'Nothing exists at this path.' },
-  XATTR_NOT_FOUND: { code: 'NOT_FOUND', meaning: 'The file or directory has no attribute of this name.' },
+  XATTR_NOT_FOUND: {
+    code: 'NOT_FOUND',
+    meaning: 'The file or directory has no extended attribute with this name.',
+  },
   BLOB_NOT_FOUND: {
     code: 'NOT_FOUND',
-    meaning: 'Neither the session nor its base holds content of this hash.',
+    meaning: 'Neither the session nor its base has content with this hash.',
   },
-  ANNOTATION_NOT_FOUND: { code: 'NOT_FOUND', meaning: 'The session has no annotation of this id.' },
-  APPROVAL_NOT_FOUND: { code: 'NOT_FOUND', meaning: 'The session has no approval of this id.' },
-  CACHE_KEY_NOT_FOUND: { code: 'NOT_FOUND', meaning: 'The cache has no entry of this key.' },
-  SECRET_NOT_FOUND: { code: 'NOT_FOUND', meaning: 'The session has no secret of this name.' },
+  ANNOTATION_NOT_FOUND: { code: 'NOT_FOUND', meaning: 'The session has no annotation with this id.' },
+  APPROVAL_NOT_FOUND: { code: 'NOT_FOUND', meaning: 'The session has no approval with this id.' },
+  CACHE_KEY_NOT_FOUND: { code: 'NOT_FOUND', meaning: 'The cache has no entry with this key.' },
+  SECRET_NOT_FOUND: { code: 'NOT_FOUND', meaning: 'The session has no secret with this name.' },
   ALREADY_EXISTS: {
     code: 'ALREADY_EXISTS',
     errno: 'EEXIST',
-    meaning: 'The path exists already, or the checkpoint label is taken.',
+    meaning: 'The path exists already, or the label is taken.',
   },
   PERMISSION_DENIED: {
     code: 'PERMISSION_DENIED',
     errno: 'EACCES',
-    meaning: 'Not allowed: by the engine’s options, by its `authorize`, or because the handle was narrowed.',
+    meaning: 'The option `authorize`, another option, or a narrowed handle does not allow this.',
   },
   NOT_PERMITTED: {
     code: 'FAILED_PRECONDITION',
     errno: 'EPERM',
-    meaning: 'A directory cannot have a second name.',
+    meaning: 'A directory cannot have a second name: only files and symlinks can be linked.',
   },
   DIRECTORY_NOT_EMPTY: {
     code: 'FAILED_PRECONDITION',
     errno: 'ENOTEMPTY',
-    meaning: 'Only an empty directory can be removed or replaced.',
+    meaning: 'The directory has entries, and only an empty one can be removed or replaced.',
   },
   IS_A_DIRECTORY: { code: 'FAILED_PRECONDITION', errno: 'EISDIR', meaning: 'The path is a directory.' },
   NOT_A_DIRECTORY: {
@@ -98,116 +104,119 @@ const registry = {
   },
   SOURCE_WITHOUT_REVISION: {
     code: 'FAILED_PRECONDITION',
-    meaning: 'The source has no revision yet: import it first.',
+    meaning: 'The source has no revision yet. Import it first.',
   },
   APPROVAL_NOT_PENDING: {
     code: 'FAILED_PRECONDITION',
-    meaning: 'The approval was granted or denied already.',
+    meaning: 'The approval was already granted or denied.',
   },
   NO_MASTER_KEY: {
     code: 'FAILED_PRECONDITION',
-    meaning: 'Secrets need `secrets.masterKey`, and the engine was opened without the key of this one.',
+    meaning: 'The engine was opened without the master key that the secret needs (`secrets.masterKey`).',
   },
   IMPORT_FAILED: {
     code: 'FAILED_PRECONDITION',
-    meaning: 'The import job failed; `details.errorCode` is the job’s code, `cause` the reason in full.',
+    meaning: 'The import job failed. `details.errorCode` is the job’s code, `cause` the full error.',
   },
   SOURCE_NOT_REFRESHABLE: {
     code: 'FAILED_PRECONDITION',
-    meaning: 'Nothing can be read again of an upload: import a new one.',
+    meaning: 'An uploaded source cannot be read again. Import a new upload.',
   },
   CREDENTIALS_NOT_FOUND: {
     code: 'NOT_FOUND',
     job: 'CREDENTIALS_NOT_FOUND',
-    meaning: 'The `git.credentials` hook knows nothing of the source’s `credentialsSecretId`.',
+    meaning: 'The `git.credentials` hook returned nothing for the source’s `credentialsSecretId`.',
   },
   INVALID_ARCHIVE: {
     code: 'INVALID_ARGUMENT',
     job: 'INVALID_ARCHIVE',
-    meaning: 'The content is no tar or zip archive that can be read to its end.',
+    meaning: 'The content is not a tar or zip archive, or it is damaged.',
   },
   INVALID_BUNDLE: {
     code: 'INVALID_ARGUMENT',
-    meaning: 'The content is no bundle of a session, or it is damaged.',
+    meaning: 'The content is not a bundle of a session, or it is damaged.',
   },
   UNSAFE_PATH: {
     code: 'INVALID_ARGUMENT',
     job: 'UNSAFE_PATH',
-    meaning: 'A name such as `.git` must not be written, or an archive has a name twice (`details.path`).',
+    meaning: 'The archive or checkout has a forbidden name such as `.git`, or a name twice (`details.path`).',
   },
   LIMIT_EXCEEDED: {
     code: 'RESOURCE_EXHAUSTED',
     job: 'LIMIT_EXCEEDED',
-    meaning: 'What is read from outside is over a limit; `details.limit` gives it.',
+    meaning: 'Content from outside is over a limit; `details.limit` gives the limit.',
   },
   HOST_PATH_NOT_FOUND: {
     code: 'NOT_FOUND',
     job: 'PATH_NOT_FOUND',
-    meaning: 'The host has no such directory.',
+    meaning: 'The directory does not exist on the host.',
   },
   HOST_PATH_NOT_ALLOWED: {
     code: 'PERMISSION_DENIED',
     job: 'PATH_NOT_ALLOWED',
-    meaning: 'The path is outside `hostPaths.roots`, or became so while it was used.',
+    meaning: 'The path is outside `hostPaths.roots`, or was moved outside while it was in use.',
   },
   HOST_FAILED: {
     code: 'UNAVAILABLE',
-    meaning: 'The host’s file system refused; `details.errno` says why.',
+    meaning: 'The host’s file system returned an error; `details.errno` is its code.',
   },
   CHECKOUT_MODIFIED: {
     code: 'ABORTED',
-    meaning: 'Files in the directory were changed since they were written there; `details.path` shows one.',
+    meaning: 'The directory has files that differ from the checkout; `details.path` is one of them.',
   },
   WOULD_BLOCK: {
     code: 'UNAVAILABLE',
     errno: 'EAGAIN',
-    meaning: 'A synchronous call met what has to be awaited: use the promise form, or try again later.',
+    meaning: 'A synchronous call would have to wait. Use the promise form, or try again later.',
   },
   HASH_MISMATCH: {
     code: 'ABORTED',
     errno: 'EAGAIN',
-    meaning: 'The file is not what `expectedHash` says; details carry path, expectedHash and actualHash.',
+    meaning: 'The content differs from `expectedHash`; details have path, expectedHash and actualHash.',
   },
   BRANCH_MOVED: {
     code: 'ABORTED',
-    meaning: 'The branch has a commit that this session does not build on; nothing was sent.',
+    meaning: 'The branch has a commit that this session does not build on. Nothing was pushed.',
   },
   LOCK_HELD: { code: 'ABORTED', errno: 'EAGAIN', meaning: 'Another owner holds the lock.' },
   DEADLOCK: {
     code: 'ABORTED',
     errno: 'EDEADLK',
-    meaning: 'Waiting for the lock would close a circle of owners who wait for each other.',
+    meaning: 'Waiting for the lock would never end, because its owner waits for a lock of this owner.',
   },
   LOCK_NOT_FOUND: {
     code: 'NOT_FOUND',
-    meaning: 'The path has no file lock of this id: it was released, or its time ran out.',
+    meaning: 'The path has no file lock with this id: it was released, or it expired.',
   },
   FILE_TOO_LARGE: {
     code: 'OUT_OF_RANGE',
     errno: 'EFBIG',
     job: 'LIMIT_EXCEEDED',
-    meaning: 'The file would exceed `maxFileBytes`.',
+    meaning: 'The file would have more bytes than `maxFileBytes` allows.',
   },
   QUOTA: {
     code: 'RESOURCE_EXHAUSTED',
-    meaning: 'The session has as many of these as it may have; `details.limit` says how many.',
+    meaning: 'The session has the most items of this kind that it can have; `details.limit` is their number.',
   },
   BUDGET: {
     code: 'RESOURCE_EXHAUSTED',
     errno: 'EDQUOT',
     job: 'LIMIT_EXCEEDED',
-    meaning:
-      'The store, the tenant or the session keeps as many bytes as it may; `details.budget` says which.',
+    meaning: 'A byte budget of the store, the tenant or the session is used up; `details.budget` names it.',
   },
   SLOW_CONSUMER: {
     code: 'RESOURCE_EXHAUSTED',
-    meaning: 'A subscriber did not take its messages, and its queue is full.',
+    meaning: 'The subscriber was too slow: too many messages or bytes were waiting for it.',
   },
   STORE_FULL: { code: 'RESOURCE_EXHAUSTED', errno: 'ENOSPC', meaning: 'The disk has no space left.' },
-  STORE_LOCKED: { code: 'FAILED_PRECONDITION', errno: 'EBUSY', meaning: 'The directory is open already.' },
+  STORE_LOCKED: {
+    code: 'FAILED_PRECONDITION',
+    errno: 'EBUSY',
+    meaning: 'The directory is already open, in this process or another one.',
+  },
   STORE_FORMAT: {
     code: 'FAILED_PRECONDITION',
-    meaning: 'The directory is no store, or of a format that this version does not read.',
+    meaning: 'The directory is not a store, or has a format that this version cannot read.',
   },
   STORE_CLOSED: { code: 'UNAVAILABLE', meaning: 'The engine was closed.' },
   STORE_MOVED: {
@@ -216,12 +225,16 @@ const registry = {
   },
   STORE_FAILED: {
     code: 'UNAVAILABLE',
-    meaning: 'A write failed: the engine goes on when its storage has recovered.',
+    meaning: 'A write failed. The engine continues once its storage has recovered.',
   },
-  DATA_LOSS: { code: 'DATA_LOSS', meaning: 'Stored data is missing or damaged.' },
+  DATA_LOSS: {
+    code: 'DATA_LOSS',
+    meaning:
+      'Stored data is missing or damaged. Run `engine.check()`, then restore a backup or use `repairStore`.',
+  },
   NO_ADAPTER: {
     code: 'FAILED_PRECONDITION',
-    meaning: 'What this needs is missing: an adapter of the engine, or a module of this Node.',
+    meaning: 'An adapter of the engine, or a module of this Node version, is missing.',
   },
   GIT_UNSUPPORTED_TRANSPORT: {
     code: 'INVALID_ARGUMENT',
@@ -233,7 +246,11 @@ const registry = {
     meaning: 'The remote has a loopback or private address, and `git.allowPrivateAddresses` is not set.',
   },
   GIT_UNREACHABLE: { code: 'UNAVAILABLE', job: 'REMOTE_UNREACHABLE', meaning: 'The remote does not answer.' },
-  GIT_TIMEOUT: { code: 'UNAVAILABLE', job: 'REMOTE_UNREACHABLE', meaning: 'The remote fell silent.' },
+  GIT_TIMEOUT: {
+    code: 'UNAVAILABLE',
+    job: 'REMOTE_UNREACHABLE',
+    meaning: 'The remote sent nothing for too long.',
+  },
   GIT_REMOTE_ERROR: {
     code: 'UNAVAILABLE',
     job: 'REMOTE_UNREACHABLE',
@@ -242,19 +259,19 @@ const registry = {
   GIT_NOT_A_REPOSITORY: {
     code: 'FAILED_PRECONDITION',
     job: 'REMOTE_UNREACHABLE',
-    meaning: 'What answers at this address or path is no git repository.',
+    meaning: 'There is no git repository at this address or path.',
   },
   GIT_REPO_NOT_FOUND: {
     code: 'NOT_FOUND',
     job: 'REMOTE_UNREACHABLE',
-    meaning: 'There is no repository here.',
+    meaning: 'The address or path does not exist.',
   },
   GIT_REF_NOT_FOUND: { code: 'NOT_FOUND', job: 'REF_NOT_FOUND', meaning: 'The repository has no such ref.' },
   // Not UNAUTHENTICATED: it is not the caller whom somebody does not know.
   GIT_AUTH_REQUIRED: {
     code: 'FAILED_PRECONDITION',
     job: 'AUTH_FAILED',
-    meaning: 'The remote asks for credentials.',
+    meaning: 'The remote asks for credentials (option `git.credentials`).',
   },
   GIT_AUTH_FAILED: {
     code: 'FAILED_PRECONDITION',
@@ -264,23 +281,27 @@ const registry = {
   GIT_NOT_A_TREE: {
     code: 'FAILED_PRECONDITION',
     job: 'NOT_A_TREE',
-    meaning: 'The ref names no commit or tree.',
+    meaning: 'The ref does not name a commit or a tree.',
   },
   GIT_UNSAFE_PATH: {
     code: 'FAILED_PRECONDITION',
     job: 'UNSAFE_PATH',
-    meaning: 'A tree of the repository holds a name that must not be written; `details.path` shows it.',
+    meaning: 'The repository has a forbidden name such as `.git` in a tree; `details.path` shows it.',
   },
   GIT_TOO_LARGE: {
     code: 'RESOURCE_EXHAUSTED',
     job: 'LIMIT_EXCEEDED',
     meaning: 'The repository is over a limit.',
   },
-  GIT_CORRUPT: { code: 'DATA_LOSS', job: 'REMOTE_CORRUPT', meaning: 'The repository sent damaged objects.' },
+  GIT_CORRUPT: {
+    code: 'DATA_LOSS',
+    job: 'REMOTE_CORRUPT',
+    meaning: 'The repository has or sent damaged objects.',
+  },
   GIT_UNSUPPORTED_BUNDLE: {
     code: 'INVALID_ARGUMENT',
     job: 'INVALID_BUNDLE',
-    meaning: 'The content is no git bundle of version 2 or 3, or it asks for what is not known here.',
+    meaning: 'The content is not a git bundle of version 2 or 3, or needs an unknown feature.',
   },
   GIT_BUNDLE_PREREQUISITE: {
     code: 'FAILED_PRECONDITION',
@@ -293,20 +314,20 @@ const registry = {
   },
   REMOTE_FAILED: {
     code: 'UNAVAILABLE',
-    meaning: 'The server of a client does not answer, or not as it should; `details` say what is known.',
+    meaning: 'The server of a client did not answer, or gave an invalid answer; see `details`.',
   },
   DEADLINE_EXCEEDED: {
     code: 'DEADLINE_EXCEEDED',
     errno: 'ETIMEDOUT',
     job: 'DEADLINE_EXCEEDED',
-    meaning: 'A request got no answer in time, an import took too long, or its source sends too slowly.',
+    meaning: 'A request or import took too long, or the source of an import sends too slowly.',
   },
   UNAUTHENTICATED: {
     code: 'UNAUTHENTICATED',
     errno: 'EACCES',
     meaning: 'The server does not know the token of the client.',
   },
-  INTERNAL: { code: 'INTERNAL', meaning: 'A defect of this library.' },
+  INTERNAL: { code: 'INTERNAL', meaning: 'A defect of this library. Please report it.' },
 } as const satisfies Record<string, ReasonRow>
 
 export type ErrorReason = keyof typeof registry
@@ -348,6 +369,31 @@ export function engineClosed(): EngineError {
   return new EngineError('STORE_CLOSED', 'the engine was closed')
 }
 
+/** Of a write that another engine was faster with. */
+export function anotherEngine(): EngineError {
+  return new EngineError(
+    'STORE_FAILED',
+    'another engine wrote to the session in the same storage; open a storage with one engine at a time',
+  )
+}
+
+/** DATA_LOSS: the storage lacks an event that it must have. */
+export function eventMissing(sessionId: string, seq: number): EngineError {
+  return new EngineError('DATA_LOSS', `session ${sessionId}: the stored event ${seq} is missing`, {
+    sessionId,
+    seq: String(seq),
+  })
+}
+
+/** DATA_LOSS: an event does not match the link of the event after it, or its number. */
+export function logChanged(sessionId: string, seq: number): EngineError {
+  return new EngineError(
+    'DATA_LOSS',
+    `session ${sessionId}: the stored event ${seq} was changed or removed after it was written`,
+    { sessionId, seq: String(seq) },
+  )
+}
+
 /** Of a store with records of a later version, whose keys start so. */
 export function unknownRecords(prefix: string): EngineError {
   return new EngineError(
@@ -368,7 +414,7 @@ export function messageOf(thrown: unknown): string {
   try {
     return String(thrown instanceof Error ? thrown.message : thrown)
   } catch {
-    return 'something without a text was thrown'
+    return 'a value without a message was thrown'
   }
 }
 

@@ -168,7 +168,7 @@ function pair(
     if (open.length > limits.globNesting) throw tooLarge(field, 'levels of nesting', limits.globNesting)
     sign = character === '\\' || character === '[' ? undefined : character
   }
-  if (open.some(({ closer }) => closer === ')')) throw invalid(field, 'has a group without its end')
+  if (open.some(({ closer }) => closer === ')')) throw invalid(field, 'has a group that is not closed by ")"')
   return { groups, sets }
 }
 

@@ -37,7 +37,8 @@ export function checkName(name: string, field = 'path'): void {
     throw invalid(field, `has the part ${JSON.stringify(name)}: a path has no empty, "." or ".." part`)
   if (name.includes('\0')) throw invalid(field, 'contains a NUL character')
   if (name.length * 3 > limits.nameBytes && Buffer.byteLength(name) > limits.nameBytes) {
-    throw new EngineError('NAME_TOO_LONG', `${field}: a name is over ${limits.nameBytes} bytes`, { field })
+    const message = `the name ${given(name)} has ${Buffer.byteLength(name)} bytes; at most ${limits.nameBytes} are allowed`
+    throw new EngineError('NAME_TOO_LONG', `${field}: ${message}`, { field })
   }
 }
 
@@ -50,7 +51,8 @@ function parse(path: unknown, field: string): PathNames {
     throw invalid(field, `must be absolute, such as "/src/a.ts"; it is ${given(path)}`)
   if (!path.isWellFormed()) throw invalid(field, 'contains a lone surrogate')
   if (path.length * 3 > limits.pathBytes && Buffer.byteLength(path) > limits.pathBytes) {
-    throw new EngineError('NAME_TOO_LONG', `${field}: the path is over ${limits.pathBytes} bytes`, { field })
+    const message = `the path has ${Buffer.byteLength(path)} bytes; at most ${limits.pathBytes} are allowed`
+    throw new EngineError('NAME_TOO_LONG', `${field}: ${message}`, { field })
   }
   const names: string[] = []
   if (path.length === 1) return names
@@ -64,9 +66,8 @@ function parse(path: unknown, field: string): PathNames {
   }
   if (path.endsWith('/')) checkName('', field)
   if (names.length > limits.pathDepth) {
-    throw new EngineError('NAME_TOO_LONG', `${field}: the path has over ${limits.pathDepth} levels`, {
-      field,
-    })
+    const message = `the path has ${names.length} levels; at most ${limits.pathDepth} are allowed`
+    throw new EngineError('NAME_TOO_LONG', `${field}: ${message}`, { field })
   }
   return names
 }

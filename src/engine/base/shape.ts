@@ -69,9 +69,7 @@ export class Shape<T extends object> {
 
   #notAnObject(parameter: string, value: unknown): EngineError {
     const names = [...this.#names].join(', ')
-    const given =
-      typeof value === 'object' ? (value === null ? 'null' : 'no plain object') : `a ${typeof value}`
-    return invalid(parameter, `must be an object with the keys ${names}; it is ${given}`)
+    return invalid(parameter, `must be an object with the keys ${names}; it is ${shownKind(value)}`)
   }
 }
 
@@ -112,6 +110,12 @@ export function unreadable(field: string, cause: unknown): EngineError {
 function isPlain(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value)
   return prototype === null || prototype === Object.prototype || Object.getPrototypeOf(prototype) === null
+}
+
+function shownKind(value: unknown): string {
+  if (typeof value !== 'object') return `a ${typeof value}`
+  if (value === null) return 'null'
+  return Array.isArray(value) ? 'an array' : 'not a plain object'
 }
 
 function shownKey(name: string): string {

@@ -1,3 +1,4 @@
+import { given } from './input.js'
 import { invalid } from './errors.js'
 
 const rfc3339 = /^(\d{4}-\d{2}-\d{2})[Tt](\d{2}:\d{2}:\d{2})(\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2})$/
@@ -12,5 +13,5 @@ export function parseTime(field: string, text: unknown): number {
     // A day like 30 February is moved on by some parsers and refused by others.
     if (Number.isFinite(ms) && new Date(wall).toISOString().startsWith(date!)) return ms
   }
-  throw invalid(field, 'must be a time like 2026-01-31T08:00:00.000Z')
+  throw invalid(field, `must be a time like 2026-01-31T08:00:00.000Z; it is ${given(text)}`)
 }

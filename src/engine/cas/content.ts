@@ -108,7 +108,12 @@ export class ContentStore {
       length,
       ready ?? (await this.using([blob], () => this.#store.blob(hash, { offset: 0, length }))),
     )
-    if (sha256(bytes) !== hash) throw new EngineError('DATA_LOSS', `blob ${hash} is damaged`, { hash })
+    if (sha256(bytes) !== hash)
+      throw new EngineError(
+        'DATA_LOSS',
+        `the stored content (blob ${hash}) is damaged: its bytes do not match its hash`,
+        { hash },
+      )
     return bytes
   }
 
@@ -259,7 +264,9 @@ function zeros(length: number): Buffer {
 
 function checkRead(blob: BlobRef, length: number, bytes: Uint8Array | undefined): Uint8Array {
   if (bytes === undefined || bytes.byteLength !== length) {
-    throw new EngineError('DATA_LOSS', `blob ${blob.hash} is missing or short`, { hash: blob.hash })
+    throw new EngineError('DATA_LOSS', `the stored content (blob ${blob.hash}) is missing or incomplete`, {
+      hash: blob.hash,
+    })
   }
   return bytes
 }

@@ -1,5 +1,5 @@
 import { invalid } from '../base/errors.js'
-import { parseText } from '../base/input.js'
+import { parseText, given } from '../base/input.js'
 import { limits } from '../base/limits.js'
 import { Shape } from '../base/shape.js'
 import type { OperationName } from '../operations/index.js'
@@ -44,7 +44,7 @@ type Answer<Result> = Result extends void ? Record<string, never> : Result
 const calls: { readonly [Name in CallableOperation]: Call<Name> } = {
   createSession: async ({ sessions }, { empty, files, ...request }) => {
     if (empty !== undefined && request.sourceRef !== undefined)
-      throw invalid('sourceRef', 'at most one of sourceRef and empty')
+      throw invalid('sourceRef', 'pass at most one of sourceRef and empty')
     return describeHandle(
       await sessions.create(files === undefined ? request : { ...request, files: toRecord(files) }),
     )
@@ -194,7 +194,8 @@ export async function callOperation<Name extends CallableOperation>(
   request: OperationRequest<Name>,
   options: CallOptions = {},
 ): Promise<OperationResponse<Name>> {
-  if (!Object.hasOwn(calls, name)) throw invalid('name', 'is no operation that can be called')
+  if (!Object.hasOwn(calls, name))
+    throw invalid('name', `must be the name of an operation; it is ${given(name)}`)
   if (typeof request !== 'object' || request === null || Array.isArray(request))
     throw invalid('request', 'must be an object')
   return calls[name](scope, request, { action: name, options: callShape.read(options, 'options') })

@@ -62,13 +62,13 @@ export class RecordKind<R> {
     try {
       if (this.#form.isPlain !== true) value = JSON.parse(json)
     } catch (error) {
-      throw this.#damaged(`it is no JSON: ${messageOf(error)}`, key)
+      throw this.#damaged(`it is not JSON: ${messageOf(error)}`, key)
     }
     const { checks, revive } = this.#form
     if (typeof checks === 'function') {
-      if (!checks(value)) throw this.#damaged('it does not have the form of one', key)
+      if (!checks(value)) throw this.#damaged('its form is wrong', key)
     } else {
-      if (!isObject(value)) throw this.#damaged('it is no object', key)
+      if (!isObject(value)) throw this.#damaged('it is not an object', key)
       const field = wrongField(value as object, checks)
       if (field !== undefined) throw this.#damaged(`the field ${field} is missing or wrong`, key)
     }

@@ -3,7 +3,7 @@ import { formatTime } from '../base/environment.js'
 import { EngineError, invalid } from '../base/errors.js'
 import { parseExpectedHash } from '../base/hash.js'
 import { isId } from '../base/ids.js'
-import { given, parseText, shown } from '../base/input.js'
+import { given, parseText, shown, kindOf } from '../base/input.js'
 import { Shape } from '../base/shape.js'
 import { limits } from '../base/limits.js'
 import { parsePath } from '../base/path.js'
@@ -218,7 +218,8 @@ export function parseAnnotationList(request: { readonly filePath?: string }): st
 
 export function parseAnnotationStatus(request: AnnotationStatusRequest): AnnotationStatusRequest {
   const { annotationId, newStatus } = statusShape.read(request)
-  if (typeof annotationId !== 'string') throw invalid('annotationId', 'must be a string')
+  if (typeof annotationId !== 'string')
+    throw invalid('annotationId', `must be a string; it is ${kindOf(annotationId)}`)
   if (!Object.values(AnnotationStatus).includes(newStatus))
     throw invalid(
       'newStatus',

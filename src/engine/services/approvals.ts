@@ -3,7 +3,7 @@ import { EngineError, invalid } from '../base/errors.js'
 import { whenLoaded } from '../base/fault.js'
 import { parseTime } from '../base/time.js'
 import { isId } from '../base/ids.js'
-import { given, parseFlag, parseText, shown, readList } from '../base/input.js'
+import { given, parseFlag, parseText, shown, readList, kindOf } from '../base/input.js'
 import { Shape } from '../base/shape.js'
 import { limits } from '../base/limits.js'
 import { parsePath } from '../base/path.js'
@@ -149,9 +149,11 @@ export class Approvals {
           approvalId: shown(approvalId),
         })
       if (approval.status !== ApprovalStatus.PENDING)
-        throw new EngineError('APPROVAL_NOT_PENDING', 'the approval was granted or denied already', {
-          approvalId,
-        })
+        throw new EngineError(
+          'APPROVAL_NOT_PENDING',
+          `the approval ${given(approvalId)} was already ${approval.status === ApprovalStatus.GRANTED ? 'granted' : 'denied'}`,
+          { approvalId },
+        )
       const granted = status === ApprovalStatus.GRANTED
       const { requestedBy } = approval
       if (granted && !this.#selfApproval && requestedBy === core.principal) {
@@ -262,6 +264,7 @@ export function parseDenial(request: ApprovalDenyRequest): Decision {
 }
 
 function decisionOf({ approvalId, feedback = '' }: ApprovalDenyRequest, status: ApprovalStatus): Decision {
-  if (typeof approvalId !== 'string') throw invalid('approvalId', 'must be a string')
+  if (typeof approvalId !== 'string')
+    throw invalid('approvalId', `must be a string; it is ${kindOf(approvalId)}`)
   return { approvalId, status, feedback: parseText('feedback', feedback, limits.messageBytes) }
 }

@@ -2,7 +2,7 @@ import { EngineError } from '../base/errors.js'
 
 /** The error of a session that has as much of something as it may have. */
 export function quota(what: string, limit: number): EngineError {
-  return new EngineError('QUOTA', `a session has at most ${limit} ${what}`, { limit: String(limit) })
+  return new EngineError('QUOTA', `a session can have at most ${limit} ${what}`, { limit: String(limit) })
 }
 
 /** QUOTA when a session would have more of something than it may have. */

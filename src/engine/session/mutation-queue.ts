@@ -1,4 +1,4 @@
-import { engineClosed, EngineError } from '../base/errors.js'
+import { engineClosed, EngineError, anotherEngine } from '../base/errors.js'
 import { Fault, whenLoaded } from '../base/fault.js'
 import { limits } from '../base/limits.js'
 import type { BlobRef } from '../cas/blob.js'
@@ -56,7 +56,7 @@ function lookNow<T>(live: LiveSession, look: () => T): T {
  * to be loaded that this store cannot read synchronously. The promise is the commit's.
  */
 export function mutateSync<T>(core: Core, live: LiveSession, operation: () => Promise<T>): Promise<T> {
-  if (live.tail !== undefined) throw wouldBlock('operations before this one are waiting')
+  if (live.tail !== undefined) throw wouldBlock('earlier operations of the session are not finished')
   return loadedNow(() => attempt(core, live, operation))
 }
 
@@ -66,12 +66,12 @@ export function loadedNow<T>(look: () => T): T {
     return look()
   } catch (thrown) {
     if (!(thrown instanceof Fault)) throw thrown
-    throw wouldBlock('something is not loaded, and reading it has to be awaited')
+    throw wouldBlock('the data is not in memory, and this storage cannot read it synchronously')
   }
 }
 
 export function wouldBlock(message: string): EngineError {
-  return new EngineError('WOULD_BLOCK', message)
+  return new EngineError('WOULD_BLOCK', `${message}; use the promise form`)
 }
 
 function enqueue<T>(live: LiveSession, run: () => Promise<T>, fault?: Fault): Promise<T> {
@@ -104,7 +104,11 @@ function attempt<T>(core: Core, live: LiveSession, operation: () => Promise<T>):
 
 /** Of an operation whose session was dropped from memory before its turn. */
 export function readAgain(): EngineError {
-  return new EngineError('STORE_FAILED', 'an operation before this one failed', { outcome: 'not-applied' })
+  return new EngineError(
+    'STORE_FAILED',
+    'the operation was not applied, because an earlier write of the session failed; repeat it',
+    { outcome: 'not-applied' },
+  )
 }
 
 /** Puts the tree back when `change` throws. */
@@ -265,7 +269,7 @@ export async function acknowledged(
   }
   if (!stored) {
     core.table.discardAll(core.log)
-    throw new EngineError('STORE_FAILED', 'another writer changed the session')
+    throw anotherEngine()
   }
   if (blobs !== undefined) for (const blob of blobs) core.content.stored(blob)
   const wantsSnapshot =

@@ -43,7 +43,8 @@ export async function stateOf(
   reference: Omit<StateReference, 'sessionId'>,
 ): Promise<Dir> {
   if (parseFlag('base', reference.base, false)) {
-    if (namesCheckpoint(reference)) throw invalid('base', 'goes without a checkpoint')
+    if (namesCheckpoint(reference))
+      throw invalid('base', 'cannot be combined with a checkpoint: pass one of them')
     return live.baseline
   }
   if (!namesCheckpoint(reference)) return live.tree.freeze()

@@ -1,5 +1,6 @@
+import { parseSize } from '../base/input.js'
 import { DigestTable } from '../base/digest-table.js'
-import { EngineError, invalid } from '../base/errors.js'
+import { EngineError } from '../base/errors.js'
 import { Shape } from '../base/shape.js'
 
 /**
@@ -111,10 +112,11 @@ export class ByteBudgets {
 const hashDigits = 24
 
 export function exhausted(budget: BudgetName, limit: number): EngineError {
-  return new EngineError('BUDGET', `${budget} is used up: delete something, and collect`, {
-    budget,
-    limit: String(limit),
-  })
+  return new EngineError(
+    'BUDGET',
+    `the budget ${budget} of ${limit} bytes is used up; delete files, checkpoints or sessions, then call engine.collect()`,
+    { budget, limit: String(limit) },
+  )
 }
 
 export function parseBudgets(budgets: Budgets | undefined): Budgets {
@@ -122,8 +124,7 @@ export function parseBudgets(budgets: Budgets | undefined): Budgets {
   const copy = budgetsShape.readPart(budgets, 'budgets')
   for (const name of ['storeBytes', 'tenantBytes', 'sessionBytes'] as const) {
     const bytes = copy[name]
-    if (bytes !== undefined && (!Number.isSafeInteger(bytes) || bytes < 0))
-      throw invalid(`budgets.${name}`, 'must be a whole number from 0 to 2^53 − 1')
+    if (bytes !== undefined) parseSize(`budgets.${name}`, bytes)
   }
   return copy
 }

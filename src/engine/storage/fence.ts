@@ -58,7 +58,7 @@ export class Fence {
     const isKnown = cause?.reason === 'STORE_FULL' || cause?.reason === 'STORE_MOVED'
     return new EngineError(
       isKnown ? cause.reason : 'STORE_FAILED',
-      'an earlier write failed, and the store did not recover yet',
+      'the operation was not applied: an earlier write failed (see cause), and the storage has not recovered yet; try again later',
       { outcome: 'not-applied' },
       { cause },
     )
@@ -73,7 +73,7 @@ export class Fence {
     const error =
       cause instanceof EngineError
         ? cause
-        : new EngineError('STORE_FAILED', 'a write to the store failed', {}, { cause })
+        : new EngineError('STORE_FAILED', 'a write to the storage failed (see cause)', {}, { cause })
     if (error.reason !== 'STORE_CLOSED' && this.#store.recover !== undefined) this.#close(error)
     throw error
   }

@@ -254,7 +254,7 @@ function text(value: string | object | undefined): string | undefined {
 }
 
 function closedError(): EngineError {
-  return new EngineError('STORE_CLOSED', 'the store is closed')
+  return new EngineError('STORE_CLOSED', 'the storage was closed')
 }
 
 function nextTurn(): Promise<true> {

@@ -235,7 +235,7 @@ function isWritten(record: unknown): boolean {
 function amountsIn(json: string): CompactedBlobs {
   const record: unknown = JSON.parse(json)
   if (isCompacted(record)) return record as CompactedBlobs
-  if (!isWritten(record)) throw new EngineError('DATA_LOSS', 'a record of written blobs is damaged')
+  if (!isWritten(record)) throw new EngineError('DATA_LOSS', 'a stored record of written bytes is damaged')
   const [at, ...blobs] = record as WrittenBlobs
   const kept: [number, string, number, number][] = []
   for (let i = 0; i < blobs.length; i += 2) kept.push([at, blobs[i] as string, blobs[i + 1] as number, 1])

@@ -226,5 +226,5 @@ function decodeBlock(encoded: EncodedBlock): Block {
 
 /** A node that must be there is not. */
 export function missingNode(address: string): EngineError {
-  return new EngineError('DATA_LOSS', `tree node ${address} is missing`, { address })
+  return new EngineError('DATA_LOSS', `the stored tree node ${address} is missing`, { address })
 }

@@ -1,3 +1,4 @@
+import { given } from '../base/input.js'
 import { compareUtf8 } from '../base/order.js'
 import { splitPath, type PathNames } from '../base/path.js'
 import { invalid } from '../base/errors.js'
@@ -89,8 +90,10 @@ export function visitNames(
 /** '' or a literal prefix of absolute paths. */
 export function parsePrefix(prefix: unknown): string {
   if (prefix === '') return ''
-  if (typeof prefix !== 'string' || !prefix.startsWith('/')) throw invalid('pathPrefix', 'must be absolute')
-  if (!prefix.isWellFormed() || prefix.includes('\0')) throw invalid('pathPrefix', 'is not well-formed')
+  if (typeof prefix !== 'string' || !prefix.startsWith('/'))
+    throw invalid('pathPrefix', `must be absolute, such as "/src"; it is ${given(prefix)}`)
+  if (!prefix.isWellFormed() || prefix.includes('\0'))
+    throw invalid('pathPrefix', 'contains a lone surrogate or a NUL character')
   return prefix
 }
 

@@ -10,7 +10,11 @@ export function resolveEntry(entry: Entry | undefined, root: Dir, loader: NodeLo
   if (!(entry instanceof Link)) return entry
   const file = findLinked(root, entry.ino, loader)
   if (file === undefined)
-    throw new EngineError('DATA_LOSS', 'a hard link leads nowhere', { ino: String(entry.ino) })
+    throw new EngineError(
+      'DATA_LOSS',
+      `the stored tree has a hard link to file number ${entry.ino}, which is missing`,
+      { ino: String(entry.ino) },
+    )
   return file
 }
 

@@ -91,7 +91,8 @@ export class RootStore {
       decoded.wide = known.wide
       return decoded
     }
-    if (!this.#store.capabilities.durable) throw new EngineError('DATA_LOSS', 'the root is gone', { address })
+    if (!this.#store.capabilities.durable)
+      throw new EngineError('DATA_LOSS', `the tree ${address} is not in memory any more`, { address })
     this.#remember(decoded, address)
     return decoded
   }
@@ -133,7 +134,11 @@ export class RootStore {
   async #commit(nodes: readonly [string, string][], failures: number): Promise<void> {
     // Nodes that were passed over, because a flush before this one had handed them over, are not stored.
     if (this.#failures !== failures)
-      throw new EngineError('STORE_FAILED', 'a write before this one failed', { outcome: 'not-applied' })
+      throw new EngineError(
+        'STORE_FAILED',
+        'the tree was not stored, because an earlier write failed; repeat the operation',
+        { outcome: 'not-applied' },
+      )
     const commits: Promise<boolean>[] = []
     let put: [string, string][] = []
     let bytes = 0

@@ -137,7 +137,10 @@ async function openLock(held: HeldDirectory, lock: string): Promise<FileHandle> 
     } catch (error) {
       if (errorCode(error) !== 'EEXIST') throw error
       if (performance.now() > end)
-        throw new EngineError('GIT_REMOTE_ERROR', 'the branch is locked by someone')
+        throw new EngineError(
+          'GIT_REMOTE_ERROR',
+          'another git process holds the lock of the branch; try again later',
+        )
       await setTimeout(lockRetryMs)
     }
   }

@@ -252,5 +252,5 @@ function tooManyAlternates(): EngineError {
 }
 
 function notARepository(path: string): EngineError {
-  return new EngineError('GIT_NOT_A_REPOSITORY', 'the directory is no git repository', { path })
+  return new EngineError('GIT_NOT_A_REPOSITORY', 'the directory is not a git repository', { path })
 }

@@ -64,6 +64,6 @@ export class RevisionObjects {
 }
 
 function bodyOf(object: GitObject, type: GitObject['type']): Uint8Array {
-  if (object.type !== type) throw new EngineError('GIT_CORRUPT', `the object ${object.oid} is no ${type}`)
+  if (object.type !== type) throw new EngineError('GIT_CORRUPT', `the object ${object.oid} is not a ${type}`)
   return object.body
 }

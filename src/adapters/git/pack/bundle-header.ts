@@ -18,7 +18,7 @@ export interface BundleHeader {
  */
 export async function readBundleHeader(bundle: Buffer, pacer: Pacer): Promise<BundleHeader> {
   const version = /^# v(\d+) git bundle\n/.exec(bundle.toString('latin1', 0, 32))
-  if (version === null) throw unsupported('the content is no git bundle')
+  if (version === null) throw unsupported('the content is not a git bundle')
   if (version[1] !== '2' && version[1] !== '3') throw unsupported(`the bundle is of version ${version[1]}`)
   let format: ObjectFormat = 'sha1'
   const prerequisites: string[] = []

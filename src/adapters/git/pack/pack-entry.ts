@@ -30,7 +30,7 @@ export function readPackHeader(bytes: Buffer): number {
     bytes.toString('latin1', 0, 4) !== 'PACK' ||
     bytes.readUInt32BE(4) !== 2
   ) {
-    throw corruptPack('it is no pack of version 2')
+    throw corruptPack('it is not a pack of version 2')
   }
   return bytes.readUInt32BE(8)
 }

@@ -24,7 +24,7 @@ export class PackIndex {
   static async open(bytes: RandomBytes, format: ObjectFormat): Promise<PackIndex> {
     const head = await bytes.at(0, idsStart)
     if (head.length < idsStart || head.compare(signature, 0, 8, 0, 8) !== 0) {
-      throw damaged('it is of no known version')
+      throw damaged('its version is unknown')
     }
     const fanout = Array.from({ length: 256 }, (_, byte) => head.readUInt32BE(signature.length + byte * 4))
     if (fanout.some((count, byte) => byte > 0 && count < fanout[byte - 1]!))

@@ -34,9 +34,13 @@ export class Authentication {
     if (credentialsSecretId === '') return this.#asked === undefined ? undefined : this.whenAsked(signal)
     const given = await this.whenAsked(signal)
     if (given !== undefined) return given
-    throw new EngineError('CREDENTIALS_NOT_FOUND', 'the credentials of the remote are not known', {
-      credentialsSecretId,
-    })
+    throw new EngineError(
+      'CREDENTIALS_NOT_FOUND',
+      `git.credentials gave nothing for credentialsSecretId ${JSON.stringify(credentialsSecretId)}`,
+      {
+        credentialsSecretId,
+      },
+    )
   }
 
   /** What answers a remote that wants credentials. Throws what the hook throws. */
@@ -49,6 +53,6 @@ export class Authentication {
     if (given === undefined || given === null) return undefined
     const { username, password } = given
     if (typeof username === 'string' && typeof password === 'string') return { username, password }
-    throw invalid('git.credentials', 'must give a username and a password')
+    throw invalid('git.credentials', 'must give an object with a username and a password, both strings')
   }
 }

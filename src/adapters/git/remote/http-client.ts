@@ -260,7 +260,7 @@ function networkError(url: URL, error: unknown): EngineError {
   const details = { host: url.host, errno: code }
   if (code === 'ETIMEDOUT') return new EngineError('GIT_TIMEOUT', `${url.host} does not answer`, details)
   if (code.startsWith('HPE_'))
-    return new EngineError('GIT_NOT_A_REPOSITORY', `${url.host} speaks no HTTP`, details)
+    return new EngineError('GIT_NOT_A_REPOSITORY', `${url.host} does not answer in HTTP`, details)
   if (code.startsWith('Z_')) return new EngineError('GIT_CORRUPT', 'the answer is badly compressed', details)
   return new EngineError('GIT_UNREACHABLE', `the connection to ${url.host} failed: ${code}`, details, {
     cause: error,

@@ -36,11 +36,15 @@ export function pushRejected(reason: string, remoteText: string): EngineError {
 
 export function branchMoved(ref: string, expectedOid: string | null, actualOid: string | null): EngineError {
   const branch = ref.replace(/^refs\/heads\//, '')
-  return new EngineError('BRANCH_MOVED', `branch ${branch} is not where this commit builds on`, {
-    branch,
-    expectedOid: expectedOid ?? '',
-    actualOid: actualOid ?? '',
-  })
+  return new EngineError(
+    'BRANCH_MOVED',
+    `branch ${branch} moved: this commit does not build on its newest commit; import the source again, and commit from a session on the new revision`,
+    {
+      branch,
+      expectedOid: expectedOid ?? '',
+      actualOid: actualOid ?? '',
+    },
+  )
 }
 
 /** The error for a status that is not 200. */
@@ -49,10 +53,14 @@ export function statusError(status: number, credentialsSent: boolean): EngineErr
   switch (status) {
     case 401:
       return credentialsSent
-        ? new EngineError('GIT_AUTH_FAILED', 'the remote refused the credentials', details)
-        : new EngineError('GIT_AUTH_REQUIRED', 'the remote asks for credentials', details)
+        ? new EngineError('GIT_AUTH_FAILED', 'the remote refused the credentials of git.credentials', details)
+        : new EngineError(
+            'GIT_AUTH_REQUIRED',
+            'the remote asks for credentials; pass the option git.credentials',
+            details,
+          )
     case 403:
-      return new EngineError('GIT_AUTH_FAILED', 'the remote does not allow this', details)
+      return new EngineError('GIT_AUTH_FAILED', 'the remote forbids this (status 403)', details)
     case 404:
     case 410:
       return new EngineError('GIT_REPO_NOT_FOUND', 'the remote has no repository at this address', details)

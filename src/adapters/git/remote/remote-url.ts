@@ -13,7 +13,7 @@ export function checkRemoteUrl(remoteUrl: string): string {
     throw invalid('remoteUrl', 'must be an http or https URL')
   }
   if (scheme !== 'http' && scheme !== 'https') throw unsupported(`${scheme}://`)
-  if (!URL.canParse(remoteUrl)) throw invalid('remoteUrl', 'is no valid URL')
+  if (!URL.canParse(remoteUrl)) throw invalid('remoteUrl', 'is not a valid URL')
   const url = new URL(remoteUrl)
   if (url.username !== '' || url.password !== '') {
     throw invalid('remoteUrl', 'must not hold credentials; give them through the `credentials` option')
@@ -23,5 +23,8 @@ export function checkRemoteUrl(remoteUrl: string): string {
 }
 
 function unsupported(what: string): EngineError {
-  return new EngineError('GIT_UNSUPPORTED_TRANSPORT', `${what} cannot be used as a remote, only http(s)`)
+  return new EngineError(
+    'GIT_UNSUPPORTED_TRANSPORT',
+    `${what} cannot be used as a remote; use an http or https URL`,
+  )
 }

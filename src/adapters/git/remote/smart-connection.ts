@@ -154,7 +154,7 @@ async function wholeAdvertisement(http: HttpClient, request: HttpRequest): Retur
   if (smart && whole.toString('latin1', 4, 8) === 'ERR ') throw remoteError(whole.toString('utf8', 8))
   if (!smart) throw notARepository()
   if (whole.toString('latin1', whole.length - 4) !== '0000') {
-    throw new EngineError('GIT_CORRUPT', 'the list of refs is cut')
+    throw new EngineError('GIT_CORRUPT', 'the remote sent an incomplete list of refs')
   }
   return { ...response, body: iterate(withoutVersionOne(whole)) }
 }

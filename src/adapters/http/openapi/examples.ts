@@ -1235,7 +1235,8 @@ export const examples: readonly OperationExample[] = [
     status: 409,
     response: {
       code: 10,
-      message: '/data.bin is locked by another owner',
+      message:
+        '/data.bin is locked by another owner; wait for the lock with a blocking request, or try again later',
       details: [
         {
           '@type': 'type.googleapis.com/google.rpc.ErrorInfo',
@@ -1606,7 +1607,7 @@ export const examples: readonly OperationExample[] = [
     status: 400,
     response: {
       code: 9,
-      message: 'the approval was granted or denied already',
+      message: 'the approval "1kg9h24q00v7zvjsm9b1wh77sq60jqx971js" was already granted',
       details: [
         {
           '@type': 'type.googleapis.com/google.rpc.ErrorInfo',
@@ -2224,7 +2225,7 @@ export const examples: readonly OperationExample[] = [
       aggregationVersion: 1,
       sessionHours: 0.02638888888888889,
       storageGbMonth: 1.029532418981521e-7,
-      egressGb: 0.000017037,
+      egressGb: 0.000017131,
     },
   },
   {

@@ -25,7 +25,11 @@ export function checkContent(name: CallableOperation, response: object, maxBytes
   if (bytes <= maxBytes) return
   const field = name === 'readFile' ? 'length' : 'keys'
   const limit = String(maxBytes)
-  throw new HttpError('TOO_LARGE', `${field}: over ${limit} bytes in one response`, { field, limit })
+  throw new HttpError(
+    'TOO_LARGE',
+    `${field}: the response would have over ${limit} bytes; ask for fewer at once`,
+    { field, limit },
+  )
 }
 
 /**

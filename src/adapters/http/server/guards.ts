@@ -7,7 +7,7 @@ const single = ['host', 'authorization', 'content-type'] as const
 /** INVALID_ARGUMENT for a header that must not come twice. */
 export function checkSingle(exchange: Exchange): void {
   for (const name of single)
-    if (exchange.repeats(name)) throw invalidField(name, 'the header must not be repeated')
+    if (exchange.repeats(name)) throw invalidField(name, 'the header must not come twice')
 }
 
 const hostForm = /^(\[[\da-f:.]+\]|[^:[\]/@\s]+)(?::\d{1,5})?$/i
@@ -30,7 +30,10 @@ export function hostGuard(allowed: readonly string[] | undefined): (exchange: Ex
     if (host !== undefined && host === known && exchange.target.startsWith('/')) return
     const authority = /^https?:\/\/([^/?#]*)/i.exec(exchange.target)?.[1]
     if (!check(host) || (authority !== undefined && !check(authority)))
-      throw new HttpError('HOST_NOT_ALLOWED', 'the host is not allowed')
+      throw new HttpError(
+        'HOST_NOT_ALLOWED',
+        'the host of the request is not in the option allowedHosts of the server',
+      )
     known = host
   }
 }
@@ -44,7 +47,11 @@ export function originGuard(
     const origin = exchange.header('origin')
     if (origin === undefined) return undefined
     const headers = origins.get(origin)
-    if (headers === undefined) throw new HttpError('ORIGIN_NOT_ALLOWED', 'the origin is not allowed')
+    if (headers === undefined)
+      throw new HttpError(
+        'ORIGIN_NOT_ALLOWED',
+        'the origin of the request is not in the option allowedOrigins of the server',
+      )
     return headers
   }
 }

@@ -19,7 +19,7 @@ export class Scopes {
   /** Throws for what is no caller. */
   of({ tenant, principal }: Caller): CallerScope {
     if (typeof tenant !== 'string' || typeof principal !== 'string')
-      throw new TypeError('authenticate must give a tenant and a principal')
+      throw new TypeError('authenticate must return { tenant, principal }, both strings')
     const key = `${tenant.length} ${tenant} ${principal}`
     const known = this.#kept.get(key)
     if (known !== undefined) return known
@@ -34,7 +34,9 @@ export class Scopes {
     try {
       return this.#engine.as(caller)
     } catch (error) {
-      throw new TypeError('authenticate gave a caller that cannot be', { cause: error })
+      throw new TypeError('authenticate returned an invalid tenant or principal (see cause)', {
+        cause: error,
+      })
     }
   }
 }

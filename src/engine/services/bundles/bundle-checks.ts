@@ -4,7 +4,12 @@ import { EngineError } from '../../base/errors.js'
 import { parseText } from '../../base/input.js'
 
 export function damaged(message: string, options?: ErrorOptions): EngineError {
-  return new EngineError('INVALID_BUNDLE', `the bundle is damaged: ${message}`, {}, options)
+  return new EngineError(
+    'INVALID_BUNDLE',
+    `the bundle is damaged: ${message}. Export the session again, or copy the bundle again.`,
+    {},
+    options,
+  )
 }
 
 /** Passes on what else `check` throws as INVALID_BUNDLE. */

@@ -1,4 +1,4 @@
-import { EngineError } from '../../base/errors.js'
+import { EngineError, logChanged } from '../../base/errors.js'
 import { sha256 } from '../../base/hash.js'
 import { limits } from '../../base/limits.js'
 import { TimeSlice } from '../../base/slices.js'
@@ -187,7 +187,10 @@ async function* allBlocks(
 }
 
 function changed(): EngineError {
-  return new EngineError('DATA_LOSS', 'what is stored of the session changed while it was exported')
+  return new EngineError(
+    'DATA_LOSS',
+    'the stored data of the session changed during the export; export it again, and run engine.check() if this repeats',
+  )
 }
 
 /** The states of a session: its baseline, its checkpoints in their order, the newest. */
@@ -255,10 +258,7 @@ class Log {
     const { live } = this.#opened
     // Its events may be gone with it.
     if (live.discarded === 'deleted') return sessionNotFound(live.id)
-    return new EngineError('DATA_LOSS', 'the event log was changed', {
-      sessionId: live.id,
-      seq: String(seq),
-    })
+    return logChanged(live.id, seq)
   }
 }
 

@@ -98,9 +98,11 @@ export function encodeManifest({ tags, ...rest }: Manifest): Buffer {
   const json = JSON.stringify({ format: bundleFormat, version: bundleVersion, tags: sorted, ...rest })
   const bytes = Buffer.from(json)
   if (bytes.length > limits.bundleNodeBytes) {
-    throw new EngineError('LIMIT_EXCEEDED', 'the session is too large for a bundle', {
-      limit: String(limits.bundleNodeBytes),
-    })
+    throw new EngineError(
+      'LIMIT_EXCEEDED',
+      `the session is too large for a bundle: its manifest has ${bytes.length} bytes, of at most ${limits.bundleNodeBytes}`,
+      { limit: String(limits.bundleNodeBytes) },
+    )
   }
   return bytes
 }
@@ -108,11 +110,18 @@ export function encodeManifest({ tags, ...rest }: Manifest): Buffer {
 export function parseManifest(block: BundleBlock | undefined): Manifest {
   if (block?.kind !== 'json') throw damaged('it has no manifest')
   const value = asObject(parseJson(block.bytes))
-  if (value['format'] !== bundleFormat) throw damaged('it is no bundle of a session')
+  if (value['format'] !== bundleFormat)
+    throw new EngineError(
+      'INVALID_BUNDLE',
+      'the content is not a bundle of a session: pass the bytes that session.exportBundle() gave',
+    )
   if (value['version'] !== bundleVersion) {
-    throw new EngineError('INVALID_BUNDLE', 'the bundle is of a version that is not known here', {
-      version: JSON.stringify(value['version'] ?? null).slice(0, 64),
-    })
+    const version = JSON.stringify(value['version'] ?? null).slice(0, 64)
+    throw new EngineError(
+      'INVALID_BUNDLE',
+      `the bundle has version ${version}, and this version of forkspace reads version ${bundleVersion}: import it with the version that wrote it, or a newer one`,
+      { version },
+    )
   }
   const baseline = asObject(value['baseline'])
   const texts = asObject(value['texts'])

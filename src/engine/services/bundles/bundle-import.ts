@@ -1,4 +1,4 @@
-import { EngineError } from '../../base/errors.js'
+import { anotherEngine } from '../../base/errors.js'
 import { isId } from '../../base/ids.js'
 import { limits } from '../../base/limits.js'
 import { TimeSlice } from '../../base/slices.js'
@@ -157,7 +157,7 @@ class BundleImport {
 
   async #commit(commit: StoreCommit): Promise<void> {
     if (await this.#core.store.commit(commit)) return
-    throw new EngineError('STORE_FAILED', 'another writer has the session')
+    throw anotherEngine()
   }
 
   /**

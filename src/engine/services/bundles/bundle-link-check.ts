@@ -46,9 +46,9 @@ export class LinkCheck {
       if (!(node instanceof LinkedFile)) throw damaged('a table of links holds something else')
       expected.set(node.ino, node.nlink)
       if (expected.size > limits.bundleLinkedFiles) {
-        throw new EngineError('LIMIT_EXCEEDED', 'a tree of the bundle has too many files of several names', {
-          limit: String(limits.bundleLinkedFiles),
-        })
+        const limit = limits.bundleLinkedFiles
+        const message = `the bundle has a tree with over ${limit} hard-linked files, the most that an import reads`
+        throw new EngineError('LIMIT_EXCEEDED', message, { limit: String(limit) })
       }
     }
     return expected

@@ -289,5 +289,9 @@ class StoredNodes implements NodeVault {
 
 function checkCount(count: number, limit: number): void {
   if (count <= limit) return
-  throw new EngineError('LIMIT_EXCEEDED', 'the bundle has too many blocks', { limit: String(limit) })
+  throw new EngineError(
+    'LIMIT_EXCEEDED',
+    `the bundle has over ${limit} blocks, the most that an import reads`,
+    { limit: String(limit) },
+  )
 }

@@ -12,9 +12,11 @@ export async function* cutLines(lines: AsyncIterable<string>): AsyncGenerator<Bu
   for await (const line of lines) {
     const bytes = Buffer.from(`${line}\n`)
     if (bytes.length > limits.bundleLineBytes) {
-      throw new EngineError('LIMIT_EXCEEDED', 'a record of the session is too large for a bundle', {
-        limit: String(limits.bundleLineBytes),
-      })
+      throw new EngineError(
+        'LIMIT_EXCEEDED',
+        `the session is too large for a bundle: one of its records has ${bytes.length} bytes, of at most ${limits.bundleLineBytes}`,
+        { limit: String(limits.bundleLineBytes) },
+      )
     }
     for (let from = 0; from < bytes.length;) {
       const count = bytes.copy(piece, used, from)

@@ -226,7 +226,7 @@ export class TreeWriter {
   #blob(blob: BlobRef): string {
     const { hash } = blob
     if (this.#blobs.add(hash) !== undefined) this.#made.push(blob)
-    if (this.#blobs.size > limits.bundleBlobs) throw tooMany(limits.bundleBlobs)
+    if (this.#blobs.size > limits.bundleBlobs) throw tooMany('contents', limits.bundleBlobs)
     return hash
   }
 
@@ -236,10 +236,10 @@ export class TreeWriter {
 
   #node(kind: string, items: string): string {
     const bytes = Buffer.from(`["${kind}",[${items}]]`)
-    if (bytes.length > limits.bundleNodeBytes) throw tooMany(limits.bundleNodeBytes)
+    if (bytes.length > limits.bundleNodeBytes) throw tooMany('bytes in one node', limits.bundleNodeBytes)
     const hash = sha256(bytes)
     if (this.#nodes.add(hash) !== undefined) this.#made.push({ hash, bytes })
-    if (this.#nodes.size > limits.bundleNodes) throw tooMany(limits.bundleNodes)
+    if (this.#nodes.size > limits.bundleNodes) throw tooMany('nodes', limits.bundleNodes)
     return hash.slice(0, addressDigits)
   }
 
@@ -261,6 +261,7 @@ function optional(extra: BundleExtra): [] | [BundleExtra] {
   return Object.keys(extra).length === 0 ? [] : [extra]
 }
 
-function tooMany(limit: number): EngineError {
-  return new EngineError('LIMIT_EXCEEDED', 'the session is too large for a bundle', { limit: String(limit) })
+function tooMany(what: string, limit: number): EngineError {
+  const message = `the session is too large for a bundle: it has over ${limit} ${what}`
+  return new EngineError('LIMIT_EXCEEDED', message, { limit: String(limit) })
 }

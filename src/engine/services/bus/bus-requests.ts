@@ -1,6 +1,6 @@
 import { invalid } from '../../base/errors.js'
 import { parseTextGlob, type TextGlob } from '../../base/glob.js'
-import { parseSize, parseText, tooLarge, readList } from '../../base/input.js'
+import { parseSize, parseText, tooLarge, readList, given } from '../../base/input.js'
 import { checkSignal } from '../../base/abort.js'
 import { Shape } from '../../base/shape.js'
 import { limits } from '../../base/limits.js'
@@ -94,7 +94,8 @@ export function parseQuery(request: BusSubscribeRequest): {
 } {
   const { topics, topicPatterns, scope, replayLimit, replayAfterMessageId, signal } =
     subscribeShape.read(request)
-  if (scope !== undefined && scope !== BusScope.SESSION_ONLY) throw invalid('scope', 'must be SESSION_ONLY')
+  if (scope !== undefined && scope !== BusScope.SESSION_ONLY)
+    throw invalid('scope', `must be ${Object.values(BusScope).join()}; it is ${given(scope)}`)
   checkSignal(signal)
   const after = replayAfterMessageId === undefined ? undefined : parseMessageId(replayAfterMessageId)
   const limit = replayLimit === undefined ? undefined : parseSize('replayLimit', replayLimit)
@@ -131,6 +132,6 @@ function parseTopic(field: string, topic: unknown): string {
 
 function parseMessageId(messageId: unknown): number {
   if (typeof messageId !== 'string' || messageId.length !== seqWidth || !/^[0-9a-z]+$/.test(messageId))
-    throw invalid('replayAfterMessageId', 'is malformed')
+    throw invalid('replayAfterMessageId', `must be the messageId of a message; it is ${given(messageId)}`)
   return decodeSeq(messageId)
 }

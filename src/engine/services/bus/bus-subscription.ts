@@ -194,8 +194,9 @@ export class Subscription implements BusSubscription {
     if (this.#end !== undefined || mayWait(this.#queue.length + this.#dropped, this.#bytes)) return
     this.#slow = true
     this.#cut()
-    const limit = String(limits.busWaitingBytes)
-    this.end({ error: new EngineError('SLOW_CONSUMER', 'a subscriber did not take its messages', { limit }) })
+    const { busWaitingMessages, busWaitingBytes } = limits
+    const message = `the subscriber is too slow: over ${busWaitingMessages} messages or ${busWaitingBytes} bytes wait for it; subscribe again with replayAfterMessageId to continue`
+    this.end({ error: new EngineError('SLOW_CONSUMER', message, { limit: String(busWaitingBytes) }) })
   }
 
   /** Of a replay and what is behind it so much stays as may wait: it may lie here for long. */

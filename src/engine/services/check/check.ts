@@ -1,6 +1,7 @@
+import { parseFlag, parseFunction } from '../../base/input.js'
 import { checkSignal } from '../../base/abort.js'
 import type { Environment } from '../../base/environment.js'
-import { invalid, messageOf } from '../../base/errors.js'
+import { messageOf } from '../../base/errors.js'
 import { Shape } from '../../base/shape.js'
 import { TimeSlice } from '../../base/slices.js'
 import { chainStart, expectedLink } from '../../session/history/chain.js'
@@ -47,9 +48,8 @@ export function parseCheck(options: CheckOptions): CheckOptions {
   const copy = optionsShape.read(options, 'options')
   const { readData, signal, onProgress } = copy
   checkSignal(signal)
-  if (readData !== undefined && typeof readData !== 'boolean') throw invalid('readData', 'must be a boolean')
-  if (onProgress !== undefined && typeof onProgress !== 'function')
-    throw invalid('onProgress', 'must be a function')
+  parseFlag('readData', readData, false)
+  parseFunction('onProgress', onProgress)
   return copy
 }
 

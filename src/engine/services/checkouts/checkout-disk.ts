@@ -95,6 +95,9 @@ export function sameMode(a: number, b: number): boolean {
   return (a & shownMode) === (b & shownMode)
 }
 
-export function modified(path: string, message = 'was changed in the directory'): EngineError {
+export function modified(
+  path: string,
+  message = 'was changed in the directory; bring the change back with sync(), or overwrite it with { force: true }',
+): EngineError {
   return new EngineError('CHECKOUT_MODIFIED', `${path} ${message}`, { path })
 }

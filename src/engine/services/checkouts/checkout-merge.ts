@@ -34,13 +34,20 @@ export async function mergeChanges(
     const { path, before, found } = change
     const node = await tree.find(path)
     if (session.changed(path)) {
-      if (!(await isFound(core, node, found))) throw modified(path, 'was changed in the session too')
+      if (!(await isFound(core, node, found)))
+        throw modified(
+          path,
+          'was changed both in the directory and in the session; make one side equal to the other, then sync again',
+        )
       continue
     }
     if (found !== undefined && session.replaced(path))
-      throw modified(path, 'is in what the session took away')
+      throw modified(
+        path,
+        'was changed in a directory that the session deleted; move it elsewhere, then sync again',
+      )
     if (before instanceof Dir && found?.kind !== 'directory' && session.keepsBelow(path))
-      throw modified(path, 'has files that the session changed')
+      throw modified(path, 'was deleted or replaced, but the session changed files in it; run update() first')
     // Its directory is gone in both.
     if (found === undefined && node === undefined) continue
     const linkTo = found?.kind === 'file' ? found.linkTo : undefined

@@ -1,7 +1,7 @@
 import { checkSignal, withSignals } from '../../base/abort.js'
-import { engineClosed, invalid } from '../../base/errors.js'
+import { engineClosed } from '../../base/errors.js'
 import { sha256 } from '../../base/hash.js'
-import { parseText } from '../../base/input.js'
+import { parseText, parseFlag, parseFunction } from '../../base/input.js'
 import { Shape } from '../../base/shape.js'
 import { KeyedMutex } from '../../base/keyed-mutex.js'
 import { limits } from '../../base/limits.js'
@@ -210,7 +210,10 @@ class Update {
     const known = await this.#place.load()
     const first = await this.#firstName()
     if (known === undefined && first !== undefined && !force)
-      throw modified(first, 'is in the directory already')
+      throw modified(
+        first,
+        'exists in the directory already; check out into an empty directory, or overwrite it with { force: true }',
+      )
     // Whoever emptied the directory wants it anew.
     const nothing = emptyDirectory(this.#core)
     const trees = first === undefined || known === undefined ? [nothing] : known.trees
@@ -270,9 +273,11 @@ async function syncDirectory(
   { signal, names }: { readonly signal: AbortSignal; readonly names: NameRule },
 ): Promise<CheckoutSync> {
   const known = await place.load()
-  if (known?.sessionId !== live.id) throw modified('/', 'is no checkout of this session any more')
+  if (known?.sessionId !== live.id)
+    throw modified('/', 'belongs to another checkout now; call session.checkout() again')
   const [base, ...others] = known.trees
-  if (others.length > 0) throw modified('/', 'was being written when that was interrupted: update it first')
+  if (others.length > 0)
+    throw modified('/', 'was written only in part, because an update was interrupted; call update() first')
   const builder = new TreeBuilder(core, base)
   const reader = new DiskReader(new Disk(core, tree, place.index), base!, builder, { signal, names })
   await reader.read()
@@ -331,9 +336,8 @@ export function parseCheckout(directory: string, options: CheckoutOptions): Chec
   const copy = checkoutShape.read(options, 'options')
   const { force, onProgress, signal } = copy
   checkSignal(signal)
-  if (force !== undefined && typeof force !== 'boolean') throw invalid('force', 'must be a boolean')
-  if (onProgress !== undefined && typeof onProgress !== 'function')
-    throw invalid('onProgress', 'must be a function')
+  parseFlag('force', force, false)
+  parseFunction('onProgress', onProgress)
   return copy
 }
 

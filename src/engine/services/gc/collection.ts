@@ -1,5 +1,6 @@
+import { parseFlag, parseFunction } from '../../base/input.js'
 import { checkSignal, withSignals } from '../../base/abort.js'
-import { engineClosed, invalid, unknownRecords } from '../../base/errors.js'
+import { engineClosed, unknownRecords } from '../../base/errors.js'
 import { inGroups } from '../../base/in-groups.js'
 import { limits } from '../../base/limits.js'
 import { Shape } from '../../base/shape.js'
@@ -146,9 +147,8 @@ export function parseCollect(options: CollectOptions): CollectOptions {
   const copy = optionsShape.read(options, 'options')
   const { keepRedo, signal, onProgress } = copy
   checkSignal(signal)
-  if (keepRedo !== undefined && typeof keepRedo !== 'boolean') throw invalid('keepRedo', 'must be a boolean')
-  if (onProgress !== undefined && typeof onProgress !== 'function')
-    throw invalid('onProgress', 'must be a function')
+  parseFlag('keepRedo', keepRedo, false)
+  parseFunction('onProgress', onProgress)
   return copy
 }
 

@@ -1,6 +1,6 @@
 import { EngineError, invalid } from '../../base/errors.js'
 import { whenLoaded } from '../../base/fault.js'
-import { given, parseText, shown } from '../../base/input.js'
+import { given, parseText, shown, kindOf } from '../../base/input.js'
 import { Shape } from '../../base/shape.js'
 import { limits } from '../../base/limits.js'
 import { compareUtf8 } from '../../base/order.js'
@@ -254,7 +254,7 @@ export function parseRenewal(
 }
 
 function parseLockId(lockId: unknown): string {
-  if (typeof lockId !== 'string') throw invalid('lockId', 'must be a string')
+  if (typeof lockId !== 'string') throw invalid('lockId', `must be a string; it is ${kindOf(lockId)}`)
   return lockId
 }
 

@@ -173,7 +173,8 @@ function parseRange(given: PosixLockRange | undefined): LockRange {
   const range = rangeShape.readPart(given, 'range')
   const start = parseInt64('range.start', range.start ?? 0n)
   const length = parseInt64('range.length', range.length ?? 0n)
-  if (start + length > endOfRanges) throw invalid('range.length', 'ends after 2^63')
+  if (start + length > endOfRanges)
+    throw invalid('range.length', 'makes the range end after 2^63; 0 means to the end of the file')
   return { start, end: length === 0n ? endOfRanges : start + length }
 }
 

@@ -105,7 +105,11 @@ export class LockTable<Owner extends LockOwner> {
   /** LOCK_HELD when something conflicts, QUOTA when the table is full. */
   set(request: LockRequest<Owner>): void {
     if (this.conflict(request) !== undefined) {
-      throw new EngineError('LOCK_HELD', `${request.path} is locked by another owner`, { path: request.path })
+      throw new EngineError(
+        'LOCK_HELD',
+        `${request.path} is locked by another owner; wait for the lock with a blocking request, or try again later`,
+        { path: request.path },
+      )
     }
     this.#change(request, request)
   }
@@ -125,7 +129,11 @@ export class LockTable<Owner extends LockOwner> {
     const search = this.#search(request)
     const ahead = this.#position(queue, search)
     if (search?.leads(queue, request, ahead) === true) {
-      throw new EngineError('DEADLOCK', `waiting for ${path} would never end`, { path })
+      throw new EngineError(
+        'DEADLOCK',
+        `waiting for the lock on ${path} would never end: its owner waits for a lock of this owner; release that lock first`,
+        { path },
+      )
     }
     if (this.#waitingTotal >= limits.lockWaiters) throw quota('lock waiters', limits.lockWaiters)
     return new Promise((resolve, reject) => {

@@ -2,7 +2,7 @@ import { Buffer } from 'node:buffer'
 import { createCipheriv, createDecipheriv, createHmac, createSecretKey, type KeyObject } from 'node:crypto'
 import type { Environment } from '../../base/environment.js'
 import { EngineError, invalid } from '../../base/errors.js'
-import { isBytes, parseText, readBytes, readList } from '../../base/input.js'
+import { isBytes, parseText, readBytes, readList, given } from '../../base/input.js'
 import { Shape } from '../../base/shape.js'
 import { limits } from '../../base/limits.js'
 
@@ -70,14 +70,18 @@ export function parseSecretOptions(options: SecretOptions | undefined): KeyRing 
     (key, index) => parseKey(`secrets.previousKeys[${index}]`, key),
   )
   if (masterKey === undefined) {
-    if (previous.length > 0) throw invalid('secrets.masterKey', 'is needed beside previousKeys')
+    if (previous.length > 0)
+      throw invalid('secrets.masterKey', 'is missing; previousKeys alone cannot encrypt secrets')
     return new KeyRing(undefined)
   }
   const current = parseKey('secrets.masterKey', masterKey)
   const ids = new Map([[current.id, current.print]])
   for (const { id, print } of previous) {
     if ((ids.get(id) ?? print) !== print)
-      throw invalid('secrets.previousKeys', 'has an id that another key has')
+      throw invalid(
+        'secrets.previousKeys',
+        `has the id ${given(id)}, which another key has too; give each key an id of its own`,
+      )
     ids.set(id, print)
   }
   return new KeyRing(current, previous)

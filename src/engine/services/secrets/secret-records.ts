@@ -1,3 +1,4 @@
+import { given } from '../../base/input.js'
 import { Buffer } from 'node:buffer'
 import type { Environment } from '../../base/environment.js'
 import { EngineError } from '../../base/errors.js'
@@ -56,7 +57,7 @@ function openDataKey(ring: KeyRing, place: SecretPlace, sealed: SecretRecord): B
     const { sessionId, secretName } = place
     throw new EngineError(
       'NO_MASTER_KEY',
-      'the secret is encrypted with another master key: open the engine with it among secrets.previousKeys',
+      `the secret ${given(secretName)} is encrypted with another master key; open the engine with that key in secrets.previousKeys`,
       {
         sessionId,
         secretName,
@@ -70,7 +71,8 @@ function openDataKey(ring: KeyRing, place: SecretPlace, sealed: SecretRecord): B
 }
 
 export function damagedSecret({ sessionId, secretName }: Omit<SecretPlace, 'version'>): EngineError {
-  return new EngineError('DATA_LOSS', 'the stored secret is damaged', { sessionId, secretName })
+  const message = `the stored secret ${given(secretName)} is damaged and cannot be decrypted; put it again`
+  return new EngineError('DATA_LOSS', message, { sessionId, secretName })
 }
 
 function contextOf(what: 'key' | 'value', place: SecretPlace): string {

@@ -264,7 +264,7 @@ function parseName(secretName: unknown): string {
 
 function parseScope(scope: unknown): SecretScope {
   if (scope === undefined || scope === SecretScope.SESSION) return SecretScope.SESSION
-  throw invalid('scope', `must be ${SecretScope.SESSION}`)
+  throw invalid('scope', `must be ${SecretScope.SESSION}; it is ${given(scope)}`)
 }
 
 const putShape = new Shape<SecretPutRequest>({ secretName: true, secretValue: true, scope: true })

@@ -67,7 +67,10 @@ export function parseCommit(principal: string, request: SessionCommitRequest): P
     gitBranch === undefined ? '' : parseText('gitBranch.branchName', gitBranch.branchName, limits.labelBytes)
   if (gitBranch !== undefined && branchName === '') throw invalid('gitBranch.branchName', 'must not be empty')
   if (branchName !== '' && !isBranchName(branchName))
-    throw invalid('gitBranch.branchName', 'is no name that git takes for a branch')
+    throw invalid(
+      'gitBranch.branchName',
+      `is not a valid name of a branch in git: ${JSON.stringify(branchName)}`,
+    )
   const author = parseAuthor(principal, given.author)
   const allowEmpty = parseFlag('allowEmpty', given.allowEmpty, false)
   return { message, branchName, author, allowEmpty, signal }
@@ -129,7 +132,7 @@ export class Commits {
     const overdue = new AbortController()
     const late = new EngineError(
       'DEADLINE_EXCEEDED',
-      `the commit took over ${this.#deadlineMs / 1000} seconds`,
+      `the commit took over ${this.#deadlineMs / 1000} seconds; the option imports.deadlineSeconds allows more`,
     )
     const deadline = setTimeout(() => overdue.abort(late), this.#deadlineMs)
     deadline.unref()
@@ -242,6 +245,6 @@ function parseAuthor(principal: string, author: CommitIdentity | undefined): Com
   const given = identityShape.readPart(author, 'author')
   const name = parseText('author.name', given.name, limits.labelBytes)
   const email = parseText('author.email', given.email, limits.labelBytes)
-  if (name.trim() === '' && email.trim() === '') throw invalid('author', 'name or email must be given')
+  if (name.trim() === '' && email.trim() === '') throw invalid('author', 'must have a name or an email')
   return { name, email }
 }

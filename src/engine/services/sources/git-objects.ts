@@ -72,7 +72,8 @@ export class GitObjectStore implements GitObjects {
 
   async #mustFind(oid: string): Promise<readonly BlobRef[]> {
     const held = await this.#find(oid)
-    if (held?.type !== 'blob') throw new EngineError('GIT_CORRUPT', `the blob ${oid} is missing`)
+    if (held?.type !== 'blob')
+      throw new EngineError('GIT_CORRUPT', `the repository refers to the blob ${oid}, but did not send it`)
     return held.blobs
   }
 
@@ -104,7 +105,11 @@ export class GitObjectStore implements GitObjects {
       const part =
         bytes ?? this.#writer.waiting(hash) ?? (await this.#core.store.blob(hash, { offset: 0, length }))
       if (part?.byteLength !== length)
-        throw new EngineError('DATA_LOSS', `git object ${oid} is missing or short`, { hash })
+        throw new EngineError(
+          'DATA_LOSS',
+          `the stored content of the git object ${oid} is missing or incomplete`,
+          { hash },
+        )
       parts.push(part)
     }
     return parts.length === 1 ? parts[0]! : Buffer.concat(parts)

@@ -1,3 +1,4 @@
+import { given } from '../../base/input.js'
 import { invalid } from '../../base/errors.js'
 import { limits } from '../../base/limits.js'
 import { Shape } from '../../base/shape.js'
@@ -35,11 +36,17 @@ export function parseImportOptions(options: ImportOptions = {}): JobLimits {
     typeof minBytesPerSecond !== 'number' ||
     !(minBytesPerSecond >= 0 && minBytesPerSecond <= limits.importBytesPerSecondMax)
   )
-    throw invalid('imports.minBytesPerSecond', `must be a number from 0 to ${limits.importBytesPerSecondMax}`)
+    throw invalid(
+      'imports.minBytesPerSecond',
+      `must be a number from 0 to ${limits.importBytesPerSecondMax}; it is ${given(minBytesPerSecond)}`,
+    )
   return { deadlineMs: deadlineSeconds * 1000, minBytesPerSecond, windowMs: rateWindowSeconds * 1000 }
 }
 
 function checkSeconds(name: string, seconds: number, most: number): void {
   if (typeof seconds !== 'number' || !(seconds > 0 && seconds <= most))
-    throw invalid(`imports.${name}`, `must be a number of seconds above 0, at most ${most}`)
+    throw invalid(
+      `imports.${name}`,
+      `must be a number of seconds above 0, at most ${most}; it is ${given(seconds)}`,
+    )
 }

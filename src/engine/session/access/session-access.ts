@@ -130,7 +130,7 @@ export class SessionAccess {
     }
     // Whoever tries again finds it loaded.
     this.#reopened().catch(() => undefined)
-    throw wouldBlock('the session has to be loaded')
+    throw wouldBlock('the session is not in memory, and must be read from the storage')
   }
 
   /** From here on it can be used at once whenever this handle is there. */
@@ -146,7 +146,7 @@ export class SessionAccess {
   /** Runs a change at once, WOULD_BLOCK where it cannot; {@link flush} waits for its commit. */
   changeSync(action: Action, operation: (live: LiveSession) => Promise<unknown>): void {
     const live = this.liveSync(action)
-    if (this.#reopening !== undefined) throw wouldBlock('operations before this one are waiting')
+    if (this.#reopening !== undefined) throw wouldBlock('earlier operations of the session are not finished')
     const committed = mutateSync(this.core, live, () => operation(live))
     this.#unflushed = committed
     committed.catch((error: unknown) => {

@@ -51,9 +51,13 @@ export class BorrowedBlobs {
         reading(core, [root, live.baseline], () => this.#search(core, root, live.baseline)),
       )
     }
-    throw new EngineError('BLOB_NOT_FOUND', 'what is borrowed is not in this session or its base', {
-      hash: formatHash(hash),
-    })
+    throw new EngineError(
+      'BLOB_NOT_FOUND',
+      `neither this session nor its base has content with the hash ${formatHash(hash)}; send the bytes as data instead`,
+      {
+        hash: formatHash(hash),
+      },
+    )
   }
 
   /** Whether the event has to bring a blob: it is new in this request, perhaps for a file that is left out. */

@@ -116,7 +116,7 @@ export function planRename(live: LiveSession, { sourcePath, destinationPath }: R
     throw notEmpty(destinationPath)
   }
   if (from.node instanceof Dir && !fits(live, to.names.length, from.node)) {
-    const message = `what is moved would reach below ${limits.pathDepth} levels`
+    const message = `destinationPath: the moved directory would be nested over ${limits.pathDepth} levels deep`
     throw new EngineError('NAME_TOO_LONG', message, { field: 'destinationPath' })
   }
   if (from.node instanceof Dir && to.node !== undefined) {

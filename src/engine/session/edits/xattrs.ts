@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer'
 import { EngineError, invalid } from '../../base/errors.js'
-import { parseText, tooLarge } from '../../base/input.js'
+import { parseText, tooLarge, given } from '../../base/input.js'
 import { limits } from '../../base/limits.js'
 import { Shape } from '../../base/shape.js'
 import { BlobRef } from '../../cas/blob.js'
@@ -58,7 +58,11 @@ export function findXattrAt(live: LiveSession, request: XattrRequest): { path: s
   const { path, node, name } = locate(live, request)
   const value = findXattr(node.xattrs, name)
   if (value === undefined)
-    throw new EngineError('XATTR_NOT_FOUND', `${request.path} has no such attribute`, { name })
+    throw new EngineError(
+      'XATTR_NOT_FOUND',
+      `${request.path} has no extended attribute ${given(name)}; listXattrs() lists its attributes`,
+      { name },
+    )
   return { path, value }
 }
 

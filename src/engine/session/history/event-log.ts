@@ -1,5 +1,6 @@
+import { given } from '../../base/input.js'
 import { formatTime } from '../../base/environment.js'
-import { EngineError, invalid } from '../../base/errors.js'
+import { EngineError, invalid, eventMissing, logChanged } from '../../base/errors.js'
 import { checkSignal } from '../../base/abort.js'
 import {
   encodePageToken,
@@ -120,7 +121,7 @@ async function bodyOf(core: Core, sessionId: string, seq: number): Promise<Event
   for await (const [event] of core.store.events(sessionId, { from: seq, to: seq })) {
     if (event !== undefined) return event.body as unknown as EventBody
   }
-  throw new EngineError('DATA_LOSS', 'the journal has a gap', { sessionId, seq: String(seq) })
+  throw eventMissing(sessionId, seq)
 }
 
 /**
@@ -205,9 +206,7 @@ export async function verifyEvents(
       : parseEventId('lastEventId', live.id, lastEventId)
   const changed = (seq: number): EngineError =>
     // Its events may be gone with it.
-    live.discarded === 'deleted'
-      ? sessionNotFound(live.id)
-      : new EngineError('DATA_LOSS', 'the event log was changed', { sessionId: live.id, seq: String(seq) })
+    live.discarded === 'deleted' ? sessionNotFound(live.id) : logChanged(live.id, seq)
   let previous = chainStart
   let count = 0
   for await (const page of core.store.events(live.id, { from: 1, to: last })) {
@@ -245,11 +244,12 @@ function eventIdOf(sessionId: string, seq: number): string {
 
 function parseEventId(field: string, sessionId: string, eventId: unknown): number {
   if (typeof eventId !== 'string' || !eventId.startsWith(`${sessionId}-`))
-    throw invalid(field, 'is not an event of this session')
+    throw invalid(field, `must be the eventId of an event of this session; it is ${given(eventId)}`)
   return parseSeq(field, eventId.slice(sessionId.length + 1))
 }
 
 function parseSeq(field: string, text: string): number {
-  if (!/^[0-9a-z]+$/.test(text) || text.length !== seqWidth) throw invalid(field, 'is malformed')
+  if (!/^[0-9a-z]+$/.test(text) || text.length !== seqWidth)
+    throw invalid(field, `must be the eventId of an event; it is ${given(text)}`)
   return decodeSeq(text)
 }

@@ -1,4 +1,4 @@
-import { assert, EngineError } from '../../base/errors.js'
+import { assert, EngineError, eventMissing } from '../../base/errors.js'
 import { isId } from '../../base/ids.js'
 import { whenLoaded } from '../../base/fault.js'
 import { limits } from '../../base/limits.js'
@@ -134,11 +134,7 @@ async function replayFrom(
     else if (restored === undefined) await replay(core, tree, page)
     else restored.events.push(...page)
   }
-  if (next <= seq)
-    throw new EngineError('DATA_LOSS', 'the journal ends too early', {
-      sessionId: live.id,
-      seq: String(next),
-    })
+  if (next <= seq) throw eventMissing(live.id, next)
   if (restored !== undefined) {
     const { target, events } = restored
     tree = new Tree(known.get(target) ?? (await rootAt(core, live, target)), core.loader)
@@ -236,7 +232,13 @@ async function readHistory(core: Core, sessionId: string, seq: number): Promise<
   await storedEvents(core, sessionId)
   const record = await findSession(core, sessionId)
   if (record === undefined)
-    throw new EngineError('DATA_LOSS', 'a session that a fork rests on is missing', { sessionId })
+    throw new EngineError(
+      'DATA_LOSS',
+      `the stored record of the session ${sessionId} is missing, and a fork needs it`,
+      {
+        sessionId,
+      },
+    )
   const newestFirst: (readonly StoredEvent[])[] = []
   let end: Pick<State, 'seq' | 'at' | 'chain' | 'snapshotSeq'> | undefined
   for (let wanted = seq; ;) {
@@ -253,7 +255,7 @@ async function readHistory(core: Core, sessionId: string, seq: number): Promise<
       snapshotSeq: snapshot?.seq ?? 0,
     }
     if (Number.isFinite(seq) && end.seq < seq) {
-      throw new EngineError('DATA_LOSS', 'the journal ends too early', { sessionId, seq: String(seq) })
+      throw eventMissing(sessionId, end.seq + 1)
     }
     let position = last === undefined ? 0 : window.length
     for (;;) {
@@ -285,10 +287,11 @@ function restoreTarget(event: StoredEvent): number | undefined {
 }
 
 function unreachable({ sessionId, seq }: StoredEvent): EngineError {
-  return new EngineError('DATA_LOSS', 'what the event did is not kept, and no snapshot stands behind it', {
-    sessionId,
-    seq: String(seq),
-  })
+  return new EngineError(
+    'DATA_LOSS',
+    `session ${sessionId}: the changes of event ${seq} are not kept, and no later snapshot is stored`,
+    { sessionId, seq: String(seq) },
+  )
 }
 
 async function newestSnapshot(
@@ -304,7 +307,6 @@ async function newestSnapshot(
 
 function checkSequence(events: readonly StoredEvent[], from: number, sessionId: string): void {
   for (const [index, event] of events.entries()) {
-    if (event.seq !== from + index)
-      throw new EngineError('DATA_LOSS', 'the journal has a gap', { sessionId, seq: String(from + index) })
+    if (event.seq !== from + index) throw eventMissing(sessionId, from + index)
   }
 }

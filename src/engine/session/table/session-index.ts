@@ -1,3 +1,4 @@
+import { shown } from '../../base/input.js'
 import { EngineError } from '../../base/errors.js'
 import { Fault } from '../../base/fault.js'
 import { limits } from '../../base/limits.js'
@@ -99,7 +100,12 @@ export class SessionIndex<Index> {
       this.#add(index, json, core, key)
     } catch (cause) {
       if (cause instanceof EngineError) throw cause
-      throw new EngineError('DATA_LOSS', 'a stored record is damaged', { sessionId, key }, { cause })
+      throw new EngineError(
+        'DATA_LOSS',
+        `the stored record ${shown(key)} is damaged`,
+        { sessionId, key },
+        { cause },
+      )
     }
   }
 }

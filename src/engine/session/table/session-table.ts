@@ -58,7 +58,10 @@ export class SessionTable {
       live,
       why === 'deleted'
         ? undefined
-        : new EngineError('STORE_FAILED', 'a write failed, and the session was read again'),
+        : new EngineError(
+            'STORE_FAILED',
+            'the events cannot be followed further, because a write to the storage failed; call follow() again with afterEventId',
+          ),
     )
     this.live.delete(live.id)
     if (why === 'failed' && live.held !== undefined) this.dropped.set(live.id, live)
