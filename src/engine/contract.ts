@@ -3,6 +3,9 @@
  * zod, which the engine itself does not.
  */
 export { commonErrors, operations, tags, type Operation, type OperationName } from './operations/index.js'
+export { contentRoutes, type ContentRoute, type ContentRouteName } from './operations/content-routes.js'
+export { openContent, receiveContent, type ReceivingRoute } from './facade/content-calls.js'
+export { contentSchemas, type ContentParameters } from './operations/schemas/content.js'
 export { callOperation, openStream, type CallableOperation } from './facade/call.js'
 export { schemas, type OperationRequest, type OperationResponse } from './operations/schemas/index.js'
 export { statusSchema } from './operations/schemas/status.js'

@@ -167,7 +167,13 @@ export type { HashGuard } from './session/edits/guards.js'
 export type { CreateSymlinkRequest, LinkRequest } from './session/edits/links.js'
 export type { SegmentChunk, SegmentWriteRequest } from './session/edits/segments.js'
 export type { SetXattrRequest, XattrRequest } from './session/edits/xattrs.js'
-export type { FileContent, FileWriteRequest, WriteRequest } from './session/edits/writes.js'
+export type {
+  FileContent,
+  FileReplaceRequest,
+  FileWriteRequest,
+  WriteRequest,
+} from './session/edits/writes.js'
+export type { ContentStream, FileReadRequest } from './session/reads/content-stream.js'
 export {
   FileType,
   type ManifestNode,

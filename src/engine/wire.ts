@@ -6,6 +6,8 @@ export { EngineError, errorRegistry, invalid, type ErrorReason } from './base/er
 export { onAbort } from './base/abort.js'
 export { parseAtCall, Shape, unknownName, unreadable } from './base/shape.js'
 export { operations, type Operation, type OperationName } from './operations/index.js'
+export { contentRoutes, type ContentRouteName } from './operations/content-routes.js'
+export { contentSchemas, type ContentParameters } from './operations/schemas/content.js'
 export { schemas, type OperationRequest, type OperationResponse } from './operations/schemas/index.js'
 export { statusSchema } from './operations/schemas/status.js'
 export { Secret } from './services/secrets/secret.js'

@@ -6,7 +6,15 @@ import { Validator } from '@seriousme/openapi-schema-validator'
 import { describe, expect, test } from 'vitest'
 import { examples } from '../../src/adapters/http/openapi/examples.js'
 import { createHttpHandler, openApiDocument, staticTokens } from '../../src/adapters/http/index.js'
-import { commonErrors, operations, schemas, type Operation } from '../../src/engine/contract.js'
+import {
+  commonErrors,
+  contentRoutes,
+  contentSchemas,
+  operations,
+  schemas,
+  type ContentRoute,
+  type Operation,
+} from '../../src/engine/contract.js'
 import { errorRegistry, version } from '../../src/engine/index.js'
 import { openTestEngine } from '../../src/testing.js'
 import {
@@ -27,6 +35,7 @@ type SpecData = Exclude<Parameters<Validator['validate']>[0], string>
 const readJson = (path: string): unknown => JSON.parse(readFileSync(`${root}/${path}`, 'utf8'))
 const copy = (): object => openApiDocument()
 const table = Object.entries<Operation>(operations)
+const contents = Object.entries<ContentRoute>(contentRoutes)
 
 describe('the file', () => {
   test('is what the package publishes now', async () => {
@@ -97,10 +106,11 @@ describe('the routes', () => {
       `${method} ${path} ${name}`,
       ...aliases.map((alias) => `${method} ${alias} ${name}Alias`),
     ])
+    const ofContents = contents.map(([name, { method, path }]) => `${method} ${path} ${name}`)
     const contractRoutes = ['GET /v1/openapi.json getContract', 'GET /openapi.json getContractAlias']
     expect(
       routes.map(({ method, path, operation }) => `${method} ${path} ${operation.operationId}`).sort(),
-    ).toEqual([...expected, ...contractRoutes].sort())
+    ).toEqual([...expected, ...ofContents, ...contractRoutes].sort())
   })
 
   test('of aliases are those of their operations', () => {
@@ -133,7 +143,10 @@ describe('the routes', () => {
   test('beyond the interface are marked, with what is beyond it in the others', () => {
     const marked = routes.filter(({ operation }) => operation['x-extension'] === true)
     expect(marked.map(({ operation }) => operation.operationId).sort()).toEqual(
-      table.flatMap(([name, { extension }]) => (extension === true ? [name] : [])).sort(),
+      [
+        ...table.flatMap(([name, { extension }]) => (extension === true ? [name] : [])),
+        ...Object.keys(contentRoutes),
+      ].sort(),
     )
     const fields = routes.flatMap(({ operation: { operationId, parameters = [] } }) =>
       parameters.filter((one) => one['x-extension'] === true).map(({ name }) => `${operationId} ${name}`),
@@ -147,7 +160,8 @@ describe('the routes', () => {
   test('take every field of their requests in one place', () => {
     for (const { operation } of routes.filter(({ path }) => path.startsWith('/v1/s'))) {
       const name = (operation['x-alias-of'] ?? operation.operationId) as keyof typeof schemas
-      const fields = Object.keys((schemas[name].request as unknown as { shape: object }).shape)
+      const schema = schemas[name]?.request ?? contentSchemas[name as never]
+      const fields = Object.keys((schema as unknown as { shape: object }).shape)
       const body = bodySchema(operation)
       const inBody = body === undefined ? [] : Object.keys(resolved(body)['properties'] as object)
       const placed = [...(operation.parameters ?? []).map(({ name }) => name), ...inBody]

@@ -70,7 +70,7 @@ const label = ({ method, path }: DescribedRoute): string => `${method} ${path}`
 const named = (list: readonly DescribedRoute[]): [string, DescribedRoute][] =>
   list.map((one) => [label(one), one])
 const guarded = routes.filter(({ operation }) => operation.security === undefined)
-const withBody = guarded.filter(({ operation }) => operation.requestBody !== undefined)
+const withBody = guarded.filter(({ operation }) => bodySchema(operation) !== undefined)
 const parametersOf = ({ operation }: DescribedRoute, place: 'path' | 'query') =>
   (operation.parameters ?? []).filter((one) => one.in === place)
 
@@ -378,7 +378,7 @@ describe('values of the wrong kind are refused by the name of their field, by', 
     const query = parametersOf(route, 'query')
     for (const { name, schema } of query) {
       for (const value of wrongTexts(schema)) {
-        const refusal = await refusedAsTold(route, { parameters: { [name]: value } })
+        const refusal = await refusedAsTold(route, { parameters: { path: '/file', [name]: value } })
         expect(told(refusal)).toBe(`400 INVALID_ARGUMENT ${name}`)
       }
       for (const raw of [`${name}=%`, `${name}=%ff`])

@@ -1,5 +1,11 @@
 import { Buffer } from 'node:buffer'
-import { EngineError, type ErrorReason, type ManifestNode, type Session } from '../../src/index.js'
+import {
+  EngineError,
+  type ErrorReason,
+  type FileWriteRequest,
+  type ManifestNode,
+  type Session,
+} from '../../src/index.js'
 import { contentOf, Refusal, type ModelTree, type TreeStep } from './model-tree.js'
 
 /** 'ok', or the reason of the refusal. */
@@ -127,7 +133,7 @@ function describeNode({ path, fileType, mode: bits, sizeBytes, contentHash }: Ma
   return `${kind} ${JSON.stringify(path)} ${bits.toString(8)} ${sizeBytes} ${contentHash}`
 }
 
-function writeRequest(step: TreeStep & { op: 'write' }): Parameters<Session['files']['write']>[0] {
+function writeRequest(step: TreeStep & { op: 'write' }): FileWriteRequest {
   return { path: step.path, content: contentOf(step.content), ...mode(step.mode), ...guard(step.guard) }
 }
 

@@ -30,7 +30,7 @@ export async function openWorld(): Promise<World> {
     'token-of-ann': { tenant: 'acme', principal: 'ann' },
     'token-of-eve': { tenant: 'evil', principal: 'eve' },
   })
-  const limits = { bodyBytes: narrowBytes, changeBodyBytes: narrowBytes, importBodyBytes: narrowBytes }
+  const limits = { bodyBytes: narrowBytes }
   return {
     engine,
     handler: createHttpHandler(engine, { authenticate }),

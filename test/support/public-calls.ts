@@ -122,6 +122,7 @@ export const filesCalls: Calls<main.SessionFiles> = {
   append: [[{ ...write, createParents: true }]],
   copy: [[{ sourcePath: '/a', destinationPath: '/b', exclusive: false }]],
   read: [[{ path: '/a', offset: 0, length: 1 }]],
+  readStream: [[{ path: '/a', offset: 0, length: 1 }]],
   readWithHash: [[{ path: '/a', offset: 0, length: 1 }]],
   contentHash: [['/a']],
   stat: [[{ path: '/a', followSymlinks: true, includeContentHash: true }]],

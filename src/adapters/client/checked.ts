@@ -59,7 +59,9 @@ function copyPart(value: unknown, depth: number, budget: { parts: number }): unk
   return copy
 }
 
+/** Whether a value has no more than its fields. A stream may be an object literal too, and is not copied. */
 export function isPlain(value: object): boolean {
+  if (Symbol.asyncIterator in value) return false
   const prototype: unknown = Object.getPrototypeOf(value)
   return prototype === null || prototype === Object.prototype
 }

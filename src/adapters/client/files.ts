@@ -1,5 +1,6 @@
 import type {
   BatchOperation,
+  ContentStream,
   FileContent,
   SegmentChunk,
   SegmentWriteRequest,
@@ -30,11 +31,16 @@ export class RemoteFiles implements Pick<SessionFiles, keyof SessionFiles> {
     this.#session = session
   }
 
-  /** In one request, which a server bounds: LIMIT_EXCEEDED for more than some 48 MiB, which `append` can bring. */
+  /** Pieces, and bytes of over 8 MiB, are sent as a stream. */
   async write(request: Request<'write'>): Promise<void> {
-    await this.#session.run('writeFile', withContent(request))
+    const { content, ...rest } = checked(request)
+    if (isPieces(content)) return this.#session.send(rest, content)
+    const bytes = toBytes(content, 'content')
+    if (bytes.byteLength > pieceBytes) return this.#session.send(rest, bytes.slice())
+    await this.#session.run('writeFile', { ...rest, content: bytes })
   }
 
+  /** In one request, which a server bounds: LIMIT_EXCEEDED for more than some 12 MiB. */
   async append(request: Request<'append'>): Promise<void> {
     await this.#session.run('appendFile', withContent(request))
   }
@@ -42,6 +48,12 @@ export class RemoteFiles implements Pick<SessionFiles, keyof SessionFiles> {
   /** Large files come in several answers, all of one content; ABORTED where it changed time and again. */
   async read(request: Request<'read'>): Promise<Uint8Array> {
     return (await this.readWithHash(request)).content
+  }
+
+  /** The request to the server ends when the stream is left. */
+  async readStream(request: Request<'readStream'>): Promise<ContentStream> {
+    const { content, length, sizeBytes } = await this.#session.receive(readShape.read(request))
+    return { length, sizeBytes, [Symbol.asyncIterator]: () => content }
   }
 
   async readWithHash(
@@ -168,6 +180,10 @@ export class RemoteFiles implements Pick<SessionFiles, keyof SessionFiles> {
   removeXattr(request: Request<'removeXattr'>): Promise<void> {
     return this.#session.run('removeXattr', request)
   }
+}
+
+function isPieces(content: Request<'write'>['content']): content is AsyncIterable<Uint8Array> {
+  return typeof content === 'object' && content !== null && Symbol.asyncIterator in content
 }
 
 function withContent<T extends { readonly content: FileContent }>(

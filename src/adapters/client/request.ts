@@ -1,10 +1,13 @@
 import * as z from 'zod'
 import {
+  contentRoutes,
+  contentSchemas,
   EngineError,
   invalid,
   operations,
   schemas,
   unknownName,
+  type ContentRouteName,
   type ErrorReason,
   type Operation,
   type OperationName,
@@ -16,16 +19,37 @@ export interface WireRequest {
   readonly method: string
   /** From `/v1` on, with the query. */
   readonly target: string
-  /** JSON. */
-  readonly body?: string
+  /** JSON as a text; contents as bytes. */
+  readonly body?: string | Uint8Array | AsyncIterable<Uint8Array>
 }
 
 /** The native form of a request on its way out. INVALID_ARGUMENT names the first field that is not of its kind. */
 export function encodeRequest(name: OperationName, request: object): WireRequest {
-  const { method, path, query = [] }: Operation = operations[name]
+  const { method } = operations[name]
+  const { target, rest } = encodeRoute(operations[name], schemas[name].request, request)
+  return method === 'GET' || method === 'DELETE'
+    ? { method, target }
+    : { method, target, body: JSON.stringify(rest) }
+}
+
+/** The request of a content route, without its content. INVALID_ARGUMENT. */
+export function encodeContentRequest(name: ContentRouteName, parameters: object): WireRequest {
+  const route = contentRoutes[name]
+  return {
+    method: route.method,
+    target: encodeRoute(route, contentSchemas[name], parameters).target,
+  }
+}
+
+/** Takes the parameters of path and query out of a request. */
+function encodeRoute(
+  { path, query = [] }: Pick<Operation, 'path' | 'query'>,
+  schema: z.ZodType,
+  request: object,
+): { readonly target: string; readonly rest: Readonly<Record<string, unknown>> } {
   const copy = copyOf(request)
-  checkNames(schemas[name].request, copy, '')
-  const encoded = z.safeEncode(schemas[name].request as z.ZodType<object, object>, copy)
+  checkNames(schema, copy, '')
+  const encoded = z.safeEncode(schema as z.ZodType<object, object>, copy)
   if (!encoded.success) {
     const { path: at, message } = encoded.error.issues[0]!
     throw invalid(fieldOf(at) || 'request', message)
@@ -38,10 +62,7 @@ export function encodeRequest(name: OperationName, request: object): WireRequest
     delete rest[parameter]
     return encodeParameter(parameter, value, ofJob)
   })
-  const target = `${local}${encodeQuery(query, rest)}`
-  return method === 'GET' || method === 'DELETE'
-    ? { method, target }
-    : { method, target, body: JSON.stringify(rest) }
+  return { target: `${local}${encodeQuery(query, rest)}`, rest }
 }
 
 /** INVALID_ARGUMENT for a name that the schema does not have, at any depth: a server would ignore it. */

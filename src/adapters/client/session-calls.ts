@@ -1,6 +1,7 @@
 import { checked } from './checked.js'
 import {
   unknownName,
+  type ContentParameters,
   type OperationName,
   type OperationRequest,
   type OperationResponse,
@@ -44,5 +45,20 @@ export class SessionCalls {
     options?: CallOptions,
   ): Promise<void> {
     await this.call(name, request, options)
+  }
+
+  /** Writes a file by its content route. */
+  async send(
+    parameters: Given<Omit<ContentParameters<'writeContent'>, 'sessionId'>>,
+    content: Uint8Array | AsyncIterable<Uint8Array>,
+  ): Promise<void> {
+    await this.transport.send('writeContent', { ...parameters, sessionId: this.sessionId }, content)
+  }
+
+  /** Reads a file by its content route. */
+  receive(
+    parameters: Given<Omit<ContentParameters<'readContent'>, 'sessionId'>>,
+  ): ReturnType<Transport['receive']> {
+    return this.transport.receive({ ...parameters, sessionId: this.sessionId })
   }
 }

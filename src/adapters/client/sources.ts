@@ -7,7 +7,7 @@ import type {
   WatchOptions,
 } from '../../engine/index.js'
 import { EngineError, invalid, parseAtCall, Shape } from '../../engine/wire.js'
-import { concat, copyBytes } from './bytes.js'
+import { copyBytes } from './bytes.js'
 import { checked } from './checked.js'
 import { pause } from './deadline.js'
 import type { Transport } from './transport.js'
@@ -74,33 +74,25 @@ export class RemoteSources {
     await this.#transport.call('deleteSource', { sourceId })
   }
 
-  /** Contents are sent in one piece, streams once they have ended. The signal ends the sending, not the job. */
+  /** Contents are sent as streams; the promise resolves when they are sent. The signal ends the request, not the job. */
   async startImport(sourceId: string, request: Import = {}): Promise<ImportJob> {
-    const { signal, ...given } = importShape.read(checked(request))
-    const { uploadedSnapshot: archive, uploadedGitBundle: bundle, ...rest } = given
-    const uploadedSnapshot = archive && snapshotShape.readPart(archive, 'uploadedSnapshot')
-    const uploadedGitBundle = bundle && bundleShape.readPart(bundle, 'uploadedGitBundle')
-    if (uploadedSnapshot?.files !== undefined)
+    const { signal, uploadedSnapshot, uploadedGitBundle, ...rest } = importShape.read(checked(request))
+    const archive = uploadedSnapshot && snapshotShape.readPart(uploadedSnapshot, 'uploadedSnapshot')
+    const bundle = uploadedGitBundle && bundleShape.readPart(uploadedGitBundle, 'uploadedGitBundle')
+    if (archive?.files !== undefined)
       throw invalid('uploadedSnapshot.files', 'is for engines in process: send an archive')
-    return this.#transport.call(
-      'startImport',
-      {
-        ...rest,
-        sourceId,
-        ...(uploadedSnapshot !== undefined && {
-          uploadedSnapshot: {
-            content: await contentOf(uploadedSnapshot.content, 'uploadedSnapshot.content'),
-          },
-        }),
-        ...(uploadedGitBundle !== undefined && {
-          uploadedGitBundle: {
-            ...uploadedGitBundle,
-            content: await contentOf(uploadedGitBundle.content, 'uploadedGitBundle.content'),
-          },
-        }),
-      },
-      { signal },
-    )
+    if ([archive, bundle, rest.git].filter((one) => one !== undefined).length > 1)
+      throw invalid('request', 'has more than one of git, uploadedSnapshot and uploadedGitBundle: pass one')
+    if (archive !== undefined) {
+      const content = contentOf(archive.content, 'uploadedSnapshot.content')
+      return this.#transport.send('uploadSnapshot', { sourceId }, content, { signal })
+    }
+    if (bundle !== undefined) {
+      const { content: given, ...parameters } = bundle
+      const content = contentOf(given, 'uploadedGitBundle.content')
+      return this.#transport.send('uploadGitBundle', { ...parameters, sourceId }, content, { signal })
+    }
+    return this.#transport.call('startImport', { ...rest, sourceId }, { signal })
   }
 
   /** The signal ends the request, not the job. */
@@ -171,11 +163,10 @@ export class RemoteSources {
   }
 }
 
-async function contentOf(content: ContentIn | undefined, field: string): Promise<Uint8Array> {
+/** A copy of bytes, or a stream as it is. INVALID_ARGUMENT. */
+function contentOf(content: ContentIn | undefined, field: string): ContentIn {
   if (content instanceof Uint8Array) return copyBytes(content, field)
   if (typeof content !== 'object' || content === null || !(Symbol.asyncIterator in content))
     throw invalid(field, 'must be bytes, or an async iterable of bytes')
-  const pieces: Uint8Array[] = []
-  for await (const piece of content) pieces.push(copyBytes(piece, `a piece of ${field}`))
-  return concat(pieces)
+  return content
 }

@@ -1,7 +1,10 @@
 import * as z from 'zod'
 import {
+  contentRoutes,
   operations,
   schemas,
+  type ContentParameters,
+  type ContentRouteName,
   type Operation,
   type OperationName,
   type OperationRequest,
@@ -11,7 +14,8 @@ import { Deadline, pause } from './deadline.js'
 import { fromResponse, notUnderstood, unreachable } from './errors.js'
 import { readLines } from './lines.js'
 import { checkToken, type Settings } from './options.js'
-import { encodeRequest, type WireRequest } from './request.js'
+import { encodeContentRequest, encodeRequest, type WireRequest } from './request.js'
+import { copyBytes } from './bytes.js'
 
 /** What an operation takes, with nothing that would be changed. */
 export type Given<T> = T extends Uint8Array
@@ -28,6 +32,11 @@ export interface CallOptions {
   /** It may take as long as it takes. */
   readonly patient?: boolean
 }
+
+/** A content route whose request has the content. */
+export type SendingRoute = Exclude<ContentRouteName, 'readContent'>
+
+type OperationOf<Name extends SendingRoute> = (typeof contentRoutes)[Name]['operation']
 
 /** A stream of items, open. */
 export interface OpenStream<Item> {
@@ -62,10 +71,48 @@ export class Transport {
     request: Given<OperationRequest<Name>>,
     options: CallOptions = {},
   ): Promise<OperationResponse<Name>> {
-    const answer = this.#call(name, request, options)
-    const settled: Promise<unknown> = answer.catch(() => undefined).then(() => this.#pending.delete(settled))
-    this.#pending.add(settled)
-    return answer
+    return this.#noted(async () => {
+      const pauses = isRead(operations[name]) ? retryPauses : []
+      const read = async (response: Response): Promise<OperationResponse<Name>> =>
+        decode(name, response.status, await textOf(response))
+      return this.#ask(encodeRequest(name, request), options, read, pauses)
+    })
+  }
+
+  /** Sends a content by a content route, and gives what its operation gives. */
+  send<Name extends SendingRoute>(
+    name: Name,
+    parameters: Given<ContentParameters<Name>>,
+    content: Uint8Array | AsyncIterable<Uint8Array>,
+    options: CallOptions = {},
+  ): Promise<OperationResponse<OperationOf<Name>>> {
+    const operation: OperationOf<Name> = contentRoutes[name].operation
+    return this.#noted(async () => {
+      const wire = { ...encodeContentRequest(name, parameters), body: content }
+      return this.#ask(wire, options, async (response) =>
+        decode(operation, response.status, await textOf(response)),
+      )
+    })
+  }
+
+  /** Reads a content by a content route. The request ends when its stream is left. */
+  async receive(
+    parameters: Given<ContentParameters<'readContent'>>,
+  ): Promise<{ readonly sizeBytes: number; readonly length: number; readonly content: Contents }> {
+    const deadline = new Deadline([this.settings.signal], this.settings.timeoutMs)
+    try {
+      const wire = encodeContentRequest('readContent', parameters)
+      const { headers, body, status } = await this.#fetch(wire, deadline, retryPauses)
+      const [sizeBytes, length] = ['forkspace-size-bytes', 'content-length'].map((name) =>
+        Number(headers.get(name) ?? NaN),
+      ) as [number, number]
+      if (!Number.isSafeInteger(sizeBytes) || !Number.isSafeInteger(length) || body === null)
+        throw notUnderstood('the answer is no content', status)
+      return { sizeBytes, length, content: pieces(body, length, deadline) }
+    } catch (error) {
+      deadline.end()
+      throw deadline.reasonOf(error)
+    }
   }
 
   /** Opens a stream; what ends it early is thrown. It ends with the signal, or when its loop is left. */
@@ -96,19 +143,25 @@ export class Transport {
     this.#closing.abort()
   }
 
-  async #call<Name extends OperationName>(
-    name: Name,
-    request: object,
+  #noted<T>(ask: () => Promise<T>): Promise<T> {
+    const answer = ask()
+    const settled: Promise<unknown> = answer.catch(() => undefined).then(() => this.#pending.delete(settled))
+    this.#pending.add(settled)
+    return answer
+  }
+
+  async #ask<T>(
+    wire: WireRequest,
     { signal, patient = false }: CallOptions,
-  ): Promise<OperationResponse<Name>> {
-    const wire = encodeRequest(name, request)
+    read: (response: Response) => Promise<T>,
+    pauses: readonly number[] = [],
+  ): Promise<T> {
     const deadline = new Deadline(
       [this.settings.signal, signal],
       patient ? undefined : this.settings.timeoutMs,
     )
     try {
-      const response = await this.#fetch(wire, deadline, isRead(operations[name]) ? retryPauses : [])
-      return decode(name, response.status, await textOf(response))
+      return await read(await this.#fetch(wire, deadline, pauses))
     } catch (error) {
       throw deadline.reasonOf(error)
     } finally {
@@ -127,10 +180,12 @@ export class Transport {
       method,
       headers: {
         ...headers,
-        ...(body !== undefined && { 'content-type': 'application/json' }),
+        ...(body !== undefined && {
+          'content-type': typeof body === 'string' ? 'application/json' : 'application/octet-stream',
+        }),
         authorization: `Bearer ${checkToken(await token())}`,
       },
-      ...(body !== undefined && { body }),
+      ...(body !== undefined && bodyOf(body)),
       redirect: 'error',
       signal,
     }
@@ -153,6 +208,47 @@ export class Transport {
 /** What changes nothing may be asked for again. */
 function isRead({ method, capabilities }: Operation): boolean {
   return method === 'GET' || capabilities.every((one) => one === 'files.read')
+}
+
+/** A stream is sent as it comes; `duplex` says that the answer comes after it. */
+function bodyOf(body: NonNullable<WireRequest['body']>): RequestInit {
+  if (typeof body === 'string' || body instanceof Uint8Array) return { body: body as string }
+  const iterator = body[Symbol.asyncIterator]()
+  const stream = new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      const { done, value } = await iterator.next()
+      if (done === true) controller.close()
+      else controller.enqueue(copyBytes(value, 'a piece of content'))
+    },
+    async cancel() {
+      await iterator.return?.()
+    },
+  })
+  return { body: stream, duplex: 'half' }
+}
+
+type Contents = AsyncGenerator<Uint8Array, void, undefined>
+
+/** The pieces of an answer of `length` bytes; fewer are an error. */
+async function* pieces(body: ReadableStream<Uint8Array>, length: number, deadline: Deadline): Contents {
+  const reader = body.getReader()
+  let received = 0
+  try {
+    for (;;) {
+      const { done, value } = await reader.read().catch((error: unknown) => {
+        throw unreachable(error)
+      })
+      if (done) break
+      received += value.byteLength
+      yield value
+    }
+    if (received !== length) throw unreachable(new Error(`${received} of ${length} bytes arrived`))
+  } catch (error) {
+    throw deadline.reasonOf(error)
+  } finally {
+    deadline.abort(undefined)
+    deadline.end()
+  }
 }
 
 async function textOf(response: Response): Promise<string> {

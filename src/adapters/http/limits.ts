@@ -1,11 +1,7 @@
 /** Bounds of what a handler takes and gives; each can be set. Sizes are bytes, times milliseconds. */
 export interface HttpLimits {
-  /** The body of a request. */
+  /** A body of JSON. Larger contents go through the content routes, which have no limit of their own. */
   readonly bodyBytes: number
-  /** The body of what brings contents of files: applyBatch, patchSegments, writeFile, appendFile, createSession. */
-  readonly changeBodyBytes: number
-  /** The body of startImport. */
-  readonly importBodyBytes: number
   /** The bodies of all requests that are being read or carried out, together. */
   readonly allBodyBytes: number
   /** What the content of a file or the values of a response may have, before they become base64. */
@@ -27,12 +23,12 @@ export interface HttpLimits {
   readonly stalledStreamMs: number
   /** How long a client may take to receive 512 KiB of a response; then its connection is closed. */
   readonly stalledResponseMs: number
+  /** How long a client may take to send 512 KiB of an uploaded content, while the service waits for them. */
+  readonly stalledUploadMs: number
 }
 
 export const defaultHttpLimits: HttpLimits = {
   bodyBytes: 16 * 2 ** 20,
-  changeBodyBytes: 64 * 2 ** 20,
-  importBodyBytes: 256 * 2 ** 20,
   allBodyBytes: 2 ** 30,
   responseContentBytes: 16 * 2 ** 20,
   allResponseBytes: 256 * 2 ** 20,
@@ -42,6 +38,7 @@ export const defaultHttpLimits: HttpLimits = {
   lockWaitMs: 0,
   stalledStreamMs: 30_000,
   stalledResponseMs: 30_000,
+  stalledUploadMs: 30_000,
 }
 
 /** Bounds of the JSON in a body. They are fixed, because they keep the event loop free. */
@@ -60,8 +57,11 @@ export const jsonLimits = {
   stepElements: 500,
 } as const
 
-/** A response is sent in pieces of this size. The client has to take each of them in time. */
-export const responsePieceBytes = 512 * 1024
+/** A response is sent in pieces of this size. The client has to take each of them in time, and to send as much. */
+export const pieceBytes = 512 * 1024
+
+/** The memory that a content on its way through a content route is counted with, in each direction. */
+export const contentBytes = { in: 8 * 2 ** 20, out: 2 * 2 ** 20 } as const
 
 /** What is read from a client after its request was refused, so that it can receive the answer. */
 export const lingering = { bytes: 8 * 2 ** 20, ms: 1000 } as const

@@ -1,6 +1,6 @@
 import { whenLoaded } from '../base/fault.js'
 import { formatHash } from '../base/hash.js'
-import { parseFlag, parseMode, parseSize } from '../base/input.js'
+import { isAsyncIterable, parseFlag, parseMode } from '../base/input.js'
 import { Shape, type CopyOf } from '../base/shape.js'
 import type { Action } from '../operations/index.js'
 import { StagedContent } from '../cas/staging.js'
@@ -48,6 +48,13 @@ import {
 } from '../session/edits/links.js'
 import type { LiveSession } from '../session/table/live.js'
 import { findFile, findSymlink } from '../session/reads/lookup.js'
+import {
+  parseRead,
+  streamContent,
+  type ContentStream,
+  type FileReadRequest,
+} from '../session/reads/content-stream.js'
+import { noContent, storeStream } from '../session/edits/streamed-content.js'
 import { listCasExtents, type CasExtent } from '../session/reads/extents.js'
 import {
   listSymlinks,
@@ -56,7 +63,7 @@ import {
   type SymlinkPage,
 } from '../session/reads/manifest.js'
 import type { Plan } from '../session/edits/plan.js'
-import { mutate, record } from '../session/mutation-queue.js'
+import { lookInOrder, mutate, record } from '../session/mutation-queue.js'
 import { parseStat, statPath, type PathStat, type StatRequest } from '../session/reads/stat.js'
 import {
   appendShape,
@@ -64,6 +71,8 @@ import {
   parseWriteOptions,
   planAppend,
   planWrite,
+  type ContentToWrite,
+  type FileReplaceRequest,
   type FileWriteRequest,
 } from '../session/edits/writes.js'
 import type { SessionAccess } from '../session/access/session-access.js'
@@ -79,14 +88,6 @@ import {
   type SetXattrRequest,
   type XattrRequest,
 } from '../session/edits/xattrs.js'
-
-export interface FileReadRequest {
-  readonly path: string
-  /** 0 by default. */
-  readonly offset?: number
-  /** Up to the end by default. */
-  readonly length?: number
-}
 
 /**
  * A session's files by the operations of the interface: guarded by hashes, in batches, parents made on
@@ -111,10 +112,42 @@ export class SessionFiles {
    * @example
    * await session.files.write({ path: '/src/a.ts', content: 'export const a = 1', expectedHash: '' })
    */
-  write(request: FileWriteRequest & { readonly exclusive?: boolean }): Promise<void> {
-    return this.#staged('writeFile', fileWriteShape, request, (live, copy, staged) =>
-      planWrite(this.#access.core, live, copy, staged, parseWriteOptions(copy)),
-    )
+  write(request: FileReplaceRequest): Promise<void> {
+    const { core } = this.#access
+    try {
+      const copy = fileWriteShape.read(request)
+      const { content } = copy
+      // The caller's bytes are not held any longer.
+      copy.content = ''
+      const options = parseWriteOptions(copy)
+      const plan = (live: LiveSession, staged: ContentToWrite): Plan =>
+        planWrite(core, live, copy, staged, options)
+      if (isAsyncIterable('content', content)) return this.#writeStream(content, plan)
+      const staged = new StagedContent(content, core)
+      return this.#run('writeFile', (live) => plan(live, staged))
+    } catch (error) {
+      return Promise.reject(error)
+    }
+  }
+
+  #writeStream(
+    content: AsyncIterable<Uint8Array>,
+    plan: (live: LiveSession, staged: ContentToWrite) => Plan,
+  ): Promise<void> {
+    const { core } = this.#access
+    return this.#access.run('writeFile', async (live) => {
+      // A write that cannot succeed fails before a piece is read.
+      await lookInOrder(live, () => plan(live, noContent))
+      const endNote = core.writes.begin()
+      try {
+        const staged = await storeStream(core, content)
+        // The session may have left memory meanwhile.
+        const current = await this.#access.live('writeFile')
+        await mutate(core, current, () => record(core, current, plan(current, staged)))
+      } finally {
+        endNote()
+      }
+    })
   }
 
   /**
@@ -147,6 +180,21 @@ export class SessionFiles {
     const part = parseRead(request)
     return this.#access.look('readFile', (live) =>
       whenLoaded(() => this.#readPart(findFile(live, part.path), part)),
+    )
+  }
+
+  /**
+   * Reads as {@link read} does, in pieces: in little memory, whatever the size. The bytes are those that the file has
+   * when the promise resolves. PATH_NOT_FOUND, IS_A_DIRECTORY.
+   *
+   * @example
+   * const stream = await session.files.readStream({ path: '/large.bin' })
+   * await pipeline(stream, createWriteStream('/tmp/large.bin'))
+   */
+  async readStream(request: FileReadRequest): Promise<ContentStream> {
+    const part = parseRead(request)
+    return this.#access.look('readFile', (live) =>
+      whenLoaded(() => streamContent(this.#access.core, findFile(live, part.path), part)),
     )
   }
 
@@ -409,14 +457,3 @@ export class SessionFiles {
 }
 
 const pathShape = new Shape<{ readonly path: string }>({ path: true })
-
-const readShape = new Shape<FileReadRequest>({ path: true, offset: true, length: true })
-
-function parseRead(request: FileReadRequest): Required<FileReadRequest> {
-  const { path, offset, length } = readShape.read(request)
-  return {
-    path,
-    offset: parseSize('offset', offset ?? 0),
-    length: parseSize('length', length ?? Number.MAX_SAFE_INTEGER),
-  }
-}

@@ -180,13 +180,7 @@ function planOver(
   if (!flags.write) return planOpen(context, live, at.path, { at, flags, mode })
   const { path } = at
   if (at.node === undefined || flags.truncate)
-    return planWrite(
-      context.core,
-      live,
-      { path, content: '', ...(at.node === undefined && { mode }) },
-      staged,
-      required,
-    )
+    return planWrite(context.core, live, { path, ...(at.node === undefined && { mode }) }, staged, required)
   if (staged.size === 0) return undefined
   return planWriteAt(context.core, live, { path }, { position: flags.append ? 'end' : 0, staged })
 }

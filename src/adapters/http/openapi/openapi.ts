@@ -1,9 +1,13 @@
 import {
+  contentRoutes,
+  contentSchemas,
   inBytes,
   operations,
   schemas,
   statusSchema,
   tags,
+  type ContentRoute,
+  type ContentRouteName,
   type Operation,
   type OperationName,
 } from '../../../engine/contract.js'
@@ -14,7 +18,7 @@ import { reasonsOf, reasonTable, usualReasons } from './errors.js'
 import type { OperationExample } from './example.js'
 import { Components, type Fields, type JsonSchema } from './schemas.js'
 import { introduction, statusNames } from './texts.js'
-import { bodyBytes, takesBody } from '../operations/operation-io.js'
+import { takesBody } from '../operations/operation-io.js'
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -49,6 +53,11 @@ class Description {
       for (const alias of operation.aliases ?? [])
         (paths[alias] ??= {})[method] = { ...described, operationId: `${name}Alias`, 'x-alias-of': name }
     }
+    for (const [key, route] of Object.entries<ContentRoute>(contentRoutes))
+      (paths[route.path] ??= {})[route.method.toLowerCase()] = this.#contentRoute(
+        key as ContentRouteName,
+        route,
+      )
     Object.assign(paths, contractPaths())
     this.#components.add('ErrorInfo', errorInfo())
     return {
@@ -94,8 +103,30 @@ class Description {
     }
   }
 
+  #contentRoute(name: ContentRouteName, route: ContentRoute): Json {
+    const { operation, summary, description, content } = route
+    const { tag, event }: Operation = operations[operation]
+    return {
+      tags: [tag],
+      summary,
+      description,
+      operationId: name,
+      'x-extension': true,
+      ...(event !== undefined && { 'x-event-type': event }),
+      parameters: this.#parameters(route, this.#components.fieldsOf(contentSchemas[name]), []),
+      ...(content === 'request' && { requestBody: { content: binary } }),
+      responses: {
+        200:
+          content === 'request'
+            ? this.#success(operation, operations[operation], [])
+            : { description: 'The content.', headers: contentHeaders, content: binary },
+        ...this.#failures(operation, []),
+      },
+    }
+  }
+
   #parameters(
-    operation: Operation,
+    operation: Pick<Operation, 'path' | 'query'>,
     { properties, required }: Fields,
     own: readonly OperationExample[],
   ): Json[] {
@@ -127,7 +158,7 @@ class Description {
     })
     const values = own.flatMap(({ name, body }) => (body === undefined ? [] : [[name, body] as const]))
     return {
-      description: `At most ${inBytes(bodyBytes(name, defaultHttpLimits))} by default.`,
+      description: `At most ${inBytes(defaultHttpLimits.bodyBytes)} by default.`,
       ...(required.length > 0 && { required: true }),
       content: { 'application/json': { schema, ...exampleMap(values) } },
     }
@@ -184,6 +215,12 @@ const text = { type: 'string' }
 const headersOf: Readonly<Record<number, Json>> = {
   401: { 'WWW-Authenticate': { schema: text, example: 'Bearer' } },
   429: { 'Retry-After': { description: 'Seconds.', schema: text, example: '1' } },
+}
+
+const binary = { 'application/octet-stream': { schema: { type: 'string', format: 'binary' } } }
+
+const contentHeaders = {
+  'forkspace-size-bytes': { description: 'The size of the whole file.', schema: text },
 }
 
 function exampleMap(values: readonly Example[]): Json {

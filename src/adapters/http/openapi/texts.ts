@@ -73,9 +73,7 @@ Those of the table are the defaults, which the service may change; those of sing
 
 | What | Limit |
 | --- | --- |
-| Body of a request | ${inBytes(http.bodyBytes)} |
-| Body of a request that brings contents of files | ${inBytes(http.changeBodyBytes)} |
-| Body of \`startImport\` | ${inBytes(http.importBodyBytes)} |
+| Body of JSON | ${inBytes(http.bodyBytes)} |
 | Content in one response, before it becomes base64 | ${inBytes(http.responseContentBytes)} |
 | Requests at once | ${http.concurrentRequests} |
 | Time of a request, without streams and waits for locks | ${http.requestMs / 1000} s |

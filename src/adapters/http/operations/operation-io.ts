@@ -1,5 +1,14 @@
 import type * as z from 'zod'
-import { operations, schemas, type Operation, type OperationName } from '../../../engine/contract.js'
+import {
+  contentRoutes,
+  contentSchemas,
+  operations,
+  schemas,
+  type ContentRoute,
+  type ContentRouteName,
+  type Operation,
+  type OperationName,
+} from '../../../engine/contract.js'
 import { responseEncoder, type ResponseEncoder } from './encode.js'
 import type { HttpLimits } from '../limits.js'
 import { queryReader } from './query.js'
@@ -18,8 +27,8 @@ export function operationIo(limits: HttpLimits): ReadonlyMap<OperationName, Oper
     Object.entries<Operation>(operations).map(([key, operation]) => {
       const name = key as OperationName
       const io: OperationIo = {
-        readQuery: queryReader(name, operation.query),
-        bodyBytes: takesBody(operation) ? bodyBytes(name, limits) : 0,
+        readQuery: queryReader(schemas[name].request, operation.query),
+        bodyBytes: takesBody(operation) ? limits.bodyBytes : 0,
         request: schemas[name].request,
         response: responseEncoder(name),
       }
@@ -28,22 +37,23 @@ export function operationIo(limits: HttpLimits): ReadonlyMap<OperationName, Oper
   )
 }
 
+/** How the handler reads the parameters of a content route. */
+export interface ContentIo {
+  readonly readQuery: (query: string) => Record<string, unknown>
+  readonly parameters: z.ZodType<object>
+}
+
+export function contentIo(): ReadonlyMap<ContentRouteName, ContentIo> {
+  return new Map(
+    Object.entries<ContentRoute>(contentRoutes).map(([key, { query }]) => {
+      const name = key as ContentRouteName
+      const parameters: z.ZodType<object> = contentSchemas[name]
+      return [name, { readQuery: queryReader(parameters, query), parameters }]
+    }),
+  )
+}
+
 /** A body of GET and DELETE is not looked at. */
 export function takesBody({ method }: Operation): boolean {
   return method !== 'GET' && method !== 'DELETE'
-}
-
-/** What brings contents of files. */
-const changes: readonly OperationName[] = [
-  'applyBatch',
-  'patchSegments',
-  'writeFile',
-  'appendFile',
-  'createSession',
-]
-
-/** What the body of a request may have. */
-export function bodyBytes(name: OperationName, limits: HttpLimits): number {
-  if (name === 'startImport') return limits.importBodyBytes
-  return changes.includes(name) ? limits.changeBodyBytes : limits.bodyBytes
 }

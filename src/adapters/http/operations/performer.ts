@@ -2,12 +2,15 @@ import {
   callOperation,
   openStream,
   type CallableOperation,
+  type ContentParameters,
+  type ContentRouteName,
   type OperationRequest,
 } from '../../../engine/contract.js'
 import type { EngineScope } from '../../../engine/index.js'
 import { Admission } from '../server/admission.js'
 import { answerJson, answerStream } from '../server/answers.js'
-import { readBody } from '../server/request-body.js'
+import { checkBytes, readBody } from '../server/request-body.js'
+import { receive, send } from './contents.js'
 import { checkContent, expectedBytes, withinContentLimit } from './content-limit.js'
 import { Deadlines } from '../server/deadlines.js'
 import { Decoder } from './decode.js'
@@ -17,7 +20,7 @@ import { HttpError } from '../http-error.js'
 import type { HttpLimits } from '../limits.js'
 import { startLockWait, waitsForLock } from './lock-wait.js'
 import { MessageStream } from './message-stream.js'
-import { operationIo, type OperationIo } from './operation-io.js'
+import { contentIo, operationIo, type OperationIo } from './operation-io.js'
 import { Room } from '../server/room.js'
 import type { Match } from './routes.js'
 import type { CallerScope } from '../server/scopes.js'
@@ -33,6 +36,7 @@ type Subscription = OperationRequest<'subscribe'>
 export class Performer {
   readonly #limits: HttpLimits
   readonly #io: ReturnType<typeof operationIo>
+  readonly #contentIo = contentIo()
   readonly #shared: Shared
   readonly #deadlines: Deadlines
   readonly #decoder = new Decoder()
@@ -64,10 +68,12 @@ export class Performer {
     match: Match,
     query: string,
   ): Promise<Answer> {
-    const { name } = match.route
+    const { name, content } = match.route
     const io = this.#io.get(name)!
     const slot = new Slot(this.#shared, tenant)
     try {
+      if (content !== undefined)
+        return await this.#performContent(exchange, scope, match, content, { query, slot, io })
       const read = this.#read(exchange, match, query, io, slot)
       const request = read instanceof Promise ? await read : read
       if (name === 'subscribe')
@@ -83,6 +89,26 @@ export class Performer {
       slot.release()
       throw error
     }
+  }
+
+  async #performContent(
+    exchange: Exchange,
+    scope: EngineScope,
+    match: Match,
+    name: ContentRouteName,
+    { query, slot, io }: { readonly query: string; readonly slot: Slot; readonly io: OperationIo },
+  ): Promise<Answer> {
+    if (name !== 'readContent' && exchange.hasBody) checkBytes(exchange)
+    const { readQuery, parameters } = this.#contentIo.get(name)!
+    const read = (await this.#decoder.decode(
+      parameters,
+      noBytes,
+      parametersOf(match, readQuery(query)),
+    )) as ContentParameters<typeof name>
+    if (name === 'readContent') return send(exchange, scope, read as ContentParameters<typeof name>, slot)
+    const { stalledUploadMs: stalledMs } = this.#limits
+    const response = await receive(exchange, scope, name, read, { slot, stalledMs })
+    return answerJson(io.response.encode(response), () => slot.release())
   }
 
   #read(

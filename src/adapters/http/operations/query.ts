@@ -1,5 +1,4 @@
 import * as z from 'zod'
-import { schemas, type OperationName } from '../../../engine/contract.js'
 import { invalidField } from '../http-error.js'
 import { parseQuery } from '../server/target.js'
 
@@ -14,10 +13,10 @@ const absent: Readonly<Record<string, string>> = { scope: '', replayAfterMessage
  * there twice and is no list.
  */
 export function queryReader(
-  name: OperationName,
+  schema: z.ZodType<object>,
   parameters: readonly string[] = [],
 ): (query: string) => Record<string, unknown> {
-  const { shape } = schemas[name].request as unknown as z.ZodObject
+  const { shape } = schema as unknown as z.ZodObject
   const reads = new Map(parameters.map((parameter) => [parameter, readerOf(shape[parameter] as z.ZodType)]))
   return (query) => {
     const request: Record<string, unknown> = {}

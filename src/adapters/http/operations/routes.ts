@@ -1,9 +1,19 @@
 import { PatternRouter } from 'hono/router/pattern-router'
-import { operations, type Operation, type OperationName } from '../../../engine/contract.js'
+import {
+  contentRoutes,
+  operations,
+  type ContentRoute,
+  type ContentRouteName,
+  type Operation,
+  type OperationName,
+} from '../../../engine/contract.js'
 
 export interface Route {
   readonly name: OperationName
-  readonly operation: Operation
+  /** Whether its response is a stream that stays open. */
+  readonly isStream: boolean
+  /** The content route of the operation that this is. */
+  readonly content?: ContentRouteName
 }
 
 export interface Match {
@@ -26,15 +36,17 @@ export class Routes {
   readonly #methods = new Set<string>()
 
   constructor() {
-    const paths: [string, OperationName][] = []
-    for (const [name, { path, aliases = [] }] of Object.entries<Operation>(operations))
-      for (const each of [path, ...aliases]) paths.push([each, name as OperationName])
+    const paths: [path: string, method: string, Route][] = []
+    for (const [key, { path, aliases = [], method, stream = false }] of Object.entries<Operation>(operations))
+      for (const each of [path, ...aliases])
+        paths.push([each, method, { name: key as OperationName, isStream: stream }])
+    for (const [key, { path, method, operation }] of Object.entries<ContentRoute>(contentRoutes))
+      paths.push([path, method, { name: operation, isStream: false, content: key as ContentRouteName }])
     const withVerbs = new Set(paths.flatMap(([path]) => /^(.*\})(?=:)/.exec(path)?.[1] ?? []))
     // The first of several that match is taken, and what is literal sorts before a brace.
-    for (const [path, name] of paths.toSorted(([a], [b]) => (a < b ? -1 : 1))) {
-      const operation: Operation = operations[name]
-      this.#methods.add(operation.method)
-      this.#routerOf(path).add(operation.method, patternOf(path, withVerbs), { name, operation })
+    for (const [path, method, route] of paths.toSorted(([a], [b]) => (a < b ? -1 : 1))) {
+      this.#methods.add(method)
+      this.#routerOf(path).add(method, patternOf(path, withVerbs), route)
     }
   }
 

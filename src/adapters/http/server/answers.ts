@@ -20,6 +20,21 @@ export function answerStream(body: AnswerStream, headers: Readonly<Record<string
   return { status: 200, headers: { ...streamHeaders, ...headers }, body, length: 0 }
 }
 
+/** A part of a file. `sent` is called once, when it was sent or cannot be sent. */
+export function answerContent(
+  { length, sizeBytes }: { readonly length: number; readonly sizeBytes: number },
+  sent: () => void,
+  body: AnswerStream,
+): Answer {
+  const headers = {
+    'content-type': 'application/octet-stream',
+    'content-length': String(length),
+    'forkspace-size-bytes': String(sizeBytes),
+    ...common,
+  }
+  return { status: 200, headers, body, length, sent }
+}
+
 /** To probes, which have neither a token nor a name of the host. */
 export function answerHealth(method: string): Answer {
   const headers = { 'content-type': 'text/plain', ...common }

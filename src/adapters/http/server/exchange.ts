@@ -13,6 +13,8 @@ export interface Exchange {
   repeats(name: string): boolean
   /** Hands over the body in pieces. Rejects with what `take` throws, and when the client is gone; the rest is left. */
   readBody(take: (piece: Uint8Array) => void): Promise<void>
+  /** The body as a stream, read as it is asked for. It fails when the client is gone. The handler need not read all of it. */
+  body(): AsyncIterable<Uint8Array>
   /** Aborts when the client is gone, or when nobody is to wait any longer: its reason is for the client then. */
   signal(): AbortSignal
   /** Whether the client has left: no answer reaches it. */

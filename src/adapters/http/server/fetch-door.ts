@@ -27,6 +27,7 @@ function exchangeOf(request: Request): Exchange {
     // Equal headers are one here, with commas, which no host, token or type has.
     repeats: () => false,
     readBody: (take) => readBody(request.body!, take),
+    body: () => request.body ?? new Blob([]).stream(),
     signal: () => request.signal,
     isGone: () => request.signal.aborted,
     request: () => request,

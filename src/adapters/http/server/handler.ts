@@ -7,6 +7,7 @@ import {
   answerJson,
   answerMethods,
   answerPreflight,
+  isStream,
 } from './answers.js'
 import { callerOf } from './authenticate.js'
 import type { Answer, Exchange } from './exchange.js'
@@ -74,7 +75,7 @@ export class Handler {
     }
     if (cors !== undefined) answer = { ...answer, headers: { ...answer.headers, ...cors } }
     if (exchange.method === 'HEAD') return { ...answer, headersOnly: true }
-    if (answer.length > 0) scope?.scope.usage.sent(answer.length)
+    if (answer.length > 0 && !isStream(answer.body)) scope?.scope.usage.sent(answer.length)
     return answer
   }
 
@@ -86,7 +87,7 @@ export class Handler {
   async #route(exchange: Exchange, scope: CallerScope, path: string, query: string): Promise<Answer> {
     const { method } = exchange
     const match = this.#routes.find(method === 'HEAD' ? 'GET' : method, path)
-    if (match === undefined || (method === 'HEAD' && match.route.operation.stream === true))
+    if (match === undefined || (method === 'HEAD' && match.route.isStream))
       return withoutRoute(method, this.#routes.methods(path))
     return this.#performer.perform(exchange, scope, match, query)
   }

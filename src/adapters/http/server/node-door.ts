@@ -6,7 +6,7 @@ import type { Answer, AnswerStream } from './exchange.js'
 import type { Handler } from './handler.js'
 import { HttpError } from '../http-error.js'
 import { innerOf, type HttpHandler } from './http-handler.js'
-import { lingering, responsePieceBytes } from '../limits.js'
+import { lingering, pieceBytes } from '../limits.js'
 import { NodeExchange } from './node-exchange.js'
 
 /**
@@ -108,7 +108,7 @@ function deliver(answer: Answer, { limits }: Handler, exchange: NodeExchange): P
     outgoing.flushHeaders()
     return pump(body, outgoing, limits.stalledStreamMs).then(finish)
   }
-  if (answer.length > responsePieceBytes && answer.headersOnly !== true) {
+  if (answer.length > pieceBytes && answer.headersOnly !== true) {
     outgoing.writeHead(answer.status, { ...answer.headers, 'content-length': answer.length })
     const bytes = typeof body === 'string' ? Buffer.from(body) : body
     return pump(inPieces(bytes), outgoing, limits.stalledResponseMs).then(finish)
@@ -139,7 +139,7 @@ function inPieces(body: Uint8Array): AnswerStream {
   let sent = 0
   return {
     next: () => {
-      const piece = body.subarray(sent, sent + responsePieceBytes)
+      const piece = body.subarray(sent, sent + pieceBytes)
       sent += piece.byteLength
       return Promise.resolve(piece.byteLength === 0 ? undefined : piece)
     },

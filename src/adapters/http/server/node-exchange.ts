@@ -1,9 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { clientGone, type Exchange } from './exchange.js'
+import { HttpError } from '../http-error.js'
 
 export interface NodeExchangeOptions {
   /** The client waits to hear that its body is wanted. */
   readonly goOn: boolean
+  /** Until all of a body of JSON is there; Infinity by default. */
+  readonly bodyMs?: number
   /** Is told of those that may wait for long. */
   readonly waiting?: (exchange: NodeExchange) => void
 }
@@ -45,10 +48,7 @@ export class NodeExchange implements Exchange {
   }
 
   readBody(take: (piece: Uint8Array) => void): Promise<void> {
-    const { incoming } = this
-    if (incoming.readableDidRead)
-      throw new Error('the body of the request was read by something in front of the handler')
-    if (this.#options.goOn) this.outgoing.writeContinue()
+    const incoming = this.#unread()
     return new Promise((resolve, reject) => {
       // It may have been left while the caller was looked up: then nothing comes any more.
       if (incoming.destroyed) {
@@ -56,6 +56,7 @@ export class NodeExchange implements Exchange {
         return
       }
       const stop = (): void => {
+        clearTimeout(timer)
         incoming.off('data', data).off('end', end).off('close', gone)
       }
       const data = (piece: Uint8Array): void => {
@@ -75,8 +76,32 @@ export class NodeExchange implements Exchange {
         stop()
         reject(clientGone())
       }
+      const late = (): void => {
+        stop()
+        incoming.pause()
+        reject(new HttpError('REQUEST_TIMEOUT', `the body did not arrive within ${bodyMs} ms`))
+      }
+      const { bodyMs } = this.#options
+      const timer = bodyMs === undefined ? undefined : setTimeout(late, bodyMs)
       incoming.on('data', data).on('end', end).on('close', gone)
     })
+  }
+
+  async *body(): AsyncGenerator<Uint8Array, void, undefined> {
+    const incoming = this.#unread()
+    try {
+      if (!incoming.destroyed) yield* incoming.iterator({ destroyOnReturn: false })
+    } catch {
+      throw clientGone()
+    }
+    if (!incoming.complete) throw clientGone()
+  }
+
+  #unread(): IncomingMessage {
+    if (this.incoming.readableDidRead)
+      throw new Error('the body of the request was read by something in front of the handler')
+    if (this.#options.goOn) this.outgoing.writeContinue()
+    return this.incoming
   }
 
   signal(): AbortSignal {

@@ -12,7 +12,7 @@ const firstBytes = 64 * 1024
  * the budget, for the caller to give back; QUOTA where there is no room.
  */
 export async function readBody(exchange: Exchange, maxBytes: number, budget: Admission): Promise<Uint8Array> {
-  checkMediaType(exchange)
+  checkJson(exchange)
   const announced = Number(exchange.header('content-length') ?? 0)
   if (announced > maxBytes) throw bodyTooLarge(maxBytes)
   let body: Uint8Array | undefined
@@ -46,13 +46,24 @@ function grown(body: Uint8Array | undefined, size: number, needed: number): Uint
 }
 
 /** JSON in UTF-8, not compressed; a body without a type is refused. */
-function checkMediaType(exchange: Exchange): void {
+function checkJson(exchange: Exchange): void {
   const type = exchange.header('content-type') ?? ''
   if (
     type !== 'application/json' &&
     !/^application\/json\s*(?:;\s*charset\s*=\s*"?utf-8"?\s*)?$/i.test(type.trim())
   )
     throw unsupported('content-type', 'must be application/json')
+  checkIdentity(exchange)
+}
+
+/** Bytes, not compressed. UNSUPPORTED_MEDIA_TYPE. */
+export function checkBytes(exchange: Exchange): void {
+  if ((exchange.header('content-type') ?? '').trim().toLowerCase() !== 'application/octet-stream')
+    throw unsupported('content-type', 'must be application/octet-stream')
+  checkIdentity(exchange)
+}
+
+function checkIdentity(exchange: Exchange): void {
   if ((exchange.header('content-encoding') ?? 'identity').toLowerCase() !== 'identity')
     throw unsupported('content-encoding', 'must be identity')
 }

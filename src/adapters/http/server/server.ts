@@ -18,7 +18,7 @@ export interface ServeOptions {
   readonly port?: number
   /** Until all headers of a request are there; 10,000 by default. */
   readonly headersTimeoutMs?: number
-  /** Until all of a request is there; 30,000 by default. */
+  /** Until all of a request is there, unless its body is an uploaded content; 30,000 by default. */
   readonly requestTimeoutMs?: number
   /** How long a connection stays open without a request; 10,000 by default. */
   readonly keepAliveMs?: number
@@ -67,11 +67,12 @@ export interface HttpServer extends AsyncDisposable {
  */
 export async function serve(handler: HttpHandler, options: ServeOptions = {}): Promise<HttpServer> {
   const given = serveShape.read(options, 'options')
-  const { host = '127.0.0.1', port = 0, connections = 10_000 } = given
+  const { host = '127.0.0.1', port = 0, connections = 10_000, requestTimeoutMs: bodyMs = 30_000 } = given
   const inner = innerOf(handler)
   const server = createServer({
     headersTimeout: given.headersTimeoutMs ?? 10_000,
-    requestTimeout: given.requestTimeoutMs ?? 30_000,
+    // Node's timeout would end uploads too. The reader of a body has a timeout of its own.
+    requestTimeout: 0,
     keepAliveTimeout: given.keepAliveMs ?? 10_000,
     maxHeaderSize: given.headerBytes ?? 16 * 1024,
     connectionsCheckingInterval: 1000,
@@ -88,7 +89,7 @@ export async function serve(handler: HttpHandler, options: ServeOptions = {}): P
     (goOn: boolean) =>
     (incoming: IncomingMessage, outgoing: ServerResponse): void => {
       running.add(incoming, outgoing)
-      answerNode(inner, new NodeExchange(incoming, outgoing, { goOn, waiting }))
+      answerNode(inner, new NodeExchange(incoming, outgoing, { goOn, bodyMs, waiting }))
     }
   server.on('request', listen(false))
   server.on('checkContinue', listen(true))

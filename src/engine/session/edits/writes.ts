@@ -17,6 +17,9 @@ import { eventTime } from '../mutation-queue.js'
 
 export type FileContent = string | Uint8Array
 
+/** A content for a plan: its size, its blobs, and the blobs that the commit of the change must hold. */
+export type ContentToWrite = Pick<StagedContent, 'size' | 'blobs' | 'toCommit'>
+
 export interface WriteRequest extends HashGuard {
   readonly path: string
   readonly content: FileContent
@@ -30,13 +33,24 @@ export interface FileWriteRequest extends WriteRequest {
   readonly createParents?: boolean
 }
 
+/** A whole write of one file. */
+export interface FileReplaceRequest extends Omit<FileWriteRequest, 'content'> {
+  /**
+   * Text, bytes, or pieces of bytes, such as a stream of Node or of the web. Pieces are stored as they arrive; the file
+   * changes when all have arrived.
+   */
+  readonly content: FileContent | AsyncIterable<Uint8Array>
+  /** true: an existing path is ALREADY_EXISTS; false by default. */
+  readonly exclusive?: boolean
+}
+
 const writeNames = { path: true, content: true, mode: true, ...guardNames } as const
 
 export const writeShape = new Shape<WriteRequest>(writeNames)
 
 export const appendShape = new Shape<FileWriteRequest>({ ...writeNames, createParents: true })
 
-export const fileWriteShape = new Shape<FileWriteRequest & { readonly exclusive?: boolean }>({
+export const fileWriteShape = new Shape<FileReplaceRequest>({
   ...writeNames,
   createParents: true,
   exclusive: true,
@@ -53,7 +67,7 @@ export interface WriteOptions {
 
 /** What a request says of parents and of what exists. */
 export function parseWriteOptions(
-  request: FileWriteRequest & { readonly exclusive?: boolean },
+  request: Pick<FileReplaceRequest, 'createParents' | 'exclusive'>,
 ): WriteOptions {
   return {
     parents: parseFlag('createParents', request.createParents, true) ? 'create' : 'require',
@@ -64,8 +78,8 @@ export function parseWriteOptions(
 export function planWrite(
   core: Core,
   live: LiveSession,
-  request: WriteRequest,
-  staged: StagedContent,
+  request: Omit<WriteRequest, 'content'>,
+  staged: ContentToWrite,
   options: WriteOptions = usualOptions,
 ): Plan {
   const at = resolve(live.tree, request.path, options.exclusive !== true)

@@ -1,11 +1,11 @@
 import { whenLoaded } from '../../base/fault.js'
-import { limits } from '../../base/limits.js'
 import { TimeSlice } from '../../base/slices.js'
 import { visitPaths } from '../../tree/cursor.js'
 import { Dir, FileNode, LinkedFile, type Node } from '../../tree/node.js'
 import { Tree } from '../../tree/tree.js'
 import type { Xattrs } from '../../tree/xattrs.js'
 import type { Core } from '../core.js'
+import { readContent } from './content-stream.js'
 import { notADirectory, notFound, resolve } from './resolve.js'
 import type { EntryAttributes } from '../tree-builder.js'
 
@@ -83,7 +83,7 @@ class EntryDescriber {
         path,
         attributes: await this.#attributes(node),
         size: node.size,
-        read: () => readFile(this.#core, node),
+        read: () => readContent(this.#core, node, { start: 0, end: node.size }),
         ...(linkTo !== undefined && { linkTo }),
       }
     }
@@ -111,14 +111,5 @@ class EntryDescriber {
     const values = new Map<string, Uint8Array>()
     for (const [name, blob] of xattrs) values.set(name, await this.#core.content.read(blob, 0, blob.length))
     return values
-  }
-}
-
-async function* readFile(core: Core, file: FileNode): AsyncGenerator<Uint8Array> {
-  const body = await whenLoaded(() => core.contentIds.body(file))
-  const slice = new TimeSlice(core.environment)
-  for (let offset = 0; offset < file.size; offset += limits.blockBytes) {
-    yield await core.content.read(body, offset, Math.min(limits.blockBytes, file.size - offset))
-    if (slice.over) await slice.next()
   }
 }

@@ -1,0 +1,64 @@
+import {
+  openContent,
+  receiveContent,
+  type ContentParameters,
+  type ReceivingRoute,
+} from '../../../engine/contract.js'
+import type { EngineScope, ImportJob } from '../../../engine/index.js'
+import { answerContent } from '../server/answers.js'
+import { clientGone, type Answer, type Exchange } from '../server/exchange.js'
+import type { Slot } from '../server/slot.js'
+import { Upload } from '../server/upload.js'
+import { contentBytes } from '../limits.js'
+
+/** Carries out the operation of a content route whose request has the content. Gives its response. */
+export async function receive<Name extends ReceivingRoute>(
+  exchange: Exchange,
+  scope: EngineScope,
+  name: Name,
+  parameters: ContentParameters<Name>,
+  { slot, stalledMs }: { readonly slot: Slot; readonly stalledMs: number },
+): Promise<object> {
+  slot.takeBody(contentBytes.in)
+  const upload = new Upload(exchange, stalledMs)
+  const response = await receiveContent(scope, name, parameters, upload)
+  if ('jobId' in response) await untilRead(scope, response as ImportJob, upload)
+  return response
+}
+
+/** Resolves when a job has read the upload, or needs no more of it. */
+async function untilRead(scope: EngineScope, job: ImportJob, upload: Upload): Promise<void> {
+  const stop = new AbortController()
+  const done = scope.sources.waitForJob(job, { signal: stop.signal }).catch(() => undefined)
+  await Promise.race([upload.ended, done])
+  stop.abort()
+}
+
+/** Carries out the operation of the content route whose response is the content. */
+export async function send(
+  exchange: Exchange,
+  scope: EngineScope,
+  parameters: ContentParameters<'readContent'>,
+  slot: Slot,
+): Promise<Answer> {
+  await slot.reserve(contentBytes.out)
+  if (exchange.isGone()) throw clientGone()
+  const content = await openContent(scope, parameters)
+  const pieces = content[Symbol.asyncIterator]()
+  const answer = answerContent(content, () => slot.release(), {
+    next: async () => {
+      const { done, value } = await pieces.next()
+      if (done === true) return undefined
+      scope.usage.sent(value.byteLength)
+      return value
+    },
+    cancel: () => {
+      pieces.return?.().catch(() => undefined)
+    },
+  })
+  if (exchange.method !== 'HEAD') return answer
+  await pieces.return?.()
+  // The length stands with the answer, as that of every other one.
+  const { 'content-length': _, ...headers } = answer.headers
+  return { ...answer, headers, body: '' }
+}

@@ -1,0 +1,70 @@
+import { whenLoaded } from '../../base/fault.js'
+import { parseSize } from '../../base/input.js'
+import { limits } from '../../base/limits.js'
+import { Shape } from '../../base/shape.js'
+import { TimeSlice } from '../../base/slices.js'
+import type { FileNode } from '../../tree/node.js'
+import type { Core } from '../core.js'
+
+export interface FileReadRequest {
+  readonly path: string
+  /** In bytes; 0 by default. */
+  readonly offset?: number
+  /** In bytes; up to the end by default. */
+  readonly length?: number
+}
+
+const readShape = new Shape<FileReadRequest>({ path: true, offset: true, length: true })
+
+/** A checked copy. INVALID_ARGUMENT. */
+export function parseRead(request: FileReadRequest): Required<FileReadRequest> {
+  const { path, offset, length } = readShape.read(request)
+  return {
+    path,
+    offset: parseSize('offset', offset ?? 0),
+    length: parseSize('length', length ?? Number.MAX_SAFE_INTEGER),
+  }
+}
+
+/** The bytes of a file, in pieces of at most 1 MiB. It can be read once. */
+export interface ContentStream extends AsyncIterable<Uint8Array> {
+  /** The size of the whole file, in bytes. */
+  readonly sizeBytes: number
+  /** How many bytes the pieces have together. */
+  readonly length: number
+}
+
+/** A range of a file as it is now, whatever becomes of the file. Collections leave its content until it was read. */
+export function streamContent(
+  core: Core,
+  file: FileNode,
+  { offset, length }: { readonly offset: number; readonly length: number },
+): ContentStream {
+  const start = Math.min(offset, file.size)
+  const end = Math.min(file.size, start + length)
+  const held = { last: file }
+  const release = core.loader.inUse?.add(held)
+  async function* pieces(): AsyncGenerator<Uint8Array, void, undefined> {
+    try {
+      yield* readContent(core, held.last, { start, end })
+    } finally {
+      release?.()
+    }
+  }
+  const stream = pieces()
+  return { sizeBytes: file.size, length: end - start, [Symbol.asyncIterator]: () => stream }
+}
+
+/** The bytes of a file from `start` to `end`, in pieces of at most 1 MiB. The caller keeps them from collections. */
+export async function* readContent(
+  core: Core,
+  file: FileNode,
+  { start, end }: { readonly start: number; readonly end: number },
+): AsyncGenerator<Uint8Array, void, undefined> {
+  const body = await whenLoaded(() => core.contentIds.body(file))
+  const slice = new TimeSlice(core.environment)
+  for (let offset = start; offset < end; offset += limits.blockBytes) {
+    yield await core.content.read(body, offset, Math.min(limits.blockBytes, end - offset))
+    if (slice.over) await slice.next()
+  }
+}
