@@ -6,7 +6,8 @@ import {
   pageChecksum,
   StoredPage,
 } from '../../src/adapters/level/index/index-page.js'
-import { firstAtLeast, type Place } from '../../src/adapters/level/index/memtable.js'
+import type { Place } from '../../src/adapters/level/index/memtable.js'
+import { firstAtLeast } from '../../src/adapters/level/index/sorted-keys.js'
 import { runs, seed } from '../support/seed.js'
 
 /** Few different characters, so that keys share their beginnings and begin with each other. */

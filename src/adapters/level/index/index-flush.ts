@@ -1,9 +1,10 @@
 import { encodePage, entrySize, pageChecksum } from './index-page.js'
 import type { Page } from './index-page.js'
 import type { IndexPlace, PageRef, SegmentUse } from './index-root.js'
-import { firstAtLeast, sessionOf } from './memtable.js'
+import { sessionOf } from './memtable.js'
 import type { Memtable, Place } from './memtable.js'
 import type { PageIndex } from './page-index.js'
+import { firstAtLeast } from './sorted-keys.js'
 
 /** A page is cut when it grows above the largest size, and takes in the next one when it is below the smallest. */
 const pageBytes = { smallest: 1024, wanted: 4096, largest: 8192 }

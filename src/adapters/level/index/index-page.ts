@@ -1,6 +1,7 @@
 import { Buffer } from 'node:buffer'
 import { crc32 } from 'node:zlib'
-import { firstAtLeast, type Place } from './memtable.js'
+import type { Place } from './memtable.js'
+import { firstAtLeast } from './sorted-keys.js'
 
 /** A page of the index: keys in order, and where their entries stand. */
 export interface Page {

@@ -54,30 +54,37 @@ export class LiveIndex {
 
   /** Entries with from ≤ key < to, at most `limit`, in order or from the last one backwards. */
   range(from: string, to: string, limit: number, reverse: boolean): Found[] {
-    const newer = this.#newer(from, to)
-    if (reverse) newer.reverse()
+    const newer = this.#newer(from, to, reverse)
     const found: Found[] = []
-    let next = 0
-    const take = (entry: Found): void => {
-      if (!entry[1].deleted && found.length < limit) found.push(entry)
+    let next = newer.next().value
+    /** Takes what is newer and comes before the key. */
+    const takeUpTo = (key: string | undefined): void => {
+      while (next !== undefined && found.length < limit) {
+        if (key !== undefined && (reverse ? next[0] <= key : next[0] >= key)) return
+        if (!next[1].deleted) found.push(next)
+        next = newer.next().value
+      }
     }
-    const comesFirst = (a: string, b: string): boolean => (reverse ? a > b : a < b)
     let [low, high] = [from, to]
     while (found.length < limit) {
       const wanted = limit - found.length
       const older = this.pages.range(low, high, wanted, reverse)
       for (const entry of older) {
-        for (; next < newer.length && comesFirst(newer[next]![0], entry[0]); next++) take(newer[next]!)
-        if (newer[next]?.[0] === entry[0]) take(newer[next++]!)
-        else if (!this.#isDeleted(entry[0])) take(entry)
+        takeUpTo(entry[0])
+        if (found.length === limit) return found
+        if (next?.[0] !== entry[0]) {
+          if (!this.#isDeleted(entry[0])) found.push(entry)
+          continue
+        }
+        if (!next[1].deleted) found.push(next)
+        next = newer.next().value
       }
       if (older.length < wanted) break
       const last = older.at(-1)![0]
       if (reverse) high = last
       else low = `${last}\0`
     }
-    // The pages had no more; when the limit was reached this takes nothing.
-    for (; next < newer.length && found.length < limit; next++) take(newer[next]!)
+    takeUpTo(undefined)
     return found
   }
 
@@ -108,15 +115,24 @@ export class LiveIndex {
     return key[0] === 'e' && this.#tables().some((table) => table.deletedSessions.has(sessionOf(key)))
   }
 
-  #newer(from: string, to: string): Found[] {
-    const merged = new Map<string, Place>()
-    for (const table of this.#tables()) {
-      if (from[0] === 'e' && table.deletedSessions.size > 0) {
-        for (const key of merged.keys()) if (table.deletedSessions.has(sessionOf(key))) merged.delete(key)
+  /** What the pages do not have, deletions included, in order or from the last key backwards. */
+  *#newer(from: string, to: string, reverse: boolean): Generator<Found, undefined> {
+    const tables = this.#tables().map((table) => ({ table, keys: table.keys(from, to, reverse) }))
+    for (;;) {
+      let first: string | undefined
+      for (const { keys } of tables) {
+        const { key } = keys
+        if (key !== undefined && (first === undefined || (reverse ? key > first : key < first))) first = key
       }
-      for (const [key, place] of table.range(from, to)) merged.set(key, place)
+      if (first === undefined) return undefined
+      let place: Place | undefined
+      // Newer tables come later.
+      for (const { table, keys } of tables) {
+        if (keys.key === first) keys.next()
+        place = table.get(first) ?? place
+      }
+      if (place !== undefined) yield [first, place]
     }
-    return [...merged].sort((a, b) => (a[0] < b[0] ? -1 : 1))
   }
 
   /**

@@ -1,3 +1,6 @@
+import { SortedKeys } from './sorted-keys.js'
+import type { KeyCursor } from './sorted-keys.js'
+
 /** Where an entry stands in the segments. */
 export interface Place {
   readonly segment: number
@@ -21,12 +24,8 @@ export class Memtable {
   readonly #lastEvents = new Map<string, string>()
   /** The keys of the events of each session, in no order, so that the deletion of one looks at no other. */
   readonly #eventKeys = new Map<string, string[]>()
-  /** The keys in order, where nothing changed between two reads. */
-  readonly #sorted: Record<Space, readonly string[] | 'changed' | 'read'> = {
-    r: 'changed',
-    e: 'changed',
-    b: 'changed',
-  }
+  /** The keys of the entries, and of some that were deleted since. */
+  readonly #sorted = { r: new SortedKeys(), e: new SortedKeys(), b: new SortedKeys() }
 
   get size(): number {
     const { r, e, b } = this.#spaces
@@ -49,8 +48,9 @@ export class Memtable {
       if (known === undefined) this.#eventKeys.set(session, [key])
       else if (!this.#spaces.e.has(key)) known.push(key)
     }
-    this.#space(key).set(key, place)
-    this.#sorted[key[0] as Space] = 'changed'
+    const space = this.#space(key)
+    if (!space.has(key)) this.#sorted[key[0] as Space].add(key)
+    space.set(key, place)
   }
 
   /** All events of the session whose keys begin so are gone. */
@@ -59,7 +59,6 @@ export class Memtable {
     if (!this.#lastEvents.delete(session)) return
     for (const key of this.#eventKeys.get(session) ?? []) this.#spaces.e.delete(key)
     this.#eventKeys.delete(session)
-    this.#sorted.e = 'changed'
   }
 
   /** Takes over what is newer. */
@@ -73,22 +72,12 @@ export class Memtable {
     return this.#lastEvents.get(session)
   }
 
-  /** The entries with from ≤ key < to, in order. Both keys are of one space. */
-  range(from: string, to: string): (readonly [key: string, place: Place])[] {
-    const space = from[0] as Space
-    const sorted = this.#sorted[space]
-    if (sorted === 'changed') {
-      // What changes all the time is not worth being sorted.
-      this.#sorted[space] = 'read'
-      const found: (readonly [string, Place])[] = []
-      for (const entry of this.#spaces[space]) if (entry[0] >= from && entry[0] < to) found.push(entry)
-      return found.sort(byKey)
-    }
-    const keys = sorted === 'read' ? (this.#sorted[space] = [...this.#spaces[space].keys()].sort()) : sorted
-    const first = firstAtLeast(keys, from)
-    return keys
-      .slice(first, Math.max(first, firstAtLeast(keys, to)))
-      .map((key) => [key, this.#spaces[space].get(key)!] as const)
+  /**
+   * The keys with from ≤ key < to, both of one space, in order or from the last one backwards. Some of them may have no
+   * entry any more. The cursor is good until the next change.
+   */
+  keys(from: string, to: string, reverse: boolean): KeyCursor {
+    return this.#sorted[from[0] as Space].range(from, to, reverse)
   }
 
   /** Everything but the deleted sessions, in order. */
@@ -100,17 +89,6 @@ export class Memtable {
   #space(key: string): Map<string, Place> {
     return this.#spaces[key[0] as Space]
   }
-}
-
-export function firstAtLeast(sorted: readonly string[], key: string): number {
-  let low = 0
-  let high = sorted.length
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    if (sorted[middle]! < key) low = middle + 1
-    else high = middle
-  }
-  return low
 }
 
 export function sessionOf(eventKey: string): string {

@@ -20,7 +20,7 @@ const wholeShare = 0.5
 /** Entries this near to each other are read at once, up to the second figure. */
 const gapBytes = 4096
 const readBytes = 256 * 1024
-/** Small reads are made at once, as long as they take no more than this together. */
+/** Small reads block the event loop, but for no longer than this between two of its turns. */
 const smallBytes = 16 * 1024
 const atOnceMs = 4
 
@@ -34,6 +34,8 @@ export class EntryReader {
   readonly #segments: Pick<Segments, 'file'>
   /** The pieces of a blob of which a part was read last. */
   #last: { readonly place: Place; readonly span: Span; readonly bytes: Buffer } | undefined
+  /** When the event loop last had a turn for a read. */
+  #turnAt = performance.now()
 
   constructor(segments: Pick<Segments, 'file'>) {
     this.#segments = segments
@@ -46,14 +48,13 @@ export class EntryReader {
 
   async text(key: string, place: Place): Promise<string> {
     const file = this.#segments.file(place.segment)
-    return textOf(file, key, place, await file.read(place.offset, place.length))
+    return textOf(file, key, place, await this.#read(file, place.offset, place.length))
   }
 
   /** The texts of several entries; those that stand side by side are read together. */
   async texts(entries: readonly (readonly [key: string, place: Place])[]): Promise<string[]> {
     const texts: string[] = []
     const reads: Promise<void>[] = []
-    const started = performance.now()
     for (let from = 0, to = 0; from < entries.length; from = to) {
       const begin = entries[from]![1]
       let end = begin.offset
@@ -73,12 +74,22 @@ export class EntryReader {
           texts[i] = textOf(file, key, place, bytes.subarray(at, at + place.length))
         }
       }
-      if (length <= smallBytes && performance.now() - started < atOnceMs) {
-        take(file.readSync(begin.offset, length))
-      } else reads.push(file.read(begin.offset, length).then(take))
+      const bytes = this.#read(file, begin.offset, length)
+      if (bytes instanceof Promise) reads.push(bytes.then(take))
+      else take(bytes)
     }
     await Promise.all(reads)
     return texts
+  }
+
+  /**
+   * A small read takes much less time than the wait for a turn of a busy event loop. So it is made at once, until it
+   * is time for a turn.
+   */
+  #read(file: SegmentFile, offset: number, length: number): Buffer | Promise<Buffer> {
+    if (length <= smallBytes && performance.now() - this.#turnAt < atOnceMs)
+      return file.readSync(offset, length)
+    return file.read(offset, length).finally(() => (this.#turnAt = performance.now()))
   }
 
   blobSync(key: string, place: Place, range: ByteRange): Uint8Array {
