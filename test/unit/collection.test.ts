@@ -90,6 +90,16 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     expect(await engine.collect()).toMatchObject({ deletedBlobs: 0, prunedEvents: 0 })
   })
 
+  test('frees what was overwritten before the newest snapshot', async () => {
+    const session = await engine.sessions.create()
+    await session.files.write({ path: '/a', content: 'x'.repeat(100_000) })
+    await session.files.write({ path: '/a', content: 'y' })
+    // Closing stores a snapshot of the newest state.
+    await reopen()
+    expect((await engine.collect()).prunedEvents).toBe(2)
+    expect(await blobBytes()).toBe(1)
+  })
+
   test('with keepRedo everything stays that redo names', async () => {
     const session = await engine.sessions.create()
     for (let i = 0; i < 5; i++) await session.files.write({ path: '/a', content: `${i}`.repeat(500) })

@@ -87,3 +87,61 @@ test('the cache lets the event loop run between changes that are made in a loop'
   }
   expect(await turnsOf(change)).toBeGreaterThanOrEqual(10)
 })
+
+test('a collection lets the event loop run between the sessions that it looks at', async () => {
+  const storage = memoryStorage({ durable: true })
+  const engine = await openEngine({ storage, environment: slowEnvironment() })
+  const base = await engine.sessions.create()
+  for (let i = 0; i < 960; i++) await base.fork()
+  // Their snapshots are stored, so that the next collection writes nothing.
+  await engine.collect()
+  let turns = 0
+  let settling = 0
+  let stage = ''
+  const turn = (): void => {
+    turns++
+    if (stage !== 'mark') setImmediate(turn)
+  }
+  setImmediate(turn)
+  await engine.collect({
+    onProgress: (progress) => {
+      stage = progress.stage
+      if (stage === 'sessions') settling = turns
+    },
+  })
+  const groups = 960 / 32
+  expect(settling).toBeGreaterThanOrEqual(groups)
+  // Marking looks at each session once more before it tells of its progress.
+  expect(turns - settling).toBeGreaterThanOrEqual(groups)
+  await engine.close()
+})
+
+test('each fork waits for a turn of the event loop while a collection runs, and not afterwards', async () => {
+  const engine = await openEngine({ storage: memoryStorage({ durable: true }) })
+  const base = await engine.sessions.create()
+  for (let i = 0; i < 500; i++) await base.fork()
+  let turns = 0
+  let isOver = false
+  const turn = (): void => {
+    turns++
+    if (!isOver) setImmediate(turn)
+  }
+  setImmediate(turn)
+  let forks = 0
+  let isCollecting = true
+  const collecting = engine.collect().finally(() => {
+    isCollecting = false
+  })
+  while (isCollecting) {
+    await base.fork()
+    forks++
+  }
+  await collecting
+  expect(forks).toBeGreaterThan(1)
+  expect(forks).toBeLessThanOrEqual(turns + 1)
+  const before = turns
+  for (let i = 0; i < 100; i++) await base.fork()
+  expect(turns - before).toBeLessThan(50)
+  isOver = true
+  await engine.close()
+})

@@ -4,6 +4,7 @@ import { engineClosed, unknownRecords } from '../../base/errors.js'
 import { inGroups } from '../../base/in-groups.js'
 import { limits } from '../../base/limits.js'
 import { Shape } from '../../base/shape.js'
+import { TimeSlice } from '../../base/slices.js'
 import type { Core } from '../../session/core.js'
 import { firstEvents, newestSeq, prunedTo, redoBehind, snapshotsOf } from '../../session/history/prune.js'
 import { countSession } from '../../session/usage/count-session.js'
@@ -12,7 +13,7 @@ import { scanAll } from '../../storage/scan-all.js'
 import type { InUseNode } from '../../tree/in-use.js'
 import { GarbageEstimate } from './garbage-estimate.js'
 import { Marker } from './mark.js'
-import { asTenant, queued, type CollectCounts, type CollectStage, type Run } from './run.js'
+import { asTenant, queued, sessionsAtOnce, type CollectCounts, type CollectStage, type Run } from './run.js'
 import { deleteExpired, deleteUnneeded, settleSessions } from './expire.js'
 import { kindOf, recordKinds } from '../../records/index.js'
 import { sessionKind } from '../../records/session.js'
@@ -111,8 +112,19 @@ export class Collection {
       onProgress?.({ stage, done })
     }
     this.estimate.begin()
-    const run = { core, keepRedo, signal, report, counts: { ...nothing }, markBytes: this.#markBytes }
-    const collected = await collectNow(run)
+    const run: Run = {
+      core,
+      keepRedo,
+      signal,
+      slice: new TimeSlice(core.environment),
+      report,
+      counts: { ...nothing },
+      markBytes: this.#markBytes,
+    }
+    core.table.isCollecting = true
+    const collected = await collectNow(run).finally(() => {
+      core.table.isCollecting = false
+    })
     const storeBytes = (await core.store.size?.()) ?? 0
     this.estimate.collected({ storeBytes, sessions, freedBytes: collected.freedBytes })
     return collected
@@ -271,7 +283,12 @@ async function markStored(run: Run, marker: Marker): Promise<void> {
   for await (const page of scanAll(core, keys.allSessions(), { reverse: true })) {
     signal.throwIfAborted()
     // What is written from here on is noted.
-    for (const range of await Promise.all(page.map(async ([key, json]) => redoRange(core, key, json)))) {
+    const ranges: RedoRange[] = []
+    await inGroups(page, sessionsAtOnce, async ([key, json]) => {
+      ranges.push(await redoRange(core, key, json))
+      await marker.rest()
+    })
+    for (const range of ranges) {
       if (range.last <= range.first) continue
       group.push(range)
       events += Math.min(range.last - range.first, firstEvents)

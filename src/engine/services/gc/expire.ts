@@ -12,7 +12,7 @@ import { findSession } from '../../session/history/replay.js'
 import { sessionKind, type SessionRecord } from '../../records/session.js'
 import { keys, prefixEnd } from '../../storage/keys.js'
 import { scanAll } from '../../storage/scan-all.js'
-import { asTenant, queued, type Run } from './run.js'
+import { asTenant, queued, rest, sessionsAtOnce, type Run } from './run.js'
 import { sessionRecordKinds } from '../../records/index.js'
 
 /** A session as it is stored. */
@@ -24,9 +24,6 @@ export interface StoredSession {
 
 /** A history of which older redo or snapshots go. */
 type Pruned = SettledHistory & Pick<StoredSession, 'tenantKey'>
-
-/** Sessions that are looked at at once: beside a load each wait takes long. */
-const atOnce = 32
 
 /**
  * The sessions of every tenant, the newest of each first: those that are made meanwhile are not among them, however
@@ -68,7 +65,7 @@ export async function settleSessions(run: Run): Promise<void> {
           yield session
         }
       }
-      await inGroups(unprepared(), atOnce, async ({ tenantKey, record }) => {
+      await inGroups(unprepared(), sessionsAtOnce, async ({ tenantKey, record }) => {
         run.signal.throwIfAborted()
         if (isUnneeded(core, record)) return
         const history = await prepareHistory(asTenant(core, tenantKey), record, run)
@@ -76,6 +73,7 @@ export async function settleSessions(run: Run): Promise<void> {
         const isPruned = plan.drop.length > 0 || plan.pruneTo > history.prunedTo
         if (isPruned && next === undefined) histories.push({ ...history, tenantKey })
         run.report('sessions', ++done)
+        await rest(run)
       })
       await pruneAll(run, histories)
       from = next === undefined ? undefined : `${next}\0`
@@ -96,7 +94,7 @@ async function pruneAll({ core, signal, counts }: Run, histories: readonly Prune
   // Replays that began before the snapshots were there may be at what goes.
   await queued(core)
   await core.table.historyReads.ended()
-  await inGroups(histories, atOnce, async (history) => {
+  await inGroups(histories, sessionsAtOnce, async (history) => {
     signal.throwIfAborted()
     const pruned = await pruneHistory(asTenant(core, history.tenantKey), history)
     counts.prunedEvents += pruned.events
@@ -123,7 +121,7 @@ export async function deleteUnneeded(run: Run, done = 0): Promise<void> {
       }
     }
     const sessions: StoredSession[] = []
-    await inGroups(chunked(unneeded, atOnce), atOnce, async (chunk) => {
+    await inGroups(chunked(unneeded, sessionsAtOnce), sessionsAtOnce, async (chunk) => {
       signal.throwIfAborted()
       // A bundle that came in while the record was read has a session by now.
       const stored = await Promise.all(chunk.map(async ({ key }) => core.store.get(key)))
@@ -137,7 +135,7 @@ export async function deleteUnneeded(run: Run, done = 0): Promise<void> {
     unneeded = []
     // In the order in which they were made.
     sessions.sort((a, b) => (a.key < b.key ? -1 : 1))
-    for (const chunk of chunked(sessions, atOnce)) {
+    for (const chunk of chunked(sessions, sessionsAtOnce)) {
       signal.throwIfAborted()
       await deleteSessions(run, chunk)
       report('sessions', (done += chunk.length))
@@ -153,7 +151,7 @@ export async function deleteUnneeded(run: Run, done = 0): Promise<void> {
 
 /** A session without use for longer than its time to live is deleted. */
 export async function deleteExpired({ core, signal }: Run): Promise<void> {
-  await inGroups(storedSessions(core), atOnce, async ({ tenantKey, record }) => {
+  await inGroups(storedSessions(core), sessionsAtOnce, async ({ tenantKey, record }) => {
     signal.throwIfAborted()
     if (record.deletedAt !== undefined || (record.ttlSeconds ?? core.sessionTtlSeconds) === undefined) return
     const tenant = asTenant(core, tenantKey)

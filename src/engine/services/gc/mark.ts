@@ -20,6 +20,7 @@ import {
   type StoredKind,
 } from '../../tree/references.js'
 import type { AnyRecordKind } from '../../records/index.js'
+import { rest } from './run.js'
 
 /** Nodes that are read at once from a store that reads asynchronously. */
 const readsAtOnce = 16
@@ -123,9 +124,7 @@ export class Marker implements References {
 
   /** Lets others have a turn when it is time, and ends where the signal says so. */
   async rest(): Promise<void> {
-    if (!this.#slice.over) return
-    this.#signal.throwIfAborted()
-    await this.#slice.next()
+    await rest({ signal: this.#signal, slice: this.#slice })
   }
 
   /**

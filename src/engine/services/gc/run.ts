@@ -1,3 +1,4 @@
+import type { TimeSlice } from '../../base/slices.js'
 import type { Core } from '../../session/core.js'
 
 /** Which a collection comes through in this order. */
@@ -13,6 +14,9 @@ export interface CollectCounts {
   prunedEvents: number
 }
 
+/** Sessions that are looked at at once: beside a load each wait takes long. */
+export const sessionsAtOnce = 32
+
 /** One collection under way. */
 export interface Run {
   readonly core: Core
@@ -20,8 +24,17 @@ export interface Run {
   readonly signal: AbortSignal
   /** About what its marks may have in memory. */
   readonly markBytes: number
+  /** How long it has run without a turn of the event loop. */
+  readonly slice: TimeSlice
   readonly report: (stage: CollectStage, done: number) => void
   readonly counts: CollectCounts
+}
+
+/** Lets others have a turn when it is time, and ends where the signal says so. */
+export async function rest({ signal, slice }: Pick<Run, 'signal' | 'slice'>): Promise<void> {
+  if (!slice.over) return
+  signal.throwIfAborted()
+  await slice.next()
 }
 
 /** The same engine for a tenant. */

@@ -77,10 +77,20 @@ export async function newestSeq(core: Core, sessionId: string): Promise<number> 
   return (await core.store.lastEvent(sessionId))?.seq ?? 0
 }
 
-async function factsOf(core: Core, { id: sessionId, base }: SessionRecord): Promise<HistoryFacts> {
-  const snapshots = await snapshotsOf(core, sessionId)
+/** Whether nothing but the newest state can be named, and replay starts there. */
+function isSettled(snapshots: readonly SnapshotRecord[], last: number): boolean {
+  return snapshots.length === 1 && snapshots[0]!.seq === last && snapshots[0]!.pruned === true
+}
+
+const nothingToDo: HistoryPlan = { write: [], drop: [], pruneTo: 0 }
+
+async function factsOf(
+  core: Core,
+  { id: sessionId, base }: SessionRecord,
+  { snapshots, last }: { readonly snapshots: readonly SnapshotRecord[]; readonly last: number },
+): Promise<HistoryFacts> {
   const facts = {
-    last: await newestSeq(core, sessionId),
+    last,
     named: [...(core.table.heldStates.of(sessionId) ?? [])],
     snapshots: snapshots.map(({ seq }) => seq),
     prunedTo: prunedTo(snapshots),
@@ -120,7 +130,11 @@ export async function prepareHistory(
   session: SessionRecord,
   { keepRedo }: { readonly keepRedo: boolean },
 ): Promise<SettledHistory> {
-  const facts = await factsOf(core, session)
+  const snapshots = await snapshotsOf(core, session.id)
+  const last = await newestSeq(core, session.id)
+  // Most sessions have not changed since the last collection.
+  if (isSettled(snapshots, last)) return { sessionId: session.id, plan: nothingToDo, prunedTo: last }
+  const facts = await factsOf(core, session, { snapshots, last })
   const plan = planHistory(facts, { keepRedo, spacing: limits.eventsPerSnapshot })
   for (const seq of plan.write) await storeState(core, session.id, seq)
   return { sessionId: session.id, plan, prunedTo: facts.prunedTo }

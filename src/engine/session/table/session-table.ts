@@ -26,6 +26,8 @@ export class SessionTable {
   readonly heldStates = new HeldStates()
   readonly historyReads = new HistoryReads()
   readonly notedForks = new NotedForks()
+  /** A collection is under way: each session that is created waits for a turn of the event loop. */
+  isCollecting = false
   readonly unsureUses = new UnsureUses()
 
   constructor(budgetBytes: number) {
