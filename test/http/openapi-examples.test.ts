@@ -1,14 +1,15 @@
 /** The examples of the contract are what the operations do. */
 import { expect, test } from 'vitest'
 import { operations } from '../../src/engine/contract.js'
-import { examples } from '../../src/adapters/http/openapi/examples.js'
-import { sourceOf } from '../support/http-examples.js'
+import { examples } from '../contract/examples.js'
+import { formatted } from '../support/http-examples.js'
 import { tellStory } from '../support/http-story.js'
 
 test('the examples are what a handler answers', async () => {
   const told = await tellStory(1)
   // With `-u` the file is written: npm run openapi.
-  await expect(await sourceOf(told)).toMatchFileSnapshot('../../src/adapters/http/openapi/examples.ts')
+  const text = await formatted('examples.json', JSON.stringify(told))
+  await expect(text).toMatchFileSnapshot('../contract/examples.json')
 })
 
 test('they do not depend on chance', async () => {

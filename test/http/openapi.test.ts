@@ -4,7 +4,7 @@ import { resolve } from 'node:path'
 import { validate as parse } from '@readme/openapi-parser'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { describe, expect, test } from 'vitest'
-import { examples } from '../../src/adapters/http/openapi/examples.js'
+import { examples } from '../contract/examples.js'
 import { createHttpHandler, openApiDocument, staticTokens } from '../../src/adapters/http/index.js'
 import {
   commonErrors,
@@ -27,13 +27,14 @@ import {
   type JsonSchema,
   type Media,
 } from '../support/contract-checks.js'
+import { describeContract } from '../contract/document.js'
 import { formatted } from '../support/http-examples.js'
 
 const root = resolve(import.meta.dirname, '../..')
 type SpecData = Exclude<Parameters<Validator['validate']>[0], string>
 
 const readJson = (path: string): unknown => JSON.parse(readFileSync(`${root}/${path}`, 'utf8'))
-const copy = (): object => openApiDocument()
+const copy = (): object => describeContract()
 const table = Object.entries<Operation>(operations)
 const contents = Object.entries<ContentRoute>(contentRoutes)
 

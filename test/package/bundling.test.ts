@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { writeFile } from 'node:fs/promises'
+import { copyFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { execPath } from 'node:process'
 import { promisify } from 'node:util'
@@ -15,6 +15,7 @@ const run = promisify(execFile)
 const program = `
 import { readFileSync } from 'node:fs'
 import { openEngine } from 'forkspace'
+import { openApiDocument } from 'forkspace/http'
 import { levelStorage } from 'forkspace/level'
 
 const [store, repository, archive] = process.argv.slice(2)
@@ -34,6 +35,7 @@ async function main() {
     console.log((await git.diff(tar).paths()).added.join(), tar.fs.readFileSync('/f', 'utf8'), commitId.length)
     await engine.close()
   }
+  console.log(openApiDocument().openapi)
 }
 main()
 `
@@ -61,9 +63,10 @@ describe.runIf(hasGit)('a bundle as docs/bundling.md says', { timeout: 120_000 }
     await writeFile(join(directory, name), script)
     await run(execPath, [name], { cwd: directory })
     const made = join(directory, bundle.startsWith('out/') ? bundle : `out/${bundle}`)
+    await copyFile(join(root, 'src/adapters/http/openapi.json'), join(made, '../openapi.json'))
     const store = join(directory, `store-of-${name}`)
     const { stdout } = await run(execPath, [made, store, repository.path, join(directory, 'x.tar')])
-    expect(stdout).toBe('/written in git 40\n'.repeat(2))
+    expect(stdout).toBe(`${'/written in git 40\n'.repeat(2)}3.1.0\n`)
   })
 
   test('names every bundler', () => {

@@ -1,5 +1,5 @@
 import type * as z from 'zod'
-import { wireJsonSchemaByNames } from '../../../engine/contract.js'
+import { wireJsonSchemaByNames } from '../../src/engine/contract.js'
 
 export type JsonSchema = Readonly<Record<string, unknown>>
 

@@ -1,7 +1,7 @@
-import { inBytes } from '../../../engine/contract.js'
-import { limits } from '../../../engine/index.js'
-import type { HttpReason } from '../http-error.js'
-import { defaultHttpLimits as http, jsonLimits } from '../limits.js'
+import { inBytes } from '../../src/engine/contract.js'
+import { limits } from '../../src/engine/index.js'
+import type { HttpReason } from '../../src/adapters/http/http-error.js'
+import { defaultHttpLimits as http, jsonLimits } from '../../src/adapters/http/limits.js'
 
 /** What the reasons of the adapter itself mean. */
 export const reasonMeanings: Readonly<Record<HttpReason, string>> = {
@@ -19,7 +19,7 @@ export const reasonMeanings: Readonly<Record<HttpReason, string>> = {
   TOO_LARGE: 'A value is over its stated limit; `limit` gives it.',
   UNAUTHENTICATED: 'There is no token, or it is not known.',
   UNAVAILABLE: 'The service is about to end, or cannot do this now.',
-  UNSUPPORTED_MEDIA_TYPE: 'The body is not JSON.',
+  UNSUPPORTED_MEDIA_TYPE: 'The body has another type than the route takes.',
 }
 
 /** What a response of this status is called, where several operations have the same. */

@@ -10,26 +10,21 @@ import {
   type ContentRouteName,
   type Operation,
   type OperationName,
-} from '../../../engine/contract.js'
-import { version } from '../../../engine/index.js'
+} from '../../src/engine/contract.js'
+import { version } from '../../src/engine/index.js'
 import { examples } from './examples.js'
-import { defaultHttpLimits } from '../limits.js'
+import { defaultHttpLimits } from '../../src/adapters/http/limits.js'
 import { reasonsOf, reasonTable, usualReasons } from './errors.js'
 import type { OperationExample } from './example.js'
 import { Components, type Fields, type JsonSchema } from './schemas.js'
 import { introduction, statusNames } from './texts.js'
-import { takesBody } from '../operations/operation-io.js'
+import { takesBody } from '../../src/adapters/http/operations/operation-io.js'
 
 type Json = Readonly<Record<string, unknown>>
 
-/** As JSON; worked out once, which takes a moment. */
-let described: string | undefined
-
-/** The machine-readable contract, as OpenAPI 3.1, of a handler that is mounted below a prefix; a fresh copy. */
-export function openApiDocument(prefix = ''): object {
-  described ??= JSON.stringify(new Description().document())
-  const { openapi, info, ...rest } = JSON.parse(described) as Json
-  return { openapi, info, servers: [{ url: prefix === '' ? '/' : prefix }], ...rest }
+/** Makes the contract of the table of operations, their schemas and the examples: `npm run openapi` writes its file. */
+export function describeContract(): object {
+  return new Description().document()
 }
 
 class Description {
@@ -69,6 +64,7 @@ class Description {
         license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
         version,
       },
+      servers: [{ url: '/' }],
       security: [{ bearer: [] }],
       tags: Object.entries({ ...tags, ...contractTag }).map(([name, description]) => ({ name, description })),
       paths,

@@ -1,8 +1,8 @@
-import { commonErrors, operations, type Operation, type OperationName } from '../../../engine/contract.js'
-import { errorRegistry, type ErrorReason } from '../../../engine/index.js'
-import { statusOfReason, type HttpReason } from '../http-error.js'
+import { commonErrors, operations, type Operation, type OperationName } from '../../src/engine/contract.js'
+import { errorRegistry, type ErrorReason } from '../../src/engine/index.js'
+import { statusOfReason, type HttpReason } from '../../src/adapters/http/http-error.js'
 import { reasonMeanings } from './texts.js'
-import { takesBody } from '../operations/operation-io.js'
+import { takesBody } from '../../src/adapters/http/operations/operation-io.js'
 
 type Reason = ErrorReason | HttpReason
 
