@@ -194,6 +194,7 @@ function startReading(stream: ReadStream, given: Given): void {
     ...streamOptions(settings),
     autoDestroy: autoClose,
   })
+  closeWith(stream, settings)
 }
 
 function startWriting(stream: WriteStream, given: Given): void {
@@ -216,6 +217,12 @@ function startWriting(stream: WriteStream, given: Given): void {
     autoDestroy: autoClose,
   })
   if (encoding && encoding !== 'buffer') stream.setDefaultEncoding(encoding)
+  closeWith(stream, settings)
+}
+
+/** A FileHandle that is closed closes the streams on it. Called last: options may be refused until then. */
+function closeWith(stream: ReadStream | WriteStream, { fd }: StreamOptions): void {
+  if (typeof fd === 'object' && fd !== null) fd.on('close', () => stream.close())
 }
 
 /** Node's stream constructors take an object that inherits from their prototype. */
@@ -240,7 +247,6 @@ function begin(stream: FileStream, given: Given, settings: StreamOptions, flags:
       throw codedError('ERR_METHOD_NOT_IMPLEMENTED', 'The FileHandle with fs method is not implemented')
     stream.fd = toNumber(fd.fd)
     fs = handleFs(fd)
-    fd.on('close', () => (stream as unknown as ReadStream).close())
   } else throw typeError('options.fd', 'of type number or an instance of FileHandle', fd)
   stream.start = start
   stream.pos = start

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import * as disk from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -207,6 +208,22 @@ describe.each(lastingStorages)('an open file on %s', (_name, make) => {
     expect((await fs.readdir('/sub')).length).toBe(251)
     await Promise.all(handles.map((handle) => handle.close()))
     for (const handle of handles) expect(handle.fd).toBe(-1)
+  })
+
+  test('closes after a stream on it was refused, and closes the streams that were not', async () => {
+    const handle = await fs.open('/file', 'r+')
+    for (const options of [{ start: -1 }, { start: 2, end: 1 }, { highWaterMark: -1 }, { flush: 1 }]) {
+      const make = (): unknown =>
+        'end' in options
+          ? handle.createReadStream(options)
+          : handle.createWriteStream(options as Parameters<Handle['createWriteStream']>[0])
+      expect(make).toThrow(expect.objectContaining({ code: expect.stringMatching(/^ERR_/) as string }))
+    }
+    const stream = handle.createReadStream({ start: 5 })
+    const closed = once(stream, 'close')
+    await handle.close()
+    await closed
+    expect(handle.fd).toBe(-1)
   })
 
   test('refuses what cannot be read', async () => {
