@@ -18,8 +18,9 @@ export interface FsCall {
 /**
  * `same`: Node fails, too, and leaves the same files. `other`: it does not. `unsafe`: the call could leave the directory,
  * or Node refuses it before any work. `linked`: the files have links, which a call could follow out of the directory.
+ * `pieces`: Node makes bytes of a piece of a content that is a list, which is refused here.
  */
-export type Comparison = 'same' | 'other' | 'unsafe' | 'linked'
+export type Comparison = 'same' | 'other' | 'unsafe' | 'linked' | 'pieces'
 
 /** A call of Node that has not ended by then hangs. */
 const hangMs = 2000
@@ -39,6 +40,7 @@ export async function compareWithNode(before: Session, after: Session, call: FsC
     const start = pictureOf(fs, tree)
     const failed = await failsInNode(tree, call)
     if (failed === undefined) return 'unsafe'
+    if (!failed && hasPieces(call)) return 'pieces'
     const end = pictureOf(fs, tree)
     // The place in an open file is not known, so its content may differ.
     const isSame = call.name === 'FileHandle' ? end !== start : end === pictureOf(after.fs, '/')
@@ -112,6 +114,13 @@ async function failsInNode(root: string, { name, method, given }: FsCall): Promi
   } finally {
     await handle?.close().catch(() => undefined)
   }
+}
+
+/** Whether the data of a whole file is an iterable. */
+function hasPieces({ name, method, given }: FsCall): boolean {
+  if (!/^(?:write|append)File$/.test(method)) return false
+  const data = given()[name === 'FileHandle' ? 0 : 1]
+  return typeof data === 'object' && data !== null && !ArrayBuffer.isView(data) && Symbol.iterator in data
 }
 
 /** An absolute path that stays below the directory that it is put below. */
