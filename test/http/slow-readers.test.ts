@@ -244,6 +244,23 @@ test('room is given in the order in which it was asked for', async () => {
   await huge
 })
 
+test('room is given to the response that has waited longest, of all tenants', async () => {
+  const room = new Room(100)
+  const holder = room.of('holder')
+  expect(holder.enter(100)).toBeUndefined()
+  const order: string[] = []
+  const names = ['b', 'a', 'b', 'a', 'c']
+  const waits = names.map((name, index) =>
+    room
+      .of(name)
+      .enter(10)!
+      .then(() => order.push(`${name}${index}`)),
+  )
+  holder.leave(100)
+  await Promise.all(waits)
+  expect(order).toEqual(['b0', 'a1', 'b2', 'a3', 'c4'])
+})
+
 test('one tenant holds at most half of the room that the others leave', async () => {
   const room = new Room(100)
   const [first, second, third] = ['first', 'second', 'third'].map((name) => room.of(name))

@@ -1,7 +1,8 @@
+import { getEventListeners } from 'node:events'
 import { setImmediate } from 'node:timers/promises'
 import { Readable } from 'node:stream'
 import { describe, expect, test } from 'vitest'
-import { abortable, untilAborted } from '../../src/engine/base/abort.js'
+import { abortable, onAbort, untilAborted, withSignals } from '../../src/engine/base/abort.js'
 import { Transfer } from '../../src/engine/base/transfer.js'
 import { fixedEnvironment } from '../../src/testing.js'
 
@@ -29,6 +30,52 @@ describe('untilAborted', () => {
     fail(new Error('late'))
     await setImmediate()
     await expect(untilAborted(never, controller.signal)).rejects.toBe(reason)
+  })
+})
+
+describe('onAbort', () => {
+  test('tells those that still listen, where others do no longer', () => {
+    const controller = new AbortController()
+    const told: string[] = []
+    const stops = ['a', 'b', 'c'].map((name) => onAbort(controller.signal, () => told.push(name)))
+    stops[1]!()
+    stops[1]!()
+    expect(getEventListeners(controller.signal, 'abort').length).toBe(1)
+    controller.abort()
+    expect(told).toEqual(['a', 'c'])
+    stops[0]!()
+  })
+
+  test('leaves nothing on a signal that nobody waits for, and listens again', () => {
+    const controller = new AbortController()
+    onAbort(controller.signal, () => undefined)()
+    expect(getEventListeners(controller.signal, 'abort')).toEqual([])
+    let told = 0
+    onAbort(controller.signal, () => told++)
+    controller.abort()
+    expect(told).toBe(1)
+  })
+})
+
+describe('withSignals', () => {
+  test('begins no work where a signal has aborted', async () => {
+    let began = false
+    const work = async (): Promise<void> => {
+      began = true
+    }
+    const signals = [new AbortController().signal, AbortSignal.abort(reason)]
+    await expect(withSignals(signals, work)).rejects.toBe(reason)
+    expect(began).toBe(false)
+  })
+
+  test('gives the work a signal that aborts with any of them, and lets go of them at the end', async () => {
+    const controllers = [new AbortController(), new AbortController()]
+    const signals = controllers.map(({ signal }) => signal)
+    const working = withSignals([undefined, ...signals], (signal) => untilAborted(never, signal))
+    controllers[1]!.abort(reason)
+    await expect(working).rejects.toBe(reason)
+    expect(await withSignals(signals.slice(0, 1), () => Promise.resolve(1))).toBe(1)
+    expect(getEventListeners(signals[0]!, 'abort')).toEqual([])
   })
 })
 
@@ -93,6 +140,19 @@ describe('abortable', () => {
     await items.return?.()
     await expect(items.next()).rejects.toBe(reason)
     expect(returns).toBe(1)
+  })
+
+  test.each<[string, () => Promise<unknown>, boolean]>([
+    ['the end', () => Promise.resolve({ done: true, value: undefined }), false],
+    ['a failure', () => Promise.reject(reason), false],
+    ['an early end', () => Promise.resolve({ done: false, value: 1 }), true],
+  ])('does not listen to the signal after %s', async (_what, next, leaves) => {
+    const { signal } = new AbortController()
+    const items = abortable(of(next), signal)
+    expect(getEventListeners(signal, 'abort').length).toBe(1)
+    await items.next().catch(() => undefined)
+    if (leaves) await items.return?.()
+    expect(getEventListeners(signal, 'abort')).toEqual([])
   })
 
   test('destroys a stream that is asked for a piece', async () => {
@@ -197,6 +257,38 @@ describe('a transfer', () => {
     const last = transfer.waiting(setImmediate())
     environment.advance(4)
     await last
+    await aLook()
+    expect(slow).toEqual([0])
+    transfer.close()
+  })
+
+  test('counts a wait from its start where a shorter one begins and ends within it', async () => {
+    for (const [ms, expected] of [
+      [20, [0]],
+      [15, []],
+    ] as const) {
+      const { transfer, environment, slow } = transferOf(1000)
+      let end!: () => void
+      const outer = transfer.waiting(new Promise<void>((resolve) => (end = resolve)))
+      environment.advance(ms)
+      await transfer.waiting(setImmediate())
+      environment.advance(ms)
+      end()
+      await outer
+      await aLook()
+      expect(slow).toEqual(expected)
+      transfer.close()
+    }
+  })
+
+  test('counts the bytes of each window for itself', async () => {
+    const { transfer, environment, slow } = transferOf(1000)
+    transfer.waiting(never).catch(() => undefined)
+    transfer.received(400)
+    environment.advance(40)
+    await aLook()
+    expect(slow).toEqual([])
+    environment.advance(40)
     await aLook()
     expect(slow).toEqual([0])
     transfer.close()

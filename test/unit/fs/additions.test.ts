@@ -4,7 +4,8 @@ import type * as nodeFs from 'node:fs'
 import { text } from 'node:stream/consumers'
 import { setImmediate } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, expectTypeOf, test } from 'vitest'
-import { openEngine, type Engine, type Session, type SessionFs } from '../../../src/index.js'
+import { memoryStorage, openEngine, type Engine, type Session, type SessionFs } from '../../../src/index.js'
+import { FailingStorage } from '../../support/failing-storage.js'
 import { Sides } from '../../support/fs-sides.js'
 
 test('the type is assignable to that of node:fs', () => {
@@ -292,6 +293,25 @@ describe('a session', () => {
     const ended = once(last, 'stop')
     await engine.sessions.delete(session.id)
     await ended
+  })
+
+  test('watches a file beyond a write that failed', async () => {
+    const storage = new FailingStorage(memoryStorage({ durable: true }), { recovers: true })
+    const failing = await openEngine({ storage })
+    const view = (await failing.sessions.create({ files: { '/file': 'old' } })).fs
+    const sizes: number[] = []
+    view.watchFile('/file', (now) => sizes.push(now.size))
+    await view.promises.writeFile('/file', 'seven b')
+    while (sizes.at(-1) !== 7) await setImmediate()
+    storage.next = 'fail'
+    await expect(view.promises.writeFile('/file', 'not stored')).rejects.toHaveProperty('code')
+    storage.next = 'commit'
+    await view.promises.readFile('/file')
+    await setImmediate()
+    await view.promises.writeFile('/file', 'stored')
+    while (sizes.at(-1) !== 6) await setImmediate()
+    view.unwatchFile('/file')
+    await failing.close()
   })
 
   test('tells the last of several changes of a watched file', async () => {
