@@ -22,6 +22,8 @@ export const indexFileName = 'pages'
 const magic = Buffer.from('fkspidx1')
 const headerBytes = 16
 const headBytes = 16
+/** The kind, the length of a key, the key and the length of the value. */
+const mostOperationBytes = 2 + 255 + 4
 /** The file is written anew when it has this many bytes that are not needed, and more of them than of needed ones. */
 const mostUnneeded = 4 * 2 ** 20
 /** About the bytes of a batch when the file is written anew. */
@@ -198,10 +200,13 @@ async function readIndexFile(file: DiskFile): Promise<OpenFile> {
   return { file, seed, values, end }
 }
 
-/** Where the file is not as it was written. A batch that its end cuts short is no damage. */
+/**
+ * Where the file is not as it was written. A header or batch that ends with the file is not damage: a kill can have cut
+ * it short. So are fewer bytes than a head, and a batch that only deletes: without it the index is merely older.
+ */
 export async function* findIndexDamage(file: DiskFile): AsyncGenerator<number, void> {
   const size = await file.size()
-  if (size === 0) return
+  if (size < headerBytes) return
   const seed = readHeader(file, size)
   if (seed === undefined) {
     yield 0
@@ -212,7 +217,7 @@ export async function* findIndexDamage(file: DiskFile): AsyncGenerator<number, v
     if (!(await hasWholeValues(file, batch))) yield batch.offset
     end = batch.end
   }
-  if (end < size && !isCutShort(file, end, size)) yield end
+  if (end < size && !(await isCutShort(file, end, size, seed))) yield end
 }
 
 function readHeader(file: DiskFile, size: number): number | undefined {
@@ -255,11 +260,40 @@ async function hasWholeValues(
   return checksum === valuesChecksum
 }
 
-/** Whether the file ends within a head, or a head says that its batch ends behind the file. */
-function isCutShort(file: DiskFile, offset: number, size: number): boolean {
-  if (offset + headBytes > size) return true
-  const head = asBuffer(file.readSync(offset, headBytes))
-  return offset + headBytes + head.readUInt32LE(4) + head.readUInt32LE(8) > size
+/**
+ * Whether the bytes from `offset` to the end of the file can be the beginning of a batch. The lengths in a damaged head
+ * are not believed: its table must be whole, with its checksum, or be a table as far as the file goes.
+ */
+async function isCutShort(file: DiskFile, offset: number, size: number, seed: number): Promise<boolean> {
+  const tableAt = offset + headBytes
+  if (tableAt > size) return true
+  const head = asBuffer(await file.read(offset, headBytes))
+  const valuesAt = tableAt + head.readUInt32LE(4)
+  const valuesBytes = head.readUInt32LE(8)
+  if (valuesAt + valuesBytes <= size) return false
+  if (valuesAt > size) return isTable(file, { from: tableAt, to: size, valuesBytes })
+  const table = asBuffer(await file.read(tableAt, valuesAt - tableAt))
+  return head.readUInt32LE(0) === headChecksum(head, table, offset, seed)
+}
+
+/** Whether the bytes are operations, of which the last may be cut short, with values of at most so many bytes. */
+async function isTable(
+  file: DiskFile,
+  { from, to, valuesBytes }: { readonly from: number; readonly to: number; readonly valuesBytes: number },
+): Promise<boolean> {
+  let left = valuesBytes
+  for (let at = from; at < to;) {
+    const bytes = asBuffer(await file.read(at, Math.min(mostOperationBytes, to - at)))
+    const keyEnd = 2 + (bytes[1] ?? 1)
+    if (bytes[0]! > 1 || keyEnd === 2) return false
+    if (!bytes.subarray(2, keyEnd).every((byte) => byte > 0x20 && byte < 0x7f)) return false
+    if (bytes.length < keyEnd + 4) return true
+    const length = bytes.readUInt32LE(keyEnd)
+    if (length > (bytes[0] === 1 ? left : 0)) return false
+    left -= length
+    at += keyEnd + 4
+  }
+  return true
 }
 
 function encodeBatch(

@@ -1,0 +1,132 @@
+import { copyFile, mkdtemp, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import type { DiskFile } from '../../src/adapters/level/directory/disk.js'
+import { nodeDisk } from '../../src/adapters/level/directory/node-disk.js'
+import type { IndexOperation } from '../../src/adapters/level/index/index-database.js'
+import { findIndexDamage, openIndexFile } from '../../src/adapters/level/index/index-file.js'
+import { encodePage } from '../../src/adapters/level/index/index-page.js'
+import { randomWords } from '../../src/testing.js'
+import { damages, sectorBytes } from '../attack/damages.js'
+import { seed } from '../support/seed.js'
+import { temporaryDirectory } from '../support/temporary-directory.js'
+
+const headerBytes = 16
+const headBytes = 16
+
+test('reports a flip of any bit in an index', async () => {
+  const { file, size } = await makeIndex()
+  const unreported: string[] = []
+  for (let at = 0; at < size; at++) {
+    const [before] = await file.read(at, 1)
+    for (let bit = 0; bit < 8; bit++) {
+      await file.write(at, [Uint8Array.of(before! ^ (1 << bit))])
+      if ((await damageIn(file)).length === 0) unreported.push(`byte ${at}, bit ${bit}`)
+    }
+    await file.write(at, [Uint8Array.of(before!)])
+  }
+  expect(unreported).toEqual([])
+  expect(await damageIn(file)).toEqual([])
+})
+
+test(`reports each sector of an index that is zeroed, random or a copy of another (FORKSPACE_SEED=${seed})`, async () => {
+  const { file, size } = await makeIndex()
+  const random = randomWords(seed)
+  const whole = Buffer.from(await file.read(0, size))
+  const unreported: string[] = []
+  for (let at = 0; at < size; at += sectorBytes) {
+    for (const [damage, change] of Object.entries(damages)) {
+      if (damage === 'cut off') continue
+      for (let i = 0; i < 50; i++) {
+        const bytes = change(Buffer.from(whole), at, random)
+        await replace(file, bytes)
+        // Behind whole batches fewer bytes than a head can be the beginning of one.
+        const isHarmless = bytes.subarray(0, size).equals(whole) && bytes.length - size < headBytes
+        if (!isHarmless && (await damageIn(file)).length === 0) unreported.push(`sector at ${at} ${damage}`)
+      }
+    }
+  }
+  expect(unreported).toEqual([])
+})
+
+test('reports no damage in an index that ends anywhere, as after a kill', async () => {
+  const { file, size } = await makeIndex()
+  for (let end = size - 1; end >= 0; end--) {
+    await file.truncate(end)
+    expect(await damageIn(file), `${end} of ${size} bytes`).toEqual([])
+  }
+})
+
+test('reports a damaged length of the last batch, whose end would be behind the file', async () => {
+  const { file, size, lastBatch } = await makeIndex()
+  for (const [name, at] of [
+    ['table', 4],
+    ['values', 8],
+  ] as const) {
+    const before = await file.read(lastBatch + at, 4)
+    for (const length of [size, 2 ** 16, 2 ** 24, 2 ** 32 - 1]) {
+      const bytes = Buffer.alloc(4)
+      bytes.writeUInt32LE(length)
+      await file.write(lastBatch + at, [bytes])
+      expect(await damageIn(file), `${length} bytes of ${name}`).toEqual([lastBatch])
+    }
+    await file.write(lastBatch + at, [before])
+  }
+})
+
+async function damageIn(file: DiskFile): Promise<number[]> {
+  const found: number[] = []
+  for await (const offset of findIndexDamage(file)) found.push(offset)
+  return found
+}
+
+/** A copy of an index of three batches, of which the last deletes and stores pages. */
+async function makeIndex(): Promise<{ file: DiskFile; size: number; lastBatch: number }> {
+  const directory = await mkdtemp(join(temporaryDirectory(), 'level-index-file-'))
+  onTestFinished(() => rm(directory, { recursive: true }))
+  const index = await openIndexFile(nodeDisk, directory, { reset: false })
+  const path = join(directory, 'pages')
+  let lastBatch = headerBytes
+  for (let n = 1; n <= 3; n++) {
+    lastBatch = await sizeOf(path)
+    await index.batch(operationsOf(n), { sync: false })
+  }
+  await index.close()
+  await copyFile(path, `${path}.copy`)
+  const file = await nodeDisk.open(`${path}.copy`, 'write')
+  onTestFinished(() => file.close())
+  return { file, size: await file.size(), lastBatch }
+}
+
+function operationsOf(n: number): IndexOperation[] {
+  const page = (id: number): IndexOperation => {
+    const keys = [`r${id}`, `r${id}/${'x'.repeat(id)}`]
+    const places = keys.map(() => ({ segment: 1, offset: id, length: 13, deleted: false }))
+    return {
+      type: 'put',
+      key: `p${String(id).padStart(10, '0')}`,
+      value: encodePage(id, { keys, places }, 0, 2),
+    }
+  }
+  return [
+    { type: 'del', key: 'tail' },
+    { type: 'del', key: `p${String(n - 1).padStart(10, '0')}` },
+    page(n),
+    page(n + 10),
+    { type: 'put', key: 'root', value: Buffer.from(`${n}`.repeat(60)) },
+  ]
+}
+
+async function sizeOf(path: string): Promise<number> {
+  const file = await nodeDisk.open(path, 'read')
+  try {
+    return await file.size()
+  } finally {
+    await file.close()
+  }
+}
+
+async function replace(file: DiskFile, bytes: Buffer): Promise<void> {
+  await file.truncate(0)
+  await file.write(0, [bytes])
+}
