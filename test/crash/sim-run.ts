@@ -1,16 +1,15 @@
+import { dirname } from 'node:path'
 import type { Disk } from '../../src/adapters/level/directory/disk.js'
 import { EngineError, type Store, type StoreCommit } from '../../src/engine/ports.js'
 import { randomWords } from '../../src/testing.js'
 import { diskChanges, hookedDisk, systemFailure, type DiskCall, type DiskEvent } from './hooked-disk.js'
 import { Commits } from './sim-commits.js'
 import { SimDisk } from './sim-disk.js'
-import { SimIndex } from './sim-index.js'
 import { describeStore, differences, StoreModel } from './sim-model.js'
 
 export interface SimStoreOptions {
   readonly directory: string
   readonly disk: Disk
-  readonly index: SimIndex
   readonly durability: 'full' | 'relaxed'
   readonly segmentBytes: number
 }
@@ -49,7 +48,6 @@ class Simulation {
   readonly #openStore: OpenSimStore
   readonly #counts: SimCounts
   readonly #disk: SimDisk
-  readonly #index: SimIndex
   readonly #commits: Commits
   readonly #durability: 'full' | 'relaxed'
   readonly #segmentBytes: number
@@ -63,6 +61,8 @@ class Simulation {
   #event: DiskEvent | undefined
   #lasting = false
   #crashesSoon = false
+  /** The next write to the index fails. */
+  #indexFails = false
   /** What a commit did that it must not do. */
   #broken: Violation | undefined
 
@@ -71,7 +71,6 @@ class Simulation {
     this.#openStore = openStore
     this.#counts = counts
     this.#disk = new SimDisk(random)
-    this.#index = new SimIndex(random)
     this.#commits = new Commits(random)
     this.#durability = random() % 4 === 0 ? 'relaxed' : 'full'
     this.#segmentBytes = [2 ** 10, 2 ** 12, 2 ** 14, 2 ** 16][random() % 4]!
@@ -102,6 +101,8 @@ class Simulation {
       await this.#check(store, 'at the end')
       if (i === 0) await store.reclaim?.({})
       await this.#check(store, 'after reclaiming')
+      for await (const { object, message } of store.check?.({ signal: undefined }) ?? [])
+        throw new Violation(`at the end, a check found ${object}: ${message}`)
       await store.close()
     }
   }
@@ -119,11 +120,7 @@ class Simulation {
       this.#event = { moment, part, act: () => this.#die() }
     } else {
       const code = this.#random() % 2 === 0 ? 'EIO' : 'ENOSPC'
-      const act = (): never => {
-        this.#counts.faults++
-        throw systemFailure(code, 'simulated')
-      }
-      this.#event = { moment: this.#lasting ? 'before' : moment, part, act }
+      this.#event = { moment: this.#lasting ? 'before' : moment, part, act: () => this.#fail(code) }
       this.#crashesSoon = !this.#lasting && this.#random() % 2 === 0
     }
   }
@@ -134,6 +131,10 @@ class Simulation {
   }
 
   #choose(call: DiskCall): DiskEvent | undefined {
+    if (this.#indexFails && call.operation === 'write' && dirname(call.path).endsWith('/index')) {
+      this.#indexFails = false
+      return { ...this.#moment(), act: () => this.#fail('EIO') }
+    }
     if (this.#event === undefined || !diskChanges.includes(call.operation)) return undefined
     if (this.#untilEvent-- > 0) return undefined
     const event = this.#event
@@ -147,6 +148,11 @@ class Simulation {
     return event
   }
 
+  #fail(code: 'EIO' | 'ENOSPC'): never {
+    this.#counts.faults++
+    throw systemFailure(code, 'simulated')
+  }
+
   #die(): Promise<never> {
     this.#crash!()
     return never()
@@ -154,10 +160,10 @@ class Simulation {
 
   #endLife(): void {
     this.#life = {}
+    this.#indexFails = false
     this.#counts.crashes++
     const power = this.#durability === 'full' && this.#random() % 4 > 0
     this.#disk.crash(power ? 'power' : 'process')
-    this.#index.crash()
   }
 
   /** What a life that has ended still waits for never comes: nothing goes on in it. */
@@ -177,7 +183,6 @@ class Simulation {
     return this.#openStore({
       directory,
       disk,
-      index: this.#index,
       durability: this.#durability,
       segmentBytes: this.#segmentBytes,
     })
@@ -200,7 +205,7 @@ class Simulation {
     const store = await this.#openOrRetry()
     await this.#check(store, 'after opening')
     for (let steps = this.#random() % 12; steps > 0; steps--) {
-      if (this.#random() % 16 === 0) this.#index.failNext = true
+      if (this.#random() % 16 === 0) this.#indexFails = true
       const reclaimed = this.#random() % 4 === 0 ? this.#reclaim(store) : undefined
       await this.#commitSome(store)
       await reclaimed
@@ -210,7 +215,7 @@ class Simulation {
       if (failed || next === 0) await this.#recover(store)
       else if (next === 1) await this.#check(store, 'while open')
     }
-    this.#index.failNext = false
+    this.#indexFails = false
     if (this.#random() % 2 === 0) await this.#close(store)
     else await this.#die()
   }
