@@ -72,13 +72,20 @@ async function tryOne(
     if (opening.digest !== image.digest && !isCut) throw new Error('it was opened without some entries')
     return 'opened'
   }
-  // A damaged CURRENT can name a manifest that does not exist.
-  const named = file === 'CURRENT' ? ['index/CURRENT', 'index/MANIFEST-'] : [`index/${file}`]
-  if (opening.refused !== 'DATA_LOSS' || !named.some((name) => opening.message.includes(name)))
+  const named = namedFiles(opening.message)
+  const present = await readdir(join(directory, 'index'))
+  // A damaged CURRENT names a manifest that does not exist, and a MANIFEST that is cut off names deleted tables.
+  const isNamedRightly = named.every((name) => name === file || !present.includes(name))
+  if (opening.refused !== 'DATA_LOSS' || named.length === 0 || !isNamedRightly)
     throw new Error(opening.message)
   if (!after.equals(await readFile(path)) || (await readdir(directory)).includes('segments'))
     throw new Error('the refused store was changed')
   return 'refused'
+}
+
+/** Names of files of the index that an error names. */
+function namedFiles(message: string): readonly string[] {
+  return [...message.matchAll(/\bindex\/([\w-]+(?:\.\w+)?)/g)].map((match) => match[1]!)
 }
 
 /** The fixture, a store whose tables are compressed, and one that had no time to compact. */
