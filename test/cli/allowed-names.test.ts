@@ -40,7 +40,14 @@ describe('--allow-git-names', () => {
     const session = await sessionOf(config)
     const refused = await run('checkout', session, 'out')
     expect(refused.code).toBe(1)
-    expect(refused.stderr).toContain('/.git: ')
+    expect(refused.stderr).toMatch(/^forkspace: \/\.git: .* or pass --allow-git-names\. \(UNSAFE_PATH\)$/m)
+    const asJson = await run('checkout', session, 'out', '--json')
+    expect(JSON.parse(asJson.stderr)).toMatchObject({
+      error: {
+        reason: 'UNSAFE_PATH',
+        message: expect.stringContaining('pass --allow-git-names.') as unknown,
+      },
+    })
     await output('checkout', session, 'out', '--allow-git-names')
     expect(await readFile(join(directory, 'out/.git/config'), 'utf8')).toBe('x')
   })
@@ -58,7 +65,7 @@ describe('--allow-git-names', () => {
     await writeFile(join(directory, 'in.tar'), tarOf({ name: '.git/config', content: 'x' }))
     const refused = await run('source', 'add', 'in.tar')
     expect(refused.code).toBe(1)
-    expect(refused.stderr).toContain('.git')
+    expect(refused.stderr).toContain('pass --allow-git-names to let it in')
     const source = await output('source', 'add', 'in.tar', '--allow-git-names')
     const session = await output('session', 'create', '--source', source)
     expect(await output('cat', `${session}:/.git/config`)).toBe('x')
@@ -73,6 +80,7 @@ describe('--allow-git-names', () => {
         const env = { FORKSPACE_SERVER: served.url, FORKSPACE_TOKEN: 'canary-token@local/local' }
         const added = await runHere(['source', 'add', archive], { env, cwd: directory })
         expect(added.code).toBe(option.length === 0 ? 1 : 0)
+        expect(added.stderr.includes('start the server with --allow-git-names')).toBe(option.length === 0)
         const wrong = await runHere(['source', 'add', archive, '--allow-git-names'], { env, cwd: directory })
         expect(wrong.code).toBe(2)
         expect(wrong.stderr).toContain('--allow-git-names')

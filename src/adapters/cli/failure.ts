@@ -1,3 +1,4 @@
+import { unchanged, type InFlags } from './flags.js'
 import { asJson, printableName, printableText } from './printable.js'
 
 /** What the command ends with. */
@@ -23,24 +24,26 @@ export function exitCodeOf(error: unknown): number {
   return error instanceof UsageError ? ExitCode.usage : ExitCode.failure
 }
 
-/** One line on what went wrong, without a stack. */
-export function describeFailure(error: unknown): string {
+/** One line on what went wrong, without a stack. Options of the library have their names on the command line. */
+export function describeFailure(error: unknown, inFlags: InFlags = unchanged): string {
   if (!(error instanceof Error)) return printableText(String(error))
   const { reason, details } = engineParts(error)
-  const parts = [error.message]
+  const parts = [reason === undefined ? error.message : inFlags(error.message)]
   // What the engine was told by others stands in its details, and in the cause of a failed import.
   for (const [name, value] of Object.entries(details)) {
     if (!error.message.includes(value)) parts.push(`${name} ${printableName(value)}`)
   }
-  if (reason === 'IMPORT_FAILED' && error.cause instanceof Error) parts.push(describeFailure(error.cause))
+  if (reason === 'IMPORT_FAILED' && error.cause instanceof Error)
+    parts.push(describeFailure(error.cause, inFlags))
   const text = parts.join('; ')
   return printableText(reason === undefined || reason === 'IMPORT_FAILED' ? text : `${text} (${reason})`)
 }
 
 /** The same for programs: `{"error": {reason, code, message, details}}`. */
-export function failureAsJson(error: unknown): string {
+export function failureAsJson(error: unknown, inFlags: InFlags = unchanged): string {
   const { reason, code, details } = engineParts(error)
-  const message = error instanceof Error ? error.message : String(error)
+  const text = error instanceof Error ? error.message : String(error)
+  const message = reason === undefined ? text : inFlags(text)
   const usage = error instanceof UsageError
   return asJson({
     error: {

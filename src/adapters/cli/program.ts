@@ -2,6 +2,7 @@ import { Command, CommanderError } from 'commander'
 import { version } from '../../engine/ports.js'
 import { Context } from './context.js'
 import { describeFailure, ExitCode, exitCodeOf, failureAsJson, OutputClosed, UsageError } from './failure.js'
+import { flagsOf, type InFlags } from './flags.js'
 import { Output } from './output.js'
 import { printableText } from './printable.js'
 import { parsePlaceOptions, type TargetOptions } from './target.js'
@@ -32,9 +33,11 @@ function wantsJson(args: readonly string[]): boolean {
   return (end < 0 ? args : args.slice(0, end)).includes('--json')
 }
 
-function tell({ stderr }: World, error: unknown, json: boolean): number {
+function tell({ stderr }: World, error: unknown, json: boolean, inFlags?: InFlags): number {
   if (!(error instanceof OutputClosed))
-    stderr.write(json ? `${failureAsJson(error)}\n` : `forkspace: ${describeFailure(error)}\n`)
+    stderr.write(
+      json ? `${failureAsJson(error, inFlags)}\n` : `forkspace: ${describeFailure(error, inFlags)}\n`,
+    )
   return exitCodeOf(error)
 }
 
@@ -42,6 +45,7 @@ class Program {
   readonly command: Command
   exitCode: number = ExitCode.ok
   readonly #world: World
+  readonly #serve: Command
 
   constructor(world: World, { json }: { readonly json: boolean }) {
     this.#world = world
@@ -65,14 +69,14 @@ class Program {
         },
       })
       .addHelpText('after', manual)
-    this.#addServe()
+    this.#serve = this.#addServe()
     for (const verb of verbs) this.#addVerb(verb)
     for (const verb of filesVerbs) this.#addFilesVerb(verb)
     this.#addCompletion()
   }
 
-  #addServe(): void {
-    this.command
+  #addServe(): Command {
+    return this.command
       .command('serve')
       .description('serve a store over HTTP until SIGINT or SIGTERM')
       .option('--storage <directory>', "directory of the store, or 'memory'", 'memory')
@@ -101,7 +105,7 @@ class Program {
 
   #addVerb(verb: Verb): void {
     const command = this.#declared(verb).action(async () => {
-      this.exitCode = await runVerb(this.#world, command, verb.load)
+      this.exitCode = await runVerb(this.#world, command, verb.load, this.#serve)
     })
     if (verb.note !== undefined) command.addHelpText('after', `\n${verb.note}`)
     addPlaceOptions(command)
@@ -161,7 +165,7 @@ function addPlaceOptions(verb: Command): void {
     .option('--json', 'print JSON: one document, or one a line')
 }
 
-async function runVerb(world: World, command: Command, load: Verb['load']): Promise<number> {
+async function runVerb(world: World, command: Command, load: Verb['load'], serve: Command): Promise<number> {
   const options = command.opts<VerbOptions>()
   const out = new Output(world, { json: options.json === true })
   let context: Context | undefined
@@ -176,7 +180,7 @@ async function runVerb(world: World, command: Command, load: Verb['load']): Prom
     }
     return ExitCode.ok
   } catch (error) {
-    return tell(world, error, out.json)
+    return tell(world, error, out.json, flagsOf(command, context?.remote === true ? serve : undefined))
   }
 }
 

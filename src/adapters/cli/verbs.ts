@@ -1,5 +1,6 @@
-import { Option } from 'commander'
+import type { Option } from 'commander'
 import type { Context } from './context.js'
+import { Flag } from './flags.js'
 import type { World } from './world.js'
 
 interface VerbShape {
@@ -52,9 +53,15 @@ export const verbs: readonly Verb[] = [
         'git url (http, https), directory, repository, archive (tar, tar.gz, zip) or git bundle; - reads one of the last two from standard input',
     },
     options: [
-      option('--name <name>', 'name to show; by default that of what is added'),
-      repeated('--label <key=value>', 'label; may be repeated'),
-      option('--ref <ref>', 'branch, tag or commit to import; by default HEAD'),
+      option('--name <name>', 'name to show; by default that of what is added').sets('displayName'),
+      repeated('--label <key=value>', 'label; may be repeated').sets('labels'),
+      option('--ref <ref>', 'branch, tag or commit to import; by default HEAD').sets(
+        'gitRemote.defaultRef',
+        'gitRepository.defaultRef',
+        'uploadedGitBundle.defaultRef',
+        'git.gitRef',
+        'uploadedGitBundle.gitRef',
+      ),
       option('--kind <kind>', 'git, directory, repository, archive or bundle; by default seen from its form'),
       option('--no-import', 'add it only'),
       gitNames(),
@@ -69,7 +76,11 @@ export const verbs: readonly Verb[] = [
       '<source>': 'id, or its beginning',
       '[what]': 'ref of a git source; archive or bundle for an uploaded one, or -',
     },
-    options: [option('--ref <ref>', 'ref to import, of a bundle too'), gitNames(), ...gitRemote()],
+    options: [
+      option('--ref <ref>', 'ref to import, of a bundle too').sets('git.gitRef', 'uploadedGitBundle.gitRef'),
+      gitNames(),
+      ...gitRemote(),
+    ],
   },
   {
     name: 'source refresh',
@@ -83,7 +94,7 @@ export const verbs: readonly Verb[] = [
     aliases: ['list'],
     does: 'list sources: id, kind, status, revision, name, labels',
     load: async () => (await sourceVerbs()).listSources,
-    options: [option('--filter <key=value>', 'only those with this label')],
+    options: [option('--filter <key=value>', 'only those with this label').sets('filter')],
   },
   {
     name: 'source rm',
@@ -99,8 +110,10 @@ export const verbs: readonly Verb[] = [
     load: async () => (await sessionVerbs()).createSession,
     options: [
       option('--source <source>', 'source to start from; without one the session is empty'),
-      option('--revision <revision>', 'revision of the source, or its label; by default the latest'),
-      repeated('--tag <key=value>', 'tag; may be repeated'),
+      option('--revision <revision>', 'revision of the source, or its label; by default the latest').sets(
+        'sourceRef.revisionId',
+      ),
+      repeated('--tag <key=value>', 'tag; may be repeated').sets('initialTags'),
     ],
   },
   {
@@ -108,7 +121,7 @@ export const verbs: readonly Verb[] = [
     aliases: ['list'],
     does: 'list sessions: id, status, time of creation, tags',
     load: async () => (await sessionVerbs()).listSessions,
-    options: [option('--filter <key=value>', 'only those with this tag')],
+    options: [option('--filter <key=value>', 'only those with this tag').sets('filter')],
   },
   {
     name: 'session show',
@@ -124,7 +137,7 @@ export const verbs: readonly Verb[] = [
     takes: { '<session>': 'id, or its beginning' },
     options: [
       option('--checkpoint <label>', 'checkpoint to fork; by default the current state'),
-      repeated('--tag <key=value>', 'tag, beside those of the session; may be repeated'),
+      repeated('--tag <key=value>', 'tag, beside those of the session; may be repeated').sets('newTags'),
     ],
   },
   {
@@ -161,7 +174,10 @@ export const verbs: readonly Verb[] = [
     takes: { '<file>': 'file of this host; - is standard input', '<session:path>': 'where to' },
     options: [
       option('--mode <mode>', 'permission bits in octal, as 755; by default kept, and 644 of a new file'),
-      option('--expect <hash>', "only if the file has this hash (sha256:…), or, with '', does not exist"),
+      option(
+        '--expect <hash>',
+        "only if the file has this hash (sha256:…), or, with '', does not exist",
+      ).sets('expectedHash'),
     ],
   },
   {
@@ -223,9 +239,15 @@ export const verbs: readonly Verb[] = [
     load: async () => (await sessionVerbs()).commitSession,
     takes: { '<session>': 'id, or its beginning' },
     options: [
-      option('-m, --message <message>', 'message of the commit').makeOptionMandatory(),
-      option('--branch <branch>', 'branch to push to; without one the commit stays in the store'),
-      option('--author <author>', "'Name <email>'; by default the principal who acts"),
+      option('-m, --message <message>', 'message of the commit').sets('message').makeOptionMandatory(),
+      option('--branch <branch>', 'branch to push to; without one the commit stays in the store').sets(
+        'gitBranch.branchName',
+      ),
+      option('--author <author>', "'Name <email>'; by default the principal who acts").sets(
+        'author',
+        'author.name',
+        'author.email',
+      ),
       option('--allow-empty', 'make a commit also when the last one on the branch has the same files'),
       ...gitRemote(),
     ],
@@ -279,26 +301,30 @@ export const filesVerbs: readonly FilesVerb[] = [
   },
 ]
 
-function option(flags: string, description: string): Option {
-  return new Option(flags, description)
+function option(flags: string, description: string): Flag {
+  return new Flag(flags, description)
 }
 
 /** Its values are collected. */
-export function repeated(flags: string, description: string): Option {
-  return new Option(flags, description).argParser((value: string, previous: readonly string[] | undefined) =>
+export function repeated(flags: string, description: string): Flag {
+  return new Flag(flags, description).argParser((value: string, previous: readonly string[] | undefined) =>
     previous === undefined ? [value] : [...previous, value],
   )
 }
 
 /** Of every verb that reads an archive, or writes or reads a checkout. */
 function gitNames(): Option {
-  return option('--allow-git-names', 'allow names that git or a file system takes for .git')
+  return option('--allow-git-names', 'allow names that git or a file system takes for .git').sets(
+    'allowGitNames',
+  )
 }
 
 /** Of every verb that talks to a git remote. */
 function gitRemote(): Option[] {
   return [
-    option('--allow-private-git', 'allow git remotes on loopback and private addresses'),
+    option('--allow-private-git', 'allow git remotes on loopback and private addresses').sets(
+      'git.allowPrivateAddresses',
+    ),
     option('--username <name>', 'for a git remote that asks; by default what goes with a token'),
     option('--password-env <variable>', 'variable with the password or token for the git remote'),
     option('--password-file <file>', 'file with the password or token for the git remote, on one line'),

@@ -1,0 +1,47 @@
+import { Option, type Command } from 'commander'
+
+/** An option of the command line, with the names that it has in the library. */
+export class Flag extends Option {
+  libraryNames: readonly string[] = []
+
+  /** Messages of the engine that contain one of these names are shown with the flag. */
+  sets(...libraryNames: readonly string[]): this {
+    this.libraryNames = libraryNames
+    return this
+  }
+}
+
+/** Replaces the names of library options in a message of the engine. */
+export type InFlags = (message: string) => string
+
+export const unchanged: InFlags = (message) => message
+
+/**
+ * Shows the flags of the command. Where `server` is given, which serves the store, its flags count for the options of
+ * the engine.
+ */
+export function flagsOf(command: Command, server?: Command): InFlags {
+  const ofServer = new Set(server?.options.map(({ long }) => long))
+  const shown = new Map<string, { readonly flag: string; readonly how: string }>()
+  for (const option of command.options) {
+    if (!(option instanceof Flag)) continue
+    const flag = option.long!
+    const how = ofServer.has(flag) ? 'start the server with' : 'pass'
+    for (const name of option.libraryNames) shown.set(name, { flag, how })
+  }
+  if (shown.size === 0) return unchanged
+  const names = [...shown.keys()].map((name) =>
+    isWord(name) ? `^${name}(?=:)` : name.replaceAll('.', String.raw`\.`),
+  )
+  const pattern = new RegExp(`(open the engine with )?(?<![\\w.])(${names.join('|')})(: true)?(?!\\w)`, 'g')
+  return (message) =>
+    message.replace(pattern, (_, opens: string | undefined, name: string) => {
+      const { flag, how } = shown.get(name)!
+      return opens === undefined ? flag : `${how} ${flag}`
+    })
+}
+
+/** Such a name is a name only where a message begins with it. */
+function isWord(name: string): boolean {
+  return /^[a-z]+$/.test(name)
+}
