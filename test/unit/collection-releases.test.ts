@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { callOperation } from '../../src/engine/contract.js'
 import { openEngine, type Engine, type Session, type Storage, type Store } from '../../src/index.js'
 import { storages } from '../support/storages.js'
 
@@ -67,6 +68,41 @@ describe.each(lasting)('a collection right after an operation, on %s,', (_name, 
     // Behind a change that is under way.
     await expect(session.commit({ message: 'm', signal })).rejects.toThrow('stop')
     await changed
+    await session.delete()
+    expect(await blobsAfterCollection()).toBe(0)
+  })
+
+  test('frees what a diff had that was disposed of, after the iteration that had begun', async () => {
+    const diff = session.diff({ checkpointLabel: 'one' })
+    const changes = diff[Symbol.asyncIterator]()
+    expect(await changes.next()).toMatchObject({ value: { path: '/a', change: 'modified' } })
+    await session.delete()
+    diff[Symbol.dispose]()
+    await engine.collect()
+    expect(await changes.next()).toMatchObject({ done: true })
+    await expect(diff.paths()).rejects.toMatchObject({ reason: 'INVALID_ARGUMENT' })
+    expect(await blobsAfterCollection()).toBe(0)
+  })
+
+  test('frees what a diff had that was disposed of before its states were found', async () => {
+    const diff = session.diff({ checkpointLabel: 'one' })
+    diff[Symbol.dispose]()
+    await session.delete()
+    expect(await blobsAfterCollection()).toBe(0)
+  })
+
+  test('keeps what a diff has that can be read again', async () => {
+    const diff = session.diff({ checkpointLabel: 'one' })
+    expect((await diff.paths()).modified).toEqual(['/a'])
+    await session.delete()
+    await engine.collect()
+    expect((await diff.paths()).modified).toEqual(['/a'])
+  })
+
+  test('frees what a page of a diff had', async () => {
+    const sides = { sessionId: session.id, from: { checkpointLabel: 'one' } }
+    const { changes } = await callOperation(engine, 'diff', sides)
+    expect(changes).toMatchObject([{ path: '/a' }])
     await session.delete()
     expect(await blobsAfterCollection()).toBe(0)
   })

@@ -28,4 +28,7 @@ export class RemoteDiff implements Pick<Diff, keyof Diff> {
     for await (const { path, change } of this) paths[change].push(path)
     return paths
   }
+
+  /** Does nothing: each request has states of its own, which the server lets go after it. */
+  [Symbol.dispose](): void {}
 }

@@ -27,13 +27,17 @@ export const stateNames = { ...checkpointNames, base: true } as const
 
 export const stateShape = new Shape<StateReference>({ sessionId: true, ...stateNames })
 
-/** It stays for as long as somebody has it. */
-export async function findState(core: Core, reference: StateReference): Promise<Dir> {
+/** A state that collections keep until it is released, or is not in memory any more. */
+interface FoundState {
+  readonly root: Dir
+  readonly release: (() => void) | undefined
+}
+
+async function findState(core: Core, reference: StateReference): Promise<FoundState> {
   // Without an await in between, the state is that of the call.
   const live = usedNow(core, reference.sessionId) ?? (await openUsed(core, reference.sessionId))
   const root = await stateOf(core, live, reference)
-  core.loader.inUse?.add(root)
-  return root
+  return { root, release: core.loader.inUse?.add(root) }
 }
 
 /** A state of a session; without a name for it, that of the call. */
@@ -70,13 +74,16 @@ export interface Change {
 /**
  * The changes from one state to another, in manifest order, worked out while they are read: equal subtrees
  * cost nothing. The states are those of the call; later writes do not show.
- * `engine.collect()` keeps their contents for as long as this object is in memory.
+ *
+ * It can be read several times, so `engine.collect()` keeps the contents of both states until the diff is disposed of, or
+ * until JavaScript's garbage collection frees it. `using diff = session.diff()` disposes of it at the end of the block.
  */
-export class Diff implements AsyncIterable<Change> {
+export class Diff implements AsyncIterable<Change>, Disposable {
   readonly #core: Core
-  readonly #states: Promise<readonly [before: Dir, after: Dir]>
+  readonly #states: Promise<readonly [before: FoundState, after: FoundState]>
+  #isDisposed = false
 
-  constructor(core: Core, states: Promise<readonly [before: Dir, after: Dir]>) {
+  constructor(core: Core, states: Promise<readonly [before: FoundState, after: FoundState]>) {
     this.#core = core
     this.#states = states
     // Whoever reads the diff gets the error; nobody reading it is no unhandled rejection.
@@ -84,8 +91,9 @@ export class Diff implements AsyncIterable<Change> {
   }
 
   async *[Symbol.asyncIterator](): AsyncIterator<Change> {
+    if (this.#isDisposed) throw invalid('diff', 'was disposed of: make another one to read it again')
     const [before, after] = await this.#states
-    for await (const change of treeChanges(this.#core, before, after)) yield describeChange(change)
+    for await (const change of treeChanges(this.#core, before.root, after.root)) yield describeChange(change)
   }
 
   /** The paths by kind of change. */
@@ -94,6 +102,20 @@ export class Diff implements AsyncIterable<Change> {
     for await (const { path, change } of this) paths[change].push(path)
     return paths
   }
+
+  /**
+   * Collections no longer keep the states for this object. An iteration that has begun goes on to its end; a later one
+   * rejects with INVALID_ARGUMENT. Further calls do nothing.
+   */
+  [Symbol.dispose](): void {
+    this.#isDisposed = true
+    void this.#states.then(
+      (states) => {
+        for (const { release } of states) release?.()
+      },
+      () => undefined,
+    )
+  }
 }
 
 export interface ChangePage {
@@ -101,19 +123,23 @@ export interface ChangePage {
   readonly nextPageToken: string
 }
 
-/** A page of a diff. Each page is of the states as they are then, counted from their first change. */
+/** A page of a diff, which ends it. Each page is of the states as they are then, counted from their first change. */
 export async function listChanges(diff: Diff, name: string, request: PageRequest): Promise<ChangePage> {
-  const pageSize = parsePageSize(request.pageSize)
-  const start = Number(parsePageToken(name, request.pageToken) ?? 0)
-  const changes: Change[] = []
-  let index = 0
-  for await (const change of diff) {
-    if (index++ < start) continue
-    if (changes.length === pageSize)
-      return { changes, nextPageToken: encodePageToken(name, String(start + pageSize)) }
-    changes.push(change)
+  try {
+    const pageSize = parsePageSize(request.pageSize)
+    const start = Number(parsePageToken(name, request.pageToken) ?? 0)
+    const changes: Change[] = []
+    let index = 0
+    for await (const change of diff) {
+      if (index++ < start) continue
+      if (changes.length === pageSize)
+        return { changes, nextPageToken: encodePageToken(name, String(start + pageSize)) }
+      changes.push(change)
+    }
+    return { changes, nextPageToken: '' }
+  } finally {
+    diff[Symbol.dispose]()
   }
-  return { changes, nextPageToken: '' }
 }
 
 export async function* treeChanges(core: Core, before: Dir, after: Dir): AsyncGenerator<TreeChange> {
