@@ -9,6 +9,8 @@ import { firstAtLeast } from './sorted-keys.js'
 /** A page is cut when it grows above the largest size, and takes in the next one when it is below the smallest. */
 const pageBytes = { smallest: 1024, wanted: 4096, largest: 8192 }
 const sliceMs = 4
+/** Of the pages that change, about so many bytes wait in memory. With more of them they are stored before the root. */
+const waitingBytes = 2 ** 20
 
 /**
  * Carries a memtable over to the pages, in slices of a few milliseconds, and stores them. Reads go on from the old
@@ -23,6 +25,7 @@ export async function flushIndex(
   const merge = new Merge(index, memtable)
   let started = performance.now()
   while (merge.step()) {
+    if (merge.waitingBytes >= waitingBytes) await index.storePages(merge.takePages())
     if (performance.now() - started < sliceMs) continue
     await new Promise(setImmediate)
     started = performance.now()
@@ -30,11 +33,13 @@ export async function flushIndex(
   for (const segment of merge.uses.keys()) if (!options.hasSegment(segment)) merge.uses.delete(segment)
   const { storeId } = index.root
   const { nextPage, replaced, uses, refs: pages } = merge
-  await index.store(merge.pages, { storeId, ...place, nextPage, replaced, uses, pages }, options.sync)
+  await index.store(merge.takePages(), { storeId, ...place, nextPage, replaced, uses, pages }, options.sync)
 }
 
 class Merge {
-  readonly pages = new Map<number, Buffer>()
+  /** Bytes of the pages that were not taken yet. */
+  waitingBytes = 0
+  #pages = new Map<number, Buffer>()
   readonly refs: PageRef[] = []
   readonly replaced: number[]
   readonly uses: Map<number, SegmentUse>
@@ -57,6 +62,14 @@ class Merge {
     this.uses = new Map([...index.root.uses].map(([segment, use]) => [segment, { ...use }]))
     for (const [, place] of this.#entries) if (place.deleted) this.#use(place).deletions += place.length
     for (const place of memtable.deletedSessions.values()) this.#use(place).deletions += place.length
+  }
+
+  /** The pages that were made since the last call. */
+  takePages(): ReadonlyMap<number, Buffer> {
+    const pages = this.#pages
+    this.#pages = new Map()
+    this.waitingBytes = 0
+    return pages
   }
 
   /** Goes over one page, or over a run of small ones; false when there is nothing left. */
@@ -141,7 +154,8 @@ class Merge {
       const to = part === parts ? count : Math.max(from + 1, Math.floor((count * part) / parts))
       const id = this.nextPage++
       const bytes = encodePage(id, page, from, to)
-      this.pages.set(id, bytes)
+      this.#pages.set(id, bytes)
+      this.waitingBytes += bytes.length
       const first = page.keys[from]!
       const start = from === 0 ? lowest(lower, first) : separator(page.keys[from - 1]!, first)
       this.refs.push({ lower: start, id, checksum: pageChecksum(bytes) })

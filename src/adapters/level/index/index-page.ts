@@ -41,7 +41,8 @@ export function encodePage(id: number, page: Page, from: number, to: number): Bu
     before = key
   }
   bytes.writeUInt32LE(crc32(bytes.subarray(4, at)), 0)
-  return bytes.subarray(0, at)
+  // Many pages wait for one write, and the bound is up to ten times what they take.
+  return Buffer.from(bytes.subarray(0, at))
 }
 
 export function pageChecksum(bytes: Buffer): number {

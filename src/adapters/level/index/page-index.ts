@@ -26,6 +26,8 @@ export class PageIndex {
   tail: IndexTail
   /** Entries that are in the database, but not in the pages: they are looked at before these. */
   deltas = new Memtable()
+  /** Pages that a process stored before it ended, without their root. The next batch removes them. */
+  #rootless: number[] = []
   /** Pages by their ids, which are never used again. */
   readonly #cache = new Map<number, StoredPage>()
 
@@ -42,6 +44,8 @@ export class PageIndex {
     if (root === undefined) return undefined
     const index = new PageIndex(db, root, checksumOf(bytes!))
     index.#loadTail()
+    for (let id = index.tail.nextPage; readOrNothing(db, pageKey(id)) !== undefined; id++)
+      index.#rootless.push(id)
     return index
   }
 
@@ -128,22 +132,42 @@ export class PageIndex {
     const delta = { id, checksum: pageChecksum(value) }
     const { root, deltas } = this.tail
     const tail: IndexTail = { root, ...placeOf(place), nextPage: id + 1, deltas: [...deltas, delta] }
-    await this.db.batch([putOf(pageKey(id), value), putOf(tailKey, encodeTail(tail))], { sync: false })
+    await this.#batch([putOf(pageKey(id), value), putOf(tailKey, encodeTail(tail))], false)
     this.tail = tail
   }
 
-  /** Stores pages and, in the same batch, the root that has them; then it is the root, and nothing is beside it. */
+  /**
+   * Stores pages before the root that has them. Their ids go up from the next one without a gap, so where that root
+   * never comes, the next opening finds them.
+   */
+  async storePages(pages: ReadonlyMap<number, Buffer>): Promise<void> {
+    await this.#batch(
+      Array.from(pages, ([id, value]) => putOf(pageKey(id), value)),
+      false,
+    )
+  }
+
+  /**
+   * Stores pages and, in the same batch, the root that has them and those that were stored before it; then it is the
+   * root, and nothing is beside it.
+   */
   async store(pages: ReadonlyMap<number, Buffer>, root: IndexRoot, sync: boolean): Promise<void> {
     const operations: IndexOperation[] = [{ type: 'del', key: tailKey }]
     for (const id of this.root.replaced) operations.push({ type: 'del', key: pageKey(id) })
     for (const [id, value] of pages) operations.push(putOf(pageKey(id), value))
     const bytes = encodeRoot(root)
     operations.push(putOf(rootKey, bytes))
-    await this.db.batch(operations, { sync })
+    await this.#batch(operations, sync)
     for (const id of root.replaced) this.#cache.delete(id)
     this.root = root
     this.tail = tailOf(root, checksumOf(bytes))
     this.deltas = new Memtable()
+  }
+
+  async #batch(operations: readonly IndexOperation[], sync: boolean): Promise<void> {
+    const removed = this.#rootless.map((id): IndexOperation => ({ type: 'del', key: pageKey(id) }))
+    await this.db.batch([...removed, ...operations], { sync })
+    this.#rootless = []
   }
 
   /** Without a good tail the index is complete up to its root alone. */

@@ -1,0 +1,117 @@
+import { createHash } from 'node:crypto'
+import { expect, test } from 'vitest'
+import type { IndexDatabase, IndexOperation } from '../../src/adapters/level/index/index-database.js'
+import { LiveIndex } from '../../src/adapters/level/index/live-index.js'
+import { memoryIndex } from '../../src/adapters/level/index/memory-index.js'
+import { PageIndex } from '../../src/adapters/level/index/page-index.js'
+import { entryKind } from '../../src/adapters/level/log/segment-format.js'
+
+const storeId = '00000000-0000-4000-8000-000000000000'
+const place = { segment: 1, offset: 64, commit: 0, chain: 0 }
+/** Their pages take about 3 MiB. */
+const count = 60_000
+const mebibyte = 2 ** 20
+
+const keys = Array.from(
+  { length: count },
+  (_, i) => `b${createHash('sha256').update(`${i}`).digest().toString('latin1')}`,
+)
+
+/** A database that stores so many further batches, and then fails. */
+class CountedDatabase implements IndexDatabase {
+  readonly #inner = memoryIndex()
+  readonly keys = new Set<string>()
+  /** Bytes of the values of each batch. */
+  batches: number[] = []
+  left = Number.POSITIVE_INFINITY
+
+  getSync(key: string): Uint8Array | undefined {
+    return this.#inner.getSync(key)
+  }
+
+  async batch(operations: readonly IndexOperation[], options: { readonly sync: boolean }): Promise<void> {
+    if (this.left-- <= 0) throw new Error('the process ended')
+    let bytes = 0
+    for (const operation of operations) {
+      if (operation.type === 'put') bytes += operation.value.length
+      if (operation.type === 'put') this.keys.add(operation.key)
+      else this.keys.delete(operation.key)
+    }
+    this.batches.push(bytes)
+    await this.#inner.batch(operations, options)
+  }
+
+  compact(): Promise<void> {
+    return this.#inner.compact()
+  }
+
+  close(): Promise<void> {
+    return this.#inner.close()
+  }
+}
+
+function apply(index: LiveIndex, offset: number, changed = keys): void {
+  const entries = changed.map((key) => ({ kind: entryKind.blob, key, at: 0, length: 100 }))
+  index.apply(entries, { ...place, offset: offset + 100 }, offset)
+}
+
+function flush(index: LiveIndex): Promise<void> {
+  return index.flush({ sync: true, mergeEntries: 0, hasSegment: () => true }, () => Promise.resolve())
+}
+
+/** The keys that the root leads to. */
+function expectedKeys({ root }: PageIndex): string[] {
+  const ids = [...root.pages.map(({ id }) => id), ...root.replaced]
+  return ['root', ...ids.map((id) => `p${id.toString(36).padStart(10, '0')}`)].sort()
+}
+
+function offsets(index: LiveIndex): Set<number | undefined> {
+  return new Set(keys.map((key) => index.get(key)?.offset))
+}
+
+async function storedIndex(db: IndexDatabase, offset: number): Promise<void> {
+  const index = new LiveIndex(PageIndex.empty(db, { storeId, ...place }), place)
+  // What comes behind the last page goes there in one step.
+  for (let from = 0; from < count; from += count / 4) {
+    apply(index, offset, keys.slice(from, from + count / 4))
+    await flush(index)
+  }
+}
+
+test('a flush stores its pages in batches of about 1 MiB', async () => {
+  const db = new CountedDatabase()
+  await storedIndex(db, 100)
+  const index = new LiveIndex(PageIndex.load(db)!, place)
+  apply(index, 1000)
+  db.batches = []
+  await flush(index)
+  expect(db.batches.length).toBeGreaterThanOrEqual(3)
+  // The last one has the root too.
+  expect(Math.max(...db.batches)).toBeLessThan(1.1 * mebibyte)
+  expect(offsets(new LiveIndex(PageIndex.load(db)!, place))).toEqual(new Set([1000]))
+})
+
+test('a flush that ends between its batches leaves the old index whole, and the next one removes its pages', async () => {
+  for (const batches of [1, 2]) {
+    const db = new CountedDatabase()
+    await storedIndex(db, 100)
+    const before = expectedKeys(PageIndex.load(db)!)
+    const cut = new LiveIndex(PageIndex.load(db)!, place)
+    apply(cut, 1000)
+    db.left = batches
+    await expect(flush(cut)).rejects.toThrow('the process ended')
+    db.left = Number.POSITIVE_INFINITY
+    expect(db.keys.size).toBeGreaterThan(before.length + 200 * batches)
+
+    const next = new LiveIndex(PageIndex.load(db)!, place)
+    expect(offsets(next)).toEqual(new Set([100]))
+    const key = keys[0]!
+    next.apply([{ kind: entryKind.blob, key, at: 0, length: 100 }], { ...place, offset: 2100 }, 2000)
+    await flush(next)
+    expect([...db.keys].sort()).toEqual(expectedKeys(next.pages))
+    apply(next, 3000)
+    await flush(next)
+    expect(offsets(new LiveIndex(PageIndex.load(db)!, place))).toEqual(new Set([3000]))
+    expect([...db.keys].sort()).toEqual(expectedKeys(next.pages))
+  }
+})
