@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import type { Session } from '../../src/index.js'
-import { openServer, refusalIn, token, type TestServer } from '../support/http-server.js'
+import { caller, openServer, refusalIn, token, type TestServer } from '../support/http-server.js'
 
 const MiB = 2 ** 20
 const bytesType = { 'content-type': 'application/octet-stream' }
@@ -152,7 +152,7 @@ test('an upload that waits for 100 Continue is told to go on', async () => {
 })
 
 describe('a client that', () => {
-  const limits = { stalledUploadMs: 300, stalledStreamMs: 300, concurrentRequests: 1 }
+  const limits = { stalledUploadMs: 300, stalledResponseMs: 300, concurrentRequests: 1 }
   const upload = (server: TestServer, id: string, path: string, length: number): string =>
     server.head(
       'PUT',
@@ -226,8 +226,9 @@ describe('a client that', () => {
   })
 })
 
-test('uploads beyond the budget of bodies are refused', async () => {
-  await using server = await openServer({ handler: { limits: { allBodyBytes: 10 * MiB } } })
+test('an upload waits for room, up to the time that a request may take', async () => {
+  const limits = { allResponseBytes: 10 * MiB, requestMs: 300 }
+  await using server = await openServer({ handler: { limits } })
   const { id } = await server.session()
   const socket = await server.open()
   socket.write(
@@ -239,8 +240,9 @@ test('uploads beyond the budget of bodies are refused', async () => {
     ),
   )
   await pause(50)
-  const answer = await server.call('PUT', place({ path: '/b' }, id), 'x', bytesType)
-  expect(refusalIn(answer)).toMatchObject({ status: 429, reason: 'QUOTA' })
+  const late = await server.call('PUT', place({ path: '/b' }, id), 'x', bytesType)
+  expect(refusalIn(late)).toMatchObject({ status: 429, reason: 'QUOTA' })
+  expect((await server.call('GET', `/v1/sessions/${id}`)).status).toBe(200)
   socket.destroy()
   await vi.waitFor(async () =>
     expect((await server.call('PUT', place({ path: '/b' }, id), 'x', bytesType)).status).toBe(200),
@@ -304,6 +306,29 @@ describe('an import', () => {
     expect(answer.status).toBe(200)
     const { jobId } = answer.body as { jobId: string }
     await vi.waitFor(async () => expect(await job(id, jobId)).toMatchObject({ errorCode: 'INVALID_ARCHIVE' }))
+  })
+
+  test('whose client leaves before its turn fails, and holds nothing', async () => {
+    const limits = { concurrentRequests: 2 }
+    await using server = await openServer({ handler: { limits } })
+    const made = await server.call('POST', '/v1/sources', { displayName: 'a', uploadedSnapshot: {} })
+    const { sourceId } = made.body as { sourceId: string }
+    const head = server.head(
+      'POST',
+      `/v1/sources/${sourceId}/uploadedSnapshot`,
+      'content-type: application/octet-stream',
+      'content-length: 1000',
+    )
+    const [first, second] = [await server.open(), await server.open()]
+    for (const socket of [first, second]) socket.write(head)
+    const { sources } = server.engine.as(caller)
+    const busy = async (): Promise<boolean> =>
+      (await server.call('GET', `/v1/sources/${sourceId}`)).status === 429
+    await vi.waitFor(async () => expect(await busy()).toBe(true))
+    second.destroy()
+    await vi.waitFor(async () => expect(await busy()).toBe(false))
+    first.destroy()
+    await vi.waitFor(async () => expect((await sources.get(sourceId)).status).toMatch(/FAILED$/))
   })
 
   test.each([

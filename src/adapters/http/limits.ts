@@ -7,7 +7,7 @@ export interface HttpLimits {
   /** What the content of a file or the values of a response may have, before they become base64. */
   readonly responseContentBytes: number
   /**
-   * The responses that are being made or sent, together. A request whose response may be large waits for room, up to
+   * The responses that are being made or sent, and the contents that are being uploaded, together. A request whose response may be large waits for room, up to
    * `requestMs`. One tenant holds at most half of what the others have left, beyond its first response.
    */
   readonly allResponseBytes: number

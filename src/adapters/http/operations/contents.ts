@@ -19,19 +19,40 @@ export async function receive<Name extends ReceivingRoute>(
   parameters: ContentParameters<Name>,
   { slot, stalledMs }: { readonly slot: Slot; readonly stalledMs: number },
 ): Promise<object> {
-  slot.takeBody(contentBytes.in)
-  const upload = new Upload(exchange, stalledMs)
+  const upload = new Upload(exchange, { stalledMs, enter: () => slot.reserve(contentBytes.in) })
   const response = await receiveContent(scope, name, parameters, upload)
-  if ('jobId' in response) await untilRead(scope, response as ImportJob, upload)
+  if ('jobId' in response) await untilRead(exchange, scope, response as ImportJob, upload)
   return response
 }
 
-/** Resolves when a job has read the upload, or needs no more of it. */
-async function untilRead(scope: EngineScope, job: ImportJob, upload: Upload): Promise<void> {
+/**
+ * Resolves when a job has read the upload, or needs no more of it. Rejects when the client leaves while the job waits for
+ * its turn; the job fails then when it reads.
+ */
+async function untilRead(
+  exchange: Exchange,
+  scope: EngineScope,
+  job: ImportJob,
+  upload: Upload,
+): Promise<void> {
   const stop = new AbortController()
   const done = scope.sources.waitForJob(job, { signal: stop.signal }).catch(() => undefined)
-  await Promise.race([upload.ended, done])
-  stop.abort()
+  const signal = exchange.signal()
+  let leave: (() => void) | undefined
+  const left = new Promise<never>((_, reject) => {
+    leave = () => {
+      if (!upload.started) reject(signal.reason as Error)
+    }
+    if (signal.aborted) leave()
+    else signal.addEventListener('abort', leave)
+  })
+  try {
+    await Promise.race([upload.ended, done, left])
+  } finally {
+    upload.abandon()
+    stop.abort()
+    signal.removeEventListener('abort', leave!)
+  }
 }
 
 /** Carries out the operation of the content route whose response is the content. */

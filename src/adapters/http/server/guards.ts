@@ -59,7 +59,7 @@ export function originGuard(
 function corsHeaders(origin: string): Readonly<Record<string, string>> {
   return {
     'access-control-allow-origin': origin,
-    'access-control-expose-headers': 'forkspace-starts-after',
+    'access-control-expose-headers': 'forkspace-size-bytes, forkspace-starts-after',
     vary: 'origin',
   }
 }

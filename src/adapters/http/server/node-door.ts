@@ -106,7 +106,9 @@ function deliver(answer: Answer, { limits }: Handler, exchange: NodeExchange): P
   if (isStream(body)) {
     outgoing.writeHead(answer.status, answer.headers)
     outgoing.flushHeaders()
-    return pump(body, outgoing, limits.stalledStreamMs).then(finish)
+    // A stream that stays open has no length.
+    const stalledMs = answer.length === 0 ? limits.stalledStreamMs : limits.stalledResponseMs
+    return pump(body, outgoing, stalledMs).then(finish)
   }
   if (answer.length > pieceBytes && answer.headersOnly !== true) {
     outgoing.writeHead(answer.status, { ...answer.headers, 'content-length': answer.length })

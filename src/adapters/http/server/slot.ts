@@ -33,12 +33,6 @@ export class Slot {
     this.#bodyBytes = bytes
   }
 
-  /** QUOTA if bodies have too many bytes together. */
-  takeBody(bytes: number): void {
-    this.#shared.bodies.take(bytes)
-    this.#bodyBytes = bytes
-  }
-
   dropBody(): void {
     this.#shared.bodies.give(this.#bodyBytes)
     this.#bodyBytes = 0
