@@ -85,3 +85,19 @@ test('a cache of digests forgets some, and never makes one up', () => {
   for (const one of alike) expect(cache.has(one)).toBe(true)
   expect(cache.has(`${'a'.repeat(39)}9`)).toBe(false)
 })
+
+test('digests that differ in one word are told apart, whichever it is', () => {
+  const words = Array.from({ length: 5 }, (_, i) => `${i + 1}`.repeat(8))
+  // The first two digits of the first word choose a part of a table, so that its end is changed.
+  const others = words.map((word, i) => words.with(i, `${word.slice(0, 7)}0`).join(''))
+  const table = new DigestTable()
+  const cache = new DigestCache(4)
+  const known = words.join('')
+  table.add(known)
+  cache.add(known)
+  for (const other of others) {
+    expect([table.has(other), cache.has(other)]).toEqual([false, false])
+    expect(table.add(other)).toBeDefined()
+  }
+  expect([table.has(known), cache.has(known), table.size]).toEqual([true, true, 6])
+})

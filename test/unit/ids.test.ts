@@ -1,0 +1,32 @@
+/** The order of ids, and what they are made of. */
+import { expect, test } from 'vitest'
+import { IdSource, idLength, isId } from '../../src/engine/base/ids.js'
+import { fixedEnvironment } from '../../src/testing.js'
+
+test('ids of one millisecond are in the order in which they were made', () => {
+  const ids = new IdSource(fixedEnvironment({ stepMs: 0 }))
+  const made = Array.from({ length: 1000 }, () => ids.newId())
+  expect(made.toSorted()).toEqual(made)
+  // Their times alone differ, too: the random part does not decide.
+  expect(new Set(made.map((id) => id.slice(0, 10))).size).toBe(1000)
+  for (const id of made) expect([isId(id), id.length]).toEqual([true, idLength])
+})
+
+test('an id is greater than one of an earlier process whose clock was ahead', () => {
+  const ahead = new IdSource(fixedEnvironment({ startMs: Date.UTC(2030, 0, 1) })).newId()
+  const ids = new IdSource(fixedEnvironment({ startMs: Date.UTC(2025, 0, 1), stepMs: 0 }))
+  const before = ids.newId()
+  expect(before < ahead).toBe(true)
+  const after = ids.newId(ahead)
+  expect(after > ahead).toBe(true)
+  expect(ids.newId() > after).toBe(true)
+  // One that is behind changes nothing.
+  expect(ids.newId(before) > after).toBe(true)
+})
+
+test('an inode number is never 0, and a safe integer', () => {
+  const zeros = { ...fixedEnvironment(), randomFill: (bytes: Uint8Array) => void bytes.fill(0) }
+  const ones = { ...zeros, randomFill: (bytes: Uint8Array) => void bytes.fill(255) }
+  expect(new IdSource(zeros).newIno()).toBe(1)
+  expect(new IdSource(ones).newIno()).toBe(Number.MAX_SAFE_INTEGER)
+})

@@ -1,0 +1,139 @@
+/** Jobs that run one after the other, or a few at once. */
+import { setImmediate as setTimer } from 'node:timers'
+import { setImmediate } from 'node:timers/promises'
+import { describe, expect, test } from 'vitest'
+import { Fault } from '../../src/engine/base/fault.js'
+import { inGroups } from '../../src/engine/base/in-groups.js'
+import { KeyedMutex } from '../../src/engine/base/keyed-mutex.js'
+import { limits } from '../../src/engine/base/limits.js'
+import { loaded, runInSlices, type Steps } from '../../src/engine/base/slices.js'
+import { fixedEnvironment } from '../../src/testing.js'
+
+describe('a mutex for each key', () => {
+  /** Begins jobs that last a few turns, and says in which order they begin and end. */
+  function jobsOf(mutex: KeyedMutex): { run: (key: string, name: string) => Promise<void>; seen: string[] } {
+    const seen: string[] = []
+    const run = (key: string, name: string): Promise<void> =>
+      mutex.run(key, async () => {
+        seen.push(`${name} begins`)
+        await setImmediate()
+        seen.push(`${name} ends`)
+      })
+    return { run, seen }
+  }
+
+  test('runs jobs of one key one after the other, also those that come while others wait', async () => {
+    const { run, seen } = jobsOf(new KeyedMutex())
+    const first = run('key', 'first')
+    const second = run('key', 'second')
+    await first
+    // The key is still in use.
+    await Promise.all([second, run('key', 'third')])
+    const names = ['first', 'second', 'third']
+    expect(seen).toEqual(names.flatMap((name) => [`${name} begins`, `${name} ends`]))
+  })
+
+  test('runs jobs of different keys at once', async () => {
+    const { run, seen } = jobsOf(new KeyedMutex())
+    await Promise.all([run('a', 'first'), run('b', 'second')])
+    expect(seen).toEqual(['first begins', 'second begins', 'first ends', 'second ends'])
+  })
+
+  test('gives the outcome of a job, and goes on after one that failed', async () => {
+    const mutex = new KeyedMutex()
+    const failing = mutex.run('key', () => Promise.reject(new Error('no')))
+    const next = mutex.run('key', () => Promise.resolve(2))
+    await expect(failing).rejects.toThrow('no')
+    expect(await next).toBe(2)
+  })
+})
+
+describe('work in groups', () => {
+  test('does no more than a group at once, and all of it', async () => {
+    let running = 0
+    let most = 0
+    const done: number[] = []
+    await inGroups([1, 2, 3, 4, 5, 6, 7], 3, async (item) => {
+      most = Math.max(most, ++running)
+      await setImmediate()
+      running--
+      done.push(item)
+    })
+    expect([most, done]).toEqual([3, [1, 2, 3, 4, 5, 6, 7]])
+  })
+
+  test.each([
+    ['of a full group', 2, [1, 2, 3]],
+    ['of the last group', 4, [1, 2, 3, 4, 5]],
+  ])(
+    'fails with the failure %s, when its group has ended, and begins no other',
+    async (_what, bad, begun) => {
+      const seen: number[] = []
+      let running = 0
+      const working = inGroups([1, 2, 3, 4, 5], 3, async (item) => {
+        seen.push(item)
+        running++
+        if (item === bad) {
+          running--
+          throw new Error('no')
+        }
+        await setImmediate()
+        running--
+      })
+      await expect(working).rejects.toThrow('no')
+      expect([seen, running]).toEqual([begun, 0])
+    },
+  )
+})
+
+describe('work in slices', () => {
+  const environment = fixedEnvironment({ stepMs: 0 })
+
+  test('waits for what a step needs before the next one', async () => {
+    const seen: string[] = []
+    function* steps(): Steps<string> {
+      yield setImmediate().then(() => void seen.push('loaded'))
+      seen.push('used')
+      return 'done'
+    }
+    expect(await runInSlices(steps(), environment)).toBe('done')
+    expect(seen).toEqual(['loaded', 'used'])
+  })
+
+  test('leaves the event loop a turn when a slice is over, and none before', async () => {
+    const turns: number[] = []
+    let turn = 0
+    const count = (): void => {
+      turn++
+      if (turn < 10) setTimer(count)
+    }
+    setTimer(count)
+    function* steps(): Steps<void> {
+      for (let i = 0; i < 4; i++) {
+        turns.push(turn)
+        if (i === 1) environment.advance(limits.sliceMs)
+        yield undefined
+      }
+    }
+    await runInSlices(steps(), environment)
+    expect(turns.slice(0, 2)).toEqual([0, 0])
+    expect(turns[2]).toBeGreaterThan(0)
+    expect(turns[3]).toBe(turns[2])
+  })
+
+  test('tries again after what was missing is loaded, and passes on any other error', async () => {
+    let isLoaded = false
+    const attempt = (): string => {
+      if (isLoaded) return 'found'
+      throw new Fault(async () => {
+        await setImmediate()
+        isLoaded = true
+      })
+    }
+    expect(await runInSlices(loaded(attempt), environment)).toBe('found')
+    const failing = loaded(() => {
+      throw new Error('no')
+    })
+    await expect(runInSlices(failing, environment)).rejects.toThrow('no')
+  })
+})
