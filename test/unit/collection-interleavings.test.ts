@@ -3,9 +3,16 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { levelStorage } from '../../src/adapters/level/index.js'
-import { keys, type StoreCommit } from '../../src/engine/ports.js'
+import { keys, limits, type ScanRange, type StoreCommit } from '../../src/engine/ports.js'
 import { Residency } from '../../src/engine/session/table/residency.js'
-import { openEngine, type Engine, type EngineOptions, type Session } from '../../src/index.js'
+import {
+  memoryStorage,
+  openEngine,
+  type Engine,
+  type EngineOptions,
+  type Session,
+  type Storage,
+} from '../../src/index.js'
 import { SteppedStorage } from '../support/stepped-storage.js'
 
 /** Collections that run together with one other operation, step by step. */
@@ -90,6 +97,63 @@ test('waits for a fork that was called before the deletion of its parent', async
   await collecting
   await crash()
   expect(await textOf(await engine.sessions.open(fork.id), '/a')).toBe('kept'.repeat(100))
+  await expectWhole()
+})
+
+test('takes redo from at most 1,024 sessions before it looks at the next ones', async () => {
+  const count = limits.sessionsPerPrune + 50
+  const inner = memoryStorage({ durable: true })
+  let pruned = 0
+  const prunedAtScans: number[] = []
+  const counted: Storage = {
+    open: async () => {
+      const store = await inner.open()
+      const commit = store.commit.bind(store)
+      const scan = store.scan.bind(store)
+      return Object.assign(store, {
+        commit(one: StoreCommit) {
+          pruned += one.replaceEvents?.length ?? 0
+          return commit(one)
+        },
+        scan(range: ScanRange) {
+          if (allSessions(range)) prunedAtScans.push(pruned)
+          return scan(range)
+        },
+      })
+    },
+  }
+  const many = await openEngine({ storage: counted })
+  for (let i = 0; i < count; i++) {
+    const session = await many.sessions.create()
+    await session.files.write({ path: '/a', content: 'a' })
+  }
+  expect((await many.collect()).prunedEvents).toBe(count)
+  expect([...new Set(prunedAtScans)]).toEqual([0, limits.sessionsPerPrune, count])
+  await many.close()
+})
+
+test('keeps the deleted parents of a deleted session that a fork is made from meanwhile', async () => {
+  const grandparent = await engine.sessions.create()
+  await grandparent.files.write({ path: '/a', content: 'kept'.repeat(100) })
+  const forked = await grandparent.fork()
+  await forked.checkpoint({ checkpointLabel: 'kept' })
+  await forked.files.write({ path: '/a', content: 'last' })
+  await grandparent.delete()
+  await crash()
+  const parent = await engine.sessions.open(forked.id)
+  const labels = storage.hold('scan', ({ gte }) => gte.startsWith(keys.checkpoints(parent.id)))
+  const forking = parent.fork({ checkpointLabel: 'kept' })
+  await labels.reached
+  // It has no snapshot of its own: its states rest on those of its parent.
+  await parent.delete()
+  const collecting = engine.collect()
+  await storage.quiet()
+  labels.release()
+  const fork = await forking
+  await collecting
+  await crash()
+  expect(await textOf(await engine.sessions.open(fork.id), '/a')).toBe('kept'.repeat(100))
+  expect((await engine.collect()).deletedSessions).toBe(2)
   await expectWhole()
 })
 

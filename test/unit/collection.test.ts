@@ -5,6 +5,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { keys, prefixEnd } from '../../src/engine/ports.js'
 import {
+  limits,
   memoryStorage,
   EngineError,
   openEngine,
@@ -88,6 +89,37 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     expect(await textOf(again, '/a')).toBe('19'.repeat(500))
     expect((await again.events.verify()).headHash).toBe(headHash)
     expect(await engine.collect()).toMatchObject({ deletedBlobs: 0, prunedEvents: 0 })
+  })
+
+  test('with keepRedo a fork outlives the session that it was made from', async () => {
+    const parent = await engine.sessions.create()
+    await parent.files.write({ path: '/a', content: 'of the parent'.repeat(100) })
+    const { id } = await parent.fork()
+    await parent.delete()
+    expect((await engine.collect({ keepRedo: true })).deletedSessions).toBe(1)
+    await reopen()
+    expect(await textOf(await engine.sessions.open(id), '/a')).toBe('of the parent'.repeat(100))
+  })
+
+  test('with keepRedo everything stays that the redo of many sessions names', async () => {
+    const [sessions, changes] = [40, 20]
+    const writes = Array.from({ length: sessions }, async (_session, s) => {
+      const session = await engine.sessions.create()
+      for (let i = 0; i < changes; i++) await session.files.write({ path: '/a', content: `${s} ${i}` })
+    })
+    await Promise.all(writes)
+    expect((await engine.collect({ keepRedo: true })).deletedBlobs).toBe(0)
+    expect((await engine.collect()).deletedBlobs).toBe(sessions * (changes - 1))
+  })
+
+  test('frees more contents than it looks at at once', async () => {
+    const session = await engine.sessions.create()
+    const count = limits.recordsPerCommit + 100
+    const paths = Array.from({ length: count }, (_, i) => `/${i}`)
+    await session.files.batch(paths.map((path) => ({ write: { path, content: path } })))
+    await session.files.batch(paths.map((path) => ({ delete: { path } })))
+    expect((await engine.collect()).deletedBlobs).toBe(count)
+    expect(await blobBytes()).toBe(0)
   })
 
   test('frees what was overwritten before the newest snapshot', async () => {
