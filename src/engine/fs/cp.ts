@@ -1,5 +1,5 @@
 import { EngineError } from '../base/errors.js'
-import { Fault } from '../base/fault.js'
+import { Fault, whenLoaded } from '../base/fault.js'
 import { limits } from '../base/limits.js'
 import { TimeSlice } from '../base/slices.js'
 import { applyPlansNow } from '../session/edits/batch.js'
@@ -7,70 +7,104 @@ import { eventTypes } from '../records/event.js'
 import type { LiveSession } from '../session/table/live.js'
 import type { Plan } from '../session/edits/plan.js'
 import { mutate } from '../session/mutation-queue.js'
-import type { Context } from './calls.js'
-import { CopyWalk, type CopyStep } from './copy-walk.js'
-import { toCopyOptions } from './copy-options.js'
-import { givenPath } from './plain-path.js'
+import { findNode, findSymlink } from '../session/reads/lookup.js'
+import { Dir, Symlink } from '../tree/node.js'
+import { locate, type Call, type Context } from './calls.js'
+import { mkdir, symlink, unlink, utimes } from './change-calls.js'
+import { copyFile } from './copy-file.js'
+import { toCopyOptions, type CopyOptions } from './copy-options.js'
+import {
+  CopyWalk,
+  runWalk,
+  runWalkNow,
+  type CopyNode,
+  type CopyQuestion,
+  type CopyStep,
+} from './copy-walk.js'
 import { takeCallback, deliver, type FsFunction } from './drivers.js'
-import { toSystemError } from './errors.js'
+import { toSystemError, type SystemCall } from './errors.js'
+import { listDirectory } from './listing.js'
+import { givenPath, plainPath, slashed } from './plain-path.js'
 
 const pathsInDetails = 100
 
-function prepare(context: Context, src: unknown, dest: unknown, options: unknown): CopyWalk {
-  const settings = toCopyOptions(options)
-  const from = givenPath(src, 'src')
-  return new CopyWalk(context, { src: from, dest: givenPath(dest, 'dest') }, settings)
+/** A copy whose arguments are checked. */
+interface Copy {
+  readonly src: string
+  readonly dest: string
+  readonly options: CopyOptions
+  readonly names: SystemCall
+}
+
+function prepare(from: unknown, to: unknown, given: unknown): Copy {
+  const options = toCopyOptions(given)
+  const src = givenPath(from, 'src')
+  const dest = givenPath(to, 'dest')
+  return { src, dest, options, names: { syscall: 'cp', path: src, dest } }
 }
 
 /**
  * The whole source is looked at before anything is copied; then everything is one event, or one for each
  * 10,000 steps. A copied file shares its content with its source.
  */
-async function copyLater({ access, core }: Context, walk: CopyWalk): Promise<void> {
+async function copyLater(context: Context, { src, dest, options, names }: Copy): Promise<void> {
+  const { access, core } = context
   try {
-    const work = walk.run(await access.reading('fs.read'))
+    const live = await access.reading('fs.read')
     const slice = new TimeSlice(core.environment)
-    for (let answer: unknown; ;) {
-      const { done, value } = work.next(answer)
-      if (done === true) break
-      answer = value.kind === 'pause' ? undefined : await value.result
+    const walk = new CopyWalk(options, { isSync: false }).run(src, dest)
+    const steps = await runWalk(walk, async (question) => {
       if (slice.over) await slice.next()
-    }
-    for (const steps of batches(walk.steps)) {
-      await access.run('fs.write', (live) => mutate(core, live, () => apply(core, live, steps)))
-    }
+      if (question.ask === 'filter') return options.filter!(question.src, question.dest)
+      return whenLoaded(() => find(live, question))
+    })
+    for (const some of batches(steps))
+      await access.run('fs.write', (now) => mutate(core, now, () => apply(context, now, some)))
   } catch (thrown) {
-    throw toSystemError(thrown, walk.names)
+    throw toSystemError(thrown, names)
   }
 }
 
-function copyNow({ access, core }: Context, walk: CopyWalk): void {
+function copyNow(context: Context, { src, dest, options, names }: Copy): void {
+  const { access } = context
   try {
-    const work = walk.run(access.liveSync('fs.read'))
-    for (let answer: unknown; ;) {
-      const { done, value } = work.next(answer)
-      if (done === true) break
-      if (value.result instanceof Promise) {
-        value.result.catch(() => undefined)
-        throw value.kind === 'load' ? notLoaded() : notABoolean(value.result)
-      }
-      answer = value.result
-    }
-    for (const steps of batches(walk.steps)) access.changeSync('fs.write', (live) => apply(core, live, steps))
+    const live = access.liveSync('fs.read')
+    const walk = new CopyWalk(options, { isSync: true }).run(src, dest)
+    const steps = runWalkNow(walk, (question) => {
+      if (question.ask !== 'filter') return find(live, question)
+      const answer = options.filter!(question.src, question.dest)
+      if (!(answer instanceof Promise)) return answer
+      answer.catch(() => undefined)
+      throw notABoolean(answer)
+    })
+    for (const some of batches(steps)) access.changeSync('fs.write', (now) => apply(context, now, some))
   } catch (thrown) {
-    throw toSystemError(thrown instanceof Fault ? notLoaded() : thrown, walk.names)
+    throw toSystemError(thrown instanceof Fault ? notLoaded() : thrown, names)
   }
+}
+
+type TreeQuestion = Exclude<CopyQuestion, { readonly ask: 'filter' }>
+
+/** What the session has. A Fault where that is not loaded. */
+function find(live: LiveSession, question: TreeQuestion): CopyNode | string | readonly string[] {
+  const { ask, path } = question
+  if (ask === 'readlink') return findSymlink(live, plainPath(path)).target
+  if (ask === 'readdir')
+    return listDirectory(live, findNode(live, plainPath(path), true) as Dir, '', {}) as string[]
+  const node = findNode(live, locate(live, path), question.syscall === 'stat' || slashed(path))
+  const kind = node instanceof Dir ? 'directory' : node instanceof Symlink ? 'symlink' : 'file'
+  return { kind, inode: node.ino, mode: node instanceof Symlink ? 0o777 : node.mode, mtimeMs: node.mtime }
 }
 
 export function cpForms(contexts: (form: Context['form']) => Context): Record<Context['form'], FsFunction> {
   const [later, now, calledBack] = [contexts('promise'), contexts('sync'), contexts('callback')]
   return {
-    promise: async (src, dest, options) => copyLater(later, prepare(later, src, dest, options)),
-    sync: (src, dest, options) => copyNow(now, prepare(now, src, dest, options)),
+    promise: async (src, dest, options) => copyLater(later, prepare(src, dest, options)),
+    sync: (src, dest, options) => copyNow(now, prepare(src, dest, options)),
     callback: (...parameters) => {
       const callback = takeCallback(parameters)
       const [src, dest, options] = parameters
-      deliver(copyLater(calledBack, prepare(calledBack, src, dest, options)), callback)
+      deliver(copyLater(calledBack, prepare(src, dest, options)), callback)
     },
   }
 }
@@ -80,23 +114,38 @@ function* batches(steps: readonly CopyStep[]): Generator<readonly CopyStep[]> {
     yield steps.slice(start, start + limits.batchOperations)
 }
 
-function apply(core: Context['core'], live: LiveSession, steps: readonly CopyStep[]): Promise<void> {
-  const plans = steps.map((step) => (now: LiveSession) => planStep(now, step))
-  return applyPlansNow(core, live, plans, () => ({
+function apply(context: Context, live: LiveSession, steps: readonly CopyStep[]): Promise<void> {
+  const plans = steps.map((step) => (now: LiveSession) => planStep(now, callOf(context, step)))
+  return applyPlansNow(context.core, live, plans, () => ({
     type: eventTypes.applyBatch,
     details: {
       operationCount: steps.length,
-      paths: steps.slice(0, pathsInDetails).map(({ path }) => path),
+      paths: steps.slice(0, pathsInDetails).map(({ path }) => plainPath(path)),
     },
   }))
 }
 
-/** What fails only now is told as the call that it would have been. */
-function planStep(live: LiveSession, { call }: CopyStep): Plan {
+/** The error of a step is that of the call that it is. */
+function planStep(live: LiveSession, call: Call<unknown>): Plan {
   try {
     return call.plan?.(live)
   } catch (thrown) {
     throw toSystemError(thrown, call.names)
+  }
+}
+
+function callOf(context: Context, step: CopyStep): Call<unknown> {
+  switch (step.op) {
+    case 'mkdir':
+      return mkdir(context, step.path, { recursive: step.recursive, mode: step.mode })
+    case 'copyFile':
+      return copyFile(context, step.src, step.path, step.mode)
+    case 'symlink':
+      return symlink(context, step.target, step.path)
+    case 'unlink':
+      return unlink(context, step.path)
+    default:
+      return utimes(context, step.path, step.time, step.time)
   }
 }
 

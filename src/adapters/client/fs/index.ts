@@ -3,7 +3,7 @@ import { constants } from '../../../engine/wire.js'
 import type { RemoteFiles } from '../files.js'
 import { changesOf } from './changes.js'
 import { contentsOf } from './contents.js'
-import { RemoteCopy } from './copy.js'
+import { copy } from './copy.js'
 import { readsOf } from './reads.js'
 
 /**
@@ -24,7 +24,7 @@ export function createRemoteFs(files: RemoteFiles): RemoteFs {
   const calls = { ...readsOf(files), ...changesOf(files), ...contentsOf(files) }
   const promises = {
     ...calls,
-    cp: async (...request: unknown[]): Promise<void> => new RemoteCopy(files, calls, request).run(),
+    cp: async (...request: unknown[]): Promise<void> => copy(files, calls, request),
     constants,
   }
   const typed = promises as unknown as RemoteFsPromises
