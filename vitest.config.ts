@@ -9,6 +9,7 @@ const withRounds = [
   'test/attack/*.test.ts',
   'test/crash/*.test.ts',
   'test/model/*.test.ts',
+  'test/unit/archives-hostile.test.ts',
   'test/unit/level-damage.test.ts',
   'test/unit/store-repair.test.ts',
 ]

@@ -35,7 +35,8 @@ export function tarEntry(entry: RawTarEntry): Buffer {
   for (const [offset, text] of entry.fields ?? []) put(offset, text)
   put(148, '        ')
   let sum = entry.checksumOff ?? 0
-  for (const byte of header) sum += byte
+  // By index, which takes a quarter of the time of an iterator: a bomb has hundreds of thousands of headers.
+  for (let at = 0; at < header.length; at++) sum += header[at]!
   put(148, `${sum.toString(8).padStart(6, '0')}\0 `)
   return Buffer.concat([header, bytes, Buffer.alloc((512 - (bytes.length % 512)) % 512)])
 }

@@ -6,7 +6,7 @@ import { archiveLimits } from '../../src/adapters/archive/limits.js'
 import { EngineError, openEngine } from '../../src/index.js'
 import { MemorySink } from '../support/archive-tools.js'
 import { pax, tarEntry, tarOf, zipOf, type RawTarEntry, type RawZipEntry } from '../support/raw-archives.js'
-import { seed } from '../support/seed.js'
+import { runs, seed } from '../support/seed.js'
 
 const archives = createArchives()
 
@@ -589,7 +589,7 @@ describe('a damaged archive is read or refused', () => {
   ])(`%s, FORKSPACE_SEED=${seed}`, async (_form, whole) => {
     const random = generator(seed)
     const reasons = new Set<unknown>()
-    for (let round = 0; round < 3000; round++) {
+    for (let round = 0; round < runs(3000); round++) {
       const bytes = Buffer.from(whole)
       const flips = 1 + (random() % 3)
       for (let i = 0; i < flips; i++) {
