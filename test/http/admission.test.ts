@@ -1,5 +1,6 @@
-/** Counters of what is in use at once, and that each is given back. */
+/** What a server lets in: requests for its own host, bodies within their limit, and no more at once than it may. */
 import { describe, expect, test } from 'vitest'
+import { openServer, token } from '../support/http-server.js'
 import { Admission } from '../../src/adapters/http/server/admission.js'
 
 describe('an admission', () => {
@@ -20,4 +21,25 @@ describe('an admission', () => {
     expect(() => admission.take(11)).toThrow('too much')
     admission.take(10)
   })
+})
+
+test('a body of exactly the limit is taken, and one byte more is refused', async () => {
+  const body = { initialTags: { name: 'value' } }
+  const bodyBytes = JSON.stringify(body).length
+  await using there = await openServer({ handler: { limits: { bodyBytes } } })
+  expect((await there.call('POST', '/v1/sessions', body)).status).toBe(200)
+  const larger = { initialTags: { name: 'value+' } }
+  expect((await there.call('POST', '/v1/sessions', larger)).status).toBe(413)
+})
+
+test('a request for another host is refused, also where only its target names that host', async () => {
+  await using there = await openServer({})
+  const statusOf = async (target: string): Promise<string | undefined> => {
+    const socket = await there.open()
+    socket.write(`GET ${target} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer ${token}\r\n\r\n`)
+    for await (const piece of socket) return /^HTTP\/1.1 (\d+)/.exec(String(piece))?.[1]
+    return undefined
+  }
+  expect(await statusOf('http://localhost/v1/sessions')).toBe('200')
+  expect(await statusOf('http://evil.example/v1/sessions')).toBe('403')
 })

@@ -1,0 +1,33 @@
+/** The order of names, which is that of their bytes in UTF-8. */
+import { expect, test } from 'vitest'
+import { compareUtf8, needsUtf8Order } from '../../src/engine/base/order.js'
+
+const names = [
+  '',
+  'a',
+  'aa',
+  'b',
+  '\u007f',
+  'ü',
+  '\ud7ff',
+  '\ue000',
+  '～',
+  '\uffff',
+  '😀',
+  '😀a',
+  '\u{10ffff}',
+]
+
+test('names are ordered by the bytes of their UTF-8', () => {
+  for (const a of names)
+    for (const b of names) {
+      const expected = Buffer.compare(Buffer.from(a), Buffer.from(b))
+      expect([a, b, Math.sign(compareUtf8(a, b))]).toEqual([a, b, expected])
+    }
+})
+
+test('a list of names that need no other order is in the order of strings', () => {
+  const plain = names.filter((name) => !needsUtf8Order(name))
+  expect(plain).toEqual(['', 'a', 'aa', 'b', '\u007f', 'ü', '\ud7ff'])
+  expect(plain.toSorted()).toEqual(plain.toSorted(compareUtf8))
+})
