@@ -60,6 +60,7 @@ class Simulation {
   #untilEvent = 0
   #event: DiskEvent | undefined
   #lasting = false
+  #lostPower = false
   #crashesSoon = false
   /** The next write to the index fails. */
   #indexFails = false
@@ -101,10 +102,21 @@ class Simulation {
       await this.#check(store, 'at the end')
       if (i === 0) await store.reclaim?.({})
       await this.#check(store, 'after reclaiming')
-      for await (const { object, message } of store.check?.({ signal: undefined }) ?? [])
-        throw new Violation(`at the end, a check found ${object}: ${message}`)
+      await this.#checkFiles(store)
       await store.close()
     }
+  }
+
+  /**
+   * A check finds nothing. Only the index can have lost what no sync kept, in a power cut: the check has it made again.
+   */
+  async #checkFiles(store: Store): Promise<void> {
+    const found = await findings(store)
+    const other = found.filter((text) => !this.#lostPower || !text.startsWith('file index/pages'))
+    if (other.length > 0) throw new Violation(`at the end, a check found ${other.join(', ')}`)
+    const left = found.length === 0 ? [] : await findings(store)
+    if (left.length > 0)
+      throw new Violation(`when the index was made again, a check found ${left.join(', ')}`)
   }
 
   #plan(): void {
@@ -164,6 +176,7 @@ class Simulation {
     this.#counts.crashes++
     const power = this.#durability === 'full' && this.#random() % 4 > 0
     this.#disk.crash(power ? 'power' : 'process')
+    this.#lostPower ||= power
   }
 
   /** What a life that has ended still waits for never comes: nothing goes on in it. */
@@ -325,6 +338,13 @@ class Simulation {
     this.#settled = match
     this.#pending = []
   }
+}
+
+async function findings(store: Store): Promise<string[]> {
+  const found: string[] = []
+  for await (const { object, message } of store.check?.({ signal: undefined }) ?? [])
+    found.push(`${object}: ${message}`)
+  return found
 }
 
 function never(): Promise<never> {

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ClassicLevel } from 'classic-level'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { maskedCrc32c } from '../../src/adapters/level/format-1/crc32c.js'
 import { findLogDamage, logRecords } from '../../src/adapters/level/format-1/level-log.js'
 import { findTableDamage } from '../../src/adapters/level/format-1/level-table.js'
 import { uncompress } from '../../src/adapters/level/format-1/snappy.js'
@@ -41,6 +42,34 @@ describe.each([true, false])('a table (compressed: %s)', (compression) => {
   })
 })
 
+describe('a table made by hand', () => {
+  test('is whole when its blocks fill it up to its footer', () => {
+    expect(findTableDamage(makeTable({}))).toBeUndefined()
+  })
+
+  test('is damaged where bytes stand between two blocks', () => {
+    expect(findTableDamage(makeTable({ gap: 3 }))).toBe(dataBytes + 5)
+  })
+
+  test('is damaged where bytes stand between the last block and the footer', () => {
+    const table = makeTable({})
+    expect(findTableDamage(makeTable({ rest: 3 }))).toBe(table.length - 48)
+  })
+
+  test('is damaged when its last block ends one byte inside the footer', () => {
+    // The checksum of the last block is to end with the byte with which the footer begins.
+    for (let salt = 0; salt < 2 ** 16; salt++) {
+      const table = makeTable({ salt })
+      const footer = table.length - 48
+      if (table[footer - 1] !== table[footer]) continue
+      const overlapping = Buffer.concat([table.subarray(0, footer - 1), table.subarray(footer)])
+      expect(findTableDamage(overlapping)).toBe(footer - listBytes - 5)
+      return
+    }
+    expect.unreachable()
+  })
+})
+
 describe('a log', () => {
   test('is whole as LevelDB writes it, and damaged when any bit of it is another', async () => {
     const log = await writeLog()
@@ -72,6 +101,17 @@ describe('a log', () => {
     expect(findLogDamage(Buffer.alloc(log.length))).toBe(0)
   })
 
+  test('is whole when a record fills its block, and damaged when one ends behind it', () => {
+    const inBlock = fragment(32 * 1024 - 7)
+    expect(findLogDamage(inBlock)).toBeUndefined()
+    expect([...logRecords(inBlock)]).toHaveLength(1)
+    const overBlock = fragment(32 * 1024 - 6)
+    expect(findLogDamage(overBlock)).toBe(0)
+    expect([...logRecords(overBlock)]).toEqual([])
+    expect(findLogDamage(overBlock.subarray(0, 100))).toBe(0)
+    expect(findLogDamage(inBlock.subarray(0, 100))).toBeUndefined()
+  })
+
   test('is damaged when a part of a record is missing', async () => {
     const log = await writeLog()
     const second = 32 * 1024
@@ -88,10 +128,10 @@ test.each([
   ['more than its length', [1, 4, 1, 2]],
   ['less than its length', [3, 4, 1, 2]],
   ['a copy of nothing', [5, 0, 1, 1, 0]],
-  ['a copy from before the beginning', [6, 0, 1, 1, 2]],
+  ['a copy from before the beginning', [5, 0, 1, 1, 2]],
   ['a copy that is cut short', [6, 0, 1, 2]],
   ['a copy over its length', [4, 0, 1, 1, 1]],
-  ['a length over the limit', [101, 0, 1]],
+  ['a length over the limit', [101, 240, 100, ...Array.from({ length: 101 }, () => 7)]],
 ])('Snappy with %s is refused', (_name, bytes) => {
   expect(uncompress(Buffer.from(bytes), 100)).toBeUndefined()
 })
@@ -103,6 +143,37 @@ test('Snappy of literals and all kinds of copies is read', () => {
   const far = Buffer.concat([Buffer.from([0xb0, 2, 244, 0x2b, 1]), literal, Buffer.from([33, 0x2c])])
   expect(uncompress(far, 304)).toEqual(Buffer.concat([literal, literal.subarray(0, 4)]))
 })
+
+const dataBytes = 20
+/** One entry and one place to start from. */
+const listBytes = 3 + 2 + 2 + 8
+
+/** A table of a data block, a metaindex without entries and an index. */
+function makeTable({ gap = 0, rest = 0, salt = 0 }): Buffer {
+  const data = block(Buffer.alloc(dataBytes, 1))
+  const meta = block(Buffer.from([0, 0, 0, 0, 1, 0, 0, 0]))
+  // A key of two bytes, and where the data block is.
+  const index = block(Buffer.from([0, 2, 2, salt & 255, salt >> 8, 0, dataBytes, 0, 0, 0, 0, 1, 0, 0, 0]))
+  const footer = Buffer.alloc(48)
+  const metaAt = data.length + gap
+  footer.set([metaAt, meta.length - 5, metaAt + meta.length, index.length - 5])
+  footer.writeBigUInt64LE(0xdb4775248b80fb57n, 40)
+  return Buffer.concat([data, Buffer.alloc(gap), meta, index, Buffer.alloc(rest), footer])
+}
+
+function block(content: Buffer): Buffer {
+  const bytes = Buffer.concat([content, Buffer.alloc(5)])
+  bytes.writeUInt32LE(maskedCrc32c(bytes, 0, content.length + 1), content.length + 1)
+  return bytes
+}
+
+/** A whole record of a log, of so many bytes. */
+function fragment(size: number): Buffer {
+  const bytes = Buffer.alloc(7 + size, 1)
+  bytes.writeUInt16LE(size, 4)
+  bytes.writeUInt32LE(maskedCrc32c(bytes, 6, bytes.length), 0)
+  return bytes
+}
 
 async function writeLog(): Promise<Buffer> {
   const db = new ClassicLevel(directory)
