@@ -1,5 +1,5 @@
-import { copyFile, mkdtemp, rm } from 'node:fs/promises'
-import { join } from 'node:path'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import type { DiskFile } from '../../src/adapters/level/directory/disk.js'
 import { nodeDisk } from '../../src/adapters/level/directory/node-disk.js'
@@ -74,14 +74,61 @@ test('reports a damaged length of the last batch, whose end would be behind the 
   }
 })
 
+test.each<readonly [string, readonly number[]]>([
+  ['an unknown kind', [7, 1, 0x61, 0, 0, 0, 0]],
+  ['a key without bytes', [1, 0, 0, 0, 0, 0]],
+  ['a key that is not printable', [1, 1, 0x07, 0, 0, 0, 0]],
+  ['a deletion with a value', [0, 1, 0x61, 1, 0, 0, 0]],
+  ['more values than the head says', [1, 1, 0x61, 101, 0, 0, 0]],
+])('reports a head that a kill cannot have left: an operation with %s follows it', async (_name, bytes) => {
+  const { file, size } = await makeIndex()
+  const head = Buffer.alloc(headBytes)
+  head.writeUInt32LE(1000, 4)
+  head.writeUInt32LE(100, 8)
+  await file.write(size, [head, Buffer.from([1, 1, 0x61, 100, 0, 0, 0])])
+  expect(await damageIn(file)).toEqual([])
+  await file.write(size, [head, Buffer.from(bytes)])
+  expect(await damageIn(file)).toEqual([size])
+})
+
+test('reports a last batch that is zeros, and zeros behind the last batch', async () => {
+  const { file, size, lastBatch } = await makeIndex()
+  await file.write(size, [Buffer.alloc(2 * headBytes)])
+  expect(await damageIn(file)).toEqual([size])
+  await file.truncate(size)
+  await file.write(lastBatch, [Buffer.alloc(size - lastBatch)])
+  expect(await damageIn(file)).toEqual([lastBatch])
+})
+
+test('reports no damage in an index that was written anew', async () => {
+  const { path, size } = await makeIndex()
+  const index = await openIndexFile(nodeDisk, dirname(path), { reset: false })
+  await index.compact()
+  await index.close()
+  const file = await nodeDisk.open(path, 'read')
+  onTestFinished(() => file.close())
+  expect(await file.size()).toBeLessThan(size)
+  expect(await damageIn(file)).toEqual([])
+})
+
+test('opens with the batches before a last one whose values are damaged, and cuts that one off', async () => {
+  const { file, path, size, lastBatch } = await makeIndex()
+  await file.write(size - 1, [Buffer.from('x')])
+  const index = await openIndexFile(nodeDisk, dirname(path), { reset: false })
+  expect(String(index.getSync('root'))).toBe('2'.repeat(60))
+  await index.close()
+  expect(await file.size()).toBe(lastBatch)
+  expect(await damageIn(file)).toEqual([])
+})
+
 async function damageIn(file: DiskFile): Promise<number[]> {
   const found: number[] = []
   for await (const offset of findIndexDamage(file)) found.push(offset)
   return found
 }
 
-/** A copy of an index of three batches, of which the last deletes and stores pages. */
-async function makeIndex(): Promise<{ file: DiskFile; size: number; lastBatch: number }> {
+/** An index of three batches, each of which deletes and stores pages. */
+async function makeIndex(): Promise<{ file: DiskFile; path: string; size: number; lastBatch: number }> {
   const directory = await mkdtemp(join(temporaryDirectory(), 'level-index-file-'))
   onTestFinished(() => rm(directory, { recursive: true }))
   const index = await openIndexFile(nodeDisk, directory, { reset: false })
@@ -92,10 +139,9 @@ async function makeIndex(): Promise<{ file: DiskFile; size: number; lastBatch: n
     await index.batch(operationsOf(n), { sync: false })
   }
   await index.close()
-  await copyFile(path, `${path}.copy`)
-  const file = await nodeDisk.open(`${path}.copy`, 'write')
+  const file = await nodeDisk.open(path, 'write')
   onTestFinished(() => file.close())
-  return { file, size: await file.size(), lastBatch }
+  return { file, path, size: await file.size(), lastBatch }
 }
 
 function operationsOf(n: number): IndexOperation[] {

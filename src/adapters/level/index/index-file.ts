@@ -159,7 +159,7 @@ class IndexFile implements IndexDatabase {
         bytes += length
         if (bytes >= copyBytes) await write()
       }
-      await write()
+      if (operations.length > 0) await write()
       await file.sync()
       await this.#disk.rename(newPath, this.#path)
       // Where the new name does not last, the index is older after a power cut, which is noticed.
@@ -187,7 +187,7 @@ async function readIndexFile(file: DiskFile): Promise<OpenFile> {
   }
   const batches = [...readBatches(file, size, seed)]
   // Values have checksums of their own, and are verified when they are read. A batch that was cut short is none.
-  while (batches.length > 0 && !(await hasWholeValues(file, batches.at(-1)!))) batches.pop()
+  while (batches.length > 0 && !(await isWholeBatch(file, batches.at(-1)!))) batches.pop()
   const end = batches.at(-1)?.end ?? headerBytes
   if (end < size) await file.truncate(end)
   const values = new Map<string, Stored>()
@@ -215,7 +215,7 @@ export async function* findIndexDamage(file: DiskFile): AsyncGenerator<number, v
   let end = headerBytes
   for (const batch of readBatches(file, size, seed)) {
     if (!(await hasWholeValues(file, batch))) yield batch.offset
-    end = batch.end
+    if (batch.operations.length > 0) end = batch.end
   }
   if (end < size && !(await isCutShort(file, end, size, seed))) yield end
 }
@@ -250,6 +250,11 @@ function* readBatches(file: DiskFile, size: number, seed: number): Generator<Sto
   }
 }
 
+/** Zeros are read as batches without operations: the checksum of no bytes is 0. */
+async function isWholeBatch(file: DiskFile, batch: StoredBatch): Promise<boolean> {
+  return batch.operations.length > 0 && (await hasWholeValues(file, batch))
+}
+
 async function hasWholeValues(
   file: DiskFile,
   { valuesAt, end, valuesChecksum }: StoredBatch,
@@ -268,6 +273,8 @@ async function isCutShort(file: DiskFile, offset: number, size: number, seed: nu
   const tableAt = offset + headBytes
   if (tableAt > size) return true
   const head = asBuffer(await file.read(offset, headBytes))
+  // Earlier versions ended a file that they wrote anew with such a batch.
+  if (tableAt === size && head.every((byte) => byte === 0)) return true
   const valuesAt = tableAt + head.readUInt32LE(4)
   const valuesBytes = head.readUInt32LE(8)
   if (valuesAt + valuesBytes <= size) return false
