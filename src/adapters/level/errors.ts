@@ -3,6 +3,10 @@ import { EngineError } from '../../engine/ports.js'
 type ErrorReason = EngineError['reason']
 type ErrorDetails = EngineError['details']
 
+const restore = 'Restore a backup of the whole directory'
+/** What helps a store with lost data. */
+export const restoreOrRepair = `${restore}, or run "forkspace repair"`
+
 /** Whether a commit of a failed write may have been stored after all. */
 export type Outcome = 'unknown' | 'not-applied'
 
@@ -11,7 +15,12 @@ export function closedError(): EngineError {
 }
 
 export function lockedError(cause: unknown, details: ErrorDetails = {}): EngineError {
-  return new EngineError('STORE_LOCKED', 'the directory is open in another process', details, { cause })
+  return new EngineError(
+    'STORE_LOCKED',
+    'the store is open in another process. Close it there and try again',
+    details,
+    { cause },
+  )
 }
 
 /** The message has no path: it may go to clients. */
@@ -34,25 +43,43 @@ export function openError(error: unknown): EngineError {
   const missing = /missing files; e\.g\.: .*?([^/\\]+)$/.exec(text)?.[1]
   if (missing !== undefined) return missingFiles([missing], { cause })
   if (code === 'LEVEL_CORRUPTION' || /does not exist|No such file/.test(text)) {
-    return new EngineError('DATA_LOSS', 'files of the store are damaged', {}, { cause })
+    return new EngineError(
+      'DATA_LOSS',
+      `LevelDB finds its files in index/ damaged. ${restore}`,
+      {},
+      { cause },
+    )
   }
   return systemError(cause, 'the store could not be opened')
 }
 
 export function missingFiles(names: readonly string[], options?: ErrorOptions): EngineError {
   const missing = names.join(', ')
-  return new EngineError('DATA_LOSS', `files of the store are missing: ${missing}`, { missing }, options)
+  const message = `the store lacks ${missing}. Put it back, restore a backup of the whole directory, or run "forkspace repair"`
+  return new EngineError('DATA_LOSS', message, { missing }, options)
+}
+
+/** Files of a store of format 1 are missing, which no repair reads. */
+export function missingOldFiles(names: readonly string[]): EngineError {
+  const missing = names.join(', ')
+  const message = `this store of format 1 lacks ${missing}. The store was not changed. ${restore}`
+  return new EngineError('DATA_LOSS', message, { missing })
 }
 
 export function writeError(cause: unknown, outcome: Outcome): EngineError {
   if (isMoved(cause)) return new EngineError('STORE_MOVED', cause.message, { outcome }, { cause })
-  const reason = isFull(cause) ? 'STORE_FULL' : 'STORE_FAILED'
-  return new EngineError(reason, 'a write to the store failed', { outcome }, { cause })
+  const stored = outcome === 'unknown' ? 'the commit may or may not be stored' : 'the commit is not stored'
+  if (isFull(cause)) {
+    const message = `the disk of the store is full, and ${stored}. Free space and try again: the engine recovers by itself`
+    return new EngineError('STORE_FULL', message, { outcome }, { cause })
+  }
+  const message = `the store could not be written${codeOf(cause)}, and ${stored}. Fix the cause and try again: the engine recovers by itself`
+  return new EngineError('STORE_FAILED', message, { outcome }, { cause })
 }
 
 export function fencedError(cause: unknown): EngineError {
   if (isMoved(cause)) return writeError(cause, 'not-applied')
-  const message = 'an earlier write failed; nothing is accepted until the store has recovered'
+  const message = `the commit is not stored: an earlier write failed${codeOf(cause)}. Fix the cause and try again: the engine recovers by itself`
   return new EngineError('STORE_FAILED', message, { outcome: 'not-applied' }, { cause })
 }
 
@@ -62,15 +89,37 @@ export function readError(cause: unknown): EngineError {
   if (code === 'LEVEL_DATABASE_NOT_OPEN' || code === 'LEVEL_ITERATOR_NOT_OPEN') return closedError()
   if (code === 'EMFILE' || code === 'ENFILE' || code === 'ENOMEM') return unreadableError(cause)
   if (/Too many open files|Cannot allocate memory/.test(messageOf(cause))) return unreadableError(cause)
-  return new EngineError('DATA_LOSS', 'stored data could not be read', {}, { cause })
+  return new EngineError(
+    'DATA_LOSS',
+    `stored data cannot be read${codeOf(cause)}. ${restoreOrRepair}`,
+    {},
+    { cause },
+  )
 }
 
 export function unreadableError(cause: unknown): EngineError {
-  return new EngineError('STORE_FAILED', 'the store could not be read', {}, { cause })
+  return new EngineError(
+    'STORE_FAILED',
+    `the store could not be read${codeOf(cause)}. Try again`,
+    {},
+    { cause },
+  )
 }
 
 export function systemError(cause: unknown, message: string): EngineError {
-  return new EngineError(systemReason(cause), message, {}, { cause })
+  const reason = systemReason(cause)
+  return new EngineError(reason, `${message}${codeOf(cause)}${advice[reason] ?? ''}`, {}, { cause })
+}
+
+const advice: Partial<Record<ErrorReason, string>> = {
+  STORE_FULL: '. Free space and try again',
+  PERMISSION_DENIED: '. Give this process access to the directory',
+}
+
+/** The code of the operating system, for a message that may go to clients: without a path. */
+function codeOf(cause: unknown): string {
+  const code = errorCode(cause)
+  return code === undefined ? '' : ` (${code})`
 }
 
 export function errorCode(error: unknown): string | undefined {
@@ -104,7 +153,7 @@ function messageOf(error: unknown): string {
 
 /** A segment is not as it was written. */
 export function damagedSegment(name: string, offset: number, details: ErrorDetails = {}): EngineError {
-  return new EngineError('DATA_LOSS', `the segment ${name} is damaged at byte ${offset}`, {
+  return new EngineError('DATA_LOSS', `segments/${name} is damaged at byte ${offset}. ${restoreOrRepair}`, {
     ...details,
     file: `segments/${name}`,
     offset: String(offset),
@@ -115,6 +164,6 @@ export function damagedSegment(name: string, offset: number, details: ErrorDetai
 export function damagedOldFile(file: string, offset: number): EngineError {
   const message =
     `${file} of this store of format 1 is damaged at byte ${offset}. ` +
-    'The store was not changed. Restore a backup of the whole directory'
+    `The store was not changed. ${restore}`
   return new EngineError('DATA_LOSS', message, { file, offset: String(offset) })
 }

@@ -216,7 +216,12 @@ async function makeDirectory(
   } catch (error) {
     const code = errorCode(error)
     if (code === 'EEXIST' || code === 'ENOTDIR') {
-      throw new EngineError('STORE_FORMAT', 'the path is not a directory', {}, { cause: error })
+      throw new EngineError(
+        'STORE_FORMAT',
+        'the path of the store is not a directory. Choose a directory',
+        {},
+        { cause: error },
+      )
     }
     throw systemError(error, 'the directory could not be created')
   }

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import { EngineError } from '../../../engine/ports.js'
 import type { Disk, DiskFile } from './disk.js'
-import { errorCode, missingFiles } from '../errors.js'
+import { errorCode, missingFiles, restoreOrRepair } from '../errors.js'
 import { asBuffer } from '../log/segment-format.js'
 
 /** Directories below that of the store. */
@@ -47,7 +47,7 @@ export async function readManifest(
   const text = bytes.toString()
   const json = text.slice(0, text.indexOf('\n') + 1)
   if (json === '' || text.slice(json.length) !== checksumLine(json)) {
-    throw new EngineError('DATA_LOSS', `the file ${name} is damaged`, { file: name })
+    throw new EngineError('DATA_LOSS', `${name} is damaged. ${restoreOrRepair}`, { file: name })
   }
   return JSON.parse(json) as Manifest
 }

@@ -7,7 +7,7 @@ import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { EngineError, currentFormat, formats } from '../../../engine/ports.js'
 import type { Disk } from './disk.js'
-import { missingFiles } from '../errors.js'
+import { missingFiles, restoreOrRepair } from '../errors.js'
 import { manifestName, readFile, removeFile, segmentsName, sizeOf } from './manifest.js'
 import { segmentOf } from '../log/segment-file.js'
 import { segmentHeaderBytes } from '../log/segment-format.js'
@@ -102,14 +102,18 @@ function parseMarker(text: string): Marker {
   // Another format may keep anything else in its marker: look at nothing but the number.
   if (format !== currentFormat && format !== formats.orderedKeys) {
     const details = { format: String(format), supported }
-    throw new EngineError('STORE_FORMAT', 'the store has a format that this version does not read', details)
+    throw new EngineError(
+      'STORE_FORMAT',
+      `the store has format ${format}, and this version reads up to ${supported}. Open it with a newer version`,
+      details,
+    )
   }
   if (typeof storeId !== 'string') throw damaged({ format: String(format), supported })
   return { format, storeId }
 }
 
 function damaged(details: { format: string; supported: string }, options?: ErrorOptions): EngineError {
-  return new EngineError('DATA_LOSS', `the marker file ${markerName} is damaged`, details, options)
+  return new EngineError('DATA_LOSS', `${markerName} is damaged. ${restoreOrRepair}`, details, options)
 }
 
 async function foreign(
@@ -123,9 +127,13 @@ async function foreign(
     inSegments.includes(manifestName) ||
     (names.includes(indexName) && (await holdsLevel(disk, join(directory, indexName))))
   if (isStore) return missingFiles([markerName])
-  return new EngineError('STORE_FORMAT', 'the directory is not empty and is no store', {
-    supported: String(currentFormat),
-  })
+  return new EngineError(
+    'STORE_FORMAT',
+    'the directory holds files and no store. Choose an empty directory, or that of a store',
+    {
+      supported: String(currentFormat),
+    },
+  )
 }
 
 async function holdsLevel(disk: Disk, index: string): Promise<boolean> {

@@ -19,7 +19,10 @@ const registryKey = Symbol.for('forkspace.level.open-directories')
 export function registerOpener(directory: string, lockFile: string): () => void {
   const open = openDirectories()
   if (open.has(directory) || heldByOtherThread(lockFile)) {
-    throw new EngineError('STORE_LOCKED', 'the directory is open in this process already')
+    throw new EngineError(
+      'STORE_LOCKED',
+      'the store is open in this process already. Use that engine, or close it first',
+    )
   }
   open.add(directory)
   return () => void open.delete(directory)

@@ -7,7 +7,7 @@
 import type { Buffer } from 'node:buffer'
 import { readFile, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { damagedOldFile, errorCode, missingFiles } from '../errors.js'
+import { damagedOldFile, errorCode, missingOldFiles } from '../errors.js'
 import { findLogDamage, logRecords } from './level-log.js'
 import { findTableDamage } from './level-table.js'
 import { VarintReader } from './varint-reader.js'
@@ -41,7 +41,7 @@ export async function requireWholeFiles(directory: string, indexName: string): P
 function faultError(faults: readonly Fault[]): Error {
   const [first] = faults
   if (first?.offset !== undefined) return damagedOldFile(first.name, first.offset)
-  return missingFiles(faults.map(({ name }) => name).slice(0, maxNamed))
+  return missingOldFiles(faults.map(({ name }) => name).slice(0, maxNamed))
 }
 
 async function findFaults(directory: string, indexName: string): Promise<readonly Fault[]> {

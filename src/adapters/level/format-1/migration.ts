@@ -9,7 +9,7 @@ import { ClassicLevel } from 'classic-level'
 import { EngineError, formats } from '../../../engine/ports.js'
 import { CommitLog } from '../log/commit-log.js'
 import type { Disk } from '../directory/disk.js'
-import { openError, readError } from '../errors.js'
+import { openError, readError, restoreOrRepair } from '../errors.js'
 import { FrameBuilder } from '../log/frame.js'
 import { requireWholeFiles } from './level-files.js'
 import { manifestName, removeFile, segmentsName, writeManifest } from '../directory/manifest.js'
@@ -26,7 +26,10 @@ const segmentBytes = 128 * 2 ** 20
 export async function migrate(disk: Disk, path: string, indexPath: string, storeId: string): Promise<void> {
   const names = await disk.list(join(path, segmentsName))
   // A finished store of format 2: its marker was damaged.
-  if (names.includes(manifestName)) throw new EngineError('DATA_LOSS', 'the marker file is damaged')
+  if (names.includes(manifestName)) {
+    const message = `forkspace.json is damaged: it says format 1, and the store has format 2. ${restoreOrRepair}`
+    throw new EngineError('DATA_LOSS', message)
+  }
   await requireWholeFiles(path, 'index')
   const db = new ClassicLevel<string, Uint8Array>(indexPath, {
     createIfMissing: false,

@@ -238,6 +238,7 @@ function pageKey(id: number): string {
 }
 
 export function damagedIndex(options?: ErrorOptions): EngineError {
-  const message = 'the index is damaged; it is made again when the store recovers or is opened'
+  const message =
+    'index/pages is damaged. Try again, or open the store again: the index is made again from the segments'
   return new EngineError('DATA_LOSS', message, { damaged: 'index' }, options)
 }

@@ -1,5 +1,6 @@
 import { EngineError } from '../../../engine/ports.js'
 import type { StoredEvent } from '../../../engine/ports.js'
+import { restoreOrRepair } from '../errors.js'
 
 /** @throws EngineError `DATA_LOSS` when the text is no JSON array. */
 export function parseBody(sessionId: string, seq: number, text: string): StoredEvent['body'] {
@@ -13,9 +14,11 @@ export function parseBody(sessionId: string, seq: number, text: string): StoredE
 }
 
 function damagedEvent(sessionId: string, seq: number, options?: ErrorOptions): EngineError {
-  return new EngineError('DATA_LOSS', 'a stored event is damaged', { sessionId, seq: String(seq) }, options)
+  const message = `event ${seq} of session ${sessionId} is damaged. ${restoreOrRepair}`
+  return new EngineError('DATA_LOSS', message, { sessionId, seq: String(seq) }, options)
 }
 
 export function lostEvent(sessionId: string, seq: number): EngineError {
-  return new EngineError('DATA_LOSS', 'a stored event is missing', { sessionId, seq: String(seq) })
+  const message = `event ${seq} of session ${sessionId} is missing. ${restoreOrRepair}`
+  return new EngineError('DATA_LOSS', message, { sessionId, seq: String(seq) })
 }

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { EngineError } from '../../../engine/ports.js'
 import type { Disk } from '../directory/disk.js'
-import { damagedSegment, missingFiles } from '../errors.js'
+import { damagedSegment, missingFiles, restoreOrRepair } from '../errors.js'
 import {
   openOrCreate,
   readManifest,
@@ -66,9 +66,10 @@ export class Segments {
     // Its name may be one that a process gave it which died before it was made to last.
     await disk.syncDirectory(join(directory, segmentsName))
     if (manifest.storeId !== storeId) {
-      throw new EngineError('DATA_LOSS', 'the manifest is that of another store', {
-        file: 'segments/manifest',
-      })
+      const message =
+        `segments/manifest belongs to store ${manifest.storeId}, and forkspace.json to store ${storeId}. ` +
+        restoreOrRepair
+      throw new EngineError('DATA_LOSS', message, { file: 'segments/manifest' })
     }
     const segments = new Segments(disk, directory, manifest, name)
     await segments.#check()

@@ -138,7 +138,10 @@ async function makeOnce(directory: string): Promise<void> {
 }
 
 function isTaken(): EngineError {
-  return new EngineError('ALREADY_EXISTS', 'the target is not an empty directory')
+  return new EngineError(
+    'ALREADY_EXISTS',
+    'the target is not an empty directory. Choose one that is missing or empty',
+  )
 }
 
 function requireWhole({ findings }: StoredFiles): void {

@@ -247,13 +247,16 @@ async function closeAll(segments: readonly StoredSegment[]): Promise<void> {
 }
 
 function noStore(): EngineError {
-  return new EngineError('STORE_FORMAT', 'the directory holds no store')
+  return new EngineError(
+    'STORE_FORMAT',
+    'the directory holds no store. Name the directory with the file forkspace.json',
+  )
 }
 
 function olderFormat(): EngineError {
   return new EngineError(
     'STORE_FORMAT',
-    'the store is of format 1, which an engine that opens it turns into format 2; only then can it be looked at',
+    'the store has format 1. Open it with an engine, which converts it to format 2, and try again',
     { format: String(formats.orderedKeys), supported: String(formats.segments) },
   )
 }
