@@ -91,6 +91,18 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     expect(await engine.collect()).toMatchObject({ deletedBlobs: 0, prunedEvents: 0 })
   })
 
+  test('keeps the records of a session that was created between two deleted ones', async () => {
+    const sessions: Session[] = []
+    for (let i = 0; i < 3; i++) sessions.push(await engine.sessions.create())
+    const [first, kept, last] = sessions
+    // The search for records of the first one finds these.
+    await kept!.checkpoint({ checkpointLabel: 'here' })
+    await Promise.all([first!.delete(), last!.delete()])
+    expect((await engine.collect()).deletedSessions).toBe(2)
+    expect((await kept!.listCheckpoints()).checkpoints).toHaveLength(1)
+    expect(await count(keys.checkpoints(kept!.id))).toBe(1)
+  })
+
   test('with keepRedo a fork outlives the session that it was made from', async () => {
     const parent = await engine.sessions.create()
     await parent.files.write({ path: '/a', content: 'of the parent'.repeat(100) })
