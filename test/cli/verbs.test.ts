@@ -81,7 +81,7 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
       expect((await run(['cat', `${session}:version`])).bytes).toEqual(await readFile('/proc/version'))
     })
 
-    test('of many MiB are written beside their place, and appear whole', { timeout: 120_000 }, async () => {
+    test('of many MiB are written in one step, and keep their mode', { timeout: 120_000 }, async () => {
       const session = await sessionOf({ '/real': 'small' })
       const bytes = randomBytes(2 ** 20)
       const hash = createHash('sha256')
@@ -94,8 +94,13 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
         sizeBytes: 33 * 2 ** 20,
       })
       const { bytes: read } = await run(['cat', `${session}:real`])
-      expect(createHash('sha256').update(read).digest('hex')).toBe(hash.digest('hex'))
+      expect(createHash('sha256').update(read).digest('hex')).toBe(hash.copy().digest('hex'))
       expect(await lines(['ls', session, '-l'])).toMatchObject([{ path: '/real', mode: 0o755 }])
+      const [wrong, right] = [`sha256:${'0'.repeat(64)}`, `sha256:${hash.digest('hex')}`]
+      await expect(output(['put', 'large.bin', `${session}:real`, '--expect', wrong])).rejects.toThrow(
+        'HASH_MISMATCH',
+      )
+      await output(['put', 'large.bin', `${session}:real`, '--expect', right])
       await rm(join(directory, 'large.bin'))
     })
 

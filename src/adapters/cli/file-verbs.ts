@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import { parseDestination, parseFileReference, parseMode, parsePlace } from './arguments.js'
 import type { Context } from './context.js'
 import { Failure, reasonOf, UsageError } from './failure.js'
@@ -7,10 +6,6 @@ import { printableName } from './printable.js'
 import { startProgress } from './progress.js'
 import type { Workspace } from './workspaces.js'
 
-const readBytes = 2 ** 22
-/** Up to this a file is written in one step; a larger one is written beside its place first, in pieces. */
-const wholeBytes = 2 ** 25
-const pieceBytes = 2 ** 24
 const statsAtOnce = 32
 
 const letters = { directory: 'd', file: '-', symlink: 'l' } as const
@@ -78,22 +73,14 @@ async function printEntry(context: Context, entry: Entry, name: string): Promise
   }, entry)
 }
 
-/** The bytes of one content, even when the file changes meanwhile. */
+/** Prints one content, even when the file changes meanwhile. */
 export async function printFile(context: Context, [reference]: [string]): Promise<void> {
   const { session: prefix, path } = parseFileReference(reference)
   const { files } = await context.session(prefix)
-  let hash: string | undefined
-  for (let offset = 0; ;) {
-    const part = await files.readWithHash({ path, offset, length: readBytes })
-    if (hash !== undefined && part.contentHash !== hash)
-      throw new Failure(`${path} was changed while it was read: what was printed is not whole`)
-    hash = part.contentHash
-    await context.out.bytes(part.content)
-    offset += part.content.length
-    if (offset >= part.sizeBytes || part.content.length === 0) return
-  }
+  for await (const bytes of await files.readStream({ path })) await context.out.bytes(bytes)
 }
 
+/** Writes a file in one step, whatever its size: it appears whole, and only if `--expect` holds at its end. */
 export async function putFile(
   context: Context,
   [name, reference]: [string, string],
@@ -104,54 +91,25 @@ export async function putFile(
   const guard = options.expect === undefined ? {} : { expectedHash: options.expect }
   const input = await openInput(name, context.world)
   try {
-    const session = await context.session(prefix)
-    if (input.size <= wholeBytes) {
-      const content = await input.at(0, input.size)
-      await session.files.write({ path, content, ...mode, ...guard })
-    } else {
-      await putPieces(context, session, path, input, { mode, guard })
+    const { files } = await context.session(prefix)
+    const totalBytes = input.size
+    const progress = await startProgress(context.stderr, `writing ${printableName(path)}`, { totalBytes })
+    let sizeBytes = 0
+    async function* content(): AsyncGenerator<Uint8Array> {
+      for await (const bytes of input.read()) {
+        sizeBytes += bytes.length
+        progress.update({ bytes: sizeBytes })
+        yield bytes
+      }
     }
-    if (context.out.json) await context.out.line('', { path, sizeBytes: input.size })
+    try {
+      await files.write({ path, content: content(), ...mode, ...guard })
+    } finally {
+      progress.stop()
+    }
+    if (context.out.json) await context.out.line('', { path, sizeBytes })
   } finally {
     await input.close()
-  }
-}
-
-/** The file appears whole, by a rename. */
-async function putPieces(
-  context: Context,
-  session: Workspace,
-  path: string,
-  input: { readonly size: number; at(offset: number, length: number): Promise<Uint8Array> },
-  { mode, guard }: { mode: { mode?: number }; guard: { expectedHash?: string } },
-): Promise<void> {
-  if (guard.expectedHash !== undefined)
-    throw new Failure(`--expect is for files of up to ${wholeBytes / 2 ** 20} MiB`)
-  const { files } = session
-  // What the path leads to, as a write of the whole would find it; a file that is not there yet has no place.
-  const found = await files.stat({ path }).catch((error: unknown) => {
-    if (reasonOf(error) !== 'PATH_NOT_FOUND') throw error
-    return { path, kind: 'file', mode: 0o644 }
-  })
-  if (found.kind === 'directory') throw new Failure(`${path} is a directory`)
-  const kept = mode.mode ?? found.mode
-  const part = `${found.path.slice(0, found.path.lastIndexOf('/') + 1)}.forkspace-${randomBytes(8).toString('hex')}`
-  const progress = await startProgress(context.stderr, `writing ${printableName(path)}`, {
-    totalBytes: input.size,
-  })
-  try {
-    for (let offset = 0; offset < input.size; offset += pieceBytes) {
-      const content = await input.at(offset, Math.min(pieceBytes, input.size - offset))
-      const segments = [{ data: { offset, content } }]
-      await files.patchSegments({ mutations: [{ path: part, segments, mode: kept }] })
-      progress.update({ bytes: offset + content.length })
-    }
-    await files.rename({ sourcePath: part, destinationPath: found.path })
-  } catch (error) {
-    await files.delete({ path: part }).catch(() => undefined)
-    throw error
-  } finally {
-    progress.stop()
   }
 }
 

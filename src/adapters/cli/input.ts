@@ -9,8 +9,8 @@ import type { World } from './world.js'
 export interface Input {
   readonly size: number
   read(): AsyncIterable<Uint8Array>
-  /** The bytes from an offset on, at most so many. */
-  at(offset: number, length: number): Promise<Uint8Array>
+  /** The first bytes, fewer than `length` where the input ends before. */
+  head(length: number): Promise<Uint8Array>
   close(): Promise<void>
 }
 
@@ -37,15 +37,9 @@ async function openFile(path: string, after?: () => Promise<void>): Promise<Inpu
     return {
       size: entry.size,
       read: () => handle.createReadStream({ start: 0, autoClose: false }),
-      async at(offset, length) {
-        const bytes = new Uint8Array(length)
-        let filled = 0
-        while (filled < length) {
-          const { bytesRead } = await handle.read(bytes, filled, length - filled, offset + filled)
-          if (bytesRead === 0) break
-          filled += bytesRead
-        }
-        return bytes.subarray(0, filled)
+      async head(length) {
+        const { buffer, bytesRead } = await handle.read(new Uint8Array(length), 0, length, 0)
+        return buffer.subarray(0, bytesRead)
       },
       async close() {
         await handle.close()

@@ -75,7 +75,7 @@ async function readSides(
       sides.set(path, { mode: 0o120000, bytes: Buffer.from((await files.readSymlink(path)).target) })
     } else if (kind === 'file') {
       const shown = sizeBytes <= maxFileBytes && budget.take(sizeBytes)
-      const content = shown ? (await files.readWithHash({ path })).content : undefined
+      const content = shown ? await files.read({ path }) : undefined
       sides.set(path, { mode: gitMode(mode), bytes: content && Buffer.from(content) })
     }
   }

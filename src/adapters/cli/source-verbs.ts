@@ -137,7 +137,7 @@ async function kindOf(
     return kind
   }
   if (input === undefined) return detectKind(what)
-  return isBundle(await input.at(0, 16)) ? 'bundle' : 'archive'
+  return isBundle(await input.head(16)) ? 'bundle' : 'archive'
 }
 
 function nameOf(what: string): string {
@@ -171,8 +171,7 @@ async function importRequest(
   if (kind === 'directory') return { request: {} }
   if (kind === 'git' || kind === 'repository') return { request: { git: gitRef } }
   const opened = input ?? (await openInput(file, context.world))
-  // A server takes an upload whole.
-  const content = context.remote ? await opened.at(0, opened.size) : opened.read()
+  const content = opened.read()
   const request =
     kind === 'bundle' ? { uploadedGitBundle: { content, ...gitRef } } : { uploadedSnapshot: { content } }
   return { request, close: () => opened.close() }

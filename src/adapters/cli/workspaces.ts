@@ -28,9 +28,9 @@ export interface Workspace {
     SessionFiles,
     | 'delete'
     | 'list'
-    | 'patchSegments'
+    | 'read'
+    | 'readStream'
     | 'readSymlink'
-    | 'readWithHash'
     | 'removeDirectory'
     | 'rename'
     | 'stat'
