@@ -54,7 +54,8 @@ export const read: Define<ReadResult> = (context, fd, ...parameters) => {
   })
 }
 
-export const readv: Define<{ bytesRead: number; buffers: ArrayBufferView[] }> = (context, fd, list, at) => {
+/** Its `buffers` are the caller's own list, as in Node. */
+export const readv: Define<{ bytesRead: number; buffers: unknown }> = (context, fd, list, at) => {
   const number = toNumber(fd)
   const buffers = toBuffers(list)
   const position = toPosition(at) ?? -1
@@ -69,7 +70,7 @@ export const readv: Define<{ bytesRead: number; buffers: ArrayBufferView[] }> = 
       target.set(bytes.subarray(done, done + target.length))
       done += target.length
     }
-    return { bytesRead: bytes.length, buffers }
+    return { bytesRead: bytes.length, buffers: list }
   })
 }
 
@@ -167,18 +168,14 @@ export const write: Define<WriteResult> = (context, fd, data, ...parameters) => 
   return writing(context, number, bytes, { position, result: (count) => ({ bytesWritten: count, buffer }) })
 }
 
-export const writev: Define<{ bytesWritten: number; buffers: ArrayBufferView[] }> = (
-  context,
-  fd,
-  list,
-  at,
-) => {
+/** Its `buffers` are the caller's own list, as in Node. */
+export const writev: Define<{ bytesWritten: number; buffers: unknown }> = (context, fd, list, at) => {
   const number = toNumber(fd)
   const buffers = toBuffers(list)
   const bytes = Buffer.concat(buffers.map(viewBytes))
   return writing(context, number, bytes, {
     position: toPosition(at),
-    result: (count) => ({ bytesWritten: count, buffers }),
+    result: (count) => ({ bytesWritten: count, buffers: list }),
   })
 }
 
