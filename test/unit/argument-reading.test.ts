@@ -241,3 +241,106 @@ describe('on a client', () => {
   readsAtTheCall('health', of('health'), calls.healthCalls)
   readsAtTheCall('secrets', of('secrets'), calls.secretsCalls)
 })
+
+/** Calls of `session.fs` with options, by the name that all forms have. */
+const optionsOf: Readonly<Record<string, readonly unknown[]>> = {
+  writeFile: ['/a', 'x', { encoding: 'utf8', mode: 0o600, flag: 'w', flush: true }],
+  appendFile: ['/a', 'x', { encoding: 'utf8', mode: 0o600, flag: 'a', flush: false }],
+  readFile: ['/a', { encoding: 'utf8', flag: 'r' }],
+  readdir: ['/', { encoding: 'utf8', recursive: true, withFileTypes: true }],
+  opendir: ['/', { encoding: 'utf8', recursive: true, bufferSize: 4 }],
+  stat: ['/a', { bigint: true, throwIfNoEntry: true }],
+  lstat: ['/a', { bigint: true, throwIfNoEntry: true }],
+  statfs: ['/a', { bigint: true }],
+  readlink: ['/l', { encoding: 'utf8' }],
+  realpath: ['/a', { encoding: 'utf8' }],
+  mkdir: ['/d', { recursive: true, mode: 0o700 }],
+  mkdtemp: ['/t-', { encoding: 'utf8' }],
+  rm: ['/a', { recursive: true, force: true, maxRetries: 1, retryDelay: 1 }],
+  cp: ['/a', '/b', { recursive: true, force: true, mode: 0, preserveTimestamps: true }],
+  glob: ['*', { cwd: '/', exclude: ['b'], withFileTypes: true }],
+}
+
+const ofPromises = { ...optionsOf, mkdtempDisposable: ['/t-', { encoding: 'utf8' }] }
+const ofStreams = {
+  createReadStream: ['/a', { encoding: 'utf8', flags: 'r', start: 0, end: 1, highWaterMark: 4 }],
+  createWriteStream: ['/a', { encoding: 'utf8', flags: 'w', mode: 0o600, start: 0, flush: true }],
+  openAsBlob: ['/a', { type: 'text/plain' }],
+  watch: ['/a', { encoding: 'utf8', persistent: false, recursive: true }],
+}
+const ofHandle = {
+  writeFile: ['x', { encoding: 'utf8' }],
+  appendFile: ['x', { encoding: 'utf8' }],
+  readFile: [{ encoding: 'utf8' }],
+  read: [new Uint8Array(1), { offset: 0, length: 1, position: 0 }],
+  write: [new Uint8Array(1), { offset: 0, length: 1, position: 0 }],
+  stat: [{ bigint: true }],
+  createReadStream: [{ encoding: 'utf8', start: 0 }],
+  createWriteStream: [{ encoding: 'utf8', start: 0 }],
+}
+
+async function* pieces(): AsyncGenerator<string> {
+  yield 'y'
+}
+
+/** Data that comes in pieces: the file is opened before the first one is there. */
+const ofPieces = {
+  writeFile: [pieces(), { encoding: 'utf8', mode: 0o600, flag: 'w', flush: true }],
+  appendFile: [pieces(), { encoding: 'utf8', mode: 0o600, flag: 'a', flush: true }],
+}
+
+describe('on session.fs', () => {
+  /** Iterators read their arguments at the first step, as in Node. */
+  const isLazy = (form: string, name: string): boolean => form === 'promises' && name === 'glob'
+  const forms: readonly (readonly [string, object, (session: Session) => object | Promise<object>])[] = [
+    ['promises', ofPromises, ({ fs }) => fs.promises],
+    ['pieces', ofPieces, ({ fs }) => fs.promises],
+    ['callback', { ...optionsOf, ...ofStreams }, ({ fs }) => fs],
+    ['Sync', optionsOf, ({ fs }) => fs],
+    ['FileHandle', ofHandle, ({ fs }) => fs.promises.open('/a', 'r+')],
+  ]
+  const rows = forms.flatMap(([form, table, open]) =>
+    Object.entries(table as Readonly<Record<string, readonly unknown[]>>).map(
+      ([name, given]) => ({ form, name, given, open }) as const,
+    ),
+  )
+  test.each(rows)('$form $name reads each option once', async ({ form, name, given, open }) => {
+    const session = await createLinked()
+    const handle = await open(session)
+    const last = form === 'callback' && !(name in ofStreams) ? [() => undefined] : []
+    const all = form === 'pieces' ? ['/a', ...given, ...last] : [...given, ...last]
+    const { late, repeated } = await readsOf(handle, form === 'Sync' ? `${name}Sync` : name, all)
+    expect({ late: isLazy(form, name) ? [] : late, repeated }).toEqual({ late: [], repeated: [] })
+  })
+
+  test.each(rows)(
+    '$form $name changes nothing when an option throws',
+    async ({ form, name, given, open }) => {
+      const options = given.findIndex((one) => isPlain(one))
+      for (const key of Object.keys(given[options] as object)) {
+        const session = await createLinked()
+        const handle = await open(session)
+        const copy = Object.defineProperty({ ...(given[options] as object) }, key, {
+          enumerable: true,
+          get() {
+            throw new Error('not readable')
+          },
+        })
+        const all = form === 'pieces' ? ['/a', ...given] : [...given]
+        all[all.indexOf(given[options])] = copy
+        if (form === 'callback' && !(name in ofStreams)) all.push(() => undefined)
+        const before = await session.events.verify()
+        const call = async (): Promise<void> =>
+          firstOf((handle as Record<string, Method>)[form === 'Sync' ? `${name}Sync` : name]!(...all))
+        await expect(call()).rejects.toThrow('not readable')
+        expect(await session.events.verify()).toEqual(before)
+      }
+    },
+  )
+
+  async function createLinked(): Promise<Session> {
+    const session = await create(engine)
+    session.fs.symlinkSync('/a', '/l')
+    return session
+  }
+})

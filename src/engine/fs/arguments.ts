@@ -13,15 +13,26 @@ export interface Options {
 }
 
 const noOptions = {}
+const noNames: readonly never[] = []
 
-/** What Node takes as options: an object, or just the encoding. */
-export function toOptions(options: unknown): Options {
-  if (options === null || options === undefined || typeof options === 'function') return noOptions
-  const object = typeof options === 'string' ? { encoding: options as Encoding } : (options as Options)
-  if (typeof object !== 'object') throw typeError('options', 'one of type string or object', options)
-  if (object.encoding !== 'buffer') checkEncoding(object.encoding)
-  checkSignal(object.signal)
-  return object
+/**
+ * What Node takes as options: an object, or just the encoding. The result is a copy of encoding, signal and the options
+ * named, each of them read once: a getter cannot pass a check and then give another value.
+ */
+export function toOptions<T extends Options>(
+  options: unknown,
+  names: readonly (keyof T & string)[] = noNames,
+): T {
+  if (options === null || options === undefined || typeof options === 'function') return noOptions as T
+  if (typeof options !== 'object' && typeof options !== 'string')
+    throw typeError('options', 'one of type string or object', options)
+  const given: Options = typeof options === 'string' ? { encoding: options as Encoding } : options
+  const { encoding, signal } = given
+  if (encoding !== 'buffer') checkEncoding(encoding)
+  checkSignal(signal)
+  const copy: Record<string, unknown> = { encoding, signal }
+  for (const name of names) copy[name] = (given as T)[name]
+  return copy as T
 }
 
 export function toNumber(fd: unknown): number {

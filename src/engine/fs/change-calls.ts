@@ -23,12 +23,12 @@ interface MkdirOptions {
 
 /** With `recursive` the result is the first directory that was made, if any. */
 export const mkdir: Define<string | undefined> = ({ core, form }, path, options) => {
-  const settings = (
+  const { recursive: givenRecursive, mode: givenMode } = (
     typeof options === 'object' && options !== null ? options : { mode: options }
   ) as MkdirOptions
-  const recursive = checkBoolean('options.recursive', settings.recursive ?? false)
+  const recursive = checkBoolean('options.recursive', givenRecursive ?? false)
   const given = givenPath(path)
-  const mode = toMode(typeof settings.mode === 'function' ? undefined : settings.mode, 0o755)
+  const mode = toMode(typeof givenMode === 'function' ? undefined : givenMode, 0o755)
   let first: string | undefined
   return changeWith(
     { syscall: 'mkdir', path: given },

@@ -28,6 +28,8 @@ interface ReadOptions extends Options {
   readonly flag?: string | number
 }
 
+const readNames = ['flag'] as const
+
 export const readFile: Define<Buffer | string> = (context, path, options) => {
   const { encoding, flag, signal } = readOptions(context, options)
   if (typeof path === 'number' && context.form !== 'promise')
@@ -71,13 +73,9 @@ export const readOpened: Define<Buffer | string> = (context, number, options) =>
 }
 
 function readOptions({ form }: Context, options: unknown): ReadOptions {
-  const settings: ReadOptions = toOptions(options)
+  const { signal, ...settings } = toOptions<ReadOptions>(options, readNames)
   // As in Node, a synchronous call is not ended.
-  return form === 'sync' && settings.signal !== undefined ? withoutSignal(settings) : settings
-}
-
-function withoutSignal<T extends Options>({ signal: _signal, ...options }: T): Omit<T, 'signal'> {
-  return options
+  return form === 'sync' || signal === undefined ? settings : { ...settings, signal }
 }
 
 /** Node opens a directory and fails at the read, without a path. */
@@ -87,7 +85,7 @@ function readWhole(context: Context, content: Content, node: unknown): Buffer {
   return content.read(context, node, 0, node.size)
 }
 
-export interface WriteFileOptions extends Options {
+interface WriteFileOptions extends Options {
   readonly mode?: number | string
   readonly flag?: string | number
   readonly flush?: boolean
@@ -110,14 +108,13 @@ function writeWhole(
   options: unknown,
   defaultFlag: string,
 ): Call<void> {
-  const settings = writeOptions(context, options)
-  const { encoding, signal } = settings
+  const { encoding, signal, flag, mode: givenMode } = toWriteOptions(context, options)
   const bytes = toBytes(data, encoding)
   if (typeof path === 'number' && context.form !== 'promise')
     return writeHere(context, toNumber(path), bytes, signal)
   const given = givenPath(path)
-  const flags = toFlags(settings.flag || defaultFlag)
-  const mode = settings.mode === undefined ? undefined : toMode(settings.mode, 0o644)
+  const flags = toFlags(flag || defaultFlag)
+  const mode = givenMode === undefined ? undefined : toMode(givenMode, 0o644)
   const staged = new StagedContent(bytes, context.core)
   if (context.form === 'sync') staged.storeNow()
   return changeWith(
@@ -132,16 +129,18 @@ function writeWhole(
 
 /** From the current position of an open file on, by its number. */
 export const writeOpened: Define<void> = (context, number, data, options) => {
-  const { encoding, signal } = writeOptions(context, options)
+  const { encoding, signal } = toWriteOptions(context, options)
   return writeHere(context, number as number, toBytes(data, encoding), signal)
 }
 
-function writeOptions({ form }: Context, options: unknown): WriteFileOptions {
+const writeNames = ['flag', 'flush', 'mode'] as const
+
+export function toWriteOptions({ form }: Context, options: unknown): WriteFileOptions {
   if (options === undefined) return plain
-  const settings: WriteFileOptions = toOptions(options)
-  const { flush, signal } = settings
+  const { signal, ...settings } = toOptions<WriteFileOptions>(options, writeNames)
+  const { flush } = settings
   if (flush !== undefined && flush !== null) checkBoolean('options.flush', flush)
-  return form === 'sync' && signal !== undefined ? withoutSignal(settings) : settings
+  return form === 'sync' || signal === undefined ? settings : { ...settings, signal }
 }
 
 function planWhole(

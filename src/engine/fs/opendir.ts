@@ -90,9 +90,11 @@ interface OpendirOptions extends Options {
   readonly recursive?: boolean
 }
 
+const optionNames = ['bufferSize', 'recursive'] as const
+
 export const opendir: Define<OpenDirectory> = ({ form }, path, options) => {
   const given = givenPath(path)
-  const { encoding, recursive, bufferSize = 32 }: OpendirOptions = toOptions(options)
+  const { encoding, recursive, bufferSize = 32 } = toOptions<OpendirOptions>(options, optionNames)
   checkInteger('options.bufferSize', bufferSize, 1, 2 ** 32 - 1)
   const names = { syscall: 'opendir', path: form === 'sync' ? undefined : given }
   return read(names, (live) => {

@@ -72,18 +72,21 @@ export function toWriteRange(
   parameters: readonly unknown[],
 ): { offset: number; length: number; position: number | undefined } {
   const [second] = parameters
-  const given: RangeOptions =
-    typeof second === 'object'
-      ? (second ?? {})
-      : { offset: second, length: parameters[1], position: parameters[2] }
-  const offset = given.offset == null ? 0 : checkInteger('offset', given.offset, 0)
+  const {
+    offset: givenOffset,
+    length: givenLength,
+    position,
+  }: RangeOptions = typeof second === 'object'
+    ? (second ?? {})
+    : { offset: second, length: parameters[1], position: parameters[2] }
+  const offset = givenOffset == null ? 0 : checkInteger('offset', givenOffset, 0)
   const size = buffer.byteLength
-  const length = typeof given.length === 'number' ? given.length : size - offset
+  const length = typeof givenLength === 'number' ? givenLength : size - offset
   if (offset > size) throw rangeError('offset', `<= ${size}`, offset)
   if (length > size - offset) throw rangeError('length', `<= ${size - offset}`, length)
   if (length < 0) throw rangeError('length', '>= 0', length)
   checkInteger('length', length, 0, int32Max)
-  return { offset, length, position: toPosition(given.position) }
+  return { offset, length, position: toPosition(position) }
 }
 
 /** Where a call is to begin; undefined, the current position, for all that is no place in a file. */

@@ -131,8 +131,10 @@ function part(live: LiveSession, syscall: string, path: string, follow: boolean)
 
 interface ReaddirOptions extends Options, ListOptions {}
 
+const readdirNames = ['recursive', 'withFileTypes'] as const
+
 export const readdir: Define<readonly Listed[]> = ({ form }: Context, path, options) => {
-  const { encoding, recursive, withFileTypes }: ReaddirOptions = toOptions(options)
+  const { encoding, recursive, withFileTypes } = toOptions<ReaddirOptions>(options, readdirNames)
   const given = givenPath(path)
   if (form !== 'promise' && recursive != null) checkBoolean('options.recursive', recursive)
   return read({ syscall: 'scandir', path: given }, (live) => {

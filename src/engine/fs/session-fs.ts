@@ -1,6 +1,5 @@
 import type { SessionAccess } from '../session/access/session-access.js'
 import { throwIfAborted, typeError } from './argument-errors.js'
-import { toOptions, type Options } from './arguments.js'
 import type { Context, Define } from './calls.js'
 import * as changes from './change-calls.js'
 import { isChunks } from './chunks.js'
@@ -18,7 +17,7 @@ import {
   type FsFunction,
   type Spread,
 } from './drivers.js'
-import { appendFile, readFile, writeFile } from './file-calls.js'
+import { appendFile, readFile, toWriteOptions, writeFile } from './file-calls.js'
 import { FileHandle } from './file-handle.js'
 import { glob } from './glob.js'
 import { lazyObject } from './lazy-object.js'
@@ -331,12 +330,12 @@ async function writeChunks(
   options: unknown,
   flag: string,
 ): Promise<void> {
-  const given: Options & { flag?: unknown; mode?: unknown } = toOptions(options)
+  const given = toWriteOptions(shared.promise, options)
   // Nothing is opened, and so nothing is truncated, for a signal that has aborted.
   throwIfAborted(given.signal)
   const handle = await openHandle(shared, path, given.flag || flag, given.mode)
   try {
-    await handle.writeFile(data, options)
+    await handle.writeFile(data, given)
   } finally {
     await handle.close()
   }

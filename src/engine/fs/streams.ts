@@ -56,6 +56,19 @@ export interface StreamOptions extends Options {
   readonly fs?: unknown
 }
 
+const optionNames = [
+  'fd',
+  'flags',
+  'mode',
+  'autoClose',
+  'emitClose',
+  'start',
+  'end',
+  'highWaterMark',
+  'flush',
+  'fs',
+] as const
+
 const readChunkBytes = 64 * 1024
 /** What a new file's mode is when none is given: Node's 0o666 under the usual umask. */
 const defaultMode = 0o644
@@ -178,7 +191,7 @@ interface Given {
 }
 
 function startReading(stream: ReadStream, given: Given): void {
-  const settings: StreamOptions = toOptions(given.options)
+  const settings = toOptions<StreamOptions>(given.options, optionNames)
   const fs = begin(stream, given, settings, 'r')
   const { start, end, autoClose = true } = settings
   checkFunction(fs, 'read')
@@ -198,7 +211,7 @@ function startReading(stream: ReadStream, given: Given): void {
 }
 
 function startWriting(stream: WriteStream, given: Given): void {
-  const settings: StreamOptions = toOptions(given.options)
+  const settings = toOptions<StreamOptions>(given.options, optionNames)
   const fs = begin(stream, given, settings, 'w')
   const { start, autoClose = true, encoding, flush } = settings
   if (fs.write !== undefined || fs.writev === undefined) checkFunction(fs, 'write')

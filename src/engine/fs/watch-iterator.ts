@@ -18,6 +18,8 @@ export interface WatchQueueOptions extends WatchOptions {
   readonly overflow?: 'ignore' | 'throw'
 }
 
+const optionNames = ['persistent', 'recursive', 'maxQueue', 'overflow'] as const
+
 const defaultMaxQueue = 2048
 
 /** The changes of a file or directory from the first `next()` on, until the loop is left or the signal aborts. */
@@ -26,7 +28,7 @@ export async function* watchEvents(
   filename: unknown,
   options?: unknown,
 ): AsyncGenerator<WatchEvent, void, void> {
-  const settings = toWatchOptions(options) as WatchQueueOptions
+  const settings = toWatchOptions<WatchQueueOptions>(options, optionNames)
   const { signal, maxQueue = defaultMaxQueue, overflow = 'throw' } = settings
   const given = givenPath(filename)
   checkInteger('options.maxQueue', maxQueue, 1)

@@ -5,7 +5,7 @@ import type { LiveSession } from '../session/table/live.js'
 import { notFound, resolve } from '../session/reads/resolve.js'
 import { loadedNow } from '../session/mutation-queue.js'
 import { Dir } from '../tree/node.js'
-import { checkBoolean, checkSignal } from './values.js'
+import { checkBoolean } from './values.js'
 import { encodeName, toOptions, type Encoding, type Options } from './arguments.js'
 import { givenPath, plainPath } from './plain-path.js'
 import { locate, type Context } from './calls.js'
@@ -179,11 +179,15 @@ export function watchError(thrown: unknown, given: string): Error {
   return error === thrown ? error : Object.assign(error, { filename: given })
 }
 
-export function toWatchOptions(options: unknown): WatchOptions {
-  const settings: WatchOptions = toOptions(options)
+const optionNames = ['persistent', 'recursive'] as const
+
+export function toWatchOptions<T extends WatchOptions>(
+  options: unknown,
+  names: readonly (keyof T & string)[] = optionNames,
+): T {
+  const settings = toOptions<T>(options, names)
   checkBoolean('options.persistent', settings.persistent ?? true)
   checkBoolean('options.recursive', settings.recursive ?? false)
-  checkSignal(settings.signal)
   return settings
 }
 

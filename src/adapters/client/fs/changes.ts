@@ -42,12 +42,12 @@ export function changesOf(files: RemoteFiles) {
     lutimes: utimesBy('lutime'),
     /** With `recursive` the result is the first directory that was made, if any. */
     async mkdir(path: unknown, options?: unknown): Promise<string | undefined> {
-      const settings = (
+      const { recursive: givenRecursive, mode: givenMode } = (
         typeof options === 'object' && options !== null ? options : { mode: options }
       ) as MkdirOptions
-      const recursive = checkBoolean('options.recursive', settings.recursive ?? false)
+      const recursive = checkBoolean('options.recursive', givenRecursive ?? false)
       const given = givenPath(path)
-      const mode = toMode(typeof settings.mode === 'function' ? undefined : settings.mode, 0o755)
+      const mode = toMode(typeof givenMode === 'function' ? undefined : givenMode, 0o755)
       return asCall({ syscall: 'mkdir', path: given }, async () => {
         const at = await locate(files, given)
         const missing = recursive ? await missingLevels(files, at) : 1

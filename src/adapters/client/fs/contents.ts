@@ -40,13 +40,18 @@ export function contentsOf(files: RemoteFiles) {
   const writeBy =
     (defaultFlag: 'w' | 'a') =>
     async (path: unknown, data: unknown, options?: unknown): Promise<void> => {
-      const settings: WriteOptions = toOptions(options)
-      const { encoding, signal, flush, flag } = settings
+      const {
+        encoding,
+        signal,
+        flush,
+        flag,
+        mode: givenMode,
+      } = toOptions<WriteOptions>(options, ['flag', 'flush', 'mode'])
       if (flush !== undefined && flush !== null) checkBoolean('options.flush', flush)
       const content = toData(data, encoding)
       const given = givenPath(path)
       const flags = toFlags(flag || defaultFlag)
-      const mode = settings.mode === undefined ? undefined : toMode(settings.mode, 0o644)
+      const mode = givenMode === undefined ? undefined : toMode(givenMode, 0o644)
       throwIfAborted(signal)
       await asCall({ syscall: 'open', path: given }, async () => {
         const at = await (replaces(flags) ? wholeAt(files, given) : openedAt(files, given, flags))
@@ -58,7 +63,7 @@ export function contentsOf(files: RemoteFiles) {
     writeFile: writeBy('w'),
     appendFile: writeBy('a'),
     async readFile(path: unknown, options?: unknown): Promise<string | Uint8Array> {
-      const { encoding, flag, signal }: ReadOptions = toOptions(options)
+      const { encoding, flag, signal } = toOptions<ReadOptions>(options, ['flag'])
       const given = givenPath(path)
       const flags = toFlags(flag)
       throwIfAborted(signal)

@@ -79,7 +79,11 @@ export function readsOf(files: RemoteFiles) {
       })
     },
     async readdir(path: unknown, options?: unknown): Promise<(string | Uint8Array | Dirent)[]> {
-      const { encoding, recursive = false, withFileTypes = false }: ReaddirOptions = toOptions(options)
+      const {
+        encoding,
+        recursive = false,
+        withFileTypes = false,
+      } = toOptions<ReaddirOptions>(options, ['recursive', 'withFileTypes'])
       const given = givenPath(path)
       return asCall({ syscall: 'scandir', path: given }, async () => {
         const at = await locate(files, given)
