@@ -338,6 +338,24 @@ describe('on session.fs', () => {
     },
   )
 
+  test.each(['writeFile', 'appendFile'] as const)(
+    '%s opens no file for data whose iterator cannot be read',
+    async (name) => {
+      const session = await createLinked()
+      const before = await session.events.verify()
+      const unreadable = new Proxy([], {
+        get() {
+          throw new Error('not readable')
+        },
+      })
+      const notIterable = { [Symbol.iterator]: 'none' }
+      const call = session.fs.promises[name] as Method
+      await expect(call('/new', unreadable)).rejects.toThrow('not readable')
+      await expect(call('/new', notIterable)).rejects.toMatchObject({ code: 'ERR_INVALID_ARG_TYPE' })
+      expect(await session.events.verify()).toEqual(before)
+    },
+  )
+
   async function createLinked(): Promise<Session> {
     const session = await create(engine)
     session.fs.symlinkSync('/a', '/l')

@@ -3,10 +3,19 @@ import { toBytes, toOptions } from './arguments.js'
 
 export type Chunks = Iterable<unknown> | AsyncIterable<unknown>
 
-/** Whether data comes piece by piece: an iterable that is no bytes and no text, a stream for example. */
-export function isChunks(data: unknown): data is Chunks {
-  if (typeof data !== 'object' || data === null || ArrayBuffer.isView(data)) return false
-  return Symbol.asyncIterator in data || Symbol.iterator in data
+/**
+ * Data that comes piece by piece: an iterable that is no bytes and no text, a stream for example. The method that gives
+ * its iterator is read once, here, and called when the file is open.
+ */
+export function toChunks(data: unknown): Chunks | undefined {
+  if (typeof data !== 'object' || data === null || ArrayBuffer.isView(data)) return undefined
+  const given = data as { readonly [Symbol.asyncIterator]?: unknown; readonly [Symbol.iterator]?: unknown }
+  const later = given[Symbol.asyncIterator]
+  if (typeof later === 'function')
+    return { [Symbol.asyncIterator]: () => later.call(data) as AsyncIterator<unknown> }
+  const now = given[Symbol.iterator]
+  if (typeof now === 'function') return { [Symbol.iterator]: () => now.call(data) as Iterator<unknown> }
+  return undefined
 }
 
 /** Writes one piece after the other. */

@@ -5,7 +5,7 @@ import type { Context, Define } from './calls.js'
 import * as descriptors from './descriptor-calls.js'
 import { runLater } from './drivers.js'
 import { readOpened, writeOpened } from './file-calls.js'
-import { isChunks, writeChunks } from './chunks.js'
+import { toChunks, writeChunks } from './chunks.js'
 import { FileLines } from './lines.js'
 import type { OpenFile } from './open-files.js'
 import type { ReadStream, StreamOptions, Streams, WriteStream } from './streams.js'
@@ -87,10 +87,10 @@ export class FileHandle extends EventEmitter {
   }
 
   /** From the current position on. */
-  writeFile(data: unknown, options?: unknown): Promise<unknown> {
-    if (isChunks(data))
-      return writeChunks((chunk) => this.#call('writeFile', writeOpened, [chunk]), data, options)
-    return this.#call('writeFile', writeOpened, [data, options])
+  async writeFile(data: unknown, options?: unknown): Promise<unknown> {
+    const chunks = toChunks(data)
+    if (chunks === undefined) return this.#call('writeFile', writeOpened, [data, options])
+    return writeChunks((chunk) => this.#call('writeFile', writeOpened, [chunk]), chunks, options)
   }
 
   appendFile(data: unknown, options?: unknown): Promise<unknown> {

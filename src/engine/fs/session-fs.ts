@@ -2,7 +2,7 @@ import type { SessionAccess } from '../session/access/session-access.js'
 import { throwIfAborted, typeError } from './argument-errors.js'
 import type { Context, Define } from './calls.js'
 import * as changes from './change-calls.js'
-import { isChunks } from './chunks.js'
+import { toChunks, type Chunks } from './chunks.js'
 import { constants } from './constants.js'
 import { copyFile } from './copy-file.js'
 import { cpForms } from './cp.js'
@@ -319,14 +319,22 @@ function orHandle(
   const whole = promiseForm(shared.promise, define)
   return (path, data, options) => {
     if (path instanceof FileHandle) return path[name](data, options)
-    return isChunks(data) ? writeChunks(shared, path, data, options, flag) : whole(path, data, options)
+    let chunks: Chunks | undefined
+    try {
+      chunks = toChunks(data)
+    } catch (thrown) {
+      return Promise.reject(thrown)
+    }
+    return chunks === undefined
+      ? whole(path, data, options)
+      : writeChunks(shared, path, chunks, options, flag)
   }
 }
 
 async function writeChunks(
   shared: Shared,
   path: unknown,
-  data: unknown,
+  data: Chunks,
   options: unknown,
   flag: string,
 ): Promise<void> {
