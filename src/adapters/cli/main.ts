@@ -1,4 +1,4 @@
 #!/usr/bin/env node
-import { run } from './program.js'
-
+// Modules that the command loads later import from `program.js`, so its evaluation must end before `run` does.
+const { run } = await import('./program.js')
 process.exitCode = await run(process.argv.slice(2))
