@@ -62,7 +62,7 @@ async function tryOne(
     const before = await readFile(path)
     const after = damages[damage]!(Buffer.from(before), sector * sectorBytes, random)
     await writeFile(path, after)
-    return file === 'pages' && !isHarmless(before, after)
+    return file === 'pages' && !isHarmless(before, after, isOpen)
   }
   let isDamage = false
   let found: readonly string[] = []
@@ -90,12 +90,13 @@ async function tryOne(
 }
 
 /**
- * Whether a check need not report the change: the file ends early, as after a kill, or all of it is there, followed by
- * fewer bytes than the head of a batch has.
+ * Whether a check need not report the change. An open store knows what it wrote, so all of that must be there. A closed
+ * one may end early, as after a kill, or go on with fewer bytes than the head of a batch has.
  */
-function isHarmless(before: Buffer, after: Buffer): boolean {
+function isHarmless(before: Buffer, after: Buffer, isOpen: boolean): boolean {
   const common = Math.min(before.length, after.length)
-  return before.subarray(0, common).equals(after.subarray(0, common)) && after.length - before.length < 16
+  if (!before.subarray(0, common).equals(after.subarray(0, common))) return false
+  return isOpen ? common === before.length : after.length - before.length < 16
 }
 
 /** A store of this version, and one in which an earlier version kept its index in LevelDB. */

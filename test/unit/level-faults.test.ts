@@ -218,6 +218,7 @@ class FaultyIndex {
     const db = await openIndexFile(disk, path, options)
     const faulty: IndexDatabase = {
       getSync: (key) => db.getSync(key),
+      damages: () => db.damages(),
       compact: () => db.compact(),
       close: () => db.close(),
       batch: async (operations, options) => {

@@ -1,9 +1,10 @@
+import { cpSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import type { DiskFile } from '../../src/adapters/level/directory/disk.js'
+import type { Disk, DiskFile } from '../../src/adapters/level/directory/disk.js'
 import { nodeDisk } from '../../src/adapters/level/directory/node-disk.js'
-import type { IndexOperation } from '../../src/adapters/level/index/index-database.js'
+import type { IndexDamage, IndexOperation } from '../../src/adapters/level/index/index-database.js'
 import { findIndexDamage, openIndexFile } from '../../src/adapters/level/index/index-file.js'
 import { encodePage } from '../../src/adapters/level/index/index-page.js'
 import { randomWords } from '../../src/testing.js'
@@ -121,10 +122,77 @@ test('opens with the batches before a last one whose values are damaged, and cut
   expect(await damageIn(file)).toEqual([])
 })
 
+test('an open index reports that its file ends anywhere else than it wrote', async () => {
+  const { path, size } = await makeIndex()
+  const index = await openIndexFile(nodeDisk, dirname(path), { reset: false })
+  onTestFinished(() => index.close())
+  const whole = readFileSync(path)
+  const found = (): Promise<IndexDamage[]> => allOf(index.damages())
+  expect(await found()).toEqual([])
+  for (let end = size - 1; end >= 0; end--) {
+    truncateSync(path, end)
+    const message = `the file ends here, and had ${size} bytes`
+    expect(await found()).toEqual([{ offset: end, message }])
+  }
+  // Zeros behind whole batches can be a head that is being written, but not in what was written.
+  writeFileSync(path, Buffer.concat([whole.subarray(0, size - 8), Buffer.alloc(8)]))
+  expect(await found()).toHaveLength(1)
+  writeFileSync(path, Buffer.concat([whole, Buffer.from('x'.repeat(40))]))
+  expect(await found()).toEqual([])
+})
+
+test('an open index reports that its file is gone or was replaced', async () => {
+  const { path } = await makeIndex()
+  const index = await openIndexFile(nodeDisk, dirname(path), { reset: false })
+  onTestFinished(() => index.close())
+  const other = await makeIndex()
+  cpSync(other.path, `${path}.other`)
+  renameSync(`${path}.other`, path)
+  expect(await allOf(index.damages())).toEqual([{ offset: 0, message: 'the header is damaged' }])
+  rmSync(path)
+  expect(await allOf(index.damages())).toEqual([{ offset: 0, message: 'the file is gone' }])
+})
+
+test('closing brings what was written to the disk', async () => {
+  const { path } = await makeIndex()
+  let unsynced = false
+  const disk: Disk = {
+    ...nodeDisk,
+    async open(name, mode) {
+      const file = await nodeDisk.open(name, mode)
+      const watched: DiskFile = {
+        size: () => file.size(),
+        read: (position, length) => file.read(position, length),
+        readSync: (position, length) => file.readSync(position, length),
+        truncate: (size) => file.truncate(size),
+        close: () => file.close(),
+        write(position, pieces) {
+          unsynced = true
+          return file.write(position, pieces)
+        },
+        sync() {
+          unsynced = false
+          return file.sync()
+        },
+      }
+      return watched
+    },
+  }
+  const index = await openIndexFile(disk, dirname(path), { reset: false })
+  await index.batch(operationsOf(4), { sync: false })
+  expect(unsynced).toBe(true)
+  await index.close()
+  expect(unsynced).toBe(false)
+})
+
+async function allOf<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const all: T[] = []
+  for await (const item of items) all.push(item)
+  return all
+}
+
 async function damageIn(file: DiskFile): Promise<number[]> {
-  const found: number[] = []
-  for await (const offset of findIndexDamage(file)) found.push(offset)
-  return found
+  return (await allOf(findIndexDamage(file))).map(({ offset }) => offset)
 }
 
 /** An index of three batches, each of which deletes and stores pages. */

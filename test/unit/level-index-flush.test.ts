@@ -1,6 +1,10 @@
 import { createHash } from 'node:crypto'
 import { expect, test } from 'vitest'
-import type { IndexDatabase, IndexOperation } from '../../src/adapters/level/index/index-database.js'
+import type {
+  IndexDamage,
+  IndexDatabase,
+  IndexOperation,
+} from '../../src/adapters/level/index/index-database.js'
 import { LiveIndex } from '../../src/adapters/level/index/live-index.js'
 import { memoryIndex } from '../../src/adapters/level/index/memory-index.js'
 import { PageIndex } from '../../src/adapters/level/index/page-index.js'
@@ -39,6 +43,10 @@ class CountedDatabase implements IndexDatabase {
     }
     this.batches.push(bytes)
     await this.#inner.batch(operations, options)
+  }
+
+  damages(): AsyncIterable<IndexDamage> {
+    return this.#inner.damages()
   }
 
   compact(): Promise<void> {

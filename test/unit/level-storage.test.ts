@@ -11,6 +11,7 @@ import {
   rename,
   rm,
   symlink,
+  truncate,
   writeFile,
 } from 'node:fs/promises'
 import { hostname, tmpdir } from 'node:os'
@@ -20,10 +21,10 @@ import { Worker } from 'node:worker_threads'
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import type { OpenIndex } from '../../src/adapters/level/index/index-database.js'
 import { openIndexFile } from '../../src/adapters/level/index/index-file.js'
-import { levelStorage } from '../../src/adapters/level/index.js'
-import type { LevelStorageOptions } from '../../src/adapters/level/index.js'
+import { checkStore, levelStorage } from '../../src/adapters/level/index.js'
+import type { LevelStorageOptions, StoreCheck } from '../../src/adapters/level/index.js'
 import { openLevelStore } from '../../src/adapters/level/open-level-store.js'
-import type { EngineError, Store } from '../../src/engine/ports.js'
+import type { EngineError, Store, StoreFinding } from '../../src/engine/ports.js'
 import { compileSource } from '../support/compile-source.js'
 import type { CompiledSource } from '../support/compile-source.js'
 import { FaultyDisk } from '../support/faulty-disk.js'
@@ -209,6 +210,58 @@ describe('damaged files', () => {
       await store.close()
       await rm(data, { recursive: true })
     }
+  })
+
+  test('a check of an open store reports an index that was cut off, damaged, replaced or removed, and makes it again', async () => {
+    await populate()
+    const pages = join(data, 'index/pages')
+    const whole = await readFile(pages)
+    const damaged = Buffer.from(whole)
+    damaged[whole.length >> 1]! ^= 1
+    const changes: [string, () => Promise<void>][] = [
+      ['cut off', () => truncate(pages, whole.length - 1)],
+      ['emptied', () => truncate(pages, 0)],
+      ['damaged', () => writeFile(pages, damaged)],
+      ['removed', () => rm(pages)],
+      [
+        'replaced',
+        async () => {
+          await rm(pages)
+          await writeFile(pages, Buffer.concat([Buffer.from('fkspidx1'), Buffer.alloc(100)]))
+        },
+      ],
+    ]
+    for (const [name, change] of changes) {
+      const store = await open()
+      await change()
+      expect([name, (await findingsOf(store)).map(({ object }) => object)]).toEqual([
+        name,
+        ['file index/pages'],
+      ])
+      expect([name, await findingsOf(store)]).toEqual([name, []])
+      expect([name, await isComplete(store)]).toEqual([name, true])
+      await store.close()
+    }
+  })
+
+  test('a check of files reports a damaged index as a finding after a close, and as a note after a kill', async () => {
+    await populate()
+    const pages = join(data, 'index/pages')
+    const bytes = await readFile(pages)
+    bytes[bytes.length >> 1]! ^= 1
+    await writeFile(pages, bytes)
+    const stateOf = async (): Promise<Pick<StoreCheck, 'findings' | 'notes'>> => {
+      const { findings, notes } = await checkStore(data)
+      return { findings: findings.filter(({ object }) => object.startsWith('file ')), notes }
+    }
+    const closed = await stateOf()
+    expect(closed.findings).toMatchObject([{ problem: 'damaged', object: 'file index/pages' }])
+    expect(closed.notes).toEqual([])
+    // A process that ends without closing its store leaves this file behind.
+    await writeFile(join(data, 'owner.json'), '{}')
+    const killed = await stateOf()
+    expect(killed.findings).toEqual([])
+    expect(killed.notes).toEqual([`index/pages: ${closed.findings[0]!.message}`])
   })
 
   test('a damaged segment is a loss of data for the reads that need it, and names what was lost', async () => {
@@ -420,6 +473,7 @@ describe('one opener', () => {
         getSync: (key) => db.getSync(key),
         batch: (operations, how) =>
           fail ? Promise.reject(new Error('EIO: i/o error, write')) : db.batch(operations, how),
+        damages: () => db.damages(),
         compact: () => db.compact(),
         close: () => db.close(),
       }
@@ -739,6 +793,12 @@ function recordKey(n: number): string {
 }
 
 /** A store whose writes can be watched, and made to fail. */
+async function findingsOf(store: Store): Promise<StoreFinding[]> {
+  const findings: StoreFinding[] = []
+  for await (const finding of store.check!({ signal: undefined })) findings.push(finding)
+  return findings
+}
+
 async function instrumented(durability: 'full' | 'relaxed' = 'relaxed') {
   const disk = new FaultyDisk()
   const store = await openLevelStore(join(data, String(Math.random())), { durability, disk })

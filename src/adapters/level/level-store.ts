@@ -5,7 +5,7 @@ import type { Appended, CommitLog } from './log/commit-log.js'
 import { lostEvent, parseBody } from './log/event-body.js'
 import { closedError, readError, systemError, unreadableError, writeError } from './errors.js'
 import { GroupCommit } from './log/group-commit.js'
-import { checkIndex } from './index/index-check.js'
+import { indexFinding } from './index/index-check.js'
 import { IndexedReads } from './index/indexed-reads.js'
 import type { LiveIndex } from './index/live-index.js'
 import { damagedIndex } from './index/page-index.js'
@@ -112,12 +112,12 @@ export class LevelStore extends IndexedReads implements Store {
   }): AsyncGenerator<StoreFinding, void> {
     this.#assertOpen()
     try {
-      const { segments } = this.#parts
-      yield* checkSegments(segments, signal)
+      yield* checkSegments(this.#parts.segments, signal)
+      await this.#repairing
       let isWhole = true
-      for await (const finding of checkIndex(segments.disk, segments.directory)) {
+      for await (const damage of this.#index.pages.db.damages()) {
         isWhole = false
-        yield finding
+        yield indexFinding(damage)
       }
       if (!isWhole) await this.#noteDamage()
     } catch (error) {

@@ -7,7 +7,7 @@ import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { errorCode } from '../errors.js'
 
-const ownerName = 'owner.json'
+export const ownerName = 'owner.json'
 const maxHostLength = 255
 
 /** Notes this process. To be called under LevelDB's lock; a failure changes nothing but what others are told. */

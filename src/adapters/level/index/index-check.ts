@@ -1,29 +1,41 @@
 import { join } from 'node:path'
 import type { StoreFinding } from '../../../engine/ports.js'
 import type { Disk } from '../directory/disk.js'
-import { errorCode } from '../errors.js'
-import { findIndexDamage, indexFileName } from './index-file.js'
 import { indexName } from '../directory/manifest.js'
+import { ownerName } from '../directory/owner.js'
 import { fileFinding } from '../tools/stored-files.js'
+import type { IndexDamage } from './index-database.js'
+import { findIndexDamage, indexFileName, openOrNothing } from './index-file.js'
 
 const name = `${indexName}/${indexFileName}`
 
+/** What the index of a store looks like that is read without being opened. */
+interface IndexState {
+  readonly findings: readonly StoreFinding[]
+  readonly notes: readonly string[]
+}
+
 /**
  * Reads the file of the index, and compares every checksum. A damaged index is no loss, but a disk that damages files
- * may damage others: it is a finding. A missing one is none.
+ * may damage others. So of a store that was closed it is a finding. Of one that was not, or that is in use, it is a note:
+ * a power cut damages what no sync kept, and the opening after it makes the index again. A missing index, and one that
+ * ends early, are older ones, which the next opening completes.
  */
-export async function* checkIndex(disk: Disk, directory: string): AsyncGenerator<StoreFinding, void> {
-  let file
+export async function checkClosedIndex(disk: Disk, directory: string): Promise<IndexState> {
+  const file = await openOrNothing(disk, join(directory, name))
+  if (file === undefined)
+    return { findings: [], notes: ['the index is not there; it is made again when the store is opened'] }
   try {
-    file = await disk.open(join(directory, name), 'read')
-  } catch (error) {
-    if (errorCode(error) === 'ENOENT') return
-    throw error
-  }
-  try {
-    for await (const offset of findIndexDamage(file))
-      yield fileFinding('damaged', name, `byte ${offset}: is damaged; it is made again from the segments`)
+    const findings: StoreFinding[] = []
+    for await (const damage of findIndexDamage(file)) findings.push(indexFinding(damage))
+    const wasClosed = !(await disk.list(directory)).includes(ownerName)
+    if (wasClosed) return { findings, notes: [] }
+    return { findings: [], notes: findings.map(({ message }) => `${name}: ${message}`) }
   } finally {
     await file.close()
   }
+}
+
+export function indexFinding({ offset, message }: IndexDamage): StoreFinding {
+  return fileFinding('damaged', name, `byte ${offset}: ${message}; it is made again from the segments`)
 }

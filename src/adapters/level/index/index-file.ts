@@ -13,8 +13,8 @@ import { randomFillSync } from 'node:crypto'
 import { dirname, join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import type { Disk, DiskFile } from '../directory/disk.js'
-import { closedError } from '../errors.js'
-import type { IndexDatabase, IndexOperation, OpenIndex } from './index-database.js'
+import { closedError, errorCode } from '../errors.js'
+import type { IndexDamage, IndexDatabase, IndexOperation, OpenIndex } from './index-database.js'
 import { openOrCreate, removeFile } from '../directory/manifest.js'
 import { asBuffer } from '../log/segment-format.js'
 
@@ -71,6 +71,8 @@ class IndexFile implements IndexDatabase {
   #seed: number
   #values: Map<string, Stored>
   #end: number
+  /** Whether something was written that no sync has kept. */
+  #unsynced = true
   /** Bytes of the values that are needed. */
   #needed = 0
   #last: Promise<unknown> = Promise.resolve()
@@ -98,23 +100,52 @@ class IndexFile implements IndexDatabase {
       if (unneeded > mostUnneeded && unneeded > this.#needed) await this.#rewrite().catch(() => undefined)
       const file = this.#open()
       const batch = encodeBatch(operations, this.#end, this.#seed)
+      this.#unsynced = true
       await file.write(this.#end, batch.pieces)
-      if (sync) await file.sync()
+      if (sync) await this.#sync(file)
       for (const [key, value] of batch.operations) this.#set(key, value)
       this.#end = batch.end
     })
+  }
+
+  /** Looks at the file that has the name now: it must be the open one, and have everything that was written. */
+  async *damages(): AsyncGenerator<IndexDamage, void> {
+    const { file, ...written } = await this.#inTurn(async () => {
+      this.#open()
+      return { file: await openOrNothing(this.#disk, this.#path), seed: this.#seed, end: this.#end }
+    })
+    if (file === undefined) {
+      yield { offset: 0, message: 'the file is gone' }
+      return
+    }
+    try {
+      yield* findIndexDamage(file, written)
+    } finally {
+      await file.close()
+    }
   }
 
   compact(): Promise<void> {
     return this.#inTurn(() => this.#rewrite())
   }
 
+  /** Brings everything to the disk first: no power cut damages the index of a store that was closed. */
   close(): Promise<void> {
     return this.#inTurn(async () => {
       const file = this.#file
       this.#file = undefined
-      await file?.close()
+      try {
+        if (file !== undefined) await this.#sync(file)
+      } finally {
+        await file?.close()
+      }
     })
+  }
+
+  async #sync(file: DiskFile): Promise<void> {
+    if (!this.#unsynced) return
+    await file.sync()
+    this.#unsynced = false
   }
 
   #inTurn<Result>(run: () => Promise<Result>): Promise<Result> {
@@ -168,6 +199,7 @@ class IndexFile implements IndexDatabase {
       this.#seed = seed
       this.#values = values
       this.#end = end
+      this.#unsynced = false
     } catch (error) {
       await file.close()
       await removeFile(this.#disk, newPath).catch(() => undefined)
@@ -200,24 +232,49 @@ async function readIndexFile(file: DiskFile): Promise<OpenFile> {
   return { file, seed, values, end }
 }
 
+/** What an open index has written: the checksum of its header, and where its last batch ends. */
+interface Written {
+  readonly seed: number
+  readonly end: number
+}
+
 /**
- * Where the file is not as it was written. A header or batch that ends with the file is not damage: a kill can have cut
- * it short. So are fewer bytes than a head, and a batch that only deletes: without it the index is merely older.
+ * Where the file is not as it was written. Where the index is open, it must go on to its end. Else a header or batch
+ * that ends with the file is not damage: a kill can have cut it short. Nor are fewer bytes than a head, and a batch
+ * that only deletes: without it the index is merely older.
  */
-export async function* findIndexDamage(file: DiskFile): AsyncGenerator<number, void> {
-  const size = await file.size()
-  if (size < headerBytes) return
+export async function* findIndexDamage(file: DiskFile, written?: Written): AsyncGenerator<IndexDamage, void> {
+  const size = Math.min(await file.size(), written?.end ?? Infinity)
+  const endsEarly: IndexDamage = {
+    offset: size,
+    message: `the file ends here, and had ${written?.end} bytes`,
+  }
+  if (size < headerBytes) {
+    if (written !== undefined) yield endsEarly
+    return
+  }
   const seed = readHeader(file, size)
-  if (seed === undefined) {
-    yield 0
+  if (seed === undefined || (written !== undefined && seed !== written.seed)) {
+    yield { offset: 0, message: 'the header is damaged' }
     return
   }
   let end = headerBytes
   for (const batch of readBatches(file, size, seed)) {
-    if (!(await hasWholeValues(file, batch))) yield batch.offset
+    if (!(await hasWholeValues(file, batch))) yield { offset: batch.offset, message: 'is damaged' }
     if (batch.operations.length > 0) end = batch.end
   }
-  if (end < size && !(await isCutShort(file, end, size, seed))) yield end
+  if (written !== undefined && size < written.end) yield endsEarly
+  else if (end < size && (written !== undefined || !(await isCutShort(file, end, size, seed))))
+    yield { offset: end, message: 'is damaged' }
+}
+
+export async function openOrNothing(disk: Disk, path: string): Promise<DiskFile | undefined> {
+  try {
+    return await disk.open(path, 'read')
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return undefined
+    throw error
+  }
 }
 
 function readHeader(file: DiskFile, size: number): number | undefined {

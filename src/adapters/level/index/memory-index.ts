@@ -12,6 +12,7 @@ export function memoryIndex(): IndexDatabase {
       }
       return Promise.resolve()
     },
+    async *damages() {},
     compact: () => Promise.resolve(),
     close: () => Promise.resolve(),
   }

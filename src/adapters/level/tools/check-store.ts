@@ -31,7 +31,11 @@ export interface StoreCheck extends CheckReport {
  * name and byte.
  *
  * A store that is in use is looked at as it is when this begins: every commit that was acknowledged then is in it.
- * No lock is taken. A damaged index is a finding too, though nothing is lost by it: it is made again from the segments.
+ * No lock is taken.
+ *
+ * A damaged index is no loss: the next opening makes it again from the segments. Of a store that was closed it is a
+ * finding, as the disk may have damaged other files too. Of a store that is in use, or whose process ended without
+ * closing it, it is a note: a power cut can leave it so.
  *
  * Memory: about 100 bytes for each record, event and content.
  *

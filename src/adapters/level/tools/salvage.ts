@@ -1,13 +1,10 @@
-import { join } from 'node:path'
 import type { StoreFinding } from '../../../engine/ports.js'
 import type { Disk } from '../directory/disk.js'
 import { salvageFrames } from './frame-salvage.js'
 import type { Damage, LostEvent, SalvageRange } from './frame-salvage.js'
 import type { IndexPlace } from '../index/index-root.js'
-import { checkIndex } from '../index/index-check.js'
-import { indexFileName } from '../index/index-file.js'
+import { checkClosedIndex } from '../index/index-check.js'
 import { LiveIndex } from '../index/live-index.js'
-import { indexName } from '../directory/manifest.js'
 import type { Manifest } from '../directory/manifest.js'
 import { memoryIndex } from '../index/memory-index.js'
 import { PageIndex } from '../index/page-index.js'
@@ -94,9 +91,9 @@ export async function salvageStore(
       readBytes += file.end
     }
     await flush(index)
-    for await (const finding of checkIndex(files.disk, files.directory)) findings.push(finding)
-    if (!(await files.disk.list(join(files.directory, indexName))).includes(indexFileName))
-      notes.push('the index is not there; it is made again when the store is opened')
+    const { findings: ofIndex, notes: notesOfIndex } = await checkClosedIndex(files.disk, files.directory)
+    findings.push(...ofIndex)
+    notes.push(...notesOfIndex)
     return { store: new SalvagedStore(files, index, findings), findings, notes, lostEvents }
   } catch (error) {
     await files.close()
