@@ -6,7 +6,6 @@ import { temporaryDirectory } from './test/support/temporary-directory.js'
 
 /** Tests that `npm run test:long` runs with all of their random rounds; `npm test` runs a part of these. */
 const withRounds = [
-  'test/attack/*.test.ts',
   'test/crash/*.test.ts',
   'test/model/*.test.ts',
   'test/unit/archives-hostile.test.ts',

@@ -28,7 +28,7 @@ export interface Attack {
   readonly text: string
   /** Tries of the long form, unless `--n` says otherwise. */
   readonly n: number
-  /** Tries of the short form, at most 20 seconds, which `npm run test:long` runs; `npm test` tries a part of them. */
+  /** Tries of the short form, at most 20 seconds, which `npm run test:long` runs. */
   readonly shortN: number
   run(options: AttackOptions): Promise<AttackResult>
 }
