@@ -5,6 +5,7 @@
  */
 import { Buffer } from 'node:buffer'
 import { createHash } from 'node:crypto'
+import { Readable } from 'node:stream'
 import { inspect } from 'node:util'
 import { openEngine, type Capability, type Engine, type Session, type SessionFs } from '../../src/index.js'
 import { fixedEnvironment } from '../../src/testing.js'
@@ -156,6 +157,10 @@ const attempts: Readonly<Record<string, Attempt>> = {
   verify: (handle) => handle.events.verify(),
   read: ({ files }) => files.read({ path: '/known' }),
   readWithHash: ({ files }) => files.readWithHash({ path: '/known' }),
+  readStream: ({ files }) => files.readStream({ path: '/known' }),
+  'write of a stream': ({ files }) =>
+    files.write({ path: '/known', content: Readable.from(['mine']), expectedHash: guard }),
+  'each difference': (handle) => handle.diff(),
   contentHash: ({ files }) => files.contentHash('/known'),
   stat: ({ files }) => files.stat({ path: '/known', includeContentHash: true }),
   list: ({ files }) => files.list({ path: '/', recursive: true }),

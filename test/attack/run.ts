@@ -27,11 +27,11 @@ async function main(): Promise<number> {
   const start = wholeNumber(seed, Date.now() % 2 ** 31)
   if (tries === undefined || start === undefined) return refuse('--n and --seed take whole numbers.')
   console.log(`FORKSPACE_SEED=${start}`)
-  const { line, failed } = await attack.run({
-    n: tries,
-    seed: start,
-    onProgress: (text) => console.log(text),
-  })
+  // Some calls wait on timers that do not keep a process alive.
+  const alive = setInterval(() => undefined, 60_000)
+  const { line, failed } = await attack
+    .run({ n: tries, seed: start, onProgress: (text) => console.log(text) })
+    .finally(() => clearInterval(alive))
   console.log(`${name}: ${line}`)
   return failed ? 1 : 0
 }

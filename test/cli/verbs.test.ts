@@ -310,7 +310,8 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
       const unknown = await run(['restore', session, 'two'])
       expect(unknown).toMatchObject({
         code: 1,
-        stderr: 'forkspace: the session has no checkpoint of the label or id two\n',
+        stderr:
+          'forkspace: the session has no checkpoint with the label or id two; "forkspace session show" lists them\n',
       })
 
       const shown = await output(['session', 'show', session])
@@ -380,13 +381,50 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
       const none = await run(['ls', 'zzz:/'])
       expect(none).toMatchObject({
         code: 1,
-        stderr: 'forkspace: no session has an id that begins with zzz\n',
+        stderr: 'forkspace: no session has an id that begins with zzz; "forkspace session list" lists them\n',
       })
       expect((await run(['ls', 'z'.repeat(36)])).stderr).toContain('SESSION_NOT_FOUND')
     })
   })
 
   describe('failures', () => {
+    test('name commands, and no calls of the library', async () => {
+      const session = await sessionOf()
+      const fork = await run(['session', 'fork', session, '--checkpoint', 'nope'])
+      expect(fork.stderr).toBe(
+        'forkspace: the session has no checkpoint with the label "nope"; "forkspace session show" lists them (CHECKPOINT_NOT_FOUND)\n',
+      )
+      if (place === 'server') return
+      const checkout = await run(['checkout', session, directory])
+      expect(checkout.stderr).toContain('or overwrite it with --force (CHECKOUT_MODIFIED)')
+      const file = join(directory, 'no-bundle')
+      await writeFile(file, 'x')
+      const imported = await run(['session', 'import', file])
+      expect(imported.stderr).toContain('Pass a file that "forkspace export --bundle" wrote.')
+    })
+
+    test('an empty id names nothing, whatever there is', async () => {
+      await sessionOf()
+      for (const args of [
+        ['session', 'rm', ''],
+        ['session', 'show', ''],
+        ['source', 'rm', ''],
+      ]) {
+        const { code, stderr } = await run(args)
+        expect([code, stderr]).toEqual([
+          2,
+          `forkspace: the id of a ${args[0]} is empty. Pass the id, or its beginning\n`,
+        ])
+      }
+    })
+
+    test('a failed import tells its cause once', async () => {
+      const file = join(directory, 'no-archive')
+      await writeFile(file, 'x'.repeat(2000))
+      const { stderr } = await run(['source', 'add', file])
+      expect(stderr.split('is no tar').length - 1).toBe(1)
+    })
+
     test('are JSON for programs', async () => {
       const session = await sessionOf()
       const { code, stdout, stderr } = await run(['cat', `${session}:/no`, '--json'])

@@ -1,4 +1,6 @@
 /** The server: slow and wrong clients, connections, closing. */
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, test, vi } from 'vitest'
 import { createHttpHandler, serve, staticTokens, toNodeHandler } from '../../src/adapters/http/index.js'
@@ -205,6 +207,36 @@ describe('a connection', () => {
       const answer = ['HTTP/1.1 200', '"last":"yes"']
       expect(answers).toEqual(behind.startsWith(' ') ? answer : [...answer, ...answer])
     }
+  })
+
+  test('that goes on to send nonsense while it waits adds no listeners to its answer', async () => {
+    await using there = await openServer()
+    const session = await there.session({ '/a': '' })
+    const kind = 'POSIX_LOCK_KIND_EXCLUSIVE'
+    await session.posixLocks.set({ path: '/a', kind, owner: { ownerId: 'holder' } })
+    const warnings: string[] = []
+    const warn = ({ name }: Error): unknown => warnings.push(name)
+    process.on('warning', warn)
+    const body = JSON.stringify({ path: '/a', kind, owner: { ownerId: 'other' } })
+    const post = there.head(
+      'POST',
+      `/v1/sessions/${session.id}:setPosixLockBlocking`,
+      json,
+      `content-length: ${body.length}`,
+    )
+    const socket = connect(Number(new URL(there.url).port), '127.0.0.1')
+    let answers = ''
+    socket.on('data', (data: Buffer) => (answers += data.toString()))
+    socket.write(post + body)
+    for (let n = 0; n < 30; n++) {
+      await pause(5)
+      socket.write(' nonsense\r\n\r\n')
+    }
+    await session.posixLocks.funlock({ path: '/a', owner: { ownerId: 'holder' } })
+    await once(socket, 'close')
+    process.off('warning', warn)
+    expect(answers.match(/HTTP\/1.1 \d+/g)).toEqual(['HTTP/1.1 200'])
+    expect(warnings).toEqual([])
   })
 
   test('that ends in the middle of a body changes nothing', async () => {

@@ -3,7 +3,7 @@ import { UsageError } from './failure.js'
 
 /** A script for a shell that completes commands, their options, and files where these end. */
 export function completionScript(program: Command, shell: string): string {
-  if (shell !== 'bash' && shell !== 'zsh') throw new UsageError('a shell is bash or zsh')
+  if (shell !== 'bash' && shell !== 'zsh') throw new UsageError(`a shell is bash or zsh, and not '${shell}'`)
   const cases = [...wordsOf(program, '')].map(
     ([path, words]) => `    '${path}') words='${words.join(' ')}' ;;`,
   )

@@ -1,3 +1,4 @@
+import { inCommands } from './commands-in-messages.js'
 import { unchanged, type InFlags } from './flags.js'
 import { asJson, printableName, printableText } from './printable.js'
 
@@ -28,13 +29,14 @@ export function exitCodeOf(error: unknown): number {
 export function describeFailure(error: unknown, inFlags: InFlags = unchanged): string {
   if (!(error instanceof Error)) return printableText(String(error))
   const { reason, details } = engineParts(error)
-  const parts = [reason === undefined ? error.message : inFlags(error.message)]
-  // What the engine was told by others stands in its details, and in the cause of a failed import.
+  // A failed import has the message of its cause, which says more.
+  const cause = reason === 'IMPORT_FAILED' && error.cause instanceof Error ? error.cause : undefined
+  const isCausePart = cause !== undefined && cause.message.includes(error.message)
+  const parts = isCausePart ? [] : [reason === undefined ? error.message : inFlags(inCommands(error.message))]
+  if (cause !== undefined) parts.push(describeFailure(cause, inFlags))
   for (const [name, value] of Object.entries(details)) {
     if (!error.message.includes(value)) parts.push(`${name} ${printableName(value)}`)
   }
-  if (reason === 'IMPORT_FAILED' && error.cause instanceof Error)
-    parts.push(describeFailure(error.cause, inFlags))
   const text = parts.join('; ')
   return printableText(reason === undefined || reason === 'IMPORT_FAILED' ? text : `${text} (${reason})`)
 }
@@ -43,7 +45,7 @@ export function describeFailure(error: unknown, inFlags: InFlags = unchanged): s
 export function failureAsJson(error: unknown, inFlags: InFlags = unchanged): string {
   const { reason, code, details } = engineParts(error)
   const text = error instanceof Error ? error.message : String(error)
-  const message = reason === undefined ? text : inFlags(text)
+  const message = reason === undefined ? text : inFlags(inCommands(text))
   const usage = error instanceof UsageError
   return asJson({
     error: {

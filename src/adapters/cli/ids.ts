@@ -1,4 +1,4 @@
-import { Failure } from './failure.js'
+import { Failure, UsageError } from './failure.js'
 import { printableName } from './printable.js'
 
 const idLength = 36
@@ -15,6 +15,8 @@ export async function completeId(
   prefix: string,
   list: (request: { readonly pageToken?: string }) => Promise<IdPage>,
 ): Promise<string> {
+  // An unset variable of a script would name the only session there is.
+  if (prefix === '') throw new UsageError(`the id of a ${kind} is empty. Pass the id, or its beginning`)
   if (prefix.length >= idLength) return prefix
   const found: string[] = []
   for (let pageToken: string | undefined; pageToken !== '';) {
@@ -24,7 +26,10 @@ export async function completeId(
   }
   if (found.length === 1) return found[0]!
   const shown = printableName(prefix)
-  if (found.length === 0) throw new Failure(`no ${kind} has an id that begins with ${shown}`)
+  if (found.length === 0) {
+    const lists = kind === 'checkpoint' ? 'session show' : `${kind} list`
+    throw new Failure(`no ${kind} has an id that begins with ${shown}; "forkspace ${lists}" lists them`)
+  }
   const more = found.length > shownIds ? ` and ${found.length - shownIds} more` : ''
   throw new Failure(
     `${shown} is the beginning of ${found.length} ${kind}s: ${found.slice(0, shownIds).join(' ')}${more}`,

@@ -169,7 +169,9 @@ export async function findCheckpoint(session: Workspace, which: string): Promise
     ids.push(id)
   }
   if (!ids.some((id) => id.startsWith(which)))
-    throw new Failure(`the session has no checkpoint of the label or id ${printableName(which)}`)
+    throw new Failure(
+      `the session has no checkpoint with the label or id ${printableName(which)}; "forkspace session show" lists them`,
+    )
   return completeId('checkpoint', which, () => Promise.resolve({ ids, nextPageToken: '' }))
 }
 

@@ -13,7 +13,10 @@ export async function detectKind(what: string): Promise<SourceKindName> {
   if (/^[a-z][a-z0-9+.-]*:\/\//i.test(what))
     throw new UsageError(`only http and https are supported, and not '${what}'`)
   const entry = await stat(what).catch((error: NodeJS.ErrnoException) => {
-    throw new Failure(error.code === 'ENOENT' ? `there is no file or directory ${what}` : error.message)
+    const hint = /^[^/]+@[^/]+:/.test(what) ? '. Of git remotes, only http and https URLs are supported' : ''
+    throw new Failure(
+      error.code === 'ENOENT' ? `there is no file or directory ${what}${hint}` : error.message,
+    )
   })
   if (entry.isDirectory()) return (await isRepository(what)) ? 'repository' : 'directory'
   return isBundle(await readHead(what)) ? 'bundle' : 'archive'

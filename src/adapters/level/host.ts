@@ -27,7 +27,12 @@ export async function existingDirectory(path: string): Promise<string> {
   } catch (error) {
     const code = errorCode(error)
     if (code === 'ENOENT' || code === 'ENOTDIR')
-      throw new EngineError('STORE_FORMAT', 'the directory of the store does not exist', {}, { cause: error })
+      throw new EngineError(
+        'STORE_FORMAT',
+        `the directory ${path} of the store does not exist`,
+        {},
+        { cause: error },
+      )
     throw systemError(error, 'the directory could not be read')
   }
 }

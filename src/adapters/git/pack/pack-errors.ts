@@ -1,7 +1,12 @@
 import { EngineError } from '../../../engine/ports.js'
 
 export function corruptPack(what: string, cause?: unknown): EngineError {
-  return new EngineError('GIT_CORRUPT', `the pack is damaged: ${what}`, {}, { cause })
+  return new EngineError(
+    'GIT_CORRUPT',
+    `the pack is damaged: ${what}. Check the repository with "git fsck", and import it again`,
+    {},
+    { cause },
+  )
 }
 
 export function packTooLarge(what: string, limit: number): EngineError {

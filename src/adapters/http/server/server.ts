@@ -186,6 +186,9 @@ function refuse(error: NodeJS.ErrnoException, socket: Socket, running: Running):
   // What stands behind whole requests is no reason to refuse these.
   const toCome = socket.writable && error.code !== 'ECONNRESET' ? running.toCome(socket) : undefined
   if (toCome !== undefined) {
+    // Every piece of the refused bytes leads here.
+    if (last.has(toCome)) return
+    last.add(toCome)
     toCome.once('finish', () => endSoon(socket))
     return
   }
@@ -208,6 +211,9 @@ function refuse(error: NodeJS.ErrnoException, socket: Socket, running: Running):
   socket.write(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${head}\r\n${body as string}`)
   endSoon(socket)
 }
+
+/** Answers that end their connections, as refused bytes follow their requests. */
+const last = new WeakSet<ServerResponse>()
 
 const ending = new WeakSet<Socket>()
 

@@ -92,13 +92,12 @@ function parseMarker(text: string): Marker {
   try {
     value = JSON.parse(text)
   } catch (error) {
-    throw damaged({ format: 'unreadable', supported }, { cause: error })
+    throw damaged('it is not JSON', { cause: error })
   }
-  if (typeof value !== 'object' || value === null) throw damaged({ format: 'unreadable', supported })
+  if (typeof value !== 'object' || value === null) throw damaged('it is not a JSON object')
   const { format, storeId } = value as { format?: unknown; storeId?: unknown }
-  if (typeof format !== 'number' || !Number.isSafeInteger(format)) {
-    throw damaged({ format: 'unreadable', supported })
-  }
+  if (typeof format !== 'number' || !Number.isSafeInteger(format))
+    throw damaged('its "format" is not a whole number')
   // Another format may keep anything else in its marker: look at nothing but the number.
   if (format !== currentFormat && format !== formats.orderedKeys) {
     const details = { format: String(format), supported }
@@ -108,12 +107,18 @@ function parseMarker(text: string): Marker {
       details,
     )
   }
-  if (typeof storeId !== 'string') throw damaged({ format: String(format), supported })
+  if (typeof storeId !== 'string') throw damaged('its "storeId" is missing', {}, String(format))
   return { format, storeId }
 }
 
-function damaged(details: { format: string; supported: string }, options?: ErrorOptions): EngineError {
-  return new EngineError('DATA_LOSS', `${markerName} is damaged. ${restoreOrRepair}`, details, options)
+function damaged(what: string, options?: ErrorOptions, format = 'unreadable'): EngineError {
+  const supported = String(currentFormat)
+  return new EngineError(
+    'DATA_LOSS',
+    `${markerName} is damaged and unreadable: ${what}. This version reads formats up to ${supported}. ${restoreOrRepair}`,
+    { format, supported },
+    options,
+  )
 }
 
 async function foreign(

@@ -39,7 +39,10 @@ export class EventSequence {
       }
       this.#giveBack(events, i)
       if (seq < next) return false
-      throw new EngineError('INTERNAL', 'the sequence number of an event leaves a gap')
+      throw new EngineError(
+        'INTERNAL',
+        `session ${sessionId}: the new event has the number ${seq}, and ${next} comes next. Please report this defect`,
+      )
     }
     return true
   }
@@ -54,7 +57,10 @@ export class EventSequence {
       for (const { sessionId, seq } of replaced) {
         const next = this.#next.get(sessionId)
         if (seq >= 1 && (next === undefined ? this.#hasEvent(sessionId, seq) : seq < next)) continue
-        throw new EngineError('INTERNAL', 'an event that is not stored cannot be replaced')
+        throw new EngineError(
+          'INTERNAL',
+          `session ${sessionId}: the event ${seq} is to be replaced, and is not stored. Please report this defect`,
+        )
       }
     } catch (error) {
       this.#giveBack(claimed, claimed.length)

@@ -3,10 +3,12 @@ import { Buffer, isUtf8 } from 'node:buffer'
 import { EngineError } from '../../base/errors.js'
 import { parseText } from '../../base/input.js'
 
+export const isDamaged = 'the bundle is damaged'
+
 export function damaged(message: string, options?: ErrorOptions): EngineError {
   return new EngineError(
     'INVALID_BUNDLE',
-    `the bundle is damaged: ${message}. Export the session again, or copy the bundle again.`,
+    `${isDamaged}: ${message}. Export the session again, or copy the bundle again.`,
     {},
     options,
   )

@@ -1,3 +1,4 @@
+import { EngineError } from '../../base/errors.js'
 import { anotherEngine } from '../../base/errors.js'
 import { isId } from '../../base/ids.js'
 import { limits } from '../../base/limits.js'
@@ -18,7 +19,17 @@ import type { NewStoredEvent, StoreCommit } from '../../storage/store.js'
 import { encodeNode, type EncodedNode } from '../../tree/codec.js'
 import type { Dir } from '../../tree/node.js'
 import { Tree } from '../../tree/tree.js'
-import { asHash, asInteger, asList, asObject, asText, asTime, damaged, parseJson } from './bundle-checks.js'
+import {
+  asHash,
+  asInteger,
+  asList,
+  asObject,
+  asText,
+  asTime,
+  damaged,
+  isDamaged,
+  parseJson,
+} from './bundle-checks.js'
 import type { BundleFact, BundleFacts } from './bundle-facts.js'
 import { asLink, parseManifest, type Manifest, type TextName } from './bundle-format.js'
 import type { BundleBlock } from './bundle-ports.js'
@@ -74,6 +85,7 @@ class BundleImport {
   readonly #trees: TreeReader
   readonly #slice: TimeSlice
   readonly #durable: boolean
+  #part = 'manifest'
 
   constructor(
     core: Core,
@@ -91,10 +103,22 @@ class BundleImport {
     this.#durable = core.store.capabilities.durable
   }
 
+  /** An error of the bundle names the part that was being read. */
   async session(): Promise<LiveSession> {
+    try {
+      return await this.#session()
+    } catch (error) {
+      if (!(error instanceof EngineError) || error.reason !== 'INVALID_BUNDLE') throw error
+      const message = error.message.replace(isDamaged, `${isDamaged} in its ${this.#part}`)
+      throw new EngineError('INVALID_BUNDLE', message, error.details, { cause: error.cause })
+    }
+  }
+
+  async #session(): Promise<LiveSession> {
     const core = this.#core
     const manifest = parseManifest(await this.#next())
     if (manifest.texts.events.count === 0) throw damaged('it has no events')
+    this.#part = 'trees'
     for (let count = 0; count < manifest.treeBlocks; count++) {
       const block = await this.#next()
       if (block === undefined) throw damaged('it ends too early')
@@ -103,9 +127,11 @@ class BundleImport {
     await this.#trees.flush()
     const [baseline, baselineRoot] = await this.#baseline(manifest.baseline)
     const root = await this.#trees.state(manifest.state)
+    this.#part = 'checkpoints'
     const checkpoints = await this.#checkpoints(manifest)
     const facts = new Map<BundleFacts, readonly BundleFact[]>()
     for (const name of ['annotations', 'approvals'] as const) {
+      this.#part = name
       const service = this.#parts.facts.find((one) => one.name === name)
       const revived = await this.#facts(manifest, name, service)
       if (service !== undefined) facts.set(service, revived)
@@ -117,6 +143,7 @@ class BundleImport {
       tags: manifest.tags,
       createdAt: core.environment.wallClockMs(),
     }
+    this.#part = 'events'
     const { at, snapshots, setBacks } = await this.#events(manifest, record, root, checkpoints)
     if (setBacks !== undefined) record = { ...record, setBacks }
     if ((await this.#next()) !== undefined) throw damaged('it goes on behind its end')
