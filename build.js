@@ -13,8 +13,10 @@ const names = files
 
 await build({
   input: Object.fromEntries(names.map((name) => [name, `src/${name}.ts`])),
-  external: (id) => !id.startsWith('.') && !isAbsolute(id),
+  // The compiler's own helper, for `using`, is no package of ours.
+  external: (id) => !id.startsWith('.') && !isAbsolute(id) && !id.startsWith('@oxc-project/runtime'),
   platform: 'node',
+  transform: { target: 'node20.19' },
   output: {
     dir: 'dist',
     cleanDir: true,

@@ -42,11 +42,11 @@ import { SessionTable } from './session/table/session-table.js'
 import { countSession } from './session/usage/count-session.js'
 import { ByteBudgets, parseBudgets, type Budgets } from './storage/byte-budgets.js'
 import { meteredStores } from './storage/metered-store.js'
-import { noting, RecentWrites } from './storage/recent-writes.js'
 import { Fence, fenced } from './storage/fence.js'
 import type { Storage } from './storage/store.js'
 import { ContentIds } from './tree/content-id.js'
 import { StoreLoader } from './tree/loader.js'
+import { Pins } from './tree/pins.js'
 import { NodeCache } from './tree/node-cache.js'
 import { RootStore } from './tree/roots.js'
 
@@ -106,8 +106,11 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   const selfApproval = parseApprovalOptions(parts.approvals)
   const keyRing = parseSecretOptions(parts.secrets)
   const jobLimits = parseImportOptions(parts.imports)
-  const writes = new RecentWrites()
   const opened = await parts.storage.open()
+  const pins: Pins = new Pins({
+    durable: opened.capabilities.durable,
+    sessionTrees: () => shared.table.trees(),
+  })
   const log = logTo(parts.log)
   const fence = new Fence(opened, environment, log)
   const collection = new Collection({ memoryBudgetBytes })
@@ -115,13 +118,13 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     automaticOptions && opened.capabilities.durable
       ? new AutomaticCollection(collection, automaticOptions)
       : undefined
-  const stored = fenced(opened.capabilities.durable ? noting(opened, writes) : opened, fence)
+  const stored = fenced(pins.watching(opened), fence)
   const store = automatic?.watching(stored) ?? stored
   const budget = store.capabilities.durable ? memoryBudgetBytes : Number.POSITIVE_INFINITY
   const ids = new IdSource(environment)
-  const content = new ContentStore(store, environment, budget / 4)
+  const content = new ContentStore(store, environment, budget / 4, pins)
   const nodes = new NodeCache(budget / 2)
-  const loader = new StoreLoader(store, nodes)
+  const loader = new StoreLoader(store, nodes, pins)
   const byteBudgets =
     Object.keys(budgets).length === 0 ? undefined : new ByteBudgets(budgets, store.capabilities.durable)
   const shared: SharedCore = {
@@ -142,7 +145,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     expire: (caller, sessionId) => endSession(caller, services, sessionId),
     authorize: parts.authorize,
     table: new SessionTable(budget / 4),
-    writes,
+    pins,
     background: new Set(),
   }
   // Sessions that were read while the store had not recovered may be behind it.

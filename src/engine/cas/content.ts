@@ -10,6 +10,11 @@ import type { ByteRange, Store } from '../storage/store.js'
 import { BlobRef } from './blob.js'
 import { blockAt, ExtentBlock, forEachExtent, type Body, type LoadedBody } from './body.js'
 
+/** Pins that keep contents; see the class `Pins`. */
+export interface ContentPins {
+  pin(request: { readonly contents: readonly Body[] }): Disposable
+}
+
 /** What a cached blob costs beside its bytes, roughly. */
 const entryBytes = 256
 
@@ -20,29 +25,20 @@ export class ContentStore {
   readonly #cached: BlobRef[] = []
   readonly #budgetBytes: number
   #cachedBytes = 0
-  /** What is being read, perhaps of files that are gone by now. */
-  readonly #reading = new Set<readonly Body[]>()
+  readonly #pins: ContentPins | undefined
 
-  /** `budgetBytes` is what clean blobs may have in memory. */
-  constructor(store: Store, environment: Environment, budgetBytes: number) {
+  /** `budgetBytes` is what clean blobs may have in memory. Without `pins` nothing collects. */
+  constructor(store: Store, environment: Environment, budgetBytes: number, pins?: ContentPins) {
     this.#store = store
+    this.#pins = pins
     this.#budgetBytes = budgetBytes
     this.#environment = environment
   }
 
-  /** Keeps contents from collection while something is read of them. */
-  async using<T>(bodies: readonly Body[], reading: () => Promise<T>): Promise<T> {
-    this.#reading.add(bodies)
-    try {
-      return await reading()
-    } finally {
-      this.#reading.delete(bodies)
-    }
-  }
-
-  /** What is being read now. */
-  *inUse(): Generator<Body> {
-    for (const bodies of this.#reading) yield* bodies
+  /** Keeps contents, perhaps of files that are gone by now, from collection while something is read of them. */
+  async using<T>(contents: readonly Body[], read: () => Promise<T>): Promise<T> {
+    using _ = this.#pins?.pin({ contents })
+    return await read()
   }
 
   /** To be called when blobs are stored: from then on their bytes may be dropped and read again. */

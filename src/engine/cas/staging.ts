@@ -6,7 +6,7 @@ import { unreadable } from '../base/shape.js'
 import { limits } from '../base/limits.js'
 import { nextTurn } from '../base/slices.js'
 import type { MeteredStore } from '../storage/metered-store.js'
-import type { RecentWrites } from '../storage/recent-writes.js'
+import type { WritePins } from '../storage/recent-writes.js'
 import type { Store, StoredBlob } from '../storage/store.js'
 import { BlobRef, copyBytes } from './blob.js'
 import { listExtents, sameExtents, type Extent, type LoadedBody } from './body.js'
@@ -15,7 +15,7 @@ import type { ContentStore } from './content.js'
 export interface StagingContext {
   readonly store: Store & Pick<MeteredStore, 'admit'>
   readonly content: ContentStore
-  readonly writes: RecentWrites
+  readonly pins: WritePins
 }
 
 /** Blobs on their way in, of at most one block each. */
@@ -23,7 +23,7 @@ export class StagedBlobs {
   readonly #blobs: readonly BlobRef[]
   readonly #store: StagingContext['store']
   readonly #content: ContentStore
-  readonly #writes: RecentWrites
+  readonly #pins: WritePins
   /** What is too large for one storage commit is stored before the event that names it. */
   readonly #needsStoring: boolean
   #stored = false
@@ -33,7 +33,7 @@ export class StagedBlobs {
     this.#blobs = blobs
     this.#store = context.store
     this.#content = context.content
-    this.#writes = context.writes
+    this.#pins = context.pins
     let bytes = 0
     for (const blob of blobs) bytes += blob.length
     this.#needsStoring = bytes > limits.importCommitBytes && context.store.capabilities.durable
@@ -77,13 +77,13 @@ export class StagedBlobs {
 
   /** Collections keep the blobs until the code that needs them has run: then its event leads to them, or nothing does. */
   #storedAhead(): Fault {
-    let ended: (() => void) | undefined
+    let pin: Disposable | undefined
     return new Fault(
       () => {
-        ended = this.#writes.begin()
+        pin = this.#pins.pin({ writesSince: 'now' })
         return this.#storeAhead()
       },
-      () => ended?.(),
+      () => pin?.[Symbol.dispose](),
     )
   }
 

@@ -154,13 +154,9 @@ export class Sessions {
     const resource = typeof sourceRef?.sourceId === 'string' ? { sourceId: sourceRef.sourceId } : {}
     return this.#access.run('createSession', resource, async () => {
       if (sourceRef !== undefined) this.#access.permissions.checkWhen('createSession', 'source')
-      const told = this.#core.writes.begin()
-      try {
-        const [baseline, root] = await this.#baseline(start)
-        return this.#handle(await createSession(this.#core, baseline, root, tags, ttlSeconds))
-      } finally {
-        told()
-      }
+      using _ = this.#core.pins.pin({ writesSince: 'now' })
+      const [baseline, root] = await this.#baseline(start)
+      return this.#handle(await createSession(this.#core, baseline, root, tags, ttlSeconds))
     })
   }
 

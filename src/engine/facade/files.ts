@@ -138,15 +138,11 @@ export class SessionFiles {
     return this.#access.run('writeFile', async (live) => {
       // A write that cannot succeed fails before a piece is read.
       await lookInOrder(live, () => plan(live, noContent))
-      const endNote = core.writes.begin()
-      try {
-        const staged = await storeStream(core, content)
-        // The session may have left memory meanwhile.
-        const current = await this.#access.live('writeFile')
-        await mutate(core, current, () => record(core, current, plan(current, staged)))
-      } finally {
-        endNote()
-      }
+      using _ = core.pins.pin({ writesSince: 'now' })
+      const staged = await storeStream(core, content)
+      // The session may have left memory meanwhile.
+      const current = await this.#access.live('writeFile')
+      await mutate(core, current, () => record(core, current, plan(current, staged)))
     })
   }
 

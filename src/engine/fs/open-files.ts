@@ -22,7 +22,7 @@ export class OpenFile {
   readonly #held: HeldFile
   /** A directory as it was last seen. */
   #dir: Dir | undefined
-  #unused: (() => void) | undefined
+  #pin: Disposable | undefined
 
   constructor(number: number, flags: Flags, live: LiveSession, path: string, node: FileNode | Dir) {
     this.number = number
@@ -32,8 +32,8 @@ export class OpenFile {
   }
 
   #see(live: LiveSession, dir: Dir): void {
-    this.#unused?.()
-    this.#unused = live.tree.loader.inUse?.add(dir)
+    this.#pin?.[Symbol.dispose]()
+    this.#pin = live.tree.loader.pins?.pin({ roots: [dir], owner: dir })
     this.#dir = dir
   }
 
@@ -67,7 +67,7 @@ export class OpenFile {
 
   release(): void {
     releaseFile(this.#held)
-    this.#unused?.()
+    this.#pin?.[Symbol.dispose]()
   }
 }
 

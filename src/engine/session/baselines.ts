@@ -17,7 +17,7 @@ export function blankBaseline(core: Core): Promise<[Baseline, Dir]> {
   let blank = blanks.get(core.roots)
   if (blank === undefined) {
     const root = emptyDirectory(core)
-    core.loader.inUse?.hold(root)
+    core.pins.pin({ roots: [root] })
     blank = saveBaseline(core, root)
     blanks.set(core.roots, blank)
     // What was not stored is made anew.

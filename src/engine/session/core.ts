@@ -8,10 +8,10 @@ import type { Fence } from '../storage/fence.js'
 import type { ContentStore } from '../cas/content.js'
 import { tenantKeyLength } from '../storage/keys.js'
 import type { MeteredStore } from '../storage/metered-store.js'
-import type { RecentWrites } from '../storage/recent-writes.js'
 import type { ContentIds } from '../tree/content-id.js'
 import type { Dir } from '../tree/node.js'
 import type { NodeLoader } from '../tree/node-loader.js'
+import type { Pins } from '../tree/pins.js'
 import type { RootStore } from '../tree/roots.js'
 import type { Authorize, Caller } from './access/permissions.js'
 import type { LiveSession } from './table/live.js'
@@ -42,8 +42,8 @@ export interface EngineContext {
   readonly sessionTtlSeconds: number | undefined
   /** Deletes a session, with all that belongs to it. */
   readonly expire: (core: Core, sessionId: string) => Promise<void>
-  /** Blobs and nodes that were written, and that no record refers to yet. */
-  readonly writes: RecentWrites
+  /** What collections leave although no record in the store leads to it. */
+  readonly pins: Pins
   /** Work that `close()` waits for. */
   readonly background: Set<Promise<void>>
 }
@@ -72,41 +72,36 @@ export function coreFor(core: SharedCore, { tenant, principal }: Caller): Core {
 
 /** Keeps frozen trees from collection while something is read of them. */
 export async function reading<T>(core: Core, roots: readonly Dir[], read: () => Promise<T>): Promise<T> {
-  const { inUse } = core.loader
-  if (inUse === undefined) return read()
-  const released = roots.map((root) => inUse.hold(root))
-  try {
-    return await read()
-  } finally {
-    for (const release of released) release()
-  }
+  using _ = core.pins.pin({ roots })
+  return await read()
 }
 
-/** A state that collections leave until `release` is called. */
-export interface HeldState {
+/** A state that collections leave until it is disposed of. */
+export interface HeldState extends Disposable {
   /** Resolves once all of the state is stored. Rejects with the failure of a change in it. */
   readonly state: Promise<Dir>
-  readonly release: () => void
 }
 
 /** The state of a session after the changes that were asked for before: it stays when memory does not. */
 export function heldState(core: Core, live: LiveSession): HeldState {
-  let unused: (() => void) | undefined
+  let pin: Disposable | undefined
   let isReleased = false
   const take = async (): Promise<Dir> => {
     const root = live.tree.freeze()
-    if (!isReleased) unused = core.loader.inUse?.hold(root)
+    if (!isReleased) pin = core.pins.pin({ roots: [root] })
     await live.acknowledged
     return root
   }
   const state = live.tail?.then(take) ?? take()
   // The caller may be waiting for its turn when the state fails.
   state.catch(() => undefined)
-  const release = (): void => {
-    isReleased = true
-    unused?.()
+  return {
+    state,
+    [Symbol.dispose]: () => {
+      isReleased = true
+      pin?.[Symbol.dispose]()
+    },
   }
-  return { state, release }
 }
 
 /** Runs something that `close()` waits for; its failure is its own to report. */

@@ -19,7 +19,7 @@ export class HeldFile {
   last: FileNode | undefined
   readonly onGone: (() => void) | undefined
   /** To be called when nobody reads it any more. */
-  unused: (() => void) | undefined = undefined
+  pin: Disposable | undefined = undefined
   /** The held files of the session, this one among them. */
   among: Set<HeldFile> | undefined = undefined
 
@@ -43,14 +43,14 @@ export function holdFile(live: Holder, path: string, node: Node, onGone?: () => 
   live.comeBack?.()
   const held = new HeldFile(node, path, onGone)
   include(live, held)
-  held.unused = live.tree.loader.inUse?.add(held)
+  held.pin = live.tree.loader.pins?.pin({ roots: [held], owner: held })
   return held
 }
 
 /** Needs no session: that may be gone. */
 export function releaseFile(held: HeldFile): void {
   held.among?.delete(held)
-  held.unused?.()
+  held.pin?.[Symbol.dispose]()
 }
 
 /** The file as it is now; of one that is gone, what it last was. */

@@ -151,7 +151,7 @@ export function record(core: Core, live: LiveSession, event: NewEvent | undefine
   const at = event.at ?? eventTime(core, live)
   const before = event.redo[0]?.[0] === 'R' ? live.tree.freeze() : undefined
   // Who watches compares it with what comes.
-  if (before !== undefined && live.followers !== undefined) core.loader.inUse?.add(before)
+  if (before !== undefined && live.followers !== undefined) core.pins.pin({ roots: [before], owner: before })
   try {
     for (const redo of event.redo) applyLive(core, live, redo, at)
   } catch (thrown) {

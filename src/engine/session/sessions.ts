@@ -114,7 +114,7 @@ export function parseFork(request: ForkRequest): ForkRequest {
  */
 export function forkSession(core: Core, parent: LiveSession, request: ForkRequest): Promise<LiveSession> {
   // The session may be deleted meanwhile: what it had stays until the fork is stored.
-  return core.table.historyReads.note(forkNow(core, parent, request))
+  return core.pins.whileReading(forkNow(core, parent, request))
 }
 
 async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): Promise<LiveSession> {
@@ -148,7 +148,7 @@ async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): P
     createdAt: core.environment.wallClockMs(),
     ...(parent.record.ttlSeconds !== undefined && { ttlSeconds: parent.record.ttlSeconds }),
   }
-  core.table.notedForks.note(parent.id, seq)
+  core.pins.forked(parent.id, seq)
   const details = { sourceSessionId: parent.id, checkpointId }
   const event = { type: eventTypes.forkSession, details }
   return start(core, session, { baseline: parent.baseline, root, inheritedEvents }, event)

@@ -30,14 +30,14 @@ export const stateShape = new Shape<StateReference>({ sessionId: true, ...stateN
 /** A state that collections keep until it is released, or is not in memory any more. */
 interface FoundState {
   readonly root: Dir
-  readonly release: (() => void) | undefined
+  readonly pin: Disposable
 }
 
 async function findState(core: Core, reference: StateReference): Promise<FoundState> {
   // Without an await in between, the state is that of the call.
   const live = usedNow(core, reference.sessionId) ?? (await openUsed(core, reference.sessionId))
   const root = await stateOf(core, live, reference)
-  return { root, release: core.loader.inUse?.add(root) }
+  return { root, pin: core.pins.pin({ roots: [root], owner: root }) }
 }
 
 /** A state of a session; without a name for it, that of the call. */
@@ -111,7 +111,7 @@ export class Diff implements AsyncIterable<Change>, Disposable {
     this.#isDisposed = true
     void this.#states.then(
       (states) => {
-        for (const { release } of states) release?.()
+        for (const { pin } of states) pin[Symbol.dispose]()
       },
       () => undefined,
     )
@@ -144,15 +144,11 @@ export async function listChanges(diff: Diff, name: string, request: PageRequest
 
 export async function* treeChanges(core: Core, before: Dir, after: Dir): AsyncGenerator<TreeChange> {
   const slice = new TimeSlice(core.environment)
-  const released = [before, after].map((root) => core.loader.inUse?.hold(root))
-  try {
-    for (const step of new TreeDiff(core.contentIds, core.loader).compare(before, after)) {
-      if (step instanceof Promise) await step
-      else if (step !== undefined) yield step
-      if (slice.over) await slice.next()
-    }
-  } finally {
-    for (const release of released) release?.()
+  using _ = core.pins.pin({ roots: [before, after] })
+  for (const step of new TreeDiff(core.contentIds, core.loader).compare(before, after)) {
+    if (step instanceof Promise) await step
+    else if (step !== undefined) yield step
+    if (slice.over) await slice.next()
   }
 }
 

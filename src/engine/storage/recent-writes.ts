@@ -1,8 +1,15 @@
 import { DigestSet } from '../base/digest-set.js'
 import { limits } from '../base/limits.js'
 import { keys } from './keys.js'
-import type { Store, StoreCommit } from './store.js'
-import { wrapped } from './wrapped-store.js'
+import type { StoreCommit } from './store.js'
+
+/** From now on, or also what is noted already, since the oldest pin that asked for it. */
+export type WrittenSince = 'now' | 'the oldest pin'
+
+/** Pins that keep what is written; see the class `Pins`. */
+export interface WritePins {
+  pin(request: { readonly writesSince: WrittenSince }): Disposable
+}
 
 interface Period {
   readonly written: DigestSet
@@ -21,8 +28,10 @@ export class RecentWrites {
   /** The oldest first. */
   readonly #periods: Period[] = []
 
-  /** Notes what is written from here on, until the result is called. */
-  begin(): () => void {
+  /** Notes what is written, until the result is called. */
+  begin(since: WrittenSince): () => void {
+    const [oldest] = this.#periods
+    if (since === 'the oldest pin' && oldest !== undefined) return this.#hold(oldest)
     const last = this.#periods.at(-1)
     const isFresh = last !== undefined && last.written.size === 0
     const period = isFresh
@@ -30,12 +39,6 @@ export class RecentWrites {
       : { written: new DigestSet({ filterBytes: limits.recentWritesBytes }), holders: 0 }
     if (!isFresh) this.#periods.push(period)
     return this.#hold(period)
-  }
-
-  /** As {@link begin}; what is noted already stays too. */
-  beginWithAll(): () => void {
-    const [oldest] = this.#periods
-    return oldest === undefined ? this.begin() : this.#hold(oldest)
   }
 
   has(digest: string): boolean {
@@ -60,14 +63,4 @@ export class RecentWrites {
       while (this.#periods[0]?.holders === 0) this.#periods.shift()
     }
   }
-}
-
-/** The store, with everything that is written to it noted. */
-export function noting(store: Store, writes: RecentWrites): Store {
-  return wrapped(store, {
-    commit: (commit) => {
-      writes.note(commit)
-      return store.commit(commit)
-    },
-  })
 }

@@ -4,20 +4,20 @@ import { mustWait } from '../storage/sync-or-async.js'
 import type { Store } from '../storage/store.js'
 import { UnloadedBody } from '../cas/body.js'
 import { decodeContentInto, decodePageInto, missingNode, parseBlocks } from './codec.js'
-import { InUse } from './in-use.js'
 import type { Dir, FileNode, Page } from './node.js'
 import type { NodeLoader } from './node-loader.js'
 import type { NodeCache } from './node-cache.js'
+import type { Pins } from './pins.js'
 
 /** Loads tree nodes from a store: at once where it reads synchronously, by a Fault elsewhere. */
 export class StoreLoader implements NodeLoader {
-  readonly inUse: InUse | undefined
+  readonly pins: Pins | undefined
   readonly #store: Store
   readonly #nodes: NodeCache
 
-  constructor(store: Store, nodes: NodeCache) {
+  constructor(store: Store, nodes: NodeCache, pins?: Pins) {
     this.#store = store
-    this.inUse = store.capabilities.durable ? new InUse() : undefined
+    this.pins = pins
     this.#nodes = nodes
   }
 

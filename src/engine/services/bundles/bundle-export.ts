@@ -70,20 +70,18 @@ export async function openExport(
 function open(core: Core, live: LiveSession, checkpoints: readonly CheckpointRecord[]): OpenedExport {
   const { seq } = live
   const root = live.tree.freeze()
-  const kept: (() => void)[] = []
+  const pins: Disposable[] = []
   const keep = (tree: Dir): void => {
-    const unused = core.loader.inUse?.add(tree)
-    if (unused !== undefined) kept.push(unused)
+    pins.push(core.pins.pin({ roots: [tree], owner: tree }))
   }
   keep(root)
   keep(live.baseline)
   const seqs = checkpoints.map((one) => one.seq)
   const states = core.store.capabilities.durable ? undefined : seqs.map((one) => live.pins!.get(one)!)
   const owner = { live, seq, root, checkpoints, states, facts: {}, keep }
-  const letGo = core.table.heldStates.hold(live.id, { seqs, owner })
+  pins.push(core.pins.pin({ states: { sessionId: live.id, seqs }, owner }))
   const close = (): void => {
-    letGo()
-    for (const unused of kept.splice(0)) unused()
+    for (const pin of pins.splice(0)) pin[Symbol.dispose]()
   }
   return Object.assign(owner, { close })
 }

@@ -54,9 +54,8 @@ export async function importBlocks(
   parts: ImportParts,
 ): Promise<LiveSession> {
   const iterator = blocks[Symbol.asyncIterator]()
-  const told = core.writes.begin()
   const run = new BundleImport(core, iterator, parts, signal)
-  core.table.arriving.add(run.sessionId)
+  using _ = core.pins.pin({ writesSince: 'now', arrivingSession: run.sessionId })
   try {
     await core.store.counted?.()
     return await run.session()
@@ -64,8 +63,6 @@ export async function importBlocks(
     core.store.forget?.(run.sessionId)
     throw error
   } finally {
-    core.table.arriving.delete(run.sessionId)
-    told()
     await iterator.return?.()
   }
 }

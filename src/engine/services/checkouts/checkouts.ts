@@ -76,20 +76,16 @@ export class Checkouts {
     options: CheckoutOptions,
   ): Promise<CheckoutUpdate & { readonly directory: string }> {
     // What was called before is in it.
-    const { state, release } = heldState(core, live)
-    try {
-      const to = await state
-      return await this.#open(core, directory, true, options.signal, async (place, tree, signal) => {
-        const update = new Update(core, this.#placeOf(core, place), tree, {
-          ...options,
-          signal,
-          names: this.#namesOn(tree),
-        })
-        return { ...(await update.run(live.id, to)), directory: tree.directory }
+    using held = heldState(core, live)
+    const to = await held.state
+    return await this.#open(core, directory, true, options.signal, async (place, tree, signal) => {
+      const update = new Update(core, this.#placeOf(core, place), tree, {
+        ...options,
+        signal,
+        names: this.#namesOn(tree),
       })
-    } finally {
-      release()
-    }
+      return { ...(await update.run(live.id, to)), directory: tree.directory }
+    })
   }
 
   /** Carries over to the session what was changed in the directory since, as one event. */
@@ -136,7 +132,7 @@ export class Checkouts {
   ): Promise<T> {
     const host = await this.#host()
     const tree = await host.open(directory, { create })
-    const told = core.writes.begin()
+    using _ = core.pins.pin({ writesSince: 'now' })
     try {
       const place = sha256(`checkout ${tree.directory}`).slice(0, 16)
       return await this.#mutex.run(`${core.tenantKey}${place}`, () => {
@@ -144,7 +140,6 @@ export class Checkouts {
         return work(place, tree, signal)
       })
     } finally {
-      told()
       await tree.close()
     }
   }

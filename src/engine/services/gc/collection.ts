@@ -10,7 +10,6 @@ import { firstEvents, newestSeq, prunedTo, redoBehind, snapshotsOf } from '../..
 import { countSession } from '../../session/usage/count-session.js'
 import { keyPrefixes, keys, prefixEnd } from '../../storage/keys.js'
 import { scanAll } from '../../storage/scan-all.js'
-import type { InUseNode } from '../../tree/in-use.js'
 import { GarbageEstimate } from './garbage-estimate.js'
 import { Marker } from './mark.js'
 import { asTenant, queued, sessionsAtOnce, type CollectCounts, type CollectStage, type Run } from './run.js'
@@ -199,7 +198,7 @@ async function collectNow(run: Run): Promise<Collected> {
     await settleSessions(run)
     await deleteScans(run)
     // Replays that go on from a snapshot that is gone have it in memory by now.
-    await core.table.historyReads.ended()
+    await core.pins.readsEnded()
     await sweepUnmarked(run)
     await core.store.recounted?.()
     // Sessions that come into memory meanwhile are counted before they are used.
@@ -232,41 +231,22 @@ async function deleteScans({ core, counts, signal }: Run): Promise<void> {
 
 async function sweepUnmarked(run: Run): Promise<void> {
   const { core, signal } = run
-  const ended = core.writes.beginWithAll()
+  using _ = core.pins.pin({ writesSince: 'the oldest pin' })
   const before = core.ids.newId()
-  try {
-    const marker = new Marker(core, signal, run.markBytes)
-    const inMemory = rootsInMemory(core)
-    const contents = [...core.content.inUse()]
-    await queued(core)
-    await markStored(run, marker)
-    for (const node of inMemory) {
-      await marker.inMemory(node)
-      run.report('mark', marker.size)
-    }
-    for (const body of contents) marker.body(body)
-    await sweepNodes(run, marker)
-    await sweepBlobs(run, marker)
-    await compactLedgers(run, before, marker)
-  } finally {
-    ended()
+  const marker = new Marker(core, signal, run.markBytes)
+  // In the turn in which the pin begins: what is in memory later was written since.
+  const inMemory = new Set(core.pins.roots())
+  const contents = [...core.pins.contents()]
+  await queued(core)
+  await markStored(run, marker)
+  for (const node of inMemory) {
+    await marker.inMemory(node)
+    run.report('mark', marker.size)
   }
-}
-
-/** The trees in memory that callers may read or change, frozen: later changes are noted as they are written. */
-function rootsInMemory(core: Core): Set<InUseNode> {
-  const roots = new Set<InUseNode>()
-  for (const live of [
-    ...core.table.live.values(),
-    ...core.table.residency.left,
-    ...core.table.dropped.values(),
-  ]) {
-    roots.add(live.tree.freeze())
-    roots.add(live.baseline)
-    for (const root of live.pins?.values() ?? []) roots.add(root)
-  }
-  for (const node of core.loader.inUse?.nodes() ?? []) roots.add(node)
-  return roots
+  for (const body of contents) marker.body(body)
+  await sweepNodes(run, marker)
+  await sweepBlobs(run, marker)
+  await compactLedgers(run, before, marker)
 }
 
 async function markStored(run: Run, marker: Marker): Promise<void> {
@@ -335,7 +315,7 @@ async function sweepNodes({ core, signal, report, counts }: Run, marker: Marker)
     let bytes = 0
     for (const [key, json] of page) {
       const address = key.slice(keys.allNodes().length)
-      if (marker.has(address) || core.writes.has(address)) continue
+      if (marker.has(address) || core.pins.isWritten(address)) continue
       del.push(key)
       bytes += key.length + json.length
     }
@@ -356,7 +336,7 @@ async function sweepBlobs({ core, signal, report, counts }: Run, marker: Marker)
     const deleteBlobs: string[] = []
     let freed = 0
     for (const { hash, bytes } of page) {
-      if (marker.has(hash) || core.writes.has(hash)) continue
+      if (marker.has(hash) || core.pins.isWritten(hash)) continue
       deleteBlobs.push(hash)
       freed += bytes
     }
@@ -373,7 +353,7 @@ async function sweepBlobs({ core, signal, report, counts }: Run, marker: Marker)
 /** What tenants wrote before the marking, without what is gone by now. */
 async function compactLedgers({ core, signal }: Run, before: string, marker: Marker): Promise<void> {
   // The sweep left these, and no others.
-  const isKept = (hashDigits: string): boolean => marker.has(hashDigits) || core.writes.has(hashDigits)
+  const isKept = (hashDigits: string): boolean => marker.has(hashDigits) || core.pins.isWritten(hashDigits)
   const lt = prefixEnd(keys.everyWrittenBlobs())
   for (let gte = keys.everyWrittenBlobs(); ;) {
     signal.throwIfAborted()

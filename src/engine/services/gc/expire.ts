@@ -47,53 +47,49 @@ async function* storedSessions(
 export async function settleSessions(run: Run): Promise<void> {
   const { core } = run
   await deleteExpired(run)
-  const noted = core.table.notedForks.begin()
-  try {
-    // A fork that was made before is seen from here on.
-    await queued(core)
-    let done = 0
-    let from: string | undefined
-    let isFirst = true
-    do {
-      const histories: Pruned[] = []
-      let next: string | undefined
-      const unprepared = async function* (): AsyncGenerator<StoredSession, void> {
-        for await (const session of storedSessions(core, from)) {
-          if (histories.length >= limits.sessionsPerPrune) next ??= session.key
-          // The first time all of them are prepared: each may be a fork of one that is pruned now.
-          if (next !== undefined && !isFirst) return
-          yield session
-        }
+  using _ = core.pins.pin({ forks: true })
+  // A fork that was made before is seen from here on.
+  await queued(core)
+  let done = 0
+  let from: string | undefined
+  let isFirst = true
+  do {
+    const histories: Pruned[] = []
+    let next: string | undefined
+    const unprepared = async function* (): AsyncGenerator<StoredSession, void> {
+      for await (const session of storedSessions(core, from)) {
+        if (histories.length >= limits.sessionsPerPrune) next ??= session.key
+        // The first time all of them are prepared: each may be a fork of one that is pruned now.
+        if (next !== undefined && !isFirst) return
+        yield session
       }
-      await inGroups(unprepared(), sessionsAtOnce, async ({ tenantKey, record }) => {
-        run.signal.throwIfAborted()
-        if (isUnneeded(core, record)) return
-        const history = await prepareHistory(asTenant(core, tenantKey), record, run)
-        const { plan } = history
-        const isPruned = plan.drop.length > 0 || plan.pruneTo > history.prunedTo
-        if (isPruned && next === undefined) histories.push({ ...history, tenantKey })
-        run.report('sessions', ++done)
-        await rest(run)
-      })
-      await pruneAll(run, histories)
-      from = next === undefined ? undefined : `${next}\0`
-      isFirst = false
-    } while (from !== undefined)
-    await deleteUnneeded(run, done)
-  } finally {
-    noted()
-  }
+    }
+    await inGroups(unprepared(), sessionsAtOnce, async ({ tenantKey, record }) => {
+      run.signal.throwIfAborted()
+      if (isUnneeded(core, record)) return
+      const history = await prepareHistory(asTenant(core, tenantKey), record, run)
+      const { plan } = history
+      const isPruned = plan.drop.length > 0 || plan.pruneTo > history.prunedTo
+      if (isPruned && next === undefined) histories.push({ ...history, tenantKey })
+      run.report('sessions', ++done)
+      await rest(run)
+    })
+    await pruneAll(run, histories)
+    from = next === undefined ? undefined : `${next}\0`
+    isFirst = false
+  } while (from !== undefined)
+  await deleteUnneeded(run, done)
 }
 
 /** Deleted, and without readers that began before: that is final, as none begins later. */
 function isUnneeded(core: Core, { id, deletedAt }: SessionRecord): boolean {
-  return deletedAt !== undefined && core.table.heldStates.of(id) === undefined
+  return deletedAt !== undefined && core.pins.statesOf(id) === undefined
 }
 
 async function pruneAll({ core, signal, counts }: Run, histories: readonly Pruned[]): Promise<void> {
   // Replays that began before the snapshots were there may be at what goes.
   await queued(core)
-  await core.table.historyReads.ended()
+  await core.pins.readsEnded()
   await inGroups(histories, sessionsAtOnce, async (history) => {
     signal.throwIfAborted()
     const pruned = await pruneHistory(asTenant(core, history.tenantKey), history)
@@ -111,9 +107,9 @@ export async function deleteUnneeded(run: Run, done = 0): Promise<void> {
   const kept = new Set<string>()
   const flush = async (): Promise<void> => {
     // A fork that was asked for before the deletion is made, and noted, by now.
-    await core.table.historyReads.ended()
+    await core.pins.readsEnded()
     for (const { tenantKey, record } of unneeded) {
-      if (core.table.notedForks.of(record.id) === undefined) continue
+      if (core.pins.forksOf(record.id) === undefined) continue
       let needed: SessionRecord | undefined = record
       while (needed !== undefined && !kept.has(needed.id)) {
         kept.add(needed.id)
@@ -143,7 +139,7 @@ export async function deleteUnneeded(run: Run, done = 0): Promise<void> {
   }
   for await (const session of storedSessions(core)) {
     signal.throwIfAborted()
-    if (!isUnneeded(core, session.record) || core.table.arriving.has(session.record.id)) continue
+    if (!isUnneeded(core, session.record) || core.pins.isArriving(session.record.id)) continue
     if (unneeded.push(session) === limits.sessionsPerPrune) await flush()
   }
   await flush()

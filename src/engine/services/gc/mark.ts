@@ -8,8 +8,8 @@ import { contentsOf, type Redo } from '../../records/event.js'
 import { keys } from '../../storage/keys.js'
 import { getSyncOrAsync } from '../../storage/sync-or-async.js'
 import { missingNode } from '../../tree/codec.js'
-import type { InUseNode } from '../../tree/in-use.js'
 import { Dir, type Page } from '../../tree/node.js'
+import type { PinnedNode } from '../../tree/pins.js'
 import {
   bodyReferences,
   encodedReferences,
@@ -96,12 +96,12 @@ export class Marker implements References {
   }
 
   /** What is in memory of a tree, or a file, and what of it is stored. */
-  async inMemory(inUse: InUseNode): Promise<void> {
-    if (!(inUse instanceof Dir)) {
-      if (inUse.last !== undefined) fileReferences(inUse.last, this)
+  async inMemory(pinned: PinnedNode): Promise<void> {
+    if (!(pinned instanceof Dir)) {
+      if (pinned.last !== undefined) fileReferences(pinned.last, this)
       return this.#readNodes()
     }
-    const directories: Dir[] = [inUse]
+    const directories: Dir[] = [pinned]
     const references = {
       node: (address: string, kind: StoredKind): void => this.node(address, kind),
       blob: (hash: string): void => this.blob(hash),

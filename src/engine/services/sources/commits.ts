@@ -97,19 +97,18 @@ export class Commits {
   }
 
   commit(core: Core, live: LiveSession, request: ParsedCommit): Promise<{ commitId: string }> {
-    // What is committed is the state of the call, as far as it is loaded.
-    const { state, release } = heldState(core, live)
-    const told = core.writes.begin()
-    const committed = this.#mutex
-      .run(live.id, () => this.#commit(core, live, state, request))
-      .finally(() => {
-        told()
-        release()
-      })
+    const committed = this.#commitInTurn(core, live, request)
     this.#running.add(committed)
     const ended = (): void => void this.#running.delete(committed)
     inBackground(core, committed.then(ended, ended))
     return committed
+  }
+
+  async #commitInTurn(core: Core, live: LiveSession, request: ParsedCommit): Promise<{ commitId: string }> {
+    // What is committed is the state of the call, as far as it is loaded.
+    using held = heldState(core, live)
+    using _ = core.pins.pin({ writesSince: 'now' })
+    return await this.#mutex.run(live.id, () => this.#commit(core, live, held.state, request))
   }
 
   /**

@@ -408,7 +408,7 @@ export class Jobs {
     const { signal } = running.abort
     const { sourceId, jobId } = running.job
     const reference = { sourceId, jobId }
-    const told = core.writes.begin()
+    using _ = core.pins.pin({ writesSince: 'now' })
     const { deadlineMs } = this.#limits
     const end = (message: string): void => {
       running.overdue = new EngineError('DEADLINE_EXCEEDED', message)
@@ -458,7 +458,6 @@ export class Jobs {
     } finally {
       clearTimeout(deadline)
       transfer.close()
-      told()
       // Whatever a third party still does for the job ends with it.
       running.abort.abort(new EngineError('IMPORT_FAILED', 'the job has ended'))
     }

@@ -293,7 +293,7 @@ export class SourceService {
     const release = await this.#mustGet(core, sourceId)
       .then(() => this.#takeLabel(core, sourceId, label))
       .catch((error: unknown) => {
-        held.release()
+        held[Symbol.dispose]()
         throw error
       })
     const work = (context: JobContext): Promise<void> =>
@@ -319,12 +319,12 @@ export class SourceService {
         return { ...result, put, commit }
       })
         .finally(release)
-        .finally(held.release)
+        .finally(() => held[Symbol.dispose]())
     try {
       return await this.jobs.start(core, { sourceId, signal, work })
     } catch (error) {
       release()
-      held.release()
+      held[Symbol.dispose]()
       throw error
     }
   }

@@ -15,7 +15,7 @@ export class TreeExports {
   tar(core: Core, state: Promise<Dir>, path: string | undefined): AsyncIterable<Uint8Array> {
     // Whoever reads gets the error; nobody reading is no unhandled rejection.
     state.then(
-      (root) => core.loader.inUse?.add(root),
+      (root) => core.pins.pin({ roots: [root], owner: root }),
       () => undefined,
     )
     const archives = this.#archives

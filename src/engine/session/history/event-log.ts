@@ -153,9 +153,9 @@ export async function* followEvents(
   })
   signal?.addEventListener('abort', tell, { once: true })
   // A reader that lags behind still gets what was called before the deletion.
-  const reader = { letGo: (): void => undefined }
+  const reader: { pin?: Disposable } = {}
   if (live.discarded === undefined)
-    reader.letGo = core.table.heldStates.hold(live.id, { seqs: [], owner: reader })
+    reader.pin = core.pins.pin({ states: { sessionId: live.id, seqs: [] }, owner: reader })
   try {
     for (;;) {
       told = false
@@ -185,7 +185,7 @@ export async function* followEvents(
       throw error
   } finally {
     stop()
-    reader.letGo()
+    reader.pin?.[Symbol.dispose]()
     signal?.removeEventListener('abort', tell)
   }
 }

@@ -91,7 +91,7 @@ async function factsOf(
 ): Promise<HistoryFacts> {
   const facts = {
     last,
-    named: [...(core.table.heldStates.of(sessionId) ?? [])],
+    named: [...(core.pins.statesOf(sessionId) ?? [])],
     snapshots: snapshots.map(({ seq }) => seq),
     prunedTo: prunedTo(snapshots),
     restores: [] as [number, number][],
@@ -117,7 +117,7 @@ async function factsOf(
     }
   }
   // A fork that is made later starts from the last state, a later one, or a named one.
-  for (const seq of core.table.notedForks.of(sessionId) ?? []) if (seq < facts.last) facts.named.push(seq)
+  for (const seq of core.pins.forksOf(sessionId) ?? []) if (seq < facts.last) facts.named.push(seq)
   return facts
 }
 
@@ -142,14 +142,10 @@ export async function prepareHistory(
 
 /** Stores the state after an event as a snapshot; 0 is the one that the session started from. */
 export async function storeState(core: Core, sessionId: string, seq: number): Promise<void> {
-  const told = core.writes.begin()
-  try {
-    const { at, chain, root } = await stateAt(core, sessionId, seq)
-    const snapshot: SnapshotRecord = { seq, at, chain, root: await core.roots.save(root) }
-    await core.store.commit({ put: [[keys.snapshot(sessionId, seq), snapshot]] })
-  } finally {
-    told()
-  }
+  using _ = core.pins.pin({ writesSince: 'now' })
+  const { at, chain, root } = await stateAt(core, sessionId, seq)
+  const snapshot: SnapshotRecord = { seq, at, chain, root: await core.roots.save(root) }
+  await core.store.commit({ put: [[keys.snapshot(sessionId, seq), snapshot]] })
 }
 
 /**

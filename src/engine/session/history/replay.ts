@@ -28,7 +28,7 @@ export async function openSession(core: Core, sessionId: string): Promise<LiveSe
   const key = core.tenantKey + sessionId
   const shared = loading.get(key)
   if (shared !== undefined) return shared
-  const load = core.table.historyReads.note(loadSession(core, sessionId)).finally(() => loading.delete(key))
+  const load = core.pins.whileReading(loadSession(core, sessionId)).finally(() => loading.delete(key))
   loading.set(key, load)
   return load
 }
@@ -107,7 +107,7 @@ export async function* rootsAt(
 
 /** The root after event `seq`, from that of an earlier one or a snapshot in between. */
 function advance(...[core, ...rest]: Parameters<typeof replayFrom>): Promise<Dir> {
-  return core.table.historyReads.note(replayFrom(core, ...rest))
+  return core.pins.whileReading(replayFrom(core, ...rest))
 }
 
 async function replayFrom(
@@ -173,7 +173,7 @@ interface History {
  * sessions that it was forked from. Down: apply once forward.
  */
 export function stateAt(core: Core, sessionId: string, seq: number): Promise<State> {
-  return core.table.historyReads.note(readState(core, sessionId, seq))
+  return core.pins.whileReading(readState(core, sessionId, seq))
 }
 
 async function readState(core: Core, sessionId: string, seq: number): Promise<State> {

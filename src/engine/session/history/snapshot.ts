@@ -10,13 +10,12 @@ import type { SnapshotRecord } from '../../records/snapshot.js'
 export async function writeSnapshot(core: Core, live: LiveSession): Promise<void> {
   if (live.snapshotting !== undefined) return live.snapshotting
   if (live.discarded || live.seq === live.snapshotSeq) return
-  const told = core.writes.begin()
+  using _ = core.pins.pin({ writesSince: 'now' })
   const stored = storeSnapshot(core, live)
   live.snapshotting = stored.catch(() => undefined)
   try {
     await stored
   } finally {
-    told()
     live.snapshotting = undefined
   }
 }

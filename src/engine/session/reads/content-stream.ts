@@ -43,13 +43,10 @@ export function streamContent(
   const start = Math.min(offset, file.size)
   const end = Math.min(file.size, start + length)
   const held = { last: file }
-  const release = core.loader.inUse?.add(held)
+  const pin = core.pins.pin({ roots: [held], owner: held })
   async function* pieces(): AsyncGenerator<Uint8Array, void, undefined> {
-    try {
-      yield* readContent(core, held.last, { start, end })
-    } finally {
-      release?.()
-    }
+    using _ = pin
+    yield* readContent(core, held.last, { start, end })
   }
   const stream = pieces()
   return { sizeBytes: file.size, length: end - start, [Symbol.asyncIterator]: () => stream }

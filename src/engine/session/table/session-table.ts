@@ -1,9 +1,7 @@
 import { EngineError } from '../../base/errors.js'
 import type { Log } from '../../base/log.js'
 import { endFollowers } from '../history/feed.js'
-import { HeldStates } from '../history/held-states.js'
-import { HistoryReads } from '../history/history-reads.js'
-import { NotedForks } from '../history/noted-forks.js'
+import type { Dir } from '../../tree/node.js'
 import type { LiveSession } from './live.js'
 import { Residency } from './residency.js'
 import { UnsureUses } from './unsure-uses.js'
@@ -19,19 +17,25 @@ export class SessionTable {
   readonly draining = new Map<string, Promise<void>>()
   /** The dropped state of sessions with held files, until they are read again: the files stay held. */
   readonly dropped = new Map<string, LiveSession>()
-  /** Sessions of bundles of which only a part is stored: they count as deleted until they are whole. */
-  readonly arriving = new Set<string>()
   /** Loads under way, by tenant key and session. Callers that come at once share one. */
   readonly loading = new Map<string, Promise<LiveSession>>()
-  readonly heldStates = new HeldStates()
-  readonly historyReads = new HistoryReads()
-  readonly notedForks = new NotedForks()
   /** A collection is under way: each session that is created waits for a turn of the event loop. */
   isCollecting = false
   readonly unsureUses = new UnsureUses()
 
   constructor(budgetBytes: number) {
     this.residency = new Residency(this.live, budgetBytes)
+  }
+
+  /** The trees in memory that callers may read or change, frozen: later changes are new nodes. */
+  *trees(): Generator<Dir> {
+    for (const sessions of [this.live.values(), this.residency.left, this.dropped.values()]) {
+      for (const live of sessions) {
+        yield live.tree.freeze()
+        yield live.baseline
+        yield* live.pins?.values() ?? []
+      }
+    }
   }
 
   /** A session in memory, if it belongs to the tenant. */

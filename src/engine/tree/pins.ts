@@ -1,0 +1,204 @@
+import type { Body } from '../cas/body.js'
+import { RecentWrites, type WrittenSince } from '../storage/recent-writes.js'
+import type { Store, StoreCommit } from '../storage/store.js'
+import { wrapped } from '../storage/wrapped-store.js'
+import type { Dir, FileNode } from './node.js'
+
+/** A frozen directory, or an open file, which may be another one by the time a collection looks. */
+export type PinnedNode = Dir | { readonly last: FileNode | undefined }
+
+/** States of one session. */
+export interface PinnedStates {
+  readonly sessionId: string
+  /** States after these events can be read again from the store; so can the newest one. */
+  readonly seqs: readonly number[]
+}
+
+/** What a pin keeps from collection until it is disposed of. */
+export interface PinRequest {
+  /** Trees and files in memory, with everything below them. */
+  readonly roots?: readonly PinnedNode[]
+  readonly contents?: readonly Body[]
+  /** Blobs and tree nodes that are written before a record refers to them. */
+  readonly writesSince?: WrittenSince
+  /** Also if the session is deleted meanwhile. To be pinned while it is there and the states can be named. */
+  readonly states?: PinnedStates
+  /** A session of which a part is stored. It counts as deleted until it is whole. */
+  readonly arrivingSession?: string
+  /** The states that forks start from, from now on. */
+  readonly forks?: boolean
+  /**
+   * The pin also ends once this object is not in memory any more, for callers that cannot say when they are done.
+   * Its `roots` count for as long as they are in memory.
+   */
+  readonly owner?: object
+}
+
+interface Pin {
+  readonly roots: readonly (PinnedNode | WeakRef<PinnedNode>)[]
+  readonly contents: readonly Body[]
+  readonly states: PinnedStates | undefined
+  readonly owner: WeakRef<object> | undefined
+}
+
+const none: Disposable = { [Symbol.dispose]: () => undefined }
+const sweepAt = 1024
+
+/**
+ * Everything that a collection must leave although no record in the store leads to it: the one place where readers
+ * and writers pin it, and the one object that the collector asks.
+ *
+ * @example
+ * using _ = core.pins.pin({ roots: [root] })
+ */
+export class Pins {
+  readonly #durable: boolean
+  readonly #pins = new Set<Pin>()
+  #sweepAt = sweepAt
+  readonly #states = new Map<string, Set<Pin>>()
+  readonly #writes = new RecentWrites()
+  readonly #arriving = new Set<string>()
+  readonly #reads = new Set<Promise<unknown>>()
+  /** By parent; undefined while no pin asks for forks. */
+  #forks: Map<string, Set<number>> | undefined
+  readonly #sessionTrees: () => Iterable<Dir>
+
+  /** `sessionTrees`: the trees of the sessions in memory. */
+  constructor({ durable, sessionTrees }: { durable: boolean; sessionTrees: () => Iterable<Dir> }) {
+    this.#durable = durable
+    this.#sessionTrees = sessionTrees
+  }
+
+  /** Protects from this turn of the event loop on. Where memory is the truth, only sessions are collected. */
+  pin(request: PinRequest): Disposable {
+    const { writesSince, arrivingSession, forks } = request
+    const ends: (() => void)[] = []
+    if (this.#durable && writesSince !== undefined) ends.push(this.#writes.begin(writesSince))
+    if (arrivingSession !== undefined) ends.push(this.#arrive(arrivingSession))
+    if (forks === true) ends.push(this.#noteForks())
+    const held = this.#hold(request)
+    if (held !== undefined) ends.push(held)
+    if (ends.length === 0) return none
+    return {
+      [Symbol.dispose]: () => {
+        for (const end of ends.splice(0)) end()
+      },
+    }
+  }
+
+  /** Notes a read of stored history; the collector waits for it. */
+  whileReading<T>(read: Promise<T>): Promise<T> {
+    const settled: Promise<unknown> = read.then(ignore, ignore).then(() => this.#reads.delete(settled))
+    this.#reads.add(settled)
+    return read
+  }
+
+  /** To be called in the turn of the event loop in which a fork is put into the store's queue. */
+  forked(parentId: string, seq: number): void {
+    if (this.#forks === undefined) return
+    const seqs = this.#forks.get(parentId)
+    if (seqs === undefined) this.#forks.set(parentId, new Set([seq]))
+    else seqs.add(seq)
+  }
+
+  /** The store, with everything that is written to it noted. */
+  watching(store: Store): Store {
+    if (!this.#durable) return store
+    return wrapped(store, {
+      commit: (commit: StoreCommit) => {
+        this.#writes.note(commit)
+        return store.commit(commit)
+      },
+    })
+  }
+
+  /** Whether a pin keeps a blob or a tree node as one that was written; now and then also says so of another one. */
+  isWritten(digest: string): boolean {
+    return this.#writes.has(digest)
+  }
+
+  /** Trees and files in memory: those of sessions, frozen, and those that are pinned. */
+  *roots(): Generator<PinnedNode> {
+    yield* this.#sessionTrees()
+    for (const { roots } of this.#pins) {
+      for (const root of roots) {
+        const node = root instanceof WeakRef ? root.deref() : root
+        if (node !== undefined) yield node
+      }
+    }
+  }
+
+  *contents(): Generator<Body> {
+    for (const { contents } of this.#pins) yield* contents
+  }
+
+  /** The pinned states of a session; undefined without any. */
+  statesOf(sessionId: string): readonly number[] | undefined {
+    for (const pin of this.#states.get(sessionId) ?? []) if (isOver(pin)) this.#release(pin)
+    const pins = this.#states.get(sessionId)
+    return pins && [...pins].flatMap(({ states }) => states!.seqs)
+  }
+
+  isArriving(sessionId: string): boolean {
+    return this.#arriving.has(sessionId)
+  }
+
+  /** The states that forks of a session started from since the pin for forks; undefined without any. */
+  forksOf(sessionId: string): ReadonlySet<number> | undefined {
+    return this.#forks?.get(sessionId)
+  }
+
+  /** Resolves when the reads that are under way now have ended; later ones find the store as it is by now. */
+  async readsEnded(): Promise<void> {
+    if (this.#reads.size > 0) await Promise.all(this.#reads)
+  }
+
+  #hold({ roots = [], contents = [], states, owner }: PinRequest): (() => void) | undefined {
+    // Where memory is the truth, what is in memory needs no pin.
+    if (states === undefined && (!this.#durable || roots.length + contents.length === 0)) return undefined
+    const pin: Pin = {
+      roots: owner === undefined ? roots : roots.map((root) => new WeakRef(root)),
+      contents,
+      states,
+      owner: owner && new WeakRef(owner),
+    }
+    if (owner !== undefined && this.#pins.size >= this.#sweepAt) {
+      for (const one of this.#pins) if (isOver(one)) this.#release(one)
+      this.#sweepAt = Math.max(sweepAt, this.#pins.size * 2)
+    }
+    this.#pins.add(pin)
+    if (states !== undefined) {
+      const ofSession = this.#states.get(states.sessionId)
+      if (ofSession === undefined) this.#states.set(states.sessionId, new Set([pin]))
+      else ofSession.add(pin)
+    }
+    return () => this.#release(pin)
+  }
+
+  #release(pin: Pin): void {
+    this.#pins.delete(pin)
+    if (pin.states === undefined) return
+    const { sessionId } = pin.states
+    const ofSession = this.#states.get(sessionId)
+    if (ofSession?.delete(pin) === true && ofSession.size === 0) this.#states.delete(sessionId)
+  }
+
+  #arrive(sessionId: string): () => void {
+    this.#arriving.add(sessionId)
+    return () => this.#arriving.delete(sessionId)
+  }
+
+  /** One caller at a time: collections take turns. */
+  #noteForks(): () => void {
+    this.#forks = new Map()
+    return () => {
+      this.#forks = undefined
+    }
+  }
+}
+
+function isOver({ owner }: Pin): boolean {
+  return owner !== undefined && owner.deref() === undefined
+}
+
+function ignore(): void {}
