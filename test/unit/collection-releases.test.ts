@@ -107,6 +107,25 @@ describe.each(lasting)('a collection right after an operation, on %s,', (_name, 
     expect(await blobsAfterCollection()).toBe(0)
   })
 
+  test('frees what a watched restore had, when the watcher knows what it changed', async () => {
+    const watcher = session.fs.watch('/', { recursive: true })
+    const told = new Promise((resolve) => watcher.once('change', resolve))
+    await session.restore({ checkpointLabel: 'one' })
+    await told
+    watcher.close()
+    await session.delete()
+    expect(await blobsAfterCollection()).toBe(0)
+  })
+
+  test('keeps what a watched restore had until the watcher knows what it changed', async () => {
+    const watcher = session.fs.watch('/', { recursive: true })
+    const told = new Promise((resolve) => watcher.once('change', (_type, name) => resolve(name)))
+    const restored = session.restore({ checkpointLabel: 'one' })
+    await Promise.all([restored, engine.collect()])
+    expect(await told).toBe('a')
+    watcher.close()
+  })
+
   test('frees what an open file and an open directory had', async () => {
     const file = await session.fs.promises.open('/a')
     const directories = await session.fs.promises.opendir('/')

@@ -358,7 +358,9 @@ export class Session {
    * it, attributes that are no text in base64, as libarchive has them. The same tree gives the same bytes. The state
    * is that of the call, whenever it is read. Every name is in it, `.git` too: unpack it where no git runs, or look
    * at the names first. A request that makes no sense fails at the first read, with
-   * CHECKPOINT_NOT_FOUND, PATH_NOT_FOUND or NOT_A_DIRECTORY. Each iteration writes it anew.
+   * CHECKPOINT_NOT_FOUND, PATH_NOT_FOUND or NOT_A_DIRECTORY. Each iteration writes it anew. So that this is possible,
+   * collections keep the state until the garbage collector of JavaScript has removed the result: drop your references
+   * to it when you need no further iteration.
    *
    * @example
    * await pipeline(session.exportTar({ checkpointLabel: 'done' }), createGzip(), createWriteStream('done.tgz'))

@@ -1,6 +1,6 @@
 import type { Core } from '../session/core.js'
 import type { CommittedEvent } from '../session/history/feed.js'
-import { TreeDiff } from '../tree/diff.js'
+import { treeChanges } from '../session/states.js'
 
 /** 'rename': a name came, went or moved; 'change': content or attributes of what has it. */
 export type WatchEventType = 'rename' | 'change'
@@ -58,12 +58,9 @@ async function differences(
   { before, after }: NonNullable<CommittedEvent['restored']>,
 ): Promise<WatchChange[]> {
   const changes: WatchChange[] = []
-  for (const step of new TreeDiff(core.contentIds, core.loader).compare(before, after)) {
-    if (step instanceof Promise) await step
-    else if (step !== undefined) {
-      const type = step.before === undefined || step.after === undefined ? 'rename' : 'change'
-      changes.push({ type, path: step.path, removed: step.after === undefined })
-    }
+  for await (const step of treeChanges(core, before, after)) {
+    const type = step.before === undefined || step.after === undefined ? 'rename' : 'change'
+    changes.push({ type, path: step.path, removed: step.after === undefined })
   }
   return changes
 }

@@ -150,16 +150,23 @@ export function record(core: Core, live: LiveSession, event: NewEvent | undefine
   if (core.store.admit !== undefined) admitChange(core, live, event)
   const at = event.at ?? eventTime(core, live)
   const before = event.redo[0]?.[0] === 'R' ? live.tree.freeze() : undefined
-  // Who watches compares it with what comes.
-  if (before !== undefined && live.followers !== undefined) core.pins.pin({ roots: [before], owner: before })
+  // Followers compare it with what comes, and pin it themselves from the event on.
+  const pin =
+    before !== undefined && live.followers !== undefined ? core.pins.pin({ roots: [before] }) : undefined
   try {
     for (const redo of event.redo) applyLive(core, live, redo, at)
   } catch (thrown) {
+    pin?.[Symbol.dispose]()
     // A read that failed halfway leaves a tree that no event explains: it is read again from the store.
     if (!(thrown instanceof Fault)) core.table.discard(live, 'failed')
     throw thrown
   }
-  return commitEvent(core, live, event, at, before && { before, after: live.tree.freeze() })
+  const committed = commitEvent(core, live, event, at, before && { before, after: live.tree.freeze() })
+  if (pin !== undefined) {
+    const unpin = (): void => pin[Symbol.dispose]()
+    committed.then(unpin, unpin)
+  }
+  return committed
 }
 
 export function applyLive(core: Core, live: LiveSession, redo: Redo, at: number): void {
