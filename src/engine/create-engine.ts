@@ -1,5 +1,7 @@
 import { given, kindOf, parseFlag, parseFunction } from './base/input.js'
 import type { Environment } from './base/environment.js'
+import { BlankBaseline } from './session/baselines.js'
+import { HeldGitObjects } from './services/sources/git-objects.js'
 import { EngineError, invalid } from './base/errors.js'
 import { IdSource } from './base/ids.js'
 import { limits } from './base/limits.js'
@@ -157,8 +159,10 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     },
   )
   const core = coreFor(shared, localCaller)
+  const held = store.capabilities.durable ? undefined : new HeldGitObjects()
   const sources = new SourceService(
     {
+      held,
       importer: parts.importer ?? missing('importer'),
       archives: parts.archives ?? missing('archives'),
       host: parts.host ?? missing('host'),
@@ -170,6 +174,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     deadlineMs: jobLimits.deadlineMs,
     committer: parts.committer ?? missing('committer'),
     remoteOf: (caller, sourceId) => sources.remoteOf(caller, sourceId),
+    held,
   })
   const annotations = new Annotations()
   const approvals = new Approvals(selfApproval)
@@ -189,6 +194,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     analytics: new Analytics(),
     annotations,
     approvals,
+    blank: new BlankBaseline(),
     bundles,
     cache: new CacheService({ maxBytes: cacheBytes }),
     bus: new MessageBus(),

@@ -16,7 +16,7 @@ import { parseCreate } from '../services/sources/source-requests.js'
 import type { SourceService } from '../services/sources/sources.js'
 import type { UsageMeter } from '../services/usage.js'
 import { storeActivity } from '../session/table/activity.js'
-import { blankBaseline, copyFiles, filesBaseline, type CopiedFile } from '../session/baselines.js'
+import { copyFiles, filesBaseline, type BlankBaseline, type CopiedFile } from '../session/baselines.js'
 import { coreFor, inBackground, type Core } from '../session/core.js'
 import {
   localCaller,
@@ -95,6 +95,7 @@ const diffShape = new Shape<DiffRequest>({ from: true, to: true })
 const callerShape = new Shape<Partial<Caller>>({ tenant: true, principal: true })
 
 export interface EngineServices extends SessionServices {
+  readonly blank: BlankBaseline
   readonly collection: Collection
   readonly usage: UsageMeter
   readonly sources: SourceService
@@ -222,11 +223,11 @@ export class Sessions {
     )
   }
 
-  async #baseline({ sourceRef, files, gitRepository }: SessionStart): ReturnType<typeof blankBaseline> {
+  async #baseline({ sourceRef, files, gitRepository }: SessionStart): ReturnType<BlankBaseline['get']> {
     if (sourceRef !== undefined)
       return this.#services.sources.baseline(this.#core, sourceRef.sourceId, sourceRef.revisionId)
     if (files !== undefined) return filesBaseline(this.#core, files)
-    if (gitRepository === undefined) return blankBaseline(this.#core)
+    if (gitRepository === undefined) return this.#services.blank.get(this.#core)
     for (const action of ['createSource', 'startImport'] as const) this.#access.permissions.check(action, {})
     const { path, gitRef = '' } = gitRepository
     parseText('gitRepository.gitRef', gitRef, limits.labelBytes)

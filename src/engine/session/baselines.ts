@@ -10,20 +10,22 @@ import type { Baseline } from '../records/baseline.js'
 import { emptyDirectory, TreeBuilder } from './tree-builder.js'
 import type { FileContent } from './edits/writes.js'
 
-const blanks = new WeakMap<Core['roots'], Promise<[Baseline, Dir]>>()
-
 /** The empty tree, one for all blank sessions of an engine. */
-export function blankBaseline(core: Core): Promise<[Baseline, Dir]> {
-  let blank = blanks.get(core.roots)
-  if (blank === undefined) {
-    const root = emptyDirectory(core)
-    core.pins.pin({ roots: [root] })
-    blank = saveBaseline(core, root)
-    blanks.set(core.roots, blank)
-    // What was not stored is made anew.
-    blank.catch(() => blanks.delete(core.roots))
+export class BlankBaseline {
+  #saved: Promise<[Baseline, Dir]> | undefined
+
+  get(core: Core): Promise<[Baseline, Dir]> {
+    if (this.#saved === undefined) {
+      const root = emptyDirectory(core)
+      core.pins.pin({ roots: [root] })
+      this.#saved = saveBaseline(core, root)
+      // A tree that was not stored is made anew.
+      this.#saved.catch(() => {
+        this.#saved = undefined
+      })
+    }
+    return this.#saved
   }
-  return blank
 }
 
 /** A tree made from paths and contents; parents come by themselves. */

@@ -19,7 +19,7 @@ import { commitSession, record } from '../../session/mutation-queue.js'
 import { keys } from '../../storage/keys.js'
 import { FileNode, Symlink, type Dir } from '../../tree/node.js'
 import { emptyRoot } from '../../tree/tree.js'
-import { GitObjectStore } from './git-objects.js'
+import { GitObjectStore, type HeldGitObjects } from './git-objects.js'
 import type { CommitIdentity, Committer, GitRemote, PathChange } from './git-ports.js'
 import { type BranchTip, branchTipKind } from '../../records/branch-tip.js'
 
@@ -80,6 +80,7 @@ export function parseCommit(principal: string, request: SessionCommitRequest): P
 export class Commits {
   readonly #committer: () => Promise<Committer>
   readonly #remoteOf: (core: Core, sourceId: string) => Promise<GitRemote | undefined>
+  readonly #held: HeldGitObjects | undefined
   /** One commit of a session at a time: each is the parent of the next. */
   readonly #mutex = new KeyedMutex()
   readonly #deadlineMs: number
@@ -90,10 +91,12 @@ export class Commits {
     deadlineMs: number
     committer: () => Promise<Committer>
     remoteOf: (core: Core, sourceId: string) => Promise<GitRemote | undefined>
+    held: HeldGitObjects | undefined
   }) {
     this.#deadlineMs = ports.deadlineMs
     this.#committer = ports.committer
     this.#remoteOf = ports.remoteOf
+    this.#held = ports.held
   }
 
   commit(core: Core, live: LiveSession, request: ParsedCommit): Promise<{ commitId: string }> {
@@ -171,7 +174,7 @@ export class Commits {
         message,
         author,
         timestampSeconds: Math.floor(core.environment.wallClockMs() / 1000),
-        objects: new GitObjectStore(core, new ContentWriter(core)),
+        objects: new GitObjectStore(core, new ContentWriter(core), this.#held),
         signal,
       })
       if (commitId === last) {

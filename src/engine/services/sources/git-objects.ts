@@ -26,10 +26,11 @@ export class GitObjectStore implements GitObjects {
   readonly #held: Map<string, Held> | undefined
   #bodyBytes = 0
 
-  constructor(core: Core, writer: ContentWriter) {
+  /** `held`: where the store keeps no objects. */
+  constructor(core: Core, writer: ContentWriter, held: HeldGitObjects | undefined) {
     this.#core = core
     this.#writer = writer
-    this.#held = core.store.capabilities.durable ? undefined : heldObjects(core)
+    this.#held = held?.of(core.tenantKey)
   }
 
   async get(oid: string, maxBytes = Number.POSITIVE_INFINITY): Promise<GitObject | undefined> {
@@ -124,13 +125,13 @@ function encode(blob: BlobRef): EncodedBlob {
   return [blob.hash, blob.length]
 }
 
-/** Of engines in memory, by the table of sessions of each, and by tenant. */
-const held = new WeakMap<Core['table'], Map<string, Map<string, Held>>>()
+/** The git objects of an engine in memory. */
+export class HeldGitObjects {
+  readonly #tenants = new Map<string, Map<string, Held>>()
 
-function heldObjects(core: Core): Map<string, Held> {
-  let tenants = held.get(core.table)
-  if (tenants === undefined) held.set(core.table, (tenants = new Map()))
-  let objects = tenants.get(core.tenantKey)
-  if (objects === undefined) tenants.set(core.tenantKey, (objects = new Map()))
-  return objects
+  of(tenantKey: string): Map<string, Held> {
+    let objects = this.#tenants.get(tenantKey)
+    if (objects === undefined) this.#tenants.set(tenantKey, (objects = new Map()))
+    return objects
+  }
 }

@@ -10,7 +10,7 @@ import { countTree, type CountedTree } from '../../session/usage/tree-counts.js'
 import type { TreeCounts } from '../../records/baseline.js'
 import { keys } from '../../storage/keys.js'
 import type { Dir } from '../../tree/node.js'
-import { GitObjectStore } from './git-objects.js'
+import { GitObjectStore, type HeldGitObjects } from './git-objects.js'
 import type { GitRemote, Importer } from './git-ports.js'
 import { GitTreeBuilder } from './git-trees.js'
 import type { Host } from './host-ports.js'
@@ -27,6 +27,8 @@ export interface ImportPorts {
   readonly importer: () => Promise<Importer>
   readonly archives: () => Promise<Archives>
   readonly host: () => Promise<Host>
+  /** Where the store keeps no git objects. */
+  readonly held: HeldGitObjects | undefined
 }
 
 /** A tree that was read, is stored and counted, and the records that are to be stored together with its revision. */
@@ -73,7 +75,7 @@ async function importGit(
   findRevision: (revisionId: string) => Promise<RevisionRecord | undefined>,
 ): Promise<Imported> {
   const writer = new ContentWriter(core)
-  const objects = new GitObjectStore(core, writer)
+  const objects = new GitObjectStore(core, writer, ports.held)
   const trees = new GitTreeBuilder(core, objects, writer)
   const knownKey = keys.knownCommits(core.tenantKey, remoteId(source, remote))
   const stored = await core.store.get(knownKey)
