@@ -13,6 +13,7 @@ import {
   type Storage,
   type Store,
 } from '../../src/index.js'
+import { GarbageEstimate } from '../../src/engine/services/gc/garbage-estimate.js'
 import { wrapped } from '../../src/engine/storage/wrapped-store.js'
 import { fixedEnvironment } from '../../src/testing.js'
 import { FailingStorage } from '../support/failing-storage.js'
@@ -400,6 +401,23 @@ test('has no effect in memory', async () => {
   for (let i = 0; i < 20; i++) await session.files.write({ path: '/a', content: Buffer.alloc(64 * kb, i) })
   await session.files.write({ path: '/a', content: '' })
   expect(logged).toEqual([])
+})
+
+test('an estimate still counts what was deleted while a collection ran, and halves once for a vain one', () => {
+  const estimate = new GarbageEstimate()
+  const kept = { storeBytes: 1000, sessions: 10 }
+  const deletion = { events: [], put: [['s1', { deletedAt: 1 }] as const] }
+  estimate.collected({ ...kept, freedBytes: 0 })
+  for (let i = 0; i < 2; i++) estimate.note(deletion)
+  estimate.begin()
+  for (let i = 0; i < 3; i++) estimate.note(deletion)
+  expect(estimate.garbageBytes(1000)).toBe(500)
+  estimate.collected({ ...kept, freedBytes: 200 })
+  expect(estimate.garbageBytes(1000)).toBe(300)
+  estimate.begin()
+  estimate.collected({ ...kept, freedBytes: 149 })
+  estimate.note(deletion)
+  expect(estimate.garbageBytes(1000)).toBe(50)
 })
 
 test.each([

@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { PackBuilder } from '../../src/adapters/git/pack/build-pack.js'
 import { emptyTreeId, objectId, zeroId } from '../../src/adapters/git/objects/object-id.js'
 import { createPacer } from '../../src/adapters/git/pacer.js'
+import { readEntry } from '../../src/adapters/git/pack/pack-entry.js'
 import { formatPackIndex } from '../../src/adapters/git/pack/pack-index.js'
 import type { GitObject } from '../../src/engine/ports.js'
 import { failure } from '../support/git-harness.js'
@@ -300,6 +301,20 @@ describe('a pack', () => {
     expect([...objects.keys()]).toEqual([idOf('tree', body)])
     expect(large.size).toBe(0)
   })
+})
+
+test.each<readonly [string, readonly number[], string]>([
+  ['a size above 2^53', [0x9f, ...Array<number>(8).fill(0xff), 0x01], 'an impossible size'],
+  ['a base farther away than 2^53', [0x60, ...Array<number>(8).fill(0xff), 0x01], 'a delta has no base'],
+  ['a size that goes on behind its end', [0x9f, 0xff], 'it ends too early'],
+  ['a distance that goes on behind its end', [0x60, 0xff], 'it ends too early'],
+  ['an id that ends behind it', [0x70, ...Array<number>(19).fill(1)], 'it ends too early'],
+  ['type 0', [0x00], 'an unknown type'],
+  ['type 5', [0x50], 'an unknown type'],
+])('an entry of a pack with %s is GIT_CORRUPT', (_name, bytes, message) => {
+  expect(() => readEntry(Buffer.from(bytes), 0, 'sha1')).toThrow(
+    expect.objectContaining({ reason: 'GIT_CORRUPT', message: expect.stringContaining(message) as string }),
+  )
 })
 
 test.each(formats)('ids of %s', (format) => {

@@ -122,6 +122,17 @@ test('opens with the batches before a last one whose values are damaged, and cut
   expect(await damageIn(file)).toEqual([])
 })
 
+test('opens without a copy of a batch that stands at another offset, and cuts it off', async () => {
+  const { file, path, size, lastBatch } = await makeIndex()
+  const whole = Buffer.from(await file.read(0, size))
+  await file.write(size, [whole.subarray(headerBytes, lastBatch)])
+  expect(await damageIn(file)).toEqual([size])
+  const index = await openIndexFile(nodeDisk, dirname(path), { reset: false })
+  expect(String(index.getSync('root'))).toBe('3'.repeat(60))
+  await index.close()
+  expect(await file.size()).toBe(size)
+})
+
 test('an open index reports that its file ends anywhere else than it wrote', async () => {
   const { path, size } = await makeIndex()
   const index = await openIndexFile(nodeDisk, dirname(path), { reset: false })

@@ -8,6 +8,8 @@ import type {
 import { LiveIndex } from '../../src/adapters/level/index/live-index.js'
 import { memoryIndex } from '../../src/adapters/level/index/memory-index.js'
 import { PageIndex } from '../../src/adapters/level/index/page-index.js'
+import { encodeRoot } from '../../src/adapters/level/index/index-root.js'
+import { Memtable } from '../../src/adapters/level/index/memtable.js'
 import { entryKind } from '../../src/adapters/level/log/segment-format.js'
 
 const storeId = '00000000-0000-4000-8000-000000000000'
@@ -122,4 +124,22 @@ test('a flush that ends between its batches leaves the old index whole, and the 
     expect(offsets(new LiveIndex(PageIndex.load(db)!, place))).toEqual(new Set([3000]))
     expect([...db.keys].sort()).toEqual(expectedKeys(next.pages))
   }
+})
+
+test('an index passes over a tail of another root, and finds one of its own', async () => {
+  const db = memoryIndex()
+  const first = new LiveIndex(PageIndex.empty(db, { storeId, ...place }), place)
+  apply(first, 100, keys.slice(0, 1))
+  await flush(first)
+  const entries = new Memtable()
+  entries.set(keys[1]!, { segment: 1, offset: 500, length: 100, deleted: false })
+  const end = { ...place, offset: 600, commit: 1, chain: 7 }
+  await first.pages.storeDelta(entries, end)
+  const own = PageIndex.load(db)!
+  expect([own.tail.offset, own.deltas.get(keys[1]!)?.offset]).toEqual([600, 500])
+
+  const root = { ...own.root, nextPage: own.root.nextPage + 1 }
+  await db.batch([{ type: 'put', key: 'root', value: encodeRoot(root) }], { sync: true })
+  const other = PageIndex.load(db)!
+  expect([other.tail.offset, other.deltas.get(keys[1]!)]).toEqual([root.offset, undefined])
 })

@@ -274,6 +274,50 @@ describe('the index', () => {
   })
 })
 
+describe('an index of another history', () => {
+  const open = (path: string): ReturnType<typeof openSmall> => openSmall(path)
+  const putAll = async (path: string, ...keys: readonly string[]): Promise<void> => {
+    const store = await open(path)
+    // Each has a segment of its own.
+    for (const key of keys) await store.commit({ put: [[key, key.repeat(20_000)]] })
+    await store.close()
+  }
+  const useIndexOf = async (other: string): Promise<void> => {
+    await rm(join(data, 'index'), { recursive: true })
+    await cp(join(other, 'index'), join(data, 'index'), { recursive: true })
+  }
+  const valuesIn = async (path: string, ...keys: readonly string[]): Promise<(string | undefined)[]> => {
+    const store = await open(path)
+    try {
+      return keys.map((key) => store.getSync!(key)?.slice(0, 1))
+    } finally {
+      await store.close()
+    }
+  }
+
+  test('is not used: the index of another store whose segments end at the same places', async () => {
+    const other = join(directory, 'other')
+    await putAll(data, 'a', 'b')
+    await putAll(other, 'c', 'd')
+    await useIndexOf(other)
+    expect(await valuesIn(data, 'a', 'b', 'c', 'd')).toEqual(['a', 'b', undefined, undefined])
+  })
+
+  test('is not used: the index of a copy that had another commit where a segment is gone here', async () => {
+    const other = join(directory, 'other')
+    await (await open(data)).close()
+    await cp(data, other, { recursive: true })
+    await putAll(other, 'c')
+    const store = await open(data)
+    for (const put of ['b', 'b', 'd', 'e'] as const) await store.commit({ put: [[put, put.repeat(20_000)]] })
+    await store.reclaim()
+    await store.close()
+    expect(await readdir(join(data, 'segments'))).not.toContain('00000001.seg')
+    await useIndexOf(other)
+    expect(await valuesIn(data, 'b', 'c', 'd', 'e')).toEqual(['b', undefined, 'd', 'e'])
+  })
+})
+
 describe('the manifest', () => {
   test('is whole where a longer one was being written when the process ended', async () => {
     const store = await openSmall(data)
