@@ -33,6 +33,16 @@ describe('untilAborted', () => {
   })
 })
 
+describe('untilAborted, when the work has ended,', () => {
+  test('leaves no listener on the signal', async () => {
+    const { signal } = new AbortController()
+    expect(await untilAborted(Promise.resolve(1), signal)).toBe(1)
+    expect(getEventListeners(signal, 'abort')).toEqual([])
+    await expect(untilAborted(Promise.reject(reason), signal)).rejects.toBe(reason)
+    expect(getEventListeners(signal, 'abort')).toEqual([])
+  })
+})
+
 describe('onAbort', () => {
   test('tells those that still listen, where others do no longer', () => {
     const controller = new AbortController()

@@ -5,7 +5,8 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { sha256 } from '../../src/engine/base/hash.js'
 import { redoHash } from '../../src/engine/session/history/chain.js'
 import type { Redo } from '../../src/engine/records/event.js'
-import { openEngine, type Engine, type Finding, type Session, type Storage } from '../../src/index.js'
+import { Findings } from '../../src/engine/services/check/findings.js'
+import { limits, openEngine, type Engine, type Finding, type Session, type Storage } from '../../src/index.js'
 import type { Store } from '../../src/engine/ports.js'
 import { storages } from '../support/storages.js'
 
@@ -117,6 +118,22 @@ describe.each(storages.filter(([, , lasting]) => lasting))('a check on %s', (_na
     ])
   })
 
+  test('tells of a node that is missing for each session that names it in its tree', async () => {
+    const fork = await session.fork()
+    await fork.files.write({ path: '/only', content: 'here' })
+    await engine.collect()
+    const nodes = await recordsOf('n')
+    const isIn = (address: string): number => nodes.filter(([, json]) => json.includes(address)).length
+    const [key] = nodes.find(([one]) => isIn(one.slice(1)) > 1)!
+    await store.commit({ del: [key] })
+    const sessions = (await findings())
+      .filter(({ object }) => object === `node ${key.slice(1)}`)
+      .map(({ sessionId }) => sessionId)
+    expect(sessions).toContain(session.id)
+    expect(sessions).toContain(fork.id)
+    expect(new Set(sessions).size).toBe(sessions.length)
+  })
+
   test('tells of an event that was changed', async () => {
     const pages = []
     for await (const page of store.events(session.id, { from: 1, to: 1 })) pages.push(...page)
@@ -180,6 +197,20 @@ describe.each(storages.filter(([, , lasting]) => lasting))('a check on %s', (_na
     await writing
     expect(await findings(true)).toEqual([])
   })
+})
+
+test('a check counts every finding once, and lists the first thousand', () => {
+  const findings = new Findings()
+  const finding = (i: number): Finding => ({
+    problem: 'missing',
+    object: `node ${i}`,
+    message: 'is not there',
+  })
+  for (let times = 0; times < 2; times++)
+    for (let i = 0; i < limits.checkFindings; i++) findings.add(finding(i))
+  expect([findings.count, findings.list.length]).toEqual([limits.checkFindings, limits.checkFindings])
+  findings.add(finding(limits.checkFindings))
+  expect([findings.count, findings.list.length]).toEqual([limits.checkFindings + 1, limits.checkFindings])
 })
 
 test('a check has nothing to look at where nothing lasts', async () => {

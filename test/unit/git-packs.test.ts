@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { PackBuilder } from '../../src/adapters/git/pack/build-pack.js'
 import { emptyTreeId, objectId, zeroId } from '../../src/adapters/git/objects/object-id.js'
 import { createPacer } from '../../src/adapters/git/pacer.js'
-import { readEntry } from '../../src/adapters/git/pack/pack-entry.js'
+import { readEntry, readPackHeader } from '../../src/adapters/git/pack/pack-entry.js'
 import { formatPackIndex } from '../../src/adapters/git/pack/pack-index.js'
 import type { GitObject } from '../../src/engine/ports.js'
 import { failure } from '../support/git-harness.js'
@@ -315,6 +315,15 @@ test.each<readonly [string, readonly number[], string]>([
   expect(() => readEntry(Buffer.from(bytes), 0, 'sha1')).toThrow(
     expect.objectContaining({ reason: 'GIT_CORRUPT', message: expect.stringContaining(message) as string }),
   )
+})
+
+test('an entry of a pack may end with the bytes, and a pack of another version is refused', () => {
+  const id = Buffer.alloc(20, 1)
+  const header = Buffer.concat([Buffer.of(0x71), id])
+  expect(readEntry(header, 0, 'sha1')).toMatchObject({ kind: 'id-delta', baseOid: id.toString('hex') })
+  expect(readPackHeader(Buffer.from('PACK\0\0\0\x02\0\0\0\x05'))).toBe(5)
+  for (const wrong of ['PACK\0\0\0\x03\0\0\0\x05', 'PACL\0\0\0\x02\0\0\0\x05', 'PACK\0\0\0\x02\0\0\0'])
+    expect(() => readPackHeader(Buffer.from(wrong))).toThrow('version 2')
 })
 
 test.each(formats)('ids of %s', (format) => {

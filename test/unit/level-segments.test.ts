@@ -23,6 +23,8 @@ import {
   readFrameHeader,
   segmentHeaderBytes,
 } from '../../src/adapters/level/log/segment-format.js'
+import { SegmentFile } from '../../src/adapters/level/log/segment-file.js'
+import { nodeDisk } from '../../src/adapters/level/directory/node-disk.js'
 import type { StoreCommit } from '../../src/engine/ports.js'
 import { randomWords } from '../../src/testing.js'
 import { FaultyDisk } from '../support/faulty-disk.js'
@@ -115,6 +117,17 @@ test('the header of a segment of which any byte changed is none', () => {
     expect(decodeSegmentHeader(bytes)).toBeUndefined()
     bytes[at]! ^= 0x10
   }
+})
+
+test('reading behind the end of a segment is DATA_LOSS with its offset', async () => {
+  const path = join(directory, 'segment')
+  await writeFile(path, 'abcdef')
+  const file = new SegmentFile(7, await nodeDisk.open(path, 'read'), 6)
+  expect(String(file.readSync(2, 4))).toBe('cdef')
+  const damage = { reason: 'DATA_LOSS', details: { file: 'segments/00000007.seg', offset: '3' } }
+  await expect(file.read(3, 4)).rejects.toMatchObject(damage)
+  expect(() => file.readSync(3, 4)).toThrow(expect.objectContaining(damage))
+  await file.close()
 })
 
 describe('the end of the newest segment', () => {
@@ -289,7 +302,7 @@ describe('an index of another history', () => {
   const valuesIn = async (path: string, ...keys: readonly string[]): Promise<(string | undefined)[]> => {
     const store = await open(path)
     try {
-      return keys.map((key) => store.getSync!(key)?.slice(0, 1))
+      return keys.map((key) => store.getSync(key)?.slice(0, 1))
     } finally {
       await store.close()
     }
@@ -318,7 +331,75 @@ describe('an index of another history', () => {
   })
 })
 
+describe('a segment of another history', () => {
+  const putAll = async (path: string, ...keys: readonly string[]): Promise<void> => {
+    const store = await openSmall(path)
+    for (const key of keys) await store.commit({ put: [['key', key.repeat(20_000)]] })
+    await store.close()
+  }
+
+  test('is DATA_LOSS and stays as it is: the newest segment of another store', async () => {
+    const other = join(directory, 'other')
+    await putAll(data, 'a')
+    await putAll(other, 'b')
+    const [path, foreign] = [data, other].map((at) => join(at, 'segments/00000001.seg')) as [string, string]
+    await cp(foreign, path)
+    expect(await openSmall(data).catch(detailsOf)).toMatchObject({ details: { offset: '8' } })
+    expect(await readFile(path)).toEqual(await readFile(foreign))
+  })
+
+  test('is DATA_LOSS: a segment of a copy of the store that had other commits before it', async () => {
+    const other = join(directory, 'other')
+    await (await openSmall(data)).close()
+    await cp(data, other, { recursive: true })
+    await putAll(data, 'a', 'b', 'c')
+    await putAll(other, 'x', 'y', 'z')
+    const name = 'segments/00000002.seg'
+    await cp(join(other, name), join(data, name))
+    expect(await openSmall(data).catch(detailsOf)).toMatchObject({
+      reason: 'DATA_LOSS',
+      details: { file: name },
+    })
+  })
+})
+
 describe('the manifest', () => {
+  test('is DATA_LOSS when an older one stands there, and no segment behind it is removed', async () => {
+    const store = await openSmall(data)
+    await store.commit({ put: [['a', 'a'.repeat(20_000)]] })
+    const old = await readFile(join(data, 'segments/manifest'))
+    for (const key of ['b', 'c']) await store.commit({ put: [[key, key.repeat(20_000)]] })
+    await store.close()
+    const names = await readdir(join(data, 'segments'))
+    const manifest = await readFile(join(data, 'segments/manifest'))
+    await writeFile(join(data, 'segments/manifest'), old)
+    expect(await openSmall(data).catch(reasonOf)).toBe('DATA_LOSS')
+    expect(await readdir(join(data, 'segments'))).toEqual(names)
+    await writeFile(join(data, 'segments/manifest'), manifest)
+    await (await openSmall(data)).close()
+  })
+
+  test('names a segment only when all of the one before it is on the disk', async () => {
+    const disk = new FaultyDisk()
+    const store = await openSmall(data, { durability: 'relaxed', disk })
+    const before = disk.log.length
+    for (const key of ['a', 'b']) await store.commit({ put: [[key, key.repeat(20_000)]] })
+    const log = disk.log.slice(before).map((what) => what.replace(data, ''))
+    const first = 'segments/00000001.seg'
+    const written = log.findLastIndex((what) => what === `write /${first}`)
+    const synced = log.indexOf(`sync /${first}`, written)
+    const named = log.indexOf('rename /segments/manifest')
+    expect([written >= 0, synced > written, named > synced]).toEqual([true, true, true])
+    await store.close()
+  })
+
+  test('has one segment after a first commit that is larger than a segment', async () => {
+    const store = await openSmall(data)
+    await store.commit({ put: [['a', 'a'.repeat(40_000)]] })
+    expect((await readdir(join(data, 'segments'))).toSorted()).toEqual(['00000001.seg', 'manifest'])
+    await store.close()
+  })
+
   test('is whole where a longer one was being written when the process ended', async () => {
     const store = await openSmall(data)
     await store.commit({ put: [['k', 'v']] })

@@ -15,6 +15,8 @@ const names = [
   '\uffff',
   '😀',
   '😀a',
+  '\u{103fe}',
+  '\u{103ff}',
   '\u{10ffff}',
 ]
 

@@ -93,7 +93,15 @@ function tupleOf(...items: readonly Values[]): Values {
   return {
     right: [whole],
     wrong: [
-      ...[undefined, null, {}, 'text', 1, [], whole.slice(1), whole.slice(0, -1), [...whole, whole.at(-1)]],
+      undefined,
+      null,
+      {},
+      'text',
+      1,
+      [],
+      whole.slice(1),
+      whole.slice(0, -1),
+      [...whole, whole.at(-1)],
       ...items.flatMap(({ wrong }, i) => withoutMissing(wrong).map((value) => whole.with(i, value))),
     ],
   }
@@ -110,7 +118,13 @@ function objectOf<R>(fields: Fields<R>): Values {
       ...all.flatMap(([field, { right }]) => right.map((value) => changed(field, value))),
     ],
     wrong: [
-      ...[undefined, null, 'text', 1, true, [], [whole]],
+      undefined,
+      null,
+      'text',
+      1,
+      true,
+      [],
+      [whole],
       ...all.flatMap(([field, { wrong }]) => wrong.map((value) => changed(field, value))),
     ],
   }
@@ -339,7 +353,8 @@ describe.each(rows.map((row) => [row.kind.name, row.forms[0]![0] ?? 'a value', r
       const parse = (one: unknown): unknown =>
         kind.parse(kind === unfinishedJobKind ? (one as string) : JSON.stringify(changed(one)), 'a key')
       for (const one of right) expect(() => parse(one), JSON.stringify(one)).not.toThrow()
-      if (field !== undefined) expect((parse(right[0]) as Record<string, unknown>)[field]).toEqual(right[0])
+      const parsed = parse(right[0])
+      expect(field === undefined ? parsed : (parsed as Record<string, unknown>)[field]).toEqual(right[0])
       for (const one of wrong)
         expect(() => parse(one), JSON.stringify(one)).toThrow(
           expect.objectContaining({

@@ -1,4 +1,4 @@
-import { cp, mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises'
+import { cp, mkdtemp, readdir, readFile, readlink, rm, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -10,6 +10,7 @@ import {
   type StoreRepair,
 } from '../../src/adapters/level/index.js'
 import { sha256 } from '../../src/engine/base/hash.js'
+import { keys } from '../../src/engine/ports.js'
 import { openEngine } from '../../src/index.js'
 import { seed, size } from '../support/seed.js'
 import {
@@ -422,6 +423,94 @@ describe('a store of format 1', () => {
   })
 })
 
+describe('a session that is written anew', () => {
+  test('keeps the report of its last event', async () => {
+    const [directory, target] = [join(root, 'reported'), join(root, 'reported-repaired')]
+    const made = await openEngine({ storage: smallSegments(directory) })
+    const session = await made.sessions.create()
+    const lost = bytesOf('lost', 9000)
+    await session.files.write({ path: '/lost', content: lost })
+    const reportContent = '<testsuite><testcase name="a"/></testsuite>'
+    await session.health.report({ reportFormat: 'junit-xml/v1', reportContent })
+    await made.close()
+    await damageBlob(directory, lost)
+    const repair = await repairStore(directory, target)
+    expect(repair).toMatchObject({ rebuiltSessions: 1, remaining: [] })
+    await using engine = await openEngine({ storage: levelStorage(target) })
+    const repaired = await engine.sessions.open(session.id)
+    expect(await repaired.health.get()).toMatchObject({ health: { testsPassed: 1 } })
+    expect(await repaired.fs.promises.readdir('/')).toEqual([])
+  })
+
+  test('loses its state with its only snapshot, where what its events did is not kept', async () => {
+    const [directory, target] = [join(root, 'pruned'), join(root, 'pruned-repaired')]
+    const made = await openEngine({ storage: smallSegments(directory) })
+    const session = await made.sessions.create()
+    for (const path of ['/a', '/b']) await session.files.write({ path, content: bytesOf(path, 9000) })
+    await made.collect()
+    await made.close()
+    const { [0]: snapshot, length } = (await entriesOf(directory)).filter(({ key }) =>
+      key.startsWith(`r${keys.snapshots(session.id)}`),
+    )
+    expect(length).toBeGreaterThan(0)
+    for (const { path, offset, length: bytes } of await entriesOf(directory).then((all) =>
+      all.filter(({ key }) => key === snapshot!.key),
+    ))
+      await flip(path, offset + bytes - 1)
+    const repair = await repairStore(directory, target)
+    expect(repair).toMatchObject({ rebuiltSessions: 1, remaining: [] })
+    expect(repair.dropped.map(({ object }) => object)).toContain(`session ${session.id}`)
+  })
+})
+
+/** Damages the last byte of a content wherever it stands. */
+async function damageBlob(directory: string, content: Uint8Array): Promise<void> {
+  const key = `b${Buffer.from(sha256(content), 'hex').toString('latin1')}`
+  for (const entry of await entriesOf(directory))
+    if (entry.key === key) await flip(entry.path, entry.offset + entry.length - 1)
+}
+
+test('a session without events whose record is lost is reported by its cache entry', async () => {
+  const [directory, target] = [join(root, 'orphan'), join(root, 'orphan-repaired')]
+  const made = await openEngine({ storage: smallSegments(directory) })
+  const session = await made.sessions.create()
+  await session.cache.put({ key: 'k', value: 'v' })
+  await made.close()
+  for (const { key, path, offset, length } of await entriesOf(directory))
+    if (key.startsWith('rs') && key.endsWith(session.id)) await flip(path, offset + length - 1)
+  const repair = await repairStore(directory, target)
+  expect(repair).toMatchObject({ sessions: 0, remaining: [] })
+  expect(repair.dropped).toContainEqual(
+    expect.objectContaining({ object: `session ${session.id}`, sessionId: session.id }),
+  )
+})
+
+test('a store without a manifest belongs to the store of its marker, and not to that of a foreign segment', async () => {
+  const [directory, other] = [join(root, 'own'), join(root, 'foreign')]
+  for (const path of [directory, other]) await (await openEngine({ storage: smallSegments(path) })).close()
+  await cp(join(other, 'segments/00000001.seg'), join(directory, 'segments/00000001.seg'))
+  await rm(join(directory, 'segments/manifest'))
+  const { findings } = await checkStore(directory)
+  expect(findings).toMatchObject([
+    { object: 'file segments/manifest' },
+    { object: 'file segments/00000001.seg', message: expect.stringContaining('of another store') as string },
+  ])
+})
+
+test('a check and a repair leave no file open', async () => {
+  const open = async (): Promise<string[]> => {
+    const paths: string[] = []
+    for (const fd of await readdir('/proc/self/fd'))
+      paths.push(await readlink(`/proc/self/fd/${fd}`).catch(() => ''))
+    return paths.filter((path) => path.startsWith(root))
+  }
+  const before = await open()
+  await checkStore(healthy)
+  expect(await open()).toEqual(before)
+  await repairStore(healthy, join(root, 'closed'))
+  expect(await open()).toEqual(before)
+})
+
 describe('sources', () => {
   test('lose revisions that are not whole, and import again', async () => {
     const [directory, target] = [join(root, 'sources'), join(root, 'sources-repaired')]
@@ -438,14 +527,19 @@ describe('sources', () => {
       const { revisionId } = await made.sources.waitForJob(job)
       ids.push(sourceId, (await made.sessions.create({ sourceRef: { sourceId, revisionId } })).id)
     }
+    const labelled = await made.sources.promoteSession(ids[0]!, {
+      sessionId: ids[1]!,
+      revisionLabel: 'of lost',
+    })
+    await made.sources.waitForJob(labelled)
     await made.close()
-    const key = `b${Buffer.from(sha256(large), 'hex').toString('latin1')}`
-    for (const entry of await entriesOf(directory))
-      if (entry.key === key) await flip(entry.path, entry.offset + entry.length - 1)
+    await damageBlob(directory, large)
     const repair = await repairStore(directory, target)
     expect(repair.remaining).toEqual([])
     const objects = repair.dropped.map(({ object }) => object.split(' ')[0])
-    expect(objects.filter((object) => object === 'revision')).toHaveLength(1)
+    // One is a label.
+    expect(objects.filter((object) => object === 'revision')).toHaveLength(2)
+    expect(repair.dropped.filter(({ object }) => object.startsWith('revision label'))).toHaveLength(1)
     expect(objects.filter((object) => object === 'source')).toHaveLength(1)
     await using engine = await openEngine({ storage: levelStorage(target) })
     const [lost, onLost, whole, onWhole] = ids as [string, string, string, string]

@@ -1,0 +1,32 @@
+import { expect, test } from 'vitest'
+import { Fault, whenLoaded } from '../../src/engine/base/fault.js'
+
+/** Code that faults so many times before it gets through; notes what happens in order. */
+function faulting(times: number, noted: string[], outcome: () => string): () => string {
+  let left = times
+  return () => {
+    if (left === 0) return outcome()
+    const number = left--
+    const resolve = (): Promise<void> => Promise.resolve(void noted.push(`resolve ${number}`))
+    throw new Fault(resolve, () => noted.push(`release ${number}`))
+  }
+}
+
+test('what the faults of some code hold is released when it has run to its end', async () => {
+  const noted: string[] = []
+  const run = faulting(2, noted, () => {
+    noted.push('done')
+    return 'outcome'
+  })
+  expect(await whenLoaded(run)).toBe('outcome')
+  expect(noted).toEqual(['resolve 2', 'resolve 1', 'done', 'release 2', 'release 1'])
+})
+
+test('what the faults of some code hold is released when it fails', async () => {
+  const noted: string[] = []
+  const run = faulting(1, noted, () => {
+    throw new Error('failed')
+  })
+  await expect(whenLoaded(run)).rejects.toThrow('failed')
+  expect(noted).toEqual(['resolve 1', 'release 1'])
+})
