@@ -338,6 +338,14 @@ describe('on session.fs', () => {
     },
   )
 
+  test('data in pieces is written by the flag and mode that were given', async () => {
+    const { fs } = await createLinked()
+    await fs.promises.writeFile('/a', ['y', 'z'], { flag: 'a' })
+    expect(fs.readFileSync('/a', 'utf8')).toBe('xyz')
+    await fs.promises.writeFile('/new', ['y'], { mode: 0o600 })
+    expect(fs.statSync('/new').mode & 0o777).toBe(0o600)
+  })
+
   test.each(['writeFile', 'appendFile'] as const)(
     '%s opens no file for data whose iterator cannot be read',
     async (name) => {

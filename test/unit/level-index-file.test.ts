@@ -152,6 +152,22 @@ test('an open index reports that its file ends anywhere else than it wrote', asy
   expect(await found()).toEqual([])
 })
 
+test('an open index reports a last batch that looks as if a kill had cut it short', async () => {
+  const { file, path, size, lastBatch } = await makeIndex()
+  const index = await openIndexFile(nodeDisk, dirname(path), { reset: false })
+  onTestFinished(() => index.close())
+  // A head that announces a longer table, and deletions as far as the file goes.
+  const tail = Buffer.alloc(size - lastBatch)
+  tail.writeUInt32LE(2 ** 30, 4)
+  for (let at = headBytes; at < tail.length; at += 10) {
+    tail.writeUInt8(4, Math.min(at + 1, tail.length - 1))
+    tail.write('xxxx', at + 2, 'latin1')
+  }
+  await file.write(lastBatch, [tail])
+  expect(await damageIn(file)).toEqual([])
+  expect(await allOf(index.damages())).toEqual([{ offset: lastBatch, message: 'is damaged' }])
+})
+
 test('an open index reports that its file is gone or was replaced', async () => {
   const { path } = await makeIndex()
   const index = await openIndexFile(nodeDisk, dirname(path), { reset: false })
@@ -190,7 +206,9 @@ test('closing brings what was written to the disk', async () => {
     },
   }
   const index = await openIndexFile(disk, dirname(path), { reset: false })
-  await index.batch(operationsOf(4), { sync: false })
+  await index.batch(operationsOf(4), { sync: true })
+  expect(unsynced).toBe(false)
+  await index.batch(operationsOf(5), { sync: false })
   expect(unsynced).toBe(true)
   await index.close()
   expect(unsynced).toBe(false)
