@@ -4,10 +4,11 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { sha256 } from '../../src/engine/base/hash.js'
 import { redoHash } from '../../src/engine/session/history/chain.js'
+import { snapshotKind } from '../../src/engine/records/snapshot.js'
 import type { Redo } from '../../src/engine/records/event.js'
 import { Findings } from '../../src/engine/services/check/findings.js'
 import { limits, openEngine, type Engine, type Finding, type Session, type Storage } from '../../src/index.js'
-import type { Store } from '../../src/engine/ports.js'
+import { keys, type Store } from '../../src/engine/ports.js'
 import { storages } from '../support/storages.js'
 
 /** Gives access to the store below an engine. */
@@ -66,6 +67,13 @@ describe.each(storages.filter(([, , lasting]) => lasting))('a check on %s', (_na
     expect(report.readBytes).toBeGreaterThanOrEqual(big.length)
     await engine.collect()
     expect((await engine.check({ readData: true })).findings).toEqual([])
+  })
+
+  test('a collection notes in the oldest snapshot that the redo before it is gone', async () => {
+    await engine.collect()
+    const [first] = await recordsOf(keys.snapshots(session.id))
+    expect(snapshotKind.parse(first![1]).pruned).toBe(true)
+    expect(await findings(true)).toEqual([])
   })
 
   test('names the file and the session of a content that is missing', async () => {

@@ -381,7 +381,8 @@ describe('the manifest', () => {
 
   test('names a segment only when all of the one before it is on the disk', async () => {
     const disk = new FaultyDisk()
-    const store = await openSmall(data, { durability: 'relaxed', disk })
+    const large = { flushEntries: 10_000, flushBytes: 2 ** 24 }
+    const store = await openSmall(data, { durability: 'relaxed', disk, ...large })
     const before = disk.log.length
     for (const key of ['a', 'b']) await store.commit({ put: [[key, key.repeat(20_000)]] })
     const log = disk.log.slice(before).map((what) => what.replace(data, ''))
