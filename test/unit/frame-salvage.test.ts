@@ -78,6 +78,20 @@ test('takes no copy of an earlier frame in a content for a frame', async () => {
   expect(damages).toHaveLength(1)
 })
 
+test('takes no frame with an earlier number for the next one', async () => {
+  const [first, second] = framesOf('old', 'new')
+  const third = framesOf('old', 'new', 'last')[2]!
+  for (const frames of [
+    [first!, second!, first!],
+    [first!, second!, first!, third],
+  ]) {
+    const { file, size } = await fileOf(frames)
+    const again = `${from + first!.length + second!.length}: ${first!.length} bytes are damaged: commit 1 is here again`
+    const keys = ['rk1', 'rk2', 'rk3'].slice(0, frames.length === 3 ? 2 : 3)
+    expect(await salvage(file, size)).toEqual({ keys, damages: [again] })
+  }
+})
+
 test('reports commits that are missing between two whole frames, and not again behind a damage', async () => {
   const frames = framesOf('1', '2', '3', '4', '5')
   frames[3]![8]! ^= 1

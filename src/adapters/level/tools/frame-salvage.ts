@@ -78,7 +78,12 @@ export async function* salvageFrames(
       at + frameHeaderBytes + header.bodyBytes <= to
     if (!fits) {
       const end = await nextFrame(reader, at + 1, seed, commit)
-      yield await salvageRegion(reader, at, end, to)
+      // A write to the wrong place can leave an earlier commit here. Its values must not replace newer ones.
+      if (header !== undefined && commit !== undefined && header.commit <= commit) {
+        const message = `${end - at} bytes are damaged: commit ${header.commit} is here again`
+        const damages = [{ offset: at, message, toEnd: end === to }]
+        yield { offset: at, header: undefined, end, entries: [], damages }
+      } else yield await salvageRegion(reader, at, end, to)
       chain = undefined
       at = end
       continue
