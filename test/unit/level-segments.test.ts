@@ -363,6 +363,25 @@ describe('a segment of another history', () => {
   })
 })
 
+test('a damaged commit before the newest segment is DATA_LOSS where the index has to be made again', async () => {
+  const store = await openSmall(data)
+  for (const key of ['a', 'b', 'c']) await store.commit({ put: [[key, key.repeat(20_000)]] })
+  await store.close()
+  await rm(join(data, 'index'), { recursive: true })
+  for (const at of [segmentHeaderBytes + 8, segmentHeaderBytes + 1000]) {
+    const path = join(data, 'segments/00000002.seg')
+    const bytes = await readFile(path)
+    bytes[at]! ^= 1
+    await writeFile(path, bytes)
+    expect(await openSmall(data).catch(detailsOf)).toMatchObject({
+      reason: 'DATA_LOSS',
+      details: { file: 'segments/00000002.seg', offset: String(segmentHeaderBytes) },
+    })
+    bytes[at]! ^= 1
+    await writeFile(path, bytes)
+  }
+})
+
 describe('the manifest', () => {
   test('is DATA_LOSS when an older one stands there, and no segment behind it is removed', async () => {
     const store = await openSmall(data)
