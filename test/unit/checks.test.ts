@@ -1,5 +1,6 @@
 /** The forms that stored records are checked against. */
 import { expect, test } from 'vitest'
+import { parseText } from '../../src/engine/base/input.js'
 import * as checks from '../../src/engine/base/checks.js'
 
 const { isCount, isListOf, isNumber, isObject, isOneOf, isOptional, isText, isTexts, isTupleOf, isWith } =
@@ -22,4 +23,11 @@ test.each<[string, checks.Check, readonly unknown[], readonly unknown[]]>([
 ])('%s', (_what, check, right, wrong) => {
   expect(right.map(check)).toEqual(right.map(() => true))
   expect(wrong.map(check)).toEqual(wrong.map(() => false))
+})
+
+test('a text is measured in bytes of UTF-8', () => {
+  expect(parseText('field', 'ü'.repeat(50), 100)).toBe('ü'.repeat(50))
+  expect(() => parseText('field', 'ü'.repeat(51), 100)).toThrow(
+    expect.objectContaining({ reason: 'TOO_LARGE' }),
+  )
 })

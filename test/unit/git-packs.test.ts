@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { PackBuilder } from '../../src/adapters/git/pack/build-pack.js'
 import { emptyTreeId, objectId, zeroId } from '../../src/adapters/git/objects/object-id.js'
 import { createPacer } from '../../src/adapters/git/pacer.js'
+import { VerifiedSource } from '../../src/adapters/git/pack/opened-object.js'
 import { readEntry, readPackHeader } from '../../src/adapters/git/pack/pack-entry.js'
 import { formatPackIndex } from '../../src/adapters/git/pack/pack-index.js'
 import type { GitObject } from '../../src/engine/ports.js'
@@ -324,6 +325,14 @@ test('an entry of a pack may end with the bytes, and a pack of another version i
   expect(readPackHeader(Buffer.from('PACK\0\0\0\x02\0\0\0\x05'))).toBe(5)
   for (const wrong of ['PACK\0\0\0\x03\0\0\0\x05', 'PACL\0\0\0\x02\0\0\0\x05', 'PACK\0\0\0\x02\0\0\0'])
     expect(() => readPackHeader(Buffer.from(wrong))).toThrow('version 2')
+})
+
+test('an entry of a pack whose object has another id is GIT_CORRUPT', async () => {
+  const body = Buffer.from('body')
+  const source = new VerifiedSource('sha1', () => Promise.resolve({ type: 'blob', body }))
+  const oid = objectId('blob', body, 'sha1')
+  expect(await source.read(oid)).toEqual({ oid, type: 'blob', body })
+  await expect(source.read('0'.repeat(40))).rejects.toMatchObject({ reason: 'GIT_CORRUPT' })
 })
 
 test.each(formats)('ids of %s', (format) => {

@@ -363,6 +363,17 @@ describe('a segment of another history', () => {
   })
 })
 
+test('a part of a large blob is read and verified wherever it begins', async () => {
+  const store = await openSmall(data)
+  const { hash, bytes } = blobOf(1, 400_000)
+  await store.commit({ blobs: [{ hash, bytes }] })
+  for (const offset of [0, 70_000, 200_000, 399_990, 65_530]) {
+    const part = await store.blob(hash, { offset, length: 10 })
+    expect(Buffer.from(part!)).toEqual(Buffer.from(bytes.subarray(offset, offset + 10)))
+  }
+  await store.close()
+})
+
 test('a damaged commit before the newest segment is DATA_LOSS where the index has to be made again', async () => {
   const store = await openSmall(data)
   for (const key of ['a', 'b', 'c']) await store.commit({ put: [[key, key.repeat(20_000)]] })
