@@ -15,14 +15,24 @@ const withRounds = [
 /** Tests that only `npm run test:long` runs. */
 const onlyLong = 'test/**/*.long.test.ts'
 
+/**
+ * Tests that need a process of their own: they mock a module, change the process's directory, environment or
+ * prototypes, measure its memory, or count its handles. The others share processes, which load the sources once.
+ */
+const alone = [
+  'test/architecture.test.ts',
+  'test/cli/*.test.ts',
+  'test/client/{loading,main-job}.test.ts',
+  'test/compat/*.test.ts',
+  'test/crash/*.test.ts',
+  'test/http/{contents,large-bodies,server,slow-readers,streams}.test.ts',
+  'test/model/scale.test.ts',
+  'test/unit/{collection-interleavings,git-hostile,git-local-hostile,memory-bounds,posix-locks}.test.ts',
+  'test/unit/level-{directory,faults,index-memory}.test.ts',
+]
+
 export default defineConfig(({ mode }) => ({
   test: {
-    ...(mode === 'long'
-      ? {
-          include: [...withRounds, onlyLong],
-          env: { FORKSPACE_TEST_SIZE: env['FORKSPACE_TEST_SIZE'] ?? '1' },
-        }
-      : { include: ['test/**/*.test.ts'], exclude: [onlyLong], env: { TMPDIR: temporaryDirectory() } }),
     environment: 'node',
     globalSetup: ['test/support/run-directory.ts'],
     pool: 'forks',
@@ -33,5 +43,25 @@ export default defineConfig(({ mode }) => ({
     hookTimeout: 60_000,
     teardownTimeout: 60_000,
     reporters: ['default', './test/support/summary-reporter.ts'],
+    ...(mode === 'long'
+      ? {
+          include: [...withRounds, onlyLong],
+          env: { FORKSPACE_TEST_SIZE: env['FORKSPACE_TEST_SIZE'] ?? '1' },
+        }
+      : {
+          env: { TMPDIR: temporaryDirectory() },
+          projects: [
+            {
+              extends: true as const,
+              test: {
+                name: 'shared',
+                include: ['test/**/*.test.ts'],
+                exclude: [onlyLong, ...alone],
+                isolate: false,
+              },
+            },
+            { extends: true as const, test: { name: 'alone', include: alone, exclude: [onlyLong] } },
+          ],
+        }),
   },
 }))
