@@ -1,9 +1,9 @@
 /** Writes to a store until it is killed, and prints the number of each write when it is acknowledged. */
 import { randomBytes } from 'node:crypto'
 import { argv, stdout } from 'node:process'
-const [, , dist, directory, segmentBytes] = argv
-const { openEngine } = await import(`${dist}/index.js`)
-const { openLevelStore } = await import(`${dist}/adapters/level/open-level-store.js`)
+const [, , sources, directory, segmentBytes] = argv
+const { openEngine } = await import(`${sources}/index.js`)
+const { openLevelStore } = await import(`${sources}/adapters/level/open-level-store.js`)
 const storage = {
   open: () => openLevelStore(directory, { durability: 'full', segmentBytes: Number(segmentBytes) }),
 }
