@@ -1,9 +1,12 @@
+import { randomBytes } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { callOperation } from '../../src/engine/contract.js'
 import { openEngine, type Engine, type Session, type Storage, type Store } from '../../src/index.js'
+import { limits } from '../../src/engine/base/limits.js'
+import { keys, prefixEnd } from '../../src/engine/storage/keys.js'
 import { storages } from '../support/storages.js'
 
 const lasting = storages.filter(([, , isLasting]) => isLasting)
@@ -14,11 +17,23 @@ describe.each(lasting)('a collection right after an operation, on %s,', (_name, 
   let store: Store
   let engine: Engine
   let session: Session
+  /** While it is set, the store gives no bytes. */
+  let gate: Promise<void> | undefined
 
   beforeEach(async () => {
     directory = await mkdtemp(join(tmpdir(), 'releases-'))
     const made = makeStorage(join(directory, 's'))
-    const storage: Storage = { open: async () => (store = await made.open()) }
+    const storage: Storage = {
+      open: async () => {
+        store = await made.open()
+        const blob = store.blob.bind(store)
+        store.blob = async (...range) => {
+          await gate
+          return blob(...range)
+        }
+        return store
+      },
+    }
     engine = await openEngine({ storage, memoryBudgetBytes: 2 ** 20 })
     session = await engine.sessions.create()
     await session.files.write({ path: '/a', content: 'first' })
@@ -124,6 +139,47 @@ describe.each(lasting)('a collection right after an operation, on %s,', (_name, 
     await Promise.all([restored, engine.collect()])
     expect(await told).toBe('a')
     watcher.close()
+  })
+
+  test.each([2, 6])('keeps a content of %i MiB that is read while its file is deleted', async (mebibytes) => {
+    const other = await engine.sessions.create()
+    const content = randomBytes(mebibytes * 2 ** 20)
+    await other.files.write({ path: '/large', content })
+    let open = (): void => undefined
+    gate = new Promise((resolve) => {
+      open = resolve
+    })
+    const read = other.files.read({ path: '/large' })
+    await other.files.delete({ path: '/large' })
+    await engine.collect()
+    open()
+    gate = undefined
+    expect(content.equals(await read)).toBe(true)
+  })
+
+  test('frees snapshots that no checkpoint needs, though older redo stays', async () => {
+    const other = await engine.sessions.create()
+    const write = async (): Promise<void> => {
+      const { eventsPerSnapshot } = limits
+      const writes = Array.from({ length: eventsPerSnapshot + 1 }, async () =>
+        other.files.write({ path: '/a', content: 'a' }),
+      )
+      await Promise.all(writes)
+    }
+    const snapshots = async (): Promise<number> => {
+      const gte = keys.snapshots(other.id)
+      return (await store.scan({ gte, lt: prefixEnd(gte), limit: 100 })).length
+    }
+    await other.checkpoint({ checkpointLabel: 'first' })
+    await write()
+    const second = await other.checkpoint({ checkpointLabel: 'second' })
+    await write()
+    await other.checkpoint({ checkpointLabel: 'third' })
+    await engine.collect()
+    const before = await snapshots()
+    await other.deleteCheckpoint({ checkpointId: second.id })
+    await engine.collect()
+    expect(await snapshots()).toBeLessThan(before)
   })
 
   test('frees what an open file and an open directory had', async () => {
