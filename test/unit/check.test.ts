@@ -160,6 +160,27 @@ describe.each(storages.filter(([, , lasting]) => lasting))('a check on %s', (_na
     expect(found.some(({ message }) => message.includes('from which this one was forked'))).toBe(true)
   })
 
+  test('tells of a snapshot, a checkpoint and a fork of the event after the newest one', async () => {
+    await engine.collect()
+    const fork = await session.fork()
+    const { seq: last } = (await store.lastEvent(session.id))!
+    const [, snapshot] = (await recordsOf(keys.snapshots(session.id)))[0]!
+    const beyond = { ...(JSON.parse(snapshot) as object), seq: last + 1 }
+    await store.commit({ put: [[keys.snapshot(session.id, last + 1), beyond]] })
+    const [checkpointKey, checkpoint] = (await recordsOf(keys.checkpoints(session.id)))[0]!
+    const later = { ...(JSON.parse(checkpoint) as object), seq: last + 1 }
+    await store.commit({ put: [[checkpointKey, later]] })
+    const [forkKey, forkJson] = (await recordsOf(keys.allSessions())).find(([key]) => key.endsWith(fork.id))!
+    const moved = { ...(JSON.parse(forkJson) as object), base: [session.id, last + 1] }
+    await store.commit({ put: [[forkKey, moved]] })
+    const messages = (await findings()).map(({ object, message }) => `${object} ${message}`)
+    expect(messages).toContainEqual(expect.stringContaining('a snapshot stands behind it'))
+    expect(messages).toContainEqual(expect.stringContaining('names an event that is not there'))
+    expect(messages).toContainEqual(
+      `event ${last + 1} of session ${session.id}, from which this one was forked`,
+    )
+  })
+
   test('tells of forks that start from what is not kept any more', async () => {
     const child = await session.fork()
     const grandchild = await child.fork()
