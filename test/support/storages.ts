@@ -17,6 +17,11 @@ export const storages: readonly (readonly [
   ['level', (directory) => levelStorage(join(directory, 'data'), { durability: 'relaxed' }), true],
 ]
 
+/** The storages that a test of many objects runs on: to the others only their number would be new. */
+export function isForMany(name: string): boolean {
+  return name === 'memory' || name === 'level'
+}
+
 /** A blob that is read this often is read in a loop that would never end. */
 const maxReadsOfBlob = 200
 

@@ -101,9 +101,15 @@ async function logOf(session: Session): Promise<unknown[]> {
   return events
 }
 
-const pairs = storages
-  .flatMap((from) => storages.map((to) => [from[0], to[0], from, to] as const))
-  .filter(([from, to]) => from === 'memory' || to === 'level' || (from === 'level' && to === 'memory'))
+const byName = new Map(storages.map((storage) => [storage[0], storage]))
+const pairs = [
+  ['memory', 'memory'],
+  ['memory', 'level'],
+  ['level', 'memory'],
+  ['level', 'level'],
+  ['durable memory', 'durable memory without synchronous reads'],
+  ['durable memory without synchronous reads', 'memory'],
+].map(([from, to]) => [from!, to!, byName.get(from!)!, byName.get(to!)!] as const)
 
 describe.each(pairs)('a bundle from %s to %s', (_from, _to, [, makeSource], [, makeTarget, lasting]) => {
   let directory: string

@@ -491,7 +491,7 @@ describe('one opener', () => {
 
   test('acknowledged commits are there after kill -9', { timeout: 120_000 }, async () => {
     let acknowledged = 0
-    for (let kills = 0; kills < 10; kills++) {
+    for (let kills = 0; kills < 4; kills++) {
       const durability = kills % 2 === 0 ? 'full' : 'relaxed'
       const writer = child(`
         const sessionId = 'k'.repeat(36)
