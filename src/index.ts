@@ -258,6 +258,11 @@ export {
   memoryStorage,
 } from './engine/index.js'
 export type {
+  EngineApi,
+  EventOfApi,
+  EventPageOfApi,
+  PublicOf,
+  SessionApi,
   Annotation,
   AnnotationAddRequest,
   AnnotationStatusRequest,

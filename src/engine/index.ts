@@ -16,13 +16,8 @@ export { limits } from './base/limits.js'
 export { Shape, type NamesOf } from './base/shape.js'
 export { version } from './base/version.js'
 export type { PageRequest } from './base/paging.js'
-export {
-  Engine,
-  EngineScope,
-  Sessions,
-  type DiffRequest,
-  type SessionCreateRequest,
-} from './facade/engine.js'
+export { Engine, EngineScope, Sessions } from './facade/engine.js'
+export type { DiffRequest, EngineApi, SessionCreateRequest } from './facade/engine-api.js'
 export type { SessionFiles } from './facade/files.js'
 export type { RevisionExportRequest, Sources } from './facade/sources.js'
 export type { SessionEvents } from './facade/events.js'
@@ -37,12 +32,14 @@ export type {
 export type { NarrowRequest } from './session/access/permissions.js'
 export type { SessionFileLocks } from './facade/file-locks.js'
 export type { SessionPosixLocks } from './facade/posix-locks.js'
-export {
-  Session,
-  type DiffTarget,
-  type SessionAnalytics,
-  type SessionExportRequest,
-} from './facade/session.js'
+export { Session, type DiffTarget, type SessionExportRequest } from './facade/session.js'
+export type {
+  EventOfApi,
+  EventPageOfApi,
+  PublicOf,
+  SessionAnalytics,
+  SessionApi,
+} from './facade/session-api.js'
 export type { GlobOptions } from './fs/glob.js'
 export type { FsPromises, SessionFs } from './fs/types.js'
 export type { WatchQueueOptions } from './fs/watch-iterator.js'

@@ -1,10 +1,9 @@
-import type { EngineScope } from '../../engine/index.js'
+import type { EngineApi, EngineScope, SessionApi } from '../../engine/index.js'
 import { Failure } from './failure.js'
 import { completeId } from './ids.js'
 import type { Output } from './output.js'
-import { openTarget, type Place } from './target.js'
+import { openTarget, type Place, type Target } from './target.js'
 import type { World } from './world.js'
-import type { Target, Workspace, Workspaces } from './workspaces.js'
 
 /** What a verb has at hand. */
 export class Context {
@@ -28,7 +27,7 @@ export class Context {
   }
 
   /** Opened at the first call, and then the same. */
-  async workspaces(options: { readonly create: boolean } = { create: false }): Promise<Workspaces> {
+  async workspaces(options: { readonly create: boolean } = { create: false }): Promise<EngineApi> {
     this.#target ??= await openTarget(this.#place, options)
     return this.#target.workspaces
   }
@@ -49,7 +48,7 @@ export class Context {
     })
   }
 
-  async session(prefix: string): Promise<Workspace> {
+  async session(prefix: string): Promise<SessionApi> {
     const id = await this.sessionId(prefix)
     return (await this.workspaces()).sessions.open(id)
   }

@@ -1,10 +1,10 @@
+import type { SessionApi } from '../../engine/index.js'
 import { parseDestination, parseFileReference, parseMode, parsePlace } from './arguments.js'
 import type { Context } from './context.js'
 import { Failure, reasonOf, UsageError } from './failure.js'
 import { openInput } from './input.js'
 import { printableName } from './printable.js'
 import { startProgress } from './progress.js'
-import type { Workspace } from './workspaces.js'
 
 const statsAtOnce = 32
 
@@ -53,7 +53,7 @@ export async function listFiles(
 }
 
 async function describeEntry(
-  files: Workspace['files'],
+  files: SessionApi['files'],
   { path, kind }: Pick<Entry, 'path' | 'kind'>,
 ): Promise<Entry> {
   const { sizeBytes, mode, mtimeMs } = await files.stat({ path, followSymlinks: false })

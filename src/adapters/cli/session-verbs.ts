@@ -1,11 +1,10 @@
-import type { Checkpoint, SessionInfo } from '../../engine/index.js'
+import type { Checkpoint, SessionApi, SessionInfo } from '../../engine/index.js'
 import { parseAuthor, parseId, parsePairs } from './arguments.js'
 import type { Context } from './context.js'
 import { Failure, UsageError } from './failure.js'
 import { completeId } from './ids.js'
 import { printableName } from './printable.js'
 import { pairs } from './source-verbs.js'
-import type { Workspace } from './workspaces.js'
 
 export async function createSession(
   context: Context,
@@ -162,7 +161,7 @@ export async function commitSession(
 }
 
 /** The id of the checkpoint that has this label, or else of the one whose id begins so. */
-export async function findCheckpoint(session: Workspace, which: string): Promise<string> {
+export async function findCheckpoint(session: SessionApi, which: string): Promise<string> {
   const ids: string[] = []
   for (const { id, checkpointLabel } of await checkpointsOf(session)) {
     if (checkpointLabel !== '' && checkpointLabel === which) return id
@@ -175,7 +174,7 @@ export async function findCheckpoint(session: Workspace, which: string): Promise
   return completeId('checkpoint', which, () => Promise.resolve({ ids, nextPageToken: '' }))
 }
 
-async function checkpointsOf(session: Workspace): Promise<readonly Checkpoint[]> {
+async function checkpointsOf(session: SessionApi): Promise<readonly Checkpoint[]> {
   const found: Checkpoint[] = []
   for (let pageToken = ''; ;) {
     const page = await session.listCheckpoints({ pageToken })

@@ -1,10 +1,18 @@
 import { existsSync } from 'node:fs'
 import { join, parse, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { EngineApi, EngineScope } from '../../engine/index.js'
 import { parseCaller, parseToken } from './arguments.js'
 import { parseCredentials, type CredentialOptions, type Credentials } from './credentials.js'
 import { Failure, reasonOf, UsageError } from './failure.js'
-import type { Target } from './workspaces.js'
+
+/** Where the verbs work. */
+export interface Target {
+  readonly workspaces: EngineApi
+  /** The engine, in process; undefined on a server. */
+  readonly engine: EngineScope | undefined
+  close(): Promise<void>
+}
 
 export interface TargetOptions extends CredentialOptions {
   readonly store?: string

@@ -1,4 +1,4 @@
-import type { SessionCache } from '../../engine/index.js'
+import type { SessionCache, PublicOf } from '../../engine/index.js'
 import { toBytes } from './bytes.js'
 import { Shape } from '../../engine/wire.js'
 import { checked } from './checked.js'
@@ -14,7 +14,7 @@ const referenceShape = new Shape<Request<'get'>>({ key: true })
 const batchShape = new Shape<Request<'batchSet'>>({ entries: true })
 
 /** Keys and values beside the files. As `session.cache` in process. */
-export class RemoteCache implements Pick<SessionCache, keyof SessionCache> {
+export class RemoteCache implements PublicOf<SessionCache> {
   readonly #session: SessionCalls
 
   constructor(session: SessionCalls) {

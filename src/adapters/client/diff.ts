@@ -1,4 +1,4 @@
-import type { Change, Diff } from '../../engine/index.js'
+import type { Change, Diff, PublicOf } from '../../engine/index.js'
 import { parseAtCall, type OperationRequest } from '../../engine/wire.js'
 import { pages } from './pages.js'
 import type { Given, Transport } from './transport.js'
@@ -6,7 +6,7 @@ import type { Given, Transport } from './transport.js'
 type DiffRequest = Given<OperationRequest<'diff'>>
 
 /** The changes from one state to another, page by page, each of the states as they are when it is asked for. */
-export class RemoteDiff implements Pick<Diff, keyof Diff> {
+export class RemoteDiff implements PublicOf<Diff> {
   readonly #transport: Transport
   readonly #request: () => DiffRequest
 

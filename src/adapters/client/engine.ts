@@ -1,4 +1,10 @@
-import type { DiffRequest, EngineScope, SessionCreateRequest, SessionInfo } from '../../engine/index.js'
+import type {
+  DiffRequest,
+  EngineApi,
+  EngineScope,
+  SessionCreateRequest,
+  SessionInfo,
+} from '../../engine/index.js'
 import { Shape } from '../../engine/wire.js'
 import { toBytes } from './bytes.js'
 import { checked } from './checked.js'
@@ -79,7 +85,7 @@ export class RemoteUsage {
 }
 
 /** An engine of another process, as the holder of a token sees it. */
-export class RemoteEngine {
+export class RemoteEngine implements EngineApi {
   readonly sessions: RemoteSessions
   readonly sources: RemoteSources
   readonly usage: RemoteUsage

@@ -5,6 +5,7 @@ import type {
   SegmentChunk,
   SegmentWriteRequest,
   SessionFiles,
+  PublicOf,
 } from '../../engine/index.js'
 import { EngineError, Shape } from '../../engine/wire.js'
 import { concat, toBytes } from './bytes.js'
@@ -24,7 +25,7 @@ const modeShape = new Shape<Request<'setMode'>>({ path: true, mode: true })
 const maxReadings = 5
 
 /** A session's files, by the operations of the interface. As `session.files` in process, but for what is said here. */
-export class RemoteFiles implements Pick<SessionFiles, keyof SessionFiles> {
+export class RemoteFiles implements PublicOf<SessionFiles> {
   readonly #session: SessionCalls
 
   constructor(session: SessionCalls) {

@@ -1,4 +1,4 @@
-import type { LockWaitOptions, SessionFileLocks, SessionPosixLocks } from '../../engine/index.js'
+import type { LockWaitOptions, SessionFileLocks, SessionPosixLocks, PublicOf } from '../../engine/index.js'
 import { Shape } from '../../engine/wire.js'
 import { checked } from './checked.js'
 import type { InSession, SessionCalls } from './session-calls.js'
@@ -15,7 +15,7 @@ const giveBackMs = 1000
  * Locks in the manner of fcntl and flock. As `session.posixLocks` in process. A wait that is aborted while its lock
  * is granted gives it back, unless its owner has another lock of this client: that one would go too.
  */
-export class RemotePosixLocks implements Pick<SessionPosixLocks, keyof SessionPosixLocks> {
+export class RemotePosixLocks implements PublicOf<SessionPosixLocks> {
   readonly #session: SessionCalls
 
   constructor(session: SessionCalls) {
@@ -91,7 +91,7 @@ export class RemotePosixLocks implements Pick<SessionPosixLocks, keyof SessionPo
 }
 
 /** Locks on paths with a time to live. As `session.fileLocks` in process. */
-export class RemoteFileLocks implements Pick<SessionFileLocks, keyof SessionFileLocks> {
+export class RemoteFileLocks implements PublicOf<SessionFileLocks> {
   readonly #session: SessionCalls
 
   constructor(session: SessionCalls) {

@@ -1,11 +1,11 @@
-import type { SessionAnnotations, SessionApprovals } from '../../engine/index.js'
+import type { SessionAnnotations, SessionApprovals, PublicOf } from '../../engine/index.js'
 import type { SessionCalls } from './session-calls.js'
 
 type Notes<Name extends keyof SessionAnnotations> = NonNullable<Parameters<SessionAnnotations[Name]>[0]>
 type Asked<Name extends 'request' | 'grant' | 'deny'> = NonNullable<Parameters<SessionApprovals[Name]>[0]>
 
 /** Notes on files, for review. As `session.annotations` in process. */
-export class RemoteAnnotations implements Pick<SessionAnnotations, keyof SessionAnnotations> {
+export class RemoteAnnotations implements PublicOf<SessionAnnotations> {
   readonly #session: SessionCalls
 
   constructor(session: SessionCalls) {
@@ -26,7 +26,7 @@ export class RemoteAnnotations implements Pick<SessionAnnotations, keyof Session
 }
 
 /** Requests for a decision. As `session.approvals` in process. */
-export class RemoteApprovals implements Pick<SessionApprovals, keyof SessionApprovals> {
+export class RemoteApprovals implements PublicOf<SessionApprovals> {
   readonly #session: SessionCalls
 
   constructor(session: SessionCalls) {

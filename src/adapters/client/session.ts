@@ -5,6 +5,7 @@ import type {
   ForkRequest,
   PruneRequest,
   Session,
+  SessionApi,
   SessionCommitRequest,
   SessionInfo,
   StateReference,
@@ -42,7 +43,7 @@ export const stateShape = new Shape<StateReference>({
 export type RemoteDiffTarget = RemoteSession | StateReference | CheckpointReference | 'base'
 
 /** A handle on one session of a server. As the session of an engine in process, but for what is said here. */
-export class RemoteSession {
+export class RemoteSession implements SessionApi {
   readonly id: string
   readonly #calls: SessionCalls
   #files: RemoteFiles | undefined

@@ -1,4 +1,10 @@
-import type { SessionEvent, SessionEvents, SessionHealth, SessionSecrets } from '../../engine/index.js'
+import type {
+  SessionEvent,
+  SessionEvents,
+  SessionHealth,
+  SessionSecrets,
+  PublicOf,
+} from '../../engine/index.js'
 import { Secret, Shape } from '../../engine/wire.js'
 import { toBytes } from './bytes.js'
 import { pages } from './pages.js'
@@ -39,7 +45,7 @@ type Report = Parameters<SessionHealth['report']>[0]
 const reportShape = new Shape<Report>({ reportFormat: true, reportContent: true })
 
 /** What tests say of a session. As `session.health` in process. */
-export class RemoteHealth implements Pick<SessionHealth, keyof SessionHealth> {
+export class RemoteHealth implements PublicOf<SessionHealth> {
   readonly #session: SessionCalls
 
   constructor(session: SessionCalls) {
@@ -66,7 +72,7 @@ export class RemoteHealth implements Pick<SessionHealth, keyof SessionHealth> {
 }
 
 /** Values that are kept apart from files. As `session.secrets` in process. */
-export class RemoteSecrets implements Pick<SessionSecrets, keyof SessionSecrets> {
+export class RemoteSecrets implements PublicOf<SessionSecrets> {
   readonly #session: SessionCalls
 
   constructor(session: SessionCalls) {

@@ -1,5 +1,5 @@
 import { invalid, messageOf } from '../base/errors.js'
-import { parseStringMap, parseText, type StringMap } from '../base/input.js'
+import { parseStringMap, parseText } from '../base/input.js'
 import { Shape } from '../base/shape.js'
 import { limits } from '../base/limits.js'
 import type { Action } from '../operations/index.js'
@@ -24,7 +24,6 @@ import {
   type NarrowRequest,
   type Permissions,
 } from '../session/access/permissions.js'
-import type { FileContent } from '../session/edits/writes.js'
 import type { LiveSession } from '../session/table/live.js'
 import { endFollowers } from '../session/history/feed.js'
 import { openUsed, parseTtl } from '../session/table/expiry.js'
@@ -40,25 +39,10 @@ import {
 import { ScopeAccess } from '../session/access/scope-access.js'
 import { writeSnapshot } from '../session/history/snapshot.js'
 import { diffOf, namesCheckpoint, stateShape, type Diff, type StateReference } from '../session/states.js'
+import type { DiffRequest, EngineApi, SessionCreateRequest } from './engine-api.js'
 import { endSession, Session, type SessionServices } from './session.js'
 import { Sources } from './sources.js'
 import { TenantUsage } from './usage.js'
-
-/** At most one of `sourceRef`, `files` and `gitRepository`; without one the session starts blank. */
-export interface SessionCreateRequest {
-  /** A revision of a source; `revisionId` '' or absent is the latest. */
-  readonly sourceRef?: { readonly sourceId: string; readonly revisionId?: string }
-  /** Paths and contents. */
-  readonly files?: Readonly<Record<string, FileContent>>
-  /** A repository on this host, below one of `hostPaths.roots`: a source is made and imported. */
-  readonly gitRepository?: { readonly path: string; readonly gitRef?: string }
-  readonly initialTags?: StringMap
-  /**
-   * After how many seconds without a read or change the session is deleted, and its forks after the same, each for
-   * itself; absent: as the engine was opened with.
-   */
-  readonly ttlSeconds?: number
-}
 
 /** What a session starts from, as it was at the call; at most one of them. */
 interface SessionStart {
@@ -84,11 +68,6 @@ const repositoryShape = new Shape<NonNullable<SessionCreateRequest['gitRepositor
   path: true,
   gitRef: true,
 })
-
-export interface DiffRequest {
-  readonly from: StateReference
-  readonly to: StateReference
-}
 
 const diffShape = new Shape<DiffRequest>({ from: true, to: true })
 
@@ -253,7 +232,7 @@ export class Sessions {
 }
 
 /** What one principal of one tenant sees of an engine: another tenant's ids are not found. */
-export class EngineScope {
+export class EngineScope implements EngineApi {
   readonly sessions: Sessions
   readonly sources: Sources
   readonly usage: TenantUsage

@@ -48,7 +48,7 @@ import {
   type Diff,
   type StateReference,
 } from '../session/states.js'
-import type { Analytics, SessionCounts } from '../services/analytics.js'
+import type { Analytics } from '../services/analytics.js'
 import type { Annotations } from '../services/annotations.js'
 import type { Approvals } from '../services/approvals.js'
 import type { MessageBus } from '../services/bus/bus.js'
@@ -59,7 +59,6 @@ import type { CacheService } from '../services/cache/cache.js'
 import { parseCommit, type Commits, type SessionCommitRequest } from '../services/sources/commits.js'
 import type { FileLocks } from '../services/locks/file-locks.js'
 import type { HealthReports } from '../services/health.js'
-import type { Health } from '../records/health-report.js'
 import type { PosixLocks } from '../services/locks/posix-locks.js'
 import type { Secrets } from '../services/secrets/secrets.js'
 import type { TreeExports } from '../services/sources/tree-exports.js'
@@ -73,6 +72,7 @@ import { SessionFileLocks } from './file-locks.js'
 import { SessionFiles } from './files.js'
 import { SessionHealth } from './health.js'
 import { SessionPosixLocks } from './posix-locks.js'
+import type { SessionAnalytics, SessionApi } from './session-api.js'
 import { SessionSecrets } from './secrets.js'
 
 /** The services behind a session's handle. */
@@ -100,12 +100,6 @@ export async function endSession(core: Core, services: SessionServices, sessionI
   await services.secrets.forget(core, sessionId)
 }
 
-export interface SessionAnalytics extends SessionCounts {
-  readonly sessionId: string
-  /** As `session.health.get()` has it. */
-  readonly lastReportedHealth: Health
-}
-
 /** A state of the session, its newest by default, and a directory in it, the root by default. */
 export interface SessionExportRequest extends Omit<StateReference, 'sessionId'> {
   readonly path?: string
@@ -127,7 +121,7 @@ export function describeHandle(session: Session): Promise<SessionInfo> {
  * A handle on one session. Handles are cheap and stateless: several of one session are the same session.
  * Every method throws SESSION_NOT_FOUND once the session was deleted.
  */
-export class Session {
+export class Session implements SessionApi {
   readonly id: string
   readonly #access: SessionAccess
   readonly #services: SessionServices
