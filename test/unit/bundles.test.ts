@@ -107,7 +107,7 @@ const pairs = [
   ['memory', 'level'],
   ['level', 'memory'],
   ['level', 'level'],
-  ['durable memory', 'durable memory without synchronous reads'],
+  ['level', 'durable memory without synchronous reads'],
   ['durable memory without synchronous reads', 'memory'],
 ].map(([from, to]) => [from!, to!, byName.get(from!)!, byName.get(to!)!] as const)
 

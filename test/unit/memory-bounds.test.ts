@@ -6,7 +6,14 @@ import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { systemEnvironment } from '../../src/adapters/system/index.js'
 import { Residency } from '../../src/engine/session/table/residency.js'
-import { openEngine, PosixLockKind, type Engine, type Session, type Storage } from '../../src/index.js'
+import {
+  memoryStorage,
+  openEngine,
+  PosixLockKind,
+  type Engine,
+  type Session,
+  type Storage,
+} from '../../src/index.js'
 import { seed } from '../support/seed.js'
 import { storages } from '../support/storages.js'
 
@@ -259,18 +266,17 @@ describe.each(storages.filter(([, , lasting]) => lasting))('on %s', (_name, make
 })
 
 test(`sessions that come and go are those of a plain model (FORKSPACE_SEED=${seed})`, async () => {
-  const [, make] = storages.find(([name]) => name === 'durable memory')!
+  const make = (): Storage => memoryStorage({ durable: true })
   const step = fc.record({
     session: fc.nat(79),
     kind: fc.constantFrom('write', 'read', 'unlink', 'checkpoint', 'restore', 'fork', 'rename'),
     file: fc.nat(30),
     bytes: fc.constantFrom(10, 5000),
   })
-  let number = 0
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 200, maxLength: 600 }), async (steps) => {
       const engine = await openEngine({
-        storage: make(join(directory, `${number++}`)),
+        storage: make(),
         memoryBudgetBytes,
         environment: systemEnvironment,
       })

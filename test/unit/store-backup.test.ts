@@ -134,7 +134,7 @@ describe('beside a writer in another process that also collects', { timeout: 120
 
   test('a backup is whole, and has all that was acknowledged before it began', async () => {
     const segments = new Set<string>()
-    for (let run = 0; run < 8; run++) {
+    for (let run = 0; run < 4; run++) {
       await until(acknowledged + 20)
       for (const name of await readdir(join(directory, 'segments'))) segments.add(name)
       const before = acknowledged
@@ -155,7 +155,7 @@ describe('beside a writer in another process that also collects', { timeout: 120
   })
 
   test('a check finds nothing, and after its death neither, without a change', async () => {
-    for (let run = 0; run < 5; run++)
+    for (let run = 0; run < 3; run++)
       expect((await checkStore(directory, { readData: true })).findings).toEqual([])
     await expect(open(levelStorage(directory))).rejects.toMatchObject({ reason: 'STORE_LOCKED' })
     const exited = once(writer, 'exit')
