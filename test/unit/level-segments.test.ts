@@ -261,6 +261,31 @@ describe('the end of the newest segment', () => {
     await store.close()
   })
 
+  test('is DATA_LOSS for a recovery where an acknowledged commit is not as it was written', async () => {
+    const disk = new FaultyDisk()
+    const store = await openSmall(data, { durability: 'relaxed', disk, segmentBytes: 2 ** 20 })
+    const head = join(data, 'segments/00000001.seg')
+    await store.commit(commitOf(1))
+    const { size } = await stat(head)
+    await store.commit(commitOf(2))
+    disk.failAt = disk.operations + 1
+    await expect(store.commit(commitOf(3))).rejects.toMatchObject({ reason: 'STORE_FAILED' })
+    const bytes = await readFile(head)
+    const damaged = Buffer.from(bytes)
+    damaged[size + frameHeaderBytes + entryHeadBytes]! ^= 1
+    await writeFile(head, damaged)
+    expect(await store.recover().catch(detailsOf)).toEqual({
+      reason: 'DATA_LOSS',
+      details: { file: 'segments/00000001.seg', offset: String(size) },
+    })
+    await expect(store.commit(commitOf(3))).rejects.toMatchObject({ reason: 'STORE_FAILED' })
+    await writeFile(head, bytes.subarray(0, (await stat(head)).size))
+    await store.recover()
+    expect(await store.commit(commitOf(3))).toBe(true)
+    await store.close()
+    expect(await lastCommit()).toBe(3)
+  })
+
   test('is not cut where the store was closed behind it', async () => {
     const { head } = await killed('relaxed', 5)
     await truncate(head, (await stat(head)).size - 1)

@@ -662,6 +662,8 @@ describe('commits', () => {
     const commit = (...seqs: number[]): Promise<boolean> =>
       store.commit({ events: seqs.map((seq) => ({ sessionId: 's'.repeat(36), seq, body: [] })) })
     expect((await rejection(commit(2))).reason).toBe('INTERNAL')
+    // All numbers that a refused commit took are free again.
+    expect((await rejection(commit(1, 2, 4))).reason).toBe('INTERNAL')
     expect(await commit(1)).toBe(true)
     expect((await rejection(commit(2, 4))).reason).toBe('INTERNAL')
     expect((await rejection(commit(3))).reason).toBe('INTERNAL')
