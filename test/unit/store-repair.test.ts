@@ -10,7 +10,7 @@ import {
   type StoreRepair,
 } from '../../src/adapters/level/index.js'
 import { sha256 } from '../../src/engine/base/hash.js'
-import { keys } from '../../src/engine/ports.js'
+import { encodeSeq, keys, limits } from '../../src/engine/ports.js'
 import { openEngine } from '../../src/index.js'
 import { seed, size } from '../support/seed.js'
 import {
@@ -442,6 +442,27 @@ describe('a session that is written anew', () => {
     expect(await repaired.fs.promises.readdir('/')).toEqual([])
   })
 
+  test('counts anew what was done in it', async () => {
+    const [directory, target] = [join(root, 'counted'), join(root, 'counted-repaired')]
+    const made = await openEngine({ storage: smallSegments(directory, 2 ** 20) })
+    const session = await made.sessions.create()
+    const writes = Array.from({ length: limits.eventsPerSnapshot }, async (_, i) =>
+      session.files.write({ path: '/a', content: `${i}` }),
+    )
+    await Promise.all(writes)
+    expect((await session.analytics()).totalFileMutations).toBe(limits.eventsPerSnapshot)
+    await made.close()
+    const all = await entriesOf(directory)
+    expect(all.map(({ key }) => key)).toContain(`r${keys.analytics(session.id)}`)
+    // The first event is the creation; of the changes ten are left.
+    const { path, offset, length } = all.find(({ key }) => key === `e${session.id}${encodeSeq(12)}`)!
+    await flip(path, offset + length - 1)
+    expect(await repairStore(directory, target)).toMatchObject({ rebuiltSessions: 1, remaining: [] })
+    await using engine = await openEngine({ storage: levelStorage(target) })
+    const repaired = await engine.sessions.open(session.id)
+    expect((await repaired.analytics()).totalFileMutations).toBe(10)
+  })
+
   test('loses its state with its only snapshot, where what its events did is not kept', async () => {
     const [directory, target] = [join(root, 'pruned'), join(root, 'pruned-repaired')]
     const made = await openEngine({ storage: smallSegments(directory) })
@@ -495,6 +516,18 @@ test('a store without a manifest belongs to the store of its marker, and not to 
     { object: 'file segments/manifest' },
     { object: 'file segments/00000001.seg', message: expect.stringContaining('of another store') as string },
   ])
+})
+
+test('a segment with the bytes of another one of its store is damaged', async () => {
+  const directory = join(root, 'copied-segment')
+  await cp(healthy, directory, { recursive: true })
+  const [first, second] = ['00000001.seg', '00000002.seg']
+  await cp(join(directory, 'segments', first!), join(directory, 'segments', second!))
+  expect((await checkStore(directory)).findings).toContainEqual({
+    problem: 'damaged',
+    object: `file segments/${second}`,
+    message: 'byte 8: it is a segment of another store or number',
+  })
 })
 
 test('a check and a repair leave no file open', async () => {
