@@ -78,15 +78,16 @@ test('takes no copy of an earlier frame in a content for a frame', async () => {
   expect(damages).toHaveLength(1)
 })
 
-test('takes no frame with an earlier number for the next one', async () => {
+test('takes no frame with an earlier number, or the same one again, for the next one', async () => {
   const [first, second] = framesOf('old', 'new')
   const third = framesOf('old', 'new', 'last')[2]!
-  for (const frames of [
-    [first!, second!, first!],
-    [first!, second!, first!, third],
-  ]) {
+  for (const [commit, frames] of [
+    [1, [first!, second!, first!]],
+    [1, [first!, second!, first!, third]],
+    [2, [first!, second!, second!, third]],
+  ] as const) {
     const { file, size } = await fileOf(frames)
-    const again = `${from + first!.length + second!.length}: ${first!.length} bytes are damaged: commit 1 is here again`
+    const again = `${from + first!.length + second!.length}: ${frames[2].length} bytes are damaged: commit ${commit} is here again`
     const keys = ['rk1', 'rk2', 'rk3'].slice(0, frames.length === 3 ? 2 : 3)
     expect(await salvage(file, size)).toEqual({ keys, damages: [again] })
   }

@@ -641,6 +641,23 @@ describe.runIf(hasGit)('credentials', () => {
     })
   })
 
+  test('are sent to the remote itself after a redirect to a place that refuses', async () => {
+    const repository = sampleRepository()
+    const options: GitAdapterOptions = { ...loopback, credentials: () => Promise.resolve(given) }
+    const refusing = await serve({ auth })
+    const redirecting = await serve({
+      auth,
+      intercept(request, response) {
+        if (request.headers.authorization !== undefined) return false
+        response.writeHead(302, { location: refusing.url + request.url }).end()
+        return true
+      },
+    })
+    const got = await importFrom({ remoteUrl: `${redirecting.url}/${repository.name}` }, '', options)
+    expect(got.lines).toEqual(sampleLines)
+    expect(refusing.requests.map(({ authorization }) => authorization)).toEqual([undefined])
+  })
+
   test('a redirect to a private address is refused', async () => {
     const port = new URL((await serve()).url).port
     const remote = { remoteUrl: `http://127.0.0.1:${port}/x` }
