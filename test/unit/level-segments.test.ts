@@ -312,6 +312,18 @@ describe('the index', () => {
   })
 })
 
+test('an index is written when the commits in it are on the disk', async () => {
+  const disk = new FaultyDisk()
+  const store = await openSmall(data, { disk, segmentBytes: 2 ** 20 })
+  const opened = disk.log.length
+  for (let n = 0; n < 100; n++) await store.commit({ put: [[`k${n}`, 'x']] })
+  await store.close()
+  const log = disk.log.slice(opened)
+  const written = log.findIndex((what) => what.startsWith(`write ${join(data, 'index')}`))
+  const synced = log.indexOf(`sync ${join(data, 'segments/00000001.seg')}`)
+  expect([written > 0, synced > 0, synced < written]).toEqual([true, true, true])
+})
+
 describe('an index of another history', () => {
   const open = (path: string): ReturnType<typeof openSmall> => openSmall(path)
   const putAll = async (path: string, ...keys: readonly string[]): Promise<void> => {

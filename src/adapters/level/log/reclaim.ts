@@ -136,7 +136,7 @@ function isNeeded(segments: Segments, index: LiveIndex, segment: number, entry: 
     return place?.segment === segment && place.offset === entry.offset
   }
   const origin = originOf(segment, entry)
-  if (!segments.numbers.some((number) => number < origin && number !== segment)) return false
+  if (!segments.numbers.some((number) => number < origin)) return false
   return entry.kind === entryKind.deleteEvents || index.get(entry.key) === undefined
 }
 
