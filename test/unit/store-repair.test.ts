@@ -10,7 +10,7 @@ import {
   type StoreRepair,
 } from '../../src/adapters/level/index.js'
 import { sha256 } from '../../src/engine/base/hash.js'
-import { encodeSeq, keys, limits } from '../../src/engine/ports.js'
+import { encodeSeq, keys, limits, prefixEnd } from '../../src/engine/ports.js'
 import { openEngine } from '../../src/index.js'
 import { seed, size } from '../support/seed.js'
 import {
@@ -442,6 +442,52 @@ describe('a session that is written anew', () => {
     expect(await repaired.fs.promises.readdir('/')).toEqual([])
   })
 
+  test('loses its events from one on that does not follow the one before it', async () => {
+    const [directory, target] = [join(root, 'unlinked'), join(root, 'unlinked-repaired')]
+    const made = await openEngine({ storage: smallSegments(directory) })
+    const session = await made.sessions.create()
+    for (const path of ['/a', '/b', '/c']) await session.files.write({ path, content: path })
+    await made.close()
+    const store = await smallSegments(directory).open()
+    for await (const [event] of store.events(session.id, { from: 3, to: 3 })) {
+      const { sessionId, seq, body } = event!
+      await store.commit({ replaceEvents: [{ sessionId, seq, body: body.with(3, 'somebody else') }] })
+    }
+    await store.close()
+    const repair = await repairStore(directory, target)
+    expect(repair.dropped).toEqual([
+      { object: 'events 3 to 4', sessionId: session.id, message: 'lost, but for the newest state' },
+    ])
+    await using engine = await openEngine({ storage: levelStorage(target) })
+    const repaired = await engine.sessions.open(session.id)
+    expect(await repaired.events.verify()).toMatchObject({ eventCount: 3 })
+    expect(await repaired.fs.promises.readdir('/')).toEqual(['a', 'b', 'c'])
+  })
+
+  test('counts the names that are left of a file', async () => {
+    const [directory, target] = [join(root, 'names'), join(root, 'names-repaired')]
+    const made = await openEngine({ storage: smallSegments(directory) })
+    const files = { '/kept/one': 'content', '/lost/other': 'other' }
+    const session = await made.sessions.create()
+    for (const [path, content] of Object.entries(files))
+      await session.files.write({ path, content, createParents: true })
+    await session.fs.promises.link('/kept/one', '/kept/two')
+    await session.fs.promises.link('/kept/one', '/lost/three')
+    await made.collect()
+    await made.close()
+    const store = await smallSegments(directory).open()
+    const nodes = await store.scan({ gte: keys.node(''), lt: prefixEnd(keys.node('')), limit: 100 })
+    await store.close()
+    const [lost] = nodes.find(([, json]) => json.includes('"three"'))!
+    for (const { key, path, offset, length } of await entriesOf(directory))
+      if (key === `r${lost}`) await flip(path, offset + length - 1)
+    expect((await repairStore(directory, target)).remaining).toEqual([])
+    await using engine = await openEngine({ storage: levelStorage(target) })
+    const { fs } = await engine.sessions.open(session.id)
+    expect(fs.readdirSync('/', { recursive: true })).toEqual(['kept', 'kept/one', 'kept/two'])
+    expect(fs.statSync('/kept/one').nlink).toBe(2)
+  })
+
   test('counts anew what was done in it', async () => {
     const [directory, target] = [join(root, 'counted'), join(root, 'counted-repaired')]
     const made = await openEngine({ storage: smallSegments(directory, 2 ** 20) })
@@ -518,11 +564,30 @@ test('a store without a manifest belongs to the store of its marker, and not to 
   ])
 })
 
+test('a session that never was whole is left out', async () => {
+  const [directory, target] = [join(root, 'unfinished'), join(root, 'unfinished-repaired')]
+  const made = await openEngine({ storage: smallSegments(directory) })
+  const session = await made.sessions.create()
+  await made.close()
+  const store = await smallSegments(directory).open()
+  const [[key, json]] = (await store.scan({ gte: 's', lt: 't', limit: 1 })) as [[string, string]]
+  // As an import leaves it that ended before its last commit.
+  const record = JSON.parse(json) as { createdAt: number }
+  const id = session.id.replace(/.$/, (last) => (last === '0' ? '1' : '0'))
+  const unfinished = { ...record, id, deletedAt: record.createdAt }
+  await store.commit({
+    put: [[key.replace(session.id, id), unfinished]],
+    events: [{ sessionId: id, seq: 1, body: [record.createdAt, 'v1.SessionService.CreateSession', {}, ''] }],
+  })
+  await store.close()
+  expect(await repairStore(directory, target)).toMatchObject({ sessions: 1, dropped: [], remaining: [] })
+})
+
 test('a segment with the bytes of another one of its store is damaged', async () => {
   const directory = join(root, 'copied-segment')
   await cp(healthy, directory, { recursive: true })
-  const [first, second] = ['00000001.seg', '00000002.seg']
-  await cp(join(directory, 'segments', first!), join(directory, 'segments', second!))
+  const [first, second] = ['00000001.seg', '00000002.seg'] as const
+  await cp(join(directory, 'segments', first), join(directory, 'segments', second))
   expect((await checkStore(directory)).findings).toContainEqual({
     problem: 'damaged',
     object: `file segments/${second}`,
