@@ -214,6 +214,35 @@ describe('scans', () => {
     expect(Object.fromEntries([...tree].sort(([a], [b]) => (a < b ? -1 : 1)))).toEqual(hostFiles(root))
   }
 
+  test('what was last seen of a directory is a loss of data where its form is wrong', async () => {
+    mkdirSync(join(root, 'many'))
+    for (let i = 0; i <= hostLimits.namesPerText; i++) writeFileSync(join(root, 'many', `f${i}`), '')
+    await scan()
+    const texts = new Map(index.texts)
+    const further = [...texts.keys()].find((key) => key.endsWith('//1'))!
+    const first = [
+      'no json',
+      'null',
+      '[]',
+      '{"texts":1}',
+      '{"texts":"1","seen":[]}',
+      '{"texts":1,"seen":[["a","x",""]]}',
+    ]
+    const wrong = [
+      ...first.map((text) => [further.slice(0, -3), text] as const),
+      ...['{', '{}', '[["a","f"]]', '[["a","f",1]]'].map((text) => [further, text] as const),
+    ]
+    for (const [key, text] of wrong) {
+      index.texts.clear()
+      for (const [one, before] of texts) index.texts.set(one, before)
+      index.set(key, text)
+      await expect(scan(), text).rejects.toMatchObject({
+        reason: 'DATA_LOSS',
+        details: { path: further.slice(0, -3) },
+      })
+    }
+  })
+
   test('give everything the first time, and what changed the next', async () => {
     for (const path of ['a', 'b', 'd/x', 'd/e/y', 'größe', '__proto__']) put(path)
     mkdirSync(join(root, 'empty'))

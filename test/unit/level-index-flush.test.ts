@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { crc32 } from 'node:zlib'
 import { expect, test } from 'vitest'
 import type {
   IndexDamage,
@@ -8,7 +9,7 @@ import type {
 import { LiveIndex } from '../../src/adapters/level/index/live-index.js'
 import { memoryIndex } from '../../src/adapters/level/index/memory-index.js'
 import { PageIndex } from '../../src/adapters/level/index/page-index.js'
-import { encodeRoot } from '../../src/adapters/level/index/index-root.js'
+import { encodeRoot, encodeTail } from '../../src/adapters/level/index/index-root.js'
 import { Memtable } from '../../src/adapters/level/index/memtable.js'
 import { entryKind } from '../../src/adapters/level/log/segment-format.js'
 
@@ -143,3 +144,52 @@ test('an index passes over a tail of another root, and finds one of its own', as
   const other = PageIndex.load(db)!
   expect([other.tail.offset, other.deltas.get(keys[1]!)]).toEqual([root.offset, undefined])
 })
+
+test('an index with a root of a wrong form is none, and a tail of a wrong form is passed over', async () => {
+  const db = memoryIndex()
+  const first = new LiveIndex(PageIndex.empty(db, { storeId, ...place }), place)
+  apply(first, 100, keys.slice(0, 1))
+  await flush(first)
+  const entries = new Memtable()
+  entries.set(keys[1]!, { segment: 1, offset: 500, length: 100, deleted: false })
+  await first.pages.storeDelta(entries, { ...place, offset: 600, commit: 1, chain: 7 })
+  const { root, tail } = PageIndex.load(db)!
+  const put = (key: string, value: Uint8Array): Promise<void> =>
+    db.batch([{ type: 'put', key, value }], { sync: true })
+  const decoded = (bytes: Buffer): Record<string, unknown> =>
+    JSON.parse(bytes.toString('utf8', 4)) as Record<string, unknown>
+
+  const wholeTail = encodeTail(tail)
+  for (const change of [{ deltas: {} }, { deltas: [{ id: 1 }] }, { offset: '600' }, { nextPage: null }]) {
+    await put('tail', checkedText(JSON.stringify({ ...decoded(wholeTail), ...change })))
+    expect(PageIndex.load(db)!.tail.offset, JSON.stringify(change)).toBe(root.offset)
+  }
+  await put('tail', checkedText('no json'))
+  expect(PageIndex.load(db)!.tail.offset).toBe(root.offset)
+
+  const wholeRoot = encodeRoot(root)
+  for (const change of [
+    { storeId: 1 },
+    { uses: {} },
+    { uses: [1, 2] },
+    { uses: ['1', 2, 3] },
+    { pages: [['a', 1, 2]] },
+    { pages: ['a', 1] },
+    { pages: [1, 'a', 2] },
+    { replaced: [null] },
+    { segment: -1 },
+  ]) {
+    await put('root', checkedText(JSON.stringify({ ...decoded(wholeRoot), ...change })))
+    expect(PageIndex.load(db), JSON.stringify(change)).toBeUndefined()
+  }
+  await put('root', checkedText('no json'))
+  expect(PageIndex.load(db)).toBeUndefined()
+})
+
+/** A text as the index stores it, with the checksum that it needs. */
+function checkedText(text: string): Buffer {
+  const bytes = Buffer.from(text)
+  const checksum = Buffer.alloc(4)
+  checksum.writeUInt32LE(crc32(bytes))
+  return Buffer.concat([checksum, bytes])
+}

@@ -18,6 +18,7 @@ import { hostname, tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { createInterface } from 'node:readline'
 import { Worker } from 'node:worker_threads'
+import { crc32 } from 'node:zlib'
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import type { OpenIndex } from '../../src/adapters/level/index/index-database.js'
 import { openIndexFile } from '../../src/adapters/level/index/index-file.js'
@@ -101,6 +102,33 @@ describe('the marker', () => {
         details: { format: String(format), supported: '2' },
       })
       expect(await contents(data)).toEqual(before)
+    }
+  })
+
+  test('a list of segments of a wrong form is a loss of data, though its checksum is right', async () => {
+    await populate()
+    const path = join(data, 'segments/manifest')
+    const [json] = (await readFile(path, 'utf8')).split('\n')
+    const manifest = JSON.parse(json!) as Record<string, unknown>
+    const wrong = [
+      'no json',
+      'null',
+      '[]',
+      ...[
+        { storeId: undefined },
+        { sealed: {} },
+        { sealed: [{ segment: 1, bytes: 1, commit: 1 }] },
+        { head: '1' },
+        { syncedTo: -1 },
+      ].map((change) => JSON.stringify({ ...manifest, ...change })),
+    ]
+    for (const text of wrong) {
+      const checksum = crc32(`${text}\n`).toString(16).padStart(8, '0')
+      await writeFile(path, `${text}\n${checksum}\n`)
+      expect(await rejection(open()), text).toMatchObject({
+        reason: 'DATA_LOSS',
+        details: { file: 'segments/manifest' },
+      })
     }
   })
 

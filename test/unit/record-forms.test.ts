@@ -65,8 +65,19 @@ const texts: Values = {
   wrong: [undefined, null, 'text', 1, ['a'], [], { a: 'b', c: 1 }, { a: null }],
 }
 const root: Values = {
-  right: [['d', '', 0, 0, 0, 0, 'address']],
-  wrong: [undefined, null, 'd', {}, [], ['d'], ['f', '', 0, 0, 0, 0, 'address'], ['d', '', 0, 0, 0, 0, 6]],
+  right: [['d', 1, 2, 3, 4, 5, 'address', 0, 1]],
+  wrong: [
+    undefined,
+    null,
+    'd',
+    {},
+    [],
+    ['d'],
+    ['f', 1, 2, 3, 4, 5, 'address', 0, 1],
+    ['d', '', 2, 3, 4, 5, 'address', 0, 1],
+    ['d', 1, 2, 3, 4, 5, 6, 0, 1],
+    ['d', 1, 2, 3, 4, 5, 'address', 0],
+  ],
 }
 const onlyTrue: Values = { right: [true], wrong: [null, false, 1, 'true'] }
 

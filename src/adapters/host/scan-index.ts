@@ -1,4 +1,13 @@
-import type { HostIndex } from '../../engine/ports.js'
+import {
+  EngineError,
+  isCount,
+  isListOf,
+  isText,
+  isTupleOf,
+  isWith,
+  type Guard,
+  type HostIndex,
+} from '../../engine/ports.js'
 import { hostLimits } from './limits.js'
 
 /** What a name was when it was seen last: a file (f), a directory (d) or a symlink (l), and as what it is known again. */
@@ -9,6 +18,11 @@ interface FirstText {
   readonly texts: number
   readonly seen: readonly Seen[]
 }
+
+const isSeen = isListOf(
+  isTupleOf<Seen>(isText, (kind) => kind === 'f' || kind === 'd' || kind === 'l', isText),
+)
+const isFirstText = isWith<FirstText>({ texts: isCount, seen: isSeen })
 
 /** What was seen of one directory, in texts of a bounded size. */
 export class DirectoryIndex {
@@ -23,15 +37,16 @@ export class DirectoryIndex {
     this.#path = path
   }
 
+  /** DATA_LOSS. */
   static async load(index: HostIndex, path: string): Promise<DirectoryIndex> {
     const loaded = new DirectoryIndex(index, path)
     const text = await index.get(path)
     if (text === undefined) return loaded
-    const { texts, seen } = JSON.parse(text) as FirstText
+    const { texts, seen } = parse(text, path, isFirstText)
     loaded.#add(text, seen)
     for (let number = 1; number < texts; number++) {
       const further = await index.get(keyOf(path, number))
-      if (further !== undefined) loaded.#add(further, JSON.parse(further) as Seen[])
+      if (further !== undefined) loaded.#add(further, parse(further, path, isSeen))
     }
     return loaded
   }
@@ -62,6 +77,17 @@ export class DirectoryIndex {
     this.#texts.push(text)
     for (const one of seen) this.seen.set(one[0], one)
   }
+}
+
+function parse<T>(text: string, path: string, is: Guard<T>): T {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    value = undefined
+  }
+  if (is(value)) return value
+  throw new EngineError('DATA_LOSS', `what was last seen of the directory ${path} is damaged`, { path })
 }
 
 function keyOf(path: string, number: number): string {

@@ -1,6 +1,9 @@
 /** Whether a value that was parsed from JSON has a certain form. */
 export type Check = (value: unknown) => boolean
 
+/** A check that gives the value its type. */
+export type Guard<T> = (value: unknown) => value is T
+
 /** A check for each field of a record: the compiler refuses a missing field and a foreign one. */
 export type Checks<R> = { readonly [Field in keyof R]-?: Check }
 
@@ -8,20 +11,27 @@ export const isText: Check = (value) => typeof value === 'string'
 export const isNumber: Check = (value) => typeof value === 'number'
 /** An integer from 0. */
 export const isCount: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 0
-export const isObject: Check = (value) => typeof value === 'object' && value !== null && !Array.isArray(value)
+export const isObject: Guard<Readonly<Record<string, unknown>>> = (
+  value,
+): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
 /** An object with texts alone, such as tags. */
-export const isTexts: Check = (value) => isObject(value) && Object.values(value as object).every(isText)
+export const isTexts: Check = (value) => isObject(value) && Object.values(value).every(isText)
 
 export function isOptional(check: Check): Check {
   return (value) => value === undefined || check(value)
 }
 
+export function isListOf<T>(check: Guard<T>): Guard<readonly T[]>
+export function isListOf(check: Check): Check
 export function isListOf(check: Check): Check {
   return (value) => Array.isArray(value) && value.every(check)
 }
 
-export function isTupleOf(...checks: readonly Check[]): Check {
-  return (value) =>
+export function isTupleOf<T extends readonly unknown[]>(
+  ...checks: { readonly [Item in keyof T]: Check }
+): Guard<T> {
+  return (value): value is T =>
     Array.isArray(value) &&
     value.length === checks.length &&
     checks.every((check, index) => check(value[index]))
@@ -33,8 +43,8 @@ export function isOneOf(values: Readonly<Record<string, string>>): Check {
 }
 
 /** An object with these fields; it may have others too. */
-export function isWith<R>(checks: Checks<R>): Check {
-  return (value) => isObject(value) && wrongField(value as object, checks) === undefined
+export function isWith<R>(checks: Checks<R>): Guard<R> {
+  return (value): value is R => isObject(value) && wrongField(value, checks) === undefined
 }
 
 /** The first field that does not have its form. */

@@ -1,5 +1,5 @@
 import { isCount, isOptional, isText, isWith, type Checks } from '../base/checks.js'
-import type { EncodedNode } from '../tree/codec.js'
+import type { EncodedNode } from '../tree/encoded.js'
 import type { RecordReferences } from './record-kind.js'
 import { isRoot } from './tree-root.js'
 

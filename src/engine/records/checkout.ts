@@ -1,6 +1,6 @@
 import { isCount, isListOf, isText, isTupleOf } from '../base/checks.js'
 import { keyPrefixes, keys } from '../storage/keys.js'
-import type { EncodedNode } from '../tree/codec.js'
+import type { EncodedNode } from '../tree/encoded.js'
 import { RecordKind } from './record-kind.js'
 import { isRoot } from './tree-root.js'
 

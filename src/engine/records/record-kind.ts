@@ -2,7 +2,7 @@ import { EngineError, messageOf } from '../base/errors.js'
 import { isObject, wrongField, type Check, type Checks } from '../base/checks.js'
 import { idLength } from '../base/ids.js'
 import { shown } from '../base/input.js'
-import type { EncodedNode } from '../tree/codec.js'
+import type { EncodedNode } from '../tree/encoded.js'
 
 /** Receives what a record refers to. */
 export interface RecordReferences {
@@ -69,7 +69,7 @@ export class RecordKind<R> {
       if (!checks(value)) throw this.#damaged('its form is wrong', key)
     } else {
       if (!isObject(value)) throw this.#damaged('it is not an object', key)
-      const field = wrongField(value as object, checks)
+      const field = wrongField(value, checks)
       if (field !== undefined) throw this.#damaged(`the field ${field} is missing or wrong`, key)
     }
     return revive === undefined ? (value as R) : revive(value as R)

@@ -1,6 +1,6 @@
 import { isCount, isNumber, isOptional, isText } from '../base/checks.js'
 import { keyPrefixes } from '../storage/keys.js'
-import type { EncodedNode } from '../tree/codec.js'
+import type { EncodedNode } from '../tree/encoded.js'
 import { RecordKind } from './record-kind.js'
 import { isRoot } from './tree-root.js'
 

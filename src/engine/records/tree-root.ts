@@ -1,5 +1,5 @@
 import type { Check } from '../base/checks.js'
+import { isEncodedDir } from '../tree/encoded.js'
 
-/** Whether a value can be the root of a tree; the codec reads the rest. */
-export const isRoot: Check = (value) =>
-  Array.isArray(value) && value[0] === 'd' && typeof value[6] === 'string'
+/** Whether a value can be the root of a tree. */
+export const isRoot: Check = isEncodedDir

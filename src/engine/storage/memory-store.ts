@@ -244,7 +244,9 @@ function readRange(bytes: Uint8Array | undefined, { offset, length }: ByteRange)
 
 /** A copy, as if it had been read from a disk. */
 function parsed(body: NewStoredEvent['body']): StoredEvent['body'] {
-  return JSON.parse(typeof body === 'string' ? body : JSON.stringify(body)) as StoredEvent['body']
+  const copy: unknown = JSON.parse(typeof body === 'string' ? body : JSON.stringify(body))
+  assert(Array.isArray(copy), 'the body of an event is a JSON array')
+  return copy
 }
 
 function text(value: string | object): string

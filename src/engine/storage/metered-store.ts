@@ -234,7 +234,7 @@ function isWritten(record: unknown): boolean {
 
 function amountsIn(json: string): CompactedBlobs {
   const record: unknown = JSON.parse(json)
-  if (isCompacted(record)) return record as CompactedBlobs
+  if (isCompacted(record)) return record
   if (!isWritten(record)) throw new EngineError('DATA_LOSS', 'a stored record of written bytes is damaged')
   const [at, ...blobs] = record as WrittenBlobs
   const kept: [number, string, number, number][] = []

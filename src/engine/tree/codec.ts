@@ -1,8 +1,4 @@
-/**
- * Nodes as JSON. A directory of one page is one node, `[0, entries]`; a larger one is `[1, [[last, address],
- * …]]` with a node of entries for each page. A directory's attributes stand in its parent's entry, so that
- * stat and manifest of a directory need not load it.
- */
+/** Nodes as JSON, both ways; `encoded.ts` has its form. */
 import { BlobRef } from '../cas/blob.js'
 import {
   BlockBody,
@@ -13,50 +9,25 @@ import {
   type Body,
   type LoadedBody,
 } from '../cas/body.js'
-import { EngineError } from '../base/errors.js'
 import { needsUtf8Order } from '../base/order.js'
 import { limits } from '../base/limits.js'
+import {
+  parseBlocks,
+  parseContent,
+  parsePage,
+  type EncodedAttributes,
+  type EncodedBlock,
+  type EncodedBlocks,
+  type EncodedBody,
+  type EncodedContent,
+  type EncodedDir,
+  type EncodedEntry,
+  type EncodedExtra,
+  type EncodedNode,
+  type EncodedPage,
+} from './encoded.js'
 import { Dir, FileNode, Link, LinkedFile, Page, Symlink, type Attributes, type Entry } from './node.js'
 import type { Xattrs } from './xattrs.js'
-
-type EncodedAttributes = [ino: number, mode: number, mtime: number, ctime: number, birthtime: number]
-type EncodedBlock =
-  | 0
-  | [hash: string, length: number]
-  | { e: [offset: number, length: number, hash: string, blobLength: number, casOffset: number][]; i?: string }
-type EncodedBlocks = [chunkNumber: number, blocks: EncodedBlock[]][]
-type EncodedBody = 0 | string | EncodedBlocks | { address: string }
-
-/** What most nodes do not have: extended attributes, links below, the root's table of links, the number of names. */
-interface EncodedExtra {
-  readonly x?: readonly (readonly [name: string, hash: string, length: number])[]
-  readonly l?: 1
-  readonly t?: EncodedDir
-  readonly n?: number
-}
-type EncodedDir = [
-  'd',
-  ...EncodedAttributes,
-  address: string,
-  hash: string | 0,
-  height: number,
-  extra?: EncodedExtra,
-]
-type EncodedFile = [
-  'f',
-  ...EncodedAttributes,
-  size: number,
-  body: EncodedBody,
-  hash?: string | 0,
-  contentId?: string | 0,
-  extra?: EncodedExtra,
-]
-type EncodedSymlink = ['l', ino: number, target: string, mtime: number]
-type EncodedLink = ['h', ino: number]
-export type EncodedNode = EncodedDir | EncodedFile | EncodedSymlink | EncodedLink
-type EncodedEntry = [name: string, node: EncodedNode]
-type EncodedPage = [last: string, address: string, hash: string | 0]
-type EncodedContent = [0, EncodedEntry[]] | [1, EncodedPage[], wide: 0 | 1]
 
 /** Where nodes that are written get their address from. */
 export type Put = (json: string) => string
@@ -143,15 +114,17 @@ export function decodeNode(encoded: EncodedNode): Entry {
   return nlink === undefined ? file : new LinkedFile(file, nlink)
 }
 
+/** DATA_LOSS, and `page` is as it was. */
 export function decodePageInto(page: Page, json: string): string[] {
-  const entries = JSON.parse(json) as EncodedEntry[]
+  const entries = parsePage({ address: page.address!, json })
   page.nodes = entries.map((entry) => decodeNode(entry[1]))
   page.names = entries.map((entry) => entry[0])
   return page.names
 }
 
+/** DATA_LOSS, and `dir` is as it was. */
 export function decodeContentInto(dir: Dir, json: string): Page[] {
-  const content = JSON.parse(json) as EncodedContent
+  const content = parseContent({ address: dir.address!, json })
   if (content[0] === 0) {
     const entries = content[1]
     const names = entries.map((entry) => entry[0])
@@ -198,15 +171,16 @@ function decodeBody(encoded: EncodedBody, size: number): Body {
   return Array.isArray(encoded) ? decodeBlocks(encoded) : new UnloadedBody(encoded.address)
 }
 
-export function decodeBlocks(encoded: EncodedBlocks): LoadedBody {
+function decodeBlocks(encoded: EncodedBlocks): LoadedBody {
   return new BlockBody(
     encoded.map(([number]) => number),
     encoded.map(([, blocks]) => blocks.map(decodeBlock)),
   )
 }
 
-export function parseBlocks(json: string): LoadedBody {
-  return decodeBlocks(JSON.parse(json) as EncodedBlocks)
+/** DATA_LOSS, and `body` is as it was. */
+export function decodeBlocksInto(body: UnloadedBody, json: string): void {
+  body.body = decodeBlocks(parseBlocks({ address: body.address, json }))
 }
 
 function decodeBlock(encoded: EncodedBlock): Block {
@@ -222,9 +196,4 @@ function decodeBlock(encoded: EncodedBlock): Block {
   )
   block.id = encoded.i
   return block
-}
-
-/** A node that must be there is not. */
-export function missingNode(address: string): EngineError {
-  return new EngineError('DATA_LOSS', `the stored tree node ${address} is missing`, { address })
 }

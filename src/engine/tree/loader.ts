@@ -3,7 +3,8 @@ import { keys } from '../storage/keys.js'
 import { mustWait } from '../storage/sync-or-async.js'
 import type { Store } from '../storage/store.js'
 import { UnloadedBody } from '../cas/body.js'
-import { decodeContentInto, decodePageInto, missingNode, parseBlocks } from './codec.js'
+import { decodeBlocksInto, decodeContentInto, decodePageInto } from './codec.js'
+import { missingNode } from './encoded.js'
 import type { Dir, FileNode, Page } from './node.js'
 import type { NodeLoader } from './node-loader.js'
 import type { NodeCache } from './node-cache.js'
@@ -25,16 +26,18 @@ export class StoreLoader implements NodeLoader {
     return this.#load(dir.address!, (json) => {
       // Two faults on one node may both resolve; the second must not undo what the first let through.
       if (dir.pages !== null) return dir.pages
+      const pages = decodeContentInto(dir, json)
       this.#nodes.add(dir, json.length)
-      return decodeContentInto(dir, json)
+      return pages
     })
   }
 
   loadPage(page: Page): string[] {
     return this.#load(page.address!, (json) => {
       if (page.names !== null) return page.names
+      const names = decodePageInto(page, json)
       this.#nodes.add(page, json.length)
-      return decodePageInto(page, json)
+      return names
     })
   }
 
@@ -42,7 +45,7 @@ export class StoreLoader implements NodeLoader {
     const { body } = file
     if (!(body instanceof UnloadedBody) || body.body !== null) return
     this.#load(body.address, (json) => {
-      body.body ??= parseBlocks(json)
+      if (body.body === null) decodeBlocksInto(body, json)
     })
   }
 

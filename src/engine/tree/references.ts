@@ -1,6 +1,14 @@
 import { BlobRef } from '../cas/blob.js'
 import { BlockBody, UnloadedBody, type Body } from '../cas/body.js'
-import type { EncodedNode } from './codec.js'
+import {
+  parseBlocks,
+  parseContent,
+  parsePage,
+  type EncodedBlocks,
+  type EncodedEntry,
+  type EncodedNode,
+  type StoredNode,
+} from './encoded.js'
 import { Dir, FileNode, Link, Symlink, type Entry } from './node.js'
 
 /** What a stored node is: a directory, one of the pages of a large one, or the blocks of a file. */
@@ -13,35 +21,26 @@ export interface References {
   blob(hash: string, length?: number): void
 }
 
-type Blocks = readonly (readonly [number: number, blocks: readonly EncodedBlock[]])[]
-type EncodedBlock =
-  | 0
-  | readonly [hash: string, length: number]
-  | { readonly e: readonly (readonly [number, number, hash: string, number, number])[] }
-
-/** What a stored node leads to, without making objects of it. */
-export function storedReferences(kind: StoredKind, json: string, references: References): void {
-  const content: unknown = JSON.parse(json)
-  if (kind === 'blocks') return blockReferences(content as Blocks, references)
-  if (kind === 'page') return entryReferences(content as Entries, references)
-  const [several, entries] = content as
-    | [0, Entries]
-    | [1, readonly (readonly [last: string, address: string])[]]
-  if (several === 0) entryReferences(entries, references)
-  else for (const [, address] of entries) references.node(address, 'page')
+/** What a stored node leads to, without making objects of it. DATA_LOSS. */
+export function storedReferences(kind: StoredKind, node: StoredNode, references: References): void {
+  if (kind === 'blocks') return blockReferences(parseBlocks(node), references)
+  if (kind === 'page') return entryReferences(parsePage(node), references)
+  const content = parseContent(node)
+  if (content[0] === 0) entryReferences(content[1], references)
+  else for (const [, address] of content[1]) references.node(address, 'page')
 }
 
-type Entries = readonly (readonly [name: string, node: EncodedNode])[]
-
-/** Names and nodes of a directory or page; undefined of a directory whose entries stand in pages. */
-export function nodeEntries(kind: 'directory' | 'page', json: string): Entries | undefined {
-  const content: unknown = JSON.parse(json)
-  if (kind === 'page') return content as Entries
-  const [several, entries] = content as [0 | 1, Entries]
-  return several === 0 ? entries : undefined
+/** Names and nodes of a directory or page; undefined of a directory whose entries stand in pages. DATA_LOSS. */
+export function nodeEntries(
+  kind: 'directory' | 'page',
+  node: StoredNode,
+): readonly EncodedEntry[] | undefined {
+  if (kind === 'page') return parsePage(node)
+  const content = parseContent(node)
+  return content[0] === 0 ? content[1] : undefined
 }
 
-function entryReferences(entries: Entries, references: References): void {
+function entryReferences(entries: readonly EncodedEntry[], references: References): void {
   for (const [, node] of entries) encodedReferences(node, references)
 }
 
@@ -61,7 +60,7 @@ export function encodedReferences(node: EncodedNode, references: References): vo
   }
 }
 
-function blockReferences(chunks: Blocks, references: References): void {
+function blockReferences(chunks: EncodedBlocks, references: References): void {
   for (const [, blocks] of chunks) {
     for (const block of blocks) {
       if (block === 0) continue

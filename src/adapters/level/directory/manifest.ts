@@ -5,7 +5,7 @@
 import { Buffer } from 'node:buffer'
 import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
-import { EngineError } from '../../../engine/ports.js'
+import { EngineError, isCount, isListOf, isText, isWith } from '../../../engine/ports.js'
 import type { Disk, DiskFile } from './disk.js'
 import { errorCode, missingFiles, restoreOrRepair } from '../errors.js'
 import { asBuffer } from '../log/segment-format.js'
@@ -35,6 +35,15 @@ export interface Manifest {
   readonly syncedTo: number
 }
 
+const isManifest = isWith<Manifest>({
+  storeId: isText,
+  sealed: isListOf(
+    isWith<SealedSegment>({ segment: isCount, bytes: isCount, commit: isCount, chain: isCount }),
+  ),
+  head: isCount,
+  syncedTo: isCount,
+})
+
 /** @throws EngineError `DATA_LOSS` when it is missing or damaged. */
 export async function readManifest(
   disk: Disk,
@@ -46,10 +55,10 @@ export async function readManifest(
   if (bytes === undefined) throw missingFiles([name])
   const text = bytes.toString()
   const json = text.slice(0, text.indexOf('\n') + 1)
-  if (json === '' || text.slice(json.length) !== checksumLine(json)) {
+  const manifest = text.slice(json.length) === checksumLine(json) ? parseOrNothing(json) : undefined
+  if (!isManifest(manifest))
     throw new EngineError('DATA_LOSS', `${name} is damaged. ${restoreOrRepair}`, { file: name })
-  }
-  return JSON.parse(json) as Manifest
+  return manifest
 }
 
 /** Replaces the manifest in one step that lasts. */
@@ -129,6 +138,15 @@ export async function removeFile(disk: Disk, path: string): Promise<void> {
     await disk.remove(path)
   } catch (error) {
     if (errorCode(error) !== 'ENOENT') throw error
+  }
+}
+
+/** Undefined for text that is no JSON. */
+function parseOrNothing(json: string): unknown {
+  try {
+    return JSON.parse(json)
+  } catch {
+    return undefined
   }
 }
 

@@ -1,5 +1,6 @@
 import { Buffer } from 'node:buffer'
 import { crc32 } from 'node:zlib'
+import { isCount, isListOf, isText, isWith, type Checks } from '../../../engine/ports.js'
 
 /** A page as its index knows it. */
 export interface PageRef {
@@ -51,18 +52,47 @@ export function encodeRoot(root: IndexRoot): Buffer {
   return encodeChecked({ ...root, uses, pages })
 }
 
+/** Lists of triples: segment, live, deletions; lower, id, checksum. */
+type StoredRoot = Omit<IndexRoot, 'uses' | 'pages'> & {
+  readonly uses: readonly number[]
+  readonly pages: readonly (string | number)[]
+}
+
+const placeChecks: Checks<IndexPlace> = {
+  segment: isCount,
+  offset: isCount,
+  commit: isCount,
+  chain: isCount,
+}
+
+const isStoredRoot = isWith<StoredRoot>({
+  ...placeChecks,
+  storeId: isText,
+  nextPage: isCount,
+  replaced: isListOf(isCount),
+  uses: isListOf(isCount),
+  pages: isListOf((value) => isText(value) || isCount(value)),
+})
+
+const isTail = isWith<IndexTail>({
+  ...placeChecks,
+  root: isCount,
+  nextPage: isCount,
+  deltas: isListOf(isWith<IndexTail['deltas'][number]>({ id: isCount, checksum: isCount })),
+})
+
 /** Undefined when the bytes are not a root as it was written. */
 export function decodeRoot(bytes: Buffer): IndexRoot | undefined {
-  type Stored = Omit<IndexRoot, 'uses' | 'pages'> & { uses: number[]; pages: (string | number)[] }
-  const root = decodeChecked(bytes) as Stored | undefined
-  if (root === undefined) return undefined
+  const root = decodeChecked(bytes)
+  if (!isStoredRoot(root) || root.uses.length % 3 !== 0 || root.pages.length % 3 !== 0) return undefined
   const uses = new Map<number, SegmentUse>()
   for (let i = 0; i < root.uses.length; i += 3) {
     uses.set(root.uses[i]!, { live: root.uses[i + 1]!, deletions: root.uses[i + 2]! })
   }
   const pages: PageRef[] = []
   for (let i = 0; i < root.pages.length; i += 3) {
-    const [lower, id, checksum] = root.pages.slice(i, i + 3) as [string, number, number]
+    const [lower, id, checksum] = root.pages.slice(i, i + 3)
+    if (typeof lower !== 'string' || typeof id !== 'number' || typeof checksum !== 'number') return undefined
     pages.push({ lower, id, checksum })
   }
   return { ...root, uses, pages }
@@ -74,8 +104,8 @@ export function encodeTail(tail: IndexTail): Buffer {
 
 /** Undefined when the bytes are not a tail of the root with this checksum. */
 export function decodeTail(bytes: Buffer, root: number): IndexTail | undefined {
-  const tail = decodeChecked(bytes) as IndexTail | undefined
-  return tail?.root === root ? tail : undefined
+  const tail = decodeChecked(bytes)
+  return isTail(tail) && tail.root === root ? tail : undefined
 }
 
 /** What stands before the text of a root or tail. */
@@ -91,7 +121,12 @@ function encodeChecked(value: object): Buffer {
   return bytes
 }
 
+/** Undefined when the checksum is of other bytes, or the text is no JSON. */
 function decodeChecked(bytes: Buffer): unknown {
   if (bytes.length < 4 || crc32(bytes.subarray(4)) !== checksumOf(bytes)) return undefined
-  return JSON.parse(bytes.toString('utf8', 4))
+  try {
+    return JSON.parse(bytes.toString('utf8', 4))
+  } catch {
+    return undefined
+  }
 }

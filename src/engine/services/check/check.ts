@@ -17,7 +17,7 @@ import { Findings, type Finding } from './findings.js'
 import { CheckedTrees } from './trees.js'
 import { kindOf, recordKinds } from '../../records/index.js'
 import type { RecordKind } from '../../records/record-kind.js'
-import type { EncodedNode } from '../../tree/codec.js'
+import type { EncodedNode } from '../../tree/encoded.js'
 import { idLength } from '../../base/ids.js'
 
 export interface CheckOptions {

@@ -3,7 +3,7 @@ import { sha256 } from '../../base/hash.js'
 import { messageOf } from '../../base/errors.js'
 import { keys } from '../../storage/keys.js'
 import type { Store } from '../../storage/store.js'
-import type { EncodedNode } from '../../tree/codec.js'
+import type { EncodedNode } from '../../tree/encoded.js'
 import {
   encodedReferences,
   nodeEntries,
@@ -59,10 +59,12 @@ export class CheckedTrees {
       if (json === undefined) return this.#isBad(address, 'missing', 'is not there', place)
       if (!sha256(json).startsWith(address))
         return this.#isBad(address, 'damaged', 'is not what it is named by', place)
-      const entries = kind === 'blocks' ? undefined : nodeEntries(kind, json)
+      const entries = kind === 'blocks' ? undefined : nodeEntries(kind, { address, json })
       // Blocks of a file, or pages of a large directory: they are at the same path.
       if (entries === undefined) {
-        return await this.#references(place, unread, (references) => storedReferences(kind, json, references))
+        return await this.#references(place, unread, (references) =>
+          storedReferences(kind, { address, json }, references),
+        )
       }
       const parent = place.path === '/' ? '' : place.path
       for (const [name, node] of entries)

@@ -7,7 +7,7 @@ import type { Core } from '../../session/core.js'
 import { contentsOf, type Redo } from '../../records/event.js'
 import { keys } from '../../storage/keys.js'
 import { getSyncOrAsync } from '../../storage/sync-or-async.js'
-import { missingNode } from '../../tree/codec.js'
+import { missingNode } from '../../tree/encoded.js'
 import { Dir, type Page } from '../../tree/node.js'
 import type { PinnedNode } from '../../tree/pins.js'
 import {
@@ -159,7 +159,7 @@ export class Marker implements References {
 
   #take(address: string, kind: StoredKind, json: string | undefined): void {
     if (json === undefined) throw missingNode(address)
-    storedReferences(kind, json, this)
+    storedReferences(kind, { address, json }, this)
   }
 
   #read(address: string): string | undefined | Promise<string | undefined> {

@@ -108,7 +108,7 @@ export class SessionRebuild {
     const at = Math.max(before, environment.wallClockMs())
     const details = { lostFrom: String(last + 1), lostTo: String(newest) }
     const { text, link } = chainEvent([at, eventTypes.repair, details, repairPrincipal], chain, [])
-    await writer.event(id, last + 1, JSON.parse(text) as unknown[])
+    await writer.event(id, last + 1, text)
     const snapshot: SnapshotRecord = { seq: last + 1, at, chain: link, root: await roots.save(root) }
     await writer.put(keys.snapshot(id, last + 1), snapshot)
   }

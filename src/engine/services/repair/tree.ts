@@ -189,8 +189,7 @@ export class TreeMender {
     try {
       return await whenLoaded(load)
     } catch (error) {
-      if (error instanceof EngineError ? error.reason === 'DATA_LOSS' : error instanceof SyntaxError)
-        return undefined
+      if (error instanceof EngineError && error.reason === 'DATA_LOSS') return undefined
       throw error
     }
   }

@@ -1,5 +1,5 @@
 import { limits } from '../../base/limits.js'
-import type { Store, StoreCommit } from '../../storage/store.js'
+import type { NewStoredEvent, Store, StoreCommit } from '../../storage/store.js'
 
 type Records = NonNullable<StoreCommit['put']>
 type Blobs = NonNullable<StoreCommit['blobs']>
@@ -28,8 +28,8 @@ export class RepairWriter {
     return this.#added(bytes.byteLength)
   }
 
-  event(sessionId: string, seq: number, body: readonly unknown[]): Promise<void> | undefined {
-    const text = JSON.stringify(body)
+  event(sessionId: string, seq: number, body: NewStoredEvent['body']): Promise<void> | undefined {
+    const text = typeof body === 'string' ? body : JSON.stringify(body)
     this.#events.push({ sessionId, seq, body: text })
     return this.#added(text.length)
   }

@@ -1,0 +1,189 @@
+/** Tree nodes as a store may give them: the forms that are right, and those that are damage. */
+import { describe, expect, test } from 'vitest'
+import { UnloadedBody } from '../../src/engine/cas/body.js'
+import { keys, prefixEnd, type Store } from '../../src/engine/ports.js'
+import { StoreLoader } from '../../src/engine/tree/loader.js'
+import { NodeCache } from '../../src/engine/tree/node-cache.js'
+import { Dir, FileNode, noAttributes, Page } from '../../src/engine/tree/node.js'
+import { storedReferences, type StoredKind } from '../../src/engine/tree/references.js'
+import { memoryStorage, openEngine } from '../../src/index.js'
+
+const address = 'a'.repeat(40)
+const hash = 'b'.repeat(64)
+const attributes = [1, 0o644, 2, 3, 4] as const
+const file = (...rest: readonly unknown[]): unknown => ['f', ...attributes, ...rest]
+const dir = (...rest: readonly unknown[]): unknown => ['d', ...attributes, ...rest]
+const entry = (node: unknown): unknown => [['name', node]]
+const extent = [0, 1, hash, 1, 0]
+
+/** A node that stands in a page, and what it is with one part of it damaged. */
+const nodes: readonly { right: unknown; wrong: readonly unknown[] }[] = [
+  { right: ['h', 1], wrong: [['h'], ['h', '1'], ['k', 1], [], null, 1, 'h', { 0: 'h', 1: 1 }] },
+  {
+    right: ['l', 1, 'target', 2],
+    wrong: [
+      ['l', '1', 'target', 2],
+      ['l', 1, 2, 2],
+      ['l', 1, 'target'],
+    ],
+  },
+  {
+    right: dir(address, 0, 1),
+    wrong: [
+      dir(address, 0),
+      dir(1, 0, 1),
+      dir(address, 1, 1),
+      dir(address, 0, '1'),
+      ['d', 1, 2, 3, 4, null, address, 0, 1],
+    ],
+  },
+  {
+    right: dir(address, hash, 1, { l: 1, t: dir(address, 0, 0), x: [['user.a', hash, 1]] }),
+    wrong: [
+      { t: ['d'] },
+      { t: file(0, 0) },
+      { x: 1 },
+      { x: [['user.a', hash]] },
+      { x: [[1, hash, 1]] },
+      1,
+      [],
+    ].map((extra) => dir(address, hash, 1, extra)),
+  },
+  { right: file(0, 0), wrong: [file(), file('0', 0), file(0), file(0, 1), file(0, null), file(0, {})] },
+  { right: file(1, hash, 0, 0), wrong: [file(1, hash, 1, 0), file(1, hash, 0, {}), file(1, hash, null)] },
+  {
+    right: file(1, hash, hash, hash, { n: 2 }),
+    wrong: [file(1, hash, 0, 0, { n: '2' }), file(1, hash, 0, 0, 2)],
+  },
+  { right: file(1, { address }), wrong: [file(1, { address: 1 })] },
+  { right: file(1, [[0, [0]]]), wrong: [file(1, [[0, [1]]]), file(1, [[0]]), file(1, [0])] },
+]
+
+const blocks: { right: readonly unknown[]; wrong: readonly unknown[] } = {
+  right: [[], [[0, [0, [hash, 1], { e: [extent] }, { e: [], i: hash }]]]],
+  wrong: [
+    {},
+    null,
+    [0],
+    [['0', []]],
+    [[0, {}]],
+    [[0, [null]]],
+    [[0, [[hash]]]],
+    [[0, [[1, 1]]]],
+    [[0, [{}]]],
+    [[0, [{ e: [[0, 1, hash, 1]] }]]],
+    [[0, [{ e: [['0', 1, hash, 1, 0]] }]]],
+    [[0, [{ e: [], i: 1 }]]],
+  ],
+}
+
+const texts: Record<StoredKind, { right: readonly unknown[]; wrong: readonly unknown[] }> = {
+  page: {
+    right: [[], ...nodes.map(({ right }) => entry(right))],
+    wrong: [{}, null, 1, 'text', [1], [[1, ['h', 1]]], ...nodes.flatMap(({ wrong }) => wrong.map(entry))],
+  },
+  directory: {
+    right: [
+      [0, []],
+      [
+        1,
+        [
+          ['last', address, 0],
+          ['later', address, hash],
+        ],
+        0,
+      ],
+      ...nodes.map(({ right }) => [0, entry(right)]),
+    ],
+    wrong: [
+      {},
+      null,
+      [],
+      [2, []],
+      [0],
+      [1, {}],
+      [1, [['last']], 0],
+      [1, [['last', 1, 0]], 0],
+      [1, [[1, address, 0]], 0],
+      [1, [['last', address, 1]], 0],
+      ...nodes.flatMap(({ wrong }) => wrong.map((node) => [0, entry(node)])),
+    ],
+  },
+  blocks,
+}
+
+const damaged = expect.objectContaining({
+  reason: 'DATA_LOSS',
+  message: expect.stringContaining(`tree node ${address} is damaged`) as string,
+  details: { address },
+}) as Error
+
+const references = { node: () => undefined, blob: () => undefined }
+
+describe.each(Object.entries(texts) as [StoredKind, (typeof texts)[StoredKind]][])(
+  'a %s',
+  (kind, { right, wrong }) => {
+    const rightTexts = right.map((value) => JSON.stringify(value))
+    const wrongTexts = ['', 'no json', '[', ...wrong.map((value) => JSON.stringify(value))]
+
+    test('is loaded and gives its references where its form is right', async () => {
+      for (const json of rightTexts) {
+        const { load, isLoaded } = await stored(kind, json)
+        load()
+        expect(isLoaded(), json).toBe(true)
+        expect(() => storedReferences(kind, { address, json }, references), json).not.toThrow()
+      }
+    })
+
+    test('is a loss of data where its form is wrong, and stays unloaded', async () => {
+      for (const json of wrongTexts) {
+        const { load, isLoaded } = await stored(kind, json)
+        expect(load, json).toThrow(damaged)
+        expect(isLoaded(), json).toBe(false)
+        expect(() => storedReferences(kind, { address, json }, references), json).toThrow(damaged)
+      }
+    })
+  },
+)
+
+test('a node of a wrong form is a loss of data for a read and for a collection', async () => {
+  const data = memoryStorage({ durable: true })
+  const first = await openEngine({ storage: data })
+  const { id } = await first.sessions.create({ files: { '/docs/a.txt': 'one' } })
+  await first.close()
+  let store!: Store
+  const engine = await openEngine({ storage: { open: async () => (store = await data.open()) } })
+  const all = await store.scan({ gte: 'n', lt: prefixEnd('n'), limit: 10 })
+  const [key] = all.find(([, json]) => json.includes('a.txt'))!
+  await store.commit({ put: [[key, '[0,[["a.txt",null]]]']] })
+  const session = await engine.sessions.open(id)
+  await expect(session.files.read({ path: '/docs/a.txt' })).rejects.toMatchObject({
+    reason: 'DATA_LOSS',
+    details: { address: key.slice(1) },
+  })
+  await expect(engine.collect()).rejects.toMatchObject({ reason: 'DATA_LOSS' })
+  await engine.close()
+})
+
+/** A node of this text, to be loaded as a tree does. */
+async function stored(
+  kind: StoredKind,
+  json: string,
+): Promise<{ readonly load: () => unknown; readonly isLoaded: () => boolean }> {
+  const store = await memoryStorage({ durable: true }).open()
+  await store.commit({ put: [[keys.node(address), json]] })
+  const loader = new StoreLoader(store, new NodeCache(2 ** 20))
+  if (kind === 'blocks') {
+    const body = new UnloadedBody(address)
+    const node = new FileNode(noAttributes, 1, body)
+    return { load: () => loader.loadBody(node), isLoaded: () => body.body !== null }
+  }
+  if (kind === 'page') {
+    const page = new Page(undefined, null, [], 'last')
+    page.address = address
+    return { load: () => loader.loadPage(page), isLoaded: () => page.names !== null }
+  }
+  const node = new Dir(undefined, noAttributes, null)
+  node.address = address
+  return { load: () => loader.loadDir(node), isLoaded: () => node.pages !== null }
+}
