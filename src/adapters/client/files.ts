@@ -10,7 +10,8 @@ import type {
 import { EngineError, Shape } from '../../engine/wire.js'
 import { concat, toBytes } from './bytes.js'
 import { checked, copyOf } from './checked.js'
-import type { InSession, SessionCalls } from './session-calls.js'
+import { remoteService } from './remote-service.js'
+import type { InSession } from './session-calls.js'
 
 type Request<Name extends keyof SessionFiles> = Parameters<SessionFiles[Name]>[0]
 
@@ -25,25 +26,22 @@ const modeShape = new Shape<Request<'setMode'>>({ path: true, mode: true })
 const maxReadings = 5
 
 /** A session's files, by the operations of the interface. As `session.files` in process, but for what is said here. */
-export class RemoteFiles implements PublicOf<SessionFiles> {
-  readonly #session: SessionCalls
-
-  constructor(session: SessionCalls) {
-    this.#session = session
-  }
-
+export class RemoteFiles
+  extends remoteService('session.files', 'write', 'append', 'readWithHash', 'setXattr', 'patchSegments')
+  implements PublicOf<SessionFiles>
+{
   /** Pieces, and bytes of over 8 MiB, are sent as a stream. */
   async write(request: Request<'write'>): Promise<void> {
     const { content, ...rest } = checked(request)
-    if (isPieces(content)) return this.#session.send(rest, content)
+    if (isPieces(content)) return this.session.send(rest, content)
     const bytes = toBytes(content, 'content')
-    if (bytes.byteLength > pieceBytes) return this.#session.send(rest, bytes.slice())
-    await this.#session.run('writeFile', { ...rest, content: bytes })
+    if (bytes.byteLength > pieceBytes) return this.session.send(rest, bytes.slice())
+    await this.session.run('writeFile', { ...rest, content: bytes })
   }
 
   /** In one request, which a server bounds: LIMIT_EXCEEDED for more than some 12 MiB. */
   async append(request: Request<'append'>): Promise<void> {
-    await this.#session.run('appendFile', withContent(request))
+    await this.session.run('appendFile', withContent(request))
   }
 
   /** Large files come in several answers, all of one content; ABORTED where it changed time and again. */
@@ -53,7 +51,7 @@ export class RemoteFiles implements PublicOf<SessionFiles> {
 
   /** The request to the server ends when the stream is left. */
   async readStream(request: Request<'readStream'>): Promise<ContentStream> {
-    const { content, length, sizeBytes } = await this.#session.receive(readShape.read(request))
+    const { content, length, sizeBytes } = await this.session.receive(readShape.read(request))
     return { length, sizeBytes, [Symbol.asyncIterator]: () => content }
   }
 
@@ -67,7 +65,7 @@ export class RemoteFiles implements PublicOf<SessionFiles> {
       let hash: string | undefined
       for (;;) {
         const part = { path, offset: offset + read, length: Math.min(length - read, pieceBytes) }
-        const { content, contentHash, sizeBytes } = await this.#session.call('readFile', part)
+        const { content, contentHash, sizeBytes } = await this.session.call('readFile', part)
         hash ??= contentHash
         if (contentHash !== hash) break
         pieces.push(content)
@@ -85,65 +83,25 @@ export class RemoteFiles implements PublicOf<SessionFiles> {
     throw new EngineError('IS_A_DIRECTORY', `${path} is a directory`, { path })
   }
 
-  stat(request: Request<'stat'>): ReturnType<SessionFiles['stat']> {
-    return this.#session.call('statPath', request)
-  }
-
-  list(request: Request<'list'>): ReturnType<SessionFiles['list']> {
-    return this.#session.call('listDirectory', request)
-  }
-
-  delete(request: Request<'delete'>): Promise<void> {
-    return this.#session.run('deleteFile', request)
-  }
-
-  createDirectory(request: Request<'createDirectory'>): Promise<void> {
-    return this.#session.run('createDirectory', request)
-  }
-
-  removeDirectory(request: Request<'removeDirectory'>): Promise<void> {
-    return this.#session.run('removeDirectory', request)
-  }
-
-  rename(request: Request<'rename'>): Promise<void> {
-    return this.#session.run('rename', request)
-  }
-
-  copy(request: Request<'copy'>): Promise<void> {
-    return this.#session.run('copyFile', request)
-  }
-
   async setMode(request: Request<'setMode'>): Promise<void> {
     const { path, mode } = modeShape.read(request)
-    return this.#session.run('setAttributes', { path, mode })
-  }
-
-  setAttributes(request: Request<'setAttributes'>): Promise<void> {
-    return this.#session.run('setAttributes', request)
-  }
-
-  createSymlink(request: Request<'createSymlink'>): Promise<void> {
-    return this.#session.run('createSymlink', request)
+    return this.session.run('setAttributes', { path, mode })
   }
 
   readSymlink(path: string): Promise<{ target: string }> {
-    return this.#session.call('readSymlink', { path })
-  }
-
-  listSymlinks(request: Request<'listSymlinks'> = {}): ReturnType<SessionFiles['listSymlinks']> {
-    return this.#session.call('listSymlinks', request)
+    return this.session.call('readSymlink', { path })
   }
 
   async batch(operations: readonly BatchOperation[]): Promise<void> {
     const copy = copyOf(operations, 'operations')
     const wire = Array.isArray(copy) ? Array.from(copy, toOperation) : copy
-    await this.#session.run('applyBatch', { operations: wire as InSession<'applyBatch'>['operations'] })
+    await this.session.run('applyBatch', { operations: wire as InSession<'applyBatch'>['operations'] })
   }
 
   async patchSegments(request: Request<'patchSegments'>): Promise<{ skippedPaths: string[] }> {
     const copy = checked(request)
     const { mutations } = copy
-    return this.#session.call('patchSegments', {
+    return this.session.call('patchSegments', {
       ...copy,
       mutations: Array.isArray(mutations)
         ? Array.from(mutations as readonly SegmentWriteRequest[], (one, index) =>
@@ -153,33 +111,9 @@ export class RemoteFiles implements PublicOf<SessionFiles> {
     } as InSession<'patchSegments'>)
   }
 
-  getCasExtents(request: Request<'getCasExtents'>): ReturnType<SessionFiles['getCasExtents']> {
-    return this.#session.call('getCasExtents', request)
-  }
-
-  link(request: Request<'link'>): Promise<void> {
-    return this.#session.run('createHardLink', request)
-  }
-
-  unlink(request: Request<'unlink'>): Promise<void> {
-    return this.#session.run('unlink', request)
-  }
-
   async setXattr(request: Request<'setXattr'>): Promise<void> {
     const copy = checked(request)
-    await this.#session.run('setXattr', { ...copy, value: toBytes(copy.value, 'value') })
-  }
-
-  getXattr(request: Request<'getXattr'>): Promise<{ value: Uint8Array }> {
-    return this.#session.call('getXattr', request)
-  }
-
-  listXattrs(request: Request<'listXattrs'>): Promise<{ names: string[] }> {
-    return this.#session.call('listXattrs', request)
-  }
-
-  removeXattr(request: Request<'removeXattr'>): Promise<void> {
-    return this.#session.run('removeXattr', request)
+    await this.session.run('setXattr', { ...copy, value: toBytes(copy.value, 'value') })
   }
 }
 

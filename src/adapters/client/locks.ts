@@ -1,10 +1,10 @@
 import type { LockWaitOptions, SessionFileLocks, SessionPosixLocks, PublicOf } from '../../engine/index.js'
 import { Shape } from '../../engine/wire.js'
 import { checked } from './checked.js'
-import type { InSession, SessionCalls } from './session-calls.js'
+import { remoteService } from './remote-service.js'
+import type { InSession } from './session-calls.js'
 
 type Posix<Name extends keyof SessionPosixLocks> = Parameters<SessionPosixLocks[Name]>[0]
-type Locks<Name extends keyof SessionFileLocks> = NonNullable<Parameters<SessionFileLocks[Name]>[0]>
 
 const waitShape = new Shape<LockWaitOptions>({ signal: true })
 
@@ -15,20 +15,13 @@ const giveBackMs = 1000
  * Locks in the manner of fcntl and flock. As `session.posixLocks` in process. A wait that is aborted while its lock
  * is granted gives it back, unless its owner has another lock of this client: that one would go too.
  */
-export class RemotePosixLocks implements PublicOf<SessionPosixLocks> {
-  readonly #session: SessionCalls
-
-  constructor(session: SessionCalls) {
-    this.#session = session
-  }
-
-  get(request: Posix<'get'>): ReturnType<SessionPosixLocks['get']> {
-    return this.#session.call('getPosixLock', request)
-  }
-
+export class RemotePosixLocks
+  extends remoteService('session.posixLocks', 'set', 'setBlocking', 'flock')
+  implements PublicOf<SessionPosixLocks>
+{
   async set(request: Posix<'set'>): Promise<void> {
     const copy = checked(request)
-    await this.#session.run('setPosixLock', copy)
+    await this.session.run('setPosixLock', copy)
     this.#remember(copy)
   }
 
@@ -38,7 +31,7 @@ export class RemotePosixLocks implements PublicOf<SessionPosixLocks> {
     const copy = checked(request)
     const { path, range, owner } = copy
     return this.#take(
-      () => this.#session.run('setPosixLockBlocking', copy, { signal, patient: true }),
+      () => this.session.run('setPosixLockBlocking', copy, { signal, patient: true }),
       { path, owner, ...(range !== undefined && { range }) },
       signal,
     )
@@ -49,14 +42,10 @@ export class RemotePosixLocks implements PublicOf<SessionPosixLocks> {
     const copy = checked(request)
     const { path, owner, blocking } = copy
     return this.#take(
-      () => this.#session.run('flock', copy, { signal, patient: blocking === true }),
+      () => this.session.run('flock', copy, { signal, patient: blocking === true }),
       { path, owner, isFlock: true },
       signal,
     )
-  }
-
-  funlock(request: Posix<'funlock'>): Promise<void> {
-    return this.#session.run('funlock', request)
   }
 
   async #take(
@@ -70,7 +59,7 @@ export class RemotePosixLocks implements PublicOf<SessionPosixLocks> {
       this.#remember(undo)
     } catch (error) {
       // The server may have granted it before it sees that nobody waits.
-      if (signal?.aborted === true && !this.#session.transport.lockOwners.has(this.#keyOf(undo)))
+      if (signal?.aborted === true && !this.session.transport.lockOwners.has(this.#keyOf(undo)))
         await this.#giveBack(undo)
       throw error
     }
@@ -78,43 +67,19 @@ export class RemotePosixLocks implements PublicOf<SessionPosixLocks> {
 
   async #giveBack(undo: InSession<'funlock'>): Promise<void> {
     const signal = AbortSignal.timeout(giveBackMs)
-    await this.#session.run('funlock', undo, { signal }).catch(() => undefined)
+    await this.session.run('funlock', undo, { signal }).catch(() => undefined)
   }
 
   #remember(request: Pick<InSession<'funlock'>, 'owner'>): void {
-    this.#session.transport.lockOwners.add(this.#keyOf(request))
+    this.session.transport.lockOwners.add(this.#keyOf(request))
   }
 
   #keyOf({ owner }: Pick<InSession<'funlock'>, 'owner'>): string {
-    return JSON.stringify([this.#session.sessionId, owner?.clientId ?? '', owner?.ownerId])
+    return JSON.stringify([this.session.sessionId, owner?.clientId ?? '', owner?.ownerId])
   }
 }
 
 /** Locks on paths with a time to live. As `session.fileLocks` in process. */
-export class RemoteFileLocks implements PublicOf<SessionFileLocks> {
-  readonly #session: SessionCalls
-
-  constructor(session: SessionCalls) {
-    this.#session = session
-  }
-
-  lock(request: Locks<'lock'>): Promise<{ lockId: string }> {
-    return this.#session.call('lockFile', request)
-  }
-
-  renew(request: Locks<'renew'>): ReturnType<SessionFileLocks['renew']> {
-    return this.#session.call('renewFileLock', request)
-  }
-
-  list(request: Locks<'list'> = {}): ReturnType<SessionFileLocks['list']> {
-    return this.#session.call('listFileLocks', request)
-  }
-
-  unlock(request: Locks<'unlock'>): Promise<void> {
-    return this.#session.run('unlockFile', request)
-  }
-
-  forceUnlock(request: Locks<'forceUnlock'>): ReturnType<SessionFileLocks['forceUnlock']> {
-    return this.#session.call('forceUnlockFile', request)
-  }
-}
+export class RemoteFileLocks
+  extends remoteService('session.fileLocks')
+  implements PublicOf<SessionFileLocks> {}

@@ -18,6 +18,7 @@ import { RemoteFiles } from './files.js'
 import { createRemoteFs, type RemoteFs } from './fs/index.js'
 import { RemoteFileLocks, RemotePosixLocks } from './locks.js'
 import { RemoteAnnotations, RemoteApprovals } from './review.js'
+import { remoteService } from './remote-service.js'
 import { SessionCalls } from './session-calls.js'
 import type { Transport } from './transport.js'
 import { RemoteEvents, RemoteHealth, RemoteSecrets } from './visibility.js'
@@ -43,19 +44,18 @@ export const stateShape = new Shape<StateReference>({
 export type RemoteDiffTarget = RemoteSession | StateReference | CheckpointReference | 'base'
 
 /** A handle on one session of a server. As the session of an engine in process, but for what is said here. */
-export class RemoteSession implements SessionApi {
+export class RemoteSession extends remoteService('session', 'commit') implements SessionApi {
   readonly id: string
-  readonly #calls: SessionCalls
   #files: RemoteFiles | undefined
   #fs: RemoteFs | undefined
 
   constructor(transport: Transport, id: string) {
+    super(new SessionCalls(transport, id))
     this.id = id
-    this.#calls = new SessionCalls(transport, id)
   }
 
   get files(): RemoteFiles {
-    return (this.#files ??= new RemoteFiles(this.#calls))
+    return (this.#files ??= new RemoteFiles(this.session))
   }
 
   /** Files in the shape of `node:fs/promises`; there are no synchronous calls, open files, streams and watchers. */
@@ -64,60 +64,56 @@ export class RemoteSession implements SessionApi {
   }
 
   get events(): RemoteEvents {
-    return new RemoteEvents(this.#calls)
+    return new RemoteEvents(this.session)
   }
 
   get annotations(): RemoteAnnotations {
-    return new RemoteAnnotations(this.#calls)
+    return new RemoteAnnotations(this.session)
   }
 
   get approvals(): RemoteApprovals {
-    return new RemoteApprovals(this.#calls)
+    return new RemoteApprovals(this.session)
   }
 
   get cache(): RemoteCache {
-    return new RemoteCache(this.#calls)
+    return new RemoteCache(this.session)
   }
 
   get bus(): RemoteBus {
-    return new RemoteBus(this.#calls)
+    return new RemoteBus(this.session)
   }
 
   get posixLocks(): RemotePosixLocks {
-    return new RemotePosixLocks(this.#calls)
+    return new RemotePosixLocks(this.session)
   }
 
   get fileLocks(): RemoteFileLocks {
-    return new RemoteFileLocks(this.#calls)
+    return new RemoteFileLocks(this.session)
   }
 
   get health(): RemoteHealth {
-    return new RemoteHealth(this.#calls)
+    return new RemoteHealth(this.session)
   }
 
   get secrets(): RemoteSecrets {
-    return new RemoteSecrets(this.#calls)
+    return new RemoteSecrets(this.session)
   }
 
   /** Resolves when everything that this client was asked to do is answered. */
   flush(): Promise<void> {
-    return this.#calls.transport.settled()
+    return this.session.transport.settled()
   }
 
   get(): Promise<SessionInfo> {
-    return this.#calls.call('getSession', {})
-  }
-
-  analytics(): ReturnType<Session['analytics']> {
-    return this.#calls.call('getAnalytics', {})
+    return this.session.call('getSession', {})
   }
 
   delete(): Promise<void> {
-    return this.#calls.run('deleteSession', {})
+    return this.session.run('deleteSession', {})
   }
 
   async fork(request: Parameters<Session['fork']>[0] = {}): Promise<RemoteSession> {
-    const { transport } = this.#calls
+    const { transport } = this.session
     const { checkpointLabel, ...rest } = forkShape.read(request)
     const from = checkpointLabel === undefined ? {} : { sourceCheckpointLabel: checkpointLabel }
     const { id } = await transport.call('forkSession', { ...rest, ...from, sourceSessionId: this.id })
@@ -126,18 +122,14 @@ export class RemoteSession implements SessionApi {
 
   async checkpoint(request: CheckpointCreateRequest = {}): Promise<Checkpoint> {
     const { checkpointLabel: label } = checkpointShape.read(request)
-    return ofLibrary(await this.#calls.call('createCheckpoint', label === undefined ? {} : { label }))
+    return ofLibrary(await this.session.call('createCheckpoint', label === undefined ? {} : { label }))
   }
 
   async listCheckpoints(
     request: Parameters<Session['listCheckpoints']>[0] = {},
   ): ReturnType<Session['listCheckpoints']> {
-    const { checkpoints, nextPageToken } = await this.#calls.call('listCheckpoints', request)
+    const { checkpoints, nextPageToken } = await this.session.call('listCheckpoints', request)
     return { checkpoints: checkpoints.map(ofLibrary), nextPageToken }
-  }
-
-  async deleteCheckpoint(request: CheckpointReference): Promise<void> {
-    await this.#calls.call('deleteCheckpoint', request)
   }
 
   async pruneCheckpoints(
@@ -158,17 +150,9 @@ export class RemoteSession implements SessionApi {
     return { deletedCount: old.length }
   }
 
-  restore(request: CheckpointReference): Promise<SessionInfo> {
-    return this.#calls.call('restoreCheckpoint', request)
-  }
-
-  manifest(request: Parameters<Session['manifest']>[0] = {}): ReturnType<Session['manifest']> {
-    return this.#calls.call('getManifest', request)
-  }
-
   /** The changes are those of the states when they are read. */
   diff(against: RemoteDiffTarget = 'base'): RemoteDiff {
-    return new RemoteDiff(this.#calls.transport, () => ({
+    return new RemoteDiff(this.session.transport, () => ({
       sessionId: this.id,
       from: this.#reference(against),
     }))
@@ -177,11 +161,7 @@ export class RemoteSession implements SessionApi {
   /** The signal ends the request; what it asked for may happen even so. */
   async commit(request: SessionCommitRequest): Promise<{ commitId: string }> {
     const { signal, ...rest } = commitShape.read(request)
-    return this.#calls.call('commit', rest, { signal })
-  }
-
-  generateCommitSummary(): ReturnType<Session['generateCommitSummary']> {
-    return this.#calls.call('generateCommitSummary', {})
+    return this.session.call('commit', rest, { signal })
   }
 
   #reference(target: RemoteDiffTarget): StateReference {

@@ -8,6 +8,7 @@ import type {
 import { Secret, Shape } from '../../engine/wire.js'
 import { toBytes } from './bytes.js'
 import { pages } from './pages.js'
+import { remoteService } from './remote-service.js'
 import type { SessionCalls } from './session-calls.js'
 
 /** An event as it is told to clients: who did it is not. */
@@ -45,54 +46,28 @@ type Report = Parameters<SessionHealth['report']>[0]
 const reportShape = new Shape<Report>({ reportFormat: true, reportContent: true })
 
 /** What tests say of a session. As `session.health` in process. */
-export class RemoteHealth implements PublicOf<SessionHealth> {
-  readonly #session: SessionCalls
-
-  constructor(session: SessionCalls) {
-    this.#session = session
-  }
-
-  get(): ReturnType<SessionHealth['get']> {
-    return this.#session.call('getHealth', {})
-  }
-
+export class RemoteHealth
+  extends remoteService('session.health', 'report')
+  implements PublicOf<SessionHealth>
+{
   async report(request: Report): ReturnType<SessionHealth['report']> {
     const { reportFormat, reportContent } = reportShape.read(request)
     const content = toBytes(reportContent, 'reportContent')
-    return this.#session.call('reportHealth', { reportFormat, reportContent: content })
+    return this.session.call('reportHealth', { reportFormat, reportContent: content })
   }
 
   testResults(request: Report): ReturnType<SessionHealth['report']> {
     return this.report(request)
   }
-
-  history(request: Parameters<SessionHealth['history']>[0] = {}): ReturnType<SessionHealth['history']> {
-    return this.#session.call('listHealthReports', request)
-  }
 }
 
 /** Values that are kept apart from files. As `session.secrets` in process. */
-export class RemoteSecrets implements PublicOf<SessionSecrets> {
-  readonly #session: SessionCalls
-
-  constructor(session: SessionCalls) {
-    this.#session = session
-  }
-
-  put(request: Parameters<SessionSecrets['put']>[0]): ReturnType<SessionSecrets['put']> {
-    return this.#session.call('putSecret', request)
-  }
-
+export class RemoteSecrets
+  extends remoteService('session.secrets', 'get')
+  implements PublicOf<SessionSecrets>
+{
   async get(request: { readonly secretName: string }): ReturnType<SessionSecrets['get']> {
-    const { secretName, secretValue } = await this.#session.call('getSecret', request)
+    const { secretName, secretValue } = await this.session.call('getSecret', request)
     return { secretName, secretValue: new Secret(secretValue.reveal()) }
-  }
-
-  list(request: Parameters<SessionSecrets['list']>[0] = {}): ReturnType<SessionSecrets['list']> {
-    return this.#session.call('listSecrets', request)
-  }
-
-  delete(request: Parameters<SessionSecrets['delete']>[0]): ReturnType<SessionSecrets['delete']> {
-    return this.#session.call('deleteSecret', request)
   }
 }

@@ -2,7 +2,7 @@ import { invalid } from '../base/errors.js'
 import { parseText, given } from '../base/input.js'
 import { limits } from '../base/limits.js'
 import { Shape } from '../base/shape.js'
-import type { OperationName } from '../operations/index.js'
+import { operations, type OperationMethods, type OperationName } from '../operations/index.js'
 import type { OperationRequest, OperationResponse } from '../operations/schemas/index.js'
 import type { Checkpoint } from '../session/checkpoints.js'
 import { listChanges, stateShape, type StateReference } from '../session/states.js'
@@ -40,8 +40,38 @@ type Call<Name extends OperationName> = (
 /** What gives nothing gives the empty object. */
 type Answer<Result> = Result extends void ? Record<string, never> : Result
 
-/** Every operation has a row: one without is an error of the compiler. */
-const calls: { readonly [Name in CallableOperation]: Call<Name> } = {
+type MethodName = keyof OperationMethods
+
+/** The type of `files.rename` in the object: of a session, for example. */
+type MemberOf<Root, Path> = Path extends `${infer First}.${infer Rest}`
+  ? First extends keyof Root
+    ? MemberOf<Root[First], Rest>
+    : never
+  : Path extends keyof Root
+    ? Root[Path]
+    : never
+
+/** The method of an operation, and what it takes. */
+type MethodOf<Name extends MethodName> = OperationMethods[Name] extends `session.${infer Path}`
+  ? [method: MemberOf<Session, Path>, request: Omit<OperationRequest<Name>, 'sessionId'>]
+  : OperationMethods[Name] extends `engine.${infer Path}`
+    ? [method: MemberOf<EngineScope, Path>, request: OperationRequest<Name>]
+    : never
+
+/** Operations whose method takes their request and gives their response. */
+type Fitting = {
+  [Name in MethodName]: MethodOf<Name> extends [
+    (request: MethodOf<Name>[1], options: CallOptions) => Promise<infer Result>,
+    unknown,
+  ]
+    ? Answer<Result> extends OperationResponse<Name>
+      ? Name
+      : never
+    : never
+}[MethodName]
+
+/** Every operation that is not a method of the library has a row: one without is an error of the compiler. */
+const rows: { readonly [Name in Exclude<CallableOperation, Fitting>]: Call<Name> } = {
   createSession: async ({ sessions }, { empty, files, ...request }) => {
     if (empty !== undefined && request.sourceRef !== undefined)
       throw invalid('sourceRef', 'pass at most one of sourceRef and empty')
@@ -50,9 +80,7 @@ const calls: { readonly [Name in CallableOperation]: Call<Name> } = {
     )
   },
   getSession: ({ sessions }, { sessionId }) => sessions.get(sessionId),
-  listSessions: ({ sessions }, request) => sessions.list(request),
   deleteSession: async ({ sessions }, { sessionId }) => answer(await sessions.delete(sessionId)),
-  getManifest: inSession((session, request) => session.manifest(request)),
   forkSession: async ({ sessions }, { sourceSessionId, sourceCheckpointLabel, ...request }, { action }) => {
     const session = await openFor(sessions, action, sourceSessionId)
     const from = sourceCheckpointLabel === undefined ? {} : { checkpointLabel: sourceCheckpointLabel }
@@ -61,12 +89,10 @@ const calls: { readonly [Name in CallableOperation]: Call<Name> } = {
   createCheckpoint: inSession(async (session, { label = '' }) =>
     labelled(await session.checkpoint({ checkpointLabel: parseText('label', label, limits.labelBytes) })),
   ),
-  restoreCheckpoint: inSession((session, request) => session.restore(request)),
   listCheckpoints: inSession(async (session, request) => {
     const { checkpoints, nextPageToken } = await session.listCheckpoints(request)
     return { checkpoints: checkpoints.map(labelled), nextPageToken }
   }),
-  deleteCheckpoint: inSession(async (session, request) => answer(await session.deleteCheckpoint(request))),
   diff: (scope, { sessionId, from, to = {}, ...page }) => {
     const side = stateShape.readPart(from as StateReference, 'from')
     const before = { ...side, sessionId: side.sessionId ?? sessionId }
@@ -90,95 +116,24 @@ const calls: { readonly [Name in CallableOperation]: Call<Name> } = {
     }
   }),
 
-  createDirectory: inSession(({ files }, request) => files.createDirectory(request)),
-  removeDirectory: inSession(({ files }, request) => files.removeDirectory(request)),
-  rename: inSession(({ files }, request) => files.rename(request)),
-  deleteFile: inSession(({ files }, request) => files.delete(request)),
   applyBatch: inSession(({ files }, { operations }) => files.batch(operations)),
-  patchSegments: inSession(({ files }, request) => files.patchSegments(request)),
-  createSymlink: inSession(({ files }, request) => files.createSymlink(request)),
-  listSymlinks: inSession(({ files }, request) => files.listSymlinks(request)),
   readSymlink: inSession(({ files }, { path }) => files.readSymlink(path)),
-  createHardLink: inSession(({ files }, request) => files.link(request)),
-  unlink: inSession(({ files }, request) => files.unlink(request)),
-  getCasExtents: inSession(({ files }, request) => files.getCasExtents(request)),
-  readFile: inSession(({ files }, request) => files.readWithHash(request)),
-  writeFile: inSession(({ files }, request) => files.write(request)),
-  appendFile: inSession(({ files }, request) => files.append(request)),
-  copyFile: inSession(({ files }, request) => files.copy(request)),
-  setAttributes: inSession(({ files }, request) => files.setAttributes(request)),
-  statPath: inSession(({ files }, request) => files.stat(request)),
-  listDirectory: inSession(({ files }, request) => files.list(request)),
-  setXattr: inSession(({ files }, request) => files.setXattr(request)),
-  getXattr: inSession(({ files }, request) => files.getXattr(request)),
-  listXattrs: inSession(({ files }, request) => files.listXattrs(request)),
-  removeXattr: inSession(({ files }, request) => files.removeXattr(request)),
-
-  getPosixLock: inSession(({ posixLocks }, request) => posixLocks.get(request)),
-  setPosixLock: inSession(({ posixLocks }, request) => posixLocks.set(request)),
-  setPosixLockBlocking: inSession(({ posixLocks }, request, context) =>
-    posixLocks.setBlocking(request, context.options),
-  ),
-  flock: inSession(({ posixLocks }, request, context) => posixLocks.flock(request, context.options)),
-  funlock: inSession(({ posixLocks }, request) => posixLocks.funlock(request)),
-  lockFile: inSession(({ fileLocks }, request) => fileLocks.lock(request)),
-  renewFileLock: inSession(({ fileLocks }, request) => fileLocks.renew(request)),
-  listFileLocks: inSession(({ fileLocks }, request) => fileLocks.list(request)),
-  unlockFile: inSession(({ fileLocks }, request) => fileLocks.unlock(request)),
-  forceUnlockFile: inSession(({ fileLocks }, request) => fileLocks.forceUnlock(request)),
-
-  addAnnotation: inSession(({ annotations }, request) => annotations.add(request)),
-  listAnnotations: inSession(({ annotations }, request) => annotations.list(request)),
-  updateAnnotationStatus: inSession(({ annotations }, request) => annotations.setStatus(request)),
-  requestApproval: inSession(({ approvals }, request) => approvals.request(request)),
-  listApprovals: inSession(async ({ approvals }) => {
-    const listed = await approvals.list()
-    return { approvals: listed.approvals.map((one) => ({ ...one, changedFiles: [...one.changedFiles] })) }
-  }),
-  grantApproval: inSession(({ approvals }, request) => approvals.grant(request)),
-  denyApproval: inSession(({ approvals }, request) => approvals.deny(request)),
-  commit: inSession((session, request) => session.commit(request)),
-  generateCommitSummary: inSession((session) => session.generateCommitSummary()),
-
-  putCacheEntry: inSession(({ cache }, request) => cache.put(request)),
-  getCacheEntry: inSession(({ cache }, request) => cache.get(request)),
-  deleteCacheEntry: inSession(({ cache }, request) => cache.delete(request)),
-  cacheEntryExists: inSession(({ cache }, request) => cache.exists(request)),
-  getCacheMetadata: inSession(({ cache }, request) => cache.metadata(request)),
-  compareAndSetCacheEntry: inSession(({ cache }, request) => cache.compareAndSet(request)),
-  listCacheKeys: inSession(({ cache }, request) => cache.keys(request)),
-  getCacheStats: inSession(({ cache }) => cache.stats()),
-  batchGetCache: inSession(({ cache }, request) => cache.batchGet(request)),
-  batchSetCache: inSession(({ cache }, request) => cache.batchSet(request)),
-  batchDeleteCache: inSession(({ cache }, request) => cache.batchDelete(request)),
-  deleteCacheByPrefix: inSession(({ cache }, request) => cache.deleteByPrefix(request)),
-
   publishMessage: inSession(async ({ bus }, request) => {
     await bus.publish(request)
   }),
-
-  listSecrets: inSession(({ secrets }, request) => secrets.list(request)),
-  putSecret: inSession(({ secrets }, request) => secrets.put(request)),
-  getSecret: inSession(({ secrets }, request) => secrets.get(request)),
-  deleteSecret: inSession(({ secrets }, request) => secrets.delete(request)),
-
-  getHealth: inSession(({ health }) => health.get()),
-  reportHealth: inSession(({ health }, request) => health.report(request)),
-  listHealthReports: inSession(({ health }, request) => health.history(request)),
-  getAnalytics: inSession((session) => session.analytics()),
-  getUsage: ({ usage }, request) => usage.get(request),
-  getCasMetrics: ({ usage }) => usage.metrics(),
-
-  createSource: ({ sources }, request) => sources.create(request),
-  listSources: ({ sources }, request) => sources.list(request),
   getSource: ({ sources }, { sourceId }) => sources.get(sourceId),
   deleteSource: async ({ sources }, { sourceId }) => answer(await sources.delete(sourceId)),
   startImport: ({ sources }, { sourceId, ...request }) => sources.startImport(sourceId, request),
   refreshSource: ({ sources }, { sourceId, ...request }) => sources.refresh(sourceId, request),
   promoteSession: ({ sources }, { sourceId, ...request }) => sources.promoteSession(sourceId, request),
-  abortJob: ({ sources }, { sourceId, jobId }) => sources.abortJob({ sourceId, jobId }),
-  getJob: ({ sources }, { sourceId, jobId }) => sources.getJob({ sourceId, jobId }),
 }
+
+const calls: ReadonlyMap<string, unknown> = new Map<string, unknown>([
+  ...Object.entries(rows),
+  ...Object.entries(operations).flatMap(([name, { implementedBy }]) =>
+    implementedBy === undefined ? [] : [[name, byMethod(implementedBy.split('.'))] as const],
+  ),
+])
 
 /**
  * Carries out an operation by its name, as the caller of the scope. Request and response are those of its
@@ -194,11 +149,11 @@ export async function callOperation<Name extends CallableOperation>(
   request: OperationRequest<Name>,
   options: CallOptions = {},
 ): Promise<OperationResponse<Name>> {
-  if (!Object.hasOwn(calls, name))
-    throw invalid('name', `must be the name of an operation; it is ${given(name)}`)
+  if (!calls.has(name)) throw invalid('name', `must be the name of an operation; it is ${given(name)}`)
   if (typeof request !== 'object' || request === null || Array.isArray(request))
     throw invalid('request', 'must be an object')
-  return calls[name](scope, request, { action: name, options: callShape.read(options, 'options') })
+  const call = calls.get(name) as Call<Name>
+  return call(scope, request, { action: name, options: callShape.read(options, 'options') })
 }
 
 /** An open stream: iterate it once. */
@@ -220,6 +175,23 @@ export async function openStream(
   const session = await openFor(sessions, name, sessionId)
   const messages = session.bus.subscribe({ ...request, ...options })
   return Object.assign(items(messages), { startsAfter: await messages.startsAfter })
+}
+
+/** Calls a method by its path, such as `session`, `files`, `rename`. {@link Fitting} has checked the types. */
+function byMethod(path: readonly string[]): Call<MethodName> {
+  const [root, ...services] = path.slice(0, -1)
+  const method = path.at(-1)!
+  const call = async (owner: object, request: object, options: CallOptions): Promise<never> => {
+    let service = owner
+    for (const name of services) service = (service as Readonly<Record<string, object>>)[name]!
+    const methods = service as Readonly<Record<string, (...given: unknown[]) => Promise<unknown>>>
+    return answer(await methods[method]!(request, options)) as never
+  }
+  if (root === 'engine') return (scope, request, { options }) => call(scope, request, options)
+  return async ({ sessions }, request, { action, options }) => {
+    const { sessionId, ...rest } = request as { readonly sessionId: string }
+    return call(await openFor(sessions, action, sessionId), rest, options)
+  }
 }
 
 async function* items<Message>(messages: AsyncIterable<Message>): AsyncGenerator<{ result: Message }, void> {

@@ -3,15 +3,14 @@ import { cacheOperations } from './cache.js'
 import { fileOperations } from './files.js'
 import { lockOperations } from './locks.js'
 import { nativeActions } from './native.js'
-import type { Capability, Condition, Needs } from './operation.js'
+import type { Capability, Condition, Needs, Operation } from './operation.js'
 import { reviewOperations } from './review.js'
 import { secretOperations } from './secrets.js'
 import { sessionOperations } from './sessions.js'
 import { sourceOperations } from './sources.js'
 import { visibilityOperations } from './visibility.js'
 
-/** Every operation of the interface, by name: what it needs, records and may fail with, and its route. */
-export const operations = {
+const table = {
   ...sessionOperations,
   ...fileOperations,
   ...lockOperations,
@@ -23,7 +22,17 @@ export const operations = {
   ...sourceOperations,
 }
 
-export type OperationName = keyof typeof operations
+export type OperationName = keyof typeof table
+
+/** Every operation of the interface, by name: its route, what it needs, records and may fail with. */
+export const operations: Readonly<Record<OperationName, Operation>> = table
+
+type MethodOf<Name extends OperationName> = Extract<(typeof table)[Name]['implementedBy'], string>
+
+/** The methods that carry operations out, by the names of these: see {@link Operation.implementedBy}. */
+export type OperationMethods = {
+  readonly [Name in OperationName as [MethodOf<Name>] extends [never] ? never : Name]: MethodOf<Name>
+}
 
 export { commonErrors, type Operation } from './operation.js'
 export { tags } from './tags.js'

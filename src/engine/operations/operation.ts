@@ -55,6 +55,12 @@ export interface Operation extends Needs {
   readonly aliases?: readonly string[]
   /** Parameters that stand in the query of the URL. */
   readonly query?: readonly string[]
+  /**
+   * The method that carries it out, as a user of the library calls it: `session.files.rename`. It takes the request
+   * without `sessionId` and gives the response. Absent: the operation has a row in `facade/call.ts`, because the library
+   * has another form of it.
+   */
+  readonly implementedBy?: `session.${string}` | `engine.${string}`
   /** Beyond the interface: marked as an extension in the contract. */
   readonly extension?: true
   /** What it gives is a stream of responses, which stays open. */
@@ -79,9 +85,9 @@ export const commonErrors = [
   'INTERNAL',
 ] as const satisfies readonly ErrorReason[]
 
-/** Keeps the names of a table's operations. */
-export function defineOperations<Name extends string>(
-  operations: Readonly<Record<Name, Operation>>,
-): Readonly<Record<Name, Operation>> {
+/** Keeps the names of a table's operations, and of the methods that carry them out. */
+export function defineOperations<const Methods extends Readonly<Record<string, unknown>>>(operations: {
+  readonly [Name in keyof Methods]: Operation & { readonly implementedBy?: Methods[Name] }
+}): { readonly [Name in keyof Methods]: Operation & { readonly implementedBy?: Methods[Name] } } {
   return operations
 }

@@ -15,7 +15,7 @@ export interface Approval {
   readonly sessionId: string
   readonly reason: string
   readonly summary: string
-  readonly changedFiles: readonly string[]
+  readonly changedFiles: string[]
   readonly status: ApprovalStatus
   readonly requestedBy: string
   readonly createdAt: string

@@ -1,0 +1,106 @@
+import type { Session } from '../../engine/index.js'
+import {
+  nothing,
+  operations,
+  schemas,
+  type Operation,
+  type OperationMethods,
+  type OperationName,
+  type OperationResponse,
+} from '../../engine/wire.js'
+import type { SessionCalls, SessionOperation } from './session-calls.js'
+
+type MethodName = keyof OperationMethods
+
+/** The part of a session at a path: `session` itself, or `session.files`, for example. */
+type PartOf<Path extends string> = Path extends `session.${infer Name}`
+  ? Name extends keyof Session
+    ? Session[Name]
+    : never
+  : Session
+
+/** The operation that a method carries out in process: `OperationOf<'session.files', 'rename'>` is `'rename'`. */
+type OperationOf<Path extends string, Method> = {
+  [Name in MethodName]: OperationMethods[Name] extends `${Path}.${Method & string}` ? Name : never
+}[MethodName]
+
+/** Whether the response of an operation is what its method gives in process. */
+type Gives<Name extends OperationName, Method> = Method extends (...given: never[]) => Promise<infer Result>
+  ? [Result] extends [void]
+    ? true
+    : [OperationResponse<Name>] extends [Result]
+      ? true
+      : false
+  : false
+
+/**
+ * The methods at a path that are operations, with the types and comments that they have in process. One that gives
+ * something else in process is not among them.
+ */
+export type RemoteMethods<Path extends string> = Pick<
+  PartOf<Path>,
+  {
+    [Method in keyof PartOf<Path>]: [OperationOf<Path, Method>] extends [never]
+      ? never
+      : Gives<OperationOf<Path, Method>, PartOf<Path>[Method]> extends true
+        ? Method
+        : never
+  }[keyof PartOf<Path>]
+>
+
+let callsOf: (service: RemoteService) => SessionCalls
+
+/** A part of a session of a server. */
+export class RemoteService {
+  readonly #session: SessionCalls
+
+  static {
+    callsOf = (service) => service.#session
+  }
+
+  constructor(session: SessionCalls) {
+    this.#session = session
+  }
+
+  protected get session(): SessionCalls {
+    return this.#session
+  }
+}
+
+/**
+ * A class with a method for each operation that a method at the path carries out in process. The table of operations
+ * names them, so a new one is here by itself. The subclass defines the methods in `own` itself.
+ *
+ * @example
+ * class RemoteSecrets extends remoteService('session.secrets', 'get') implements PublicOf<SessionSecrets> {}
+ */
+export function remoteService<Path extends string, Own extends keyof PartOf<Path> = never>(
+  path: Path,
+  ...own: Own[]
+): new (session: SessionCalls) => RemoteService & Omit<RemoteMethods<Path>, Own> {
+  class Service extends RemoteService {}
+  for (const [name, { implementedBy = '' }] of Object.entries<Operation>(operations)) {
+    const method = implementedBy.slice(path.length + 1) as Own
+    if (
+      implementedBy === `${path}.${String(method)}` &&
+      !String(method).includes('.') &&
+      !own.includes(method)
+    )
+      defineMethod(Service.prototype, method, name as SessionOperation)
+  }
+  return Service as never
+}
+
+function defineMethod(prototype: object, method: PropertyKey, operation: SessionOperation): void {
+  const { request: requestSchema, response: responseSchema } = schemas[operation]
+  Object.defineProperty(prototype, method, {
+    configurable: true,
+    writable: true,
+    async value(this: RemoteService, request?: object): Promise<unknown> {
+      // As in process, a request may be left out when everything in it is optional.
+      const given = request === undefined && requestSchema.safeParse({ sessionId: '' }).success ? {} : request
+      const response = await callsOf(this).call(operation, given as never)
+      return responseSchema === nothing ? undefined : response
+    },
+  })
+}
