@@ -4,7 +4,13 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openLevelStore } from '../../src/adapters/level/open-level-store.js'
 import { keys, prefixEnd, type Store } from '../../src/engine/ports.js'
-import { kindOf, recordKinds } from '../../src/engine/records/index.js'
+import {
+  kindOf,
+  recordKinds,
+  sessionRecordKinds,
+  type AnyRecordKind,
+} from '../../src/engine/records/index.js'
+import { textNames } from '../../src/engine/services/bundles/bundle-format.js'
 import { keyPrefixes } from '../../src/engine/storage/keys.js'
 import type { EncodedNode } from '../../src/engine/tree/encoded.js'
 import { encodedReferences } from '../../src/engine/tree/references.js'
@@ -47,6 +53,18 @@ describe('the kinds of records', () => {
         )
     },
   )
+})
+
+test('the kinds of records of a session say whether they go into a bundle, and each text of a bundle has a kind', () => {
+  const isSaid = ({ scope, bundle }: AnyRecordKind): boolean =>
+    scope === 'tenant'
+      ? bundle === undefined
+      : bundle !== undefined && ('text' in bundle || bundle.absent !== '')
+  expect(recordKinds.filter((kind) => !isSaid(kind)).map(({ name }) => name)).toEqual([])
+  const texts = recordKinds.flatMap(({ bundle }) =>
+    bundle !== undefined && 'text' in bundle ? bundle.text : [],
+  )
+  expect([...texts, 'events'].sort()).toEqual([...textNames].sort())
 })
 
 describe.skipIf(!hasGit)('the records of a store that holds every kind', () => {
@@ -155,6 +173,24 @@ describe.skipIf(!hasGit)('the records of a store that holds every kind', () => {
       true,
     )
     await store.commit({ put: [[key, json]] })
+  })
+
+  test('are in a bundle of their session, or not, as their kind says', async () => {
+    const { sessions } = await engine.sessions.list()
+    const session = await engine.sessions.open(sessions[0]!.id)
+    for (const { approvalId } of (await session.approvals.list()).approvals)
+      await session.approvals.grant({ approvalId })
+    const imported = await engine.sessions.importBundle(session.exportBundle())
+    const kindsOf = async (sessionId: string): Promise<Set<string>> => {
+      const found = new Set<string>()
+      for (const kind of sessionRecordKinds)
+        if ((await all(`${kind.prefix}${sessionId}`)).length > 0) found.add(kind.name)
+      return found
+    }
+    const expected = sessionRecordKinds.filter(({ bundle }) => 'text' in bundle! || bundle!.madeAnew === true)
+    expect((await kindsOf(session.id)).size).toBe(sessionRecordKinds.length)
+    expect(await kindsOf(imported.id)).toEqual(new Set(expected.map(({ name }) => name)))
+    await imported.delete()
   })
 
   test('stay when everything is collected, and are whole', async () => {

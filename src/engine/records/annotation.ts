@@ -28,6 +28,7 @@ export const annotationKind = new RecordKind<Annotation>({
   name: 'annotation',
   prefix: keyPrefixes.annotation,
   scope: 'session',
+  bundle: { text: 'annotations' },
   checks: {
     id: isText,
     sessionId: isText,

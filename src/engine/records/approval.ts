@@ -30,6 +30,7 @@ export const approvalKind = new RecordKind<Approval>({
   name: 'approval',
   prefix: keyPrefixes.approval,
   scope: 'session',
+  bundle: { text: 'approvals' },
   checks: {
     approvalId: isText,
     sessionId: isText,

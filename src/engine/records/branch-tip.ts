@@ -12,5 +12,6 @@ export const branchTipKind = new RecordKind<BranchTip>({
   name: 'branch tip',
   prefix: keyPrefixes.branchTip,
   scope: 'session',
+  bundle: { absent: 'a commit is one of the repository that it was made in' },
   checks: { commitId: isText },
 })

@@ -16,5 +16,6 @@ export const busMessageKind = new RecordKind<MessageRecord>({
   name: 'bus message',
   prefix: keyPrefixes.busMessage,
   scope: 'session',
+  bundle: { absent: 'messages are not part of the history' },
   checks: { messageId: isText, topic: isText, payload: isText, senderId: isText, at: isNumber },
 })

@@ -23,6 +23,7 @@ export const cacheEntryKind = new RecordKind<CacheRecord>({
   name: 'cache entry',
   prefix: keyPrefixes.cacheEntry,
   scope: 'session',
+  bundle: { absent: 'a cache can be filled again' },
   checks: {
     key: isText,
     order: isNumber,

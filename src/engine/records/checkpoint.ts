@@ -13,5 +13,6 @@ export const checkpointKind = new RecordKind<CheckpointRecord>({
   name: 'checkpoint',
   prefix: keyPrefixes.checkpoint,
   scope: 'session',
+  bundle: { text: 'checkpoints' },
   checks: { id: isText, seq: isCount, label: isText, createdAt: isNumber },
 })

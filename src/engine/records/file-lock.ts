@@ -16,5 +16,6 @@ export const fileLockKind = new RecordKind<FileLockRecord>({
   name: 'file lock',
   prefix: keyPrefixes.fileLock,
   scope: 'session',
+  bundle: { absent: 'the holders of locks are not where the bundle goes' },
   checks: { path: isText, lockId: isText, ownerId: isText, expiresAt: isNumber, ttlSeconds: isNumber },
 })

@@ -36,6 +36,7 @@ export const healthReportKind = new RecordKind<StoredReport>({
   name: 'health report',
   prefix: keyPrefixes.healthReport,
   scope: 'session',
+  bundle: { absent: 'a report is of the machine that ran the tests' },
   checks: {
     seq: isCount,
     status: isOneOf(HealthStatus),

@@ -7,5 +7,6 @@ export const lastReadKind = new RecordKind<number>({
   name: 'last read',
   prefix: keyPrefixes.lastRead,
   scope: 'session',
+  bundle: { absent: 'a session is first read where it is imported', madeAnew: true },
   checks: isNumber,
 })

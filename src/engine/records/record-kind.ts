@@ -17,12 +17,24 @@ export interface RecordReferences {
 /** To whom the records of a kind belong: with a session its records are deleted. */
 export type RecordScope = 'tenant' | 'session'
 
-interface Form<R> {
+/**
+ * What a bundle of a session has of the records of one kind: the text in which they travel, or why they are not in
+ * it. `madeAnew` are those that an import writes itself.
+ */
+export type InBundle =
+  | { readonly text: 'checkpoints' | 'annotations' | 'approvals' }
+  | { readonly absent: string; readonly madeAnew?: true }
+
+/** A kind of records that belong to a session says whether they go with it into a bundle. */
+type Owner = { readonly scope: 'tenant' } | { readonly scope: 'session'; readonly bundle: InBundle }
+
+type Form<R> = Fields<R> & Owner
+
+interface Fields<R> {
   /** In the singular, as messages say it: `checkpoint`. */
   readonly name: string
   /** The letter that its keys start with. */
   readonly prefix: string
-  readonly scope: RecordScope
   /** Of two kinds with one letter, whether a key is of this one. */
   readonly isKey?: (key: string) => boolean
   /** true: the value is a text and no JSON. */
@@ -42,6 +54,8 @@ export class RecordKind<R> {
   readonly prefix: string
   readonly scope: RecordScope
   readonly isDerived: boolean
+  /** Undefined of a kind whose records belong to the tenant. */
+  readonly bundle: InBundle | undefined
   readonly #form: Form<R>
 
   constructor(form: Form<R>) {
@@ -49,6 +63,7 @@ export class RecordKind<R> {
     this.prefix = form.prefix
     this.scope = form.scope
     this.isDerived = form.isDerived === true
+    this.bundle = form.scope === 'session' ? form.bundle : undefined
     this.#form = form
   }
 

@@ -30,6 +30,7 @@ export const secretKind = new RecordKind<SecretRecord>({
   name: 'secret',
   prefix: keyPrefixes.secret,
   scope: 'session',
+  bundle: { absent: 'secrets do not leave the store' },
   checks: {
     tenantKey: isText,
     secretName: isText,

@@ -17,6 +17,7 @@ export const sessionCountsKind = new RecordKind<Counted>({
   name: 'session counts',
   prefix: keyPrefixes.analytics,
   scope: 'session',
+  bundle: { absent: 'the events are counted again' },
   checks: {
     seq: isCount,
     mutations: isCount,

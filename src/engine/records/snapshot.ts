@@ -18,6 +18,7 @@ export const snapshotKind = new RecordKind<SnapshotRecord>({
   name: 'snapshot',
   prefix: keyPrefixes.snapshot,
   scope: 'session',
+  bundle: { absent: 'a bundle has states in a form of its own', madeAnew: true },
   checks: {
     seq: isCount,
     at: isNumber,

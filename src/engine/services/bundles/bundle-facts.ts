@@ -3,6 +3,7 @@ import type { Core } from '../../session/core.js'
 import type { LiveSession } from '../../session/table/live.js'
 import type { Baseline } from '../../records/baseline.js'
 import type { Dir } from '../../tree/node.js'
+import type { factNames } from './bundle-format.js'
 import type { BundleFiles } from './bundle-ports.js'
 
 /** What bundles take from elsewhere. */
@@ -20,7 +21,7 @@ export interface BundleParts {
 /** Records of a service that go with a session into a bundle. */
 export interface BundleFacts {
   /** What they are called there. */
-  readonly name: 'annotations' | 'approvals'
+  readonly name: (typeof factNames)[number]
   /** They are only given to who may do this. */
   readonly action: Action
   readonly maxCount: number

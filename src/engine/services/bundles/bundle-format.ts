@@ -72,8 +72,10 @@ export interface BundleText {
   readonly blocks: readonly string[]
 }
 
-/** The names of the texts, in their order. */
-export const textNames = ['checkpoints', 'annotations', 'approvals', 'events'] as const
+/** The texts of records that services have, in their order. */
+export const factNames = ['annotations', 'approvals'] as const
+/** The names of the texts, in their order. Each kind of record of a session says whether it is in one of them. */
+export const textNames = ['checkpoints', ...factNames, 'events'] as const
 export type TextName = (typeof textNames)[number]
 
 /** Fields that are not known here are ignored. */

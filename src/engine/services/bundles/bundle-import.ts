@@ -32,7 +32,7 @@ import {
   parseJson,
 } from './bundle-checks.js'
 import type { BundleFact, BundleFacts } from './bundle-facts.js'
-import { asLink, parseManifest, type Manifest, type TextName } from './bundle-format.js'
+import { asLink, factNames, parseManifest, type Manifest, type TextName } from './bundle-format.js'
 import type { BundleBlock } from './bundle-ports.js'
 import { joinLines } from './bundle-text.js'
 import { TreeReader } from './bundle-tree-reader.js'
@@ -128,7 +128,7 @@ class BundleImport {
     this.#part = 'checkpoints'
     const checkpoints = await this.#checkpoints(manifest)
     const facts = new Map<BundleFacts, readonly BundleFact[]>()
-    for (const name of ['annotations', 'approvals'] as const) {
+    for (const name of factNames) {
       this.#part = name
       const service = this.#parts.facts.find((one) => one.name === name)
       const revived = await this.#facts(manifest, name, service)
