@@ -22,7 +22,7 @@ import { takesBody } from '../../src/adapters/http/operations/operation-io.js'
 
 type Json = Readonly<Record<string, unknown>>
 
-/** Makes the contract of the table of operations, their schemas and the examples: `npm run openapi` writes its file. */
+/** Makes the contract of the table of operations, their schemas and the examples: `npm run generate` writes its file. */
 export function describeContract(): object {
   return new Description().document()
 }

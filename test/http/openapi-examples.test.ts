@@ -7,7 +7,7 @@ import { tellStory } from '../support/http-story.js'
 
 test('the examples are what a handler answers', async () => {
   const told = await tellStory(1)
-  // With `-u` the file is written: npm run openapi.
+  // With `-u` the file is written: npm run generate.
   const text = await formatted('examples.json', JSON.stringify(told))
   await expect(text).toMatchFileSnapshot('../contract/examples.json')
 })

@@ -40,7 +40,7 @@ const contents = Object.entries<ContentRoute>(contentRoutes)
 
 describe('the file', () => {
   test('is what the package publishes now', async () => {
-    // With `-u` the file is written: npm run openapi.
+    // With `-u` the file is written: npm run generate.
     await expect(await formatted('openapi.json', JSON.stringify(copy()))).toMatchFileSnapshot(
       '../../src/adapters/http/openapi.json',
     )

@@ -16,6 +16,7 @@ import {
 import { operations } from '../../src/engine/contract.js'
 import { nativeActions } from '../../src/engine/operations/native.js'
 import { capabilities, type Condition, type Needs } from '../../src/engine/operations/operation.js'
+import { formatted } from '../support/http-examples.js'
 
 const table: Readonly<Record<string, Needs>> = { ...operations, ...nativeActions }
 
@@ -385,27 +386,22 @@ test('narrowing names the capability that it does not know, and those that there
     )
 })
 
-test('the page on permissions lists every action with what it needs', () => {
+test('the page on permissions lists every capability, and every action with what it needs', async () => {
   const page = readFileSync(new URL('../../docs/permissions.md', import.meta.url), 'utf8')
-  const cells = (line: string): string[] =>
-    line
-      .split('|')
-      .slice(1, -1)
-      .map((cell) => cell.trim().replaceAll('`', ''))
-  const rowsOf = (part: string): string[][] =>
-    part
-      .split('\n')
-      .filter((line) => line.startsWith('| `'))
-      .map(cells)
   const [about, actions] = page.split('## What each action needs')
-  expect(rowsOf(about!).map(([capability]) => capability)).toEqual(capabilities)
-  expect(rowsOf(actions!)).toEqual(
-    Object.entries(table).map(([action, { capabilities: all, when = {} }]) => [
-      action,
-      all.join(', '),
-      Object.entries(when)
-        .map(([condition, more]) => `${condition}: ${more.join(', ')}`)
-        .join('; '),
-    ]),
-  )
+  const listed = Array.from(about!.matchAll(/^\| `([^`]+)`/gmu), ([, capability]) => capability)
+  expect(listed).toEqual(capabilities)
+
+  const code = (names: readonly string[]): string => names.map((name) => `\`${name}\``).join(', ')
+  const rows = Object.entries(table).map(([action, { capabilities: all, when = {} }]) => {
+    const more = Object.entries(when).map(([condition, further]) => `${condition}: ${code(further)}`)
+    return `| \`${action}\` | ${code(all)} | ${more.join('; ')} |\n`
+  })
+  const introduction = actions!.slice(0, actions!.indexOf('\n|'))
+  const written = `${about!}## What each action needs${introduction}
+| action | needs | with |
+| --- | --- | --- |
+${rows.join('')}`
+  // With `-u` the table is written: npm run generate.
+  await expect(await formatted('permissions.md', written)).toMatchFileSnapshot('../../docs/permissions.md')
 })

@@ -1,4 +1,5 @@
 import type { ErrorReason } from '../base/errors.js'
+import type { EventType } from '../records/event.js'
 import type { Tag } from './tags.js'
 
 /**
@@ -66,7 +67,7 @@ export interface Operation extends Needs {
   /** What it gives is a stream of responses, which stays open. */
   readonly stream?: true
   /** The type of the event that it records when it changes something. */
-  readonly event?: `v1.${string}.${string}`
+  readonly event?: EventType
   /** What it may fail with, besides {@link commonErrors}. */
   readonly errors: readonly ErrorReason[]
 }
