@@ -6,11 +6,12 @@ import type {
   OperationRequest,
   OperationResponse,
 } from '../../src/engine/contract.js'
+import type { MethodOf } from '../../src/engine/facade/call.js'
+import type { OperationMethods } from '../../src/engine/operations/index.js'
 import type {
   Change,
   Checkpoint,
   CheckpointPage,
-  Engine,
   EventPage,
   Secret,
   Session,
@@ -24,11 +25,23 @@ import type {
 /** A checkpoint under the name that the interface has for `checkpointLabel`. */
 type Labelled = Omit<Checkpoint, 'checkpointLabel'> & { label: string }
 
-/**
- * The method behind each operation, as taking the request without the session's id; with what is there natively
- * only left out.
- */
-interface Methods {
+/** The operations that a method carries out, with what is there in process only left out. */
+type OfTable = { [Name in keyof OperationMethods]: MethodOf<Name>[0] }
+
+/** The method behind each operation, as taking the request without the session's id. */
+interface Methods extends Omit<OfTable, keyof Special>, Special {}
+
+interface Special {
+  commit: (request: Omit<Parameters<Session['commit']>[0], 'signal'>) => ReturnType<Session['commit']>
+  createSource: (
+    request: Omit<Parameters<Sources['create']>[0], 'gitRepository'>,
+  ) => ReturnType<Sources['create']>
+  getSecret: (...request: Parameters<Session['secrets']['get']>) => Promise<
+    Omit<Awaited<ReturnType<Session['secrets']['get']>>, 'secretValue'> & {
+      secretValue: Pick<Secret, 'reveal'>
+    }
+  >
+
   createSession: (
     request: Omit<
       NonNullable<Parameters<Sessions['create']>[0]>,
@@ -39,9 +52,7 @@ interface Methods {
     },
   ) => ReturnType<Session['get']>
   getSession: (request: object) => ReturnType<Session['get']>
-  listSessions: Sessions['list']
   deleteSession: (request: object) => ReturnType<Session['delete']>
-  getManifest: Session['manifest']
   forkSession: (
     request: { sourceSessionId: string; sourceCheckpointLabel?: string } & Omit<
       NonNullable<Parameters<Session['fork']>[0]>,
@@ -51,11 +62,9 @@ interface Methods {
   createCheckpoint: (
     request: { label?: string } & Omit<NonNullable<Parameters<Session['checkpoint']>[0]>, 'checkpointLabel'>,
   ) => Promise<Labelled>
-  restoreCheckpoint: Session['restore']
   listCheckpoints: (
     ...request: Parameters<Session['listCheckpoints']>
   ) => Promise<Omit<CheckpointPage, 'checkpoints'> & { checkpoints: Labelled[] }>
-  deleteCheckpoint: Session['deleteCheckpoint']
   diff: (request: {
     from: Partial<StateReference>
     to?: Omit<StateReference, 'sessionId'>
@@ -68,87 +77,11 @@ interface Methods {
     }
   >
 
-  createDirectory: SessionFiles['createDirectory']
-  removeDirectory: SessionFiles['removeDirectory']
-  rename: SessionFiles['rename']
-  deleteFile: SessionFiles['delete']
   applyBatch: (request: { operations: Parameters<SessionFiles['batch']>[0] }) => Promise<void>
-  patchSegments: SessionFiles['patchSegments']
-  createSymlink: SessionFiles['createSymlink']
-  listSymlinks: SessionFiles['listSymlinks']
   readSymlink: (request: {
     path: Parameters<SessionFiles['readSymlink']>[0]
   }) => ReturnType<SessionFiles['readSymlink']>
-  createHardLink: SessionFiles['link']
-  unlink: SessionFiles['unlink']
-  getCasExtents: SessionFiles['getCasExtents']
-  readFile: SessionFiles['readWithHash']
-  writeFile: SessionFiles['write']
-  appendFile: SessionFiles['append']
-  copyFile: SessionFiles['copy']
-  setAttributes: SessionFiles['setAttributes']
-  statPath: SessionFiles['stat']
-  listDirectory: SessionFiles['list']
-  setXattr: SessionFiles['setXattr']
-  getXattr: SessionFiles['getXattr']
-  listXattrs: SessionFiles['listXattrs']
-  removeXattr: SessionFiles['removeXattr']
-
-  getPosixLock: Session['posixLocks']['get']
-  setPosixLock: Session['posixLocks']['set']
-  setPosixLockBlocking: Session['posixLocks']['setBlocking']
-  flock: Session['posixLocks']['flock']
-  funlock: Session['posixLocks']['funlock']
-  lockFile: Session['fileLocks']['lock']
-  renewFileLock: Session['fileLocks']['renew']
-  listFileLocks: Session['fileLocks']['list']
-  unlockFile: Session['fileLocks']['unlock']
-  forceUnlockFile: Session['fileLocks']['forceUnlock']
-
-  addAnnotation: Session['annotations']['add']
-  listAnnotations: Session['annotations']['list']
-  updateAnnotationStatus: Session['annotations']['setStatus']
-  requestApproval: Session['approvals']['request']
-  listApprovals: (request: object) => ReturnType<Session['approvals']['list']>
-  grantApproval: Session['approvals']['grant']
-  denyApproval: Session['approvals']['deny']
-  commit: (request: Omit<Parameters<Session['commit']>[0], 'signal'>) => ReturnType<Session['commit']>
-  generateCommitSummary: (request: object) => ReturnType<Session['generateCommitSummary']>
-
-  putCacheEntry: Session['cache']['put']
-  getCacheEntry: Session['cache']['get']
-  deleteCacheEntry: Session['cache']['delete']
-  cacheEntryExists: Session['cache']['exists']
-  getCacheMetadata: Session['cache']['metadata']
-  compareAndSetCacheEntry: Session['cache']['compareAndSet']
-  listCacheKeys: Session['cache']['keys']
-  getCacheStats: (request: object) => ReturnType<Session['cache']['stats']>
-  batchGetCache: Session['cache']['batchGet']
-  batchSetCache: Session['cache']['batchSet']
-  batchDeleteCache: Session['cache']['batchDelete']
-  deleteCacheByPrefix: Session['cache']['deleteByPrefix']
-
   publishMessage: (...request: Parameters<Session['bus']['publish']>) => Promise<void>
-  listSecrets: Session['secrets']['list']
-  putSecret: Session['secrets']['put']
-  getSecret: (...request: Parameters<Session['secrets']['get']>) => Promise<
-    Omit<Awaited<ReturnType<Session['secrets']['get']>>, 'secretValue'> & {
-      secretValue: Pick<Secret, 'reveal'>
-    }
-  >
-  deleteSecret: Session['secrets']['delete']
-
-  getHealth: (request: object) => ReturnType<Session['health']['get']>
-  reportHealth: Session['health']['report']
-  listHealthReports: Session['health']['history']
-  getAnalytics: (request: object) => ReturnType<Session['analytics']>
-  getUsage: Engine['usage']['get']
-  getCasMetrics: (request: object) => ReturnType<Engine['usage']['metrics']>
-
-  createSource: (
-    request: Omit<Parameters<Sources['create']>[0], 'gitRepository'>,
-  ) => ReturnType<Sources['create']>
-  listSources: Sources['list']
   getSource: (request: { sourceId: Parameters<Sources['get']>[0] }) => ReturnType<Sources['get']>
   deleteSource: (request: { sourceId: Parameters<Sources['delete']>[0] }) => ReturnType<Sources['delete']>
   startImport: (
@@ -161,12 +94,13 @@ interface Methods {
     // The session is none of the caller's handles, but named in the request: it is left out on both sides.
     request: { sourceId: string } & Omit<Parameters<Sources['promoteSession']>[1], 'signal' | 'sessionId'>,
   ) => ReturnType<Sources['promoteSession']>
-  getJob: Sources['getJob']
-  abortJob: Sources['abortJob']
 }
 
+/** A method without parameters takes the empty request. */
 type RequestOf<Method> = Method extends (...request: infer Request) => unknown
-  ? Plain<NonNullable<Request[0]>>
+  ? Request extends []
+    ? object
+    : Plain<NonNullable<Request[0]>>
   : never
 type ResponseOf<Method> = Method extends (...request: never) => Promise<infer Response>
   ? Plain<Response extends void ? object : Response>

@@ -52,7 +52,7 @@ type MemberOf<Root, Path> = Path extends `${infer First}.${infer Rest}`
     : never
 
 /** The method of an operation, and what it takes. */
-type MethodOf<Name extends MethodName> = OperationMethods[Name] extends `session.${infer Path}`
+export type MethodOf<Name extends MethodName> = OperationMethods[Name] extends `session.${infer Path}`
   ? [method: MemberOf<Session, Path>, request: Omit<OperationRequest<Name>, 'sessionId'>]
   : OperationMethods[Name] extends `engine.${infer Path}`
     ? [method: MemberOf<EngineScope, Path>, request: OperationRequest<Name>]

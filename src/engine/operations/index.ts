@@ -27,7 +27,11 @@ export type OperationName = keyof typeof table
 /** Every operation of the interface, by name: its route, what it needs, records and may fail with. */
 export const operations: Readonly<Record<OperationName, Operation>> = table
 
-type MethodOf<Name extends OperationName> = Extract<(typeof table)[Name]['implementedBy'], string>
+/** Of an operation without a method, never: its type is then the one of all methods. */
+type MethodOf<Name extends OperationName> =
+  Operation['implementedBy'] extends (typeof table)[Name]['implementedBy']
+    ? never
+    : NonNullable<(typeof table)[Name]['implementedBy']>
 
 /** The methods that carry operations out, by the names of these: see {@link Operation.implementedBy}. */
 export type OperationMethods = {
