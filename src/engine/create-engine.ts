@@ -41,6 +41,8 @@ import { parseTtl } from './session/table/expiry.js'
 import { type Authorize, localCaller } from './session/access/permissions.js'
 import { coreFor, type SharedCore } from './session/core.js'
 import { SessionTable } from './session/table/session-table.js'
+import { MemoryJournal } from './session/journal/memory-journal.js'
+import { StoredJournal } from './session/journal/stored-journal.js'
 import { countSession } from './session/usage/count-session.js'
 import { ByteBudgets, parseBudgets, type Budgets } from './storage/byte-budgets.js'
 import { meteredStores } from './storage/metered-store.js'
@@ -131,6 +133,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     Object.keys(budgets).length === 0 ? undefined : new ByteBudgets(budgets, store.capabilities.durable)
   const shared: SharedCore = {
     storeOf: meteredStores(store, environment, ids, byteBudgets),
+    journal: opened.capabilities.durable ? new StoredJournal() : new MemoryJournal(),
     fence,
     environment,
     opened: { wallMs: environment.wallClockMs(), monotonicMs: environment.monotonicMs() },
@@ -141,7 +144,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     contentIds: new ContentIds(content, loader),
     roots: new RootStore(store, { environment, ids, nodes, loader }),
     maxFileBytes,
-    onOpen: budgets.sessionBytes === undefined ? undefined : countSession,
+    onOpen: budgets.sessionBytes !== undefined && opened.capabilities.durable ? countSession : undefined,
     sessionBytes: budgets.sessionBytes,
     sessionTtlSeconds,
     expire: (caller, sessionId) => endSession(caller, services, sessionId),

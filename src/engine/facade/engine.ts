@@ -406,10 +406,10 @@ export class Engine extends EngineScope {
         if (!core.fence.closed) throw error
         core.log('error', 'what was sent to clients is not stored', { error: messageOf(error) })
       })
-      if (core.store.capabilities.durable && !core.fence.closed) {
+      if (!core.fence.closed) {
         // Snapshots only shorten the next opening, and reads are no changes: what fails here costs nothing else.
-        await Promise.all(
-          [...core.table.live.values()].map((live) => settle(core, live).catch(() => undefined)),
+        await core.journal.kept(() =>
+          Promise.all([...core.table.live.values()].map((live) => settle(core, live).catch(() => undefined))),
         )
       }
     } finally {

@@ -80,19 +80,15 @@ export type Redo =
   /** The whole tree is again what it was after event `seq` of this session. */
   | readonly ['R', seq: number]
 
+/** The part of an event that its readers see. */
+export type PublicPart = readonly [at: number, type: EventType, details: object, principal: string]
+
 /**
  * An event as it is stored: its public part, which says what happened and who did it; on durable stores then its
  * link to the event before it, see `chain.ts`, and its redo. A redo that is not kept leaves its hash in its place:
  * the link still holds, and the event cannot be replayed.
  */
-export type EventBody = readonly [
-  at: number,
-  type: EventType,
-  details: object,
-  principal: string,
-  link?: string,
-  redo?: readonly Redo[] | string,
-]
+export type EventBody = readonly [...event: PublicPart, link?: string, redo?: readonly Redo[] | string]
 
 /** The contents that replaying stored effects needs, each with the path of its file where an effect names it. */
 export function* contentsOf(

@@ -37,14 +37,11 @@ export class Analytics {
     let { counted, storedSeq } = this.#counted.get(live) ?? (await stored(core, live.id))
     counted = await count(core, live, counted)
     // Of a session that was deleted meanwhile nothing is stored any more.
-    const isKept = core.store.capabilities.durable && live.discarded === undefined
-    if (isKept && counted.seq - storedSeq >= limits.eventsPerSnapshot) {
+    if (live.discarded === undefined && counted.seq - storedSeq >= limits.eventsPerSnapshot) {
       const put = [[keys.analytics(live.id), counted]] as const
       storedSeq = counted.seq
-      inBackground(
-        core,
-        core.store.commit({ put }).then(() => undefined),
-      )
+      const stored = core.journal.kept(() => core.store.commit({ put }).then(() => undefined))
+      if (stored !== undefined) inBackground(core, stored)
     }
     this.#counted.set(live, { counted, storedSeq })
     const { firstWriteAt, completedAt } = counted

@@ -14,7 +14,8 @@ import { eventTypes } from '../records/event.js'
 import { checkGuard } from '../session/edits/guards.js'
 import type { LiveSession } from '../session/table/live.js'
 import { findFile } from '../session/reads/lookup.js'
-import { ifDurable, roughly, SessionIndex } from '../session/table/session-index.js'
+import type { RecordChanges } from '../session/journal/journal.js'
+import { roughly, SessionIndex } from '../session/table/session-index.js'
 import { mutate, record } from '../session/mutation-queue.js'
 import { keys } from '../storage/keys.js'
 import { asInteger, asObject, asText, checked, damaged } from './bundles/bundle-checks.js'
@@ -142,7 +143,9 @@ export class Annotations {
     event: { type: (typeof eventTypes)['addAnnotation' | 'updateAnnotationStatus']; details: object },
   ): Promise<{ annotation: Annotation }> {
     put(this.#indexes.get(core, live), annotation)
-    const records = ifDurable(core, { put: [[keys.annotation(live.id, annotation.id), annotation]] })
+    const records = core.journal.kept((): RecordChanges => ({
+      put: [[keys.annotation(live.id, annotation.id), annotation]],
+    }))
     await record(core, live, { ...event, redo: [], ...records })
     return { annotation: { ...annotation } }
   }

@@ -10,7 +10,8 @@ import { parsePath } from '../base/path.js'
 import type { Core } from '../session/core.js'
 import { eventTypes, type EventType } from '../records/event.js'
 import type { LiveSession } from '../session/table/live.js'
-import { ifDurable, roughly, SessionIndex } from '../session/table/session-index.js'
+import type { RecordChanges } from '../session/journal/journal.js'
+import { roughly, SessionIndex } from '../session/table/session-index.js'
 import { settled } from '../session/status.js'
 import { mutate, record } from '../session/mutation-queue.js'
 import { keys } from '../storage/keys.js'
@@ -190,7 +191,9 @@ export class Approvals {
     event: { type: EventType; details: object },
   ): Promise<void> {
     const session = settled(live, approval.status === ApprovalStatus.PENDING ? 1 : -1)
-    const records = ifDurable(core, { put: [[keys.approval(live.id, approval.approvalId), approval]] })
+    const records = core.journal.kept((): RecordChanges => ({
+      put: [[keys.approval(live.id, approval.approvalId), approval]],
+    }))
     return record(core, live, { ...event, redo: [], ...records, session })
   }
 }

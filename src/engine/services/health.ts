@@ -16,7 +16,8 @@ import { runInSlices } from '../base/slices.js'
 import { inBackground, type Core } from '../session/core.js'
 import { eventTypes } from '../records/event.js'
 import type { LiveSession } from '../session/table/live.js'
-import { ifDurable, roughly, SessionIndex } from '../session/table/session-index.js'
+import type { RecordChanges } from '../session/journal/journal.js'
+import { roughly, SessionIndex } from '../session/table/session-index.js'
 import { shownTime } from '../session/history/event-times.js'
 import { eventTime, mutate, record } from '../session/mutation-queue.js'
 import { encodeSeq, keys } from '../storage/keys.js'
@@ -121,10 +122,10 @@ export class HealthReports {
       details: { status: report.status },
       redo: [],
       at,
-      ...ifDurable(core, {
+      ...core.journal.kept((): RecordChanges => ({
         put: [[keys.healthReport(live.id, report.seq), report]],
         del: forgotten.map(({ seq }) => keys.healthReport(live.id, seq)),
-      }),
+      })),
     })
     return committed.then(() => ({ newHealthStatus: describeHealth(live, report) }))
   }

@@ -195,8 +195,7 @@ export function pin(core: Core, live: LiveSession, seq: number, root: Dir): void
   pins.set(seq, root)
   live.pinnedBytes += Math.max(0, live.tree.madeBytes - live.pinnedAt) + rootBytes
   live.pinnedAt = live.tree.madeBytes
-  if (!core.store.capabilities.durable) return
-  if (pins.size <= limits.pinnedRoots && live.pinnedBytes <= core.table.residency.pinnedBytes) return
+  if (!core.table.residency.hasTooManyPins(live)) return
   // The older half; the newest is wanted now.
   let surplus = pins.size >> 1
   for (const oldest of pins.keys()) if (surplus-- > 0) pins.delete(oldest)

@@ -14,12 +14,15 @@ import type { NodeLoader } from '../tree/node-loader.js'
 import type { Pins } from '../tree/pins.js'
 import type { RootStore } from '../tree/roots.js'
 import type { Authorize, Caller } from './access/permissions.js'
+import type { Journal } from './journal/journal.js'
 import type { LiveSession } from './table/live.js'
 import type { SessionTable } from './table/session-table.js'
 
 /** One engine: its clocks, store and caches, the same for every caller. */
 export interface EngineContext {
   readonly storeOf: (tenantKey: string) => MeteredStore
+  /** What the store keeps of changes. */
+  readonly journal: Journal
   /** Whether the store takes commits. */
   readonly fence: Fence
   readonly environment: Environment

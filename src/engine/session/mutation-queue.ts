@@ -1,11 +1,9 @@
 import { engineClosed, EngineError, anotherEngine } from '../base/errors.js'
 import { Fault, whenLoaded } from '../base/fault.js'
-import { limits } from '../base/limits.js'
 import type { BlobRef } from '../cas/blob.js'
 import { keys } from '../storage/keys.js'
 import type { StoreCommit } from '../storage/store.js'
 import { apply } from './apply.js'
-import { chainEvent } from './history/chain.js'
 import { inBackground, sessionNotFound, type Core } from './core.js'
 import type { EventType, Redo } from '../records/event.js'
 import { tellFollowers, type CommittedEvent } from './history/feed.js'
@@ -198,25 +196,21 @@ export function commitEvent(
   live.activityStoredAt = Math.max(at, live.activityStoredAt)
   noteUse(core, live.record, live.lastActivityAt)
   if (core.store.admit !== undefined) countChange(core, live, redo)
-  const { durable } = core.store.capabilities
   const seq = ++live.seq
-  const shown = [at, type, details, core.principal] as const
-  let body: readonly unknown[] | string = shown
-  if (durable) {
-    const chained = chainEvent(shown, live.chain, redo)
-    live.chain = chained.link
-    body = chained.text
-  }
+  const body = core.journal.nextBody(live, [at, type, details, core.principal], redo)
   const events = [{ sessionId: live.id, seq, body }]
   const commit: { -readonly [Part in keyof StoreCommit]: StoreCommit[Part] } = { events }
   if (session !== undefined) {
     commit.put = [...(put ?? []), sessionEntry(core, live, session)]
-    if (isSetBack && durable) commit.put = [...commit.put, [keys.lastRead(live.id), String(at)]]
+    const read = isSetBack
+      ? core.journal.kept((): [string, string] => [keys.lastRead(live.id), String(at)])
+      : undefined
+    if (read !== undefined) commit.put = [...commit.put, read]
   } else if (put !== undefined) commit.put = put
   if (del !== undefined) commit.del = del
   if (blobs !== undefined) {
-    if (durable) commit.blobs = blobs.map((blob) => ({ hash: blob.hash, bytes: blob.bytes! }))
-    else for (const blob of blobs) core.store.wrote(blob.length)
+    const stored = core.journal.blobs(core.store, blobs)
+    if (stored !== undefined) commit.blobs = stored
   }
   live.acknowledged = acknowledged(core, live, core.store.commit(commit), blobs)
   if (live.followers !== undefined) {
@@ -247,10 +241,8 @@ export function commitRecords(
   records: Pick<StoreCommit, 'put' | 'del'>,
   blobs: readonly BlobRef[] = [],
 ): Promise<void> {
-  const commit: StoreCommit =
-    blobs.length === 0
-      ? records
-      : { ...records, blobs: blobs.map((blob) => ({ hash: blob.hash, bytes: blob.bytes! })) }
+  const stored = blobs.length === 0 ? undefined : core.journal.blobs(core.store, blobs)
+  const commit: StoreCommit = stored === undefined ? records : { ...records, blobs: stored }
   live.acknowledged = acknowledged(core, live, core.store.commit(commit), blobs)
   return live.acknowledged
 }
@@ -279,9 +271,7 @@ export async function acknowledged(
     throw anotherEngine()
   }
   if (blobs !== undefined) for (const blob of blobs) core.content.stored(blob)
-  const wantsSnapshot =
-    live.seq - live.snapshotSeq >= limits.eventsPerSnapshot || core.table.residency.wantsSnapshot(live)
-  if (wantsSnapshot && core.store.capabilities.durable && live.snapshotting === undefined)
+  if (core.table.residency.wantsSnapshot(live) && live.snapshotting === undefined)
     inBackground(core, writeSnapshot(core, live))
   lookAtMemory(core)
   // Who writes faster than the tree is stored waits for it, or the tree would have to be in memory whole.

@@ -15,7 +15,7 @@ import type { StoreCommit } from '../storage/store.js'
 import type { Dir } from '../tree/node.js'
 import { Tree } from '../tree/tree.js'
 import { lastActivities } from './table/activity.js'
-import { chainEvent, chainStart } from './history/chain.js'
+import { chainStart } from './history/chain.js'
 import { findCheckpoint, pin } from './checkpoints.js'
 import { type Core } from './core.js'
 import { eventTypes } from '../records/event.js'
@@ -280,11 +280,7 @@ function deletionOf(core: Core, live: LiveSession): StoreCommit {
   const at = eventTime(core, live)
   const key = keys.session(core.tenantKey, live.id)
   // Its record stays: usage counts what the session was.
-  const deleted: SessionRecord = { ...live.record, deletedAt: at }
-  if (core.store.capabilities.durable) {
-    const body = chainEvent([at, eventTypes.deleteSession, {}, core.principal], live.chain, []).text
-    return { events: [{ sessionId: live.id, seq: live.seq + 1, body }], put: [[key, deleted]] }
-  }
-  const checkpoints = [...(live.checkpoints?.values() ?? [])].map(({ id }) => keys.checkpoint(live.id, id))
-  return { put: [[key, { ...deleted, tags: {} }]], del: checkpoints }
+  const record: SessionRecord = { ...live.record, deletedAt: at }
+  const event = [at, eventTypes.deleteSession, {}, core.principal] as const
+  return core.journal.deletion(live, { key, record, event })
 }

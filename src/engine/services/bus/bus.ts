@@ -1,6 +1,7 @@
 import { touch } from '../../session/table/activity.js'
 import type { Core } from '../../session/core.js'
 import { follow } from '../../session/history/feed.js'
+import type { RecordChanges } from '../../session/journal/journal.js'
 import type { LiveSession } from '../../session/table/live.js'
 import { roughly, SessionIndex } from '../../session/table/session-index.js'
 import { commitRecords, mutate } from '../../session/mutation-queue.js'
@@ -30,12 +31,12 @@ export class MessageBus {
       const { message, dropped } = channel.add(publication, by)
       // There is no event that would tell of it.
       touch(core, live)
-      const records = core.store.capabilities.durable && {
-        put: [[keys.busMessage(live.id, message.seq), toRecord(message)] as const],
+      const records = core.journal.kept((): RecordChanges => ({
+        put: [[keys.busMessage(live.id, message.seq), toRecord(message)]],
         del: dropped.map(({ seq }) => keys.busMessage(live.id, seq)),
-      }
+      }))
       // A store that keeps nothing still says when others are to have a turn.
-      const stored = commitRecords(core, live, records || {})
+      const stored = commitRecords(core, live, records ?? {})
       return channel.deliver(message, stored, core.environment).then(() => ({ messageId: message.messageId }))
     })
   }

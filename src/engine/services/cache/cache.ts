@@ -81,13 +81,12 @@ export class CacheService {
     for (const { keyBytes, content } of writes) bytes += keyBytes + content.size
     if (bytes > this.maxBytes) throw tooLarge(field, 'bytes', this.maxBytes)
     const staged = stage(core, writes)
-    const { durable } = core.store.capabilities
     const encoding =
-      durable && writes.length > 1 && bytes > quickBytes
-        ? new EncodedValues(
-            writes.map(({ content }) => content),
-            core.environment,
-          )
+      writes.length > 1 && bytes > quickBytes
+        ? core.journal.kept(() => {
+            const contents = writes.map(({ content }) => content)
+            return new EncodedValues(contents, core.environment)
+          })
         : undefined
     return mutate(core, live, () => {
       const { entries } = this.#current(core, live)
@@ -232,10 +231,9 @@ export class CacheService {
     ready: { readonly staged: StagedBlobs | undefined; readonly encoded?: readonly string[] | undefined },
   ): Promise<void> {
     const { environment } = core
-    const { durable } = core.store.capabilities
     const now = environment.wallClockMs()
     // By key: the last one counts.
-    const put = durable ? new Map<string, CacheRecord | string>() : undefined
+    const put = core.journal.kept(() => new Map<string, CacheRecord | string>())
     for (const [index, { key, content, ttlSeconds }] of writes.entries()) {
       const ttlMs = ttlSeconds * 1000
       const createdAt = entries.get(key)?.createdAt ?? now
@@ -273,15 +271,13 @@ export class CacheService {
   ): Promise<void> {
     const removed = entries.takeRemoved()
     const blobs = staged?.toCommit() ?? []
-    if (!core.store.capabilities.durable) {
-      for (const blob of blobs) core.store.wrote(blob.length)
-      // A store that keeps nothing still says when others are to have a turn.
-      return commitRecords(core, live, {})
-    }
-    if (written.size + removed.length === 0) return live.acknowledged
-    const put = Array.from(written, ([key, record]) => [keys.cacheEntry(live.id, key), record] as const)
-    const del = removed.map((key) => keys.cacheEntry(live.id, key))
-    return commitRecords(core, live, { put, del }, blobs)
+    const records = core.journal.kept(() => ({
+      put: Array.from(written, ([key, record]) => [keys.cacheEntry(live.id, key), record] as const),
+      del: removed.map((key) => keys.cacheEntry(live.id, key)),
+    }))
+    if (records !== undefined && records.put.length + records.del.length === 0) return live.acknowledged
+    // A store that keeps nothing still says when others are to have a turn.
+    return commitRecords(core, live, records ?? {}, blobs)
   }
 }
 

@@ -8,7 +8,8 @@ import { parsePath } from '../../base/path.js'
 import type { Core } from '../../session/core.js'
 import { eventTypes } from '../../records/event.js'
 import type { LiveSession } from '../../session/table/live.js'
-import { ifDurable, roughly, SessionIndex } from '../../session/table/session-index.js'
+import type { RecordChanges } from '../../session/journal/journal.js'
+import { roughly, SessionIndex } from '../../session/table/session-index.js'
 import { commitRecords, mutate, record } from '../../session/mutation-queue.js'
 import { keys } from '../../storage/keys.js'
 import { checkQuota } from '../quota.js'
@@ -97,7 +98,7 @@ export class FileLocks {
         type: eventTypes.lockFile,
         details: { path, lockId },
         redo: [],
-        ...ifDurable(core, { put: [put], ...(del.length > 0 && { del }) }),
+        ...core.journal.kept((): RecordChanges => ({ put: [put], ...(del.length > 0 && { del }) })),
       })
       return committed.then(() => ({ lockId }))
     })
@@ -111,10 +112,8 @@ export class FileLocks {
     return mutate(core, live, () => {
       const { ownerId } = this.#mustFind(core, live, path, lockId)
       const put = this.#put(core, live, { path, lockId, ownerId, timeoutSeconds })
-      const committed = core.store.capabilities.durable
-        ? commitRecords(core, live, { put: [put] })
-        : live.acknowledged
-      return committed.then(() => ({ lockId, remainingTtlSeconds: timeoutSeconds }))
+      const committed = core.journal.kept(() => commitRecords(core, live, { put: [put] }))
+      return (committed ?? live.acknowledged).then(() => ({ lockId, remainingTtlSeconds: timeoutSeconds }))
     })
   }
 
@@ -168,7 +167,7 @@ export class FileLocks {
     return record(core, live, {
       ...event,
       redo: [],
-      ...ifDurable(core, { del: [keys.fileLock(live.id, path)] }),
+      ...core.journal.kept((): RecordChanges => ({ del: [keys.fileLock(live.id, path)] })),
     })
   }
 

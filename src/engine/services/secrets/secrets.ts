@@ -10,7 +10,8 @@ import { nextTurn } from '../../base/slices.js'
 import type { Core } from '../../session/core.js'
 import { eventTypes } from '../../records/event.js'
 import type { LiveSession } from '../../session/table/live.js'
-import { ifDurable, roughly, SessionIndex } from '../../session/table/session-index.js'
+import type { RecordChanges } from '../../session/journal/journal.js'
+import { roughly, SessionIndex } from '../../session/table/session-index.js'
 import { commitRecords, mutate, record } from '../../session/mutation-queue.js'
 import { keys, prefixEnd } from '../../storage/keys.js'
 import { checkQuota } from '../quota.js'
@@ -75,7 +76,7 @@ export class Secrets {
         type: eventTypes.putSecret,
         details: { ...info },
         redo: [],
-        ...ifDurable(core, { put: [[keys.secret(live.id, secretName), sealed]] }),
+        ...core.journal.kept((): RecordChanges => ({ put: [[keys.secret(live.id, secretName), sealed]] })),
       })
       return committed.then(() => info)
     })
@@ -108,7 +109,7 @@ export class Secrets {
         type: eventTypes.deleteSecret,
         details: { ...info },
         redo: [],
-        ...ifDurable(core, { del: [keys.secret(live.id, secretName)] }),
+        ...core.journal.kept((): RecordChanges => ({ del: [keys.secret(live.id, secretName)] })),
       })
       return committed.then(() => info)
     })
@@ -116,12 +117,13 @@ export class Secrets {
 
   /** Takes the secrets of a deleted session out of the store. */
   async forget(core: Core, sessionId: string): Promise<void> {
-    if (!core.store.capabilities.durable) return
     const gte = keys.secrets(sessionId)
-    await this.#stored.run(sessionId, async () => {
-      const found = await core.store.scan({ gte, lt: prefixEnd(gte), limit: limits.secrets })
-      if (found.length > 0) await core.store.commit({ del: found.map(([key]) => key) })
-    })
+    await core.journal.kept(() =>
+      this.#stored.run(sessionId, async () => {
+        const found = await core.store.scan({ gte, lt: prefixEnd(gte), limit: limits.secrets })
+        if (found.length > 0) await core.store.commit({ del: found.map(([key]) => key) })
+      }),
+    )
   }
 
   /**
@@ -132,15 +134,13 @@ export class Secrets {
     this.#ring.current()
     const problems: EngineError[] = []
     let rewrapped = 0
-    if (core.store.capabilities.durable) {
-      const lt = prefixEnd(keys.allSecrets())
-      for (let gte = keys.allSecrets(); ;) {
-        const [next] = await core.store.scan({ gte, lt, limit: 1 })
-        if (next === undefined) break
-        const sessionId = next[0].slice(keys.allSecrets().length, nameStart)
-        rewrapped += await this.#rewrapSession(core, sessionId, problems)
-        gte = prefixEnd(keys.secrets(sessionId))
-      }
+    const lt = prefixEnd(keys.allSecrets())
+    for (let gte = keys.allSecrets(); ;) {
+      const [next] = await core.store.scan({ gte, lt, limit: 1 })
+      if (next === undefined) break
+      const sessionId = next[0].slice(keys.allSecrets().length, nameStart)
+      rewrapped += await this.#rewrapSession(core, sessionId, problems)
+      gte = prefixEnd(keys.secrets(sessionId))
     }
     if (problems[0] !== undefined) throw problems[0]
     return { rewrapped }

@@ -1,7 +1,5 @@
 import { hash } from 'node:crypto'
-import type { EventBody, EventType, Redo } from '../../records/event.js'
-
-type PublicPart = readonly [at: number, type: EventType, details: object, principal: string]
+import type { EventBody, PublicPart, Redo } from '../../records/event.js'
 
 /** The link before a session's first event. */
 export const chainStart = ''

@@ -213,9 +213,7 @@ export async function verifyEvents(
     for (const { seq, body } of page) {
       const event = body as unknown as EventBody
       const link = expectedLink(event, previous)
-      // Elsewhere only what came from a durable store has links.
-      const linked = core.store.capabilities.durable || event[4] !== undefined
-      if (seq !== ++count || (linked && event[4] !== link)) throw changed(count)
+      if (seq !== ++count || !core.journal.isLinked(event[4], link)) throw changed(count)
       previous = link
     }
   }

@@ -14,8 +14,9 @@ export function touch(core: Core, live: LiveSession): void {
   if (now <= live.lastActivityAt && live.lastActivityAt - now <= limits.clockHoldMs) return
   live.lastActivityAt = now
   noteUse(core, live.record, now)
-  if (Math.abs(now - live.activityStoredAt) >= limits.activityStoredMs && core.store.capabilities.durable)
-    inBackground(core, storeActivity(core, live))
+  if (Math.abs(now - live.activityStoredAt) < limits.activityStoredMs) return
+  const stored = core.journal.kept(() => storeActivity(core, live))
+  if (stored !== undefined) inBackground(core, stored)
 }
 
 /** Stores when the session was last read, unless its newest event says it. */

@@ -10,6 +10,8 @@ import type { LiveSession } from './live.js'
 export class Residency {
   readonly #live: Map<string, LiveSession>
   readonly #budgetBytes: number
+  /** Memory is the truth: nothing may leave it. */
+  readonly #isTruth: boolean
   /** Sessions that left, for as long as somebody has hold of them. */
   readonly #left = new Map<string, WeakRef<LiveSession>>()
   readonly #cleared = new FinalizationRegistry<string>((id) => {
@@ -24,16 +26,22 @@ export class Residency {
   constructor(live: Map<string, LiveSession>, budgetBytes: number) {
     this.#live = live
     this.#budgetBytes = budgetBytes
+    this.#isTruth = budgetBytes === Number.POSITIVE_INFINITY
   }
 
-  /** What the earlier states of one session may have. */
-  get pinnedBytes(): number {
-    return this.#budgetBytes / limits.sessionShare
+  /** Whether a session has more earlier states at hand than it may. */
+  hasTooManyPins({ pins, pinnedBytes }: LiveSession): boolean {
+    if (this.#isTruth || pins === undefined) return false
+    return pins.size > limits.pinnedRoots || pinnedBytes > this.#budgetBytes / limits.sessionShare
   }
 
-  /** Whether the store should have the session's tree, so that not all of it has to be in memory. */
+  /**
+   * Whether the store should have the session's tree, so that opening it replays few events, and not all of the tree
+   * has to be in memory.
+   */
   wantsSnapshot(live: LiveSession): boolean {
-    return live.unstoredBytes > this.#budgetBytes
+    if (this.#isTruth) return false
+    return live.seq - live.snapshotSeq >= limits.eventsPerSnapshot || live.unstoredBytes > this.#budgetBytes
   }
 
   /** Whether the store is that far behind that changes have to wait for it. */
@@ -97,7 +105,7 @@ export class Residency {
 
   /** To be called when something may have grown: whether it is time to look at all. */
   get due(): boolean {
-    if (this.#budgetBytes === Number.POSITIVE_INFINITY || --this.#untilLook > 0) return false
+    if (this.#isTruth || --this.#untilLook > 0) return false
     this.#untilLook = Math.max(limits.sessionsLookedAt, this.#live.size >> 2)
     return true
   }

@@ -1,9 +1,7 @@
 import { shown } from '../../base/input.js'
 import { EngineError } from '../../base/errors.js'
-import { Fault } from '../../base/fault.js'
 import { limits } from '../../base/limits.js'
 import { prefixEnd } from '../../storage/keys.js'
-import type { StoreCommit } from '../../storage/store.js'
 import type { Core } from '../core.js'
 import type { LiveSession } from './live.js'
 
@@ -59,7 +57,7 @@ export class SessionIndex<Index> {
         return known === undefined ? 0 : this.#weigh(known)
       })
     }
-    if (core.store.capabilities.durable) throw new Fault(() => this.#loaded(core, live))
+    core.journal.mustLoad(() => this.#loaded(core, live))
     const empty = this.#make()
     this.#indexes.set(live.stay, empty)
     return empty
@@ -108,12 +106,4 @@ export class SessionIndex<Index> {
       )
     }
   }
-}
-
-/** A store that ends with the engine need not keep what memory has. */
-export function ifDurable<T extends Pick<StoreCommit, 'put' | 'del' | 'blobs'>>(
-  core: Core,
-  records: T,
-): T | undefined {
-  return core.store.capabilities.durable ? records : undefined
 }

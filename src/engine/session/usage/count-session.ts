@@ -12,7 +12,7 @@ import { treeChanges } from '../states.js'
  * To be called before it is changed by anybody, and when redo of it is gone.
  */
 export async function countSession(core: Core, live: LiveSession): Promise<void> {
-  if (core.sessionBytes === undefined || !core.store.capabilities.durable) return
+  if (core.sessionBytes === undefined) return
   const [before, to] = [bytesWritten(live), live.seq]
   await live.acknowledged.catch(() => undefined)
   const pruned = prunedTo(await snapshotsOf(core, live.id))

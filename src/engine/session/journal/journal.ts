@@ -1,0 +1,38 @@
+import type { BlobRef } from '../../cas/blob.js'
+import type { PublicPart, Redo } from '../../records/event.js'
+import type { SessionRecord } from '../../records/session.js'
+import type { MeteredStore } from '../../storage/metered-store.js'
+import type { NewStoredEvent, StoreCommit } from '../../storage/store.js'
+import type { LiveSession } from '../table/live.js'
+
+/** Records that change in one commit. */
+export type RecordChanges = Pick<StoreCommit, 'put' | 'del'>
+
+/** The deletion of a session: the key of its record, and what the record is from then on. */
+export interface Deletion {
+  readonly key: string
+  readonly record: SessionRecord
+  readonly event: PublicPart
+}
+
+/**
+ * What the store keeps of the changes of sessions. There are two: a durable store can give back everything that
+ * memory has of a session; in the other one memory is the truth, and the store has only what is listed and scanned.
+ * An engine has one of the two for its life, so its operations call it and do not ask what the store is.
+ */
+export interface Journal {
+  /**
+   * What `make` gives: records that the store keeps of something that memory has too, or work on them. Undefined
+   * where memory alone has it; `make` is not called then.
+   */
+  kept<T>(make: () => T): T | undefined
+  /** Throws a Fault where records may stand in the store that memory does not have. */
+  mustLoad(load: () => Promise<void>): void
+  /** The body of the session's next event as it is stored; the session's link goes on to it. */
+  nextBody(live: LiveSession, event: PublicPart, redo: readonly Redo[]): NewStoredEvent['body']
+  /** Whether an event that has this link was stored whole. */
+  isLinked(link: string | undefined, expected: string): boolean
+  /** The part of a commit with contents that stand nowhere else; undefined where their handles are the only copy. */
+  blobs(store: MeteredStore, blobs: readonly BlobRef[]): StoreCommit['blobs']
+  deletion(live: LiveSession, deletion: Deletion): StoreCommit
+}

@@ -1,0 +1,39 @@
+import type { BlobRef } from '../../cas/blob.js'
+import type { PublicPart } from '../../records/event.js'
+import { keys } from '../../storage/keys.js'
+import type { MeteredStore } from '../../storage/metered-store.js'
+import type { StoreCommit } from '../../storage/store.js'
+import type { LiveSession } from '../table/live.js'
+import type { Deletion, Journal } from './journal.js'
+
+/** Of a store that is not durable: memory is the truth, for as long as the engine is open. */
+export class MemoryJournal implements Journal {
+  kept(): undefined {
+    return undefined
+  }
+
+  mustLoad(): void {
+    // What memory does not have is not there.
+  }
+
+  nextBody(_live: LiveSession, event: PublicPart): PublicPart {
+    return event
+  }
+
+  /** Only events that came from a durable store have a link. */
+  isLinked(link: string | undefined, expected: string): boolean {
+    return link === undefined || link === expected
+  }
+
+  /** The contents stay in their handles; they are counted. */
+  blobs(store: MeteredStore, blobs: readonly BlobRef[]): undefined {
+    for (const blob of blobs) store.wrote(blob.length)
+    return undefined
+  }
+
+  /** There is no collection that its checkpoints would wait for. */
+  deletion(live: LiveSession, { key, record }: Deletion): StoreCommit {
+    const checkpoints = [...(live.checkpoints?.values() ?? [])].map(({ id }) => keys.checkpoint(live.id, id))
+    return { put: [[key, { ...record, tags: {} }]], del: checkpoints }
+  }
+}

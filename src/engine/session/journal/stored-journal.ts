@@ -1,0 +1,39 @@
+import { Fault } from '../../base/fault.js'
+import type { BlobRef } from '../../cas/blob.js'
+import type { PublicPart, Redo } from '../../records/event.js'
+import type { MeteredStore } from '../../storage/metered-store.js'
+import type { StoreCommit } from '../../storage/store.js'
+import { chainEvent } from '../history/chain.js'
+import type { LiveSession } from '../table/live.js'
+import type { Deletion, Journal } from './journal.js'
+
+/** Of a durable store: sessions can leave memory, and are read again. */
+export class StoredJournal implements Journal {
+  kept<T>(make: () => T): T {
+    return make()
+  }
+
+  mustLoad(load: () => Promise<void>): never {
+    throw new Fault(load)
+  }
+
+  nextBody(live: LiveSession, event: PublicPart, redo: readonly Redo[]): string {
+    const { text, link } = chainEvent(event, live.chain, redo)
+    live.chain = link
+    return text
+  }
+
+  isLinked(link: string | undefined, expected: string): boolean {
+    return link === expected
+  }
+
+  blobs(_store: MeteredStore, blobs: readonly BlobRef[]): NonNullable<StoreCommit['blobs']> {
+    return blobs.map((blob) => ({ hash: blob.hash, bytes: blob.bytes! }))
+  }
+
+  /** Its records go with the next collection. */
+  deletion(live: LiveSession, { key, record, event }: Deletion): StoreCommit {
+    const body = chainEvent(event, live.chain, []).text
+    return { events: [{ sessionId: live.id, seq: live.seq + 1, body }], put: [[key, record]] }
+  }
+}
