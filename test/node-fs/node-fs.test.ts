@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { expect, test } from 'vitest'
-import { compiledProject } from '../support/compile-source.js'
+import { bundledProject } from '../support/compile-source.js'
 import type { Outcome } from './child.js'
 import { alone, differences, newerSyntax, notRun } from './expected.js'
 
@@ -66,7 +66,7 @@ function runOnce(
 }
 
 test('every file of Node’s own tests of fs passes, or fails by a documented difference', async () => {
-  const compiled = await compiledProject()
+  const compiled = await bundledProject()
   const together = files.filter((name) => !alone.includes(name) && notRun[name] === undefined)
   const outcomes = (
     await Promise.all([

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { mkdir, mkdtemp, readFile, rename, writeFile } from 'node:fs/promises'
-import { join, resolve } from 'node:path'
+import { isAbsolute, join, resolve } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
@@ -23,18 +23,50 @@ export interface CompiledSource {
 /** What of the project is compiled, for child processes and workers, which know no TypeScript. */
 const parts = ['src', 'bench', 'examples', 'test/attack', 'test/crash', 'test/node-fs']
 
-/** The sources as JavaScript. */
+/** The sources as JavaScript, file by file. */
 export async function compileSource(): Promise<CompiledSource> {
-  const directory = await compiledProject()
+  return sourceIn(await compiledProject())
+}
+
+/** The sources among `bundled` as JavaScript. */
+export async function bundleSource(): Promise<CompiledSource> {
+  return sourceIn(await bundledProject())
+}
+
+async function sourceIn(directory: string): Promise<CompiledSource> {
   return {
     url: (file) => pathToFileURL(join(directory, 'src', file)).href,
     directory: await mkdtemp(join(directory, 'scripts-')),
   }
 }
 
-/** The directory with the compiled form of the project. Whoever asks first in a run compiles it, once for all. */
-export async function compiledProject(): Promise<string> {
-  const directory = join(inject('runDirectory'), 'compiled')
+/** The directory with the compiled form of the project, file by file. */
+export function compiledProject(): Promise<string> {
+  return madeOnce('compiled', compile)
+}
+
+/** Programs and entry points that many child processes load; each is a file or few in `bundledProject`. */
+const bundled = [
+  'src/index',
+  'src/adapters/level/index',
+  'src/adapters/level/open-level-store',
+  'test/crash/filler',
+  'test/crash/run',
+  'test/crash/services-writer',
+  'test/crash/sources-writer',
+  'test/crash/swapper',
+  'test/crash/writer',
+  'test/node-fs/child',
+]
+
+/** The directory with `bundled`, which load several times as fast as from `compiledProject`. */
+export function bundledProject(): Promise<string> {
+  return madeOnce('bundled', bundle)
+}
+
+/** What a function makes in a directory of the run. Whoever asks first makes it, once for all. */
+async function madeOnce(name: string, make: (directory: string) => Promise<string>): Promise<string> {
+  const directory = join(inject('runDirectory'), name)
   const told = join(directory, 'complaints')
   const isFirst = await mkdir(directory).then(
     () => true,
@@ -44,7 +76,7 @@ export async function compiledProject(): Promise<string> {
     },
   )
   if (isFirst) {
-    await writeFile(`${told}.part`, await compile(directory))
+    await writeFile(`${told}.part`, await make(directory))
     await rename(`${told}.part`, told)
   }
   for (;;) {
@@ -53,6 +85,24 @@ export async function compiledProject(): Promise<string> {
     if (complaints !== undefined) throw new Error(complaints)
     await setTimeout(20)
   }
+}
+
+/** What the bundler has to say; '' when it is content. */
+async function bundle(directory: string): Promise<string> {
+  const root = resolve(import.meta.dirname, '../..')
+  const { build } = await import('rolldown')
+  return build({
+    cwd: root,
+    input: Object.fromEntries(bundled.map((name) => [name, `${name}.ts`])),
+    external: (id) => !id.startsWith('.') && !isAbsolute(id) && !id.startsWith('@oxc-project/runtime'),
+    platform: 'node',
+    transform: { target: 'node20.19' },
+    // Modules of `test/crash` find programs beside themselves.
+    output: { dir: directory, chunkFileNames: 'test/crash/[name]-[hash].js', sourcemap: true },
+  }).then(
+    () => '',
+    (error: unknown) => String(error),
+  )
 }
 
 /** What the compiler has to say; '' when it is content. */

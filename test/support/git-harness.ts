@@ -81,8 +81,7 @@ export function useGit(): Git {
       })
       const { commitId, treeId } = await createGitAdapter(options).committer.commit(request)
       expect(repository.tip('refs/heads/main')).toBe(commitId)
-      expect(repository.git(['rev-parse', 'main^{tree}'])).toBe(treeId)
-      expect(repository.git(['rev-parse', 'main^'])).toBe(base.commitId)
+      expect(repository.git(['rev-parse', 'main^{tree}', 'main^'])).toBe(`${treeId}\n${base.commitId}`)
       repository.fsck()
       for (const oid of repository.git(['rev-list', '--objects', `${base.commitId}..main`]).split('\n')) {
         expect([oid, base.objects.stored.has(oid.slice(0, commitId.length))]).toEqual([oid, true])

@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process'
-import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { type ObjectFormat, writeLooseObject } from './loose-object.js'
 
 /** The environment of every git process of the tests: no configuration of the user, fixed identities and dates. */
 export const gitEnvironment: NodeJS.ProcessEnv = {
@@ -16,6 +17,15 @@ export const gitEnvironment: NodeJS.ProcessEnv = {
   GIT_AUTHOR_DATE: '1700000000 +0000',
   GIT_COMMITTER_DATE: '1700000000 +0000',
 }
+
+const people = ['AUTHOR', 'COMMITTER']
+  .map((role) => {
+    const [name, email, date] = ['NAME', 'EMAIL', 'DATE'].map(
+      (field) => gitEnvironment[`GIT_${role}_${field}`],
+    )
+    return `${role.toLowerCase()} ${name} <${email}> ${date}\n`
+  })
+  .join('')
 
 const gitSettings = ['init.defaultBranch=main', 'protocol.file.allow=always', 'advice.nestedTag=false']
 
@@ -34,24 +44,34 @@ export type StagedEntry = readonly [mode: string, name: string | Uint8Array, con
 export interface NewRepository {
   /** Default true. */
   readonly bare?: boolean
-  readonly format?: 'sha1' | 'sha256'
+  readonly format?: ObjectFormat
 }
 
-/** One repository, worked on by native git. */
+/**
+ * One repository, worked on by native git. What git would take a process for each time, an empty repository, an object,
+ * a commit or a ref, is written as files in git's own formats.
+ */
 export class GitRepository {
   readonly path: string
+  readonly #format: ObjectFormat
 
-  constructor(path: string) {
+  constructor(path: string, format: ObjectFormat = 'sha1') {
     this.path = path
+    this.#format = format
   }
 
   static create(path: string, options: NewRepository = {}): GitRepository {
-    mkdirSync(path, { recursive: true })
-    const repository = new GitRepository(path)
-    const format = `--object-format=${options.format ?? 'sha1'}`
-    repository.git(['init', '-q', format, ...(options.bare === false ? [] : ['--bare'])])
-    repository.git(['config', 'http.receivepack', 'true'])
-    return repository
+    const { bare = true, format = 'sha1' } = options
+    const directory = bare ? path : join(path, '.git')
+    for (const name of ['info', 'objects/info', 'objects/pack', 'refs/heads', 'refs/tags']) {
+      mkdirSync(join(directory, name), { recursive: true })
+    }
+    writeFileSync(join(directory, 'HEAD'), 'ref: refs/heads/main\n')
+    const version = format === 'sha1' ? 0 : 1
+    const extensions = format === 'sha1' ? '' : `[extensions]\n\tobjectformat = ${format}\n`
+    const core = `[core]\n\trepositoryformatversion = ${version}\n\tfilemode = true\n\tbare = ${bare}\n`
+    writeFileSync(join(directory, 'config'), `${core}${extensions}[http]\n\treceivepack = true\n`)
+    return new GitRepository(path, format)
   }
 
   /** Runs git and gives its output, trimmed. Throws with its messages when it fails. */
@@ -72,7 +92,7 @@ export class GitRepository {
   }
 
   blob(content: string | Uint8Array): string {
-    return this.git(['hash-object', '-w', '--stdin'], { input: content })
+    return this.#write('blob', content)
   }
 
   /** Stages entries on top of what is staged; content of a gitlink is an id. */
@@ -108,9 +128,11 @@ export class GitRepository {
 
   commitTree(tree: string, ref = 'refs/heads/main', message = 'a commit'): string {
     const tip = this.tip(ref)
-    const parents = tip === undefined ? [] : ['-p', tip]
-    const commit = this.git(['commit-tree', tree, ...parents], { input: message })
-    this.git(['update-ref', ref, commit])
+    const parent = tip === undefined ? '' : `parent ${tip}\n`
+    const commit = this.#write('commit', `tree ${tree}\n${parent}${people}\n${message}`)
+    const file = join(this.#directory, ref)
+    mkdirSync(dirname(file), { recursive: true })
+    writeFileSync(file, `${commit}\n`)
     return commit
   }
 
@@ -122,18 +144,19 @@ export class GitRepository {
       Buffer.from('\0'),
       Buffer.from(oid, 'hex'),
     ])
-    return this.git(['hash-object', '-t', 'tree', '-w', '--literally', '--stdin'], {
-      input: Buffer.concat(parts),
-    })
+    return this.#write('tree', Buffer.concat(parts))
   }
 
   tip(ref: string): string | undefined {
+    const file = join(this.#directory, ref)
+    if (existsSync(file)) return readFileSync(file, 'utf8').trim()
+    if (!existsSync(join(this.#directory, 'packed-refs'))) return undefined
     const oid = this.git(['for-each-ref', '--format=%(objectname)', ref])
     return oid === '' ? undefined : oid
   }
 
   hook(name: string, script: string): void {
-    const path = join(this.path, 'hooks', name)
+    const path = join(this.#directory, 'hooks', name)
     mkdirSync(dirname(path), { recursive: true })
     writeFileSync(path, `#!/bin/sh\n${script}\n`)
     chmodSync(path, 0o755)
@@ -154,5 +177,13 @@ export class GitRepository {
   /** Throws unless every object of the repository is as git wants it. */
   fsck(): void {
     this.git(['fsck', '--strict', '--no-dangling'])
+  }
+  get #directory(): string {
+    const inside = join(this.path, '.git')
+    return existsSync(inside) ? inside : this.path
+  }
+
+  #write(type: 'blob' | 'tree' | 'commit', body: string | Uint8Array): string {
+    return writeLooseObject(join(this.#directory, 'objects'), this.#format, type, Buffer.from(body))
   }
 }

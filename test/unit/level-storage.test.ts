@@ -26,7 +26,7 @@ import { checkStore, levelStorage } from '../../src/adapters/level/index.js'
 import type { LevelStorageOptions, StoreCheck } from '../../src/adapters/level/index.js'
 import { openLevelStore } from '../../src/adapters/level/open-level-store.js'
 import type { EngineError, Store, StoreFinding } from '../../src/engine/ports.js'
-import { compileSource } from '../support/compile-source.js'
+import { bundleSource } from '../support/compile-source.js'
 import type { CompiledSource } from '../support/compile-source.js'
 import { FaultyDisk } from '../support/faulty-disk.js'
 
@@ -337,7 +337,7 @@ describe('one opener', () => {
   let compiled: CompiledSource
 
   beforeAll(async () => {
-    compiled = await compileSource()
+    compiled = await bundleSource()
   })
 
   test('the same directory under any name is locked', async () => {

@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { backupStore, checkStore, levelStorage } from '../../src/adapters/level/index.js'
 import { openEngine, type Storage } from '../../src/index.js'
-import { compiledProject } from '../support/compile-source.js'
+import { bundledProject } from '../support/compile-source.js'
 import { contentsOf, entriesOf, filesOf, fillStore, flip, smallSegments } from '../support/store-files.js'
 
 let root: string
@@ -112,7 +112,7 @@ describe('beside a writer in another process that also collects', { timeout: 120
   beforeAll(async () => {
     directory = join(root, 'busy')
     const script = resolve(import.meta.dirname, '../support/busy-writer.mjs')
-    const compiled = join(await compiledProject(), 'src')
+    const compiled = join(await bundledProject(), 'src')
     writer = spawn(process.execPath, [script, compiled, directory, String(256 * 1024)], {
       stdio: ['ignore', 'pipe', 'inherit'],
     })

@@ -8,13 +8,13 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { levelStorage } from '../../../src/adapters/level/index.js'
 import { openEngine } from '../../../src/index.js'
-import { compileSource, type CompiledSource } from '../../support/compile-source.js'
+import { bundleSource, type CompiledSource } from '../../support/compile-source.js'
 
 let source: CompiledSource
 let directory: string
 
 beforeAll(async () => {
-  source = await compileSource()
+  source = await bundleSource()
   directory = await mkdtemp(join(tmpdir(), 'processes-'))
 })
 
