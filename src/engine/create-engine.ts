@@ -7,6 +7,7 @@ import { IdSource } from './base/ids.js'
 import { limits } from './base/limits.js'
 import { logTo, type LogEntry } from './base/log.js'
 import { ContentStore } from './cas/content.js'
+import { HeldContent } from './cas/held-content.js'
 import { Engine, type EngineServices } from './facade/engine.js'
 import { endSession } from './facade/session.js'
 import { Analytics } from './services/analytics.js'
@@ -52,7 +53,8 @@ import { ContentIds } from './tree/content-id.js'
 import { StoreLoader } from './tree/loader.js'
 import { Pins } from './tree/pins.js'
 import { NodeCache } from './tree/node-cache.js'
-import { RootStore } from './tree/roots.js'
+import { HeldRoots } from './tree/held-roots.js'
+import { StoredRoots } from './tree/stored-roots.js'
 
 export interface EngineParts {
   readonly storage: Storage
@@ -126,7 +128,8 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   const store = automatic?.watching(stored) ?? stored
   const budget = store.capabilities.durable ? memoryBudgetBytes : Number.POSITIVE_INFINITY
   const ids = new IdSource(environment)
-  const content = new ContentStore(store, environment, budget / 4, pins)
+  const Contents = opened.capabilities.durable ? ContentStore : HeldContent
+  const content = new Contents(store, environment, budget / 4, pins)
   const nodes = new NodeCache(budget / 2)
   const loader = new StoreLoader(store, nodes, pins)
   const byteBudgets =
@@ -142,7 +145,9 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     content,
     loader,
     contentIds: new ContentIds(content, loader),
-    roots: new RootStore(store, { environment, ids, nodes, loader }),
+    roots: opened.capabilities.durable
+      ? new StoredRoots(store, { environment, nodes, loader })
+      : new HeldRoots(ids),
     maxFileBytes,
     onOpen: budgets.sessionBytes !== undefined && opened.capabilities.durable ? countSession : undefined,
     sessionBytes: budgets.sessionBytes,

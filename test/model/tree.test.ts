@@ -14,7 +14,8 @@ import { hashTree } from '../../src/engine/tree/hash.js'
 import { StoreLoader } from '../../src/engine/tree/loader.js'
 import { Dir, FileNode, LinkedFile, type Page } from '../../src/engine/tree/node.js'
 import { NodeCache } from '../../src/engine/tree/node-cache.js'
-import { RootStore } from '../../src/engine/tree/roots.js'
+import { HeldRoots } from '../../src/engine/tree/held-roots.js'
+import { StoredRoots } from '../../src/engine/tree/stored-roots.js'
 import { emptyRoot, Tree } from '../../src/engine/tree/tree.js'
 import { memoryStorage } from '../../src/index.js'
 import { fixedEnvironment, randomWords } from '../../src/testing.js'
@@ -362,7 +363,9 @@ test.each([true, false])(
     const store = await memoryStorage({ durable }).open()
     const nodes = new NodeCache(1)
     const loader = new StoreLoader(store, nodes)
-    const roots = new RootStore(store, { environment, ids: new IdSource(environment), nodes, loader })
+    const roots = durable
+      ? new StoredRoots(store, { environment, nodes, loader })
+      : new HeldRoots(new IdSource(environment))
     const tree = new Tree(emptyRoot(attributes), loader)
     tree.put(['a'], fileOf({ text: 'one', ino: 7 }), 2)
     tree.link(['a'], ['b'], 1)

@@ -4,16 +4,14 @@ import { limits } from '../base/limits.js'
 import { nextTurn } from '../base/slices.js'
 import type { MeteredStore } from '../storage/metered-store.js'
 import type { StoredBlob } from '../storage/store.js'
-import { BlobRef, copyBytes } from './blob.js'
+import { BlobRef } from './blob.js'
 import { normalize, layOver, type Piece } from './body-edit.js'
 import type { LoadedBody } from './body.js'
+import type { ContentStore } from './content.js'
 import { checkFileSize } from './staging.js'
 
 /** The content of a file: whole, and then the receiver's own, or in pieces of any size. */
 export type ContentIn = Uint8Array | AsyncIterable<Uint8Array>
-
-/** Bytes up to this are copied, so that they do not hold a larger buffer that they are part of. */
-const copiedBytes = 8 * 1024
 
 /** What is hashed before the event loop gets a turn; a multiple of a block. */
 export const bytesPerTurn = 4 * limits.blockBytes
@@ -25,6 +23,7 @@ export const bytesPerTurn = 4 * limits.blockBytes
  */
 export class ContentWriter {
   readonly #store: MeteredStore
+  readonly #content: ContentStore
   readonly #maxFileBytes: number
   /** By hash; what is being stored too, for whoever asks for it meanwhile. */
   #pending = new Map<string, Uint8Array>()
@@ -34,8 +33,13 @@ export class ContentWriter {
   #commit: Promise<void> | undefined
   #failure: { readonly error: unknown } | undefined
 
-  constructor(context: { readonly store: MeteredStore; readonly maxFileBytes: number }) {
+  constructor(context: {
+    readonly store: MeteredStore
+    readonly content: ContentStore
+    readonly maxFileBytes: number
+  }) {
     this.#store = context.store
+    this.#content = context.content
     this.#maxFileBytes = context.maxFileBytes
   }
 
@@ -140,11 +144,8 @@ export class ContentWriter {
 
   #block(bytes: Uint8Array, known?: string): BlobRef {
     if (this.#failure !== undefined) throw this.#failure.error
-    if (!this.#store.capabilities.durable) {
-      this.#store.admit?.([{ hash: '', length: bytes.byteLength }])
-      this.#store.wrote(bytes.byteLength)
-      return new BlobRef(bytes.byteLength, owned(bytes), known)
-    }
+    const held = this.#content.hold(this.#store, bytes, known)
+    if (held !== undefined) return held
     const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
     const blob = new BlobRef(bytes.byteLength, buffer, known)
     const { hash, length } = blob
@@ -184,13 +185,6 @@ export class ContentWriter {
         this.#commit = undefined
       })
   }
-}
-
-/** Bytes that hold no more memory than they need. */
-function owned(bytes: Uint8Array): Buffer {
-  const { buffer, byteOffset, byteLength } = bytes
-  if (byteLength <= copiedBytes || buffer.byteLength > byteLength * 1.25) return copyBytes(bytes)
-  return Buffer.from(buffer, byteOffset, byteLength)
 }
 
 /** A file's body of blobs one after the other. */

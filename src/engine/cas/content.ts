@@ -6,6 +6,7 @@ import { sha256, sha256Stream } from '../base/hash.js'
 import { limits } from '../base/limits.js'
 import { nextTurn, TimeSlice } from '../base/slices.js'
 import { mustWait } from '../storage/sync-or-async.js'
+import type { MeteredStore } from '../storage/metered-store.js'
 import type { ByteRange, Store } from '../storage/store.js'
 import { BlobRef } from './blob.js'
 import { blockAt, ExtentBlock, forEachExtent, type Body, type LoadedBody } from './body.js'
@@ -18,7 +19,10 @@ export interface ContentPins {
 /** What a cached blob costs beside its bytes, roughly. */
 const entryBytes = 256
 
-/** Reads and hashes the contents that bodies describe, and keeps a bounded cache of clean blobs. */
+/**
+ * Reads and hashes the contents that bodies describe, and keeps a bounded cache of clean blobs. See {@link HeldContent}
+ * for a store that is not durable.
+ */
 export class ContentStore {
   readonly #store: Store
   readonly #environment: Environment
@@ -43,7 +47,6 @@ export class ContentStore {
 
   /** To be called when blobs are stored: from then on their bytes may be dropped and read again. */
   stored(blob: BlobRef): void {
-    if (!this.#store.capabilities.durable) return
     if (blob.length > limits.cachedBlobBytes) {
       blob.bytes = undefined
       return
@@ -51,6 +54,16 @@ export class ContentStore {
     this.#cached.push(blob)
     this.#cachedBytes += blob.length + entryBytes
     if (this.#cachedBytes > this.#budgetBytes) this.#evict()
+  }
+
+  /** Whether contents of so many bytes are too large for one commit, and are stored before what names them. */
+  mustStoreAhead(bytes: number): boolean {
+    return bytes > limits.importCommitBytes
+  }
+
+  /** A handle that is the only copy of a block's bytes; undefined where they are to be stored. BUDGET. */
+  hold(_store: MeteredStore, _bytes: Uint8Array, _hash?: string): BlobRef | undefined {
+    return undefined
   }
 
   /** The bytes of a range as a fresh copy, zeros where the body has holes; undefined when it must be awaited. */
@@ -94,7 +107,6 @@ export class ContentStore {
 
   /** All bytes of a blob, to be read only; what is loaded for it is not kept. DATA_LOSS where they are not its. */
   async readBlob(blob: BlobRef): Promise<Uint8Array> {
-    if (!this.#store.capabilities.durable && blob.bytes !== undefined) return blob.bytes
     const { hash, length } = blob
     // What is small takes longer to wait for than to read.
     const ready =

@@ -36,7 +36,7 @@ export class StagedBlobs {
     this.#pins = context.pins
     let bytes = 0
     for (const blob of blobs) bytes += blob.length
-    this.#needsStoring = bytes > limits.importCommitBytes && context.store.capabilities.durable
+    this.#needsStoring = context.content.mustStoreAhead(bytes)
   }
 
   /** The blobs, in order; a Fault while what must be stored ahead is not. */

@@ -60,8 +60,6 @@ export class Checkouts {
   readonly #mutex = new KeyedMutex()
   readonly #closing = new AbortController()
   readonly #running = new Set<Promise<unknown>>()
-  /** Trees of a store that is not durable last as long as somebody holds them. */
-  readonly #held = new Map<string, readonly Dir[]>()
 
   constructor(host: () => Promise<Host>, { allowGitNames }: { readonly allowGitNames: boolean }) {
     this.#host = host
@@ -79,7 +77,7 @@ export class Checkouts {
     using held = heldState(core, live)
     const to = await held.state
     return await this.#open(core, directory, true, options.signal, async (place, tree, signal) => {
-      const update = new Update(core, this.#placeOf(core, place), tree, {
+      const update = new Update(core, new Place(core, place), tree, {
         ...options,
         signal,
         names: this.#namesOn(tree),
@@ -91,7 +89,7 @@ export class Checkouts {
   /** Carries over to the session what was changed in the directory since, as one event. */
   async sync(core: Core, live: LiveSession, directory: string, options: SyncOptions): Promise<CheckoutSync> {
     return this.#open(core, directory, false, options.signal, (place, tree, signal) =>
-      syncDirectory(core, live, this.#placeOf(core, place), tree, { signal, names: this.#namesOn(tree) }),
+      syncDirectory(core, live, new Place(core, place), tree, { signal, names: this.#namesOn(tree) }),
     )
   }
 
@@ -143,10 +141,6 @@ export class Checkouts {
       await tree.close()
     }
   }
-
-  #placeOf(core: Core, place: string): Place {
-    return new Place(core, place, this.#held)
-  }
 }
 
 /** What is stored of one directory. */
@@ -154,12 +148,10 @@ class Place {
   readonly index: CheckoutIndex
   readonly #core: Core
   readonly #key: string
-  readonly #held: Map<string, readonly Dir[]>
 
-  constructor(core: Core, place: string, held: Map<string, readonly Dir[]>) {
+  constructor(core: Core, place: string) {
     this.#core = core
     this.#key = keys.hostEntries(core.tenantKey, place, '')
-    this.#held = held
     this.index = new CheckoutIndex(core, place)
   }
 
@@ -176,7 +168,7 @@ class Place {
     for (const root of trees) encoded.push(await this.#core.roots.save(root))
     await this.index.flush()
     const record: CheckoutRecord = { sessionId, trees: encoded }
-    if (!this.#core.store.capabilities.durable) this.#held.set(this.#key, trees)
+    this.#core.roots.retainFor(this.#key, trees)
     await this.#core.store.commit({ put: [[this.#key, record]] })
   }
 }

@@ -18,7 +18,7 @@ import type { EncodedNode } from '../../tree/encoded.js'
 import { ContentIds } from '../../tree/content-id.js'
 import { StoreLoader } from '../../tree/loader.js'
 import { NodeCache } from '../../tree/node-cache.js'
-import { RootStore } from '../../tree/roots.js'
+import { StoredRoots } from '../../tree/stored-roots.js'
 import type { Dropped } from './context.js'
 import { SessionRepair } from './sessions.js'
 import { TreeMender } from './tree.js'
@@ -105,7 +105,7 @@ class Repair {
     const contentIds = new ContentIds(content, loader)
     const hasBlob = (hash: string, length: number): boolean => this.#hasBlob(hash, length)
     const mender = new TreeMender(loader, hasBlob, this.#slice)
-    const roots = new RootStore(this.#to, { environment: this.#environment, ids, nodes, loader })
+    const roots = new StoredRoots(this.#to, { environment: this.#environment, nodes, loader })
     const sessions = new SessionRepair({
       from: this.#from,
       writer: this.#writer,

@@ -1,0 +1,35 @@
+import { Buffer } from 'node:buffer'
+import type { MeteredStore } from '../storage/metered-store.js'
+import { BlobRef, copyBytes } from './blob.js'
+import { ContentStore } from './content.js'
+
+/** Bytes up to this are copied, so that they do not hold a larger buffer that they are part of. */
+const copiedBytes = 8 * 1024
+
+/** The contents of a store that is not durable: their handles are the only copies. */
+export class HeldContent extends ContentStore {
+  override stored(): void {
+    // The bytes stay with their handle.
+  }
+
+  override mustStoreAhead(): boolean {
+    return false
+  }
+
+  override hold(store: MeteredStore, bytes: Uint8Array, hash?: string): BlobRef {
+    store.admit?.([{ hash: '', length: bytes.byteLength }])
+    store.wrote(bytes.byteLength)
+    return new BlobRef(bytes.byteLength, owned(bytes), hash)
+  }
+
+  override async readBlob(blob: BlobRef): Promise<Uint8Array> {
+    return blob.bytes ?? super.readBlob(blob)
+  }
+}
+
+/** Bytes that hold no more memory than they need. */
+function owned(bytes: Uint8Array): Buffer {
+  const { buffer, byteOffset, byteLength } = bytes
+  if (byteLength <= copiedBytes || buffer.byteLength > byteLength * 1.25) return copyBytes(bytes)
+  return Buffer.from(buffer, byteOffset, byteLength)
+}
