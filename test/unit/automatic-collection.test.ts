@@ -403,7 +403,7 @@ test('has no effect in memory', async () => {
   expect(logged).toEqual([])
 })
 
-test('an estimate still counts what was deleted while a collection ran, and halves once for a vain one', () => {
+test('an estimate counts what was deleted while a collection ran, halves once for a vain one, and is whole again after a good one', () => {
   const estimate = new GarbageEstimate()
   const kept = { storeBytes: 1000, sessions: 10 }
   const deletion = { events: [], put: [['s1', { deletedAt: 1 }] as const] }
@@ -418,6 +418,10 @@ test('an estimate still counts what was deleted while a collection ran, and halv
   estimate.collected({ ...kept, freedBytes: 149 })
   estimate.note(deletion)
   expect(estimate.garbageBytes(1000)).toBe(50)
+  estimate.begin()
+  estimate.collected({ ...kept, freedBytes: 50 })
+  estimate.note(deletion)
+  expect(estimate.garbageBytes(1000)).toBe(100)
 })
 
 test.each([

@@ -76,22 +76,28 @@ describe.each(lasting)('a collection right after an operation, on %s,', (_name, 
     expect(await blobsAfterCollection()).toBe(0)
   })
 
-  test('keeps the attribute of a directory that a bundle has, though it was removed meanwhile', async () => {
+  test('keeps attributes of directories and files of two names that a bundle has, though they go meanwhile', async () => {
     const other = await engine.sessions.create()
     await other.files.write({ path: '/before', content: randomBytes(2 ** 21) })
     await other.fs.promises.mkdir('/d')
     const value = randomBytes(20_000)
     await other.files.setXattr({ path: '/d', name: 'user.a', value })
+    const content = randomBytes(30_000)
+    await other.files.write({ path: '/one', content })
+    await other.fs.promises.link('/one', '/two')
     const exported = other.exportBundle()[Symbol.asyncIterator]()
     const chunks = [(await exported.next()).value!]
     await other.files.removeXattr({ path: '/d', name: 'user.a' })
+    for (const path of ['/one', '/two']) await other.files.delete({ path })
     await engine.collect()
-    expect((await store.listBlobs!('', 1000)).map(({ bytes }) => bytes)).toContain(value.length)
+    const lengths = (await store.listBlobs!('', 1000)).map(({ bytes }) => bytes)
+    expect(lengths).toEqual(expect.arrayContaining([value.length, content.length]))
     for (let step = await exported.next(); step.done !== true; step = await exported.next())
       chunks.push(step.value)
     const imported = await engine.sessions.importBundle(Buffer.concat(chunks))
     const kept = await imported.files.getXattr({ path: '/d', name: 'user.a' })
     expect(value.equals(kept.value)).toBe(true)
+    expect(content.equals(await imported.files.read({ path: '/two' }))).toBe(true)
   })
 
   test('frees what a commit had that was aborted', async () => {

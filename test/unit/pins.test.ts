@@ -1,0 +1,84 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { describe, expect, test } from 'vitest'
+import type { WrittenSince } from '../../src/engine/storage/recent-writes.js'
+import { Pins } from '../../src/engine/tree/pins.js'
+import { memoryStorage } from '../../src/index.js'
+import { blobOf } from '../support/level-world.js'
+
+setFlagsFromString('--expose-gc')
+const collectGarbage = runInNewContext('gc') as () => void
+
+const durable = (): Pins => new Pins({ durable: true, sessionTrees: () => [] })
+
+/** Lets go of objects that nothing leads to. */
+async function letGo(): Promise<void> {
+  // A weak reference holds its object until the turn in which it was made or read has ended.
+  await nextTurn()
+  collectGarbage()
+  await nextTurn()
+}
+
+describe('a pin whose owner is not in memory any more', () => {
+  test('holds no states of a session', async () => {
+    const pins = durable()
+    pins.pin({ states: { sessionId: 's', seqs: [3] }, owner: {} })
+    const owner = {}
+    pins.pin({ states: { sessionId: 's', seqs: [5] }, owner })
+    await letGo()
+    expect(pins.statesOf('s')).toEqual([5])
+    expect(owner).toEqual({})
+    pins.pin({ states: { sessionId: 'other', seqs: [] }, owner: {} })
+    expect(pins.statesOf('other')).toEqual([])
+    await letGo()
+    expect(pins.statesOf('other')).toBeUndefined()
+  })
+
+  test('holds no tree in memory', async () => {
+    const pins = durable()
+    const owner = {}
+    pins.pin({ roots: [{ last: undefined }], owner })
+    pins.pin({ roots: [{ last: undefined }] })
+    expect([...pins.roots()]).toHaveLength(2)
+    await letGo()
+    expect([...pins.roots()]).toHaveLength(1)
+    expect(owner).toEqual({})
+  })
+
+  test('goes when there are many pins', async () => {
+    const pins = durable()
+    const pin = (): unknown => pins.pin({ contents: [undefined], owner: {} })
+    for (let count = 0; count < 1024; count++) pin()
+    expect([...pins.contents()]).toHaveLength(1024)
+    await letGo()
+    pin()
+    expect([...pins.contents()]).toHaveLength(1)
+  })
+})
+
+test('a session that comes in counts as such until its pin ends', () => {
+  const pins = durable()
+  const pin = pins.pin({ arrivingSession: 's' })
+  expect(pins.isArriving('s')).toBe(true)
+  pin[Symbol.dispose]()
+  expect(pins.isArriving('s')).toBe(false)
+})
+
+test('what was written since the oldest pin is held by a pin that asks for it, also behind the end of the other', async () => {
+  const pins = durable()
+  const store = pins.watching(await memoryStorage({ durable: true }).open())
+  const [before, during, since] = [blobOf(1, 10), blobOf(2, 10), blobOf(3, 10)]
+  const isWritten = (): boolean[] => [before, during, since].map(({ hash }) => pins.isWritten(hash))
+  const pin = (writesSince: WrittenSince): Disposable => pins.pin({ writesSince })
+  await store.commit({ blobs: [before] })
+  const writer = pin('now')
+  await store.commit({ blobs: [during] })
+  const collector = pin('the oldest pin')
+  await store.commit({ blobs: [since] })
+  writer[Symbol.dispose]()
+  expect(isWritten()).toEqual([false, true, true])
+  collector[Symbol.dispose]()
+  expect(isWritten()).toEqual([false, false, false])
+  await store.close()
+})
