@@ -1,6 +1,8 @@
 // oxlint-disable vitest/expect-expect -- `refuse` does.
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { EngineError, limits, memoryStorage, openEngine, type Engine, type Storage } from '../../src/index.js'
+import type { EventBody } from '../../src/engine/records/event.js'
+import { chainStart, expectedLink } from '../../src/engine/session/history/chain.js'
 import { endsPage } from '../../src/engine/tree/page.js'
 import { randomWords } from '../../src/testing.js'
 import {
@@ -255,6 +257,39 @@ describe.each(stores)('on %s', (_name, makeStorage) => {
         'newest state',
       ],
       ['an id that is none', ({ texts }) => ((texts.checkpoints[0] as unknown[])[0] = '../..'), 'no id'],
+      [
+        'two annotations of an id',
+        ({ texts: { annotations, checkpoints } }) => {
+          const [id] = checkpoints[0] as [string]
+          const annotation = {
+            id,
+            filePath: '/c',
+            lineNumber: 1,
+            contentHash: `sha256:${hashOf('c')}`,
+            comment: 'a note',
+            reviewerId: 'ann',
+            status: 'ANNOTATION_STATUS_OPEN',
+            createdAt: '2026-01-01T00:00:00.000Z',
+          }
+          annotations.push(annotation, annotation)
+        },
+        'not in order',
+      ],
+      [
+        'an event of a time that a clock set right would wait for',
+        ({ manifest, texts }) => {
+          let link: string = chainStart
+          const events = texts.events as EventBody[]
+          for (const [i, [at, type, details, principal, , redo]] of events.entries()) {
+            const time = i === 1 ? events[0]![0] - limits.clockHoldMs : at
+            const event = [time, type, details, principal, '', redo] as unknown as EventBody
+            link = expectedLink(event, link)
+            texts.events[i] = event.with(4, link)
+          }
+          manifest['head'] = link
+        },
+        'not in order',
+      ],
       ['annotations that are none', ({ texts }) => texts.annotations.push({ id: 5 }), 'no id'],
       ['approvals that are none', ({ texts }) => texts.approvals.push('x'), 'object'],
     ]

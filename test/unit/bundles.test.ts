@@ -19,8 +19,9 @@ import {
 import type { Store } from '../../src/engine/ports.js'
 import { fixedEnvironment } from '../../src/testing.js'
 import { expectNoGarbage } from '../model/stored-garbage.js'
-import { bytesOf, readFile, takeApart } from '../support/bundle-file.js'
+import { bytesOf, putTogether, readFile, takeApart } from '../support/bundle-file.js'
 import { FailingStorage } from '../support/failing-storage.js'
+import { SteppedStorage } from '../support/stepped-storage.js'
 import { storages } from '../support/storages.js'
 
 const refused = (reason: string): unknown => expect.objectContaining({ name: 'EngineError', reason })
@@ -279,6 +280,22 @@ describe('a bundle', () => {
     expect(manifest.state.manifestHash).toBe((await hashOf(session)).slice('sha256:'.length))
   })
 
+  test('waits until what was called before it is stored', async () => {
+    const storage = new SteppedStorage(memoryStorage({ durable: true }))
+    await using held = await openEngine({ storage })
+    const written = await held.sessions.create()
+    // Loads what writes the file.
+    await bytesOf(written.exportBundle())
+    const commit = storage.hold('commit', ({ events }) => events !== undefined)
+    const writing = written.files.write({ path: '/a', content: 'a' })
+    const exporting = bytesOf(written.exportBundle())
+    await storage.quiet()
+    commit.release()
+    const [bundle] = await Promise.all([exporting, writing])
+    const imported = await engine.sessions.importBundle(bundle)
+    expect(await imported.fs.promises.readFile('/a', 'utf8')).toBe('a')
+  })
+
   test('may come in pieces of any size, and as bytes', async () => {
     const small = await engine.sessions.create({ files: { '/a': 'a' } })
     const bundle = await bytesOf(small.exportBundle())
@@ -477,6 +494,18 @@ describe('the revision that a session builds on', () => {
     expect(await revisionOf(await engine.sessions.importBundle(bundle))).toMatchObject({
       revision: { sourceId, revisionId },
     })
+  })
+
+  test('is none where it is another tree', async () => {
+    const other = await engine.sessions.create({ files: { '/other': 'other' } })
+    const started = await engine.sources.promoteSession(sourceId, { sessionId: other.id })
+    const another = (await engine.sources.waitForJob(started)).revisionId
+    const parts = await takeApart(bundle)
+    const { baseline } = parts.manifest
+    Object.assign(baseline, { revision: { sourceId, revisionId: another } })
+    const copy = await engine.sessions.importBundle(await putTogether(parts))
+    expect(await revisionOf(copy)).not.toHaveProperty('revision')
+    expect(await copy.diff().paths()).toEqual({ added: ['/b'], removed: [], modified: [] })
   })
 
   test('is none in another store, of another tenant, or without the right to sources', async () => {
