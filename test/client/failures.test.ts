@@ -2,7 +2,8 @@
 import { createServer, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { once } from 'node:events'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { setTimeout as pause } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import {
   connect,
   EngineError,
@@ -186,6 +187,15 @@ describe('a server that misbehaves', () => {
     await expect(client.sessions.create()).rejects.toEqual(failed())
     expect(requests).toEqual(['POST /base/v1/sessions'])
     requests = []
+    const { id } = await remote.client.sessions.create()
+    const headers = { authorization: 'Bearer ann-token' }
+    const body = await (await fetch(`${remote.server.url}/v1/sessions/${id}`, { headers })).text()
+    answer = (request, response) => (requests.length === 1 ? response.end(body) : request.socket.destroy())
+    const session = await client.sessions.open(id)
+    const note = { filePath: '/a', comment: 'a note', expectedContentHash: `sha256:${'0'.repeat(64)}` }
+    await expect(session.annotations.add(note)).rejects.toEqual(failed())
+    expect(requests).toHaveLength(2)
+    requests = []
     answer = (request, response) =>
       requests.length < 3
         ? request.socket.destroy()
@@ -198,6 +208,7 @@ describe('a server that misbehaves', () => {
     ['JSON of another kind', 200, '{"sessions":5}'],
     ['a page of a proxy', 502, '<html>'],
     ['an error of no reason', 503, '{"code":14,"message":"gone","details":[]}'],
+    ['a name that every object has', 404, '{"code":5,"message":"?","details":[{"reason":"toString"}]}'],
     ['a reason that is not known', 404, '{"code":5,"message":"?","details":[{"reason":"ROUTE_NOT_FOUND"}]}'],
   ])('is not understood by %s', async (_name, status, body) => {
     requests = []
@@ -245,6 +256,88 @@ describe('a server that misbehaves', () => {
     const nobody = connect({ baseUrl: `http://127.0.0.1:${port}`, token: 't' })
     await expect(nobody.sessions.create()).rejects.toEqual(failed({ details: { errno: 'ECONNREFUSED' } }))
   })
+})
+
+test('a content that ends before its length is a failure', async () => {
+  const { id } = await remote.client.sessions.create({ files: { '/a': 'content' } })
+  let cut = 0
+  const client = remote.connect({
+    fetch: async (...request: Parameters<typeof fetch>) => {
+      const response = await fetch(...request)
+      if (!response.headers.has('forkspace-size-bytes')) return response
+      const bytes = new Uint8Array(await response.arrayBuffer())
+      return new Response(bytes.subarray(0, bytes.length - cut), { headers: response.headers })
+    },
+  })
+  const { files } = await client.sessions.open(id)
+  const read = async (): Promise<string> => {
+    const pieces: Uint8Array[] = []
+    for await (const piece of await files.readStream({ path: '/a' })) pieces.push(piece)
+    return Buffer.concat(pieces).toString()
+  }
+  expect(await read()).toBe('content')
+  cut = 1
+  await expect(read()).rejects.toMatchObject({ reason: 'REMOTE_FAILED' })
+  await client.close()
+})
+
+describe('a stream that is sent is let go of', () => {
+  let returned = 0
+  const content: AsyncIterable<Uint8Array> = {
+    [Symbol.asyncIterator]: () => ({
+      next: async () => {
+        await pause(5)
+        return { done: false, value: new Uint8Array(100) }
+      },
+      return: () => {
+        returned++
+        return Promise.resolve({ done: true, value: undefined })
+      },
+    }),
+  }
+
+  test('when its request is aborted', async () => {
+    returned = 0
+    const abort = new AbortController()
+    const client = remote.connect({ signal: abort.signal })
+    const { files } = await client.sessions.create()
+    const writing = files.write({ path: '/endless', content })
+    await pause(50)
+    abort.abort(new Error('enough'))
+    await expect(writing).rejects.toThrow('enough')
+    await vi.waitFor(() => expect(returned).toBe(1))
+  })
+
+  test('when its server goes away', async () => {
+    returned = 0
+    const { id } = await remote.client.sessions.create()
+    const server = createServer((request) => request.once('data', () => request.socket.destroy()))
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const { port } = server.address() as AddressInfo
+    const client = remote.connect({
+      fetch: (url, init) =>
+        init?.method === 'GET' ? fetch(url, init) : fetch(`http://127.0.0.1:${port}/`, init),
+    })
+    const { files } = await client.sessions.open(id)
+    await expect(files.write({ path: '/endless', content })).rejects.toMatchObject({
+      reason: 'REMOTE_FAILED',
+    })
+    await vi.waitFor(() => expect(returned).toBe(1))
+    server.close()
+  })
+})
+
+test('a stream goes on behind the time in which its answer has to begin', async () => {
+  const client = remote.connect({ timeoutMs: 1000 })
+  const { bus } = await client.sessions.create()
+  const messages = bus.subscribe({ topicPatterns: ['*'] })
+  await messages.opened
+  await pause(1200)
+  await bus.publish({ topic: 't', payload: 'late' })
+  expect(await messages.next()).toMatchObject({ value: { topic: 't' } })
+  await messages.return()
+  await client.close()
 })
 
 test('a wait for a lock ends with its signal, and leaves nothing behind', async () => {

@@ -19,7 +19,7 @@ import {
 import type { Store } from '../../src/engine/ports.js'
 import { fixedEnvironment } from '../../src/testing.js'
 import { expectNoGarbage } from '../model/stored-garbage.js'
-import { bytesOf, putTogether, readFile, takeApart } from '../support/bundle-file.js'
+import { bytesOf, putTogether, readFile, takeApart, writeFile } from '../support/bundle-file.js'
 import { FailingStorage } from '../support/failing-storage.js'
 import { SteppedStorage } from '../support/stepped-storage.js'
 import { storages } from '../support/storages.js'
@@ -529,6 +529,32 @@ describe('what an import leaves behind', () => {
     const engine = await openEngine()
     bundle = await bytesOf((await richSession(engine)).exportBundle())
     await engine.close()
+  })
+
+  test('in memory is no event when it fails at its end', async () => {
+    const storage = memoryStorage()
+    const written = new Set<string>()
+    let store: Store | undefined
+    await using engine = await openEngine({
+      storage: {
+        open: async () => {
+          const opened = await storage.open()
+          const commit = opened.commit.bind(opened)
+          store = Object.assign(opened, {
+            commit(one: Parameters<Store['commit']>[0]) {
+              for (const { sessionId } of one.events ?? []) written.add(sessionId)
+              return commit(one)
+            },
+          })
+          return store
+        },
+      },
+    })
+    const { root, blocks } = await readFile(bundle)
+    const content = writeFile({ root, blocks: [...blocks, blocks.at(-1)!] })
+    await expect(engine.sessions.importBundle(content)).rejects.toThrow('goes on behind its end')
+    expect(written.size).toBe(1)
+    for (const sessionId of written) expect(await store!.lastEvent(sessionId)).toBeUndefined()
   })
 
   test('when a write fails is no session', { timeout: 120_000 }, async () => {

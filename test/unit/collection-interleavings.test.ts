@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -13,6 +14,7 @@ import {
   type Session,
   type Storage,
 } from '../../src/index.js'
+import { fixedEnvironment } from '../../src/testing.js'
 import { SteppedStorage } from '../support/stepped-storage.js'
 
 /** Collections that run together with one other operation, step by step. */
@@ -130,6 +132,70 @@ test('takes redo from at most 1,024 sessions before it looks at the next ones', 
   expect((await many.collect()).prunedEvents).toBe(count)
   expect([...new Set(prunedAtScans)]).toEqual([0, limits.sessionsPerPrune, count])
   await many.close()
+})
+
+test('prepares all sessions before it takes redo, also forks that a clock set back put behind others', async () => {
+  const durable = new SteppedStorage(memoryStorage({ durable: true }))
+  const startMs = Date.UTC(2025, 0, 1)
+  const hourMs = 3_600_000
+  const openAt = (hour: number): Promise<Engine> =>
+    openEngine({ storage: durable, environment: fixedEnvironment({ startMs: startMs + hour * hourMs }) })
+  const first = await openAt(2)
+  const { id } = await first.sessions.create()
+  await (await first.sessions.open(id)).files.write({ path: '/a', content: 'kept'.repeat(100) })
+  await first.close()
+  const second = await openAt(0)
+  const fork = await (await second.sessions.open(id)).fork()
+  for (let i = 0; i < limits.sessionsPerPrune; i++) {
+    const session = await second.sessions.create()
+    await session.files.write({ path: '/a', content: 'a' })
+  }
+  // Closing the engine would write snapshots.
+  await durable.store.close()
+  await second.close().catch(() => undefined)
+  expect(fork.id < id).toBe(true)
+  const third = await openAt(3)
+  const parent = await third.sessions.open(id)
+  await parent.files.write({ path: '/a', content: 'last' })
+  await third.collect()
+  expect(await textOf(await third.sessions.open(fork.id), '/a')).toBe('kept'.repeat(100))
+  await third.close()
+})
+
+test('counts contents of an import that has not ended', async () => {
+  const files = { '/a': randomBytes(6 * 2 ** 20), '/b': randomBytes(2 * 2 ** 20) }
+  const exported = await openEngine()
+  const tar: Uint8Array[] = []
+  for await (const piece of (await exported.sessions.create({ files })).exportTar()) tar.push(piece)
+  await exported.close()
+  const content = Buffer.concat(tar)
+  let [reach, goOn] = [(): void => undefined, (): void => undefined]
+  const reached = new Promise<void>((resolve) => {
+    reach = resolve
+  })
+  const gate = new Promise<void>((resolve) => {
+    goOn = resolve
+  })
+  const { sourceId } = await engine.sources.create({ displayName: 'files', uploadedSnapshot: {} })
+  const job = await engine.sources.startImport(sourceId, {
+    uploadedSnapshot: {
+      content: (async function* () {
+        yield content.subarray(0, 7 * 2 ** 20)
+        reach()
+        await gate
+        yield content.subarray(7 * 2 ** 20)
+      })(),
+    },
+  })
+  await reached
+  await storage.quiet()
+  const before = await engine.usage.metrics()
+  expect(before.storedBytes).toBeGreaterThan(2 ** 20)
+  await engine.collect()
+  expect(await engine.usage.metrics()).toEqual(before)
+  goOn()
+  await engine.sources.waitForJob(job)
+  await expectWhole()
 })
 
 test('keeps the deleted parents of a deleted session that a fork is made from meanwhile', async () => {

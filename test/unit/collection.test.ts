@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { keys, prefixEnd } from '../../src/engine/ports.js'
+import { keyPrefixes } from '../../src/engine/storage/keys.js'
 import {
   limits,
   memoryStorage,
@@ -740,6 +741,19 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     const before = await store.listBlobs!('', 100)
     await expect(engine.collect()).rejects.toEqual(refused('DATA_LOSS'))
     expect(await store.listBlobs!('', 100)).toEqual(before)
+  })
+
+  test('a session that never was whole goes without a trace', async () => {
+    const session = await engine.sessions.create()
+    const [[key, json]] = (await store.scan({ gte: 's', lt: 't', limit: 1 })) as [[string, string]]
+    // As an import leaves it that ended before its last commit.
+    const { createdAt, ...record } = JSON.parse(json) as { createdAt: number }
+    const id = session.id.replace(/.$/, (last) => (last === '0' ? '1' : '0'))
+    const unfinished = { ...record, id, createdAt, deletedAt: createdAt }
+    await store.commit({ put: [[key.replace(session.id, id), unfinished]] })
+    expect(await engine.collect()).toMatchObject({ deletedSessions: 1 })
+    expect(await count(keyPrefixes.session)).toBe(1)
+    expect(await count(keyPrefixes.pastSessions)).toBe(0)
   })
 
   test('usage counts what was deleted until then', async () => {

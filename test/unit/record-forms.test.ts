@@ -376,3 +376,18 @@ describe.each(rows.map((row) => [row.kind.name, row.forms[0]![0] ?? 'a value', r
     })
   },
 )
+
+test('tags and labels have no names but their own', () => {
+  const texts = JSON.parse('{"__proto__":"a","constructor":"b"}') as unknown
+  const { record: session } = rows.find(({ kind }) => kind === sessionKind)!
+  const { record: source } = rows.find(({ kind }) => kind === sourceKind)!
+  const { tags } = sessionKind.parse(JSON.stringify({ ...(session as object), tags: texts }))
+  const { labels } = sourceKind.parse(JSON.stringify({ ...(source as object), labels: texts }))
+  for (const one of [tags, labels]) {
+    expect(Object.entries(one)).toEqual([
+      ['__proto__', 'a'],
+      ['constructor', 'b'],
+    ])
+    expect(one['toString']).toBeUndefined()
+  }
+})

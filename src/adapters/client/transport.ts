@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import {
   contentRoutes,
+  onAbort,
   operations,
   schemas,
   type ContentParameters,
@@ -163,7 +164,10 @@ export class Transport {
     try {
       return await read(await this.#fetch(wire, deadline, pauses))
     } catch (error) {
-      throw deadline.reasonOf(error)
+      const reason = deadline.reasonOf(error)
+      // Ends a stream that is still being sent.
+      deadline.abort(reason)
+      throw reason
     } finally {
       deadline.end()
     }
@@ -185,7 +189,7 @@ export class Transport {
         }),
         authorization: `Bearer ${checkToken(await token())}`,
       },
-      ...(body !== undefined && bodyOf(body)),
+      ...(body !== undefined && bodyOf(body, signal)),
       redirect: 'error',
       signal,
     }
@@ -210,17 +214,31 @@ function isRead({ method, capabilities }: Operation): boolean {
   return method === 'GET' || capabilities.every((one) => one === 'files.read')
 }
 
-/** A stream is sent as it comes; `duplex` says that the answer comes after it. */
-function bodyOf(body: NonNullable<WireRequest['body']>): RequestInit {
+/**
+ * A stream is sent as it comes; `duplex` says that the answer comes after it. It ends when the signal aborts: Node's
+ * fetch goes on to read it after an abort, and after the end of its connection.
+ */
+function bodyOf(body: NonNullable<WireRequest['body']>, signal: AbortSignal): RequestInit {
   if (typeof body === 'string' || body instanceof Uint8Array) return { body: body as string }
   const iterator = body[Symbol.asyncIterator]()
+  let release = (): void => undefined
   const stream = new ReadableStream<Uint8Array>({
+    start(controller) {
+      release = onAbort(signal, () => {
+        controller.error(signal.reason)
+        iterator.return?.().catch(() => undefined)
+      })
+    },
     async pull(controller) {
       const { done, value } = await iterator.next()
-      if (done === true) controller.close()
-      else controller.enqueue(copyBytes(value, 'a piece of content'))
+      if (signal.aborted) return
+      if (done === true) {
+        release()
+        controller.close()
+      } else controller.enqueue(copyBytes(value, 'a piece of content'))
     },
     async cancel() {
+      release()
       await iterator.return?.()
     },
   })
