@@ -16,19 +16,18 @@ const withRounds = [
 const onlyLong = 'test/**/*.long.test.ts'
 
 /**
- * Tests that need a process of their own: they mock a module, change the process's directory, environment or
- * prototypes, measure its memory, or count its handles. The others share processes, which load the sources once.
+ * Tests that need a process of their own: they mock a module, load one that patches `process`, measure memory, or count
+ * handles or warnings. The others share processes, which load the sources once.
  */
 const alone = [
   'test/architecture.test.ts',
-  'test/cli/*.test.ts',
   'test/client/{loading,main-job}.test.ts',
-  'test/compat/*.test.ts',
-  'test/crash/*.test.ts',
-  'test/http/{contents,large-bodies,server,slow-readers,streams}.test.ts',
+  'test/compat/tools.test.ts',
+  'test/crash/loops.test.ts',
+  'test/http/{contents,large-bodies,slow-readers,streams}.test.ts',
   'test/model/scale.test.ts',
-  'test/unit/{collection-interleavings,git-hostile,git-local-hostile,memory-bounds,posix-locks}.test.ts',
-  'test/unit/level-{directory,faults,index-memory}.test.ts',
+  'test/unit/{git-hostile,git-local-hostile}.test.ts',
+  'test/unit/level-{faults,index-memory}.test.ts',
 ]
 
 export default defineConfig(({ mode }) => ({

@@ -14,12 +14,16 @@ const long = [
   'test/model/',
 ]
 
-/** What is known to take long goes first, so that no worker is left alone with it in the end. */
+/**
+ * What is known to take long goes first, so that no worker is left alone with it in the end. Files that share processes
+ * follow each other: a worker that takes a file of another project in between ends, and its successor loads all again.
+ */
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const rank = ({ moduleId }: TestSpecification): number => {
+    const rank = ({ moduleId, project }: TestSpecification): number => {
       const place = long.findIndex((part) => moduleId.includes(part))
-      return place < 0 ? long.length : place
+      const within = place < 0 ? long.length : place
+      return project.config.isolate ? within : within + long.length + 1
     }
     return (await super.sort(files)).toSorted((a, b) => rank(a) - rank(b))
   }
