@@ -76,6 +76,10 @@ const engineBuiltins = ['crypto', 'buffer', 'events', 'stream', 'zlib', 'diagnos
 const worldly =
   /\bprocess\s*\.|\bDate\s*\.\s*now\b|\bnew\s+Date\s*\(\s*\)|\bMath\s*\.\s*random\b|\bperformance\s*\./
 
+/** Where `capabilities.durable` of a store is asked: elsewhere the parts that were chosen by it are called. */
+const asksDurable = /\.\s*durable\b|\bdurable\b[^=;(]*\}\s*=(?!=)/
+const mayAskDurable = (name: string): boolean => name.startsWith('engine/storage/') || name === composition
+
 /** Adapters that are loaded when they are first needed. */
 const lazyAdapters = ['archive', 'git', 'host', 'junit']
 
@@ -129,6 +133,12 @@ describe('every file of src', () => {
   test('of the engine leaves clocks, randomness and the process to others', () => {
     const found = sources.filter(({ name, code }) => name.startsWith('engine/') && worldly.test(code))
     expect(found.map(({ name }) => name)).toEqual([])
+  })
+
+  test('of the engine leaves to its parts what a durable store is given', () => {
+    const asking = sources.filter(({ name, code }) => name.startsWith('engine/') && asksDurable.test(code))
+    expect(asking.map(({ name }) => name).filter((name) => !mayAskDurable(name))).toEqual([])
+    expect(asking.map(({ name }) => name)).toContain(composition)
   })
 
   test('has imports that can be read off: no computed import, no require', () => {
@@ -257,6 +267,22 @@ describe('the rules', () => {
       expect(worldly.test(code)).toBe(true)
       expect(worldly.test(parse('x.ts', `// ${code}\n/** ${code} */`).code)).toBe(false)
     },
+  )
+})
+
+describe('a question whether a store is durable', () => {
+  test.each([
+    'core.store.capabilities.durable',
+    'const { durable } = store.capabilities',
+    'if (a.durable) b()',
+  ])('is seen in %s', (code) => {
+    expect(asksDurable.test(code)).toBe(true)
+    expect(asksDurable.test(parse('x.ts', `// ${code}`).code)).toBe(false)
+  })
+
+  test.each(['new Pins({ durable: true })', 'constructor({ durable }: { durable: boolean }) {}'])(
+    'is not seen in %s',
+    (code) => expect(asksDurable.test(code)).toBe(false),
   )
 })
 

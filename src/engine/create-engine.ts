@@ -113,30 +113,29 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   const keyRing = parseSecretOptions(parts.secrets)
   const jobLimits = parseImportOptions(parts.imports)
   const opened = await parts.storage.open()
+  // Asked here alone: everything below is chosen by it.
+  const { durable } = opened.capabilities
   const pins: Pins = new Pins({
-    durable: opened.capabilities.durable,
+    durable,
     sessionTrees: () => shared.table.trees(),
   })
   const log = logTo(parts.log)
   const fence = new Fence(opened, environment, log)
   const collection = new Collection({ memoryBudgetBytes })
   const automatic =
-    automaticOptions && opened.capabilities.durable
-      ? new AutomaticCollection(collection, automaticOptions)
-      : undefined
+    automaticOptions && durable ? new AutomaticCollection(collection, automaticOptions) : undefined
   const stored = fenced(pins.watching(opened), fence)
   const store = automatic?.watching(stored) ?? stored
-  const budget = store.capabilities.durable ? memoryBudgetBytes : Number.POSITIVE_INFINITY
+  const budget = durable ? memoryBudgetBytes : Number.POSITIVE_INFINITY
   const ids = new IdSource(environment)
-  const Contents = opened.capabilities.durable ? ContentStore : HeldContent
+  const Contents = durable ? ContentStore : HeldContent
   const content = new Contents(store, environment, budget / 4, pins)
   const nodes = new NodeCache(budget / 2)
   const loader = new StoreLoader(store, nodes, pins)
-  const byteBudgets =
-    Object.keys(budgets).length === 0 ? undefined : new ByteBudgets(budgets, store.capabilities.durable)
+  const byteBudgets = Object.keys(budgets).length === 0 ? undefined : new ByteBudgets(budgets, durable)
   const shared: SharedCore = {
     storeOf: meteredStores(store, environment, ids, byteBudgets),
-    journal: opened.capabilities.durable ? new StoredJournal() : new MemoryJournal(),
+    journal: durable ? new StoredJournal() : new MemoryJournal(),
     fence,
     environment,
     opened: { wallMs: environment.wallClockMs(), monotonicMs: environment.monotonicMs() },
@@ -145,11 +144,9 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     content,
     loader,
     contentIds: new ContentIds(content, loader),
-    roots: opened.capabilities.durable
-      ? new StoredRoots(store, { environment, nodes, loader })
-      : new HeldRoots(ids),
+    roots: durable ? new StoredRoots(store, { environment, nodes, loader }) : new HeldRoots(ids),
     maxFileBytes,
-    onOpen: budgets.sessionBytes !== undefined && opened.capabilities.durable ? countSession : undefined,
+    onOpen: budgets.sessionBytes !== undefined && durable ? countSession : undefined,
     sessionBytes: budgets.sessionBytes,
     sessionTtlSeconds,
     expire: (caller, sessionId) => endSession(caller, services, sessionId),
@@ -167,7 +164,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     },
   )
   const core = coreFor(shared, localCaller)
-  const held = store.capabilities.durable ? undefined : new HeldGitObjects()
+  const held = durable ? undefined : new HeldGitObjects()
   const sources = new SourceService(
     {
       held,
@@ -214,7 +211,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     health: new HealthReports(parts.reportReader ?? missing('reportReader')),
     posixLocks: new PosixLocks(),
     usage: new UsageMeter(),
-    secrets: new Secrets(keyRing.usable || store.capabilities.durable ? keyRing : randomKeyRing(environment)),
+    secrets: new Secrets(keyRing.usable || durable ? keyRing : randomKeyRing(environment)),
   }
   automatic?.start(core)
   return new Engine(core, services)

@@ -5,7 +5,13 @@ import { limits } from '../base/limits.js'
 import type { Action } from '../operations/index.js'
 import type { ContentIn } from '../cas/content-writer.js'
 import { parseBundle, parseBundleOptions, type BundleOptions } from '../services/bundles/bundles.js'
-import { checkStore, parseCheck, type CheckOptions, type CheckReport } from '../services/check/check.js'
+import {
+  checkStore,
+  nothingToCheck,
+  parseCheck,
+  type CheckOptions,
+  type CheckReport,
+} from '../services/check/check.js'
 import {
   parseCollect,
   type Collected,
@@ -373,9 +379,11 @@ export class Engine extends EngineScope {
    */
   async check(options: CheckOptions = {}): Promise<CheckReport> {
     const { signal, ...rest } = parseCheck(options)
-    return this.#services.collection.pausedFor(signal, (ending) =>
-      checkStore(this.#core.store, this.#core.environment, { ...rest, signal: ending }),
-    )
+    const { store, environment, journal } = this.#core
+    return this.#services.collection.pausedFor(signal, async (ending) => {
+      const report = journal.kept(() => checkStore(store, environment, { ...rest, signal: ending }))
+      return report ?? { ...nothingToCheck, findings: [] }
+    })
   }
 
   /** Stops jobs and whoever waits for a lock, waits for every accepted write, and releases the storage. Idempotent. */

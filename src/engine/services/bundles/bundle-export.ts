@@ -32,8 +32,8 @@ export interface OpenedExport {
   readonly seq: number
   readonly root: Dir
   readonly checkpoints: readonly CheckpointRecord[]
-  /** Those of the checkpoints, where memory alone has them. */
-  readonly states: readonly Dir[] | undefined
+  /** Those of the checkpoints: to be read from the store, or the only ones there are. */
+  readonly states: 'stored' | readonly Dir[]
   readonly facts: Partial<Record<TextName, readonly object[]>>
   /** Keeps a tree from collection for as long as the states stay. */
   readonly keep: (root: Dir) => void
@@ -77,7 +77,7 @@ function open(core: Core, live: LiveSession, checkpoints: readonly CheckpointRec
   keep(root)
   keep(live.baseline)
   const seqs = checkpoints.map((one) => one.seq)
-  const states = core.store.capabilities.durable ? undefined : seqs.map((one) => live.pins!.get(one)!)
+  const states = core.journal.kept(() => 'stored' as const) ?? seqs.map((one) => live.pins!.get(one)!)
   const owner = { live, seq, root, checkpoints, states, facts: {}, keep }
   pins.push(core.pins.pin({ states: { sessionId: live.id, seqs }, owner }))
   const close = (): void => {
@@ -201,7 +201,7 @@ class States {
   constructor(core: Core, opened: OpenedExport) {
     this.#core = core
     this.#opened = opened
-    if (opened.states !== undefined) this.#held = [...opened.states]
+    if (opened.states !== 'stored') this.#held = [...opened.states]
   }
 
   async *all(): AsyncGenerator<Dir, void> {

@@ -18,7 +18,7 @@ import { keys } from '../../storage/keys.js'
 import type { NewStoredEvent, StoreCommit } from '../../storage/store.js'
 import { encodeNode } from '../../tree/codec.js'
 import type { EncodedNode } from '../../tree/encoded.js'
-import type { Dir } from '../../tree/node.js'
+import { Dir } from '../../tree/node.js'
 import { Tree } from '../../tree/tree.js'
 import {
   asHash,
@@ -68,7 +68,7 @@ export async function importBlocks(
   }
 }
 
-/** A checkpoint, with its state: where that is durable as it stands in records. */
+/** A checkpoint, with its state: as it stands in records, or where there are none, itself. */
 interface ImportedCheckpoint {
   readonly record: CheckpointRecord
   readonly root: Dir | EncodedNode
@@ -82,7 +82,6 @@ class BundleImport {
   readonly #signal: AbortSignal | undefined
   readonly #trees: TreeReader
   readonly #slice: TimeSlice
-  readonly #durable: boolean
   #part = 'manifest'
 
   constructor(
@@ -98,7 +97,6 @@ class BundleImport {
     this.#signal = signal
     this.#trees = new TreeReader(core)
     this.#slice = new TimeSlice(core.environment)
-    this.#durable = core.store.capabilities.durable
   }
 
   /** An error of the bundle names the part that was being read. */
@@ -148,15 +146,16 @@ class BundleImport {
     const put: [string, object | string][] = [...snapshots]
     for (const checkpoint of checkpoints.values())
       put.push([keys.checkpoint(this.sessionId, checkpoint.record.id), checkpoint.record])
-    if (this.#durable) {
+    core.journal.kept(() => {
       for (const records of facts.values()) for (const fact of records) put.push([fact.key, fact.record])
       put.push([keys.lastRead(this.sessionId), String(record.createdAt)])
-    }
+    })
     for (let from = 0; from < put.length; from += limits.recordsPerCommit)
       await this.#commit({ put: put.slice(from, from + limits.recordsPerCommit) })
     this.#signal?.throwIfAborted()
     await this.#commit({ put: [[keys.session(core.tenantKey, this.sessionId), record]] })
-    if (this.#durable) return openSession(core, this.sessionId)
+    const opened = core.journal.kept(() => openSession(core, this.sessionId))
+    if (opened !== undefined) return opened
     const state = { seq: manifest.texts.events.count, at, readAt: record.createdAt }
     const live = new LiveSession(core.tenantKey, record, baselineRoot, new Tree(root, core.loader), {
       ...state,
@@ -166,7 +165,7 @@ class BundleImport {
     live.checkpoints = new CheckpointIndex()
     for (const checkpoint of checkpoints.values()) {
       live.checkpoints.add(checkpoint.record)
-      pin(core, live, checkpoint.record.seq, checkpoint.root as Dir)
+      if (checkpoint.root instanceof Dir) pin(core, live, checkpoint.record.seq, checkpoint.root)
     }
     core.table.residency.enter(live)
     for (const [service, records] of facts) service.adopt(core, live, records)
@@ -220,7 +219,7 @@ class BundleImport {
       if (last === texts.events.count && JSON.stringify(root) !== JSON.stringify(newest.root))
         throw damaged('the newest checkpoint is not the newest state')
       const state = await this.#trees.state({ root, manifestHash: asHash(hash) })
-      checkpoints.set(last, { record, root: this.#durable ? encodeRoot(state) : state })
+      checkpoints.set(last, { record, root: this.#core.journal.kept(() => encodeRoot(state)) ?? state })
     }
     return checkpoints
   }
@@ -264,9 +263,8 @@ class BundleImport {
     let setBacks: SetBacks | undefined
     // What is stored before the session is, belongs to one that is deleted.
     const hidden = { ...session, tags: {}, deletedAt: session.createdAt }
-    let put: NonNullable<StoreCommit['put']> = this.#durable
-      ? [[keys.session(core.tenantKey, session.id), hidden]]
-      : []
+    let put: NonNullable<StoreCommit['put']> =
+      core.journal.kept(() => [[keys.session(core.tenantKey, session.id), hidden] as const]) ?? []
     const flush = async (): Promise<void> => {
       await this.#commit({ events, put })
       put = []
@@ -285,14 +283,12 @@ class BundleImport {
       if (event[4] !== link) throw damaged('an event does not follow the one before it')
       seq++
       const text = JSON.stringify(event)
-      events.push({ sessionId: session.id, seq, body: this.#durable ? text : event })
+      events.push({ sessionId: session.id, seq, body: core.journal.kept(() => text) ?? event })
       bytes += text.length
       if (events.length === limits.eventsPerRead || bytes >= limits.importCommitBytes) await flush()
-      const encoded = seq === last ? encodeIf(this.#durable, newest) : checkpoints.get(seq)?.root
-      if (this.#durable && encoded !== undefined) {
-        const snapshot = { seq, at, chain: link, root: encoded as EncodedNode }
-        snapshots.push([keys.snapshot(session.id, seq), snapshot])
-      }
+      const state = seq === last ? core.journal.kept(() => encodeRoot(newest)) : checkpoints.get(seq)?.root
+      if (state !== undefined && !(state instanceof Dir))
+        snapshots.push([keys.snapshot(session.id, seq), { seq, at, chain: link, root: state }])
     }
     if (link !== head) throw damaged('the newest event is another')
     if (events.length > 0) await flush()
@@ -323,10 +319,6 @@ class BundleImport {
 
 function encodeRoot(root: Dir): EncodedNode {
   return encodeNode(root, () => '')
-}
-
-function encodeIf(durable: boolean, root: Dir): EncodedNode | undefined {
-  return durable ? encodeRoot(root) : undefined
 }
 
 const eventTypePattern = /^v1\.[A-Za-z]+\.[A-Za-z]+$/

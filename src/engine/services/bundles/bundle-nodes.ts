@@ -7,7 +7,14 @@ import { UnloadedBody, type BlockBody } from '../../cas/body.js'
 import { ContentWriter } from '../../cas/content-writer.js'
 import type { Core } from '../../session/core.js'
 import { keys } from '../../storage/keys.js'
-import { encodeBlocks, encodeContent, encodePage, type Put } from '../../tree/codec.js'
+import {
+  decodeNode,
+  encodeBlocks,
+  encodeContent,
+  encodeNode,
+  encodePage,
+  type Put,
+} from '../../tree/codec.js'
 import { Dir, FileNode, noAttributes, Page, type Attributes } from '../../tree/node.js'
 import { peekBody, peekPage } from '../../tree/peek.js'
 
@@ -44,6 +51,8 @@ export interface NodeVault {
   keepDirectory(address: string, dir: Dir, facts: NodeFacts): void
   keepPart(address: string, page: Page, facts: NodeFacts): void
   keepBody(address: string, body: BlockBody, facts: NodeFacts): void
+  /** A whole tree as it is to be kept: what is loaded of it to check it is not. */
+  unloaded(root: Dir): Dir
   /** To be asked after each block. */
   backpressure(): Promise<void> | undefined
   /** Resolves when everything so far is stored. */
@@ -51,7 +60,7 @@ export interface NodeVault {
 }
 
 export function nodeVault(core: Core): NodeVault {
-  return core.store.capabilities.durable ? new StoredNodes(core) : new HeldNodes(core)
+  return core.journal.kept(() => new StoredNodes(core)) ?? new HeldNodes(core)
 }
 
 /** For a store that is not durable: the trees themselves. */
@@ -118,6 +127,10 @@ class HeldNodes implements NodeVault {
   #keep(address: string, value: Dir | Page | BlockBody, facts: NodeFacts): void {
     this.#nodes.set(address, { facts, value })
     checkCount(this.#nodes.size, limits.bundleNodes)
+  }
+
+  unloaded(root: Dir): Dir {
+    return root
   }
 
   backpressure(): undefined {
@@ -276,6 +289,10 @@ class StoredNodes implements NodeVault {
     const record = this.#nodes.get(address)!
     if ((record[1]! & flags.hashed) === 0) return undefined
     return record.toString('hex', storedAt + addressBytes, recordBytes)
+  }
+
+  unloaded(root: Dir): Dir {
+    return decodeNode(encodeNode(root, () => '')) as Dir
   }
 
   backpressure(): Promise<void> | undefined {

@@ -1,7 +1,6 @@
 import { runInSlices, TimeSlice } from '../../base/slices.js'
 import type { Core } from '../../session/core.js'
 import { manifestHash } from '../../session/reads/manifest.js'
-import { decodeNode, encodeNode } from '../../tree/codec.js'
 import { hashTree } from '../../tree/hash.js'
 import { noAttributes, type Dir } from '../../tree/node.js'
 import { BodyReader } from './bundle-body-reader.js'
@@ -68,10 +67,8 @@ export class TreeReader {
       root.links.linked = false
     }
     await this.flush()
-    const { durable } = this.#core.store.capabilities
     const hash = root.linked ? undefined : await this.#hash(root)
-    // As it is read from storage, so that what is looked at for checking is not kept.
-    const frozen = durable ? (decodeNode(encodeNode(root, () => '')) as Dir) : root
+    const frozen = this.#vault.unloaded(root)
     if (root.linked || root.links !== undefined) await this.#links.check(frozen)
     if ((hash ?? (await manifestHash(this.#core, frozen))) !== expected)
       throw damaged('a tree is not what the manifest says')

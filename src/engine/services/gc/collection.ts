@@ -190,26 +190,31 @@ async function collectNow(run: Run): Promise<Collected> {
   const { core, counts } = run
   await refuseUnknownRecords(run)
   const start = core.environment.monotonicMs()
-  // Elsewhere memory itself is collected, but for records.
-  if (!core.store.capabilities.durable) {
-    await deleteExpired(run)
-    await deleteUnneeded(run)
-  } else {
-    await settleSessions(run)
-    await deleteScans(run)
-    // Replays that go on from a snapshot that is gone have it in memory by now.
-    await core.pins.readsEnded()
-    await sweepUnmarked(run)
-    await core.store.recounted?.()
-    // Sessions that come into memory meanwhile are counted before they are used.
-    const inMemory = Array.from(core.table.live.values())
-    for (const live of inMemory) await countSession(asTenant(core, live.tenantKey), live)
-    run.report('reclaim', 0)
-    await core.store.reclaim?.({ signal: run.signal })
-  }
+  await (core.journal.kept(() => collectStore(run)) ?? collectRecords(run))
   const tookMs = Math.max(0, core.environment.monotonicMs() - start)
   core.log('info', 'a collection ended', { ...counts, tookMs })
   return { ...counts, tookMs }
+}
+
+async function collectStore(run: Run): Promise<void> {
+  const { core } = run
+  await settleSessions(run)
+  await deleteScans(run)
+  // Replays that go on from a snapshot that is gone have it in memory by now.
+  await core.pins.readsEnded()
+  await sweepUnmarked(run)
+  await core.store.recounted?.()
+  // Sessions that come into memory meanwhile are counted before they are used.
+  const inMemory = Array.from(core.table.live.values())
+  for (const live of inMemory) await countSession(asTenant(core, live.tenantKey), live)
+  run.report('reclaim', 0)
+  await core.store.reclaim?.({ signal: run.signal })
+}
+
+/** Where memory is the truth it is collected itself, but for records. */
+async function collectRecords(run: Run): Promise<void> {
+  await deleteExpired(run)
+  await deleteUnneeded(run)
 }
 
 /** What was seen of directories of which the source is deleted: nobody scans them again. */
