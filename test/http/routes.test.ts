@@ -1,6 +1,7 @@
 /** Paths and methods, through both doors. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { operations, type Operation } from '../../src/engine/contract.js'
+import { createHttpHandler } from '../../src/adapters/http/index.js'
 import { openServer, refusalIn, type TestServer } from '../support/http-server.js'
 
 let server: TestServer
@@ -89,17 +90,19 @@ describe.each(doors)('through %s:', (_door, call) => {
     }
   })
 
-  test('a verb is what stands behind the last colon, and is not encoded', async () => {
-    expect((await call('POST', `/v1/sessions/${id}:listXattrs`, { path: '/a' })).body).toEqual({ names: [] })
-    expect(refusalIn(await call('POST', `/v1/sessions/${id}%3AlistXattrs`, { path: '/a' }))).toMatchObject({
-      reason: 'METHOD_NOT_ALLOWED',
-    })
-    expect(refusalIn(await call('GET', `/v1/sessions/${id}%3AlistXattrs`))).toMatchObject({
-      reason: 'SESSION_NOT_FOUND',
-    })
-    expect(refusalIn(await call('POST', `/v1/sessions/${id}:x:listXattrs`, { path: '/a' }))).toMatchObject({
-      reason: 'SESSION_NOT_FOUND',
-    })
+  test('a verb follows the colon after an id, which may be percent-encoded', async () => {
+    for (const sent of [':listXattrs', '%3AlistXattrs'])
+      expect((await call('POST', `/v1/sessions/${id}${sent}`, { path: '/a' })).body).toEqual({ names: [] })
+  })
+
+  test.each([
+    ['POST', ':x:listXattrs'],
+    ['POST', ':x'],
+    ['GET', ':x'],
+    ['GET', '%3AlistXattrs/manifest'],
+  ])('an id has no colon: %s %s leads nowhere', async (method, sent) => {
+    const answer = await call(method, `/v1/sessions/${id}${sent}`, method === 'GET' ? undefined : {})
+    expect(refusalIn(answer)).toMatchObject({ status: 404, reason: 'ROUTE_NOT_FOUND' })
   })
 
   test.each([
@@ -133,7 +136,7 @@ describe.each(doors)('through %s:', (_door, call) => {
       status: 400,
       code: 3,
       reason: 'INVALID_ARGUMENT',
-      field: 'key',
+      field: 'url',
     })
     expect(refusalIn(await call('GET', `/v1/sessions/${id}/manifest?pathPrefix=${sent}`))).toMatchObject({
       status: 400,
@@ -210,4 +213,17 @@ test('a prefix is before everything', async () => {
   expect((await other.call('GET', '/api/x/openapi.json')).status).toBe(200)
   for (const path of [`/v1/sessions/${session.id}`, '/openapi.json', '/api/xv1/sessions', '/api/x'])
     expect((await other.call('GET', path)).status).toBe(404)
+})
+
+test('a path outside of the prefix leads nowhere', async () => {
+  const handler = createHttpHandler(server.engine, {
+    authenticate: () => ({ tenant: 'acme', principal: 'ann' }),
+    prefix: '/api',
+  })
+  const status = async (path: string): Promise<number> =>
+    (await handler.fetch(new Request(`http://localhost${path}`, { headers: { authorization: 'Bearer x' } })))
+      .status
+  expect(await status('/api/v1/sessions')).toBe(200)
+  for (const path of ['/', '/v1/sessions', '/api', '/apiv1/sessions', '/%zz'])
+    expect(await status(path)).toBe(404)
 })

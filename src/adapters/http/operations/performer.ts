@@ -26,7 +26,6 @@ import type { Match } from './routes.js'
 import type { CallerScope } from '../server/scopes.js'
 import { Slot, type Shared } from '../server/slot.js'
 import { runInSlices } from './steps.js'
-import { decodePart } from '../server/target.js'
 
 const noBytes = new Uint8Array(0)
 
@@ -202,8 +201,7 @@ export class Performer {
 
 /** Adds those of the path, each decoded once. */
 function parametersOf({ parameters }: Match, wire: Record<string, unknown>): object {
-  for (const name in parameters) wire[name] = decodePart(parameters[name]!, name)
-  return wire
+  return Object.assign(wire, parameters)
 }
 
 function encoded(encoder: ResponseEncoder, response: object): Json | Promise<Json> {

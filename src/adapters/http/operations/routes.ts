@@ -1,4 +1,4 @@
-import { PatternRouter } from 'hono/router/pattern-router'
+import findMyWay from 'find-my-way'
 import {
   contentRoutes,
   operations,
@@ -7,6 +7,7 @@ import {
   type Operation,
   type OperationName,
 } from '../../../engine/contract.js'
+import { invalidField } from '../http-error.js'
 
 export interface Route {
   readonly name: OperationName
@@ -18,47 +19,37 @@ export interface Route {
 
 export interface Match {
   readonly route: Route
-  /** The parameters of the path, as they were sent. */
-  readonly parameters: Readonly<Record<string, string>>
+  /** The parameters of the path, decoded. */
+  readonly parameters: Readonly<Record<string, string | undefined>>
 }
 
 /**
- * Finds operations by method and path. Paths are compared as they were sent, part by part: `%2F` is a character
- * of a parameter, and `..` or `%2e%2e` a parameter like any other. What is literal goes before a parameter, if it
- * has the method; a parameter is never empty.
- *
- * It is Hono's router that compares, of its kinds the one that takes a parameter with `:verb` behind it beside one
- * without, and works on paths instead of URLs. It tries one pattern after the other, so paths of a number of parts,
- * with a verb, have a router of their own.
+ * Finds operations by method and path. The percent-encoding is taken off once: `%2F` is a character of a parameter, and
+ * `..` a parameter like any other. A literal part goes before a parameter; a parameter is never empty.
  */
 export class Routes {
-  readonly #routers = new Map<string, PatternRouter<Route>>()
-  readonly #methods = new Set<string>()
+  readonly #router = findMyWay({ maxParamLength: Number.MAX_SAFE_INTEGER, onBadUrl: () => undefined })
+  readonly #methods = new Set<Operation['method']>()
 
   constructor() {
-    const paths: [path: string, method: string, Route][] = []
-    for (const [key, { path, aliases = [], method, stream = false }] of Object.entries<Operation>(operations))
+    for (const [name, { path, aliases = [], method, stream = false }] of Object.entries<Operation>(
+      operations,
+    ))
       for (const each of [path, ...aliases])
-        paths.push([each, method, { name: key as OperationName, isStream: stream }])
-    for (const [key, { path, method, operation }] of Object.entries<ContentRoute>(contentRoutes))
-      paths.push([path, method, { name: operation, isStream: false, content: key as ContentRouteName }])
-    const withVerbs = new Set(paths.flatMap(([path]) => /^(.*\})(?=:)/.exec(path)?.[1] ?? []))
-    // The first of several that match is taken, and what is literal sorts before a brace.
-    for (const [path, method, route] of paths.toSorted(([a], [b]) => (a < b ? -1 : 1))) {
-      this.#methods.add(method)
-      this.#routerOf(path).add(method, patternOf(path, withVerbs), route)
-    }
+        this.#add(method, each, { name: name as OperationName, isStream: stream })
+    for (const [content, { path, method, operation }] of Object.entries<ContentRoute>(contentRoutes))
+      this.#add(method, path, { name: operation, isStream: false, content: content as ContentRouteName })
   }
 
+  /** INVALID_ARGUMENT for a malformed percent-encoding. */
   find(method: string, path: string): Match | undefined {
-    // The router would take a slash too many.
-    if (path.endsWith('/')) return undefined
-    const depth = depthOf(path)
-    const verb = verbOf(path)
-    const found =
-      (verb === '' ? undefined : this.#routers.get(`${depth}${verb}`)?.match(method, path)[0][0]) ??
-      this.#routers.get(`${depth}`)?.match(method, path)[0][0]
-    return found && { route: found[0], parameters: found[1] as Record<string, string> }
+    // The router takes a text without a slash for a URL.
+    if (!path.startsWith('/')) return undefined
+    const found = this.#router.find(method as Operation['method'], path)
+    if (found === null) return undefined
+    // Only the router's own handler of malformed paths has no route.
+    if (found.store === null) throw invalidField('url', 'the percent-encoding is malformed')
+    return { route: found.store as Route, parameters: found.params }
   }
 
   /** The methods of a path; none where there is no such path. */
@@ -66,30 +57,18 @@ export class Routes {
     return [...this.#methods].filter((method) => this.find(method, path) !== undefined)
   }
 
-  #routerOf(path: string): PatternRouter<Route> {
-    const key = `${depthOf(path)}${verbOf(path)}`
-    let router = this.#routers.get(key)
-    if (router === undefined) this.#routers.set(key, (router = new PatternRouter()))
-    return router
+  #add(method: Operation['method'], path: string, route: Route): void {
+    this.#methods.add(method)
+    this.#router.on(method, patternOf(path), () => undefined, route)
   }
 }
 
-function depthOf(path: string): number {
-  let depth = 0
-  for (let at = path.indexOf('/'); at >= 0; at = path.indexOf('/', at + 1)) depth++
-  return depth
-}
-
-/** With its colon; of a path without one, empty. */
-function verbOf(path: string): string {
-  const colon = path.lastIndexOf(':')
-  return colon > path.lastIndexOf('/') ? path.slice(colon) : ''
-}
-
-/** Of `/a/{id}:verb`, `/a/:id{[^/]+}:verb`. Where verbs may follow, a parameter without one has no colon. */
-function patternOf(path: string, withVerbs: ReadonlySet<string>): string {
-  return path.replace(/\{(\w+)\}(?=(:?))/g, (whole: string, name: string, colon: string, at: number) => {
-    const mayHaveVerb = withVerbs.has(path.slice(0, at + whole.length))
-    return `:${name}{${mayHaveVerb && colon === '' ? '[^/:]+' : '[^/]+'}}`
-  })
+/**
+ * Of `/sessions/{sessionId}:rename`, `/sessions/:sessionId(^[^:]+)::rename`. The router wants a literal colon twice, and
+ * would take an empty parameter. An id has no colon, because a verb may follow it.
+ */
+function patternOf(path: string): string {
+  return path
+    .replaceAll(':', '::')
+    .replaceAll(/\{(\w+)\}/g, (_, name: string) => `:${name}(^${name.endsWith('Id') ? '[^:]' : '[^]'}+)`)
 }

@@ -29,7 +29,7 @@ function decode(text: string, field: string): string {
 }
 
 /** Takes the percent-encoding off, once. INVALID_ARGUMENT where it is malformed or not UTF-8. */
-export function decodePart(text: string, field: string): string {
+function decodePart(text: string, field: string): string {
   if (!text.includes('%')) return text
   try {
     return decodeURIComponent(text)
