@@ -219,4 +219,36 @@ describe('a subscription', () => {
     server.closeAllConnections()
     server.close()
   })
+
+  test('goes on when the engine behind its server was closed and another one follows', async () => {
+    const handler = createHttpHandler(remote.engine, {
+      authenticate: staticTokens({ 'ann-token': { tenant: 'acme', principal: 'ann' } }),
+    })
+    let isClosed = false
+    let refusals = 0
+    const served = toNodeHandler(handler)
+    const server = createServer((request, response) => {
+      if (!isClosed) return void served(request, response)
+      refusals++
+      isClosed = refusals < 3
+      const details = [{ reason: 'STORE_CLOSED' }]
+      response.writeHead(503).end(JSON.stringify({ code: 14, message: 'the engine is closed', details }))
+    })
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const { port } = server.address() as AddressInfo
+    const engine = connect({ baseUrl: `http://127.0.0.1:${port}`, token: 'ann-token' })
+    const session = await engine.sessions.create()
+    const subscription = session.bus.subscribe()
+    await subscription.opened
+    isClosed = true
+    server.closeAllConnections()
+    await (await remote.client.sessions.open(session.id)).bus.publish({ topic: 't', payload: 'meanwhile' })
+    const { value } = await subscription.next()
+    expect(text(value!.payload)).toBe('meanwhile')
+    expect(refusals).toBe(3)
+    await engine.close()
+    server.closeAllConnections()
+    server.close()
+  })
 })

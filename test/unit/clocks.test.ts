@@ -204,6 +204,16 @@ describe.each(storages)('a wall clock that jumps, on %s', (_name, makeStorage, l
       expect(await timesOf(session)).toEqual([-1, -1, -1, -1])
     })
 
+    test('and a small step back after a read does not make the session seem unused since', async () => {
+      const session = await engine.sessions.create()
+      await write(session, 'a')
+      pass(2 * minute)
+      await session.files.read({ path: '/a' })
+      wall -= minute
+      await write(session, 'b')
+      expect(Date.parse((await session.get()).lastActivityAt) - start).toBe(2 * minute)
+    })
+
     test('in a bundle as they are', async () => {
       const session = await engine.sessions.create()
       wall += year

@@ -743,6 +743,23 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     expect(await store.listBlobs!('', 100)).toEqual(before)
   })
 
+  test('reads no events again where nothing changed since', async () => {
+    const session = await engine.sessions.create()
+    for (let i = 0; i < 3; i++) await session.files.write({ path: '/a', content: `${i}`.repeat(100) })
+    expect(await engine.collect()).toMatchObject({ prunedEvents: 3 })
+    let reads = 0
+    const events = store.events.bind(store)
+    store.events = (...range) => {
+      reads++
+      return events(...range)
+    }
+    await engine.collect()
+    expect(reads).toBe(0)
+    await session.files.write({ path: '/a', content: 'last' })
+    await engine.collect()
+    expect(reads).toBeGreaterThan(0)
+  })
+
   test('a session that never was whole goes without a trace', async () => {
     const session = await engine.sessions.create()
     const [[key, json]] = (await store.scan({ gte: 's', lt: 't', limit: 1 })) as [[string, string]]

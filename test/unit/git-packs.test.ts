@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { deflateSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { applyDelta } from '../../src/adapters/git/pack/delta.js'
 import { PackBuilder } from '../../src/adapters/git/pack/build-pack.js'
 import { emptyTreeId, objectId, zeroId } from '../../src/adapters/git/objects/object-id.js'
 import { createPacer } from '../../src/adapters/git/pacer.js'
@@ -317,6 +318,17 @@ test.each<readonly [string, readonly number[], string]>([
     expect.objectContaining({ reason: 'GIT_CORRUPT', message: expect.stringContaining(message) as string }),
   )
 })
+
+test.each([0x80, 0x91, 0x90, 0xff])(
+  'a delta that ends within instruction %i is GIT_CORRUPT',
+  (instruction) => {
+    // The sizes of base and result, then an instruction without its operands.
+    const delta = Buffer.from([5, 5, instruction])
+    const apply = (): unknown =>
+      applyDelta(delta, Buffer.from('bytes'), createPacer(new AbortController().signal))
+    expect(apply).toThrow(expect.objectContaining({ reason: 'GIT_CORRUPT' }))
+  },
+)
 
 test('an entry of a pack may end with the bytes, and a pack of another version is refused', () => {
   const id = Buffer.alloc(20, 1)

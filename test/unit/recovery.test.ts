@@ -6,9 +6,17 @@ import { levelStorage } from '../../src/adapters/level/index.js'
 import { systemEnvironment } from '../../src/adapters/system/index.js'
 import { createEngine } from '../../src/engine/index.js'
 import type { Committer } from '../../src/engine/ports.js'
-import { EngineError } from '../../src/engine/ports.js'
+import { EngineError, keys, prefixEnd } from '../../src/engine/ports.js'
 import { endsPage } from '../../src/engine/tree/page.js'
-import { memoryStorage, openEngine, type Engine, type Storage, type Store } from '../../src/index.js'
+import {
+  memoryStorage,
+  openEngine,
+  type Engine,
+  type Session,
+  type Storage,
+  type Store,
+} from '../../src/index.js'
+import { SteppedStorage, type Held } from '../support/stepped-storage.js'
 
 let directory: string
 const opened: Engine[] = []
@@ -391,4 +399,34 @@ test('names are found after reopening, whose order by UTF-16 is another', async 
   for (const name of all) expect(await again.fs.promises.readFile(`/d/${name}`, 'utf8')).toBe(name)
   for (const name of names) await again.files.delete({ path: `/d/${name}` })
   expect(await again.fs.promises.readdir('/d')).toHaveLength(all.length - names.length)
+})
+
+describe('a change that waits for what it reads', () => {
+  /** A session with two directories that are not loaded, and a read of the second that is held. */
+  async function waiting(): Promise<{ session: Session; read: Held }> {
+    const storage = new SteppedStorage(memoryStorage({ durable: true, syncReads: false }))
+    const made = await open(storage)
+    const { id } = await made.sessions.create({ files: { '/one/a': 'a', '/two/b': 'b' } })
+    const nodes = await storage.store.scan({ gte: keys.node(''), lt: prefixEnd(keys.node('')), limit: 10 })
+    const [second] = nodes.find(([, json]) => json.includes('"b"'))!
+    await made.close()
+    const engine = await open(storage)
+    const session = await engine.sessions.open(id)
+    return { session, read: storage.hold('get', (key) => key === second) }
+  }
+
+  test('is not overtaken by a later one, when the one before it has ended', async () => {
+    const { session, read } = await waiting()
+    const write = (path: string): Promise<void> => session.files.write({ path, content: path })
+    const first = write('/one/x')
+    const second = write('/two/x')
+    await first
+    await read.reached
+    const third = write('/x')
+    await new Promise((resolve) => void setImmediate(resolve))
+    read.release()
+    await Promise.all([second, third])
+    const { events } = await session.events.list()
+    expect(events.slice(1).map(({ details }) => details['path'])).toEqual(['/one/x', '/two/x', '/x'])
+  })
 })
