@@ -228,7 +228,10 @@ describe('a subscription', () => {
     let refusals = 0
     const served = toNodeHandler(handler)
     const server = createServer((request, response) => {
-      if (!isClosed) return void served(request, response)
+      if (!isClosed) {
+        served(request, response)
+        return
+      }
       refusals++
       isClosed = refusals < 3
       const details = [{ reason: 'STORE_CLOSED' }]

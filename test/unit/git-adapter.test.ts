@@ -839,6 +839,14 @@ describe.runIf(hasGit)('a repository of this host', () => {
         'branch is currently checked out',
       ])
     }
+    const shared = { repositoryPath: join(root, 'shared.git') }
+    const other = await committer.commit(
+      commitRequest(await importFrom(shared, '', local()), [file('only', 'there')], {
+        push: { remote: shared, branchName: 'free', expectedTip: null },
+      }),
+    )
+    // What is pushed goes into the repository itself, and not into the one whose objects it uses.
+    expect(() => repository.git(['cat-file', '-t', other.commitId])).toThrow(/./)
     const push = { remote, branchName: 'free', expectedTip: null }
     const { commitId } = await committer.commit(commitRequest(base, [file('x', 'y')], { push }))
     expect(repository.tip('refs/heads/free')).toBe(commitId)

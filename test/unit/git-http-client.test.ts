@@ -1,0 +1,63 @@
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { once } from 'node:events'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { gitLimits } from '../../src/adapters/git/limits.js'
+import { HttpClient, type HttpRequest } from '../../src/adapters/git/remote/http-client.js'
+
+let server: Server
+let origin: string
+
+beforeAll(async () => {
+  // Gives ten bytes, behind as many redirects as the path says.
+  server = createServer((request, response) => {
+    request.resume()
+    const left = Number(request.url!.slice(1))
+    if (left > 0) response.writeHead(307, { location: `/${left - 1}` }).end()
+    else response.end('ten bytes.')
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+})
+
+afterAll(() => {
+  server.close()
+})
+
+/** The text of an answer, and the bytes that count for the transfer. */
+async function ask(request: Omit<HttpRequest, 'signal' | 'headers'>): Promise<[string, number]> {
+  let count = 0
+  const http = new HttpClient({
+    allowPrivateAddresses: true,
+    idleTimeoutMs: 60_000,
+    transfer: {
+      received: (bytes) => {
+        count += bytes
+      },
+      waiting: async (work) => work,
+    },
+  })
+  try {
+    const { body } = await http.request({ ...request, headers: {}, signal: new AbortController().signal })
+    const pieces: Uint8Array[] = []
+    for await (const piece of body!) pieces.push(piece)
+    return [Buffer.concat(pieces).toString(), count]
+  } finally {
+    http.close()
+  }
+}
+
+test('redirects are followed up to the limit', async () => {
+  expect((await ask({ url: `${origin}/${gitLimits.redirects}` }))[0]).toBe('ten bytes.')
+  await expect(ask({ url: `${origin}/${gitLimits.redirects + 1}` })).rejects.toMatchObject({
+    reason: 'GIT_REMOTE_ERROR',
+    message: expect.stringContaining('redirects') as string,
+  })
+})
+
+test('all of the answer to a GET counts as transferred, and nothing of that to a POST', async () => {
+  const url = `${origin}/0`
+  expect(await ask({ url })).toEqual(['ten bytes.', 10])
+  expect(await ask({ url, method: 'POST', body: [Buffer.from('asked')] })).toEqual(['ten bytes.', 0])
+})
