@@ -8,6 +8,8 @@ export interface SimOptions {
   readonly seed: number
   readonly open: OpenSimStore
   readonly onProgress: (line: string) => void
+  /** Ends when so many simulations have failed; 20 by default. */
+  readonly mostFailures?: number
 }
 
 export interface SimResult extends SimCounts {
@@ -17,7 +19,6 @@ export interface SimResult extends SimCounts {
   perSecond: number
 }
 
-const mostFailures = 20
 const mostWaitMs = 5_000
 
 /** Simulates one store for each seed. */
@@ -31,6 +32,7 @@ export async function runSimulations(options: SimOptions): Promise<SimResult> {
     failed: [],
     perSecond: 0,
   }
+  const { mostFailures = 20 } = options
   const start = performance.now()
   const random = randomWords(options.seed)
   let unhandled: unknown

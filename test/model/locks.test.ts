@@ -1,12 +1,11 @@
-import { env } from 'node:process'
 import { describe, expect, test } from 'vitest'
 import { EngineError, limits } from '../../src/index.js'
 import { type LockKind } from '../../src/engine/services/locks/lock-ranges.js'
 import { LockTable, type LockRequest } from '../../src/engine/services/locks/lock-table.js'
 import { randomWords } from '../../src/testing.js'
-import { seed } from '../support/seed.js'
+import { runs, seed } from '../support/seed.js'
 
-const runs = Number(env['FORKSPACE_LOCK_RUNS'] ?? 60)
+const runCount = runs(250)
 const stepsPerRun = 120
 const bytes = 8
 const places = [0, 1, 2] as const
@@ -282,14 +281,14 @@ async function run(runSeed: number): Promise<Map<string, number>> {
 }
 
 describe('the table of locks', () => {
-  test(`does what a plain model does, ${runs} runs`, { timeout: 60_000 + runs * 1000 }, async () => {
+  test(`does what a plain model does, ${runCount} runs`, { timeout: 60_000 + runCount * 1000 }, async () => {
     const total = new Map<string, number>()
-    for (let i = 0; i < runs; i++) {
+    for (let i = 0; i < runCount; i++) {
       for (const [what, count] of await run(seed + i)) total.set(what, (total.get(what) ?? 0) + count)
     }
     // The runs are of use only when everything happens in them.
     for (const what of ['held', 'LOCK_HELD', 'DEADLOCK', 'waits', 'aborted', 'granted later 1']) {
-      expect(total.get(what) ?? 0, what).toBeGreaterThan(runs / 10)
+      expect(total.get(what) ?? 0, what).toBeGreaterThan(runCount / 10)
     }
   })
 

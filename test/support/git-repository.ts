@@ -138,13 +138,11 @@ export class GitRepository {
 
   /** A tree written without any check. */
   rawTree(entries: readonly (readonly [mode: string, name: string | Uint8Array, oid: string])[]): string {
-    const parts = entries.flatMap(([mode, name, oid]) => [
-      Buffer.from(`${mode} `),
-      Buffer.from(name),
-      Buffer.from('\0'),
-      Buffer.from(oid, 'hex'),
-    ])
-    return this.#write('tree', Buffer.concat(parts))
+    const latin1 = (bytes: Buffer): string => bytes.toString('latin1')
+    const parts = entries.map(
+      ([mode, name, oid]) => `${mode} ${latin1(Buffer.from(name))}\0${latin1(Buffer.from(oid, 'hex'))}`,
+    )
+    return this.#write('tree', Buffer.from(parts.join(''), 'latin1'))
   }
 
   tip(ref: string): string | undefined {
@@ -178,6 +176,7 @@ export class GitRepository {
   fsck(): void {
     this.git(['fsck', '--strict', '--no-dangling'])
   }
+
   get #directory(): string {
     const inside = join(this.path, '.git')
     return existsSync(inside) ? inside : this.path

@@ -334,16 +334,9 @@ describe.runIf(hasGit)('import', () => {
 
   test('refuses a directory of endless entries', async () => {
     const repository = newRepository()
-    const tail = Buffer.concat([Buffer.from([0]), Buffer.from(repository.blob('x'), 'hex')])
-    const body = Buffer.concat(
-      Array.from({ length: 500_001 }, (_, at) =>
-        Buffer.concat([Buffer.from(`100644 ${1_000_000 + at}`), tail]),
-      ),
-    )
-    const tree = repository.git(['hash-object', '-t', 'tree', '-w', '--literally', '--stdin'], {
-      input: body,
-    })
-    repository.commitTree(tree)
+    const blob = repository.blob('x')
+    const entries = Array.from({ length: 500_001 }, (_, at) => `${1_000_000 + at}`)
+    repository.commitTree(repository.rawTree(entries.map((name) => ['100644', name, blob])))
     const error = await failure(importUrl(repository))
     expect([error.reason, error.details['limit']]).toEqual(['GIT_TOO_LARGE', '500000'])
   })
