@@ -65,6 +65,18 @@ test('a session that comes in counts as such until its pin ends', () => {
   expect(pins.isArriving('s')).toBe(false)
 })
 
+test('all states that forks start from are noted until the pin ends', () => {
+  const pins = durable()
+  pins.forked('parent', 1)
+  const pin = pins.pin({ forks: true })
+  for (const seq of [3, 5, 3]) pins.forked('parent', seq)
+  pins.forked('other', 2)
+  expect([...pins.forksOf('parent')!]).toEqual([3, 5])
+  expect([...pins.forksOf('other')!]).toEqual([2])
+  pin[Symbol.dispose]()
+  expect(pins.forksOf('parent')).toBeUndefined()
+})
+
 test('what was written since the oldest pin is held by a pin that asks for it, also behind the end of the other', async () => {
   const pins = durable()
   const store = pins.watching(await memoryStorage({ durable: true }).open())

@@ -1,6 +1,8 @@
 /** Each field of each kind of record: the values that a store may give, and those that are damage. */
 import { readdirSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
+import { idLength } from '../../src/engine/base/ids.js'
+import type { EngineError } from '../../src/engine/ports.js'
 import { annotationKind, AnnotationStatus } from '../../src/engine/records/annotation.js'
 import { approvalKind, ApprovalStatus } from '../../src/engine/records/approval.js'
 import type { Baseline } from '../../src/engine/records/baseline.js'
@@ -390,4 +392,24 @@ test('tags and labels have no names but their own', () => {
     ])
     expect(one['toString']).toBeUndefined()
   }
+})
+
+test('a damaged record names its session, where it belongs to one', () => {
+  const id = 'i'.repeat(idLength)
+  const detailsOf = (kind: Pick<RecordKind<unknown>, 'parse'>, key: string): unknown => {
+    try {
+      return kind.parse('damaged', key)
+    } catch (error) {
+      return (error as EngineError).details
+    }
+  }
+  const [ofSession, ofTenant] = [`k${id}${id}`, `j${id}${id}`]
+  expect(detailsOf(checkpointKind, ofSession)).toEqual({ sessionId: id, key: ofSession })
+  expect(detailsOf(importJobKind, ofTenant)).toEqual({ key: ofTenant })
+})
+
+test('an import job of an earlier version transferred nothing', () => {
+  const { record } = rows.find(({ kind }) => kind === importJobKind)!
+  const earlier = { ...(record as object), bytesTransferred: undefined }
+  expect(importJobKind.parse(JSON.stringify(earlier)).bytesTransferred).toBe(0)
 })
