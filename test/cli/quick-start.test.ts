@@ -6,7 +6,7 @@ import { serveCommand } from '../support/command.js'
 
 test('the quick start with curl does what its page says', async () => {
   const page = await readFile(new URL('../../src/adapters/cli/README.md', import.meta.url), 'utf8')
-  const script = /```sh curl\n([\s\S]*?)```/.exec(page)![1]!
+  const script = Array.from(page.matchAll(/```sh curl\n([\s\S]*?)```/gu), ([, part]) => part).join('')
   const served = await serveCommand(['--storage', 'memory'], { env: { FORKSPACE_TOKEN: 'quick-start' } })
   try {
     const { PATH = '' } = process.env
@@ -14,7 +14,8 @@ test('the quick start with curl does what its page says', async () => {
     const { stdout } = await promisify(execFile)('sh', ['-ec', here], {
       env: { PATH, FORKSPACE_TOKEN: 'quick-start' },
     })
-    expect(stdout).toMatch(/^\{\}\{"nodes":\[\{"path":"\/hello\.txt",.*"sizeBytes":"5"/)
+    expect(stdout).toMatch(/^\{\}\{"nodes":\[\{"path":"\/hello\.txt",.*"sizeBytes":"5"/u)
+    expect(stdout).toMatch(/\}\{\}10\n\{"jobId":/u)
   } finally {
     await served.stop()
   }
