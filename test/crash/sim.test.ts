@@ -3,12 +3,16 @@ import { runs, seed } from '../support/seed.js'
 import { openPlainLog, type Defect } from './plain-log.js'
 import { runSimulations } from './sim.js'
 
-test(`the simplest log keeps what it acknowledged on a simulated disk (FORKSPACE_SEED=${seed})`, async () => {
-  const lines: string[] = []
-  const onProgress = (line: string): void => void lines.push(line)
-  const { failed } = await runSimulations({ seeds: runs(800), seed, open: openPlainLog, onProgress })
-  expect(failed, lines.join('\n')).toEqual([])
-})
+test(
+  `the simplest log keeps what it acknowledged on a simulated disk (FORKSPACE_SEED=${seed})`,
+  { timeout: 120_000 },
+  async () => {
+    const lines: string[] = []
+    const onProgress = (line: string): void => void lines.push(line)
+    const { failed } = await runSimulations({ seeds: runs(800), seed, open: openPlainLog, onProgress })
+    expect(failed, lines.join('\n')).toEqual([])
+  },
+)
 
 test.each<Defect>(['sync', 'directory', 'tail', 'fence', 'rewrite'])(
   'a log that leaves out a step is found (%s)',
