@@ -65,7 +65,7 @@ const schemas = 'engine/operations/schemas/'
 const contract = 'engine/contract.ts'
 
 /** For clients, which have no engine; loads the schemas too. */
-const wire = 'engine/wire.ts'
+const wire = 'engine/client-contract.ts'
 
 /** Puts the package and its adapters together, as an embedder does. */
 const commandLine = 'adapters/cli/'
@@ -482,7 +482,7 @@ function allowedInEngine(name: string, target: string): boolean {
     )
   if (name === contract) return /^engine\/(operations|facade)\//.test(target)
   if (name === wire) {
-    return /^engine\/(operations\/|base\/(errors|abort|shape)|services\/secrets\/secret\.|fs\/(argument-errors|constants|copy-options|copy-walk|errors|flags|plain-path|stats|values)\.)/.test(
+    return /^engine\/(operations\/|base\/(errors|abort|shape)|services\/secrets\/secret\.|fs\/(argument-errors|constants|copy-options|copy-walk|errors|flags|resolve-path|stats|values)\.)/.test(
       target,
     )
   }

@@ -121,7 +121,7 @@ export {
   type PosixLockRange,
   type PosixSetRequest,
   type PosixUnlockRequest,
-} from './services/locks/lock-requests.js'
+} from './services/locks/posix-lock-requests.js'
 export type { PosixLockConflict } from './services/locks/posix-locks.js'
 export type { Budgets } from './storage/byte-budgets.js'
 export type { CommitIdentity } from './services/sources/git-ports.js'
@@ -149,12 +149,9 @@ export type {
   CheckpointReference,
   PruneRequest,
 } from './session/checkpoints.js'
-export type {
-  CreateDirectoryRequest,
-  DeleteRequest,
-  RemoveDirectoryRequest,
-  RenameRequest,
-} from './session/edits/files.js'
+export type { DeleteRequest } from './session/edits/delete.js'
+export type { CreateDirectoryRequest, RemoveDirectoryRequest } from './session/edits/directories.js'
+export type { RenameRequest } from './session/edits/rename.js'
 export type { SetAttributesRequest } from './session/edits/attributes.js'
 export type { CopyFileRequest } from './session/edits/copies.js'
 export type { DirectoryEntry, DirectoryListRequest, DirectoryPage } from './session/reads/directory.js'

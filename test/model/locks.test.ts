@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { EngineError, limits } from '../../src/index.js'
-import { type LockKind } from '../../src/engine/services/locks/lock-ranges.js'
-import { LockTable, type LockRequest } from '../../src/engine/services/locks/lock-table.js'
+import { type LockKind } from '../../src/engine/services/locks/posix-lock-ranges.js'
+import { LockTable, type LockRequest } from '../../src/engine/services/locks/posix-lock-table.js'
 import { randomWords } from '../../src/testing.js'
 import { runs, seed } from '../support/seed.js'
 

@@ -1,6 +1,6 @@
 import type { BusPublishRequest, BusSubscribeRequest, BusSubscription } from '../../engine/index.js'
 import { toBytes } from './bytes.js'
-import { Shape } from '../../engine/wire.js'
+import { Shape } from '../../engine/client-contract.js'
 import type { SessionCalls } from './session-calls.js'
 import { RemoteSubscription } from './subscription.js'
 

@@ -1,4 +1,4 @@
-import { invalid, unreadable } from '../../engine/wire.js'
+import { invalid, unreadable } from '../../engine/client-contract.js'
 
 const utf8 = new TextEncoder()
 

@@ -1,6 +1,6 @@
 import type { SessionCache, PublicOf } from '../../engine/index.js'
 import { toBytes } from './bytes.js'
-import { Shape } from '../../engine/wire.js'
+import { Shape } from '../../engine/client-contract.js'
 import { checked } from './checked.js'
 import { pages } from './pages.js'
 import { remoteService } from './remote-service.js'

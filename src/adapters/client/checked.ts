@@ -1,4 +1,4 @@
-import { invalid, unreadable } from '../../engine/wire.js'
+import { invalid, unreadable } from '../../engine/client-contract.js'
 
 /** Bounds on what is copied of one request; those of the interface are far below. */
 const maxDepth = 16

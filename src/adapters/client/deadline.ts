@@ -1,4 +1,4 @@
-import { EngineError, onAbort } from '../../engine/wire.js'
+import { EngineError, onAbort } from '../../engine/client-contract.js'
 
 /** Ends what belongs to it when any of the signals aborts, or when the time is over. */
 export class Deadline {

@@ -1,5 +1,5 @@
 import type { Change, Diff, PublicOf } from '../../engine/index.js'
-import { parseAtCall, type OperationRequest } from '../../engine/wire.js'
+import { parseAtCall, type OperationRequest } from '../../engine/client-contract.js'
 import { pages } from './pages.js'
 import type { Given, Transport } from './transport.js'
 

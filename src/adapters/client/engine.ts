@@ -5,7 +5,7 @@ import type {
   SessionCreateRequest,
   SessionInfo,
 } from '../../engine/index.js'
-import { Shape } from '../../engine/wire.js'
+import { Shape } from '../../engine/client-contract.js'
 import { toBytes } from './bytes.js'
 import { checked } from './checked.js'
 import { RemoteDiff } from './diff.js'

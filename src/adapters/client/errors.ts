@@ -1,5 +1,5 @@
 import type * as z from 'zod'
-import { EngineError, errorRegistry, statusSchema, type ErrorReason } from '../../engine/wire.js'
+import { EngineError, errorRegistry, statusSchema, type ErrorReason } from '../../engine/client-contract.js'
 
 type Status = z.output<typeof statusSchema>
 

@@ -7,7 +7,7 @@ import type {
   SessionFiles,
   PublicOf,
 } from '../../engine/index.js'
-import { EngineError, Shape } from '../../engine/wire.js'
+import { EngineError, Shape } from '../../engine/client-contract.js'
 import { concat, toBytes } from './bytes.js'
 import { checked, copyOf } from './checked.js'
 import { remoteService } from './remote-service.js'

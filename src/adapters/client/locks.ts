@@ -1,5 +1,5 @@
 import type { LockWaitOptions, SessionFileLocks, SessionPosixLocks, PublicOf } from '../../engine/index.js'
-import { Shape } from '../../engine/wire.js'
+import { Shape } from '../../engine/client-contract.js'
 import { checked } from './checked.js'
 import { remoteService } from './remote-service.js'
 import type { InSession } from './session-calls.js'

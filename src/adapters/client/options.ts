@@ -1,4 +1,4 @@
-import { invalid, Shape } from '../../engine/wire.js'
+import { invalid, Shape } from '../../engine/client-contract.js'
 
 export interface ClientOptions {
   /** Where the interface is, without its `/v1`: `http://127.0.0.1:4000`, or with the server's prefix. */

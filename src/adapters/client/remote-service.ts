@@ -7,7 +7,7 @@ import {
   type OperationMethods,
   type OperationName,
   type OperationResponse,
-} from '../../engine/wire.js'
+} from '../../engine/client-contract.js'
 import type { SessionCalls, SessionOperation } from './session-calls.js'
 
 type MethodName = keyof OperationMethods

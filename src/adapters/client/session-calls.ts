@@ -5,7 +5,7 @@ import {
   type OperationName,
   type OperationRequest,
   type OperationResponse,
-} from '../../engine/wire.js'
+} from '../../engine/client-contract.js'
 import type { CallOptions, Given, Transport } from './transport.js'
 
 /** Operations on one session. */

@@ -10,7 +10,7 @@ import type {
   SessionInfo,
   StateReference,
 } from '../../engine/index.js'
-import { invalid, Shape, type OperationResponse } from '../../engine/wire.js'
+import { invalid, Shape, type OperationResponse } from '../../engine/client-contract.js'
 import { RemoteBus } from './bus.js'
 import { RemoteCache } from './cache.js'
 import { RemoteDiff } from './diff.js'

@@ -6,7 +6,7 @@ import type {
   WaitOptions,
   WatchOptions,
 } from '../../engine/index.js'
-import { EngineError, invalid, parseAtCall, Shape } from '../../engine/wire.js'
+import { EngineError, invalid, parseAtCall, Shape } from '../../engine/client-contract.js'
 import { copyBytes } from './bytes.js'
 import { checked } from './checked.js'
 import { pause } from './deadline.js'

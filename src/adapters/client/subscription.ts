@@ -1,5 +1,5 @@
 import type { BusMessage, BusSubscribeRequest, BusSubscription } from '../../engine/index.js'
-import { onAbort, parseAtCall, type OperationResponse } from '../../engine/wire.js'
+import { onAbort, parseAtCall, type OperationResponse } from '../../engine/client-contract.js'
 import { checked } from './checked.js'
 import { pause } from './deadline.js'
 import { fromStatus, isClosing, isOutage } from './errors.js'

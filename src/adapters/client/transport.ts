@@ -10,12 +10,12 @@ import {
   type OperationName,
   type OperationRequest,
   type OperationResponse,
-} from '../../engine/wire.js'
+} from '../../engine/client-contract.js'
 import { Deadline, pause } from './deadline.js'
 import { fromResponse, notUnderstood, unreachable } from './errors.js'
 import { readLines } from './lines.js'
 import { checkToken, type Settings } from './options.js'
-import { encodeContentRequest, encodeRequest, type WireRequest } from './request.js'
+import { encodeContentRequest, encodeRequest, type WireRequest } from './encode-request.js'
 import { copyBytes } from './bytes.js'
 
 /** What an operation takes, with nothing that would be changed. */

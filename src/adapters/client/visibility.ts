@@ -5,7 +5,7 @@ import type {
   SessionSecrets,
   PublicOf,
 } from '../../engine/index.js'
-import { Secret, Shape } from '../../engine/wire.js'
+import { Secret, Shape } from '../../engine/client-contract.js'
 import { toBytes } from './bytes.js'
 import { pages } from './pages.js'
 import { remoteService } from './remote-service.js'

@@ -196,16 +196,6 @@ export function parseSize(field: string, value: unknown): number {
   return value
 }
 
-/** `key=value`, as a filter on tags or labels. */
-export function parseFilter(filter: string | undefined): ((map: StringMap) => boolean) | undefined {
-  if (filter === undefined || filter === '') return undefined
-  const cut = typeof filter === 'string' ? filter.indexOf('=') : -1
-  if (cut < 1) throw invalid('filter', `must have the form key=value; it is ${given(filter)}`)
-  const key = filter.slice(0, cut)
-  const value = filter.slice(cut + 1)
-  return (map) => Object.hasOwn(map, key) && map[key] === value
-}
-
 /** A JSON object as it may stand in storage, back without a prototype. */
 export function reviveStringMap(entries: StringMap): StringMap {
   return Object.assign(Object.create(null) as Record<string, string>, entries)

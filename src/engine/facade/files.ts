@@ -24,20 +24,16 @@ import {
   type DirectoryListRequest,
   type DirectoryPage,
 } from '../session/reads/directory.js'
+import { deleteShape, planDelete, type DeleteRequest } from '../session/edits/delete.js'
 import {
   createDirectoryShape,
-  deleteShape,
   planCreateDirectory,
-  planDelete,
   planRemoveDirectory,
-  planRename,
   removeDirectoryShape,
-  renameShape,
   type CreateDirectoryRequest,
-  type DeleteRequest,
   type RemoveDirectoryRequest,
-  type RenameRequest,
-} from '../session/edits/files.js'
+} from '../session/edits/directories.js'
+import { planRename, renameShape, type RenameRequest } from '../session/edits/rename.js'
 import {
   createSymlinkShape,
   linkShape,

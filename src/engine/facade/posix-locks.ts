@@ -9,7 +9,7 @@ import {
   type PosixGetRequest,
   type PosixSetRequest,
   type PosixUnlockRequest,
-} from '../services/locks/lock-requests.js'
+} from '../services/locks/posix-lock-requests.js'
 import type { PosixLockConflict, PosixLocks } from '../services/locks/posix-locks.js'
 import type { SessionAccess } from '../session/access/session-access.js'
 

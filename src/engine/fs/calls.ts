@@ -7,7 +7,7 @@ import type { Plan } from '../session/edits/plan.js'
 import type { LiveSession } from '../session/table/live.js'
 import { notADirectory, resolve } from '../session/reads/resolve.js'
 import { Dir, type FileNode } from '../tree/node.js'
-import { plainPath, slashed } from './plain-path.js'
+import { plainPath, slashed } from './resolve-path.js'
 import type { SystemCall } from './errors.js'
 import type { OpenFiles } from './open-files.js'
 

@@ -1,6 +1,6 @@
 /** What Node throws for copies that make no sense. */
 import { composedError } from './errors.js'
-import { resolvePath } from './plain-path.js'
+import { resolvePath } from './resolve-path.js'
 
 export function copyError(
   nodeCode: string,

@@ -1,5 +1,5 @@
 import { Fault } from '../base/fault.js'
-import { resolvePath } from './plain-path.js'
+import { resolvePath } from './resolve-path.js'
 import type { CopyOptions } from './copy-options.js'
 import { cannotCopy, copyError, intoItself, isBelow } from './copy-errors.js'
 import { codeOf, systemError, toSystemError } from './errors.js'

@@ -24,7 +24,7 @@ import {
 import { takeCallback, deliver, type FsFunction } from './drivers.js'
 import { toSystemError, type SystemCall } from './errors.js'
 import { listDirectory } from './listing.js'
-import { givenPath, plainPath, slashed } from './plain-path.js'
+import { givenPath, plainPath, slashed } from './resolve-path.js'
 
 const pathsInDetails = 100
 

@@ -7,7 +7,7 @@ import { FileNode } from '../tree/node.js'
 import { throwIfAborted } from './argument-errors.js'
 import { checkBoolean, toMode } from './values.js'
 import { decodeBytes, toBytes, toNumber, toOptions, type Options } from './arguments.js'
-import { givenPath, slashed } from './plain-path.js'
+import { givenPath, slashed } from './resolve-path.js'
 import {
   changeWith,
   checkReadable,

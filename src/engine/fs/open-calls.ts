@@ -5,7 +5,7 @@ import type { LiveSession } from '../session/table/live.js'
 import { isADirectory, notADirectory, notFound, resolve, type Location } from '../session/reads/resolve.js'
 import { planWrite } from '../session/edits/writes.js'
 import { Dir, Symlink } from '../tree/node.js'
-import { givenPath, plainPath, slashed } from './plain-path.js'
+import { givenPath, plainPath, slashed } from './resolve-path.js'
 import { toMode } from './values.js'
 import {
   changeWith,

@@ -1,7 +1,7 @@
 import { findDirectory } from '../session/reads/lookup.js'
 import { argumentError, codedError, typeError } from './argument-errors.js'
 import { checkInteger } from './values.js'
-import { givenPath } from './plain-path.js'
+import { givenPath } from './resolve-path.js'
 import { toOptions, type Options } from './arguments.js'
 import { locate, read, type Define } from './calls.js'
 import { deliver, type Callback } from './drivers.js'

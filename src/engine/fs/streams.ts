@@ -4,7 +4,7 @@ import type { Environment } from '../base/environment.js'
 import { TimeSlice } from '../base/slices.js'
 import { argumentError, codedError, rangeError, typeError } from './argument-errors.js'
 import { checkBoolean, checkInteger } from './values.js'
-import { givenPath } from './plain-path.js'
+import { givenPath } from './resolve-path.js'
 import { toNumber, toOptions, type Options } from './arguments.js'
 import { settle } from './settle.js'
 

@@ -2,7 +2,7 @@ import type { Buffer } from 'node:buffer'
 import { whenLoaded } from '../base/fault.js'
 import { abortError, codedError, throwIfAborted, valueError } from './argument-errors.js'
 import { checkInteger } from './values.js'
-import { givenPath } from './plain-path.js'
+import { givenPath } from './resolve-path.js'
 import type { Context } from './calls.js'
 import { toWatchOptions, Watched, watchError, type WatchOptions, type WatchSink } from './watch.js'
 

@@ -1,6 +1,7 @@
 import { formatTime } from '../base/environment.js'
 import { limits } from '../base/limits.js'
-import { parseFilter, parseStringMap, type StringMap } from '../base/input.js'
+import { parseStringMap, type StringMap } from '../base/input.js'
+import { parseFilter } from '../base/tag-filter.js'
 import {
   encodePageToken,
   pageNames,

@@ -13,7 +13,7 @@ import {
   toModeBits,
   toRemoveOptions,
   toTime,
-} from '../../../engine/wire.js'
+} from '../../../engine/client-contract.js'
 import type { RemoteFiles } from '../files.js'
 import { asCall, hasReason, locate, unless } from './context.js'
 import { encodeName, toOptions } from './encodings.js'

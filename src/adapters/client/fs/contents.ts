@@ -13,7 +13,7 @@ import {
   valueError,
   EngineError,
   type Flags,
-} from '../../../engine/wire.js'
+} from '../../../engine/client-contract.js'
 import type { RemoteFiles } from '../files.js'
 import { asCall, hasReason, locate } from './context.js'
 import { decodeBytes, toData, toOptions, type Options } from './encodings.js'

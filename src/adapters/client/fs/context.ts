@@ -1,4 +1,10 @@
-import { EngineError, plainPath, slashed, toSystemError, type SystemCall } from '../../../engine/wire.js'
+import {
+  EngineError,
+  plainPath,
+  slashed,
+  toSystemError,
+  type SystemCall,
+} from '../../../engine/client-contract.js'
 import type { RemoteFiles } from '../files.js'
 
 /** Errors of the engine, as those of the system call that they would be. */

@@ -7,7 +7,7 @@ import {
   toSystemError,
   type CopyQuestion,
   type CopyStep,
-} from '../../../engine/wire.js'
+} from '../../../engine/client-contract.js'
 import type { RemoteFiles } from '../files.js'
 import type { changesOf } from './changes.js'
 import { locate } from './context.js'

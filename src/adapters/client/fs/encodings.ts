@@ -1,4 +1,4 @@
-import { checkSignal, typeError, valueError } from '../../../engine/wire.js'
+import { checkSignal, typeError, valueError } from '../../../engine/client-contract.js'
 
 /** Node's, where there is one; without it text is UTF-8, and bytes are plain ones. */
 const { Buffer } = globalThis as Partial<Pick<typeof globalThis, 'Buffer'>>

@@ -1,5 +1,5 @@
 import type { FsPromises } from '../../../engine/index.js'
-import { constants } from '../../../engine/wire.js'
+import { constants } from '../../../engine/client-contract.js'
 import type { RemoteFiles } from '../files.js'
 import { changesOf } from './changes.js'
 import { contentsOf } from './contents.js'

@@ -10,7 +10,7 @@ import {
   toOwner,
   type BigIntStats,
   type Stats,
-} from '../../../engine/wire.js'
+} from '../../../engine/client-contract.js'
 import type { RemoteFiles } from '../files.js'
 import { pages } from '../pages.js'
 import { asCall, locate } from './context.js'

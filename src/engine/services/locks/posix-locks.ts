@@ -6,8 +6,14 @@ import type { LiveSession } from '../../session/table/live.js'
 import { notFound, resolve } from '../../session/reads/resolve.js'
 import { mutate } from '../../session/mutation-queue.js'
 import type { Node } from '../../tree/node.js'
-import { showLock, type Owner, type ParsedLock, type ParsedUnlock, type PosixLock } from './lock-requests.js'
-import { LockTable } from './lock-table.js'
+import {
+  showLock,
+  type Owner,
+  type ParsedLock,
+  type ParsedUnlock,
+  type PosixLock,
+} from './posix-lock-requests.js'
+import { LockTable } from './posix-lock-table.js'
 
 /** What `get` says. */
 export interface PosixLockConflict {

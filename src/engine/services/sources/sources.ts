@@ -1,7 +1,8 @@
 import { checkSignal, onAbort } from '../../base/abort.js'
 import { EngineError } from '../../base/errors.js'
 import { isId } from '../../base/ids.js'
-import { parseFilter, parseText, given, shown } from '../../base/input.js'
+import { parseText, given, shown } from '../../base/input.js'
+import { parseFilter } from '../../base/tag-filter.js'
 import { KeyedMutex } from '../../base/keyed-mutex.js'
 import { limits } from '../../base/limits.js'
 import {

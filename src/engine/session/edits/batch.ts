@@ -10,7 +10,7 @@ import { StagedContent, type StagedBlobs } from '../../cas/staging.js'
 import { BorrowedBlobs } from './borrowed.js'
 import type { Core } from '../core.js'
 import { eventTypes, type Redo } from '../../records/event.js'
-import { deleteShape, planDelete, type DeleteRequest } from './files.js'
+import { deleteShape, planDelete, type DeleteRequest } from './delete.js'
 import type { LiveSession } from '../table/live.js'
 import type { Plan } from './plan.js'
 import {

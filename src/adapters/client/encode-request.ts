@@ -11,7 +11,7 @@ import {
   type ErrorReason,
   type Operation,
   type OperationName,
-} from '../../engine/wire.js'
+} from '../../engine/client-contract.js'
 import { copyOf, isPlain } from './checked.js'
 
 /** A request, ready to be sent. */

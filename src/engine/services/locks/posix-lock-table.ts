@@ -11,7 +11,7 @@ import {
   type LockKind,
   type LockOwner,
   type LockRange,
-} from './lock-ranges.js'
+} from './posix-lock-ranges.js'
 import { quota } from '../quota.js'
 
 /** Which locks meet: those of ranges and those of whole files know nothing of each other. */

@@ -4,7 +4,7 @@ import { given, parseSize, parseText } from '../../base/input.js'
 import { Shape } from '../../base/shape.js'
 import { limits } from '../../base/limits.js'
 import { parsePath } from '../../base/path.js'
-import { endOfRanges, type LockKind, type LockOwner, type LockRange } from './lock-ranges.js'
+import { endOfRanges, type LockKind, type LockOwner, type LockRange } from './posix-lock-ranges.js'
 
 export const PosixLockKind = {
   EXCLUSIVE: 'POSIX_LOCK_KIND_EXCLUSIVE',

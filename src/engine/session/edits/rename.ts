@@ -1,0 +1,66 @@
+import { EngineError, invalid } from '../../base/errors.js'
+import { limits } from '../../base/limits.js'
+import { parsePath } from '../../base/path.js'
+import { Shape } from '../../base/shape.js'
+import { Dir, LinkedFile } from '../../tree/node.js'
+import { eventTypes } from '../../records/event.js'
+import type { LiveSession } from '../table/live.js'
+import { requireParents } from './parents.js'
+import type { Plan } from './plan.js'
+import { isADirectory, notADirectory, notFound, resolve } from '../reads/resolve.js'
+import { checkEmpty, notEmpty } from './directories.js'
+
+export interface RenameRequest {
+  readonly sourcePath: string
+  readonly destinationPath: string
+}
+
+export const renameShape = new Shape<RenameRequest>({ sourcePath: true, destinationPath: true })
+
+/** As POSIX has it: replaces a file, or an empty directory by a directory; onto itself nothing happens. */
+export function planRename(live: LiveSession, { sourcePath, destinationPath }: RenameRequest): Plan {
+  parsePath(sourcePath, 'sourcePath')
+  parsePath(destinationPath, 'destinationPath')
+  const from = resolve(live.tree, sourcePath, false)
+  if (from.parents < from.names.length - 1) throw notFound(sourcePath)
+  const to = resolve(live.tree, destinationPath, false)
+  if (from.node === undefined) throw notFound(sourcePath)
+  if (from.names.length === 0) throw invalid('sourcePath', 'the root cannot be moved')
+  requireParents(to, destinationPath)
+  if (from.path === to.path) return undefined
+  // Two names of one file: POSIX leaves both.
+  if (from.node instanceof LinkedFile && to.node instanceof LinkedFile && from.node.ino === to.node.ino)
+    return undefined
+  if (from.node instanceof Dir && from.names.every((name, index) => to.names[index] === name)) {
+    throw invalid('destinationPath', 'a directory cannot be moved into itself')
+  }
+  if (to.names.length < from.names.length && to.names.every((name, index) => from.names[index] === name)) {
+    throw notEmpty(destinationPath)
+  }
+  if (from.node instanceof Dir && !fits(live, to.names.length, from.node)) {
+    const message = `destinationPath: the moved directory would be nested over ${limits.pathDepth} levels deep`
+    throw new EngineError('NAME_TOO_LONG', message, { field: 'destinationPath' })
+  }
+  if (from.node instanceof Dir && to.node !== undefined) {
+    if (!(to.node instanceof Dir)) throw notADirectory(destinationPath)
+    checkEmpty(live, to.node, destinationPath)
+  } else if (to.node instanceof Dir) throw isADirectory(destinationPath)
+  const details = { sourcePath: from.path, destinationPath: to.path }
+  return { type: eventTypes.rename, details, redo: [['m', from.path, to.path]] }
+}
+
+/** Whether a directory may stand at a depth. Its height is a bound; only one that is too high is measured. */
+function fits(live: LiveSession, depth: number, dir: Dir): boolean {
+  if (depth + dir.height > limits.pathDepth) dir.height = measureHeight(live, dir)
+  return depth + dir.height <= limits.pathDepth
+}
+
+function measureHeight(live: LiveSession, dir: Dir): number {
+  let height = 0
+  for (const page of dir.pages ?? live.tree.loader.loadDir(dir)) {
+    if ((page.names ?? live.tree.loader.loadPage(page)).length > 0) height = Math.max(height, 1)
+    for (const node of page.nodes)
+      if (node instanceof Dir) height = Math.max(height, 1 + measureHeight(live, node))
+  }
+  return height
+}
