@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { isUnsafeWindowsName } from '../../src/engine/base/windows-names.js'
-import { nameRule } from '../../src/engine/services/checkouts/checkout-path-rule.js'
+import { nameRule } from '../../src/engine/services/checkouts/checkout-name-rules.js'
 import { reasonOf } from '../support/level-world.js'
 
 const unsafe = ['..\\x', 'a\\b', '\\', 'C:x', 'C:', 'a:b', 'a::$DATA', 'a<b', 'a>b', 'a"b', 'a|b', 'a?', '*']

@@ -6,8 +6,8 @@ import type { TreeBuilder } from '../../session/tree-builder.js'
 import { Dir, FileNode, noAttributes, LinkedFile, Symlink, type Node } from '../../tree/node.js'
 import type { Xattrs } from '../../tree/xattrs.js'
 import { contentKey, sameMode, shownMode, type Disk } from './checkout-disk.js'
-import { nodesIn } from './checkout-names.js'
-import type { NameRule } from './checkout-path-rule.js'
+import { nodesIn } from './checkout-entries.js'
+import type { NameRule } from './checkout-name-rules.js'
 import type { HostEntry } from '../sources/host-ports.js'
 
 export interface ReadContent {

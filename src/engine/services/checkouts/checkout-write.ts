@@ -2,7 +2,7 @@ import type { TreeChange } from '../../tree/diff.js'
 import { Dir, LinkedFile, Symlink, type FileNode, type Node } from '../../tree/node.js'
 import { contentOf, modified, shownMode, type Disk, type FrozenTree } from './checkout-disk.js'
 import { splitParent } from './checkout-index.js'
-import { namesOf } from './checkout-names.js'
+import { namesOf } from './checkout-entries.js'
 import type { HostStat } from '../sources/host-ports.js'
 
 /** What was written so far: bytes, and files and symlinks. */
