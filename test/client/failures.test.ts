@@ -12,6 +12,7 @@ import {
   type RemoteSession,
 } from '../../src/adapters/client/index.js'
 import type { EngineScope } from '../../src/index.js'
+import { Transport } from '../../src/adapters/client/transport.js'
 import { openRemote, type Remote } from '../support/remote.js'
 import { plainly } from './plainly.js'
 
@@ -392,4 +393,22 @@ test('closing waits for what was asked for', async () => {
   await engine.close()
   expect((await remote.client.sessions.list({ filter: 'last=yes' })).sessions).toHaveLength(1)
   await making
+})
+
+test('the properties of a handle do not lead to the transport of its client, which has the token', async () => {
+  const pending: [at: string, value: unknown][] = [['session', await remote.client.sessions.create()]]
+  const seen = new Set<unknown>()
+  for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
+    const [at, value] = next
+    // It asks for the token before each request, and sends any.
+    expect(value, at).not.toBeInstanceOf(Transport)
+    if (typeof value !== 'object' || value === null || seen.has(value)) continue
+    seen.add(value)
+    for (let owner: object = value; owner !== Object.prototype && owner !== null;) {
+      for (const name of Reflect.ownKeys(owner))
+        pending.push([`${at}.${String(name)}`, Reflect.get(owner, name, value)])
+      owner = Reflect.getPrototypeOf(owner)!
+    }
+  }
+  expect(seen.size).toBeGreaterThan(10)
 })

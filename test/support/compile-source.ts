@@ -64,7 +64,7 @@ export function bundledProject(): Promise<string> {
   return madeOnce('bundled', bundle)
 }
 
-/** What a function makes in a directory of the run. Whoever asks first makes it, once for all. */
+/** Calls a function once in a run, with a directory of its own. The first caller makes it, later ones share the result. */
 async function madeOnce(name: string, make: (directory: string) => Promise<string>): Promise<string> {
   const directory = join(inject('runDirectory'), name)
   const told = join(directory, 'complaints')

@@ -15,7 +15,7 @@ const long = [
 ]
 
 /**
- * What is known to take long goes first, so that no worker is left alone with it in the end. Files that share processes
+ * Files known to take long go first, so that no worker is left alone with one at the end. Files that share processes
  * follow each other: a worker that takes a file of another project in between ends, and its successor loads all again.
  */
 export class LongestFirst extends BaseSequencer {

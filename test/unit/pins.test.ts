@@ -77,7 +77,7 @@ test('all states that forks start from are noted until the pin ends', () => {
   expect(pins.forksOf('parent')).toBeUndefined()
 })
 
-test('what was written since the oldest pin is held by a pin that asks for it, also behind the end of the other', async () => {
+test('a pin of recent writes holds blobs written since the oldest such pin, also after another one ends', async () => {
   const pins = durable()
   const store = pins.watching(await memoryStorage({ durable: true }).open())
   const [before, during, since] = [blobOf(1, 10), blobOf(2, 10), blobOf(3, 10)]

@@ -16,7 +16,7 @@ const dir = (...rest: readonly unknown[]): unknown => ['d', ...attributes, ...re
 const entry = (node: unknown): unknown => [['name', node]]
 const extent = [0, 1, hash, 1, 0]
 
-/** A node that stands in a page, and what it is with one part of it damaged. */
+/** Nodes of a page, each with copies in which one part is damaged. */
 const nodes: readonly { right: unknown; wrong: readonly unknown[] }[] = [
   { right: ['h', 1], wrong: [['h'], ['h', '1'], ['k', 1], [], null, 1, 'h', { 0: 'h', 1: 1 }] },
   {

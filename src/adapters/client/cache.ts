@@ -3,7 +3,7 @@ import { toBytes } from './bytes.js'
 import { Shape } from '../../engine/client-contract.js'
 import { checked } from './checked.js'
 import { pages } from './pages.js'
-import { remoteService } from './remote-service.js'
+import { callsOf, remoteService } from './remote-service.js'
 import type { InSession } from './session-calls.js'
 
 type Request<Name extends Exclude<keyof SessionCache, symbol>> = NonNullable<
@@ -21,12 +21,12 @@ export class RemoteCache
 {
   async put(request: Request<'put'>): Promise<void> {
     const copy = checked(request)
-    await this.session.run('putCacheEntry', { ...copy, value: toBytes(copy.value, 'value') })
+    await callsOf(this).run('putCacheEntry', { ...copy, value: toBytes(copy.value, 'value') })
   }
 
   async get(request: Request<'get'>): Promise<{ value: Uint8Array; found: boolean }> {
     const copy = checked(request)
-    if (!hasNoRoute(copy)) return this.session.call('getCacheEntry', copy)
+    if (!hasNoRoute(copy)) return callsOf(this).call('getCacheEntry', copy)
     const { key } = referenceShape.read(copy)
     const [entry] = (await this.batchGet({ keys: [key] })).entries
     const { value, found } = entry!
@@ -35,7 +35,7 @@ export class RemoteCache
 
   async compareAndSet(request: Request<'compareAndSet'>): ReturnType<SessionCache['compareAndSet']> {
     const { expectedValue, newValue, ...rest } = checked(request)
-    return this.session.call('compareAndSetCacheEntry', {
+    return callsOf(this).call('compareAndSetCacheEntry', {
       ...rest,
       newValue: toBytes(newValue, 'newValue'),
       ...(expectedValue !== undefined && { expectedValue: toBytes(expectedValue, 'expectedValue') }),
@@ -57,7 +57,7 @@ export class RemoteCache
           value: toBytes(checked(entry, `entries[${index}]`).value, `entries[${index}].value`),
         }))
       : entries
-    await this.session.run('batchSetCache', { entries: wire as InSession<'batchSetCache'>['entries'] })
+    await callsOf(this).run('batchSetCache', { entries: wire as InSession<'batchSetCache'>['entries'] })
   }
 }
 

@@ -10,7 +10,7 @@ import type {
 import { EngineError, Shape } from '../../engine/client-contract.js'
 import { concat, toBytes } from './bytes.js'
 import { checked, copyOf } from './checked.js'
-import { remoteService } from './remote-service.js'
+import { callsOf, remoteService } from './remote-service.js'
 import type { InSession } from './session-calls.js'
 
 type Request<Name extends keyof SessionFiles> = Parameters<SessionFiles[Name]>[0]
@@ -33,15 +33,15 @@ export class RemoteFiles
   /** Pieces, and bytes of over 8 MiB, are sent as a stream. */
   async write(request: Request<'write'>): Promise<void> {
     const { content, ...rest } = checked(request)
-    if (isPieces(content)) return this.session.send(rest, content)
+    if (isPieces(content)) return callsOf(this).send(rest, content)
     const bytes = toBytes(content, 'content')
-    if (bytes.byteLength > pieceBytes) return this.session.send(rest, bytes.slice())
-    await this.session.run('writeFile', { ...rest, content: bytes })
+    if (bytes.byteLength > pieceBytes) return callsOf(this).send(rest, bytes.slice())
+    await callsOf(this).run('writeFile', { ...rest, content: bytes })
   }
 
   /** In one request, which a server bounds: LIMIT_EXCEEDED for more than some 12 MiB. */
   async append(request: Request<'append'>): Promise<void> {
-    await this.session.run('appendFile', withContent(request))
+    await callsOf(this).run('appendFile', withContent(request))
   }
 
   /** Large files come in several answers, all of one content; ABORTED where it changed time and again. */
@@ -51,7 +51,7 @@ export class RemoteFiles
 
   /** The request to the server ends when the stream is left. */
   async readStream(request: Request<'readStream'>): Promise<ContentStream> {
-    const { content, length, sizeBytes } = await this.session.receive(readShape.read(request))
+    const { content, length, sizeBytes } = await callsOf(this).receive(readShape.read(request))
     return { length, sizeBytes, [Symbol.asyncIterator]: () => content }
   }
 
@@ -65,7 +65,7 @@ export class RemoteFiles
       let hash: string | undefined
       for (;;) {
         const part = { path, offset: offset + read, length: Math.min(length - read, pieceBytes) }
-        const { content, contentHash, sizeBytes } = await this.session.call('readFile', part)
+        const { content, contentHash, sizeBytes } = await callsOf(this).call('readFile', part)
         hash ??= contentHash
         if (contentHash !== hash) break
         pieces.push(content)
@@ -85,23 +85,23 @@ export class RemoteFiles
 
   async setMode(request: Request<'setMode'>): Promise<void> {
     const { path, mode } = modeShape.read(request)
-    return this.session.run('setAttributes', { path, mode })
+    return callsOf(this).run('setAttributes', { path, mode })
   }
 
   readSymlink(path: string): Promise<{ target: string }> {
-    return this.session.call('readSymlink', { path })
+    return callsOf(this).call('readSymlink', { path })
   }
 
   async batch(operations: readonly BatchOperation[]): Promise<void> {
     const copy = copyOf(operations, 'operations')
     const wire = Array.isArray(copy) ? Array.from(copy, toOperation) : copy
-    await this.session.run('applyBatch', { operations: wire as InSession<'applyBatch'>['operations'] })
+    await callsOf(this).run('applyBatch', { operations: wire as InSession<'applyBatch'>['operations'] })
   }
 
   async patchSegments(request: Request<'patchSegments'>): Promise<{ skippedPaths: string[] }> {
     const copy = checked(request)
     const { mutations } = copy
-    return this.session.call('patchSegments', {
+    return callsOf(this).call('patchSegments', {
       ...copy,
       mutations: Array.isArray(mutations)
         ? Array.from(mutations as readonly SegmentWriteRequest[], (one, index) =>
@@ -113,7 +113,7 @@ export class RemoteFiles
 
   async setXattr(request: Request<'setXattr'>): Promise<void> {
     const copy = checked(request)
-    await this.session.run('setXattr', { ...copy, value: toBytes(copy.value, 'value') })
+    await callsOf(this).run('setXattr', { ...copy, value: toBytes(copy.value, 'value') })
   }
 }
 

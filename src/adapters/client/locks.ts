@@ -1,7 +1,7 @@
 import type { LockWaitOptions, SessionFileLocks, SessionPosixLocks, PublicOf } from '../../engine/index.js'
 import { Shape } from '../../engine/client-contract.js'
 import { checked } from './checked.js'
-import { remoteService } from './remote-service.js'
+import { callsOf, remoteService } from './remote-service.js'
 import type { InSession } from './session-calls.js'
 
 type Posix<Name extends keyof SessionPosixLocks> = Parameters<SessionPosixLocks[Name]>[0]
@@ -21,7 +21,7 @@ export class RemotePosixLocks
 {
   async set(request: Posix<'set'>): Promise<void> {
     const copy = checked(request)
-    await this.session.run('setPosixLock', copy)
+    await callsOf(this).run('setPosixLock', copy)
     this.#remember(copy)
   }
 
@@ -31,7 +31,7 @@ export class RemotePosixLocks
     const copy = checked(request)
     const { path, range, owner } = copy
     return this.#take(
-      () => this.session.run('setPosixLockBlocking', copy, { signal, patient: true }),
+      () => callsOf(this).run('setPosixLockBlocking', copy, { signal, patient: true }),
       { path, owner, ...(range !== undefined && { range }) },
       signal,
     )
@@ -42,7 +42,7 @@ export class RemotePosixLocks
     const copy = checked(request)
     const { path, owner, blocking } = copy
     return this.#take(
-      () => this.session.run('flock', copy, { signal, patient: blocking === true }),
+      () => callsOf(this).run('flock', copy, { signal, patient: blocking === true }),
       { path, owner, isFlock: true },
       signal,
     )
@@ -59,7 +59,7 @@ export class RemotePosixLocks
       this.#remember(undo)
     } catch (error) {
       // The server may have granted it before it sees that nobody waits.
-      if (signal?.aborted === true && !this.session.transport.lockOwners.has(this.#keyOf(undo)))
+      if (signal?.aborted === true && !callsOf(this).transport.lockOwners.has(this.#keyOf(undo)))
         await this.#giveBack(undo)
       throw error
     }
@@ -67,15 +67,17 @@ export class RemotePosixLocks
 
   async #giveBack(undo: InSession<'funlock'>): Promise<void> {
     const signal = AbortSignal.timeout(giveBackMs)
-    await this.session.run('funlock', undo, { signal }).catch(() => undefined)
+    await callsOf(this)
+      .run('funlock', undo, { signal })
+      .catch(() => undefined)
   }
 
   #remember(request: Pick<InSession<'funlock'>, 'owner'>): void {
-    this.session.transport.lockOwners.add(this.#keyOf(request))
+    callsOf(this).transport.lockOwners.add(this.#keyOf(request))
   }
 
   #keyOf({ owner }: Pick<InSession<'funlock'>, 'owner'>): string {
-    return JSON.stringify([this.session.sessionId, owner?.clientId ?? '', owner?.ownerId])
+    return JSON.stringify([callsOf(this).sessionId, owner?.clientId ?? '', owner?.ownerId])
   }
 }
 

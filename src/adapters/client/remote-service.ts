@@ -48,22 +48,23 @@ export type RemoteMethods<Path extends string> = Pick<
   }[keyof PartOf<Path>]
 >
 
-let callsOf: (service: RemoteService) => SessionCalls
+let reach: (service: RemoteService) => SessionCalls
+
+/** The calls of a service. They are no member of it: the holder of a handle must not reach the client's token. */
+export function callsOf(service: RemoteService): SessionCalls {
+  return reach(service)
+}
 
 /** A part of a session of a server. */
 export class RemoteService {
   readonly #session: SessionCalls
 
   static {
-    callsOf = (service) => service.#session
+    reach = (service) => service.#session
   }
 
   constructor(session: SessionCalls) {
     this.#session = session
-  }
-
-  protected get session(): SessionCalls {
-    return this.#session
   }
 }
 
@@ -80,12 +81,9 @@ export function remoteService<Path extends string, Own extends keyof PartOf<Path
 ): new (session: SessionCalls) => RemoteService & Omit<RemoteMethods<Path>, Own> {
   class Service extends RemoteService {}
   for (const [name, { implementedBy = '' }] of Object.entries<Operation>(operations)) {
-    const method = implementedBy.slice(path.length + 1) as Own
-    if (
-      implementedBy === `${path}.${String(method)}` &&
-      !String(method).includes('.') &&
-      !own.includes(method)
-    )
+    const end = implementedBy.lastIndexOf('.')
+    const method = implementedBy.slice(end + 1) as Own
+    if (implementedBy.slice(0, end) === path && !own.includes(method))
       defineMethod(Service.prototype, method, name as SessionOperation)
   }
   return Service as never

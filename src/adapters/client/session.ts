@@ -18,7 +18,7 @@ import { RemoteFiles } from './files.js'
 import { createRemoteFs, type RemoteFs } from './fs/index.js'
 import { RemoteFileLocks, RemotePosixLocks } from './locks.js'
 import { RemoteAnnotations, RemoteApprovals } from './review.js'
-import { remoteService } from './remote-service.js'
+import { callsOf, remoteService } from './remote-service.js'
 import { SessionCalls } from './session-calls.js'
 import type { Transport } from './transport.js'
 import { RemoteEvents, RemoteHealth, RemoteSecrets } from './visibility.js'
@@ -55,7 +55,7 @@ export class RemoteSession extends remoteService('session', 'commit') implements
   }
 
   get files(): RemoteFiles {
-    return (this.#files ??= new RemoteFiles(this.session))
+    return (this.#files ??= new RemoteFiles(callsOf(this)))
   }
 
   /** Files in the shape of `node:fs/promises`; there are no synchronous calls, open files, streams and watchers. */
@@ -64,56 +64,56 @@ export class RemoteSession extends remoteService('session', 'commit') implements
   }
 
   get events(): RemoteEvents {
-    return new RemoteEvents(this.session)
+    return new RemoteEvents(callsOf(this))
   }
 
   get annotations(): RemoteAnnotations {
-    return new RemoteAnnotations(this.session)
+    return new RemoteAnnotations(callsOf(this))
   }
 
   get approvals(): RemoteApprovals {
-    return new RemoteApprovals(this.session)
+    return new RemoteApprovals(callsOf(this))
   }
 
   get cache(): RemoteCache {
-    return new RemoteCache(this.session)
+    return new RemoteCache(callsOf(this))
   }
 
   get bus(): RemoteBus {
-    return new RemoteBus(this.session)
+    return new RemoteBus(callsOf(this))
   }
 
   get posixLocks(): RemotePosixLocks {
-    return new RemotePosixLocks(this.session)
+    return new RemotePosixLocks(callsOf(this))
   }
 
   get fileLocks(): RemoteFileLocks {
-    return new RemoteFileLocks(this.session)
+    return new RemoteFileLocks(callsOf(this))
   }
 
   get health(): RemoteHealth {
-    return new RemoteHealth(this.session)
+    return new RemoteHealth(callsOf(this))
   }
 
   get secrets(): RemoteSecrets {
-    return new RemoteSecrets(this.session)
+    return new RemoteSecrets(callsOf(this))
   }
 
   /** Resolves when everything that this client was asked to do is answered. */
   flush(): Promise<void> {
-    return this.session.transport.settled()
+    return callsOf(this).transport.settled()
   }
 
   get(): Promise<SessionInfo> {
-    return this.session.call('getSession', {})
+    return callsOf(this).call('getSession', {})
   }
 
   delete(): Promise<void> {
-    return this.session.run('deleteSession', {})
+    return callsOf(this).run('deleteSession', {})
   }
 
   async fork(request: Parameters<Session['fork']>[0] = {}): Promise<RemoteSession> {
-    const { transport } = this.session
+    const { transport } = callsOf(this)
     const { checkpointLabel, ...rest } = forkShape.read(request)
     const from = checkpointLabel === undefined ? {} : { sourceCheckpointLabel: checkpointLabel }
     const { id } = await transport.call('forkSession', { ...rest, ...from, sourceSessionId: this.id })
@@ -122,13 +122,13 @@ export class RemoteSession extends remoteService('session', 'commit') implements
 
   async checkpoint(request: CheckpointCreateRequest = {}): Promise<Checkpoint> {
     const { checkpointLabel: label } = checkpointShape.read(request)
-    return ofLibrary(await this.session.call('createCheckpoint', label === undefined ? {} : { label }))
+    return ofLibrary(await callsOf(this).call('createCheckpoint', label === undefined ? {} : { label }))
   }
 
   async listCheckpoints(
     request: Parameters<Session['listCheckpoints']>[0] = {},
   ): ReturnType<Session['listCheckpoints']> {
-    const { checkpoints, nextPageToken } = await this.session.call('listCheckpoints', request)
+    const { checkpoints, nextPageToken } = await callsOf(this).call('listCheckpoints', request)
     return { checkpoints: checkpoints.map(ofLibrary), nextPageToken }
   }
 
@@ -152,7 +152,7 @@ export class RemoteSession extends remoteService('session', 'commit') implements
 
   /** The changes are those of the states when they are read. */
   diff(against: RemoteDiffTarget = 'base'): RemoteDiff {
-    return new RemoteDiff(this.session.transport, () => ({
+    return new RemoteDiff(callsOf(this).transport, () => ({
       sessionId: this.id,
       from: this.#reference(against),
     }))
@@ -161,7 +161,7 @@ export class RemoteSession extends remoteService('session', 'commit') implements
   /** The signal ends the request; what it asked for may happen even so. */
   async commit(request: SessionCommitRequest): Promise<{ commitId: string }> {
     const { signal, ...rest } = commitShape.read(request)
-    return this.session.call('commit', rest, { signal })
+    return callsOf(this).call('commit', rest, { signal })
   }
 
   #reference(target: RemoteDiffTarget): StateReference {

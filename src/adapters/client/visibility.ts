@@ -8,7 +8,7 @@ import type {
 import { Secret, Shape } from '../../engine/client-contract.js'
 import { toBytes } from './bytes.js'
 import { pages } from './pages.js'
-import { remoteService } from './remote-service.js'
+import { callsOf, remoteService } from './remote-service.js'
 import type { SessionCalls } from './session-calls.js'
 
 /** An event as it is told to clients: who did it is not. */
@@ -53,7 +53,7 @@ export class RemoteHealth
   async report(request: Report): ReturnType<SessionHealth['report']> {
     const { reportFormat, reportContent } = reportShape.read(request)
     const content = toBytes(reportContent, 'reportContent')
-    return this.session.call('reportHealth', { reportFormat, reportContent: content })
+    return callsOf(this).call('reportHealth', { reportFormat, reportContent: content })
   }
 
   testResults(request: Report): ReturnType<SessionHealth['report']> {
@@ -67,7 +67,7 @@ export class RemoteSecrets
   implements PublicOf<SessionSecrets>
 {
   async get(request: { readonly secretName: string }): ReturnType<SessionSecrets['get']> {
-    const { secretName, secretValue } = await this.session.call('getSecret', request)
+    const { secretName, secretValue } = await callsOf(this).call('getSecret', request)
     return { secretName, secretValue: new Secret(secretValue.reveal()) }
   }
 }
