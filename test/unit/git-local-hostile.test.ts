@@ -25,6 +25,19 @@ function moveOut(path: string, to: string): void {
   symlinkSync(to, path)
 }
 
+/** Makes empty directories of objects and has the repository name them, and the lines behind them. */
+function nameAlternates(
+  repository: ReturnType<typeof places>['repository'],
+  count: number,
+  lines: readonly string[] = [],
+): void {
+  const names = Array.from({ length: count }, (_, at) => `../o${at}`)
+  for (const name of names) mkdirSync(join(repository.path, 'objects', name))
+  mkdirSync(join(repository.path, 'objects/info'), { recursive: true })
+  const text = [...names, ...lines].map((line) => `${line}\n`).join('')
+  writeFileSync(join(repository.path, 'objects/info/alternates'), text)
+}
+
 describe.runIf(hasGit)('a repository of this host', () => {
   test.each([
     'objects',
@@ -149,10 +162,7 @@ describe.runIf(hasGit)('a repository of this host', () => {
     for (let at = 0; at <= gitLimits.packs; at++)
       writeFileSync(join(many.repository.path, 'objects/pack', `pack-${at}.idx`), '')
     const loop = places()
-    for (let at = 0; at <= gitLimits.objectDirectories; at++) mkdirSync(join(loop.repository.path, `o${at}`))
-    const lines = Array.from({ length: gitLimits.objectDirectories + 1 }, (_, at) => `../o${at}\n`)
-    mkdirSync(join(loop.repository.path, 'objects/info'), { recursive: true })
-    writeFileSync(join(loop.repository.path, 'objects/info/alternates'), lines.join(''))
+    nameAlternates(loop.repository, gitLimits.objectDirectories)
     for (const [{ remote, options }, limit] of [
       [many, gitLimits.packs],
       [loop, gitLimits.objectDirectories],
@@ -160,6 +170,19 @@ describe.runIf(hasGit)('a repository of this host', () => {
       const error = await failure(importFrom(remote, 'main', options))
       expect([error.reason, error.details['limit']]).toEqual(['GIT_TOO_LARGE', String(limit)])
     }
+  })
+
+  test('with as many alternates as the limit, which name each other, is read', async () => {
+    const { repository, remote, options } = places()
+    // Its own directory is one of them.
+    const count = gitLimits.objectDirectories - 1
+    nameAlternates(repository, count, ['', '# a comment', '../o0', '../objects'])
+    for (const alternate of ['o0', `o${count - 1}`]) {
+      mkdirSync(join(repository.path, alternate, 'info'))
+      const lines = ['../objects', `../${alternate}`, '../o1']
+      writeFileSync(join(repository.path, alternate, 'info/alternates'), `${lines.join('\n')}\n`)
+    }
+    expect(await importFrom(remote, 'main', options)).toMatchObject({ lines: sampleLines })
   })
 
   test('leaves no file open, whether it is used or refused', async () => {

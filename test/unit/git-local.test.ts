@@ -1,10 +1,25 @@
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync, chmodSync } from 'node:fs'
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
+import { open, type FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import { deflateSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
 import { createGitAdapter } from '../../src/adapters/git/index.js'
+import { FileBytes } from '../../src/adapters/git/local/file-bytes.js'
+import { OpenFiles, FileGone, type FilePlace } from '../../src/adapters/git/local/open-files.js'
 import { openObjectStore, type ObjectStore } from '../../src/adapters/git/local/object-store.js'
 import { RepositoryDirectory } from '../../src/adapters/git/local/repository-directory.js'
+import { ByteCache } from '../../src/adapters/git/pack/byte-cache.js'
 import { Roots } from '../../src/adapters/host/index.js'
 import type { PathChange } from '../../src/engine/ports.js'
 import { commitRequest, failure, file, importFrom, sampleLines, useGit } from '../support/git-harness.js'
@@ -347,4 +362,151 @@ test.runIf(hasGit)('a commit of one object format is not pushed into a repositor
   expect((await failure(createGitAdapter(options).committer.commit(request))).reason).toBe(
     'GIT_PUSH_REJECTED',
   )
+})
+
+describe('files that stay open for the next read', () => {
+  /** A file of a directory of its own, and the handles on it so far. */
+  function place(content = 'content'): FilePlace & { readonly path: string; readonly handles: FileHandle[] } {
+    const path = join(mkdtempSync(join(git.root, 'open-')), 'file')
+    writeFileSync(path, content)
+    const handles: FileHandle[] = []
+    return {
+      key: path,
+      path,
+      handles,
+      async open() {
+        const handle = await open(path)
+        handles.push(handle)
+        return handle
+      },
+    }
+  }
+
+  const areOpen = ({ handles }: { readonly handles: readonly FileHandle[] }): boolean[] =>
+    handles.map(({ fd }) => fd >= 0)
+
+  const readOf = (handle: FileHandle): Promise<string> => handle.readFile('utf8')
+
+  /** A use that goes on until it is told to end; resolves when it has begun. */
+  async function begin(
+    files: OpenFiles,
+    of: FilePlace,
+  ): Promise<{ readonly handle: FileHandle; end(error?: Error): Promise<void> }> {
+    let stop!: (error: Error | undefined) => void
+    let ended!: Promise<void>
+    const handle = await new Promise<FileHandle>((begun) => {
+      ended = files.use(of, async (file) => {
+        begun(file.handle)
+        const error = await new Promise<Error | undefined>((resolve) => (stop = resolve))
+        if (error !== undefined) throw error
+      })
+    })
+    return {
+      handle,
+      end(error) {
+        stop(error)
+        return ended
+      },
+    }
+  }
+
+  test('are opened once, and closed when others are used, the longest unused first', async () => {
+    const files = new OpenFiles(2)
+    const [one, two, three] = [place('1'), place('2'), place('3')]
+    for (const of of [one, two, one, three])
+      expect(await files.use(of, ({ stat }) => Promise.resolve(stat.size))).toBe(1)
+    expect([one, two, three].map(areOpen)).toEqual([[true], [false], [true]])
+    await files.close()
+    expect([one, two, three].map(areOpen)).toEqual([[false], [false], [false]])
+  })
+
+  test('are not closed while somebody uses them, however many are open', async () => {
+    const files = new OpenFiles(1)
+    const [one, two, three] = [place('1'), place('2'), place('3')]
+    const first = await begin(files, one)
+    const second = await begin(files, two)
+    const again = await begin(files, one)
+    await files.use(three, () => Promise.resolve())
+    await again.end()
+    expect([one, two, three].map(areOpen)).toEqual([[true], [true], [false]])
+    expect([await readOf(first.handle), await readOf(second.handle)]).toEqual(['1', '2'])
+    await first.end()
+    expect([one, two].map(areOpen)).toEqual([[false], [true]])
+    await second.end()
+    expect(areOpen(two)).toEqual([true])
+    await files.close()
+    expect(areOpen(two)).toEqual([false])
+  })
+
+  test('that are gone are opened anew, and closed by the last who uses them', async () => {
+    const files = new OpenFiles(10)
+    const one = place('1')
+    const first = await begin(files, one)
+    const second = await begin(files, one)
+    await expect(first.end(new FileGone())).rejects.toThrow('repacked')
+    const third = await begin(files, one)
+    expect([areOpen(one), await readOf(second.handle)]).toEqual([[true, true], '1'])
+    await expect(second.end(new FileGone())).rejects.toThrow('repacked')
+    expect([areOpen(one), await readOf(third.handle)]).toEqual([[false, true], '1'])
+    await third.end()
+    expect(areOpen(one)).toEqual([false, true])
+    await files.close()
+    expect(areOpen(one)).toEqual([false, false])
+  })
+
+  test('are closed where their use fails for another reason too', async () => {
+    const files = new OpenFiles(10)
+    const one = place('1')
+    await expect((await begin(files, one)).end(new Error('other'))).rejects.toThrow('other')
+    expect(await files.use(one, ({ handle }) => readOf(handle))).toBe('1')
+    expect(areOpen(one)).toEqual([true])
+    await files.close()
+    expect(areOpen(one)).toEqual([false])
+  })
+
+  const content = '0123456789'.repeat(50_000)
+
+  test.each<readonly [string, (path: string) => void]>([
+    ['another file of the same size and time', (path) => writeFileSync(path, content)],
+    ['one that grew', (path) => writeFileSync(path, `${content}0`)],
+    ['one that was cut', (path) => writeFileSync(path, content.slice(1))],
+  ])('are gone when there is %s in their place', async (name, replace) => {
+    const of = place(content)
+    utimesSync(of.path, 1000, 1000)
+    // None stays open.
+    const bytes = await FileBytes.open(of, new OpenFiles(0), new ByteCache(1))
+    expect((await bytes.at(10, 5)).toString()).toBe('01234')
+    if (name.startsWith('another')) renameSync(of.path, `${of.path}.old`)
+    replace(of.path)
+    utimesSync(of.path, 1000, 1000)
+    for (const [offset, length] of [
+      [200_000, 5],
+      [10, 300_000],
+    ] as const)
+      await expect(bytes.at(offset, length)).rejects.toThrow(FileGone)
+  })
+
+  test('are gone when they were written anew with the same size', async () => {
+    const of = place(content)
+    const bytes = await FileBytes.open(of, new OpenFiles(0), new ByteCache(1))
+    writeFileSync(of.path, content)
+    utimesSync(of.path, 1, 1)
+    await expect(bytes.at(0, 5)).rejects.toThrow(FileGone)
+  })
+
+  test('are gone when they are cut while they are open', async () => {
+    const of = place(content)
+    const files = new OpenFiles(1)
+    const bytes = await FileBytes.open(of, files, new ByteCache(1))
+    truncateSync(of.path, 300_000)
+    expect((await bytes.at(10, 5)).toString()).toBe('01234')
+    expect(await bytes.at(0, 300_000)).toHaveLength(300_000)
+    for (const [offset, length] of [
+      [299_999, 2],
+      [400_000, 5],
+      [0, 300_001],
+    ] as const)
+      await expect(bytes.at(offset, length)).rejects.toThrow(FileGone)
+    await files.close()
+  })
 })

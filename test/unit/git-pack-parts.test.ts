@@ -1,9 +1,16 @@
 /** The parts that bound what reading a pack costs. */
 import { describe, expect, test } from 'vitest'
 import { gitLimits } from '../../src/adapters/git/limits.js'
+import { createPacer } from '../../src/adapters/git/pacer.js'
+import { ByteCache } from '../../src/adapters/git/pack/byte-cache.js'
 import { HeldDeltas } from '../../src/adapters/git/pack/held-deltas.js'
 import { PackBudget } from '../../src/adapters/git/pack/pack-budget.js'
 import { PackEntries } from '../../src/adapters/git/pack/pack-entries.js'
+import { PackedObjects } from '../../src/adapters/git/pack/packed-objects.js'
+import { memoryBytes } from '../../src/adapters/git/pack/random-bytes.js'
+import type { GitObject } from '../../src/engine/ports.js'
+import { chunksOf, readAll } from '../support/pack-oracle.js'
+import { idDelta, idOf, makeDelta, offsetDelta, plainEntry, rawPack } from '../support/raw-pack.js'
 
 const tooLarge = expect.objectContaining({ reason: 'GIT_TOO_LARGE' }) as unknown
 
@@ -48,4 +55,75 @@ test('entries are found by their ids, and others are not, however many there are
     expect(entries.find(idOf(entry))).toBe(entry)
     expect(entries.find(idOf(entry + 1))).toBeUndefined()
   }
+})
+
+describe('a chain of deltas', () => {
+  const { deltaDepth } = gitLimits
+  const bodyAt = (depth: number): Buffer => Buffer.from(String(depth).padStart(8, '0'))
+  const deltaAt = (depth: number): Buffer => makeDelta(8, 8, [bodyAt(depth)])
+  const first = plainEntry('blob', bodyAt(0))
+
+  /** Each delta is on the entry before it. */
+  function byOffset(deltas: number): Buffer[] {
+    const entries = [first]
+    for (let depth = 1; depth <= deltas; depth++)
+      entries.push(offsetDelta(entries.at(-1)!.length, deltaAt(depth)))
+    return entries
+  }
+
+  function byId(deltas: number): Buffer[] {
+    const entries = [first]
+    for (let depth = 1; depth <= deltas; depth++)
+      entries.push(idDelta(idOf('blob', bodyAt(depth - 1)), deltaAt(depth)))
+    return entries
+  }
+
+  test.each([
+    ['by offset', byOffset],
+    ['by id', byId],
+    ['by id, each in front of its base', (deltas: number) => byId(deltas).toReversed()],
+  ])('in a stream is read up to the limit: %s', async (_, chain) => {
+    const { objects } = await readAll(chunksOf(rawPack(chain(deltaDepth))))
+    expect(objects.size).toBe(deltaDepth + 1)
+    await expect(readAll(chunksOf(rawPack(chain(deltaDepth + 1))))).rejects.toEqual(tooLarge)
+  })
+
+  test('in a stream is counted on from a base that is no longer in memory', async () => {
+    const entries = byOffset(deltaDepth)
+    const { baseCacheBytes, streamedBlobBytes } = gitLimits
+    const filler = Buffer.alloc(streamedBlobBytes)
+    for (let at = 0; at <= baseCacheBytes / streamedBlobBytes; at++) {
+      filler[0] = at
+      entries.push(plainEntry('blob', filler))
+    }
+    const distance = entries.slice(deltaDepth).reduce((sum, { length }) => sum + length, 0)
+    const pack = rawPack([...entries, offsetDelta(distance, deltaAt(deltaDepth + 1))])
+    const asked: string[] = []
+    const getBase = (oid: string): Promise<GitObject> => {
+      asked.push(oid)
+      return Promise.resolve({ oid, type: 'blob', body: bodyAt(deltaDepth) })
+    }
+    await expect(readAll(chunksOf(pack), 'sha1', { getBase })).rejects.toEqual(tooLarge)
+    expect(asked).toEqual([idOf('blob', bodyAt(deltaDepth))])
+  })
+
+  test('in a file is read up to the limit', async () => {
+    const entries = byOffset(deltaDepth + 1)
+    const offsets: number[] = []
+    let end = 12
+    for (const { length } of entries) {
+      offsets.push(end)
+      end += length
+    }
+    const open = (): PackedObjects =>
+      new PackedObjects(memoryBytes(rawPack(entries)), {
+        name: '',
+        cache: new ByteCache(gitLimits.baseCacheBytes),
+        format: 'sha1',
+        pacer: createPacer(new AbortController().signal),
+        find: () => undefined,
+      })
+    expect(await open().open(offsets[deltaDepth]!)).toMatchObject({ body: bodyAt(deltaDepth) })
+    await expect(open().open(offsets[deltaDepth + 1]!)).rejects.toEqual(tooLarge)
+  })
 })

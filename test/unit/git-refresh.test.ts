@@ -97,6 +97,27 @@ describe.runIf(hasGit)('an import that knows the revision', () => {
 })
 
 describe.runIf(hasGit)('a refresh', () => {
+  test.each([0, 2] as const)(
+    'from a repository of the other object format tells it of no commit (protocol %i)',
+    async (protocol) => {
+      const [old, next] = [sampleRepository(), sampleRepository({ format: 'sha256' })]
+      const sent: string[] = []
+      const server = await serve({
+        protocol,
+        hold(request) {
+          request.on('data', (chunk: Buffer) => sent.push(chunk.toString()))
+          return undefined
+        },
+      })
+      const before = await importFrom({ remoteUrl: `${server.url}/${old.name}` })
+      sent.length = 0
+      const after = await refresh({ remoteUrl: `${server.url}/${next.name}` }, before)
+      expect(after).toMatchObject({ commitId: next.first, lines: sampleLines })
+      expect(sent.join('')).toContain(`want ${next.first}`)
+      expect(sent.join('')).not.toContain(old.first)
+    },
+  )
+
   function many(count: number): ['100644', string, string][] {
     return Array.from({ length: count }, (_, at) => [
       '100644',

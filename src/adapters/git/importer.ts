@@ -9,7 +9,7 @@ import {
   type ImportResult,
 } from '../../engine/ports.js'
 import { gitLimits } from './limits.js'
-import { emptyTreeId, formatOf } from './objects/object-id.js'
+import { emptyTreeId, formatOf, type ObjectFormat } from './objects/object-id.js'
 import { parseCommit, parseTag } from './objects/raw-commit.js'
 import { type Repository } from './repository.js'
 import { openRepository, type RepositoryOptions } from './open-repository.js'
@@ -63,7 +63,7 @@ async function readRevision(
   const { objects, signal } = context
   const progress = { bytesTransferred: 0, filesProcessed: 0 }
   const tell = (): void => context.onProgress({ ...progress })
-  const bases = await knownCommits(objects, context.knownCommits)
+  const bases = await knownCommits(objects, context.knownCommits, formatOf(want))
   const source = await repository.openObjects({
     want,
     objects,
@@ -100,9 +100,14 @@ interface KnownCommit {
   readonly treeId: string
 }
 
-async function knownCommits(objects: GitObjects, oids: readonly string[]): Promise<KnownCommit[]> {
+/** Those of the same object format: a remote may have moved to another one. */
+async function knownCommits(
+  objects: GitObjects,
+  oids: readonly string[],
+  format: ObjectFormat,
+): Promise<KnownCommit[]> {
   const known: KnownCommit[] = []
-  for (const oid of oids.slice(0, gitLimits.haves)) {
+  for (const oid of oids.filter((one) => formatOf(one) === format).slice(0, gitLimits.haves)) {
     const commit = await objects.get(oid)
     if (commit?.type === 'commit') known.push({ oid, treeId: parseCommit(commit).tree })
   }

@@ -227,9 +227,9 @@ async function* alternatesOf(
     const text = (await next.readText('info/alternates')) ?? ''
     for (const line of text.split('\n')) {
       if (line === '' || line.startsWith('#')) continue
-      if (seen.size === gitLimits.objectDirectories) throw tooManyAlternates()
       const path = resolve(next.path, line)
       if (seen.has(path)) continue
+      if (seen.size === gitLimits.objectDirectories) throw tooManyAlternates()
       seen.add(path)
       const alternate = await RepositoryDirectory.open(path, roots)
       if (alternate === undefined) continue

@@ -1,6 +1,6 @@
 import { EngineError } from '../../../engine/ports.js'
 import { gitLimits } from '../limits.js'
-import { formatOf, isObjectId } from '../objects/object-id.js'
+import { isObjectId } from '../objects/object-id.js'
 import { delimiterPacket, flushPacket, packet, PacketReader, packetText, type Packet } from './pkt-line.js'
 import { remoteError } from './remote-errors.js'
 import type { RemoteRefs } from '../repository.js'
@@ -23,7 +23,7 @@ export async function listRefs(
 
 export interface FetchRequest {
   readonly want: string
-  /** Commits that are known with their whole trees, but without their history. */
+  /** Commits of the object format of `want` that are known with their whole trees, but without their history. */
   readonly haves: readonly string[]
   onBytes(count: number): void
 }
@@ -37,11 +37,11 @@ export async function* fetchPack(
   request: FetchRequest,
 ): AsyncGenerator<Buffer, void, undefined> {
   const { advertisement } = connection
-  const haves = request.haves.filter((oid) => formatOf(oid) === advertisement.format)
+  const { want, haves } = request
   const pack =
     advertisement.version === 2
-      ? fetchV2(connection, advertisement, request.want, haves)
-      : fetchV1(connection, advertisement, request.want, haves)
+      ? fetchV2(connection, advertisement, want, haves)
+      : fetchV1(connection, advertisement, want, haves)
   let length = 0
   for await (const part of pack) {
     length += part.length
