@@ -3,7 +3,8 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { limits, openEngine, type Engine, type Session, type Storage } from '../../src/index.js'
+import { limits, openEngine, type Engine, type Session, type Storage, type Store } from '../../src/index.js'
+import { keys } from '../../src/engine/ports.js'
 import { fixedEnvironment } from '../../src/testing.js'
 import { storages } from '../support/storages.js'
 
@@ -15,13 +16,15 @@ const start = Date.UTC(2030, 0, 1)
 describe.each(storages)('a wall clock that jumps, on %s', (_name, makeStorage, lasting) => {
   let directory: string
   let storage: Storage
+  let store: Store
   let engine: Engine
   let wall: number
   let monotonic: number
 
   beforeEach(async () => {
     directory = await mkdtemp(join(tmpdir(), 'clocks-'))
-    storage = makeStorage(directory)
+    const made = makeStorage(directory)
+    storage = { open: async () => (store = await made.open()) }
     wall = start
     monotonic = 0
     await open()
@@ -123,6 +126,69 @@ describe.each(storages)('a wall clock that jumps, on %s', (_name, makeStorage, l
       expect(await again.fs.promises.readFile('/a', 'utf8')).toBe('b')
       pass(59 * minute)
       expect(await ids()).toEqual([session.id])
+    })
+  })
+
+  describe.runIf(lasting)('is set right after a session was used:', () => {
+    const lastActivity = async (session: Session): Promise<number> =>
+      Date.parse((await engine.sessions.list()).sessions.find(({ id }) => id === session.id)!.lastActivityAt)
+
+    const readFile = (session: Session): Promise<string> => session.fs.promises.readFile('/a', 'utf8')
+
+    const writeNew = (session: Session): Promise<void> => write(session, String(wall))
+
+    test.each([
+      ['a read', readFile, [writeNew, readFile]],
+      ['a read', readFile, [readFile, writeNew]],
+      ['a write', writeNew, [writeNew, readFile]],
+    ] as const)('%s counts until the next use, which is believed', async (_, use, later) => {
+      let session = await engine.sessions.create({ ttlSeconds: 3600, files: { '/a': 'kept' } })
+      wall += year
+      await use(session)
+      wall -= year
+      await reopen()
+      pass(59 * minute)
+      expect(await ids()).toEqual([session.id])
+      pass(minute)
+      session = await engine.sessions.open(session.id)
+      for (const next of later) {
+        pass(2 * minute)
+        await next(session)
+        expect(await lastActivity(session)).toBe(wall)
+        await reopen()
+        expect(await lastActivity(session)).toBe(wall)
+        session = await engine.sessions.open(session.id)
+        expect(await lastActivity(session)).toBe(wall)
+      }
+      pass(hour)
+      expect(await ids()).toEqual([])
+    })
+
+    test.each([
+      ['a read', readFile],
+      ['a write', writeNew],
+    ] as const)('%s is followed by the whole time to live, from the opening on', async (_, use) => {
+      const session = await engine.sessions.create({ ttlSeconds: 3600, files: { '/a': 'kept' } })
+      wall += year
+      await use(session)
+      wall -= year
+      await reopen()
+      expect(await ids()).toEqual([session.id])
+      pass(59 * minute)
+      expect(await ids()).toEqual([session.id])
+      pass(minute)
+      expect(await ids()).toEqual([])
+    })
+
+    test('a read that is believed is stored before the engine is closed', async () => {
+      const session = await engine.sessions.create({ files: { '/a': 'kept' } })
+      const storedRead = (): Promise<string | undefined> => store.get(keys.lastRead(session.id))
+      wall += year
+      await readFile(session)
+      await expect.poll(storedRead).toBe(String(wall))
+      wall -= year
+      await readFile(session)
+      await expect.poll(storedRead).toBe(String(wall))
     })
   })
 

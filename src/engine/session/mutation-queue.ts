@@ -1,5 +1,6 @@
 import { engineClosed, EngineError, anotherEngine } from '../base/errors.js'
 import { Fault, whenLoaded } from '../base/fault.js'
+import { limits } from '../base/limits.js'
 import type { BlobRef } from '../cas/blob.js'
 import { keys } from '../storage/keys.js'
 import type { StoreCommit } from '../storage/store.js'
@@ -185,9 +186,10 @@ export function commitEvent(
   let { session } = event
   afterEvent(live, redo, restored)
   const isSetBack = at < live.lastEventAt
-  if (isSetBack) {
-    // The clock was set right: so are the times that are kept.
-    session = withSetBack(session ?? live.record, live.seq + 1, at)
+  // The clock was ahead, at a read perhaps, and was set right: so are the times that are kept.
+  const wasAhead = isSetBack || live.lastActivityAt - at > limits.clockHoldMs
+  if (isSetBack) session = withSetBack(session ?? live.record, live.seq + 1, at)
+  if (wasAhead) {
     live.lastActivityAt = at
     live.activityStoredAt = at
   }
@@ -200,13 +202,12 @@ export function commitEvent(
   const body = core.journal.nextBody(live, [at, type, details, core.principal], redo)
   const events = [{ sessionId: live.id, seq, body }]
   const commit: { -readonly [Part in keyof StoreCommit]: StoreCommit[Part] } = { events }
-  if (session !== undefined) {
-    commit.put = [...(put ?? []), sessionEntry(core, live, session)]
-    const read = isSetBack
-      ? core.journal.kept((): [string, string] => [keys.lastRead(live.id), String(at)])
-      : undefined
-    if (read !== undefined) commit.put = [...commit.put, read]
-  } else if (put !== undefined) commit.put = put
+  if (session !== undefined) commit.put = [...(put ?? []), sessionEntry(core, live, session)]
+  else if (put !== undefined) commit.put = put
+  const read = wasAhead
+    ? core.journal.kept((): [string, string] => [keys.lastRead(live.id), String(at)])
+    : undefined
+  if (read !== undefined) commit.put = [...(commit.put ?? []), read]
   if (del !== undefined) commit.del = del
   if (blobs !== undefined) {
     const stored = core.journal.blobs(core.store, blobs)
