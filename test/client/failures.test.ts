@@ -341,6 +341,37 @@ test('a stream goes on behind the time in which its answer has to begin', async 
   await client.close()
 })
 
+test('messages that came together are not handed over after the abort of their signal', async () => {
+  const payloads = ['1', '2', '3']
+  /** Gives the messages of a subscription as one piece. */
+  const together: typeof fetch = async (...request) => {
+    const response = await fetch(...request)
+    if (!response.headers.has('forkspace-starts-after')) return response
+    let pieces: Uint8Array[] = []
+    const gathered = new TransformStream<Uint8Array, Uint8Array>({
+      transform(piece, controller) {
+        pieces.push(piece)
+        const lines = Buffer.concat(pieces).toString().split('\n').length - 1
+        if (lines < payloads.length) return
+        controller.enqueue(Buffer.concat(pieces))
+        pieces = []
+      },
+    })
+    return new Response(response.body!.pipeThrough(gathered), response)
+  }
+  const { id } = await remote.client.sessions.create()
+  const client = remote.connect({ fetch: together })
+  const session = await client.sessions.open(id)
+  const abort = new AbortController()
+  const messages = session.bus.subscribe({ signal: abort.signal })
+  await messages.opened
+  for (const payload of payloads) await session.bus.publish({ topic: 't', payload })
+  expect(new TextDecoder().decode((await messages.next()).value?.payload)).toBe('1')
+  abort.abort(new Error('enough'))
+  await expect(messages.next()).rejects.toThrow('enough')
+  await client.close()
+})
+
 test('a wait for a lock ends with its signal, and leaves nothing behind', async () => {
   const session = await remote.client.sessions.create({ files: { '/a': '' } })
   const kind = 'POSIX_LOCK_KIND_EXCLUSIVE'

@@ -5,6 +5,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import fc from 'fast-check'
 import { afterEach, describe, expect, test } from 'vitest'
 import {
+  EngineError,
   ImportJobState,
   memoryStorage,
   openEngine,
@@ -125,6 +126,63 @@ describe('after a commit failed', () => {
     }
     expect(existsSync(join(directory, 'work', 'b'))).toBe(false)
     rmSync(directory, { recursive: true })
+  })
+
+  test('a session that is being read when the store recovers is read again', async () => {
+    const data = memoryStorage({ durable: true })
+    type Commit = Parameters<Awaited<ReturnType<typeof data.open>>['commit']>[0]
+    let next: 'commit' | 'fail' = 'commit'
+    let isFull = true
+    /** Failed, and found to be stored at the recovery. */
+    let late: Commit | undefined
+    let read: (() => void) | undefined
+    let goOn!: () => void
+    const released = new Promise<void>((resolve) => (goOn = resolve))
+    const engine = await openEngine({
+      environment,
+      storage: {
+        async open() {
+          const store = await data.open()
+          const commit = store.commit.bind(store)
+          const events = store.events.bind(store)
+          return Object.assign(store, {
+            commit(changes: Commit) {
+              if (next === 'commit') return commit(changes)
+              late = changes
+              return Promise.reject(new Error('the commit failed'))
+            },
+            async recover() {
+              if (isFull) throw new EngineError('STORE_FULL', 'the disk is full')
+              next = 'commit'
+              await commit(late!)
+            },
+            async *events(...range: Parameters<typeof events>) {
+              yield* events(...range)
+              if (read === undefined) return
+              read()
+              read = undefined
+              await released
+            },
+          })
+        },
+      },
+    })
+    opened.push(engine)
+    const session = await engine.sessions.create({ files: { '/a': '1' } })
+    next = 'fail'
+    await expect(session.files.write({ path: '/a', content: '2' })).rejects.toMatchObject({
+      reason: 'STORE_FAILED',
+    })
+    const isRead = new Promise<void>((resolve) => (read = resolve))
+    const text = session.fs.promises.readFile('/a', 'utf8')
+    await isRead
+    isFull = false
+    skippedMs += 10_000
+    await engine.sessions.create()
+    goOn()
+    expect(await text).toBe('2')
+    await session.files.write({ path: '/b', content: '3' })
+    expect((await session.events.verify()).eventCount).toBe(3)
   })
 
   test('operations that come at once share one recovery', async () => {
