@@ -8,14 +8,15 @@ import { openEngine } from '../../src/index.js'
 import { randomWords } from '../../src/testing.js'
 import { gitEnvironment, hasGit } from '../support/git-repository.js'
 import { seed } from '../support/seed.js'
-import { outputOf, runCommand, type Finished } from '../support/command.js'
+import { runCommand, type Finished } from '../support/command.js'
+import { outputHere, runHere } from '../support/command-here.js'
 
 let directory: string
 let store: string
 const run = (args: readonly string[], input?: string | Uint8Array): Promise<Finished> =>
-  runCommand([...args, '--store', store], { cwd: directory, ...(input !== undefined && { input }) })
+  runHere([...args, '--store', store], { cwd: directory, ...(input !== undefined && { input }) })
 const output = (args: readonly string[], input?: string): Promise<string> =>
-  outputOf([...args, '--store', store], { cwd: directory, ...(input !== undefined && { input }) })
+  outputHere([...args, '--store', store], { cwd: directory, ...(input !== undefined && { input }) })
 
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'cli-'))
@@ -36,7 +37,7 @@ async function sessionOf(files: Readonly<Record<string, string | Uint8Array>>): 
 describe('export', () => {
   test('gives the same tar on standard output and in a file', async () => {
     const session = await sessionOf({ '/a.txt': 'one', '/d/b': 'two' })
-    const { bytes, stderr } = await run(['export', session])
+    const { bytes, stderr } = await runCommand(['export', session, '--store', store])
     expect(stderr).toBe('')
     expect(await output(['export', session, '-o', 'out.tar'])).toBe('')
     expect(await readFile(join(directory, 'out.tar'))).toEqual(bytes)

@@ -6,25 +6,39 @@ import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { outputOf, runCommand, serveCommand, type CommandOptions, type Served } from '../support/command.js'
+import {
+  runCommand,
+  serveCommand,
+  type CommandOptions,
+  type Served,
+  type ServedProcess,
+} from '../support/command.js'
+import { outputHere, runHere, serveHere } from '../support/command-here.js'
 
 let directory: string
 let store: string
-const running = new Set<Served>()
+const stops = new Set<() => Promise<unknown>>()
 
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), 'cli-'))
   store = join(directory, 'store')
 })
 afterEach(async () => {
-  for (const served of running) await served.stop('SIGKILL')
-  running.clear()
+  for (const stop of stops) await stop()
+  stops.clear()
   await rm(directory, { recursive: true })
 })
 
+/** In this process, which is quicker. */
 async function serve(args: readonly string[], options: CommandOptions = {}): Promise<Served> {
-  const served = await serveCommand(args, options)
-  running.add(served)
+  const served = await serveHere(args, options)
+  stops.add(() => served.stop())
+  return served
+}
+
+async function serveInProcess(args: readonly string[]): Promise<ServedProcess> {
+  const served = await serveCommand(args)
+  stops.add(() => served.stop('SIGKILL'))
   return served
 }
 
@@ -56,7 +70,7 @@ async function call(
 
 describe('what is printed', () => {
   test('begins with the address; a token that was made stands beside it once, and lets in', async () => {
-    const served = await serve([])
+    const served = await serveInProcess([])
     expect(served.lines[0]).toMatch(/^forkspace listening on http:\/\/127\.0\.0\.1:\d+$/)
     const line = await served.until(/^forkspace token /)
     const token = /^forkspace token ([\w-]{43})$/.exec(line)![1]!
@@ -91,7 +105,7 @@ describe('what is printed', () => {
   })
 
   test('names an IPv6 address as urls do', async () => {
-    const failed = await runCommand(['serve', '--host', '::1', '--port', '70000'])
+    const failed = await runHere(['serve', '--host', '::1', '--port', '70000'])
     expect(failed.code).toBe(2)
     const served = await serve(['--host', '::1', '--token', 'tok']).catch(() => undefined)
     // Not every host has IPv6.
@@ -134,12 +148,12 @@ describe('tokens', () => {
     ['with an empty tenant', 'canary@/ann'],
     ['with a line end', 'canary\n'],
   ])('%s are refused, and not repeated', async (_case, token) => {
-    const { code, stdout, stderr } = await runCommand(['serve', '--token', token])
+    const { code, stdout, stderr } = await runHere(['serve', '--token', token])
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
     expect(stderr).toMatch(/^forkspace: --token: .*\n$/)
     expect(stderr).not.toContain('canary')
     if (token === '') return
-    const other = await runCommand(['serve'], { env: { FORKSPACE_TOKEN: token } })
+    const other = await runHere(['serve'], { env: { FORKSPACE_TOKEN: token } })
     expect(other.code).toBe(2)
     expect(other.stderr).toMatch(/^forkspace: FORKSPACE_TOKEN: /)
     expect(other.stderr).not.toContain('canary')
@@ -165,7 +179,7 @@ describe('tokens', () => {
   })
 
   test('for two callers are refused', async () => {
-    const { code, stderr } = await runCommand(['serve', '--token', 'canary@a/b', '--token', 'canary@a/c'])
+    const { code, stderr } = await runHere(['serve', '--token', 'canary@a/b', '--token', 'canary@a/c'])
     expect([code, stderr]).toEqual([2, 'forkspace: a token is given twice, for different callers\n'])
   })
 })
@@ -174,7 +188,7 @@ describe('a signal', () => {
   test.each(['SIGTERM', 'SIGINT'] as const)(
     '%s ends streams and waits, and what was done is kept',
     async (signal) => {
-      const served = await serve(['--storage', store, '--token', 'tok', '--log', 'json'])
+      const served = await serveInProcess(['--storage', store, '--token', 'tok', '--log', 'json'])
       const { body } = await call(served, '/v1/sessions', 'tok', { method: 'POST', body: {} })
       const id = body['id'] as string
       const operations = [{ write: { path: '/kept', content: Buffer.from('kept').toString('base64') } }]
@@ -218,13 +232,13 @@ describe('a signal', () => {
       await waiting
       for (const socket of [idle, half]) socket.destroy()
       expect(served.stderr()).toContain(`"signal":"${signal}"`)
-      expect(await outputOf(['cat', `${id}:kept`, '--store', store])).toBe('kept')
+      expect(await outputHere(['cat', `${id}:kept`, '--store', store])).toBe('kept')
       expect(await readdir(store)).toEqual(['forkspace.json', 'index', 'master.key', 'segments'])
     },
   )
 
   test('that comes second ends at once, and what was done is kept', async () => {
-    const served = await serve(['--storage', store, '--token', 'tok'])
+    const served = await serveInProcess(['--storage', store, '--token', 'tok'])
     const { body } = await call(served, '/v1/sessions', 'tok', {
       method: 'POST',
       body: { initialTags: { a: 'b' } },
@@ -236,19 +250,20 @@ describe('a signal', () => {
     await served.until(/closing/)
     const { code, signal } = await served.stop('SIGTERM')
     expect([code, signal]).toEqual(signal === null ? [0, null] : [null, 'SIGTERM'])
-    expect(await outputOf(['session', 'ls', '--store', store])).toContain(body['id'])
+    expect(await outputHere(['session', 'ls', '--store', store])).toContain(body['id'])
   })
 })
 
 describe('a second opener', () => {
   test('is told who holds the store, and since when', async () => {
     const before = new Date().toISOString()
-    const served = await serve(['--storage', store, '--token', 'tok'])
-    for (const [args, advice] of [
-      [['serve', '--storage', store], ''],
-      [['session', 'ls', '--store', store], '; a server that runs on it is reached with --server'],
-    ] as const) {
-      const { code, stdout, stderr } = await runCommand(args)
+    const served = await serveInProcess(['--storage', store, '--token', 'tok'])
+    // At once: a verb waits for the store.
+    const attempts = await Promise.all([
+      runCommand(['serve', '--storage', store]),
+      runHere(['session', 'ls', '--store', store]),
+    ])
+    for (const [at, { code, stdout, stderr }] of attempts.entries()) {
       expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
       const [, pid, since, rest] =
         /^forkspace: the store .*\/store is held by process (\d+) on \S+, since ([\d:TZ.-]+)(.*)\n$/.exec(
@@ -256,17 +271,17 @@ describe('a second opener', () => {
         )!
       expect(Number(pid)).toBe(served.process.pid)
       expect(since! >= before && since! <= new Date().toISOString()).toBe(true)
-      expect(rest).toBe(advice)
+      expect(rest).toBe(at === 0 ? '' : '; a server that runs on it is reached with --server')
     }
     await served.stop()
-    await outputOf(['session', 'ls', '--store', store])
+    await outputHere(['session', 'ls', '--store', store])
   })
 
   test('gets in when the first was killed', async () => {
-    const served = await serve(['--storage', store, '--token', 'tok'])
+    const served = await serveInProcess(['--storage', store, '--token', 'tok'])
     await served.stop('SIGKILL')
     expect(await readdir(store)).toContain('owner.json')
-    expect(await outputOf(['session', 'ls', '--store', store])).toBe('')
+    expect(await outputHere(['session', 'ls', '--store', store])).toBe('')
     expect(await readdir(store)).not.toContain('owner.json')
   })
 })
@@ -318,7 +333,7 @@ describe('the master key', () => {
     served = await start([], { FORKSPACE_MASTER_KEY: randomBytes(32).toString('hex') })
     expect(await getSecret(served, id)).toMatchObject({ status: 400 })
     await served.stop()
-    const { code, stderr } = await runCommand(['serve', '--storage', store])
+    const { code, stderr } = await runHere(['serve', '--storage', store])
     expect(code).toBe(1)
     expect(stderr).toMatch(/^forkspace: the store has secrets, and their key .*master\.key is missing/)
     expect(await readdir(store)).toEqual(['forkspace.json', 'index', 'segments'])
@@ -326,13 +341,13 @@ describe('the master key', () => {
 
   test('that was left half made is made anew, and a damaged one is not replaced', async () => {
     const file = join(store, 'master.key')
-    await outputOf(['session', 'create', '--store', store])
+    await outputHere(['session', 'create', '--store', store])
     await writeFile(`${file}.new`, 'half', { mode: 0o644 })
     const served = await start()
     await served.stop()
     expect(await readdir(store)).toEqual(['forkspace.json', 'index', 'master.key', 'segments'])
     await writeFile(file, 'canary')
-    const { code, stderr } = await runCommand(['serve', '--storage', store])
+    const { code, stderr } = await runHere(['serve', '--storage', store])
     expect(code).toBe(1)
     expect(stderr).toMatch(/master\.key: a master key is 32 bytes, in hex or base64\n$/)
     expect(await readFile(file, 'utf8')).toBe('canary')
@@ -349,7 +364,7 @@ describe('the master key', () => {
   test.each(['canary', 'ab'.repeat(31), 'ab'.repeat(33), `${'A'.repeat(42)}B`, `${'A'.repeat(42)}!`])(
     'that is none is refused, and not repeated: %s',
     async (key) => {
-      const { code, stderr } = await runCommand(['serve'], { env: { FORKSPACE_MASTER_KEY: key } })
+      const { code, stderr } = await runHere(['serve'], { env: { FORKSPACE_MASTER_KEY: key } })
       expect([code, stderr]).toEqual([
         2,
         'forkspace: FORKSPACE_MASTER_KEY: a master key is 32 bytes, in hex or base64\n',
@@ -358,7 +373,7 @@ describe('the master key', () => {
   )
 
   test('is read from a file that is there', async () => {
-    const { code, stderr } = await runCommand(['serve', '--master-key-file', join(directory, 'no')])
+    const { code, stderr } = await runHere(['serve', '--master-key-file', join(directory, 'no')])
     expect([code, stderr]).toEqual([1, `forkspace: there is no file ${join(directory, 'no')}\n`])
   })
 
@@ -376,17 +391,17 @@ describe('the network', () => {
   test('a port in use, or an address that is not this host’s, is told in one line', async () => {
     const served = await serve(['--token', 'tok'])
     const { port } = new URL(served.url)
-    const busy = await runCommand(['serve', '--storage', store, '--port', port])
+    const busy = await runHere(['serve', '--storage', store, '--port', port])
     expect(busy).toMatchObject({ code: 1, stdout: '' })
     expect(busy.stderr).toMatch(new RegExp(`^forkspace: port ${port} of 127\\.0\\.0\\.1 is in use$`, 'm'))
-    const foreign = await runCommand(['serve', '--host', '192.0.2.1'])
+    const foreign = await runHere(['serve', '--host', '192.0.2.1'])
     expect(foreign).toMatchObject({
       code: 1,
       stdout: '',
       stderr: 'forkspace: 192.0.2.1 is no address of this host\n',
     })
     // Neither left the store locked.
-    expect(await outputOf(['session', 'ls', '--store', store])).toBe('')
+    expect(await outputHere(['session', 'ls', '--store', store])).toBe('')
   })
 
   test('other hosts are warned of, and names are let in by hand', async () => {

@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { sha256 } from '../../src/engine/base/hash.js'
-import { outputOf, runCommand } from '../support/command.js'
+import { runCommand } from '../support/command.js'
+import { outputHere, runHere } from '../support/command-here.js'
 import { entriesOf, filesOf, fillStore, flip, type FilledStore } from '../support/store-files.js'
 
 describe('verbs on the files of a store', { timeout: 120_000 }, () => {
@@ -30,31 +31,33 @@ describe('verbs on the files of a store', { timeout: 120_000 }, () => {
       ['backup', root, join(root, 'new')],
       ['backup', store, root],
     ]) {
-      const { code, stdout, stderr } = await runCommand(args)
+      const { code, stdout, stderr } = await runHere(args)
       expect([args, code, stdout]).toEqual([args, 2, ''])
       expect(stderr).toMatch(/^forkspace: .+\n$/)
     }
-    const { code, stderr } = await runCommand(['check', root, '--json'])
+    const { code, stderr } = await runHere(['check', root, '--json'])
     expect(code).toBe(2)
     expect(JSON.parse(stderr)).toMatchObject({ error: { reason: 'STORE_FORMAT' } })
   })
 
   test('find nothing where nothing is wrong, copy it, and tell of a key that is not copied', async () => {
-    expect(await outputOf(['check', store])).toMatch(/^whole: 3 sessions, \d+ events, \d+ nodes, \d+ blobs$/)
-    expect(await outputOf(['check', '--read-data', store])).toContain('of contents read')
+    expect(await outputHere(['check', store])).toMatch(
+      /^whole: 3 sessions, \d+ events, \d+ nodes, \d+ blobs$/,
+    )
+    expect(await outputHere(['check', '--read-data', store])).toContain('of contents read')
     await writeFile(join(store, 'master.key'), 'key')
-    const { code, stderr } = await runCommand(['backup', store, 'copy'], { cwd: root })
+    const { code, stderr } = await runHere(['backup', store, 'copy'], { cwd: root })
     await rm(join(store, 'master.key'))
     expect(code).toBe(0)
     expect(stderr).toContain('master.key is not copied')
     const copy = join(root, 'copy')
     expect(Object.keys(await filesOf(copy))).not.toContain('master.key')
-    expect(JSON.parse(await outputOf(['check', copy, '--json']))).toMatchObject({ found: 0, sessions: 3 })
-    const { bytes } = JSON.parse(await outputOf(['backup', copy, join(root, 'other'), '--json'])) as {
+    expect(JSON.parse(await outputHere(['check', copy, '--json']))).toMatchObject({ found: 0, sessions: 3 })
+    const { bytes } = JSON.parse(await outputHere(['backup', copy, join(root, 'other'), '--json'])) as {
       bytes: number
     }
     expect(bytes).toBeGreaterThan(100_000)
-    const sessions = await outputOf(['session', 'ls', '--store', join(root, 'other')])
+    const sessions = await outputHere(['session', 'ls', '--store', join(root, 'other')])
     for (const id of Object.values(ids)) expect(sessions).toContain(id as string)
   })
 
@@ -73,17 +76,17 @@ describe('verbs on the files of a store', { timeout: 120_000 }, () => {
     expect(lines[1]).toBe(`missing blob sha256:${hash}  path /only.txt  session ${ids.second}: is not there`)
     expect(lines.at(-1)).toMatch(/^\d findings: 3 sessions/)
     const target = join(root, 'repaired')
-    const repair = await runCommand(['repair', store, target])
+    const repair = await runHere(['repair', store, target])
     expect(repair.code).toBe(1)
     expect(repair.stdout).toContain(`dropped session ${ids.second}  path /only.txt  session ${ids.second}: `)
     expect(repair.stdout.trimEnd().split('\n').at(-1)).toContain('3 sessions (1 rebuilt)')
-    expect(await outputOf(['check', '--read-data', target])).toMatch(/^whole/)
-    const json = await runCommand(['repair', store, join(root, 'again'), '--json'])
+    expect(await outputHere(['check', '--read-data', target])).toMatch(/^whole/)
+    const json = await runHere(['repair', store, join(root, 'again'), '--json'])
     expect(JSON.parse(json.stdout)).toMatchObject({ remaining: [], sessions: 3, rebuiltSessions: 1 })
     expect(await filesOf(store)).toEqual(before)
-    const { code, stderr } = await runCommand(['backup', store, join(root, 'bad')])
+    const { code, stderr } = await runHere(['backup', store, join(root, 'bad')])
     expect([code, stderr]).toEqual([2, expect.stringContaining('DATA_LOSS')])
-    expect(await outputOf(['cat', `${ids.second}:/second/0`, '--store', target])).not.toBe('')
+    expect(await outputHere(['cat', `${ids.second}:/second/0`, '--store', target])).not.toBe('')
     expect((await readFile(join(target, 'forkspace.json'), 'utf8')).length).toBeGreaterThan(0)
   })
 })

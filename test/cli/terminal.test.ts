@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { levelStorage } from '../../src/adapters/level/index.js'
 import { openEngine } from '../../src/index.js'
 import { commandFile, outputOf } from '../support/command.js'
+import { outputHere } from '../support/command-here.js'
 
 /** Connects a command to a terminal of its own. */
 const pty = 'import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)'
@@ -43,25 +44,33 @@ describe.runIf(platform !== 'win32')('on a terminal', () => {
     expect(shown.replaceAll(/[\n\t]/g, '')).not.toMatch(/[\p{Cc}\p{Cf}]/u)
   })
 
-  test('diff and log have colours, unless NO_COLOR is set', async () => {
+  test('diff has colours', async () => {
     expect(await onTerminal(['diff', session])).toBe('\u001b[33mM /a.txt\u001b[39m\n')
-    expect(await onTerminal(['diff', session, '--patch'])).toContain('\u001b[31m-one\u001b[39m\n')
-    expect(await onTerminal(['log', session])).toContain('  \u001b[1mwriteFile\u001b[22m  ')
-    expect(await onTerminal(['diff', session], { NO_COLOR: '1' })).toBe('M /a.txt\n')
-    expect(await onTerminal(['diff', session], { TERM: 'dumb' })).toBe('M /a.txt\n')
   })
+})
+
+test('diff and log have colours on what says that it is a terminal, unless NO_COLOR is set', async () => {
+  const shown = (args: readonly string[], env: Record<string, string> = {}): Promise<string> => {
+    const all = { TERM: 'xterm-256color', FORKSPACE_STORE: join(directory, 'store'), ...env }
+    return outputHere(args, { env: all, isTerminal: true })
+  }
+  expect(await shown(['diff', session, '--patch'])).toContain('\u001b[31m-one\u001b[39m\n')
+  expect(await shown(['log', session])).toContain('  \u001b[1mwriteFile\u001b[22m  ')
+  expect(await shown(['diff', session], { NO_COLOR: '1' })).toBe('M /a.txt')
+  expect(await shown(['diff', session], { TERM: 'dumb' })).toBe('M /a.txt')
 })
 
 describe('in a pipe', () => {
   const inPipe = (args: readonly string[], env: Record<string, string> = {}): Promise<string> =>
-    outputOf(args, { env: { FORKSPACE_STORE: join(directory, 'store'), ...env } })
+    outputHere(args, { env: { FORKSPACE_STORE: join(directory, 'store'), ...env } })
 
   test('diff --patch has the bytes of the files', async () => {
     expect(await inPipe(['diff', session, '--patch'])).toContain('+a \u001b[2J\u009b31m\u202e\r\tb\u00e9')
   })
 
   test('there are colours only where FORCE_COLOR asks for them', async () => {
-    expect(await inPipe(['diff', session])).toBe('M /a.txt')
+    const env = { FORKSPACE_STORE: join(directory, 'store') }
+    expect(await outputOf(['diff', session], { env })).toBe('M /a.txt')
     expect(await inPipe(['diff', session], { FORCE_COLOR: '1' })).toBe('\u001b[33mM /a.txt\u001b[39m')
     expect(await inPipe(['diff', session, '--json'], { FORCE_COLOR: '1' })).not.toContain('\u001b')
   })

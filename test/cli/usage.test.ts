@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { runCommand } from '../support/command.js'
+import { runHere } from '../support/command-here.js'
 
 const verbs = [
   ['serve'],
@@ -50,7 +51,7 @@ describe('help', () => {
   })
 
   test.each(verbs.map((verb) => [verb.join(' ')]))('of %s says what it takes', async (verb) => {
-    const { code, stdout } = await runCommand([...verb.split(' '), '--help'])
+    const { code, stdout } = await runHere([...verb.split(' '), '--help'])
     expect(code).toBe(0)
     // A name is followed by its first alias.
     expect(stdout.replaceAll(/\|\w+/g, '').startsWith(`Usage: forkspace ${verb} `)).toBe(true)
@@ -121,7 +122,7 @@ describe('what cannot be meant', () => {
     ['no storage', ['serve', '--storage', ''], /--storage takes/],
     ['a shell that is none', ['completion', 'fish'], /bash or zsh/],
   ])('%s is refused in one line, with code 2', async (_case, args, message) => {
-    const { code, stdout, stderr } = await runCommand(args, { cwd: directory })
+    const { code, stdout, stderr } = await runHere(args, { cwd: directory })
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
     expect(stderr).toMatch(message)
     expect(stderr).toMatch(/^forkspace: .*\n$/)
@@ -130,9 +131,9 @@ describe('what cannot be meant', () => {
 
   test('both places in the environment are too many, and an option decides', async () => {
     const env = { FORKSPACE_STORE: store, FORKSPACE_SERVER: 'http://127.0.0.1:1', FORKSPACE_TOKEN: 't' }
-    const both = await runCommand(['session', 'ls'], { env })
+    const both = await runHere(['session', 'ls'], { env })
     expect(both).toMatchObject({ code: 2, stderr: expect.stringContaining('both set') as string })
-    const one = await runCommand(['session', 'ls', '--store', store], { env })
+    const one = await runHere(['session', 'ls', '--store', store], { env })
     expect(one).toMatchObject({ code: 1, stderr: `forkspace: there is no store in ${store}\n` })
   })
 
@@ -144,7 +145,7 @@ describe('what cannot be meant', () => {
       ['session', 'show', '\u001b[2J', '--store', store],
       ['source', 'add', '\u001b]0;x\u0007', '--store', store],
     ]) {
-      const { stderr } = await runCommand(args, { cwd: directory })
+      const { stderr } = await runHere(args, { cwd: directory })
       expect(stderr).toMatch(/^[^\p{Cc}\p{Cf}]*\n$/u)
     }
     await rm(store, { recursive: true, force: true })
@@ -158,14 +159,14 @@ test('a verb that only reads makes no store', async () => {
     ['cat', 'a:/b'],
     ['source', 'import', 'x'],
   ]) {
-    const { code, stderr } = await runCommand([...args, '--store', store])
+    const { code, stderr } = await runHere([...args, '--store', store])
     expect([code, stderr]).toEqual([1, `forkspace: there is no store in ${store}\n`])
   }
   expect(await readdir(directory)).toEqual([])
 })
 
 test('the script of completion is one that bash takes', async () => {
-  const { stdout } = await runCommand(['completion', 'bash'])
+  const { stdout } = await runHere(['completion', 'bash'])
   const script = `${stdout}
     COMP_WORDS=(forkspace source ''); COMP_CWORD=2; _forkspace; echo "\${COMPREPLY[*]}"
     COMP_WORDS=(forkspace session create --so); COMP_CWORD=3; _forkspace; echo "\${COMPREPLY[*]}"`

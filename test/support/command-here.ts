@@ -1,20 +1,27 @@
-import { Readable, Writable } from 'node:stream'
+import { EventEmitter } from 'node:events'
+import { PassThrough, Readable, Writable } from 'node:stream'
+import { finished } from 'node:stream/promises'
+import { WriteStream } from 'node:tty'
 import { run } from '../../src/adapters/cli/program.js'
-import type { CommandOptions, Finished } from './command.js'
+import type { World } from '../../src/adapters/cli/world.js'
+import { servedOf, type CommandOptions, type Finished, type Served } from './command.js'
 
-/** Runs the command in this process, one at a time. */
-export async function runHere(args: readonly string[], options: CommandOptions = {}): Promise<Finished> {
-  const { env = {}, cwd, input = '' } = options
+export interface HereOptions extends CommandOptions {
+  /** Whether standard output says that it is a terminal. */
+  readonly isTerminal?: boolean
+}
+
+const { getColorDepth } = WriteStream.prototype
+
+/** Runs the command in this process; one at a time where a directory is given. */
+export async function runHere(args: readonly string[], options: HereOptions = {}): Promise<Finished> {
+  const { cwd, isTerminal = false } = options
   const [out, err] = [new Gathered(), new Gathered()]
+  if (isTerminal) Object.assign(out, { isTTY: true, getColorDepth })
   const before = process.cwd()
   if (cwd !== undefined) process.chdir(cwd)
   try {
-    const code = await run(args, {
-      stdin: Readable.from([Buffer.from(input)]),
-      stdout: out as unknown as NodeJS.WriteStream,
-      stderr: err as unknown as NodeJS.WriteStream,
-      env,
-    })
+    const code = await run(args, worldOf(out, err, options))
     const { bytes } = out
     const [stdout, stderr] = [bytes.toString('utf8'), err.bytes.toString('utf8')]
     return { code, signal: null, bytes, stdout, stderr }
@@ -24,10 +31,38 @@ export async function runHere(args: readonly string[], options: CommandOptions =
 }
 
 /** Runs a command that must succeed and gives what it printed, without the last end of line. */
-export async function outputHere(args: readonly string[], options: CommandOptions = {}): Promise<string> {
+export async function outputHere(args: readonly string[], options: HereOptions = {}): Promise<string> {
   const { code, stdout, stderr } = await runHere(args, options)
   if (code !== 0) throw new Error(`forkspace ${args.join(' ')}: ${code}: ${stderr}`)
   return stdout.replace(/\n$/, '')
+}
+
+/** Runs `forkspace serve` in this process, whose signals do not reach it; resolves when it listens. */
+export async function serveHere(args: readonly string[], options: CommandOptions = {}): Promise<Served> {
+  const [stdout, stderr, signals] = [new PassThrough(), new PassThrough(), new EventEmitter()]
+  const running = run(['serve', ...args], worldOf(stdout, stderr, options, signals))
+  const ended = running.then(async (code) => {
+    for (const stream of [stdout, stderr]) stream.end()
+    await Promise.all([finished(stdout), finished(stderr)])
+    return { code, signal: null }
+  })
+  return servedOf({ stdout, stderr, ended, kill: (signal) => signals.emit(signal, signal) })
+}
+
+function worldOf(
+  stdout: Writable,
+  stderr: Writable,
+  { env = {}, input = '' }: CommandOptions,
+  signals = new EventEmitter(),
+): World {
+  return {
+    stdin: Readable.from([Buffer.from(input)]),
+    stdout: stdout as NodeJS.WriteStream,
+    stderr: stderr as NodeJS.WriteStream,
+    env,
+    on: (signal, listener) => signals.on(signal, listener),
+    removeListener: (signal, listener) => signals.removeListener(signal, listener),
+  }
 }
 
 class Gathered extends Writable {

@@ -51,37 +51,67 @@ export async function outputOf(args: readonly string[], options: CommandOptions 
   return stdout.replace(/\n$/, '')
 }
 
+export interface Ended {
+  readonly code: number | null
+  readonly signal: NodeJS.Signals | null
+}
+
 export interface Served {
   readonly url: string
-  readonly process: ChildProcess
   /** All lines of standard output, and what was written to standard error, until now. */
   readonly lines: readonly string[]
   stderr(): string
   /** Resolves when a line was printed that matches, on either stream. */
   until(pattern: RegExp): Promise<string>
   /** Sends a signal and waits for the end. */
-  stop(signal?: NodeJS.Signals): Promise<{ code: number | null; signal: NodeJS.Signals | null }>
+  stop(signal?: NodeJS.Signals): Promise<Ended>
 }
 
-/** Starts `forkspace serve`, and resolves when it listens. */
-export async function serveCommand(args: readonly string[], options: CommandOptions = {}): Promise<Served> {
+export interface ServedProcess extends Served {
+  readonly process: ChildProcess
+}
+
+/** Starts `forkspace serve` in a process of its own, and resolves when it listens. */
+export async function serveCommand(
+  args: readonly string[],
+  options: CommandOptions = {},
+): Promise<ServedProcess> {
   const child = startCommand(['serve', ...args], options)
   const closed = once(child, 'close') as Promise<[number | null, NodeJS.Signals | null]>
+  const served = await servedOf({
+    stdout: child.stdout!,
+    stderr: child.stderr!,
+    ended: closed.then(([code, signal]) => ({ code, signal })),
+    kill: (signal) => child.kill(signal),
+  })
+  return { ...served, process: child }
+}
+
+export interface Serving {
+  readonly stdout: NodeJS.ReadableStream
+  readonly stderr: NodeJS.ReadableStream
+  /** Resolves behind the end of both. */
+  readonly ended: Promise<Ended>
+  kill(signal: NodeJS.Signals): void
+}
+
+/** Resolves when the command listens. */
+export async function servedOf({ stdout, stderr, ended, kill }: Serving): Promise<Served> {
   const lines: string[] = []
   const errors: string[] = []
   let changed: (() => void) | undefined
-  let ended = false
+  let hasEnded = false
   const gather = (stream: NodeJS.ReadableStream, into: string[]): void => {
     createInterface({ input: stream }).on('line', (line) => {
       into.push(line)
       changed?.()
     })
   }
-  gather(child.stdout!, lines)
-  gather(child.stderr!, errors)
-  closed.then(
+  gather(stdout, lines)
+  gather(stderr, errors)
+  ended.then(
     () => {
-      ended = true
+      hasEnded = true
       changed?.()
     },
     () => undefined,
@@ -90,21 +120,19 @@ export async function serveCommand(args: readonly string[], options: CommandOpti
     for (;;) {
       const found = [...lines, ...errors].find((line) => pattern.test(line))
       if (found !== undefined) return found
-      if (ended) throw new Error(`serve ended: ${errors.join('\n')}`)
+      if (hasEnded) throw new Error(`serve ended: ${errors.join('\n')}`)
       await new Promise<void>((resolve) => (changed = resolve))
     }
   }
   await until(/^forkspace listening on /)
   return {
     url: /^forkspace listening on (\S+)$/.exec(lines[0]!)![1]!,
-    process: child,
     lines,
     stderr: () => errors.join('\n'),
     until,
-    async stop(signal = 'SIGTERM') {
-      child.kill(signal)
-      const [code, endedBy] = await closed
-      return { code, signal: endedBy }
+    stop(signal = 'SIGTERM') {
+      kill(signal)
+      return ended
     },
   }
 }

@@ -27,5 +27,6 @@ export function wantsColour(stream: NodeJS.WriteStream, env: World['env']): bool
 }
 
 export function paint(style: Style, text: string): string {
-  return styleText(styles[style], text)
+  // Whether there are colours is decided before.
+  return styleText(styles[style], text, { validateStream: false })
 }

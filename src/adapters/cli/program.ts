@@ -99,7 +99,7 @@ class Program {
       .addHelpText('after', serveManual)
       .action(async (options) => {
         const { serveStore } = await import('./serve.js')
-        this.exitCode = await serveStore(options, this.#world.env)
+        this.exitCode = await serveStore(options, this.#world)
       })
   }
 

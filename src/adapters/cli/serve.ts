@@ -8,7 +8,8 @@ import { parsePort, parseToken, type TokenGrant } from './arguments.js'
 import { ExitCode, Failure, reasonOf, UsageError } from './failure.js'
 import { createLog, type Log } from './log.js'
 import { givenMasterKey, keptMasterKey, type KeySource } from './master-key.js'
-import { lockedFailure, type Variables } from './target.js'
+import { lockedFailure } from './target.js'
+import type { World } from './world.js'
 
 export interface ServeOptions {
   readonly storage: string
@@ -32,17 +33,17 @@ const closeMs = 4_800
 const tokenBytes = 32
 
 /** Serves a store until a signal ends it; resolves to the exit code. */
-export async function serveStore(options: ServeOptions, variables: Variables): Promise<number> {
+export async function serveStore(options: ServeOptions, world: World): Promise<number> {
   const { storage, host, log: format } = options
   if (format !== 'json' && format !== 'pretty') throw new UsageError('--log takes json or pretty')
   if (storage === '') throw new UsageError("--storage takes 'memory' or a directory")
   if (host === '') throw new UsageError('--host takes a name or an address')
   const port = parsePort(options.port)
-  const { callers, made } = parseGrants(options.token, variables['FORKSPACE_TOKEN'])
-  const given = await givenMasterKey(options.masterKeyFile, variables['FORKSPACE_MASTER_KEY'])
-  const log = createLog(process.stderr, format)
+  const { callers, made } = parseGrants(options.token, world.env['FORKSPACE_TOKEN'])
+  const given = await givenMasterKey(options.masterKeyFile, world.env['FORKSPACE_MASTER_KEY'])
+  const log = createLog(world.stderr, format)
   // From here on, so that whatever was opened is closed.
-  const ending = nextSignal()
+  const ending = nextSignal(world)
 
   const { engine, notes } = await open(options, given, log)
   for (const note of notes) log('warn', note)
@@ -56,11 +57,10 @@ export async function serveStore(options: ServeOptions, variables: Variables): P
   if (!isLoopback(host))
     log('warn', `${host} is reached from other hosts: tokens and contents go over plain HTTP`, { host })
   const shownHost = isIP(host) === 6 ? `[${host}]` : host
-  process.stdout.on('error', () => undefined)
-  process.stdout.write(`forkspace listening on http://${shownHost}:${server.port}\n`)
+  world.stdout.write(`forkspace listening on http://${shownHost}:${server.port}\n`)
   if (made !== undefined) {
     // Where logs are for programs, a token has no place among them.
-    const place = format === 'json' ? process.stdout : process.stderr
+    const place = format === 'json' ? world.stdout : world.stderr
     place.write(`forkspace token ${made}\n`)
   }
   log('info', 'serving', { storage: storage === 'memory' ? 'memory' : resolve(storage), port: server.port })
@@ -174,13 +174,13 @@ function isLoopback(host: string): boolean {
 }
 
 /** The first signal to end; the one after it ends the process at once, as without this. */
-function nextSignal(): Promise<NodeJS.Signals> {
+function nextSignal(world: World): Promise<NodeJS.Signals> {
   return new Promise((end) => {
     const signals = ['SIGINT', 'SIGTERM'] as const
     const onSignal = (signal: NodeJS.Signals): void => {
-      for (const each of signals) process.removeListener(each, onSignal)
+      for (const each of signals) world.removeListener(each, onSignal)
       end(signal)
     }
-    for (const each of signals) process.on(each, onSignal)
+    for (const each of signals) world.on(each, onSignal)
   })
 }

@@ -6,4 +6,7 @@ export interface World {
   readonly stdout: NodeJS.WriteStream
   readonly stderr: NodeJS.WriteStream
   readonly env: Variables
+  /** Of signals that end it. */
+  on(signal: NodeJS.Signals, listener: (signal: NodeJS.Signals) => void): unknown
+  removeListener(signal: NodeJS.Signals, listener: (signal: NodeJS.Signals) => void): unknown
 }
