@@ -70,7 +70,7 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
       const bytes = randomBytes(70_000)
       await writeFile(join(directory, 'in.bin'), bytes)
       await output(['put', 'in.bin', `${session}:/deep/er/in.bin`])
-      expect((await run(['cat', `${session}:deep/er/in.bin`])).bytes).toEqual(bytes)
+      expect((await run(['cat', `${session}:deep/er/in.bin`])).bytes.equals(bytes)).toBe(true)
       await output(['put', '-', `${session}:from-stdin`], bytes.subarray(0, 1000))
       expect((await run(['cat', `${session}:/from-stdin`])).bytes).toEqual(bytes.subarray(0, 1000))
       await output(['put', '-', `${session}:empty`], '')
@@ -85,13 +85,13 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
       const session = await sessionOf({ '/real': 'small' })
       const bytes = randomBytes(2 ** 20)
       const hash = createHash('sha256')
-      const pieces = Array.from({ length: 33 }, () => bytes)
+      const pieces = Array.from({ length: 17 }, () => bytes)
       for (const piece of pieces) hash.update(piece)
       await writeFile(join(directory, 'large.bin'), Buffer.concat(pieces))
       await output(['put', '-', `${session}:real`, '--mode', '755'], 'small')
       expect(await json(['put', 'large.bin', `${session}:real`])).toEqual({
         path: '/real',
-        sizeBytes: 33 * 2 ** 20,
+        sizeBytes: 17 * 2 ** 20,
       })
       const { bytes: read } = await run(['cat', `${session}:real`])
       expect(createHash('sha256').update(read).digest('hex')).toBe(hash.copy().digest('hex'))
@@ -252,18 +252,18 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
     })
 
     test('pass through pipes, also between commands on one store', async () => {
-      const session = await sessionOf({ '/big': randomBytes(3 * 2 ** 20) })
+      const big = randomBytes(3 * 2 ** 20)
+      const session = await sessionOf({ '/big': big })
       const shell = (script: string): ReturnType<typeof spawnSync> =>
         spawnSync('bash', ['--norc', '-o', 'pipefail', '-c', script], {
           env: { PATH: process.env['PATH'], ...env, NODE: process.execPath, FILE: commandFile, ID: session },
         })
       const head = shell('"$NODE" "$FILE" cat $ID:big | head -c 10')
       expect([head.status, head.stderr.toString(), head.stdout.length]).toEqual([0, '', 10])
-      const copied = shell(
-        '"$NODE" "$FILE" cat $ID:big | "$NODE" "$FILE" put - $ID:copy && "$NODE" "$FILE" diff $ID',
-      )
-      expect([copied.stderr.toString(), copied.stdout.toString()]).toEqual(['', 'A /copy\n'])
-      for (const verb of place === 'store' ? ['ls -R $ID', '--help', 'log $ID --json'] : []) {
+      const copied = shell('"$NODE" "$FILE" cat $ID:big | "$NODE" "$FILE" put - $ID:copy')
+      expect([copied.stderr.toString(), copied.stdout.toString()]).toEqual(['', ''])
+      expect((await run(['cat', `${session}:copy`])).bytes.equals(big)).toBe(true)
+      for (const verb of place === 'store' ? ['--help', 'log $ID --json'] : []) {
         const closed = shell(`"$NODE" "$FILE" ${verb} | true`)
         expect([closed.status, closed.stderr.toString()]).toEqual([0, ''])
       }
