@@ -296,10 +296,10 @@ const edits: readonly Edit[] = [
     },
   },
   {
-    name: 'a log of 1,000 lines',
+    name: 'a log of 100 lines',
     async apply(fork) {
       const path = await freePath(fork, 'run.log')
-      for (let i = 0; i < 1000; i++) await fork.files.append({ path, content: `line ${i}\n` })
+      for (let i = 0; i < 100; i++) await fork.files.append({ path, content: `line ${i}\n` })
     },
   },
   {

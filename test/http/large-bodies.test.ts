@@ -6,7 +6,7 @@ import * as z from 'zod'
 import { Decoder } from '../../src/adapters/http/operations/decode.js'
 import { HttpError } from '../../src/adapters/http/http-error.js'
 import { schemas } from '../../src/engine/contract.js'
-import { seed } from '../support/seed.js'
+import { runs, seed } from '../support/seed.js'
 import { openServer, refusalIn } from '../support/http-server.js'
 
 const { applyBatch, patchSegments, createSession } = schemas
@@ -188,7 +188,7 @@ function namesFrom(length: number, count: number): string {
 
 describe('a random body', () => {
   test('is what it is when it is parsed and decoded at once', async () => {
-    for (let run = 0; run < 100; run++) {
+    for (let run = 0; run < runs(400); run++) {
       const random = new Random(seed + run)
       const [schema, value] = randomRequest(random)
       const body = Buffer.from(text(random, value))
@@ -202,7 +202,7 @@ describe('a random body', () => {
   })
 
   test('that is damaged is refused exactly if it is refused as a whole', async () => {
-    for (let run = 0; run < 300; run++) {
+    for (let run = 0; run < runs(1000); run++) {
       const random = new Random(seed + 10_000 + run)
       const [schema, value] = randomRequest(random)
       const body = Buffer.from(text(random, value))

@@ -1,4 +1,5 @@
 /** Every route of the contract, with what it must refuse: the right answer, and nothing changed. */
+import { isDeepStrictEqual } from 'node:util'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import type { HttpHandler } from '../../src/adapters/http/index.js'
 import {
@@ -58,7 +59,9 @@ beforeAll(async () => {
 })
 afterAll(() => world[Symbol.asyncDispose]())
 afterEach(async () => {
-  expect(await everything()).toEqual(before)
+  const now = await everything()
+  // An expectation costs more than what it compares.
+  if (!isDeepStrictEqual(now, before)) expect(now).toEqual(before)
   expect(Object.keys(Object.prototype)).toEqual([])
 })
 

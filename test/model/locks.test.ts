@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import { EngineError, limits } from '../../src/index.js'
 import { type LockKind } from '../../src/engine/services/locks/posix-lock-ranges.js'
@@ -151,8 +152,9 @@ function toRequest({ place, owner, kind, start, end }: Wait): LockRequest<Owner>
   }
 }
 
+/** An expectation costs more than what it compares, and there are a hundred thousand. */
 function same(what: string, actual: unknown, expected: unknown): void {
-  expect(actual, what).toEqual(expected)
+  if (!isDeepStrictEqual(actual, expected)) expect(actual, what).toEqual(expected)
 }
 
 async function run(runSeed: number): Promise<Map<string, number>> {
@@ -303,7 +305,7 @@ describe('the table of locks', () => {
       end: start + 1n,
       path: '/a',
     })
-    for (let round = 0; round < 3; round++) {
+    for (let round = 0; round < 2; round++) {
       table.set(request('holder'))
       const abort = new AbortController()
       const order: number[] = []

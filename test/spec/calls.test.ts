@@ -502,6 +502,7 @@ const hostile: readonly unknown[] = [
   '',
   'x',
   '\ud800',
+  'k='.repeat(2_000),
   'k='.repeat(40_000),
   [],
   [null],

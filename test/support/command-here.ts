@@ -11,13 +11,16 @@ export interface HereOptions extends CommandOptions {
   readonly isTerminal?: boolean
 }
 
-const { getColorDepth } = WriteStream.prototype
+/** As a terminal finds it: from the environment alone. */
+function colorDepth(variables: object): number {
+  return WriteStream.prototype.getColorDepth(variables)
+}
 
 /** Runs the command in this process; one at a time where a directory is given. */
 export async function runHere(args: readonly string[], options: HereOptions = {}): Promise<Finished> {
   const { cwd, isTerminal = false } = options
   const [out, err] = [new Gathered(), new Gathered()]
-  if (isTerminal) Object.assign(out, { isTTY: true, getColorDepth })
+  if (isTerminal) Object.assign(out, { isTTY: true, getColorDepth: colorDepth })
   const before = process.cwd()
   if (cwd !== undefined) process.chdir(cwd)
   try {

@@ -92,7 +92,7 @@ export interface Serving {
   readonly stderr: NodeJS.ReadableStream
   /** Resolves behind the end of both. */
   readonly ended: Promise<Ended>
-  kill(signal: NodeJS.Signals): void
+  readonly kill: (signal: NodeJS.Signals) => void
 }
 
 /** Resolves when the command listens. */
