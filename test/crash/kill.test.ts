@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { runs, seed } from '../support/seed.js'
 import { runLoop } from './compiled.js'
 
-test.each([
+test.concurrent.each<[string, string, number]>([
   ['kill', 'relaxed', 6],
   ['kill', 'full', 3],
   ['services', 'relaxed', 3],

@@ -296,7 +296,7 @@ test('a client that never reads holds little, and is cut off', async () => {
   for (let index = 0; index < 20; index++) {
     const socket = await server.open()
     socket.on('error', () => undefined)
-    socket.write(server.head('GET', `/v1/sessions/${session.id}/bus`))
+    socket.write(server.head('GET', `/v1/sessions/${session.id}/bus`, 'connection: close'))
     await new Promise((resolve) => socket.once('data', resolve))
     socket.pause()
     sockets.push(socket)

@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { inspect } from 'node:util'
+import { inspect, isDeepStrictEqual } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import * as z from 'zod'
 import {
@@ -770,16 +770,17 @@ describe.each(places)('on %s, %s:', (storageName, transportName, makeStorage, co
     // A promotion is told of when it has succeeded.
     if (name === 'promoteSession' && response !== undefined)
       await engine.sources.waitForJob(response as JobReference)
-    expect(response === undefined ? [[]] : [[], [event]]).toContainEqual(recorded)
+    // An expectation costs more than what it compares, and there are ten thousands of calls.
+    const allowed = response === undefined ? [[]] : [[], [event]]
+    if (!allowed.some((types) => isDeepStrictEqual(types, recorded))) expect(allowed).toContainEqual(recorded)
     if (error === undefined) {
       if (response !== undefined) checkForm(schemas[name].response, response)
       return response!
     }
     if (!(error instanceof EngineError) && !(error instanceof Refusal)) throw error
-    if (error instanceof Refusal) expect(error.http).toBe(httpCode(error))
-    expect([...errors, ...ofTheRequest, ...(error instanceof Refusal ? ['ROUTE_NOT_FOUND'] : [])]).toContain(
-      error.reason,
-    )
+    if (error instanceof Refusal && error.http !== httpCode(error)) expect(error.http).toBe(httpCode(error))
+    const reasons = [...errors, ...ofTheRequest, ...(error instanceof Refusal ? ['ROUTE_NOT_FOUND'] : [])]
+    if (!reasons.includes(error.reason)) expect(reasons).toContain(error.reason)
     return error.reason
   }
 
