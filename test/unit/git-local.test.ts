@@ -2,8 +2,10 @@ import {
   chmodSync,
   mkdirSync,
   mkdtempSync,
+  promises,
   readdirSync,
   readFileSync,
+  readlinkSync,
   renameSync,
   rmSync,
   truncateSync,
@@ -11,9 +13,9 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { open, type FileHandle } from 'node:fs/promises'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { deflateSync } from 'node:zlib'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { createGitAdapter } from '../../src/adapters/git/index.js'
 import { FileBytes } from '../../src/adapters/git/local/file-bytes.js'
 import { OpenFiles, FileGone, type FilePlace } from '../../src/adapters/git/local/open-files.js'
@@ -351,6 +353,50 @@ describe.runIf(hasGit).each(formats)('a repository of this host, %s', (format) =
     }
   })
 })
+
+/** Notes what this process syncs and renames, by the names of the files, until the test ends. */
+async function notedSteps(): Promise<readonly string[]> {
+  const steps: string[] = []
+  const probe = await open(git.root)
+  const files = Object.getPrototypeOf(probe) as FileHandle
+  await probe.close()
+  const syncFile: (this: FileHandle) => Promise<void> = Reflect.get(files, 'sync')
+  vi.spyOn(files, 'sync').mockImplementation(function (this: FileHandle) {
+    steps.push(`sync ${basename(readlinkSync(`/proc/self/fd/${this.fd}`))}`)
+    return syncFile.call(this)
+  })
+  const { rename } = promises
+  vi.spyOn(promises, 'rename').mockImplementation((from, to) => {
+    steps.push(`rename ${basename(String(from))} ${basename(String(to))}`)
+    return rename(from, to)
+  })
+  onTestFinished(() => void vi.restoreAllMocks())
+  return steps
+}
+
+test.runIf(hasGit).each([
+  ['loose objects', 1, /^[0-9a-f]{38}$/],
+  ['a pack', 150, /\.(pack|idx)$/],
+] as const)(
+  'what is pushed is on the disk before it has its name, the index behind its pack and the ref last: %s',
+  async (_, count, objectName) => {
+    const repository = git.sampleRepository()
+    const remote = { repositoryPath: repository.path }
+    const options = { hostPathRoots: [git.root] }
+    const base = await importFrom(remote, '', options)
+    const push = { remote, branchName: 'new', expectedTip: null }
+    const changes = Array.from({ length: count }, (_value, at) => file(`many/${at}`, `${at}`))
+    const steps = await notedSteps()
+    await createGitAdapter(options).committer.commit(commitRequest(base, changes, { push }))
+    const renames = steps.filter((step) => step.startsWith('rename '))
+    const renamed = renames.map((step) => step.split(' ')[2]!)
+    expect(renamed.pop()).toBe('new')
+    expect(renamed.filter((name) => !objectName.test(name))).toEqual([])
+    expect(renamed.length).toBeGreaterThan(1)
+    expect(renamed.findIndex((name) => name.endsWith('.idx'))).toBe(count === 1 ? -1 : 1)
+    expect(steps).toEqual(renames.flatMap((step) => [`sync ${step.split(' ')[1]!}`, step]))
+  },
+)
 
 test.runIf(hasGit)('a commit of one object format is not pushed into a repository of the other', async () => {
   const source = git.sampleRepository()

@@ -10,7 +10,7 @@ import {
   writeFile,
 } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { encodeCommit } from '../../src/adapters/level/log/commit-frame.js'
 import { readFrame } from '../../src/adapters/level/log/frame.js'
@@ -478,6 +478,37 @@ describe('the manifest', () => {
     expect(await again.get('k')).toBe('v')
     await again.close()
   })
+})
+
+test('every file is on the disk before it gets its name, and the name before anything rests on it', async () => {
+  const disk = new FaultyDisk()
+  let store = await openSmall(data, { disk })
+  for (let n = 0; n < 100; n++)
+    await store.commit({ put: [[`k${n % 30}`, String(n)]], blobs: [blobOf(n, 500)] })
+  for (let n = 0; n < 100; n++) await store.commit({ deleteBlobs: [blobOf(n, 500).hash] })
+  await store.reclaim()
+  await store.close()
+  store = await openSmall(data, { disk })
+  await store.close()
+  const log = disk.log.map((what) => what.split(' ') as [step: string, path: string])
+  const named: string[] = []
+  const wrong: string[] = []
+  for (const [at, [step, path]] of log.entries()) {
+    // A segment has its own name at once, and rests on it when the manifest names it.
+    const isSegment = step === 'create' && path.endsWith('.seg')
+    if (step !== 'rename' && !isSegment) continue
+    named.push(path)
+    const next = log.findIndex((other, index) => index > at && other[0] === 'rename')
+    const steps = isSegment ? log.slice(at, next) : log.slice(0, at)
+    const last = steps.findLast((other) => other[1] === (isSegment ? path : `${path}.new`))
+    if (last?.[0] !== 'sync') wrong.push(`${path} is not synced`)
+    const behind = isSegment ? steps : log.slice(at + 1, at + 2)
+    const isSynced = behind.some((other) => other[0] === 'syncDirectory' && other[1] === dirname(path))
+    if (!isSynced) wrong.push(`the directory of ${path} is not synced`)
+  }
+  expect(wrong).toEqual([])
+  const parts = ['/forkspace.json', '/segments/manifest', '/index/pages', '/segments/00000002.seg']
+  expect(named).toEqual(expect.arrayContaining(parts.map((part) => `${data}${part}`)))
 })
 
 describe('reclaiming', () => {
