@@ -280,6 +280,17 @@ describe('a large body', () => {
         },
       ],
     ],
+    [
+      'operations[600].segmentWrite.segments[501].data.offset',
+      Array.from({ length: 601 }, (_, operation) => ({
+        segmentWrite: {
+          path: filler.slice(0, 500),
+          segments: Array.from({ length: operation === 600 ? 502 : 1 }, (_segment, at) => ({
+            data: { offset: at === 501 ? '-1' : '1' },
+          })),
+        },
+      })),
+    ],
   ])('names the field that is wrong: %s', async (field, operations) => {
     await expect(
       (async () =>

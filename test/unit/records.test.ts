@@ -24,6 +24,9 @@ const objects: readonly string[] = [keyPrefixes.node, keyPrefixes.blob, keyPrefi
 /** Longer than a value that stands in its record. */
 const large = 'content '.repeat(4096)
 
+/** Larger than one blob, and of blobs that differ. */
+const several = Array.from({ length: 2 ** 19 }, (_, at) => String(at).padStart(12, '0')).join('')
+
 describe('the kinds of records', () => {
   test('cover every prefix of a key', () => {
     const withKind = new Set(recordKinds.map(({ prefix }) => prefix))
@@ -117,6 +120,9 @@ describe.skipIf(!hasGit)('the records of a store that holds every kind', () => {
 
   test('report every blob and node that stands in them', () => {
     const named = new Set<string>()
+    expect(
+      records.some(([key, json]) => kindOf(key)?.name === 'git object' && json.includes('"blobs"')),
+    ).toBe(true)
     for (const [key, json] of records) {
       const reported = referencesOf(key, json)
       for (const hash of hashesIn(json)) {
@@ -225,7 +231,11 @@ async function useEverything(
   const done = async (job: ReturnType<typeof sources.startImport>): Promise<void> =>
     void (await sources.waitForJob(await job))
   const repository = GitRepository.create(join(directory, 'origin.git'))
-  repository.commitFiles([['100644', 'src/a.txt', large]], 'refs/heads/main', 'first')
+  const files = [
+    ['100644', 'src/a.txt', large],
+    ['100644', 'src/several.txt', several],
+  ] as const
+  repository.commitFiles(files, 'refs/heads/main', 'first')
   const git = await sources.create({
     displayName: 'git',
     gitRepository: { path: repository.path, defaultRef: 'main' },
