@@ -41,7 +41,7 @@ async function errorOf(
 }
 
 /** A bound for the rest of a test, where reaching the real one takes too long. */
-function lower(name: 'entries' | 'paxRecords' | 'xattrs', bound: number): void {
+function lower(name: 'entries' | 'pathBytes' | 'paxRecords' | 'xattrs', bound: number): void {
   const bounds: Record<string, number> = archiveLimits
   const before = bounds[name]!
   expect(bound).toBeLessThan(before)
@@ -712,6 +712,26 @@ describe('a bomb is refused', () => {
       reason: 'LIMIT_EXCEEDED',
       details: { limit: String(archiveLimits.pathBytes) },
     })
+  })
+
+  test('of symlinks, whose targets count as paths do', async () => {
+    const links = tarOf(...Array.from({ length: 10 }, (_, i) => link(`l${i}`, 't'.repeat(90))))
+    const bytes = 10 * ('/l0'.length + 90)
+    lower('pathBytes', bytes)
+    await read(links)
+    lower('pathBytes', bytes - 1)
+    expect(await errorOf(links)).toMatchObject({
+      reason: 'LIMIT_EXCEEDED',
+      details: { limit: String(bytes - 1) },
+    })
+  })
+
+  test('of directories that no entry names', async () => {
+    const files = tarOf(...Array.from({ length: 10 }, (_, i) => file(`d${i}/f`)))
+    lower('entries', 20)
+    await read(files)
+    lower('entries', 19)
+    expect(await errorOf(files)).toMatchObject({ reason: 'LIMIT_EXCEEDED', details: { limit: '19' } })
   })
 
   test('of pax headers without an entry', async () => {
