@@ -2,14 +2,15 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { openEngine, type Engine, type Session, type Storage, type Store } from '../../src/index.js'
+import { keys, prefixEnd } from '../../src/engine/ports.js'
+import { limits, openEngine, type Engine, type Session, type Storage, type Store } from '../../src/index.js'
 import { fixedEnvironment, type FixedEnvironment } from '../../src/testing.js'
-import { storages } from '../support/storages.js'
+import { isForMany, storages } from '../support/storages.js'
 
 const refused = (reason: string): unknown => expect.objectContaining({ name: 'EngineError', reason })
 const unknownId = '0'.repeat(36)
 
-describe.each(storages)('file locks on %s', (_name, makeStorage, lasting) => {
+describe.each(storages)('file locks on %s', (name, makeStorage, lasting) => {
   let directory: string
   let storage: Storage
   let store: Store
@@ -119,6 +120,35 @@ describe.each(storages)('file locks on %s', (_name, makeStorage, lasting) => {
     expect(await paths()).toEqual(['/a'])
     expect(await records()).toBe(lasting ? 1 : 0)
   })
+
+  test.runIf(lasting)('of which the time is over leave the store when another one is taken', async () => {
+    const stored = async (): Promise<string[]> => {
+      const gte = keys.fileLocks(session.id)
+      const found = await store.scan({ gte, lt: prefixEnd(gte), limit: 10 })
+      return found.map(([key]) => key.slice(gte.length))
+    }
+    await lock('/a', 10)
+    await lock('/b', 20)
+    environment.advance(10_000)
+    await lock('/c')
+    expect(await stored()).toEqual(['/b', '/c'])
+    environment.advance(10_000)
+    await lock('/d')
+    expect(await stored()).toEqual(['/c', '/d'])
+  })
+
+  test.runIf(isForMany(name))(
+    'are as many as the limit, without those of which the time is over',
+    async () => {
+      const many = Array.from({ length: limits.fileLocks }, (_, at) => lock(`/${at}`, at === 0 ? 10 : 60))
+      await Promise.all(many)
+      await expect(lock('/more')).rejects.toEqual(refused('QUOTA'))
+      environment.advance(10_000)
+      await lock('/more')
+      await expect(lock('/0')).rejects.toEqual(refused('QUOTA'))
+      expect(await paths()).toHaveLength(limits.fileLocks)
+    },
+  )
 
   test('are renewed, also to less', async () => {
     const { lockId } = await lock('/a', 10)
