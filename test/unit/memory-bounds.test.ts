@@ -4,6 +4,8 @@ import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { fixedEnvironment } from '../../src/testing.js'
+import type { Environment } from '../../src/engine/index.js'
 import { systemEnvironment } from '../../src/adapters/system/index.js'
 import { Residency } from '../../src/engine/session/table/residency.js'
 import {
@@ -32,8 +34,8 @@ afterEach(async () => {
 /** The least that an engine may have. */
 const memoryBudgetBytes = 2 ** 20
 
-async function open(storage: Storage): Promise<Engine> {
-  const engine = await openEngine({ storage, memoryBudgetBytes })
+async function open(storage: Storage, environment: Environment = systemEnvironment): Promise<Engine> {
+  const engine = await openEngine({ storage, environment, memoryBudgetBytes })
   opened.push(engine)
   return engine
 }
@@ -205,6 +207,18 @@ describe.each(storages.filter(([, , lasting]) => lasting))('on %s', (_name, make
     await session.flush()
     expect(await read(session, '/d/a')).toBe(before === undefined ? '1' : '3')
     expect(await read(session, '/d/b')).toBe('2')
+  })
+
+  test('a session leaves behind when it was read last', async () => {
+    const environment = fixedEnvironment({ stepMs: 0 })
+    const engine = await open(make(directory), environment)
+    const session = await engine.sessions.create({ files: { '/a': '' }, initialTags: { read: 'once' } })
+    environment.advance(30_000)
+    await read(session, '/a')
+    const readAt = environment.wallClockMs()
+    expect(await leaving(() => crowd(engine))).toBeGreaterThan(0)
+    const { sessions } = await engine.sessions.list({ filter: 'read=once' })
+    expect(sessions.map(({ lastActivityAt }) => Date.parse(lastActivityAt))).toEqual([readAt])
   })
 
   test('a session with a long tail leaves behind a snapshot', async () => {
