@@ -290,6 +290,9 @@ describe('the end of the newest segment', () => {
     const { head } = await killed('relaxed', 5)
     await truncate(head, (await stat(head)).size - 1)
     expect(await openSmall(data).catch(reasonOf)).toBe('DATA_LOSS')
+    // The manifest says so too.
+    await rm(join(data, 'index'), { recursive: true })
+    expect(await openSmall(data).catch(reasonOf)).toBe('DATA_LOSS')
   })
 })
 
