@@ -138,6 +138,7 @@ describe.skipIf(!hasGit)('the records of a store that holds every kind', () => {
 
   test('report records that are there', async () => {
     const referring = new Set<string>()
+    let mostOthers = 0
     for (const [key, json] of records) {
       const others: string[] = []
       kindOf(key)!.readReferences(json, key, {
@@ -145,12 +146,14 @@ describe.skipIf(!hasGit)('the records of a store that holds every kind', () => {
         blob: () => undefined,
         record: (other) => others.push(other),
       })
+      mostOthers = Math.max(mostOthers, new Set(others).size)
       for (const other of others) {
         expect(await store.get(other), `${key} refers to ${other}`).toBeDefined()
         referring.add(kindOf(key)!.name)
       }
     }
     expect([...referring].sort()).toEqual(['revision label', 'source'])
+    expect(mostOthers).toBe(2)
   })
 
   test('are found damaged by a check when a field is missing', async () => {
@@ -280,6 +283,11 @@ async function useEverything(
     await session.files.write({ path: '/many', content: `${i}` })
   await session.analytics()
   await session.checkout(join(directory, 'out'))
+  // The latest revision of the source is another one than that of the last scan.
+  const other = await sessions.create({ sourceRef: { sourceId: scanned.sourceId } })
+  await other.files.write({ path: '/new', content: '' })
+  const promoted = { sessionId: other.id, revisionLabel: 'promoted' }
+  await done(sources.promoteSession(scanned.sourceId, promoted))
   engine.usage.sent(1000)
   environment.advance(3_600_000)
   await session.files.read({ path: '/c.txt' })
