@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join, relative } from 'node:path'
 import { execPath } from 'node:process'
 import { setTimeout as pause } from 'node:timers/promises'
+import { gitLimits } from '../../src/adapters/git/limits.js'
 import { EngineError, openEngine, type Engine } from '../../src/index.js'
 import { randomWords } from '../../src/testing.js'
 import type { SwapperArguments } from '../crash/swap.js'
@@ -103,6 +104,9 @@ class LocalAttack {
       .split('\n')
     this.#before = await this.#lookOutside()
     this.#engine = await openEngine({ hostPaths: { roots: [this.#root] } })
+    // What stands in the place of a lock stays there: to wait for it would be most of the time.
+    const bounds: { lockWaitMs: number } = gitLimits
+    bounds.lockWaitMs = 20
     try {
       await this.#planted(n)
       await this.#lies()
