@@ -1,4 +1,12 @@
-import { memoryStorage, Shape, type Engine, type Environment, type Session } from './engine/index.js'
+import {
+  given,
+  invalid,
+  memoryStorage,
+  Shape,
+  type Engine,
+  type Environment,
+  type Session,
+} from './engine/index.js'
 import { openEngine, type EngineOptions } from './index.js'
 
 export interface FixedEnvironmentOptions {
@@ -30,6 +38,8 @@ export interface FixedEnvironment extends Environment {
  */
 export function fixedEnvironment(options: FixedEnvironmentOptions = {}): FixedEnvironment {
   const { startMs = Date.UTC(2025, 0, 1), stepMs = 1, seed = 1 } = fixedShape.read(options, 'options')
+  for (const [name, value] of Object.entries({ startMs, stepMs, seed }))
+    if (!Number.isFinite(value)) throw invalid(name, `must be a number; it is ${given(value)}`)
   let now = startMs
   const random = randomWords(seed)
   const tick = (): number => {
@@ -97,7 +107,10 @@ export async function fromJSON(
   files: Readonly<Record<string, string | Uint8Array | null>>,
   cwd = '/',
 ): Promise<void> {
-  const { promises } = session.fs
+  const { promises } = viewOf(session)
+  if (typeof files !== 'object' || files === null)
+    throw invalid('files', `must be an object of contents by their paths; it is ${given(files)}`)
+  if (typeof cwd !== 'string') throw invalid('cwd', `must be a string; it is ${given(cwd)}`)
   for (const [name, content] of Object.entries(files)) {
     const path = name.startsWith('/') ? name : `${cwd}/${name}`
     await promises.mkdir(content === null ? path : `${path}/..`, { recursive: true })
@@ -117,7 +130,7 @@ export async function fromJSON(
  * expect(await toJSON(session, '/app/src')).toEqual({ '/app/src/a.ts': 'export const a = 1' })
  */
 export async function toJSON(session: Session, path = '/'): Promise<Record<string, string | null>> {
-  const { promises } = session.fs
+  const { promises } = viewOf(session)
   const found = Object.create(null) as Record<string, string | null>
   const start = await promises.realpath(path).catch(nothingThere)
   if (start === undefined) return found
@@ -151,4 +164,9 @@ export function randomWords(seed: number): () => number {
     word = (word + Math.imul(word ^ (word >>> 7), word | 61)) ^ word
     return (word ^ (word >>> 14)) >>> 0
   }
+}
+
+function viewOf(session: Session): Session['fs'] {
+  if (typeof session?.fs !== 'object') throw invalid('session', `must be a session; it is ${given(session)}`)
+  return session.fs
 }

@@ -11,7 +11,7 @@ export {
 } from './base/errors.js'
 export type { Environment } from './base/environment.js'
 export type { LogEntry } from './base/log.js'
-export { given, parseFlag, parseFunction, readList, type StringMap } from './base/input.js'
+export { given, kindOf, parseFlag, parseFunction, readList, type StringMap } from './base/input.js'
 export { limits } from './base/limits.js'
 export { Shape, type NamesOf } from './base/shape.js'
 export { version } from './base/version.js'

@@ -78,7 +78,7 @@ describe('help', () => {
 describe('what cannot be meant', () => {
   const id = 'x'.repeat(36)
   test.each<readonly [string, readonly string[], RegExp]>([
-    ['an unknown verb', ['frobnicate'], /unknown command 'frobnicate'/],
+    ['an unknown verb', ['frobnicate'], /unknown command 'frobnicate'; "forkspace --help" lists the verbs/],
     ['a verb that is mistyped', ['sessoin'], /Did you mean session/],
     ['an unknown option', ['session', 'ls', '--frobnicate'], /unknown option '--frobnicate'/],
     ['a missing argument', ['cat'], /missing required argument/],

@@ -403,6 +403,36 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
       expect(imported.stderr).toContain('Pass a file that "forkspace export --bundle" wrote.')
     })
 
+    test.runIf(place !== 'server')('of places on this host name what was given', async () => {
+      const session = await sessionOf()
+      await writeFile(join(directory, 'plain'), 'x')
+      const refusals: readonly (readonly [args: readonly string[], message: string])[] = [
+        [
+          ['export', session, '-o', 'missing/x.tar'],
+          `there is no directory ${join(directory, 'missing')} to write missing/x.tar to: make it first`,
+        ],
+        [
+          ['export', session, '-o', 'plain/x.tar'],
+          `there is no directory ${join(directory, 'plain')} to write plain/x.tar to: make it first`,
+        ],
+        [['export', session, '-o', '.'], '. is a directory: name a file in it, as -o session.tar'],
+        [
+          ['checkout', session, 'plain'],
+          `there is no directory ${join(directory, 'plain')} (HOST_PATH_NOT_FOUND)`,
+        ],
+        [
+          ['checkout', session, 'plain/x'],
+          `there is no directory ${join(directory, 'plain/x')} (HOST_PATH_NOT_FOUND)`,
+        ],
+        [
+          ['source', 'add', 'https://ann:word@git.example/app'],
+          'remoteUrl: must not hold credentials; give them by --username and --password-env or --password-file (INVALID_ARGUMENT)',
+        ],
+      ]
+      for (const [args, message] of refusals)
+        expect(await run([...args])).toMatchObject({ code: 1, stdout: '', stderr: `forkspace: ${message}\n` })
+    })
+
     test('an empty id names nothing, whatever there is', async () => {
       await sessionOf()
       for (const args of [

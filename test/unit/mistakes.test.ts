@@ -8,6 +8,10 @@ import {
   type Engine,
   type Session,
 } from '../../src/index.js'
+import { connect } from '../../src/adapters/client/index.js'
+import { createHttpHandler, serve, staticTokens } from '../../src/adapters/http/index.js'
+import { checkStore, levelStorage } from '../../src/adapters/level/index.js'
+import { fixedEnvironment, fromJSON } from '../../src/testing.js'
 
 let engine: Engine
 let session: Session
@@ -241,12 +245,102 @@ const mistakes: readonly (readonly [what: string, call: () => Promise<unknown>, 
   [
     'a directory of the host outside the roots',
     () => engine.sources.create({ displayName: 'a', hostPath: { path: '/' } }),
-    'HOST_PATH_NOT_ALLOWED the path is not at or below a root: add one to the option hostPaths.roots',
+    'HOST_PATH_NOT_ALLOWED / is not at or below a root: add one to the option hostPaths.roots',
   ],
   [
     'a session that does not exist',
     () => engine.sessions.open('nope'),
     'SESSION_NOT_FOUND there is no session "nope"; it may have been deleted',
+  ],
+  [
+    'a session instead of its id',
+    () => engine.sessions.open(session as never),
+    'INVALID_ARGUMENT sessionId: must be a string; it is an object',
+  ],
+  [
+    'no id of a session',
+    () => engine.sessions.open(undefined as never),
+    'INVALID_ARGUMENT sessionId: must be a string; it is undefined',
+  ],
+  [
+    'a source instead of its id',
+    () => engine.sources.startImport({ sourceId: 'x' } as never, {}),
+    'INVALID_ARGUMENT sourceId: must be a string; it is an object',
+  ],
+  [
+    'no caller',
+    async () => engine.as(undefined as never),
+    'INVALID_ARGUMENT caller: must be an object with the keys tenant, principal; it is undefined',
+  ],
+  [
+    'a directory of a store that is none',
+    async () => levelStorage(''),
+    'INVALID_ARGUMENT directory: must be the path of a directory; it is ""',
+  ],
+  [
+    'a durability that does not exist',
+    async () => levelStorage('/data', { durability: 'ful' as never }),
+    "INVALID_ARGUMENT durability: must be 'full' or 'relaxed'; it is \"ful\"",
+  ],
+  [
+    'a store in the place of a file',
+    () => openEngine({ storage: levelStorage(import.meta.filename) }),
+    `STORE_FORMAT ${import.meta.filename}, the path of the store, is not a directory. Choose a directory`,
+  ],
+  [
+    'a check of a directory without a store',
+    () => checkStore(import.meta.dirname),
+    `STORE_FORMAT ${import.meta.dirname} holds no store. Name the directory with the file forkspace.json`,
+  ],
+  [
+    'tokens that are a list',
+    async () => staticTokens([{ tenant: 'a', principal: 'b' }] as never),
+    'INVALID_ARGUMENT tokens: must be an object of callers by their tokens; it is an array',
+  ],
+  [
+    'no tokens',
+    async () => staticTokens(undefined as never),
+    'INVALID_ARGUMENT tokens: must be an object of callers by their tokens; it is undefined',
+  ],
+  [
+    'a tenant that is a number',
+    async () => staticTokens({ token: { tenant: 1, principal: 'b' } as never }),
+    'INVALID_ARGUMENT tokens.tenant: must be a string; it is 1',
+  ],
+  [
+    'a handler of what is no engine',
+    async () => createHttpHandler({} as never, { authenticate: () => undefined }),
+    'INVALID_ARGUMENT engine: must be an engine, as openEngine gives it; it is an object',
+  ],
+  [
+    'an engine in the place of a handler',
+    () => serve(engine as never, { port: 0 }),
+    'INVALID_ARGUMENT handler: must come from createHttpHandler; it is an object',
+  ],
+  [
+    'a server without its protocol',
+    async () => connect({ baseUrl: 'example', token: 't' }),
+    'INVALID_ARGUMENT baseUrl: must be a URL, such as "http://127.0.0.1:8080"; it is "example"',
+  ],
+  [
+    'a server that is not there',
+    () => connect({ baseUrl: 'http://127.0.0.1:1', token: 't' }).sessions.list(),
+    'REMOTE_FAILED the server does not answer at http://127.0.0.1:1, or its answer broke off',
+  ],
+  [
+    'files in the place of a session',
+    () => fromJSON({ '/a': 'x' } as never, session as never),
+    'INVALID_ARGUMENT session: must be a session; it is an object',
+  ],
+  [
+    'no files',
+    () => fromJSON(session, null as never),
+    'INVALID_ARGUMENT files: must be an object of contents by their paths; it is null',
+  ],
+  [
+    'a time that is none',
+    async () => fixedEnvironment({ startMs: Date.parse('today') }),
+    'INVALID_ARGUMENT startMs: must be a number; it is NaN',
   ],
   [
     'a time to live of 0',

@@ -4,6 +4,10 @@ const commands: readonly (readonly [call: string, command: string])[] = [
   ['the bytes that session.exportBundle() gave', 'a file that "forkspace export --bundle" wrote'],
   ['with sync()', 'with "forkspace sync"'],
   ['{ force: true }', '--force'],
+  [
+    'give them through the `credentials` option',
+    'give them by --username and --password-env or --password-file',
+  ],
 ]
 
 /** A message of the engine as a user of the command line can act on it. */

@@ -1,6 +1,6 @@
 import { createWriteStream } from 'node:fs'
 import { rename, rm } from 'node:fs/promises'
-import { resolve } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { parseId } from './arguments.js'
 import type { Context } from './context.js'
@@ -25,6 +25,7 @@ export async function exportTree(context: Context, [what]: [string], options: Ex
     for await (const bytes of content) await context.out.bytes(bytes)
     return
   }
+  await checkOutput(output)
   const part = `${output}.${process.pid}.part`
   const progress = await startProgress(context.stderr, `exporting ${printableName(what)}`)
   let size = 0
@@ -45,6 +46,19 @@ export async function exportTree(context: Context, [what]: [string], options: Ex
     progress.stop()
   }
   context.note(`${output}: ${formatBytes(size)}`)
+}
+
+/** Before anything is written, so that the message names the file that was meant. */
+async function checkOutput(output: string): Promise<void> {
+  if (await isDirectory(output))
+    throw new Failure(
+      `${printableName(output)} is a directory: name a file in it, as -o ${printableName(join(output, 'session.tar'))}`,
+    )
+  const directory = dirname(resolve(output))
+  if (!(await isDirectory(directory)))
+    throw new Failure(
+      `there is no directory ${printableName(directory)} to write ${printableName(output)} to: make it first`,
+    )
 }
 
 async function contentOf(

@@ -63,7 +63,9 @@ class Program {
           world.stderr.write(text)
         },
         outputError: (text, write) => {
-          const message = text.replace(/^error: /, '').trimEnd()
+          const said = text.replace(/^error: /, '').trimEnd()
+          const isUnknownVerb = said.startsWith('unknown command') && !said.includes('Did you mean')
+          const message = isUnknownVerb ? `${said}; "forkspace --help" lists the verbs` : said
           const failure = new UsageError(printableText(message))
           write(json ? `${failureAsJson(failure)}\n` : `forkspace: ${failure.message}\n`)
         },

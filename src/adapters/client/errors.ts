@@ -43,10 +43,13 @@ export function notUnderstood(message: string, httpStatus: number, cause?: unkno
   return new EngineError('REMOTE_FAILED', message, { httpStatus: String(httpStatus) }, { cause })
 }
 
-/** No answer, or not all of it. */
-export function unreachable(cause: unknown): EngineError {
+/** No answer, or not all of it; `baseUrl` where it was asked for. */
+export function unreachable(cause: unknown, baseUrl?: string): EngineError {
   const code = codeIn(cause)
-  const message = 'the server does not answer, or its answer broke off'
+  const message =
+    baseUrl === undefined
+      ? 'the answer of the server broke off'
+      : `the server does not answer at ${baseUrl}, or its answer broke off`
   return new EngineError('REMOTE_FAILED', message, code === undefined ? {} : { errno: code }, { cause })
 }
 

@@ -59,12 +59,15 @@ export function parseOptions(options: ClientOptions): Settings {
     reconnectMs = 60_000,
     headers = {},
   } = optionsShape.read(options, 'options')
-  if (typeof fetch !== 'function') throw invalid('fetch', 'must be a function')
+  if (typeof fetch !== 'function')
+    throw invalid('fetch', `must be a function; it is of the type ${typeof fetch}`)
   if (typeof token !== 'string' && typeof token !== 'function')
-    throw invalid('token', 'must be a string or a function')
+    throw invalid('token', `must be a string or a function; it is of the type ${typeof token}`)
   if (typeof token === 'string') checkToken(token)
-  if (timeoutMs !== undefined && !(timeoutMs > 0)) throw invalid('timeoutMs', 'must be above 0')
-  if (!(reconnectMs >= 0)) throw invalid('reconnectMs', 'must be a number from 0')
+  if (timeoutMs !== undefined && !(timeoutMs > 0))
+    throw invalid('timeoutMs', `must be a number above 0; it is ${String(timeoutMs)}`)
+  if (!(reconnectMs >= 0))
+    throw invalid('reconnectMs', `must be a number from 0; it is ${String(reconnectMs)}`)
   if (signal !== undefined && !(signal instanceof AbortSignal))
     throw invalid('signal', 'must be an AbortSignal')
   return {
@@ -84,9 +87,13 @@ function parseBaseUrl(baseUrl: string | URL): string {
   try {
     url = new URL(baseUrl)
   } catch {
-    throw invalid('baseUrl', 'must be a URL')
+    throw invalid(
+      'baseUrl',
+      `must be a URL, such as "http://127.0.0.1:8080"; it is ${JSON.stringify(String(baseUrl))}`,
+    )
   }
-  if (!/^https?:$/.test(url.protocol)) throw invalid('baseUrl', 'must be a URL of http or https')
+  if (!/^https?:$/.test(url.protocol))
+    throw invalid('baseUrl', `must be a URL of http or https; it is one of ${url.protocol}`)
   if (url.username !== '' || url.password !== '') throw invalid('baseUrl', 'must hold no credentials')
   if (url.search !== '' || url.hash !== '') throw invalid('baseUrl', 'must have neither query nor fragment')
   return url.href.replace(/\/+$/, '')

@@ -199,7 +199,7 @@ export class Transport {
         response = await fetch(`${baseUrl}${target}`, init)
       } catch (error) {
         const wait = pauses[attempt]
-        if (wait === undefined || signal.aborted) throw unreachable(error)
+        if (wait === undefined || signal.aborted) throw unreachable(error, baseUrl)
         await pause(wait * (0.5 + Math.random()), signal)
         continue
       }

@@ -34,17 +34,17 @@ export async function unless<T>(codes: readonly string[], work: () => Promise<T>
 export const absent = ['ENOENT', 'ENOTDIR', 'ELOOP'] as const
 
 export function hostFailed(errno: string, path: string): EngineError {
-  return new EngineError('HOST_FAILED', `the host's file system refused: ${errno}`, { errno, path })
+  return new EngineError('HOST_FAILED', `the host's file system refused ${path}: ${errno}`, { errno, path })
 }
 
 export function hostPathNotFound(path: string): EngineError {
-  return new EngineError('HOST_PATH_NOT_FOUND', 'there is no such directory', { path })
+  return new EngineError('HOST_PATH_NOT_FOUND', `there is no directory ${path}`, { path })
 }
 
 export function hostPathNotAllowed(path: string): EngineError {
   return new EngineError(
     'HOST_PATH_NOT_ALLOWED',
-    'the path is not at or below a root: add one to the option hostPaths.roots',
+    `${path} is not at or below a root: add one to the option hostPaths.roots`,
     { path },
   )
 }

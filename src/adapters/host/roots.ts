@@ -43,7 +43,10 @@ export class Roots {
         }
         // A real path leads through directories alone: what is none was swapped since, or is a file.
         if (directory === undefined) {
-          if (index === names.length - 1 && missing === 0 && (await isFile(resolve(root, ...names))))
+          if (
+            index === names.length - missing - 1 &&
+            (await isFile(resolve(root, ...names.slice(0, index + 1))))
+          )
             throw hostPathNotFound(path)
           throw hostPathNotAllowed(path)
         }

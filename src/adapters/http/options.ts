@@ -1,4 +1,4 @@
-import { EngineError, Shape, type LogEntry, type NamesOf } from '../../engine/index.js'
+import { given, invalid, Shape, type LogEntry, type NamesOf } from '../../engine/index.js'
 import type { Authenticate } from './server/authenticate.js'
 import { defaultHttpLimits, type HttpLimits } from './limits.js'
 
@@ -47,16 +47,21 @@ export function parseOptions(options: HttpHandlerOptions): Required<
     log = () => undefined,
   } = optionsShape.read(options, 'options')
   const limits = limitsShape.readPart(givenLimits, 'limits')
-  if (typeof authenticate !== 'function') throw refused('authenticate', 'must be a function')
-  if (typeof log !== 'function') throw refused('log', 'must be a function')
+  if (typeof authenticate !== 'function')
+    throw invalid(
+      'authenticate',
+      `must be a function, such as staticTokens(…) gives; it is ${given(authenticate)}`,
+    )
+  if (typeof log !== 'function') throw invalid('log', `must be a function; it is ${given(log)}`)
   if (typeof prefix !== 'string' || !/^(?:\/[^/?#]+)*$/.test(prefix))
-    throw refused('prefix', 'must have the form /path')
+    throw invalid('prefix', `must have the form /path; it is ${given(prefix)}`)
   if (allowedHosts !== undefined && !isList(allowedHosts))
-    throw refused('allowedHosts', 'must be a list of names')
-  if (!isList(allowedOrigins)) throw refused('allowedOrigins', 'must be a list of origins')
+    throw invalid('allowedHosts', `must be a list of names; it is ${given(allowedHosts)}`)
+  if (!isList(allowedOrigins))
+    throw invalid('allowedOrigins', `must be a list of origins; it is ${given(allowedOrigins)}`)
   for (const [name, limit] of Object.entries(limits)) {
     if (!Number.isSafeInteger(limit) || limit < 0)
-      throw refused(`limits.${name}`, 'must be a whole number from 0')
+      throw invalid(`limits.${name}`, `must be a whole number from 0; it is ${given(limit)}`)
   }
   return {
     prefix,
@@ -70,8 +75,4 @@ export function parseOptions(options: HttpHandlerOptions): Required<
 
 function isList(value: unknown): boolean {
   return Array.isArray(value) && value.every((one) => typeof one === 'string')
-}
-
-function refused(field: string, message: string): EngineError {
-  return new EngineError('INVALID_ARGUMENT', `${field}: ${message}`, { field })
 }

@@ -1,7 +1,7 @@
 import { randomFillSync } from 'node:crypto'
 import { realpath } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
-import { checkSignal, EngineError, invalid } from '../../engine/ports.js'
+import { checkSignal, EngineError, given, invalid } from '../../engine/ports.js'
 import type { Environment } from '../../engine/index.js'
 import { errorCode, systemError } from './errors.js'
 import { fileIdentity } from './directory/held-directory.js'
@@ -16,7 +16,7 @@ export const hostEnvironment: Environment = {
 /** The path of a directory, as it was given. */
 export function parseDirectory(field: string, directory: string): string {
   if (typeof directory !== 'string' || directory === '' || directory.includes('\0'))
-    throw invalid(field, 'must be the path of a directory')
+    throw invalid(field, `must be the path of a directory; it is ${given(directory)}`)
   return resolve(directory)
 }
 

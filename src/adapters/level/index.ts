@@ -4,7 +4,7 @@
  * @module
  */
 import { resolve } from 'node:path'
-import { invalid, Shape } from '../../engine/ports.js'
+import { given, invalid, Shape } from '../../engine/ports.js'
 import type { Storage } from '../../engine/ports.js'
 import { openLevelStore } from './open-level-store.js'
 
@@ -76,11 +76,11 @@ const optionsShape = new Shape<LevelStorageOptions>({ durability: true })
  */
 export function levelStorage(directory: string, options: LevelStorageOptions = {}): Storage {
   if (typeof directory !== 'string' || directory === '' || directory.includes('\0')) {
-    throw invalid('directory', 'must be the path of a directory')
+    throw invalid('directory', `must be the path of a directory; it is ${given(directory)}`)
   }
   const { durability = 'full' } = optionsShape.read(options, 'options')
   if (durability !== 'full' && durability !== 'relaxed') {
-    throw invalid('durability', "must be 'full' or 'relaxed'")
+    throw invalid('durability', `must be 'full' or 'relaxed'; it is ${given(durability)}`)
   }
   // Resolved now: the working directory may be another one when the engine opens.
   const path = resolve(directory)

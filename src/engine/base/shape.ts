@@ -113,8 +113,8 @@ function isPlain(value: object): boolean {
 }
 
 function shownKind(value: unknown): string {
+  if (value === undefined || value === null) return String(value)
   if (typeof value !== 'object') return `a ${typeof value}`
-  if (value === null) return 'null'
   return Array.isArray(value) ? 'an array' : 'not a plain object'
 }
 

@@ -1,4 +1,4 @@
-import { EngineError, messageOf } from '../base/errors.js'
+import { EngineError, invalid, messageOf } from '../base/errors.js'
 import type { Environment } from '../base/environment.js'
 import { sha256 } from '../base/hash.js'
 import type { Log } from '../base/log.js'
@@ -119,7 +119,10 @@ export function inBackground(core: Core, work: Promise<void>): void {
   core.background.add(settled)
 }
 
+/** SESSION_NOT_FOUND; INVALID_ARGUMENT for what is no id. */
 export function sessionNotFound(sessionId: unknown): EngineError {
+  if (typeof sessionId !== 'string')
+    return invalid('sessionId', `must be a string; it is ${given(sessionId)}`)
   return new EngineError(
     'SESSION_NOT_FOUND',
     `there is no session ${given(sessionId)}; it may have been deleted`,

@@ -1,5 +1,5 @@
 import { hash, timingSafeEqual } from 'node:crypto'
-import { EngineError, Shape, type Caller } from '../../../engine/index.js'
+import { given, invalid, kindOf, Shape, type Caller } from '../../../engine/index.js'
 import type { Exchange } from './exchange.js'
 import { HttpError } from '../http-error.js'
 
@@ -41,15 +41,18 @@ function known(caller: Caller | null | undefined): Caller {
  * createHttpHandler(engine, { authenticate: staticTokens({ [token]: { tenant: 'acme', principal: 'ann' } }) })
  */
 export function staticTokens(tokens: Readonly<Record<string, Caller>>): Authenticate {
+  if (Array.isArray(tokens) || typeof tokens !== 'object' || tokens === null) {
+    const kind = Array.isArray(tokens) ? 'an array' : kindOf(tokens)
+    throw invalid('tokens', `must be an object of callers by their tokens; it is ${kind}`)
+  }
   const entries = Object.entries(tokens).map(([token, caller]) => {
     const { tenant, principal } = callerShape.readPart(caller, 'tokens')
-    if (!bearer.test(`Bearer ${token}`)) {
-      throw new EngineError(
-        'INVALID_ARGUMENT',
-        'tokens: a token has letters, digits and -._~+/ only, and = at its end',
-        { field: 'tokens' },
-      )
-    }
+    // A token is a secret, so none is shown.
+    if (!bearer.test(`Bearer ${token}`))
+      throw invalid('tokens', 'a token has letters, digits and -._~+/ only, and = at its end')
+    if (typeof tenant !== 'string') throw invalid('tokens.tenant', `must be a string; it is ${given(tenant)}`)
+    if (typeof principal !== 'string')
+      throw invalid('tokens.principal', `must be a string; it is ${given(principal)}`)
     return { hash: hashOf(token), caller: { tenant, principal } }
   })
   return (token) => {

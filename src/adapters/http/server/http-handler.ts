@@ -1,4 +1,4 @@
-import { EngineError, type Engine } from '../../../engine/index.js'
+import { given, invalid, type Engine } from '../../../engine/index.js'
 import { answerRequest } from './fetch-door.js'
 import { Handler } from './handler.js'
 import type { HttpHandlerOptions } from '../options.js'
@@ -29,6 +29,8 @@ const handlers = new WeakMap<HttpHandler, Handler>()
  */
 export function createHttpHandler(engine: Engine, options: HttpHandlerOptions): HttpHandler {
   const inner = new Handler(engine, options)
+  if (typeof engine?.as !== 'function')
+    throw invalid('engine', `must be an engine, as openEngine gives it; it is ${given(engine)}`)
   const handler: HttpHandler = {
     fetch: (request) => answerRequest(inner, request),
     get openapi() {
@@ -43,5 +45,5 @@ export function createHttpHandler(engine: Engine, options: HttpHandlerOptions): 
 export function innerOf(handler: HttpHandler): Handler {
   const inner = handlers.get(handler)
   if (inner !== undefined) return inner
-  throw new EngineError('INVALID_ARGUMENT', 'handler: must come from createHttpHandler', { field: 'handler' })
+  throw invalid('handler', `must come from createHttpHandler; it is ${given(handler)}`)
 }

@@ -110,7 +110,7 @@ export async function emptyDirectory(disk: Disk, directory: string): Promise<str
     if (code !== 'EEXIST' && code !== 'ENOTDIR') throw error
     names = ['.']
   }
-  if (names.length > 0) throw isTaken()
+  if (names.length > 0) throw isTaken(directory)
   return created
 }
 
@@ -132,15 +132,15 @@ async function makeOnce(directory: string): Promise<void> {
   try {
     await mkdir(directory, { mode: 0o700 })
   } catch (error) {
-    if (errorCode(error) === 'EEXIST') throw isTaken()
+    if (errorCode(error) === 'EEXIST') throw isTaken(directory)
     throw error
   }
 }
 
-function isTaken(): EngineError {
+function isTaken(target: string): EngineError {
   return new EngineError(
     'ALREADY_EXISTS',
-    'the target is not an empty directory. Choose one that is missing or empty',
+    `${target} is not an empty directory. Choose one that is missing or empty`,
   )
 }
 

@@ -62,14 +62,14 @@ export class StoredFiles {
   static async open(disk: Disk, directory: string): Promise<StoredFiles> {
     const held = disk === nodeDisk ? holdDirectory(disk, directory) : pathAsHeld(disk, directory)
     try {
-      return await StoredFiles.#open(held)
+      return await StoredFiles.#open(held, directory)
     } catch (error) {
       held.close()
       throw error
     }
   }
 
-  static async #open(held: HeldDirectory): Promise<StoredFiles> {
+  static async #open(held: HeldDirectory, shownPath: string): Promise<StoredFiles> {
     const { disk, path: directory } = held
     const { marker, findings } = await lookAtMarker(disk, directory)
     for (let look = 1; ; look++) {
@@ -95,7 +95,7 @@ export class StoredFiles {
       const isStore = storeId !== undefined && (marker !== undefined || segments.length > 0)
       if (!isStore) {
         await closeAll(segments)
-        throw noStore()
+        throw noStore(shownPath)
       }
       const opened = { storeId, manifest: before.manifest, segments }
       return new StoredFiles(held, {
@@ -246,10 +246,10 @@ async function closeAll(segments: readonly StoredSegment[]): Promise<void> {
   for (const { file } of segments) await file.close()
 }
 
-function noStore(): EngineError {
+function noStore(directory: string): EngineError {
   return new EngineError(
     'STORE_FORMAT',
-    'the directory holds no store. Name the directory with the file forkspace.json',
+    `${directory} holds no store. Name the directory with the file forkspace.json`,
   )
 }
 

@@ -1,5 +1,5 @@
 import { checkSignal, onAbort } from '../../base/abort.js'
-import { EngineError } from '../../base/errors.js'
+import { EngineError, invalid } from '../../base/errors.js'
 import { isId } from '../../base/ids.js'
 import { parseText, given, shown } from '../../base/input.js'
 import { parseFilter } from '../../base/tag-filter.js'
@@ -453,7 +453,9 @@ function entryOf(core: Core, source: SourceRecord): [string, SourceRecord] {
   return [keys.source(core.tenantKey, source.sourceId), source]
 }
 
+/** SOURCE_NOT_FOUND; INVALID_ARGUMENT for what is no id. */
 function sourceNotFound(sourceId: unknown): EngineError {
+  if (typeof sourceId !== 'string') return invalid('sourceId', `must be a string; it is ${given(sourceId)}`)
   return new EngineError(
     'SOURCE_NOT_FOUND',
     `there is no source ${given(sourceId)}; it may have been deleted`,
