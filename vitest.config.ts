@@ -9,8 +9,8 @@ const withRounds = [
   'test/crash/*.test.ts',
   'test/http/large-bodies.test.ts',
   'test/model/*.test.ts',
-  'test/unit/archives-hostile.test.ts',
-  'test/unit/level-damage.test.ts',
+  'test/unit/{archives-hostile,bundle-damage,collection,collection-failures,glob}.test.ts',
+  'test/unit/level-{damage,migration}.test.ts',
   'test/unit/store-repair.test.ts',
 ]
 /** Tests that only `npm run test:long` runs. */
@@ -29,6 +29,20 @@ const alone = [
   'test/model/scale.test.ts',
   'test/unit/{git-hostile,git-local-hostile}.test.ts',
   'test/unit/level-{faults,index-memory}.test.ts',
+]
+
+/**
+ * Tests that start many child processes, git above all. They share processes of their own, which stay small: to start a
+ * child from a process that holds 1 GiB takes about ten times as long as from a small one.
+ */
+const children = [
+  'test/cli/*.test.ts',
+  'test/compat/isomorphic-git.test.ts',
+  'test/http/openapi-clients.test.ts',
+  'test/package/*.test.ts',
+  'test/spec/main-job.test.ts',
+  'test/unit/{archives,commits,errors,level-storage,links}.test.ts',
+  'test/unit/git-{adapter,bundle,edges,local,packs,refresh}.test.ts',
 ]
 
 export default defineConfig(({ mode }) => ({
@@ -56,9 +70,13 @@ export default defineConfig(({ mode }) => ({
               test: {
                 name: 'shared',
                 include: ['test/**/*.test.ts'],
-                exclude: [onlyLong, ...alone],
+                exclude: [onlyLong, ...alone, ...children],
                 isolate: false,
               },
+            },
+            {
+              extends: true as const,
+              test: { name: 'children', include: children, exclude: [onlyLong, ...alone], isolate: false },
             },
             { extends: true as const, test: { name: 'alone', include: alone, exclude: [onlyLong] } },
           ],

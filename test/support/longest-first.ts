@@ -23,7 +23,8 @@ export class LongestFirst extends BaseSequencer {
     const rank = ({ moduleId, project }: TestSpecification): number => {
       const place = long.findIndex((part) => moduleId.includes(part))
       const within = place < 0 ? long.length : place
-      return project.config.isolate ? within : within + long.length + 1
+      const group = project.config.isolate ? 0 : project.name === 'children' ? 1 : 2
+      return group * (long.length + 1) + within
     }
     return (await super.sort(files)).toSorted((a, b) => rank(a) - rank(b))
   }

@@ -11,6 +11,11 @@ export function runs(count: number): number {
   return Math.ceil(count * size)
 }
 
+/** The step of a loop that visits every point in `npm run test:long`, and every `sparse`-th one in `npm test`. */
+export function stepOf(sparse: number): number {
+  return size < 1 ? sparse : 1
+}
+
 stdout.write(`FORKSPACE_SEED=${seed}\n`)
 
 function readSeed(text: string | undefined): number {

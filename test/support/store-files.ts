@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import { open, readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { salvageFrames } from '../../src/adapters/level/tools/frame-salvage.js'
@@ -9,6 +8,7 @@ import { openLevelStore } from '../../src/adapters/level/open-level-store.js'
 import { levelStorage } from '../../src/adapters/level/index.js'
 import { openEngine, type Engine, type Storage } from '../../src/index.js'
 import { sha256 } from '../../src/engine/base/hash.js'
+import { randomBytes } from './random-bytes.js'
 
 /** Every file below a directory, by name, with the hash of its bytes. */
 export async function filesOf(directory: string): Promise<Record<string, string>> {
@@ -27,13 +27,6 @@ export function smallSegments(directory: string, segmentBytes = 64 * 1024): Stor
   return { open: () => openLevelStore(directory, { durability: 'relaxed', segmentBytes }) }
 }
 
-/** Bytes that look random and are the same each time. */
-export function bytesOf(name: string, length: number): Buffer {
-  const pieces: Buffer[] = []
-  for (let i = 0; i * 32 < length; i++) pieces.push(createHash('sha256').update(`${name} ${i}`).digest())
-  return Buffer.concat(pieces).subarray(0, length)
-}
-
 export interface FilledStore {
   readonly first: string
   readonly second: string
@@ -46,37 +39,41 @@ export async function fillStore(directory: string): Promise<FilledStore> {
   try {
     const files: Record<string, string | Uint8Array> = {
       '/docs/a.txt': 'one',
-      '/docs/big': bytesOf('big', 3 * 2 ** 20),
+      '/docs/big': randomBytes(3 * 2 ** 20, 'big'),
     }
-    for (let i = 0; i < 400; i++) files[`/many/f${i}`] = `content ${i}`
-    for (let i = 0; i < 20; i++) files[`/some/d${i}/file`] = bytesOf(`file ${i}`, 5000)
+    for (let i = 0; i < 250; i++) files[`/many/f${i}`] = `content ${i}`
+    for (let i = 0; i < 20; i++) files[`/some/d${i}/file`] = randomBytes(5000, `file ${i}`)
     const first = await engine.sessions.create({ files, initialTags: { name: 'first' } })
     const second = await engine.sessions.create({ files: { '/only.txt': 'only here' } })
     for (let i = 0; i < 40; i++)
-      await first.files.write({ path: `/new/n${i}`, content: bytesOf(`new ${i}`, 900), createParents: true })
+      await first.files.write({
+        path: `/new/n${i}`,
+        content: randomBytes(900, `new ${i}`),
+        createParents: true,
+      })
     await first.checkpoint({ checkpointLabel: 'then' })
     await first.files.write({ path: '/docs/a.txt', content: 'one again' })
     await first.fs.promises.link('/new/n1', '/new/linked')
     await first.fs.promises.symlink('a.txt', '/docs/link')
     await first.files.setXattr({ path: '/docs/a.txt', name: 'user.note', value: Buffer.from('a note') })
-    await first.cache.put({ key: 'cached', value: bytesOf('cached', 20_000) })
+    await first.cache.put({ key: 'cached', value: randomBytes(20_000, 'cached') })
     const fork = await first.fork()
     for (let i = 0; i < 10; i++) {
       await fork.files.write({
         path: `/forked/${i}`,
-        content: bytesOf(`forked ${i}`, 3000),
+        content: randomBytes(3000, `forked ${i}`),
         createParents: true,
       })
       await second.files.write({
         path: `/second/${i}`,
-        content: bytesOf(`second ${i}`, 3000),
+        content: randomBytes(3000, `second ${i}`),
         createParents: true,
       })
     }
     await second.checkpoint({ checkpointLabel: 'early' })
     await second.fs.promises.rename('/second/3', '/second/moved')
     await second.restore({ checkpointLabel: 'early' })
-    await second.files.write({ path: '/second/late', content: bytesOf('late', 4000) })
+    await second.files.write({ path: '/second/late', content: randomBytes(4000, 'late') })
     await first.files.delete({ path: '/many/f7' })
     return { first: first.id, second: second.id, fork: fork.id }
   } finally {

@@ -15,7 +15,7 @@ import {
   writeFile,
   type BundleParts,
 } from '../support/bundle-file.js'
-import { seed } from '../support/seed.js'
+import { runs, seed } from '../support/seed.js'
 
 const refused = (reason: string): unknown => expect.objectContaining({ name: 'EngineError', reason })
 const mebibyte = 2 ** 20
@@ -94,7 +94,7 @@ describe.each(stores)('on %s', (_name, makeStorage) => {
 
   test(`a file with a changed bit, or that is cut off, is refused (FORKSPACE_SEED=${seed})`, async () => {
     const random = randomWords(seed)
-    for (let i = 0; i < 400; i++) {
+    for (let i = 0; i < runs(2000); i++) {
       const changed = Buffer.from(bundle)
       const at = random() % bundle.length
       changed[at]! ^= 1 << (random() % 8)
@@ -115,7 +115,7 @@ describe.each(stores)('on %s', (_name, makeStorage) => {
       await refuse(writeFile({ root, blocks: without }))
       await refuse(writeFile({ root, blocks: blocks.toSpliced(index, 0, block) }))
     }
-    for (let i = 0; i < 100; i++) {
+    for (let i = 0; i < runs(500); i++) {
       const swapped = [...blocks]
       const [a, b] = [random() % blocks.length, random() % blocks.length]
       swapped[a] = blocks[b]!

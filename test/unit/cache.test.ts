@@ -13,9 +13,10 @@ import {
   type Storage,
   type Store,
 } from '../../src/index.js'
-import { fixedEnvironment, randomWords, type FixedEnvironment } from '../../src/testing.js'
+import { fixedEnvironment, type FixedEnvironment } from '../../src/testing.js'
 import { FailingStorage } from '../support/failing-storage.js'
 import { storages } from '../support/storages.js'
+import { randomBytes } from '../support/random-bytes.js'
 
 const refused = (reason: string, field?: string): unknown =>
   expect.objectContaining({
@@ -26,12 +27,7 @@ const refused = (reason: string, field?: string): unknown =>
 const MiB = 2 ** 20
 
 /** Bytes that no other seed gives. */
-function bytes(size: number, seed = 1): Uint8Array {
-  const word = randomWords(seed)
-  const value = Buffer.alloc(size)
-  for (let i = 0; i + 4 <= size; i += 4) value.writeInt32LE(word() | 0, i)
-  return value
-}
+const bytes = (size: number, seed = 1): Uint8Array => randomBytes(size, seed)
 
 describe.each(storages)('the cache on %s', (name, makeStorage, lasting) => {
   let directory: string

@@ -22,6 +22,7 @@ import { expectNoGarbage } from '../model/stored-garbage.js'
 import { FailingStorage } from '../support/failing-storage.js'
 import { longHistory } from '../support/long-history.js'
 import { storages } from '../support/storages.js'
+import { stepOf } from '../support/seed.js'
 
 const refused = (reason: string): unknown => expect.objectContaining({ name: 'EngineError', reason })
 const lasting = storages.filter(([, , isLasting]) => isLasting)
@@ -612,7 +613,7 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
   })
 
   test('interrupted anywhere it loses nothing', async () => {
-    for (let commits = 0; ; commits++) {
+    for (let commits = 0; ; commits += stepOf(3)) {
       const failing = new FailingStorage(storage)
       await engine.close()
       engine = await openEngine({ storage: failing })
@@ -652,7 +653,7 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
   }, 60_000)
 
   test('behind an interruption nothing is taken away of which the rest is gone', async () => {
-    for (let commits = 0; ; commits++) {
+    for (let commits = 0; ; commits += stepOf(3)) {
       const failing = new FailingStorage(storage)
       await engine.close()
       engine = await openEngine({ storage: failing })

@@ -15,6 +15,7 @@ import type {
   Storage,
 } from '../../src/index.js'
 import { storages } from '../support/storages.js'
+import { randomBytes } from '../support/random-bytes.js'
 
 const mebibyte = 2 ** 20
 
@@ -1258,17 +1259,4 @@ function fileNode(path: string, content: string, mode = 0o644): ManifestNode {
 
 function directoryNode(path: string, mode = 0o755): ManifestNode {
   return { path, fileType: 'VFS_FILE_TYPE_DIRECTORY', sizeBytes: 0, contentHash: '', mode, casExtents: [] }
-}
-
-/** Bytes that do not repeat from block to block; the same ones for the same seed. */
-function randomBytes(size: number, seed: number): Buffer {
-  const bytes = Buffer.allocUnsafe(size)
-  const words = new Uint32Array(bytes.buffer, bytes.byteOffset, size >>> 2)
-  let state = seed + 1
-  for (let i = 0; i < words.length; i++) {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
-    words[i] = state
-  }
-  for (let i = words.length * 4; i < size; i++) bytes[i] = i & 255
-  return bytes
 }

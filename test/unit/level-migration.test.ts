@@ -9,6 +9,7 @@ import { openEngine, type Session } from '../../src/index.js'
 import { FaultyDisk } from '../support/faulty-disk.js'
 import { formatOneFixture as fixture, newEntries, oldEntries } from '../support/format-1.js'
 import { reasonOf } from '../support/level-world.js'
+import { stepOf } from '../support/seed.js'
 
 const secrets = { masterKey: new Uint8Array(32).fill(7) }
 
@@ -66,7 +67,7 @@ describe('a store of format 1', () => {
     const wanted = await oldEntries(data)
     const image = join(directory, 'image')
     await cp(data, image, { recursive: true })
-    for (let failAt = 1, ended = false; !ended; failAt++) {
+    for (let failAt = 1, ended = false; !ended; failAt += stepOf(4)) {
       await rm(data, { recursive: true })
       await cp(image, data, { recursive: true })
       const disk = Object.assign(new FaultyDisk(), { failAt, forEver: true })

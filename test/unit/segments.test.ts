@@ -18,6 +18,7 @@ import type { Store, StoredEvent } from '../../src/engine/ports.js'
 import { randomWords } from '../../src/testing.js'
 import { isForMany, storages } from '../support/storages.js'
 import { seed } from '../support/seed.js'
+import { randomBytes } from '../support/random-bytes.js'
 
 const mebibyte = 2 ** 20
 const skip = { conflictPolicy: SegmentConflictPolicy.SKIP_ON_CONFLICT }
@@ -137,9 +138,9 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
     })
 
     test('of a file over several blocks', async () => {
-      const content = bytes(3 * mebibyte + 17, 1)
+      const content = randomBytes(3 * mebibyte + 17, 1)
       await files.write({ path: '/a', content })
-      const patchBytes = bytes(2 * mebibyte, 2)
+      const patchBytes = randomBytes(2 * mebibyte, 2)
       await patch('/a', data(mebibyte - 5, patchBytes), hole(mebibyte + 3, mebibyte), data(mebibyte, 'x'))
       content.set(patchBytes, mebibyte - 5)
       content.fill(0, mebibyte + 3, 2 * mebibyte + 3)
@@ -224,7 +225,7 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
             segments.push(hole(offset, length))
             bigger.fill(0, offset, offset + length)
           } else {
-            const content = bytes(length, below(1000))
+            const content = randomBytes(length, below(1000))
             segments.push(data(offset, content))
             bigger.set(content, offset)
           }
@@ -300,7 +301,7 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
     })
 
     test('guards in one request on several states of a file of several blocks', async () => {
-      const first = bytes(2 * mebibyte, 3)
+      const first = randomBytes(2 * mebibyte, 3)
       await files.write({ path: '/a', content: first })
       const states = [first]
       const mutations = Array.from({ length: 5 }, (_, i): SegmentWriteRequest => {
@@ -391,7 +392,7 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
     })
 
     test('the hash is that of the bytes after each kind of change', async () => {
-      const content = bytes(mebibyte + 1, 5)
+      const content = randomBytes(mebibyte + 1, 5)
       await files.write({ path: '/a', content })
       const fork = await session.fork()
       await patch('/a', data(mebibyte, 'x'))
@@ -466,11 +467,11 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
     })
 
     test('of more than one commit holds, in the same request', async () => {
-      const part = bytes(mebibyte, 9)
+      const part = randomBytes(mebibyte, 9)
       await files.patchSegments({
         mutations: [
           { path: '/b', segments: [borrowed(7, mebibyte, hashOf(part))] },
-          { path: '/a', segments: [data(0, part), data(mebibyte, bytes(5 * mebibyte, 10))] },
+          { path: '/a', segments: [data(0, part), data(mebibyte, randomBytes(5 * mebibyte, 10))] },
         ],
       })
       await check('/b', Buffer.concat([Buffer.alloc(7), part]))
@@ -518,7 +519,7 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
     })
 
     test('ranges by getCasExtents make a copy that takes no space', async () => {
-      const original = bytes(2 * mebibyte + 5, 6)
+      const original = randomBytes(2 * mebibyte + 5, 6)
       await files.write({ path: '/a', content: original })
       await patch('/a', data(100, 'patched'), hole(mebibyte + 1, 1000))
       const expected = await read('/a')
@@ -726,13 +727,6 @@ function hole(offset: number, length: number): SegmentChunk {
 
 function borrowed(offset: number, length: number, hash: string, casOffset = 0): SegmentChunk {
   return { borrowed: { offset, length, hash, casOffset } }
-}
-
-function bytes(length: number, seed: number): Buffer {
-  const next = randomWords(seed)
-  const content = Buffer.alloc(length)
-  for (let i = 0; i < length; i++) content[i] = next()
-  return content
 }
 
 function isZero(content: Uint8Array): boolean {

@@ -12,9 +12,9 @@ import {
 import { sha256 } from '../../src/engine/base/hash.js'
 import { encodeSeq, keys, limits, prefixEnd } from '../../src/engine/ports.js'
 import { openEngine } from '../../src/index.js'
+import { randomBytes } from '../support/random-bytes.js'
 import { seed, size } from '../support/seed.js'
 import {
-  bytesOf,
   contentsOf,
   entriesOf,
   filesOf,
@@ -163,8 +163,8 @@ describe('a store that is damaged', () => {
   })
 
   test('in a piece of a large file, and in a file of two names', async () => {
-    await damage(blob(bytesOf('big', 3 * 2 ** 20).subarray(2 ** 20, 2 * 2 ** 20)))
-    await damage(blob(bytesOf('new 1', 900)))
+    await damage(blob(randomBytes(3 * 2 ** 20, 'big').subarray(2 ** 20, 2 * 2 ** 20)))
+    await damage(blob(randomBytes(900, 'new 1')))
     const { repair } = await repaired()
     const paths = repair.dropped
       .filter(({ object }) => object === `session ${ids.first}`)
@@ -174,7 +174,7 @@ describe('a store that is damaged', () => {
 
   test('in an extended attribute and in a cached value', async () => {
     await damage(blob('a note'))
-    await damage(blob(bytesOf('cached', 20_000)))
+    await damage(blob(randomBytes(20_000, 'cached')))
     const { check } = await repairedWithAttributes()
     expect(check.findings.length).toBeGreaterThan(2)
   })
@@ -308,7 +308,7 @@ describe('a store that is damaged', () => {
       .sort()
       .at(-1)!
     const path = join(directory, 'segments', name)
-    await writeFile(path, bytesOf('torn', 777), { flag: 'a' })
+    await writeFile(path, randomBytes(777, 'torn'), { flag: 'a' })
     const { check, repair } = await repaired()
     expect(check).toMatchObject({ found: 0, notes: [expect.stringContaining('never acknowledged')] })
     expect(repair.dropped).toEqual([])
@@ -327,7 +327,7 @@ describe('a store that is damaged', () => {
       await engine.sessions.delete(ids.first)
       await engine.collect()
       const second = await engine.sessions.open(ids.second)
-      await second.files.write({ path: '/second/later', content: bytesOf('later', 3000) })
+      await second.files.write({ path: '/second/later', content: randomBytes(3000, 'later') })
     }
     for (let run = 0; run < 9 * size; run++) {
       await rm(directory, { recursive: true })
@@ -428,7 +428,7 @@ describe('a session that is written anew', () => {
     const [directory, target] = [join(root, 'reported'), join(root, 'reported-repaired')]
     const made = await openEngine({ storage: smallSegments(directory) })
     const session = await made.sessions.create()
-    const lost = bytesOf('lost', 9000)
+    const lost = randomBytes(9000, 'lost')
     await session.files.write({ path: '/lost', content: lost })
     const reportContent = '<testsuite><testcase name="a"/></testsuite>'
     await session.health.report({ reportFormat: 'junit-xml/v1', reportContent })
@@ -513,7 +513,7 @@ describe('a session that is written anew', () => {
     const [directory, target] = [join(root, 'pruned'), join(root, 'pruned-repaired')]
     const made = await openEngine({ storage: smallSegments(directory) })
     const session = await made.sessions.create()
-    for (const path of ['/a', '/b']) await session.files.write({ path, content: bytesOf(path, 9000) })
+    for (const path of ['/a', '/b']) await session.files.write({ path, content: randomBytes(9000, path) })
     await made.collect()
     await made.close()
     const { [0]: snapshot, length } = (await entriesOf(directory)).filter(({ key }) =>
@@ -612,7 +612,7 @@ test('a check and a repair leave no file open', async () => {
 describe('sources', () => {
   test('lose revisions that are not whole, and import again', async () => {
     const [directory, target] = [join(root, 'sources'), join(root, 'sources-repaired')]
-    const large = bytesOf('large', 100_000)
+    const large = randomBytes(100_000, 'large')
     const made = await openEngine({ storage: smallSegments(directory) })
     const session = await made.sessions.create({ files: { '/kept': 'kept', '/lost': large } })
     const other = await made.sessions.create({ files: { '/whole': 'whole' } })

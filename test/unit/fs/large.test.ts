@@ -6,17 +6,12 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { randomWords } from '../../../src/testing.js'
 import { openEngine, type Engine, type Session, type SessionFs } from '../../../src/index.js'
 import { storages } from '../../support/storages.js'
 import { seed } from '../../support/seed.js'
+import { randomBytes } from '../../support/random-bytes.js'
 
 const mebibyte = 2 ** 20
-
-function randomBytes(size: number): Buffer {
-  const random = randomWords(seed)
-  return Buffer.from(Uint32Array.from({ length: size / 4 }, random).buffer)
-}
 
 const digest = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex')
 
@@ -52,7 +47,7 @@ describe.each(storages)(`large contents on %s (FORKSPACE_SEED=${seed})`, (name, 
   })
 
   test('writeFileSync of 10 MiB', async () => {
-    const bytes = randomBytes(10 * mebibyte)
+    const bytes = randomBytes(10 * mebibyte, seed)
     const expected = digest(bytes)
     fs.writeFileSync('/file', bytes)
     // It was copied: what the caller does with it then is not seen.
@@ -71,14 +66,14 @@ describe.each(storages)(`large contents on %s (FORKSPACE_SEED=${seed})`, (name, 
   })
 
   test('writeFileSync of 10 MiB without a flush is there after close()', async () => {
-    const bytes = randomBytes(10 * mebibyte)
+    const bytes = randomBytes(10 * mebibyte, seed)
     fs.writeFileSync('/file', bytes)
     await reopen()
     expect(digest(await fs.promises.readFile('/file'))).toBe(digest(bytes))
   })
 
   test('streams of 5 MiB in both directions', async () => {
-    const bytes = randomBytes(5 * mebibyte)
+    const bytes = randomBytes(5 * mebibyte, seed)
     disk.writeFileSync(join(directory, 'from'), bytes)
     const writing = fs.createWriteStream('/file')
     await pipeline(disk.createReadStream(join(directory, 'from')), writing)
@@ -100,13 +95,13 @@ describe.each(storages)(`large contents on %s (FORKSPACE_SEED=${seed})`, (name, 
     [5 * mebibyte, undefined],
     [70_000, 4 * mebibyte],
   ])('a stream of a part, from %s to %s', async (start, end) => {
-    const bytes = randomBytes(5 * mebibyte)
+    const bytes = randomBytes(5 * mebibyte, seed)
     await fs.promises.writeFile('/file', bytes)
     await reopen()
     const range = { ...(start !== undefined && { start }), ...(end !== undefined && { end }) }
     const read = Buffer.concat(await fs.createReadStream('/file', range).toArray())
     expect(digest(read)).toBe(digest(bytes.subarray(start, end === undefined ? undefined : end + 1)))
-    const part = randomBytes(2 * mebibyte + 4).subarray(0, -1)
+    const part = randomBytes(2 * mebibyte + 4, seed).subarray(0, -1)
     await pipeline(
       Readable.from([part.subarray(0, 1_000_001), part.subarray(1_000_001)]),
       fs.createWriteStream('/file', { flags: 'r+', start: start ?? 0 }),
@@ -118,7 +113,7 @@ describe.each(storages)(`large contents on %s (FORKSPACE_SEED=${seed})`, (name, 
   })
 
   test('a stream that is destroyed half-way', async () => {
-    const bytes = randomBytes(5 * mebibyte)
+    const bytes = randomBytes(5 * mebibyte, seed)
     const writing = fs.createWriteStream('/file')
     for (let done = 0; done < 2 * mebibyte; done += 65_536) {
       const written = writing.write(bytes.subarray(done, done + 65_536))
