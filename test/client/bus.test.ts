@@ -87,18 +87,18 @@ describe('a subscription', () => {
     const messages = engine.sessions.open(session.id).then(({ bus }) => bus.subscribe({ topics: ['t'] }))
     const subscription = await messages
     await subscription.opened
-    const count = 400
+    const count = 150
     const publishing = (async () => {
       for (let i = 0; i < count; i++) {
         await session.bus.publish({ topic: 'other', payload: 'x' })
         await session.bus.publish({ topic: 't', payload: `${i} ${'.'.repeat(random(3000))}` })
-        if (random(20) === 0) proxy.cut()
+        if (random(10) === 0) proxy.cut()
       }
     })()
     const given: number[] = []
     for await (const { payload } of subscription) {
       given.push(Number.parseInt(text(payload), 10))
-      if (random(40) === 0) proxy.cut()
+      if (random(20) === 0) proxy.cut()
       if (given.length === count) break
     }
     await publishing

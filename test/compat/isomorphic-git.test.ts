@@ -31,11 +31,11 @@ const forms: Record<string, (fs: Fs) => FsClient> = {
   promises: (fs) => fs,
 }
 
-/** 125 files in 25 directories, one of them an executable, and a symlink. */
+/** 40 files in 8 directories, one of them an executable, and a symlink. */
 async function writeFiles({ fs, root }: Place): Promise<void> {
-  for (let i = 0; i < 125; i++) {
-    const directory = `${root}/src/d${i % 25}`
-    if (i < 25) await fs.promises.mkdir(directory, { recursive: true })
+  for (let i = 0; i < 40; i++) {
+    const directory = `${root}/src/d${i % 8}`
+    if (i < 8) await fs.promises.mkdir(directory, { recursive: true })
     await fs.promises.writeFile(`${directory}/f${i}.txt`, `file ${i}\n`.repeat(1 + (i % 40)))
   }
   await fs.promises.writeFile(`${root}/run.sh`, '#!/bin/sh\n')
@@ -151,7 +151,7 @@ describe.each(Object.keys(forms))('isomorphic-git, given %s', (form) => {
     }))
     expect(session).toEqual(host)
     expect(session.said).toMatchObject({
-      before: 127,
+      before: 42,
       clean: [],
       dirty: [
         ['added/a.txt', 0, 2, 0],
@@ -160,7 +160,7 @@ describe.each(Object.keys(forms))('isomorphic-git, given %s', (form) => {
       ],
       onMain: false,
       branches: ['feature', 'main'],
-      files: 127,
+      files: 42,
       end: [],
       unequal: [],
       contents: ['changed\n', 'main\n', 'src/d0/f0.txt', true, false],

@@ -36,7 +36,7 @@ async function collectUntil(
 }
 
 /** Of one run. */
-const extent = size <= 1 ? { phases: 1, steps: 16 } : { phases: 3, steps: 50 }
+const extent = size <= 1 ? { phases: 1, steps: 8 } : { phases: 3, steps: 50 }
 
 interface Stress {
   readonly from: number
