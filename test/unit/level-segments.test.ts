@@ -401,6 +401,21 @@ describe('a segment of another history', () => {
       details: { file: name },
     })
   })
+
+  test('is DATA_LOSS: a segment of a copy of the store that has other commits of the same length', async () => {
+    const other = join(directory, 'other')
+    await (await openSmall(data)).close()
+    await cp(data, other, { recursive: true })
+    await putAll(data, 'a', 'b')
+    await putAll(other, 'x', 'y')
+    const name = 'segments/00000001.seg'
+    await cp(join(other, name), join(data, name))
+    await rm(join(data, 'index'), { recursive: true })
+    expect(await openSmall(data).catch(detailsOf)).toMatchObject({
+      reason: 'DATA_LOSS',
+      details: { file: name },
+    })
+  })
 })
 
 test('a part of a large blob is read and verified wherever it begins', async () => {
