@@ -367,6 +367,28 @@ describe.runIf(hasGit)('a remote that misbehaves', () => {
     repository.fsck()
   })
 
+  test('a push of which the remote says that it could not unpack it has failed', async () => {
+    const repository = sampleRepository()
+    const packetOf = (text: string): string => (text.length + 4).toString(16).padStart(4, '0') + text
+    const server = await serve({
+      intercept(request, response) {
+        if (request.method !== 'POST' || request.url?.endsWith('/git-receive-pack') !== true) return false
+        const report = `${packetOf('unpack no space left\n')}0000`
+        const type = 'application/x-git-receive-pack-result'
+        response.writeHead(200, { 'content-type': type }).end(`${packetOf(`\u0001${report}`)}0000`)
+        return true
+      },
+    })
+    const remote = { remoteUrl: `${server.url}/${repository.name}` }
+    const base = await importFrom(remote)
+    const push = { remote, branchName: 'main', expectedTip: base.commitId }
+    const request = commitRequest(base, [file('new', 'x')], { push })
+    expect(await failure(createGitAdapter(loopback).committer.commit(request))).toMatchObject({
+      reason: 'GIT_PUSH_REJECTED',
+      details: { reason: 'unpack: no space left' },
+    })
+  })
+
   test('credentials are asked for once and stay at their origin', async () => {
     const repository = sampleRepository()
     const target = await serve()

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { PosixLocks } from '../../src/engine/services/locks/posix-locks.js'
 import {
@@ -152,6 +153,21 @@ describe.each([
     await expect(locks.get({ path: '/none', kind: SHARED, owner: a })).rejects.toEqual(
       refused('PATH_NOT_FOUND'),
     )
+  })
+
+  test('of one who gets less than it had let others go on', async () => {
+    const order: string[] = []
+    const wait = async (owner: PosixLockOwner, start: number, length: number): Promise<void> => {
+      await locks.setBlocking({ path: '/d/f', kind: SHARED, range: { start, length }, owner })
+      order.push(owner.ownerId)
+    }
+    await set(a, 0, 10)
+    await set(b, 15, 5)
+    const waits = [wait(c, 5, 1), wait(a, 5, 15)]
+    await locks.funlock({ path: '/d/f', owner: b })
+    await nextTurn()
+    expect(order).toEqual([a.ownerId, c.ownerId])
+    await Promise.all(waits)
   })
 
   test('are had in the order of the calls, and nobody is overtaken', async () => {
