@@ -398,6 +398,40 @@ test.runIf(hasGit).each([
   },
 )
 
+test.runIf(hasGit)('an object that cannot get its name leaves nothing behind', async () => {
+  const repository = git.sampleRepository()
+  const remote = { repositoryPath: repository.path }
+  const options = { hostPathRoots: [git.root] }
+  const base = await importFrom(remote, '', options)
+  const oid = idOf('blob', Buffer.from('y'))
+  const directory = join(repository.path, 'objects', oid.slice(0, 2))
+  mkdirSync(join(directory, oid.slice(2)), { recursive: true })
+  const push = { remote, branchName: 'new', expectedTip: null }
+  const request = commitRequest(base, [file('x', 'y')], { push })
+  expect((await failure(createGitAdapter(options).committer.commit(request))).reason).toBe('GIT_REMOTE_ERROR')
+  expect(readdirSync(directory)).toEqual([oid.slice(2)])
+  expect(repository.tip('refs/heads/new')).toBeUndefined()
+})
+
+test.runIf(hasGit)('of pushes at the same time to a branch of this host one succeeds', async () => {
+  const repository = git.sampleRepository()
+  const remote = { repositoryPath: repository.path }
+  const options = { hostPathRoots: [git.root] }
+  const base = await importFrom(remote, '', options)
+  const push = { remote, branchName: 'main', expectedTip: base.commitId }
+  const results = await Promise.allSettled(
+    ['1', '2', '3', '4'].map((text) =>
+      createGitAdapter(options).committer.commit(commitRequest(base, [file('x', text)], { push })),
+    ),
+  )
+  const refused = {
+    status: 'rejected',
+    reason: expect.objectContaining({ reason: 'BRANCH_MOVED' }) as unknown,
+  }
+  expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
+  expect(results.filter(({ status }) => status === 'rejected')).toEqual([refused, refused, refused])
+})
+
 test.runIf(hasGit)('a commit of one object format is not pushed into a repository of the other', async () => {
   const source = git.sampleRepository()
   const target = git.newRepository({ format: 'sha256' })
