@@ -425,23 +425,64 @@ describe('what is odd but sound is read', () => {
   })
 })
 
-describe('what is damaged in a tar, and harms nothing, is left out', () => {
+describe('what is damaged in the headers of a tar, and would be taken for something else, is refused', () => {
   test.each([
     'no record\n',
     '10 path=b',
     '9 path=b\nx',
     '-9 path=b\n',
     '+9 path=b\n',
-    '09 path=b\n',
+    '0x9 path=b\n',
     '0 =\n',
+    '8 path=b\n',
+    '99 path=b\n',
     '99999999999999999999 path=b\n',
     '9 path+b\n\n',
-    '5 =b\n',
     '9\u00a0path=b\n',
-    '\0\0\0',
+    '9 path=b\n\0x',
   ])('pax that says %j', async (text) => {
+    for (const type of ['x', 'g']) {
+      const error = await errorOf(tarOf(file('before'), { ...pax(text), type }, file('a', 'content')))
+      expect(error.reason).toBe('INVALID_ARCHIVE')
+      expect(error.message).toContain('a record of a pax header is damaged')
+    }
+  })
+
+  test.each(['0x10', '00000000008\0', '00000000018\0', '1,', '9'])('a size of %j', async (size) => {
+    const error = await errorOf(
+      tarOf({
+        content: 'x',
+        fields: [
+          [124, '\0'.repeat(12)],
+          [124, size],
+        ],
+      }),
+    )
+    expect(error.reason).toBe('INVALID_ARCHIVE')
+  })
+
+  test('a mode with a digit that is none', async () => {
+    expect((await errorOf(tarOf({ fields: [[100, '0000698\0']] }))).reason).toBe('INVALID_ARCHIVE')
+  })
+
+  test('also where they come in pieces, behind a large content and behind empty blocks', async () => {
+    const content = tarOf(file('large', 'x'.repeat(300_000)), pax('10 path=b'), file('a'))
+    const gap = Buffer.concat([tarEntry(file('b')), Buffer.alloc(512), content])
+    for (const size of [100, 512, 100_000]) {
+      for (const whole of [content, gap]) {
+        const pieces = async function* (): AsyncGenerator<Uint8Array> {
+          for (let at = 0; at < whole.length; at += size) yield whole.subarray(at, at + size)
+        }
+        expect((await errorOf(pieces())).message).toContain('a record of a pax header is damaged')
+      }
+    }
+  })
+})
+
+describe('what is odd in a tar, and harms nothing, is left out', () => {
+  test.each(['9 path=b\n\0\0\0', '09 path=\n', '5 =b\n9 path=b\n'])('pax that says %j', async (text) => {
     const { entries } = await read(tarOf(pax(text), file('a', 'content')))
-    expect(['/a', '/b', '/b\n']).toContain([...entries.keys()].join())
+    expect(['/a', '/b']).toContain([...entries.keys()].join())
     expect([...entries.values()]).toMatchObject([{ content: 'content' }])
   })
 

@@ -3,9 +3,7 @@ import type { Extract } from 'tar-stream'
 import type { NextPiece } from './byte-reader.js'
 import { invalidArchive, limitExceeded, truncated } from './errors.js'
 import { archiveLimits } from './limits.js'
-
-/** A tar consists of blocks of this size. */
-export const blockBytes = 512
+import { blockBytes, checkHeaders } from './tar-headers.js'
 
 /** Writes pieces to a parser, each when the one before was taken, and bounds what is between entries. */
 export class TarFeed {
@@ -21,6 +19,9 @@ export class TarFeed {
   #zeros = 0
   /** Where the content of the entry that came last ends. */
   #entryEnd = 0
+  /** What came since then, at least: the headers of the next entry stand in it. */
+  #recent: Uint8Array[] = []
+  #recentStart = 0
   #aheadBytes = 0
   #hasEntries = false
 
@@ -46,11 +47,12 @@ export class TarFeed {
     })
   }
 
-  /** To be called for every entry. LIMIT_EXCEEDED when too much stands ahead of it. */
-  begin(contentStart: number, size: number): void {
+  /** To be called for every entry. LIMIT_EXCEEDED when too much stands ahead of it, INVALID_ARCHIVE for damaged headers. */
+  begin(contentStart: number, size: number, name: string): void {
     this.#hasEntries = true
     const ahead = contentStart - this.#entryEnd
     checkGap(ahead)
+    checkHeaders(this.#between(this.#entryEnd, contentStart), name)
     this.#aheadBytes += Math.max(ahead - archiveLimits.commonAheadBytes, 0)
     if (this.#aheadBytes > archiveLimits.aheadTotalBytes)
       throw limitExceeded('the headers of the archive have too many bytes', archiveLimits.aheadTotalBytes)
@@ -71,10 +73,35 @@ export class TarFeed {
       this.#bytes += piece.length
       const zeros = countZeros(piece)
       this.#zeros = zeros < piece.length ? zeros : this.#zeros + zeros
-      await this.#write(Uint8Array.from(piece))
+      const copy = Uint8Array.from(piece)
+      this.#keep(copy)
+      await this.#write(copy)
       checkGap(this.#bytes - this.#entryEnd)
     }
     this.#tar.end(null)
+  }
+
+  /** Lets go of what no header can stand in any more. */
+  #keep(piece: Uint8Array): void {
+    let dropped = 0
+    for (const { length } of this.#recent) {
+      if (this.#recentStart + length > this.#entryEnd) break
+      this.#recentStart += length
+      dropped++
+    }
+    if (dropped > 0) this.#recent.splice(0, dropped)
+    this.#recent.push(piece)
+  }
+
+  #between(start: number, end: number): Uint8Array {
+    const parts: Uint8Array[] = []
+    let at = this.#recentStart
+    for (const piece of this.#recent) {
+      if (at >= end) break
+      if (at + piece.length > start) parts.push(piece.subarray(Math.max(start - at, 0), end - at))
+      at += piece.length
+    }
+    return parts.length === 1 ? parts[0]! : Buffer.concat(parts)
   }
 
   /** Waits until the parser has got through it, but for a rest that is not worth it. */

@@ -34,7 +34,7 @@ export async function readTar(next: NextPiece, gate: EntryGate, reading: TarRead
       if (header.pax !== null) records += Object.keys(header.pax).length
       if (records > archiveLimits.paxRecords)
         throw limitExceeded('the entries have too many pax records', archiveLimits.paxRecords, header.name)
-      feed.begin(header.byteOffset, header.size)
+      feed.begin(header.byteOffset, header.size, header.name)
       await readEntry(header, abortable(stream as AsyncIterable<Uint8Array>, signal), gate, pacer)
     }
     feed.finish()

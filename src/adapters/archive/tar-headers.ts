@@ -1,0 +1,65 @@
+import { Buffer } from 'node:buffer'
+import { invalidArchive } from './errors.js'
+
+/** A tar consists of blocks of this size. */
+export const blockBytes = 512
+
+/**
+ * Looks at the headers of one entry, its own and those ahead of it, for what the parser would take for something else:
+ * it reads a number up to its first digit that is none, and a damaged pax record as another name or as nothing. A
+ * header has a checksum, pax records have none. INVALID_ARCHIVE.
+ */
+export function checkHeaders(headers: Uint8Array, name: string): void {
+  for (let at = 0; at + blockBytes <= headers.length; at += blockBytes) {
+    const header = headers.subarray(at, at + blockBytes)
+    const type = header[typeOffset]!
+    if (!isNumber(header, size) || !isNumber(header, mode))
+      throw invalidArchive('the size or mode of an entry is damaged', name)
+    if (!aheadTypes.has(type)) continue
+    const start = at + blockBytes
+    const length = octal(header, size)
+    if (paxTypes.has(type)) checkRecords(headers.subarray(start, start + length), name)
+    at += Math.ceil(length / blockBytes) * blockBytes
+  }
+}
+
+type Field = readonly [start: number, end: number]
+const mode: Field = [100, 108]
+const size: Field = [124, 136]
+const typeOffset = 156
+/** Pax for one entry and for all that follow. */
+const paxTypes = new Set(Buffer.from('xg'))
+/** These, and the long names of GNU: their content is about the entry behind them. */
+const aheadTypes = new Set(Buffer.from('xgKLN'))
+
+/** Octal up to a space, a NUL or the end of the field; or in base 256, of which the parser refuses what it cannot read. */
+function isNumber(header: Uint8Array, [start, end]: Field): boolean {
+  let at = start
+  if (header[at]! & 0x80) return true
+  while (at < end && isBlank(header[at]!)) at++
+  while (at < end && header[at]! >= 0x30 && header[at]! <= 0x37) at++
+  return at === end || isBlank(header[at]!)
+}
+
+function isBlank(byte: number): boolean {
+  return byte === 0 || byte === 0x20
+}
+
+function octal(header: Uint8Array, [start, end]: Field): number {
+  const text = Buffer.from(header.subarray(start, end)).toString('latin1')
+  return Number.parseInt(text.replace(/^[ \0]+/, '') || '0', 8)
+}
+
+/** Each is its length in bytes, a space, a key, `=`, a value and a newline; zeros may follow the last one. */
+function checkRecords(records: Uint8Array, name: string): void {
+  for (let at = 0; at < records.length;) {
+    if (records[at] === 0 && records.subarray(at).every((byte) => byte === 0)) return
+    const space = records.indexOf(0x20, at)
+    const digits = Buffer.from(records.subarray(at, Math.min(space, at + 10))).toString('latin1')
+    const end = at + (/^\d{1,9}$/.test(digits) ? Number(digits) : 0)
+    const equals = records.indexOf(0x3d, space)
+    if (space < 0 || equals < 0 || equals >= end || end > records.length || records[end - 1] !== 0x0a)
+      throw invalidArchive('a record of a pax header is damaged', name)
+    at = end
+  }
+}
