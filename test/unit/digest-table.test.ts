@@ -10,16 +10,17 @@ const digest = (text: string): string => createHash('sha256').update(text).diges
 test('a table of digests finds what was added, each with its record, and nothing else', () => {
   const table = new DigestTable(4)
   const count = 20_000
-  for (let i = 0; i < count; i++) {
-    expect(table.has(digest(`${i}`))).toBe(false)
+  const numbers = Array.from({ length: count }, (_, i) => i)
+  const known = numbers.filter((i) => {
+    const isKnown = table.has(digest(`${i}`))
     table.add(digest(`${i}`))!.writeUInt32LE(i)
-  }
+    return isKnown
+  })
+  expect(known).toEqual([])
   expect(table.size).toBe(count)
-  for (let i = 0; i < count; i++) {
-    expect(table.get(digest(`${i}`))?.readUInt32LE()).toBe(i)
-    expect(table.add(digest(`${i}`))).toBe(undefined)
-    expect(table.has(digest(`other ${i}`))).toBe(false)
-  }
+  expect(numbers.filter((i) => table.get(digest(`${i}`))?.readUInt32LE() !== i)).toEqual([])
+  expect(numbers.filter((i) => table.add(digest(`${i}`)) !== undefined)).toEqual([])
+  expect(numbers.filter((i) => table.has(digest(`other ${i}`)))).toEqual([])
   expect(table.size).toBe(count)
 })
 
@@ -67,15 +68,20 @@ test('sets of the same digests with different salts find different other ones', 
   expect([...one].filter((found) => two.has(found)).length).toBeLessThan(Math.min(one.size, two.size))
 })
 
+test('a cache of digests keeps nearly all while it has room, and grows for them', () => {
+  const cache = new DigestCache(16_384)
+  const digests = Array.from({ length: 8000 }, (_, i) => digest(`${i}`))
+  expect(digests.filter((one) => !cache.add(one))).toEqual([])
+  expect(digests.filter((one) => cache.has(one)).length).toBeGreaterThan(7400)
+  expect(digests.filter((one) => cache.has(digest(one)))).toEqual([])
+})
+
 test('a cache of digests forgets some, and never makes one up', () => {
   const cache = new DigestCache(1024)
   const digests = Array.from({ length: 5000 }, (_, i) => digest(`${i}`))
   let known = 0
-  for (const one of digests) {
-    expect(cache.has(one)).toBe(false)
-    expect(cache.add(one)).toBe(true)
-    expect(cache.add(one)).toBe(false)
-  }
+  const isWrong = (one: string): boolean => cache.has(one) || !cache.add(one) || cache.add(one)
+  expect(digests.filter(isWrong)).toEqual([])
   for (const one of digests) if (cache.has(one)) known++
   expect(known).toBeGreaterThan(500)
   expect(known).toBeLessThanOrEqual(1024)

@@ -4,16 +4,24 @@ const keyWords = 5
 /** A digest may be in any place of its group. */
 const places = 4
 
-/** The digests of 160 bits that were added last, in fixed memory. It may have forgotten one; it never makes one up. */
-export class DigestCache {
-  readonly #keys: Uint32Array
-  readonly #groups: number
-  #next = 0
+const firstCapacity = 1024
 
-  /** `capacity` is a power of two. */
+/**
+ * The digests of 160 bits that were added last. Its memory grows with their number up to a limit. It may have forgotten
+ * one; it never makes one up.
+ */
+export class DigestCache {
+  readonly #maxCapacity: number
+  #keys: Uint32Array
+  #groups: number
+  #added = 0
+
+  /** `capacity` is a power of two: so many digests, each of 20 bytes. */
   constructor(capacity: number) {
-    this.#keys = new Uint32Array(capacity * keyWords)
-    this.#groups = capacity / places
+    this.#maxCapacity = capacity
+    const first = Math.min(capacity, firstCapacity)
+    this.#keys = new Uint32Array(first * keyWords)
+    this.#groups = first / places
   }
 
   has(digest: string): boolean {
@@ -24,11 +32,27 @@ export class DigestCache {
   add(digest: string): boolean {
     const words = wordsOf(digest, keyWords)
     if (this.#find(words) !== undefined) return false
+    if (this.#added * 2 >= this.#groups * places && this.#groups * places < this.#maxCapacity) this.#grow()
+    this.#insert(words)
+    return true
+  }
+
+  #insert(words: Uint32Array): void {
     const first = this.#groupOf(words)
-    let place = this.#next++ % places
+    let place = this.#added++ % places
     for (let i = 0; i < places; i++) if (this.#isFree(first + i)) place = i
     this.#keys.set(words, (first + place) * keyWords)
-    return true
+  }
+
+  #grow(): void {
+    const before = this.#keys
+    this.#keys = new Uint32Array(before.length * 2)
+    this.#groups *= 2
+    this.#added = 0
+    for (let at = 0; at < before.length; at += keyWords) {
+      const words = before.subarray(at, at + keyWords)
+      if (words.some((word) => word !== 0)) this.#insert(words)
+    }
   }
 
   #find(words: Uint32Array): number | undefined {
