@@ -72,7 +72,11 @@ export class Sides {
   }
 
   #openEngine(): Promise<Engine> {
-    return openEngine(this.#store === undefined ? {} : { storage: levelStorage(join(this.#store, 'db')) })
+    return openEngine(
+      this.#store === undefined
+        ? {}
+        : { storage: levelStorage(join(this.#store, 'db'), { durability: 'relaxed' }) },
+    )
   }
 
   async close(): Promise<void> {

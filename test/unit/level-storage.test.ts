@@ -29,6 +29,7 @@ import type { EngineError, Store, StoreFinding } from '../../src/engine/ports.js
 import { bundleSource } from '../support/compile-source.js'
 import type { CompiledSource } from '../support/compile-source.js'
 import { FaultyDisk } from '../support/faulty-disk.js'
+import { randomBytes } from '../support/random-bytes.js'
 
 /** Runs a shell command with mounts of its own, without being root. */
 const ownMounts = ['unshare', '-Urm', 'sh', '-c'] as const
@@ -792,14 +793,16 @@ function open(): Promise<Store> {
 const recordCount = 3000
 
 /** A store with a past. */
+const blobOf = (n: number): Buffer => randomBytes(3000, n)
+
 async function populate(): Promise<void> {
   for (let round = 0; ; round++) {
     const store = await open()
     const stored: Promise<boolean>[] = []
     for (let n = round; n < recordCount; n += 3) {
       const hash = String(n).padStart(64, '0')
-      const bytes = Uint8Array.from({ length: 3000 }, (_, i) => Math.imul(i + n, 0x9e3779b1) >>> 13)
-      stored.push(store.commit({ put: [[recordKey(n), `value ${n}`]], blobs: [{ hash, bytes }] }))
+      const blob = { hash, bytes: blobOf(n) }
+      stored.push(store.commit({ put: [[recordKey(n), `value ${n}`]], blobs: [blob] }))
     }
     await Promise.all(stored)
     await store.close()
@@ -813,7 +816,7 @@ async function isComplete(store: Store): Promise<boolean> {
   for (let n = 0; n < recordCount; n++) {
     if (records[n]![0] !== recordKey(n) || records[n]![1] !== `value ${n}`) return false
     const bytes = store.blobSync!(String(n).padStart(64, '0'), { offset: 2999, length: 1 })
-    if (bytes?.[0] !== ((Math.imul(2999 + n, 0x9e3779b1) >>> 13) & 0xff)) return false
+    if (bytes?.[0] !== blobOf(n)[2999]) return false
   }
   return true
 }
