@@ -49,9 +49,12 @@ export default defineConfig(({ mode }) => ({
   test: {
     environment: 'node',
     globalSetup: ['test/support/run-directory.ts'],
+    setupFiles: ['test/support/byte-equality.ts'],
     pool: 'forks',
     // One more than there are cores: many tests wait for a disk, a child process or a clock.
     maxWorkers: availableParallelism() + 1,
+    // Keeps transformed sources below node_modules for the next run.
+    experimental: { fsModuleCache: true },
     sequence: { sequencer: LongestFirst },
     testTimeout: 60_000,
     hookTimeout: 60_000,

@@ -95,6 +95,12 @@ export class Sides {
     disk.rmSync(this.directory, { recursive: true, force: true })
   }
 
+  /** The same calls on both sides, with nothing compared: what a test begins with. */
+  async onBoth(operation: (fs: Promises, at: At) => Promise<unknown>): Promise<void> {
+    await operation(inForm(disk, this.form), this.onDisk)
+    await operation(inForm(this.fs, this.form), (path) => path)
+  }
+
   /** The same calls on both sides, which must come to the same and leave the same trees. */
   async same(
     label: string,

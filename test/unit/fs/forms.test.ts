@@ -25,7 +25,7 @@ describe.each([
   beforeEach(async () => {
     await sides.begin()
     session = inForm(sides.fs, form)
-    await same('setup', async (fs, at) => {
+    await sides.onBoth(async (fs, at) => {
       await fs.writeFile(at('/file'), 'content')
       await fs.writeFile(at('/empty'), '')
       await fs.writeFile(at('/utf8'), 'grüße 🎉\n')
