@@ -10,7 +10,7 @@ const withRounds = [
   'test/http/large-bodies.test.ts',
   'test/model/*.test.ts',
   'test/unit/{archives-hostile,bundle-damage,collection,collection-failures,glob}.test.ts',
-  'test/unit/level-{damage,migration}.test.ts',
+  'test/unit/level-{damage,faults,migration}.test.ts',
   'test/unit/store-repair.test.ts',
 ]
 /** Tests that only `npm run test:long` runs. */

@@ -8,6 +8,7 @@ import type { IndexDatabase, OpenIndex } from '../../src/adapters/level/index/in
 import type { Store } from '../../src/engine/ports.js'
 import { FaultyDisk } from '../support/faulty-disk.js'
 import { blobOf, openSmall, reasonOf, sessionId } from '../support/level-world.js'
+import { runs } from '../support/seed.js'
 
 const session = sessionId(1)
 const count = 60
@@ -106,9 +107,9 @@ async function checkPrefix(store: Store, outcomes: readonly Outcome[]): Promise<
   }
 }
 
-/** The numbers of changes at which to fail: all of them, or as many as the time allows. */
+/** The numbers of changes at which to fail, spread over all of them. */
 function points(total: number): number[] {
-  const step = Math.max(1, Math.floor(total / Number(process.env['POINTS'] ?? 40)))
+  const step = Math.max(1, Math.floor(total / runs(160)))
   return Array.from({ length: Math.ceil(total / step) }, (_, i) => i * step + 1 + (i % step))
 }
 
@@ -162,12 +163,12 @@ describe.each(['full', 'relaxed'] as const)('with durability %s', (durability) =
         await rm(join(directory, name), { recursive: true })
       }
     }
-    expect(failures).toBeGreaterThan(10)
+    expect(failures).toBeGreaterThan(runs(50))
   })
 
   test('a process that ends at any change leaves what was acknowledged', { timeout: 300_000 }, async () => {
     const tried = points(await total())
-    expect(tried.length).toBeGreaterThan(30)
+    expect(tried.length).toBeGreaterThan(runs(100))
     for (const failAt of tried) {
       const disk = Object.assign(new FaultyDisk(), { failAt, forEver: true })
       const name = `end-${failAt}`
