@@ -21,14 +21,11 @@ const onlyLong = 'test/**/*.long.test.ts'
  * handles or warnings. The others share processes, which load the sources once.
  */
 const alone = [
-  'test/architecture.test.ts',
-  'test/client/{loading,main-job}.test.ts',
+  'test/client/main-job.test.ts',
   'test/compat/tools.test.ts',
-  'test/crash/loops.test.ts',
   'test/http/{contents,large-bodies,slow-readers,streams}.test.ts',
-  'test/model/scale.test.ts',
   'test/unit/{git-hostile,git-local-hostile}.test.ts',
-  'test/unit/level-{faults,index-memory}.test.ts',
+  'test/unit/level-index-memory.test.ts',
 ]
 
 /**
@@ -36,8 +33,11 @@ const alone = [
  * child from a process that holds 1 GiB takes about ten times as long as from a small one.
  */
 const children = [
+  'test/architecture.test.ts',
+  'test/client/loading.test.ts',
   'test/cli/*.test.ts',
   'test/compat/isomorphic-git.test.ts',
+  'test/crash/loops.test.ts',
   'test/http/openapi-clients.test.ts',
   'test/package/*.test.ts',
   'test/spec/main-job.test.ts',
