@@ -6,7 +6,7 @@ import { byteLengthOf } from '../base/input.js'
 /**
  * A handle on immutable bytes of at most one block. `bytes` is a cache: on a durable store it may be dropped
  * once the blob is stored; on a store that is not durable it is the only copy and is freed with the handle.
- * The hash of bytes that nobody asks for is never computed.
+ * The hash of bytes is computed only on request.
  */
 export class BlobRef {
   readonly length: number

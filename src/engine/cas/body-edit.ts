@@ -33,14 +33,14 @@ export function layOver(body: LoadedBody, pieces: readonly Piece[]): LoadedBody 
   return editor.finish()
 }
 
-/** What is seen of pieces that lie on each other, the later ones on top: sorted, none overlaps. */
+/** The visible parts of overlapping pieces, the later ones on top: sorted, without overlaps. */
 function flatten(pieces: readonly Piece[], from = 0, to = pieces.length): readonly Piece[] {
   if (to - from <= 1) return to > from && pieces[from]!.length > 0 ? [pieces[from]!] : []
   const middle = (from + to) >>> 1
   return cover(flatten(pieces, from, middle), flatten(pieces, middle, to))
 }
 
-/** Two sorted lists without overlaps as one: `above` whole, and what it leaves of `below`. */
+/** Two sorted lists without overlaps as one: `above` whole, and the uncovered parts of `below`. */
 function cover(below: readonly Piece[], above: readonly Piece[]): readonly Piece[] {
   const lastBelow = below.at(-1)
   if (lastBelow === undefined || above.length === 0) return above.length === 0 ? below : above
@@ -101,7 +101,7 @@ export function truncate(body: LoadedBody, size: number): LoadedBody {
 
 /** A body that is one blob of exactly the file's size says so, whatever way it came about. */
 export function normalize(body: LoadedBody, size: number): LoadedBody {
-  // A blob stands for the whole content only where it is all of it.
+  // A blob is a body by itself only where it is the whole content.
   if (body instanceof BlobRef) return body.length === size ? body : new BlockBody([0], [[body]])
   if (body === undefined) return body
   if (body.chunks.length === 0) return size === 0 ? undefined : body
@@ -217,7 +217,7 @@ function spliceBlock(block: Block, parts: readonly Piece[]): Block {
 /** One piece into extents. */
 function spliced(extents: readonly Extent[], { offset, length, blob, casOffset }: Piece): Extent[] {
   const end = offset + length
-  // Those before `first` end at or before the piece, those from `behind` on start at or behind its end.
+  // Those before `first` end at or before the piece, those from `behind` on start at or after its end.
   const first = firstExtent(extents, (extent) => extent.offset + extent.length > offset)
   const behind = firstExtent(extents, (extent) => extent.offset >= end)
   const next = extents.slice(0, first)
@@ -247,7 +247,7 @@ function joined(pieces: readonly Piece[]): Extent[] {
   return extents
 }
 
-/** The index of the first extent for which `holds` does; it does for all behind it. */
+/** The index of the first extent for which `holds` is true; it is true for all later ones. */
 function firstExtent(extents: readonly Extent[], holds: (extent: Extent) => boolean): number {
   let low = 0
   let high = extents.length
@@ -259,7 +259,7 @@ function firstExtent(extents: readonly Extent[], holds: (extent: Extent) => bool
   return low
 }
 
-/** Adds an extent behind the others; one that goes on where the last ends, in the file and in its blob, is joined to it. */
+/** Appends an extent; one that continues the last, in the file and in its blob, is joined to it. */
 function join(extents: Extent[], extent: Extent): void {
   const last = extents.at(-1)
   const joins =

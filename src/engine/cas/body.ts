@@ -5,11 +5,11 @@ import { BlobRef } from './blob.js'
 /**
  * The content of a file: nothing; one blob that is the whole content (at most one block); blocks; or a node
  * in storage that holds the blocks and is not loaded. Bodies are immutable: every function here that changes
- * one returns a new one and shares what did not change.
+ * one returns a new one and shares the unchanged parts.
  */
 export type Body = undefined | BlobRef | BlockBody | UnloadedBody
 
-/** The blocks of a body. Only chunks of blocks that hold data stand in it, so holes cost nothing. */
+/** The blocks of a body. It has only chunks of blocks that hold data, so holes cost nothing. */
 export class BlockBody {
   /** Chunk numbers, ascending. */
   readonly chunkNumbers: readonly number[]
@@ -37,7 +37,7 @@ export type Block = undefined | BlobRef | ExtentBlock
 
 export class ExtentBlock {
   readonly extents: readonly Extent[]
-  /** The SHA-256 of the block's bytes, once somebody asked. */
+  /** The SHA-256 of the block's bytes, once computed. */
   id: string | undefined
 
   constructor(extents: readonly Extent[]) {
@@ -55,7 +55,7 @@ export interface Extent {
 
 export type LoadedBody = Exclude<Body, UnloadedBody>
 
-/** Calls `visit` for the data between `from` and `to`, in order; what is not visited is a hole. */
+/** Calls `visit` for the data between `from` and `to`, in order; gaps between visits are holes. */
 export function forEachExtent(
   body: LoadedBody,
   range: { from: number; to: number },
@@ -98,7 +98,7 @@ export function blockAt(body: LoadedBody, blockNumber: number): Block {
   return index < 0 ? undefined : body.chunks[index]![blockNumber % limits.blocksPerChunk]
 }
 
-/** Where the chunk of a block stands; below 0 when there is none. */
+/** The index of a block's chunk; below 0 when there is none. */
 export function indexOfChunk(chunkNumbers: readonly number[], blockNumber: number): number {
   const number = Math.floor(blockNumber / limits.blocksPerChunk)
   const index = firstAtLeast(chunkNumbers, number)

@@ -13,19 +13,19 @@ import { checkFileSize } from './staging.js'
 /** The content of a file: whole, and then the receiver's own, or in pieces of any size. */
 export type ContentIn = Uint8Array | AsyncIterable<Uint8Array>
 
-/** What is hashed before the event loop gets a turn; a multiple of a block. */
+/** The bytes hashed before the event loop gets a turn; a multiple of a block. */
 export const bytesPerTurn = 4 * limits.blockBytes
 
 /**
- * Contents on their way into a store, ahead of what names them. They are stored in commits of some MiB, one at
- * a time; on a store that is not durable their bytes stay in the handles. Who uses it begins a note of recent writes
- * before, and ends it behind the commit of what names them.
+ * Contents on their way into a store, ahead of the records that name them. They are stored in commits of some MiB,
+ * one at a time; on a store that is not durable their bytes stay in the handles. Callers begin a note of recent writes
+ * before, and end it after the commit of those records.
  */
 export class ContentWriter {
   readonly #store: MeteredStore
   readonly #content: ContentStore
   readonly #maxFileBytes: number
-  /** By hash; what is being stored too, for whoever asks for it meanwhile. */
+  /** By hash, blobs being stored included, for callers that need them meanwhile. */
   #pending = new Map<string, Uint8Array>()
   #storing = new Map<string, Uint8Array>()
   #pendingBytes = 0
@@ -81,7 +81,7 @@ export class ContentWriter {
     return this.#block(bytes, hash)
   }
 
-  /** The blobs of a content that comes in pieces. FILE_TOO_LARGE, and what the pieces fail with. */
+  /** The blobs of a content that comes in pieces. FILE_TOO_LARGE, and any error of the pieces. */
   async takePieces(pieces: AsyncIterable<Uint8Array>): Promise<{ size: number; blobs: readonly BlobRef[] }> {
     const blobs: BlobRef[] = []
     let size = 0
@@ -153,7 +153,7 @@ export class ContentWriter {
       this.#pending.set(hash, bytes)
       this.#pendingBytes += length
     }
-    // What is read later comes from the store.
+    // Later reads come from the store.
     blob.bytes = undefined
     return blob
   }

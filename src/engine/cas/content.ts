@@ -16,7 +16,7 @@ export interface ContentPins {
   pin(request: { readonly contents: readonly Body[] }): Disposable
 }
 
-/** What a cached blob costs beside its bytes, roughly. */
+/** The cost of a cached blob in addition to its bytes, roughly. */
 const entryBytes = 256
 
 /**
@@ -105,10 +105,10 @@ export class ContentStore {
     return target
   }
 
-  /** All bytes of a blob, to be read only; what is loaded for it is not kept. DATA_LOSS where they are not its. */
+  /** All bytes of a blob; callers must not change them. Does not keep the bytes it loads. DATA_LOSS for wrong bytes. */
   async readBlob(blob: BlobRef): Promise<Uint8Array> {
     const { hash, length } = blob
-    // What is small takes longer to wait for than to read.
+    // Waiting for a small blob takes longer than reading it.
     const ready =
       blob.bytes ?? (length > limits.cachedBlobBytes ? undefined : this.#readNow(hash, { offset: 0, length }))
     const bytes = checkRead(
@@ -221,7 +221,7 @@ export class ContentStore {
   }
 }
 
-/** What a read takes of a blob: once, however many extents it is in. */
+/** The range that a read takes of a blob: once, even for several extents. */
 interface Hull {
   readonly blob: BlobRef
   from: number

@@ -24,7 +24,7 @@ export class StagedBlobs {
   readonly #store: StagingContext['store']
   readonly #content: ContentStore
   readonly #pins: WritePins
-  /** What is too large for one storage commit is stored before the event that names it. */
+  /** Contents too large for one storage commit are stored before the event that names them. */
   readonly #needsStoring: boolean
   #stored = false
   readonly #merged: { readonly extents: readonly Extent[]; readonly blob: BlobRef }[] = []
@@ -39,7 +39,7 @@ export class StagedBlobs {
     this.#needsStoring = context.content.mustStoreAhead(bytes)
   }
 
-  /** The blobs, in order; a Fault while what must be stored ahead is not. */
+  /** The blobs, in order; a Fault until those that must be stored ahead are. */
   blobs(): readonly BlobRef[] {
     if (!this.ready) throw this.#storedAhead()
     return this.#blobs
@@ -107,7 +107,7 @@ export class StagedBlobs {
     this.#stored = true
   }
 
-  /** Queues what must be stored ahead and does not wait: an event that is committed next stands behind it. */
+  /** Queues the blobs that must be stored ahead and does not wait: an event committed next comes after them. */
   storeNow(): void {
     if (this.ready) return
     this.#store.admit?.(this.#blobs)
@@ -118,13 +118,13 @@ export class StagedBlobs {
         () => {
           for (const blob of group) this.#content.stored(blob)
         },
-        // The event behind it fails too.
+        // The event after it fails too.
         () => undefined,
       )
     }
   }
 
-  /** What goes into one commit each: as many blobs as have the bytes. */
+  /** The blobs of each commit: as many as have the bytes. */
   *#groups(): Generator<readonly BlobRef[]> {
     let group: BlobRef[] = []
     let bytes = 0

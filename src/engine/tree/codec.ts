@@ -46,7 +46,7 @@ export function encodeContent(dir: Dir, put: Put): string {
   return JSON.stringify(content)
 }
 
-/** A node as it stands in its parent; a directory must have its address. */
+/** A node in the form its parent stores; a directory must have its address. */
 export function encodeNode(node: Entry, put: Put): EncodedNode {
   if (node instanceof Link) return ['h', node.ino]
   if (node instanceof Symlink) return ['l', node.ino, node.target, node.mtime]

@@ -7,7 +7,7 @@ import type { ContentStore } from '../cas/content.js'
 import type { FileNode } from './node.js'
 import type { NodeLoader } from './node-loader.js'
 
-/** Hashes of contents, each computed once per content and only when somebody asks. */
+/** Hashes of contents, each computed once per content, on first use. */
 export class ContentIds {
   readonly #content: ContentStore
   readonly #loader: NodeLoader

@@ -32,7 +32,7 @@ export function visitPaths(
   const after = range.after === undefined ? undefined : splitPath(range.after)
   const base = dirNames.length === 0 ? '' : `/${dirNames.join('/')}`
   if (after !== undefined) {
-    // A token from outside the range stands before or behind the whole of it.
+    // A token from outside the range is before or after all of it.
     const order = compareToRange(after, dirNames)
     if (order > 0) return
     if (order < 0) return void walk(dir, base, undefined, 0, namePrefix)
@@ -103,7 +103,7 @@ function splitPrefix(prefix: string): { dirNames: PathNames; namePrefix: string 
   return { dirNames: splitPath(prefix.slice(0, cut) || '/'), namePrefix: prefix.slice(cut + 1) }
 }
 
-/** 0 when `names` lies below `dirNames`, else the side of it on which it stands. */
+/** 0 when `names` is below `dirNames`, else the side of it that `names` is on. */
 function compareToRange(names: PathNames, dirNames: PathNames): number {
   for (const [i, dirName] of dirNames.entries()) {
     const name = names[i]

@@ -1,6 +1,6 @@
 import { FileNode, kindOf, LinkedFile, Symlink, type Node, type NodeKind } from './node.js'
 
-/** What a node is, without what it holds. Times are milliseconds since the epoch, with fractions. */
+/** A node without its content. Times are milliseconds since the epoch, with fractions. */
 export interface NodeDescription {
   readonly kind: NodeKind
   /** Of a symlink the bytes of its target; 0 for a directory. */

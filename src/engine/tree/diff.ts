@@ -13,7 +13,7 @@ export interface TreeChange {
   readonly after: Node | undefined
 }
 
-/** What a diff yields: a change, or a promise that it needs awaited first. */
+/** A step of a diff: a change, or a promise to await first. */
 export type DiffStep = TreeChange | Promise<void> | undefined
 
 /**
@@ -133,7 +133,7 @@ class Sides {
     this.sameLinks = a === b || (a !== undefined && b !== undefined && sameStored(a, b))
   }
 
-  /** Known to have equal content; false where nobody knows. Attributes of the directory itself not included. */
+  /** Whether both are known to have equal content. Ignores attributes of the directory itself. */
   sameDir(a: Dir, b: Dir): boolean {
     return (a === b || sameStored(a, b)) && (this.sameLinks || !(a.linked || b.linked))
   }
@@ -149,7 +149,7 @@ class Sides {
   }
 }
 
-/** Passes over what is known to be equal and loaded, without a step for each entry. */
+/** Skips pages known to be equal and loaded, without a step for each entry. */
 function skipEqual(left: EntryCursor, right: EntryCursor): void {
   for (;;) {
     if (left.atEqualPages(right)) {
@@ -164,7 +164,7 @@ function skipEqual(left: EntryCursor, right: EntryCursor): void {
   }
 }
 
-/** A place in a directory's entries. When settled, it stands on an entry or at the end. */
+/** A place in a directory's entries. When settled, it is on an entry or at the end. */
 class EntryCursor {
   readonly #pages: readonly Page[]
   #pageIndex = 0
@@ -185,7 +185,7 @@ class EntryCursor {
     return this.#pages[this.#pageIndex]!.nodes[this.#entry]!
   }
 
-  /** Behind the last entry of a loaded page. */
+  /** Past the last entry of a loaded page. */
   get atPageEnd(): boolean {
     const names = this.#pages[this.#pageIndex]?.names
     return names !== undefined && names !== null && this.#entry >= names.length

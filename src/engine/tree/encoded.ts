@@ -1,7 +1,7 @@
 /**
  * Nodes as they are stored, and the checked parse of their JSON. A directory of one page is one node,
  * `[0, entries]`; a larger one is `[1, [[last, address], …]]` with a node of entries for each page. A directory's
- * attributes stand in its parent's entry, so that stat and manifest of a directory need not load it.
+ * attributes are in its parent's entry, so that stat and manifest of a directory need not load it.
  */
 import { isNumber, isObject, isText } from '../base/checks.js'
 import { EngineError, messageOf } from '../base/errors.js'
@@ -49,18 +49,18 @@ export type EncodedEntry = [name: string, node: EncodedNode]
 export type EncodedPage = [last: string, address: string, hash: string | 0]
 export type EncodedContent = [0, EncodedEntry[]] | [1, EncodedPage[], wide: 0 | 1]
 
-/** The text of a node, and where it stands. */
+/** The text of a node, and its address. */
 export interface StoredNode {
   readonly address: string
   readonly json: string
 }
 
-/** What is in a directory. DATA_LOSS. */
+/** The entries or pages of a directory. DATA_LOSS. */
 export function parseContent(node: StoredNode): EncodedContent {
   return parseNode(node, 'directory', isContent)
 }
 
-/** What is in one of several pages of a directory. DATA_LOSS. */
+/** The entries in one of several pages of a directory. DATA_LOSS. */
 export function parsePage(node: StoredNode): EncodedEntry[] {
   return parseNode(node, 'page', isEntries)
 }
@@ -107,7 +107,7 @@ function isPage(value: unknown): boolean {
   return Array.isArray(value) && isText(value[0]) && isText(value[1]) && isHash(value[2])
 }
 
-/** A node as it stands in its parent. */
+/** A node in the form its parent stores. */
 export function isEncodedNode(value: unknown): value is EncodedNode {
   if (!Array.isArray(value)) return false
   switch (value[0]) {
@@ -131,7 +131,7 @@ export function isEncodedNode(value: unknown): value is EncodedNode {
   }
 }
 
-/** A directory as it stands in its parent, and a root in a record. */
+/** A directory in the form its parent stores, and a root in a record. */
 export function isEncodedDir(value: unknown): value is EncodedDir {
   return (
     Array.isArray(value) &&

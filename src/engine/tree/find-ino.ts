@@ -3,8 +3,8 @@ import type { NodeLoader } from './node-loader.js'
 import { findName } from './page.js'
 
 /**
- * Where nodes with these numbers stand in `after`, among what differs from `before`: directories that both
- * share are not looked into. A number that is not found there has the path that it had.
+ * The paths in `after` of nodes with these numbers. Searches only its differences from `before`: directories that
+ * both share are skipped. A number that is not found there keeps its path.
  */
 export function findInos(
   before: Dir,

@@ -7,7 +7,7 @@ import type { NodeLoader } from './node-loader.js'
 /** Hex digits of a node's address: 160 bits of the SHA-256 of its JSON. */
 const addressLength = 40
 
-/** Who takes what is flushed. */
+/** Receives the flushed nodes. */
 export interface FlushSink {
   readonly loader: NodeLoader
   readonly write: (address: string, json: string) => void
@@ -33,7 +33,7 @@ export function* flushTree(root: Dir, sink: FlushSink): Steps<void> {
     yield* addressNodes(root, sink)
     complete = true
   } finally {
-    // An address says that the node is handed over; whoever stops in the middle hands over nothing.
+    // An address says that the node is handed over; a flush that stops in the middle hands over nothing.
     if (!complete) for (const { node } of sink.addressed) node.address = undefined
   }
 }

@@ -19,10 +19,10 @@ export function hashTree(root: Dir, ids: ContentIds, loader: NodeLoader): Steps<
   return new TreeHash(root, ids, loader).run()
 }
 
-/** What a directory with links in it hashes to, with the table of links for which that holds. */
+/** The hash of a directory with links in it, and the table of links that it was computed with. */
 const linkedHashes = new WeakMap<Dir, { readonly links: Dir | undefined; readonly hash: string }>()
 
-/** What is in a page: held while it is worked on, since the page itself may be unloaded. */
+/** The content of a page, held during the work on it, since the page itself may be unloaded. */
 interface Content {
   readonly names: readonly string[]
   readonly nodes: readonly Entry[]
@@ -41,8 +41,8 @@ class TreeHash {
   readonly #ids: ContentIds
   readonly #loader: NodeLoader
   /**
-   * Of this run, by directory or page and by address: the memo of a directory may meanwhile come to hold for another
-   * tree, and what is unloaded and read again is another one, without a memo.
+   * Hashes of this run, by directory or page and by address. A directory's memo may meanwhile be that of another
+   * tree. A page that is unloaded and read again is a new object without a memo.
    */
   readonly #hashes = new Map<Dir | Page | string, string>()
 
@@ -101,7 +101,7 @@ class TreeHash {
     return memo.hash
   }
 
-  /** What a page without links hashes to holds in every tree. */
+  /** The hash of a page without links is the same in every tree. */
   *#hashPage(page: Page, { names, nodes }: Content): Steps<string> {
     for (const entry of nodes) {
       const node =
@@ -135,7 +135,7 @@ function ownLine({ mode, xattrs }: Dir): string {
   return xattrs === undefined ? `dir ${octal}` : `dir+ ${octal} ${hashXattrs(xattrs)}`
 }
 
-/** An address names what is in a directory, and not the directory's own attributes. */
+/** An address names the entries of a directory, and not the directory's own attributes. */
 function keyOf(dir: Dir): Dir | string {
   return dir.address === undefined ? dir : `${dir.address} ${ownLine(dir)}`
 }

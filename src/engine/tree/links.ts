@@ -3,7 +3,7 @@ import { Dir, Link, linkKey, LinkedFile, type Entry, type Node } from './node.js
 import type { NodeLoader } from './node-loader.js'
 import { findName } from './page.js'
 
-/** The node that an entry of a directory stands for, in the tree of this root. */
+/** The node of a directory's entry, in the tree of this root. */
 export function resolveEntry(entry: Entry, root: Dir, loader: NodeLoader): Node
 export function resolveEntry(entry: Entry | undefined, root: Dir, loader: NodeLoader): Node | undefined
 export function resolveEntry(entry: Entry | undefined, root: Dir, loader: NodeLoader): Node | undefined {
@@ -24,7 +24,7 @@ export function findLinked(root: Dir, ino: number, loader: NodeLoader): LinkedFi
   return file instanceof LinkedFile ? file : undefined
 }
 
-/** Whether a link stands in an entry or below it. */
+/** Whether an entry is a link or has one below it. */
 export function isLinked(entry: Entry): boolean {
   return entry instanceof Link || (entry instanceof Dir && entry.linked)
 }

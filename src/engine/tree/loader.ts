@@ -24,7 +24,7 @@ export class StoreLoader implements NodeLoader {
 
   loadDir(dir: Dir): Page[] {
     return this.#load(dir.address!, (json) => {
-      // Two faults on one node may both resolve; the second must not undo what the first let through.
+      // Two faults on one node may both resolve; the second must not undo changes made after the first.
       if (dir.pages !== null) return dir.pages
       const pages = decodeContentInto(dir, json)
       this.#nodes.add(dir, json.length)

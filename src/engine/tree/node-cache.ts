@@ -1,13 +1,13 @@
 import type { Dir, Page } from './node.js'
 
-/** What a loaded node has in memory for each character of its JSON, and beside that, roughly. */
+/** The rough memory of a loaded node: for each character of its JSON, and in addition to those. */
 const bytesPerCharacter = 3
 const entryBytes = 200
 
 /**
- * The tree nodes in memory that the store has, within a budget: the oldest are unloaded, to be read again when
- * somebody needs them. Nothing is unloaded before the event loop has a turn, so that synchronous work finds what it
- * loaded; nor while somebody waits for a node, who needs those that came before too.
+ * The tree nodes in memory that the store has, within a budget: the oldest are unloaded, and read again on the next
+ * use. Nothing is unloaded before the event loop has a turn, so that synchronous work finds the nodes it loaded; nor
+ * while an operation waits for a node, since it needs the earlier ones too.
  */
 export class NodeCache {
   readonly #budgetBytes: number
@@ -21,12 +21,12 @@ export class NodeCache {
     this.#budgetBytes = budgetBytes
   }
 
-  /** What is loaded and could be unloaded, roughly. */
+  /** The loaded nodes that could be unloaded, roughly. */
   get bytes(): number {
     return this.#bytes
   }
 
-  /** To be told of nodes with an address whose content is in memory and, as JSON of this length, in the store. */
+  /** Call it with each node that has an address, its content in memory and, as JSON of this length, in the store. */
   add(node: Dir | Page, length: number): void {
     if (this.#budgetBytes === Number.POSITIVE_INFINITY) return
     const bytes = length * bytesPerCharacter + entryBytes
@@ -36,7 +36,7 @@ export class NodeCache {
     this.#schedule()
   }
 
-  /** Somebody needs a node that is being read. */
+  /** Waits for a node that is being read. */
   async wait(reading: Promise<void>): Promise<void> {
     this.#waiting++
     try {

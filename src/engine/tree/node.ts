@@ -1,16 +1,16 @@
 import type { Body } from '../cas/body.js'
 import type { Xattrs } from './xattrs.js'
 
-/** Whoever holds the token may change a directory or page in place; everybody else copies it first. */
+/** The holder of the token may change a directory or page in place; others copy it first. */
 export class Owner {
-  /** What was made under it, roughly. */
+  /** The size of everything made under it, roughly. */
   bytes = 0
 }
 
-/** What a path leads to. */
+/** The target of a path. */
 export type Node = FileNode | Dir | Symlink
 
-/** What stands in a directory: the node, or for a file of several names the number under which it stands in the root's table. */
+/** An entry of a directory: the node, or for a file of several names its number in the root's table. */
 export type Entry = Node | Link
 
 /**
@@ -27,10 +27,10 @@ export class Dir {
   pages: Page[] | null
   /** Whether a name in here needs the slower comparison by UTF-8 bytes; once set, it stays. */
   wide = false
-  /** How many names deep it goes below, at most: removals do not lower it. Bounds what a move may build. */
+  /** An upper bound of the levels below it: removals do not lower it. Limits the depth that a move may build. */
   height = 0
   /**
-   * Whether a {@link Link} stands in here or below; once set, it stays. What such a directory holds, its hash
+   * Whether a {@link Link} is in here or below; once set, it stays. The content of such a directory, its hash
    * included, is known only together with the root's table of links, so its `hash` is never set.
    */
   linked = false
@@ -109,7 +109,7 @@ export class FileNode {
   }
 }
 
-/** A file of several names; it stands in the root's table, its names are {@link Link}s. */
+/** A file of several names. It is in the root's table; its names are {@link Link}s. */
 export class LinkedFile extends FileNode {
   /** How many names it has. */
   readonly nlink: number
@@ -170,5 +170,5 @@ export interface Attributes {
   readonly xattrs?: Xattrs | undefined
 }
 
-/** Of a node that only what is in it matters of. */
+/** For a node of which only the content matters. */
 export const noAttributes: Attributes = { ino: 0, mode: 0, mtime: 0, ctime: 0, birthtime: 0 }

@@ -112,7 +112,7 @@ export function emptyPages(owner: Owner): Page[] {
   return [new Page(owner, [], [], '')]
 }
 
-/** What a page, and each name in it, has in memory beside the nodes, roughly. */
+/** The rough memory of a page, and of each name in it, without the nodes. */
 const pageBytes = 200
 const entryBytes = 16
 

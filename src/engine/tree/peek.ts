@@ -1,4 +1,4 @@
-/** Looks at what is in a tree without keeping in it what has to be loaded for that. */
+/** Looks at a tree without keeping the nodes loaded for that in it. */
 import { whenLoaded } from '../base/fault.js'
 import { UnloadedBody, type LoadedBody } from '../cas/body.js'
 import { Dir, FileNode, Page } from './node.js'

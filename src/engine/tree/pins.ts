@@ -14,7 +14,7 @@ export interface PinnedStates {
   readonly seqs: readonly number[]
 }
 
-/** What a pin keeps from collection until it is disposed of. */
+/** Everything that a pin keeps from collection until it is disposed of. */
 export interface PinRequest {
   /** Trees and files in memory, with everything below them. */
   readonly roots?: readonly PinnedNode[]
@@ -154,7 +154,7 @@ export class Pins {
   }
 
   #hold({ roots = [], contents = [], states, owner }: PinRequest): (() => void) | undefined {
-    // Where memory is the truth, what is in memory needs no pin.
+    // Where memory is the truth, its objects need no pin.
     if (states === undefined && (!this.#durable || roots.length + contents.length === 0)) return undefined
     const pin: Pin = {
       roots: owner === undefined ? roots : roots.map((root) => new WeakRef(root)),

@@ -11,17 +11,17 @@ import {
 } from './encoded.js'
 import { Dir, FileNode, Link, Symlink, type Entry } from './node.js'
 
-/** What a stored node is: a directory, one of the pages of a large one, or the blocks of a file. */
+/** The kind of a stored node: a directory, one of the pages of a large one, or the blocks of a file. */
 export type StoredKind = 'directory' | 'page' | 'blocks'
 
-/** Told what a node leads to. */
+/** Receives the references of a node. */
 export interface References {
   node(address: string, kind: StoredKind): void
   /** `length`: how many bytes of it at least, where that is known. */
   blob(hash: string, length?: number): void
 }
 
-/** What a stored node leads to, without making objects of it. DATA_LOSS. */
+/** The references of a stored node, without making objects of it. DATA_LOSS. */
 export function storedReferences(kind: StoredKind, node: StoredNode, references: References): void {
   if (kind === 'blocks') return blockReferences(parseBlocks(node), references)
   if (kind === 'page') return entryReferences(parsePage(node), references)
@@ -30,7 +30,7 @@ export function storedReferences(kind: StoredKind, node: StoredNode, references:
   else for (const [, address] of content[1]) references.node(address, 'page')
 }
 
-/** Names and nodes of a directory or page; undefined of a directory whose entries stand in pages. DATA_LOSS. */
+/** Names and nodes of a directory or page; undefined of a directory whose entries are in pages. DATA_LOSS. */
 export function nodeEntries(
   kind: 'directory' | 'page',
   node: StoredNode,
@@ -44,7 +44,7 @@ function entryReferences(entries: readonly EncodedEntry[], references: Reference
   for (const [, node] of entries) encodedReferences(node, references)
 }
 
-/** What a node leads to, as it stands in its parent or in a record. */
+/** The references of a node in the form that its parent or a record stores. */
 export function encodedReferences(node: EncodedNode, references: References): void {
   if (node[0] === 'd') {
     references.node(node[6], 'directory')
@@ -70,7 +70,7 @@ function blockReferences(chunks: EncodedBlocks, references: References): void {
   }
 }
 
-/** What a file in memory leads to; of blocks that are not loaded, their node. */
+/** The references of a file in memory; of blocks that are not loaded, their node. */
 export function fileReferences({ body, xattrs }: FileNode, references: References): void {
   for (const [, value] of xattrs ?? []) references.blob(value.hash)
   bodyReferences(body, references)
@@ -91,7 +91,7 @@ export function bodyReferences(body: Body, references: References): void {
   }
 }
 
-/** What a directory or page in memory leads to at once: directories are given as they are. */
+/** The direct references of a directory or page in memory: directories are given as they are. */
 export function memoryReferences(
   entries: readonly Entry[],
   references: References & { directory(dir: Dir): void },

@@ -15,7 +15,7 @@ export abstract class RootStore {
     if (this.#loaded.get(address)?.deref() === undefined) this.#loaded.delete(address)
   })
 
-  /** Resolves when the root can be loaded again by the result, which stands for it in records. */
+  /** Resolves when the root can be loaded again by the result, which represents it in records. */
   abstract save(root: Dir): Promise<EncodedNode>
 
   /** Holds a root for as long as the engine, where nothing else does. */
@@ -31,7 +31,7 @@ export abstract class RootStore {
     const known = this.#loaded.get(address)?.deref()
     if (known !== undefined && sameAttributes(known, decoded)) return known
     if (known !== undefined) {
-      // The address names what is in the directory; its own attributes stand outside.
+      // The address names the directory's entries; its own attributes are outside.
       decoded.pages = known.pages
       decoded.wide = known.wide
       return decoded

@@ -34,14 +34,14 @@ export class StoredRoots extends RootStore {
     this.#loader = parts.loader
   }
 
-  /** Resolves when what was new in it is stored, and all else is stored or queued before. */
+  /** Resolves when its new nodes are stored, and all others are stored or queued before. */
   async save(root: Dir): Promise<EncodedNode> {
     const turn = this.#flushing.then(() => this.#flush(root))
     this.#flushing = turn.then(
       () => undefined,
       () => undefined,
     )
-    // The next flush may start: its commits are behind these in the store's queue.
+    // The next flush may start: its commits come after these in the store's queue.
     const { stored } = await turn
     await stored
     return this.saved(root)

@@ -17,7 +17,7 @@ import {
 import type { NodeLoader } from './node-loader.js'
 import { emptyPages, findName, removeName, setName } from './page.js'
 
-/** What a directory and a file have in memory, roughly. */
+/** The rough memory of a directory and of a file. */
 const dirBytes = 200
 const fileBytes = 350
 const pointerBytes = 8
@@ -52,7 +52,7 @@ export class Tree {
   }
 
   #disown(): void {
-    // Whatever carries it stands below a root that does.
+    // A node with this token is always below a root with it.
     if (this.#owner.bytes === 0) return
     this.#madeBytes += this.#owner.bytes
     this.#owner = new Owner()
@@ -89,7 +89,7 @@ export class Tree {
     this.#owner.bytes += fileBytes
   }
 
-  /** Another state of the file at a path; of one with several names under all of them, whatever the path. */
+  /** Another state of the file at a path. A file with several names changes under all of them. */
   replace(names: PathNames, file: FileNode, at: number): void {
     const linked = this.findLinked(file.ino)
     if (linked === undefined) this.put(names, file, at)
@@ -119,12 +119,12 @@ export class Tree {
     this.put(names, new Dir(this.#owner, attributes, emptyPages(this.#owner)), attributes.mtime)
   }
 
-  /** Takes what is at a path out of the tree, with everything below it. */
+  /** Removes the node at a path from the tree, with everything below it. */
   remove(names: PathNames, at: number): void {
     this.#forget(this.#detach(names, at), at)
   }
 
-  /** Moves a node, replacing what is at the destination. */
+  /** Moves a node, replacing any node at the destination. */
   move(from: PathNames, to: PathNames, at: number): void {
     const entry = this.#changedAt(this.#detach(from, at), at)
     const { parent, name } = this.#writableParent(to, heightOf(entry), isLinked(entry))
@@ -169,7 +169,7 @@ export class Tree {
     forEachLink(entry, this.loader, (ino) => {
       gone.set(ino, (gone.get(ino) ?? 0) + 1)
     })
-    // Once for each file: what has to be loaded makes all of this run again.
+    // Once for each file: a node that must be loaded first makes all of this run again.
     for (const [ino, names] of gone) {
       const file = this.findLinked(ino)
       if (file === undefined) continue
@@ -178,7 +178,7 @@ export class Tree {
     }
   }
 
-  /** `below` is how deep what comes to the path goes; `linked`, whether it is or holds a link. */
+  /** `below` is the depth of the node that comes to the path; `linked`, whether it is or holds a link. */
   #writableParent(names: PathNames, below = 0, linked = false): { parent: Dir; name: string } {
     const parent = this.#writableDir(names, names.length - 1, { height: names.length + below, linked })
     return { parent, name: names[names.length - 1]! }
