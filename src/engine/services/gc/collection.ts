@@ -200,8 +200,6 @@ async function collectStore(run: Run): Promise<void> {
   const { core } = run
   await settleSessions(run)
   await deleteScans(run)
-  // Replays that go on from a snapshot that is gone have it in memory by now.
-  await core.pins.readsEnded()
   await sweepUnmarked(run)
   await core.store.recounted?.()
   // Sessions that come into memory meanwhile are counted before they are used.

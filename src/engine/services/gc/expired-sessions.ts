@@ -106,7 +106,8 @@ export async function deleteUnneeded(run: Run, done = 0): Promise<void> {
   /** What forks rest on that were made meanwhile. */
   const kept = new Set<string>()
   const flush = async (): Promise<void> => {
-    // A fork that was asked for before the deletion is made, and noted, by now.
+    // A fork that was asked for before the deletion is made, and noted, by now. Replays that go on from a snapshot
+    // that is gone have ended too: nobody reads its nodes any more.
     await core.pins.readsEnded()
     for (const { tenantKey, record } of unneeded) {
       if (core.pins.forksOf(record.id) === undefined) continue
