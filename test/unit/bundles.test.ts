@@ -222,6 +222,30 @@ describe.each(pairs)('a bundle from %s to %s', (_from, _to, [, makeSource], [, m
     expect((await copy.approvals.list()).approvals).toHaveLength(3)
   })
 
+  test('comes from a clock that was ahead: what is added later gets greater ids', async () => {
+    const startMs = Date.now() + 365 * 24 * 3_600_000
+    const ahead = await openEngine({ environment: fixedEnvironment({ startMs }) })
+    const original = await ahead.sessions.create({ files: { '/a': 'a' } })
+    const { contentHash: expectedContentHash } = (await original.manifest()).nodes[0]!
+    const note = { filePath: '/a', expectedContentHash }
+    await original.annotations.add(note)
+    for (let i = 0; i < 2; i++)
+      await original.approvals.grant(await original.approvals.request({ details: { summary: `${i}` } }))
+    let copy = await target.sessions.importBundle(original.exportBundle())
+    await ahead.close()
+    for (let round = 0; round < 2; round++) {
+      await copy.annotations.add(note)
+      await copy.approvals.grant(await copy.approvals.request({ details: { summary: `${round + 2}` } }))
+      copy = await reload(copy)
+    }
+    const notes = (await copy.annotations.list()).annotations.map(({ id }) => id)
+    const { approvals } = await copy.approvals.list()
+    const ids = approvals.map(({ approvalId }) => approvalId)
+    expect(approvals.map(({ summary }) => summary)).toEqual(['0', '1', '2', '3'])
+    expect([notes, ids]).toEqual([notes.toSorted(), ids.toSorted()])
+    expect([new Set(notes).size, new Set(ids).size]).toEqual([3, 4])
+  })
+
   test('has nothing else', async () => {
     const original = await source.sessions.create({ files: { '/a': 'a' } })
     await original.files.write({ path: '/gone', content: 'this was deleted' })
