@@ -439,4 +439,16 @@ describe('the network', () => {
     expect(job).toMatchObject({ state: 'UNDERLAY_IMPORT_JOB_STATE_FAILED', errorCode: 'REMOTE_UNREACHABLE' })
     expect(job['errorMessage']).toMatch(/git\.allowPrivateAddresses allows it/)
   })
+
+  test('a directory that is missing, or is none, is refused', async () => {
+    const file = join(directory, 'file')
+    await writeFile(file, '')
+    for (const path of [join(directory, 'missing'), file]) {
+      const { code, stdout, stderr } = await runHere(['serve', '--allow-host-path', path])
+      expect([code, stdout]).toEqual([2, ''])
+      expect(stderr).toContain(
+        `--allow-host-path: there is no directory ${path}; make it, or name another one`,
+      )
+    }
+  })
 })

@@ -448,6 +448,16 @@ describe('what is damaged in the headers of a tar, and would be taken for someth
     }
   })
 
+  test('by the name in the header of the entry, not by what the damaged record was taken for', async () => {
+    // Seven bytes too long: the record ends within the next one.
+    for (const type of ['x', 'g']) {
+      const records = pax('18 path=misread\n9 path=b\nx')
+      const error = await errorOf(tarOf({ ...records, type }, file('real', 'content')))
+      expect([error.reason, error.details['path']]).toEqual(['INVALID_ARCHIVE', 'real'])
+      expect(error.message).not.toContain('misread')
+    }
+  })
+
   test.each(['0x10', '00000000008\0', '00000000018\0', '1,', '9'])('a size of %j', async (size) => {
     const error = await errorOf(
       tarOf({

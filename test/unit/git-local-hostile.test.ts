@@ -92,6 +92,19 @@ describe.runIf(hasGit)('a repository of this host', () => {
     },
   )
 
+  test.each(['.git', '.git/commondir', '.git/objects/info/alternates'])(
+    'is refused when %s names a place with a NUL',
+    async (place) => {
+      const { repository, remote, options } = places(false)
+      const path = join(repository.path, place)
+      if (place === '.git') renameSync(path, join(repository.path, 'git'))
+      writeFileSync(path, place === '.git' ? 'gitdir: git\0\n' : 'a\0b\n')
+      const error = await failure(importFrom(remote, 'main', options))
+      expect([error.reason, error.details['path']]).toEqual(['GIT_NOT_A_REPOSITORY', path])
+      expect(error.message).toContain('NUL')
+    },
+  )
+
   test('is refused when a file of settings, or a list of refs, has no end', async () => {
     for (const place of ['config', 'packed-refs', 'refs/heads/main']) {
       const { repository, remote, options } = places()

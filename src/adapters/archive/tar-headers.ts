@@ -18,12 +18,13 @@ export function checkHeaders(headers: Uint8Array, name: string): void {
     if (!aheadTypes.has(type)) continue
     const start = at + blockBytes
     const length = octal(header, size)
-    if (paxTypes.has(type)) checkRecords(headers.subarray(start, start + length), name)
+    if (paxTypes.has(type)) checkRecords(headers.subarray(start, start + length), ownName(headers))
     at += Math.ceil(length / blockBytes) * blockBytes
   }
 }
 
 type Field = readonly [start: number, end: number]
+const nameBytes = 100
 const mode: Field = [100, 108]
 const size: Field = [124, 136]
 const typeOffset = 156
@@ -43,6 +44,12 @@ function isNumber(header: Uint8Array, [start, end]: Field): boolean {
 
 function isBlank(byte: number): boolean {
   return byte === 0 || byte === 0x20
+}
+
+/** The name in the header of the entry itself, the last one: damaged records may have given it another. */
+function ownName(headers: Uint8Array): string {
+  const [name] = Buffer.from(headers.subarray(-blockBytes).subarray(0, nameBytes)).toString().split('\0')
+  return name!
 }
 
 function octal(header: Uint8Array, [start, end]: Field): number {

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { stat } from 'node:fs/promises'
 import { isIP } from 'node:net'
 import { resolve } from 'node:path'
 import type { Caller, Engine, Store } from '../../engine/index.js'
@@ -40,6 +41,7 @@ export async function serveStore(options: ServeOptions, world: World): Promise<n
   if (host === '') throw new UsageError('--host takes a name or an address')
   const port = parsePort(options.port)
   const { callers, made } = parseGrants(options.token, world.env['FORKSPACE_TOKEN'])
+  for (const path of options.allowHostPath ?? []) await requireDirectory(path)
   const given = await givenMasterKey(options.masterKeyFile, world.env['FORKSPACE_MASTER_KEY'])
   const log = createLog(world.stderr, format)
   // From here on, so that whatever was opened is closed.
@@ -79,6 +81,15 @@ export async function serveStore(options: ServeOptions, world: World): Promise<n
   }
   log('info', 'closed')
   return ExitCode.ok
+}
+
+/** A directory that is not there, a typing error perhaps, would be refused only when a source is made of it. */
+async function requireDirectory(path: string): Promise<void> {
+  const found = await stat(path).catch(() => undefined)
+  if (found?.isDirectory() !== true)
+    throw new UsageError(
+      `--allow-host-path: there is no directory ${resolve(path)}; make it, or name another one`,
+    )
 }
 
 interface Grants {

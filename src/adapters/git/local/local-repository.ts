@@ -38,7 +38,7 @@ async function open(path: string, rootPaths: readonly string[]): Promise<Reposit
     }
     const gitDir = keep(await findGitDir(directory, roots)) ?? directory
     if ((await gitDir.kind('HEAD')) === undefined) throw notARepository(path)
-    const common = (await gitDir.readText('commondir'))?.trim()
+    const common = (await gitDir.readPlaces('commondir'))?.trim()
     const commonDir =
       common === undefined
         ? gitDir
@@ -187,7 +187,7 @@ async function findGitDir(
   if (kind === undefined) return undefined
   // A symlink is resolved as the path of the repository is, and must lead below the roots.
   if (kind !== 'file' && kind !== 'other') return gitDirAt(resolve(directory.path, '.git'), roots)
-  const pointer = /^gitdir: (.+)$/m.exec((await directory.readText('.git')) ?? '')?.[1]
+  const pointer = /^gitdir: (.+)$/m.exec((await directory.readPlaces('.git')) ?? '')?.[1]
   return pointer === undefined ? undefined : gitDirAt(resolve(directory.path, pointer), roots)
 }
 
@@ -224,7 +224,7 @@ async function* alternatesOf(
   const seen = new Set([objects.path])
   const pending = [objects]
   for (let next = pending.shift(); next !== undefined; next = pending.shift()) {
-    const text = (await next.readText('info/alternates')) ?? ''
+    const text = (await next.readPlaces('info/alternates')) ?? ''
     for (const line of text.split('\n')) {
       if (line === '' || line.startsWith('#')) continue
       const path = resolve(next.path, line)

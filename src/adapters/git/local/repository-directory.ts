@@ -99,6 +99,16 @@ export class RepositoryDirectory {
     }
   }
 
+  /** As {@link readText}, of a file that names places: no name has a NUL. GIT_NOT_A_REPOSITORY. */
+  async readPlaces(path: string): Promise<string | undefined> {
+    const text = await this.readText(path)
+    if (text?.includes('\0') !== true) return text
+    const file = resolve(this.path, path)
+    throw new EngineError('GIT_NOT_A_REPOSITORY', `${file} is damaged: it contains a NUL character`, {
+      path: file,
+    })
+  }
+
   readLink(path: string): Promise<string | undefined> {
     return this.#at(path, (held, name) => held.at(name, (at) => fs.readlink(at)))
   }
