@@ -105,6 +105,39 @@ describe('what is stored', () => {
     }
   })
 
+  test('is waited for by who comes right after an operation that failed in the middle of a read', async () => {
+    const names = Array.from({ length: 1000 }, (_, i) => `/d/file-${i}`)
+    let failing = false
+    const data = wrapped(memoryStorage({ durable: true }), (store) => {
+      const read = store.getSync!.bind(store)
+      store.getSync = (key) => {
+        if (failing && key.startsWith('n')) throw new EngineError('DATA_LOSS', 'too many open files')
+        return read(key)
+      }
+    })
+    const storage = new SteppedStorage(data)
+    const first = await open(storage)
+    const files = Object.fromEntries(names.map((name) => [name, name]))
+    const { id } = await first.sessions.create({ files })
+    await first.close()
+    for (const name of names.filter((one) => endsPage(one.slice(3)))) {
+      const engine = await open(storage)
+      const session = await engine.sessions.open(id)
+      await session.fs.promises.stat(name)
+      const stored = storage.hold('commit', ({ events }) => events !== undefined)
+      const writing = session.files.write({ path: '/before', content: name })
+      failing = true
+      const removing = session.fs.promises.unlink(name).catch(() => undefined)
+      failing = false
+      const reading = session.fs.promises.readFile('/before', 'utf8')
+      await storage.quiet()
+      stored.release()
+      expect(await reading).toBe(name)
+      await Promise.all([writing, removing])
+      await engine.close()
+    }
+  })
+
   test('is what was asked for at the call, whatever the caller does with the request then', async () => {
     const engine = await open(memoryStorage({ durable: true }))
     const session = await engine.sessions.create()
