@@ -9,8 +9,8 @@ import { Subscription, type BusSubscription } from '../services/bus/bus-subscrip
 import type { SessionAccess } from '../session/access/session-access.js'
 
 /**
- * Messages between those who work on a session: who subscribes to a topic gets what is published to it. The last
- * 1,000 messages, or 16 MiB of payload if that is less, are kept for those who come later, on a durable storage
+ * Messages between the clients of a session: subscribers to a topic get the messages published to it. The last
+ * 1,000 messages, or 16 MiB of payload if that is less, are kept for later subscribers, on a durable storage
  * also over a closing of the engine. Forks have none of them.
  */
 export class SessionBus {
@@ -37,14 +37,14 @@ export class SessionBus {
   }
 
   /**
-   * What is published after this call, in this process, and before it as far as a replay is asked for; without
-   * gap or repeat between the two. What is no longer kept is not replayed.
+   * Messages published after this call, in this process, and earlier ones if a replay is requested; without
+   * gap or repeat between the two. Messages no longer kept are not replayed.
    *
-   * Never throws: what is wrong with the arguments, an aborted signal, PERMISSION_DENIED, SESSION_NOT_FOUND, and
+   * Never throws: invalid arguments, an aborted signal, PERMISSION_DENIED, SESSION_NOT_FOUND, and
    * QUOTA for over 1,000 subscribers in a session, reject the first `next()`, and `opened`.
    *
-   * Ends when the loop is left, when the session is deleted, and when the engine is closed, behind the last
-   * message. Throws the signal's reason at once, and behind what was received before: STORE_FAILED when a write
+   * Ends when the loop is left, when the session is deleted, and when the engine is closed, after the last
+   * message. Throws the signal's reason at once, and after the messages received before: STORE_FAILED when a write
    * failed, SLOW_CONSUMER when over 10,000 messages or 2 MiB of payload would have waited for this subscriber.
    * A replay does not count there as long as its messages are kept anyway.
    *

@@ -21,11 +21,11 @@ import {
 import type { SessionAccess } from '../session/access/session-access.js'
 
 /**
- * Keys and values beside the files, with a time to live if wanted. A cache holds 64 MiB of keys and values, or what the
- * engine's `cacheBytes` says, and 100,000 entries. When it is full, what is over goes first, then what was not used
+ * Keys and values separate from the files, with an optional time to live. A cache holds 64 MiB of keys and values, or
+ * the engine's `cacheBytes`, and 100,000 entries. When it is full, expired entries go first, then those unused
  * for the longest time: `get`, `batchGet`, `put`, `batchSet` and `compareAndSet` are use, and when the engine was opened
  * again the last write is the last use. Restores leave it as it is, forks start with an empty one, and events do not
- * tell of it.
+ * mention it.
  *
  * All methods refuse keys over 1,024 bytes with TOO_LARGE.
  */
@@ -39,7 +39,7 @@ export class SessionCache {
   }
 
   /**
-   * Sets a value. TOO_LARGE for over 8 MiB, or what can never fit into the cache.
+   * Sets a value. TOO_LARGE for over 8 MiB, or for a value that can never fit into the cache.
    *
    * @example
    * await session.cache.put({ key: 'build/main', value: bundle, ttlSeconds: 3600 })
@@ -78,7 +78,7 @@ export class SessionCache {
   }
 
   /**
-   * Sets a value if the entry is what the caller takes it for: of several that try at once, one gets its way. The
+   * Sets a value if the entry is as the caller expects: of several concurrent calls, one succeeds. The
    * others learn by `swapped: false` and the entry as it is, not by an error. TOO_LARGE as `put`.
    *
    * @example

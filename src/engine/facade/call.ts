@@ -51,7 +51,7 @@ type MemberOf<Root, Path> = Path extends `${infer First}.${infer Rest}`
     ? Root[Path]
     : never
 
-/** The method of an operation, and what it takes. */
+/** The method of an operation, and its parameters. */
 export type MethodOf<Name extends MethodName> = OperationMethods[Name] extends `session.${infer Path}`
   ? [method: MemberOf<Session, Path>, request: Omit<OperationRequest<Name>, 'sessionId'>]
   : OperationMethods[Name] extends `engine.${infer Path}`
@@ -137,7 +137,7 @@ const calls: ReadonlyMap<string, unknown> = new Map<string, unknown>([
 
 /**
  * Carries out an operation by its name, as the caller of the scope. Request and response are those of its
- * schemas, natively; what the engine does not understand it refuses with its own errors. The request must not
+ * schemas, natively; the engine's own errors refuse invalid requests. The request must not
  * change before the promise is settled. INVALID_ARGUMENT for a name that is no operation's.
  *
  * @example
@@ -163,8 +163,8 @@ interface OpenedStream extends AsyncIterable<OperationResponse<StreamOperation>>
 }
 
 /**
- * Opens a stream by its name; its items are those of the schema, and what ends it early is thrown. Resolves when
- * the stream stands, so that what is wrong with the request is told before. Ends when its loop is left.
+ * Opens a stream by its name; its items are those of the schema, and an error that ends it early is thrown. Resolves
+ * when the stream is open, so that errors in the request are thrown before. Ends when its loop is left.
  */
 export async function openStream(
   { sessions }: EngineScope,

@@ -25,10 +25,10 @@ export async function checkOut(
 }
 
 /**
- * A session in a directory of the host: `update` writes there what the session is now, `sync` brings back what was
+ * A session in a directory of the host: `update` writes the session's current files there, `sync` brings back files
  * changed there. Both cost what differs: a file is read again only when its size, times or inode number are others.
  *
- * Every file appears whole. What is written are contents, targets of symlinks, permission bits without those above
+ * Every file appears whole. `update` writes contents, targets of symlinks, permission bits without those above
  * 0o777, and the time of the last change; equal contents with another time count as equal. The directory itself
  * keeps its mode. Sockets, fifos, devices and names that are not UTF-8 are passed over.
  */
@@ -48,7 +48,7 @@ export class Checkout {
   }
 
   /**
-   * Makes the directory what the session is now, also when another session was written there since, or a write was
+   * Makes the directory equal to the session, also when another session was written there since, or a write was
    * interrupted. All paths that differ are checked first: CHECKOUT_MODIFIED, with nothing changed, when one of them was
    * changed in the directory since, unless `force`; UNSAFE_PATH as for `session.checkout`. HOST_FAILED, or an abort, in the middle leaves a directory that
    * the next update makes whole.
@@ -63,8 +63,8 @@ export class Checkout {
   }
 
   /**
-   * Carries over to the session what was changed in the directory since: as one event, and none when nothing
-   * was. CHECKOUT_MODIFIED, with nothing changed, when the session changed one of these paths too, and not to the
+   * Carries the changes made in the directory since over to the session: as one event, or none when nothing
+   * changed. CHECKOUT_MODIFIED, with nothing changed, when the session changed one of these paths too, and not to the
    * same; and when another session was written to the directory since. UNSAFE_PATH, with nothing changed, for a path
    * that was added or changed and has a name such as `.git`, unless the engine has `allowGitNames`. LIMIT_EXCEEDED for
    * over 100,000 changed paths.

@@ -4,7 +4,7 @@ import type { ContentStream } from '../session/reads/content-stream.js'
 import type { ImportJob } from '../records/import-job.js'
 import { openFor, type EngineScope } from './engine.js'
 
-/** What a content route gives that takes a content. */
+/** The results of routes that take a content. */
 interface Received {
   readonly writeContent: Record<string, never>
   readonly uploadSnapshot: ImportJob

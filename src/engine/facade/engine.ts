@@ -50,7 +50,7 @@ import { endSession, Session, type SessionServices } from './session.js'
 import { Sources } from './sources.js'
 import { TenantUsage } from './usage.js'
 
-/** What a session starts from, as it was at the call; at most one of them. */
+/** The starting point of a session, as of the call; at most one is set. */
 interface SessionStart {
   readonly sourceRef: SessionCreateRequest['sourceRef']
   readonly gitRepository: SessionCreateRequest['gitRepository']
@@ -104,7 +104,7 @@ export class Sessions {
       try {
         return sessions.#handle(await openUsed(sessions.#core, sessionId))
       } catch (error) {
-        // Asked for and told as the operation itself would have been.
+        // Checks permission and reports to diagnostics as the operation itself would have.
         return sessions.#access.run(action, { sessionId }, () => Promise.reject(error))
       }
     }
@@ -149,15 +149,15 @@ export class Sessions {
   /**
    * A session from a bundle that `session.exportBundle` made, of this engine or another. It is a session of its own,
    * with an id of its own; checkpoints, annotations and approvals keep theirs. Its log is the one of the bundle, link
-   * for link, so `events.verify()` tells the same `headHash`; what the events did is not in it, which is why only
+   * for link, so `events.verify()` gives the same `headHash`. Effects of the events are not in it, which is why only
    * its newest state and its checkpoints can be gone back to.
    *
    * It builds on a revision of a source only where the caller's tenant has that very revision; else its base is a
    * tree without a past, and a commit starts a history of its own.
    *
-   * INVALID_BUNDLE, with nothing of it visible, for what is no bundle, of a later version, cut off, or damaged
-   * anywhere; FILE_TOO_LARGE and LIMIT_EXCEEDED for more than this engine takes. What the content throws is thrown.
-   * It must not change meanwhile. Who may create a session may do this.
+   * INVALID_BUNDLE, with nothing of it visible, for content that is no bundle, of a later version, cut off, or
+   * damaged anywhere; FILE_TOO_LARGE and LIMIT_EXCEEDED over the limits of this engine. Errors of the content are
+   * thrown. It must not change meanwhile. Needs the right to create a session.
    *
    * @example
    * import { createReadStream } from 'node:fs'
@@ -186,7 +186,7 @@ export class Sessions {
     )
   }
 
-  /** What is known of a session, without a handle. SESSION_NOT_FOUND. */
+  /** The information about a session, without a handle. SESSION_NOT_FOUND. */
   async get(sessionId: string): Promise<SessionInfo> {
     return this.#access.run('getSession', { sessionId }, async () =>
       describeSession(await openUsed(this.#core, sessionId), this.#access.permissions),
@@ -285,7 +285,7 @@ export class EngineScope implements EngineApi {
  * Versioned, isolated workspaces in this process. Open one with `openEngine`, close it when done: closing
  * waits for everything that was accepted.
  *
- * Its own sessions and sources are those of the tenant `local`, and what is done by them is done by the
+ * Its own sessions and sources are those of the tenant `local`, and its changes are made by the
  * principal `local`; {@link as} is the same engine for others.
  */
 export class Engine extends EngineScope {
@@ -300,8 +300,8 @@ export class Engine extends EngineScope {
   }
 
   /**
-   * The engine as one principal of one tenant sees it; both are `local` when absent. The principal stands on
-   * what it changes: events, annotations, approvals, locks, messages. Cheap; nothing is to be closed.
+   * The engine as one principal of one tenant sees it; both are `local` when absent. The principal is recorded in
+   * its changes: events, annotations, approvals, locks, messages. Cheap, and needs no closing.
    * INVALID_ARGUMENT for an empty name, TOO_LARGE for one over 1,024 bytes.
    *
    * @example
@@ -346,9 +346,9 @@ export class Engine extends EngineScope {
   }
 
   /**
-   * Frees what nothing leads to any more: what only deleted sessions and checkpoints had, contents that were
+   * Frees unreferenced data: data that only deleted sessions and checkpoints had, contents that were
    * overwritten, what interrupted work left. Deleting hides at once, and this gives the space back. It works for all
-   * tenants, beside everything else, in slices of a few milliseconds; another call waits until one has ended.
+   * tenants, concurrently with other work, in slices of a few milliseconds; another call waits until one has ended.
    *
    * What events did is kept from the oldest state on that can be named, which is the oldest checkpoint, or the newest
    * state of a session without one; the events themselves are kept always, and `events.verify()` finds them as they
@@ -370,7 +370,7 @@ export class Engine extends EngineScope {
 
   /**
    * Looks through all that is stored, of every tenant, and changes nothing: whether everything that sessions,
-   * revisions and events lead to is there and is what it was. What is wrong is in the report, by object, path and
+   * revisions and events refer to is there and is unchanged. The report lists each fault by object, path and
    * session. Everything else goes on meanwhile, but for collections, which wait. With `readData` every content is
    * read too. On a storage that is not durable there is nothing to look at.
    *
@@ -386,7 +386,7 @@ export class Engine extends EngineScope {
     })
   }
 
-  /** Stops jobs and whoever waits for a lock, waits for every accepted write, and releases the storage. Idempotent. */
+  /** Stops jobs and waits for locks, waits for every accepted write, and releases the storage. Idempotent. */
   close(): Promise<void> {
     this.#closing ??= this.#close()
     return this.#closing
@@ -399,7 +399,7 @@ export class Engine extends EngineScope {
   async #close(): Promise<void> {
     const core = this.#core
     try {
-      // What waits for the store's recovery, such as the end of a job, is stored if that goes well now.
+      // Work that waits for the store's recovery, such as the end of a job, is stored if that goes well now.
       await core.fence.recover()
       this.#services.posixLocks.close()
       await this.#services.sources.jobs.close()
@@ -410,7 +410,7 @@ export class Engine extends EngineScope {
       for (const live of core.table.live.values()) await live.tail
       while (core.background.size > 0) await Promise.all(core.background)
       await this.#services.usage.flush().catch((error: unknown) => {
-        // Nobody was promised more than that it is tried.
+        // The only promise was to try.
         if (!core.fence.closed) throw error
         core.log('error', 'what was sent to clients is not stored', { error: messageOf(error) })
       })

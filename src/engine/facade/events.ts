@@ -16,7 +16,7 @@ import {
 } from '../session/history/event-log.js'
 
 /**
- * What happened in a session, oldest first: successful changes only, each with who made it. Nothing is ever
+ * The changes of a session, oldest first: successful changes only, each with its principal. No event is ever
  * changed or taken out, and a restore adds to it.
  */
 export class SessionEvents {
@@ -59,7 +59,7 @@ export class SessionEvents {
 
   async *#follow(parsed: () => EventFollowOptions): AsyncGenerator<SessionEvent, void, undefined> {
     const copy = parsed()
-    // Nothing is awaited where the session is loaded: its end, right after the call, is told.
+    // Does not await where the session is loaded, so that a deletion right after the call is reported.
     const opened = this.#access.live('listEvents')
     const live = opened instanceof Promise ? await opened : opened
     yield* followEvents(this.#access.core, live, this.#access, copy)
@@ -68,7 +68,7 @@ export class SessionEvents {
   /**
    * Reads the log from its beginning and checks that each event is linked to the one before it, and has the effects
    * it was recorded with. DATA_LOSS, naming the first that is not. An event that was changed together with all
-   * behind it shows to whoever kept an earlier result: asked for the same `lastEventId`, it has the same `headHash`.
+   * later ones is found by comparing with an earlier result: for the same `lastEventId`, `headHash` must be the same.
    *
    * @example
    * const kept = await session.events.verify()

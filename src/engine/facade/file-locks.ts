@@ -13,7 +13,7 @@ import {
 import type { SessionAccess } from '../session/access/session-access.js'
 
 /**
- * Locks on paths by which those who work on a session agree who may change what. They keep nobody from
+ * Locks on paths by which clients of a session agree on who may change a path. They do not prevent
  * writing. A lock ends when its time is over; until then it survives the closing of the engine, on a durable
  * storage. Forks have none of them.
  */
@@ -28,7 +28,7 @@ export class SessionFileLocks {
 
   /**
    * Takes the lock of a path; its id is the right to renew and release it. The path need not exist.
-   * LOCK_HELD for everyone while it is held, also for who holds it; QUOTA for over 10,000 in a session.
+   * LOCK_HELD for everyone while it is held, its holder included; QUOTA for over 10,000 in a session.
    *
    * @example
    * const { lockId } = await session.fileLocks.lock({ path: '/src/a.ts', timeoutSeconds: 60 })
@@ -38,7 +38,7 @@ export class SessionFileLocks {
     return this.#access.run('lockFile', (live) => this.#service.lock(this.#access.core, live, lock))
   }
 
-  /** The lock's time starts anew; it may be shorter than what was left. LOCK_NOT_FOUND. */
+  /** The lock's time starts anew; it may be shorter than the time left. LOCK_NOT_FOUND. */
   async renew(
     request: FileLockRequest & FileLockReference,
   ): Promise<{ lockId: string; remainingTtlSeconds: number }> {
@@ -64,7 +64,7 @@ export class SessionFileLocks {
     return this.#access.run('unlockFile', (live) => this.#service.unlock(this.#access.core, live, lock))
   }
 
-  /** Ends whoever's lock it is, and says whose it was. The reason stands in the event. LOCK_NOT_FOUND. */
+  /** Ends anyone's lock, and returns its owner. The reason is in the event. LOCK_NOT_FOUND. */
   async forceUnlock(request: FileForceUnlockRequest): Promise<{ lockId: string; ownerId: string }> {
     const lock = parseForceUnlock(request)
     return this.#access.run('forceUnlockFile', (live) =>

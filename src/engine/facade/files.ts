@@ -143,7 +143,7 @@ export class SessionFiles {
   }
 
   /**
-   * Adds to the end of a file, which is made when it does not exist; costs what is added.
+   * Appends to a file, which is created when it does not exist; the cost is that of the added bytes.
    * HASH_MISMATCH, IS_A_DIRECTORY, NOT_A_DIRECTORY, FILE_TOO_LARGE; PATH_NOT_FOUND as for {@link write}.
    */
   append(request: FileWriteRequest): Promise<void> {
@@ -154,7 +154,7 @@ export class SessionFiles {
   }
 
   /**
-   * Content and mode of a file for another, which is made or replaced; both share what they hold until one is
+   * Copies content and mode of a file to another, which is created or replaced; both share the content until one is
    * changed: O(1). PATH_NOT_FOUND, ALREADY_EXISTS with `exclusive`, IS_A_DIRECTORY, NOT_A_DIRECTORY.
    */
   copy(request: CopyFileRequest): Promise<void> {
@@ -176,7 +176,7 @@ export class SessionFiles {
   }
 
   /**
-   * Reads as {@link read} does, in pieces: in little memory, whatever the size. The bytes are those that the file has
+   * Reads as {@link read} does, in pieces: in little memory, for a file of any size. The bytes are those that the file has
    * when the promise resolves. PATH_NOT_FOUND, IS_A_DIRECTORY.
    *
    * @example
@@ -216,7 +216,7 @@ export class SessionFiles {
     })
   }
 
-  /** What is at a path, followed through symlinks or not. PATH_NOT_FOUND. */
+  /** The attributes of the node at a path, followed through symlinks or not. PATH_NOT_FOUND. */
   async stat(request: StatRequest): Promise<PathStat> {
     const parsed = parseStat(request)
     return this.#access.look('statPath', async (live) => {
@@ -227,7 +227,7 @@ export class SessionFiles {
     })
   }
 
-  /** A page of what is in a directory, or with `recursive` of all that is below it. NOT_A_DIRECTORY, PATH_NOT_FOUND. */
+  /** A page of the entries of a directory, or with `recursive` of all below it. NOT_A_DIRECTORY, PATH_NOT_FOUND. */
   async list(request: DirectoryListRequest): Promise<DirectoryPage> {
     const copy = directoryListShape.read(request)
     return this.#access.look('listDirectory', (live) => listDirectory(this.#access.core, live, copy))
@@ -255,8 +255,8 @@ export class SessionFiles {
   }
 
   /**
-   * As POSIX has it: replaces a file, or an empty directory by a directory; O(1) whatever the size of what
-   * is moved. PATH_NOT_FOUND, DIRECTORY_NOT_EMPTY, IS_A_DIRECTORY, NOT_A_DIRECTORY.
+   * As POSIX has it: replaces a file, or an empty directory by a directory; O(1) for a node of any size.
+   * PATH_NOT_FOUND, DIRECTORY_NOT_EMPTY, IS_A_DIRECTORY, NOT_A_DIRECTORY.
    */
   rename(request: RenameRequest): Promise<void> {
     return this.#change('rename', renameShape, request, (live, copy) => planRename(live, copy))
@@ -329,11 +329,11 @@ export class SessionFiles {
 
   /**
    * Changes ranges of files, as one atomic step: data, holes, and ranges borrowed from content that the
-   * session or its base has. Costs what is changed, whatever the size of the file. With SKIP_ON_CONFLICT files
+   * session or its base has. The cost depends on the changed ranges, not on the size of the file. With SKIP_ON_CONFLICT files
    * whose `expectedHash` does not hold are left out and named in the result. The hash of a file of several
    * blobs takes one pass over it when it is next asked for.
    * HASH_MISMATCH, BLOB_NOT_FOUND, IS_A_DIRECTORY, FILE_TOO_LARGE; TOO_LARGE for over 100,000 chunks;
-   * INVALID_ARGUMENT for a chunk that ends behind `logicalSize`.
+   * INVALID_ARGUMENT for a chunk that ends after `logicalSize`.
    *
    * @example
    * const data = { offset: 4096, content: new Uint8Array(4096) }
@@ -348,7 +348,7 @@ export class SessionFiles {
     })
   }
 
-  /** Where a file's bytes are, in order; what is not in it is a hole. PATH_NOT_FOUND, IS_A_DIRECTORY. */
+  /** The blobs that hold a file's bytes, in order; gaps between them are holes. PATH_NOT_FOUND, IS_A_DIRECTORY. */
   async getCasExtents(request: { readonly path: string }): Promise<{ extents: CasExtent[] }> {
     const { path } = pathShape.read(request)
     return this.#access.look('getCasExtents', async (live) => {

@@ -31,7 +31,7 @@ export class SessionHealth {
    *
    * Reports of a session count in the order of the calls; while one is read, everything else goes on.
    *
-   * INVALID_ARGUMENT, with nothing changed, for what is not well-formed, not in UTF-8, nested over 256 elements
+   * INVALID_ARGUMENT, with nothing changed, for a report that is not well-formed, not in UTF-8, nested over 256 elements
    * deep, no JUnit report, or has a document type declaration; TOO_LARGE for over 16 MiB.
    *
    * @example

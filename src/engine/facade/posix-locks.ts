@@ -14,13 +14,13 @@ import type { PosixLockConflict, PosixLocks } from '../services/locks/posix-lock
 import type { SessionAccess } from '../session/access/session-access.js'
 
 /**
- * Advisory locks in the manner of fcntl and flock: they keep nobody from reading or writing. The path must
+ * Advisory locks in the manner of fcntl and flock: they do not prevent reading or writing. The path must
  * exist, and the last symlink is followed. A lock belongs to the file: it follows renames and goes with the
  * file. Locks live until they are released, and end with the file, the session and the engine; forks have
  * none of them.
  *
- * What an owner sets replaces what it held of the range. Those who wait are served in the order in which
- * they came; only who upgrades a lock goes ahead of those who wait for that lock.
+ * A new lock replaces its owner's locks in the range. Waiting requests are served in the order in which
+ * they came; only an upgrade of a lock goes ahead of requests that wait for that lock.
  */
 export class SessionPosixLocks {
   readonly #access: SessionAccess
@@ -81,7 +81,7 @@ export class SessionPosixLocks {
     )
   }
 
-  /** Releases what the owner holds of the range, or its flock lock; it need not hold any. PATH_NOT_FOUND. */
+  /** Releases the owner's locks in the range, or its flock lock; it need not hold any. PATH_NOT_FOUND. */
   async funlock(request: PosixUnlockRequest): Promise<void> {
     const lock = parseUnlock(request)
     return this.#access.run('funlock', (live) => this.#service.release(this.#access.core, live, lock))

@@ -12,7 +12,7 @@ import {
 import type { SessionAccess } from '../session/access/session-access.js'
 
 /**
- * Values that are kept apart from files: encrypted wherever they stand, and never in files, forks, commits, events,
+ * Values that are kept apart from files: always stored encrypted, and never in files, forks, commits, events,
  * errors or diagnostics. On a durable storage they need the option `secrets.masterKey`.
  */
 export class SessionSecrets {
@@ -38,7 +38,7 @@ export class SessionSecrets {
 
   /**
    * The value, in an object that shows it only when it is asked to. SECRET_NOT_FOUND; NO_MASTER_KEY when it is
-   * under a key that the engine does not have; DATA_LOSS when what is stored was changed.
+   * under a key that the engine does not have; DATA_LOSS when the stored value was changed.
    *
    * @example
    * const { secretValue } = await session.secrets.get({ secretName: 'API_TOKEN' })
@@ -47,7 +47,7 @@ export class SessionSecrets {
   async get(request: { readonly secretName: string }): Promise<{ secretName: string; secretValue: Secret }> {
     const secretName = parseSecretReference(request)
     let found: Secret | undefined
-    // Diagnostics see what the operation results in.
+    // Diagnostics see the operation's result.
     await this.#access.look('getSecret', async (live) => {
       found = await this.#service.get(this.#access.core, live, secretName)
     })

@@ -75,7 +75,7 @@ import { SessionPosixLocks } from './posix-locks.js'
 import type { SessionAnalytics, SessionApi } from './session-api.js'
 import { SessionSecrets } from './secrets.js'
 
-/** The services behind a session's handle. */
+/** The services that a session's handle calls. */
 export interface SessionServices {
   readonly analytics: Analytics
   readonly annotations: Annotations
@@ -92,7 +92,7 @@ export interface SessionServices {
   readonly secrets: Secrets
 }
 
-/** Hides a session, ends what it has in memory only, and takes its secrets out of the store. */
+/** Hides a session, drops its locks in memory, and removes its secrets from the store. */
 export async function endSession(core: Core, services: SessionServices, sessionId: string): Promise<void> {
   if (core.fence.closed) await core.fence.recover()
   await deleteSession(core, sessionId)
@@ -112,7 +112,7 @@ export type DiffTarget = Session | StateReference | CheckpointReference | 'base'
 
 let describe: (session: Session) => Promise<SessionInfo>
 
-/** What a handle knows of its session: for who just made it, and need not be allowed to look. */
+/** Information about a handle's session, for the caller that just created it and may lack the right to read it. */
 export function describeHandle(session: Session): Promise<SessionInfo> {
   return describe(session)
 }
@@ -185,12 +185,12 @@ export class Session implements SessionApi {
     return (this.#approvals ??= new SessionApprovals(this.#access, this.#services.approvals))
   }
 
-  /** Keys and values beside the files. */
+  /** Keys and values separate from the files. */
   get cache(): SessionCache {
     return (this.#cache ??= new SessionCache(this.#access, this.#services.cache))
   }
 
-  /** Messages to those who work on the session now, and the newest for those who come later. */
+  /** Messages between current clients of the session; the newest are kept for later subscribers. */
   get bus(): SessionBus {
     return (this.#bus ??= new SessionBus(this.#access, this.#services.bus))
   }
@@ -216,8 +216,8 @@ export class Session implements SessionApi {
   }
 
   /**
-   * A handle on the same session that may do less: what needs one of the capabilities in `without` is
-   * PERMISSION_DENIED by it, and by whatever is made from it. INVALID_ARGUMENT for an unknown capability.
+   * A handle on the same session that may do less: it, and every handle made from it, rejects operations that need
+   * one of the capabilities in `without` with PERMISSION_DENIED. INVALID_ARGUMENT for an unknown capability.
    *
    * @example
    * const forAgent = session.narrow({ without: ['approvals.decide', 'locks.force', 'commit', 'promote'] })
@@ -232,7 +232,7 @@ export class Session implements SessionApi {
     return this.#access.run('getSession', (live) => Promise.resolve(describeSession(live, this.#permissions)))
   }
 
-  /** What was done in the session, counted from its events; right after reopening too. A fork starts anew. */
+  /** The operations of the session, counted from its events; right after reopening too. A fork starts anew. */
   analytics(): Promise<SessionAnalytics> {
     // Who watches a session does not use it.
     return this.#access.run('getAnalytics', async (live) => ({
@@ -251,7 +251,7 @@ export class Session implements SessionApi {
   }
 
   /**
-   * A new session on the current state, or on a checkpoint; microseconds whatever the size of the tree.
+   * A new session on the current state, or on a checkpoint; microseconds for a tree of any size.
    * CHECKPOINT_NOT_FOUND.
    *
    * @example
@@ -282,8 +282,8 @@ export class Session implements SessionApi {
   }
 
   /**
-   * The checkpoint is gone, and its label free; files, events and forks stay as they are. What only it held is freed
-   * by the next `engine.collect()`. CHECKPOINT_NOT_FOUND.
+   * Deletes the checkpoint and frees its label; files, events and forks stay as they are. The next `engine.collect()`
+   * frees data that only the checkpoint referred to. CHECKPOINT_NOT_FOUND.
    */
   async deleteCheckpoint(request: CheckpointReference): Promise<void> {
     const reference = checkpointShape.read(request)
@@ -304,7 +304,7 @@ export class Session implements SessionApi {
     return this.#access.run('deleteCheckpoint', (live) => pruneCheckpoints(this.#access.core, live, keepLast))
   }
 
-  /** The files become again what they were at the checkpoint. CHECKPOINT_NOT_FOUND. */
+  /** Changes the files back to their state at the checkpoint. CHECKPOINT_NOT_FOUND. */
   async restore(request: CheckpointReference): Promise<SessionInfo> {
     const reference = checkpointShape.read(request)
     return this.#access.run('restoreCheckpoint', async (live) => {
@@ -399,10 +399,10 @@ export class Session implements SessionApi {
    * are cache, secrets, messages, locks, reports of tests, and commits. `sessions.importBundle` makes a session
    * of it, here or elsewhere. Sessions that do not differ in any of this give the same bytes.
    *
-   * What is written is the session as of the call, whatever of it is deleted and collected meanwhile. It is read while
+   * The bundle has the session as of the call, despite deletions and collections meanwhile. It is read while
    * the bytes are taken, and in bounded memory, but for a note of each directory and content; take them all, or stop
    * early: until then nothing of it is freed. It needs the right to fork, and to see all
-   * that its log tells; annotations and approvals are in it where the handle may list them.
+   * of its log; annotations and approvals are in it where the handle may list them.
    *
    * SESSION_NOT_FOUND, on a storage that is not durable, where the session itself is deleted meanwhile.
    * LIMIT_EXCEEDED where something of the session is too large for a bundle, such as one event over 16 MiB.
@@ -422,7 +422,7 @@ export class Session implements SessionApi {
       const allowed = (action: Action): boolean => this.#access.allows(action)
       return this.#services.bundles.export(core, live, allowed, signal === undefined ? {} : { signal })
     })
-    // Whoever reads it gets the error.
+    // The reader of the bundle gets the error.
     opened.catch(() => undefined)
     return (async function* () {
       yield* await opened
@@ -430,8 +430,8 @@ export class Session implements SessionApi {
   }
 
   /**
-   * Writes the current state as a commit on top of what was imported, and pushes it fast-forward when a
-   * branch is given. BRANCH_MOVED, with the remote unchanged, when somebody else was there first. When the session's
+   * Writes the current state as a commit on top of the imported one, and pushes it fast-forward when a
+   * branch is given. BRANCH_MOVED, with the remote unchanged, when another push came first. When the session's
    * last commit on the branch has the same files, and the remote still has the branch there, the id of that commit is
    * given and nothing is made; `allowEmpty` makes a commit even so.
    */
@@ -443,7 +443,7 @@ export class Session implements SessionApi {
 
   /**
    * A description of what changed since the session's base, made from the paths alone, and the changed files:
-   * what a request for an approval takes as its details.
+   * usable as the details of a request for an approval.
    */
   generateCommitSummary(): Promise<CommitSummary> {
     return this.#access.look('generateCommitSummary', ({ baseline, tree }) =>

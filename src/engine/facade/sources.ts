@@ -90,9 +90,9 @@ export class Sources {
   /**
    * Starts an import and resolves to the queued job; follow it with {@link waitForJob}. Jobs of one source
    * run one after the other; calls for the same ref share a job until it has found the commit, and those for a host
-   * path until the scan begins. Bytes are taken as they are at the call. INVALID_ARGUMENT for what does not belong to
-   * the source's kind and for files whose paths make no tree, NAME_TOO_LONG, SOURCE_NOT_FOUND; what goes wrong later
-   * stands in the job.
+   * path until the scan begins. Bytes are taken as they are at the call. INVALID_ARGUMENT for fields of another
+   * kind of source and for files whose paths make no tree, NAME_TOO_LONG, SOURCE_NOT_FOUND; later errors
+   * are in the job.
    *
    * @example
    * const job = await engine.sources.startImport(sourceId, { uploadedSnapshot: { content: await readFile('app.tgz') } })
@@ -103,7 +103,7 @@ export class Sources {
   }
 
   /**
-   * Starts to read a source again where it lives; what did not change is neither fetched nor read, and gives the
+   * Starts to read a source again from its origin; unchanged data is neither fetched nor read, and gives the
    * same revision. SOURCE_NOT_FOUND, SOURCE_NOT_REFRESHABLE of an uploaded one, INVALID_ARGUMENT for a ref of a directory.
    *
    * @example
@@ -133,7 +133,7 @@ export class Sources {
   }
 
   /**
-   * A revision as a tar, as {@link Session.exportTar} has it. What is wrong with the request shows at the first read:
+   * A revision as a tar, as {@link Session.exportTar} has it. Errors in the request are thrown at the first read:
    * SOURCE_NOT_FOUND, REVISION_NOT_FOUND, SOURCE_WITHOUT_REVISION, PATH_NOT_FOUND, NOT_A_DIRECTORY.
    */
   exportTar(request: RevisionExportRequest): AsyncIterable<Uint8Array> {
@@ -189,7 +189,7 @@ export class Sources {
     yield* this.#service.jobs.watch(this.#access.core, job, options)
   }
 
-  /** Ends a job, whoever started or shares it, and resolves to it; one that has ended stays as it is. JOB_NOT_FOUND. */
+  /** Ends any caller's job, shared ones included, and resolves to it; an ended job stays as it is. JOB_NOT_FOUND. */
   async abortJob(reference: JobReference): Promise<ImportJob> {
     const job = parseJobReference(reference)
     return this.#run('abortJob', {}, (core) => this.#service.jobs.abort(core, job))
@@ -197,7 +197,7 @@ export class Sources {
 
   /**
    * Calls a listener with each job of the tenant's sources whenever it changed: queued, running, further on, ended.
-   * What it throws is logged. Gives the function that ends this. INVALID_ARGUMENT for what is no function.
+   * Errors of the listener are logged. Returns the function that removes it. INVALID_ARGUMENT unless a function.
    */
   onJob(listener: (job: ImportJob) => void): () => void {
     if (typeof listener !== 'function')

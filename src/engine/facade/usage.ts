@@ -8,7 +8,7 @@ import {
 import type { ScopeAccess } from '../session/access/scope-access.js'
 import { parseSize } from '../base/input.js'
 
-/** What the tenant used. */
+/** The usage of the tenant. */
 export class TenantUsage {
   readonly #access: ScopeAccess
   readonly #service: UsageMeter
@@ -20,7 +20,7 @@ export class TenantUsage {
 
   /**
    * The hours of sessions, the contents kept and the bytes sent in a window of time, deleted sessions included.
-   * Worked out from what is recorded: the time it takes grows with the tenant's sessions and contents.
+   * Computed from the records: the time it takes grows with the tenant's sessions and contents.
    * INVALID_ARGUMENT for a window that ends before it starts.
    *
    * @example
