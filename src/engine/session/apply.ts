@@ -8,14 +8,14 @@ import type { Tree } from '../tree/tree.js'
 import { withXattr } from '../tree/xattrs.js'
 import type { FileTarget, Redo, RedoPiece } from '../records/event.js'
 
-/** What applying needs beside the tree: bodies of files that are not loaded. */
+/** The inputs of applying in addition to the tree: bodies of files that are not loaded. */
 export interface ApplyContext {
   readonly contentIds: ContentIds
 }
 
 /**
  * The only mutator of a tree, for live operations and replay alike. Deterministic and without policy: it
- * follows no symlink, knows no default, guard or limit. Restores are the caller's, who has the old roots.
+ * follows no symlink, knows no default, guard or limit. Restores are up to the caller, which has the old roots.
  */
 export function apply(
   tree: Tree,

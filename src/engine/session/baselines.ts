@@ -37,7 +37,7 @@ export async function filesBaseline(core: Core, files: readonly CopiedFile[]): P
   return saveBaseline(core, await builder.finish())
 }
 
-/** A path and what is to be there. */
+/** A path and its new content. */
 export type CopiedFile = readonly [path: string, content: string | Uint8Array]
 
 /** Paths and contents, with bytes as they are at the call; text cannot change. INVALID_ARGUMENT. */

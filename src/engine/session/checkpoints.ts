@@ -47,7 +47,7 @@ export interface CheckpointPage {
   readonly nextPageToken: string
 }
 
-/** Names the current state; O(1) whatever the size of the tree. A label is unique within its session. */
+/** Names the current state; O(1) for a tree of any size. A label is unique within its session. */
 export function createCheckpoint(core: Core, live: LiveSession, label = ''): Promise<Checkpoint> {
   return mutate(core, live, () => {
     const index = loadedIndex(core, live)
@@ -116,7 +116,7 @@ export async function findCheckpoint(
   return mustFind(live.checkpoints!, reference)
 }
 
-/** The tree becomes again what it was at the checkpoint; history goes on, so a restore can be undone by another. */
+/** Changes the tree back to its state at the checkpoint; history goes on, so another restore can undo it. */
 export function restoreCheckpoint(
   core: Core,
   live: LiveSession,
@@ -202,7 +202,7 @@ export function pin(core: Core, live: LiveSession, seq: number, root: Dir): void
   live.pinnedBytes /= 2
 }
 
-/** What is kept for a root alone, roughly. */
+/** The rough memory of a root by itself. */
 const rootBytes = 500
 
 function mustFind(index: CheckpointIndex, reference: CheckpointReference): CheckpointRecord {

@@ -21,12 +21,12 @@ import type { SessionTable } from './table/session-table.js'
 /** One engine: its clocks, store and caches, the same for every caller. */
 export interface EngineContext {
   readonly storeOf: (tenantKey: string) => MeteredStore
-  /** What the store keeps of changes. */
+  /** The store's record of changes. */
   readonly journal: Journal
   /** Whether the store takes commits. */
   readonly fence: Fence
   readonly environment: Environment
-  /** What the clocks said when the engine was opened. */
+  /** The times of the clocks when the engine was opened. */
   readonly opened: { readonly wallMs: number; readonly monotonicMs: number }
   readonly log: Log
   readonly ids: IdSource
@@ -67,7 +67,7 @@ export interface Core extends EngineContext, TenantScope {
 /** The part of {@link Core} that is the same for every caller. */
 export type SharedCore = Omit<Core, keyof TenantScope>
 
-/** The same engine for somebody else. */
+/** The same engine for another caller. */
 export function coreFor(core: SharedCore, { tenant, principal }: Caller): Core {
   const tenantKey = sha256(tenant).slice(0, tenantKeyLength)
   return { ...core, tenant, principal, tenantKey, store: core.storeOf(tenantKey) }
@@ -119,7 +119,7 @@ export function inBackground(core: Core, work: Promise<void>): void {
   core.background.add(settled)
 }
 
-/** SESSION_NOT_FOUND; INVALID_ARGUMENT for what is no id. */
+/** SESSION_NOT_FOUND; INVALID_ARGUMENT for an invalid id. */
 export function sessionNotFound(sessionId: unknown): EngineError {
   if (typeof sessionId !== 'string')
     return invalid('sessionId', `must be a string; it is ${given(sessionId)}`)

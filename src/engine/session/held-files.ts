@@ -6,7 +6,7 @@ import { FileNode, LinkedFile, type Dir, type Node } from '../tree/node.js'
 import type { Tree } from '../tree/tree.js'
 import type { FileTarget, Redo } from '../records/event.js'
 
-/** A file or directory that somebody holds: an open file, a lock. It is followed through renames, and told when it is gone. */
+/** A file or directory in use by an open file or a lock. It is followed through renames, and learns of its removal. */
 export class HeldFile {
   readonly ino: number
   /** The name by which it is held; '' when that does not lead to it any more, but others do or may. */
@@ -15,10 +15,10 @@ export class HeldFile {
   gone = false
   /** Set while an event is applied that may take its name: then it has to be looked for. */
   touched = false
-  /** A file as it was last seen; of one that is gone, what only its holder sees. */
+  /** The latest known state of a file; of one that is gone, the state that only its holder sees. */
   last: FileNode | undefined
   readonly onGone: (() => void) | undefined
-  /** To be called when nobody reads it any more. */
+  /** To be called after the last read. */
   pin: Disposable | undefined = undefined
   /** The held files of the session, this one among them. */
   among: Set<HeldFile> | undefined = undefined
@@ -38,7 +38,7 @@ interface Holder {
   held: Set<HeldFile> | undefined
 }
 
-/** `path` is resolved, and `node` what is there now. */
+/** `path` is resolved, and `node` is the current node there. */
 export function holdFile(live: Holder, path: string, node: Node, onGone?: () => void): HeldFile {
   live.comeBack?.()
   const held = new HeldFile(node, path, onGone)
@@ -53,7 +53,7 @@ export function releaseFile(held: HeldFile): void {
   held.pin?.[Symbol.dispose]()
 }
 
-/** The file as it is now; of one that is gone, what it last was. */
+/** The current file; of one that is gone, its last state. */
 export function currentFile(live: Holder, held: HeldFile): FileNode {
   // The session may have been read again from the store since.
   if (!held.gone) {
@@ -69,7 +69,7 @@ function include(live: Holder, held: HeldFile): void {
   held.among.add(held)
 }
 
-/** Where a held file stands in the tree; undefined when it is gone. */
+/** The place of a held file in the tree; undefined when it is gone. */
 export function targetOf(live: Holder, held: HeldFile): FileTarget | undefined {
   currentFile(live, held)
   if (held.gone) return undefined
@@ -91,7 +91,7 @@ export function beforeEffect(live: Holder, redo: Redo): void {
 
 /**
  * To be called when the effects of an event are applied for good; `restored`, the trees before and after a
- * restore. What is not loaded is looked at when the holder asks.
+ * restore. Nodes that are not loaded are checked when the holder asks.
  */
 export function afterEvent(
   live: Holder,
@@ -125,7 +125,7 @@ function followMove(live: Holder, from: string, to: string): void {
   for (const held of live.held!) {
     if (held.path === from) held.path = to
     else if (held.path.startsWith(`${from}/`)) held.path = to + held.path.slice(from.length)
-    // What was at the destination is gone, unless it has another name: then that is not known.
+    // The file at the destination is gone. If it has another name, that name is not known.
     else if (held.path === to || held.path.startsWith(`${to}/`)) held.path = ''
   }
 }

@@ -21,7 +21,7 @@ import { writeSnapshot } from './history/snapshot.js'
  * Runs a mutation. The operation plans on the newest state, applies and queues its commit, all at once; its
  * promise is the commit's. Where something is not loaded, it runs again when that is: it has no effect
  * before its last fault. Mutations of a session take effect in the order of the calls, so while one waits,
- * later ones queue behind it. Reads do not.
+ * later ones queue up. Reads do not.
  */
 export function mutate<T>(core: Core, live: LiveSession, operation: () => Promise<T>): Promise<T> {
   if (live.tail !== undefined) return enqueue(live, () => attempt(core, live, operation))
@@ -136,7 +136,7 @@ export interface NewEvent {
   /** Records that belong to the same commit. */
   readonly put?: StoreCommit['put']
   readonly del?: StoreCommit['del']
-  /** What the session's record is from here on. */
+  /** The session's record from here on. */
   readonly session?: SessionRecord | undefined
 }
 
@@ -149,7 +149,7 @@ export function record(core: Core, live: LiveSession, event: NewEvent | undefine
   if (core.store.admit !== undefined) admitChange(core, live, event)
   const at = event.at ?? eventTime(core, live)
   const before = event.redo[0]?.[0] === 'R' ? live.tree.freeze() : undefined
-  // Followers compare it with what comes, and pin it themselves from the event on.
+  // Followers compare it with the next state, and pin it themselves from the event on.
   const pin =
     before !== undefined && live.followers !== undefined ? core.pins.pin({ roots: [before] }) : undefined
   try {
@@ -218,7 +218,7 @@ export function commitEvent(
     const committed: CommittedEvent = { seq, at, type, details, principal: core.principal, redo }
     const tell = (): void =>
       tellFollowers(live, restored === undefined ? committed : { ...committed, restored })
-    // Those that it tells are told of a failure when the session is discarded.
+    // Its followers learn of a failure when the session is discarded.
     live.acknowledged.then(tell, () => undefined)
   }
   return live.acknowledged
@@ -235,7 +235,7 @@ export function commitSession(core: Core, live: LiveSession, session: SessionRec
   return commitRecords(core, live, { put: [sessionEntry(core, live, session)] })
 }
 
-/** Commits records, and blobs that they name, without an event: a change that history does not tell. */
+/** Commits records, and blobs that they name, without an event: the change is not in the history. */
 export function commitRecords(
   core: Core,
   live: LiveSession,
@@ -248,7 +248,7 @@ export function commitRecords(
   return live.acknowledged
 }
 
-/** What a commit came to: STORE_FAILED, with all sessions to be read again, when it was not stored. */
+/** The outcome of a commit: STORE_FAILED, with all sessions to be read again, when it was not stored. */
 export async function acknowledged(
   core: Core,
   live: LiveSession,
@@ -275,6 +275,6 @@ export async function acknowledged(
   if (core.table.residency.wantsSnapshot(live) && live.snapshotting === undefined)
     inBackground(core, writeSnapshot(core, live))
   lookAtMemory(core)
-  // Who writes faster than the tree is stored waits for it, or the tree would have to be in memory whole.
+  // A writer faster than the storing of the tree waits for it, or memory would have to hold the whole tree.
   if (live.snapshotting !== undefined && core.table.residency.isOverdue(live)) await live.snapshotting
 }

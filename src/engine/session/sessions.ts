@@ -32,7 +32,7 @@ import { acknowledged, eventTime, readAgain, record } from './mutation-queue.js'
 /** A session as it is shown. */
 export interface SessionInfo {
   readonly id: string
-  /** Hex digest of what the session started from; a fork has its parent's. '' for a handle that may not read files. */
+  /** Hex digest of the session's base; a fork has its parent's. '' for a handle that may not read files. */
   readonly baseFingerprint: string
   readonly status: SessionStatus
   readonly tags: StringMap
@@ -111,16 +111,16 @@ export function parseFork(request: ForkRequest): ForkRequest {
 
 /**
  * A new session on the parent's current state or on one of its checkpoints. One small record and a pointer
- * copy, whatever the size of the tree; from then on neither side sees the other's writes.
+ * copy, for a tree of any size; from then on neither side sees the other's writes.
  */
 export function forkSession(core: Core, parent: LiveSession, request: ForkRequest): Promise<LiveSession> {
-  // The session may be deleted meanwhile: what it had stays until the fork is stored.
+  // The session may be deleted meanwhile: its data stays until the fork is stored.
   return core.pins.whileReading(forkNow(core, parent, request))
 }
 
 async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): Promise<LiveSession> {
   const { checkpointLabel, newTags } = request
-  // What was called before the fork is in it.
+  // Changes called before the fork are in it.
   if (parent.tail !== undefined) await parent.tail
   const tags = newTags === undefined ? parent.record.tags : mergeTags(parent.record.tags, newTags)
   let seq = parent.seq
@@ -247,12 +247,12 @@ export async function listSessions(
 }
 
 /**
- * Hides a session at once; its id is unknown from then on. Forks of it stay whole: what they rest on is kept
+ * Hides a session at once; its id is unknown from then on. Forks of it stay whole: the data they rest on is kept
  * until collection has made them independent.
  */
 export async function deleteSession(core: Core, sessionId: string): Promise<void> {
   const live = core.table.atHand(core.tenantKey, sessionId) ?? (await openSession(core, sessionId))
-  // What was called before the deletion is carried out.
+  // Changes called before the deletion are carried out.
   if (live.tail !== undefined) await live.tail
   // Meanwhile it may have been deleted, or dropped and to be read again.
   if (live.discarded !== undefined) return deleteSession(core, sessionId)
@@ -280,7 +280,7 @@ export async function deleteSession(core: Core, sessionId: string): Promise<void
 function deletionOf(core: Core, live: LiveSession): StoreCommit {
   const at = eventTime(core, live)
   const key = keys.session(core.tenantKey, live.id)
-  // Its record stays: usage counts what the session was.
+  // Its record stays: usage counts deleted sessions too.
   const record: SessionRecord = { ...live.record, deletedAt: at }
   const event = [at, eventTypes.deleteSession, {}, core.principal] as const
   return core.journal.deletion(live, { key, record, event })

@@ -11,7 +11,7 @@ import type { LiveSession } from './table/live.js'
 import { openUsed, usedNow } from './table/expiry.js'
 import { rootAt } from './history/replay.js'
 
-/** Names one state: a session's newest, one of its checkpoints, or what it started from. */
+/** Names one state: a session's newest, one of its checkpoints, or its base. */
 export interface StateReference extends CheckpointReference {
   readonly sessionId: string
   /** true: the baseline that the session and all its relatives by fork started from. */
@@ -56,7 +56,7 @@ export async function stateOf(
   return rootAt(core, live, checkpoint.seq)
 }
 
-/** The changes between two states, both as of now; what is wrong with a reference shows when the diff is read. */
+/** The changes between two states, both as of now; errors in a reference appear when the diff is read. */
 export function diffOf(core: Core, from: () => StateReference, to: () => StateReference): Diff {
   const before = (async () => findState(core, from()))()
   const after = (async () => findState(core, to()))()
@@ -86,7 +86,7 @@ export class Diff implements AsyncIterable<Change>, Disposable {
   constructor(core: Core, states: Promise<readonly [before: FoundState, after: FoundState]>) {
     this.#core = core
     this.#states = states
-    // Whoever reads the diff gets the error; nobody reading it is no unhandled rejection.
+    // The reader of the diff gets the error; a diff that is not read causes no unhandled rejection.
     states.catch(() => undefined)
   }
 

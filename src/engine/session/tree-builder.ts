@@ -16,8 +16,8 @@ export interface EntryAttributes {
 }
 
 /**
- * A tree in the making that no session sees yet: what an import or an object of files becomes. Paths are
- * absolute and normal. Parents that were not given come by themselves, and what stands at a path is replaced.
+ * A tree in the making that no session sees yet, of an import or an object of files. Paths are absolute and
+ * normal. Missing parents are created, and a new node replaces an existing one at its path.
  * A promise is to be awaited before the next call.
  */
 export class TreeBuilder {
@@ -27,7 +27,7 @@ export class TreeBuilder {
   readonly #core: Core
   readonly #tree: Tree
   readonly #start: Dir
-  /** Times of directories that were given: what comes into them later changes them. */
+  /** Times of given directories, since nodes added to them later change their times. */
   readonly #times = new Map<string, number>()
   /** Where a parent was last seen to. */
   #parent = ''
@@ -83,7 +83,7 @@ export class TreeBuilder {
     const changed = attempt(() => {
       let existing = this.#makeRoom(names, mtime, FileNode)
       if (existing instanceof LinkedFile) {
-        // Its other names keep what they have.
+        // Its other names keep their content.
         this.#remove(names, mtime)
         existing = undefined
       }
@@ -139,7 +139,7 @@ export class TreeBuilder {
   }
 
   /**
-   * What is in the way of a node of another kind goes; what is of the kind is given. Parents are made.
+   * Removes a node of another kind; returns one of the same kind. Parents are made.
    */
   #makeRoom<Kind extends typeof Dir | typeof FileNode>(
     names: PathNames,
@@ -187,7 +187,7 @@ export class TreeBuilder {
     this.#whole(() => this.#tree.remove(names, at))
   }
 
-  /** Removals and links change several places, and what is not loaded may be noticed in between. */
+  /** Removals and links change several places, and a node that is not loaded may be noticed in between. */
   #whole(step: () => void): void {
     this.#parent = ''
     if (this.#core.store.capabilities.syncReads) return step()

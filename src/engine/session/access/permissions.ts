@@ -15,7 +15,7 @@ export interface Caller {
 /** The caller where none is named. */
 export const localCaller: Caller = { tenant: 'local', principal: 'local' }
 
-/** What an action is about. */
+/** The subject of an action. */
 export interface Resource {
   readonly sessionId?: string
   readonly sourceId?: string
@@ -74,7 +74,7 @@ export class Permissions {
     return !this.#withheld.has(capability)
   }
 
-  /** For what is shown, not done: an `authorize` that throws is a no. */
+  /** For hiding parts of results: an `authorize` that throws counts as a no. */
   allows(action: Action, resource: Resource): boolean {
     try {
       return capabilitiesOf(action).every((one) => this.has(one)) && this.#asked(action, resource)
@@ -90,7 +90,7 @@ export class Permissions {
     return answer === true
   }
 
-  /** The same without some capabilities; what is withheld already stays so. INVALID_ARGUMENT. */
+  /** The same without some capabilities; those already withheld stay so. INVALID_ARGUMENT. */
   without(request: NarrowRequest): Permissions {
     const { without } = narrowShape.read(request)
     const withheld = new Set(this.#withheld)

@@ -19,7 +19,7 @@ export class SessionAccess {
   #reopening: Promise<LiveSession> | undefined
   /** The commit of the newest synchronous change. */
   #unflushed: Promise<unknown> | undefined
-  /** The first synchronous change that was not stored, until a flush has told of it. */
+  /** The first synchronous change that was not stored, until a flush has reported it. */
   #lost: { readonly error: unknown } | undefined
   /** Undefined where everything is allowed. */
   readonly #permissions: Permissions | undefined
@@ -43,7 +43,7 @@ export class SessionAccess {
     return this.traced(action, this.#permissions === undefined ? act : () => this.#censored(act))
   }
 
-  /** The hash of a content is shown to those alone who may read the content. */
+  /** Hides the hash of a content from handles that may not read the content. */
   async #censored<T>(act: () => Promise<T>): Promise<T> {
     try {
       return await act()
@@ -79,7 +79,7 @@ export class SessionAccess {
     return this.#slot.live ?? this.#reopen()
   }
 
-  /** Tells those who listen to diagnostics; what `act` throws becomes a rejection. */
+  /** Reports the call to diagnostics; an error that `act` throws becomes a rejection. */
   traced<T>(action: Action, act: () => Promise<T>): Promise<T> {
     try {
       return traced(() => this.#trace(action), act)
@@ -128,7 +128,7 @@ export class SessionAccess {
       inBackground(this.core, this.core.expire(this.core, loaded.id))
       throw sessionNotFound(loaded.id)
     }
-    // Whoever tries again finds it loaded.
+    // A second try finds it loaded.
     this.#reopened().catch(() => undefined)
     throw wouldBlock('the session is not in memory, and must be read from the storage')
   }
@@ -162,7 +162,7 @@ export class SessionAccess {
   async flush(): Promise<void> {
     const gone = this.#reopening === undefined ? this.#whenGone(this.#slot.live) : undefined
     gone?.catch(() => undefined)
-    // What was called before runs first when the session is there.
+    // Earlier calls run first when the session is there.
     const live = (await this.#reopening) ?? this.#slot.live
     await live?.tail
     const unflushed = this.#unflushed
@@ -176,7 +176,7 @@ export class SessionAccess {
     await gone
   }
 
-  /** Rejects where the session is gone. Only where memory does not tell, the store is asked. */
+  /** Rejects where the session is gone. Asks the store only where memory does not have the answer. */
   async #whenGone(live: LiveSession | undefined): Promise<void> {
     if (live?.discarded === 'closed') throw engineClosed()
     if (live !== undefined && live.discarded === undefined) return
@@ -200,7 +200,7 @@ export class SessionAccess {
   live(action: Action): LiveSession | Promise<LiveSession> {
     this.permit(action)
     const { live } = this.#slot
-    // Those who wait already come first.
+    // Calls that already wait come first.
     if (this.#reopening !== undefined) return this.#reopening
     if (live === undefined || live.discarded !== undefined || this.core.fence.closed) return this.#reopened()
     if (isExpired(this.core, live)) return expireNow(this.core, this.sessionId)
@@ -209,7 +209,7 @@ export class SessionAccess {
     return live
   }
 
-  /** Whoever comes before those who wait for it have gone on waits too. */
+  /** Callers arriving before the waiters resume queue behind them. */
   #reopened(): Promise<LiveSession> {
     if (this.#reopening !== undefined) return this.#reopening
     const reopening = this.#reopen()
@@ -222,7 +222,7 @@ export class SessionAccess {
   }
 
   async #reopen(): Promise<LiveSession> {
-    // Where a commit failed, the store recovers first, if it can; if not, what is stored can be read.
+    // After a failed commit the store recovers first, if it can; if not, the stored state can be read.
     await this.core.fence.recover()
     const live = await openUsed(this.core, this.sessionId)
     this.#slot = live.slot

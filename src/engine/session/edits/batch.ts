@@ -38,7 +38,7 @@ export type SegmentConflictPolicy = (typeof SegmentConflictPolicy)[keyof typeof 
 
 export interface PatchSegmentsRequest {
   readonly mutations: readonly SegmentWriteRequest[]
-  /** What an `expectedHash` that does not hold does: abort everything (default), or leave that file out. */
+  /** The effect of an `expectedHash` that does not match: abort everything (default), or leave that file out. */
   readonly conflictPolicy?: SegmentConflictPolicy
 }
 
@@ -48,7 +48,7 @@ const patchShape = new Shape<PatchSegmentsRequest>({ mutations: true, conflictPo
 
 const pathsInDetails = 100
 
-/** One step of a batch, planned on what the steps before it made. */
+/** One step of a batch, planned on the result of the steps before it. */
 export type PlanStep = (live: LiveSession) => Plan
 
 /**
@@ -79,7 +79,7 @@ export function applyPlans(
   })
 }
 
-/** Every fault runs all steps again: what they need of the state before the first one is seen to at once. */
+/** Every fault runs all steps again: this loads everything they need of the state before the first one at once. */
 async function lookAhead(
   core: Core,
   live: LiveSession,
@@ -89,7 +89,7 @@ async function lookAhead(
   await whenHeld(() => undefined, releases, fault)
   const slice = new TimeSlice(core.environment)
   for (const step of steps) {
-    // What is wrong with a step shows when it is its turn.
+    // Errors of a step appear when it is its turn.
     await whenHeld(() => step(live), releases).catch(() => undefined)
     if (slice.over) await slice.next()
   }

@@ -12,16 +12,16 @@ import type { LiveSession } from '../table/live.js'
 import { treeChanges } from '../states.js'
 
 /**
- * Finds the blobs that a request borrows. Only what the session's files or its base hold is found: knowing a
+ * Finds the blobs that a request borrows, and only those of the session's files or its base: knowing a
  * hash is no right to the content. Looked for in the request itself, the file that is written, the files that
  * differ from the base, and at last in the whole base, which costs a pass over its files.
  */
 export class BorrowedBlobs {
-  /** What is wanted and not found yet. */
+  /** Wanted hashes that are not found yet. */
   readonly #missing: Set<string>
   readonly #found = new Map<string, BlobRef>()
   readonly #staged: readonly StagedBlobs[]
-  /** Of the request, what was not looked through yet: all or nothing. */
+  /** The request's own blobs, until they are searched: all or nothing. */
   #unlooked: readonly StagedBlobs[]
   /** The file that was looked through last. */
   #looked: FileNode | undefined

@@ -3,7 +3,7 @@ import { formatHash, parseExpectedHash } from '../../base/hash.js'
 import { FileNode, type Node } from '../../tree/node.js'
 import type { Core } from '../core.js'
 
-/** What a guarded operation may ask for. */
+/** The conditions of a guarded operation. */
 export interface HashGuard {
   /** Absent: no guard. `''`: the file must not exist. Else: its content must have this hash. */
   readonly expectedHash?: string

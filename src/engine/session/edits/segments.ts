@@ -19,7 +19,7 @@ import type { Plan } from './plan.js'
 import { resolve } from '../reads/resolve.js'
 import { fileOrMissing, type FileContent } from './writes.js'
 
-/** A range of a file and what it becomes: exactly one of the three. */
+/** A range of a file and its new content: exactly one of the three. */
 export interface SegmentChunk {
   readonly data?: { readonly offset: number; readonly content: FileContent }
   /** Reads as zeros and takes no space. */
@@ -71,7 +71,7 @@ interface ParsedChunk {
   readonly length: number
   /** Of data: the blob that holds it. */
   readonly blob?: BlobRef
-  /** Of what is borrowed: hex. */
+  /** Of the borrowed content: hex. */
   readonly hash?: string
   readonly casOffset: number
 }
@@ -261,7 +261,7 @@ function parseRange(
   return { offset, length }
 }
 
-/** What a mutation that is skipped met. */
+/** Whether an error lets a mutation be skipped. */
 export function isConflict(thrown: unknown): boolean {
   return thrown instanceof EngineError && thrown.reason === 'HASH_MISMATCH'
 }

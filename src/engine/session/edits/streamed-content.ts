@@ -2,7 +2,7 @@ import { ContentWriter } from '../../cas/content-writer.js'
 import type { Core } from '../core.js'
 import type { ContentToWrite } from './writes.js'
 
-/** Stands for a content that has not arrived, in a plan that is only checked. */
+/** A placeholder for a content that has not arrived, in a plan that is only checked. */
 export const noContent: ContentToWrite = { size: 0, blobs: () => [], toCommit: () => [] }
 
 /**

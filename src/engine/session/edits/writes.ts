@@ -65,7 +65,7 @@ export interface WriteOptions {
   readonly exclusive?: boolean
 }
 
-/** What a request says of parents and of what exists. */
+/** A request's options for parents and for existing files. */
 export function parseWriteOptions(
   request: Pick<FileReplaceRequest, 'createParents' | 'exclusive'>,
 ): WriteOptions {
@@ -146,7 +146,7 @@ export function planResize(core: Core, live: LiveSession, target: WriteTarget, s
 function planPatch(core: Core, live: LiveSession, target: WriteTarget, { size, pieces, blobs }: Patch): Plan {
   const file = locate(live, target)
   if (file === undefined) {
-    // What nobody else can reach changes for its holder alone.
+    // Only its holder can reach the file, so it changes for the holder alone.
     const held = target as HeldFile
     held.last = patched(held.last!, ['p', held.ino, size, pieces], eventTime(core, live), core)
     return undefined

@@ -19,13 +19,13 @@ export function chainEvent(
   return { text: `${publicText.slice(0, -1)},"${link}",${redoText}]`, link }
 }
 
-/** The link that an event must have behind this one. */
+/** The link that an event after this one must have. */
 export function expectedLink([at, type, details, principal, , redo]: EventBody, previous: string): string {
   const publicText = JSON.stringify([at, type, details, principal] satisfies PublicPart)
   return linkOf(previous, publicText, redoHash(redo))
 }
 
-/** What a link says of a redo; of none, as on stores that are not durable, it is the hash of an empty one. */
+/** The part of a link for a redo; without one, as on stores that are not durable, it is the hash of an empty one. */
 export function redoHash(redo: EventBody[5] = []): string {
   return typeof redo === 'string' ? redo : hashText(JSON.stringify(redo))
 }

@@ -26,9 +26,9 @@ export interface SessionEvent {
   readonly eventId: string
   readonly timestamp: string
   readonly eventType: EventType
-  /** Who did it. */
+  /** The caller that made the change. */
   readonly principal: string
-  /** Depends on the type; empty for a handle that may not see what the event is about. */
+  /** Depends on the type; empty for a handle that may not see the event's subject. */
   readonly details: Readonly<Record<string, unknown>>
 }
 
@@ -70,7 +70,7 @@ export function parseFollow(options: EventFollowOptions): EventFollowOptions {
   return copy
 }
 
-/** What a log was found to be, up to one event. Whoever keeps it can tell later that nothing of it was changed. */
+/** The result of verifying a log, up to one event. Keep it to find out later whether anything of the log was changed. */
 export interface LogVerification {
   readonly eventCount: number
   readonly lastEventId: string
@@ -125,9 +125,9 @@ async function bodyOf(core: Core, sessionId: string, seq: number): Promise<Event
 }
 
 /**
- * All events from one on, those that are yet to come included. Ends behind what was called before the session's
- * deletion, or where the reader is when the engine was closed; throws the signal's reason, or what a write
- * failed with.
+ * All events from one on, future ones included. Ends after the changes called before the session's
+ * deletion, or at the reader's place when the engine was closed; throws the signal's reason, or the error of a
+ * failed write.
  */
 export async function* followEvents(
   core: Core,
@@ -152,7 +152,7 @@ export async function* followEvents(
     },
   })
   signal?.addEventListener('abort', tell, { once: true })
-  // A reader that lags behind still gets what was called before the deletion.
+  // A slow reader still gets the changes called before the deletion.
   const reader: { pin?: Disposable } = {}
   if (live.discarded === undefined)
     reader.pin = core.pins.pin({ states: { sessionId: live.id, seqs: [] }, owner: reader })
@@ -161,9 +161,9 @@ export async function* followEvents(
       told = false
       const last = ended
       if (last?.error !== undefined) throw last.error
-      // What was accepted before the end belongs to it.
+      // Changes accepted before the end belong to it.
       if (last !== undefined) await live.acknowledged.catch(() => undefined)
-      // However far behind the reader is, one page is held.
+      // A reader holds one page, no matter how slow it is.
       for await (const page of core.store.events(live.id, { from: seq + 1, to: live.seq })) {
         for (const event of page) {
           signal?.throwIfAborted()
@@ -180,7 +180,7 @@ export async function* followEvents(
       signal?.throwIfAborted()
     }
   } catch (error) {
-    // A reader that lags behind meets the closed store instead of its end.
+    // A slow reader meets the closed store instead of its end.
     if (live.discarded !== 'closed' || !(error instanceof EngineError) || error.reason !== 'STORE_CLOSED')
       throw error
   } finally {
@@ -191,7 +191,7 @@ export async function* followEvents(
 }
 
 /**
- * DATA_LOSS, with the seq, when an event is missing or is not what it was when the next one was made. SESSION_NOT_FOUND,
+ * DATA_LOSS, with the seq, when an event is missing or was changed after the next one was made. SESSION_NOT_FOUND,
  * when it is gone with the session.
  */
 export async function verifyEvents(
@@ -201,7 +201,7 @@ export async function verifyEvents(
 ): Promise<LogVerification> {
   const last =
     lastEventId === undefined
-      ? // A snapshot is stored behind the events that it covers.
+      ? // A snapshot is stored after the events that it covers.
         Math.max((await core.store.lastEvent(live.id))?.seq ?? 0, live.snapshotSeq)
       : parseEventId('lastEventId', live.id, lastEventId)
   const changed = (seq: number): EngineError =>

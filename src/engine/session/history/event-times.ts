@@ -2,7 +2,7 @@ import { limits } from '../../base/limits.js'
 import type { SessionRecord, SetBacks } from '../../records/session.js'
 
 /**
- * The time of the next event. A clock that was set back a little is waited for. One that is far behind the newest
+ * The time of the next event. A clock that was set back a little is waited for. One far earlier than the newest
  * event is believed: that event was of a clock that was ahead, and time must go on.
  */
 export function nextEventTime(now: number, last: number): number {
@@ -15,13 +15,13 @@ export function withSetBack(record: SessionRecord, seq: number, at: number): Ses
 }
 
 export function addSetBack(known: SetBacks = [], seq: number, at: number): SetBacks {
-  // An earlier one to a later time says nothing more: what is before it is before this one, too.
+  // An earlier one to a later time is redundant: this one covers the events before it, too.
   const rest = known.filter(([, time]) => time < at)
   return [...rest.slice(Math.max(0, rest.length + 1 - limits.clockSetBacks)), [seq, at]]
 }
 
 /**
- * The time of an event as it is shown: what was recorded, and no later than what follows. So events of a clock that was
+ * The shown time of an event: the recorded one, and no later than those of later events. So events of a clock that was
  * ahead are shown with the time at which it was found to be set right, and times of a log never go back.
  */
 export function shownTime({ setBacks }: SessionRecord, seq: number, at: number): number {

@@ -34,7 +34,7 @@ export function prunedTo(snapshots: readonly SnapshotRecord[]): number {
   return snapshots.findLast(({ pruned }) => pruned)?.seq ?? 0
 }
 
-/** The events behind one up to another, as they are stored, in pages of about as many effects. */
+/** The events after one up to another, as they are stored, in pages of about as many effects. */
 export async function* redoBehind(
   core: Core,
   sessionId: string,
@@ -102,7 +102,7 @@ async function factsOf(
     for (const [, json] of page) facts.named.push(checkpointKind.parse(json).seq)
   // A checkpoint may have been restored and deleted since `last` was read: the session rests on its state.
   const newest = await newestSeq(core, sessionId)
-  // What is written from here on is behind every state that is planned for, or restores one of these.
+  // Events written from here on come after every state that is planned for, or restore one of these.
   for await (const page of redoBehind(core, sessionId, facts.prunedTo, newest)) {
     for (const { seq, body } of page) {
       const redo = body[5]
@@ -150,7 +150,7 @@ export async function storeState(core: Core, sessionId: string, seq: number): Pr
 
 /**
  * Takes away the redo that nothing needs any more, and snapshots that nothing needs; gives how many events and
- * snapshots that were, and their bytes. What is interrupted is done by the next call.
+ * snapshots that were, and their bytes. The next call completes an interrupted one.
  */
 export async function pruneHistory(
   core: Core,
@@ -168,7 +168,7 @@ export async function pruneHistory(
         const redo = body[5]
         if (typeof redo === 'string' || redo === undefined) continue
         const size = JSON.stringify(redo).length
-        // What is shorter than its hash names no content.
+        // A redo shorter than its hash names no content.
         if (size <= redoHashLength) continue
         const pruned = [...body.slice(0, 5), redoHash(redo)]
         replaceEvents.push({ sessionId, seq, body: pruned })

@@ -34,7 +34,7 @@ export async function openSession(core: Core, sessionId: string): Promise<LiveSe
 }
 
 async function loadSession(core: Core, sessionId: string): Promise<LiveSession> {
-  // What was read while a commit failed or the store recovered may not be what it has.
+  // Data read while a commit failed or the store recovered may differ from the store's.
   for (;;) {
     const { epoch } = core.fence
     const live = await readSession(core, sessionId)
@@ -157,7 +157,7 @@ interface State {
 /** The part of a session's history that makes up one of its states. */
 interface History {
   readonly record: SessionRecord
-  /** In order; what a later restore undid is not in it. */
+  /** In order, without those that a later restore undid. */
   readonly events: readonly StoredEvent[]
   /** The snapshot it starts from; without one it starts where the session started. */
   readonly snapshot: SnapshotRecord | undefined
@@ -274,7 +274,7 @@ async function readHistory(core: Core, sessionId: string, seq: number): Promise<
   }
 }
 
-/** What is queued is history only once it is stored: replay waits for it. */
+/** Queued events are history only once they are stored: replay waits for them. */
 async function storedEvents(core: Core, sessionId: string): Promise<void> {
   await core.table.live.get(sessionId)?.acknowledged.catch(() => undefined)
   await core.table.draining.get(sessionId)

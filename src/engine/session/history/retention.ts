@@ -2,21 +2,21 @@ import { firstAtLeast, someIn } from '../../base/ascending.js'
 
 /** Which states of a session are kept as snapshots, and how far back its redo is: worked out from facts alone. */
 
-/** What is stored of a session's history. */
+/** The stored parts of a session's history. */
 export interface HistoryFacts {
   /** The newest event. */
   readonly last: number
-  /** States that somebody can name, of checkpoints, or still reads. */
+  /** States that can be named, of checkpoints, or are still read. */
   readonly named: readonly number[]
   /** Ascending. */
   readonly snapshots: readonly number[]
   /** Up to which event redo is not kept; 0: it is all there, as far as it ever was. */
   readonly prunedTo: number
-  /** Restores behind that, ascending. */
+  /** Restores after that, ascending. */
   readonly restores: readonly (readonly [seq: number, target: number])[]
-  /** Runs of events behind that of which redo is not kept, such as those of a bundle; ascending. */
+  /** Runs of events after that without redo, such as those of a bundle; ascending. */
   readonly gaps: readonly (readonly [from: number, to: number])[]
-  /** Whether it starts from a state of another session, of which nobody knows how long it can be reached. */
+  /** Whether it starts from a state of another session; nothing says how long that can be reached. */
   readonly hasBase: boolean
 }
 
@@ -30,9 +30,9 @@ export interface HistoryPlan {
 }
 
 /**
- * A state is reached from the newest snapshot at or before it, by redo alone. What is kept, so that this holds for
- * each state that can be named: a snapshot at the oldest of them, one where a restore leads behind it, those that stand
- * behind redo that is not kept, and otherwise one in `spacing` events, which spares replay.
+ * A state is reached from the newest snapshot at or before it, by redo alone. To make this hold for each state that
+ * can be named, these snapshots are kept: one at the oldest of them, one where a restore leads back past it, those
+ * right after redo that is not kept, and otherwise one in `spacing` events, to shorten replay.
  */
 export function planHistory(
   facts: HistoryFacts,
@@ -42,7 +42,7 @@ export function planHistory(
   const oldest = named.reduce((least, seq) => Math.min(least, seq), last)
   const pruneTo = keepRedo ? prunedTo : Math.max(prunedTo, oldest)
   const stored = new Set(snapshots)
-  // What is before a snapshot may be gone, with what an interrupted collection took of it or of another session.
+  // Data before a snapshot may be gone, if an interrupted collection took it from this or another session.
   const first = keepRedo ? (snapshots.findLast((seq) => seq <= oldest) ?? pruneTo) : pruneTo
   const needsFirst = first > 0 || hasBase || stored.has(0)
   const { reached, firsts } = walk([last, ...named], restores, first)
@@ -74,8 +74,8 @@ export function planHistory(
 }
 
 /**
- * The states that replay comes through at a restore's target, from the given ones back; and of those behind a restore
- * that leads behind `first`, the earliest each.
+ * The states that replay comes through at a restore's target, from the given ones back; and of those after a restore
+ * that leads back past `first`, the earliest each.
  */
 function walk(
   states: readonly number[],

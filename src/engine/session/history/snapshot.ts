@@ -4,7 +4,7 @@ import type { LiveSession } from '../table/live.js'
 import type { SnapshotRecord } from '../../records/snapshot.js'
 
 /**
- * Stores the newest state of a session as tree nodes, so that opening it replays only what comes later. Waits for
+ * Stores the newest state of a session as tree nodes, so that opening it replays only later events. Waits for
  * one that is being written, and leaves it at that.
  */
 export async function writeSnapshot(core: Core, live: LiveSession): Promise<void> {
@@ -24,7 +24,7 @@ async function storeSnapshot(core: Core, live: LiveSession): Promise<void> {
   const { seq, lastEventAt: at, chain } = live
   const made = live.tree.madeBytes
   const root = await core.roots.save(live.tree.freeze())
-  // Changes that it has may have turned out not to be stored; and of what is deleted nothing is kept.
+  // Some of its changes may have failed to be stored; and nothing is kept of a deleted session.
   if (live.discarded !== undefined) return
   const snapshot: SnapshotRecord = { seq, at, chain, root }
   await core.store.commit({ put: [[keys.snapshot(live.id, seq), snapshot]] })

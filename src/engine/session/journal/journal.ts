@@ -8,7 +8,7 @@ import type { LiveSession } from '../table/live.js'
 /** Records that change in one commit. */
 export type RecordChanges = Pick<StoreCommit, 'put' | 'del'>
 
-/** The deletion of a session: the key of its record, and what the record is from then on. */
+/** The deletion of a session: the key of its record, and the record from then on. */
 export interface Deletion {
   readonly key: string
   readonly record: SessionRecord
@@ -16,9 +16,9 @@ export interface Deletion {
 }
 
 /**
- * What the store keeps of the changes of sessions. There are two: a durable store can give back everything that
- * memory has of a session; in the other one memory is the truth, and the store has only what is listed and scanned.
- * An engine has one of the two for its life, so its operations call it and do not ask what the store is.
+ * The store's record of the changes of sessions. There are two: a durable store can give back everything that
+ * memory has of a session; in the other one memory is the truth, and the store has only listed and scanned records.
+ * An engine has one of the two for its life, so its operations call it without asking for the kind of store.
  */
 export interface Journal {
   /**
@@ -26,13 +26,13 @@ export interface Journal {
    * where memory alone has it; `make` is not called then.
    */
   kept<T>(make: () => T): T | undefined
-  /** Throws a Fault where records may stand in the store that memory does not have. */
+  /** Throws a Fault where the store may have records that memory does not have. */
   mustLoad(load: () => Promise<void>): void
   /** The body of the session's next event as it is stored; the session's link goes on to it. */
   nextBody(live: LiveSession, event: PublicPart, redo: readonly Redo[]): NewStoredEvent['body']
   /** Whether an event that has this link was stored whole. */
   isLinked(link: string | undefined, expected: string): boolean
-  /** The part of a commit with contents that stand nowhere else; undefined where their handles are the only copy. */
+  /** The part of a commit with contents stored nowhere else; undefined where their handles are the only copy. */
   blobs(store: MeteredStore, blobs: readonly BlobRef[]): StoreCommit['blobs']
   deletion(live: LiveSession, deletion: Deletion): StoreCommit
 }

@@ -22,7 +22,7 @@ export interface DirectoryEntry {
 }
 
 export interface DirectoryPage {
-  /** By UTF-8 bytes; of a recursive listing depth first, a directory before what is in it. */
+  /** By UTF-8 bytes; of a recursive listing depth first, a directory before its entries. */
   readonly entries: DirectoryEntry[]
   readonly nextPageToken: string
 }
@@ -43,7 +43,7 @@ export async function listDirectory(
   request: DirectoryListRequest,
 ): Promise<DirectoryPage> {
   const recursive = parseFlag('recursive', request.recursive, false)
-  // The state of the call, whatever has to be loaded.
+  // The state of the call, even if nodes have to be loaded.
   const root = live.tree.freeze()
   return reading(core, [root], () => listIn(core, root, { ...request, recursive }))
 }

@@ -13,7 +13,7 @@ export interface CasExtent {
   readonly casOffset: number
 }
 
-/** Where a file's bytes are, in order; hashes that nobody asked for yet are computed in slices. */
+/** The blobs that hold a file's bytes, in order; hashes not requested before are computed in slices. */
 export async function listCasExtents(
   core: Core,
   file: FileNode,

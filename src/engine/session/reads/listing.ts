@@ -6,9 +6,9 @@ import type { Core } from '../core.js'
 
 /** Nodes by their keys, in an order that is the same at each call. */
 export interface NodeListing {
-  /** Calls `visit` for what comes after a key, until it returns false. */
+  /** Calls `visit` for the nodes after a key, until it returns false. */
   readonly visit: (after: string | undefined, visit: (key: string, node: Node) => boolean) => void
-  /** What is listed; everything by default. */
+  /** Selects the listed nodes; everything by default. */
   readonly wanted?: (node: Node) => boolean
 }
 
@@ -31,7 +31,7 @@ export async function listNodes(
   for (let paused = true; paused;) {
     if (slice.over) await slice.next()
     paused = false
-    // What was visited before a fault is not visited again.
+    // Nodes visited before a fault are not visited again.
     await whenLoaded(() =>
       visit(after, (key, node) => {
         if (wanted?.(node) !== false) {

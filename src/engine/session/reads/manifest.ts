@@ -63,7 +63,7 @@ async function readPage(core: Core, root: Dir, request: ManifestRequest): Promis
     visit: (after, visit) => visitPaths(root, { prefix: pathPrefix, after }, core.loader, visit),
     wanted: (node) => !(node instanceof Symlink),
   })
-  // First: it hashes contents in slices, and what it hashed is known below.
+  // First: it hashes contents in slices, and the code below reuses the hashes.
   const hash = formatHash(await manifestHash(core, root))
   const nodes: ManifestNode[] = []
   const slice = new TimeSlice(core.environment)

@@ -19,8 +19,8 @@ export interface Location {
 
 /**
  * Resolves a path inside the session. Symlinks among the directories are followed, the last one on request;
- * `..` in a target stops at the root, so nothing leads out. NOT_A_DIRECTORY when a file stands where a
- * directory must, SYMLINK_LOOP after 40 hops.
+ * `..` in a target stops at the root, so nothing leads out. NOT_A_DIRECTORY for a file in place of a directory,
+ * SYMLINK_LOOP after 40 hops.
  */
 export function resolve(tree: Pick<Tree, 'root' | 'loader'>, path: string, followLast: boolean): Location {
   const names = parsePath(path)

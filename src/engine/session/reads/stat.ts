@@ -13,7 +13,7 @@ export interface StatRequest {
   readonly includeContentHash?: boolean
 }
 
-/** What is at a path. */
+/** The node at a path. */
 export interface PathStat extends NodeDescription {
   /** Without the symlinks that led here. */
   readonly path: string

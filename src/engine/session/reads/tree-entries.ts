@@ -48,7 +48,7 @@ export async function* treeEntries(core: Core, root: Dir, path = '/'): AsyncGene
   let after: string | undefined
   for (;;) {
     const found: [path: string, node: Node][] = []
-    // What was visited before a fault is not visited again.
+    // Nodes visited before a fault are not visited again.
     await whenLoaded(() =>
       visitPaths(root, { prefix: `${base}/`, after }, core.loader, (child, node) => {
         found.push([child, node])

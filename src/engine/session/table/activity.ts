@@ -7,7 +7,7 @@ import { noteUse } from './unused.js'
 import type { LiveSession } from './live.js'
 import type { SessionRecord } from '../../records/session.js'
 
-/** A read is an activity too: it stands in memory, and is stored at most once a minute, and on close. */
+/** A read is an activity too: its time is in memory, and is stored at most once a minute, and on close. */
 export function touch(core: Core, live: LiveSession): void {
   const now = core.environment.wallClockMs()
   // A clock that was ahead and was set right is believed.

@@ -9,12 +9,12 @@ export function lookAtMemory(core: Core): void {
   if (core.table.residency.due && !core.fence.closed) inBackground(core, letGo(core))
 }
 
-/** One after the other: what is to be stored for it must not hold up others. */
+/** One session after the other, so that storing them does not hold up other work. */
 async function letGo(core: Core): Promise<void> {
   for (const live of core.table.residency.heavy()) await writeSnapshot(core, live)
   for (const live of core.table.residency.tooMany()) {
     const { usedAt } = live
-    // Somebody else may be letting it go too, or may have it again.
+    // Another caller may be letting it go too, or may have it again.
     const unused = (): boolean => live.idle && live.usedAt === usedAt && core.table.live.get(live.id) === live
     if (!unused()) continue
     if (live.lastActivityAt !== live.activityStoredAt) await storeActivity(core, live)

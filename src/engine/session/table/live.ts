@@ -7,7 +7,7 @@ import type { SessionRecord } from '../../records/session.js'
 
 const nothingPending = Promise.resolve()
 
-/** What a session has in memory beside its tree, roughly. */
+/** The rough memory of a session without its tree. */
 const ownBytes = 2048
 
 /** Where handles find the session in memory; empty when it left it. */
@@ -60,14 +60,14 @@ export class LiveSession {
   pending = 0
   /** What records in memory belong to: another one each time that the session left memory. */
   stay: object
-  /** Set while it is not in memory; to be called by who goes on with it. */
+  /** Set while it is not in memory; operations that go on with it call this. */
   comeBack: (() => void) | undefined = undefined
-  /** Roots of earlier states by seq, bounded; what is not here is found by replay. */
+  /** Roots of earlier states by seq, bounded; replay finds the others. */
   pins: Map<number, Dir> | undefined
-  /** What only they hold, roughly, and what the tree had made at the last of them. */
+  /** The rough size of nodes that only they hold, and the tree's total at the last of them. */
   pinnedBytes = 0
   pinnedAt = 0
-  /** What the tree had made at its last snapshot: the store has that. */
+  /** The tree's total at its last snapshot: the store has that. */
   storedBytes = 0
   /** Undefined until loaded. */
   checkpoints: CheckpointIndex | undefined
@@ -75,11 +75,11 @@ export class LiveSession {
   acknowledged: Promise<void> = nothingPending
   /** Files that are open or locked. */
   held: Set<HeldFile> | undefined
-  /** Who is told of stored events, each from behind a seq on. */
+  /** Receivers of stored events, each with the seq after which it starts. */
   followers: Map<Follower, number> | undefined
-  /** The last mutation that waits for something not loaded; later ones queue behind it. */
+  /** The last mutation that waits for something not loaded; later ones queue up after it. */
   tail: Promise<void> | undefined
-  /** Set when a write failed, the session was deleted or its engine closed: what is in here does not count any more. */
+  /** Set when a write failed, the session was deleted or its engine closed: the fields here no longer count. */
   discarded: 'failed' | 'deleted' | 'closed' | undefined = undefined
 
   constructor(
@@ -122,12 +122,12 @@ export class LiveSession {
     return this.seq - this.snapshotSeq + (this.snapshotSeq === 0 ? this.inheritedEvents : 0)
   }
 
-  /** What the tree has made since its last snapshot, roughly, in bytes. */
+  /** The size of nodes made in the tree since its last snapshot, roughly, in bytes. */
   get unstoredBytes(): number {
     return this.tree.madeBytes - this.storedBytes
   }
 
-  /** What it has in memory alone, roughly, in bytes; records of services not included. */
+  /** The size of its data that only memory has, roughly, in bytes; records of services not included. */
   get bytes(): number {
     return ownBytes + this.unstoredBytes + this.pinnedBytes + (this.checkpoints?.bytes ?? 0)
   }
@@ -145,7 +145,7 @@ export class LiveSession {
   }
 }
 
-/** What a checkpoint has in memory, roughly. */
+/** The rough memory of a checkpoint. */
 const checkpointBytes = 400
 
 /** The checkpoints of one session in order of creation. */

@@ -3,16 +3,16 @@ import type { LiveSession } from './live.js'
 
 /**
  * Which sessions are in memory. On a durable store those that were not used for the longest time leave it when all
- * together have more than the budget, unless something rests on them: operations, open or locked files, who follows
- * their events, what is not stored. Handles find them again. An operation that still has hold of a session that
- * left goes on with the very same one, which then is in memory again: there is never a second one beside it.
+ * together have more than the budget, unless something rests on them: operations, open or locked files, followers of
+ * their events, unstored changes. Handles find them again. An operation that still has hold of a session that
+ * left goes on with the very same one, which then is in memory again: there is never a second one at the same time.
  */
 export class Residency {
   readonly #live: Map<string, LiveSession>
   readonly #budgetBytes: number
   /** Memory is the truth: nothing may leave it. */
   readonly #isTruth: boolean
-  /** Sessions that left, for as long as somebody has hold of them. */
+  /** Sessions that left, for as long as something has hold of them. */
   readonly #left = new Map<string, WeakRef<LiveSession>>()
   readonly #cleared = new FinalizationRegistry<string>((id) => {
     if (this.#left.get(id)?.deref() === undefined) this.#left.delete(id)
@@ -44,12 +44,12 @@ export class Residency {
     return live.seq - live.snapshotSeq >= limits.eventsPerSnapshot || live.unstoredBytes > this.#budgetBytes
   }
 
-  /** Whether the store is that far behind that changes have to wait for it. */
+  /** Whether the store lags so much that changes have to wait for it. */
   isOverdue(live: LiveSession): boolean {
     return live.unstoredBytes > this.#budgetBytes * 2
   }
 
-  /** `weight` is what somebody has of a session in memory, roughly, in bytes. */
+  /** `weight` gives the memory that a service uses for a session, roughly, in bytes. */
   weigh(weight: (live: LiveSession) => number): void {
     this.#weights.push(weight)
   }
@@ -65,7 +65,7 @@ export class Residency {
     live.slot.live = live
   }
 
-  /** The session that somebody still has hold of, in memory again; undefined when it has to be read. */
+  /** The session that something still has hold of, in memory again; undefined when it has to be read. */
   comeBack(id: string, tenantKey: string): LiveSession | undefined {
     const live = this.#left.get(id)?.deref()
     if (live === undefined || live.tenantKey !== tenantKey) return undefined
@@ -91,7 +91,7 @@ export class Residency {
     if (!live.slot.synchronous) live.slot.live = undefined
   }
 
-  /** Those that left and that somebody still has hold of. */
+  /** Sessions that left and that something still has hold of. */
   get left(): LiveSession[] {
     return [...this.#left.values()].flatMap((ref) => ref.deref() ?? [])
   }

@@ -5,12 +5,12 @@ import { prefixEnd } from '../../storage/keys.js'
 import type { Core } from '../core.js'
 import type { LiveSession } from './live.js'
 
-/** What a record of a service has in memory beside what varies in length. */
+/** The memory of a service's record without its parts of variable length. */
 export const roughly = { record: 400 } as const
 
 /**
  * Records of one kind that belong to a session, in memory from when they are first needed until the session
- * leaves it. What is in memory is ahead of the store by what is queued, and gone with the session when a write
+ * leaves it. They are ahead of the store by the queued changes, and are gone with the session when a write
  * fails, so that it is read again.
  */
 export class SessionIndex<Index> {
@@ -26,8 +26,8 @@ export class SessionIndex<Index> {
   readonly #add: (index: Index, json: string, core: Core, key: string) => void
 
   /**
-   * `add` puts a record that was read into an index; records come in the order of their keys. `weigh` says what an
-   * index has in memory, roughly, in bytes. `complete` is called behind the last record.
+   * `add` puts a record that was read into an index; records come in the order of their keys. `weigh` gives the
+   * memory of an index, roughly, in bytes. `complete` is called after the last record.
    */
   constructor(
     prefix: (sessionId: string) => string,
@@ -83,7 +83,7 @@ export class SessionIndex<Index> {
       gte = `${found.at(-1)![0]}\0`
     }
     this.#complete?.(index, core)
-    // Somebody else may have been faster, and changed it since.
+    // Another call may have been faster, and changed it since.
     if (!this.#indexes.has(stay)) this.#indexes.set(stay, index)
   }
 

@@ -6,7 +6,7 @@ import type { LiveSession } from './live.js'
 import { Residency } from './residency.js'
 import { UnsureUses } from './unsure-uses.js'
 
-/** The sessions that one engine has in memory, of all tenants, and what is under way with them and their history. */
+/** The sessions that one engine has in memory, of all tenants, and pending work on them and their history. */
 export class SessionTable {
   readonly live = new Map<string, LiveSession>()
   /** Decides which sessions stay in memory. */
@@ -49,7 +49,7 @@ export class SessionTable {
     return this.inMemory(tenantKey, sessionId) ?? this.residency.comeBack(sessionId, tenantKey)
   }
 
-  /** After a failed commit memory may be ahead of the store, or behind it: every session is read again. */
+  /** After a failed commit memory may be ahead of the store or lag it: every session is read again. */
   discardAll(log: Log): void {
     if (this.live.size > 0)
       log('error', 'a write failed: all sessions are read again', { sessions: this.live.size })

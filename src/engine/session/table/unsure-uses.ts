@@ -6,7 +6,7 @@ export interface UnsureUse {
   readonly monotonicMs: number
 }
 
-/** The last uses of sessions at which the wall clock was not what it was expected to be; the oldest are forgotten. */
+/** The last uses of sessions at which the wall clock differed from the expected time; the oldest are forgotten. */
 export class UnsureUses {
   readonly #bySession = new Map<string, UnsureUse>()
 

@@ -8,8 +8,8 @@ import { bytesOf, bytesWritten, setBytesWritten } from './session-bytes.js'
 import { treeChanges } from '../states.js'
 
 /**
- * Counts what a session wrote: by the redo that is kept, and before that what its files have that its base has not.
- * To be called before it is changed by anybody, and when redo of it is gone.
+ * Counts the bytes that a session wrote: by the redo that is kept, and before that by its files' bytes that are not in
+ * its base. To be called before the session is changed, and when redo of it is gone.
  */
 export async function countSession(core: Core, live: LiveSession): Promise<void> {
   if (core.sessionBytes === undefined) return
@@ -27,6 +27,6 @@ export async function countSession(core: Core, live: LiveSession): Promise<void>
   }
   for await (const page of redoBehind(core, live.id, pruned, to))
     for (const { body } of page) if (typeof body[5] === 'object') bytes += bytesOf(body[5])
-  // What was written meanwhile comes on top.
+  // Bytes written meanwhile come on top.
   setBytesWritten(live, bytes + bytesWritten(live) - before)
 }

@@ -18,7 +18,7 @@ export async function countPast(
     const json = put.has(key) ? undefined : await core.store.get(key)
     const known = json === undefined ? put.get(key) : pastSessionsKind.parse(json)
     const [from, until, count] = known ?? [0, 0, 0]
-    // Means, so that the sum of the times that they were there stays what it was.
+    // Means, so that the sum of the times that they were there stays the same.
     put.set(key, [
       from + (createdAt - from) / (count + 1),
       until + (deletedAt - until) / (count + 1),
