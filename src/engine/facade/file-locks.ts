@@ -13,7 +13,7 @@ import {
 import type { SessionAccess } from '../session/access/session-access.js'
 
 /**
- * Locks on paths by which clients of a session agree on who may change a path. They do not prevent
+ * Locks on paths that clients of a session use to coordinate changes. They do not prevent
  * writing. A lock ends when its time is over; until then it survives the closing of the engine, on a durable
  * storage. Forks have none of them.
  */
