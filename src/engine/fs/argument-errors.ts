@@ -69,7 +69,7 @@ function inspect(value: unknown): string {
   return String(value)
 }
 
-/** Objects of a caller may throw whatever is asked of them. */
+/** Inspecting a caller's object may throw. */
 function inspectObject(value: object): string {
   try {
     if (isBuffer(value)) return `<Buffer ${value.toString('hex').replaceAll(/(..)(?=.)/g, '$1 ')}>`

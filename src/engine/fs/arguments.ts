@@ -4,7 +4,7 @@ import { checkInteger, checkSignal } from './values.js'
 
 const int32Max = 2 ** 31 - 1
 
-/** As in Node, '' stands for no encoding. */
+/** As in Node, '' means no encoding. */
 export type Encoding = BufferEncoding | 'buffer' | '' | null | undefined
 
 export interface Options {
@@ -39,7 +39,7 @@ export function toNumber(fd: unknown): number {
   return Object.is(fd, -0) ? 0 : checkInteger('fd', fd, 0, int32Max)
 }
 
-/** The bytes of a caller's data; strings stay what they are when they are UTF-8. */
+/** The bytes of a caller's data; UTF-8 strings are returned unchanged. */
 export function toBytes(data: unknown, encoding: Encoding, name = 'data'): string | Uint8Array {
   if (typeof data === 'string') {
     return !encoding || encoding === 'buffer' || encoding === 'utf8' ? data : Buffer.from(data, encoding)

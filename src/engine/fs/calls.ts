@@ -36,7 +36,7 @@ export interface Call<T> {
   readonly look: (live: LiveSession) => T
   /** For a call that succeeds without its session: gives the result when the session cannot be reached. */
   readonly without?: () => T
-  /** What it is a use of; absent: a change with a plan, a read without one. */
+  /** The actions that it needs; absent: a change with a plan, a read without one. */
   readonly needs?: readonly [FsAction, ...FsAction[]]
 }
 
@@ -98,7 +98,7 @@ export function checkReadable(size: number): void {
 export class Content {
   #bytes: Buffer | undefined
 
-  /** Whether a Fault has brought the content: whatever the file is now, this is what it was. */
+  /** The content once a Fault has brought it, even if the file has changed since. */
   get ready(): Buffer | undefined {
     return this.#bytes
   }

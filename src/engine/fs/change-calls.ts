@@ -66,7 +66,7 @@ export const unlink: Define<void> = ({ core }, path) => {
   )
 }
 
-/** As in Node, what is missing fails at `lstat`, and a directory needs `recursive`. */
+/** As in Node, a missing path fails at `lstat`, and a directory needs `recursive`. */
 export const rm: Define<void> = ({ core, form }, path, options) => {
   const given = givenPath(path)
   const { recursive, force } = toRemoveOptions(options)
@@ -130,7 +130,7 @@ export const lchmod: Define<void> = (_context, path, mode) => {
   )
 }
 
-/** Owners are not kept: what can be checked is checked. */
+/** Owners are not kept: the call only checks its arguments and the file. */
 function chownBy(syscall: 'chown' | 'lchown'): Define<void> {
   return (_context, path, uid, gid) => {
     const given = givenPath(path)

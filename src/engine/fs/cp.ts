@@ -85,7 +85,7 @@ function copyNow(context: Context, { src, dest, options, names }: Copy): void {
 
 type TreeQuestion = Exclude<CopyQuestion, { readonly ask: 'filter' }>
 
-/** What the session has. A Fault where that is not loaded. */
+/** The session's answer. A Fault where the node is not loaded. */
 function find(live: LiveSession, question: TreeQuestion): CopyNode | string | readonly string[] {
   const { ask, path } = question
   if (ask === 'readlink') return findSymlink(live, plainPath(path)).target

@@ -243,7 +243,7 @@ export const ftruncate: Define<void> = ({ core, files }, fd, length) => {
   })
 }
 
-/** Nothing is left to do but to wait: what was written is acknowledged before this is. */
+/** Only waits: earlier writes are acknowledged before this call is. */
 function syncBy(syscall: string): Define<void> {
   return ({ files }, fd) => {
     const number = toNumber(fd)

@@ -15,7 +15,7 @@ function actionOf({ plan, needs }: Call<unknown>): FsAction {
   return plan === undefined ? 'fs.read' : 'fs.write'
 }
 
-/** Asks for what a call is besides its first action. */
+/** Asks for permission for a call's other actions, after its first. */
 function permitRest({ access }: Context, { needs }: Call<unknown>): void {
   if (needs === undefined) return
   for (const action of needs.slice(1)) access.permit(action)
@@ -162,7 +162,7 @@ export function deliver<T>(promise: Promise<T>, receiver: Callback, spread?: Spr
   )
 }
 
-/** What a callback throws is an uncaught exception, not a rejection that nobody handles. */
+/** An error that a callback throws is an uncaught exception, not an unhandled rejection. */
 function hand(receiver: Callback, ...results: readonly unknown[]): void {
   queueMicrotask(() => receiver(...(results as [unknown])))
 }

@@ -26,7 +26,7 @@ const systemErrors: Readonly<Record<string, readonly [errno: number, message: st
   ETIMEDOUT: [-110, 'connection timed out'],
 }
 
-/** What an error says of the call that failed. */
+/** The fields of an error that describe the failed call. */
 export interface SystemCall {
   readonly syscall: string
   readonly path?: string | undefined
@@ -57,7 +57,7 @@ export function systemError(code: string, call: SystemCall, cause?: unknown): Sy
   )
 }
 
-/** Engine errors become system errors; everything else stays what it is. */
+/** Engine errors become system errors; others stay unchanged. */
 export function toSystemError(thrown: unknown, call: SystemCall): Error {
   if (!(thrown instanceof EngineError)) return thrown as Error
   return systemError(errorRegistry[thrown.reason].errno ?? 'EIO', call, thrown)

@@ -168,7 +168,7 @@ function planWhole(
   return planWrite(core, live, request, staged, flags.exclusive ? requiredNew : required)
 }
 
-/** The flags that write over the start of what is there, or write nothing. */
+/** The flags that overwrite the start of a file, or write nothing. */
 function planOver(
   context: Context,
   live: LiveSession,

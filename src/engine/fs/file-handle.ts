@@ -14,7 +14,7 @@ const defaultChunkBytes = 16 * 1024
 
 /**
  * An open file in the shape of node:fs FileHandle. It follows its file through renames, and when that is
- * removed or replaced it goes on with what the file last was. Writes without a position take effect in the
+ * removed or replaced it goes on with the file's last state. Writes without a position take effect in the
  * order of the calls, and so do reads; a read does not wait for writes before it that are not acknowledged.
  * It is not closed by being forgotten.
  */
@@ -58,7 +58,7 @@ export class FileHandle extends EventEmitter {
     return new FileLines(this.createReadStream(options))
   }
 
-  /** The rest of the file, in bytes: chunks of 16 KiB, or what a reader's own buffers hold. Closes nothing. */
+  /** The rest of the file, in bytes: chunks of 16 KiB, or of the size of a reader's own buffers. Closes nothing. */
   readableWebStream(_options?: unknown): ReadableStream<Uint8Array> {
     if (this.#fd < 0) throw codedError('ERR_INVALID_STATE', 'Invalid state: The FileHandle is closed')
     if (this.#streamed) throw codedError('ERR_INVALID_STATE', 'Invalid state: The FileHandle is locked')

@@ -12,7 +12,7 @@ import { Dirent } from './stats.js'
 export interface GlobOptions {
   /** Where relative patterns begin; `/` by default. */
   readonly cwd?: string | URL
-  /** What is left out, with all that is below it: by a function of the path or entry, or by patterns. */
+  /** Excludes paths, with all below them: by a function of the path or entry, or by patterns. */
   readonly exclude?: ((entry: string | Dirent) => boolean) | readonly string[]
   readonly withFileTypes?: boolean
 }
@@ -39,7 +39,7 @@ export const glob: Define<(string | Dirent)[]> = (_context, pattern, options) =>
 
 interface Parsed {
   readonly glob: Glob
-  /** Where the walk begins, and what stands before the paths that it gives. */
+  /** The start of the walk, and the prefix of the resulting paths. */
   readonly start: string
   readonly prefix: string
 }

@@ -28,7 +28,7 @@ export class FileLines extends EventEmitter {
 
   #pump(): void {
     const pump = async (): Promise<void> => {
-      // What a listener throws is its own: it must not end the reading.
+      // A listener's errors are its own: they must not end the reading.
       for await (const line of this) queueMicrotask(() => this.emit('line', line))
     }
     pump().catch((error: unknown) => {
@@ -43,7 +43,7 @@ export class FileLines extends EventEmitter {
     try {
       for await (const read of this.#stream.iterator({ destroyOnReturn: autoClose })) {
         const chunk = read as string
-        // Half of a line's end may stand in the chunk before. What is left of that one is not split again.
+        // A line's end may be split between two chunks: drop its second half.
         const text: string = returned && chunk.startsWith('\n') ? chunk.slice(1) : chunk
         returned = text.endsWith('\r')
         const lines = text.split(/\r\n|\n|\r/)

@@ -12,7 +12,7 @@ export interface ListOptions {
 export type Listed = string | Buffer | Dirent
 
 /**
- * What is in a directory, in the order of UTF-8 bytes; on request with all that is below it, a directory's own
+ * The entries of a directory, in the order of UTF-8 bytes; on request with all below them, a directory's own
  * entries before those of the directories in it. Symlinks are not followed. `given` is where entries say they are.
  */
 export function listDirectory(live: LiveSession, dir: Dir, given: string, options: ListOptions): Listed[] {
@@ -20,7 +20,7 @@ export function listDirectory(live: LiveSession, dir: Dir, given: string, option
   const { loader } = live.tree
   const listed: Listed[] = []
   const pending: [parent: string, dir: Dir][] = [['', dir]]
-  // Not by shift(), which is linear in what is left.
+  // Not by shift(), which is linear in the remaining length.
   for (let next = 0; next < pending.length; next++) {
     const [parent, current] = pending[next]!
     for (const page of current.pages ?? loader.loadDir(current)) {

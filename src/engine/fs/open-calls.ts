@@ -19,7 +19,7 @@ import {
 import { toFlags, type Flags } from './flags.js'
 import type { OpenFile } from './open-files.js'
 
-/** What a new file's mode is when none is given: Node's 0o666 under the usual umask. */
+/** The default mode of a new file: Node's 0o666 under the usual umask. */
 const defaultMode = 0o644
 
 export function openCall(context: Context, path: unknown, flags: unknown, mode: unknown): Call<OpenFile> {
@@ -45,7 +45,7 @@ export function openCall(context: Context, path: unknown, flags: unknown, mode: 
   return { ...call, needs }
 }
 
-/** What a file is opened for. */
+/** The actions that the flags of a file need. */
 export function usesOf({ read: reads, write, create, truncate }: Flags): readonly [FsAction, ...FsAction[]] {
   if (!write && !create && !truncate) return ['fs.read']
   return reads ? readsAndWrites : ['fs.write']

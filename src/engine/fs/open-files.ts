@@ -11,8 +11,8 @@ import type { Flags } from './flags.js'
 const firstNumber = 10_000
 
 /**
- * Something that was opened. A file is followed through renames; after its removal it is what it last was,
- * and what is written to it then only this sees.
+ * An open file or directory. A file is followed through renames; after its removal it keeps its last state, and only
+ * this sees later writes to it.
  */
 export class OpenFile {
   readonly number: number
@@ -60,7 +60,7 @@ export class OpenFile {
     return node?.ino === this.#held.ino ? { path: this.#held.path } : undefined
   }
 
-  /** What is written to. */
+  /** The target of writes. */
   get held(): HeldFile {
     return this.#held
   }
@@ -71,7 +71,7 @@ export class OpenFile {
   }
 }
 
-/** The numbers of one `session.fs`, and what they stand for. */
+/** The numbers of one `session.fs`, and their files. */
 export class OpenFiles {
   readonly #byNumber = new Map<number, OpenFile>()
   #next = firstNumber

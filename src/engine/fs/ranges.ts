@@ -47,7 +47,7 @@ export function toReadRange(form: Form, parameters: readonly unknown[]): ReadRan
   return { buffer, offset, length, position: toReadPosition(form, given.position) }
 }
 
-/** Forms with numbers cut what they are given to a whole number, as Node does; the other takes nothing else. */
+/** Forms with numbers cut a length to a whole number, as Node does; the promise form takes only whole numbers. */
 function toReadLength(form: Form, length: unknown): number {
   return form === 'promise'
     ? checkInteger('length', length, -Number.MAX_VALUE, Number.MAX_VALUE)

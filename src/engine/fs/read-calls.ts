@@ -36,7 +36,7 @@ function statBy(syscall: 'stat' | 'lstat'): Define<Stats | BigIntStats | undefin
   }
 }
 
-/** Of the whole session, whatever the path. */
+/** Of the whole session, for any path. */
 export const statfs: Define<StatFs<number> | StatFs<bigint>> = (_context, path, options) => {
   const given = givenPath(path)
   const { bigint } = (typeof options === 'object' && options !== null ? options : {}) as StatOptions
@@ -49,7 +49,7 @@ export const statfs: Define<StatFs<number> | StatFs<bigint>> = (_context, path, 
 export const stat = statBy('stat')
 export const lstat = statBy('lstat')
 
-/** Nobody is denied anything, but a file that nobody may run is not executable. */
+/** Reading and writing are never denied; a file without an execute bit is not executable. */
 export const access: Define<void> = (_context, path, mode) => {
   const given = givenPath(path)
   const executable = (toModeBits(mode) & constants.X_OK) !== 0

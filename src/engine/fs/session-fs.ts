@@ -126,8 +126,8 @@ interface Shared {
 }
 
 /**
- * A session's files in the shape of `node:fs`. Everything is made from its one definition, and only when
- * somebody asks for it.
+ * A session's files in the shape of `node:fs`. Everything is made from its one definition, and only on
+ * first use.
  */
 export function createSessionFs(access: SessionAccess): SessionFs {
   const base = { access, core: access.core, files: new OpenFiles() }
@@ -311,7 +311,7 @@ async function openHandle(
   return new FileHandle(promise, file, streams)
 }
 
-/** Writes to a path, or to what is open; content that comes in pieces is written as it comes. */
+/** Writes to a path or an open file; content that comes in pieces is written as it comes. */
 function orHandle(
   shared: Shared,
   { define, name, flag }: { define: AnyDefine; name: 'writeFile' | 'appendFile'; flag: string },

@@ -1,6 +1,6 @@
 /**
- * Runs one of two functions when a promise is settled, each in a turn of its own: what it throws is an uncaught
- * exception, as for callbacks and listeners of Node, and not a rejection that nobody handles.
+ * Runs one of two functions when a promise is settled, each in a turn of its own: its errors are uncaught
+ * exceptions, as for callbacks and listeners of Node, and not unhandled rejections.
  */
 export function settle<T>(
   promise: Promise<T>,

@@ -22,7 +22,7 @@ interface StreamFs {
   close(fd: number, done: Done): void
 }
 
-/** What a stream needs of a FileHandle. */
+/** The part of a FileHandle that a stream needs. */
 interface Handle {
   readonly fd: number
   read(
@@ -70,7 +70,7 @@ const optionNames = [
 ] as const
 
 const readChunkBytes = 64 * 1024
-/** What a new file's mode is when none is given: Node's 0o666 under the usual umask. */
+/** The default mode of a new file: Node's 0o666 under the usual umask. */
 const defaultMode = 0o644
 const maxRetries = 5
 
@@ -101,7 +101,7 @@ class Work {
     this.#slice = new TimeSlice(environment)
   }
 
-  /** What is in memory is there at once, so a long stream lets the event loop have a turn now and then. */
+  /** Content in memory is there at once, so a long stream lets the event loop have a turn now and then. */
   begin(run: () => void): void {
     this.#busy = true
     if (this.#slice.over) settle(this.#slice.next(), run, run)
@@ -427,7 +427,7 @@ const readMethods = {
   },
 }
 
-/** Of streams that write. What is written is acknowledged when its callback runs. */
+/** Of streams that write. A write is acknowledged when its callback runs. */
 const writeMethods = {
   open,
 
@@ -483,7 +483,7 @@ const writeMethods = {
     this.end()
   },
 
-  /** As `end`: what is written first is kept. */
+  /** As `end`: earlier writes are kept. */
   destroySoon(this: WriteStream): void {
     this.end()
   },

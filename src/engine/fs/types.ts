@@ -49,7 +49,7 @@ type GlobCallback<T> = (error: NodeJS.ErrnoException | null, matches: T[]) => vo
  * A change by a promise or callback is acknowledged when that is called. A synchronous one takes effect at
  * once. It is durable when it returns where the store commits synchronously; on others its commit is queued
  * in order, and `session.flush()` waits for it. A synchronous call throws EAGAIN where it would have to
- * wait: while asynchronous changes of the session are waiting, or for what a store cannot read at once.
+ * wait: while asynchronous changes of the session are waiting, or for data that a store cannot read at once.
  *
  * Where it differs from Node on purpose is listed, with reasons, in the README of this folder.
  *

@@ -68,7 +68,7 @@ export function toModeBits(mode: unknown): number {
 export function toTime(time: unknown, now: () => number, name = 'time'): number {
   const seconds = typeof time === 'string' && time !== '' ? Number(time) : time
   if (typeof seconds === 'number' && Number.isFinite(seconds)) {
-    // A double of seconds holds more digits of a time than it has: what is kept is whole nanoseconds.
+    // A double of seconds holds more digits than the time has: whole nanoseconds are kept.
     return typeof time === 'number' && seconds < 0 ? now() : Math.round(seconds * 1e9) / 1e6
   }
   if (time instanceof Date) {

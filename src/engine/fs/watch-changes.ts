@@ -2,7 +2,7 @@ import type { Core } from '../session/core.js'
 import type { CommittedEvent } from '../session/history/feed.js'
 import { treeChanges } from '../session/states.js'
 
-/** 'rename': a name came, went or moved; 'change': content or attributes of what has it. */
+/** 'rename': a name came, went or moved; 'change': the content or attributes of a name changed. */
 export type WatchEventType = 'rename' | 'change'
 
 export interface WatchChange {
@@ -13,7 +13,7 @@ export interface WatchChange {
   readonly removed?: boolean
 }
 
-/** What an event changed, as watchers are told of it. For a restore: what differs. */
+/** The changes of an event, as watchers receive them. For a restore: the differences. */
 export function changesOf(core: Core, event: CommittedEvent): WatchChange[] | Promise<WatchChange[]> {
   if (event.restored !== undefined) return differences(core, event.restored)
   const changes: WatchChange[] = []
@@ -44,7 +44,7 @@ export function changesOf(core: Core, event: CommittedEvent): WatchChange[] | Pr
 
 function otherChanges(redo: readonly unknown[]): WatchChange[] {
   const [letter, path, second] = redo
-  // A further name, and a content taken over, say with their second path what they change.
+  // A new hard link and a copied content change their second path.
   if (letter === 'h') return [{ type: 'rename', path: second as string }]
   return [{ type: 'change', path: (letter === 'k' ? second : path) as string }]
 }

@@ -13,7 +13,7 @@ import { BigIntStats, newStats, Stats } from './stats.js'
 import { checkInteger } from './values.js'
 
 type AnyStats = Stats | BigIntStats
-/** What the path leads to, and the content of a file. */
+/** The stats of the path's target, and the content of a file. */
 interface Seen {
   readonly stats: AnyStats
   readonly body: unknown
@@ -28,7 +28,7 @@ interface WatchFileOptions {
 }
 
 /**
- * The shape of node:fs StatWatcher: compares what a path leads to with what it led to before. Node does so at
+ * The shape of node:fs StatWatcher: compares the target of a path with the previous one. Node does so at
  * an interval. This one does it after every event of the session, and never keeps the process alive.
  */
 export class StatWatcher extends EventEmitter {
@@ -111,7 +111,7 @@ export class StatWatcher extends EventEmitter {
     this.#previous = current
     if (this.#again) this.#look()
     if (this.#stopped) return
-    // As in Node, a path that leads nowhere at first is told once.
+    // As in Node, a path without a target at first is reported once.
     if (previous === undefined) {
       if (Number(current.stats.ino) === 0) this.emit('change', current.stats, current.stats)
     } else if (differ(current, previous)) this.emit('change', current.stats, previous.stats)

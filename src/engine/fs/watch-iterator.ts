@@ -52,7 +52,7 @@ export async function* watchEvents(
   }
   let watched: Watched
   try {
-    // Nothing is awaited where everything is loaded: what is written right after the call is told.
+    // Does not await where everything is loaded, so that writes right after the call are reported.
     const opened = context.access.live('fs.read')
     const live = opened instanceof Promise ? await opened : opened
     watched = await whenLoaded(() => new Watched(context, live, { given, options: settings, sink }))

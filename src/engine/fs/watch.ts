@@ -19,7 +19,7 @@ export interface WatchOptions extends Options {
 
 export type WatchListener = (eventType: WatchEventType, filename: string | Buffer) => void
 
-/** What a watcher is told. `end` is the last call: with an error when what follows is not known. */
+/** Receives a watcher's events. `end` is the last call: with an error when later events are unknown. */
 export interface WatchSink {
   change(eventType: WatchEventType, filename: string | Buffer): void
   end(error?: unknown): void
@@ -32,11 +32,11 @@ export class Watched {
   readonly #recursive: boolean
   readonly #encoding: Encoding
   readonly #unfollow: () => void
-  /** The last name of the path that was given, by which it is called whatever it is called now. */
+  /** The last name of the given path. Events use it even after a rename. */
   readonly #name: string
   #path: string
   #directory: boolean
-  /** Set when what was watched is gone: nothing more is told of it. */
+  /** Set when the watched node is gone: nothing more is reported. */
   #gone = false
   /** Changes of a restore that are still looked for: later events wait for them. */
   #pending: Promise<void> | undefined
