@@ -99,7 +99,7 @@ export function truncate(body: LoadedBody, size: number): LoadedBody {
   ])
 }
 
-/** A body that is one blob of exactly the file's size says so, whatever way it came about. */
+/** Makes a body that is one blob of exactly the file's size that blob, however it was built. */
 export function normalize(body: LoadedBody, size: number): LoadedBody {
   // A blob is a body by itself only where it is the whole content.
   if (body instanceof BlobRef) return body.length === size ? body : new BlockBody([0], [[body]])

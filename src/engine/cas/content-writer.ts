@@ -49,7 +49,7 @@ export class ContentWriter {
     await this.#commit
   }
 
-  /** The blobs of bytes that are the writer's from now on: one for each block. FILE_TOO_LARGE. */
+  /** The blobs of bytes that the writer now owns: one for each block. FILE_TOO_LARGE. */
   take(bytes: Uint8Array): readonly BlobRef[] {
     checkFileSize(bytes.byteLength, this.#maxFileBytes)
     const blobs: BlobRef[] = []
@@ -99,7 +99,7 @@ export class ContentWriter {
       if (bytes.byteLength === 0) continue
       size += bytes.byteLength
       checkFileSize(size, this.#maxFileBytes)
-      // The piece may be used again by who gives it.
+      // The caller may reuse the piece.
       waiting.push(bytes.slice())
       waitingBytes += bytes.byteLength
       while (waitingBytes >= limits.blockBytes) await cut(limits.blockBytes)

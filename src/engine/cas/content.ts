@@ -31,7 +31,7 @@ export class ContentStore {
   #cachedBytes = 0
   readonly #pins: ContentPins | undefined
 
-  /** `budgetBytes` is what clean blobs may have in memory. Without `pins` nothing collects. */
+  /** `budgetBytes` is the memory for clean blobs. Without `pins` nothing collects. */
   constructor(store: Store, environment: Environment, budgetBytes: number, pins?: ContentPins) {
     this.#store = store
     this.#pins = pins
@@ -56,7 +56,7 @@ export class ContentStore {
     if (this.#cachedBytes > this.#budgetBytes) this.#evict()
   }
 
-  /** Whether contents of so many bytes are too large for one commit, and are stored before what names them. */
+  /** Whether contents of so many bytes are too large for one commit, and are stored before the event that names them. */
   mustStoreAhead(bytes: number): boolean {
     return bytes > limits.importCommitBytes
   }
@@ -125,7 +125,7 @@ export class ContentStore {
     return bytes
   }
 
-  /** For work on contents that is to yield to the event loop. */
+  /** For work on contents that must yield to the event loop. */
   slice(): TimeSlice {
     return new TimeSlice(this.#environment)
   }
@@ -209,7 +209,7 @@ export class ContentStore {
     return kept
   }
 
-  /** Oldest first, down to three quarters, so that it happens seldom. */
+  /** Oldest first, down to three quarters, so that it seldom happens. */
   #evict(): void {
     let count = 0
     while (this.#cachedBytes > this.#budgetBytes * 0.75) {

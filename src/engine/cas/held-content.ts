@@ -3,7 +3,7 @@ import type { MeteredStore } from '../storage/metered-store.js'
 import { BlobRef, copyBytes } from './blob.js'
 import { ContentStore } from './content.js'
 
-/** Bytes up to this are copied, so that they do not hold a larger buffer that they are part of. */
+/** Bytes up to this are copied, so that they do not keep a larger buffer around them in memory. */
 const copiedBytes = 8 * 1024
 
 /** The contents of a store that is not durable: their handles are the only copies. */

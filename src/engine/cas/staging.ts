@@ -51,7 +51,7 @@ export class StagedBlobs {
   }
 
   /**
-   * A range of a body as one blob, the same one each time that it is asked for; a Fault where the bytes have
+   * A range of a body as one blob, the same one on each call; a Fault where the bytes have
    * to be read.
    */
   merged(body: LoadedBody, offset: number, length: number): BlobRef {

@@ -29,7 +29,7 @@ import {
 import { Dir, FileNode, Link, LinkedFile, Page, Symlink, type Attributes, type Entry } from './node.js'
 import type { Xattrs } from './xattrs.js'
 
-/** Where nodes that are written get their address from. */
+/** Gives written nodes their addresses. */
 export type Put = (json: string) => string
 
 export function encodePage(page: Page, put: Put): EncodedEntry[] {
@@ -114,7 +114,7 @@ export function decodeNode(encoded: EncodedNode): Entry {
   return nlink === undefined ? file : new LinkedFile(file, nlink)
 }
 
-/** DATA_LOSS, and `page` is as it was. */
+/** DATA_LOSS, with `page` unchanged. */
 export function decodePageInto(page: Page, json: string): string[] {
   const entries = parsePage({ address: page.address!, json })
   page.nodes = entries.map((entry) => decodeNode(entry[1]))
@@ -122,7 +122,7 @@ export function decodePageInto(page: Page, json: string): string[] {
   return page.names
 }
 
-/** DATA_LOSS, and `dir` is as it was. */
+/** DATA_LOSS, with `dir` unchanged. */
 export function decodeContentInto(dir: Dir, json: string): Page[] {
   const content = parseContent({ address: dir.address!, json })
   if (content[0] === 0) {
@@ -178,7 +178,7 @@ function decodeBlocks(encoded: EncodedBlocks): LoadedBody {
   )
 }
 
-/** DATA_LOSS, and `body` is as it was. */
+/** DATA_LOSS, with `body` unchanged. */
 export function decodeBlocksInto(body: UnloadedBody, json: string): void {
   body.body = decodeBlocks(parseBlocks({ address: body.address, json }))
 }

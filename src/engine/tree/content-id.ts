@@ -28,13 +28,13 @@ export class ContentIds {
     return body.body!
   }
 
-  /** The SHA-256 of the whole content, hex, where it takes no reading to say. */
+  /** The SHA-256 of the whole content, hex, where it is known without reading. */
   knownHash(file: FileNode): string | undefined {
     if (file.size === 0) return emptyHash
     return file.body instanceof BlobRef ? file.body.hash : file.hash
   }
 
-  /** The SHA-256 of the whole content, hex; a Fault where it takes reading the file. */
+  /** The SHA-256 of the whole content, hex; a Fault where the file must be read for it. */
   contentHash(file: FileNode): string {
     const known = this.knownHash(file)
     if (known !== undefined) return known
@@ -61,7 +61,7 @@ export class ContentIds {
   }
 
   /**
-   * What manifestHash says of a content: its SHA-256 up to one block, above that a hash over the hashes of
+   * The content's part in manifestHash: its SHA-256 up to one block, above that a hash over the hashes of
    * its blocks, so that a patch of a large file costs one block. A hole and a block of zeros are the same.
    */
   contentId(file: FileNode): string {

@@ -18,7 +18,7 @@ export type EncodedBlock = 0 | [hash: string, length: number] | { e: EncodedExte
 export type EncodedBlocks = [chunkNumber: number, blocks: EncodedBlock[]][]
 export type EncodedBody = 0 | string | EncodedBlocks | { address: string }
 
-/** What most nodes do not have: extended attributes, links below, the root's table of links, the number of names. */
+/** Rare fields of a node: extended attributes, links below, the root's table of links, the number of names. */
 export interface EncodedExtra {
   readonly x?: readonly (readonly [name: string, hash: string, length: number])[]
   readonly l?: 1
@@ -81,7 +81,7 @@ function parseNode<T>({ address, json }: StoredNode, form: string, is: (value: u
   return value
 }
 
-/** A node that must be there is not. */
+/** A required node is missing. */
 export function missingNode(address: string): EngineError {
   return new EngineError('DATA_LOSS', `the stored tree node ${address} is missing`, { address })
 }
@@ -149,7 +149,7 @@ function hasAttributes(node: readonly unknown[]): boolean {
   return true
 }
 
-/** 0 or nothing: it is not known. */
+/** 0 or nothing: unknown. */
 function isHash(value: unknown): boolean {
   return value === 0 || value === undefined || isText(value)
 }

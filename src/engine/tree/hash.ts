@@ -129,7 +129,7 @@ class TreeHash {
   }
 }
 
-/** What its hash says of a directory itself. */
+/** The directory's own part in its hash. */
 function ownLine({ mode, xattrs }: Dir): string {
   const octal = mode.toString(8)
   return xattrs === undefined ? `dir ${octal}` : `dir+ ${octal} ${hashXattrs(xattrs)}`

@@ -56,7 +56,7 @@ export class NodeCache {
     })
   }
 
-  /** Oldest first, down to three quarters, so that it happens seldom. */
+  /** Oldest first, down to three quarters, so that it seldom happens. */
   #unload(): void {
     let count = 0
     for (; this.#bytes > this.#budgetBytes * 0.75; count++) {

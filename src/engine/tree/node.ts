@@ -84,7 +84,7 @@ export class FileNode {
   body: Body
   /** Memo of the SHA-256 of a content of several blobs, hex. */
   hash: string | undefined
-  /** Memo of what manifestHash says of a content above one block. */
+  /** Memo of the part in manifestHash of a content above one block. */
   contentId: string | undefined
 
   constructor(attributes: Attributes, size: number, body: Body) {

@@ -47,7 +47,7 @@ export function findName(dir: Dir, name: string, loader: NodeLoader): Entry | un
   return names[index] === name ? page.nodes[index] : undefined
 }
 
-/** Puts a node under a name and says whether the name is new; the directory must be owned by `owner`. */
+/** Sets a node under a name and returns whether the name is new; the directory must be owned by `owner`. */
 export function setName(dir: Dir, name: string, node: Entry, owner: Owner, loader: NodeLoader): boolean {
   if (!dir.wide && needsUtf8Order(name)) dir.wide = true
   const pages = dir.pages!
@@ -73,7 +73,7 @@ export function setName(dir: Dir, name: string, node: Entry, owner: Owner, loade
   return true
 }
 
-/** Takes a name out; the directory must be owned by `owner`, the name must be there. */
+/** Removes a name; the directory must be owned by `owner`, the name must be there. */
 export function removeName(dir: Dir, name: string, owner: Owner, loader: NodeLoader): void {
   const pages = dir.pages!
   const i = pageIndex(pages, name, dir.wide)

@@ -112,7 +112,7 @@ export class Pins {
     })
   }
 
-  /** Whether a pin keeps a blob or a tree node as one that was written; now and then also says so of another one. */
+  /** Whether a pin keeps a blob or a tree node as a written one; has rare false positives. */
   isWritten(digest: string): boolean {
     return this.#writes.has(digest)
   }
@@ -148,7 +148,7 @@ export class Pins {
     return this.#forks?.get(sessionId)
   }
 
-  /** Resolves when the reads that are under way now have ended; later ones find the store as it is by now. */
+  /** Resolves when the current reads have ended; later ones find the store in its current state. */
   async readsEnded(): Promise<void> {
     if (this.#reads.size > 0) await Promise.all(this.#reads)
   }

@@ -21,7 +21,7 @@ export abstract class RootStore {
   /** Holds a root for as long as the engine, where nothing else does. */
   abstract retain(root: Dir): void
 
-  /** As {@link retain}, for the roots that one record names: they take the place of those that it named before. */
+  /** As {@link retain}, for the roots that one record names: they replace the ones it named before. */
   abstract retainFor(key: string, roots: readonly Dir[]): void
 
   load(encoded: EncodedNode): Dir {
@@ -44,7 +44,7 @@ export abstract class RootStore {
   /** DATA_LOSS for a root that is not in memory, where memory alone has the nodes. */
   protected abstract checkLoadable(address: string): void
 
-  /** Of a root that has its address by now. */
+  /** For a root that has its address by now. */
   protected saved(root: Dir): EncodedNode {
     this.#remember(root, root.address!)
     return encodeNode(root, () => root.address!)

@@ -11,7 +11,7 @@ import type { NodeLoader } from './node-loader.js'
 import type { NodeCache } from './node-cache.js'
 import { RootStore } from './roots.js'
 
-/** Of a durable store: the nodes of a root are written, and read again from its address. */
+/** For a durable store: the nodes of a root are written, and read again from its address. */
 export class StoredRoots extends RootStore {
   readonly #store: Store
   readonly #environment: Environment
@@ -56,7 +56,7 @@ export class StoredRoots extends RootStore {
   }
 
   protected checkLoadable(): void {
-    // Whether its nodes are there is seen when they are loaded.
+    // Loading its nodes shows whether they are there.
   }
 
   /** Resolves when the nodes are handed to the store; `stored` when it has them. */
@@ -88,7 +88,7 @@ export class StoredRoots extends RootStore {
 
   /** Hands everything to the store at once. */
   async #commit(nodes: readonly [string, string][], failures: number): Promise<void> {
-    // Nodes that were passed over, because a flush before this one had handed them over, are not stored.
+    // Nodes that were skipped, because an earlier flush had handed them over, are not stored.
     if (this.#failures !== failures)
       throw new EngineError(
         'STORE_FAILED',

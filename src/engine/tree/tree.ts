@@ -45,7 +45,7 @@ export class Tree {
     return this.#root
   }
 
-  /** Goes on from a frozen root; O(1). */
+  /** Continues from a frozen root; O(1). */
   reset(root: Dir): void {
     this.#disown()
     this.#root = root
@@ -58,7 +58,7 @@ export class Tree {
     this.#owner = new Owner()
   }
 
-  /** All nodes that were made here, roughly, in bytes; much of it may be gone. */
+  /** The size of all nodes made here, roughly, in bytes; much of it may be gone. */
   get madeBytes(): number {
     return this.#madeBytes + this.#owner.bytes
   }

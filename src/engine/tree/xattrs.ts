@@ -22,7 +22,7 @@ export function withXattr(
   return next.length === 0 ? undefined : next
 }
 
-/** Hex; what manifestHash says of them. */
+/** Hex; their part in manifestHash. */
 export function hashXattrs(xattrs: Xattrs): string {
   return sha256(xattrs.map(([name, value]) => `${value.hash} ${name}\0`).join(''))
 }
