@@ -8,7 +8,7 @@ type ArgumentCode =
   | 'ERR_INVALID_THIS'
   | 'ERR_MISSING_ARGS'
 
-/** What Node throws for arguments of a wrong type or form. */
+/** Node's errors for arguments of a wrong type or form. */
 export function argumentError(code: ArgumentCode, message: string): TypeError {
   return Object.assign(new TypeError(message), { code })
 }

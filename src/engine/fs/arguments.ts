@@ -16,7 +16,7 @@ const noOptions = {}
 const noNames: readonly never[] = []
 
 /**
- * What Node takes as options: an object, or just the encoding. The result is a copy of encoding, signal and the options
+ * Options as Node takes them: an object, or just the encoding. The result is a copy of encoding, signal and the options
  * named, each of them read once: a getter cannot pass a check and then give another value.
  */
 export function toOptions<T extends Options>(

@@ -14,7 +14,7 @@ import type { OpenFiles } from './open-files.js'
 /** The three forms in which Node has each call; some of its errors name another system call in each. */
 export type Form = 'promise' | 'callback' | 'sync'
 
-/** What all calls of one `session.fs` share, and the form in which one was made. */
+/** The state that all calls of one `session.fs` share, and the form in which one was made. */
 export interface Context {
   readonly access: SessionAccess
   readonly core: Core
@@ -30,7 +30,7 @@ export interface Context {
  * have no effect before their last one.
  */
 export interface Call<T> {
-  /** What errors of the engine are shown as. */
+  /** The system call and paths that errors of the engine show. */
   readonly names: SystemCall
   readonly plan: ((live: LiveSession) => Plan) | undefined
   readonly look: (live: LiveSession) => T
@@ -44,7 +44,7 @@ export type FsAction = 'fs.read' | 'fs.write'
 
 export const readsAndWrites = ['fs.write', 'fs.read'] as const
 
-/** Checks the arguments of a call, and throws what Node throws for them. */
+/** Checks the arguments of a call, and throws Node's errors for them. */
 export type Define<T> = (
   context: Context,
   a?: unknown,
@@ -82,7 +82,7 @@ export function locate(live: LiveSession, given: string): string {
   return path
 }
 
-/** Buffers of Node end here. */
+/** The size limit of Node's buffers. */
 const maxReadBytes = 2 ** 31 - 1
 
 export function checkReadable(size: number): void {

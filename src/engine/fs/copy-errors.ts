@@ -1,4 +1,4 @@
-/** What Node throws for copies that make no sense. */
+/** Node's errors for copies that make no sense. */
 import { composedError } from './errors.js'
 import { resolvePath } from './resolve-path.js'
 

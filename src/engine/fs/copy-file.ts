@@ -8,7 +8,7 @@ import { toModeBits } from './values.js'
 import { change, locate, readsAndWrites, type Define } from './calls.js'
 import { constants } from './constants.js'
 
-/** A copy costs nothing but its name: the content is shared. */
+/** A copy costs nothing except its name: the content is shared. */
 export const copyFile: Define<void> = ({ core }, src, dest, mode) => {
   const path = givenPath(src, 'src')
   const target = givenPath(dest, 'dest')

@@ -23,7 +23,7 @@ export type CopyQuestion =
   /** The answer of the caller's filter. */
   | { readonly ask: 'filter'; readonly src: string; readonly dest: string }
 
-/** A change that the copy is made of. */
+/** A change that is part of the copy. */
 export type CopyStep =
   | { readonly op: 'mkdir'; readonly path: string; readonly recursive?: true; readonly mode?: number }
   | { readonly op: 'copyFile'; readonly src: string; readonly path: string; readonly mode: number }
@@ -33,7 +33,7 @@ export type CopyStep =
 
 type Walk<T> = Generator<CopyQuestion, T, unknown>
 
-/** Runs a walk to its end, and gives its steps. */
+/** Runs a walk to its end, and returns its steps. */
 export async function runWalk(
   walk: Walk<readonly CopyStep[]>,
   answer: (question: CopyQuestion) => unknown,

@@ -125,7 +125,7 @@ function apply(context: Context, live: LiveSession, steps: readonly CopyStep[]):
   }))
 }
 
-/** The error of a step is that of the call that it is. */
+/** A failed step throws the error of the call that it makes. */
 function planStep(live: LiveSession, call: Call<unknown>): Plan {
   try {
     return call.plan?.(live)

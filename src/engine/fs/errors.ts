@@ -71,7 +71,7 @@ export function codeOf(thrown: unknown): string | undefined {
 
 const positiveErrno: Readonly<Record<string, number>> = { EEXIST: 17, ENOTDIR: 20, EISDIR: 21, EINVAL: 22 }
 
-/** Errors of `rm` and `cp` that Node makes itself: `text` is how its message starts. */
+/** Errors of `rm` and `cp` that Node makes itself: `text` is the start of the message. */
 export function composedError(
   nodeCode: string,
   text: string,
@@ -88,7 +88,7 @@ export function composedError(
   return Object.assign(error, { name: 'SystemError', code: nodeCode, info, errno, syscall, path })
 }
 
-/** What Node throws for `rm` of a directory without `recursive`. */
+/** Node's error for `rm` of a directory without `recursive`. */
 export function rmOfDirectory(path: string): Error {
   const info = { code: 'EISDIR', message: 'is a directory', path, syscall: 'rm' }
   return composedError('ERR_FS_EISDIR', 'Path is a directory', info)

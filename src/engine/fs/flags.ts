@@ -2,7 +2,7 @@ import { valueError } from './argument-errors.js'
 import { checkInteger } from './values.js'
 import { constants } from './constants.js'
 
-/** What open(2) was asked for. */
+/** The parsed flags of open(2). */
 export interface Flags {
   readonly read: boolean
   readonly write: boolean

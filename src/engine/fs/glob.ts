@@ -10,7 +10,7 @@ import { toSystemError } from './errors.js'
 import { Dirent } from './stats.js'
 
 export interface GlobOptions {
-  /** Where relative patterns begin; `/` by default. */
+  /** The start of relative patterns; `/` by default. */
   readonly cwd?: string | URL
   /** Excludes paths, with all below them: by a function of the path or entry, or by patterns. */
   readonly exclude?: ((entry: string | Dirent) => boolean) | readonly string[]

@@ -2,7 +2,7 @@
 export type Makers<S> = Readonly<Record<string, (shared: S) => unknown>>
 
 /**
- * An object whose properties are made when they are first asked for. To everybody else they are its own and
+ * An object whose properties are made on first use. To callers they are its own and
  * enumerable from the start, and may be replaced. A session has some 130 functions, and most sessions use few.
  */
 export function lazyObject<S>(makers: Makers<S>, shared: S): object {

@@ -53,7 +53,7 @@ export class OpenFile {
     throw new EngineError('IS_A_DIRECTORY', 'a directory has no content')
   }
 
-  /** What plans of changes are made for; undefined for a directory that is nowhere any more. */
+  /** The target of planned changes; undefined for a directory that no name leads to any more. */
   target(live: LiveSession): HeldFile | { readonly path: string } | undefined {
     if (this.#dir === undefined) return this.#held
     const node = this.#held.gone ? undefined : live.tree.find(splitPath(this.#held.path))

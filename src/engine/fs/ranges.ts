@@ -89,7 +89,7 @@ export function toWriteRange(
   return { offset, length, position: toPosition(position) }
 }
 
-/** Where a call is to begin; undefined, the current position, for all that is no place in a file. */
+/** The start position of a call; undefined, the current position, for any value that is no position. */
 export function toPosition(position: unknown): number | undefined {
   return Number.isSafeInteger(position) && (position as number) >= 0 ? (position as number) : undefined
 }

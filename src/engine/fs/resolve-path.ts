@@ -3,7 +3,7 @@ import { argumentError, typeError, valueError } from './argument-errors.js'
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
-/** A path as the caller gave it, checked: what errors name and results are built from. */
+/** A path as the caller gave it, checked: errors name it and results are built from it. */
 export function givenPath(path: unknown, name = 'path'): string {
   const text = typeof path === 'string' ? path : decodePath(path as PathLike, name)
   if (!text.includes('\0')) return text

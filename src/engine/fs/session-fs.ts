@@ -36,7 +36,7 @@ import { watchEvents } from './watch-iterator.js'
 
 type AnyDefine = Define<unknown>
 
-/** What all three forms have under the same name. */
+/** Functions that all three forms have under the same name. */
 const paths: Readonly<Record<string, AnyDefine>> = {
   access: reads.access,
   appendFile,
@@ -67,7 +67,7 @@ const paths: Readonly<Record<string, AnyDefine>> = {
   writeFile,
 }
 
-/** What takes numbers of open files: the promise form has methods of FileHandle for it. */
+/** Functions that take numbers of open files: the promise form has methods of FileHandle for them. */
 const numbers: Readonly<Record<string, AnyDefine>> = {
   close: descriptors.close,
   fchmod: descriptors.fchmod,
@@ -115,7 +115,7 @@ function asNode({ bytesWritten, buffers }: Counted): Counted {
   return { bytesWritten: bytesWritten!, buffer: buffers }
 }
 
-/** What all properties of one `session.fs` share. */
+/** The state that all properties of one `session.fs` share. */
 interface Shared {
   readonly promise: Context
   readonly callback: Context

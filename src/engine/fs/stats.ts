@@ -6,7 +6,7 @@ const { S_IFMT, S_IFREG, S_IFDIR, S_IFLNK, S_IFBLK, S_IFCHR, S_IFIFO, S_IFSOCK }
 const typeBits: Record<NodeKind, number> = { file: S_IFREG, directory: S_IFDIR, symlink: S_IFLNK }
 const blockSize = 4096
 
-/** What Stats, BigIntStats and Dirent answer alike: kinds of nodes by the type bits of a mode. */
+/** The common part of Stats, BigIntStats and Dirent: kinds of nodes by the type bits of a mode. */
 abstract class Kind {
   abstract _type(): number
 
@@ -39,7 +39,7 @@ abstract class Kind {
   }
 }
 
-/** Dates are made when they are asked for; they may be replaced, as in Node. */
+/** Dates are made on first use; they may be replaced, as in Node. */
 abstract class Times extends Kind {
   #dates: Record<string, Date> | undefined
 
@@ -230,7 +230,7 @@ export function newStats(stat: NodeDescription, bigint: unknown, gone = false): 
   return bigint === true ? new BigIntStats(stats) : stats
 }
 
-/** The shape of node:fs StatFs. No disk bounds a session: its room is what budgets leave. */
+/** The shape of node:fs StatFs. No disk bounds a session: its free space is the rest of the budgets. */
 export class StatFs<T extends number | bigint> {
   type: T
   bsize: T

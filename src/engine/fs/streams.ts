@@ -85,7 +85,7 @@ interface FileStream {
   start: number | undefined
   pos: number | undefined
   open: () => void
-  /** What no caller is meant to see. */
+  /** Private state. */
   [work]: Work
 }
 
@@ -220,7 +220,7 @@ function startWriting(stream: WriteStream, given: Given): void {
   stream.flush = flush == null ? false : checkBoolean('options.flush', flush)
   if (stream.flush) checkFunction(fs, 'fsync')
   if (start !== undefined) checkInteger('start', start, 0)
-  // It is enough to have one of the two.
+  // Either of the two is enough.
   if (fs.write === undefined) Object.assign(stream, { _write: null })
   if (fs.writev === undefined) Object.assign(stream, { _writev: null })
   stream.bytesWritten = 0
@@ -233,7 +233,7 @@ function startWriting(stream: WriteStream, given: Given): void {
   closeWith(stream, settings)
 }
 
-/** A FileHandle that is closed closes the streams on it. Called last: options may be refused until then. */
+/** Closing the FileHandle closes the streams on it. Called last: options may be refused until then. */
 function closeWith(stream: ReadStream | WriteStream, { fd }: StreamOptions): void {
   if (typeof fd === 'object' && fd !== null) fd.on('close', () => stream.close())
 }
@@ -308,7 +308,7 @@ function checkFunction(fs: StreamFs, name: keyof StreamFs): void {
   if (typeof fs[name] !== 'function') throw typeError(`options.fs.${name}`, 'of type function', fs[name])
 }
 
-/** What node:stream itself takes of the options. */
+/** The options that node:stream itself takes. */
 function streamOptions({ encoding, emitClose, highWaterMark, signal }: StreamOptions): object {
   return {
     ...(encoding && encoding !== 'buffer' && { encoding }),
@@ -342,7 +342,7 @@ function openFile(stream: (ReadStream | WriteStream) & FileStream, done: Done): 
   })
 }
 
-/** A method `open` of the caller's says by its event, `open` or `error`, how it ended. */
+/** A caller's own method `open` reports its outcome by its event, `open` or `error`. */
 function openByMethod(stream: (ReadStream | WriteStream) & FileStream, done: Done): void {
   const emit = stream.emit.bind(stream)
   stream.emit = function (this: typeof stream, name: string | symbol, ...given: unknown[]): boolean {

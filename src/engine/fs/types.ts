@@ -7,7 +7,7 @@ type WithTypes = { readonly withFileTypes: true }
 /** `session.fs.promises`: the shape of `node:fs/promises`. */
 export type FsPromises = typeof fs.promises & OwnPromises
 
-/** With what not each version of Node's types has. */
+/** With members that not every version of Node's types has. */
 interface OwnPromises {
   /** Paths that match a pattern or several; relative ones are relative to `options.cwd`, `/` by default. */
   glob(
@@ -34,7 +34,7 @@ interface TemporaryNow extends Disposable {
   remove(): void
 }
 
-/** With options that Node has, but not each version of its types. */
+/** With options that Node has, but not every version of its types. */
 type WatchWithQueue = (
   filename: fs.PathLike,
   options: WatchQueueOptions,

@@ -1,4 +1,4 @@
-/** What callers give besides paths and data, checked; without anything of Node's. */
+/** Checked arguments other than paths and data; without anything of Node's. */
 import { argumentError, rangeError, typeError, valueError } from './argument-errors.js'
 
 const noOptions = {}

@@ -88,7 +88,7 @@ export class StatWatcher extends EventEmitter {
     this.#look()
   }
 
-  /** One look at a time: what happens meanwhile is one more. */
+  /** One look at a time: changes meanwhile cause one more. */
   #look(): void {
     this.#again = this.#looking
     if (this.#looking) return

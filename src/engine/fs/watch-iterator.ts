@@ -14,7 +14,7 @@ export interface WatchEvent {
 export interface WatchQueueOptions extends WatchOptions {
   /** Events that may wait to be taken; 2,048 by default. */
   readonly maxQueue?: number
-  /** What happens to one more: 'throw' (default) ends the iteration by an error, 'ignore' drops it. */
+  /** The effect of an event over that limit: 'throw' (default) ends the iteration by an error, 'ignore' drops it. */
   readonly overflow?: 'ignore' | 'throw'
 }
 

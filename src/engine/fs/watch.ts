@@ -173,7 +173,7 @@ export function watch(context: Context, filename: unknown, options?: unknown, li
   return watcher
 }
 
-/** What beginning to watch fails with: Node names the file twice. */
+/** The error of a failed start to watch: Node names the file twice. */
 export function watchError(thrown: unknown, given: string): Error {
   const error = toSystemError(thrown, { syscall: 'watch', path: given })
   return error === thrown ? error : Object.assign(error, { filename: given })
