@@ -40,7 +40,7 @@ export class SessionAnnotations {
     )
   }
 
-  /** Resolves a note, or opens it again; the status that it has already changes nothing. ANNOTATION_NOT_FOUND. */
+  /** Resolves a note, or reopens it; setting its current status changes nothing. ANNOTATION_NOT_FOUND. */
   async setStatus(request: AnnotationStatusRequest): Promise<{ annotation: Annotation }> {
     const change = parseAnnotationStatus(request)
     return this.#access.run('updateAnnotationStatus', (live) =>

@@ -56,7 +56,7 @@ export class SessionBus {
     return new Subscription(this.#access.sessionId, async (subscription) => {
       const { query, signal } = parseQuery(request)
       subscription.abortWith(signal)
-      // Nothing is awaited before: the call's place among others is now.
+      // Nothing is awaited before: the call takes its place among others now.
       await this.#access.look('subscribe', (live) =>
         this.#service.subscribe(this.#access.core, live, subscription, query),
       )

@@ -106,7 +106,7 @@ export class SessionCache {
     }
   }
 
-  /** How much there is, and how often it was of use. */
+  /** The size of the cache, and its hits and misses. */
   async stats(): Promise<CacheStats> {
     return this.#access.look('getCacheStats', (live) => this.#service.stats(this.#access.core, live))
   }
@@ -130,7 +130,7 @@ export class SessionCache {
     )
   }
 
-  /** How many of the keys there were. TOO_LARGE for over 10,000. */
+  /** Returns the number of deleted keys. TOO_LARGE for over 10,000. */
   async batchDelete(request: { readonly keys: readonly string[] }): Promise<{ deletedCount: number }> {
     const keys = parseCacheKeys(request)
     return this.#access.run('batchDeleteCache', (live) => this.#service.delete(this.#access.core, live, keys))

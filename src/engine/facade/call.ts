@@ -37,7 +37,7 @@ type Call<Name extends OperationName> = (
   context: CallContext,
 ) => Promise<OperationResponse<Name>>
 
-/** What gives nothing gives the empty object. */
+/** A method without a result gives the empty object. */
 type Answer<Result> = Result extends void ? Record<string, never> : Result
 
 type MethodName = keyof OperationMethods
@@ -70,7 +70,7 @@ type Fitting = {
     : never
 }[MethodName]
 
-/** Every operation that is not a method of the library has a row: one without is an error of the compiler. */
+/** Every operation that is not a method of the library has a row: a missing one is a compiler error. */
 const rows: { readonly [Name in Exclude<CallableOperation, Fitting>]: Call<Name> } = {
   createSession: async ({ sessions }, { empty, files, ...request }) => {
     if (empty !== undefined && request.sourceRef !== undefined)

@@ -26,7 +26,8 @@ export async function checkOut(
 
 /**
  * A session in a directory of the host: `update` writes the session's current files there, `sync` brings back files
- * changed there. Both cost what differs: a file is read again only when its size, times or inode number are others.
+ * changed there. Their cost is that of the differences: a file is read again only if its size, times or inode number
+ * changed.
  *
  * Every file appears whole. `update` writes contents, targets of symlinks, permission bits without those above
  * 0o777, and the time of the last change; equal contents with another time count as equal. The directory itself

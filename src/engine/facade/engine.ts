@@ -88,7 +88,7 @@ export interface EngineServices extends SessionServices {
 
 let reach: (sessions: Sessions, action: Action, sessionId: string) => Promise<Session>
 
-/** A handle for one operation, the right to which is all that it takes. SESSION_NOT_FOUND, of that operation. */
+/** A handle for one operation, which needs the right to that operation only. SESSION_NOT_FOUND, of that operation. */
 export function openFor(sessions: Sessions, action: Action, sessionId: string): Promise<Session> {
   return reach(sessions, action, sessionId)
 }
@@ -226,7 +226,7 @@ export class Sessions {
       const { revisionId } = await sources.jobs.wait(this.#core, job)
       return await sources.baseline(this.#core, sourceId, revisionId)
     } catch (error) {
-      // Nothing came of it, so nothing of it is left to be seen.
+      // The import failed, so its new source is deleted.
       await sources.delete(this.#core, sourceId).catch(() => undefined)
       throw error
     }
@@ -237,7 +237,7 @@ export class Sessions {
   }
 }
 
-/** What one principal of one tenant sees of an engine: another tenant's ids are not found. */
+/** One principal's view of an engine, in one tenant: another tenant's ids are not found. */
 export class EngineScope implements EngineApi {
   readonly sessions: Sessions
   readonly sources: Sources
@@ -415,7 +415,7 @@ export class Engine extends EngineScope {
         core.log('error', 'what was sent to clients is not stored', { error: messageOf(error) })
       })
       if (!core.fence.closed) {
-        // Snapshots only shorten the next opening, and reads are no changes: what fails here costs nothing else.
+        // Snapshots only shorten the next opening, and reads are no changes: a failure here costs nothing else.
         await core.journal.kept(() =>
           Promise.all([...core.table.live.values()].map((live) => settle(core, live).catch(() => undefined))),
         )

@@ -113,7 +113,7 @@ export class SessionFiles {
     try {
       const copy = fileWriteShape.read(request)
       const { content } = copy
-      // The caller's bytes are not held any longer.
+      // The caller's bytes are no longer held.
       copy.content = ''
       const options = parseWriteOptions(copy)
       const plan = (live: LiveSession, staged: ContentToWrite): Plan =>
@@ -366,7 +366,7 @@ export class SessionFiles {
     return this.#change('createHardLink', linkShape, request, (live, copy) => planLink(live, copy))
   }
 
-  /** Takes away a name: the file goes with its last one. PATH_NOT_FOUND, IS_A_DIRECTORY, HASH_MISMATCH. */
+  /** Removes a name: the file is deleted with its last one. PATH_NOT_FOUND, IS_A_DIRECTORY, HASH_MISMATCH. */
   unlink(request: DeleteRequest): Promise<void> {
     return this.#change('unlink', deleteShape, request, (live, copy) =>
       planDelete(this.#access.core, live, copy, eventTypes.unlink),
@@ -419,7 +419,7 @@ export class SessionFiles {
     try {
       const copy = shape.read(request)
       const staged = new StagedContent(copy.content, this.#access.core)
-      // The caller's bytes are not held any longer.
+      // The caller's bytes are no longer held.
       copy.content = ''
       return this.#run(action, (live) => plan(live, copy, staged))
     } catch (error) {
@@ -427,7 +427,7 @@ export class SessionFiles {
     }
   }
 
-  /** The request is read at the call: it may take effect later, when the caller has changed it. */
+  /** Copies the request at the call: the operation may run later, after the caller has changed it. */
   #change<T extends object>(
     action: Action,
     shape: Shape<T>,

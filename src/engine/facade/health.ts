@@ -9,7 +9,7 @@ import {
 import type { Health } from '../records/health-report.js'
 import type { SessionAccess } from '../session/access/session-access.js'
 
-/** What tests say of a session, as the newest report has it. */
+/** The test status of a session, from the newest report. */
 export class SessionHealth {
   readonly #access: SessionAccess
   readonly #service: HealthReports

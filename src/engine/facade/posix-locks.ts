@@ -31,7 +31,7 @@ export class SessionPosixLocks {
     this.#service = service
   }
 
-  /** What `set` would be refused for. PATH_NOT_FOUND. */
+  /** The lock that would make `set` fail. PATH_NOT_FOUND. */
   async get(request: PosixGetRequest): Promise<PosixLockConflict> {
     const lock = parseGet(request)
     return this.#access.look('getPosixLock', (live) => this.#service.get(live, lock))

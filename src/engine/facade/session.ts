@@ -155,12 +155,12 @@ export class Session implements SessionApi {
     return (this.#files ??= new SessionFiles(this.#access))
   }
 
-  /** What happened, as a log that is only added to. */
+  /** The events of the session, as an append-only log. */
   get events(): SessionEvents {
     return (this.#events ??= new SessionEvents(this.#access))
   }
 
-  /** Files in the shape of node:fs, in all its forms; made when it is first asked for. */
+  /** Files in the shape of node:fs, in all its forms; created on first use. */
   get fs(): SessionFs {
     return (this.#fs ??= createSessionFs(this.#access))
   }
@@ -234,7 +234,7 @@ export class Session implements SessionApi {
 
   /** The operations of the session, counted from its events; right after reopening too. A fork starts anew. */
   analytics(): Promise<SessionAnalytics> {
-    // Who watches a session does not use it.
+    // Watching a session does not count as using it.
     return this.#access.run('getAnalytics', async (live) => ({
       sessionId: this.id,
       ...(await this.#services.analytics.counts(this.#access.core, live)),

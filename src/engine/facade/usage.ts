@@ -31,12 +31,12 @@ export class TenantUsage {
     return this.#access.run('getUsage', {}, () => this.#service.usage(this.#access.core, parsed))
   }
 
-  /** How many contents the tenant keeps, and how often it wrote them. In memory equal contents are several. */
+  /** The number of contents the tenant keeps, and of its writes of them. In memory equal contents count separately. */
   metrics(): Promise<CasMetrics> {
     return this.#access.run('getCasMetrics', {}, () => this.#service.metrics(this.#access.core))
   }
 
-  /** For adapters: so many bytes were sent to a client of the tenant. `authorize` is not asked. */
+  /** For adapters: adds bytes sent to a client of the tenant. `authorize` is not asked. */
   sent(bytes: number): void {
     this.#access.permissions.mustHave('usage')
     this.#service.sent(this.#access.core, parseSize('bytes', bytes))
