@@ -28,7 +28,7 @@ export class BlankBaseline {
   }
 }
 
-/** A tree made from paths and contents; parents come by themselves. */
+/** A tree made from paths and contents; missing parents are created. */
 export async function filesBaseline(core: Core, files: readonly CopiedFile[]): Promise<[Baseline, Dir]> {
   await core.store.counted?.()
   const placed = await placeFiles(core, files, 'files')
@@ -66,7 +66,7 @@ export async function placeFiles(
     const names = parsePath(given, field)
     if (names.length === 0) throw invalid(field, 'the root is a directory')
     const path = joinPath(names)
-    // Of a directory that is known, all parents are.
+    // If a directory is known, all its parents are.
     for (let depth = names.length - 1; depth > 0; depth--) {
       const parent = joinPath(names.slice(0, depth))
       if (directories.has(parent)) break
@@ -81,7 +81,7 @@ export async function placeFiles(
   return placed
 }
 
-/** Puts files into an empty tree; parents come by themselves. */
+/** Puts files into an empty tree; missing parents are created. */
 export async function addFiles(core: Core, builder: TreeBuilder, files: Iterable<CopiedFile>): Promise<void> {
   const mtimeMs = core.environment.wallClockMs()
   const slice = new TimeSlice(core.environment)

@@ -41,7 +41,7 @@ export interface EngineContext {
   readonly sessionBytes: number | undefined
   /** Asked for each operation; without it everything is allowed. */
   readonly authorize: Authorize | undefined
-  /** After how long without use sessions are deleted that do not say it themselves; absent: never. */
+  /** Sessions without a lifetime of their own are deleted after this long without use; absent: never. */
   readonly sessionTtlSeconds: number | undefined
   /** Deletes a session, with all that belongs to it. */
   readonly expire: (core: Core, sessionId: string) => Promise<void>
@@ -51,7 +51,7 @@ export interface EngineContext {
   readonly background: Set<Promise<void>>
 }
 
-/** Who acts: an operation finds what belongs to the tenant, and its changes are the principal's. */
+/** A caller: an operation finds the tenant's sessions and sources, and its changes are the principal's. */
 export interface TenantScope extends Caller {
   /** The tenant in keys, of fixed width. */
   readonly tenantKey: string
@@ -85,7 +85,7 @@ export interface HeldState extends Disposable {
   readonly state: Promise<Dir>
 }
 
-/** The state of a session after the changes that were asked for before: it stays when memory does not. */
+/** The state of a session after the changes called before: it stays when memory does not. */
 export function heldState(core: Core, live: LiveSession): HeldState {
   let pin: Disposable | undefined
   let isReleased = false

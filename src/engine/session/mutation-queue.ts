@@ -59,7 +59,7 @@ export function mutateSync<T>(core: Core, live: LiveSession, operation: () => Pr
   return loadedNow(() => attempt(core, live, operation))
 }
 
-/** What `look` finds, where everything that it needs is loaded or can be read synchronously. */
+/** The result of `look`, where everything that it needs is loaded or can be read synchronously. */
 export function loadedNow<T>(look: () => T): T {
   try {
     return look()
@@ -261,7 +261,7 @@ export async function acknowledged(
   try {
     stored = await pending
   } catch (error) {
-    // What failed before has dropped all already.
+    // An earlier failure has dropped all already.
     if (live.discarded !== 'failed') core.table.discardAll(core.log)
     throw error
   } finally {

@@ -155,7 +155,7 @@ async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): P
   return start(core, session, { baseline: parent.baseline, root, inheritedEvents }, event)
 }
 
-/** What opening a fork costs for each session that it goes back to, in events. */
+/** The cost of opening a fork for each session that it goes back to, in events. */
 const forkEvents = 8
 
 async function start(
@@ -272,7 +272,7 @@ export async function deleteSession(core: Core, sessionId: string): Promise<void
     core.table.deleting.delete(sessionId)
   }
   if (core.store.forget === undefined) return
-  // Who follows it reads to its end first.
+  // Followers read to its end first.
   if (followers !== undefined) await nextTurn()
   core.store.forget(sessionId)
 }

@@ -29,7 +29,7 @@ export class TreeBuilder {
   readonly #start: Dir
   /** Times of given directories, since nodes added to them later change their times. */
   readonly #times = new Map<string, number>()
-  /** Where a parent was last seen to. */
+  /** The last parent path known to exist. */
   #parent = ''
 
   /** On top of a frozen tree, or from nothing. */

@@ -6,7 +6,7 @@ import { Shape } from '../../base/shape.js'
 import { capabilitiesOf, capabilitiesWhen, type Action } from '../../operations/index.js'
 import { capabilities, type Capability, type Condition } from '../../operations/operation.js'
 
-/** Who acts. */
+/** The tenant and principal of an action. */
 export interface Caller {
   readonly tenant: string
   readonly principal: string
@@ -30,7 +30,7 @@ export interface NarrowRequest {
 
 const narrowShape = new Shape<NarrowRequest>({ without: true })
 
-/** What one caller may do by one handle. */
+/** The permissions of one caller on one handle. */
 export class Permissions {
   readonly #caller: Caller
   readonly #authorize: Authorize | undefined

@@ -11,7 +11,7 @@ import type { Permissions } from './permissions.js'
 import { mutateSync, wouldBlock } from '../mutation-queue.js'
 import { isExpired } from '../table/unused.js'
 
-/** How a handle reaches its session: the state in memory, loaded again when it left that or had to be dropped. */
+/** A handle's access to its session: the state in memory, loaded again when it left memory or had to be dropped. */
 export class SessionAccess {
   readonly core: Core
   readonly sessionId: string
@@ -74,7 +74,7 @@ export class SessionAccess {
     return this.#slot
   }
 
-  /** The session, for who just made it and need not be allowed to look. SESSION_NOT_FOUND. */
+  /** The session, for the caller that just created it and may lack the right to read it. SESSION_NOT_FOUND. */
   async known(): Promise<LiveSession> {
     return this.#slot.live ?? this.#reopen()
   }

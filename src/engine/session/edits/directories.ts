@@ -13,7 +13,7 @@ export interface CreateDirectoryRequest {
   readonly path: string
   /** Permission bits, 0o755 by default. */
   readonly mode?: number
-  /** true: missing parents are made too, and a directory that exists is none the worse. */
+  /** true: missing parents are made too, and an existing directory is no error. */
   readonly recursive?: boolean
 }
 

@@ -20,7 +20,7 @@ import type { EventBody, EventType } from '../../records/event.js'
 import { follow } from './feed.js'
 import type { LiveSession } from '../table/live.js'
 
-/** What happened, as it is shown. */
+/** A recorded change, as it is shown. */
 export interface SessionEvent {
   /** Sorts in the order of the events. */
   readonly eventId: string

@@ -11,7 +11,7 @@ import { checkpointKind } from '../../records/checkpoint.js'
 import type { SessionRecord } from '../../records/session.js'
 import { planHistory, type HistoryFacts, type HistoryPlan } from './retention.js'
 
-/** What becomes of a session's history, and the snapshot that replay is to start from. */
+/** The plan for a session's history, and the snapshot that replay is to start from. */
 export interface SettledHistory {
   readonly sessionId: string
   readonly plan: HistoryPlan

@@ -22,7 +22,7 @@ export interface Deletion {
  */
 export interface Journal {
   /**
-   * What `make` gives: records that the store keeps of something that memory has too, or work on them. Undefined
+   * The result of `make`: records that the store keeps of something that memory has too, or work on them. Undefined
    * where memory alone has it; `make` is not called then.
    */
   kept<T>(make: () => T): T | undefined

@@ -13,7 +13,7 @@ export class MemoryJournal implements Journal {
   }
 
   mustLoad(): void {
-    // What memory does not have is not there.
+    // Records missing from memory do not exist.
   }
 
   nextBody(_live: LiveSession, event: PublicPart): PublicPart {

@@ -58,7 +58,7 @@ export class LiveSession {
   usedAt = 0
   /** Commits that are not acknowledged yet. */
   pending = 0
-  /** What records in memory belong to: another one each time that the session left memory. */
+  /** The owner of records in memory: another object each time that the session left memory. */
   stay: object
   /** Set while it is not in memory; operations that go on with it call this. */
   comeBack: (() => void) | undefined = undefined
@@ -71,7 +71,7 @@ export class LiveSession {
   storedBytes = 0
   /** Undefined until loaded. */
   checkpoints: CheckpointIndex | undefined
-  /** The newest event's acknowledgement: what changes nothing rests on it. */
+  /** The newest event's acknowledgement: operations without changes rest on it. */
   acknowledged: Promise<void> = nothingPending
   /** Files that are open or locked. */
   held: Set<HeldFile> | undefined

@@ -17,7 +17,7 @@ export class Residency {
   readonly #cleared = new FinalizationRegistry<string>((id) => {
     if (this.#left.get(id)?.deref() === undefined) this.#left.delete(id)
   })
-  /** What services have of a session, roughly, in bytes. */
+  /** The memory that services use for a session, roughly, in bytes. */
   readonly #weights: ((live: LiveSession) => number)[] = []
   #uses = 0
   #untilLook: number = limits.sessionsLookedAt
@@ -121,7 +121,7 @@ export class Residency {
     let bytes = 0
     const weights = new Map<LiveSession, number>()
     for (const live of this.#live.values()) {
-      // What cannot leave must not drive out the others.
+      // Sessions that cannot leave must not drive out the others.
       if (!live.idle) continue
       const weight = this.#weights.reduce((sum, weigh) => sum + weigh(live), live.bytes)
       weights.set(live, weight)

@@ -16,7 +16,7 @@ export const roughly = { record: 400 } as const
 export class SessionIndex<Index> {
   /** By the session's stay in memory. */
   readonly #indexes = new WeakMap<object, Index>()
-  /** Those that ask while it is read wait for the same reading. */
+  /** Callers that arrive during a read wait for the same one. */
   readonly #loading = new WeakMap<object, Promise<void>>()
   readonly #prefix: (sessionId: string) => string
   readonly #make: () => Index
@@ -87,7 +87,7 @@ export class SessionIndex<Index> {
     if (!this.#indexes.has(stay)) this.#indexes.set(stay, index)
   }
 
-  /** DATA_LOSS for what no service has written. */
+  /** DATA_LOSS for a record that no service has written. */
   #restore(
     index: Index,
     json: string,

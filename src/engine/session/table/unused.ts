@@ -2,7 +2,7 @@ import { limits } from '../../base/limits.js'
 import type { Core } from '../core.js'
 import type { SessionRecord } from '../../records/session.js'
 
-/** A session as far as it matters here. */
+/** The fields of a session that matter here. */
 export interface Expiring {
   readonly record: SessionRecord
   readonly lastActivityAt: number

@@ -3,7 +3,7 @@ import type { Core } from '../core.js'
 import type { Redo } from '../../records/event.js'
 import type { LiveSession } from '../table/live.js'
 
-/** What sessions in memory wrote. One that is not here wrote nothing, or is counted before it is opened. */
+/** The bytes that sessions in memory wrote. A missing one wrote nothing, or is counted before it is opened. */
 const written = new WeakMap<LiveSession, number>()
 
 /** BUDGET when a change would write more than its session may, or its tenant; nothing is counted yet. */
