@@ -4,8 +4,8 @@ import { EngineError } from '../base/errors.js'
 import { Shape } from '../base/shape.js'
 
 /**
- * How many bytes of contents may be kept: of files, extended attributes, large cache values and git objects. Names,
- * events and other records do not count, nor what the store's own files take beside.
+ * The maximum bytes of contents: files, extended attributes, large cache values and git objects. Names,
+ * events and other records do not count, nor do other bytes in the store's own files.
  */
 export interface Budgets {
   /** Of all tenants together; what two of them have counts twice. */
@@ -59,7 +59,7 @@ export class ByteBudgets {
     if (this.#bytes + added > this.#storeBytes) throw exhausted('storeBytes', this.#storeBytes)
   }
 
-  /** To be called for what is stored, or was stored before. */
+  /** Call for blobs that are stored, or were stored before. */
   add(tenantKey: string, blobs: readonly BudgetedBlob[]): void {
     this.#next?.add(tenantKey, blobs)
     const tenant = this.#tenant(tenantKey)
@@ -70,7 +70,7 @@ export class ByteBudgets {
     }
   }
 
-  /** Counts everything anew, by `count`, one time after the other; until that has ended the old count stands. */
+  /** Recounts everything with `count`, one recount at a time; the old count applies until the new one is complete. */
   recount(count: (budgets: ByteBudgets) => Promise<void>): Promise<void> {
     const recounted = this.#recounting.then(() => this.#recount(count))
     this.#recounting = recounted.catch(() => undefined)
@@ -82,7 +82,7 @@ export class ByteBudgets {
     this.#next = next
     try {
       await count(next)
-      // Forgotten meanwhile: it may have counted what is not stored.
+      // Forgotten meanwhile: the recount may include blobs that were never stored.
       if (this.#next !== next) return
       this.#tenants = next.#tenants
       this.#bytes = next.#bytes

@@ -7,9 +7,9 @@ import type { Store } from './store.js'
 import { wrapped } from './wrapped-store.js'
 
 /**
- * What is known of a store's failed commits. From the first one on nothing is committed until the store recovered,
- * which is tried when somebody next asks for something; reads go on. A store without `recover` says for itself
- * what it still accepts.
+ * The state of a store's failed commits. After the first failure nothing is committed until the store recovers.
+ * The next request triggers the recovery; reads go on. A store without `recover` decides for itself
+ * which commits it still accepts.
  */
 export class Fence {
   readonly #store: Store
@@ -17,7 +17,7 @@ export class Fence {
   readonly #log: Log
   readonly #failed: (() => void)[] = []
   readonly #recovered: (() => void)[] = []
-  /** What the store failed with, until it recovered. */
+  /** The error of the failed commit, until the store recovers. */
   #failure: EngineError | undefined
   #recovering: Promise<void> | undefined
   /** Before this, by the monotonic clock, the store is not tried again. */
@@ -36,18 +36,18 @@ export class Fence {
     return this.#failure !== undefined
   }
 
-  /** Grows when a commit fails, and when the store recovered: what was read under another one may be wrong. */
+  /** Grows when a commit fails, and when the store recovers: data read in an earlier epoch may be wrong. */
   get epoch(): number {
     return this.#epoch
   }
 
-  /** Calls back at once when a commit fails, before anybody else is told, and when the store has recovered. */
+  /** Calls back at once when a commit fails, before the commit rejects, and when the store has recovered. */
   onChange(failed: () => void, recovered: () => void): void {
     this.#failed.push(failed)
     this.#recovered.push(recovered)
   }
 
-  /** Throws what a commit would be rejected with now: nothing of it is stored. */
+  /** Throws the error that a commit would be rejected with now; nothing of that commit would be stored. */
   check(): void {
     if (this.#failure !== undefined) throw this.rejection()
   }
@@ -64,7 +64,7 @@ export class Fence {
     )
   }
 
-  /** What a commit comes to; what it fails with is an EngineError. */
+  /** The result of a commit; a failure is an EngineError. */
   watch(pending: Promise<boolean>): Promise<boolean> {
     return pending.catch(this.#fail)
   }
@@ -86,8 +86,8 @@ export class Fence {
   }
 
   /**
-   * Recovers the store if a commit failed; who comes meanwhile shares it. Never rejects: whether it went well says
-   * {@link closed}. After it went wrong some time has to pass before it is tried again, at most a second.
+   * Recovers the store if a commit failed; concurrent calls share one recovery. Never rejects: {@link closed}
+   * gives the outcome. After a failed attempt the next one waits, at most a second.
    */
   recover(): Promise<void> {
     if (this.#failure === undefined) return Promise.resolve()
@@ -99,7 +99,7 @@ export class Fence {
 
   async #recover(): Promise<void> {
     try {
-      // Everybody whose commit failed with the first one is told before anything is committed again.
+      // Every caller whose commit failed with the first one learns of it before anything is committed again.
       await nextTurn()
       await this.#store.recover!()
     } catch (error) {
@@ -136,7 +136,7 @@ export function fenced(store: Store, fence: Fence): Store {
         try {
           await store.reclaim!(options)
         } catch (error) {
-          // Where it failed with a write, this says so, and nobody's change has to.
+          // If a write failed, this empty commit fails too, so that no caller's change has to.
           await fence.watch(store.commit({})).catch(() => undefined)
           throw error
         }

@@ -6,8 +6,8 @@ export const formats = {
   /** Everything in one ordered key space: records, events, nodes and blobs as values under prefixed keys. */
   orderedKeys: 1,
   /**
-   * Commits are frames with checksums in append-only segments, and everything else can be made from these: what is
-   * acknowledged survives failed writes, and what is damaged is noticed.
+   * Commits are frames with checksums in append-only segments, and everything else can be rebuilt from them:
+   * acknowledged commits survive failed writes, and damage is detected.
    */
   segments: 2,
 } as const

@@ -75,7 +75,7 @@ export const keys = {
   allGitObjects: (): string => keyPrefixes.gitObject,
   allHostEntries: (): string => keyPrefixes.hostEntries,
   allNodes: (): string => keyPrefixes.node,
-  /** Stands as long as the job is queued or running. */
+  /** Exists as long as the job is queued or running. */
   unfinishedJob: (tenantKey: string, sourceId: string, jobId: string): string =>
     `${keyPrefixes.unfinishedJob}${tenantKey}${sourceId}${jobId}`,
   unfinishedJobs: (): string => keyPrefixes.unfinishedJob,
@@ -100,7 +100,7 @@ export const keys = {
   approval: (sessionId: string, approvalId: string): string =>
     `${keyPrefixes.approval}${sessionId}${approvalId}`,
   approvals: (sessionId: string): string => `${keyPrefixes.approval}${sessionId}`,
-  /** The sign before the key keeps whatever it starts with below the end of the session's range. */
+  /** The sign before the key keeps every key below the end of the session's range. */
   cacheEntry: (sessionId: string, key: string): string => `${keyPrefixes.cacheEntry}${sessionId}:${key}`,
   cacheEntries: (sessionId: string): string => `${keyPrefixes.cacheEntry}${sessionId}`,
   busMessage: (sessionId: string, seq: number): string =>
@@ -113,10 +113,10 @@ export const keys = {
   secrets: (sessionId: string): string => `${keyPrefixes.secret}${sessionId}`,
   /** Of every session. */
   allSecrets: (): string => keyPrefixes.secret,
-  /** What was last seen of a directory of the host, and what else is kept of the place. */
+  /** The last scan of a directory of the host, and other records of the place. */
   hostEntries: (tenantKey: string, place: string, directoryPath: string): string =>
     `${keyPrefixes.hostEntries}${tenantKey}${place}${directoryPath}`,
-  /** The place of what a source scans. */
+  /** The place that a source scans. */
   scanPlace: (sourceId: string): string => sha256(`source ${sourceId}`).slice(0, tenantKeyLength),
   /** Whether it is of a checkout as a whole: without a directory. */
   isCheckout: (key: string): boolean => key.length === 1 + 2 * tenantKeyLength,
@@ -143,7 +143,7 @@ export const keys = {
   allPastSessions: (tenantKey: string): string => `${keyPrefixes.pastSessions}${tenantKey}`,
   /** When a session was last read. */
   lastRead: (sessionId: string): string => `${keyPrefixes.lastRead}${sessionId}`,
-  /** What a session's events were counted to be. */
+  /** The counts of a session's events. */
   analytics: (sessionId: string): string => `${keyPrefixes.analytics}${sessionId}`,
   node: (address: string): string => `${keyPrefixes.node}${address}`,
   blob: (hash: string): string => `${keyPrefixes.blob}${hash}`,

@@ -21,7 +21,7 @@ export interface MemoryStorageOptions {
    * engine that is closed and opened again on the same storage finds it. For tests of recovery.
    */
   readonly durable?: boolean
-  /** false: the store has no synchronous reads, like one behind a network. For tests of lazy loading. */
+  /** false: the store has no synchronous reads, like a remote one. For tests of lazy loading. */
   readonly syncReads?: boolean
 }
 
@@ -40,7 +40,7 @@ export function memoryStorage(options: MemoryStorageOptions = {}): Storage {
       ? SyncMemoryStore
       : TransientMemoryStore
     : MemoryStore
-  // What is not durable ends with the engine that opened it.
+  // Data that is not durable ends with the engine that opened it.
   return { open: () => Promise.resolve(new Kind(capabilities.durable ? data : emptyData(), capabilities)) }
 }
 
@@ -52,7 +52,7 @@ interface MemoryData {
   readonly records: Map<string, string | object>
   readonly events: Map<string, StoredEvent['body'][]>
   readonly blobs: Map<string, Uint8Array>
-  /** Keys of the records, made when somebody scans; undefined when they have changed since. */
+  /** Keys of the records, sorted by the first scan; undefined when they have changed since. */
   sortedKeys: string[] | undefined
 }
 

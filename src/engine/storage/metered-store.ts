@@ -12,7 +12,7 @@ import { wrapped } from './wrapped-store.js'
 /** Contents that came at one time: how many bytes, in how many blobs, and how often they were written. */
 export interface StoredAmount {
   readonly at: number
-  /** When it was deleted; absent: it is there. Of what was deleted only the bytes are known. */
+  /** The time of deletion; absent: it is still stored. Of deleted contents only the bytes are known. */
   readonly until?: number
   readonly bytes: number
   readonly count: number
@@ -37,8 +37,8 @@ export interface MeteredStore extends Store {
   /** Everything that the tenant has stored, in no order. */
   amounts(): AsyncIterable<StoredAmount>
   /**
-   * Writes what was recorded before `id` anew, shorter: contents that are not kept any more count until now. Nothing
-   * is asked of those that were recorded later.
+   * Rewrites the records before `id` in a shorter form: contents that are not kept any more count until now.
+   * `isKept` is not called for contents recorded later.
    */
   compactAmounts(id: string, isKept: (hashDigits: string) => boolean): Promise<void>
 }
@@ -80,7 +80,7 @@ export function meteredStores(
           // Elsewhere there is no ledger to count by.
           if (!store.capabilities.durable) return
           await budgets.recount(async (next) => {
-            // What was counted before by who committed it can be read from here on.
+            // From here on the ledgers include every commit that was counted when it was made.
             await store.commit({})
             await countLedgers(store, next)
           })
@@ -95,7 +95,7 @@ export function meteredStores(
 /** Counts what every tenant wrote, as far as it is kept. */
 export async function countLedgers(store: Store, budgets: ByteBudgets): Promise<void> {
   if (!store.capabilities.durable) return
-  // From the newest one back: what is committed meanwhile is counted by who commits it.
+  // Newest first: commits made meanwhile are counted as they are made.
   for await (const page of scanAll({ store }, keys.everyWrittenBlobs(), { reverse: true })) {
     for (const [key, json] of page) {
       const blobs = amountsIn(json).kept.map(([, hash, length]) => ({ hash, length }))
@@ -134,10 +134,10 @@ function meter(
   }
 }
 
-/** When blobs were written, then of each the first digits of its hash and its size; as it stands in storage. */
+/** A time, then for each blob the first digits of its hash and its size; as stored. */
 type WrittenBlobs = readonly [at: number, ...hashesAndSizes: (string | number)[]]
 
-/** The same, after a collection: each content once, and what is gone in sums over an hour. */
+/** The same after a collection: each content once, and deleted bytes summed by the hour. */
 interface CompactedBlobs {
   readonly kept: readonly (readonly [at: number, hash: string, bytes: number, times: number])[]
   readonly gone: readonly GoneBytes[]
@@ -145,10 +145,10 @@ interface CompactedBlobs {
 
 type GoneBytes = readonly [at: number, until: number, bytes: number]
 
-/** Time, and enough of the rest to tell commits of two processes apart. */
+/** Time, and enough of the rest to distinguish commits of two processes. */
 const idDigits = 16
 
-/** Hex digits of a hash: 96 bits tell the blobs of a tenant apart. */
+/** Hex digits of a hash: 96 bits distinguish the blobs of a tenant. */
 export const hashDigits = 24
 
 /** Contents that are gathered for one compacted record. */
@@ -170,7 +170,7 @@ class StoredLedger {
     this.#tenantKey = tenantKey
   }
 
-  /** The promise is the store's own: what is acknowledged is so in the order of the commits. */
+  /** Returns the store's own promise, so commits are acknowledged in their order. */
   commit(store: Store, commit: StoreCommit): Promise<boolean> {
     const written: [number, ...(string | number)[]] = [this.#environment.wallClockMs()]
     for (const { hash, bytes } of commit.blobs!) written.push(hash.slice(0, hashDigits), bytes.byteLength)
@@ -290,7 +290,7 @@ class Compaction {
     if (sum === undefined) this.#gone.set(hours, [at, until, bytes])
     else {
       const all = sum[2] + bytes
-      // Both ends are means, so that the sum over time stays what it was.
+      // Both ends are means, so that the sum over time does not change.
       if (all > 0) {
         sum[0] += ((at - sum[0]) * bytes) / all
         sum[1] += ((until - sum[1]) * bytes) / all
@@ -307,7 +307,7 @@ interface Minute {
   moment: number
 }
 
-/** In memory equal contents are kept as often as they are written; what came in one minute is one amount. */
+/** A memory store keeps equal contents as often as they are written; all writes of one minute are one amount. */
 class MinuteLedger {
   readonly #environment: Environment
   readonly #minutes = new Map<number, Minute>()

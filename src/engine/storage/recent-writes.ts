@@ -3,32 +3,32 @@ import { limits } from '../base/limits.js'
 import { keys } from './keys.js'
 import type { StoreCommit } from './store.js'
 
-/** From now on, or also what is noted already, since the oldest pin that asked for it. */
+/** `now`: from now on; `the oldest pin`: also everything noted since the oldest pin that asked for it. */
 export type WrittenSince = 'now' | 'the oldest pin'
 
-/** Pins that keep what is written; see the class `Pins`. */
+/** Pins that protect new writes; see the class `Pins`. */
 export interface WritePins {
   pin(request: { readonly writesSince: WrittenSince }): Disposable
 }
 
 interface Period {
   readonly written: DigestSet
-  /** Who began in it and has not ended. */
+  /** Holders that began in this period and have not ended. */
   holders: number
 }
 
 const nodePrefix = keys.node('')
 
 /**
- * Blobs and tree nodes that were written while somebody is at work who has yet to say what leads to them, such as an
- * import or a collection. Nothing is noted while nobody is; what was noted is forgotten when all who were at work
- * then have ended. Where very much is written, more counts as written than was: a collection leaves that to the next.
+ * Blobs and tree nodes written during work whose references are not stored yet, such as an import or a collection.
+ * Without such work nothing is noted. Notes are dropped when all work that was under way at the time has ended.
+ * After very many writes, some digests count as written that were not: a collection leaves those to the next one.
  */
 export class RecentWrites {
   /** The oldest first. */
   readonly #periods: Period[] = []
 
-  /** Notes what is written, until the result is called. */
+  /** Notes writes until the result is called. */
   begin(since: WrittenSince): () => void {
     const [oldest] = this.#periods
     if (since === 'the oldest pin' && oldest !== undefined) return this.#hold(oldest)

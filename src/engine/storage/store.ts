@@ -6,17 +6,17 @@
  * gap-free `seq` from 1.
  *
  * Order and atomicity. `commit` takes effect as one: all of it or nothing, also after `kill -9`. Commits of
- * one store take effect in the order of the calls. When a commit fails, every commit queued behind it fails
+ * one store take effect in the order of the calls. When a commit fails, every commit queued after it fails
  * too, and the store accepts no more until `recover` succeeded or it was opened again. Reads go on.
  *
- * Visibility. Reads see what was committed; whether they see a commit whose promise is still pending is not
- * stated. The engine keeps what it queued in memory until it is acknowledged.
+ * Visibility. Reads see committed data; whether they see a commit whose promise is still pending is
+ * unspecified. The engine keeps queued data in memory until it is acknowledged.
  *
  * Durability. A durable store's acknowledged commit survives `kill -9`; whether it survives a power cut is
  * the adapter's option. A store that is not durable lives as long as its process.
  *
- * Errors are EngineErrors, such as STORE_FAILED, STORE_FULL, STORE_MOVED and DATA_LOSS. What else a commit fails with, the
- * engine passes on as the cause of STORE_FAILED.
+ * Errors are EngineErrors, such as STORE_FAILED, STORE_FULL, STORE_MOVED and DATA_LOSS. The engine passes on any
+ * other error of a commit as the cause of STORE_FAILED.
  */
 export interface Store {
   readonly capabilities: StoreCapabilities
@@ -51,27 +51,27 @@ export interface Store {
   forget?(sessionId: string): void
 
   /**
-   * The stored blobs behind `after` in the order of their hashes, at most `limit`. Blobs that are committed
-   * meanwhile may be in it or not. A durable store has it.
+   * The stored blobs after `after` in the order of their hashes, at most `limit`. Blobs that are committed
+   * meanwhile may be included or not. A durable store has it.
    */
   listBlobs?(after: string, limit: number): Promise<readonly StoredBlobSize[]>
 
   /**
-   * Makes a store accept commits again after one failed: what is stored is read back and verified first. The
-   * failed commit may turn out to be stored. Rejects, and can be called again, as long as it is not possible,
-   * such as on a full disk. Does nothing where no commit failed.
+   * Makes a store accept commits again after one failed, once it has read back and verified its data. The
+   * failed commit may turn out to be stored. Rejects while recovery is impossible, such as on a full disk,
+   * and can be called again. Does nothing where no commit failed.
    */
   recover?(): Promise<void>
 
   /** Bytes on disk. A durable store has it. */
   size?(): Promise<number>
 
-  /** What is damaged or missing of its own files, as far as reading tells; it changes nothing. */
+  /** Reports damaged and missing parts of its own files, as far as reading shows; it changes nothing. */
   check?(options: { readonly signal?: AbortSignal | undefined }): AsyncIterable<StoreFinding>
 
   /**
-   * Gives the space of what was deleted or replaced back to the file system, in steps, while commits and reads go
-   * on. Space that is mostly in use may stay as it is. Where a write of its own fails, that counts as a failed commit.
+   * Returns the space of deleted and replaced data to the file system, in steps, while commits and reads go
+   * on. Space that is mostly in use may stay as it is. A failed write of its own counts as a failed commit.
    */
   reclaim?(options: { readonly signal?: AbortSignal | undefined }): Promise<void>
 
@@ -96,7 +96,7 @@ export interface StoreCommit {
   readonly deleteBlobs?: readonly string[]
   /** Other bodies for events that are stored already. */
   readonly replaceEvents?: readonly NewStoredEvent[]
-  /** All events of these sessions go; nobody writes to one of them again. */
+  /** Deletes all events of these sessions; no later commit adds to them. */
   readonly deleteEvents?: readonly string[]
 }
 
@@ -119,7 +119,7 @@ export interface StoredBlob {
 
 export interface StoreFinding {
   readonly problem: 'missing' | 'damaged'
-  /** `file`, and its name behind it. */
+  /** `file`, followed by its name. */
   readonly object: string
   readonly message: string
 }
