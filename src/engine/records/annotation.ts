@@ -15,7 +15,7 @@ export interface Annotation {
   readonly filePath: string
   /** From 1; 0 is the whole file. */
   readonly lineNumber: number
-  /** What the file was when the note was made; it may have changed since. */
+  /** The hash of the file when the note was made; the file may have changed since. */
   readonly contentHash: string
   readonly comment: string
   /** The principal that made it. */

@@ -9,7 +9,7 @@ export const ApprovalStatus = {
 } as const
 export type ApprovalStatus = (typeof ApprovalStatus)[keyof typeof ApprovalStatus]
 
-/** A request for a decision: see {@link ApprovalOptions} for who may decide. */
+/** A request for a decision; {@link ApprovalOptions} says which principals may decide. */
 export interface Approval {
   readonly approvalId: string
   readonly sessionId: string

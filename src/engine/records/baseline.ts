@@ -24,7 +24,7 @@ export interface Baseline {
   readonly revision?: {
     readonly sourceId: string
     readonly revisionId: string
-    /** The git commit and tree behind it, hex; absent for an empty repository. */
+    /** The git commit and tree of the revision, hex; absent for an empty repository. */
     readonly git?: {
       readonly commitId: string
       readonly treeId: string
@@ -53,7 +53,7 @@ export const baselineChecks: Checks<Baseline> = {
   ),
 }
 
-/** The trees of a baseline: its own, and that of the git commit behind it where it differs. */
+/** The trees of a baseline: its own, and that of its git commit if it differs. */
 export function baselineReferences({ root, revision }: Baseline, to: RecordReferences): void {
   to.root(root)
   if (revision?.git?.root !== undefined) to.root(revision.git.root)

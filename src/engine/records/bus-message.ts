@@ -2,7 +2,7 @@ import { isNumber, isText } from '../base/checks.js'
 import { keyPrefixes } from '../storage/keys.js'
 import { RecordKind } from './record-kind.js'
 
-/** A message as it stands in storage, as JSON. */
+/** A message as stored, as JSON. */
 export interface MessageRecord {
   readonly messageId: string
   readonly topic: string

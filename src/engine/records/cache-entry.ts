@@ -6,7 +6,7 @@ import { RecordKind } from './record-kind.js'
 /** A value in a record: base64, or blobs. */
 export type EncodedContent = string | readonly (BlobRef | EncodedBlob)[]
 
-/** An entry as it stands in storage, as JSON. Times are by the wall clock, in milliseconds since the epoch. */
+/** An entry as stored, as JSON. Times are by the wall clock, in milliseconds since the epoch. */
 export interface CacheRecord {
   readonly key: string
   /** Of the last write: the higher, the later. */

@@ -73,19 +73,19 @@ export type Redo =
   | readonly ['s', path: string, target: string, ino: number]
   /** A further name for a file. */
   | readonly ['h', from: string, to: string]
-  /** Whatever is at the path is gone, with everything below it. */
+  /** Deletes the entry at the path, with everything below it. */
   | readonly ['u', path: string]
-  /** A move; what was at the destination is gone. */
+  /** A move; it replaces the entry at the destination. */
   | readonly ['m', from: string, to: string]
-  /** The whole tree is again what it was after event `seq` of this session. */
+  /** Resets the whole tree to the state after event `seq` of this session. */
   | readonly ['R', seq: number]
 
 /** The part of an event that its readers see. */
 export type PublicPart = readonly [at: number, type: EventType, details: object, principal: string]
 
 /**
- * An event as it is stored: its public part, which says what happened and who did it; on durable stores then its
- * link to the event before it, see `chain.ts`, and its redo. A redo that is not kept leaves its hash in its place:
+ * A stored event. Its public part says what happened, and by which principal. On durable stores its link to the
+ * event before it (see `chain.ts`) and its redo follow. A dropped redo leaves its hash in its place:
  * the link still holds, and the event cannot be replayed.
  */
 export type EventBody = readonly [...event: PublicPart, link?: string, redo?: readonly Redo[] | string]

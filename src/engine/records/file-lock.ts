@@ -2,7 +2,7 @@ import { isNumber, isText } from '../base/checks.js'
 import { keyPrefixes } from '../storage/keys.js'
 import { RecordKind } from './record-kind.js'
 
-/** A lock as it stands in storage, as JSON. */
+/** A lock as stored, as JSON. */
 export interface FileLockRecord {
   readonly path: string
   readonly lockId: string

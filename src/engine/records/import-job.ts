@@ -47,6 +47,6 @@ export const importJobKind = new RecordKind<ImportJob>({
     filesProcessed: isCount,
     bytesTransferred: isOptional(isCount),
   },
-  // Jobs of earlier versions did not count what was transferred.
+  // Jobs of earlier versions did not count transferred bytes.
   revive: (job) => ({ ...job, bytesTransferred: job.bytesTransferred ?? 0 }),
 })

@@ -4,7 +4,7 @@ import { idLength } from '../base/ids.js'
 import { shown } from '../base/input.js'
 import type { EncodedNode } from '../tree/encoded.js'
 
-/** Receives what a record refers to. */
+/** Receives the references of a record. */
 export interface RecordReferences {
   /** The root of a tree. */
   root(root: EncodedNode): void
@@ -18,8 +18,8 @@ export interface RecordReferences {
 export type RecordScope = 'tenant' | 'session'
 
 /**
- * What a bundle of a session has of the records of one kind: the text in which they travel, or why they are not in
- * it. `madeAnew` are those that an import writes itself.
+ * How a bundle of a session includes the records of one kind: the text that carries them, or the reason for their
+ * absence. `madeAnew` marks those that an import writes itself.
  */
 export type InBundle =
   | { readonly text: 'checkpoints' | 'annotations' | 'approvals' }
@@ -48,7 +48,7 @@ interface Fields<R> {
   readonly isDerived?: true
 }
 
-/** One kind of record: how its keys start, whom it belongs to, its form, and what it refers to. */
+/** One kind of record: the prefix of its keys, its owner, its form, and its references. */
 export class RecordKind<R> {
   readonly name: string
   readonly prefix: string
@@ -90,12 +90,12 @@ export class RecordKind<R> {
     return revive === undefined ? (value as R) : revive(value as R)
   }
 
-  /** Reports what a record refers to. */
+  /** Reports the references of a record. */
   references(record: R, key: string, to: RecordReferences): void {
     this.#form.references?.(record, key, to)
   }
 
-  /** Parses a record, and reports what it refers to. DATA_LOSS. */
+  /** Parses a record, and reports its references. DATA_LOSS. */
   readReferences(json: string, key: string, to: RecordReferences): void {
     this.references(this.parse(json, key), key, to)
   }

@@ -4,7 +4,7 @@ import { keyPrefixes, tenantKeyLength } from '../storage/keys.js'
 import { baselineChecks, baselineReferences, type Baseline, type TreeCounts } from './baseline.js'
 import { RecordKind } from './record-kind.js'
 
-/** A revision is what a session on it starts from. */
+/** A revision is the baseline of the sessions on it. */
 export type RevisionRecord = Baseline
 
 /** The part of a revision's record that describes its tree. */

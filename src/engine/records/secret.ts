@@ -14,7 +14,7 @@ export interface SecretPlace {
   readonly version: number
 }
 
-/** A secret as it stands in memory and, as JSON, in storage. */
+/** A secret as kept in memory and, as JSON, in storage. */
 export interface SecretRecord extends Omit<SecretPlace, 'sessionId'> {
   readonly scope: SecretScope
   /** The master key that `dataKey` is wrapped with. */

@@ -2,7 +2,7 @@ import { isText } from '../base/checks.js'
 import { keyPrefixes } from '../storage/keys.js'
 import { RecordKind } from './record-kind.js'
 
-/** Stands as long as an import job is queued or running. The value is the key of the job. */
+/** Exists as long as an import job is queued or running. The value is the key of the job. */
 export const unfinishedJobKind = new RecordKind<string>({
   name: 'unfinished job',
   prefix: keyPrefixes.unfinishedJob,
