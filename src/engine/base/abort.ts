@@ -1,7 +1,7 @@
 import { invalid } from './errors.js'
 import { nextTurn } from './slices.js'
 
-/** Who is to be told of a signal's abort. */
+/** The listeners of a signal's abort. */
 const listeners = new WeakMap<AbortSignal, Set<() => void>>()
 
 function tell({ currentTarget }: Event): void {
@@ -11,7 +11,7 @@ function tell({ currentTarget }: Event): void {
   for (const listener of told ?? []) listener()
 }
 
-/** INVALID_ARGUMENT for what is there and no signal. */
+/** INVALID_ARGUMENT for a value that is present and no signal. */
 export function checkSignal(signal: unknown, field = 'signal'): void {
   if (signal === undefined) return
   try {
@@ -89,8 +89,8 @@ export function untilAborted<T>(work: PromiseLike<T>, signal: AbortSignal | unde
 
 /**
  * The items of an iterable of a third party, which may never give one, never end, or never let go. When the signal
- * aborts, its reason is thrown at once, also to a caller that waits for an item. The iterable is told of an early end
- * and not waited for; a stream is destroyed. Many items at once leave the event loop its turns.
+ * aborts, its reason is thrown at once, also to a caller that waits for an item. An early end calls the iterable's
+ * `return` without waiting for it, and destroys a stream. Many items at once leave the event loop its turns.
  */
 export function abortable<T>(
   items: AsyncIterable<T>,
@@ -159,7 +159,7 @@ class Abortable<T> implements AsyncIterableIterator<T, undefined, unknown> {
     this.#stop?.()
   }
 
-  /** Ends the iteration, and whatever the items come from. */
+  /** Ends the iteration, and the source of the items. */
   #leave(): void {
     if (this.#ended) return
     this.#over()
@@ -184,7 +184,7 @@ function isResult<T>(item: unknown): item is IteratorResult<T> {
 
 const done: IteratorReturnResult<undefined> = { done: true, value: undefined }
 
-/** What a third party fails with when it is left is of no interest. */
+/** Ignores the errors of a third party that is being left. */
 function attempt(step: () => unknown): void {
   new Promise((resolve) => resolve(step())).catch(() => undefined)
 }

@@ -24,7 +24,7 @@ export function observed(): boolean {
   )
 }
 
-/** Costs five flags where nobody listens. */
+/** Costs five flags where there are no listeners. */
 export function traced<T>(trace: () => OperationTrace, act: () => Promise<T>): Promise<T> {
   return observed() ? channel.tracePromise(act, trace()) : act()
 }

@@ -8,7 +8,7 @@ const words = 3
 const bitsPerDigest = 5
 
 export interface DigestSetOptions {
-  /** What a set of many digests takes; a power of two, of at most 2^29. */
+  /** The memory of a set of many digests; a power of two, of at most 2^29. */
   readonly filterBytes: number
   /** Sets of the same digests with different salts take different ones for their own by mistake. */
   readonly salt?: number

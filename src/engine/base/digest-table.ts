@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer'
 
-/** Hex digits of a digest that tell it from others: 160 bits. */
+/** Hex digits that identify a digest: 160 bits. */
 const keyDigits = 40
 const wordDigits = 8
 /** Each grows on its own, so that none of it takes long. */
@@ -8,8 +8,8 @@ const shardCount = 64
 const firstSlots = 16
 
 /**
- * A map from digests in hex, of which the first 160 bits count, or fewer, to small records of one size; in a few tens
- * of bytes each beside the record.
+ * A map from digests in hex, of which the first 160 bits count, or fewer, to small records of one size. Each entry
+ * adds a few tens of bytes to its record.
  */
 export class DigestTable {
   static readonly keyDigits = keyDigits
@@ -89,7 +89,7 @@ class Shard {
     return this.#records.subarray(index * this.#recordBytes, (index + 1) * this.#recordBytes)
   }
 
-  /** Where a key stands, or would. */
+  /** The slot of a key, present or not. */
   #slotOf(words: Uint32Array): number {
     const mask = this.#slots.length - 1
     for (let slot = words[1]! & mask; ; slot = (slot + 1) & mask) {

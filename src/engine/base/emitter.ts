@@ -1,6 +1,6 @@
 import mittModule, { type Emitter, type EventType } from 'mitt'
 
-// The package's types describe its CommonJS form; what is imported is the function itself.
+// The package's types describe its CommonJS form; the import gives the function itself.
 const mitt = mittModule as unknown as typeof mittModule.default
 
 export type { Emitter }

@@ -1,4 +1,4 @@
-/** What the engine knows of the world: passed in, so that tests can fix it. */
+/** The engine's access to the outside world: passed in, so that tests can fix it. */
 export interface Environment {
   /** Milliseconds since the epoch; may jump either way. */
   wallClockMs(): number

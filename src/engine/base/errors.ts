@@ -267,7 +267,7 @@ const registry = {
     meaning: 'The address or path does not exist.',
   },
   GIT_REF_NOT_FOUND: { code: 'NOT_FOUND', job: 'REF_NOT_FOUND', meaning: 'The repository has no such ref.' },
-  // Not UNAUTHENTICATED: it is not the caller whom somebody does not know.
+  // Not UNAUTHENTICATED: the engine knows its caller; the remote asks for credentials.
   GIT_AUTH_REQUIRED: {
     code: 'FAILED_PRECONDITION',
     job: 'AUTH_FAILED',
@@ -338,7 +338,7 @@ export const errorRegistry: Readonly<Record<ErrorReason, ReasonRow>> = registry
 export type ErrorDetails = Readonly<Record<string, string>>
 
 /**
- * What every operation throws. `code` says what a caller can do about it in general, `reason` what went
+ * The error of every operation. `code` says what a caller can do about it in general, `reason` what went
  * wrong in particular, `details` holds the facts (paths, hashes, limits) as strings.
  *
  * @example
@@ -409,7 +409,7 @@ export function invalid(field: string, message: string): EngineError {
   return new EngineError('INVALID_ARGUMENT', `${field}: ${message}`, { field })
 }
 
-/** What somebody threw, which may be anything, as a text. */
+/** A thrown value, which may be anything, as a text. */
 export function messageOf(thrown: unknown): string {
   try {
     return String(thrown instanceof Error ? thrown.message : thrown)

@@ -1,6 +1,6 @@
 /**
  * Thrown by synchronous code that met something not loaded (a node, a content hash that has to be
- * computed). Whoever drives it awaits `resolve` and runs it again; see {@link whenLoaded}.
+ * computed). The driver awaits `resolve` and runs the code again; see {@link whenLoaded}.
  */
 export class Fault {
   readonly resolve: () => Promise<void>
@@ -33,7 +33,7 @@ export async function whenLoaded<T>(attempt: () => T, first?: Fault): Promise<T>
   }
 }
 
-/** As {@link whenLoaded}. What the faults hold stays held; the caller calls the releases that it gets. */
+/** As {@link whenLoaded}, but the faults keep their holds; the caller calls the releases that it gets. */
 export async function whenHeld<T>(attempt: () => T, releases: (() => void)[], first?: Fault): Promise<T> {
   for (let fault = first; ;) {
     if (fault !== undefined) {

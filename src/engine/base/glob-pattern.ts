@@ -2,14 +2,14 @@ import { invalid } from './errors.js'
 import { parseText, tooLarge } from './input.js'
 import { limits } from './limits.js'
 
-/** What a pattern is made of. */
+/** The elements of a pattern. */
 export type Piece =
   | { readonly type: 'literal'; readonly code: number }
   | { readonly type: 'slash' | 'any' | 'star' | 'globstar' }
   | { readonly type: 'set'; readonly set: CharacterSet }
   | { readonly type: 'group'; readonly repeat: Repeat; readonly alternatives: readonly (readonly Piece[])[] }
 
-/** How a group of alternatives is written: the sign before its parentheses says how often one may stand. */
+/** The notation of a group of alternatives: the sign before its parentheses gives the allowed repetitions. */
 export type Repeat = 'braces' | '@' | '?' | '*' | '+'
 
 /** `[...]`: pairs of first and last code point, and named classes. */
@@ -31,8 +31,8 @@ export function setHas({ negated, ranges, classes }: CharacterSet, code: number)
 }
 
 /**
- * Parses a glob; `paths` gives `/` and `**` their meaning. Time and the number of pieces are bounded by
- * the limits, whatever the pattern. As in a shell, a `[` or `{` without its end stands for itself, and so do
+ * Parses a glob; `paths` gives `/` and `**` their meaning. The limits bound time and the number of pieces,
+ * whatever the pattern. As in a shell, a `[` or `{` without its end is literal, and so are
  * braces without a comma or range.
  */
 export function parsePattern(pattern: string, paths: boolean, field: string): readonly Piece[] {

@@ -20,7 +20,7 @@ export interface Glob {
   readonly literal: boolean
   /** `directory` says that the path is one: then a pattern that ends with `/` may match it. */
   matches: (path: string, directory?: boolean) => boolean
-  /** False when nothing below this directory can match; the empty path stands for where all paths begin. */
+  /** False when nothing below this directory can match; the empty path is the root of all paths. */
   mayContain: (directory: string) => boolean
 }
 
@@ -32,7 +32,7 @@ export interface TextGlob {
   matches: (text: string) => boolean
 }
 
-/** Throws INVALID_ARGUMENT for what is malformed, and for `!( )`; TOO_LARGE for what is over a limit. */
+/** Throws INVALID_ARGUMENT for malformed patterns and `!( )`; TOO_LARGE for patterns over a limit. */
 export function parseGlob(pattern: string, field = 'pattern'): Glob {
   const pieces = parsePattern(pattern, true, field)
   return new PathGlob(pattern, pieces)
@@ -69,7 +69,7 @@ class PathGlob implements Glob {
   readonly base: string
   readonly literal: boolean
   readonly #machine: Machine
-  /** The states behind the directory that was asked for last: what lies in one is asked for in a row. */
+  /** The states after the last directory: paths in one directory are matched in a row. */
   #directory = ''
   #states: readonly State[]
 
@@ -102,7 +102,7 @@ class PathGlob implements Glob {
     return this.#behind(text).some(canGoOn)
   }
 
-  /** The states behind an empty text or one that ends with `/`. */
+  /** The states after an empty text or one that ends with `/`. */
   #behind(text: string): readonly State[] {
     if (text !== this.#directory) {
       this.#states = this.#machine.run(this.#machine.start, text)
@@ -150,7 +150,7 @@ class Machine {
     this.start = [compile(pieces, state('end', []))]
   }
 
-  /** The states behind a text; `before` is the character that went before it, if any. */
+  /** The states after a text; `before` is the character that precedes it, if any. */
   run(states: readonly State[], text: string, before = ''): readonly State[] {
     let now = states
     let fresh = before === '' || before === '/'
@@ -170,8 +170,8 @@ class Machine {
   }
 
   /**
-   * Takes one character, or −1 for the end, and leaves the states behind it in `#next`. Each state is seen
-   * once. `fresh` says that a part of the path begins here, `inside` that something went before. True when
+   * Takes one character, or −1 for the end, and leaves the states after it in `#next`. Each state is seen
+   * once. `fresh` says that a part of the path begins here, `inside` that something precedes it. True when
    * the text may end here.
    */
   #advance(states: readonly State[], code: number, fresh: boolean, inside: boolean): boolean {
@@ -182,15 +182,15 @@ class Machine {
     /** Whether a wildcard may take the character. */
     const open = code >= 0 && !(this.#paths && (code === slash || (atStart && code === dot)))
     let ended = false
-    /** What comes behind a wildcard or group that took nothing at the beginning of a part: never its end. */
+    /** States after a wildcard or group that matched nothing at the beginning of a part: never its end. */
     const behindNothing: State[] = []
     let slashes = inside
-    /** Whether such a wildcard or group came before in this part: a `**` behind it is not the whole part. */
+    /** Whether such a wildcard or group precedes in this part: a `**` after it is not the whole part. */
     let isBehindNothing = false
     for (;;) {
       let one = waiting.pop()
       if (one === undefined) {
-        // What was seen before may do all that is left to do here, and more.
+        // The states already seen cover all that is left to do here, and more.
         if (code < 0 || code === slash) break
         one = behindNothing.pop()
         slashes = false
@@ -210,7 +210,7 @@ class Machine {
           if (one.code === code) next.push(one.to[0]!)
           break
         case 'slash':
-          // Braces can make a slash behind a slash, which adds nothing.
+          // Braces can make a slash after a slash, which adds nothing.
           if (atStart && slashes) waiting.push(one.to[0]!)
           else if (code === slash) next.push(one.to[0]!)
           break
@@ -248,7 +248,7 @@ function state(type: State['type'], to: State[], code = 0, set?: CharacterSet): 
   return { type, code, set, to, step: 0 }
 }
 
-/** The state before these pieces, when `next` is the one behind them. */
+/** The state before these pieces, when `next` is the one after them. */
 function compile(pieces: readonly Piece[], next: State): State {
   return pieces.reduceRight((behind, piece) => compilePiece(piece, behind), next)
 }
@@ -271,7 +271,7 @@ function compilePiece(piece: Piece, next: State): State {
   }
 }
 
-/** Behind a `**` that is a whole part comes a slash or the end; before anything else it is a star. */
+/** After a `**` that is a whole part comes a slash or the end; before anything else it is a star. */
 function compileGlobstar(next: State): State {
   const star = state('star', [next])
   const ends = reachable(next).filter(({ type }) => type === 'end' || type === 'slash')

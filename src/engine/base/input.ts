@@ -64,31 +64,31 @@ export function readEntries(field: string, map: unknown, expected: string): [str
   return entries
 }
 
-/** What is wrong with an object that must have one of some keys. */
+/** The error text for an object that must have exactly one of some keys. */
 export function oneOf(copy: object, names: string): string {
   const has = Object.keys(copy)
   return `must have exactly one of the keys ${names}; it has ${has.length === 0 ? 'none' : has.join(', ')}`
 }
 
-/** An id or label of a caller as it may stand in an error. */
+/** An id or label of a caller, shortened for an error. */
 export function shown(value: unknown): string {
   return typeof value === 'string' ? value.slice(0, 64) : typeof value
 }
 
-/** A value of a caller as it stands at the end of an error: short, and never that of a secret. */
+/** A value of a caller for the end of an error: short, and never that of a secret. */
 export function given(value: unknown): string {
   if (typeof value === 'string') return JSON.stringify(value.length > 64 ? `${value.slice(0, 64)}…` : value)
   if (typeof value === 'bigint') return `${value}n`
   return typeof value === 'number' || typeof value === 'boolean' ? String(value) : kindOf(value)
 }
 
-/** What a caller gave instead, in words. */
+/** The kind of a caller's value, in words. */
 export function kindOf(value: unknown): string {
   if (value === null || value === undefined) return String(value)
   return typeof value === 'object' ? 'an object' : `a ${typeof value}`
 }
 
-/** A Uint8Array, and not only what has its prototype. */
+/** A real Uint8Array; an object with its prototype alone does not count. */
 export function isBytes(value: unknown): value is Uint8Array {
   return ArrayBuffer.isView(value) && value instanceof Uint8Array
 }
@@ -109,9 +109,9 @@ export function byteLengthOf(value: Uint8Array): number {
 }
 
 /**
- * The bytes of a Uint8Array of a caller, which share its memory. A subclass may override what it says of itself:
- * here its real bounds count. INVALID_ARGUMENT for anything else, for one whose length is not its real one, and for
- * one without memory.
+ * The bytes of a Uint8Array of a caller, which share its memory. A subclass may override its properties:
+ * only its real bounds count here. INVALID_ARGUMENT for anything else, for one whose length is not its real one,
+ * and for one without memory.
  */
 export function readBytes(
   field: string,
@@ -146,7 +146,7 @@ export function isAsyncIterable(field: string, value: unknown): value is AsyncIt
   }
 }
 
-/** What is wrong with a piece of a content that is no bytes. */
+/** The error text for a piece of a content that is no bytes. */
 export function notInPieces(piece: unknown): string {
   return `must come in pieces of bytes, each a Uint8Array; a piece is ${kindOf(piece)}`
 }
@@ -196,7 +196,7 @@ export function parseSize(field: string, value: unknown): number {
   return value
 }
 
-/** A JSON object as it may stand in storage, back without a prototype. */
+/** A JSON object from storage, without a prototype again. */
 export function reviveStringMap(entries: StringMap): StringMap {
   return Object.assign(Object.create(null) as Record<string, string>, entries)
 }

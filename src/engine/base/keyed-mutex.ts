@@ -1,6 +1,6 @@
 import { Mutex } from 'async-mutex'
 
-/** One mutex a key, for rare jobs of many steps; a key costs nothing while nobody uses it. */
+/** One mutex a key, for rare jobs of many steps; an unused key costs nothing. */
 export class KeyedMutex {
   readonly #mutexes = new Map<string, Mutex>()
 

@@ -1,4 +1,4 @@
-/** Every bound of the engine stands here. Sizes are bytes unless the name says otherwise. */
+/** Every bound of the engine. Sizes are bytes unless the name says otherwise. */
 export const limits = {
   nameBytes: 255,
   pathBytes: 4096,
@@ -28,7 +28,7 @@ export const limits = {
   commitGraceMs: 10_000,
   /** Characters of an error's message that a job keeps. */
   errorMessageLength: 4096,
-  /** What a check tells of one by one. */
+  /** Findings that a check reports one by one. */
   checkFindings: 1000,
   batchOperations: 10_000,
   /** Chunks of one batch or patch, over all of its files. */
@@ -53,7 +53,7 @@ export const limits = {
   annotationBytes: 16 * 2 ** 20,
   /** Approvals of a session, decided or not. */
   approvals: 10_000,
-  /** Master keys that an engine is opened with beside the current one. */
+  /** Master keys that an engine is opened with in addition to the current one. */
   previousKeys: 1_000,
   /** Directories of the option `hostPaths.roots`. */
   hostPathRoots: 1_000,
@@ -65,7 +65,7 @@ export const limits = {
   cacheBytes: 64 * 2 ** 20,
   /** Entries of a session's cache. */
   cacheEntries: 100_000,
-  /** A cached value up to this stands in its record, a larger one in blobs. */
+  /** A cached value up to this is stored in its record, a larger one in blobs. */
   cacheInlineBytes: 4096,
   /** The longest time to live of a cache entry, in seconds: a year. */
   cacheSeconds: 365 * 86_400,
@@ -80,7 +80,7 @@ export const limits = {
   busTopics: 256,
   /** Signs of all different patterns of a session's subscriptions: each may look at each character of a topic. */
   busPatternSize: 16_384,
-  /** What may wait for one subscriber: messages, and the bytes of their payloads. */
+  /** The queue of one subscriber: messages, and the bytes of their payloads. */
   busWaitingMessages: 10_000,
   busWaitingBytes: 2 * 2 ** 20,
   /** A message's payload up to this is copied for a subscriber when it is handed over, a larger one when it is read. */
@@ -102,7 +102,7 @@ export const limits = {
   blocksPerChunk: 1024,
   /** A write that would give a block more extents than this writes the block anew as one blob. */
   extentsPerBlock: 512,
-  /** Hashes of contents of several blobs kept beside their files; more than a batch has operations. */
+  /** Remembered hashes of contents of several blobs; more than a batch has operations. */
   rememberedHashes: 16_384,
   /** What one read gives at most, as in Node. */
   readBytes: 2 ** 31 - 1,
@@ -114,9 +114,9 @@ export const limits = {
   sliceMs: 8,
   /** Between two times that a session's last read is stored, in milliseconds. */
   activityStoredMs: 60_000,
-  /** How far the clock may be behind the newest event of a session and be waited for, in milliseconds. */
+  /** How many milliseconds the clock may lag the newest event of a session while changes wait for it. */
   clockHoldMs: 300_000,
-  /** Times at which a session found its clock set right that are kept. */
+  /** Recorded times at which the clock of a session was set back. */
   clockSetBacks: 100,
   /**
    * How long an engine is open before it deletes a session whose time was over when it was opened, in milliseconds, or
@@ -130,15 +130,15 @@ export const limits = {
   /** Roots of checkpoints kept in memory per session; older ones are found again by replay. */
   pinnedRoots: 4096,
   /**
-   * Default of `memoryBudgetBytes`: what a durable store has already and is kept in memory to be at hand. A quarter
+   * Default of `memoryBudgetBytes`: the cache of data that a durable store already has. A quarter
    * is for blobs, a half for tree nodes, a quarter for sessions; each is counted roughly.
    */
   memoryBudgetBytes: 128 * 2 ** 20,
   /** The least `memoryBudgetBytes`. */
   memoryBudgetMinBytes: 2 ** 20,
-  /** Of the part for sessions, what the earlier states of one may have, and its newest while it is idle: one in so many. */
+  /** Of the part for sessions, the share of one session's earlier states, and of its newest while it is idle: 1/8. */
   sessionShare: 8,
-  /** Commits and openings between two looks at what the sessions in memory have; more where there are many. */
+  /** Commits and openings between two measurements of the sessions in memory; more where there are many. */
   sessionsLookedAt: 64,
   /** A session that is not used leaves memory as it is when opening it replays at most so many events. */
   eventsWithoutSnapshot: 64,
@@ -153,7 +153,7 @@ export const limits = {
   recordsPerCommit: 4096,
   /** Raw git trees and commits that an import keeps at hand. */
   gitObjectBytes: 64 * 2 ** 20,
-  /** Commits of a remote that are told to it when it is asked for another. */
+  /** Commits of a remote that a fetch announces when it asks for another. */
   knownCommits: 8,
   /** In a bundle, a text of records, and a list of a tree, is cut into blocks of about this. */
   bundlePieceBytes: 256 * 1024,
@@ -171,7 +171,7 @@ export const limits = {
   bundleHeldStates: 256,
   /** Contents hashed for one page of a manifest; a page that needs more ends early. */
   manifestHashBytes: 2 ** 30,
-  /** What is known of files in a directory of the host: lines kept in memory, and lines in one record. */
+  /** Index of the files in a directory of the host: lines in memory, and lines in one record. */
   checkoutLines: 50_000,
   checkoutLinesPerText: 4096,
   /** Paths that one sync of a directory of the host may change. */
@@ -184,7 +184,7 @@ export const limits = {
   effectsPerRead: 10_000,
   /** Digests of which a set knows exactly which it has, in about 4 MiB; of more it has a filter. */
   exactDigests: 2 ** 17,
-  /** The filter of what is written while work is under way that has yet to say what leads to it. */
+  /** The filter of writes during work whose references are not stored yet. */
   recentWritesBytes: 4 * 2 ** 20,
   /** Of `memoryBudgetBytes` a collection has one in so many for its marks, and these bytes at least, and at most. */
   markShare: 8,

@@ -1,7 +1,7 @@
-/** Something that the embedder may want to know and that no caller is told of. */
+/** An event of interest to the embedder that no caller learns of. */
 export interface LogEntry {
   readonly level: 'info' | 'warn' | 'error'
-  /** A fixed sentence; what varies stands in `details`. */
+  /** A fixed sentence; `details` has the variable parts. */
   readonly message: string
   /** Ids, counts, reasons; never contents, secrets or paths of the host. */
   readonly details: Readonly<Record<string, string | number>>
@@ -9,14 +9,14 @@ export interface LogEntry {
 
 export type Log = (level: LogEntry['level'], message: string, details?: LogEntry['details']) => void
 
-/** What the hook throws is its own: it must not end what it is told of. */
+/** Errors of the hook are its own: they must not end the work that it reports on. */
 export function logTo(hook: ((entry: LogEntry) => void) | undefined): Log {
   if (hook === undefined) return () => undefined
   return (level, message, details = {}) => {
     try {
       hook({ level, message, details })
     } catch {
-      // Nobody is left to tell.
+      // There is no further place to report to.
     }
   }
 }

@@ -23,8 +23,8 @@ export function parsePageSize(pageSize: number | undefined): number {
 }
 
 /**
- * A page token names the last key of the page before it, so it stays valid while data changes; the listing
- * it belongs to stands in it, so that it is refused elsewhere.
+ * A page token names the last key of the page before it, so it stays valid while data changes. It also names its
+ * listing, and other listings refuse it.
  */
 export function encodePageToken(listing: string, lastKey: string): string {
   return Buffer.from(JSON.stringify([listing, lastKey])).toString('base64url')

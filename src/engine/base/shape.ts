@@ -15,8 +15,8 @@ const Copy = function () {} as unknown as new () => Record<string, unknown>
 Copy.prototype = Object.create(null)
 
 /**
- * What an object of options may have. {@link read} takes an object of a caller at the border: inside, the copy is
- * used, and the object is not looked at again.
+ * The properties of an object of options. {@link read} copies an object of a caller at the border: inside, only the
+ * copy is used.
  *
  * Own enumerable properties count, as in a spread; inherited ones and symbols do not. `undefined` means absent. Every
  * property is read once.

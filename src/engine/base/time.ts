@@ -3,7 +3,7 @@ import { invalid } from './errors.js'
 
 const rfc3339 = /^(\d{4}-\d{2}-\d{2})[Tt](\d{2}:\d{2}:\d{2})(\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2})$/
 
-/** Milliseconds since the epoch of an RFC 3339 time; what is finer than a millisecond is cut off. */
+/** Milliseconds since the epoch of an RFC 3339 time; digits beyond milliseconds are cut off. */
 export function parseTime(field: string, text: unknown): number {
   const parts = typeof text === 'string' ? rfc3339.exec(text) : null
   if (parts !== null) {

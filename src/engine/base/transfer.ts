@@ -10,8 +10,8 @@ export interface TransferLimits {
 }
 
 /**
- * What comes in from a third party for one job, and how long the job waited for it. The time that the job works on
- * what came does not count.
+ * The bytes received from a third party for one job, and how long the job waited for them. Time spent processing
+ * them does not count.
  */
 export class Transfer {
   readonly #environment: Environment

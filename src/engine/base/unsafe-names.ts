@@ -1,9 +1,9 @@
 /**
- * The one rule for names that must not leave a session: git imports, commits, archives and checkouts all ask it. It
- * refuses what is no name of one path part, and every name that some file system takes for `.git`: a program that
- * writes `/.git/config` chooses what the next `git status` runs. HFS+ ignores some code points. NTFS ignores case,
- * and dots and spaces at the end, and has short names and streams. The rules are those of git's `core.protectHFS`
- * and `core.protectNTFS`.
+ * The one rule for names that must not leave a session, shared by git imports, commits, archives and checkouts. It
+ * refuses texts that are no name of one path part, and every name that some file system takes for `.git`: a program
+ * that writes `/.git/config` chooses the commands of the next `git status`. HFS+ ignores some code points. NTFS
+ * ignores case, and dots and spaces at the end, and has short names and streams. The rules are those of git's
+ * `core.protectHFS` and `core.protectNTFS`.
  */
 export function isUnsafeName(name: string): boolean {
   if (name === '' || name === '.' || name === '..') return true
