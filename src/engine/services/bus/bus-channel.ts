@@ -8,7 +8,7 @@ import type { BusQuery, Publication } from './bus-requests.js'
 import type { Subscription } from './bus-subscription.js'
 import { checkQuota } from '../quota.js'
 
-/** What a subscriber listens to; a topic's or a pattern's name stands behind a letter. */
+/** The channels of a subscriber; a letter precedes the name of a topic or pattern. */
 type Channels = `t${string}` | `p${string}` | 'all' | 'dropped'
 
 /** Signs of patterns times characters of a topic that are matched without a look at the clock. */
@@ -24,7 +24,7 @@ interface UsedPattern {
 }
 
 /**
- * The messages of one session and those who get them. Messages are numbered, kept and dropped when they are
+ * The messages of one session and their subscribers. Messages are numbered, kept and dropped when they are
  * published, and delivered when they are stored, in the order of their numbers.
  */
 export class BusChannel {
@@ -59,7 +59,7 @@ export class BusChannel {
     this.#delivered = message.seq
   }
 
-  /** The next message, and what is no longer kept for it. */
+  /** The next message, and the messages it displaces. */
   add(
     publication: Publication,
     by: { readonly senderId: string; readonly at: number },
@@ -82,14 +82,14 @@ export class BusChannel {
   deliver(message: KeptMessage, stored: Promise<void>, environment: Environment): Promise<void> {
     const pause = this.#pauseAfter(message) ? nextTurn : undefined
     const before = this.#settled
-    // It may fail while what was before it is still waited for.
+    // It may fail while earlier messages are still being stored.
     stored.catch(() => undefined)
     const delivered = before.then(() => stored).then(() => this.#emit(message, environment))
     this.#settled = delivered.then(pause, () => undefined)
     return delivered
   }
 
-  /** QUOTA. `follow` is called for the first subscriber, and what it gives when the last has left. */
+  /** QUOTA. `follow` is called for the first subscriber, and its result when the last has left. */
   subscribe(
     subscription: Subscription,
     query: BusQuery,
@@ -128,7 +128,7 @@ export class BusChannel {
     }
   }
 
-  /** Ends all subscriptions, behind what was published before. */
+  /** Ends all subscriptions, after all messages published before. */
   end(how: { readonly error?: Error }): void {
     this.#settled.then(
       () => {
@@ -144,7 +144,7 @@ export class BusChannel {
     this.#keptBytes += message.payload.byteLength
   }
 
-  /** At once where that is quick. Whoever subscribes while it goes on is behind this message anyway. */
+  /** Synchronous if that is quick. Subscriptions made meanwhile start after this message anyway. */
   #emit(message: KeptMessage, environment: Environment): void | Promise<void> {
     this.#delivered = message.seq
     const { topic, payload } = message
@@ -180,7 +180,7 @@ export class BusChannel {
   }
 
   /**
-   * Whether the event loop gets a turn behind this message. Many commits may be acknowledged at one moment: a
+   * Whether the event loop gets a turn after this message. Many commits may be acknowledged at one moment: a
    * subscriber that takes each message at once must not be too slow for them, and many subscribers take long.
    */
   #pauseAfter({ payload }: KeptMessage): boolean {
@@ -198,7 +198,7 @@ export class BusChannel {
     return true
   }
 
-  /** What is kept now and matches, once it is stored: the newest `limit` of what comes after `after`. */
+  /** The kept messages that match, once stored: the newest `limit` of those after `after`. */
   async #search(
     { topics, patterns }: BusQuery,
     { after, limit }: NonNullable<BusQuery['replay']>,

@@ -5,7 +5,7 @@ import { decodeSeq, encodeSeq } from '../../storage/keys.js'
 import type { BusMessage, Publication } from './bus-requests.js'
 import { busMessageKind, type MessageRecord } from '../../records/bus-message.js'
 
-/** A message as the bus keeps it, one for all who get it. */
+/** A kept message, shared by all subscribers. */
 export interface KeptMessage extends Publication {
   /** From 1, without gaps. */
   readonly seq: number
@@ -35,8 +35,8 @@ export function fromRecord(json: string, key: string): KeptMessage {
 }
 
 /**
- * A message for one subscriber, who may change it. A large payload is copied when it is first looked at: of many
- * subscribers who wait for one message, only those that read it at a time hold a copy.
+ * A subscriber's own copy of a message, free to change. A large payload is copied on its first read: of many
+ * subscribers that wait for one message, only those reading it hold a copy.
  */
 export function show(message: KeptMessage, sessionId: string): BusMessage {
   const { messageId, topic, payload, senderId, at } = message

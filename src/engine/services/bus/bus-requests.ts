@@ -36,9 +36,9 @@ export interface BusSubscribeRequest {
   /** Exact; at most 256. */
   readonly topics?: readonly string[]
   /**
-   * Globs, at most 256. `*` stands for any run of characters, the empty one and one with `:`, `/` or `.` in it
-   * included: a topic has no parts. `?` stands for one code point; `[...]`, `{a,b}`, `{1..3}`, `@(a|b)`, `?( )`,
-   * `*( )` and `+( )` are alternatives; a backslash takes the meaning of what follows, and case counts.
+   * Globs, at most 256. `*` matches any run of characters, the empty one and one with `:`, `/` or `.` in it
+   * included: a topic has no parts. `?` matches one code point; `[...]`, `{a,b}`, `{1..3}`, `@(a|b)`, `?( )`,
+   * `*( )` and `+( )` are alternatives; a backslash escapes the next character, and case counts.
    */
   readonly topicPatterns?: readonly string[]
   /** There is no other, and it is the default. */
@@ -47,7 +47,7 @@ export interface BusSubscribeRequest {
   readonly replayLimit?: number
   /**
    * All kept messages that match and come after this one come first; with `replayLimit` the newest so many of
-   * these. An id that the session does not have stands where its order puts it.
+   * these. An id that the session does not have takes the place that its order gives it.
    */
   readonly replayAfterMessageId?: string
   /** Ends the subscription with the signal's reason. */
@@ -67,11 +67,11 @@ const subscribeShape = new Shape<BusSubscribeRequest>({
 
 export interface Publication {
   readonly topic: string
-  /** Nobody else's; the memory behind it may be shared. */
+  /** Not shared with the caller; its memory may be part of a larger buffer. */
   readonly payload: Uint8Array
 }
 
-/** What a subscription is about. */
+/** The topics and patterns of a subscription. */
 export interface BusQuery {
   readonly topics: ReadonlySet<string>
   readonly patterns: readonly TextGlob[]

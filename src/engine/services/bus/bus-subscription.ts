@@ -8,14 +8,14 @@ import type { BusMessage } from './bus-requests.js'
 /** Messages as they come: iterate it once. Leaving the loop, or {@link return}, ends the subscription. */
 export interface BusSubscription extends AsyncIterable<BusMessage>, AsyncDisposable {
   /**
-   * Resolves when the subscription stands; rejects with what the first {@link next} rejects with where it never
-   * did. Nobody has to wait for it, or to handle it.
+   * Resolves when the subscription is open; rejects with the error of the first {@link next} if it never
+   * opened. Callers need not await or handle it.
    */
   readonly opened: Promise<void>
   /**
-   * The id behind which its messages come, whatever came before: with it as `replayAfterMessageId` another
-   * subscription has the same messages, as far as they are kept. Known when it is known what is replayed;
-   * rejects as {@link opened}. Nobody has to wait for it, or to handle it.
+   * The id after which its messages come, replayed or new: with it as `replayAfterMessageId` another
+   * subscription has the same messages, as far as they are kept. Known once the replay is known;
+   * rejects as {@link opened}. Callers need not await or handle it.
    */
   readonly startsAfter: Promise<string>
   /** Several may be asked for at once; they are given in order. */
@@ -36,25 +36,25 @@ interface Ending {
 
 const done = { done: true, value: undefined } as const
 
-/** One subscriber's side: what waits for it, and who waits for that. It knows neither topics nor sessions. */
+/** One subscriber's side: its queued messages and its waiting calls. It knows neither topics nor sessions. */
 export class Subscription implements BusSubscription {
   readonly opened: Promise<void>
   readonly startsAfter: Promise<string>
   readonly #sessionId: string
-  /** What came before the subscription: not counted as waiting while the bus keeps it anyway. */
+  /** Messages from before the subscription: not counted as waiting while the bus keeps them anyway. */
   #replay: KeptMessage[] = []
   /** How many of the replay the bus no longer keeps: the first of them. */
   #dropped = 0
   #searching = false
-  /** What came since. */
+  /** Messages since the subscription. */
   #queue: KeptMessage[] = []
-  /** The bytes of the queue, and of what was dropped of the replay. */
+  /** The bytes of the queue, and of replayed messages that the bus has dropped. */
   #bytes = 0
   readonly #takers: Taker[] = []
   /** The newest message that was received. */
   #newest = 0
   #start: string | Promise<string> = ''
-  /** Nothing more is received; what waits is still handed over. */
+  /** Set: nothing more is received; waiting messages are still handed over. */
   #end: Ending | undefined
   #slow = false
   /** Its error was thrown, or there is none to be thrown. */
@@ -81,14 +81,14 @@ export class Subscription implements BusSubscription {
     this.#forget = signal && onAbort(signal, () => this.#stop({ error: signal.reason }))
   }
 
-  /** From now on it receives what comes after the message `newest`; `leave` is called when it no longer wants it. */
+  /** From now on it receives messages after `newest`; `leave` is called when it no longer wants them. */
   start(newest: number, leave: () => void): void {
     this.#newest = newest
     this.#start = encodeSeq(newest)
     this.#leave = leave
   }
 
-  /** Nothing is handed over until the replay is found. `oldest` says what the bus still keeps then. */
+  /** Nothing is handed over until the replay is found. `oldest` gives the oldest message that the bus keeps then. */
   startReplay(search: Promise<readonly KeptMessage[]>, oldest: () => number): void {
     this.#searching = true
     const found = (messages: readonly KeptMessage[]): void => {
@@ -112,7 +112,7 @@ export class Subscription implements BusSubscription {
     if (this.#end !== undefined || message.seq <= this.#newest) return
     this.#newest = message.seq
     if (this.#takers.length > 0 && !this.#searching) {
-      // Whoever waits has taken all that came before.
+      // A waiting call has taken all earlier messages.
       this.#takers.shift()!.resolve(this.#result(message))
       return
     }
@@ -130,7 +130,7 @@ export class Subscription implements BusSubscription {
     if (this.#dropped > before) this.#checkWaiting()
   }
 
-  /** Nothing more comes; an error stands at the end of what has come. */
+  /** Nothing more comes; an error follows the messages received so far. */
   end(how: Ending): void {
     if (this.#end !== undefined) return
     this.#end = how
@@ -199,7 +199,7 @@ export class Subscription implements BusSubscription {
     this.end({ error: new EngineError('SLOW_CONSUMER', message, { limit: String(busWaitingBytes) }) })
   }
 
-  /** Of a replay and what is behind it so much stays as may wait: it may lie here for long. */
+  /** Cuts a replay and the messages after it to the size of a queue: it may lie here for long. */
   #cut(): void {
     const waiting: KeptMessage[] = []
     let bytes = 0
@@ -213,7 +213,7 @@ export class Subscription implements BusSubscription {
     this.#queue = waiting
   }
 
-  /** Ends at once; what waits is not handed over. */
+  /** Ends at once; waiting messages are not handed over. */
   #stop(how: Ending): void {
     if (this.#told) return
     this.#end = how

@@ -23,13 +23,13 @@ export class MessageBus {
     { weigh: ({ keptCount, keptBytes }) => keptCount * roughly.record + keptBytes },
   )
 
-  /** Resolves when the message is stored and was delivered to those who wait for it. */
+  /** Resolves when the message is stored and was delivered to waiting subscribers. */
   publish(core: Core, live: LiveSession, publication: Publication): Promise<{ messageId: string }> {
     return mutate(core, live, () => {
       const channel = this.#channels.get(core, live)
       const by = { senderId: core.principal, at: core.environment.wallClockMs() }
       const { message, dropped } = channel.add(publication, by)
-      // There is no event that would tell of it.
+      // No event records it.
       touch(core, live)
       const records = core.journal.kept((): RecordChanges => ({
         put: [[keys.busMessage(live.id, message.seq), toRecord(message)]],
@@ -41,7 +41,7 @@ export class MessageBus {
     })
   }
 
-  /** Takes its place among the calls of {@link publish}: what is published after it is received. QUOTA. */
+  /** Takes its place among the calls of {@link publish}: it receives all later publications. QUOTA. */
   subscribe(core: Core, live: LiveSession, subscription: Subscription, query: BusQuery): Promise<void> {
     return mutate(core, live, () => {
       const channel = this.#channels.get(core, live)

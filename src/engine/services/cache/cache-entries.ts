@@ -4,7 +4,7 @@ import type { Steps } from '../../base/slices.js'
 import { noContent, type CacheContent } from './cache-content.js'
 import { ExpiryQueue } from './expiry-queue.js'
 
-/** What an entry is made of. */
+/** The contents of an entry. */
 export interface CacheItem {
   readonly key: string
   readonly content: CacheContent
@@ -23,7 +23,7 @@ export interface CacheBounds {
   readonly entries: number
 }
 
-/** An entry as it is now: what was asked for earlier may have changed since. */
+/** An entry as it is now: an entry returned earlier may have changed since. */
 export interface CacheEntry extends CacheItem {
   /** Of the last write: later ones have higher numbers. */
   readonly order: number
@@ -46,15 +46,15 @@ const stepEntries = 1000
 
 /**
  * The entries of one cache, in memory: by key, by last use, by expiry, and by the order of their keys once that was
- * asked for. It has no clock: what is over is in here until {@link tidy} has run.
+ * asked for. It has no clock: expired entries stay until {@link tidy} has run.
  */
 export class CacheEntries {
   readonly #bounds: CacheBounds
   readonly #byKey = new Map<string, Node>()
   readonly #expiries = new ExpiryQueue<Node>()
-  /** Sorted, with some that are gone; undefined until somebody asks. */
+  /** Sorted, including some removed entries; undefined until the first listing. */
   #sorted: Node[] | undefined
-  /** What came since it was sorted. */
+  /** Entries added since the last sort. */
   #unsorted: Node[] = []
   #oldest: Node | undefined
   #newest: Node | undefined
@@ -80,7 +80,7 @@ export class CacheEntries {
     return this.#expiries.next
   }
 
-  /** Whether there is more than the bounds allow, as there may be of what was stored. */
+  /** Whether the cache exceeds its bounds, as a stored one may. */
   get isOver(): boolean {
     return this.#bytes > this.#bounds.bytes || this.size > this.#bounds.entries
   }
@@ -119,7 +119,7 @@ export class CacheEntries {
     this.#add(item, order)
   }
 
-  /** The last use of what was restored is its last write. */
+  /** The last use of a restored entry is its last write. */
   restored(): void {
     const nodes = [...this.#byKey.values()].sort((a, b) => a.order - b.order)
     this.#oldest = undefined
@@ -135,7 +135,7 @@ export class CacheEntries {
     return true
   }
 
-  /** Takes out what is over, then what was not used for the longest time until the bounds are kept. */
+  /** Removes expired entries, then the least recently used until the cache is within its bounds. */
   *tidy(now: number): Steps<void> {
     for (let count = 1; this.#expiries.next <= now; count++) {
       const { deadline, item: node } = this.#expiries.take()!
@@ -148,7 +148,7 @@ export class CacheEntries {
     }
   }
 
-  /** Takes out what was not used for the longest time, until the bounds are kept. */
+  /** Removes the least recently used entries until the cache is within its bounds. */
   evict(): void {
     while (this.isOver) this.#remove(this.#oldest!)
   }
@@ -228,7 +228,7 @@ export class CacheEntries {
     }
   }
 
-  /** Sorting is quick where a sorted run has few new ones behind it. */
+  /** Sorting is quick for a sorted run with few new entries after it. */
   #sort(): readonly Node[] {
     if (this.#sorted === undefined) this.#sorted = [...this.#byKey.values()].sort(byKey)
     else if (this.#unsorted.length > 0 || this.#manyAreGone()) {

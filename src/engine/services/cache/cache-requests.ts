@@ -13,14 +13,14 @@ export interface CacheReference {
 }
 
 export interface CachePutRequest extends CacheReference {
-  /** At most 8 MiB; a string stands for its UTF-8 form. */
+  /** At most 8 MiB; a string means its UTF-8 form. */
   readonly value: Uint8Array | string
   /** Whole seconds; 0 or absent: for ever. Above a year it is a year. */
   readonly ttlSeconds?: number
 }
 
 export interface CacheCompareAndSetRequest extends CacheReference {
-  /** What the value has to be; absent: there must be no such entry. */
+  /** The value to compare with; absent: there must be no such entry. */
   readonly expectedValue?: Uint8Array | string
   readonly newValue: Uint8Array | string
   /** Of the new value, as in {@link CachePutRequest}. */
@@ -67,7 +67,7 @@ export interface CacheKeyPage {
 
 export interface CacheStats {
   readonly entryCount: number
-  /** Keys and values together, which is what the bound of a cache counts. */
+  /** Keys and values together, which the bound of a cache limits. */
   readonly sizeBytes: number
   /** Of `get` and `batchGet`, since the engine read the session. */
   readonly hitCount: number
@@ -168,7 +168,7 @@ function parseWrite(
   return { key: parsedKey, keyBytes: Buffer.byteLength(parsedKey), content, ttlSeconds: seconds }
 }
 
-/** `.` and `..` cannot stand in the path of a URL. */
+/** `.` and `..` cannot be part of the path of a URL. */
 function parseKey(field: string, key: unknown): string {
   const text = parseText(field, key, limits.cacheKeyBytes)
   if (text === '' || text === '.' || text === '..') throw invalid(field, 'must not be empty, "." or ".."')

@@ -44,7 +44,7 @@ interface CacheIndex {
   missCount: number
 }
 
-/** What is left of an entry's time by the wall clock is what it has by the monotonic one. */
+/** The time left by the wall clock becomes the time left by the monotonic clock. */
 function addStored({ entries }: CacheIndex, json: string, { environment }: Core, key: string): void {
   const { value, ttlSeconds, ...times } = cacheEntryKind.parse(json, key)
   const remaining = Math.min(Math.max(0, times.expiresAt - environment.wallClockMs()), ttlSeconds * 1000)
@@ -53,8 +53,8 @@ function addStored({ entries }: CacheIndex, json: string, { environment }: Core,
 }
 
 /**
- * Keys and values of sessions. A cache that is full loses what is over first, then what was not used for the longest
- * time; the last use of what was read from storage is its last write.
+ * Keys and values of sessions. A full cache loses expired entries first, then the least recently used;
+ * the last use of an entry read from storage is its last write.
  */
 export class CacheService {
   /** Of the keys and values of one cache. */
@@ -202,7 +202,7 @@ export class CacheService {
     return { entryCount: entries.size, sizeBytes: entries.bytes, hitCount, missCount }
   }
 
-  /** Without what is over. Throws a Fault where it has to be read, or much is over at once. */
+  /** Without expired entries. Throws a Fault if it must be read first, or very many expire at once. */
   #current(core: Core, live: LiveSession): CacheIndex {
     const index = this.#indexes.get(core, live)
     const { entries } = index
@@ -261,7 +261,7 @@ export class CacheService {
     return this.#commit(core, live, entries).then(() => ({ deletedCount }))
   }
 
-  /** With the records of what was over or had to make room. */
+  /** Includes the records of expired and evicted entries. */
   #commit(
     core: Core,
     live: LiveSession,

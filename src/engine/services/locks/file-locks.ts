@@ -50,14 +50,14 @@ interface HeldLock {
   readonly expiresAt: number
 }
 
-/** The locks of a session in memory; those whose time has run out stay until somebody takes a lock. */
+/** The locks of a session in memory; expired ones stay until the next lock is taken. */
 interface LockIndex {
   readonly byPath: Map<string, HeldLock>
   /** No lock in the index expires before this. */
   nextExpiry: number
 }
 
-/** What is left of a lock's time by the wall clock is what it has by the monotonic one. */
+/** The time left by the wall clock becomes the time left by the monotonic clock. */
 function addStored(index: LockIndex, json: string, { environment }: Core, key: string): void {
   const { path, lockId, ownerId, expiresAt: storedExpiry, ttlSeconds } = fileLockKind.parse(json, key)
   const remaining = Math.min(Math.max(0, storedExpiry - environment.wallClockMs()), ttlSeconds * 1000)
@@ -66,7 +66,7 @@ function addStored(index: LockIndex, json: string, { environment }: Core, key: s
   index.nextExpiry = Math.min(index.nextExpiry, expiresAt)
 }
 
-/** Locks on paths with a time to live. They keep nobody from writing: who holds one is an agreement. */
+/** Locks on paths with a time to live. They are advisory: they do not prevent writes. */
 export class FileLocks {
   readonly #indexes = new SessionIndex<LockIndex>(
     keys.fileLocks,
@@ -284,7 +284,7 @@ export function parseFileLockList(request: { readonly pathPrefix?: string }): st
   return parsePrefix(listShape.read(request).pathPrefix ?? '')
 }
 
-/** Sorts as if `/` were below every other character: a directory, then what is in it. */
+/** Sorts as if `/` were below every other character: a directory, then its entries. */
 function pathOrder(path: string): string {
   return path.replaceAll('/', '\0')
 }

@@ -1,4 +1,4 @@
-/** Locks on ranges: what conflicts, and what an owner's locks are after it set another one. */
+/** Locks on ranges: conflicts, and an owner's locks after it sets another one. */
 
 export type LockKind = 'shared' | 'exclusive'
 
@@ -90,7 +90,7 @@ export function replaced<Owner extends LockOwner>(
   for (const piece of pieces) {
     const last = merged.at(-1)
     if (last === undefined || last.kind !== piece.kind || last.end !== piece.start) merged.push(piece)
-    // What was set last is what is known of the owner.
+    // The owner is as the latest request gave it.
     else merged[merged.length - 1] = { ...last, end: piece.end, owner: (lock ?? piece).owner }
   }
   return [...locks.slice(0, from), ...merged, ...locks.slice(to)]

@@ -38,7 +38,7 @@ export interface PosixUnlockRequest {
   /** Absent: all of the file. */
   readonly range?: PosixLockRange
   readonly owner: PosixLockOwner
-  /** true: the flock lock, whatever the range; false, the default: the lock on the range. */
+  /** true: the flock lock, the range is ignored; false, the default: the lock on the range. */
   readonly isFlock?: boolean
 }
 
@@ -51,7 +51,7 @@ export interface PosixSetRequest {
 }
 
 export interface PosixGetRequest extends PosixSetRequest {
-  /** true: asks about flock locks, whatever the range. */
+  /** true: asks about flock locks, the range is ignored. */
   readonly isFlock?: boolean
 }
 
@@ -80,7 +80,7 @@ export interface PosixLock {
 
 export type Owner = LockOwner & Required<PosixLockOwner>
 
-/** A request that was checked, and copied: what the caller does with the request later does not matter. */
+/** A checked copy of a request: later changes by the caller have no effect. */
 export interface ParsedLock extends LockRange {
   readonly path: string
   readonly kind: LockKind

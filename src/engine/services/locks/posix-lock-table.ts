@@ -47,20 +47,20 @@ interface FileLocks<Owner extends LockOwner> {
 }
 
 /**
- * The advisory locks of many files, and who waits for them.
+ * The advisory locks of many files, and the queues for them.
  *
- * An owner's request replaces what the owner held of the range: it splits, merges, upgrades and downgrades
+ * An owner's request replaces the owner's locks on the range: it splits, merges, upgrades and downgrades
  * its own locks. It conflicts with another owner's lock when the ranges overlap and one of the two is
- * exclusive. A request also stands behind every conflicting request that waits already, whether it can wait
- * itself or not, so nobody is starved. There is one exception: a waiter that cannot go on before this owner
- * does, because it waits for it directly or through others, stays behind it. So whoever upgrades its lock
- * goes ahead of those who wait for that lock.
+ * exclusive. A request also queues after every conflicting request that waits already, whether it can wait
+ * itself or not, so no owner starves. There is one exception: a waiter that depends on this owner, directly
+ * or through others, stays after its request. For example, an owner that upgrades its lock
+ * goes ahead of the waiters for that lock.
  *
- * A request that would close a circle of owners who wait for each other, in any of the files, is refused
- * with DEADLOCK at once; the others go on waiting. Only a request can close one: a grant, a release or a
- * waiter that leaves adds nobody to wait for.
+ * A request that would close a cycle of owners waiting for each other, in any of the files, is refused
+ * with DEADLOCK at once; the others go on waiting. Only a request can close a cycle: a grant, a release or a
+ * waiter that leaves adds no dependency.
  *
- * A waiter gets its lock in the step that clears the way: nobody sees the lock free in between.
+ * A waiter gets its lock in the step that clears the way: no caller sees the lock free in between.
  */
 export class LockTable<Owner extends LockOwner> {
   readonly #files: Record<LockSpace, Map<number, FileLocks<Owner>>> = { ranges: new Map(), whole: new Map() }
@@ -115,7 +115,7 @@ export class LockTable<Owner extends LockOwner> {
   }
 
   /**
-   * As {@link set}, but waits while something conflicts. What is refused is thrown at once, with nothing
+   * As {@link set}, but waits while something conflicts. It throws refusals at once, with nothing
    * changed: DEADLOCK, and QUOTA when too many wait already. The signal ends the waiting with its reason.
    */
   wait(request: LockRequest<Owner>, signal?: AbortSignal): Promise<void> {
@@ -237,15 +237,15 @@ export class LockTable<Owner extends LockOwner> {
   }
 
   /**
-   * The waiters that a request stands behind. Those that wait for its owner stay behind it: putting it
-   * before them makes them wait for nobody else than they do.
+   * The waiters that a request queues after. Waiters that depend on its owner stay after it: going
+   * ahead of them gives them no new dependency.
    */
   #position(locks: FileLocks<Owner>, search: Search<Owner> | undefined): readonly Waiter<Owner>[] {
     if (search === undefined) return locks.waiting
     return locks.waiting.filter((waiter) => !search.leadsFrom(waiter))
   }
 
-  /** Nobody waits for an owner who neither holds nor waits for anything. */
+  /** An owner that neither holds nor waits for anything blocks no other. */
   #search({ owner: { key } }: LockRequest<Owner>): Search<Owner> | undefined {
     return this.#held.has(key) || this.#waiting.has(key) ? new Search(this, key) : undefined
   }
@@ -255,7 +255,7 @@ export class LockTable<Owner extends LockOwner> {
     return this.#waiting.get(owner) ?? []
   }
 
-  /** All who wait with the signal leave before anybody gets what they waited for. */
+  /** All waiters with the signal leave before any lock is granted. */
   #abort(signal: AbortSignal): void {
     const waiters = [...(this.#signals.get(signal) ?? [])]
     for (const waiter of waiters) {
@@ -296,12 +296,12 @@ export class LockTable<Owner extends LockOwner> {
   }
 }
 
-/** Finds out who waits for one owner, directly or through others. Each owner is looked at once. */
+/** Finds the owners that wait for one owner, directly or through others. It visits each owner once. */
 class Search<Owner extends LockOwner> {
   readonly #table: LockTable<Owner>
   readonly #target: string
   readonly #known: Map<string, boolean>
-  /** Of the owners who wait, those who may wait for the target. */
+  /** Waiting owners that may depend on the target. */
   readonly #open: Set<string>
 
   constructor(table: LockTable<Owner>, target: string) {
@@ -315,10 +315,10 @@ class Search<Owner extends LockOwner> {
     return this.leads(queue, request, queue.waiting)
   }
 
-  /** Whether a request that stands in `line`, or at its end, waits for the target. */
+  /** Whether a request in `line`, or at its end, waits for the target. */
   leads(locks: FileLocks<Owner>, request: LockRequest<Owner>, line: readonly Waiter<Owner>[]): boolean {
     if (this.#holds(this.#target, locks, request)) return true
-    // Of those who hold something, only who waits for something else leads anywhere.
+    // Of the owners that hold something, only those that wait for something else can lead to the target.
     for (const owner of this.#open) {
       if (this.#holds(owner, locks, request) && this.#waits(owner)) return true
     }
@@ -338,7 +338,7 @@ class Search<Owner extends LockOwner> {
   #waits(owner: string): boolean {
     const known = this.#known.get(owner)
     if (known !== undefined) return known
-    // Nobody waits for itself: no answer below rests on this one before it is known.
+    // No owner waits for itself: no answer below rests on this one before it is known.
     this.#known.set(owner, false)
     this.#open.delete(owner)
     for (const waiter of this.#table.waitersOf(owner)) {

@@ -18,7 +18,7 @@ import { LockTable } from './posix-lock-table.js'
 /** What `get` says. */
 export interface PosixLockConflict {
   readonly hasConflict: boolean
-  /** What stands in the way: of the locks that are held the first, else one that is waited for. */
+  /** The conflict: the first of the held locks, else a waiting request. */
   readonly conflict?: PosixLock
 }
 
@@ -96,7 +96,7 @@ export class PosixLocks {
     this.#end(sessionId, () => sessionNotFound(sessionId))
   }
 
-  /** Rejects all waiters, and whatever comes later. */
+  /** Rejects all waiters, and all later requests. */
   close(): void {
     this.#closed = true
     for (const sessionId of this.#sessions.keys()) this.#end(sessionId, engineClosed)

@@ -108,7 +108,7 @@ export class Commits {
   }
 
   async #commitInTurn(core: Core, live: LiveSession, request: ParsedCommit): Promise<{ commitId: string }> {
-    // What is committed is the state of the call, as far as it is loaded.
+    // The commit has the state at the call, as far as it is loaded.
     using held = heldState(core, live)
     using _ = core.pins.pin({ writesSince: 'now' })
     return await this.#mutex.run(live.id, () => this.#commit(core, live, held.state, request))

@@ -17,7 +17,7 @@ interface Held {
 
 /**
  * The git objects of a tenant, as one import or commit adds to them. On a durable store an object is a record
- * that names the blobs of its content; elsewhere it is held in memory, and what is added counts from `flush` on.
+ * that names the blobs of its content; elsewhere it is held in memory, and new objects count from `flush` on.
  */
 export class GitObjectStore implements GitObjects {
   readonly #core: Core

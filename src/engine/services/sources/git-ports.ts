@@ -30,15 +30,15 @@ export interface ImportContext extends ReadContext {
 /** Takes the tree of a commit. Paths as in TreeSink; a promise is to be awaited before the next call. */
 export interface GitTreeSink {
   /**
-   * Goes on from a tree that was imported whole before: what is not told stays as it is there. False, with
-   * nothing changed, when it is not known. To be called before anything else.
+   * Starts from a tree that an earlier import completed: entries not given again stay unchanged. False, with
+   * nothing changed, when the tree is unknown. To be called before anything else.
    */
   startFrom(treeId: string): Promise<boolean>
   directory(path: string, attributes: EntryAttributes): void | Promise<void>
   /** Its content is a blob that `objects` has, or was just given. */
   file(path: string, blobId: string, attributes: EntryAttributes): void | Promise<void>
   symlink(path: string, target: string, attributes: { readonly mtimeMs: number }): void | Promise<void>
-  /** Takes away what is there, with everything below it. */
+  /** Removes the entry at a path, with everything below it. */
   remove(path: string): void | Promise<void>
 }
 
@@ -64,7 +64,7 @@ export interface GitObject {
 
 /** The engine's own store of git objects, shared by the sources of a tenant. Blobs are stored as file contents are. */
 export interface GitObjects {
-  /** Whole; undefined for one that is not known, or above `maxBytes`. What was added just now is found too. */
+  /** Whole; undefined for an unknown object, or one above `maxBytes`. It finds newly added objects too. */
   get(oid: string, maxBytes?: number): Promise<GitObject | undefined>
   has(oid: string): Promise<boolean>
   /**

@@ -3,11 +3,11 @@ import { keys } from '../../storage/keys.js'
 import type { HostIndex } from './host-ports.js'
 import type { JobRecords } from './jobs.js'
 
-/** What a scan saw last, in the store; what it sees now is held back until the revision is stored with it. */
+/** The stored results of the last scan; new results are held back until they are stored with the revision. */
 export class HostIndexRecords implements HostIndex {
   readonly #core: Core
   readonly #place: string
-  /** Without a tree that belongs to it, what was seen counts for nothing. */
+  /** false: without the tree that belongs to them, the stored results are ignored. */
   readonly #known: boolean
   readonly #changed = new Map<string, string | undefined>()
 

@@ -2,8 +2,8 @@
 import type { EntryAttributes, ReadContext, TreeSink } from './source-ports.js'
 
 /**
- * What a scan saw last, a text for each key. It has to change together with the tree that the scan gave: when the
- * scan fails, both stay what they were. Keys are paths of directories, or such a path with `//` and a number behind.
+ * The results of the last scan, a text for each key. They have to change together with the scanned tree: when a
+ * scan fails, both stay unchanged. Keys are paths of directories, or such a path followed by `//` and a number.
  */
 export interface HostIndex {
   get(directoryPath: string): Promise<string | undefined>
@@ -16,11 +16,11 @@ export interface ScanContext extends ReadContext {
   readonly index: HostIndex
 }
 
-/** What a scan could not give. */
+/** Counts of the entries that a scan left out or found changing. */
 export interface ScanResult {
   /** Names and targets of symlinks that are not UTF-8; sockets, fifos and devices. */
   readonly skipped: number
-  /** Files that changed each time that they were read: what was read last was given, and is read again next time. */
+  /** Files that changed during every read: the last read was given, and the next scan reads them again. */
   readonly unstable: number
 }
 
@@ -47,7 +47,7 @@ export interface HostEntry extends HostStat {
 
 /**
  * A directory of the host that is held open, and everything below it, by absolute paths inside it (`/` is the
- * directory itself). Symlinks are never followed: where one stands among the directories of a path, there is
+ * directory itself). Symlinks are never followed: a path through one leads to
  * nothing. Errors are HOST_FAILED with an errno, and HOST_PATH_NOT_ALLOWED.
  */
 export interface HostTree {
@@ -55,7 +55,7 @@ export interface HostTree {
   readonly directory: string
   /** Of the host, as `process.platform` gives it: some names are unsafe on some systems. */
   readonly platform: string
-  /** What is in a directory, in the order of the names' code units; undefined when there is no directory. Temporary names are not in it. */
+  /** The entries of a directory, without temporary names, in the order of the names' code units; undefined when there is no directory. */
   list(path: string): Promise<{ readonly entries: HostEntry[]; readonly skipped: number } | undefined>
   /** Undefined when nothing is there. */
   stat(path: string): Promise<HostStat | undefined>
@@ -80,7 +80,7 @@ export interface HostTree {
   /** As {@link writeFile}. */
   writeSymlink(path: string, target: string, attributes: Pick<EntryAttributes, 'mtimeMs'>): Promise<HostStat>
   /**
-   * A further name for a file, in the place of a file or symlink. Undefined, with nothing changed, when what is at
+   * A further name for a file, replacing a file or symlink. Undefined, with nothing changed, when the file at
    * `existingPath` has another inode number.
    */
   link(existingPath: string, path: string, ino: string): Promise<HostStat | undefined>
@@ -93,7 +93,7 @@ export interface HostTree {
   remove(path: string): Promise<void>
   /** False, with nothing changed, when it is not empty; true also when there is none. */
   removeDirectory(path: string): Promise<boolean>
-  /** Takes away what an interrupted write left in a directory. */
+  /** Removes the leftovers of an interrupted write from a directory. */
   removeTemporary(path: string): Promise<void>
   close(): Promise<void>
 }
@@ -106,8 +106,8 @@ export interface Host {
    */
   check(path: string): Promise<string>
   /**
-   * Gives a sink, which starts with the tree of the last scan, what differs from it. Throws as {@link check}, and
-   * LIMIT_EXCEEDED, HOST_FAILED; what the sink was given until then is to be thrown away.
+   * Starts from the tree of the last scan and gives a sink the differences. Throws as {@link check}, and
+   * LIMIT_EXCEEDED, HOST_FAILED; the caller must then discard the contents of the sink.
    */
   scan(request: { readonly path: string }, sink: TreeSink, context: ScanContext): Promise<ScanResult>
   /** Holds a directory open, which is made when it is missing. Throws as {@link check}. */

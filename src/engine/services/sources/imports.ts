@@ -22,7 +22,7 @@ import type { SourceRecord } from '../../records/source.js'
 import type { ImportInput } from './source-requests.js'
 import { knownCommitsKind } from '../../records/known-commits.js'
 
-/** What reads sources, loaded when it is first needed. */
+/** The readers of sources, loaded on first use. */
 export interface ImportPorts {
   readonly importer: () => Promise<Importer>
   readonly archives: () => Promise<Archives>
@@ -41,7 +41,7 @@ export interface Imported extends JobRecords {
   readonly source?: Partial<SourceRecord>
 }
 
-/** Reads what an import names, by the kind of the source. */
+/** Reads the content that an import names, by the kind of the source. */
 export async function importTree(
   core: Core,
   ports: ImportPorts,
@@ -115,7 +115,7 @@ function remoteId({ sourceId }: SourceRecord, { remoteUrl, repositoryPath }: Git
   )
 }
 
-/** Starts from the last scan's tree and what was seen of the files then, so that only what changed is read. */
+/** Starts from the last scan's tree and its index of the files, so that only changed files are read. */
 async function scanHost(
   core: Core,
   ports: ImportPorts,
@@ -130,7 +130,7 @@ async function scanHost(
   const index = new HostIndexRecords(core, keys.scanPlace(source.sourceId), start !== undefined)
   const builder = new TreeBuilder(core, start)
   const host = await ports.host()
-  // Who asks from here on may mean what is changed meanwhile.
+  // Later calls may mean changes made from here on.
   context.onResolved()
   await fromOutside(context, builder.writer, () =>
     host.scan({ path }, builder, { ...readContext(context, builder), index }),
@@ -147,7 +147,7 @@ async function finished(core: Core, builder: TreeBuilder, before?: CountedTree):
 }
 
 /**
- * What an adapter reads depends on third parties, which may hang for good. An abort ends the wait for it at once, and
+ * Adapters read from third parties, which may hang for good. An abort ends the wait for one at once, and
  * from then on the adapter can store nothing.
  */
 async function fromOutside<T>(

@@ -89,12 +89,12 @@ export interface JobRecords {
   readonly del: NonNullable<StoreCommit['del']>
 }
 
-/** What a job hands over when it is done: stored together with its success. */
+/** The result of a finished job: stored together with its success. */
 export interface JobResult extends JobRecords {
   readonly revisionId: string
   /** Of the whole revision. */
   readonly counts: TreeCounts
-  /** Stores what is handed over in a commit of its own making. */
+  /** Stores the records in a commit of its own making. */
   readonly commit?: (records: JobRecords) => Promise<unknown>
 }
 
@@ -103,11 +103,11 @@ export interface JobContext {
   readonly signal: AbortSignal
   readonly transfer: Transfer
   readonly onProgress: (progress: JobProgress) => void
-  /** From here on nobody shares the job. */
+  /** From here on no other call shares the job. */
   readonly onResolved: () => void
   /** To be called when it is the job's turn. */
   readonly onStart: () => Promise<void>
-  /** Stores what came of the job together with its success; to be called once, and then nothing may fail any more. */
+  /** Stores the result of the job together with its success; to be called once, and nothing may fail after it. */
   readonly onDone: (result: JobResult) => Promise<void>
 }
 
@@ -115,7 +115,7 @@ export interface JobStart {
   readonly sourceId: string
   /** Equal for requests that may share one job; absent: a job of its own. */
   readonly share?: string
-  /** Aborts the job, unless others share it who did not abort. */
+  /** Aborts the job, unless other calls share it that did not abort. */
   readonly signal: AbortSignal | undefined
   readonly work: (context: JobContext) => Promise<void>
 }
@@ -124,7 +124,7 @@ interface RunningJob {
   readonly tenantKey: string
   job: ImportJob
   readonly abort: AbortController
-  /** Those who asked for it and did not abort. */
+  /** Calls that share the job and did not abort. */
   holders: number
   /** Let go of their signals. */
   readonly releases: (() => void)[]
@@ -134,7 +134,7 @@ interface RunningJob {
   overdue: EngineError | undefined
 }
 
-/** What is stored together with the failure of a job. */
+/** Records to store together with the failure of a job. */
 type FailureRecords = (tenantKey: string, job: ImportJob) => Promise<JobRecords['put']>
 
 /** Jobs of sources: queued, running, then succeeded or failed, each step stored. */
@@ -154,8 +154,8 @@ export class Jobs {
   }
 
   /**
-   * Fails the jobs that an earlier process left unfinished, of all tenants; `recordsOf` gives what is stored with that,
-   * also of a job whose end this engine could not store at once. To be called once, at opening.
+   * Fails the jobs that an earlier process left unfinished, of all tenants; `recordsOf` gives the records to store
+   * with each, also for a job whose end this engine could not store at once. To be called once, at opening.
    */
   async failInterrupted(core: Core, recordsOf: FailureRecords): Promise<void> {
     this.#recordsOf = recordsOf
@@ -232,7 +232,7 @@ export class Jobs {
           this.#watched.emit(running.tenantKey, job)
           return this.#run(core, running, { work, onResolved: unshare })
         },
-        // Who asked for it is told. The job may turn out to be stored all the same.
+        // The caller gets the error. The job may turn out to be stored all the same.
         (error: unknown) =>
           this.#keepEnd(core, failed(core, running.job, jobCodeOf(error), messageOf(error))),
       )
@@ -240,7 +240,7 @@ export class Jobs {
         for (const release of running.releases) release()
         unshare()
         this.#running.delete(job.jobId)
-        // Who waits was told of the end.
+        // All waiting calls have the end of the job.
         this.#changed.all.delete(job.jobId)
       })
     if (shareKey !== undefined) this.#shared.set(shareKey, { running, queued })
@@ -287,7 +287,7 @@ export class Jobs {
     throw new EngineError('IMPORT_FAILED', message, { jobId, sourceId, errorCode }, { cause: running?.cause })
   }
 
-  /** The job as it is, then whenever it changed, the last time when it has ended; what is not taken in time is left out. */
+  /** The job now, then after each change, the last time when it has ended; a slow reader misses steps in between. */
   async *watch(
     core: Core,
     reference: JobReference,
@@ -337,7 +337,7 @@ export class Jobs {
     return () => this.#watched.off(tenantKey, listen)
   }
 
-  /** Ends a job, whoever shares it; resolves to it when it has ended. One that has ended stays as it is. */
+  /** Ends a job, even a shared one; resolves to it when it has ended. One that has ended stays as it is. */
   async abort(core: Core, reference: JobReference): Promise<ImportJob> {
     const running = this.#find(core, reference)
     if (running !== undefined) {
@@ -425,7 +425,7 @@ export class Jobs {
         signal,
         transfer,
         onResolved,
-        // An adapter that was left behind may still call.
+        // An abandoned adapter may still call.
         onProgress: (progress) => signal.aborted || this.#update(running, progress),
         onStart: async () => {
           signal.throwIfAborted()
@@ -458,7 +458,7 @@ export class Jobs {
     } finally {
       clearTimeout(deadline)
       transfer.close()
-      // Whatever a third party still does for the job ends with it.
+      // The end of the job ends all remaining work of third parties for it.
       running.abort.abort(new EngineError('IMPORT_FAILED', 'the job has ended'))
     }
   }
@@ -467,7 +467,7 @@ export class Jobs {
     if (core.fence.closed) this.#unstored.set(ended.jobId, { core, ended })
   }
 
-  /** What the store has of a job that ended counts: its success may have been stored although that was not known. */
+  /** The store decides about a job that ended: its success may be stored although that was not known. */
   async #storeEnded(): Promise<void> {
     for (const [jobId, { core, ended }] of this.#unstored) {
       const [jobKey, unfinishedKey] = keysOf(core, ended)
@@ -487,7 +487,7 @@ export class Jobs {
   }
 }
 
-/** One more who wants the job; it is aborted when all have aborted. */
+/** Adds a call that shares the job; the job is aborted when all its calls have aborted. */
 function hold(running: RunningJob, signal: AbortSignal | undefined): void {
   running.holders++
   if (signal === undefined) return

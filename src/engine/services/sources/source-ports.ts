@@ -7,9 +7,9 @@ import type { TreeEntry } from '../../session/reads/tree-entries.js'
 export type { ContentIn, EntryAttributes, TreeEntry }
 
 /**
- * Takes a tree. Paths are absolute and normal (`/src/index.ts`); names were checked by who calls. Parents that
- * were not given come by themselves, 0755; given later, they get their attributes. What stands at a path is
- * replaced. A promise is to be awaited before the next call; without one the next call may come at once.
+ * Takes a tree. Paths are absolute and normal (`/src/index.ts`); the caller has checked the names. Missing
+ * parents are created with mode 0755; given later, they get their attributes. An entry replaces the one at its path.
+ * A promise is to be awaited before the next call; without one the next call may come at once.
  */
 export interface TreeSink {
   /** The root may be given too. */
@@ -18,25 +18,25 @@ export interface TreeSink {
   symlink(path: string, target: string, attributes: { readonly mtimeMs: number }): void | Promise<void>
   /** A further name for a file that was given before. */
   hardLink(existingPath: string, path: string): void | Promise<void>
-  /** Takes away what is there, with everything below it; nothing there is no error. */
+  /** Removes the entry at a path, with everything below it; a missing entry is no error. */
   remove(path: string): void | Promise<void>
 }
 
-/** What a job may be told while it runs. */
+/** The environment of a running job. */
 export interface ReadContext {
   /** Its reason is thrown when it is aborted. */
   readonly signal: AbortSignal
   /** Called as the counters grow, with totals: bytes that came in from outside, files and symlinks given. */
   onProgress(progress: { readonly bytesTransferred: number; readonly filesProcessed: number }): void
-  /** Knows how long the job waits for a third party: what waits for a remote goes by way of it. */
+  /** Measures how long the job waits for a third party: waits for a remote go through it. */
   readonly transfer?: Pick<Transfer, 'waiting' | 'received'>
 }
 
 /** Reads and writes archives. */
 export interface Archives {
   /**
-   * Gives the tree of an archive to a sink: tar, gzip or not, or zip, told by its first bytes. Throws
-   * INVALID_ARCHIVE, UNSAFE_PATH, LIMIT_EXCEEDED; what the sink was given until then is to be thrown away.
+   * Gives the tree of an archive to a sink: tar, gzip or not, or zip, recognised by its first bytes. Throws
+   * INVALID_ARCHIVE, UNSAFE_PATH, LIMIT_EXCEEDED; the caller must then discard the contents of the sink.
    */
   read(content: ContentIn, sink: TreeSink, context: ReadContext): Promise<void>
   /** A tar stream (pax) of a tree. */

@@ -24,9 +24,9 @@ export interface SourceCreateRequest {
   readonly gitRemote?: {
     /** http or https, without credentials in it. */
     readonly remoteUrl: string
-    /** What an import without a ref takes; '' or absent: the remote's HEAD. */
+    /** The ref of an import that names none; '' or absent: the remote's HEAD. */
     readonly defaultRef?: string
-    /** What the `git.credentials` hook is asked for; '' or absent: it is asked for the URL alone. */
+    /** Passed to the `git.credentials` hook; '' or absent: the hook gets the URL alone. */
     readonly credentialsSecretId?: string
   }
   /** Each import brings an archive. */
@@ -159,14 +159,14 @@ function parseKind(request: SourceCreateRequest): Kind {
   return { kind: SourceKind.HOST_PATH, path, defaultRef: '' }
 }
 
-/** What an import reads: checked, and the bytes of the call. */
+/** The checked input of an import, with the bytes of the call. */
 export type ImportInput =
   | { readonly remote: GitRemote; readonly gitRef: string }
   | { readonly content: ContentIn }
   | { readonly files: readonly CopiedFile[] }
   | { readonly path: string }
 
-/** What a request says of each kind, checked, with contents as they are at the call. */
+/** The parts of a request for each kind, checked, with contents as they are at the call. */
 export interface ImportParts {
   readonly signal?: AbortSignal | undefined
   readonly git?: { readonly gitRef: string }
@@ -182,7 +182,7 @@ const partOf = {
   [SourceKind.HOST_PATH]: undefined,
 } as const
 
-/** To be called before anything is awaited: later the caller may change what it gave. INVALID_ARGUMENT. */
+/** To be called before anything is awaited: the caller may change the request later. INVALID_ARGUMENT. */
 export function parseImport(request: ImportStartRequest): ImportParts {
   const { git, uploadedSnapshot, uploadedGitBundle, signal } = importShape.read(request)
   checkSignal(signal)
@@ -194,7 +194,7 @@ export function parseImport(request: ImportStartRequest): ImportParts {
   }
 }
 
-/** INVALID_ARGUMENT for what does not belong to the source's kind. */
+/** INVALID_ARGUMENT for parts that do not belong to the source's kind. */
 export function inputOf(source: SourceRecord, parts: ImportParts): ImportInput {
   const wanted = partOf[source.kind]
   for (const name of ['git', 'uploadedSnapshot', 'uploadedGitBundle'] as const)

@@ -185,12 +185,12 @@ export class SourceService {
     live: LiveSession,
     { revisionLabel: label = '', signal }: PromoteRequest,
   ): Promise<ImportJob> {
-    // Behind the changes that were asked for before, ahead of those that are asked for later.
+    // After all earlier changes, ahead of all later ones.
     const held = heldState(core, live)
     return this.#promote(core, sourceId, live, { label, held, signal })
   }
 
-  /** What a session on a revision starts from; `revisionId` is an id or a label, '' or absent is the latest. */
+  /** The baseline of a session on a revision; `revisionId` is an id or a label, '' or absent is the latest. */
   async baseline(core: Core, sourceId: string, revisionId = ''): Promise<[Baseline, Dir]> {
     const source = await this.#find(core, sourceId)
     if (source === undefined || (revisionId === '' && this.#isGone(core, source)))
@@ -244,7 +244,7 @@ export class SourceService {
     })
   }
 
-  /** One job of a source after the other, each until what came of it is stored. Who is aborted waits no longer. */
+  /** Runs the jobs of a source one at a time, each until its result is stored. An aborted job waits no longer. */
   async #inTurn(
     core: Core,
     sourceId: string,
@@ -453,7 +453,7 @@ function entryOf(core: Core, source: SourceRecord): [string, SourceRecord] {
   return [keys.source(core.tenantKey, source.sourceId), source]
 }
 
-/** SOURCE_NOT_FOUND; INVALID_ARGUMENT for what is no id. */
+/** SOURCE_NOT_FOUND; INVALID_ARGUMENT for a value that is no id. */
 function sourceNotFound(sourceId: unknown): EngineError {
   if (typeof sourceId !== 'string') return invalid('sourceId', `must be a string; it is ${given(sourceId)}`)
   return new EngineError(

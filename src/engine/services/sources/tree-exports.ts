@@ -13,7 +13,7 @@ export class TreeExports {
 
   /** A tar of a state, or of a directory in it; everything that fails shows when it is read. */
   tar(core: Core, state: Promise<Dir>, path: string | undefined): AsyncIterable<Uint8Array> {
-    // Whoever reads gets the error; nobody reading is no unhandled rejection.
+    // A reader gets the error; without a reader it is no unhandled rejection.
     state.then(
       (root) => core.pins.pin({ roots: [root], owner: root }),
       () => undefined,
