@@ -7,7 +7,7 @@ import type { LiveSession } from '../session/table/live.js'
 import { keys } from '../storage/keys.js'
 import { type Counted, sessionCountsKind } from '../records/session-counts.js'
 
-/** What was done in a session. */
+/** Counts of the operations in a session. */
 export interface SessionCounts {
   /** From the creation to the first change of a file; 0 before it. */
   readonly timeToFirstWriteMs: number
@@ -28,7 +28,7 @@ const nothing: Counted = {
   completedAt: 0,
 }
 
-/** Counts the events of sessions when somebody asks, each once. */
+/** Counts the events of sessions on request, each once. */
 export class Analytics {
   readonly #counted = new WeakMap<LiveSession, { readonly counted: Counted; readonly storedSeq: number }>()
 

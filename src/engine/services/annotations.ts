@@ -27,7 +27,7 @@ export interface AnnotationAddRequest {
   readonly filePath: string
   /** From 1, also beyond the end; absent or 0: the whole file. */
   readonly lineNumber?: number
-  /** `sha256:<hex>`: what the reviewer saw. */
+  /** `sha256:<hex>`: the contents that the reviewer saw. */
   readonly expectedContentHash: string
   /** At most 65,536 bytes. */
   readonly comment?: string

@@ -20,7 +20,7 @@ import { withoutSession, type BundleFacts } from './bundles/bundle-facts.js'
 import { checkQuota } from './quota.js'
 import { type Approval, approvalKind, ApprovalStatus } from '../records/approval.js'
 
-/** Who may decide. */
+/** Sets which principals may decide. */
 export interface ApprovalOptions {
   /**
    * Whether the principal that asked for an approval may grant it: true by default, because a single token must be
@@ -67,12 +67,12 @@ function weigh({ byId }: ApprovalIndex): number {
   return bytes
 }
 
-/** What a path has in memory, roughly. */
+/** The memory of a path, roughly. */
 const pathBytes = 100
 
 /**
- * Requests for approval. While one is pending, so is the session; that is a notice and keeps nobody from
- * writing or committing. Each is decided on once.
+ * Requests for approval. While one is pending, so is the session; that is advisory and prevents neither
+ * writes nor commits. Each is decided on once.
  */
 export class Approvals {
   readonly #selfApproval: boolean
@@ -87,7 +87,7 @@ export class Approvals {
     { weigh },
   )
 
-  /** Those that were decided on go into a bundle: nobody else can decide on the others. */
+  /** A bundle includes decided requests only: elsewhere the others could never be decided. */
   readonly facts: BundleFacts = {
     name: 'approvals',
     action: 'listApprovals',

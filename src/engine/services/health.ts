@@ -76,7 +76,7 @@ export class HealthReports {
   report(core: Core, live: LiveSession, content: Uint8Array): Promise<{ newHealthStatus: Health }> {
     const stored = this.#report(core, live, content, this.#newest.get(live))
     this.#newest.set(live, stored)
-    // Closing waits for what is being read; how it ends is told to who called.
+    // Closing waits for reports being read; the caller gets their result.
     inBackground(
       core,
       stored.then(

@@ -1,7 +1,7 @@
 /** The port through which reports of tests are read. */
 import type { Steps } from '../base/slices.js'
 
-/** What a report says, test by test. */
+/** The counts of a report's tests. */
 export interface TestCounts {
   readonly passed: number
   /** Failures and errors. */
@@ -11,6 +11,6 @@ export interface TestCounts {
 
 /** Reads reports of one format. */
 export interface ReportReader {
-  /** Counts the tests of a report, in short steps. INVALID_ARGUMENT for what is no report of the format. */
+  /** Counts the tests of a report, in short steps. INVALID_ARGUMENT for a content not in the format. */
   count(content: Uint8Array): Steps<TestCounts>
 }

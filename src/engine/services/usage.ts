@@ -22,7 +22,7 @@ export interface UsageRequest {
   readonly granularity?: UsageGranularity
 }
 
-/** What a tenant used in a window of time. */
+/** The use of a tenant in a window of time. */
 export interface Usage {
   readonly tenantId: string
   readonly windowStart: string
@@ -60,24 +60,24 @@ interface Sent {
   readonly core: Core
   readonly minute: number
   bytes: number
-  /** What a commit that failed would have made of the record: it may have been stored. */
+  /** The total that a failed commit would have stored: it may have been stored. */
   tried?: number
 }
 
-/** What tenants use, worked out from what is recorded. */
+/** The use of tenants, computed from records. */
 export class UsageMeter {
   /** By tenant: the minute that is still counted. */
   readonly #sending = new Map<string, Sent>()
   /** What could not be stored, oldest first. */
   readonly #unstored: Sent[] = []
-  /** One at a time: each adds to what the one before it stored. */
+  /** One at a time: each adds to the total that the one before it stored. */
   #storing: Promise<void> = Promise.resolve()
 
   async usage(core: Core, { windowStart, windowEnd, granularity }: Required<UsageRequest>): Promise<Usage> {
     const start = parseTime('windowStart', windowStart)
     const end = parseTime('windowEnd', windowEnd)
     await this.flush().catch((error: unknown) => {
-      // It is stored later; what is stored already can be told.
+      // It is stored later; the stored part can be reported.
       if (!core.fence.closed) throw error
     })
     return {
@@ -109,7 +109,7 @@ export class UsageMeter {
     }
   }
 
-  /** To be called by whoever sends something to a tenant's client. Stored once the minute is over, and on close. */
+  /** To be called after sending bytes to a tenant's client. Stored once the minute is over, and on close. */
   sent(core: Core, bytes: number): void {
     const minute = Math.floor(core.environment.wallClockMs() / minuteMs)
     const current = this.#sending.get(core.tenantKey)
@@ -120,7 +120,7 @@ export class UsageMeter {
     }
   }
 
-  /** Stores what was sent so far, of all tenants. */
+  /** Stores the bytes sent so far, of all tenants. */
   async flush(): Promise<void> {
     const flushed = [...this.#sending.values()].map((sent) => this.#flush(sent))
     await Promise.all(flushed)
@@ -135,7 +135,7 @@ export class UsageMeter {
     return this.#store([sent])
   }
 
-  /** Behind what could not be stored before; what cannot be stored now is kept for the next time. */
+  /** Stored after earlier bytes that could not be stored; if this fails too, all are kept for the next time. */
   #store(more: readonly Sent[]): Promise<void> {
     const stored = this.#storing.then(async () => {
       this.#unstored.push(...more)

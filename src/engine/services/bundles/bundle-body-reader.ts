@@ -45,7 +45,7 @@ export class BodyReader {
     this.#vault.keepBody(address, bodyOf(blocks), { ...plain, kind: 'file' })
   }
 
-  /** The body that stands in a file. */
+  /** The body of a file. */
   async body(value: unknown, size: number): Promise<Body> {
     if (value === 0) return undefined
     if (typeof value === 'string') return this.blob(value, size)
@@ -67,7 +67,7 @@ export class BodyReader {
     return blob
   }
 
-  /** Data behind the end of a file would come to light when the file grows. */
+  /** Data past the end of a file would come to light when the file grows. */
   #within(body: BlockBody, size: number): BlockBody {
     forEachExtent(body, { from: size, to: Number.MAX_SAFE_INTEGER }, () => {
       throw damaged('a file is longer than its size')

@@ -1,4 +1,4 @@
-/** Reads what somebody else wrote: every value is of the type and within the bounds that are asked for. */
+/** Reads untrusted values: each is checked for its type and bounds. */
 import { Buffer, isUtf8 } from 'node:buffer'
 import { EngineError } from '../../base/errors.js'
 import { parseText } from '../../base/input.js'

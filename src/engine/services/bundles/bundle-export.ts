@@ -37,11 +37,11 @@ export interface OpenedExport {
   readonly facts: Partial<Record<TextName, readonly object[]>>
   /** Keeps a tree from collection for as long as the states stay. */
   readonly keep: (root: Dir) => void
-  /** To be called when it is not needed any more: until then, or until nobody has it, its states stay. */
+  /** Call when it is no longer needed: until then, or until it is garbage-collected, its states stay. */
   readonly close: () => void
 }
 
-/** What was called before is in it, and nothing that is called later. Resolves when it is stored. */
+/** Includes all earlier calls and no later ones. Resolves when it is stored. */
 export async function openExport(
   core: Core,
   live: LiveSession,

@@ -20,9 +20,9 @@ export interface BundleParts {
 
 /** Records of a service that go with a session into a bundle. */
 export interface BundleFacts {
-  /** What they are called there. */
+  /** Their name in the bundle. */
   readonly name: (typeof factNames)[number]
-  /** They are only given to who may do this. */
+  /** The permission that a caller needs to get them. */
   readonly action: Action
   readonly maxCount: number
   /** In order of creation, without what says which session they are of. */

@@ -1,9 +1,9 @@
 /**
- * What stands in a bundle. Its root is the {@link Manifest}, as JSON; then come the trees of all states, contents
- * and lists before what names them; then texts of one record a line, cut into raw blocks: checkpoints, annotations,
- * approvals, events. Each block stands there once, but for pieces of text that are a content as well.
+ * The contents of a bundle. Its root is the {@link Manifest}, as JSON. Then come the trees of all states, contents
+ * and lists before the blocks that name them. Texts of one record a line, cut into raw blocks, follow: checkpoints,
+ * annotations, approvals, events. Each block occurs once, but for pieces of text that are a content as well.
  *
- * JSON blocks have the codec `json`, not `dag-json`: what they name, they name by plain hexadecimal hashes, as
+ * JSON blocks have the codec `json`, not `dag-json`: they refer to others by plain hexadecimal hashes, as
  * records in storage do, and not by CIDs. A tree block is named by the first 40 digits of its SHA-256, all others
  * by all 64. So the root's CID fixes every byte, and equal sessions have equal bundles.
  */
@@ -39,7 +39,7 @@ export type BundleExtent = readonly [
 ]
 export type BundleBlockEntry = readonly [number: number, block: BundleBlob | readonly BundleExtent[]]
 
-/** Nothing, the whole content, its blocks, or where they stand. */
+/** Nothing, the whole content, its blocks, or the address of their list. */
 export type BundleBody = 0 | string | readonly BundleBlockEntry[] | { readonly b: string }
 
 type Attributes = readonly [ino: number, mode: number, mtime: number, ctime: number, birthtime: number]

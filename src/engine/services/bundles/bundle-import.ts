@@ -44,8 +44,8 @@ interface ImportParts {
 }
 
 /**
- * A new session from the blocks of a bundle. Until its last commit nobody sees anything of it: where it stops
- * before, contents and tree nodes that nothing names may stay in the store, and events of a session that counts
+ * A new session from the blocks of a bundle. It is invisible until its last commit. An interrupted import may
+ * leave contents and tree nodes without references in the store, and events of a session that counts
  * as deleted.
  */
 export async function importBlocks(
@@ -68,7 +68,7 @@ export async function importBlocks(
   }
 }
 
-/** A checkpoint, with its state: as it stands in records, or where there are none, itself. */
+/** A checkpoint, with its state: the one in its record, or where there are no records, itself. */
 interface ImportedCheckpoint {
   readonly record: CheckpointRecord
   readonly root: Dir | EncodedNode
@@ -185,8 +185,8 @@ class BundleImport {
   }
 
   /**
-   * A revision only where the tenant has it and it is the same tree: what a session builds on is known by its own
-   * store alone. Elsewhere the baseline is just a tree.
+   * A revision only where the tenant has it and it is the same tree: a session's own store alone knows its
+   * revisions. Elsewhere the baseline is just a tree.
    */
   async #baseline({ revision, ...state }: Manifest['baseline']): Promise<readonly [Baseline, Dir]> {
     const core = this.#core
@@ -242,7 +242,7 @@ class BundleImport {
     return facts
   }
 
-  /** Stores the events; the snapshots are what later states rest on, as nothing is known of what the events did. */
+  /** Stores the events; later states build on the snapshots, as the effects of the events are unknown. */
   async #events(
     { texts, head }: Manifest,
     session: SessionRecord,
@@ -261,7 +261,7 @@ class BundleImport {
     let seq = 0
     let at = 0
     let setBacks: SetBacks | undefined
-    // What is stored before the session is, belongs to one that is deleted.
+    // Data stored before the session's record belongs to a deleted session.
     const hidden = { ...session, tags: {}, deletedAt: session.createdAt }
     let put: NonNullable<StoreCommit['put']> =
       core.journal.kept(() => [[keys.session(core.tenantKey, session.id), hidden] as const]) ?? []
@@ -274,7 +274,7 @@ class BundleImport {
     for await (const value of this.#lines(texts, 'events')) {
       const event = asEvent(value)
       if (event[0] < at) {
-        // A clock that was set right goes back by more than what is waited for.
+        // A clock that was set back differs by more than the engine waits for.
         if (at - event[0] <= limits.clockHoldMs) throw damaged('events are not in order')
         setBacks = addSetBack(setBacks, seq + 1, event[0])
       }
@@ -338,7 +338,7 @@ function asEvent(value: unknown): EventBody & { readonly 4: string } {
   ]
 }
 
-/** Texts, numbers, and lists of texts: what is in there is handed out. */
+/** Texts, numbers, and lists of texts: callers can read these details. */
 function asDetails(value: unknown): object {
   const details = asObject(value)
   for (const detail of Object.values(details)) {

@@ -6,7 +6,7 @@ import type { NodeLoader } from '../../tree/node-loader.js'
 import { peekPage, peekPages } from '../../tree/peek.js'
 import { damaged } from './bundle-checks.js'
 
-/** Checks the files of several names of a tree: what it has seen in one it does not look at again in the next. */
+/** Checks the hard-linked files of trees: it skips parts that it has seen in an earlier tree. */
 export class LinkCheck {
   readonly #loader: NodeLoader
   readonly #slice: TimeSlice
@@ -18,7 +18,7 @@ export class LinkCheck {
     this.#slice = slice
   }
 
-  /** Each link leads to a file of the table, which has as many names as it says, and no file beside it its number. */
+  /** Each link leads to a file of the table with as many names as it says, and no other file has its number. */
   async check(root: Dir): Promise<void> {
     const expected = await this.#table(root.links)
     const inos = [...expected.keys()].toSorted((a, b) => a - b).join(' ')

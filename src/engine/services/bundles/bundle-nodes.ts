@@ -18,12 +18,12 @@ import {
 import { Dir, FileNode, noAttributes, Page, type Attributes } from '../../tree/node.js'
 import { peekBody, peekPage } from '../../tree/peek.js'
 
-/** What is known of a part of a tree that came. */
+/** Facts about a received part of a tree. */
 export interface NodeFacts {
   readonly kind: 'directory' | 'part' | 'blocks' | 'file'
   /** How many names deep it goes. */
   readonly height: number
-  /** Whether a link stands in it or below. */
+  /** Whether it contains a link, at any depth. */
   readonly linked: boolean
   readonly wide: boolean
   /** Whether it is, or is of, a table of files of several names. */
@@ -31,8 +31,8 @@ export interface NodeFacts {
 }
 
 /**
- * The contents and parts of trees that came with a bundle, by their hashes and addresses there. Only what came is
- * found, whatever else the store has: knowing a hash is no right to a content.
+ * The contents and parts of trees received with a bundle, by their hashes and addresses there. It finds only
+ * received parts, even if the store has others: knowing a hash is no right to a content.
  */
 export interface NodeVault {
   addBlob(hash: string, bytes: Uint8Array): void
@@ -43,15 +43,15 @@ export interface NodeVault {
   /** A part of a directory, with its names. */
   part(address: string): Promise<Page>
   body(address: string): Promise<BlockBody>
-  /** The body as it is to stand in a file. */
+  /** The body in the form that a file has it. */
   bodyOf(address: string, body: BlockBody): BlockBody | UnloadedBody
-  /** The page as it is to stand in a directory of several. */
+  /** The page in the form that a directory of several has it. */
   keepPage(page: Page): Page
   /** Its pages are kept already where there are several. */
   keepDirectory(address: string, dir: Dir, facts: NodeFacts): void
   keepPart(address: string, page: Page, facts: NodeFacts): void
   keepBody(address: string, body: BlockBody, facts: NodeFacts): void
-  /** A whole tree as it is to be kept: what is loaded of it to check it is not. */
+  /** A whole tree in the form to keep: without the parts loaded to check it. */
   unloaded(root: Dir): Dir
   /** To be asked after each block. */
   backpressure(): Promise<void> | undefined
@@ -196,7 +196,7 @@ class StoredNodes implements NodeVault {
   directory(address: string, attributes: Attributes): Dir {
     const { height, linked, wide } = this.facts(address)!
     const hash = this.#pageHash(address)
-    // Its hash can be told without its names.
+    // Its hash does not depend on its names.
     const pages = hash === undefined ? null : [new Page(undefined, null, [], '')]
     if (pages !== null) pages[0]!.hash = hash
     const dir = new Dir(undefined, attributes, pages)

@@ -98,7 +98,7 @@ export class PageReader {
     this.#vault.keepDirectory(address, dir, facts)
   }
 
-  /** The page's hash, or where links stand in it the hashes of all else. */
+  /** The page's hash, or if it has links the hashes of everything else. */
   async #hashPage(page: Page, { linked, table }: NodeFacts): Promise<void> {
     const { contentIds, loader } = this.#core
     if (page.nodes.some(mustBeRead)) await this.#vault.flush()
@@ -135,7 +135,7 @@ function factsOf({ names, nodes }: Page, kind: NodeFacts['kind']): NodeFacts {
   }
 }
 
-/** Whether the page's hash takes more than what came with the page. */
+/** Whether the page's hash needs more than the page itself. */
 function mustBeRead(node: Entry): boolean {
   if (node instanceof Dir) return node.pages === null
   return node instanceof FileNode && (node.body instanceof BlockBody || node.body instanceof UnloadedBody)

@@ -10,11 +10,11 @@ export interface BundleBlock {
 
 /** Writes and reads files of blocks, of any length in bounded memory. */
 export interface BundleFiles {
-  /** The first block is the root, and has this hash. The bytes that come out are nobody else's. */
+  /** The first block is the root, and has this hash. The caller owns the resulting bytes. */
   write(rootHash: string, blocks: AsyncIterable<BundleBlock>): AsyncIterable<Uint8Array>
   /**
-   * The blocks of a file, the root first, each of which is what its hash says. INVALID_BUNDLE; what the content
-   * itself throws is passed on.
+   * The blocks of a file, the root first, each checked against its hash. INVALID_BUNDLE; errors of the content
+   * itself are passed on.
    */
   read(content: AsyncIterable<Uint8Array>): AsyncIterable<BundleBlock>
 }

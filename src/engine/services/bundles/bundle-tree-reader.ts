@@ -15,8 +15,8 @@ import type { BundleBlock } from './bundle-ports.js'
 const addressDigits = 40
 
 /**
- * Takes the trees of a bundle. What a block names must have come before it, so there are no circles and nothing is
- * missing. Nothing that can be worked out is taken from the bundle: hashes, heights, pages, order.
+ * Reads the trees of a bundle. A block may refer to earlier blocks only, so there are no cycles and nothing is
+ * missing. Derived values (hashes, heights, pages, order) are computed, never taken from the bundle.
  */
 export class TreeReader {
   readonly #core: Core
@@ -54,7 +54,7 @@ export class TreeReader {
     return this.#vault.flush()
   }
 
-  /** A state, checked in full; what comes of it is frozen. */
+  /** A state, checked in full; the resulting tree is frozen. */
   async state({ root: encoded, manifestHash: expected }: BundleState): Promise<Dir> {
     const value = asList(encoded)
     if (value[0] !== 'd') throw damaged('a tree has no root')

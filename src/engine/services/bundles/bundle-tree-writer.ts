@@ -28,7 +28,7 @@ interface PageContent {
   readonly nodes: readonly Entry[]
 }
 
-/** A directory on the way; what is below it comes first. */
+/** A directory in progress; everything below it comes first. */
 interface Frame {
   readonly dir: Dir
   readonly pages: readonly Page[]
@@ -37,19 +37,19 @@ interface Frame {
   page: PageContent | undefined
   /** Directories in that page that may not have been written. */
   waiting: Dir[]
-  /** Addresses of what was written of it. */
+  /** Addresses of its parts written so far. */
   readonly parts: string[]
 }
 
 /**
- * Turns frozen trees into the blocks of a bundle, each block once, however many of the trees have it. What a tree
- * becomes depends on what it holds alone, not on how it came about, where it is stored or what is known of it.
+ * Turns frozen trees into the blocks of a bundle, each block once, however many of the trees have it. The blocks
+ * of a tree depend on its contents alone, not on its history, its place in storage or its loaded parts.
  */
 export class TreeWriter {
   readonly #core: Core
   readonly #nodes = new DigestTable()
   readonly #blobs = new DigestTable()
-  /** Addresses of what was written: by the address in storage, or by the directory itself where it has none. */
+  /** Addresses of written directories: by the address in storage, or by the directory itself where it has none. */
   readonly #directories = new Map<Dir | string, string>()
   readonly #pages = new Map<Page | string, readonly string[]>()
   readonly #slice: TimeSlice
@@ -66,7 +66,7 @@ export class TreeWriter {
     return this.#nodes.size + this.#blobs.size
   }
 
-  /** Gives what was not given yet of a tree, and returns what stands for its root. */
+  /** Yields the blocks of a tree that were not yielded yet, and returns the entry for its root. */
   async *write(root: Dir): AsyncGenerator<TreeBlock, BundleDirectory> {
     if (root.links !== undefined) yield* this.#directory(root.links)
     yield* this.#directory(root)
@@ -252,7 +252,7 @@ export class TreeWriter {
 
 const addressDigits = 40
 
-/** What is in a directory is the same wherever it has the same address. */
+/** Directories with the same address have the same contents. */
 function keyOf(dir: Dir): Dir | string {
   return dir.address ?? dir
 }

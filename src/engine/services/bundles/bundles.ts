@@ -31,7 +31,7 @@ export class Bundles {
     this.#closing.abort(engineClosed())
   }
 
-  /** The session as of now. `allowed` says what the caller may read of it. */
+  /** The session as of now. `allowed` decides which parts the caller may read. */
   async export(
     core: Core,
     live: LiveSession,

@@ -5,13 +5,13 @@ import { limits } from '../../base/limits.js'
 import type { Store } from '../../storage/store.js'
 import { withPlace, type Findings, type Place } from './findings.js'
 
-/** A number of a blob whose bytes are not what they were. */
+/** The number of a damaged blob. */
 const damaged = -1
 const sizeBytes = 8
 
 /**
- * The blobs of a store, and what was found out of each: 40 to 60 bytes of memory a blob. Those that are damaged are
- * told where something leads to them.
+ * The blobs of a store, and the findings about each: 40 to 60 bytes of memory a blob. Damaged blobs are
+ * reported where something refers to them.
  */
 export class CheckedBlobs {
   readonly #store: Store
@@ -72,7 +72,7 @@ export class CheckedBlobs {
     try {
       const content = await this.#store.blob(hash, { offset: 0, length: bytes })
       this.bytes += content?.byteLength ?? 0
-      // It may have gone since it was listed; what leads to it says whether that matters.
+      // It may have gone since it was listed; its references decide whether that matters.
       if (content === undefined || (content.byteLength === bytes && sha256(content) === hash))
         return undefined
       return 'its bytes are not those that it is named by'

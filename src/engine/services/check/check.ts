@@ -24,11 +24,11 @@ export interface CheckOptions {
   /** true: every content is read and compared with its hash; by default it only has to be there. */
   readonly readData?: boolean
   readonly signal?: AbortSignal
-  /** Told now and then how many objects were looked at. */
+  /** Called now and then with the number of checked objects. */
   readonly onProgress?: (looked: number) => void
 }
 
-/** What a check saw. */
+/** The result of a check. */
 export interface CheckReport {
   /** The first 1,000. */
   readonly findings: readonly Finding[]
@@ -54,9 +54,9 @@ export function parseCheck(options: CheckOptions): CheckOptions {
 }
 
 /**
- * Looks through a store, reading only: whether all that records, events and trees lead to is there, whether events
- * are the ones that were linked, and whether nodes, and on request contents, are what they are named by. It may be
- * written to meanwhile, but nothing may be collected.
+ * Checks a store, reading only: whether everything that records, events and trees refer to is there, whether events
+ * are the ones that were linked, and whether nodes, and on request contents, match their hashes. Writes may go on
+ * meanwhile, but no collection may run.
  */
 export async function checkStore(
   store: Store,
@@ -187,7 +187,7 @@ class Check {
         )
     }
     const oldest = checkpoints.reduce((least, { seq }) => Math.min(least, seq), last)
-    // Of a deleted session nobody can name a state, and what it was forked from may be collected before it is.
+    // No caller can name a state of a deleted session, and its base may be collected before it is.
     if (deletedAt === undefined && (snapshots[0] === undefined || snapshots[0].seq > oldest))
       await this.#base(keys.tenantOfSession(key), record)
   }
@@ -208,7 +208,7 @@ class Check {
     return records
   }
 
-  /** The newest event; each must follow the one before it, and what it did must be there where replay needs it. */
+  /** The newest event; each must follow the one before it, and have its redo where replay needs it. */
   async #history({ id }: SessionRecord, snapshots: readonly SnapshotRecord[]): Promise<number> {
     const newest = snapshots.at(-1)?.seq ?? 0
     const pruned = snapshots.findLast((snapshot) => snapshot.pruned)?.seq ?? 0
@@ -264,7 +264,7 @@ class Check {
     }
   }
 
-  /** What cannot be read as what it should be is a finding. */
+  /** A record that cannot be parsed is a finding. */
   async #eachRecord(prefix: string, look: (key: string, json: string) => Promise<void>): Promise<void> {
     for await (const page of scanAll({ store: this.#store }, prefix)) {
       for (const [key, json] of page) {

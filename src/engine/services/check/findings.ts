@@ -3,7 +3,7 @@ import { limits } from '../../base/limits.js'
 /** Something that is not as it was stored. */
 export interface Finding {
   readonly problem: 'missing' | 'damaged'
-  /** What it is: `session`, `event`, `record`, `node`, `blob` or `file`, with its id, key, hash or name behind it. */
+  /** Its kind: `session`, `event`, `record`, `node`, `blob` or `file`, followed by its id, key, hash or name. */
   readonly object: string
   /** The session that leads to it; of several, one. */
   readonly sessionId?: string
@@ -28,7 +28,7 @@ export class Findings {
   }
 }
 
-/** Who leads to what is looked at. */
+/** The origin of the reference under check. */
 export interface Place {
   readonly sessionId?: string
   readonly path?: string

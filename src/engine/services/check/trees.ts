@@ -26,7 +26,7 @@ export class CheckedTrees {
   readonly #blobs: CheckedBlobs
   readonly #rest: () => Promise<void>
   readonly #seen = new DigestTable()
-  /** Nodes that are not as they should be: told for each session that leads to them. */
+  /** Missing and damaged nodes: reported for each session that refers to them. */
   readonly #bad = new Map<string, { problem: 'missing' | 'damaged'; message: string }>()
 
   constructor(store: Store, findings: Findings, blobs: CheckedBlobs, rest: () => Promise<void>) {

@@ -8,7 +8,7 @@ import { Tree } from '../../tree/tree.js'
 import type { CheckoutIndex } from './checkout-index.js'
 import type { HostStat, HostTree } from '../sources/host-ports.js'
 
-/** The bits of a mode that go out: nothing is written that runs as somebody else. */
+/** The bits of a mode that a checkout writes: it leaves out setuid and setgid. */
 export const shownMode = 0o777
 
 const contentKeyDigits = 32
@@ -52,7 +52,7 @@ export class Disk {
     this.index = index
   }
 
-  /** Whether what is at a path is what a node says: kind, mode, content or target. */
+  /** Whether the entry at a path matches a node: kind, mode, content or target. */
   async matches(path: string, stat: HostStat | undefined, node: Node | undefined): Promise<boolean> {
     if (stat === undefined || node === undefined) return stat === undefined && node === undefined
     if (node instanceof Symlink)

@@ -4,7 +4,7 @@ import type { Core } from '../../session/core.js'
 import { resolveEntry } from '../../tree/links.js'
 import { Dir, Link, type Entry, type Node } from '../../tree/node.js'
 
-/** What is in a directory of a frozen tree, by name. */
+/** The entries of a directory of a frozen tree, by name. */
 export async function nodesIn(core: Core, root: Dir, dir: Dir): Promise<Map<string, Node>> {
   const nodes = new Map<string, Node>()
   for (const [name, entry] of await entriesIn(core, dir))

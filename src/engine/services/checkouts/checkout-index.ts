@@ -23,8 +23,8 @@ interface SeenDirectory {
 }
 
 /**
- * What is known of the files in a directory of the host, in the store. A line tells of a file and its content alone,
- * not of what a session has: it is never wrong, only of no use when the file is another by now.
+ * The stored index of the files in a directory of the host. A line describes a file and its content alone,
+ * not a session: it is never wrong, only of no use once the file has changed.
  */
 export class CheckoutIndex {
   readonly #core: Core
@@ -86,7 +86,7 @@ export class CheckoutIndex {
     if (put.length > 0 || del.length > 0) await this.#core.store.commit({ put, del })
   }
 
-  /** Keeps what is held in memory within bounds; to be called where nothing of it is in use. */
+  /** Keeps the lines in memory within bounds; to be called while none of them is in use. */
   async rest(): Promise<void> {
     if (this.#lines > limits.checkoutLines) await this.flush()
   }

@@ -59,7 +59,7 @@ export async function mergeChanges(
   return { redo, paths }
 }
 
-/** What a session changed since a tree. */
+/** The changes of a session since a tree. */
 class SessionChanges {
   readonly #after = new Map<string, Node | undefined>()
   /** Directories with something changed below them that is there. */
@@ -95,7 +95,7 @@ class SessionChanges {
   }
 }
 
-/** Whether a directory of the host holds the same for both: nothing tells of attributes there. */
+/** Whether a directory of the host shows both alike: it has no place for attributes. */
 async function isShownAlike(core: Core, a: Node | undefined, b: Node | undefined): Promise<boolean> {
   if (a instanceof Dir && b instanceof Dir) return sameMode(a.mode, b.mode)
   return a instanceof FileNode && b instanceof FileNode && sameMode(a.mode, b.mode) && sameContent(core, a, b)
@@ -141,7 +141,7 @@ function redoOf(
     const modes: Redo[] = sameMode(node.mode, mode) ? [] : [['c', path, mode]]
     return [['o', path, single], ...pieces, ...modes, time]
   }
-  // Its other names keep what they have, until they are found to have changed too.
+  // Its other names keep their attributes, until they are found to have changed too.
   const xattrs = node instanceof LinkedFile ? (node.xattrs ?? []) : []
   return [
     ...gone(path, node),

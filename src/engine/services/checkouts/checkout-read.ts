@@ -15,7 +15,7 @@ export interface ReadContent {
   readonly blobs: readonly BlobRef[]
 }
 
-/** What was found on the host. */
+/** An entry found on the host. */
 export type Found =
   | { readonly kind: 'directory'; readonly mode: number; readonly mtimeMs: number }
   | { readonly kind: 'symlink'; readonly target: string; readonly mtimeMs: number }
@@ -39,7 +39,7 @@ export interface DiskChange {
 
 /** Finds what changed in a directory of the host, and lays it over the tree that was written there. */
 export class DiskReader {
-  /** Parents before what is in them. */
+  /** Parents before their entries. */
   readonly changes: DiskChange[] = []
   readonly added: string[] = []
   readonly modified: string[] = []
@@ -138,7 +138,7 @@ export class DiskReader {
     const attributes = { mode: stat.mode & shownMode, mtimeMs: stat.mtimeMs }
     const found = { kind: 'file', ...attributes, content, sameContent: isSame, linkTo } as const
     await this.#changed(path, before, found)
-    // Its other names keep what they have, until they are found to have changed too.
+    // Its other names keep their contents, until they are found to have changed too.
     if (known instanceof LinkedFile) await this.#builder.remove(path)
     if (linkTo !== undefined) await this.#builder.hardLink(linkTo, path)
     else {
@@ -193,7 +193,7 @@ export class DiskReader {
   }
 }
 
-/** A content as a file, for what is said of contents. */
+/** A content as a file node, for functions that take one. */
 export function fileOf({ blobs, size }: ReadContent): FileNode {
   return new FileNode(noAttributes, size, bodyOf(blobs, size))
 }

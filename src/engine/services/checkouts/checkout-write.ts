@@ -5,17 +5,17 @@ import { splitParent } from './checkout-index.js'
 import { namesOf } from './checkout-entries.js'
 import type { HostStat } from '../sources/host-ports.js'
 
-/** What was written so far: bytes, and files and symlinks. */
+/** Progress so far: bytes, and files and symlinks. */
 export interface CheckoutProgress {
   readonly bytesProcessed: number
   readonly filesProcessed: number
 }
 
 export interface WriteContext {
-  /** What the directory may hold of each path: one tree, several after an interruption. */
+  /** The trees that the directory may match at each path: one, or several after an interruption. */
   readonly bases: readonly FrozenTree[]
   readonly to: FrozenTree
-  /** What was changed by others is overwritten. */
+  /** Overwrites changes by others. */
   readonly force: boolean
   /** The directory was empty: nothing has to be looked at before it is written. */
   readonly empty: boolean
@@ -36,11 +36,11 @@ interface Frame {
   readonly removed: boolean
 }
 
-/** Makes a directory of the host what a tree is, path by path, in the order of a diff. */
+/** Makes a directory of the host match a tree, path by path, in the order of a diff. */
 export class CheckoutWriter {
   written = 0
   removed = 0
-  /** Paths that differed from the trees, whatever was to be done about them. */
+  /** Paths that differed from the trees, with or without a write. */
   differing = 0
   readonly #disk: Disk
   readonly #context: WriteContext
@@ -48,7 +48,7 @@ export class CheckoutWriter {
   readonly #frames: Frame[] = []
   readonly #writing = new Set<Promise<void>>()
   #failure: { readonly error: unknown } | undefined
-  /** What was taken away last: something of another kind may come there. */
+  /** The last removed path: an entry of another kind may follow there. */
   #gone = ''
   #started = false
   #bytes = 0
@@ -93,7 +93,7 @@ export class CheckoutWriter {
     }
   }
 
-  /** After an interruption: what a write left behind goes, and the directory gets its mode again. */
+  /** After an interruption: removes the leftovers of a write, and restores the mode of the directory. */
   async #repair(path: string): Promise<void> {
     if (!this.#isUnsure) return
     if (path === '/' || (await this.#disk.tree.stat(path))?.kind === 'directory') await this.#enter(path)
@@ -103,7 +103,7 @@ export class CheckoutWriter {
     return this.#context.bases.length > 1
   }
 
-  /** Whether what is at a path is what one of the trees has there, or already what it is to be. */
+  /** Whether the entry at a path matches one of the trees there, or already the wanted node. */
   async #isExpected(path: string, stat: HostStat | undefined, after: Node | undefined): Promise<boolean> {
     if (await this.#disk.matches(path, stat, after)) return true
     for (const base of this.#context.bases) {
@@ -188,7 +188,7 @@ export class CheckoutWriter {
   async #putFile(path: string, node: FileNode): Promise<void> {
     const { tree, core } = this.#disk
     const attributes = { mode: node.mode & shownMode, mtimeMs: node.mtime }
-    // Also where only the mode differs: what is there may be a second name of a file elsewhere.
+    // Also where only the mode differs: the entry may be a second name of a file elsewhere.
     const now = await tree.writeFile(path, this.#counted(contentOf(core, node)), attributes)
     if (now.size !== node.size) throw modified(path)
     await this.#disk.remember(path, now, node)
@@ -236,7 +236,7 @@ export class CheckoutWriter {
     return new Set((await this.#linkNames).flatMap((names) => names.get(ino) ?? []))
   }
 
-  /** What has the right content already is made one with the file's other names. */
+  /** Hard-links an entry that has the right content already to the file's other names. */
   async #keepLink(path: string, stat: HostStat, node: Node): Promise<void> {
     if (!(node instanceof LinkedFile)) return
     const known = this.#linked.get(node.ino)
@@ -318,7 +318,7 @@ export class CheckoutWriter {
     if (!(await tree.removeDirectory(path))) throw modified(path)
   }
 
-  /** Runs a write beside others. */
+  /** Runs a write concurrently with others. */
   async #soon(write: () => Promise<void>): Promise<void> {
     if (this.#failure !== undefined) throw this.#failure.error
     while (this.#writing.size >= writesAtOnce) await Promise.race(this.#writing)

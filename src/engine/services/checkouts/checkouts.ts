@@ -41,14 +41,14 @@ export interface CheckoutUpdate {
   readonly removed: number
 }
 
-/** Paths in the session. What is of another kind now is among the removed and the added. */
+/** Paths in the session. An entry whose kind changed is among the removed and the added. */
 export interface CheckoutSync {
   readonly added: string[]
   readonly modified: string[]
   readonly removed: string[]
 }
 
-/** More interruptions in a row are not told apart. */
+/** Further interruptions in a row are not distinguished. */
 const maxTrees = 16
 
 const pathsInDetails = 100
@@ -66,14 +66,14 @@ export class Checkouts {
     this.#allowGitNames = allowGitNames
   }
 
-  /** Makes a directory what the session is now; resolves to its real path too. */
+  /** Makes a directory match the current session; resolves to its real path too. */
   async update(
     core: Core,
     live: LiveSession,
     directory: string,
     options: CheckoutOptions,
   ): Promise<CheckoutUpdate & { readonly directory: string }> {
-    // What was called before is in it.
+    // It includes all earlier calls.
     using held = heldState(core, live)
     const to = await held.state
     return await this.#open(core, directory, true, options.signal, async (place, tree, signal) => {
@@ -86,7 +86,7 @@ export class Checkouts {
     })
   }
 
-  /** Carries over to the session what was changed in the directory since, as one event. */
+  /** Carries changes in the directory since the last checkout over to the session, as one event. */
   async sync(core: Core, live: LiveSession, directory: string, options: SyncOptions): Promise<CheckoutSync> {
     return this.#open(core, directory, false, options.signal, (place, tree, signal) =>
       syncDirectory(core, live, new Place(core, place), tree, { signal, names: this.#namesOn(tree) }),
@@ -143,7 +143,7 @@ export class Checkouts {
   }
 }
 
-/** What is stored of one directory. */
+/** The stored state of one directory. */
 class Place {
   readonly index: CheckoutIndex
   readonly #core: Core
@@ -162,7 +162,7 @@ class Place {
     return { sessionId, trees: trees.map((root) => this.#core.roots.load(root)) }
   }
 
-  /** Resolves when it is stored, and before it what is known of files. */
+  /** Resolves when it is stored; the index of the files is stored first. */
   async store(sessionId: string, trees: readonly Dir[]): Promise<void> {
     const encoded: EncodedNode[] = []
     for (const root of trees) encoded.push(await this.#core.roots.save(root))
@@ -201,7 +201,7 @@ class Update {
         first,
         'exists in the directory already; check out into an empty directory, or overwrite it with { force: true }',
       )
-    // Whoever emptied the directory wants it anew.
+    // An emptied directory gets a new checkout.
     const nothing = emptyDirectory(this.#core)
     const trees = first === undefined || known === undefined ? [nothing] : known.trees
     const writer = new CheckoutWriter(new Disk(this.#core, this.#tree, this.#place.index), {
@@ -231,7 +231,7 @@ class Update {
     return treeChanges(this.#core, before, after)
   }
 
-  /** Of what is in the directory; undefined when it is empty. */
+  /** The first name in the directory; undefined when it is empty. */
   async #firstName(): Promise<string | undefined> {
     const listed = await this.#tree.list('/')
     const [first] = listed?.entries ?? []
@@ -240,7 +240,7 @@ class Update {
   }
 }
 
-/** UNSAFE_PATH when what is to be written has a name that must not be. */
+/** UNSAFE_PATH when an entry to write has a forbidden name. */
 function checkWritten({ path, after }: TreeChange, names: NameRule): void {
   if (after !== undefined) names(path, after instanceof Symlink)
 }

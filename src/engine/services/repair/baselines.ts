@@ -4,7 +4,7 @@ import { hashTree } from '../../tree/hash.js'
 import type { RepairContext } from './context.js'
 import type { LostPath } from './tree.js'
 
-/** Takes what is lost out of the baselines of sessions: out of each once, however many sessions start from it. */
+/** Removes lost parts from the baselines of sessions: once for each baseline, however many sessions share it. */
 export class BaselineRepair {
   readonly #context: RepairContext
   readonly #mended = new Map<string, Promise<readonly [Baseline, readonly LostPath[]]>>()
@@ -13,7 +13,7 @@ export class BaselineRepair {
     this.#context = context
   }
 
-  /** The baseline as far as it is left, and what it lost. */
+  /** The remaining baseline, and its lost paths. */
   mended(baseline: Baseline): Promise<readonly [Baseline, readonly LostPath[]]> {
     const key = JSON.stringify([baseline.root, baseline.revision?.git?.root])
     let mended = this.#mended.get(key)

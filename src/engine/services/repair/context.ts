@@ -9,7 +9,7 @@ import type { RepairWriter } from './writer.js'
 
 /** Something that is not in the repaired store, or not as it was. */
 export interface Dropped {
-  /** What it is, with its id, key, label or hash behind it. */
+  /** Its kind, followed by its id, key, label or hash. */
   readonly object: string
   readonly sessionId?: string
   /** Where it was in that object. */
@@ -17,9 +17,9 @@ export interface Dropped {
   readonly message: string
 }
 
-/** What the parts of a repair share. */
+/** Shared by the parts of a repair. */
 export interface RepairContext {
-  /** What is left. */
+  /** The damaged store. */
   readonly from: Store
   readonly writer: RepairWriter
   readonly mender: TreeMender

@@ -7,7 +7,7 @@ import { keys } from '../../storage/keys.js'
 import type { RepairContext } from './context.js'
 import type { RecordKind } from '../../records/record-kind.js'
 
-/** What is left of a session's history. */
+/** The remains of a session's history. */
 export interface SessionFacts {
   /** The last of the events from the first on that follow each other, link for link. */
   readonly last: number

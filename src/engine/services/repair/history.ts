@@ -1,23 +1,23 @@
 import { someIn } from '../../base/ascending.js'
 /** What of a session's history can stay as it is: worked out from facts alone. */
 
-/** What is left of a session's events and snapshots. */
+/** The remaining events and snapshots of a session. */
 export interface LeftHistory {
   /** The last of the events from the first on that follow each other, link for link. */
   readonly last: number
   /** The newest event of which anything is known, from events or snapshots. */
   readonly newest: number
-  /** Events up to `last` of which it is not kept what they did; ascending. */
+  /** Events up to `last` whose redo is not kept; ascending. */
   readonly gaps: readonly number[]
   /** Restores up to `last`, ascending. */
   readonly restores: readonly (readonly [seq: number, target: number])[]
   /** Snapshots that are whole, ascending. */
   readonly snapshots: readonly number[]
-  /** States that somebody can name, or that others rest on. */
+  /** States that a caller can name, or that others build on. */
   readonly named: readonly number[]
 }
 
-/** How the newest state, and each that is named, is reached from what is left. */
+/** How to reach the newest state, and each named one, from the remains. */
 export interface Reach {
   /** All of them, as they are. */
   readonly whole: boolean
@@ -28,7 +28,7 @@ export interface Reach {
 export function reachOf(history: LeftHistory): Reach {
   const { last, newest, gaps, restores, snapshots, named } = history
   const wanted = [last, ...named]
-  // A restore is gone through unless a snapshot stands between it and the state that is wanted.
+  // A replay goes through a restore unless a snapshot lies between it and the wanted state.
   for (const [seq, target] of restores.toReversed())
     if (wanted.some((state) => state >= seq && baseOf(snapshots, state) < seq)) wanted.push(target)
   return {

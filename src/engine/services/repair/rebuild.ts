@@ -14,12 +14,12 @@ import type { RawState } from './replay.js'
 import type { SessionStates } from './states.js'
 import type { LostPath } from './tree.js'
 
-/** A principal's name on the event that stands for lost ones. */
+/** The principal's name on the event that replaces lost ones. */
 const repairPrincipal = 'repair'
 
 /**
- * Writes a session anew of which not everything is left: every state that can be named as a snapshot of its own, and
- * events without what they did, so that nothing is replayed.
+ * Rewrites a session with lost parts: every state that can be named as a snapshot of its own, and
+ * events without redo, so that nothing is replayed.
  */
 export class SessionRebuild {
   readonly #context: RepairContext
@@ -98,7 +98,7 @@ export class SessionRebuild {
     await writer.put(keys.snapshot(id, seq), snapshot)
   }
 
-  /** The newest state behind an event that stands for the lost ones. */
+  /** The newest state, after an event that replaces the lost ones. */
   async #writeNewest(state: RawState, { at: before, chain }: EventPlace): Promise<void> {
     const { writer, roots, environment } = this.#context
     const { id } = this.#record
@@ -118,14 +118,14 @@ export class SessionRebuild {
   }
 }
 
-/** When an event was, and its link: what a snapshot of the state after it has of it. */
+/** The time and link of an event, for the snapshot of the state after it. */
 type EventPlace = Pick<SnapshotRecord, 'at' | 'chain'>
 
 function nameOf({ id, label }: CheckpointRecord): string {
   return `checkpoint ${label === '' ? id : label}`
 }
 
-/** Events without what they did; gives the places of those that are asked for, and of the last one. */
+/** Writes events without redo; returns the places of the requested ones, and of the last one. */
 async function writeEvents(
   { from, writer }: RepairContext,
   { id, createdAt }: SessionRecord,
@@ -144,7 +144,7 @@ async function writeEvents(
   return places
 }
 
-/** A state without what is lost of it, and all that it lost. */
+/** A state without its lost parts, and the list of these. */
 async function mendState(
   { mender }: RepairContext,
   { root, lost, unknownFrom }: RawState,
@@ -158,7 +158,7 @@ async function mendState(
   return [mended.root, [...all, ...mended.lost]]
 }
 
-/** What is shorter than its hash names no content. */
+/** A text shorter than its hash names no content. */
 function withoutContents(redo: EventBody[5]): EventBody[5] {
   if (redo === undefined || typeof redo === 'string') return redo
   const hash = redoHash(redo)

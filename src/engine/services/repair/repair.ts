@@ -26,7 +26,7 @@ import { RepairWriter } from './writer.js'
 
 export interface RepairOptions {
   readonly signal?: AbortSignal | undefined
-  /** Told now and then how many objects were carried over. */
+  /** Called now and then with the number of copied objects. */
   readonly onProgress?: ((objects: number) => void) | undefined
   /** Sessions of which `from` has events. */
   readonly sessionsWithEvents?: Iterable<string>
@@ -34,7 +34,7 @@ export interface RepairOptions {
   readonly lostEvents?: readonly { readonly sessionId: string; readonly seq: number }[]
 }
 
-/** What was carried over to another store, and what was not. */
+/** The objects copied to another store, and the others. */
 export interface RepairReport {
   /** Everything that is not there any more, or not as it was. */
   readonly dropped: readonly Dropped[]
@@ -47,9 +47,9 @@ export interface RepairReport {
 }
 
 /**
- * Carries everything over that is left of a store to an empty one, so that the other is whole: what leads to something
- * that is lost is left out or goes without it, and told. `from` may lack anything, events in the middle too, but what
- * it has is as it was written.
+ * Copies the remains of a store to an empty one, so that the copy is whole. References to lost objects
+ * are removed, or their owners are left out, and both are reported. `from` may lack anything, even events in the
+ * middle, but its remaining data is as it was written.
  */
 export async function repairStore(
   from: Store,
@@ -147,7 +147,7 @@ class Repair {
       const page = (await this.#from.listBlobs?.(after, limits.recordsPerScan)) ?? []
       for (const { hash, bytes } of page) {
         const content = await this.#from.blob(hash, { offset: 0, length: bytes }).catch(() => undefined)
-        // What leads to it tells of it.
+        // Its references report it.
         if (content === undefined || content.byteLength !== bytes || sha256(content) !== hash) continue
         this.#sizes.add(hash)?.writeDoubleLE(bytes)
         await this.#writer.blob(hash, content)
@@ -330,7 +330,7 @@ function newestOf(
   return newest
 }
 
-/** What tells a record from others of its kind in the same place. */
+/** The id that distinguishes a record from others of its kind in the same place. */
 function idOf(key: string, kind: AnyRecordKind): string {
   const owner = kind.scope === 'session' ? idLength : tenantKeyLength
   const rest = key.slice(1 + owner)

@@ -8,12 +8,12 @@ import type { NodeLoader } from '../../tree/node-loader.js'
 import { Tree } from '../../tree/tree.js'
 import type { LostPath } from './tree.js'
 
-/** A state of a session as far as it can be told; contents that are lost are not looked at. */
+/** A state of a session as far as it can be derived; lost contents are ignored. */
 export interface RawState {
   readonly root: Dir
-  /** What it does not have because of lost tree nodes and events. */
+  /** The paths it lacks because of lost tree nodes and events. */
   readonly lost: readonly LostPath[]
-  /** The first event of which it is not known what it did; undefined: it is the state. */
+  /** The first event whose effect is unknown; undefined: the state is complete. */
   readonly unknownFrom: number | undefined
 }
 
@@ -24,7 +24,7 @@ export interface ReplayContext extends ApplyContext {
 /** Modes of directories of which nothing but names is left. */
 const madeDirectoryMode = 0o755
 
-/** Goes over the events of a session, and does what they say as far as that is possible. */
+/** Replays the events of a session as far as that is possible. */
 export class LooseReplay {
   readonly #loader: NodeLoader
   readonly #context: ReplayContext
@@ -81,7 +81,7 @@ export class LooseReplay {
           await this.#apply(effect, at)
           return
         } catch {
-          // Told below.
+          // Reported below.
         }
       }
       const path = targetOf(effect)
@@ -108,7 +108,7 @@ export class LooseReplay {
     if (path.startsWith('/')) await this.#apply(['u', path], at).catch(() => undefined)
   }
 
-  /** The directories above what an effect makes, where they are lost; false when none are. */
+  /** Creates the lost parent directories of an effect's paths; false when none are lost. */
   async #makeParents(effect: Redo, at: number): Promise<boolean> {
     const made =
       effect[0] === 'h' || effect[0] === 'm' ? effect[2] : 'wds'.includes(effect[0]) ? effect[1] : undefined
@@ -128,7 +128,7 @@ export class LooseReplay {
     return isMade
   }
 
-  /** What was lost before may be gone, moved or there again after this. */
+  /** Paths lost earlier may be gone, moved or present again after this. */
   #follow(effect: Redo): void {
     if (this.#lost.length === 0) return
     if (effect[0] === 'u' || effect[0] === 'w')

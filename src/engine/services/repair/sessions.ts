@@ -12,7 +12,7 @@ import type { LostPath } from './tree.js'
 
 /** What became of a session. */
 export interface RepairedSession {
-  /** Everything is as it was, but for records beside its history. */
+  /** Everything is unchanged, except records outside its history. */
   readonly kept: boolean
   /** Its newest event that is as it was. */
   readonly last: number
@@ -55,7 +55,7 @@ export class SessionRepair {
           drop({ object: `session ${key.slice(-idLength)}`, message: 'its record is no record' })
           continue
         }
-        // What was deleted when it was made never was whole.
+        // A session deleted at its creation was never complete.
         this.#known.add(record.id)
         if (record.deletedAt !== record.createdAt) this.#sessions.set(record.id, { key, record })
         if (record.base !== undefined) this.#addBase(...record.base)

@@ -7,7 +7,7 @@ import type { RepairContext } from './context.js'
 import { readRecords } from './facts.js'
 import { LooseReplay, type RawState } from './replay.js'
 
-/** Works out states of sessions from snapshots and events, past what is missing of them. */
+/** Derives states of sessions from snapshots and events, skipping missing ones. */
 export class SessionStates {
   readonly #context: RepairContext
   readonly #recordOf: (sessionId: string) => SessionRecord | undefined
@@ -18,7 +18,7 @@ export class SessionStates {
     this.#recordOf = recordOf
   }
 
-  /** States of a session as far as they can be told, contents aside. */
+  /** States of a session as far as they can be derived, contents aside. */
   async at(record: SessionRecord, wanted: ReadonlySet<number>): Promise<Map<number, RawState>> {
     const { from, mender, replay: context } = this.#context
     const snapshots = await readRecords(this.#context, snapshotKind, keys.snapshots(record.id))
@@ -45,7 +45,7 @@ export class SessionStates {
       keep(seq)
     }
     let next = 1
-    /** Events up to `last` are not there: what they did is unknown until a snapshot knows it. */
+    /** Events up to `last` are missing: their effects are unknown until the next snapshot. */
     const skip = async (last: number): Promise<void> => {
       const known = snapshots.map(({ seq }) => seq).filter((seq) => seq >= next && seq < last)
       for (const seq of [...known, last]) {

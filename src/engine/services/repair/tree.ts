@@ -37,7 +37,7 @@ export interface MendOptions {
 
 type Entries = (readonly [name: string, entry: Entry])[]
 
-/** Takes out of trees what is lost of them: files without all of their contents, directories without their nodes. */
+/** Removes lost parts from trees: files that lack contents, directories that lack nodes. */
 export class TreeMender {
   readonly loader: NodeLoader
   readonly #hasBlob: (hash: string, length: number) => boolean

@@ -23,7 +23,7 @@ const keyShape = new Shape<Exclude<MasterKey, Uint8Array>>({ id: true, key: true
 /** A master key that the engine has. */
 export interface HeldKey {
   readonly id: string
-  /** Tells keys apart, and nothing about them: 32 hex digits of a keyed hash. */
+  /** Identifies the key without revealing it: 32 hex digits of a keyed hash. */
   readonly print: string
   readonly key: KeyObject
 }
@@ -132,7 +132,7 @@ export function seal(
   return Buffer.concat([nonce, sealing.getAuthTag(), ciphertext]).toString('base64')
 }
 
-/** What was sealed; undefined when it is not what was sealed, under another key, or for another context. */
+/** The sealed bytes; undefined when the text is damaged, under another key, or for another context. */
 export function unseal(key: KeyObject | Uint8Array, text: string, context: string): Buffer | undefined {
   const bytes = Buffer.from(text, 'base64')
   if (bytes.length < nonceBytes + tagBytes || bytes.toString('base64') !== text) return undefined

@@ -28,7 +28,7 @@ export function sealSecret(
   return sealed
 }
 
-/** NO_MASTER_KEY when its key is none of the ring's, DATA_LOSS when it is not what was sealed. */
+/** NO_MASTER_KEY when its key is none of the ring's, DATA_LOSS when the sealed text is damaged. */
 export function openSecret(ring: KeyRing, place: SecretPlace, sealed: SecretRecord): string {
   const dataKey = openDataKey(ring, place, sealed)
   const value = unseal(dataKey, sealed.value, contextOf('value', place))
@@ -80,7 +80,7 @@ function contextOf(what: 'key' | 'value', place: SecretPlace): string {
   return JSON.stringify(['forkspace secret', what, tenantKey, sessionId, secretName, version])
 }
 
-/** Undefined for what is no record of this name. */
+/** Undefined for a text that is no record of this name. */
 export function parseSecretRecord(json: string, secretName: string): SecretRecord | undefined {
   try {
     const record = secretKind.parse(json)

@@ -1,7 +1,7 @@
 const redacted = '[redacted]'
 
 /**
- * A value that shows itself to nobody by accident: as text, in JSON, in a template, in the console and in a
+ * A value that is never shown by accident: as text, in JSON, in a template, in the console and in a
  * structured clone it is `[redacted]` or empty. Only {@link reveal} gives it.
  */
 export class Secret {

@@ -39,7 +39,7 @@ export interface SecretReference {
   readonly scope?: SecretScope
 }
 
-/** By name; undefined for what is damaged. */
+/** By name; undefined for a damaged record. */
 type SecretIndex = Map<string, SecretRecord | undefined>
 
 /**
@@ -48,7 +48,7 @@ type SecretIndex = Map<string, SecretRecord | undefined>
  */
 export class Secrets {
   readonly #ring: KeyRing
-  /** By session: what a rotation has read must not be written behind its deletion. */
+  /** By session: a rotation must not write a secret after its deletion. */
   readonly #stored = new KeyedMutex()
   readonly #indexes = new SessionIndex<SecretIndex>(
     keys.secrets,
@@ -100,7 +100,7 @@ export class Secrets {
     return { secrets: names.map((secretName) => ({ secretName, scope: SecretScope.SESSION })) }
   }
 
-  /** SECRET_NOT_FOUND. Needs no master key: what can no longer be read can be cleared away. */
+  /** SECRET_NOT_FOUND. Needs no master key, so that unreadable secrets can be deleted. */
   delete(core: Core, live: LiveSession, secretName: string): Promise<SecretInfo> {
     return mutate(core, live, () => {
       if (!this.#indexes.get(core, live).delete(secretName)) throw secretNotFound(secretName)
@@ -128,7 +128,7 @@ export class Secrets {
 
   /**
    * Wraps the data keys of all secrets in the store anew, where they are under another key than the current one.
-   * Goes through to the end, then throws what it first met: NO_MASTER_KEY, DATA_LOSS. What was wrapped stays so.
+   * Goes through to the end, then throws its first error: NO_MASTER_KEY, DATA_LOSS. Rewrapped keys stay so.
    */
   async rotate(core: Core): Promise<{ rewrapped: number }> {
     this.#ring.current()
@@ -157,7 +157,7 @@ export class Secrets {
       const range = { gte: next, lt: prefixEnd(gte), limit: limits.secretsPerCommit }
       const done = await this.#stored.run(sessionId, async () => {
         const found = await core.store.scan(range)
-        // What somebody opened meanwhile may be ahead of what was read.
+        // A session opened meanwhile may be ahead of the records just read.
         if (core.table.live.has(sessionId) || core.table.draining.has(sessionId)) return false
         const stored: SecretIndex = new Map()
         for (const [key, json] of found) addStored(stored, json, key)
