@@ -11,8 +11,9 @@ import type { Approval } from '../records/approval.js'
 import type { SessionAccess } from '../session/access/session-access.js'
 
 /**
- * Requests for a decision, by another principal where the engine has `approvals: { selfApproval: false }`. As long as one is pending the session's status is PENDING_APPROVAL,
- * which says so and does not prevent writing or committing. Forks have none of them.
+ * Requests for a decision, by another principal where the engine has `approvals: { selfApproval: false }`. While one
+ * is pending, the session's status is PENDING_APPROVAL. This does not prevent writing or committing. Forks have none
+ * of them.
  */
 export class SessionApprovals {
   readonly #access: SessionAccess

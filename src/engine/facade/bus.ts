@@ -23,8 +23,8 @@ export class SessionBus {
   }
 
   /**
-   * Resolves when the message is stored; every subscriber gets the messages of a session in one order, that of
-   * the calls, and each only when it is stored. TOO_LARGE for a payload over 1 MiB.
+   * Resolves when the message is stored. Every subscriber gets a session's messages in the order of the calls, and
+   * each message only once it is stored. TOO_LARGE for a payload over 1 MiB.
    *
    * @example
    * await session.bus.publish({ topic: 'tests:done', payload: JSON.stringify({ failed: 0 }) })

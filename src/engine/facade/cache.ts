@@ -112,8 +112,8 @@ export class SessionCache {
   }
 
   /**
-   * Values as of one moment, in the order of the keys, misses included. TOO_LARGE for over 10,000 keys, or values
-   * that together are larger than a cache, which only keys given several times can be.
+   * Values as of one moment, in the order of the keys, misses included. TOO_LARGE for over 10,000 keys, or for values
+   * that together are larger than a cache, which is possible only when keys are repeated.
    */
   async batchGet(request: { readonly keys: readonly string[] }): Promise<{ entries: NamedCacheValue[] }> {
     const keys = parseCacheKeys(request)

@@ -323,10 +323,10 @@ export class Engine extends EngineScope {
 
   /**
    * Wraps the keys of all secrets in the storage, of every tenant, with the current master key; values are not
-   * touched. When it is through, the previous keys are needed no more. Reads and changes go on meanwhile.
+   * touched. Afterwards the previous keys are no longer needed. Reads and changes go on meanwhile.
    *
    * NO_MASTER_KEY when a secret is under a key that the engine was not opened with, DATA_LOSS when one is
-   * damaged; all others are wrapped even so. A call that was interrupted is simply made again.
+   * damaged; all others are still wrapped. After an interruption, call it again.
    *
    * @example
    * const secrets = { masterKey: { id: '2026', key }, previousKeys: [{ id: '2025', key: oldKey }] }
@@ -350,9 +350,9 @@ export class Engine extends EngineScope {
    * overwritten, what interrupted work left. Deleting hides at once, and this gives the space back. It works for all
    * tenants, concurrently with other work, in slices of a few milliseconds; another call waits until one has ended.
    *
-   * What events did is kept from the oldest state on that can be named, which is the oldest checkpoint, or the newest
-   * state of a session without one; the events themselves are kept always, and `events.verify()` finds them as they
-   * were. With `keepRedo` all of it is kept.
+   * The effects of events are kept from the oldest state that can be named: the oldest checkpoint, or the newest
+   * state of a session without one. The events themselves are always kept, and `events.verify()` finds them
+   * unchanged. With `keepRedo` all effects are kept.
    *
    * Interrupted at any point, by a signal, by `close()` or by a crash, it leaves garbage and loses nothing. DATA_LOSS,
    * before anything unmarked was deleted, where a stored state is damaged. On a storage that is not durable it has

@@ -25,7 +25,7 @@ export class SessionHealth {
   }
 
   /**
-   * Takes a report in the XML of JUnit. Its `testcase` elements count, not what attributes say: one with a
+   * Takes a report in the XML of JUnit. Only its `testcase` elements count, not totals in attributes. One with a
    * `failure` or `error` child has failed, else one with a `skipped` child was skipped, else it has passed.
    * `STATUS_FAILING` when any failed, else `STATUS_PASSING`; a report without any test is `STATUS_UNKNOWN`.
    *

@@ -51,8 +51,8 @@ export class SessionPosixLocks {
   }
 
   /**
-   * Locks a range, and waits as long as that takes; for a longest time pass a signal, which rejects with its
-   * reason. DEADLOCK at once when owners would wait for each other for ever, whose other requests go on;
+   * Locks a range, and waits as long as that takes; to limit the wait pass a signal, which rejects with its
+   * reason. DEADLOCK at once when owners would wait for each other for ever; their other requests go on;
    * PATH_NOT_FOUND, also when the file is gone before the lock was had; QUOTA when over 1,000 requests of the
    * session wait; STORE_CLOSED when the engine closes.
    *

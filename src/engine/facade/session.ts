@@ -348,11 +348,11 @@ export class Session implements SessionApi {
   }
 
   /**
-   * A state as a tar with pax headers: modes, times in seconds, extended attributes, symlinks and hard links are in
-   * it, attributes that are no text in base64, as libarchive has them. The same tree gives the same bytes. The state
-   * is that of the call, whenever it is read. Every name is in it, `.git` too: unpack it where no git runs, or look
-   * at the names first. A request that makes no sense fails at the first read, with
-   * CHECKPOINT_NOT_FOUND, PATH_NOT_FOUND or NOT_A_DIRECTORY. Each iteration writes it anew. So that this is possible,
+   * A state as a tar with pax headers. It has modes, times in seconds, extended attributes, symlinks and hard links;
+   * binary attributes are in base64, as libarchive has them. The same tree gives the same bytes. The state
+   * is that of the call, even when read later. Every name is in it, `.git` too: unpack it where no git runs, or check
+   * the names first. An invalid request fails at the first read, with
+   * CHECKPOINT_NOT_FOUND, PATH_NOT_FOUND or NOT_A_DIRECTORY. Each iteration writes the tar anew. For this,
    * collections keep the state until the garbage collector of JavaScript has removed the result: drop your references
    * to it when you need no further iteration.
    *
@@ -376,13 +376,13 @@ export class Session implements SessionApi {
   }
 
   /**
-   * Writes the session to a directory of the host, at or below one of `hostPaths.roots`. The first time it has to be
-   * missing or empty; later only what differs from the last time is written, whichever session that was and whether
-   * the engine was opened again since. CHECKOUT_MODIFIED, with nothing changed, when the directory holds other files
-   * the first time, or a path that differs was changed there since; with `force` what differs is overwritten, and
-   * files that no session wrote stay where they are not in the way. UNSAFE_PATH, with nothing changed, for a path that
-   * git commits refuse too, such as `/.git/config`, unless the engine has `allowGitNames`. HOST_PATH_NOT_ALLOWED,
-   * HOST_FAILED.
+   * Writes the session to a directory of the host, at or below one of `hostPaths.roots`. The first time the directory
+   * must be missing or empty. Later calls write only the differences from the last time, also after another session
+   * was written there or the engine was reopened. CHECKOUT_MODIFIED, with nothing changed, when the directory holds
+   * other files the first time, or a path that differs was changed there since. With `force` differences are
+   * overwritten, and files that no session wrote stay unless they are in the way. UNSAFE_PATH, with nothing changed,
+   * for a path that git commits refuse too, such as `/.git/config`, unless the engine has `allowGitNames`.
+   * HOST_PATH_NOT_ALLOWED, HOST_FAILED.
    *
    * @example
    * const checkout = await session.checkout('/work/build')

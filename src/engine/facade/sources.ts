@@ -115,7 +115,7 @@ export class Sources {
   }
 
   /**
-   * Makes the state that a session has now a revision of a source, whatever its kind: nothing is copied.
+   * Makes a session's current state a revision of a source of any kind: nothing is copied.
    * SOURCE_NOT_FOUND, SESSION_NOT_FOUND, ALREADY_EXISTS when the source has a revision of this label or id,
    * INVALID_ARGUMENT, TOO_LARGE for a label over 1,024 bytes.
    *
@@ -171,8 +171,8 @@ export class Sources {
   }
 
   /**
-   * The job as it is, then again whenever it changed, and at last when it has ended. States that come faster than
-   * they are taken are left out. JOB_NOT_FOUND.
+   * Yields the job now, then whenever it changes, and at last when it has ended. A slow reader misses
+   * intermediate states. JOB_NOT_FOUND.
    *
    * @example
    * for await (const { state, bytesProcessed } of engine.sources.watchJob(job)) console.log(state, bytesProcessed)
