@@ -19,7 +19,7 @@ import { writeSnapshot } from './history/snapshot.js'
 
 /**
  * Runs a mutation. The operation plans on the newest state, applies and queues its commit, all at once; its
- * promise is the commit's. Where something is not loaded, it runs again when that is: it has no effect
+ * promise is the commit's. If something is not loaded, the operation runs again after the load: it has no effect
  * before its last fault. Mutations of a session take effect in the order of the calls, so while one waits,
  * later ones queue up. Reads do not.
  */
@@ -141,8 +141,8 @@ export interface NewEvent {
 }
 
 /**
- * Applies an event's redo and commits it. Where there is no event, because nothing changes, the state that
- * makes it so must still be acknowledged.
+ * Applies an event's redo and commits it. Without an event, because nothing changes, the current state
+ * must still be acknowledged.
  */
 export function record(core: Core, live: LiveSession, event: NewEvent | undefined): Promise<void> {
   if (event === undefined) return live.acknowledged

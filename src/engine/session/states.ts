@@ -72,8 +72,8 @@ export interface Change {
 }
 
 /**
- * The changes from one state to another, in manifest order, worked out while they are read: equal subtrees
- * cost nothing. The states are those of the call; later writes do not show.
+ * The changes from one state to another, in manifest order, computed during the read: equal subtrees
+ * cost nothing. The states are those of the call, without later writes.
  *
  * It can be read several times, so `engine.collect()` keeps the contents of both states until the diff is disposed of, or
  * until JavaScript's garbage collection frees it. `using diff = session.diff()` disposes of it at the end of the block.

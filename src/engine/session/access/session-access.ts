@@ -155,7 +155,7 @@ export class SessionAccess {
   }
 
   /**
-   * Resolves when everything that this handle was asked to do so far is stored; rejects when something was not,
+   * Resolves when all changes called so far on this handle are stored. Rejects when one was not stored,
    * once for a synchronous change. STORE_CLOSED after the engine was closed, SESSION_NOT_FOUND after the session was
    * deleted.
    */

@@ -15,8 +15,8 @@ export interface Patch {
 }
 
 /**
- * The patch, with each block that it would leave with too many extents written anew as one blob: otherwise
- * many small writes would make every read of the block slower for ever. A Fault where a block has to be read.
+ * The patch, with each block that would get too many extents rewritten as one blob. Otherwise
+ * many small writes would slow down every later read of the block. A Fault where a block has to be read.
  */
 export function compact(core: Core, file: FileNode, patch: Patch, staged: StagedBlobs): Patch {
   const body = core.contentIds.body(file)

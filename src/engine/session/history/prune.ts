@@ -123,7 +123,7 @@ async function factsOf(
 
 /**
  * Stores the snapshots that a session needs to do without older redo, and without the session that it was forked
- * from. Nothing is taken away yet.
+ * from. Removes nothing yet.
  */
 export async function prepareHistory(
   core: Core,
@@ -149,8 +149,8 @@ export async function storeState(core: Core, sessionId: string, seq: number): Pr
 }
 
 /**
- * Takes away the redo that nothing needs any more, and snapshots that nothing needs; gives how many events and
- * snapshots that were, and their bytes. The next call completes an interrupted one.
+ * Removes redo and snapshots that nothing needs any more; returns the number of these events and
+ * snapshots, and their bytes. The next call completes an interrupted one.
  */
 export async function pruneHistory(
   core: Core,

@@ -33,9 +33,9 @@ export type TreeEntry =
 const pathsPerStep = 64
 
 /**
- * The entries of a frozen tree in manifest order, with the root and symlinks; of a directory in it, as if that
- * were the root, when a path is given. Time slices and loading are taken care of; a content is read when it is
- * asked for. PATH_NOT_FOUND, NOT_A_DIRECTORY.
+ * The entries of a frozen tree in manifest order, with the root and symlinks. With a path, the entries of that
+ * directory, as if it were the root. Yields to the event loop and loads nodes as needed; a content is read only
+ * on request. PATH_NOT_FOUND, NOT_A_DIRECTORY.
  */
 export async function* treeEntries(core: Core, root: Dir, path = '/'): AsyncGenerator<TreeEntry> {
   const at = await whenLoaded(() => resolve(new Tree(root, core.loader), path, true))

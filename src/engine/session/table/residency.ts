@@ -2,7 +2,7 @@ import { limits } from '../../base/limits.js'
 import type { LiveSession } from './live.js'
 
 /**
- * Which sessions are in memory. On a durable store those that were not used for the longest time leave it when all
+ * The sessions in memory. On a durable store the least recently used ones leave memory when all
  * together have more than the budget, unless something rests on them: operations, open or locked files, followers of
  * their events, unstored changes. Handles find them again. An operation that still has hold of a session that
  * left goes on with the very same one, which then is in memory again: there is never a second one at the same time.

@@ -9,10 +9,10 @@ export interface Expiring {
 }
 
 /**
- * Whether a session was not used for as long as it lives unused. A deletion is for ever, and the wall clock may be wrong,
- * so it alone decides nothing. Time in this process is that of its monotonic clock. A session whose time was over when
- * the engine was opened is looked at again once the engine has been open for a while. And the wall clock must
- * still agree, which may have been set right.
+ * Whether a session was unused for its whole time to live. A deletion is for ever, and the wall clock may be wrong,
+ * so it alone decides nothing. Time in this process is that of its monotonic clock. A session that had expired when
+ * the engine was opened is checked again once the engine has been open for a while. The wall clock, which
+ * may have been set right, must then still agree.
  */
 export function isExpired(core: Core, { record, lastActivityAt }: Expiring): boolean {
   const ttlMs = ttlMsOf(core, record)
