@@ -115,7 +115,7 @@ export const hostilePacks: Readonly<Record<string, (format: Format) => HostilePa
     const blob = Buffer.from('x')
     const entries = [plainEntry('blob', blob)]
     let body = treeBody([['100644', 'f', idOf('blob', blob, format)]])
-    for (let depth = 0; depth < 20_000; depth++) {
+    for (let depth = 0; depth < 5000; depth++) {
       entries.push(plainEntry('tree', body))
       body = treeBody([['40000', 'd', idOf('tree', body, format)]])
     }

@@ -19,7 +19,7 @@ import { join, relative } from 'node:path'
 import { createInterface } from 'node:readline'
 import { Worker } from 'node:worker_threads'
 import { crc32 } from 'node:zlib'
-import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import type { OpenIndex } from '../../src/adapters/level/index/index-database.js'
 import { openIndexFile } from '../../src/adapters/level/index/index-file.js'
 import { checkStore, levelStorage } from '../../src/adapters/level/index.js'
@@ -36,6 +36,14 @@ const ownMounts = ['unshare', '-Urm', 'sh', '-c'] as const
 
 let directory: string
 let data: string
+
+/** A store with a past. */
+let past: string
+beforeAll(async () => {
+  past = await mkdtemp(join(tmpdir(), 'level-storage-past-'))
+  await populateFirst(past)
+})
+afterAll(() => rm(past, { recursive: true, force: true }))
 
 beforeEach(async () => {
   directory = await realpath(await mkdtemp(join(tmpdir(), 'level-storage-')))
@@ -299,7 +307,7 @@ describe('damaged files', () => {
     const bytes = await readFile(segment)
     const damaged = bytes.indexOf('k000017value 17', 0, 'latin1') + 10
     bytes[damaged]! ^= 1
-    const inBlob = bytes.indexOf(Buffer.from(String(2999).padStart(64, '0'), 'hex')) + 1000
+    const inBlob = bytes.indexOf(Buffer.from(String(recordCount - 1).padStart(64, '0'), 'hex')) + 1000
     bytes[inBlob]! ^= 1
     await writeFile(segment, bytes)
     const store = await open()
@@ -310,7 +318,7 @@ describe('damaged files', () => {
       const scan = store.scan({ gte: 'k000010', lt: 'k000020', limit: 10, reverse })
       expect(await rejection(scan)).toMatchObject(lost)
     }
-    const hash = String(2999).padStart(64, '0')
+    const hash = String(recordCount - 1).padStart(64, '0')
     const blob = { reason: 'DATA_LOSS', details: { blob: hash } }
     expect(await rejection(store.blob(hash, { offset: 0, length: 1 }))).toMatchObject(blob)
     expect(await store.get('k000018')).toBe('value 18')
@@ -790,14 +798,21 @@ function open(): Promise<Store> {
   return levelStorage(data).open()
 }
 
-const recordCount = 3000
+const recordCount = 1500
 
-/** A store with a past. */
 const blobOf = (n: number): Buffer => randomBytes(3000, n)
 
+/** By number of a blob of the store with a past. */
+const lastBytes: number[] = Array.from({ length: recordCount }, (_, n) => blobOf(n)[2999]!)
+
+/** A copy of a store with a past, which three processes might have written. */
 async function populate(): Promise<void> {
-  for (let round = 0; ; round++) {
-    const store = await open()
+  await cp(past, data, { recursive: true })
+}
+
+async function populateFirst(path: string): Promise<void> {
+  for (let round = 0; round < 3; round++) {
+    const store = await levelStorage(path).open()
     const stored: Promise<boolean>[] = []
     for (let n = round; n < recordCount; n += 3) {
       const hash = String(n).padStart(64, '0')
@@ -806,7 +821,6 @@ async function populate(): Promise<void> {
     }
     await Promise.all(stored)
     await store.close()
-    if (round === 2) return
   }
 }
 
@@ -816,7 +830,7 @@ async function isComplete(store: Store): Promise<boolean> {
   for (let n = 0; n < recordCount; n++) {
     if (records[n]![0] !== recordKey(n) || records[n]![1] !== `value ${n}`) return false
     const bytes = store.blobSync!(String(n).padStart(64, '0'), { offset: 2999, length: 1 })
-    if (bytes?.[0] !== blobOf(n)[2999]) return false
+    if (bytes?.[0] !== lastBytes[n]) return false
   }
   return true
 }

@@ -242,12 +242,12 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
     test.runIf(isForMany(name))(
       '100,000 tiny ones in one block, and across the borders of blocks',
       async () => {
-        for (const [stride, length] of [
-          [10, 1],
-          [11, 11],
+        for (const [count, stride, length] of [
+          [100_000, 10, 1],
+          [20_000, 55, 55],
         ] as const) {
-          const expected = Buffer.alloc(99_999 * stride + length)
-          const segments = Array.from({ length: 100_000 }, (_, i) => {
+          const expected = Buffer.alloc((count - 1) * stride + length)
+          const segments = Array.from({ length: count }, (_, i) => {
             const content = Buffer.alloc(length, i)
             expected.set(content, i * stride)
             return data(i * stride, content)
@@ -271,13 +271,14 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
           }),
         'TOO_LARGE',
       )
-      await refusePatch({ path: '/a', segments: Array.from({ length: 1e6 }, () => hole(0, 0)) }, 'TOO_LARGE')
+      const million = Array<SegmentChunk>(1e6).fill(hole(0, 0))
+      await refusePatch({ path: '/a', segments: million }, 'TOO_LARGE')
     })
 
     test('one after the other, in one block', async () => {
       const expected = Buffer.alloc(mebibyte + 100)
       await files.write({ path: '/a', content: expected })
-      for (let i = 0; i < 1500; i++) {
+      for (let i = 0; i < 700; i++) {
         const offset = (i * 7919) % expected.length
         expected[offset] = i
         await patch('/a', data(offset, Uint8Array.of(i)))
