@@ -9,11 +9,11 @@ import type { FileTarget, Redo } from '../records/event.js'
 /** A file or directory in use by an open file or a lock. It is followed through renames, and learns of its removal. */
 export class HeldFile {
   readonly ino: number
-  /** The name by which it is held; '' when that does not lead to it any more, but others do or may. */
+  /** The name by which it is held; '' when that name no longer leads to it, but others do or may. */
   path: string
-  /** Set when no name leads to it any more. */
+  /** Set when it has no name any more. */
   gone = false
-  /** Set while an event is applied that may take its name: then it has to be looked for. */
+  /** Set while an event is applied that may take its name: its place must be checked afterwards. */
   touched = false
   /** The latest known state of a file; of one that is gone, the state that only its holder sees. */
   last: FileNode | undefined
@@ -76,12 +76,12 @@ export function targetOf(live: Holder, held: HeldFile): FileTarget | undefined {
   return nodeAt(live.tree, held.path)?.ino === held.ino ? held.path : held.ino
 }
 
-/** To be called before an effect takes names away. */
+/** To be called before an effect removes names. */
 export function beforeEffect(live: Holder, redo: Redo): void {
   if (live.held === undefined || !takesNames(redo)) return
   // The effect may yet be undone, so nothing is gone here.
   for (const held of live.held) {
-    // A file of several names may have lost the one by which it is held in this event already.
+    // A file of several names may have already lost the one by which it is held in this event.
     const elsewhere = held.touched && held.last instanceof LinkedFile
     if (!elsewhere && !mayTake(redo, held.path)) continue
     held.touched = true

@@ -156,7 +156,7 @@ export function record(core: Core, live: LiveSession, event: NewEvent | undefine
     for (const redo of event.redo) applyLive(core, live, redo, at)
   } catch (thrown) {
     pin?.[Symbol.dispose]()
-    // A read that failed halfway leaves a tree that no event explains: it is read again from the store.
+    // A read that failed halfway leaves a tree that no event explains: the session is read again from the store.
     if (!(thrown instanceof Fault)) core.table.discard(live, 'failed')
     throw thrown
   }
@@ -186,7 +186,7 @@ export function commitEvent(
   let { session } = event
   afterEvent(live, redo, restored)
   const isSetBack = at < live.lastEventAt
-  // The clock was ahead, at a read perhaps, and was set right: so are the times that are kept.
+  // The clock was ahead, perhaps at a read, and was set right: so are the kept times.
   const wasAhead = isSetBack || live.lastActivityAt - at > limits.clockHoldMs
   if (isSetBack) session = withSetBack(session ?? live.record, live.seq + 1, at)
   if (wasAhead) {

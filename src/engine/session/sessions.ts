@@ -133,10 +133,10 @@ async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): P
     checkpointId = checkpoint.id
     seq = checkpoint.seq
     root = await rootAt(core, parent, seq)
-    // It may have been deleted meanwhile: then nothing keeps its state.
+    // The checkpoint may have been deleted meanwhile: then nothing keeps its state.
     await findCheckpoint(core, parent, { checkpointId })
     pin(core, parent, seq, root)
-    // How far it is from there to a snapshot is not known.
+    // The distance from there to a snapshot is unknown.
     inheritedEvents = parent.seq + forkEvents
   }
   if (parent.discarded === 'failed') throw readAgain()
@@ -254,7 +254,7 @@ export async function deleteSession(core: Core, sessionId: string): Promise<void
   const live = core.table.atHand(core.tenantKey, sessionId) ?? (await openSession(core, sessionId))
   // Changes called before the deletion are carried out.
   if (live.tail !== undefined) await live.tail
-  // Meanwhile it may have been deleted, or dropped and to be read again.
+  // Meanwhile the session may have been deleted, or dropped and need another read.
   if (live.discarded !== undefined) return deleteSession(core, sessionId)
   core.fence.check()
   const { followers } = live
@@ -264,7 +264,7 @@ export async function deleteSession(core: Core, sessionId: string): Promise<void
   try {
     await acknowledged(core, live, core.store.commit(deletion))
   } catch (error) {
-    // It is there still: to be read again, as all others.
+    // The session is still there and must be read again, as all others.
     live.discarded = 'failed'
     if (live.held !== undefined) core.table.dropped.set(sessionId, live)
     throw error

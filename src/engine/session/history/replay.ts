@@ -81,7 +81,7 @@ export async function rootAt(core: Core, live: LiveSession, seq: number): Promis
 
 /**
  * The roots after some events, given in ascending order. Each event between the first and the last of them is
- * read at most once, but for what restores lead back to. Each root is given to `keep` before anything is awaited, which
+ * read at most once, except those that restores lead back to. Each root is passed to `keep` before any await, which
  * keeps it from collection.
  */
 export async function* rootsAt(

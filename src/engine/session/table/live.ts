@@ -10,11 +10,11 @@ const nothingPending = Promise.resolve()
 /** The rough memory of a session without its tree. */
 const ownBytes = 2048
 
-/** Where handles find the session in memory; empty when it left it. */
+/** The handles' reference to the session in memory; empty when it left. */
 export class SessionSlot {
   readonly id: string
   #live: LiveSession | undefined
-  /** Set where it is used synchronously: then it stays with its handles, with a tree that can be loaded at once. */
+  /** Set after synchronous use: the session then stays with its handles, with a tree that can be loaded at once. */
   synchronous = false
 
   constructor(live: LiveSession) {
@@ -50,11 +50,11 @@ export class LiveSession {
   activityStoredAt: number
   /** The newest event that a stored snapshot covers. */
   snapshotSeq: number
-  /** Settles, without an error, when the snapshot that is being written is stored or is not. */
+  /** Settles, without an error, when the current snapshot is stored or has failed. */
   snapshotting: Promise<void> | undefined = undefined
-  /** Events of the sessions that this one was forked from that opening it replays, as long as it has no snapshot. */
+  /** The number of events of the sessions it was forked from that opening it replays, while it has no snapshot. */
   inheritedEvents: number
-  /** When it was used last, on the scale of its engine's residency. */
+  /** The time of its last use, on the scale of its engine's residency. */
   usedAt = 0
   /** Commits that are not acknowledged yet. */
   pending = 0
