@@ -17,8 +17,8 @@ export interface SessionCreateRequest {
   readonly gitRepository?: { readonly path: string; readonly gitRef?: string }
   readonly initialTags?: StringMap
   /**
-   * After how many seconds without a read or change the session is deleted, and its forks after the same, each for
-   * itself; absent: as the engine was opened with.
+   * The session is deleted after this many seconds without a read or change, and each of its forks likewise, by its
+   * own activity; absent: the engine's default.
    */
   readonly ttlSeconds?: number
 }

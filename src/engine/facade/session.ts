@@ -166,9 +166,9 @@ export class Session implements SessionApi {
   }
 
   /**
-   * Resolves when everything that was done by this handle is acknowledged: after synchronous calls of
-   * `session.fs` on a store whose commits are not synchronous, this is the point from which they are
-   * durable. Rejects when one of their commits failed; STORE_CLOSED after the engine was closed, SESSION_NOT_FOUND after
+   * Resolves when every change made by this handle is acknowledged. After synchronous calls of
+   * `session.fs` on a store whose commits are not synchronous, the changes are durable from then on.
+   * Rejects when one of their commits failed; STORE_CLOSED after the engine was closed, SESSION_NOT_FOUND after
    * the session was deleted.
    */
   flush(): Promise<void> {

@@ -25,8 +25,8 @@ export interface Context {
 /**
  * One call whose arguments are checked and copied; nothing has happened yet.
  *
- * With a plan it is a change: the plan is applied and recorded, then `look` gives the result, for which
- * nothing may have to be loaded. Without one, `look` is all. Both may throw a Fault and then run again; they
+ * With a plan it is a change: the plan is applied and recorded, then `look` gives the result without loading
+ * anything. Without one, only `look` runs. Both may throw a Fault and then run again; they
  * have no effect before their last one.
  */
 export interface Call<T> {
@@ -92,8 +92,8 @@ export function checkReadable(size: number): void {
 }
 
 /**
- * One range of a file's content, read at once where that is possible. Else, and in the forms that may wait
- * for all that is large, by a Fault: the content of the first attempt is what later ones get.
+ * One range of a file's content, read at once where that is possible. Otherwise, and for large ranges in the forms
+ * that may wait, a Fault reads it: later attempts get the content of the first one.
  */
 export class Content {
   #bytes: Buffer | undefined

@@ -100,8 +100,8 @@ interface OpenRange {
 }
 
 /**
- * A read of an open file. Its range is fixed, and the file's position moved on, at the first attempt: reads
- * that are called one after the other go on where the one before ends, even if that waits for its content.
+ * A read of an open file. The first attempt fixes its range and moves the file's position: consecutive reads
+ * continue where the previous one ends, even if that one waits for its content.
  */
 class FileRange {
   readonly #context: Context

@@ -23,7 +23,7 @@ export interface Flushed {
 
 /**
  * Gives every node of a frozen tree an address, children first, and hands the JSON of the new ones to
- * `write`. Nodes that have an address are passed over, so this costs what changed since the last time.
+ * `write`. Nodes that have an address are skipped, so the cost is that of the changes since the last time.
  */
 export function* flushTree(root: Dir, sink: FlushSink): Steps<void> {
   if (root.address !== undefined) return

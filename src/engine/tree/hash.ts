@@ -12,8 +12,8 @@ const ownStepBytes = 16 * 1024
 /**
  * The canonical hash of a frozen root: over mode, extended attributes and pages of each directory, a page over
  * kind, mode, attributes, content and name of its entries. Content only: no times, no inode numbers, no layout
- * of extents, and a file of several names is like as many files. The same tree has the same hash whatever its
- * history. Memoised per page and directory, so it costs what changed.
+ * of extents, and a file of several names counts as so many files. The same tree has the same hash for any
+ * history. Memoised per page and directory, so the cost is that of the changes.
  */
 export function hashTree(root: Dir, ids: ContentIds, loader: NodeLoader): Steps<string> {
   return new TreeHash(root, ids, loader).run()

@@ -21,9 +21,9 @@ export interface PinRequest {
   readonly contents?: readonly Body[]
   /** Blobs and tree nodes that are written before a record refers to them. */
   readonly writesSince?: WrittenSince
-  /** Also if the session is deleted meanwhile. To be pinned while it is there and the states can be named. */
+  /** Kept even if the session is deleted meanwhile. Pin them while it exists and the states can be named. */
   readonly states?: PinnedStates
-  /** A session of which a part is stored. It counts as deleted until it is whole. */
+  /** A session that is stored in part. It counts as deleted until it is whole. */
   readonly arrivingSession?: string
   /** The states that forks start from, from now on. */
   readonly forks?: boolean
