@@ -18,7 +18,7 @@ export type { StoreCheck, StoreCheckOptions, StoreCheckProgress } from './tools/
 
 export interface LevelStorageOptions {
   /**
-   * What an acknowledged operation survives. `full` (the default): the death of the process and a power
+   * The failures that an acknowledged operation survives. `full` (the default): the death of the process and a power
    * cut; one fdatasync is shared by all commits that wait together. `relaxed`: the death of the process
    * only, which is many times faster for a single writer; for tests and caches.
    */
@@ -35,10 +35,10 @@ const optionsShape = new Shape<LevelStorageOptions>({ durability: true })
  * Guarantees
  * - An operation whose promise resolved is there after `kill -9`, and with `durability: 'full'` also after
  *   a power cut. An operation is stored whole or not at all.
- * - What is read was verified against checksums: bytes that were changed on the disk are `DATA_LOSS`, never
- *   taken for what was written; everything else stays readable.
- * - One opener at a time, in this process and in others, whatever the spelling of the path.
- * - Other users of the system can read nothing of it: what is created has the modes 0700 and 0600.
+ * - Reads verify checksums: bytes that were changed on the disk are `DATA_LOSS`, never
+ *   taken for the original; everything else stays readable.
+ * - One opener at a time, in this process and in others, for any spelling of the path.
+ * - Other users of the system can read nothing of it: new files and directories have the modes 0600 and 0700.
  * - A store of which files are missing is refused or, where they can be made again, has everything.
  * - After one failed write nothing more is accepted until the store has recovered; reads go on.
  * - A store of an earlier format is written anew when it is opened. It takes as much space again for a while.
@@ -49,19 +49,19 @@ const optionsShape = new Shape<LevelStorageOptions>({ durability: true })
  *
  * Errors of opening, by reason
  * - `STORE_LOCKED` the directory is open already, in this process or in another one, of which `details.pid`,
- *   `details.since` and `details.host` are told when they are known.
+ *   `details.since` and `details.host` are given when they are known.
  * - `STORE_FORMAT` the directory is no store and not empty, or its format is newer than this version;
  *   `details.format` and `details.supported` say which. Nothing in it was changed.
  * - `DATA_LOSS` files of the store are missing or damaged; `details.missing` names those, `details.file` and
- *   `details.offset` say what is damaged.
+ *   `details.offset` locate the damage.
  * - `PERMISSION_DENIED`, `STORE_FULL`, `STORE_FAILED` the directory could not be read or written.
  *
  * Errors of use, by reason
  * - `STORE_FULL`, `STORE_FAILED` a write failed. `details.outcome` is `unknown` when the operation was part
- *   of the failed write, and `not-applied` when it was queued behind it or came later.
- * - `DATA_LOSS` what is stored is damaged; details name the object.
+ *   of the failed write, and `not-applied` when it was queued after it or came later.
+ * - `DATA_LOSS` stored data is damaged; details name the object.
  * - `STORE_MOVED` the directory was moved, removed or replaced while it was open. Nothing at its old path is changed,
- *   and all that was acknowledged is in the moved directory. The store goes on when the directory is back.
+ *   and all acknowledged operations are in the moved directory. The store goes on when the directory is back.
  * - `STORE_CLOSED` the engine was closed.
  *
  * @throws EngineError `INVALID_ARGUMENT` when an argument has the wrong form.

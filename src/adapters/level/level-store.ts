@@ -27,22 +27,22 @@ export interface LevelStoreParts {
   readonly release: () => Promise<void>
 }
 
-/** Commits wait for the index when it is this many times behind. */
+/** Commits wait for the index when it lags by this many flushes. */
 const mostBehind = 2
-/** So many times the entries of a flush are gathered before they go to the pages. */
+/** The entries of this many flushes are gathered before they go to the pages. */
 const flushesPerMerge = 4
 
-/** Format 2: segments are the truth, and an index says where in them everything stands. */
+/** Format 2: segments are the truth, and an index has the places of their entries. */
 export class LevelStore extends IndexedReads implements Store {
   readonly capabilities = { durable: true, syncReads: true }
   readonly #parts: LevelStoreParts
   readonly #commits: GroupCommit
   #index: LiveIndex
-  /** What made the index unfit to be written. */
+  /** The failure that made the index unfit for writes. */
   #indexFailure: { readonly cause: unknown } | undefined
   /** A page is damaged, and the index is not made again yet. */
   #indexDamaged = false
-  /** Makes the index again. Commits wait for it, and reads of what is damaged. Never rejects. */
+  /** Makes the index again. Commits wait for it, and reads of damaged pages. Never rejects. */
   #repairing: Promise<void> | undefined
   /** The log was made fit again since commits failed, and nothing was appended to it since. */
   #logRecovered = false
@@ -179,7 +179,7 @@ export class LevelStore extends IndexedReads implements Store {
     await this.#repairing
     await this.#commits.drain()
     const { log, segments, release } = this.#parts
-    // What was acknowledged is in the segments: the next opening does what fails here.
+    // Acknowledged commits are in the segments: the next opening repeats a step that fails here.
     if (!this.#commits.failed) {
       if (this.#index.waiting > 0 && !this.#indexDamaged) await this.#flush(false).catch(ignore)
       if (!this.#commits.failed) await log.noteSynced().catch(ignore)
@@ -215,8 +215,8 @@ export class LevelStore extends IndexedReads implements Store {
   }
 
   /**
-   * Has the index made again from the segments, behind the commits that wait already. Undefined where that is for the
-   * recovery to do, or the store is being closed.
+   * Has the index made again from the segments, after the commits that wait already. Undefined if that is left to
+   * recovery, or the store is being closed.
    */
   #noteDamage(): Promise<void> | undefined {
     this.#indexDamaged = true
@@ -286,7 +286,7 @@ export class LevelStore extends IndexedReads implements Store {
     }
   }
 
-  /** What a read has to wait for that failed with this error, before it is tried again. */
+  /** The repair to await before retrying a read that failed with this error. */
   protected whenRepaired(error: unknown): Promise<void> | undefined {
     return error instanceof EngineError && error.reason === 'WOULD_BLOCK' ? this.#repairing : undefined
   }

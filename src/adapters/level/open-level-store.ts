@@ -54,12 +54,12 @@ const defaults = { segmentBytes: 128 * 2 ** 20, flushEntries: 8192, flushBytes: 
  * Opens the store in `directory`, or creates one there.
  *
  * The order of creation, so that a crash at any point leaves either a store or something that the next open
- * finishes: 1. the directory; 2. the claim, an empty file that tells an unfinished store from a foreign
+ * finishes: 1. the directory; 2. the claim, an empty file that distinguishes an unfinished store from a foreign
  * directory; 3. the lock, which from here on keeps out other processes; 4. the first segment, then the
  * manifest; 5. the contents of the claim, which is then renamed to the marker. Each step is synced before the
  * next. Nothing is acknowledged before the marker exists, and once it exists manifest and segments must exist too.
  *
- * A creation that fails removes what it made.
+ * A failed creation removes its files.
  */
 export async function openLevelStore(directory: string, options: OpenLevelStoreOptions): Promise<LevelStore> {
   const disk = options.disk ?? nodeDisk
@@ -76,7 +76,7 @@ export async function openLevelStore(directory: string, options: OpenLevelStoreO
     unregister = registerOpener(held.identity, join(held.path, indexName, 'LOCK'))
     return await open({ held, realPath: path, isHost, creation }, options, letGo)
   } catch (error) {
-    // An opener of this process that came second must not touch what the first one has.
+    // A second opener in this process must not touch the files of the first.
     if (unregister !== undefined) await creation.discardRest(held!.path)
     letGo()
     if (!(error instanceof EngineError)) throw systemError(error, 'the store could not be opened')

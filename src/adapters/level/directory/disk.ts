@@ -1,4 +1,4 @@
-/** What the store needs of a file system; paths are absolute. Failures are errors of node:fs with a `code`. */
+/** The file system operations of a store; paths are absolute. Failures are errors of node:fs with a `code`. */
 export interface Disk {
   /** Names of the entries, in no order; none when the directory does not exist. */
   list(directory: string): Promise<readonly string[]>
@@ -9,7 +9,7 @@ export interface Disk {
   makeDirectory(directory: string): Promise<string | undefined | void>
   /** `create`: must not exist, to be read and written; `write`: must exist, to be read and written. */
   open(path: string, mode: 'read' | 'create' | 'write'): Promise<DiskFile>
-  /** Replaces what has the new name. Lasts when the directory was synced. */
+  /** Replaces a file at the new name. Lasts once the directory is synced. */
   rename(from: string, to: string): Promise<void>
   /** Removes a file; one that does not exist is an ENOENT. Lasts when the directory was synced. */
   remove(path: string): Promise<void>
@@ -27,7 +27,7 @@ export interface DiskFile {
   /** The pieces one after the other: all of them, or an error. */
   write(position: number, pieces: readonly Uint8Array[]): Promise<void>
   truncate(size: number): Promise<void>
-  /** What was written and truncated lasts (fdatasync). */
+  /** Makes writes and truncations so far last (fdatasync). */
   sync(): Promise<void>
   close(): Promise<void>
 }

@@ -29,7 +29,7 @@ export function holdDirectory(
   directory: string,
   by: 'descriptor' | 'identity' = 'descriptor',
 ): HeldDirectory {
-  // Windows opens no directories, and lets nobody move one in which files are open. A number, which unlike a handle is
+  // Windows opens no directories, and does not move one with open files in it. A number, which unlike a handle is
   // never closed by itself: the lock is known by it.
   let descriptor = process.platform === 'win32' ? undefined : openSync(directory, directoryFlags)
   const identity = fileIdentity(directory)
@@ -49,7 +49,7 @@ export function holdDirectory(
   }
 }
 
-/** A directory of a disk on which nobody else can change anything. */
+/** A directory of a disk without other users. */
 export function pathAsHeld(disk: Disk, directory: string): HeldDirectory {
   return { path: directory, disk, identity: directory, isAtPath: () => true, close() {} }
 }

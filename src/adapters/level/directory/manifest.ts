@@ -88,7 +88,7 @@ export async function replaceFile(disk: Disk, directory: string, name: string, t
   await disk.syncDirectory(directory)
 }
 
-/** What is there stays there until it is written over: the claim of a store is such a file. */
+/** Existing bytes stay until they are written over: the claim of a store is such a file. */
 export async function openOrCreate(disk: Disk, path: string): Promise<DiskFile> {
   try {
     return await disk.open(path, 'create')
@@ -98,7 +98,7 @@ export async function openOrCreate(disk: Disk, path: string): Promise<DiskFile> 
   }
 }
 
-/** More than a marker or a manifest ever has; what stands behind is not read. */
+/** More than a marker or a manifest ever has; bytes past this are not read. */
 const mostBytes = 64 * 2 ** 20
 
 /** Undefined when there is no such file. */

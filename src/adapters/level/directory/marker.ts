@@ -1,6 +1,6 @@
 /**
  * The marker file says that a directory is a store, of which format, and which one. It is written once for each
- * format, last, when the store is complete; until then the claim stands in its place.
+ * format, last, when the store is complete; until then the claim takes its place.
  */
 import { Buffer } from 'node:buffer'
 import { randomUUID } from 'node:crypto'
@@ -43,7 +43,7 @@ export async function claimDirectory(disk: Disk, directory: string, indexName: s
 export async function writeMarker(disk: Disk, directory: string, storeId: string): Promise<Marker> {
   const marker: Marker = { format: currentFormat, storeId }
   const claim = join(directory, claimName)
-  // The claim stands until the marker does: it tells an unfinished store from one that lost its marker.
+  // The claim exists until the marker does: it distinguishes an unfinished store from one that lost its marker.
   const file = (await disk.open(claim, 'create').catch(exists)) ?? (await disk.open(claim, 'write'))
   try {
     await file.truncate(0)
@@ -67,7 +67,7 @@ export async function discardClaim(disk: Disk, directory: string): Promise<void>
 }
 
 /**
- * Empties what a creation that was cut short has left of segments. To be called under LevelDB's lock.
+ * Empties the segments left by an interrupted creation. To be called under LevelDB's lock.
  *
  * @throws EngineError `DATA_LOSS` when there are commits in them: the store was finished and has lost its marker.
  */

@@ -117,7 +117,7 @@ function lengthOf(pieces: readonly Uint8Array[]): number {
   return length
 }
 
-/** What is left of the pieces behind their first bytes. */
+/** The rest of the pieces after their first bytes. */
 function behind(pieces: readonly Uint8Array[], bytes: number): Uint8Array[] {
   let skipped = 0
   for (const [i, piece] of pieces.entries()) {

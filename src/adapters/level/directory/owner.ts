@@ -1,6 +1,6 @@
 /**
- * Who has a store open, for whoever finds it locked. The file tells no more than that: LevelDB's lock alone
- * decides who has the store. It goes when the store is closed, and stays when its process is killed.
+ * The process that has a store open, for the error of others that find it locked. The file is a note only: LevelDB's
+ * lock alone decides. The file is removed when the store is closed, and stays when its process is killed.
  */
 import { readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
@@ -10,7 +10,7 @@ import { errorCode } from '../errors.js'
 export const ownerName = 'owner.json'
 const maxHostLength = 255
 
-/** Notes this process. To be called under LevelDB's lock; a failure changes nothing but what others are told. */
+/** Notes this process. To be called under LevelDB's lock; a failure affects only the error that others get. */
 export async function noteOwner(directory: string): Promise<void> {
   const owner = { pid: process.pid, since: new Date().toISOString(), host: hostname() }
   const path = join(directory, ownerName)

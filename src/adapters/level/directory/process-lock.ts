@@ -50,7 +50,7 @@ function heldByOtherThread(lockFile: string): boolean {
 
 /**
  * LevelDB's descriptors reach child processes, its locks do not: a descriptor without a lock was inherited.
- * Where the system does not tell, every descriptor counts.
+ * Where the system does not report locks, every descriptor counts.
  */
 function holdsLock(fd: string): boolean {
   try {

@@ -103,7 +103,7 @@ interface LiveFiles {
   readonly logs: readonly string[]
 }
 
-/** Numbers of the files that the manifest's edits leave in use, as they stand in file names. */
+/** Numbers of the files that the manifest's edits leave in use, as written in file names. */
 function liveFiles(manifest: Buffer): LiveFiles {
   const tables = new Set<string>()
   const state = { tables, log: 0, previousLog: 0 }

@@ -81,14 +81,14 @@ function blockEnd(at: number): number {
   return at - (at % blockBytes) + blockBytes
 }
 
-/** Whether the bytes from here on are what is left of a write that never ended. */
+/** Whether the bytes from here on are the remains of an interrupted write. */
 function isCutShort(file: Buffer, at: number): boolean {
   if (at + headerBytes > file.length) return true
   // A file system can give a file its size before its bytes. A sector that lost its bytes begins elsewhere.
   if (file.subarray(at).every((byte) => byte === 0)) return at % sectorBytes !== 0
   const end = at + headerBytes + file.readUInt16LE(at + 4)
   if (!isType(file[at + 6]!) || end <= file.length || end > blockEnd(at)) return false
-  // Behind a write that was cut short is nothing: a whole fragment says that the length is damaged.
+  // Nothing follows an interrupted write: a whole fragment here means that the length is damaged.
   if (isWhole(file, at, file.length)) return false
   for (let other = at + 1; other + headerBytes <= file.length; other++)
     if (readFragment(file, other) !== undefined) return false

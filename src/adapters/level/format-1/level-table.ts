@@ -1,6 +1,6 @@
 /**
  * Tables of LevelDB. The format is in LevelDB's `doc/table_format.md`. LevelDB reads a table without comparing
- * checksums, and ends the process when a block is not what it expects.
+ * checksums, and ends the process at an unexpected block.
  */
 import type { Buffer } from 'node:buffer'
 import { maskedCrc32c } from './crc32c.js'

@@ -1,7 +1,7 @@
 /**
  * Stores of format 1, which had everything in LevelDB, are written anew when they are opened. Until the marker says
- * format 2 the old store is whole and untouched; from then on the segments are. The name of the manifest tells them
- * apart where a crash left both: before the marker is replaced it has a name of its own.
+ * format 2 the old store is whole and untouched; from then on the segments are. If a crash leaves both, the name of
+ * the manifest distinguishes them: it has a name of its own until the marker is replaced.
  */
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'

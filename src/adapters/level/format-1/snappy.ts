@@ -39,7 +39,7 @@ export function uncompress(bytes: Buffer, maxBytes: number): Buffer | undefined 
     const offset = kind === 1 ? ((tag >>> 5) << 8) | low : low
     const size = kind === 1 ? ((tag >>> 2) & 7) + 4 : (tag >>> 2) + 1
     if (offset === 0 || offset > end || end + size > length) return undefined
-    // Byte by byte: a copy may reach into what it writes.
+    // Byte by byte: a copy may overlap its own output.
     for (const stop = end + size; end < stop; end++) content[end] = content[end - offset]!
   }
   return end === length ? content : undefined

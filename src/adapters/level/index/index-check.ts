@@ -9,7 +9,7 @@ import { findIndexDamage, indexFileName, openOrNothing } from './index-file.js'
 
 const name = `${indexName}/${indexFileName}`
 
-/** What the index of a store looks like that is read without being opened. */
+/** The index of a store, read without opening the store. */
 interface IndexState {
   readonly findings: readonly StoreFinding[]
   readonly notes: readonly string[]

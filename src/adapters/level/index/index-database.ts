@@ -6,7 +6,7 @@ export interface IndexDatabase {
   getSync(key: string): Uint8Array | undefined
   /** Stores all of it or nothing, also when the process ends; with `sync`, when the power fails. One after the other. */
   batch(operations: readonly IndexOperation[], options: { readonly sync: boolean }): Promise<void>
-  /** Where what is stored is not what was written to it, whether a reader needs it or not. */
+  /** Stored values that differ from the written ones, whether a reader needs them or not. */
   damages(): AsyncIterable<IndexDamage>
   /** Gives the space of replaced values back to the file system. */
   compact(): Promise<void>

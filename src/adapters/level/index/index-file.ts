@@ -1,6 +1,6 @@
 /**
- * The pages of the index in one file, to which batches are appended. The file is read by this code alone, whatever is
- * in it: a damaged one costs the index, which is made again from the segments.
+ * The pages of the index in one file, to which batches are appended. This code alone reads the file, whatever its
+ * bytes: a damaged one costs the index, which is made again from the segments.
  *
  * A header: `fkspidx1`, then 8 random bytes. A batch: a head of 16 bytes (checksum of the rest of the head and of the
  * table, bytes of the table, bytes of the values, checksum of the values), the table, the values. For each operation
@@ -29,7 +29,7 @@ const mostUnneeded = 4 * 2 ** 20
 /** About the bytes of a batch when the file is written anew. */
 const copyBytes = 2 ** 20
 
-/** Where a value stands. */
+/** The place of a value. */
 interface Stored {
   readonly offset: number
   readonly length: number
@@ -209,7 +209,7 @@ class IndexFile implements IndexDatabase {
   }
 }
 
-/** What is whole of the file. The rest is cut off: it was being written when its process ended, or is damaged. */
+/** The whole part of the file. The rest is cut off: an interrupted write, or damage. */
 async function readIndexFile(file: DiskFile): Promise<OpenFile> {
   const size = await file.size()
   const seed = readHeader(file, size)
@@ -232,7 +232,7 @@ async function readIndexFile(file: DiskFile): Promise<OpenFile> {
   return { file, seed, values, end }
 }
 
-/** What an open index has written: the checksum of its header, and where its last batch ends. */
+/** The written part of an open index: the checksum of its header, and the end of its last batch. */
 interface Written {
   readonly seed: number
   readonly end: number

@@ -3,7 +3,7 @@ import { crc32 } from 'node:zlib'
 import type { Place } from './memtable.js'
 import { firstAtLeast } from './sorted-keys.js'
 
-/** A page of the index: keys in order, and where their entries stand. */
+/** A page of the index: keys in order, and the places of their entries. */
 export interface Page {
   readonly keys: string[]
   readonly places: Place[]
@@ -41,7 +41,7 @@ export function encodePage(id: number, page: Page, from: number, to: number): Bu
     before = key
   }
   bytes.writeUInt32LE(crc32(bytes.subarray(4, at)), 0)
-  // Many pages wait for one write, and the bound is up to ten times what they take.
+  // Many pages wait for one write, and the bound is up to ten times their size.
   return Buffer.from(bytes.subarray(0, at))
 }
 
@@ -58,7 +58,7 @@ export function decodePage(bytes: Buffer, id: number, checksum: number): Page | 
 const markInterval = 16
 
 /**
- * A page as its bytes, with the key of every sixteenth entry as a mark. Reads decode the entries behind one mark only,
+ * A page as its bytes, with the key of every sixteenth entry as a mark. Reads decode the entries after one mark only,
  * and a page in memory takes little more than its bytes: decoded, its hundreds of keys and places take ten times as much.
  */
 export class StoredPage {
@@ -204,7 +204,7 @@ class EntryReader {
   /** The key that was read last. */
   key: string
 
-  /** `key` begins with what the first entry shares with the one before. */
+  /** `key` begins with the prefix that the first entry shares with the one before. */
   constructor(bytes: Buffer, at: number, key: string) {
     this.#bytes = bytes
     this.at = at

@@ -27,17 +27,17 @@ export interface IndexPlace {
   readonly chain: number
 }
 
-/** What the pages have; it is stored with them, in one batch. */
+/** The state of the pages; it is stored with them, in one batch. */
 export interface IndexRoot extends IndexPlace {
   readonly storeId: string
   readonly nextPage: number
-  /** Pages that were replaced and stand in the database until the next batch. */
+  /** Replaced pages that stay in the database until the next batch. */
   readonly replaced: readonly number[]
   readonly uses: ReadonlyMap<number, SegmentUse>
   readonly pages: readonly PageRef[]
 }
 
-/** What came behind the root: entries that the pages do not have yet. */
+/** The part after the root: entries that the pages do not have yet. */
 export interface IndexTail extends IndexPlace {
   /** The checksum of the root that it belongs to; with another one it means nothing. */
   readonly root: number
@@ -108,7 +108,7 @@ export function decodeTail(bytes: Buffer, root: number): IndexTail | undefined {
   return isTail(tail) && tail.root === root ? tail : undefined
 }
 
-/** What stands before the text of a root or tail. */
+/** The checksum that precedes the text of a root or tail. */
 export function checksumOf(bytes: Buffer): number {
   return bytes.readUInt32LE(0)
 }

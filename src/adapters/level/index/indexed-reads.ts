@@ -16,7 +16,7 @@ export interface EventText {
   readonly text: string
 }
 
-/** The reads of a store whose index says where in the segments everything stands. */
+/** The reads of a store whose index has the places of all entries in the segments. */
 export abstract class IndexedReads {
   readonly #reader: EntryReader
 
@@ -27,10 +27,10 @@ export abstract class IndexedReads {
   /** Looks for something in the index as it is now. */
   protected abstract look<T>(find: (index: LiveIndex) => T): T
 
-  /** What a read has to wait for that failed with this error, before it is tried again. */
+  /** The repair to await before retrying a read that failed with this error. */
   protected abstract whenRepaired(error: unknown): Promise<void> | undefined
 
-  /** What a read of the segments that failed is to be rejected with. */
+  /** The error that a failed read of the segments is rejected with. */
   protected abstract asReadError(error: unknown): unknown
 
   async get(key: string): Promise<string | undefined> {
@@ -101,7 +101,7 @@ export abstract class IndexedReads {
     return entries.map(([key], i) => ({ seq: seqOf(key), text: texts[i]! }))
   }
 
-  /** As {@link look}, behind the repair of an index that turns out to be damaged. */
+  /** As {@link look}, after the repair of an index that turns out to be damaged. */
   async #find<T>(find: (index: LiveIndex) => T): Promise<T> {
     for (;;) {
       try {

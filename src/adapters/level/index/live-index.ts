@@ -8,7 +8,7 @@ import { entryKind } from '../log/segment-format.js'
 
 type Found = readonly [key: string, place: Place]
 
-/** Where the entries of all keys stand, to the newest commit: pages, and what they do not have yet in memory. */
+/** The places of the entries of all keys, to the newest commit: pages, and newer entries in memory. */
 export class LiveIndex {
   readonly pages: PageIndex
   /** The end of the newest frame that is in here. */
@@ -16,7 +16,7 @@ export class LiveIndex {
   /** Bytes of frames that the pages do not have. */
   unflushedBytes = 0
   #newest = new Memtable()
-  /** What is on its way to the pages, or could not be brought there. */
+  /** Entries on their way to the pages, or left after a failed flush. */
   #older: Memtable | undefined
   #flushing: Promise<void> | undefined
 
@@ -33,7 +33,7 @@ export class LiveIndex {
     return this.#flushing
   }
 
-  /** Takes over a frame that stands in the segment from `offset` on. */
+  /** Takes over a frame that starts at `offset` in the segment. */
   apply(entries: readonly FrameEntry[], frame: IndexPlace, offset: number): void {
     const { segment } = frame
     for (const { kind, key, at, length } of entries) {
@@ -57,7 +57,7 @@ export class LiveIndex {
     const newer = this.#newer(from, to, reverse)
     const found: Found[] = []
     let next = newer.next().value
-    /** Takes what is newer and comes before the key. */
+    /** Takes newer entries before the key. */
     const takeUpTo = (key: string | undefined): void => {
       while (next !== undefined && found.length < limit) {
         if (key !== undefined && (reverse ? next[0] <= key : next[0] >= key)) return
@@ -104,18 +104,18 @@ export class LiveIndex {
     return place && [last!, place]
   }
 
-  /** What the pages do not have, the oldest first. */
+  /** Entries that the pages lack, the oldest first. */
   #tables(): Memtable[] {
     const { deltas } = this.pages
     return this.#older === undefined ? [deltas, this.#newest] : [deltas, this.#older, this.#newest]
   }
 
-  /** Whether events of this session are deleted in what the pages do not have. */
+  /** Whether entries that the pages lack delete events of this session. */
   #isDeleted(key: string): boolean {
     return key[0] === 'e' && this.#tables().some((table) => table.deletedSessions.has(sessionOf(key)))
   }
 
-  /** What the pages do not have, deletions included, in order or from the last key backwards. */
+  /** Entries that the pages lack, deletions included, in order or from the last key backwards. */
   *#newer(from: string, to: string, reverse: boolean): Generator<Found, undefined> {
     const tables = this.#tables().map((table) => ({ table, keys: table.keys(from, to, reverse) }))
     for (;;) {
@@ -136,7 +136,7 @@ export class LiveIndex {
   }
 
   /**
-   * Stores everything that was applied so far; one flush after the other. When one fails, what it had stays in
+   * Stores everything that was applied so far; one flush after the other. When one fails, its entries stay in
    * memory, and every later one fails too. `ready` is awaited before anything is stored.
    */
   async flush(options: FlushOptions, ready: (place: IndexPlace) => Promise<void>): Promise<void> {
@@ -167,7 +167,7 @@ export class LiveIndex {
 export interface FlushOptions {
   /** Everything is brought to the pages, and is on the disk. */
   readonly sync: boolean
-  /** Where the pages lack so many entries, these are brought there; fewer are stored beside them. */
+  /** From this many entries on, they are merged into the pages; fewer are stored as a delta. */
   readonly mergeEntries: number
   readonly hasSegment: (segment: number) => boolean
 }

@@ -27,7 +27,7 @@ const rebuildEntries = 65_536
 const probeBytes = 8 * 2 ** 20
 
 /**
- * The index up to the newest commit. What it lacks is read from the segments: the frames behind its place, or all
+ * The index up to the newest commit. Missing entries are read from the segments: the frames after its place, or all
  * of them where it is missing, damaged, or of a past of which segments were removed.
  */
 export async function loadIndex(opener: IndexOpener, db: IndexDatabase): Promise<LoadedIndex> {
@@ -51,9 +51,9 @@ export async function loadIndex(opener: IndexOpener, db: IndexDatabase): Promise
 }
 
 /**
- * Opens an index again that could not be written, for what its writes left behind may be anything, or makes a damaged
- * one anew. The old one can be read until it is closed. Before it begins the disk is asked whether there is space for
- * it.
+ * Opens an index again after a failed write, since the write may have left anything, or makes a damaged
+ * one anew. The old one can be read until it is closed. First it checks that the disk has space for
+ * the new one.
  */
 export async function reopenIndex(opener: IndexOpener, damaged: boolean): Promise<LiveIndex> {
   await probe(opener.segments)
@@ -72,7 +72,7 @@ async function complete(segments: Segments, pages: PageIndex): Promise<LoadedInd
   const replayed = await replay(segments, from, async (segment, { header, offset, length, entries }) => {
     const place = { segment, offset: offset + length, commit: header.commit, chain: header.checksum }
     index.apply(entries, place, offset)
-    // What the index has must be on the disk.
+    // Data in the index must be on the disk.
     if (index.waiting >= rebuildEntries) {
       await index.flush({ sync: false, mergeEntries: 0, hasSegment }, () => segments.head.file.sync())
     }
@@ -81,7 +81,7 @@ async function complete(segments: Segments, pages: PageIndex): Promise<LoadedInd
   return { index, replayed }
 }
 
-/** Whether the index can be completed from the segments that are there: no commit behind its place is missing. */
+/** Whether the segments can complete the index: no commit after its place is missing. */
 function fits(segments: Segments, { root, tail }: PageIndex): boolean {
   const { storeId, sealed, head } = segments.manifest
   if (root.storeId !== storeId || tail.segment > head) return false

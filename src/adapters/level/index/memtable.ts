@@ -1,7 +1,7 @@
 import { SortedKeys } from './sorted-keys.js'
 import type { KeyCursor } from './sorted-keys.js'
 
-/** Where an entry stands in the segments. */
+/** The place of an entry in the segments. */
 export interface Place {
   readonly segment: number
   readonly offset: number
@@ -32,7 +32,7 @@ export class Memtable {
     return r.size + e.size + b.size + this.deletedSessions.size
   }
 
-  /** Where the key stands, or its deletion; undefined when nothing is known of it here. */
+  /** The place of the key, or of its deletion; undefined when the key is not in this table. */
   get(key: string): Place | undefined {
     const place = this.#space(key).get(key)
     if (place !== undefined || this.deletedSessions.size === 0 || key[0] !== 'e') return place
@@ -61,7 +61,7 @@ export class Memtable {
     this.#eventKeys.delete(session)
   }
 
-  /** Takes over what is newer. */
+  /** Takes over newer entries. */
   add(newer: Memtable): void {
     for (const [session, place] of newer.deletedSessions) this.deleteSession(session, place)
     for (const space of Object.values(newer.#spaces)) for (const [key, place] of space) this.set(key, place)

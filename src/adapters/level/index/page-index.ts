@@ -16,9 +16,9 @@ const cachedPages = 1024
 const noRoot = 0
 
 /**
- * Where the entries of all keys stand, as of one place in the segments. Keys are in pages, pages in the database,
- * and the list of pages with a checksum for each in memory: a page that is damaged, missing or older than it should
- * be is noticed, and with it every key that is.
+ * The places of the entries of all keys, as of one place in the segments. Keys are in pages, pages in the database,
+ * and the list of pages with a checksum for each in memory. So it detects every page that is damaged, missing or
+ * outdated, and with it the keys there.
  */
 export class PageIndex {
   readonly db: IndexDatabase
@@ -119,12 +119,12 @@ export class PageIndex {
     }
   }
 
-  /** Whether the database has a root: without one nothing that stands beside the pages is found again. */
+  /** Whether the database has a root: without one no delta is found again. */
   get hasRoot(): boolean {
     return this.tail.root !== noRoot
   }
 
-  /** Stores entries beside the pages, which are not changed; a place of its own says up to where. */
+  /** Stores entries as a delta and leaves the pages unchanged; the delta's own place says up to where. */
   async storeDelta(entries: Memtable, place: IndexPlace): Promise<void> {
     const id = this.tail.nextPage
     const page = deltaPage(entries)
@@ -149,7 +149,7 @@ export class PageIndex {
 
   /**
    * Stores pages and, in the same batch, the root that has them and those that were stored before it; then it is the
-   * root, and nothing is beside it.
+   * root, and there are no deltas.
    */
   async store(pages: ReadonlyMap<number, Buffer>, root: IndexRoot, sync: boolean): Promise<void> {
     const operations: IndexOperation[] = [{ type: 'del', key: tailKey }]
@@ -192,7 +192,7 @@ export class PageIndex {
   }
 }
 
-/** Deletions of sessions stand before the events, and are told apart by their letter. */
+/** Deletions of sessions precede the events, and their letter distinguishes them. */
 function deltaPage(entries: Memtable): Page {
   const page: Page = { keys: [], places: [] }
   const add = ([key, place]: readonly [string, Place]): void => {

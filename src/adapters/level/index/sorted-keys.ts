@@ -3,7 +3,7 @@ const chunkKeys = 512
 
 /** Goes over keys in one direction. */
 export interface KeyCursor {
-  /** Undefined behind the last one. */
+  /** Undefined after the last one. */
   readonly key: string | undefined
   next(): void
 }
@@ -95,7 +95,7 @@ export function firstAtLeast(sorted: readonly string[], key: string): number {
   return firstWhere(sorted.length, (i) => sorted[i]! >= key)
 }
 
-/** The first of `count` indexes that fits, of which all behind it fit too; `count` when none does. */
+/** The first of `count` indexes that fits, when all after it fit too; `count` when none does. */
 function firstWhere(count: number, fits: (index: number) => boolean): number {
   let low = 0
   let high = count

@@ -3,10 +3,10 @@ import type { StoreCommit } from '../../../engine/ports.js'
 import { FrameBuilder } from './frame.js'
 import { entryKind, toBinary } from './segment-format.js'
 
-/** What an entry takes beside its value, roughly. */
+/** The size of an entry without its value, roughly. */
 const entryBytes = 96
 
-/** A commit as a frame. Later entries of a key win: what a commit both puts and deletes is gone. */
+/** A commit as a frame. Later entries of a key win: a key that a commit both puts and deletes is gone. */
 export function encodeCommit(commit: StoreCommit): FrameBuilder {
   const { events, put, del, blobs, deleteBlobs, replaceEvents, deleteEvents } = commit
   const bodies = events?.map(encodeBody)

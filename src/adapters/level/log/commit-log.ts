@@ -8,7 +8,7 @@ import { segmentHeaderBytes } from './segment-format.js'
 import type { Segments } from './segments.js'
 
 export interface CommitLogOptions {
-  /** Whether what was appended is synced before it counts as written. */
+  /** Whether appended frames are synced before they count as written. */
   readonly sync: boolean
   /** @throws EngineError `STORE_MOVED` when the store is not where it was opened. */
   readonly checkPlace: () => void
@@ -17,12 +17,12 @@ export interface CommitLogOptions {
 }
 
 /**
- * For so long after a look nobody else can have opened the store and written to it. A steady writer looks once for each
- * write.
+ * For this long after a check of the place no other process can have opened the store and written to it. A steady
+ * writer checks once for each write.
  */
 const placeHoldsMs = 1
 
-/** Where frames stand that were appended. */
+/** The place of appended frames. */
 export interface Appended {
   readonly frame: FrameBuilder
   readonly offset: number
@@ -34,12 +34,12 @@ export interface Appended {
 export class CommitLog {
   readonly #segments: Segments
   readonly #options: CommitLogOptions
-  /** The end of what was written, and with `sync` is on the disk. */
+  /** The end of the written frames; with `sync` they are on the disk. */
   place: IndexPlace
   #syncedTo: number
   /** Where in the head the frames begin that were not synced yet. */
   #syncedEnd: number
-  /** The newest sync. The system tells of bytes that it could not write only once: behind a failure all fail. */
+  /** The newest sync. The system reports bytes that it could not write only once: after a failure all fail. */
   #syncing: Promise<void> = Promise.resolve()
   #checkedAt = -Infinity
 
@@ -82,10 +82,10 @@ export class CommitLog {
     return appended
   }
 
-  /** Syncs what was appended up to a place. */
+  /** Syncs frames appended up to a place. */
   async sync(place: IndexPlace): Promise<void> {
     if (place.commit <= this.#syncedTo) return
-    // What stands in earlier segments was synced before the head was begun.
+    // Earlier segments were synced before the head was begun.
     const now = this.place
     await this.#syncHead()
     this.#noteSynced(now)
@@ -101,10 +101,10 @@ export class CommitLog {
   }
 
   /**
-   * Makes the log fit to be appended to after a failure: what was not acknowledged is cut off, what was is read back
-   * and verified, and what was never synced is written again. Goes on in another segment.
+   * Makes the log fit for appending after a failure: it cuts off unacknowledged frames, reads back and verifies
+   * acknowledged ones, and writes unsynced ones again. Goes on in another segment.
    *
-   * @throws EngineError `DATA_LOSS` when the frames behind `verified` are not as they were written.
+   * @throws EngineError `DATA_LOSS` when the frames after `verified` are not as they were written.
    */
   async recover(verified: IndexPlace): Promise<void> {
     this.#checkPlace()
@@ -123,7 +123,7 @@ export class CommitLog {
     await this.rotate()
   }
 
-  /** Notes in the manifest what is on the disk: whoever opens the store next will miss it. */
+  /** Notes the synced commits in the manifest: the next opening will notice if they are missing. */
   async noteSynced(): Promise<void> {
     await this.sync(this.place)
     await this.#segments.noteSynced(this.#syncedTo)

@@ -51,7 +51,7 @@ export class EntryReader {
     return textOf(file, key, place, await this.#read(file, place.offset, place.length))
   }
 
-  /** The texts of several entries; those that stand side by side are read together. */
+  /** The texts of several entries; adjacent ones are read together. */
   async texts(entries: readonly (readonly [key: string, place: Place])[]): Promise<string[]> {
     const texts: string[] = []
     const reads: Promise<void>[] = []
@@ -144,7 +144,7 @@ export class EntryReader {
         throw damaged(file, key, place)
       }
     }
-    // Who wants a part often wants the next one too.
+    // A reader of one part often wants the next one too.
     this.#last = { place, span, bytes }
     return own(bytes.subarray(from - span.from, to - span.from))
   }

@@ -12,7 +12,7 @@ export class EventSequence {
   readonly #hasEvent: (sessionId: string, seq: number) => boolean
   readonly #next = new Map<string, number>()
 
-  /** `hasEvent` tells of what was written. */
+  /** `hasEvent` looks an event up among the written ones. */
   constructor(hasEvent: (sessionId: string, seq: number) => boolean) {
     this.#hasEvent = hasEvent
   }

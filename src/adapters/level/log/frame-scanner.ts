@@ -74,8 +74,8 @@ export class FrameScanner {
 }
 
 /**
- * Whether some frame behind `from` says that the commit was on the disk when it was written. Frames are looked for
- * at every byte, since where they begin is not known there.
+ * Whether some frame after `from` says that the commit was on the disk when it was written. Frames are looked for
+ * at every byte, since their offsets are not known there.
  */
 export async function laterFrameNeeds(
   file: SegmentFile,
@@ -84,7 +84,7 @@ export async function laterFrameNeeds(
   seed: number,
 ): Promise<boolean> {
   for (let at = range.from; at < range.to; at += windowBytes) {
-    // A header that the next window begins within stands whole in this one.
+    // A header that straddles two windows is whole in this one.
     const window = await file.read(at, Math.min(windowBytes + frameHeaderBytes, range.to - at))
     for (let found = findFrame(window, 0); found >= 0; found = findFrame(window, found + 1)) {
       const header = readFrameHeader(window, found, seed)

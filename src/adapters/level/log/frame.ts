@@ -23,10 +23,10 @@ export interface FrameEntry {
   readonly length: number
 }
 
-/** What the header says of the frame's place, known when the frame is written. */
+/** The header's part about the frame's place, known when the frame is written. */
 export type FramePlace = Pick<FrameHeader, 'commit' | 'syncedTo' | 'chain'>
 
-/** Builds the bytes of one frame. What it is given is copied at once. */
+/** Builds the bytes of one frame. It copies its arguments at once. */
 export class FrameBuilder {
   readonly entries: FrameEntry[] = []
   #bytes: Buffer
@@ -50,7 +50,7 @@ export class FrameBuilder {
     this.#finish(kind, key, at, this.#end)
   }
 
-  /** The deletion of a key that may stand in segments up to `origin`; 0 is the segment of this frame. */
+  /** The deletion of a key whose entries may be in segments up to `origin`; 0 is the segment of this frame. */
   deletion(kind: EntryKind, key: string, origin: number): void {
     const at = this.#begin(kind, key, 4, entryHeadBytes + key.length + 4)
     this.#bytes.writeUInt32LE(origin, at + entryHeadBytes + key.length)
@@ -72,7 +72,7 @@ export class FrameBuilder {
     this.#finish(entryKind.blob, key, at, at + headBytes)
   }
 
-  /** An entry as it stands elsewhere, verified. */
+  /** A verified copy of an entry from another place. */
   copy(kind: EntryKind, key: string, entry: Uint8Array): void {
     this.#reserve(entry.length)
     const at = this.#end
@@ -116,7 +116,7 @@ export class FrameBuilder {
 }
 
 /**
- * The entries of the frame whose header stands at `at`; undefined unless every byte is as it was written. `bytes`
+ * The entries of the frame whose header is at `at`; undefined unless every byte is as it was written. `bytes`
  * must hold all of the frame.
  */
 export function readFrame(bytes: Buffer, at: number, header: FrameHeader): readonly FrameEntry[] | undefined {

@@ -24,7 +24,7 @@ export interface GroupCommitOptions {
  * its promise, so that one write and one fdatasync serve all of them. A commit is encoded when it arrives.
  *
  * After a failed write nothing is written any more, until `resume`: the commits of that group have an unknown
- * outcome, those behind it are not applied.
+ * outcome, those queued after it are not applied.
  */
 export class GroupCommit {
   readonly #options: GroupCommitOptions
@@ -84,7 +84,7 @@ export class GroupCommit {
     await this.#running
   }
 
-  /** Accepts nothing any more; what is queued is not applied. */
+  /** Accepts nothing any more; queued commits are not applied. */
   fence(cause: unknown): void {
     this.#failure ??= { cause }
     for (const group of this.#waiting.splice(0)) group.reject(writeError(cause, 'not-applied'))
@@ -121,7 +121,7 @@ export class GroupCommit {
         }
         if (group.frames.length > 0) {
           const appended = await this.#options.log.append(group.frames)
-          // Waits only where the index is far behind.
+          // Waits only where the index lags far.
           const behind = this.#options.onWritten(appended)
           if (behind !== undefined) await behind
         }

@@ -26,7 +26,7 @@ const batchBytes = 2 ** 20
 const batchEntries = 1000
 
 /**
- * Writes what is needed of segments that are mostly not to the end of the newest one, then removes them.
+ * Appends the needed entries of segments that are mostly unneeded to the newest one, then removes these segments.
  *
  * An entry is appended in its turn of the queue and only when the index still has it at its old place, so that the
  * order of entries in the segments stays the order in which they took effect. A segment is removed when the index
@@ -64,7 +64,7 @@ function isMostlyUnneeded(parts: ReclaimParts, segment: number): boolean {
   return bytes > 0 && needed(parts, segment) <= bytes * neededShare
 }
 
-/** Deletions are needed as long as an older segment can have what they delete. */
+/** Deletions are needed as long as an older segment can have the deleted entries. */
 function needed({ segments, index }: ReclaimParts, segment: number): number {
   const { live, deletions } = index().pages.root.uses.get(segment) ?? { live: 0, deletions: 0 }
   return segment === segments.numbers[0] ? live : live + deletions
@@ -140,7 +140,7 @@ function isNeeded(segments: Segments, index: LiveIndex, segment: number, entry: 
   return entry.kind === entryKind.deleteEvents || index.get(entry.key) === undefined
 }
 
-/** The segment in which the deletion was first written: what it deletes stands in that one or before. */
+/** The segment in which the deletion was first written: the deleted entries are in that one or before. */
 function originOf(segment: number, { bytes }: Moved): number {
   const origin = bytes.readUInt32LE(bytes.length - 4)
   return origin === 0 ? segment : origin

@@ -11,7 +11,7 @@ const copyBytes = 2 ** 20
 export interface Replayed {
   /** The end of the last frame. */
   readonly place: IndexPlace
-  /** The newest commit that is known to be on the disk, and where the frames behind it begin in the head. */
+  /** The newest commit that is known to be on the disk, and the place in the head of the frames after it. */
   readonly syncedTo: number
   readonly syncedEnd: number
 }
@@ -24,8 +24,8 @@ export function firstPlace(segments: Segments): IndexPlace {
 }
 
 /**
- * Reads every frame behind a place and gives it to `apply`. What stands at the end of the head and is no frame was
- * never acknowledged, and is cut off, unless something says that it was.
+ * Reads every frame after a place and gives it to `apply`. Bytes at the end of the head that form no frame were
+ * never acknowledged, and are cut off, unless there is evidence that they were.
  *
  * @throws EngineError `DATA_LOSS` when a frame is damaged that was acknowledged, or may have been.
  */
@@ -61,8 +61,8 @@ export async function replay(
 }
 
 /**
- * Writes what was never synced once more and syncs it. After a sync that failed the system may take bytes for
- * written that are not on the disk; they are verified by whoever calls this.
+ * Writes unsynced bytes once more and syncs them. After a failed sync the system may take bytes for
+ * written that are not on the disk; the caller verifies them.
  */
 export async function writeAgain(file: SegmentFile, from: number, to: number): Promise<void> {
   for (let at = from; at < to; at += copyBytes) {

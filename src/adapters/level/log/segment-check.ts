@@ -23,7 +23,7 @@ export async function* checkSegments(
     if (!segments.has(segment)) continue
     const file = segments.file(segment)
     const name = segmentPath(segment)
-    // What is appended from here on is not looked at.
+    // Frames appended from here on are not checked.
     const { end } = file
     const { firstCommit, chain } = segments.header(segment)
     let size: number

@@ -14,7 +14,7 @@ export const blobPieceBytes = 64 * 1024
 /** A SHA-256. */
 export const blobKeyBytes = 32
 
-/** What an entry does. The numbers are disk format. */
+/** The effect of an entry. The numbers are disk format. */
 export const entryKind = {
   put: 1,
   delete: 2,

@@ -16,14 +16,14 @@ import { decodeSegmentHeader, encodeSegmentHeader, frameSeed, segmentHeaderBytes
 import type { SegmentHeader } from './segment-format.js'
 import { SegmentFile, segmentName, segmentOf } from './segment-file.js'
 
-/** What the manifest says of a store in which nothing was written yet. */
+/** The manifest of a store without writes. */
 export function firstManifest(storeId: string): Manifest {
   return { storeId, sealed: [], head: 1, syncedTo: 0 }
 }
 
 /** Creates a segment that has nothing but its header, so that it lasts. */
 export async function createSegment(disk: Disk, directory: string, header: SegmentHeader): Promise<void> {
-  // What is left of an attempt that failed holds nothing, but the manifest may name it: it is never away.
+  // The file of a failed attempt holds nothing, but the manifest may name it: it is never away.
   const file = await openOrCreate(disk, join(directory, segmentsName, segmentName(header.segment)))
   try {
     await file.write(0, [encodeSegmentHeader(header)])
@@ -183,7 +183,7 @@ export class Segments {
     return join(this.directory, segmentsName, segmentName(segment))
   }
 
-  /** Every segment must be there; what is there beside them is what an interrupted step left. */
+  /** Every segment must be there; all other files are leftovers of an interrupted step. */
   async #check(): Promise<void> {
     const names = await this.disk.list(join(this.directory, segmentsName))
     const wanted = new Set(this.numbers)
@@ -199,14 +199,14 @@ export class Segments {
     }
   }
 
-  /** A segment behind the head has no frames, unless the manifest was replaced by an older one. */
+  /** A segment after the head has no frames, unless the manifest was replaced by an older one. */
   async #checkEmpty(segment: number): Promise<void> {
     if (segment < this.manifest.head) return
     if ((await sizeOf(this.disk, this.#path(segment))) > segmentHeaderBytes)
       throw damagedSegment(segmentName(segment), 0)
   }
 
-  /** @throws EngineError `DATA_LOSS` when the header is not what it was, or a sealed segment is shorter. */
+  /** @throws EngineError `DATA_LOSS` when the header has changed, or a sealed segment is shorter. */
   async #open(segment: number, mode: 'read' | 'write', bytes: number | undefined): Promise<void> {
     const name = segmentName(segment)
     const file = await this.disk.open(this.#path(segment), mode)
@@ -219,7 +219,7 @@ export class Segments {
     if (header.storeId !== this.manifest.storeId || header.segment !== segment) throw damagedSegment(name, 8)
     if (bytes !== undefined) {
       if (end < bytes) throw damagedSegment(name, end)
-      // What stands behind it was cut off before the segment was sealed, by a step that did not last.
+      // Bytes past it were cut off before the segment was sealed, by a step that did not last.
       opened.end = bytes
     }
     this.#headers.set(segment, header)

@@ -16,7 +16,7 @@ import { StoredFiles } from './stored-files.js'
 import type { StoredSegment } from './stored-files.js'
 
 export interface StoreBackupOptions {
-  /** Ends it with the signal's reason; what was written is removed again. */
+  /** Ends it with the signal's reason; written files are removed again. */
   readonly signal?: AbortSignal
   readonly onProgress?: (progress: StoreBackupProgress) => void
 }
@@ -28,7 +28,7 @@ export interface StoreBackupProgress {
   readonly totalBytes: number
 }
 
-/** What a backup has. */
+/** The contents of a backup. */
 export interface StoreBackup {
   readonly directory: string
   readonly bytes: number
@@ -41,21 +41,21 @@ const writeBytes = 2 ** 20
 /**
  * Copies the store in a directory to another directory, which is missing or empty, while it is used by this process,
  * by another or by none. The copy is a store: opening it is how it is restored. It has every commit that was
- * acknowledged when this was called, and of later ones those before some moment. Nothing is locked, and whoever works
- * with the store does not wait.
+ * acknowledged when this was called, and of later ones those before some moment. It takes no lock and delays
+ * no user of the store.
  *
- * Every byte that is copied is verified. What is not copied: the index, which is made again at the first opening, and
+ * Every copied byte is verified. Not copied: the index, which is made again at the first opening, and
  * anything else that lies in the directory, such as a key of secrets.
  *
- * The marker that makes it a store is written last and everything before it is on the disk then: what an interrupted
- * backup leaves is taken for a store by nobody.
+ * The marker that makes it a store is written last and everything before it is on the disk then: an interrupted
+ * backup never passes for a store.
  *
  * Other users of the system can read nothing of it.
  *
  * @throws EngineError `STORE_FORMAT` when there is no store in the directory, or one of another format;
  *   `INVALID_ARGUMENT` when the target is the store's directory or below it, by whatever path; `ALREADY_EXISTS` when
  *   the target holds anything; `DATA_LOSS` when files of the store are damaged or missing:
- *   {@link checkStore} tells which, {@link repairStore} saves the rest; `STORE_FULL`, `PERMISSION_DENIED`,
+ *   {@link checkStore} names them, {@link repairStore} saves the rest; `STORE_FULL`, `PERMISSION_DENIED`,
  *   `STORE_FAILED` when the disk refuses.
  *
  * @example
@@ -127,7 +127,7 @@ export async function removeCreated(directory: string, first: string | undefined
   }
 }
 
-/** Of two backups to one target the second ends here, and leaves what the first one writes. */
+/** Of two backups to one target the second ends here, and leaves the files of the first one. */
 async function makeOnce(directory: string): Promise<void> {
   try {
     await mkdir(directory, { mode: 0o700 })
@@ -228,7 +228,7 @@ async function copySegment(
       if (bytes >= writeBytes) await write()
     }
     const rest = { from: scanner.at, to }
-    // What ends the newest segment may be the beginning of a commit; behind that nothing stands.
+    // The newest segment may end with the beginning of a commit; nothing follows it.
     const isWhole =
       sealed === undefined
         ? scanner.commit >= manifest.syncedTo && !(await laterFrameNeeds(file, rest, 0, seed))
@@ -242,7 +242,7 @@ async function copySegment(
   }
 }
 
-/** Removes what was written. */
+/** Removes written files. */
 async function discard(target: string): Promise<void> {
   for (const name of [segmentsName, markerName, `${markerName}.new`])
     await rm(join(target, name), { recursive: true, force: true }).catch(() => undefined)

@@ -6,7 +6,7 @@ import { nodeDisk } from '../directory/node-disk.js'
 import { salvageStore } from './salvage.js'
 
 export interface StoreCheckOptions extends Omit<CheckOptions, 'onProgress'> {
-  /** Told now and then how far it is: first the bytes of all files are read, then objects are looked at. */
+  /** Called now and then with the progress: first the bytes of all files are read, then objects are checked. */
   readonly onProgress?: (progress: StoreCheckProgress) => void
 }
 
@@ -18,9 +18,9 @@ export interface StoreCheckProgress {
   readonly objects: number
 }
 
-/** What a check of a directory saw. */
+/** The result of a check of a directory. */
 export interface StoreCheck extends CheckReport {
-  /** What was seen and is no loss, such as the beginning of a commit that was never acknowledged. */
+  /** Observations that are no loss, such as the beginning of a commit that was never acknowledged. */
   readonly notes: readonly string[]
 }
 
@@ -77,7 +77,7 @@ export async function checkStore(directory: string, options: StoreCheckOptions =
   }
 }
 
-/** What the system says of files, as an error of the engine. */
+/** A file system error as an error of the engine. */
 export function asEngineError(error: unknown, signal: AbortSignal | undefined): unknown {
   if (error instanceof EngineError || (signal?.aborted === true && error === signal.reason)) return error
   return systemError(error, 'the store could not be read')

@@ -26,9 +26,9 @@ const seqWidth = 8
 export interface Damage {
   readonly offset: number
   readonly message: string
-  /** Nothing that is whole stands behind it in the segment. */
+  /** Nothing whole follows it in the segment. */
   readonly toEnd: boolean
-  /** What is damaged seems to be this event. */
+  /** The damaged entry seems to be this event. */
   readonly event?: LostEvent
 }
 
@@ -37,7 +37,7 @@ export interface LostEvent {
   readonly seq: number
 }
 
-/** A frame, or what is whole of it. */
+/** A frame, or its whole entries. */
 export interface Salvaged {
   readonly offset: number
   /** Undefined when the header is damaged. */
@@ -57,9 +57,9 @@ export interface SalvageRange {
 }
 
 /**
- * All frames of a segment and, where it is damaged, what is whole of them. Every byte is verified; behind a damage
- * the next frame is looked for at every byte. A frame counts only with a higher number than those before it: what
- * looks like one in a content that is a copy of a segment has a lower one.
+ * All frames of a segment and, where it is damaged, their whole entries. Every byte is verified; after a damage
+ * the next frame is looked for at every byte. A frame counts only with a higher number than those before it: a
+ * content that is a copy of a segment has frames with lower ones.
  */
 export async function* salvageFrames(
   file: SegmentFile,
@@ -68,7 +68,7 @@ export async function* salvageFrames(
 ): AsyncGenerator<Salvaged, void> {
   const reader = new WindowReader(file, to)
   let commit = before?.commit
-  /** Undefined behind a damage: nothing is known of what should follow. */
+  /** Undefined after a damage: the next chain value is unknown. */
   let chain = before?.chain
   for (let at = from; at < to;) {
     const header = await headerAt(reader, at, seed)
@@ -116,7 +116,7 @@ async function nextFrame(
   commit: number | undefined,
 ): Promise<number> {
   for (let at = from; at < reader.end; at += windowBytes) {
-    // A header that the next window begins within stands whole in this one.
+    // A header that straddles two windows is whole in this one.
     const window = await reader.read(at, windowBytes + frameHeaderBytes)
     for (let found = findFrame(window, 0); found >= 0; found = findFrame(window, found + 1)) {
       const header = readFrameHeader(window, found, seed)
@@ -126,7 +126,7 @@ async function nextFrame(
   return reader.end
 }
 
-/** Bytes that begin with no header: if that alone is damaged, the entries behind it are whole. */
+/** Bytes that begin with no header: if that alone is damaged, the entries after it are whole. */
 async function salvageRegion(
   reader: WindowReader,
   offset: number,
@@ -195,8 +195,8 @@ function hasWholeHeads(bytes: Buffer, header: FrameHeader): boolean {
 }
 
 /**
- * Where whole entries begin behind a damaged one, of which there are as many to the end as the frame is to have: what
- * looks like entries in the content of the damaged one would be too many.
+ * The offset after a damaged entry from which whole entries reach the end, as many as the frame must still have:
+ * with false entries from the damaged content they would be too many.
  */
 function nextEntry(bytes: Buffer, damaged: number, count: number): number | undefined {
   if (count < 1) return undefined
@@ -221,7 +221,7 @@ function lengthAt(bytes: Buffer, at: number): number {
   return entryHeadLength(bytes[at]!, bytes.readUInt32LE(at + 5), valueBytes) + valueBytes
 }
 
-/** What a damaged entry seems to be: its key may be what is damaged. */
+/** The likely identity of a damaged entry: its key itself may be damaged. */
 function seemsToBe(bytes: Buffer, at: number): Pick<Damage, 'message' | 'event'> {
   const from = at + entryHeadBytes
   const kind = bytes[at]!
@@ -242,7 +242,7 @@ function seemsToBe(bytes: Buffer, at: number): Pick<Damage, 'message' | 'event'>
   return { message: kind === entryKind.blob ? 'damaged: a blob' : 'damaged: a deletion' }
 }
 
-/** Reads a file in large pieces; what the disk cannot give is zeros, which are no frame. */
+/** Reads a file in large pieces; unreadable bytes become zeros, which are no frame. */
 class WindowReader {
   readonly end: number
   readonly #file: SegmentFile

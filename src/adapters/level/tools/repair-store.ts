@@ -12,7 +12,7 @@ import { salvageStore } from './salvage.js'
 import type { Salvage } from './salvage.js'
 
 export interface StoreRepairOptions {
-  /** Ends it with the signal's reason; what was written is removed again. */
+  /** Ends it with the signal's reason; written files are removed again. */
   readonly signal?: AbortSignal
   readonly onProgress?: (progress: StoreRepairProgress) => void
 }
@@ -26,29 +26,29 @@ export interface StoreRepairProgress {
   readonly objects: number
 }
 
-/** What a repair saved, and what it could not. */
+/** The saved and the lost objects of a repair. */
 export interface StoreRepair extends RepairReport {
   readonly directory: string
-  /** What was wrong with the files of the old store. */
+  /** The problems of the old store's files. */
   readonly findings: readonly Finding[]
   readonly notes: readonly string[]
-  /** What a check of the new store, contents included, finds: nothing. */
+  /** The findings of a check of the new store, contents included: none. */
   readonly remaining: readonly Finding[]
 }
 
 export type { Dropped }
 
 /**
- * Makes a whole store of what is left of a damaged one, in another directory, which is missing or empty. The old store
+ * Makes a whole store of the remains of a damaged one, in another directory, which is missing or empty. The old store
  * is read only, and stays as it is.
  *
- * - All of its segments are read, past what is damaged, also when segments, manifest or marker are missing. An entry
+ * - All of its segments are read, skipping damage, also when segments, manifest or marker are missing. An entry
  *   is taken when all of its bytes are as they were written, and no other.
  * - A session of which nothing is missing stays as it is, with its history.
  * - One that lost contents or tree nodes keeps its newest state and its checkpoints without the files or directories
- *   that are lost, and its log, link for link; what its events did is not kept.
+ *   that are lost, and its log, link for link; the redo of its events is not kept.
  * - Where events are lost, the log ends before the first of them. If the newest state is known even so, one event
- *   behind it says that it was repaired, and stands for those that are lost; else the state is that of the last event
+ *   after it records the repair and replaces the lost ones; else the state is that of the last event
  *   that is left.
  * - Checkpoints whose state is lost, revisions and imported git trees that are not whole, git objects, cache entries
  *   and checkouts that lost contents are left out.

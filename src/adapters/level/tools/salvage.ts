@@ -15,19 +15,19 @@ import type { StoredSegment } from './stored-files.js'
 
 export interface SalvageOptions {
   readonly signal?: AbortSignal | undefined
-  /** Told how much was read of all segments. */
+  /** Called with the bytes read so far of all segments. */
   readonly onProgress?: ((readBytes: number, totalBytes: number) => void) | undefined
 }
 
-/** What a directory still has of a store. */
+/** The remains of a store in a directory. */
 export interface Salvage {
-  /** Everything that is whole; what is damaged is missing in it, and nothing can be written to it. */
+  /** Everything whole; damaged entries are missing in it, and it is read-only. */
   readonly store: SalvagedStore
-  /** What is wrong with the files. */
+  /** The problems of the files. */
   readonly findings: readonly StoreFinding[]
-  /** What was seen and is no loss. */
+  /** Observations that are no loss. */
   readonly notes: readonly string[]
-  /** Events that are damaged, as far as that can be told. */
+  /** Events known to be damaged. */
   readonly lostEvents: readonly LostEvent[]
 }
 
@@ -36,7 +36,7 @@ const flushEntries = 65_536
 
 /**
  * Reads all segments of a store, damaged or not and in use or not, and changes nothing. An entry that is damaged is
- * left out, and with it nothing else: where an older one has the same key, that one stands in its place.
+ * left out, and nothing else with it: where an older one has the same key, that one takes its place.
  *
  * @throws EngineError `STORE_FORMAT` when the directory holds no store, or one of another format.
  */

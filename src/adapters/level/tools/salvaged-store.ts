@@ -10,8 +10,8 @@ import type { StoredFiles } from './stored-files.js'
 import { segmentPath } from './stored-files.js'
 
 /**
- * What is whole of a store, to be read. Events may have gaps here: those that are not whole are left out. Checking it
- * tells what was found in the files.
+ * The whole entries of a store, for reading. Events may have gaps here: damaged ones are left out. A check of it
+ * reports the findings of the files.
  */
 export class SalvagedStore extends IndexedReads implements Store {
   readonly capabilities = { durable: true, syncReads: true }

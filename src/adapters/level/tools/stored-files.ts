@@ -14,7 +14,7 @@ import { SegmentFile, segmentName, segmentOf } from '../log/segment-file.js'
 import { decodeSegmentHeader, segmentHeaderBytes } from '../log/segment-format.js'
 import type { SegmentHeader } from '../log/segment-format.js'
 
-/** A segment as it stood when it was opened. */
+/** A segment as it was when it was opened. */
 export interface StoredSegment {
   readonly file: SegmentFile
   /** Undefined when it is damaged. */
@@ -26,7 +26,7 @@ const maxLooks = 100
 
 /**
  * The files of a store, opened to be read and nothing else: no lock is taken, so that it may be in use, and nothing
- * is created, written or removed. What is opened stays readable when the store removes it.
+ * is created, written or removed. Open files stay readable when the store removes them.
  */
 export class StoredFiles {
   /** Leads to the directory for as long as this is open, whatever becomes of its path. */
@@ -37,7 +37,7 @@ export class StoredFiles {
   readonly manifest: Manifest | undefined
   /** In the order of their numbers. */
   readonly segments: readonly StoredSegment[]
-  /** What is missing or damaged of marker, manifest and headers. */
+  /** The missing and damaged parts of marker, manifest and headers. */
   readonly findings: readonly StoreFinding[]
   readonly #held: HeldDirectory
 
@@ -208,7 +208,7 @@ async function openSegment(disk: Disk, directory: string, segment: number): Prom
   }
 }
 
-/** Of a file that nobody can read: its disk fails, or it is none. Undefined where the caller alone cannot. */
+/** The finding about an unreadable file: its disk fails, or it is no file. Undefined if only the caller lacks access. */
 function unreadable(name: string, error: unknown): StoreFinding | undefined {
   const code = errorCode(error)
   if (code === undefined || !['EIO', 'EISDIR', 'ELOOP', 'ENXIO', 'ESPIPE'].includes(code)) return undefined
