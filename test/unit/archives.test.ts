@@ -289,7 +289,7 @@ z.close()`
   test('is read: zip with more entries than 16 bits can count', async () => {
     const code = `
 z = zipfile.ZipFile(io.BytesIO(), 'w')
-for i in range(66000): z.writestr('d%d/f%d' % (i % 100, i), b'')
+for i in range(66000): z.writestr(zipfile.ZipInfo('d%d/f%d' % (i % 100, i)), b'')
 b = z.fp; z.close(); out.write(b.getvalue())`
     const { entries } = await read(python(code, root))
     expect(entries.size).toBe(66_000)

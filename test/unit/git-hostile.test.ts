@@ -9,7 +9,7 @@ import { failure } from '../support/git-harness.js'
 import { hostilePacks } from '../support/hostile-packs.js'
 import { chunksOf, randomNumbers, readAll } from '../support/pack-oracle.js'
 import { idDelta, idOf, makeDelta, plainEntry, rawPack, withTrailer } from '../support/raw-pack.js'
-import { seed } from '../support/seed.js'
+import { runs, seed } from '../support/seed.js'
 
 const MiB = 2 ** 20
 
@@ -137,7 +137,7 @@ test(`a pack of random damage with a right trailer is read or refused (FORKSPACE
   ]
   const sound = rawPack(entries).subarray(0, -20)
   const seen = new Set<string>()
-  for (let round = 0; round < 2000; round++) {
+  for (let round = 0; round < runs(5000); round++) {
     const bytes = Buffer.from(sound)
     for (let flips = 1 + Math.floor(random() * 3); flips > 0; flips--) {
       const bit = Math.floor(random() * bytes.length * 8)
