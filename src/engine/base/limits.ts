@@ -114,7 +114,7 @@ export const limits = {
   sliceMs: 8,
   /** Between two times that a session's last read is stored, in milliseconds. */
   activityStoredMs: 60_000,
-  /** How many milliseconds the clock may lag the newest event of a session while changes wait for it. */
+  /** If the clock lags the newest event of a session by at most this many milliseconds, new events repeat its time. */
   clockHoldMs: 300_000,
   /** Recorded times at which the clock of a session was set back. */
   clockSetBacks: 100,
@@ -136,7 +136,7 @@ export const limits = {
   memoryBudgetBytes: 128 * 2 ** 20,
   /** The least `memoryBudgetBytes`. */
   memoryBudgetMinBytes: 2 ** 20,
-  /** Of the part for sessions, the share of one session's earlier states, and of its newest while it is idle: 1/8. */
+  /** Of the part for sessions, one in so many for one session's earlier states, and for its newest while it is idle. */
   sessionShare: 8,
   /** Commits and openings between two measurements of the sessions in memory; more where there are many. */
   sessionsLookedAt: 64,

@@ -25,7 +25,7 @@ export interface BundleFacts {
   /** The permission that a caller needs to get them. */
   readonly action: Action
   readonly maxCount: number
-  /** In order of creation, without what says which session they are of. */
+  /** In order of creation, without the id of their session. */
   list(core: Core, live: LiveSession): Promise<readonly object[]>
   /** The record of another session that one from a bundle becomes. INVALID_BUNDLE. */
   revive(value: unknown, sessionId: string): BundleFact

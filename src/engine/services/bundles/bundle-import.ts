@@ -274,7 +274,7 @@ class BundleImport {
     for await (const value of this.#lines(texts, 'events')) {
       const event = asEvent(value)
       if (event[0] < at) {
-        // A clock that was set back differs by more than the engine waits for.
+        // Times go back only when the clock was set back by more than this.
         if (at - event[0] <= limits.clockHoldMs) throw damaged('events are not in order')
         setBacks = addSetBack(setBacks, seq + 1, event[0])
       }

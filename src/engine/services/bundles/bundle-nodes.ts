@@ -196,7 +196,7 @@ class StoredNodes implements NodeVault {
   directory(address: string, attributes: Attributes): Dir {
     const { height, linked, wide } = this.facts(address)!
     const hash = this.#pageHash(address)
-    // Its hash does not depend on its names.
+    // The hash can be computed without its names.
     const pages = hash === undefined ? null : [new Page(undefined, null, [], '')]
     if (pages !== null) pages[0]!.hash = hash
     const dir = new Dir(undefined, attributes, pages)

@@ -112,7 +112,7 @@ export class Subscription implements BusSubscription {
     if (this.#end !== undefined || message.seq <= this.#newest) return
     this.#newest = message.seq
     if (this.#takers.length > 0 && !this.#searching) {
-      // A waiting call has taken all earlier messages.
+      // While a call waits, all earlier messages have been taken.
       this.#takers.shift()!.resolve(this.#result(message))
       return
     }

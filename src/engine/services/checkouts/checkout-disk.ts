@@ -8,7 +8,7 @@ import { Tree } from '../../tree/tree.js'
 import type { CheckoutIndex } from './checkout-index.js'
 import type { HostStat, HostTree } from '../sources/host-ports.js'
 
-/** The bits of a mode that a checkout writes: it leaves out setuid and setgid. */
+/** The bits of a mode that a checkout writes: it leaves out setuid, setgid and sticky. */
 export const shownMode = 0o777
 
 const contentKeyDigits = 32

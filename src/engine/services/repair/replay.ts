@@ -13,7 +13,7 @@ export interface RawState {
   readonly root: Dir
   /** The paths it lacks because of lost tree nodes and events. */
   readonly lost: readonly LostPath[]
-  /** The first event whose effect is unknown; undefined: the state is complete. */
+  /** The first event whose effect is unknown; undefined: all effects are known. */
   readonly unknownFrom: number | undefined
 }
 

@@ -240,7 +240,7 @@ export class Jobs {
         for (const release of running.releases) release()
         unshare()
         this.#running.delete(job.jobId)
-        // All waiting calls have the end of the job.
+        // All waiting calls were notified of the end.
         this.#changed.all.delete(job.jobId)
       })
     if (shareKey !== undefined) this.#shared.set(shareKey, { running, queued })
