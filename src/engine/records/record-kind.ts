@@ -14,7 +14,7 @@ export interface RecordReferences {
   record(key: string): void
 }
 
-/** To whom the records of a kind belong: with a session its records are deleted. */
+/** The owner of the records of a kind: deleting a session deletes its records. */
 export type RecordScope = 'tenant' | 'session'
 
 /**

@@ -8,7 +8,7 @@ import { Shape } from '../base/shape.js'
  * events and other records do not count, nor do other bytes in the store's own files.
  */
 export interface Budgets {
-  /** Of all tenants together; what two of them have counts twice. */
+  /** Of all tenants together; a content that two of them have counts twice. */
   readonly storeBytes?: number
   /** Of each tenant, each content once. */
   readonly tenantBytes?: number

@@ -27,7 +27,7 @@ export interface MemoryStorageOptions {
 
 const optionsShape = new Shape<MemoryStorageOptions>({ durable: true, syncReads: true })
 
-/** Storage in this process' memory; what `openEngine()` uses when it is given none. */
+/** Storage in this process' memory; the default of `openEngine()`. */
 export function memoryStorage(options: MemoryStorageOptions = {}): Storage {
   const data = emptyData()
   const { durable, syncReads } = optionsShape.read(options, 'options')

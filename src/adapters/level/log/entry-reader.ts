@@ -15,7 +15,7 @@ import {
 import type { SegmentFile } from './segment-file.js'
 import type { Segments } from './segments.js'
 
-/** A blob of which at least this share is wanted is read in one piece with what describes it. */
+/** A blob of which at least this share is wanted is read in one piece with its description. */
 const wholeShare = 0.5
 /** Entries this near to each other are read at once, up to the second figure. */
 const gapBytes = 4096

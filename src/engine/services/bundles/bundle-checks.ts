@@ -14,7 +14,7 @@ export function damaged(message: string, options?: ErrorOptions): EngineError {
   )
 }
 
-/** Passes on what else `check` throws as INVALID_BUNDLE. */
+/** Turns errors of `check` into INVALID_BUNDLE. */
 export function checked<T>(check: () => T): T {
   try {
     return check()

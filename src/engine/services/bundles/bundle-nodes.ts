@@ -145,7 +145,7 @@ class HeldNodes implements NodeVault {
 const kinds = ['directory', 'part', 'blocks', 'file'] as const
 const addressBytes = 20
 const hashBytes = 32
-/** Its length, and what of its hash the table does not compare. */
+/** Its length, and the digits of its hash that the table does not compare. */
 const blobRecordBytes = 4 + hashBytes - addressBytes
 /** Kind, flags, height, where it is stored, and the hash of the only page of a directory. */
 const recordBytes = 1 + 1 + 2 + addressBytes + hashBytes

@@ -78,7 +78,7 @@ export class BusChannel {
     return { message, dropped }
   }
 
-  /** Resolves when it and all before it are delivered; rejects with what `stored` rejects with. */
+  /** Resolves when it and all before it are delivered; rejects with the error of `stored`. */
   deliver(message: KeptMessage, stored: Promise<void>, environment: Environment): Promise<void> {
     const pause = this.#pauseAfter(message) ? nextTurn : undefined
     const before = this.#settled

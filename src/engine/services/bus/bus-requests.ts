@@ -31,7 +31,7 @@ export interface BusMessage {
   readonly publishedAt: string
 }
 
-/** Without topics and patterns: every message. With both: those that either lets through, once each. */
+/** Without topics and patterns: every message. With both: messages that either matches, once each. */
 export interface BusSubscribeRequest {
   /** Exact; at most 256. */
   readonly topics?: readonly string[]

@@ -61,7 +61,7 @@ export class CheckoutIndex {
     directory.files.clear()
   }
 
-  /** Stores what changed. */
+  /** Stores the changes. */
   async flush(): Promise<void> {
     const directories = [...this.#directories]
     this.#directories.clear()

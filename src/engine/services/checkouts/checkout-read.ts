@@ -37,7 +37,7 @@ export interface DiskChange {
   readonly found: Found | undefined
 }
 
-/** Finds what changed in a directory of the host, and lays it over the tree that was written there. */
+/** Finds the changes in a directory of the host, and applies them to the tree that was written there. */
 export class DiskReader {
   /** Parents before their entries. */
   readonly changes: DiskChange[] = []

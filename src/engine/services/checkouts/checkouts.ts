@@ -93,7 +93,7 @@ export class Checkouts {
     )
   }
 
-  /** Ends what runs, and waits until it has. */
+  /** Aborts running operations, and waits until they have ended. */
   async close(): Promise<void> {
     this.#closing.abort(engineClosed())
     await Promise.allSettled(this.#running)

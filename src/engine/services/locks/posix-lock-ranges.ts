@@ -5,7 +5,7 @@ export type LockKind = 'shared' | 'exclusive'
 /** The end of every file: a range that ends here goes to infinity. */
 export const endOfRanges = 1n << 63n
 
-/** Equal keys are the same owner; what else is known of it is information. */
+/** Equal keys are the same owner; the other fields are information only. */
 export interface LockOwner {
   readonly key: string
 }

@@ -175,7 +175,7 @@ export class LockTable<Owner extends LockOwner> {
     }
   }
 
-  /** Carries out a request, or with undefined a release, and wakes whom that lets go on. */
+  /** Carries out a request, or with undefined a release, and wakes the waiters that it unblocks. */
   #change(target: LockTarget<Owner>, request: LockRequest<Owner> | undefined): void {
     const files = this.#files[target.space]
     let locks = files.get(target.file)

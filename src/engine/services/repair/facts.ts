@@ -15,7 +15,7 @@ export interface SessionFacts {
   readonly newest: number
   readonly gaps: number[]
   readonly restores: [seq: number, target: number][]
-  /** Hashes of contents that what events did needs, and that are lost. */
+  /** Hashes of lost contents that the redo of events needs. */
   readonly lostBlobs: Set<string>
   readonly snapshots: SnapshotRecord[]
   readonly wholeSnapshots: Set<number>

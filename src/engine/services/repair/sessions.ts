@@ -16,7 +16,7 @@ export interface RepairedSession {
   readonly kept: boolean
   /** Its newest event that is as it was. */
   readonly last: number
-  /** States that are not as they were, of those that others may rest on. */
+  /** Changed states that others may build on. */
   readonly changed: ReadonlySet<number>
 }
 

@@ -83,7 +83,7 @@ export class SessionStates {
     return { ...start, unknownFrom: 0 }
   }
 
-  /** A tree without what cannot be read; undefined when nothing can. */
+  /** A tree without its unreadable parts; undefined when nothing is readable. */
   async #raw(encoded: EncodedNode): Promise<RawState | undefined> {
     const { mender, roots } = this.#context
     const { root, lost } = await mender.mend(roots.load(encoded), { keepFiles: true })

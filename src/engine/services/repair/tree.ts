@@ -31,7 +31,7 @@ export interface MendedTree {
 }
 
 export interface MendOptions {
-  /** Files whose contents are lost stay: only what cannot be read of the tree itself goes. */
+  /** Files whose contents are lost stay: only unreadable parts of the tree itself go. */
   readonly keepFiles: boolean
 }
 
@@ -62,7 +62,7 @@ export class TreeMender {
     return { root: counted, lost }
   }
 
-  /** The table of files of several names, without those that are lost. */
+  /** The table of hard-linked files, without lost ones. */
   async #links(table: Dir, options: MendOptions): Promise<LinkTable> {
     const lost: LostPath[] = []
     const mended = await this.#dir(table, '', { lost, options, links: undefined })

@@ -14,7 +14,7 @@ const verbs = { added: 'Add', removed: 'Remove', modified: 'Change' } as const
 /** Paths that the summary names under each heading. */
 const namedPaths = 20
 
-/** A description of what changed between two trees, made from the paths alone. */
+/** A description of the changes between two trees, made from the paths alone. */
 export async function summarize(core: Core, before: Dir, after: Dir): Promise<CommitSummary> {
   const changedFiles: string[] = []
   const counts = { added: 0, removed: 0, modified: 0 }

@@ -271,7 +271,7 @@ export class Jobs {
     return importJobKind.parse(json)
   }
 
-  /** Resolves to the succeeded job; rejects with IMPORT_FAILED, whose cause is what went wrong. */
+  /** Resolves to the succeeded job; rejects with IMPORT_FAILED, whose cause is the original error. */
   async wait(
     core: Core,
     reference: JobReference,
@@ -391,7 +391,7 @@ export class Jobs {
     })
   }
 
-  /** Aborts what runs and waits until it stopped; nothing is started from then on. */
+  /** Aborts running jobs and waits until they have stopped; no job starts from then on. */
   async close(): Promise<void> {
     this.#closed = true
     const all = [...this.#running.values()]
