@@ -104,7 +104,7 @@ class LocalAttack {
       .split('\n')
     this.#before = await this.#lookOutside()
     this.#engine = await openEngine({ hostPaths: { roots: [this.#root] } })
-    // What stands in the place of a lock stays there: to wait for it would be most of the time.
+    // A planted file in the place of a lock stays there. Waiting for it would take most of the run.
     const bounds: { lockWaitMs: number } = gitLimits
     bounds.lockWaitMs = 20
     try {

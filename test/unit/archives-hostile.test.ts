@@ -448,6 +448,14 @@ describe('what is damaged in the headers of a tar, and would be taken for someth
     }
   })
 
+  test('pax whose size is in base 256', async () => {
+    const text = '10 path=b'
+    const records = pax(text)
+    const inBase256 = Uint8Array.from([0x80, ...Array.from({ length: 10 }, () => 0), text.length])
+    const error = await errorOf(tarOf({ ...records, fields: [[124, inBase256]] }, file('a')))
+    expect(error.message).toContain('a record of a pax header is damaged')
+  })
+
   test('by the name in the header of the entry, not by what the damaged record was taken for', async () => {
     // Seven bytes too long: the record ends within the next one.
     for (const type of ['x', 'g']) {
@@ -475,11 +483,12 @@ describe('what is damaged in the headers of a tar, and would be taken for someth
     expect((await errorOf(tarOf({ fields: [[100, '0000698\0']] }))).reason).toBe('INVALID_ARCHIVE')
   })
 
-  test('also where they come in pieces, behind a large content and behind empty blocks', async () => {
+  test('in pieces of any size, after a large content and after empty blocks too', async () => {
     const content = tarOf(file('large', 'x'.repeat(300_000)), pax('10 path=b'), file('a'))
     const gap = Buffer.concat([tarEntry(file('b')), Buffer.alloc(512), content])
-    for (const size of [100, 512, 100_000]) {
-      for (const whole of [content, gap]) {
+    const small = tarOf(file('small', 'x'), pax('10 path=b'), file('a'))
+    for (const size of [1, 100, 512, 100_000]) {
+      for (const whole of size === 1 ? [small] : [content, gap]) {
         const pieces = async function* (): AsyncGenerator<Uint8Array> {
           for (let at = 0; at < whole.length; at += size) yield whole.subarray(at, at + size)
         }

@@ -19,7 +19,7 @@ const memoryBound = 256 * MiB
 interface Outcome {
   readonly expected: string | undefined
   readonly reason?: string
-  /** The most memory that the process had above what it started with, up to the end of this pack. */
+  /** Peak memory of the process up to the end of this pack, above its memory at the start. */
   readonly most: number
 }
 

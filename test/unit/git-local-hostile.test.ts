@@ -25,7 +25,7 @@ function moveOut(path: string, to: string): void {
   symlinkSync(to, path)
 }
 
-/** Makes empty directories of objects and has the repository name them, and the lines behind them. */
+/** Creates empty object directories and lists them as alternates of the repository, followed by the given lines. */
 function nameAlternates(
   repository: ReturnType<typeof places>['repository'],
   count: number,

@@ -354,7 +354,7 @@ describe.runIf(hasGit).each(formats)('a repository of this host, %s', (format) =
   })
 })
 
-/** Notes what this process syncs and renames, by the names of the files, until the test ends. */
+/** Lists the files that this process syncs and renames, by name, until the test ends. */
 async function notedSteps(): Promise<readonly string[]> {
   const steps: string[] = []
   const probe = await open(git.root)
@@ -378,7 +378,7 @@ test.runIf(hasGit).each([
   ['loose objects', 1, /^[0-9a-f]{38}$/],
   ['a pack', 150, /\.(pack|idx)$/],
 ] as const)(
-  'what is pushed is on the disk before it has its name, the index behind its pack and the ref last: %s',
+  'a push syncs each file before its rename, and writes the pack, its index and then the ref: %s',
   async (_, count, objectName) => {
     const repository = git.sampleRepository()
     const remote = { repositoryPath: repository.path }

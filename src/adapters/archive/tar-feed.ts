@@ -5,6 +5,13 @@ import { invalidArchive, limitExceeded, truncated } from './errors.js'
 import { archiveLimits } from './limits.js'
 import { blockBytes, checkHeaders } from './tar-headers.js'
 
+const keptBlockBytes = 4096
+
+interface Block {
+  readonly bytes: Uint8Array
+  used: number
+}
+
 /** Writes pieces to a parser, each when the one before was taken, and bounds what is between entries. */
 export class TarFeed {
   /** What the source of the pieces, or then the parser, threw. */
@@ -17,10 +24,10 @@ export class TarFeed {
   #bytes = 0
   /** How many of the bytes, at their end, are zeros. */
   #zeros = 0
-  /** Where the content of the entry that came last ends. */
+  /** Where the content of the newest entry ends. */
   #entryEnd = 0
-  /** What came since then, at least: the headers of the next entry stand in it. */
-  #recent: Uint8Array[] = []
+  /** The bytes since then, at least: they include the headers of the next entry. */
+  readonly #recent: Block[] = []
   #recentStart = 0
   #aheadBytes = 0
   #hasEntries = false
@@ -47,7 +54,7 @@ export class TarFeed {
     })
   }
 
-  /** To be called for every entry. LIMIT_EXCEEDED when too much stands ahead of it, INVALID_ARCHIVE for damaged headers. */
+  /** Call this for every entry. LIMIT_EXCEEDED for too many bytes of headers, INVALID_ARCHIVE for damaged headers. */
   begin(contentStart: number, size: number, name: string): void {
     this.#hasEntries = true
     const ahead = contentStart - this.#entryEnd
@@ -73,33 +80,38 @@ export class TarFeed {
       this.#bytes += piece.length
       const zeros = countZeros(piece)
       this.#zeros = zeros < piece.length ? zeros : this.#zeros + zeros
-      const copy = Uint8Array.from(piece)
-      this.#keep(copy)
-      await this.#write(copy)
+      await this.#write(this.#keep(piece))
       checkGap(this.#bytes - this.#entryEnd)
     }
     this.#tar.end(null)
   }
 
-  /** Lets go of what no header can stand in any more. */
-  #keep(piece: Uint8Array): void {
+  /** A copy of the piece. Small pieces share a block. Blocks of contents that were read are dropped. */
+  #keep(piece: Uint8Array): Uint8Array {
     let dropped = 0
-    for (const { length } of this.#recent) {
-      if (this.#recentStart + length > this.#entryEnd) break
-      this.#recentStart += length
+    for (const { used } of this.#recent) {
+      if (this.#recentStart + used > this.#entryEnd) break
+      this.#recentStart += used
       dropped++
     }
     if (dropped > 0) this.#recent.splice(0, dropped)
-    this.#recent.push(piece)
+    let last = this.#recent.at(-1)
+    if (last === undefined || last.used + piece.length > last.bytes.length) {
+      last = { bytes: new Uint8Array(Math.max(piece.length, keptBlockBytes)), used: 0 }
+      this.#recent.push(last)
+    }
+    last.bytes.set(piece, last.used)
+    last.used += piece.length
+    return last.bytes.subarray(last.used - piece.length, last.used)
   }
 
   #between(start: number, end: number): Uint8Array {
     const parts: Uint8Array[] = []
     let at = this.#recentStart
-    for (const piece of this.#recent) {
+    for (const { bytes, used } of this.#recent) {
       if (at >= end) break
-      if (at + piece.length > start) parts.push(piece.subarray(Math.max(start - at, 0), end - at))
-      at += piece.length
+      if (at + used > start) parts.push(bytes.subarray(Math.max(start - at, 0), Math.min(used, end - at)))
+      at += used
     }
     return parts.length === 1 ? parts[0]! : Buffer.concat(parts)
   }

@@ -17,7 +17,7 @@ export function checkHeaders(headers: Uint8Array, name: string): void {
       throw invalidArchive('the size or mode of an entry is damaged', name)
     if (!aheadTypes.has(type)) continue
     const start = at + blockBytes
-    const length = octal(header, size)
+    const length = numberIn(header, size)
     if (paxTypes.has(type)) checkRecords(headers.subarray(start, start + length), ownName(headers))
     at += Math.ceil(length / blockBytes) * blockBytes
   }
@@ -33,7 +33,10 @@ const paxTypes = new Set(Buffer.from('xg'))
 /** These, and the long names of GNU: their content is about the entry behind them. */
 const aheadTypes = new Set(Buffer.from('xgKLN'))
 
-/** Octal up to a space, a NUL or the end of the field; or in base 256, of which the parser refuses what it cannot read. */
+/**
+ * Accepts octal digits up to a space, a NUL or the end of the field, and any number in base 256: the parser refuses those
+ * that are no safe integers.
+ */
 function isNumber(header: Uint8Array, [start, end]: Field): boolean {
   let at = start
   if (header[at]! & 0x80) return true
@@ -52,7 +55,8 @@ function ownName(headers: Uint8Array): string {
   return name!
 }
 
-function octal(header: Uint8Array, [start, end]: Field): number {
+function numberIn(header: Uint8Array, [start, end]: Field): number {
+  if (header[start]! & 0x80) return header.subarray(start + 1, end).reduce((sum, byte) => sum * 256 + byte, 0)
   const text = Buffer.from(header.subarray(start, end)).toString('latin1')
   return Number.parseInt(text.replace(/^[ \0]+/, '') || '0', 8)
 }
