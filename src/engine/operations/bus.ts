@@ -5,8 +5,8 @@ export const busOperations = defineOperations({
     tag: 'Bus',
     summary: 'Publish a message',
     description:
-      'Sends a message to those who subscribed to its topic, in the order of the publications, and keeps ' +
-      'it for replay.',
+      'Sends a message to the subscribers of its topic and keeps it for replay. Subscribers receive ' +
+      'messages in the order in which they were published.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}/bus:publish',
     capabilities: ['bus'],
@@ -16,11 +16,11 @@ export const busOperations = defineOperations({
     tag: 'Bus',
     summary: 'Subscribe to messages',
     description:
-      'A stream of JSON objects, one a line, that stays open: each is `{"result": message}`, or as the ' +
-      'last one `{"error": status}`. Without a parameter for replay it starts with what is published from ' +
-      'then on; with one, kept messages come first, without gap or repetition. The response starts at ' +
-      'once, also while there is nothing to send. A reader that is too slow gets an error of code 8 ' +
-      '(`SLOW_CONSUMER`) and the end of the stream, and can go on with `replayAfterMessageId`.',
+      'Opens a stream of JSON objects, one per line. Each is `{"result": message}`; `{"error": status}` ' +
+      'ends the stream. Without a replay parameter, the stream starts with messages published after the ' +
+      'request. With one, kept messages come first, without gap or repetition. The response begins ' +
+      'immediately, even when there are no messages. A reader that is too slow gets an error with code 8 ' +
+      '(`SLOW_CONSUMER`), and the stream ends. It can resume with `replayAfterMessageId`.',
     method: 'GET',
     path: '/v1/sessions/{sessionId}/bus',
     query: ['topics', 'topicPatterns', 'scope', 'replayLimit', 'replayAfterMessageId'],

@@ -7,8 +7,8 @@ export const cacheOperations = defineOperations({
     tag: 'Cache',
     summary: 'Set a cache entry',
     description:
-      'Replaces the entry of this key. A cache that is full drops entries whose time is over first, then ' +
-      'those not used for the longest time.',
+      'Creates or replaces the entry of a key. A full cache first drops expired entries, then the least ' +
+      'recently used ones.',
     method: 'PUT',
     path: '/v1/sessions/{sessionId}/cache/{key}',
     implementedBy: 'session.cache.put',
@@ -18,7 +18,7 @@ export const cacheOperations = defineOperations({
   getCacheEntry: {
     tag: 'Cache',
     summary: 'Get a cache entry',
-    description: 'A key without an entry is no error: `found` is false and `value` empty.',
+    description: 'A missing entry is not an error: `found` is false and `value` is empty.',
     method: 'GET',
     path: '/v1/sessions/{sessionId}/cache/{key}',
     implementedBy: 'session.cache.get',
@@ -28,7 +28,7 @@ export const cacheOperations = defineOperations({
   deleteCacheEntry: {
     tag: 'Cache',
     summary: 'Delete a cache entry',
-    description: 'Succeeds also when there is no such entry.',
+    description: 'Succeeds even if there is no such entry.',
     method: 'DELETE',
     path: '/v1/sessions/{sessionId}/cache/{key}',
     implementedBy: 'session.cache.delete',
@@ -37,8 +37,8 @@ export const cacheOperations = defineOperations({
   },
   cacheEntryExists: {
     tag: 'Cache',
-    summary: 'Ask for a cache entry',
-    description: 'Counts neither as use of the entry nor as hit or miss.',
+    summary: 'Check whether a cache entry exists',
+    description: 'Does not count as a use of the entry, or as a hit or miss.',
     method: 'GET',
     path: '/v1/sessions/{sessionId}/cache/{key}/exists',
     implementedBy: 'session.cache.exists',
@@ -47,8 +47,8 @@ export const cacheOperations = defineOperations({
   },
   getCacheMetadata: {
     tag: 'Cache',
-    summary: 'Get size and times of a cache entry',
-    description: 'Counts neither as use of the entry nor as hit or miss.',
+    summary: 'Get the size and times of a cache entry',
+    description: 'Does not count as a use of the entry, or as a hit or miss.',
     method: 'GET',
     path: '/v1/sessions/{sessionId}/cache/{key}/metadata',
     implementedBy: 'session.cache.metadata',
@@ -59,9 +59,9 @@ export const cacheOperations = defineOperations({
     tag: 'Cache',
     summary: 'Set a cache entry if it is unchanged',
     description:
-      'Sets the value only if the entry is what `expectedValue` says. Of several that try at once one ' +
-      'succeeds; the others are no error: `swapped` is false, and `value` and `found` tell what the entry ' +
-      'is.',
+      'Sets the value only if the entry matches `expectedValue`. Of several concurrent calls, one ' +
+      'succeeds. The others are not errors: they return `swapped` false, with the current entry in ' +
+      '`value` and `found`.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}/cache/{key}/compare-and-set',
     implementedBy: 'session.cache.compareAndSet',
@@ -71,7 +71,7 @@ export const cacheOperations = defineOperations({
   listCacheKeys: {
     tag: 'Cache',
     summary: 'List cache keys',
-    description: 'A page of the keys, in the order of their bytes.',
+    description: 'A page of the keys, in byte order.',
     method: 'GET',
     path: '/v1/sessions/{sessionId}/cache/keys',
     query: ['prefix', 'pageSize', 'pageToken'],
@@ -81,8 +81,8 @@ export const cacheOperations = defineOperations({
   },
   getCacheStats: {
     tag: 'Cache',
-    summary: 'Get numbers of the cache',
-    description: 'How much the cache holds, and how often it was of use since it was last loaded.',
+    summary: 'Get cache statistics',
+    description: 'Entry count and size of the cache, and its hits and misses since it was last loaded.',
     method: 'GET',
     path: '/v1/sessions/{sessionId}/cache/stats',
     implementedBy: 'session.cache.stats',
@@ -92,7 +92,9 @@ export const cacheOperations = defineOperations({
   batchGetCache: {
     tag: 'Cache',
     summary: 'Get several cache entries',
-    description: 'Values as of one moment, in the order of the keys, misses included.',
+    description:
+      'Returns all values as of one moment, in the order of the requested keys. A missing entry has ' +
+      '`found` false.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}/cache/batch-get',
     implementedBy: 'session.cache.batchGet',
@@ -102,7 +104,7 @@ export const cacheOperations = defineOperations({
   batchSetCache: {
     tag: 'Cache',
     summary: 'Set several cache entries',
-    description: 'All of them, or with an error none.',
+    description: 'Sets all of the entries, or none if the request fails.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}/cache/batch-set',
     implementedBy: 'session.cache.batchSet',
@@ -112,7 +114,7 @@ export const cacheOperations = defineOperations({
   batchDeleteCache: {
     tag: 'Cache',
     summary: 'Delete several cache entries',
-    description: 'Keys without an entry are not counted.',
+    description: 'Keys without an entry are not counted in `deletedCount`.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}/cache/batch-delete',
     implementedBy: 'session.cache.batchDelete',
@@ -122,7 +124,7 @@ export const cacheOperations = defineOperations({
   deleteCacheByPrefix: {
     tag: 'Cache',
     summary: 'Delete cache entries by prefix',
-    description: 'The prefix is literal.',
+    description: 'Deletes every entry whose key starts with a prefix. The prefix is literal, not a pattern.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}/cache/delete-by-prefix',
     implementedBy: 'session.cache.deleteByPrefix',

@@ -1,8 +1,8 @@
 import type { OperationName } from './index.js'
 
 /**
- * A route that carries a content as `application/octet-stream`, where its operation has base64 in JSON. It needs the
- * capabilities of the operation, and may fail as it does.
+ * A route that carries content as `application/octet-stream` instead of base64 in JSON. It needs the capabilities of
+ * its operation and fails with the same errors.
  */
 export interface ContentRoute {
   readonly operation: OperationName
@@ -11,11 +11,11 @@ export interface ContentRoute {
   /** In CommonMark. */
   readonly description: string
   readonly method: 'GET' | 'POST' | 'PUT'
-  /** With `{name}` for each part that is a parameter. */
+  /** Parameters are written as `{name}`. */
   readonly path: string
   /** Parameters in the query of the URL. */
   readonly query: readonly string[]
-  /** Whether the body of the request or that of the response is the content. */
+  /** Which body has the content. */
   readonly content: 'request' | 'response'
 }
 
@@ -25,8 +25,8 @@ export const contentRoutes = {
     operation: 'writeFile',
     summary: 'Write a file from a stream',
     description:
-      'Writes a whole file, as `writeFile` does. The body is its content, of any size up to that of a file. It is ' +
-      'stored as it arrives, and the file changes when all of it has arrived.',
+      'Writes a whole file, as `writeFile` does. The request body is the content, up to the largest file ' +
+      'size. The service stores the body as it arrives, and changes the file once all of it has arrived.',
     method: 'PUT',
     path: '/v1/sessions/{sessionId}/content',
     query: ['path', 'expectedHash', 'mode', 'createParents', 'exclusive'],
@@ -36,8 +36,9 @@ export const contentRoutes = {
     operation: 'readFile',
     summary: 'Read a file as a stream',
     description:
-      'The bytes that the file has when the response begins, of any size. The header `forkspace-size-bytes` has the ' +
-      'size of the whole file. A response that ends before its `content-length` has failed.',
+      'Returns the content that the file has when the response begins. The file may be of any size. The ' +
+      'header `forkspace-size-bytes` gives the size of the whole file. A response that ends before its ' +
+      '`content-length` has failed.',
     method: 'GET',
     path: '/v1/sessions/{sessionId}/content',
     query: ['path', 'offset', 'length'],
@@ -47,8 +48,9 @@ export const contentRoutes = {
     operation: 'startImport',
     summary: 'Import an uploaded archive',
     description:
-      'Starts an import of an uploaded snapshot, as `startImport` does. The body is the archive: a tar, gzip or not, ' +
-      'or a zip. The response, the queued job, comes when the body was read or the job has failed.',
+      'Starts an import of an uploaded snapshot, as `startImport` does. The request body is the archive: ' +
+      'a tar, optionally with gzip, or a zip. The response has the queued job, and comes once the body ' +
+      'was read or the job has failed.',
     method: 'POST',
     path: '/v1/sources/{sourceId}/uploadedSnapshot',
     query: [],
@@ -58,8 +60,8 @@ export const contentRoutes = {
     operation: 'startImport',
     summary: 'Import an uploaded git bundle',
     description:
-      'Starts an import of an uploaded git bundle, as `startImport` does. The body is the bundle. The ' +
-      'response, the queued job, comes when the body was read or the job has failed.',
+      'Starts an import of an uploaded git bundle, as `startImport` does. The request body is the bundle. ' +
+      'The response has the queued job, and comes once the body was read or the job has failed.',
     method: 'POST',
     path: '/v1/sources/{sourceId}/uploadedGitBundle',
     query: ['gitRef'],

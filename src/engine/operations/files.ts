@@ -15,7 +15,7 @@ export const fileOperations = defineOperations({
   createDirectory: {
     tag: 'Files',
     summary: 'Create a directory',
-    description: 'The parent has to exist, unless `recursive` is true.',
+    description: 'The parent must exist, unless `recursive` is true.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}/dirs',
     implementedBy: 'session.files.createDirectory',
@@ -26,7 +26,7 @@ export const fileOperations = defineOperations({
   removeDirectory: {
     tag: 'Files',
     summary: 'Remove a directory',
-    description: 'The directory has to be empty, unless `recursive` is true.',
+    description: 'The directory must be empty, unless `recursive` is true.',
     method: 'DELETE',
     path: '/v1/sessions/{sessionId}/dirs',
     query: ['path', 'recursive'],
@@ -39,9 +39,9 @@ export const fileOperations = defineOperations({
     tag: 'Files',
     summary: 'Rename a file or directory',
     description:
-      'As POSIX has it: replaces a file, or an empty directory by a directory. The cost is the same ' +
-      'whatever the size of what is moved. Renaming onto itself changes nothing; a directory cannot be ' +
-      'moved into itself.',
+      'Follows POSIX: a file replaces an existing file, and a directory replaces an existing empty ' +
+      'directory. The cost does not depend on the size of the file or directory. Renaming a path to ' +
+      'itself changes nothing. A directory cannot be moved into itself.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}:rename',
     aliases: ['/v1/sessions/{sessionId}/rename'],
@@ -53,7 +53,9 @@ export const fileOperations = defineOperations({
   deleteFile: {
     tag: 'Files',
     summary: 'Delete a file or symlink',
-    description: 'Takes one name away; a symlink at the path is not followed.',
+    description:
+      'Removes one name. A file with other hard links keeps its content under those names. A symlink at ' +
+      'the path is not followed.',
     method: 'DELETE',
     path: '/v1/sessions/{sessionId}/files',
     query: ['path', 'expectedHash'],
@@ -64,11 +66,11 @@ export const fileOperations = defineOperations({
   },
   applyBatch: {
     tag: 'Files',
-    summary: 'Apply operations as one step',
+    summary: 'Apply operations in one step',
     description:
-      'Carries out writes, deletes and segment writes in order, later ones seeing earlier ones: all of ' +
-      'them, or with an error none. Readers see either nothing or all of it. Missing parents are made. An ' +
-      'empty list succeeds.',
+      'Applies writes, deletes and segment writes in order; each sees the effects of those before it. If ' +
+      'one fails, none takes effect. Readers see all of the batch or none of it. Missing parent ' +
+      'directories are created. An empty list succeeds.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}/batch',
     capabilities: ['files.write'],
@@ -80,11 +82,11 @@ export const fileOperations = defineOperations({
     tag: 'Files',
     summary: 'Change ranges of files',
     description:
-      'Changes ranges of files as one step; bytes that no chunk names stay as they are. Costs what is ' +
-      'changed, whatever the size of the file. Missing files and parents are made. With ' +
-      '`SEGMENT_CONFLICT_POLICY_SKIP_ON_CONFLICT` files whose `expectedHash` does not hold are left out ' +
-      'and named in `skippedPaths`; any other error refuses all of it. The hash of a large file takes one ' +
-      'pass over it when it is next asked for.',
+      'Changes ranges of files in one step. Bytes outside the given chunks stay unchanged. The cost ' +
+      'depends on the size of the change, not of the file. Missing files and parent directories are ' +
+      'created. With `SEGMENT_CONFLICT_POLICY_SKIP_ON_CONFLICT`, files that do not match their ' +
+      '`expectedHash` are skipped and listed in `skippedPaths`; any other error rejects the whole ' +
+      'request. The next request for the hash of a large changed file reads the whole file.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}/patchSegments',
     implementedBy: 'session.files.patchSegments',
@@ -107,7 +109,7 @@ export const fileOperations = defineOperations({
   listSymlinks: {
     tag: 'Files',
     summary: 'List symlinks',
-    description: 'A page of the symlinks in path order. The manifest does not list them.',
+    description: 'A page of the symlinks, in path order. The manifest does not list them.',
     method: 'GET',
     path: '/v1/sessions/{sessionId}/symlinks',
     query: ['pathPrefix', 'pageSize', 'pageToken'],
@@ -118,7 +120,7 @@ export const fileOperations = defineOperations({
   readSymlink: {
     tag: 'Files',
     summary: 'Read a symlink',
-    description: 'The target as it was given.',
+    description: 'Returns the target exactly as it was set.',
     method: 'GET',
     path: '/v1/sessions/{sessionId}/readSymlink',
     query: ['path'],
@@ -129,8 +131,8 @@ export const fileOperations = defineOperations({
     tag: 'Files',
     summary: 'Create a hard link',
     description:
-      'A further name for a file: content, mode, attributes and locks are the same under each of its ' +
-      'names. A directory cannot have one.',
+      'Adds a name for an existing file. All names share content, mode, attributes and locks. A directory ' +
+      'cannot have hard links.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}:link',
     implementedBy: 'session.files.link',
@@ -140,8 +142,8 @@ export const fileOperations = defineOperations({
   },
   unlink: {
     tag: 'Files',
-    summary: 'Take away a name of a file',
-    description: 'The file goes with its last name; a symlink at the path is not followed.',
+    summary: 'Remove a name of a file',
+    description: 'The file is deleted with its last name. A symlink at the path is not followed.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}:unlink',
     implementedBy: 'session.files.unlink',
@@ -153,8 +155,8 @@ export const fileOperations = defineOperations({
     tag: 'Files',
     summary: 'List the extents of a file',
     description:
-      'Where the bytes of a file are, in order of their offsets; a range that no extent covers is a hole ' +
-      'and reads as zeros.',
+      'Lists where the bytes of a file are stored, ordered by offset. A range that no extent covers is a ' +
+      'hole and reads as zeros.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}:getCasExtents',
     implementedBy: 'session.files.getCasExtents',
@@ -164,7 +166,7 @@ export const fileOperations = defineOperations({
   readFile: {
     tag: 'Files',
     summary: 'Read a file',
-    description: 'A part of a file, with hash and size of the whole content that it is of.',
+    description: 'Reads a range of a file. The response also has the hash and size of the whole content.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}:readFile',
     extension: true,
@@ -176,8 +178,8 @@ export const fileOperations = defineOperations({
     tag: 'Files',
     summary: 'Write a file',
     description:
-      'Replaces the content of a file, or makes the file. Missing parents are made, unless ' +
-      '`createParents` is false.',
+      'Replaces the content of a file, or creates the file. Missing parent directories are created, ' +
+      'unless `createParents` is false.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}:writeFile',
     extension: true,
@@ -189,7 +191,9 @@ export const fileOperations = defineOperations({
   appendFile: {
     tag: 'Files',
     summary: 'Append to a file',
-    description: 'Adds to the end of a file, which is made when it does not exist. Costs what is added.',
+    description:
+      'Adds bytes to the end of a file, and creates the file if it does not exist. The cost depends on ' +
+      'the added bytes alone.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}:appendFile',
     extension: true,
@@ -202,8 +206,8 @@ export const fileOperations = defineOperations({
     tag: 'Files',
     summary: 'Copy a file',
     description:
-      'Content and mode of a file for another, which is made or replaced. Both share what they hold until ' +
-      'one is changed, so that the cost is the same whatever the size.',
+      'Copies the content and mode of a file to another path, and creates or replaces the file there. ' +
+      'Both files share stored bytes until one changes, so the cost does not depend on the size.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}:copyFile',
     extension: true,
@@ -215,7 +219,7 @@ export const fileOperations = defineOperations({
   setAttributes: {
     tag: 'Files',
     summary: 'Set mode or time of a path',
-    description: 'What is absent stays as it is.',
+    description: 'Absent fields stay unchanged.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}:setAttributes',
     extension: true,
@@ -226,8 +230,8 @@ export const fileOperations = defineOperations({
   },
   statPath: {
     tag: 'Files',
-    summary: 'Describe what is at a path',
-    description: 'Kind, size, mode, times and names of a file, directory or symlink.',
+    summary: 'Get the metadata of a path',
+    description: 'Kind, size, mode, times and number of names of a file, directory or symlink.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}:stat',
     extension: true,
@@ -239,8 +243,9 @@ export const fileOperations = defineOperations({
     tag: 'Files',
     summary: 'List a directory',
     description:
-      'A page of what is in a directory, by the bytes of the names; with `recursive` of all that is below ' +
-      'it, a directory before what is in it. Symlinks in it are not followed.',
+      'A page of the entries of a directory, ordered by the bytes of their names. With `recursive`, lists ' +
+      'everything below the directory, with each directory before its contents. Symlinks in the directory ' +
+      'are not followed.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}:listDirectory',
     extension: true,
@@ -252,7 +257,8 @@ export const fileOperations = defineOperations({
     tag: 'Extended attributes',
     summary: 'Set an extended attribute',
     description:
-      'Of a file or directory; a symlink is followed. Kept when the file is written, gone with the file.',
+      'Sets an attribute of a file or directory. A symlink at the path is followed. Attributes survive ' +
+      'writes to the file and are deleted with it.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}:setXattr',
     implementedBy: 'session.files.setXattr',
@@ -283,7 +289,7 @@ export const fileOperations = defineOperations({
   removeXattr: {
     tag: 'Extended attributes',
     summary: 'Remove an extended attribute',
-    description: 'Fails where there is no attribute of this name.',
+    description: 'Fails if the path has no attribute of this name.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}:removeXattr',
     implementedBy: 'session.files.removeXattr',

@@ -24,16 +24,16 @@ const table = {
 
 export type OperationName = keyof typeof table
 
-/** Every operation of the interface, by name: its route, what it needs, records and may fail with. */
+/** Every operation of the interface, by name: its route, capabilities, event and errors. */
 export const operations: Readonly<Record<OperationName, Operation>> = table
 
-/** Of an operation without a method, never: its type is then the one of all methods. */
+/** `never` for an operation without a method; its `implementedBy` then has the general type. */
 type MethodOf<Name extends OperationName> =
   Operation['implementedBy'] extends (typeof table)[Name]['implementedBy']
     ? never
     : NonNullable<(typeof table)[Name]['implementedBy']>
 
-/** The methods that carry operations out, by the names of these: see {@link Operation.implementedBy}. */
+/** The method of each operation that has one: see {@link Operation.implementedBy}. */
 export type OperationMethods = {
   readonly [Name in OperationName as [MethodOf<Name>] extends [never] ? never : Name]: MethodOf<Name>
 }
@@ -41,12 +41,12 @@ export type OperationMethods = {
 export { commonErrors, type Operation } from './operation.js'
 export { tags } from './tags.js'
 
-/** Whatever `authorize` is asked for, and diagnostics tell of. */
+/** An action that `authorize` decides on and diagnostics report. */
 export type Action = OperationName | keyof typeof nativeActions
 
 /**
- * The capabilities that an action needs: what its effect amounts to. An `authorize` that decides by capabilities, not by
- * names of actions, covers every way to the same effect.
+ * The capabilities that an action needs. They describe its effect, and several actions may have the same effect. An
+ * `authorize` that decides by capabilities instead of action names therefore covers all of them.
  *
  * @example
  * const readOnly: Authorize = (_caller, action) => !capabilitiesOf(action).includes('files.write')
@@ -55,7 +55,7 @@ export function capabilitiesOf(action: Action): readonly Capability[] {
   return needsOf(action).capabilities
 }
 
-/** What an action needs besides, for a request that meets the condition. */
+/** The additional capabilities that an action needs when the request meets the condition. */
 export function capabilitiesWhen(action: Action, condition: Condition): readonly Capability[] {
   return needsOf(action).when?.[condition] ?? []
 }

@@ -11,8 +11,8 @@ const found = [
 export const lockOperations = defineOperations({
   getPosixLock: {
     tag: 'POSIX locks',
-    summary: 'Look for a conflicting lock',
-    description: 'What `:setPosixLock` would be refused for. Takes no lock.',
+    summary: 'Find a conflicting lock',
+    description: 'Returns a lock that would make `:setPosixLock` fail, if there is one. Takes no lock.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}:getPosixLock',
     implementedBy: 'session.posixLocks.get',
@@ -23,10 +23,10 @@ export const lockOperations = defineOperations({
     tag: 'POSIX locks',
     summary: 'Lock a range of a file',
     description:
-      'Refused at once when another owner holds a conflicting lock, or waits for one. What the owner held ' +
-      'of the range is replaced. Locks are advisory: they keep nobody from reading or writing. They ' +
-      'belong to the file, follow its renames, and end with `:funlock`, the file, the session, or the ' +
-      'service.',
+      'Fails immediately if another owner holds a conflicting lock, or waits for one. The new lock ' +
+      'replaces the locks that the owner holds in the range. Locks are advisory: they do not prevent ' +
+      'reads or writes. A lock belongs to the file and follows its renames. It ends with `:funlock`, with ' +
+      'the deletion of the file or session, or when the service stops.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}:setPosixLock',
     implementedBy: 'session.posixLocks.set',
@@ -35,11 +35,10 @@ export const lockOperations = defineOperations({
   },
   setPosixLockBlocking: {
     tag: 'POSIX locks',
-    summary: 'Lock a range of a file, waiting for it',
+    summary: 'Wait for a lock on a range of a file',
     description:
-      'Answers when the lock is had. Requests are served in the order in which they came; a client that ' +
-      'disconnects gives up its place. The request that would make owners wait for each other for ever is ' +
-      'refused.',
+      'Responds once the owner holds the lock. Requests are served in order of arrival; a client that ' +
+      'disconnects loses its place. A request that would cause a deadlock between owners is rejected.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}:setPosixLockBlocking',
     implementedBy: 'session.posixLocks.setBlocking',
@@ -50,8 +49,8 @@ export const lockOperations = defineOperations({
     tag: 'POSIX locks',
     summary: 'Lock a whole file',
     description:
-      'Independent of locks on ranges. A lock of another mode that the owner has is exchanged in one ' +
-      'step. With `blocking` the request waits as `:setPosixLockBlocking` does.',
+      'Independent of locks on ranges. If the owner holds the lock in the other mode, the modes are ' +
+      'exchanged in one step. With `blocking`, the request waits as `:setPosixLockBlocking` does.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}:flock',
     implementedBy: 'session.posixLocks.flock',
@@ -62,8 +61,8 @@ export const lockOperations = defineOperations({
     tag: 'POSIX locks',
     summary: 'Release locks',
     description:
-      'Releases what the owner holds of the range, or with `isFlock` its lock on the whole file. The ' +
-      'owner need not hold any.',
+      'Releases the locks that the owner holds in the range, or with `isFlock` its lock on the whole ' +
+      'file. Succeeds even if the owner holds none.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}:funlock',
     implementedBy: 'session.posixLocks.funlock',
@@ -72,11 +71,12 @@ export const lockOperations = defineOperations({
   },
   lockFile: {
     tag: 'File locks',
-    summary: 'Lock a path for a time',
+    summary: 'Lock a path for a limited time',
     description:
-      'Takes the lock of a path; its id is the right to renew and to release it. Refused for everyone ' +
-      'while it is held. The path need not exist, and writes are not kept off. The lock ends by itself ' +
-      'when its time is over.',
+      'Takes the lock of a path and returns its id, which is needed to renew or release the lock. While ' +
+      'the lock is held, every other attempt to lock the path fails, including one by the same caller. ' +
+      'The path need not exist, and the lock does not prevent writes. The lock expires after ' +
+      '`timeoutSeconds`.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}/files/lock',
     implementedBy: 'session.fileLocks.lock',
@@ -87,7 +87,8 @@ export const lockOperations = defineOperations({
   renewFileLock: {
     tag: 'File locks',
     summary: 'Renew a lock',
-    description: 'The time of the lock starts anew; it may be shorter than what was left.',
+    description:
+      'Restarts the time to live of the lock. The new time may be shorter than the remaining time.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}/files/renew-lock',
     implementedBy: 'session.fileLocks.renew',
@@ -97,7 +98,7 @@ export const lockOperations = defineOperations({
   listFileLocks: {
     tag: 'File locks',
     summary: 'List locks',
-    description: 'The locks that are held, in path order.',
+    description: 'The locks that are currently held, in path order.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}/files/list-locks',
     implementedBy: 'session.fileLocks.list',
@@ -107,7 +108,7 @@ export const lockOperations = defineOperations({
   unlockFile: {
     tag: 'File locks',
     summary: 'Release a lock',
-    description: 'Fails when the lock was released, its time ran out, or the id is of another lock.',
+    description: 'Fails if the lock was released, has expired, or has another id.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}/files/unlock',
     implementedBy: 'session.fileLocks.unlock',
@@ -119,7 +120,8 @@ export const lockOperations = defineOperations({
     tag: 'File locks',
     summary: 'Release anyone’s lock',
     description:
-      'Ends the lock of a path, whoever holds it, and says whose it was. The reason stands in the event.',
+      'Ends the lock of a path, no matter which principal holds it, and returns that principal. The ' +
+      'reason is recorded in the event.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}/files/force-unlock',
     implementedBy: 'session.fileLocks.forceUnlock',

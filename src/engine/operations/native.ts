@@ -1,13 +1,13 @@
 import type { Needs } from './operation.js'
 
-/** What can be done in process only, and what it needs. */
+/** Actions that are available in process only, with the capabilities that they need. */
 export const nativeActions = {
   contentHash: { capabilities: ['files.read'] },
   exportTar: { capabilities: ['files.read'], when: { checkpoint: ['history'] } },
   exportRevision: { capabilities: ['sources', 'files.read'] },
   /**
-   * The session with its history, from which anyone can make another: a fork that leaves the engine. Its log is whole, as
-   * the chain of hashes wants it, so it shows what events tell of every service.
+   * Exports the session with its history. The importer gets a session of its own, so this is a fork that leaves the
+   * engine. The hash chain requires the whole log, so the bundle has the events of every service.
    */
   exportBundle: {
     capabilities: [
@@ -25,7 +25,7 @@ export const nativeActions = {
   },
   /** Writes files to a directory of the host. */
   checkout: { capabilities: ['checkout', 'files.read'] },
-  /** Brings changes of a checked-out directory back. */
+  /** Applies the changes of a checked-out directory to the session. */
   syncCheckout: { capabilities: ['checkout', 'files.read', 'files.write'] },
   /** Reads of `session.fs`. */
   'fs.read': { capabilities: ['files.read'] },

@@ -3,8 +3,7 @@ import type { EventType } from '../records/event.js'
 import type { Tag } from './tags.js'
 
 /**
- * What a handle may be allowed to do, or not: see `session.narrow`. An operation needs every capability that its effect
- * amounts to.
+ * Permissions of a handle, which `session.narrow` can withhold. An operation needs a capability for each of its effects.
  */
 export const capabilities = [
   'files.read',
@@ -31,14 +30,17 @@ export const capabilities = [
 
 export type Capability = (typeof capabilities)[number]
 
-/** What a request has that makes it need more than its operation. */
+/** A property of a request that requires additional capabilities. */
 export type Condition = 'checkpoint' | 'borrowed' | 'otherSession' | 'source'
 
-/** What an operation needs of a handle. */
+/** The capabilities that an operation requires. */
 export interface Needs {
-  /** All of these. */
+  /** Required by every request. */
   readonly capabilities: readonly [Capability, ...Capability[]]
-  /** And these, where the request names a checkpoint, borrows content, names another session by its id, or names a source. */
+  /**
+   * Additional capabilities for a request that names a checkpoint, borrows content, names another session by its id, or
+   * names a source.
+   */
   readonly when?: Readonly<Partial<Record<Condition, readonly Capability[]>>>
 }
 
@@ -47,32 +49,31 @@ export interface Operation extends Needs {
   readonly tag: Tag
   /** A few words, without a full stop. */
   readonly summary: string
-  /** What it does and guarantees, in CommonMark; its errors stand in `errors`. */
+  /** Its effect and guarantees, in CommonMark. Its errors are in `errors`. */
   readonly description: string
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
-  /** With `{name}` for each part that is a parameter. */
+  /** Parameters are written as `{name}`. */
   readonly path: string
-  /** Further paths of the same operation. */
+  /** Other paths of the same operation. */
   readonly aliases?: readonly string[]
-  /** Parameters that stand in the query of the URL. */
+  /** Parameters in the query of the URL. */
   readonly query?: readonly string[]
   /**
-   * The method that carries it out, as a user of the library calls it: `session.files.rename`. It takes the request
-   * without `sessionId` and gives the response. Absent: the operation has a row in `facade/call.ts`, because the library
-   * has another form of it.
+   * The library method that implements it, for example `session.files.rename`. The method takes the request without
+   * `sessionId` and returns the response. When absent, the library's form differs, and `facade/call.ts` converts it.
    */
   readonly implementedBy?: `session.${string}` | `engine.${string}`
-  /** Beyond the interface: marked as an extension in the contract. */
+  /** Not part of the interface: the contract marks it as an extension. */
   readonly extension?: true
-  /** What it gives is a stream of responses, which stays open. */
+  /** It returns a stream of responses, which stays open. */
   readonly stream?: true
-  /** The type of the event that it records when it changes something. */
+  /** The type of the event that it records for a change. */
   readonly event?: EventType
-  /** What it may fail with, besides {@link commonErrors}. */
+  /** Its errors, in addition to {@link commonErrors}. */
   readonly errors: readonly ErrorReason[]
 }
 
-/** What every operation may fail with. */
+/** Errors of every operation. */
 export const commonErrors = [
   'INVALID_ARGUMENT',
   'TOO_LARGE',
@@ -86,7 +87,7 @@ export const commonErrors = [
   'INTERNAL',
 ] as const satisfies readonly ErrorReason[]
 
-/** Keeps the names of a table's operations, and of the methods that carry them out. */
+/** Keeps the literal types of the operation names and `implementedBy` in a table. */
 export function defineOperations<const Methods extends Readonly<Record<string, unknown>>>(operations: {
   readonly [Name in keyof Methods]: Operation & { readonly implementedBy?: Methods[Name] }
 }): { readonly [Name in keyof Methods]: Operation & { readonly implementedBy?: Methods[Name] } } {

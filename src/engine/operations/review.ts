@@ -5,8 +5,8 @@ export const reviewOperations = defineOperations({
     tag: 'Annotations',
     summary: 'Annotate a file',
     description:
-      'A note on a line of a file, or on the whole file, that is refused when the file is no longer what ' +
-      'the reviewer saw. Annotations outlive changes of the file and restores.',
+      'Adds a note to a line of a file, or to the whole file. Fails if the file no longer has the content ' +
+      'that the reviewer saw. Annotations survive changes of the file and restores.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}/annotations',
     implementedBy: 'session.annotations.add',
@@ -26,7 +26,8 @@ export const reviewOperations = defineOperations({
   listAnnotations: {
     tag: 'Annotations',
     summary: 'List annotations',
-    description: 'Of one file, or of the whole session, in the order in which they were made.',
+    description:
+      'The annotations of one file, or of the whole session, in the order in which they were made.',
     method: 'GET',
     path: '/v1/sessions/{sessionId}/annotations',
     query: ['filePath'],
@@ -37,7 +38,7 @@ export const reviewOperations = defineOperations({
   updateAnnotationStatus: {
     tag: 'Annotations',
     summary: 'Resolve or reopen an annotation',
-    description: 'Setting the status that it already has changes nothing and succeeds.',
+    description: 'Setting the status that the annotation already has succeeds and changes nothing.',
     method: 'PATCH',
     path: '/v1/sessions/{sessionId}/annotations/{annotationId}',
     implementedBy: 'session.annotations.setStatus',
@@ -49,9 +50,9 @@ export const reviewOperations = defineOperations({
     tag: 'Approvals',
     summary: 'Request an approval',
     description:
-      'Sets the status of the session to `SESSION_STATUS_PENDING_APPROVAL`, which keeps nobody from ' +
-      'writing or committing. Several approvals may be pending at once. What `:generateCommitSummary` ' +
-      'gives may be sent as `details`.',
+      'Sets the status of the session to `SESSION_STATUS_PENDING_APPROVAL`. This does not prevent writes ' +
+      'or commits. Several approvals may be pending at once. The response of `:generateCommitSummary` may ' +
+      'be sent as `details`.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}/request-approval',
     implementedBy: 'session.approvals.request',
@@ -62,7 +63,8 @@ export const reviewOperations = defineOperations({
   listApprovals: {
     tag: 'Approvals',
     summary: 'List approvals',
-    description: 'All approvals of the session, decided or not, in the order in which they were requested.',
+    description:
+      'All approvals of the session, pending and decided, in the order in which they were requested.',
     method: 'GET',
     path: '/v1/sessions/{sessionId}/approvals',
     extension: true,
@@ -74,8 +76,8 @@ export const reviewOperations = defineOperations({
     tag: 'Approvals',
     summary: 'Grant an approval',
     description:
-      'An approval is decided once: a second decision fails, also the same one. After the last pending ' +
-      'one the session is active again.',
+      'An approval is decided once: a second decision fails, even an identical one. The session becomes ' +
+      'active again once no approval is pending.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}/approvals/{approvalId}/grant',
     implementedBy: 'session.approvals.grant',
@@ -87,8 +89,8 @@ export const reviewOperations = defineOperations({
     tag: 'Approvals',
     summary: 'Deny an approval',
     description:
-      'An approval is decided once: a second decision fails, also the same one. After the last pending ' +
-      'one the session is active again.',
+      'An approval is decided once: a second decision fails, even an identical one. The session becomes ' +
+      'active again once no approval is pending.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}/approvals/{approvalId}/deny',
     implementedBy: 'session.approvals.deny',
@@ -100,12 +102,12 @@ export const reviewOperations = defineOperations({
     tag: 'Commits',
     summary: 'Commit the files of a session',
     description:
-      'Writes the current state as a git commit and gives its id. Where the session is on a revision of a ' +
-      'git remote and `gitBranch` names a branch, the commit is pushed to it: the branch must not exist, ' +
-      'or its tip must be the commit that this one builds on. A branch that moved refuses the commit with ' +
-      'nothing sent, and the status becomes `SESSION_STATUS_CONFLICT`. Elsewhere the commit is kept by ' +
-      'the service alone. When the session’s last commit on the branch has the same files, that commit is ' +
-      'given and nothing is made, unless `allowEmpty`.',
+      'Writes the current state as a git commit and returns its id. If the session starts from a revision ' +
+      'of a git remote and `gitBranch` names a branch, the commit is pushed to that branch. The branch ' +
+      'must not exist, or its tip must be the parent of the new commit. If the branch has moved, the ' +
+      'request fails with nothing sent, and the status becomes `SESSION_STATUS_CONFLICT`. In all other ' +
+      'cases, only the service keeps the commit. If the session’s last commit on the branch has the same ' +
+      'files, that commit is returned and none is made, unless `allowEmpty` is true.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}/commit',
     implementedBy: 'session.commit',
@@ -133,8 +135,8 @@ export const reviewOperations = defineOperations({
     tag: 'Commits',
     summary: 'Summarize the changes of a session',
     description:
-      'A description of what changed since the base of the session, made from the paths alone, and the ' +
-      'changed paths.',
+      'Returns the paths that changed since the base of the session, and a description made from these ' +
+      'paths alone.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}/generateCommitSummary',
     implementedBy: 'session.generateCommitSummary',

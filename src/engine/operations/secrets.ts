@@ -6,7 +6,7 @@ export const secretOperations = defineOperations({
   listSecrets: {
     tag: 'Secrets',
     summary: 'List secrets',
-    description: 'Names in the order of their bytes, without values.',
+    description: 'Names in byte order, without values.',
     method: 'GET',
     path: '/v1/sessions/{sessionId}/secrets',
     query: ['scope'],
@@ -18,8 +18,8 @@ export const secretOperations = defineOperations({
     tag: 'Secrets',
     summary: 'Set a secret',
     description:
-      'Sets a secret, whether it exists or not. Values are encrypted wherever they are kept, and never ' +
-      'stand in files, forks, commits, events, errors or logs.',
+      'Creates or replaces a secret. Values are encrypted wherever they are kept, and never appear in ' +
+      'files, forks, commits, events, errors or logs.',
     method: 'PUT',
     path: '/v1/sessions/{sessionId}/secrets/{secretName}',
     implementedBy: 'session.secrets.put',
@@ -40,7 +40,7 @@ export const secretOperations = defineOperations({
   deleteSecret: {
     tag: 'Secrets',
     summary: 'Delete a secret',
-    description: 'Gives what it was called.',
+    description: 'Returns the name and scope of the deleted secret.',
     method: 'DELETE',
     path: '/v1/sessions/{sessionId}/secrets/{secretName}',
     query: ['scope'],

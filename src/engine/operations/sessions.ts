@@ -5,8 +5,8 @@ export const sessionOperations = defineOperations({
     tag: 'Sessions',
     summary: 'Create a session',
     description:
-      'Starts on a revision of a source, on the given files, or empty. A session on a revision costs the ' +
-      'same whatever the size of the revision: nothing is copied.',
+      'The session starts from a revision of a source, from the given files, or empty. A revision is not ' +
+      'copied, so the cost does not depend on its size.',
     method: 'POST',
     path: '/v1/sessions',
     capabilities: ['sessions'],
@@ -17,7 +17,7 @@ export const sessionOperations = defineOperations({
   getSession: {
     tag: 'Sessions',
     summary: 'Get a session',
-    description: 'Tags, status, times and fingerprint as of now.',
+    description: 'The current tags, status, times and fingerprint of the session.',
     method: 'GET',
     path: '/v1/sessions/{sessionId}',
     capabilities: ['files.read'],
@@ -37,7 +37,8 @@ export const sessionOperations = defineOperations({
   deleteSession: {
     tag: 'Sessions',
     summary: 'Delete a session',
-    description: 'Hides the session at once, with its locks, secrets and messages. Forks of it stay whole.',
+    description:
+      'Hides the session immediately, with its locks, secrets and messages. Forks of it are not affected.',
     method: 'DELETE',
     path: '/v1/sessions/{sessionId}',
     extension: true,
@@ -49,10 +50,11 @@ export const sessionOperations = defineOperations({
     tag: 'Sessions',
     summary: 'List the files of a session',
     description:
-      'A page of the tree: directories and files in path order, a directory before what is in it; within ' +
-      'a directory by the bytes of the names. The root and symlinks are not listed. `manifestHash` names ' +
-      'the state of the whole tree, symlinks and extended attributes included, and is the same on every ' +
-      'page. A page may be shorter than asked for; only an empty `nextPageToken` is the end.',
+      'A page of the directories and files of the session, in path order. A directory comes before its ' +
+      'contents, which are ordered by the bytes of their names. The root and symlinks are not listed. ' +
+      '`manifestHash` identifies the state of the whole tree, including symlinks and extended attributes, ' +
+      'and is the same on every page. A page may be shorter than requested; only an empty `nextPageToken` ' +
+      'marks the end.',
     method: 'GET',
     path: '/v1/sessions/{sessionId}/manifest',
     query: ['pathPrefix', 'pageSize', 'pageToken', 'includeCasExtents'],
@@ -64,8 +66,9 @@ export const sessionOperations = defineOperations({
     tag: 'Sessions',
     summary: 'Fork a session',
     description:
-      'Makes a session with the same files, links, attributes and tags, at once and whatever the size. ' +
-      'Cache, secrets, locks, annotations, approvals, messages, events and counters are not carried over.',
+      'Creates a session with the same files, links, attributes and tags. Nothing is copied, so the cost ' +
+      'does not depend on their size. The fork starts without cache, secrets, locks, annotations, ' +
+      'approvals, messages and events, and its counters start at zero.',
     method: 'POST',
     path: '/v1/sessions/{sourceSessionId}/fork',
     capabilities: ['fork'],
@@ -76,7 +79,7 @@ export const sessionOperations = defineOperations({
   createCheckpoint: {
     tag: 'Checkpoints',
     summary: 'Create a checkpoint',
-    description: 'Names the current state, at once and whatever the size.',
+    description: 'Names the current state. The cost does not depend on the size of the session.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}/checkpoints',
     capabilities: ['history'],
@@ -87,9 +90,9 @@ export const sessionOperations = defineOperations({
     tag: 'Checkpoints',
     summary: 'Restore a checkpoint',
     description:
-      'Exactly one of `checkpointId` and `checkpointLabel`. Files, links, modes and extended attributes ' +
-      'become what they were; cache, secrets, annotations, approvals, locks, messages and events stay as ' +
-      'they are. Later checkpoints stay usable.',
+      'Takes exactly one of `checkpointId` and `checkpointLabel`. Files, links, modes and extended ' +
+      'attributes are restored. Cache, secrets, annotations, approvals, locks, messages and events stay ' +
+      'unchanged. Later checkpoints stay usable.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}/restore',
     implementedBy: 'session.restore',
@@ -112,9 +115,9 @@ export const sessionOperations = defineOperations({
     tag: 'Checkpoints',
     summary: 'Delete a checkpoint',
     description:
-      'Exactly one of `checkpointId` and `checkpointLabel`. The state cannot be gone back to any more, and ' +
-      'the label is free; files and events stay as they are, and so do forks of it. What only this ' +
-      'checkpoint held is freed by the next collection.',
+      'Takes exactly one of `checkpointId` and `checkpointLabel`. The state can no longer be restored, ' +
+      'and its label becomes free. Files, events and forks of the checkpoint stay unchanged. The next ' +
+      'collection frees the data that only this checkpoint used.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}/checkpoints:delete',
     extension: true,
@@ -127,9 +130,9 @@ export const sessionOperations = defineOperations({
     tag: 'Checkpoints',
     summary: 'Compare two states',
     description:
-      'The paths on which two states differ, in the order of the manifest. A state is the newest one of a ' +
-      'session, one of its checkpoints, or its base. Costs what differs: equal directories are not looked ' +
-      'into.',
+      'Lists the paths that differ between two states, in the order of the manifest. A state is the ' +
+      'current state of a session, one of its checkpoints, or its base. The cost depends on the ' +
+      'differences: equal directories are not read.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}:diff',
     extension: true,
@@ -141,8 +144,8 @@ export const sessionOperations = defineOperations({
     tag: 'Sessions',
     summary: 'List the events of a session',
     description:
-      'The history of the session, oldest first. Events tell of changes that were made, are never ' +
-      'rewritten, and go on over a restore.',
+      'The history of the session, oldest first. Each event records a change. Events are never rewritten, ' +
+      'and a restore removes none.',
     method: 'GET',
     path: '/v1/sessions/{sessionId}/events',
     query: ['startTime', 'endTime', 'pageSize', 'pageToken'],

@@ -5,8 +5,8 @@ export const sourceOperations = defineOperations({
     tag: 'Sources',
     summary: 'Create a source',
     description:
-      'Exactly one of `gitRemote`, `uploadedSnapshot`, `hostPath` and `uploadedGitBundle` says what it ' +
-      'is. Nothing is fetched yet, and `latestRevisionId` is empty.',
+      'Takes exactly one of `gitRemote`, `uploadedSnapshot`, `hostPath` and `uploadedGitBundle`. Nothing ' +
+      'is fetched yet, and `latestRevisionId` is empty.',
     method: 'POST',
     path: '/v1/sources',
     implementedBy: 'engine.sources.create',
@@ -32,7 +32,7 @@ export const sourceOperations = defineOperations({
   getSource: {
     tag: 'Sources',
     summary: 'Get a source',
-    description: 'The source as of now; `latestRevisionId` is empty until an import succeeded.',
+    description: 'The current state of the source. `latestRevisionId` is empty until an import succeeds.',
     method: 'GET',
     path: '/v1/sources/{sourceId}',
     capabilities: ['sources'],
@@ -41,7 +41,9 @@ export const sourceOperations = defineOperations({
   deleteSource: {
     tag: 'Sources',
     summary: 'Delete a source',
-    description: 'Hides the source at once and ends its jobs. Sessions on its revisions stay as they are.',
+    description:
+      'Hides the source immediately and ends its jobs. Sessions that started from its revisions are not ' +
+      'affected.',
     method: 'DELETE',
     path: '/v1/sources/{sourceId}',
     extension: true,
@@ -52,9 +54,9 @@ export const sourceOperations = defineOperations({
     tag: 'Sources',
     summary: 'Start an import',
     description:
-      'Starts a job that makes the content of the source a revision, and answers with the queued job: ask ' +
-      'for it until its state is `UNDERLAY_IMPORT_JOB_STATE_SUCCEEDED` or `_FAILED`. Jobs of one source ' +
-      'run one after the other. Equal contents have equal revisions.',
+      'Starts a job that imports the content of the source as a revision, and returns the queued job. ' +
+      'Poll the job until its state is `UNDERLAY_IMPORT_JOB_STATE_SUCCEEDED` or `_FAILED`. Jobs of one ' +
+      'source run one after another. Equal contents give equal revisions.',
     method: 'POST',
     path: '/v1/sources/{sourceId}/startImport',
     capabilities: ['sources'],
@@ -63,7 +65,7 @@ export const sourceOperations = defineOperations({
   getJob: {
     tag: 'Sources',
     summary: 'Get a job',
-    description: 'The job as of now.',
+    description: 'The current state of the job.',
     method: 'GET',
     path: '/v1/sources/{sourceId}/jobs/{jobId}',
     implementedBy: 'engine.sources.getJob',
@@ -73,7 +75,8 @@ export const sourceOperations = defineOperations({
   abortJob: {
     tag: 'Sources',
     summary: 'Abort a job',
-    description: 'Ends a job, which then has failed with `INTERRUPTED`; one that has ended stays as it is.',
+    description:
+      'Ends a job, which then fails with `INTERRUPTED`. A job that has already ended stays unchanged.',
     method: 'POST',
     path: '/v1/sources/{sourceId}/jobs/{jobId}:abort',
     extension: true,
@@ -85,7 +88,7 @@ export const sourceOperations = defineOperations({
     tag: 'Sources',
     summary: 'Refresh a source',
     description:
-      'Starts a job that reads the source again where it lives, as an import does. What did not change is ' +
+      'Starts a job that reads the source again from its origin, as an import does. Unchanged content is ' +
       'neither fetched nor read, and gives the same revision.',
     method: 'POST',
     path: '/v1/sources/{sourceId}/refresh',
@@ -96,8 +99,8 @@ export const sourceOperations = defineOperations({
     tag: 'Sources',
     summary: 'Promote a session to a revision',
     description:
-      'Starts a job that makes the state that a session has now a revision of the source, whatever its ' +
-      'kind. Nothing is copied.',
+      'Starts a job that makes the current state of a session a revision of the source. The source may be ' +
+      'of any kind. Nothing is copied.',
     method: 'POST',
     path: '/v1/sources/{sourceId}/promoteSession',
     capabilities: ['promote', 'files.read', 'sources'],

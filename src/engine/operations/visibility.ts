@@ -4,7 +4,7 @@ export const visibilityOperations = defineOperations({
   getHealth: {
     tag: 'Health',
     summary: 'Get the health of a session',
-    description: '`STATUS_UNKNOWN` and zeros before the first report.',
+    description: 'Before the first report, the status is `STATUS_UNKNOWN` and the counts are 0.',
     method: 'GET',
     path: '/v1/sessions/{sessionId}/health',
     implementedBy: 'session.health.get',
@@ -15,10 +15,11 @@ export const visibilityOperations = defineOperations({
     tag: 'Health',
     summary: 'Report test results',
     description:
-      'Takes a JUnit report. Its `testcase` elements count, not what attributes say: one with a `failure` ' +
-      'or `error` has failed, else one with `skipped` was skipped, else it has passed. Any failure makes ' +
-      '`STATUS_FAILING`; a report without any test is `STATUS_UNKNOWN`. A report that is not well-formed, ' +
-      'or has a document type declaration, is refused and changes nothing.',
+      'Takes a JUnit report and counts its `testcase` elements; totals in attributes are ignored. A test ' +
+      'with a `failure` or `error` has failed. Otherwise, a test with `skipped` was skipped. All others ' +
+      'have passed. Any failure gives `STATUS_FAILING`. A report without tests gives `STATUS_UNKNOWN`. A ' +
+      'report that is not well-formed, or has a document type declaration, is rejected and changes ' +
+      'nothing.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}/health/report',
     aliases: ['/v1/sessions/{sessionId}/health:testResults'],
@@ -30,7 +31,7 @@ export const visibilityOperations = defineOperations({
   listHealthReports: {
     tag: 'Health',
     summary: 'List health reports',
-    description: 'A page of the reports of a session, oldest first; the newest are kept.',
+    description: 'A page of the reports of a session, oldest first. Only the newest reports are kept.',
     method: 'GET',
     path: '/v1/sessions/{sessionId}/health/reports',
     query: ['pageSize', 'pageToken'],
@@ -42,7 +43,7 @@ export const visibilityOperations = defineOperations({
   getAnalytics: {
     tag: 'Usage',
     summary: 'Get the counters of a session',
-    description: 'What was done in the session; a fork starts at zero.',
+    description: 'Counters of the activity in the session. A fork starts at zero.',
     method: 'GET',
     path: '/v1/sessions/{sessionId}/analytics',
     implementedBy: 'session.analytics',
@@ -52,7 +53,7 @@ export const visibilityOperations = defineOperations({
   getUsage: {
     tag: 'Usage',
     summary: 'Get the usage of the tenant',
-    description: 'What the tenant used in a window of time, deleted sessions included.',
+    description: 'The usage of the tenant in a time window, including deleted sessions.',
     method: 'GET',
     path: '/v1/usage',
     query: ['windowStart', 'windowEnd', 'granularity'],
@@ -62,8 +63,8 @@ export const visibilityOperations = defineOperations({
   },
   getCasMetrics: {
     tag: 'Usage',
-    summary: 'Get numbers of the stored contents',
-    description: 'How many contents the tenant keeps, and how much of them is shared.',
+    summary: 'Get storage metrics',
+    description: 'How many contents the tenant keeps, and how much space deduplication saves.',
     method: 'GET',
     path: '/v1/metrics/cas',
     implementedBy: 'engine.usage.metrics',
