@@ -1,7 +1,7 @@
-/** Node's, where there is one: clients in browsers take their schemas from here too. */
+/** Node's Buffer. It is undefined in browsers, where clients use these schemas too. */
 const { Buffer } = globalThis as Partial<Pick<typeof globalThis, 'Buffer'>>
 
-/** How many bytes become text at once: each is an argument. */
+/** Bytes for each call of `String.fromCharCode`, which takes each byte as an argument. */
 const sliceBytes = 0x2000
 
 export function encodeBase64(bytes: Uint8Array): string {
@@ -14,9 +14,9 @@ export function encodeBase64(bytes: Uint8Array): string {
 }
 
 /**
- * The alphabet for URLs and missing padding are understood too. Undefined for what is no base64: Node's decoder
- * passes over what it does not know, which shows in the length, and takes the low bytes of characters beyond
- * ASCII, which are looked for.
+ * Accepts both the standard and the URL-safe alphabet, with or without padding. Undefined for text that is not base64.
+ * Node's decoder does not report invalid input. It skips unknown ASCII characters, which makes the result too short. It
+ * decodes the low byte of other characters, so these are checked for first.
  */
 export function decodeBase64(text: string): Uint8Array | undefined {
   const padding = text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0

@@ -9,7 +9,7 @@ const topicText = `1 to ${limits.busTopicBytes} bytes.`
 const message = named(
   'Message',
   z.object({
-    messageId: text.describe('Later messages of the session have greater ids.'),
+    messageId: text.describe('Later messages of a session have greater ids.'),
     sessionId: text,
     topic: text,
     payload: bytes,
@@ -32,24 +32,26 @@ export const busSchemas = defineSchemas({
       sessionId,
       topics: z
         .array(text)
-        .describe(`Exact; at most ${limits.busTopics}. Absent, as \`topicPatterns\` are: all.`)
+        .describe(
+          `Exact topics; at most ${limits.busTopics}. Without topics and \`topicPatterns\`: all topics.`,
+        )
         .exactOptional(),
       topicPatterns: extension(
-        z.array(text).describe(`Globs for whole topics; at most ${limits.busTopics}.`).exactOptional(),
+        z.array(text).describe(`Globs that match whole topics; at most ${limits.busTopics}.`).exactOptional(),
       ),
       scope: z.enum(['SESSION_ONLY']).exactOptional(),
       replayLimit: integer
         .meta({
           minimum: 0,
           description:
-            'How many kept messages come first: the newest of them. 0 or absent: all after ' +
+            'Replays at most this many kept messages, the newest ones. 0 or absent: all messages after ' +
             '`replayAfterMessageId`, or none without it.',
         })
         .exactOptional(),
       replayAfterMessageId: text
         .describe(
-          `Kept messages after this one come first. Kept are the last ${limits.busKeptMessages} of a session, or ` +
-            `${inBytes(limits.busKeptBytes)} of them.`,
+          `Replays kept messages after this one. A session keeps its last ${limits.busKeptMessages} messages, up to ` +
+            `${inBytes(limits.busKeptBytes)}.`,
         )
         .exactOptional(),
     }),

@@ -23,14 +23,14 @@ const entry = { ...inSession, key }
 const ttlSeconds = integer
   .meta({
     minimum: 0,
-    description: `Seconds to live, at most ${limits.cacheSeconds}: more is as many. Absent or 0: without end.`,
+    description: `Seconds to live. A larger value than ${limits.cacheSeconds} counts as ${limits.cacheSeconds}. Absent or 0: no expiry.`,
   })
   .exactOptional()
-const found = flag.describe('Whether there is such an entry.')
-/** What is not there on the wire is empty. */
+const found = flag.describe('Whether the entry exists.')
+/** Absent on the wire: empty. */
 const newValue = bytes.describe(`At most ${inBytes(limits.cacheValueBytes)}.`).prefault('')
 const keys = z.array(key).describe(`At most ${limits.batchOperations}.`).prefault([])
-const deletedCount = integer.describe('How many there were.')
+const deletedCount = integer.describe('How many entries were deleted.')
 
 export const cacheSchemas = defineSchemas({
   putCacheEntry: { request: z.object({ ...entry, value: newValue, ttlSeconds }), response: nothing },
@@ -44,19 +44,21 @@ export const cacheSchemas = defineSchemas({
       sizeBytes: int64.describe('Bytes of the value.'),
       createdAt: time,
       updatedAt: time,
-      expiresAt: timeOrNone.describe('RFC 3339, or empty for an entry without end.'),
+      expiresAt: timeOrNone.describe('RFC 3339, or empty for an entry that does not expire.'),
     }),
   },
   compareAndSetCacheEntry: {
     request: z.object({
       ...entry,
-      expectedValue: bytes.describe('What the entry has to be. Absent: there must be none.').exactOptional(),
+      expectedValue: bytes
+        .describe('The required current value. Absent: the entry must not exist.')
+        .exactOptional(),
       newValue,
       ttlSeconds,
     }),
     response: z.object({
       swapped: flag.describe('Whether the value was set.'),
-      value: bytes.describe('After the call.'),
+      value: bytes.describe('The value after the call.'),
       found,
     }),
   },
@@ -72,7 +74,7 @@ export const cacheSchemas = defineSchemas({
     request: z.object(inSession),
     response: z.object({
       entryCount: integer,
-      sizeBytes: int64.describe('Keys and values together, in bytes.'),
+      sizeBytes: int64.describe('Bytes of all keys and values.'),
       hitCount: int64,
       missCount: int64,
     }),

@@ -25,40 +25,38 @@ import { casExtent } from './sessions.js'
 
 const inSession = { sessionId }
 const atPath = { ...inSession, path }
-/** Of what writes. */
+/** For writes. */
 const expectedHash = hash
-  .describe('What the content has to be now; empty: nothing must be there. Absent: whatever is there.')
+  .describe('The required hash of the current content. Empty: the path must not exist. Absent: no condition.')
   .exactOptional()
-/** Of what deletes. */
+/** For deletions. */
 const hashToDelete = hash
-  .describe('What the content has to be now. Absent or empty: whatever it is.')
+  .describe('The required hash of the current content. Absent or empty: no condition.')
   .exactOptional()
 const mode = modeBits
-  .describe(
-    'Permission bits as a decimal number. Absent: those of the file, or 420 (0644) of one that is made.',
-  )
+  .describe('Permission bits as a decimal number. Absent: unchanged, or 420 (0644) for a new file.')
   .exactOptional()
 const option = flag.meta({ default: false }).exactOptional()
 const exclusive = flag
-  .meta({ default: false, description: 'true: refused when something is there already.' })
+  .meta({ default: false, description: 'true: fails if the path already exists.' })
   .exactOptional()
 const createParents = flag
-  .meta({ default: true, description: 'false: refused when the parent is missing.' })
+  .meta({ default: true, description: 'false: fails if the parent does not exist.' })
   .exactOptional()
 const followSymlinks = flag
-  .meta({ default: true, description: 'false: a symlink at the path is meant itself.' })
+  .meta({ default: true, description: 'false: applies to a symlink at the path itself.' })
   .exactOptional()
-/** What is not there on the wire is empty, or 0. */
+/** Absent on the wire: empty, or 0. */
 const content = bytes.prefault('')
 const size = int64.prefault('0')
 const logicalSize = int64
   .describe(
-    `The size of the file afterwards, in bytes, at most ${inBytes(limits.fileBytes)} by default. No chunk may end ` +
-      'behind it. Absent: what it was, or more where a chunk ends behind that.',
+    `The new size of the file, in bytes, at most ${inBytes(limits.fileBytes)} by default. No chunk may end ` +
+      'after it. Absent: the size grows if a chunk ends after the current end, and otherwise stays unchanged.',
   )
   .exactOptional()
 
-/** A chunk has exactly one key; others are refused. */
+/** A chunk has exactly one of these keys. Unknown keys are rejected. */
 const chunk = z
   .strictObject({
     data: z.object({ offset: size, content }).exactOptional(),
@@ -72,8 +70,8 @@ const chunk = z
     minProperties: 1,
     maxProperties: 1,
     description:
-      'A range of a file, from `offset` on: `data` writes bytes, `hole` makes zeros, `borrowed` takes `length` bytes ' +
-      'from `casOffset` on of content that the session or its base holds. Offsets and lengths are bytes.',
+      'A range of a file that starts at `offset`. `data` writes bytes. `hole` writes zeros. `borrowed` writes `length` ' +
+      'bytes of stored content of the session or its base, starting at `casOffset`. Offsets and lengths are in bytes.',
   })
 
 const segmentWrite = named(
@@ -83,7 +81,7 @@ const segmentWrite = named(
     segments: z
       .array(chunk)
       .describe(
-        `In any order; where they overlap the later one counts. At most ${limits.segments} in a request.`,
+        `In any order. Where chunks overlap, the later one wins. At most ${limits.segments} in a request.`,
       )
       .prefault([]),
     logicalSize,
@@ -92,7 +90,7 @@ const segmentWrite = named(
   }),
 )
 
-/** An operation has exactly one key; others are refused. */
+/** An operation has exactly one of these keys. Unknown keys are rejected. */
 const batchOperation = z
   .strictObject({
     write: z.object({ path, content, expectedHash, mode: extension(mode) }).exactOptional(),
@@ -103,7 +101,7 @@ const batchOperation = z
     id: 'BatchOperation',
     minProperties: 1,
     maxProperties: 1,
-    description: 'Exactly one of the three.',
+    description: 'Has exactly one of these fields.',
   })
 
 const xattrName = text.describe(`1 to ${limits.xattrNameBytes} bytes.`)
@@ -114,7 +112,7 @@ export const fileSchemas = defineSchemas({
       ...atPath,
       mode: modeBits.describe('Permission bits as a decimal number. Absent: 493 (0755).').exactOptional(),
       recursive: extension(
-        option.describe('true: missing parents are made, and the directory may be there.'),
+        option.describe('true: creates missing parents, and succeeds if the directory exists.'),
       ),
     }),
     response: nothing,
@@ -122,7 +120,7 @@ export const fileSchemas = defineSchemas({
   removeDirectory: {
     request: z.object({
       ...atPath,
-      recursive: extension(option.describe('true: with everything below it.')),
+      recursive: extension(option.describe('true: also removes everything below the directory.')),
     }),
     response: nothing,
   },
@@ -154,7 +152,7 @@ export const fileSchemas = defineSchemas({
       ...inSession,
       linkPath: path,
       target: text.describe(
-        `At most ${limits.symlinkTargetBytes} bytes; relative to the directory of the link, or absolute in the session.`,
+        `At most ${limits.symlinkTargetBytes} bytes. Relative to the directory of the link, or absolute within the session.`,
       ),
     }),
     response: nothing,
@@ -173,8 +171,8 @@ export const fileSchemas = defineSchemas({
   readFile: {
     request: z.object({
       ...atPath,
-      offset: int64.describe('In bytes; absent: 0.').exactOptional(),
-      length: int64.describe('In bytes; absent, or beyond the end: up to the end.').exactOptional(),
+      offset: int64.describe('In bytes. Absent: 0.').exactOptional(),
+      length: int64.describe('In bytes. Absent, or beyond the end: up to the end.').exactOptional(),
     }),
     response: z.object({
       content: bytes,
@@ -206,7 +204,7 @@ export const fileSchemas = defineSchemas({
       ...atPath,
       mode: modeBits.exactOptional(),
       mtimeMs: number
-        .describe('The time of the last change, in milliseconds since the epoch, with fractions.')
+        .describe('The time of the last change, in milliseconds since the epoch. May have a fraction.')
         .exactOptional(),
       followSymlinks,
     }),
@@ -216,25 +214,27 @@ export const fileSchemas = defineSchemas({
     request: z.object({
       ...atPath,
       followSymlinks,
-      includeContentHash: option.describe('That of a large file may take a pass over it.'),
+      includeContentHash: option.describe(
+        'true: returns `contentHash`. For a large file this may read the whole file.',
+      ),
     }),
     response: z.object({
-      path: text.describe('Without the symlinks that led here.'),
+      path: text.describe('The path with symlinks resolved.'),
       kind: nodeKind,
       sizeBytes: int64,
       mode: modeBits,
-      inode: int64.describe('The same for all names of a file.'),
-      nlink: integer.describe('How many names it has.'),
-      mtimeMs: number.describe('Of the last change of content, in milliseconds since the epoch.'),
-      ctimeMs: number.describe('Of the last change of anything, in milliseconds since the epoch.'),
-      birthtimeMs: number.describe('Of its making, in milliseconds since the epoch.'),
-      contentHash: hash.describe('Of a file, where it was asked for; else empty.'),
+      inode: int64.describe('The same for all hard links of a file.'),
+      nlink: integer.describe('The number of hard links.'),
+      mtimeMs: number.describe('The last change of the content, in milliseconds since the epoch.'),
+      ctimeMs: number.describe('The last change of content or metadata, in milliseconds since the epoch.'),
+      birthtimeMs: number.describe('The creation, in milliseconds since the epoch.'),
+      contentHash: hash.describe('The hash of a file, if requested; otherwise empty.'),
     }),
   },
   listDirectory: {
     request: z.object({
       ...atPath,
-      recursive: option.describe('true: all that is below it.'),
+      recursive: option.describe('true: lists everything below the directory.'),
       ...pageRequest,
     }),
     response: z.object({
@@ -252,7 +252,9 @@ export const fileSchemas = defineSchemas({
       ...atPath,
       name: xattrName,
       value: bytes
-        .describe(`At most ${inBytes(limits.xattrValueBytes)}; ${limits.xattrsPerNode} attributes of a path.`)
+        .describe(
+          `At most ${inBytes(limits.xattrValueBytes)}. A path has at most ${limits.xattrsPerNode} attributes.`,
+        )
         .prefault(''),
     }),
     response: nothing,

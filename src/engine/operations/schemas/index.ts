@@ -12,9 +12,9 @@ import { sourceSchemas } from './sources.js'
 import { visibilitySchemas } from './visibility.js'
 
 /**
- * The schemas of every operation. The engine takes types from here and nothing else: it does not load zod.
- * Unknown fields are passed over, but in the operations of a batch and in chunks. Fields of a response are
- * always there, but for `conflict` of getPosixLock.
+ * The schemas of every operation. The engine imports only types from here, so that it does not load zod. Unknown fields
+ * are ignored, except in the operations of a batch and in chunks. Every field of a response is always present, except
+ * `conflict` of getPosixLock.
  */
 export const schemas = {
   ...sessionSchemas,
@@ -28,8 +28,8 @@ export const schemas = {
   ...sourceSchemas,
 } satisfies Readonly<Record<OperationName, OperationSchemas>>
 
-/** What an operation takes, natively. */
+/** The request of an operation in its native form. */
 export type OperationRequest<Name extends OperationName> = z.output<(typeof schemas)[Name]['request']>
 
-/** What an operation gives, natively. */
+/** The response of an operation in its native form. */
 export type OperationResponse<Name extends OperationName> = z.output<(typeof schemas)[Name]['response']>

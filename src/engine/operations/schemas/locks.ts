@@ -22,7 +22,7 @@ const range = z
   .meta({
     id: 'PosixLockRange',
     description:
-      'Bytes of the file, which need not have as many; a length of 0 is up to the end and beyond. Absent: all.',
+      'A range of bytes, which may go beyond the end of the file. A length of 0 has no upper end. Absent: the whole file.',
   })
   .exactOptional()
 const owner = z
@@ -33,12 +33,12 @@ const owner = z
   })
   .meta({
     id: 'PosixLockOwner',
-    description: 'Owners differ by `clientId` and `ownerId`; `pid` is information.',
+    description: '`clientId` and `ownerId` together identify an owner. `pid` is informative only.',
   })
 const isFlock = flag
   .meta({
     default: false,
-    description: 'true: the lock on the whole file is meant, and `range` is not looked at.',
+    description: 'true: applies to the lock on the whole file, and ignores `range`.',
   })
   .exactOptional()
 
@@ -55,17 +55,16 @@ const posixLock = named(
 const lockId = text
 const timeoutSeconds = integer.meta({
   minimum: 1,
-  description: `Seconds to live, at most ${limits.fileLockSeconds}: more is as many.`,
+  description: `Seconds to live. A larger value than ${limits.fileLockSeconds} counts as ${limits.fileLockSeconds}.`,
 })
-const remainingTtlSeconds = int64.describe('Seconds that are left, rounded up.')
+const remainingTtlSeconds = int64.describe('The remaining seconds, rounded up.')
 
 export const lockSchemas = defineSchemas({
   getPosixLock: {
     request: z.object({ ...atPath, kind, range, owner, isFlock }),
-    /** `conflict` is there when `hasConflict` is true. */
     response: z.object({
       hasConflict: flag,
-      conflict: posixLock.describe('There when `hasConflict` is true.').exactOptional(),
+      conflict: posixLock.describe('Present if `hasConflict` is true.').exactOptional(),
     }),
   },
   setPosixLock: { request: z.object({ ...atPath, kind, range, owner }), response: nothing },
@@ -80,7 +79,7 @@ export const lockSchemas = defineSchemas({
         .exactOptional(),
       owner,
       blocking: flag
-        .meta({ default: false, description: 'true: waits as long as that takes.' })
+        .meta({ default: false, description: 'true: waits until the lock is available.' })
         .exactOptional(),
     }),
     response: nothing,
@@ -100,7 +99,7 @@ export const lockSchemas = defineSchemas({
           z.object({
             lockId,
             path: text,
-            ownerId: text.describe('The principal that took it.'),
+            ownerId: text.describe('The principal that took the lock.'),
             remainingTtlSeconds,
           }),
         ),

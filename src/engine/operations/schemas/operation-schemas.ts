@@ -3,13 +3,13 @@ import type { OperationName } from '../index.js'
 
 /** The schemas of one operation. */
 export interface OperationSchemas {
-  /** Path parameters, query and body as one object. */
+  /** Path parameters, query and body, combined in one object. */
   readonly request: z.ZodType<object>
-  /** Of a stream: one item. */
+  /** For a stream, one item of it. */
   readonly response: z.ZodType<object>
 }
 
-/** Keeps each operation's own types, and refuses names that no operation has. */
+/** Keeps the types of each schema, and accepts names of operations only. */
 export function defineSchemas<const Schemas extends { readonly [Name in OperationName]?: OperationSchemas }>(
   schemas: Schemas,
 ): Schemas {

@@ -21,7 +21,7 @@ const annotationStatus = z
   .meta({ id: 'AnnotationStatus' })
 const lineNumber = integer.meta({
   minimum: 0,
-  description: 'From 1, also beyond the end. Absent or 0: the whole file.',
+  description: 'Starts at 1, and may be beyond the end of the file. Absent or 0: the whole file.',
 })
 const prose = text.describe(`At most ${inBytes(limits.messageBytes)}.`)
 
@@ -31,10 +31,10 @@ const annotation = named(
     id: text,
     sessionId: text,
     filePath: text,
-    lineNumber: integer.describe('From 1; 0 is the whole file.'),
-    contentHash: hash.describe('Of the file when the annotation was made.'),
+    lineNumber: integer.describe('Starts at 1. 0: the whole file.'),
+    contentHash: hash.describe('The hash of the file when the annotation was made.'),
     comment: text,
-    reviewerId: text.describe('The principal that made it.'),
+    reviewerId: text.describe('The principal that made the annotation.'),
     status: annotationStatus,
     createdAt: time,
   }),
@@ -51,11 +51,11 @@ const approval = named(
     status: z
       .enum(['APPROVAL_STATUS_PENDING', 'APPROVAL_STATUS_GRANTED', 'APPROVAL_STATUS_DENIED'])
       .meta({ id: 'ApprovalStatus' }),
-    requestedBy: text.describe('The principal that asked for it.'),
+    requestedBy: text.describe('The principal that requested the approval.'),
     createdAt: time,
-    decidedBy: text.describe('The principal that decided; empty while it is pending.'),
+    decidedBy: text.describe('The principal that decided. Empty while the approval is pending.'),
     decidedAt: timeOrNone,
-    feedback: text.describe('Of a denial; else empty.'),
+    feedback: text.describe('The feedback of a denial; otherwise empty.'),
   }),
 )
 
@@ -65,7 +65,9 @@ export const reviewSchemas = defineSchemas({
       ...inSession,
       filePath: path,
       lineNumber: lineNumber.exactOptional(),
-      expectedContentHash: hash.describe('What the reviewer saw: `sha256:` and 64 hex digits.'),
+      expectedContentHash: hash.describe(
+        'The hash of the content that the reviewer saw: `sha256:` and 64 hex digits.',
+      ),
       comment: prose.exactOptional(),
     }),
     response: z.object({ annotation }),
@@ -73,7 +75,7 @@ export const reviewSchemas = defineSchemas({
   listAnnotations: {
     request: z.object({
       ...inSession,
-      filePath: path.describe('Absent: all of the session.').exactOptional(),
+      filePath: path.describe('Absent: all annotations of the session.').exactOptional(),
     }),
     response: z.object({ annotations: z.array(annotation) }),
   },
@@ -84,7 +86,7 @@ export const reviewSchemas = defineSchemas({
   requestApproval: {
     request: z.object({
       ...inSession,
-      reason: text.describe('Upper case with underscores. Absent: `COMMIT_TO_MAIN`.').exactOptional(),
+      reason: text.describe('In upper case with underscores. Absent: `COMMIT_TO_MAIN`.').exactOptional(),
       details: z
         .object({
           summary: prose.exactOptional(),
@@ -106,12 +108,12 @@ export const reviewSchemas = defineSchemas({
       message: text.describe(`Not empty; at most ${inBytes(limits.messageBytes)}.`),
       author: z.object({ name: text, email: text }).describe('Absent: the acting principal.').exactOptional(),
       gitBranch: z
-        .object({ branchName: text.describe('Without `refs/heads/`; a name that git allows.') })
+        .object({ branchName: text.describe('A valid git branch name, without `refs/heads/`.') })
         .exactOptional(),
       allowEmpty: extension(
         z
           .boolean()
-          .describe('Makes a commit also when the last one on this branch has the same files.')
+          .describe('true: makes a commit even if the last one on this branch has the same files.')
           .exactOptional(),
       ),
     }),

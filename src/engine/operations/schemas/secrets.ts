@@ -3,20 +3,20 @@ import { limits } from '../../base/limits.js'
 import { inBytes, named, sessionId, text } from './wire-types.js'
 import { defineSchemas } from './operation-schemas.js'
 
-/** A value that shows itself only where it is asked to, so that it gets into no log by accident. */
+/** A value that only `reveal()` returns, so that logs and serializers cannot show it by accident. */
 export interface SecretValue {
   reveal(): string
 }
 
 const inSession = { sessionId }
 const secretName = text.describe(
-  `1 to ${limits.secretNameBytes} bytes without control or format characters, and without white space at its ends.`,
+  `1 to ${limits.secretNameBytes} bytes, without control or format characters, and without leading or trailing white space.`,
 )
 const ofSecret = { ...inSession, secretName }
 const scope = z.enum(['SECRET_SCOPE_SESSION']).meta({ id: 'SecretScope' })
 const metadata = named('SecretMetadata', z.object({ secretName: text, scope }))
 
-/** On the wire the value itself. */
+/** The value itself on the wire. */
 const secretValue = z.codec(
   text,
   z.custom<SecretValue>(

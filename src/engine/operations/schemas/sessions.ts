@@ -29,7 +29,7 @@ const session = named(
   z.object({
     id: text,
     baseFingerprint: text.describe(
-      'Hex digits that name the files that the session started from; forks have the same.',
+      'Hex digits that identify the files that the session started from. A fork has the fingerprint of its parent.',
     ),
     status: z
       .enum([
@@ -47,27 +47,31 @@ const session = named(
     lastActivityAt: time,
     capabilities: z
       .object({ commit: flag, approvals: flag, annotations: flag })
-      .describe('What the caller may do.'),
+      .describe('The operations that the caller may use.'),
   }),
 )
 
 export const casExtent = z.object({ offset: int64, length: int64, hash, casOffset: int64 }).meta({
   id: 'CasExtent',
-  description:
-    '`length` bytes of the file from `offset` on are the bytes of the content `hash` from `casOffset` on.',
+  description: 'The `length` bytes of the file at `offset` equal those of the content `hash` at `casOffset`.',
 })
 
 const checkpoint = named('Checkpoint', z.object({ id: text, sessionId: text, label: text, createdAt: time }))
 
-/** At most one of the three; none is the newest state. */
+/** At most one of these. Without any: the current state. */
 const state = {
   checkpointId: text.exactOptional(),
   checkpointLabel: text.exactOptional(),
   base: flag
-    .meta({ default: false, description: 'true: what the session, or that it is a fork of, started from.' })
+    .meta({
+      default: false,
+      description:
+        'true: the files that the session started from. For a fork, the files that its first ancestor started from.',
+    })
     .exactOptional(),
 }
-const oneState = 'At most one of `checkpointId`, `checkpointLabel` and `base`; none is the newest state.'
+const oneState =
+  'At most one of `checkpointId`, `checkpointLabel` and `base`. Without any: the current state.'
 
 const node = named(
   'ManifestNode',
@@ -75,9 +79,9 @@ const node = named(
     path: text,
     fileType: z.enum(['VFS_FILE_TYPE_DIRECTORY', 'VFS_FILE_TYPE_FILE']).meta({ id: 'VfsFileType' }),
     sizeBytes: int64.describe('0 for a directory.'),
-    contentHash: hash.describe('Of the whole content; empty for a directory.'),
+    contentHash: hash.describe('The hash of the whole content. Empty for a directory.'),
     mode,
-    casExtents: z.array(casExtent).describe('Empty unless they were asked for.'),
+    casExtents: z.array(casExtent).describe('Empty unless requested.'),
   }),
 )
 
@@ -92,11 +96,13 @@ export const sessionSchemas = defineSchemas({
             .exactOptional(),
         })
         .exactOptional(),
-      empty: nothing.describe('An empty session, as without `sourceRef`.').exactOptional(),
+      empty: nothing
+        .describe('Creates an empty session. This is the default without `sourceRef`.')
+        .exactOptional(),
       files: extension(
         z
           .array(z.object({ path, content: bytes.prefault('') }))
-          .describe('What the session starts with, instead of a `sourceRef`.')
+          .describe('The files that the session starts with, instead of a `sourceRef`.')
           .exactOptional(),
       ),
       initialTags: labels.exactOptional(),
@@ -125,7 +131,7 @@ export const sessionSchemas = defineSchemas({
         .describe('A checkpoint to start from. Absent or empty: the current state.')
         .exactOptional(),
       newTags: labels
-        .describe('Added to the tags of the session; they override those of the same key.')
+        .describe('Added to the tags of the source session. They replace tags with the same key.')
         .exactOptional(),
     }),
     response: session,
@@ -134,7 +140,7 @@ export const sessionSchemas = defineSchemas({
     request: z.object({
       sessionId,
       label: text
-        .describe(`Unique in the session, at most ${limits.labelBytes} bytes. Absent or empty: it has none.`)
+        .describe(`Unique in the session, at most ${limits.labelBytes} bytes. Absent or empty: no label.`)
         .exactOptional(),
     }),
     response: checkpoint,
@@ -193,7 +199,7 @@ export const sessionSchemas = defineSchemas({
             eventId: text.describe('Later events have greater ids.'),
             timestamp: time,
             eventType: text.describe('`v1.<ServiceName>.<Operation>`'),
-            details: anyObject.describe('Its fields depend on the type.'),
+            details: anyObject.describe('The fields depend on the type.'),
           }),
         ),
       ),

@@ -20,11 +20,9 @@ import { defineSchemas } from './operation-schemas.js'
 const atSource = { sourceId: text.describe('The id of the source.') }
 const ofJob = { ...atSource, jobId: text.describe('The id of the job.') }
 const gitRef = text
-  .describe(
-    'A branch, a tag, a full ref or the id of a commit. Absent or empty: the `defaultRef` of the source.',
-  )
+  .describe('A branch, a tag, a full ref or a commit id. Absent or empty: the `defaultRef` of the source.')
   .exactOptional()
-const defaultRef = text.describe('What an import without a ref takes. Absent or empty: HEAD.').exactOptional()
+const defaultRef = text.describe('The ref for imports that name none. Absent or empty: HEAD.').exactOptional()
 
 const source = named(
   'Source',
@@ -49,9 +47,10 @@ const source = named(
       ])
       .meta({
         id: 'UnderlaySourceStatus',
-        description: 'READY also while a job runs; FAILED when an import failed and there is no revision.',
+        description:
+          'READY even while a job runs. FAILED if an import failed and the source has no revision.',
       }),
-    latestRevisionId: text.describe('Empty until an import succeeded.'),
+    latestRevisionId: text.describe('Empty until an import succeeds.'),
     createdAt: time,
     updatedAt: time,
     createdByPrincipal: text,
@@ -72,7 +71,7 @@ const job = named(
         'UNDERLAY_IMPORT_JOB_STATE_FAILED',
       ])
       .meta({ id: 'UnderlayImportJobState' }),
-    revisionId: text.describe('Empty until the job succeeded.'),
+    revisionId: text.describe('Empty until the job succeeds.'),
     createdAt: time,
     startedAt: timeOrNone,
     completedAt: timeOrNone,
@@ -82,14 +81,10 @@ const job = named(
         'REMOTE_CORRUPT, NOT_A_TREE, DEADLINE_EXCEEDED or INTERNAL.',
     ),
     errorMessage: text.describe('Empty unless the job failed.'),
-    bytesProcessed: int64.describe(
-      'Bytes of files: read so far; of a job that succeeded, all of the revision.',
-    ),
-    filesProcessed: int64.describe(
-      'Files and symlinks: read so far; of a job that succeeded, all of the revision.',
-    ),
+    bytesProcessed: int64.describe('Bytes of files read so far. After success, all bytes of the revision.'),
+    filesProcessed: int64.describe('Files and symlinks read so far. After success, all of the revision.'),
     bytesTransferred: extension(
-      int64.describe('Bytes that came in from outside: an archive, a bundle, a pack, files of a directory.'),
+      int64.describe('Bytes received from outside, as an archive, bundle, pack, or files of a directory.'),
     ),
   }),
 )
@@ -100,19 +95,21 @@ export const sourceSchemas = defineSchemas({
       displayName: text,
       gitRemote: z
         .object({
-          remoteUrl: text.describe('http or https, without credentials in it.'),
+          remoteUrl: text.describe('An http or https URL without credentials.'),
           defaultRef,
-          credentialsSecretId: text.describe('What the service finds credentials by.').exactOptional(),
+          credentialsSecretId: text
+            .describe('The name by which the service finds the credentials.')
+            .exactOptional(),
         })
         .exactOptional(),
-      uploadedSnapshot: nothing.describe('Each import brings an archive.').exactOptional(),
+      uploadedSnapshot: nothing.describe('Each import uploads an archive.').exactOptional(),
       hostPath: z
         .object({ path: text })
-        .describe('A directory of the service’s host, where it allows that.')
+        .describe('A directory on the host of the service, which must allow it.')
         .exactOptional(),
       uploadedGitBundle: z
         .object({ defaultRef })
-        .describe('Each import brings a git bundle.')
+        .describe('Each import uploads a git bundle.')
         .exactOptional(),
       labels: labels.exactOptional(),
     }),
@@ -127,14 +124,14 @@ export const sourceSchemas = defineSchemas({
   startImport: {
     request: z.object({
       ...atSource,
-      git: z.object({ gitRef }).describe('Of a git remote.').exactOptional(),
+      git: z.object({ gitRef }).describe('For a git remote.').exactOptional(),
       uploadedSnapshot: z
-        .object({ content: bytes.describe('A tar, gzip or not, or a zip.') })
-        .describe('Of an uploaded snapshot.')
+        .object({ content: bytes.describe('A tar, optionally with gzip, or a zip.') })
+        .describe('For an uploaded snapshot.')
         .exactOptional(),
       uploadedGitBundle: z
         .object({ content: bytes.describe('A git bundle.'), gitRef })
-        .describe('Of an uploaded git bundle.')
+        .describe('For an uploaded git bundle.')
         .exactOptional(),
     }),
     response: job,
@@ -148,8 +145,8 @@ export const sourceSchemas = defineSchemas({
       sessionId: text,
       revisionLabel: text
         .describe(
-          `A name for the revision, unique in the source, at most ${limits.labelBytes} bytes. Absent or empty: it has ` +
-            'its id alone.',
+          `A name for the revision, unique in the source, at most ${limits.labelBytes} bytes. Absent or empty: no ` +
+            'label.',
         )
         .exactOptional(),
     }),

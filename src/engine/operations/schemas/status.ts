@@ -1,16 +1,16 @@
 import * as z from 'zod'
 import { anyObject, integer, named, text } from './wire-types.js'
 
-/** What a failed request gives, and an item of a stream that fails. */
+/** The body of a failed request, and the last item of a failed stream. */
 export const statusSchema = named(
   'Status',
   z
     .object({
-      code: integer.describe('A standard RPC status code: what can be done about it.'),
-      message: text.describe('For people; it may change.'),
+      code: integer.describe('A standard RPC status code. It shows how the client can react.'),
+      message: text.describe('For people. The text may change.'),
       details: z
         .array(named('ErrorInfo', anyObject))
-        .describe('At most one, of the type `google.rpc.ErrorInfo`.'),
+        .describe('At most one entry, of type `google.rpc.ErrorInfo`.'),
     })
-    .describe('What every failed request gives.'),
+    .describe('The body of every failed response.'),
 )

@@ -50,12 +50,14 @@ export const visibilitySchemas = defineSchemas({
     request: z.object(inSession),
     response: z.object({
       sessionId: text,
-      timeToFirstWriteMs: int64.describe('0 before the first.'),
-      totalFileMutations: int64.describe('Requests that changed files; a batch is one.'),
+      timeToFirstWriteMs: int64.describe(
+        'From the creation of the session to its first write. 0 before that.',
+      ),
+      totalFileMutations: int64.describe('Requests that changed files. A batch counts as one.'),
       checkpointCount: int64,
       restoreCount: int64,
       lastReportedHealth: health,
-      completionTime: timeOrNone.describe('Of the first commit; RFC 3339, or empty before it.'),
+      completionTime: timeOrNone.describe('The time of the first commit, in RFC 3339. Empty before it.'),
     }),
   },
   getUsage: {
@@ -69,19 +71,21 @@ export const visibilitySchemas = defineSchemas({
       windowStart: time,
       windowEnd: time,
       granularity: text,
-      aggregationVersion: integer.describe('How the figures are worked out; another number is another way.'),
-      sessionHours: number.describe('Sessions, each from its creation to its last activity.'),
-      storageGbMonth: number.describe('Contents that were kept: 10^9 bytes for 30 days are 1.'),
-      egressGb: number.describe('10^9 bytes of responses are 1.'),
+      aggregationVersion: integer.describe(
+        'The version of the calculation. It changes whenever the calculation changes.',
+      ),
+      sessionHours: number.describe('The sum over all sessions of the time from creation to last activity.'),
+      storageGbMonth: number.describe('Stored contents: 10^9 bytes kept for 30 days count as 1.'),
+      egressGb: number.describe('Bytes of responses, divided by 10^9.'),
     }),
   },
   getCasMetrics: {
     request: z.object({}),
     response: z.object({
       objectCount: int64,
-      storedBytes: int64.describe('Each content once.'),
-      logicalBytes: int64.describe('Each content as often as it was written.'),
-      dedupRatio: number.describe('`logicalBytes` ÷ `storedBytes`; 1 when nothing is stored.'),
+      storedBytes: int64.describe('Bytes of contents, each counted once.'),
+      logicalBytes: int64.describe('Bytes of contents, each counted as often as it was written.'),
+      dedupRatio: number.describe('`logicalBytes` divided by `storedBytes`. 1 if nothing is stored.'),
     }),
   },
 })

@@ -1,9 +1,9 @@
 /**
- * The kinds of values that requests and responses are made of. Each schema has two forms: its output is the
- * native one, which the engine takes and gives, and its input is the one on the wire, which is JSON;
- * `z.decode` leads from the wire, `z.encode` to it. They differ for bytes and 64-bit integers alone.
+ * The basic schemas of requests and responses. Each schema has two forms. Its output is the native form, which the
+ * engine uses. Its input is the wire form, which is JSON. `z.decode` converts from the wire form and `z.encode` to it.
+ * Only bytes, 64-bit integers and secrets differ between the forms.
  *
- * Schemas say of what kind a value is; whether it makes sense, the engine checks.
+ * Schemas check the type of a value. The engine checks its meaning.
  */
 import * as z from 'zod'
 import { limits } from '../../base/limits.js'
@@ -11,32 +11,34 @@ import { decodeBase64, encodeBase64 } from './base64.js'
 
 const maxInt64 = 2n ** 63n - 1n
 
-/** Digits, or a JSON number where that is exact. */
+/** Decimal digits, or a JSON number up to 2^53 − 1. */
 const int64Wire = z
   .custom<string | number>(isInt64, 'must be decimal digits, up to 2^63 − 1')
   .register(z.globalRegistry, { type: 'string', format: 'int64' })
 
-/** Natively a number: sizes, offsets and counts. What is over 2^53 − 1 is rounded, and for the engine to refuse. */
+/**
+ * A number in native form: a size, offset or count. Values over 2^53 − 1 are rounded, and the engine rejects them.
+ */
 export const int64 = z.codec(
   int64Wire,
   z.number().check(z.refine(isWhole, 'must be a whole number from 0')),
   {
     decode: Number,
-    // Digits that a number does not show would be lost.
+    // String() rounds the digits of a large number.
     encode: (value) => (Number.isSafeInteger(value) ? String(value) : BigInt(value).toString()),
   },
 )
 
-/** Natively a bigint, or in requests also a number: exact over all 64 bits. */
+/** A bigint in native form, exact over all 64 bits. Requests may also have a number. */
 export const exactInt64 = z.codec(int64Wire, z.union([z.bigint(), z.number()]), {
   decode: BigInt,
   encode: (value) => BigInt(value).toString(),
 })
 
-/** As {@link exactInt64}, in responses. */
+/** Like {@link exactInt64}, for responses. */
 export const exactInt64Response = z.codec(int64Wire, z.bigint(), { decode: BigInt, encode: String })
 
-/** On the wire base64; the alphabet for URLs and missing padding are understood too. */
+/** Base64 on the wire. The URL-safe alphabet and missing padding are accepted too. */
 export const bytes = z.codec(
   z.string().meta({ contentEncoding: 'base64' }),
   z.custom<Uint8Array>((value) => value instanceof Uint8Array, 'must be a Uint8Array'),
@@ -58,13 +60,11 @@ export const number = z.number()
 
 /** RFC 3339. */
 export const time = z.string().meta({ format: 'date-time' })
-/** RFC 3339, or '' for what has not happened. */
-export const timeOrNone = z.string().describe('RFC 3339, or empty for what has not happened.')
+export const timeOrNone = z.string().describe('RFC 3339, or empty if it has not happened.')
 
-/** `sha256:<hex>`, or ''. */
 export const hash = z.string().describe('`sha256:` and 64 hex digits, or empty.')
 
-/** Strings by strings, `__proto__` being a key like any other; z.record would leave that out. */
+/** A map from strings to strings. Unlike z.record, it keeps the key `__proto__`. */
 export const stringMap = z
   .custom<Readonly<Record<string, string>>>(
     (value) => isObject(value) && Object.values(value).every((one) => typeof one === 'string'),
@@ -72,52 +72,51 @@ export const stringMap = z
   )
   .register(z.globalRegistry, { type: 'object', additionalProperties: { type: 'string' } })
 
-/** An object whose keys depend on something else. */
+/** An object without fixed keys. */
 export const anyObject = z
   .custom<Readonly<Record<string, unknown>>>(isObject, 'must be an object')
   .register(z.globalRegistry, { type: 'object', additionalProperties: true })
 
 export const nothing = z.object({}).meta({ id: 'Empty', description: 'An object without fields.' })
 
-/** What a path leads to. */
 export const nodeKind = z.enum(['file', 'directory', 'symlink']).meta({ id: 'NodeKind' })
 
-/** Of the session that the operation is about. */
 export const sessionId = text.describe('The id of the session.')
 
-/** Where something in a session is. */
 export const path = text.describe(
-  `An absolute path without \`.\`, \`..\`, NUL or empty parts; at most ${limits.pathBytes} bytes of UTF-8, ` +
-    `${limits.nameBytes} in each of at most ${limits.pathDepth} parts.`,
+  `An absolute path without \`.\`, \`..\`, NUL or empty parts. At most ${limits.pathBytes} bytes of UTF-8 and ` +
+    `${limits.pathDepth} parts, with at most ${limits.nameBytes} bytes in each part.`,
 )
 
 export const pathPrefix = text.describe(
-  'A literal prefix of paths: `/src` matches `/srcfoo` too, `/src/` is what is below the directory. Absent or empty: all.',
+  'A literal prefix of paths. `/src` also matches `/srcfoo`; `/src/` matches all paths below the directory. Absent or ' +
+    'empty: all paths.',
 )
 
-/** Permission bits, as a decimal number. */
 export const mode = integer.meta({
   minimum: 0,
   maximum: 0o7777,
   description: 'Permission bits as a decimal number: 420 is 0644.',
 })
 
-/** Tags and labels. */
+/** Tags of a session, or labels of a source. */
 export const labels = stringMap.meta({
   description:
     `At most ${limits.tagEntries} entries, keys of at most ${limits.tagKeyBytes} bytes, values of at most ` +
     `${limits.tagValueBytes}.`,
 })
 
-/** Of a listing by tags or labels. */
-export const filter = text.describe('`key=value`: only those that have this. Absent or empty: all.')
+/** For listings by tags or labels. */
+export const filter = text.describe(
+  '`key=value`: lists only items with this tag or label. Absent or empty: all.',
+)
 
-/** The name of a schema in the contract, by which others refer to it. */
+/** Gives a schema a name, by which the contract refers to it. */
 export function named<Schema extends z.ZodType>(id: string, schema: Schema): Schema {
   return schema.meta({ id })
 }
 
-/** An amount of bytes, for descriptions. */
+/** Formats a number of bytes for descriptions. */
 export function inBytes(bytes: number): string {
   const units = ['bytes', 'KiB', 'MiB', 'GiB']
   let unit = 0
@@ -125,43 +124,43 @@ export function inBytes(bytes: number): string {
   return `${bytes} ${units[unit]}`
 }
 
-/** Marks a field that the interface does not have. */
+/** Marks a field as an extension of the interface. */
 export function extension<Schema extends z.ZodType>(schema: Schema): Schema {
   return schema.meta({ 'x-extension': true })
 }
 
-/** What the requests of paginated listings have besides. */
+/** Additional fields in requests of paginated listings. */
 export const pageRequest = {
   pageSize: integer
     .meta({
       minimum: 0,
       description:
-        `The most entries of a page; absent or 0: ${limits.pageSizeDefault}. Above ${limits.pageSizeMax} it is ` +
-        `${limits.pageSizeMax}.`,
+        `The most entries in a page. Absent or 0: ${limits.pageSizeDefault}. A larger value than ` +
+        `${limits.pageSizeMax} counts as ${limits.pageSizeMax}.`,
     })
     .exactOptional(),
   pageToken: text
     .describe(
-      'The `nextPageToken` of the page before, of the same listing; absent or empty: the first page. It stays ' +
-        'valid while what is listed changes.',
+      'The `nextPageToken` of the previous page of the same listing. Absent or empty: the first page. It stays ' +
+        'valid while the listed items change.',
     )
     .exactOptional(),
 }
 
-export const nextPageToken = text.describe('For the next page; empty when there is none.')
+export const nextPageToken = text.describe('The `pageToken` of the next page. Empty on the last page.')
 
 type JsonSchema = z.core.JSONSchema.JSONSchema
 
 /**
- * The JSON Schema of the form on the wire, in the dialect of OpenAPI 3.1. Throws for a schema that JSON Schema
- * has no words for, unless its metadata have them.
+ * The JSON Schema of the wire form, in the dialect of OpenAPI 3.1. Throws for a schema that JSON Schema cannot express,
+ * unless its metadata have a JSON Schema.
  */
 export function wireJsonSchema(schema: z.ZodType): JsonSchema {
   const { $defs = {}, ...json } = wireJsonSchemaByNames(schema)
   return inlined(json, $defs) as JsonSchema
 }
 
-/** As {@link wireJsonSchema}, with what is {@link named} in `$defs` and references to it in its place. */
+/** Like {@link wireJsonSchema}, but {@link named} schemas are in `$defs`, with references to them. */
 export function wireJsonSchemaByNames(schema: z.ZodType): JsonSchema {
   return z.toJSONSchema(schema, {
     io: 'input',
@@ -172,7 +171,7 @@ export function wireJsonSchemaByNames(schema: z.ZodType): JsonSchema {
   })
 }
 
-/** None of the schemas holds itself. */
+/** Replaces references by their schemas. No schema is recursive. */
 function inlined(json: unknown, definitions: Readonly<Record<string, unknown>>): unknown {
   if (Array.isArray(json)) return json.map((one) => inlined(one, definitions))
   if (!isObject(json)) return json
