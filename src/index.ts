@@ -22,85 +22,94 @@ import {
 } from './engine/index.js'
 
 export interface EngineOptions {
-  /** Where the engine keeps everything: this process' memory by default, `levelStorage(directory)` from `forkspace/level`, or your own. */
+  /**
+   * The storage of the engine: memory of this process by default, `levelStorage(directory)` from `forkspace/level`, or
+   * your own.
+   */
   readonly storage?: Storage
   /** Clock and randomness, for tests: see `forkspace/testing`. */
   readonly environment?: Environment
   /** The largest file, in bytes; 64 GiB by default, at most 2^53 − 1. */
   readonly maxFileBytes?: number
-  /** Keys and values of a session's cache together, in bytes; 64 MiB by default. */
+  /** The largest total size of the keys and values in one session's cache, in bytes; 64 MiB by default. */
   readonly cacheBytes?: number
   /**
-   * About how much of what a durable storage has the engine keeps in memory beside: 128 MiB by default, at least
-   * 1 MiB. Sessions that nobody uses leave memory, and come back when they are used. What is being written, open
-   * files and locks, and whatever handles are held, comes on top.
+   * About how many bytes of a durable storage the engine caches in memory: 128 MiB by default, at least 1 MiB. The
+   * engine evicts unused sessions and loads them again on their next use. Pending writes, open files, locks and the
+   * handles that your code holds are extra.
    */
   readonly memoryBudgetBytes?: number
   /**
-   * How many bytes of contents may be kept, by all, by each tenant, by each session. What would be too much is BUDGET,
-   * with nothing changed; reads, deletions and `engine.collect()`, which makes room, go on. As much as fits by default.
+   * The largest total size of contents, in bytes: of the store, of each tenant and of each session. A write over a
+   * budget fails with BUDGET and changes nothing. Reads and deletions still work, and `engine.collect()` frees space.
+   * No limit by default.
    */
   readonly budgets?: Budgets
   /**
-   * Collects as {@link Engine.collect} does, without a call, when enough of a durable storage is probably garbage.
-   * `true` means half of the storage, and at least 64 MiB. The engine estimates the garbage after commits: the growth
-   * of the storage since the last collection, and a share for each deleted session and checkpoint. Until the first
-   * collection after the opening the whole storage counts. A failure goes to `log`, and later commits try again. On a
-   * storage that is not durable it has no effect. Off by default.
+   * Runs {@link Engine.collect} automatically when enough of a durable storage is probably garbage. `true` means half
+   * of the storage, and at least 64 MiB. The engine estimates the garbage after commits: the growth of the storage
+   * since the last collection, plus a share for each deleted session and checkpoint. Until the first collection after
+   * opening, the whole storage counts. A failure goes to `log`, and later commits try again. The option has no effect
+   * on a storage that is not durable. Off by default.
    */
   readonly automaticCollection?: AutomaticCollectionOptions | boolean
   /**
-   * After how many seconds without a read or change a session is deleted: when it is next asked for, or by
-   * `engine.collect()`. Time in this process is that of the monotonic clock. A session whose time was over when the
-   * engine was opened is kept for ten minutes more, or for its time if that is less: the wall clock may be wrong. `sessions.create({ ttlSeconds })` says it for one. Never by default.
+   * Seconds without a read or change after which a session expires. The next access to an expired session, or
+   * `engine.collect()`, deletes it. `sessions.create({ ttlSeconds })` overrides this for one session. Sessions never
+   * expire by default.
+   *
+   * While the engine is open, it measures the time with the monotonic clock. Because the wall clock may be wrong, a
+   * session that has already expired when the engine opens is kept for ten more minutes, or for its own time to live
+   * if that is shorter.
    */
   readonly sessionTtlSeconds?: number
-  /** How long import jobs may take, and how slowly what they read may come. What takes longer is DEADLINE_EXCEEDED. */
+  /** The longest duration and the lowest transfer rate of import jobs. A slower job fails with DEADLINE_EXCEEDED. */
   readonly imports?: ImportOptions
   readonly git?: {
     /** Allows remotes on loopback and private addresses; refused by default. */
     readonly allowPrivateAddresses?: boolean
     /**
-     * Credentials for a remote; never stored, and sent to the origin of the URL only. Asked when the remote wants
-     * some, and at the start of each job of a source with a `credentialsSecretId` (else '').
+     * Returns the credentials for a remote. They are never stored, and sent only to the origin of the URL. The engine
+     * calls it when the remote asks for credentials, and at the start of each job of a source with a
+     * `credentialsSecretId`. That id is '' for other sources.
      */
     readonly credentials?: (request: {
       readonly remoteUrl: string
       readonly credentialsSecretId: string
     }) => Promise<{ username: string; password: string } | undefined>
-    /** Signs commits: is given what is to be signed, and gives the armoured signature. */
+    /** Signs a commit: takes the bytes to sign as text, and returns the armoured signature. */
     readonly sign?: (payload: string) => Promise<string>
   }
   /**
-   * Asked before each operation whether the principal may do it; only true lets it, at once: a promise does not.
-   * Without it every principal of a tenant may do everything.
+   * The engine calls it before each operation, and allows the operation only if it returns `true`. It must be
+   * synchronous: a promise is a refusal. Without it, every principal of a tenant may do everything.
    */
   readonly authorize?: Authorize
   /**
-   * With `{ selfApproval: false }` an approval is granted only by another principal than the one that requested it;
-   * everyone may grant by default.
+   * With `{ selfApproval: false }`, the principal that requested an approval cannot grant it. By default every
+   * principal can.
    */
   readonly approvals?: ApprovalOptions
-  /** Told of what no caller is told of: failed writes, jobs, slow subscribers. The library prints nothing. */
+  /** Receives events that no call returns: failed writes, jobs, slow subscribers. The library prints nothing. */
   readonly log?: (entry: LogEntry) => void
   /**
-   * The master key of secrets, 32 random bytes that are kept elsewhere than the storage. Without one secrets are
-   * refused on a durable storage; in memory the engine makes a key of its own.
+   * The master key of secrets: 32 random bytes. Keep it apart from the storage. Without it, a durable storage refuses
+   * secrets, and an engine in memory generates a key of its own.
    */
   readonly secrets?: SecretOptions
   readonly hostPaths?: {
     /**
-     * Directories of this host that may be read and written, with everything below them: as sources, as local
-     * repositories, by `session.checkout`. None by default. Whoever can write above a root is trusted; who can
-     * write below it leads nothing outside.
+     * Directories of this host that the engine may read and write, with everything below them: sources, local
+     * repositories and `session.checkout`. None by default. Users who can write above a root are trusted. Users who
+     * can write below it cannot lead the engine outside.
      */
     readonly roots?: readonly string[]
   }
   /**
-   * Lets archives bring in, and checkouts write and bring back, names that git or a file system takes for `.git`, such
-   * as `.GIT` and `git~1`, and symlinks named `.gitmodules`. Refused by default (UNSAFE_PATH), because a file
-   * `/.git/config` in a directory decides what the next git command there runs. Git imports and commits refuse such
-   * names in any case. Sessions may hold them, and exports write them.
+   * Lets archives and checkouts contain names that git or a file system treats as `.git`, such as `.GIT` and `git~1`,
+   * and symlinks named `.gitmodules`. They are refused by default (UNSAFE_PATH), because a file `.git/config` can make
+   * the next git command in its directory run any program. Git imports and commits always refuse such names. Sessions
+   * can contain them, and exports write them.
    */
   readonly allowGitNames?: boolean
 }
@@ -133,9 +142,10 @@ const gitShape = new Shape<NonNullable<EngineOptions['git']>>({
 const hostPathsShape = new Shape<NonNullable<EngineOptions['hostPaths']>>({ roots: true })
 
 /**
- * Opens an engine. Close it when done, or hold it with `await using`.
+ * Opens an engine. Close it when done, or declare it with `await using`.
  *
- * INVALID_ARGUMENT for options that make no sense; of a storage directory: STORE_LOCKED, STORE_FORMAT, DATA_LOSS.
+ * @throws EngineError `INVALID_ARGUMENT` for invalid options; for a storage directory `STORE_LOCKED`, `STORE_FORMAT`
+ * or `DATA_LOSS`.
  *
  * @example
  * const engine = await openEngine()

@@ -4,19 +4,19 @@ import { junitLimits } from './limits.js'
 import { refused, ReportDocument } from './report-document.js'
 
 /**
- * Reads reports in the XML of JUnit. What counts are the `testcase` elements, wherever they stand: one with a
- * `failure` or `error` child has failed, else one with a `skipped` child was skipped, else it has passed. What
- * attributes say of numbers is not looked at.
+ * Reads JUnit XML reports. It counts the `testcase` elements at any depth. A test with a `failure` or `error` child
+ * failed. Otherwise a test with a `skipped` child was skipped, and any other test passed. The counts in the attributes
+ * of `testsuite` elements are ignored.
  *
- * Strict: the document has to be well-formed and in UTF-8, with or without a byte order mark. Document type
- * declarations are refused, and with them every declared entity.
+ * The reader is strict: the document must be well-formed UTF-8, with or without a byte order mark. A document type
+ * declaration is refused, so a report cannot declare entities.
  */
 export function createReportReader(): ReportReader {
   return { count: countTests }
 }
 
 function* countTests(content: Uint8Array): Steps<TestCounts> {
-  // The parser takes one byte order mark out, no more.
+  // The decoder keeps byte order marks, because the parser itself removes the first one.
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
   const document = new ReportDocument()
   for (let at = 0; at < content.byteLength; at += junitLimits.chunkBytes) {
@@ -27,7 +27,7 @@ function* countTests(content: Uint8Array): Steps<TestCounts> {
   return document.end()
 }
 
-/** Without bytes: what is left of a character at the end. */
+/** Decodes the next bytes. Without bytes, it ends the text, which must not end within a character. */
 function decode(decoder: TextDecoder, bytes?: Uint8Array): string {
   try {
     return decoder.decode(bytes, { stream: bytes !== undefined })

@@ -4,15 +4,15 @@ import { junitLimits } from './limits.js'
 
 type Outcome = 'passed' | 'failed' | 'skipped'
 
-/** What an element says of the test that it stands in. */
+/** The outcome of a test that contains such an element. */
 const outcomes: Readonly<Record<string, Outcome>> = { failure: 'failed', error: 'failed', skipped: 'skipped' }
 
 const roots = ['testsuites', 'testsuite']
 
-/** One report as it is read: checks that it is well-formed and within its limits, and counts its tests. */
+/** Parses one report piece by piece: checks that it is well-formed and within the limits, and counts its tests. */
 export class ReportDocument {
   readonly #parser = new SaxesParser()
-  /** Of each open element: the outcome of a test so far, undefined for everything else. */
+  /** One entry for each open element: the outcome so far of a test, undefined for any other element. */
   readonly #open: (Outcome | undefined)[] = []
   readonly #counts: Record<Outcome, number> = { passed: 0, failed: 0, skipped: 0 }
   #isReport = false
@@ -66,7 +66,7 @@ export class ReportDocument {
     this.#attributes = 0
     const isTest = name === 'testcase'
     if (isTest || (this.#open.length === 0 && roots.includes(name))) this.#isReport = true
-    // A failure counts whatever else the test says of itself.
+    // A failure overrides the other outcomes, in any order.
     const parent = this.#open.length - 1
     const told = Object.hasOwn(outcomes, name) ? outcomes[name] : undefined
     if (told !== undefined && this.#open[parent] !== undefined && this.#open[parent] !== 'failed')
@@ -85,8 +85,8 @@ export class ReportDocument {
   }
 
   /**
-   * Drops what the parser gathers of a long text, comment or value. None of it is needed, and gathered in pieces
-   * of a character or two it would take a hundred times its size.
+   * Drops the text, comment or value that the parser has collected so far. None of it is needed, and a string that the
+   * parser collects in pieces of one or two characters takes a hundred times its size in memory.
    */
   #forgetText(): void {
     const gathered = this.#parser as unknown as { text: string; readonly entity: string }

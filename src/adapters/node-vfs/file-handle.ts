@@ -6,14 +6,14 @@ type Data = string | NodeJS.ArrayBufferView
 type Encoded = BufferEncoding | { readonly encoding?: BufferEncoding | null } | null | undefined
 
 /**
- * An open file as node:vfs wants it: every method that it calls on its own handles, over a numeric
- * descriptor of `session.fs`. Methods with a promise resolve when the change is acknowledged.
+ * An open file for node:vfs: it implements every method that node:vfs calls on its own handles, on top of a numeric
+ * descriptor of `session.fs`. Methods that return a promise resolve when the change is acknowledged.
  */
 export class SessionFileHandle {
   readonly #fs: NodeFs
   readonly #fd: number
   #closed = false
-  /** null: the descriptor keeps it. */
+  /** Null while the descriptor tracks the position. */
   #position: number | null = null
 
   constructor(fs: NodeFs, fd: number) {
@@ -21,7 +21,7 @@ export class SessionFileHandle {
     this.#fd = fd
   }
 
-  /** Where the next read or write without a position takes place; write streams with a `start` set it. */
+  /** The offset of the next read or write that gives no position. Write streams with a `start` set it. */
   set position(position: number) {
     this.#position = position
   }
@@ -92,7 +92,7 @@ export class SessionFileHandle {
     return { bytesWritten, buffers }
   }
 
-  /** The whole file, wherever the position is, as node:vfs has it: its read streams rest on that. */
+  /** Reads the whole file, whatever the position is. The read streams of node:vfs depend on this. */
   readFileSync(options?: Encoded): Buffer | string {
     const bytes = Buffer.alloc(this.#fs.fstatSync(this.#fd).size)
     let at = 0
@@ -111,7 +111,7 @@ export class SessionFileHandle {
     return decoded(bytes.subarray(0, at), options)
   }
 
-  /** Writes from the position on, and at the end when the file was opened for appending. */
+  /** Writes at the position, or at the end of a file that was opened for appending. */
   writeFileSync(data: Data, options?: Encoded): void {
     const bytes = encoded(data, options)
     for (let at = 0; at < bytes.length;) at += this.writeSync(bytes, at, bytes.length - at, null)
@@ -191,7 +191,7 @@ export class SessionFileHandle {
     return isCurrent(position) ? this.#position : Number(position)
   }
 
-  /** Moves the position after a call that had none; the descriptor moves its own. */
+  /** Advances the position after a call without one. If the descriptor tracks it, nothing needs to be done. */
   #moved(given: Position, bytes: number): number {
     if (this.#position !== null && isCurrent(given)) this.#position += bytes
     return bytes
@@ -214,6 +214,6 @@ function decoded(bytes: Buffer, options: Encoded): Buffer | string {
 
 function encodingOf(options: Encoded): BufferEncoding | undefined {
   const encoding = typeof options === 'string' ? options : options?.encoding
-  // `buffer` is what node:fs takes for no encoding; the types do not know it.
+  // In node:fs, `buffer` means no encoding. Its types do not list it.
   return encoding === null || (encoding as string) === 'buffer' ? undefined : encoding
 }

@@ -1,5 +1,5 @@
 /**
- * A session behind plain `node:fs`, `require` and `import`, by way of Node's `node:vfs`.
+ * Serves a session to plain `node:fs`, `require` and `import`, through Node's `node:vfs`.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import { SessionFileHandle } from './file-handle.js'
 import { promised, type NodeFs } from './node-fs.js'
 import { absolute, pathMethods } from './path-methods.js'
 
-/** What `vfs.create` takes: an instance of the `VirtualProvider` of this Node. */
+/** An instance of Node's `VirtualProvider`, for `vfs.create`. */
 export interface SessionProvider {
   readonly readonly: boolean
   readonly supportsSymlinks: boolean
@@ -17,22 +17,23 @@ export interface SessionProvider {
 }
 
 /**
- * A provider for `node:vfs`, which serves the files of a session to everything that uses `node:fs`, and to
- * `require` and `import`, below the path that `mount()` gives. It needs Node 26 or newer, started with
- * `--experimental-vfs`; that module may change with every release of Node.
+ * A provider for `node:vfs`. It serves the files of a session to all code that uses `node:fs`, `require` or `import`,
+ * below the path that `mount()` returns. It needs Node 26 or newer, started with `--experimental-vfs`. The module
+ * `node:vfs` may change with every release of Node.
  *
  * Guarantees
- * - The session's state is the only state: what one side writes, the other reads at once, also through
- *   several mounts of one session. A mounted fork is as separate as the fork.
- * - A change whose promise or callback came is acknowledged, with the exceptions below.
- * - Errors are those of `session.fs`; their `path` is the one inside the session.
+ * - The provider has no state of its own. A write through the session is visible in the mount at once, and the other
+ *   way round. Several mounts of one session share its state. A mounted fork is separate from its parent.
+ * - A change is acknowledged when its promise resolves or its callback is called, with the exceptions below.
+ * - Errors are those of `session.fs`. Their `path` is the path inside the session.
  *
- * What node:vfs does in its own way
- * - It calls sync methods where the caller awaits: for `open`, `chmod`, `chown`, `utimes` and streams.
- *   Those are acknowledged as sync calls of `session.fs` are, and can throw EAGAIN as they do.
- * - It has no call for `fsync` of a descriptor.
- * - Read streams take the whole file into memory. `rm` is many single steps. `cp` does not reach a mount.
- * - `parentPath` of what `readdir` gives with types is the path inside the session, but for its sync form.
+ * Limits of node:vfs
+ * - For the promise forms of `open`, `chmod`, `chown`, `utimes` and streams it calls the sync methods. Such a call is
+ *   acknowledged like a sync call of `session.fs`, and can throw EAGAIN like one.
+ * - It does not support `fsync` of a descriptor.
+ * - Read streams load the whole file into memory. `rm` is many separate changes. `cp` does not work in a mount.
+ * - The entries of `readdir` with `withFileTypes` have the path inside the session as `parentPath`. Those of
+ *   `readdirSync` have the path in the mount.
  * - Absolute symlink targets start at the root of the session, not at the mount.
  *
  * @throws EngineError `NO_ADAPTER` when this Node has no `node:vfs`.
@@ -50,7 +51,7 @@ export interface SessionProvider {
 export function sessionProvider(session: Session): SessionProvider {
   if (typeof session?.fs !== 'object') throw invalid('session', 'must be a session')
   const fs: NodeFs = session.fs
-  // Only an instance counts: node:vfs takes any other object for options and serves an empty tree instead.
+  // It must be an instance of the class: node:vfs takes any other object for options, and serves an empty tree.
   const provider = new (virtualProvider())()
   Object.defineProperties(provider, {
     supportsSymlinks: { value: true },

@@ -1,6 +1,6 @@
 import type * as nodeFs from 'node:fs'
 
-/** What of node:fs the provider calls; `session.fs` has it. */
+/** The part of node:fs that the provider calls. `session.fs` has all of it. */
 export type NodeFs = Pick<
   typeof nodeFs,
   | 'accessSync'
@@ -74,7 +74,7 @@ export type NodeFs = Pick<
   > & { watch(filename: string, options?: object): unknown }
 }
 
-/** Calls a function that takes a callback, and gives what the callback is given. */
+/** Calls a function that takes a callback, and returns the result of the callback as a promise. */
 export function promised<T>(start: (done: (error: Error | null, value?: T) => void) => void): Promise<T> {
   return new Promise((resolve, reject) => {
     start((error, value) => {

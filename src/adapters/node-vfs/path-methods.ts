@@ -4,7 +4,7 @@ import type { NodeFs } from './node-fs.js'
 type Method = (...args: readonly unknown[]) => unknown
 type Methods = Record<string, Method>
 
-/** Methods whose first argument is a path; each has a form with a promise and one that ends in Sync. */
+/** Methods whose first argument is a path. Each has a promise form and a sync form. */
 const onePath = [
   'access',
   'appendFile',
@@ -27,7 +27,7 @@ const onePath = [
 
 const twoPaths = ['copyFile', 'link', 'rename'] as const satisfies readonly (keyof NodeFs['promises'])[]
 
-/** What node:vfs calls with paths, carried out by the methods of the same names. */
+/** The methods that node:vfs calls with paths. Each calls the method of the same name on `fs`. */
 export function pathMethods(fs: NodeFs): Methods {
   const methods: Methods = {}
   const add = (name: keyof NodeFs['promises'], prepare: (args: readonly unknown[]) => unknown[]): void => {
@@ -39,7 +39,6 @@ export function pathMethods(fs: NodeFs): Methods {
   for (const name of onePath) add(name, ([path, ...rest]) => [absolute(path), ...rest])
   for (const name of twoPaths) add(name, ([from, to, ...rest]) => [absolute(from), absolute(to), ...rest])
   add('symlink', ([target, path, type]) => [target, absolute(path), type])
-  // No symlink has permissions, and Linux has no such call.
   methods['existsSync'] = (path) => fs.existsSync(absolute(path))
   methods['exists'] = (path) => Promise.resolve(fs.existsSync(absolute(path)))
   const readdirSync = methods['readdirSync']!
@@ -47,14 +46,14 @@ export function pathMethods(fs: NodeFs): Methods {
   return methods
 }
 
-/** node:vfs gives absolute paths when it is mounted, and otherwise what it was called with. */
+/** A mounted node:vfs passes absolute paths. Without a mount, it passes the caller's path unchanged. */
 export function absolute(path: unknown): string {
   return posix.resolve('/', String(path))
 }
 
 /**
- * Of a recursive listing with types node:vfs expects names relative to where it began, from which it makes
- * `name` and `parentPath`. It does so in the sync form only: the other form gives its result as it is.
+ * Makes the names in a recursive listing with types relative to the listed directory. The sync form of node:vfs
+ * expects that, and computes `name` and `parentPath` from them. Its promise form returns the listing unchanged.
  */
 function named(path: string, listing: unknown, options: unknown): unknown {
   const { recursive, withFileTypes } = (options ?? {}) as Record<string, unknown>

@@ -1,4 +1,4 @@
-/** Where the bytes of a read or a write are, and where in the file they belong; no position: the current one. */
+/** The buffer of a read or write and the position in the file. Without a position, it is the current one. */
 export interface Transfer<T extends NodeJS.ArrayBufferView = NodeJS.ArrayBufferView> {
   readonly buffer: T
   readonly offset: number
@@ -8,7 +8,7 @@ export interface Transfer<T extends NodeJS.ArrayBufferView = NodeJS.ArrayBufferV
 
 export type Position = number | bigint | null | undefined
 
-/** What a caller may give instead of single arguments; what is left out has a default. */
+/** The options object that a caller may pass in place of separate arguments. Every option has a default. */
 export interface TransferOptions {
   readonly buffer?: NodeJS.ArrayBufferView
   readonly offset?: number | null
@@ -30,7 +30,7 @@ export function readForm(
   return viewForm(buffer, rest, undefined, undefined)
 }
 
-/** The forms of `filehandle.write`: those of read without the last, and (string, position, encoding). */
+/** The forms of `filehandle.write`: (buffer, offset, length, position), (buffer, options), (string, position, encoding). */
 export function writeForm(
   source: NodeJS.ArrayBufferView | string,
   second: number | null | TransferOptions | undefined,
