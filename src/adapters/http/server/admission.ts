@@ -1,6 +1,6 @@
 import { HttpError } from '../http-error.js'
 
-/** Counts what is in use at once, up to a limit. */
+/** Limits an amount that is in use at the same time, such as a number of requests or of bytes. */
 export class Admission {
   readonly #limit: number
   readonly #message: string
@@ -11,7 +11,7 @@ export class Admission {
     this.#message = message
   }
 
-  /** QUOTA where the limit would be passed. */
+  /** @throws HttpError `QUOTA` if the amount would exceed the limit. */
   take(amount: number): void {
     if (this.#used + amount > this.#limit)
       throw new HttpError('QUOTA', this.#message, { limit: String(this.#limit) })

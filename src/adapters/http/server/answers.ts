@@ -20,7 +20,7 @@ export function answerStream(body: AnswerStream, headers: Readonly<Record<string
   return { status: 200, headers: { ...streamHeaders, ...headers }, body, length: 0 }
 }
 
-/** A part of a file. `sent` is called once, when it was sent or cannot be sent. */
+/** A part of a file. `sent` is called once, after the part was sent or when it cannot be sent. */
 export function answerContent(
   { length, sizeBytes }: { readonly length: number; readonly sizeBytes: number },
   sent: () => void,
@@ -35,7 +35,7 @@ export function answerContent(
   return { status: 200, headers, body, length, sent }
 }
 
-/** To probes, which have neither a token nor a name of the host. */
+/** For health probes. They need no token and no allowed host name. */
 export function answerHealth(method: string): Answer {
   const headers = { 'content-type': 'text/plain', ...common }
   const answer = { status: 200, headers, body: 'ok\n', length: 3 }
@@ -48,7 +48,7 @@ export function answerError(error: unknown): Answer {
   return { status: http, headers: { ...jsonHeaders, ...headers }, body, length: Buffer.byteLength(body) }
 }
 
-/** What a path can do, for OPTIONS. */
+/** For OPTIONS: the methods of a path. */
 export function answerMethods(methods: readonly string[]): Answer {
   return { status: 204, headers: { ...common, allow: allowHeader(methods) }, body: '', length: 0 }
 }
@@ -57,7 +57,7 @@ export function allowHeader(methods: readonly string[]): string {
   return [...methods, ...(methods.includes('GET') ? ['HEAD'] : []), 'OPTIONS'].join(', ')
 }
 
-/** To a browser that asks for a web page of an allowed origin. */
+/** For the preflight request of a browser whose web page has an allowed origin. */
 export function answerPreflight(): Answer {
   const headers = {
     ...common,

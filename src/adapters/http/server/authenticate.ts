@@ -4,8 +4,8 @@ import type { Exchange } from './exchange.js'
 import { HttpError } from '../http-error.js'
 
 /**
- * Who a token belongs to; undefined for one that is not known. What it throws is answered as an internal error.
- * The request has no body here.
+ * Returns the caller that a token belongs to, or undefined for an unknown token. If it throws, the client gets
+ * `INTERNAL`. `request` has the URL and headers, but no body.
  */
 export type Authenticate = (
   token: string,
@@ -14,11 +14,15 @@ export type Authenticate = (
 
 const bearer = /^Bearer +([A-Za-z\d._~+/-]+=*)$/i
 
-/** The caller of a request, at once where the hook knows it at once. UNAUTHENTICATED, always the same one. */
+/**
+ * The caller of a request; a promise only if the hook returns one.
+ *
+ * @throws HttpError `UNAUTHENTICATED`, with the same message for a missing and an unknown token.
+ */
 export function callerOf(exchange: Exchange, authenticate: Authenticate): Caller | Promise<Caller> {
   const token = bearer.exec(exchange.header('authorization') ?? '')?.[1]
   if (token === undefined) throw unauthenticated()
-  // Making a request costs more than all else here, and most hooks take the token alone.
+  // Creating a Request costs more than the rest of this function, and most hooks take only the token.
   const caller =
     authenticate.length === 1 ? (authenticate as OfToken)(token) : authenticate(token, exchange.request())
   return caller instanceof Promise ? caller.then(known) : known(caller)
@@ -34,8 +38,10 @@ function known(caller: Caller | null | undefined): Caller {
 }
 
 /**
- * An {@link Authenticate} over tokens that are known beforehand. Kept and compared as hashes, all of them for
- * every request, so that the time it takes tells nothing. INVALID_ARGUMENT for a token that no header can carry.
+ * An {@link Authenticate} for a fixed set of tokens. It keeps only their hashes. Each request is compared with all of
+ * them in constant time, so that the response time reveals nothing about the tokens.
+ *
+ * @throws EngineError `INVALID_ARGUMENT` for a token that cannot be sent in a header.
  *
  * @example
  * createHttpHandler(engine, { authenticate: staticTokens({ [token]: { tenant: 'acme', principal: 'ann' } }) })
@@ -47,7 +53,7 @@ export function staticTokens(tokens: Readonly<Record<string, Caller>>): Authenti
   }
   const entries = Object.entries(tokens).map(([token, caller]) => {
     const { tenant, principal } = callerShape.readPart(caller, 'tokens')
-    // A token is a secret, so none is shown.
+    // A token is a secret, so the error does not show it.
     if (!bearer.test(`Bearer ${token}`))
       throw invalid('tokens', 'a token has letters, digits and -._~+/ only, and = at its end')
     if (typeof tenant !== 'string') throw invalid('tokens.tenant', `must be a string; it is ${given(tenant)}`)

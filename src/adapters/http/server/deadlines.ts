@@ -1,4 +1,7 @@
-/** Ends waits that take too long. One timer looks after all of them: it is up to a quarter of the time late. */
+/**
+ * Rejects waits that take too long. One timer serves all of them, so that a wait may end late by up to a quarter of its
+ * time, and at most a second.
+ */
 export class Deadlines {
   readonly #ms: number
   readonly #error: () => Error
@@ -10,7 +13,7 @@ export class Deadlines {
     this.#error = error
   }
 
-  /** What the work gives, or the error when that takes too long. `settled` is called when the work is over. */
+  /** Settles like `work`, or rejects when that takes too long. `settled` is called when `work` settles, even if late. */
   wait<T>(work: Promise<T>, settled: () => void): Promise<T> {
     return new Promise((resolve, reject) => {
       const wait: Wait = { until: performance.now() + this.#ms, reject }
@@ -33,7 +36,7 @@ export class Deadlines {
     })
   }
 
-  /** Ticks until there is nothing to look after. */
+  /** Starts the timer, which runs until there are no more waits. */
   #start(): void {
     if (this.#timer !== undefined) return
     this.#timer = setInterval(() => this.#look(), Math.min(1000, Math.ceil(this.#ms / 4)))
@@ -43,7 +46,7 @@ export class Deadlines {
   #look(): void {
     const now = performance.now()
     for (const wait of this.#waits) {
-      // They came in order.
+      // The set is in the order of the deadlines.
       if (wait.until > now) return
       this.#waits.delete(wait)
       wait.reject(this.#error())

@@ -1,45 +1,45 @@
 import { HttpError } from '../http-error.js'
 
-/** A request, through whichever door it came. */
+/** A request, independent of the server API that received it. */
 export interface Exchange {
   readonly method: string
-  /** Path and query as they were sent: nothing is decoded, no dot segment is taken out. */
+  /** Path and query as they were sent: not decoded, and with their dot segments. */
   readonly target: string
-  /** False where it is known that there is no body. */
+  /** False if the request certainly has no body. */
   readonly hasBody: boolean
-  /** By its name in lower case. */
+  /** The value of a header. The name is in lower case. */
   header(name: string): string | undefined
-  /** Whether a header came more than once, as far as this can be known. By its name in lower case. */
+  /** Whether a header occurs more than once, as far as the server API shows it. The name is in lower case. */
   repeats(name: string): boolean
-  /** Hands over the body in pieces. Rejects with what `take` throws, and when the client is gone; the rest is left. */
+  /** Calls `take` with each piece of the body. Rejects if `take` throws, or if the client disconnects. The rest stays unread. */
   readBody(take: (piece: Uint8Array) => void): Promise<void>
-  /** The body as a stream, read as it is asked for. It fails when the client is gone. The handler need not read all of it. */
+  /** The body as a stream, read on demand. It fails if the client disconnects. The handler may leave it unfinished. */
   body(): AsyncIterable<Uint8Array>
-  /** Aborts when the client is gone, or when nobody is to wait any longer: its reason is for the client then. */
+  /** Aborts when the client disconnects, or when the server closes. In the second case, the reason is sent to the client. */
   signal(): AbortSignal
-  /** Whether the client has left: no answer reaches it. */
+  /** Whether the client has disconnected, so that no response can reach it. */
   isGone(): boolean
-  /** For hooks that want one; without the body. */
+  /** The request as an object of the Fetch API, without the body, for hooks. */
   request(): Request
 }
 
-/** A response, for whichever door. */
+/** A response, independent of the server API that sends it. */
 export interface Answer {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: string | Uint8Array | AnswerStream
-  /** Bytes of a body that is no stream. */
+  /** Bytes of the body. 0 for a stream whose length is not known. */
   readonly length: number
-  /** The length of the body is told, the body is not sent. */
+  /** Only the headers are sent, with the length of the body. */
   readonly headersOnly?: true
-  /** The door calls it once, when the answer was sent or cannot be sent. */
+  /** Called once, when the response was sent or cannot be sent. */
   readonly sent?: () => void
 }
 
 export interface AnswerStream {
-  /** The next piece; undefined at the end. One at a time, and only when there is room for it. */
+  /** Resolves with the next piece, or undefined at the end. It is called only after the piece before was written. */
   next(): Promise<Uint8Array | undefined>
-  /** Nobody reads any more. */
+  /** Ends the stream early: `next` is not called again. */
   cancel(): void
 }
 

@@ -5,11 +5,11 @@ import type { Handler } from './handler.js'
 /** Answers a request of the Fetch API. */
 export async function answerRequest(handler: Handler, request: Request): Promise<Response> {
   const answer = await handler.answer(exchangeOf(request))
-  // The server that reads the response does not say when it was sent.
+  // The Fetch API does not report when the response has been sent.
   answer.sent?.()
   return new Response(bodyOf(answer, handler.limits.stalledStreamMs), {
     status: answer.status,
-    // Nothing else tells how long a body is that is not sent.
+    // A null body has no length, so the header must give it.
     headers: answer.headersOnly
       ? { ...answer.headers, 'content-length': String(answer.length) }
       : answer.headers,
@@ -20,11 +20,11 @@ function exchangeOf(request: Request): Exchange {
   const { url, method, headers } = request
   return {
     method,
-    // Dot segments are gone from it: the path is what is left, which has no route that was not meant.
+    // The URL parser has already resolved the dot segments. The routes apply to the resolved path.
     target: url.replace(/^[a-z]+:\/\/[^/?#]*/i, '').replace(/#.*$/s, ''),
     hasBody: request.body !== null,
     header: (name) => headers.get(name) ?? (name === 'host' ? new URL(url).host : undefined),
-    // Equal headers are one here, with commas, which no host, token or type has.
+    // The Fetch API joins repeated headers with commas. No valid host, token or content type contains a comma.
     repeats: () => false,
     readBody: (take) => readBody(request.body!, take),
     body: () => request.body ?? new Blob([]).stream(),
@@ -50,7 +50,7 @@ function bodyOf(answer: Answer, stalledMs: number): ConstructorParameters<typeof
   return status === 204 || headersOnly === true ? null : (body as string)
 }
 
-/** Reads ahead nothing, and is left when nobody has read for too long. */
+/** Reads nothing ahead, and cancels the stream if its consumer does not read for `stalledMs`. */
 function readable(stream: AnswerStream, stalledMs: number): ReadableStream<Uint8Array> {
   let stalled: NodeJS.Timeout | undefined
   return new ReadableStream<Uint8Array>(

@@ -1,10 +1,10 @@
 import type { Exchange } from './exchange.js'
 import { HttpError, invalidField } from '../http-error.js'
 
-/** Headers that decide who asks for what. Of two, a proxy may have looked at the other one. */
+/** Headers that decide on access. If one is repeated, a proxy may have checked the other copy. */
 const single = ['host', 'authorization', 'content-type'] as const
 
-/** INVALID_ARGUMENT for a header that must not come twice. */
+/** @throws HttpError `INVALID_ARGUMENT` for a repeated header that must occur once. */
 export function checkSingle(exchange: Exchange): void {
   for (const name of single)
     if (exchange.repeats(name)) throw invalidField(name, 'the header must not come twice')
@@ -13,8 +13,8 @@ export function checkSingle(exchange: Exchange): void {
 const hostForm = /^(\[[\da-f:.]+\]|[^:[\]/@\s]+)(?::\d{1,5})?$/i
 
 /**
- * Whether a request may be for this server: against names that are made to lead here. Entries are names or
- * addresses, of any port, or `name:port`; `*` is every host.
+ * Refuses requests for a host that is not allowed. This prevents DNS rebinding: a web page whose name resolves to this
+ * server. An entry is `name` or an address for any port, `name:port` for one port, or `*` for every host.
  */
 export function hostGuard(allowed: readonly string[] | undefined): (exchange: Exchange) => void {
   const entries = allowed && new Set(allowed.map((entry) => entry.toLowerCase()))
@@ -38,7 +38,7 @@ export function hostGuard(allowed: readonly string[] | undefined): (exchange: Ex
   }
 }
 
-/** Requests from web pages carry their origin: only those of listed ones pass. The headers are for the answer. */
+/** Refuses requests of web pages whose origin is not in the list. Returns the CORS headers for the response. */
 export function originGuard(
   allowed: readonly string[],
 ): (exchange: Exchange) => Readonly<Record<string, string>> | undefined {

@@ -21,7 +21,7 @@ import { Routes } from '../operations/routes.js'
 import { Scopes, type CallerScope } from './scopes.js'
 import { splitTarget } from './target.js'
 
-/** Answers requests, through whichever door they come. */
+/** Answers requests of every server API. */
 export class Handler {
   readonly limits: HttpLimits
   readonly #options: ReturnType<typeof parseOptions>
@@ -31,7 +31,7 @@ export class Handler {
   readonly #checkHost: ReturnType<typeof hostGuard>
   readonly #checkOrigin: ReturnType<typeof originGuard>
   #openapi: object | undefined
-  /** As bytes, which connections share while it is sent. */
+  /** The encoded document. All responses share it. */
   #document: Uint8Array | undefined
 
   constructor(engine: Engine, options: HttpHandlerOptions) {
@@ -92,12 +92,12 @@ export class Handler {
     return this.#performer.perform(exchange, scope, match, query)
   }
 
-  /** For the log. */
+  /** Logs an error. */
   tell(error: unknown): void {
     try {
       this.#options.log({ level: 'error', message: 'a request failed', details: {}, error })
     } catch {
-      // Nobody is left to tell.
+      // There is no other place to report an error of the log.
     }
   }
 }
@@ -106,7 +106,7 @@ function isRead({ method }: Exchange): boolean {
   return method === 'GET' || method === 'HEAD'
 }
 
-/** What browsers ask before a request of a web page, without its token. */
+/** Whether it is a preflight request, which a browser sends without a token before a request of a web page. */
 function isPreflight(exchange: Exchange): boolean {
   return exchange.method === 'OPTIONS' && exchange.header('access-control-request-method') !== undefined
 }

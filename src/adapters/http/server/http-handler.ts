@@ -3,23 +3,24 @@ import { answerRequest } from './fetch-door.js'
 import { Handler } from './handler.js'
 import type { HttpHandlerOptions } from '../options.js'
 
-/** The interface over HTTP, for any server. */
+/** Serves the HTTP API of an engine in any server. */
 export interface HttpHandler {
-  /** Never rejects. What `request.signal` aborts is left: a wait for a lock, a stream. */
+  /** Never rejects. If `request.signal` aborts, a wait for a lock or a stream ends. */
   readonly fetch: (request: Request) => Promise<Response>
-  /** The contract, as OpenAPI 3.1; served at `/v1/openapi.json` and `/openapi.json`. */
+  /** The OpenAPI 3.1 document. The handler serves it at `/v1/openapi.json` and `/openapi.json`. */
   readonly openapi: object
 }
 
 const handlers = new WeakMap<HttpHandler, Handler>()
 
 /**
- * Serves an engine over HTTP: every operation of the interface, for callers that `authenticate` knows.
- * INVALID_ARGUMENT for options that make no sense.
+ * Serves all operations of an engine over HTTP, to callers that `authenticate` accepts.
  *
- * Several things can serve it: `serve`, any server of node:http by `toNodeHandler`, and what knows the Fetch API by
- * `fetch`. The last of these costs several times the CPU of the others, and sees URLs only after their dot segments
- * were taken out of them.
+ * Pass the handler to `serve`, or to `toNodeHandler` for a server of node:http, or call its `fetch` in a server that
+ * uses the Fetch API. `fetch` takes several times the CPU of the others, and gets URLs with their dot segments already
+ * resolved.
+ *
+ * @throws EngineError `INVALID_ARGUMENT` for invalid options.
  *
  * @example
  * const handler = createHttpHandler(engine, {
@@ -41,7 +42,7 @@ export function createHttpHandler(engine: Engine, options: HttpHandlerOptions): 
   return handler
 }
 
-/** INVALID_ARGUMENT for what {@link createHttpHandler} did not make. */
+/** @throws EngineError `INVALID_ARGUMENT` if {@link createHttpHandler} did not create the handler. */
 export function innerOf(handler: HttpHandler): Handler {
   const inner = handlers.get(handler)
   if (inner !== undefined) return inner

@@ -10,8 +10,8 @@ import { lingering, pieceBytes } from '../limits.js'
 import { NodeExchange } from './node-exchange.js'
 
 /**
- * The handler as a listener of a server of node:http, or as a middleware of Express: behind nothing that reads the
- * bodies of requests.
+ * Turns the handler into a `request` listener for node:http, or a middleware for Express. No middleware before it may
+ * read the bodies of requests.
  *
  * @example
  * createServer(toNodeHandler(handler)).listen(8080, '127.0.0.1')
@@ -27,7 +27,7 @@ export function answerNode(handler: Handler, exchange: NodeExchange): void {
   laneOf(exchange.incoming.socket).enter(exchange, handler)
 }
 
-/** The requests of a connection that are not answered. Each begins when the answer before it was sent. */
+/** The queue of unanswered requests of a connection. Each request starts after the response before it was sent. */
 class Lane {
   readonly #waiting: Entry[] = []
   #busy = false
@@ -73,7 +73,7 @@ class Lane {
 interface Entry {
   readonly exchange: NodeExchange
   readonly handler: Handler
-  /** One request too many: the connection ends with its answer. */
+  /** Whether the request exceeds the limit. It is refused, and its response closes the connection. */
   readonly isLast: boolean
 }
 
@@ -91,7 +91,7 @@ function tooMany({ limits }: Handler): Answer {
   return { ...refusal, headers: { ...refusal.headers, connection: 'close' } }
 }
 
-/** A promise where the answer is sent in pieces. Most answers are one piece, for which a promise would cost time. */
+/** Returns a promise only for a response in pieces. Most responses are one piece, and a promise would slow them down. */
 function deliver(answer: Answer, { limits }: Handler, exchange: NodeExchange): Promise<void> | undefined {
   const { incoming, outgoing } = exchange
   const { body, sent } = answer
@@ -121,7 +121,7 @@ function deliver(answer: Answer, { limits }: Handler, exchange: NodeExchange): P
 }
 
 function send({ status, headers, length, headersOnly, body }: Answer, outgoing: ServerResponse): void {
-  // A flat list is the form that costs least.
+  // A flat array is the fastest form for Node.
   const list: string[] = []
   for (const name in headers) list.push(name, headers[name]!)
   if (status !== 204) list.push('content-length', String(length))
@@ -129,9 +129,9 @@ function send({ status, headers, length, headersOnly, body }: Answer, outgoing: 
   outgoing.end(headersOnly === true ? undefined : body)
 }
 
-/** Closes the connection of a client that does not take the end of an answer. */
+/** Closes the connection if the client does not receive the end of a response in time. */
 function cutOff(outgoing: ServerResponse, stalledMs: number): void {
-  // Usually the system has taken all of it.
+  // Usually the operating system has already accepted all of it.
   if (outgoing.socket === null || outgoing.socket.writableLength === 0) return
   const stalled = setTimeout(() => outgoing.destroy(), stalledMs)
   outgoing.once('close', () => clearTimeout(stalled))
@@ -149,7 +149,7 @@ function inPieces(body: Uint8Array): AnswerStream {
   }
 }
 
-/** Asks for the next piece only when the one before it is on its way; a client that takes nothing is cut off. */
+/** Reads the next piece only after the one before was written. Closes the connection of a client that receives nothing. */
 async function pump(stream: AnswerStream, outgoing: ServerResponse, stalledMs: number): Promise<void> {
   let goOn: (() => void) | undefined
   const onward = (): void => goOn?.()
@@ -172,7 +172,10 @@ async function pump(stream: AnswerStream, outgoing: ServerResponse, stalledMs: n
   outgoing.end()
 }
 
-/** A connection that is closed while its client still sends is reset, and the answer lost on the way. */
+/**
+ * Reads on for a short time after the response. Closing a connection while its client still sends would reset it, and
+ * the client could lose the response.
+ */
 function linger(incoming: IncomingMessage, outgoing: ServerResponse): void {
   outgoing.once('finish', () => {
     if (incoming.complete) return

@@ -3,15 +3,15 @@ import { clientGone, type Exchange } from './exchange.js'
 import { HttpError } from '../http-error.js'
 
 export interface NodeExchangeOptions {
-  /** The client waits to hear that its body is wanted. */
+  /** Whether the client waits for `100 Continue` before it sends the body. */
   readonly goOn: boolean
-  /** Until all of a body of JSON is there; Infinity by default. */
+  /** Milliseconds within which a whole JSON body must arrive. No limit by default. */
   readonly bodyMs?: number
-  /** Is told of those that may wait for long. */
+  /** Called for each request that may wait for a long time. */
   readonly waiting?: (exchange: NodeExchange) => void
 }
 
-/** A request to a server of node:http, or of something built on it. */
+/** A request to a server of node:http, or of a framework based on it. */
 export class NodeExchange implements Exchange {
   readonly incoming: IncomingMessage
   readonly outgoing: ServerResponse
@@ -50,7 +50,7 @@ export class NodeExchange implements Exchange {
   readBody(take: (piece: Uint8Array) => void): Promise<void> {
     const incoming = this.#unread()
     return new Promise((resolve, reject) => {
-      // It may have been left while the caller was looked up: then nothing comes any more.
+      // The client may have disconnected during authentication. Then no further event occurs.
       if (incoming.destroyed) {
         reject(clientGone())
         return
@@ -118,7 +118,7 @@ export class NodeExchange implements Exchange {
     return this.outgoing.destroyed || this.incoming.socket.destroyed
   }
 
-  /** Calls back once, when the answer was sent or the connection is gone. The last one to ask is called first. */
+  /** Registers a callback for when the response was sent or the connection closed. Callbacks run in reverse order. */
   onOver(over: () => void): void {
     if (this.#overs.push(over) > 1) return
     const { outgoing } = this
@@ -130,13 +130,13 @@ export class NodeExchange implements Exchange {
     }
     outgoing.on('close', end)
     if (outgoing.socket !== null) return
-    // An answer that waits for those of another listener does not close with the connection.
+    // A pipelined response that has no socket yet gets no `close` event when the connection closes.
     const { socket } = this.incoming
     socket.once('close', end)
     outgoing.once('close', () => socket.off('close', end))
   }
 
-  /** Nobody is to wait any longer: streams and waits for locks end, and tell the client the reason. */
+  /** Ends a stream or a wait for a lock, and sends the reason to the client. */
   abort(reason: Error): void {
     this.signal()
     this.#abort?.abort(reason)

@@ -3,13 +3,14 @@ import type { Admission } from './admission.js'
 import type { Exchange } from './exchange.js'
 import { HttpError } from '../http-error.js'
 
-/** The memory that a body gets first; it doubles as the body comes in. */
+/** The initial size of the buffer for a body. It doubles as the body arrives. */
 const firstBytes = 64 * 1024
 
 /**
- * Reads a body of JSON. UNSUPPORTED_MEDIA_TYPE and BODY_TOO_LARGE as far as headers tell before anything is read,
- * and while it is read: never more than `maxBytes` and a piece are held. The bytes of what it gives are taken of
- * the budget, for the caller to give back; QUOTA where there is no room.
+ * Reads a JSON body. It checks the headers first, and holds at most `maxBytes` and one piece in memory. The bytes of
+ * the result are taken from the budget, and the caller must give them back.
+ *
+ * @throws HttpError `UNSUPPORTED_MEDIA_TYPE`, `BODY_TOO_LARGE`, or `QUOTA` if the budget is exhausted.
  */
 export async function readBody(exchange: Exchange, maxBytes: number, budget: Admission): Promise<Uint8Array> {
   checkJson(exchange)
@@ -37,7 +38,10 @@ export async function readBody(exchange: Exchange, maxBytes: number, budget: Adm
   return body?.subarray(0, size) ?? new Uint8Array(0)
 }
 
-/** Memory for `needed` bytes, with the first `size` ones of `body`. An announced size gets none before it comes. */
+/**
+ * A buffer of at least `needed` bytes that starts with the first `size` bytes of `body`. It grows with the bytes that
+ * arrive, because a client may announce a large body and never send it.
+ */
 function grown(body: Uint8Array | undefined, size: number, needed: number): Uint8Array {
   if (body !== undefined && needed <= body.byteLength) return body
   const larger = Buffer.allocUnsafeSlow(Math.max(needed, 2 * size, firstBytes))
@@ -45,7 +49,7 @@ function grown(body: Uint8Array | undefined, size: number, needed: number): Uint
   return larger
 }
 
-/** JSON in UTF-8, not compressed; a body without a type is refused. */
+/** Requires uncompressed JSON in UTF-8. A body without a content type is refused. */
 function checkJson(exchange: Exchange): void {
   const type = exchange.header('content-type') ?? ''
   if (
@@ -56,7 +60,11 @@ function checkJson(exchange: Exchange): void {
   checkIdentity(exchange)
 }
 
-/** Bytes, not compressed. UNSUPPORTED_MEDIA_TYPE. */
+/**
+ * Requires uncompressed bytes.
+ *
+ * @throws HttpError `UNSUPPORTED_MEDIA_TYPE`
+ */
 export function checkBytes(exchange: Exchange): void {
   if ((exchange.header('content-type') ?? '').trim().toLowerCase() !== 'application/octet-stream')
     throw unsupported('content-type', 'must be application/octet-stream')

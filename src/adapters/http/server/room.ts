@@ -1,13 +1,13 @@
 /**
- * A budget of bytes that the responses of all tenants share. Responses that find no room wait for it, first come, first
- * served. One tenant holds at most half of the bytes that the others do not hold, so that some room is always left.
- * Responses that wait for the share of their tenant do not hold up other tenants.
+ * A budget of bytes that the responses of all tenants share. A response that does not fit waits, first come, first
+ * served. A tenant gets at most half of the bytes that the others do not hold, so that there is always room for another
+ * tenant. A response that waits because of its own tenant's share does not delay other tenants.
  */
 export class Room {
   readonly #limit: number
   #used = 0
   #tickets = 0
-  /** Tenants that hold anything, or wait. */
+  /** Tenants that hold bytes, or wait for them. */
   readonly #tenants = new Map<string, Tenant>()
   readonly #waiting = new Set<Tenant>()
 
@@ -15,7 +15,7 @@ export class Room {
     this.#limit = limit
   }
 
-  /** The room as the responses of one tenant use it. */
+  /** The budget as one tenant uses it. */
   of(tenant: string): TenantRoom {
     return {
       enter: (bytes) => this.#enter(tenant, bytes),
@@ -66,7 +66,7 @@ export class Room {
     }
   }
 
-  /** The tenant of the response that has waited longest, of those that are not held up by their own tenant's share. */
+  /** The tenant whose response has waited longest, among responses that fit into their tenant's share. */
   #next(): Tenant | undefined {
     let next: Tenant | undefined
     for (const tenant of this.#waiting) {
@@ -94,19 +94,20 @@ interface Tenant {
 
 export interface TenantRoom {
   /**
-   * Undefined if there is room at once. An amount above the limit enters when the budget is not in use, and one above
-   * the tenant's share when the tenant holds nothing.
+   * Takes bytes from the budget. Returns undefined if they fit at once, and otherwise a promise that resolves when they
+   * do. An amount above the limit fits when the budget is unused, and one above the tenant's share when the tenant holds
+   * nothing.
    */
   enter(bytes: number): Promise<void> | undefined
-  /** Changes the amount that a response takes, without waiting. */
+  /** Changes the bytes that a response holds, without waiting. */
   resize(before: number, after: number): void
   leave(bytes: number): void
 }
 
 interface Waiter {
-  /** Of the tenant. */
+  /** The tenant. */
   readonly name: string
-  /** The order of all waiters. */
+  /** The position among all waiters, in the order of arrival. */
   readonly ticket: number
   readonly bytes: number
   readonly enter: () => void

@@ -7,7 +7,7 @@ export interface CallerScope {
 
 const maxKept = 1000
 
-/** The engine as each caller sees it; the last ones are kept, since most requests come from few. */
+/** Creates the scopes of callers. It caches up to 1,000, because most requests come from few callers. */
 export class Scopes {
   readonly #engine: Engine
   readonly #kept = new Map<string, CallerScope>()
@@ -16,7 +16,7 @@ export class Scopes {
     this.#engine = engine
   }
 
-  /** Throws for what is no caller. */
+  /** @throws TypeError if the hook `authenticate` returned an invalid caller. */
   of({ tenant, principal }: Caller): CallerScope {
     if (typeof tenant !== 'string' || typeof principal !== 'string')
       throw new TypeError('authenticate must return { tenant, principal }, both strings')
@@ -29,7 +29,7 @@ export class Scopes {
     return scope
   }
 
-  /** It is the hook that gave them, not the client. */
+  /** An invalid value is an error of the hook, not of the client. */
   #open(caller: Caller): EngineScope {
     try {
       return this.#engine.as(caller)

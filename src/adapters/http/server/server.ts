@@ -10,26 +10,26 @@ import { lingering } from '../limits.js'
 import { answerNode } from './node-door.js'
 import { NodeExchange } from './node-exchange.js'
 
-/** Times are milliseconds. */
+/** Times are in milliseconds. */
 export interface ServeOptions {
-  /** A name or address of this host; `127.0.0.1` by default. */
+  /** The name or address of this host to listen on; `127.0.0.1` by default. */
   readonly host?: string
-  /** 0, the default, is any that is free. */
+  /** 0, the default, selects a free port. */
   readonly port?: number
-  /** Until all headers of a request are there; 10,000 by default. */
+  /** How long the headers of a request may take to arrive; 10,000 by default. */
   readonly headersTimeoutMs?: number
-  /** Until all of a request is there, unless its body is an uploaded content; 30,000 by default. */
+  /** How long the body of a request may take to arrive; 30,000 by default. It does not apply to uploaded contents. */
   readonly requestTimeoutMs?: number
   /** How long a connection stays open without a request; 10,000 by default. */
   readonly keepAliveMs?: number
-  /** The headers of a request; 16 KiB by default. */
+  /** Largest size of the headers of a request, in bytes; 16 KiB by default. */
   readonly headerBytes?: number
-  /** Open connections; 10,000 by default. Further ones are closed at once. */
+  /** Largest number of open connections; 10,000 by default. Further connections are closed at once. */
   readonly connections?: number
 }
 
 export interface CloseOptions {
-  /** How long requests that are being carried out may take to end; 10,000 by default. */
+  /** How long running requests may take to end, in milliseconds; 10,000 by default. */
   readonly timeoutMs?: number
 }
 
@@ -45,21 +45,21 @@ const serveShape = new Shape<ServeOptions>({
 
 const closeShape = new Shape<CloseOptions>({ timeoutMs: true })
 
-/** A server that listens. Closing it does not close the engine. */
+/** A listening server. Closing it does not close the engine. */
 export interface HttpServer extends AsyncDisposable {
   readonly host: string
   readonly port: number
-  /** Without a slash at its end. */
+  /** Has no trailing slash. */
   readonly url: string
   /**
-   * Takes no more requests, ends streams and waits for locks with UNAVAILABLE, lets all other requests end, and cuts
-   * off those that have not ended in time. Idempotent.
+   * Stops accepting requests. Streams and waits for locks end with UNAVAILABLE. Other requests may finish, until
+   * `timeoutMs` closes their connections. Idempotent.
    */
   close(options?: CloseOptions): Promise<void>
 }
 
 /**
- * Listens for requests. Rejects with what the system says where that is not possible.
+ * Listens for requests. Rejects with Node's error, such as `EADDRINUSE`, if it cannot listen.
  *
  * @example
  * const server = await serve(handler, { port: 8080 })
@@ -71,17 +71,17 @@ export async function serve(handler: HttpHandler, options: ServeOptions = {}): P
   const inner = innerOf(handler)
   const server = createServer({
     headersTimeout: given.headersTimeoutMs ?? 10_000,
-    // Node's timeout would end uploads too. The reader of a body has a timeout of its own.
+    // Node's timeout would also end uploads. The reader of JSON bodies has a timeout of its own.
     requestTimeout: 0,
     keepAliveTimeout: given.keepAliveMs ?? 10_000,
     maxHeaderSize: given.headerBytes ?? 16 * 1024,
     connectionsCheckingInterval: 1000,
-    // It is the handler that refuses, with an answer that says why.
+    // The handler refuses such requests, with a response that gives the reason.
     requireHostHeader: false,
     noDelay: true,
   })
   server.maxConnections = connections
-  // Their bytes are bounded: beyond a count Node would leave some out, and a body with them.
+  // No limit: Node would drop the headers over it, perhaps with the length of the body. `maxHeaderSize` limits the bytes.
   server.maxHeadersCount = 0
   const running = new Running(server)
   const waiting = (exchange: NodeExchange): void => running.wait(exchange)
@@ -93,7 +93,7 @@ export async function serve(handler: HttpHandler, options: ServeOptions = {}): P
     }
   server.on('request', listen(false))
   server.on('checkContinue', listen(true))
-  // An expectation that nobody knows is no reason to refuse, and Node's refusal says nothing.
+  // An unknown `Expect` header is ignored. By default Node refuses it with an empty response.
   server.on('checkExpectation', listen(false))
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => refuse(error, socket, running))
   server.listen(port, host)
@@ -111,13 +111,13 @@ export async function serve(handler: HttpHandler, options: ServeOptions = {}): P
   }
 }
 
-/** What a server has to know of the requests that are not answered to the end. */
+/** The connections of a server, and the requests whose responses are not complete. */
 class Running {
   readonly #server: Server
-  /** The newest of each connection. */
+  /** The newest response of each connection. */
   readonly #answers = new WeakMap<Socket, ServerResponse>()
   readonly #waiting = new Set<NodeExchange>()
-  /** Connections without a request so far. */
+  /** Connections that have not sent a request yet. */
   readonly #unused = new Set<Socket>()
   #closed: Promise<void> | undefined
 
@@ -135,24 +135,24 @@ class Running {
     if (this.#closed !== undefined) outgoing.setHeader('connection', 'close')
   }
 
-  /** Of streams and waits for locks. */
+  /** Registers a stream or a wait for a lock. */
   wait(exchange: NodeExchange): void {
     this.#waiting.add(exchange)
     exchange.outgoing.once('close', () => this.#waiting.delete(exchange))
-    // Not while its signal is still being asked for.
+    // The caller is still inside `signal()`, so the abort must wait until it has returned.
     if (this.#closed !== undefined) queueMicrotask(() => dismiss(exchange))
   }
 
-  /** Whether an error would stand in the middle of an answer. */
+  /** Whether an error response would be written into the middle of another response. */
   answering(socket: Socket): boolean {
     const outgoing = this.#answers.get(socket)
-    // An answer without a socket is behind another one.
+    // A response without a socket is queued after another one.
     return (
       outgoing !== undefined && !outgoing.writableEnded && (outgoing.headersSent || outgoing.socket === null)
     )
   }
 
-  /** The answer that is still to come, when the request it is for has come whole. */
+  /** The response that has not started yet, if its request has arrived completely. */
   toCome(socket: Socket): ServerResponse | undefined {
     const outgoing = this.#answers.get(socket)
     return outgoing?.req.complete === true && !outgoing.headersSent ? outgoing : undefined
@@ -168,7 +168,7 @@ class Running {
     this.#server.close()
     for (const exchange of this.#waiting) dismiss(exchange)
     for (const socket of this.#unused) socket.destroy()
-    // Connections do not end with the answers that were under way.
+    // Node does not close a connection when its last response ends.
     const idle = setInterval(() => this.#server.closeIdleConnections(), 20)
     const timer = setTimeout(() => this.#server.closeAllConnections(), timeoutMs)
     await closed
@@ -181,18 +181,18 @@ function dismiss(exchange: NodeExchange): void {
   exchange.abort(new HttpError('UNAVAILABLE', 'the server is being closed'))
 }
 
-/** What is not HTTP, too long, or too slow. */
+/** Refuses bytes that are not HTTP, headers that are too long, and requests that are too slow. */
 function refuse(error: NodeJS.ErrnoException, socket: Socket, running: Running): void {
-  // What stands behind whole requests is no reason to refuse these.
+  // Invalid bytes after a complete request do not affect that request.
   const toCome = socket.writable && error.code !== 'ECONNRESET' ? running.toCome(socket) : undefined
   if (toCome !== undefined) {
-    // Every piece of the refused bytes leads here.
+    // Every further piece of the invalid bytes causes another error.
     if (last.has(toCome)) return
     last.add(toCome)
     toCome.once('finish', () => endSoon(socket))
     return
   }
-  // More of the refused bytes: the answer is on its way.
+  // These are more of the invalid bytes, and the response is already being sent.
   if (ending.has(socket)) {
     socket.pause()
     return
@@ -212,14 +212,14 @@ function refuse(error: NodeJS.ErrnoException, socket: Socket, running: Running):
   endSoon(socket)
 }
 
-/** Answers that end their connections, as refused bytes follow their requests. */
+/** Responses that close their connections, because invalid bytes follow their requests. */
 const last = new WeakSet<ServerResponse>()
 
 const ending = new WeakSet<Socket>()
 
 /**
- * Ends a connection whose client may still send, and destroys it shortly afterwards, whether the client closes its
- * side or not. Destroying it at once would reset it, and the answer could be lost on the way.
+ * Ends a connection whose client may still send, and destroys it shortly afterwards, even if the client does not close
+ * its side. Destroying it at once would reset it, and the client could lose the response.
  */
 function endSoon(socket: Socket): void {
   ending.add(socket)

@@ -2,33 +2,33 @@ import type { Admission } from './admission.js'
 import type { Deadlines } from './deadlines.js'
 import type { Room, TenantRoom } from './room.js'
 
-/** The budgets of a handler. */
+/** The limits that all requests of a handler share. */
 export interface Shared {
   readonly requests: Admission
   readonly bodies: Admission
   readonly responses: Room
-  /** Ends the wait for room. */
+  /** Ends waits for `responses` that take too long. */
   readonly waits: Deadlines
 }
 
-/** The share of one request in the budgets, until its work is over and its answer was sent. */
+/** The share of one request in the budgets, until its operation has ended and its response was sent. */
 export class Slot {
   readonly #shared: Shared
-  /** The room for responses, as this tenant uses it. */
+  /** The budget for responses, as this tenant uses it. */
   readonly room: TenantRoom
-  /** One for the work, one for the answer. */
+  /** The operation and the response each hold the slot. */
   #holders = 1
   #bodyBytes = 0
   #responseBytes = 0
 
-  /** QUOTA if there are too many requests. */
+  /** @throws HttpError `QUOTA` if there are too many requests. */
   constructor(shared: Shared, tenant: string) {
     this.#shared = shared
     this.room = shared.responses.of(tenant)
     shared.requests.take(1)
   }
 
-  /** Takes over the bytes of a body from its reader. */
+  /** Takes over the bytes that the reader of the body took from the budget. */
   holdBody(bytes: number): void {
     this.#bodyBytes = bytes
   }
@@ -38,7 +38,7 @@ export class Slot {
     this.#bodyBytes = 0
   }
 
-  /** Waits for room for a response, before it is made. */
+  /** Reserves bytes for a response before the operation starts. Returns a promise if the request has to wait for them. */
   reserve(bytes: number): Promise<void> | undefined {
     const room = this.room.enter(bytes)
     if (room === undefined) {
@@ -61,7 +61,7 @@ export class Slot {
     this.#holders++
   }
 
-  /** To be called once by each holder; the last one frees the share. */
+  /** Each holder calls it once. The last call frees the share. */
   release(): void {
     if (--this.#holders > 0) return
     this.#shared.requests.give(1)

@@ -6,14 +6,14 @@ export interface Target {
   readonly query: string
 }
 
-/** Splits what stands in a request line; of a whole URL, which proxies send, the origin is left out. */
+/** Splits the target of a request line. It drops the origin of a whole URL, which a proxy may send. */
 export function splitTarget(target: string): Target {
   const local = target.startsWith('/') ? target : target.replace(/^https?:\/\/[^/?#]*/i, '')
   const mark = local.indexOf('?')
   return mark < 0 ? { path: local, query: '' } : { path: local.slice(0, mark), query: local.slice(mark + 1) }
 }
 
-/** The parameters of a query in order; a name may stand there several times. */
+/** The parameters of a query, in order. A name may occur several times. */
 export function* parseQuery(query: string): Generator<readonly [name: string, value: string], void> {
   if (query === '') return
   for (const part of query.split('&')) {
@@ -28,7 +28,11 @@ function decode(text: string, field: string): string {
   return decodePart(text.includes('+') ? text.replaceAll('+', ' ') : text, field)
 }
 
-/** Takes the percent-encoding off, once. INVALID_ARGUMENT where it is malformed or not UTF-8. */
+/**
+ * Decodes the percent-encoding once.
+ *
+ * @throws HttpError `INVALID_ARGUMENT` if it is malformed or not UTF-8.
+ */
 function decodePart(text: string, field: string): string {
   if (!text.includes('%')) return text
   try {

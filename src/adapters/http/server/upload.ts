@@ -4,19 +4,19 @@ import { pieceBytes } from '../limits.js'
 
 export interface UploadOptions {
   readonly stalledMs: number
-  /** Waits for room in memory. */
+  /** Waits for a share of the memory budget. */
   readonly enter: () => Promise<void> | undefined
 }
 
 /**
- * The body of a request as a stream, which can be read once. It takes room in memory when it is first read. Reading
- * fails with REQUEST_TIMEOUT when the client takes over `stalledMs` for 512 KiB; pauses of the reader do not count.
+ * The body of a request as a stream that can be read once. The first read reserves memory. Reading fails with
+ * REQUEST_TIMEOUT if the client takes over `stalledMs` to send 512 KiB; pauses of the reader do not count.
  */
 export class Upload implements AsyncIterable<Uint8Array> {
   readonly #exchange: Exchange
   readonly #stalledMs: number
   readonly #enter: UploadOptions['enter']
-  /** Resolves when nothing more is read: all has arrived, the reader has left, or reading has failed. */
+  /** Resolves when reading is over: at the end of the body, when the reader stops early, or on an error. */
   readonly ended: Promise<void>
   #end!: () => void
   #started = false
@@ -36,7 +36,7 @@ export class Upload implements AsyncIterable<Uint8Array> {
     return this.#started
   }
 
-  /** Reading fails from here on, unless it has begun. */
+  /** Makes a later first read fail. It has no effect once reading has started. */
   abandon(): void {
     this.#abandoned = true
   }
@@ -60,7 +60,7 @@ export class Upload implements AsyncIterable<Uint8Array> {
         yield next.value
       }
     } finally {
-      // It waits for what was asked for, which may never come.
+      // Not awaited: it waits for a pending read, which may never settle.
       pieces?.return?.().catch(() => undefined)
       this.#end()
     }
