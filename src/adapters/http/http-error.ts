@@ -1,6 +1,6 @@
 import { EngineError, errorRegistry, StatusCode, type ErrorReason } from '../../engine/index.js'
 
-/** What every failed request gives, and a stream that fails as its last item. */
+/** The body of every failed request, and the last item of a stream that fails. */
 export interface Status {
   readonly code: number
   readonly message: string
@@ -20,7 +20,7 @@ interface Row {
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** What goes wrong before the engine is asked, or beside it. */
+/** Errors of the adapter itself. Most occur before it calls the engine. */
 const rows = {
   BODY_TOO_LARGE: { code: 8, http: 413 },
   DEADLINE_EXCEEDED: { code: 4, http: 504 },
@@ -41,7 +41,7 @@ const rows = {
 
 export type HttpReason = keyof typeof rows
 
-/** An error that a client is told. */
+/** An error of the adapter that is sent to the client. */
 export class HttpError extends Error {
   override readonly name = 'HttpError'
   readonly code: number
@@ -94,7 +94,7 @@ function httpOf(reason: string, code: number): number {
   return reason === 'STORE_FULL' ? 507 : httpCodes[code]!
 }
 
-/** The status that an error of this reason has, and the RPC status code in its body. */
+/** The HTTP status of an error with this reason, and the RPC status code in its body. */
 export function statusOfReason(reason: ErrorReason | HttpReason): {
   readonly http: number
   readonly code: number
@@ -104,7 +104,10 @@ export function statusOfReason(reason: ErrorReason | HttpReason): {
   return { http: httpOf(reason, code), code }
 }
 
-/** An error as it goes out. What is neither the engine's nor the adapter's is a defect, and nothing of it is shown. */
+/**
+ * The response to an error. An error that comes neither from the engine nor from this adapter is a defect. Its response
+ * shows no details of it.
+ */
 export interface Failure {
   readonly http: number
   readonly status: Status
@@ -127,7 +130,7 @@ export function failureOf(error: unknown): Failure {
   return { http: 500, headers: {}, status: statusOf(13, 'internal error', 'INTERNAL', {}) }
 }
 
-/** Whether the embedder should hear of it: defects, and damage. */
+/** Whether an error goes to the log of the embedder, because it is a defect. */
 export function isDefect(error: unknown): boolean {
   if (error instanceof HttpError) return false
   return !(error instanceof EngineError) || error.reason === 'INTERNAL'

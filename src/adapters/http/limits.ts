@@ -1,29 +1,33 @@
-/** Bounds of what a handler takes and gives; each can be set. Sizes are bytes, times milliseconds. */
+/** Limits of a handler, each of which can be set. Sizes are in bytes, times in milliseconds. */
 export interface HttpLimits {
-  /** A body of JSON. Larger contents go through the content routes, which have no limit of their own. */
+  /** Size of a JSON body. The content routes take larger contents, and have no size limit of their own. */
   readonly bodyBytes: number
-  /** The bodies of all requests that are being read or carried out, together. */
+  /** Total size of the bodies of all requests that are being read or carried out. */
   readonly allBodyBytes: number
-  /** What the content of a file or the values of a response may have, before they become base64. */
+  /** Size of the file content or the cache values in a response, before base64. */
   readonly responseContentBytes: number
   /**
-   * The responses that are being made or sent, and the contents that are being uploaded, together. A request whose response may be large waits for room, up to
-   * `requestMs`. One tenant holds at most half of what the others have left, beyond its first response.
+   * Total size of the responses that are being prepared or sent, and of the contents that are being uploaded. A request
+   * whose response may be large waits up to `requestMs` for a share. Beyond its first response, a tenant gets at most
+   * half of the bytes that the other tenants do not hold.
    */
   readonly allResponseBytes: number
-  /** Requests at once, from their heads to the last bytes of their responses; streams and waiting ones included. */
+  /** Concurrent requests, each from its headers to the last byte of its response. Streams and waiting requests count. */
   readonly concurrentRequests: number
-  /** Requests of one connection that are not answered. They are carried out one after the other; one more ends it. */
+  /** Unanswered requests of one connection. They are carried out in order. One more request closes the connection. */
   readonly requestsPerConnection: number
-  /** From the last byte of a request to its response; the work goes on after it. Streams and waits for locks have none. */
+  /**
+   * Time from the last byte of a request to its response. When it is over, the client gets DEADLINE_EXCEEDED, but the
+   * operation continues. It does not apply to streams and waits for locks.
+   */
   readonly requestMs: number
-  /** The longest wait for a lock; 0: as long as the client stays. */
+  /** The longest wait for a lock. 0 means as long as the client stays connected. */
   readonly lockWaitMs: number
-  /** How long a subscriber may leave a stream unread, once what may wait for it is full. */
+  /** How long a subscriber may leave a stream unread once its send buffer is full. */
   readonly stalledStreamMs: number
-  /** How long a client may take to receive 512 KiB of a response; then its connection is closed. */
+  /** How long a client may take to receive 512 KiB of a response. A slower client's connection is closed. */
   readonly stalledResponseMs: number
-  /** How long a client may take to send 512 KiB of an uploaded content, while the service waits for them. */
+  /** How long a client may take to send 512 KiB of an upload. Only the time that the server waits for bytes counts. */
   readonly stalledUploadMs: number
 }
 
@@ -41,15 +45,15 @@ export const defaultHttpLimits: HttpLimits = {
   stalledUploadMs: 30_000,
 }
 
-/** Bounds of the JSON in a body. They are fixed, because they keep the event loop free. */
+/** Limits of the JSON in a body. They cannot be set, because they keep a request from blocking the event loop. */
 export const jsonLimits = {
   depth: 64,
-  /** Objects and lists. */
+  /** Objects and arrays. */
   containers: 250_000,
   commas: 500_000,
-  /** Pairs of names that follow each other in an object. */
+  /** Different pairs of adjacent names in objects. */
   nameSequences: 2000,
-  /** Bytes of a name that tell it from others of the same length. */
+  /** Leading bytes of a name that are compared. Names of the same length that share these count as equal. */
   hashedNameBytes: 256,
   /** A larger body is decoded in slices. */
   atOnceBytes: 128 * 1024,
@@ -57,11 +61,11 @@ export const jsonLimits = {
   stepElements: 500,
 } as const
 
-/** A response is sent in pieces of this size. The client has to take each of them in time, and to send as much. */
+/** Bytes of the pieces in which a response is sent. The stall timeouts apply to this many bytes, in both directions. */
 export const pieceBytes = 512 * 1024
 
-/** The memory that a content on its way through a content route is counted with, in each direction. */
+/** Bytes that one upload (`in`) or download (`out`) through a content route counts against `allResponseBytes`. */
 export const contentBytes = { in: 8 * 2 ** 20, out: 2 * 2 ** 20 } as const
 
-/** What is read from a client after its request was refused, so that it can receive the answer. */
+/** How much and how long the server still reads from a client after refusing its request, so that the response arrives. */
 export const lingering = { bytes: 8 * 2 ** 20, ms: 1000 } as const

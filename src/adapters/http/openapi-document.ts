@@ -4,10 +4,10 @@ import { EngineError } from '../../engine/index.js'
 let text: string | undefined
 
 /**
- * The machine-readable contract, as OpenAPI 3.1, of a handler that is mounted below a prefix: a fresh copy of
- * `forkspace/openapi.json` with its server.
+ * The OpenAPI 3.1 document of a handler that is mounted below a prefix: a new copy of `forkspace/openapi.json` whose
+ * `servers` has the prefix.
  *
- * @throws INTERNAL in a bundle without the file; docs/bundling.md says where it has to be
+ * @throws EngineError `INTERNAL` in a bundle without the file; see docs/bundling.md.
  */
 export function openApiDocument(prefix = ''): object {
   text ??= readContract()
@@ -19,7 +19,7 @@ function readContract(): string {
     return readFileSync(new URL('openapi.json', import.meta.url), 'utf8')
   } catch (cause) {
     const message =
-      'openapi.json is missing beside the program: copy forkspace/openapi.json next to the bundle'
+      'openapi.json is missing next to the program: copy forkspace/openapi.json next to the bundle'
     throw new EngineError('INTERNAL', message, {}, { cause })
   }
 }

@@ -3,18 +3,18 @@ import type { Authenticate } from './server/authenticate.js'
 import { defaultHttpLimits, type HttpLimits } from './limits.js'
 
 export interface HttpHandlerOptions {
-  /** The path that everything is below, as `/api`; '' by default. */
+  /** The path that all routes start with, such as `/api`; '' by default. */
   readonly prefix?: string
   readonly authenticate: Authenticate
   /**
-   * Names or addresses that the server may be called by, of any port or as `name:port`; `*` is all of them. By
-   * default those of this machine alone: `localhost`, `127.0.0.1` and their like.
+   * Host names or addresses that a request may have in its `Host` header: `name` for any port, `name:port` for one
+   * port, `*` for every host. By default only loopback names: `localhost`, `127.0.0.1` to `127.255.255.255` and `[::1]`.
    */
   readonly allowedHosts?: readonly string[]
-  /** Origins of web pages that may call, as `https://app.example`; none by default. */
+  /** Origins of web pages that may send requests, such as `https://app.example`; none by default. */
   readonly allowedOrigins?: readonly string[]
   readonly limits?: Partial<HttpLimits>
-  /** Told of defects, of which clients learn nothing. */
+  /** Receives defects. Clients see only `INTERNAL`, without details. */
   readonly log?: (entry: LogEntry & { readonly error: unknown }) => void
 }
 
@@ -31,7 +31,11 @@ const limitsShape = new Shape<Partial<HttpLimits>>(
   Object.fromEntries(Object.keys(defaultHttpLimits).map((name) => [name, true])) as NamesOf<HttpLimits>,
 )
 
-/** INVALID_ARGUMENT for options that make no sense. */
+/**
+ * Applies the defaults.
+ *
+ * @throws EngineError `INVALID_ARGUMENT`
+ */
 export function parseOptions(options: HttpHandlerOptions): Required<
   Omit<HttpHandlerOptions, 'allowedHosts'>
 > & {

@@ -4,8 +4,8 @@ import { schemas, type CallableOperation } from '../../../engine/contract.js'
 import { HttpError } from '../http-error.js'
 
 /**
- * The request, asking for no more of a file than a response may have and one byte: what is more than that shows by
- * that byte, and is never read.
+ * Limits a read of a file to one byte more than a response may have. If the extra byte is in the result, the content is
+ * too large, and the rest of it was never read.
  */
 export function withinContentLimit(name: CallableOperation, request: object, maxBytes: number): object {
   if (name !== 'readFile') return request
@@ -13,7 +13,7 @@ export function withinContentLimit(name: CallableOperation, request: object, max
   return length <= maxBytes ? request : { ...request, length: maxBytes + 1 }
 }
 
-/** TOO_LARGE for more content than a response may have; parts of a file, or fewer keys, can be asked for. */
+/** @throws HttpError `TOO_LARGE` for more content than a response may have. The caller can ask for less at once. */
 export function checkContent(name: CallableOperation, response: object, maxBytes: number): void {
   let bytes = 0
   if (name === 'readFile') bytes = (response as { readonly content: Uint8Array }).content.byteLength
@@ -33,8 +33,8 @@ export function checkContent(name: CallableOperation, response: object, maxBytes
 }
 
 /**
- * The most bytes that a response with contents may have; of a list, the bytes that its entries usually have. 0 for
- * all other responses, which are small.
+ * The bytes to reserve for a response: the most that a response with contents can have, the usual size of a list, and
+ * 0 for all other responses, which are small.
  */
 export function expectedBytes(name: CallableOperation, request: object, maxContentBytes: number): number {
   if (name === 'readFile') {
@@ -51,7 +51,7 @@ function base64Bytes(bytes: number): number {
   return Math.ceil(bytes / 3) * 4
 }
 
-/** Of a list: the bytes of an entry, and how many there are at most, and where the request does not say. */
+/** Of a list: the usual bytes of an entry, the most entries, and the number of entries without a `pageSize`. */
 const entryBytes = 1024
 const mostEntries = 10_000
 const usualEntries = 1000

@@ -11,7 +11,7 @@ import type { Slot } from '../server/slot.js'
 import { Upload } from '../server/upload.js'
 import { contentBytes } from '../limits.js'
 
-/** Carries out the operation of a content route whose request has the content. Gives its response. */
+/** Carries out the operation of a content route that receives a content. Returns the response of the operation. */
 export async function receive<Name extends ReceivingRoute>(
   exchange: Exchange,
   scope: EngineScope,
@@ -26,8 +26,8 @@ export async function receive<Name extends ReceivingRoute>(
 }
 
 /**
- * Resolves when a job has read the upload, or needs no more of it. Rejects when the client leaves while the job waits for
- * its turn; the job fails then when it reads.
+ * Resolves when a job has read the upload, or needs no more of it. Rejects if the client disconnects before the job
+ * starts to read. Such a job fails when it reads.
  */
 async function untilRead(
   exchange: Exchange,
@@ -55,7 +55,7 @@ async function untilRead(
   }
 }
 
-/** Carries out the operation of the content route whose response is the content. */
+/** Carries out the operation of the content route that sends a content. */
 export async function send(
   exchange: Exchange,
   scope: EngineScope,
@@ -79,7 +79,7 @@ export async function send(
   })
   if (exchange.method !== 'HEAD') return answer
   await pieces.return?.()
-  // The length stands with the answer, as that of every other one.
+  // The server API adds the length, as for every other response.
   const { 'content-length': _, ...headers } = answer.headers
   return { ...answer, headers, body: '' }
 }

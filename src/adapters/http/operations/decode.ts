@@ -6,12 +6,12 @@ import { checkBounds } from './json-bounds.js'
 import { runInSlices, type Steps } from './steps.js'
 
 /**
- * Gives requests their native form: a body of JSON in UTF-8, with `parameters` over its fields.
+ * Decodes requests: a JSON body in UTF-8, whose fields the `parameters` override.
  *
- * Large bodies are decoded in slices, and one after the other in the order of their arrival. However many there are,
- * together they hold the event loop no longer than one of them.
+ * Large bodies are decoded in slices, one body after the other in the order of arrival. So many large bodies together
+ * block the event loop no longer than one of them.
  *
- * @throws INVALID_ARGUMENT that names the first field of a wrong kind, TOO_LARGE
+ * @throws HttpError `INVALID_ARGUMENT` with the first field of a wrong type, `TOO_LARGE`
  */
 export class Decoder {
   #last: Promise<unknown> = Promise.resolve()
@@ -76,7 +76,7 @@ function* decodeInSteps(schema: z.ZodType, wire: unknown, path: Path): Steps<unk
   return native
 }
 
-/** Takes long lists out: gives a copy in which they are empty, or the value itself where it has none. */
+/** Moves long lists into `lists`. Returns a copy in which they are empty, or the value itself if it has none. */
 function withoutLongLists(schema: z.ZodType, wire: unknown, path: Path, lists: LongList[]): unknown {
   if (schema instanceof z.ZodExactOptional || schema instanceof z.ZodPrefault)
     return withoutLongLists(schema.unwrap() as z.ZodType, wire, path, lists)
@@ -116,7 +116,7 @@ function refusal({ path, message }: z.core.$ZodIssue, within: Path): HttpError {
   return invalidField(fieldOf([...within, ...path]) || 'body', message.slice(0, 200))
 }
 
-/** A field as the engine names it, such as `operations[0].write.path`. */
+/** The name of a field in the engine's notation, such as `operations[0].write.path`. */
 function fieldOf(path: Path): string {
   let field = ''
   for (const part of path)

@@ -4,7 +4,7 @@ import { schemas, type OperationName } from '../../../engine/contract.js'
 import { jsonLimits } from '../limits.js'
 import { runAtOnce, type Steps } from './steps.js'
 
-/** Writes the responses of an operation, or the items of its stream, as JSON. */
+/** Encodes the responses of an operation, or the items of its stream, as JSON. */
 export interface ResponseEncoder {
   /** Whether a list is so long that {@link inSteps} should write it. */
   isLong(response: object): boolean
@@ -12,10 +12,10 @@ export interface ResponseEncoder {
   inSteps(response: object): Steps<Json>
 }
 
-/** A text of JSON, or its bytes in UTF-8. */
+/** JSON as a string, or as bytes in UTF-8. */
 export type Json = string | Uint8Array
 
-/** Gives a native value the form that it has on the wire, for `JSON.stringify`. */
+/** Converts a native value to its wire form, for `JSON.stringify`. */
 type ToWire = (value: unknown) => unknown
 
 type Shape = Readonly<Record<string, z.ZodType>>
@@ -25,13 +25,13 @@ type Fields = Readonly<Record<string, unknown>>
 interface Field {
   readonly key: string
   readonly toJson: (value: unknown) => string
-  /** Base64 has no character to escape. `JSON.stringify` would look for one for ten times as long as copying takes. */
+  /** Base64 needs no escaping. `JSON.stringify` would check every character, which takes ten times as long as copying. */
   readonly isBase64: boolean
-  /** Of a list. */
+  /** For a list: converts one element. */
   readonly element?: ToWire
 }
 
-/** Leaves out fields that the schema does not have. It does not check values, because the engine made them. */
+/** Encodes only the fields of the schema. It does not check the values, because they come from the engine. */
 export function responseEncoder(name: OperationName): ResponseEncoder {
   const schema: z.ZodType = schemas[name].response
   const toWire = wireOf(schema)
@@ -83,7 +83,7 @@ interface Piece {
   readonly isBase64: boolean
 }
 
-/** Copies long base64 into bytes, because a string would be copied once more on its way to the socket. */
+/** Joins pieces with long base64 as bytes. A string would be copied once more on its way to the socket. */
 function join(pieces: readonly Piece[]): Json {
   if (!pieces.some(({ json, isBase64 }) => isBase64 && json.length >= 1024))
     return pieces.map(({ json }) => json).join('')
@@ -104,7 +104,7 @@ function* encodeList(element: ToWire, list: readonly unknown[]): Steps<string> {
   return `[${groups.join(',')}]`
 }
 
-/** Elements of a long list that are written at once. */
+/** Elements of a long list that are encoded in one step. */
 const groupElements = 50
 
 function wireOf(schema: z.ZodType): ToWire {
@@ -126,7 +126,7 @@ function listOf(element: ToWire): ToWire {
   return (list) => (list as unknown[]).map((one) => element(one))
 }
 
-/** No schema has a field `__proto__`, which an assignment would not set. Maps keep their keys: they have no shape. */
+/** Assignment is safe, because no schema has a field `__proto__`. Maps have no shape, so they keep all keys. */
 function objectOf(shape: Shape): ToWire {
   const keys = Object.keys(shape)
   const toWires = Object.values(shape).map(wireOf)
@@ -143,7 +143,7 @@ function objectOf(shape: Shape): ToWire {
   }
 }
 
-/** For objects that their first key tells apart. */
+/** For a union whose options differ in their first key. */
 function choiceOf(shapes: readonly Shape[]): ToWire {
   const choices = shapes.map((shape) => ({ key: Object.keys(shape)[0]!, toWire: objectOf(shape) }))
   return (value) => choices.find(({ key }) => key in (value as object))!.toWire(value)

@@ -12,11 +12,11 @@ const backslash = 0x5c
 const hashSeed = randomInt(2 ** 31)
 
 /**
- * Refuses JSON that would hold the event loop for long, before `JSON.parse` is called. It counts objects, lists and
- * their elements. It also counts sequences of names: for each new one the parser makes a hidden class, which takes
- * longer than the rest. The syntax is for the parser to check.
+ * Refuses JSON that would block the event loop for long, before `JSON.parse` is called. It counts objects, arrays and
+ * commas. It also counts different pairs of adjacent names, because the parser creates a hidden class for each new
+ * sequence of names, which takes longer than the rest. It does not check the syntax.
  *
- * @throws INVALID_ARGUMENT for JSON that is nested too deep, TOO_LARGE for too many parts.
+ * @throws HttpError `INVALID_ARGUMENT` for JSON that is nested too deep, `TOO_LARGE` for too many parts.
  */
 export function checkBounds(json: Buffer): void {
   /** The hash of the newest name at each depth. */
@@ -54,7 +54,7 @@ export function checkBounds(json: Buffer): void {
   }
 }
 
-/** The place of the quote that ends a string, or the end of the text. `from` is not the second half of an escape. */
+/** The index of the quote that ends a string, or the end of the text. `from` must not be within an escape. */
 function endOfString(json: Buffer, from: number): number {
   for (let at = from; ; at++) {
     at = json.indexOf(quote, at)

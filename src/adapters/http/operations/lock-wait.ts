@@ -1,6 +1,6 @@
 import { HttpError } from '../http-error.js'
 
-/** Whether the request waits for a lock, as long as its client stays. */
+/** Whether the request waits for a lock. */
 export function waitsForLock(name: string, request: object): boolean {
   return (
     name === 'setPosixLockBlocking' ||
@@ -13,7 +13,7 @@ export interface LockWait {
   end(): void
 }
 
-/** A wait that ends with its client, and with LOCK_TIMEOUT after some milliseconds, if they are not 0. */
+/** Starts a wait that ends when the client disconnects, or with LOCK_TIMEOUT after `maxMs` milliseconds unless that is 0. */
 export function startLockWait(gone: AbortSignal, maxMs: number): LockWait {
   if (maxMs === 0) return { signal: gone, end: () => undefined }
   const abort = new AbortController()

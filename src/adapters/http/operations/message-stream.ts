@@ -5,7 +5,7 @@ import { failureOf } from '../http-error.js'
 import type { TenantRoom } from '../server/room.js'
 import { nextTurn } from './steps.js'
 
-/** Bytes after which a piece is full. */
+/** A piece with this many bytes gets no more lines. */
 const pieceBytes = 64 * 1024
 
 const newline = Buffer.from('\n')
@@ -13,17 +13,17 @@ const newline = Buffer.from('\n')
 const turnOver = Symbol('turn over')
 
 export interface MessageStreamOptions {
-  /** Where a piece has its place from before it is made until it is sent. */
+  /** The budget that a piece counts against, from before it is encoded until it is sent. */
   readonly room: TenantRoom
-  /** Is called with the bytes of each piece. */
+  /** Called with the size of each piece, in bytes. */
   readonly sent: (bytes: number) => void
-  /** Is called once, when the stream reads no more items. */
+  /** Called once, when the stream reads no more items. */
   readonly end: () => void
 }
 
 /**
- * Items as lines of JSON, in pieces: what is ready within one turn of the event loop is one piece. An error is
- * one more line, and the last. Nothing is asked for ahead, but for one item.
+ * Sends items as lines of JSON. The items that are ready within one turn of the event loop form one piece. An error is
+ * sent as the last line. The stream reads at most one item ahead.
  */
 export class MessageStream implements AnswerStream {
   readonly #items: AsyncIterator<object>
@@ -49,7 +49,7 @@ export class MessageStream implements AnswerStream {
   }
 
   cancel(): void {
-    // What was asked for ends with the subscription, as an error that nobody wants.
+    // The pending read fails when the subscription ends, and its error is of no use.
     this.#asked?.catch(() => undefined)
     this.#finish()
     this.#leaveRoom()
@@ -67,7 +67,7 @@ export class MessageStream implements AnswerStream {
         if (given.done !== true) {
           const needed = bytes + lineBytes(given.value)
           if (lines.length === 0) await this.#enterRoom(Math.max(needed, pieceBytes))
-          // It is for the next piece.
+          // The item belongs to the next piece.
           else if (needed > this.#roomBytes) break
         }
         this.#asked = undefined
@@ -109,7 +109,7 @@ export class MessageStream implements AnswerStream {
   }
 }
 
-/** The most bytes of a line; other fields than the payload are short. */
+/** An upper bound for the bytes of a line. All fields but the payload are short. */
 function lineBytes(item: object): number {
   const { result } = item as { readonly result?: { readonly payload: Uint8Array } }
   return 4096 + Math.ceil((result?.payload.byteLength ?? 0) / 3) * 4

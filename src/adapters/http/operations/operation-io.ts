@@ -13,10 +13,10 @@ import { responseEncoder, type ResponseEncoder } from './encode.js'
 import type { HttpLimits } from '../limits.js'
 import { queryReader } from './query.js'
 
-/** What the handler has to know of an operation beyond its route. */
+/** How the handler reads the requests of an operation, and writes its responses. */
 export interface OperationIo {
   readonly readQuery: (query: string) => Record<string, unknown>
-  /** 0 where a body means nothing. */
+  /** Largest body in bytes; 0 if the operation takes no body. */
   readonly bodyBytes: number
   readonly request: z.ZodType<object>
   readonly response: ResponseEncoder
@@ -53,7 +53,7 @@ export function contentIo(): ReadonlyMap<ContentRouteName, ContentIo> {
   )
 }
 
-/** A body of GET and DELETE is not looked at. */
+/** The body of a GET or DELETE request is ignored. */
 export function takesBody({ method }: Operation): boolean {
   return method !== 'GET' && method !== 'DELETE'
 }

@@ -31,7 +31,7 @@ const noBytes = new Uint8Array(0)
 
 type Subscription = OperationRequest<'subscribe'>
 
-/** Carries out operations for requests whose caller is known. */
+/** Carries out the operations of authenticated requests. */
 export class Performer {
   readonly #limits: HttpLimits
   readonly #io: ReturnType<typeof operationIo>
@@ -60,7 +60,7 @@ export class Performer {
     })
   }
 
-  /** What a request takes up is free again when its work is over and its answer is sent. */
+  /** The request holds a slot until its operation has ended and its response was sent. */
   async perform(
     exchange: Exchange,
     { scope, tenant }: CallerScope,
@@ -164,7 +164,7 @@ export class Performer {
     }
   }
 
-  /** The stream holds the slot. */
+  /** The slot is held until the stream ends. */
   async #subscribe(
     exchange: Exchange,
     scope: EngineScope,
@@ -199,7 +199,7 @@ export class Performer {
   }
 }
 
-/** Adds those of the path, each decoded once. */
+/** Adds the parameters of the path, which the router has decoded. */
 function parametersOf({ parameters }: Match, wire: Record<string, unknown>): object {
   return Object.assign(wire, parameters)
 }

@@ -4,13 +4,14 @@ import { parseQuery } from '../server/target.js'
 
 type Read = (text: string) => unknown
 
-/** What stands for not giving the parameter at all. */
+/** Values that mean the same as no parameter. */
 const absent: Readonly<Record<string, string>> = { scope: '', replayAfterMessageId: '', replayLimit: '0' }
 
 /**
- * Reads the query parameters of an operation into the form of its request on the wire; others are passed over.
- * What is no number or boolean stays a string, for the schema to refuse. INVALID_ARGUMENT for one that stands
- * there twice and is no list.
+ * Reads the query parameters of an operation into the wire form of its request, and ignores other parameters. A value
+ * that should be a number or boolean but is not stays a string, which the schema refuses.
+ *
+ * @throws HttpError `INVALID_ARGUMENT` for a repeated parameter that is not a list.
  */
 export function queryReader(
   schema: z.ZodType<object>,

@@ -13,7 +13,7 @@ export interface Route {
   readonly name: OperationName
   /** Whether its response is a stream that stays open. */
   readonly isStream: boolean
-  /** The content route of the operation that this is. */
+  /** The name of the content route, if this is one. */
   readonly content?: ContentRouteName
 }
 
@@ -24,8 +24,9 @@ export interface Match {
 }
 
 /**
- * Finds operations by method and path. The percent-encoding is taken off once: `%2F` is a character of a parameter, and
- * `..` a parameter like any other. A literal part goes before a parameter; a parameter is never empty.
+ * Finds operations by method and path. The percent-encoding is decoded once: `%2F` is a slash within a parameter, and
+ * `..` is an ordinary value of a parameter. A literal segment takes precedence over a parameter. A parameter is never
+ * empty.
  */
 export class Routes {
   readonly #router = findMyWay({ maxParamLength: Number.MAX_SAFE_INTEGER, onBadUrl: () => undefined })
@@ -41,18 +42,18 @@ export class Routes {
       this.#add(method, path, { name: operation, isStream: false, content: content as ContentRouteName })
   }
 
-  /** INVALID_ARGUMENT for a malformed percent-encoding. */
+  /** @throws HttpError `INVALID_ARGUMENT` for a malformed percent-encoding. */
   find(method: string, path: string): Match | undefined {
-    // The router takes a text without a slash for a URL.
+    // The router would parse a text that does not start with a slash as a URL.
     if (!path.startsWith('/')) return undefined
     const found = this.#router.find(method as Operation['method'], path)
     if (found === null) return undefined
-    // Only the router's own handler of malformed paths has no route.
+    // Only the router's own handler for malformed paths has no store.
     if (found.store === null) throw invalidField('url', 'the percent-encoding is malformed')
     return { route: found.store as Route, parameters: found.params }
   }
 
-  /** The methods of a path; none where there is no such path. */
+  /** The methods of a path; empty for an unknown path. */
   methods(path: string): string[] {
     return [...this.#methods].filter((method) => this.find(method, path) !== undefined)
   }
@@ -64,8 +65,8 @@ export class Routes {
 }
 
 /**
- * Of `/sessions/{sessionId}:rename`, `/sessions/:sessionId(^[^:]+)::rename`. The router wants a literal colon twice, and
- * would take an empty parameter. An id has no colon, because a verb may follow it.
+ * The pattern of a path: `/sessions/{sessionId}:rename` becomes `/sessions/:sessionId(^[^:]+)::rename`. The router needs
+ * literal colons doubled, and would accept empty parameters. An id has no colon, because a verb may follow it.
  */
 function patternOf(path: string): string {
   return path

@@ -1,10 +1,10 @@
-/** Work that may pause where it says so. */
+/** Work that can pause at each `yield`. */
 export type Steps<T> = Generator<void, T, void>
 
-/** Milliseconds after which the event loop gets a turn. */
+/** Milliseconds of work after which the event loop gets a turn. */
 const sliceMs = 8
 
-/** Does all of it at once. */
+/** Runs all steps without a pause. */
 export function runAtOnce<T>(steps: Steps<T>): T {
   for (;;) {
     const { done, value } = steps.next()
@@ -12,7 +12,7 @@ export function runAtOnce<T>(steps: Steps<T>): T {
   }
 }
 
-/** Does it in slices, between which others have their turn. */
+/** Runs the steps in slices, and lets the event loop run between them. */
 export async function runInSlices<T>(steps: Steps<T>): Promise<T> {
   let end = performance.now() + sliceMs
   for (;;) {
