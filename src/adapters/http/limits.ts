@@ -12,7 +12,7 @@ export interface HttpLimits {
    * half of the bytes that the other tenants do not hold.
    */
   readonly allResponseBytes: number
-  /** Concurrent requests, each from its headers to the last byte of its response. Streams and waiting requests count. */
+  /** Concurrent requests, from the headers to the last byte of the response. Streams and waiting requests count. */
   readonly concurrentRequests: number
   /** Unanswered requests of one connection. They are carried out in order. One more request closes the connection. */
   readonly requestsPerConnection: number
@@ -67,5 +67,5 @@ export const pieceBytes = 512 * 1024
 /** Bytes that one upload (`in`) or download (`out`) through a content route counts against `allResponseBytes`. */
 export const contentBytes = { in: 8 * 2 ** 20, out: 2 * 2 ** 20 } as const
 
-/** How much and how long the server still reads from a client after refusing its request, so that the response arrives. */
+/** How much the server still reads after refusing a request, and how long, so that the client receives the response. */
 export const lingering = { bytes: 8 * 2 ** 20, ms: 1000 } as const

@@ -30,7 +30,7 @@ export function readForm(
   return viewForm(buffer, rest, undefined, undefined)
 }
 
-/** The forms of `filehandle.write`: (buffer, offset, length, position), (buffer, options), (string, position, encoding). */
+/** The forms of `filehandle.write`: (buffer, offset, length, position), (buffer, options), (text, position, encoding). */
 export function writeForm(
   source: NodeJS.ArrayBufferView | string,
   second: number | null | TransferOptions | undefined,

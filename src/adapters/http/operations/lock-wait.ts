@@ -13,7 +13,7 @@ export interface LockWait {
   end(): void
 }
 
-/** Starts a wait that ends when the client disconnects, or with LOCK_TIMEOUT after `maxMs` milliseconds unless that is 0. */
+/** Starts a wait that ends when the client disconnects, or with LOCK_TIMEOUT after `maxMs`. 0 means no timeout. */
 export function startLockWait(gone: AbortSignal, maxMs: number): LockWait {
   if (maxMs === 0) return { signal: gone, end: () => undefined }
   const abort = new AbortController()

@@ -11,11 +11,11 @@ export interface Exchange {
   header(name: string): string | undefined
   /** Whether a header occurs more than once, as far as the server API shows it. The name is in lower case. */
   repeats(name: string): boolean
-  /** Calls `take` with each piece of the body. Rejects if `take` throws, or if the client disconnects. The rest stays unread. */
+  /** Calls `take` with each piece of the body. Rejects and stops reading if `take` throws or the client disconnects. */
   readBody(take: (piece: Uint8Array) => void): Promise<void>
   /** The body as a stream, read on demand. It fails if the client disconnects. The handler may leave it unfinished. */
   body(): AsyncIterable<Uint8Array>
-  /** Aborts when the client disconnects, or when the server closes. In the second case, the reason is sent to the client. */
+  /** Aborts when the client disconnects, or when the server closes. Then the reason is sent to the client. */
   signal(): AbortSignal
   /** Whether the client has disconnected, so that no response can reach it. */
   isGone(): boolean

@@ -91,7 +91,7 @@ function tooMany({ limits }: Handler): Answer {
   return { ...refusal, headers: { ...refusal.headers, connection: 'close' } }
 }
 
-/** Returns a promise only for a response in pieces. Most responses are one piece, and a promise would slow them down. */
+/** Returns a promise only for a response in pieces. Most responses are one piece, which a promise would slow down. */
 function deliver(answer: Answer, { limits }: Handler, exchange: NodeExchange): Promise<void> | undefined {
   const { incoming, outgoing } = exchange
   const { body, sent } = answer
@@ -149,7 +149,7 @@ function inPieces(body: Uint8Array): AnswerStream {
   }
 }
 
-/** Reads the next piece only after the one before was written. Closes the connection of a client that receives nothing. */
+/** Reads each piece only after the one before was written. Closes the connection of a client that receives nothing. */
 async function pump(stream: AnswerStream, outgoing: ServerResponse, stalledMs: number): Promise<void> {
   let goOn: (() => void) | undefined
   const onward = (): void => goOn?.()
