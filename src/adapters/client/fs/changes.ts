@@ -40,7 +40,7 @@ export function changesOf(files: RemoteFiles) {
   return {
     utimes: utimesBy('utime'),
     lutimes: utimesBy('lutime'),
-    /** With `recursive` the result is the first directory that was made, if any. */
+    /** With `recursive` it returns the first directory that it created, if any. */
     async mkdir(path: unknown, options?: unknown): Promise<string | undefined> {
       const { recursive: givenRecursive, mode: givenMode } = (
         typeof options === 'object' && options !== null ? options : { mode: options }
@@ -108,7 +108,7 @@ export function changesOf(files: RemoteFiles) {
         await files.link({ srcPath, dstPath: await locate(files, dest) })
       })
     },
-    /** The target is kept as it is given; the kind of link that Windows wants is ignored. */
+    /** The target is stored unchanged. `type`, which matters only on Windows, is ignored. */
     async symlink(target: unknown, path: unknown, type?: unknown): Promise<void> {
       const text = givenPath(target, 'target')
       const given = givenPath(path)
@@ -128,7 +128,7 @@ export function changesOf(files: RemoteFiles) {
         files.setMode({ path: await locate(files, given), mode: bits }),
       )
     },
-    /** A copy costs nothing but its name: the content is shared. */
+    /** The copy shares the content, so only its name takes space. */
     async copyFile(src: unknown, dest: unknown, mode?: unknown): Promise<void> {
       const path = givenPath(src, 'src')
       const target = givenPath(dest, 'dest')
@@ -166,7 +166,7 @@ export function changesOf(files: RemoteFiles) {
   }
 }
 
-/** The source is opened before it turns out to be no file: errors of the destination come first. */
+/** The system opens the source before it checks its kind, so errors of the destination take precedence. */
 async function checkDestination(files: RemoteFiles, path: string, exclusive: boolean): Promise<void> {
   const request = { path, followSymlinks: !exclusive }
   const found = await files.stat(request).catch(unless('PATH_NOT_FOUND'))
@@ -178,10 +178,10 @@ async function checkDestination(files: RemoteFiles, path: string, exclusive: boo
 }
 
 /**
- * How many directories a recursive mkdir has to make. It makes nothing through a symlink that leads nowhere.
+ * The number of directories that a recursive mkdir has to create. It creates nothing through a dangling symlink.
  */
 async function missingLevels(files: RemoteFiles, path: string): Promise<number> {
-  // The server refuses what is not absolute.
+  // The server refuses a relative path.
   if (!path.startsWith('/')) return 1
   const names = path.split('/').slice(1)
   for (let depth = names.length; depth > 0; depth--) {
@@ -211,7 +211,7 @@ function randomLetters(): string {
   return Array.from(bytes, (byte) => letters[byte % letters.length]).join('')
 }
 
-/** The path as it was given without its last `levels` names. */
+/** The given path without its last `levels` names. */
 function ancestor(path: string, levels: number): string {
   let end = path
   for (let i = 0; i < levels; i++) end = end.replace(/\/+[^/]+\/*$/, '')

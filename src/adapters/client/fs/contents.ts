@@ -31,7 +31,7 @@ interface Write {
   readonly path: string
   readonly content: Uint8Array
   readonly flags: Flags
-  /** Of a new file. */
+  /** The mode of a new file. */
   readonly mode: number | undefined
 }
 
@@ -76,7 +76,7 @@ export function contentsOf(files: RemoteFiles) {
         try {
           return decodeBytes(await endedBy(signal, files.read({ path: at })), encoding)
         } catch (thrown) {
-          // Node opens a directory and fails at the read, without a path.
+          // Node can open a directory. Its read fails, with an error that has no path.
           throw hasReason(thrown, 'IS_A_DIRECTORY') ? systemError('EISDIR', { syscall: 'read' }) : thrown
         }
       })
@@ -112,19 +112,19 @@ async function write(files: RemoteFiles, { path, content, flags, mode }: Write):
     await files.patchSegments({ mutations: [{ path, segments: [{ data: { offset: 0, content } }] }] })
 }
 
-/** The flags by which a file that is not there is made, and one that is there needs no look. */
+/** Whether the flags create a missing file, and write an existing one without checking it first. */
 function replaces({ write, create, truncate, append, directory, noFollow }: Flags): boolean {
   return write && create && (truncate || append) && !directory && !noFollow
 }
 
-/** For a whole write: it says itself what it meets. */
+/** The path for writing a whole file. The write itself reports most errors. */
 async function wholeAt(files: RemoteFiles, given: string): Promise<string> {
   const path = await locate(files, given)
   if (slashed(given)) throw new EngineError('IS_A_DIRECTORY', `${path} is a directory`, { path })
   return path
 }
 
-/** Where an open leads, with the errors of open(2). */
+/** The path for opening a file with these flags, with the errors of open(2). */
 async function openedAt(files: RemoteFiles, given: string, flags: Flags): Promise<string> {
   const path = plainPath(given)
   if (flags.create) {
@@ -139,7 +139,7 @@ async function openedAt(files: RemoteFiles, given: string, flags: Flags): Promis
   return path
 }
 
-/** As for open(2), the mode is that of a new file only: false where there is one. */
+/** Creates a file with a mode. Returns false if the file exists: like open(2), it sets the mode of new files only. */
 async function create(
   files: RemoteFiles,
   request: { path: string; content: Uint8Array; mode: number; createParents: boolean },
@@ -158,7 +158,7 @@ async function mustBeFile(files: RemoteFiles, path: string): Promise<void> {
   if (kind !== 'file') throw new EngineError('IS_A_DIRECTORY', `${path} is a directory`, { path })
 }
 
-/** Nobody waits any longer when the signal aborts; what was asked for may happen even so. */
+/** Rejects when the signal aborts. The work may still complete. */
 async function endedBy<T>(signal: AbortSignal | undefined, work: Promise<T>): Promise<T> {
   if (signal === undefined) return work
   let release: (() => void) | undefined

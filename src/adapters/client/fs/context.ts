@@ -7,7 +7,7 @@ import {
 } from '../../../engine/client-contract.js'
 import type { RemoteFiles } from '../files.js'
 
-/** Errors of the engine, as those of the system call that they would be. */
+/** Runs a call, and converts errors of the engine to those of the system call. */
 export async function asCall<T>(names: SystemCall, act: () => Promise<T>): Promise<T> {
   try {
     return await act()
@@ -16,7 +16,7 @@ export async function asCall<T>(names: SystemCall, act: () => Promise<T>): Promi
   }
 }
 
-/** The path by which the server is asked; one that ends with a slash must not lead to anything but a directory. */
+/** The path to send to the server. A path with a trailing slash must not lead to anything but a directory. */
 export async function locate(files: RemoteFiles, given: string): Promise<string> {
   const path = plainPath(given)
   if (!slashed(given)) return path
@@ -25,7 +25,7 @@ export async function locate(files: RemoteFiles, given: string): Promise<string>
   throw new EngineError('NOT_A_DIRECTORY', `${path} is not a directory`, { path })
 }
 
-/** Takes an error of one reason for nothing, and throws all others. */
+/** A handler for `catch` that returns undefined for errors with this reason, and throws all others. */
 export function unless(reason: EngineError['reason']): (thrown: unknown) => undefined {
   return (thrown) => {
     if (hasReason(thrown, reason)) return undefined

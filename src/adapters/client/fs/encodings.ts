@@ -1,9 +1,9 @@
 import { checkSignal, typeError, valueError } from '../../../engine/client-contract.js'
 
-/** Node's, where there is one; without it text is UTF-8, and bytes are plain ones. */
+/** Node's Buffer. In a browser there is none: then text is always UTF-8, and bytes are a Uint8Array. */
 const { Buffer } = globalThis as Partial<Pick<typeof globalThis, 'Buffer'>>
 
-/** As in Node, '' stands for no encoding. */
+/** As in Node, '' means no encoding. */
 export type Encoding = BufferEncoding | 'buffer' | '' | null | undefined
 
 export interface Options {
@@ -14,8 +14,8 @@ export interface Options {
 const noNames: readonly never[] = []
 
 /**
- * What Node takes as options: an object, or just the encoding. The result is a copy of encoding, signal and the options
- * named, each of them read once: a getter cannot pass a check and then give another value.
+ * Reads Node's options: an object, or only the encoding. Copies `encoding`, `signal` and the options in `names`. Each
+ * is read once, so that a getter cannot pass a check and then return another value.
  */
 export function toOptions<T extends Options>(
   options: unknown,
@@ -33,7 +33,7 @@ export function toOptions<T extends Options>(
   return copy as T
 }
 
-/** Text in an encoding, or bytes. */
+/** Encodes a name as text in an encoding, or as bytes. */
 export function encodeName(name: string, encoding: Encoding): string | Uint8Array {
   if (!encoding || isUtf8(encoding)) return name
   return decodeBytes(new TextEncoder().encode(name), encoding)

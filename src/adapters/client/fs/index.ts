@@ -7,8 +7,8 @@ import { copy } from './copy.js'
 import { readsOf } from './reads.js'
 
 /**
- * `session.fs.promises` of a session elsewhere: the shape of `node:fs/promises`, with its errors, whose cause is the
- * engine's own. Where a call takes several requests, others may change things in between.
+ * `session.fs.promises` of a session on a server: the API of `node:fs/promises`, with Node's errors. The `cause` of an
+ * error is the `EngineError`. A call may take several requests, and other clients may change files in between.
  */
 export type RemoteFsPromises = Omit<
   FsPromises,

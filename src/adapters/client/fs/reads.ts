@@ -50,7 +50,7 @@ export function readsOf(files: RemoteFiles) {
   return {
     stat: statBy('stat'),
     lstat: statBy('lstat'),
-    /** Owners are not kept: what can be checked is checked. */
+    /** Owners are not stored. The call checks its arguments and changes nothing. */
     chown: chownBy('chown'),
     lchown: chownBy('lchown'),
     async access(path: unknown, mode?: unknown): Promise<void> {
@@ -105,7 +105,7 @@ export function readsOf(files: RemoteFiles) {
   }
 }
 
-/** A directory's own entries before those of the directories in it, as Node lists them. */
+/** Sorts breadth-first, as Node does: the entries of a directory come before those of its subdirectories. */
 function breadthFirst(entries: readonly DirectoryEntry[]): DirectoryEntry[] {
   const below = new Map<string, DirectoryEntry[]>()
   for (const entry of entries) {
@@ -115,7 +115,7 @@ function breadthFirst(entries: readonly DirectoryEntry[]): DirectoryEntry[] {
     else siblings.push(entry)
   }
   const ordered = [...(below.get('') ?? [])]
-  // It grows while it is gone through.
+  // The loop appends to the array that it iterates.
   for (const { name } of ordered) for (const child of below.get(name) ?? []) ordered.push(child)
   return ordered
 }
