@@ -6,7 +6,7 @@ import { RemoteSubscription } from './subscription.js'
 
 const publishShape = new Shape<BusPublishRequest>({ topic: true, payload: true })
 
-/** Messages between those who work on a session. As `session.bus` in process, but for what is said here. */
+/** Messages between the clients of a session. Like `session.bus` of a local engine, with the differences below. */
 export class RemoteBus {
   readonly #session: SessionCalls
 
@@ -14,15 +14,16 @@ export class RemoteBus {
     this.#session = session
   }
 
-  /** Resolves when the message is stored. Its id is not told. */
+  /** Resolves when the message is stored. Unlike a local engine, it returns no id. */
   async publish(request: BusPublishRequest): Promise<void> {
     const { topic, payload } = publishShape.read(request)
     await this.#session.run('publishMessage', { topic, payload: toBytes(payload, 'payload') })
   }
 
   /**
-   * What is published after `opened` has resolved, and before it as far as a replay is asked for. A connection that
-   * is lost is opened again, behind what was received; REMOTE_FAILED when that takes longer than `reconnectMs`.
+   * Receives the messages that are published after `opened` resolves, and the earlier messages that the request
+   * replays. A lost connection is opened again after the last received message. If that takes longer than
+   * `reconnectMs`, the subscription fails with REMOTE_FAILED.
    */
   subscribe(request: BusSubscribeRequest = {}): BusSubscription {
     const { transport, sessionId } = this.#session

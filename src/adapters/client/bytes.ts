@@ -2,7 +2,11 @@ import { invalid, unreadable } from '../../engine/client-contract.js'
 
 const utf8 = new TextEncoder()
 
-/** Bytes as they are; text as UTF-8. INVALID_ARGUMENT for what is neither. */
+/**
+ * Returns bytes unchanged, and encodes text as UTF-8.
+ *
+ * @throws EngineError `INVALID_ARGUMENT` for other types and for a lone surrogate.
+ */
 export function toBytes(content: Uint8Array | string, field: string): Uint8Array {
   if (content instanceof Uint8Array) return content
   if (typeof content !== 'string') throw invalid(field, 'must be a string or a Uint8Array')
@@ -10,7 +14,11 @@ export function toBytes(content: Uint8Array | string, field: string): Uint8Array
   return utf8.encode(content)
 }
 
-/** A copy of bytes of a caller, which may change them afterwards. INVALID_ARGUMENT. */
+/**
+ * Copies the bytes of a caller, because the caller may change them afterwards.
+ *
+ * @throws EngineError `INVALID_ARGUMENT`
+ */
 export function copyBytes(bytes: Uint8Array, field: string): Uint8Array {
   if (!(bytes instanceof Uint8Array)) throw invalid(field, `must be a Uint8Array; it is a ${typeof bytes}`)
   try {
@@ -20,7 +28,6 @@ export function copyBytes(bytes: Uint8Array, field: string): Uint8Array {
   }
 }
 
-/** All pieces as one. */
 export function concat(pieces: readonly Uint8Array[]): Uint8Array {
   const [only] = pieces
   if (pieces.length === 1) return only!

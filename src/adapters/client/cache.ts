@@ -14,7 +14,7 @@ const referenceShape = new Shape<Request<'get'>>({ key: true })
 
 const batchShape = new Shape<Request<'batchSet'>>({ entries: true })
 
-/** Keys and values beside the files. As `session.cache` in process. */
+/** Keys and values that a session keeps apart from its files. Like `session.cache` of a local engine. */
 export class RemoteCache
   extends remoteService('session.cache', 'put', 'get', 'compareAndSet', 'batchSet')
   implements PublicOf<SessionCache>
@@ -61,7 +61,7 @@ export class RemoteCache
   }
 }
 
-/** The route of such a key is that of something else. */
+/** Whether the path of the key is the route of another operation. */
 function hasNoRoute(request: { readonly key: string }): boolean {
   return request?.key === 'keys' || request?.key === 'stats'
 }

@@ -1,12 +1,14 @@
 import { invalid, unreadable } from '../../engine/client-contract.js'
 
-/** Bounds on what is copied of one request; those of the interface are far below. */
+/** Limits for copying one request. They are far above the limits of every operation. */
 const maxDepth = 16
 const maxParts = 1_000_000
 
 /**
- * A copy of a request, and of all plain objects and arrays in it: its caller may change it after the call. Every
- * property is read once; `undefined` means absent. INVALID_ARGUMENT for anything but an object.
+ * Copies a request and all plain objects and arrays in it, because the caller may change them after the call. Every
+ * property is read once. `undefined` means absent.
+ *
+ * @throws EngineError `INVALID_ARGUMENT` for anything but an object.
  */
 export function checked<T>(request: T, field = 'request'): T {
   const copy = copyOf(request, field)
@@ -15,7 +17,11 @@ export function checked<T>(request: T, field = 'request'): T {
   return copy
 }
 
-/** As {@link checked}, of any value. INVALID_ARGUMENT for an object that cannot be read or is too deep or large. */
+/**
+ * Copies any value as {@link checked} does.
+ *
+ * @throws EngineError `INVALID_ARGUMENT` for an object that cannot be read, is nested too deep or is too large.
+ */
 export function copyOf<T>(value: T, field = 'request'): T {
   const budget = { parts: maxParts, field }
   let copy: T | typeof tooMuch
@@ -42,7 +48,7 @@ function copyPart(value: unknown, depth: number, budget: { parts: number }): unk
   }
   if (isArray) {
     const copy: unknown[] = []
-    // By index: iterators and methods of a subclass do not count.
+    // Reads by index, because a subclass may override the iterator and methods.
     const length = Number(value.length)
     for (let index = 0; index < length; index++) {
       take()
@@ -59,7 +65,7 @@ function copyPart(value: unknown, depth: number, budget: { parts: number }): unk
   return copy
 }
 
-/** Whether a value has no more than its fields. A stream may be an object literal too, and is not copied. */
+/** Whether a value is a plain object, which can be copied. An object literal may also be a stream, which cannot. */
 export function isPlain(value: object): boolean {
   if (Symbol.asyncIterator in value) return false
   const prototype: unknown = Object.getPrototypeOf(value)

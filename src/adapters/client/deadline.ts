@@ -1,12 +1,12 @@
 import { EngineError, onAbort } from '../../engine/client-contract.js'
 
-/** Ends what belongs to it when any of the signals aborts, or when the time is over. */
+/** A signal that aborts when one of several signals aborts, or after a timeout. */
 export class Deadline {
   readonly #controller = new AbortController()
   readonly #releases: (() => void)[] = []
   #timer: ReturnType<typeof setTimeout> | undefined
 
-  /** Throws the reason of a signal that is aborted. */
+  /** Throws the reason of a signal that has already aborted. */
   constructor(signals: readonly (AbortSignal | undefined)[], timeoutMs?: number) {
     for (const signal of signals) signal?.throwIfAborted()
     for (const signal of signals) {
@@ -21,12 +21,12 @@ export class Deadline {
     return this.#controller.signal
   }
 
-  /** What was thrown; the reason of the abort, where that was it. */
+  /** The reason of the abort if there was one, else the thrown error. */
   reasonOf(thrown: unknown): unknown {
     return this.signal.aborted ? this.signal.reason : thrown
   }
 
-  /** From here on only the signals count. */
+  /** Removes the timeout. Only the signals still count. */
   clearTimeout(): void {
     clearTimeout(this.#timer)
   }
@@ -42,7 +42,7 @@ export class Deadline {
   }
 }
 
-/** Resolves after some time; rejects with the reason of the signal. */
+/** Resolves after `ms` milliseconds. Rejects with the reason of the signal if it aborts first. */
 export function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted()

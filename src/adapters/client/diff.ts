@@ -5,12 +5,12 @@ import type { Given, Transport } from './transport.js'
 
 type DiffRequest = Given<OperationRequest<'diff'>>
 
-/** The changes from one state to another, page by page, each of the states as they are when it is asked for. */
+/** The changes from one state to another. Each page compares the states as they are when it is requested. */
 export class RemoteDiff implements PublicOf<Diff> {
   readonly #transport: Transport
   readonly #request: () => DiffRequest
 
-  /** What `request` throws, whoever reads the diff gets. */
+  /** An error of `request` is thrown when the diff is read. */
   constructor(transport: Transport, request: () => DiffRequest) {
     this.#transport = transport
     this.#request = parseAtCall(request)
@@ -29,6 +29,6 @@ export class RemoteDiff implements PublicOf<Diff> {
     return paths
   }
 
-  /** Does nothing: each request has states of its own, which the server lets go after it. */
+  /** Does nothing, because the server holds the states only during each request. */
   [Symbol.dispose](): void {}
 }

@@ -14,16 +14,20 @@ import {
 } from '../../engine/client-contract.js'
 import { copyOf, isPlain } from './checked.js'
 
-/** A request, ready to be sent. */
+/** A request that is ready to be sent. */
 export interface WireRequest {
   readonly method: string
-  /** From `/v1` on, with the query. */
+  /** The path, starting with `/v1`, and the query. */
   readonly target: string
-  /** JSON as a text; contents as bytes. */
+  /** A string for JSON, bytes for a content. */
   readonly body?: string | Uint8Array | AsyncIterable<Uint8Array>
 }
 
-/** The native form of a request on its way out. INVALID_ARGUMENT names the first field that is not of its kind. */
+/**
+ * Encodes a native request.
+ *
+ * @throws EngineError `INVALID_ARGUMENT` with the first field of a wrong type.
+ */
 export function encodeRequest(name: OperationName, request: object): WireRequest {
   const { method } = operations[name]
   const { target, rest } = encodeRoute(operations[name], schemas[name].request, request)
@@ -32,7 +36,11 @@ export function encodeRequest(name: OperationName, request: object): WireRequest
     : { method, target, body: JSON.stringify(rest) }
 }
 
-/** The request of a content route, without its content. INVALID_ARGUMENT. */
+/**
+ * Encodes the request of a content route, without its content.
+ *
+ * @throws EngineError `INVALID_ARGUMENT`
+ */
 export function encodeContentRequest(name: ContentRouteName, parameters: object): WireRequest {
   const route = contentRoutes[name]
   return {
@@ -41,7 +49,7 @@ export function encodeContentRequest(name: ContentRouteName, parameters: object)
   }
 }
 
-/** Takes the parameters of path and query out of a request. */
+/** Moves the parameters of the path and query from the request into the target. */
 function encodeRoute(
   { path, query = [] }: Pick<Operation, 'path' | 'query'>,
   schema: z.ZodType,
@@ -65,7 +73,11 @@ function encodeRoute(
   return { target: `${local}${encodeQuery(query, rest)}`, rest }
 }
 
-/** INVALID_ARGUMENT for a name that the schema does not have, at any depth: a server would ignore it. */
+/**
+ * Refuses unknown names, which a server would ignore.
+ *
+ * @throws EngineError `INVALID_ARGUMENT` for a name at any depth that the schema does not have.
+ */
 function checkNames(schema: z.ZodType, value: unknown, field: string): void {
   const { def } = schema as unknown as { readonly def: SchemaDefinition }
   if (def.innerType !== undefined) return checkNames(def.innerType, value, field)
@@ -82,14 +94,14 @@ function checkNames(schema: z.ZodType, value: unknown, field: string): void {
   }
 }
 
-/** What is looked at of a schema: of an object, an array, or another one that is optional or has a default. */
+/** The part of a schema's definition used here: of an object, of an array, or of an optional or default wrapper. */
 interface SchemaDefinition {
   readonly shape?: Readonly<Record<string, z.ZodType>>
   readonly element?: z.ZodType
   readonly innerType?: z.ZodType
 }
 
-/** What a parameter that names nothing fails with, where no request could say it: as the engine says it. */
+/** The engine's errors for ids such as `..`, which a URL cannot contain, so that no request can return the error. */
 const notFound: Readonly<Record<string, readonly [reason: ErrorReason, message: (id: string) => string]>> = {
   sessionId: ['SESSION_NOT_FOUND', (id) => `there is no session ${id}; it may have been deleted`],
   sourceSessionId: ['SESSION_NOT_FOUND', (id) => `there is no session ${id}; it may have been deleted`],
@@ -98,7 +110,7 @@ const notFound: Readonly<Record<string, readonly [reason: ErrorReason, message: 
   approvalId: ['APPROVAL_NOT_FOUND', (id) => `the session has no approval ${id}`],
 }
 
-/** A text as it stands in the errors of the engine. */
+/** Quotes a text as the engine does in its errors. */
 function quoted(text: string): string {
   return JSON.stringify(text.length > 64 ? `${text.slice(0, 64)}…` : text)
 }
@@ -122,7 +134,7 @@ function encodeParameter(
   throw new EngineError(reason, message(quoted(value)), { [field]: value })
 }
 
-/** Takes what stands in the query out of the rest. */
+/** Moves the parameters of the query from `rest` into a query string. */
 function encodeQuery(parameters: readonly string[], rest: Record<string, unknown>): string {
   const parts: string[] = []
   for (const parameter of parameters) {
@@ -138,7 +150,7 @@ function encodeQuery(parameters: readonly string[], rest: Record<string, unknown
   return parts.length === 0 ? '' : `?${parts.join('&')}`
 }
 
-/** As the engine writes it: `operations[0].write.path`. */
+/** The name of a field in the engine's notation, such as `operations[0].write.path`. */
 function fieldOf(path: readonly PropertyKey[]): string {
   let field = ''
   for (const part of path) {

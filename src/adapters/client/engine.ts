@@ -23,7 +23,7 @@ const createShape = new Shape<Omit<SessionCreateRequest, 'gitRepository' | 'ttlS
 
 const diffShape = new Shape<DiffRequest>({ from: true, to: true })
 
-/** The sessions of a tenant. As `engine.sessions` in process. */
+/** The sessions of a tenant. Like `engine.sessions` of a local engine. */
 export class RemoteSessions {
   readonly #transport: Transport
 
@@ -67,7 +67,7 @@ export class RemoteSessions {
   }
 }
 
-/** What the tenant used. As `engine.usage` in process. */
+/** The resource usage of a tenant. Like `engine.usage` of a local engine. */
 export class RemoteUsage {
   readonly #transport: Transport
 
@@ -84,7 +84,7 @@ export class RemoteUsage {
   }
 }
 
-/** An engine of another process, as the holder of a token sees it. */
+/** An engine in another process, with the rights of the client's token. */
 export class RemoteEngine implements EngineApi {
   readonly sessions: RemoteSessions
   readonly sources: RemoteSources
@@ -98,7 +98,7 @@ export class RemoteEngine implements EngineApi {
     this.usage = new RemoteUsage(transport)
   }
 
-  /** The changes from one state to another, each as it is when they are read. */
+  /** The changes from one state to another. The states are compared when the changes are read. */
   diff(request: DiffRequest): RemoteDiff {
     return new RemoteDiff(this.#transport, () => {
       const given = diffShape.read(request)
@@ -108,7 +108,7 @@ export class RemoteEngine implements EngineApi {
     })
   }
 
-  /** Waits for what was asked for, and ends subscriptions. The server's engine goes on. */
+  /** Waits for pending requests, and ends subscriptions. The engine of the server stays open. */
   close(): Promise<void> {
     return this.#transport.close()
   }

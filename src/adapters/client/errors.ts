@@ -3,7 +3,7 @@ import { EngineError, errorRegistry, statusSchema, type ErrorReason } from '../.
 
 type Status = z.output<typeof statusSchema>
 
-/** What stands for a reason that is not known here: the adapter's own, or one of a later version. */
+/** The reason to use for an unknown one, by RPC status code. It may come from the HTTP adapter or a later version. */
 const byCode: Readonly<Record<number, ErrorReason>> = {
   3: 'INVALID_ARGUMENT',
   4: 'DEADLINE_EXCEEDED',
@@ -13,7 +13,7 @@ const byCode: Readonly<Record<number, ErrorReason>> = {
   16: 'UNAUTHENTICATED',
 }
 
-/** The error that a server tells of; a reason that is not known here stands in `details.reason`. */
+/** The error in a response. `details.reason` has the server's reason if this version does not know it. */
 export function fromStatus({ code, message, details }: Status): EngineError {
   const info = (details[0] ?? {}) as { readonly reason?: unknown; readonly metadata?: unknown }
   const metadata = textsOf(info.metadata)
@@ -25,7 +25,7 @@ export function fromStatus({ code, message, details }: Status): EngineError {
   })
 }
 
-/** The error of an answer that is no success. */
+/** The error in a response whose HTTP status is not a success. */
 export async function fromResponse(response: Response): Promise<EngineError> {
   const text = await response.text()
   let body: unknown
@@ -43,7 +43,7 @@ export function notUnderstood(message: string, httpStatus: number, cause?: unkno
   return new EngineError('REMOTE_FAILED', message, { httpStatus: String(httpStatus) }, { cause })
 }
 
-/** No answer, or not all of it; `baseUrl` where it was asked for. */
+/** The error for a missing or incomplete response. Without `baseUrl`, the response had started. */
 export function unreachable(cause: unknown, baseUrl?: string): EngineError {
   const code = codeIn(cause)
   const message =
@@ -53,17 +53,17 @@ export function unreachable(cause: unknown, baseUrl?: string): EngineError {
   return new EngineError('REMOTE_FAILED', message, code === undefined ? {} : { errno: code }, { cause })
 }
 
-/** Whether it may help to ask again: the server is not there, or is about to go. */
+/** Whether a retry may help, because the server did not respond or is shutting down. */
 export function isOutage(error: unknown): boolean {
   return error instanceof EngineError && error.reason === 'REMOTE_FAILED'
 }
 
-/** Whether the server is there and its engine is not any more: another one may follow. */
+/** Whether the server responds but has closed its engine, so that a new server may follow. */
 export function isClosing(error: unknown): boolean {
   return error instanceof EngineError && error.reason === 'STORE_CLOSED'
 }
 
-/** Where Node has it: in what caused the failure. */
+/** The error code, such as `ECONNREFUSED`. Node puts it into the cause of the error. */
 function codeIn(thrown: unknown): string | undefined {
   const { code, cause } = (thrown ?? {}) as { readonly code?: unknown; readonly cause?: unknown }
   if (typeof code === 'string') return code

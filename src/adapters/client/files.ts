@@ -15,22 +15,22 @@ import type { InSession } from './session-calls.js'
 
 type Request<Name extends keyof SessionFiles> = Parameters<SessionFiles[Name]>[0]
 
-/** A file is read in pieces of at most so much: a server bounds its answers. */
+/** Bytes that one request reads at most, because a server limits its responses. */
 const pieceBytes = 8 * 2 ** 20
 
 const readShape = new Shape<Request<'read'>>({ path: true, offset: true, length: true })
 
 const modeShape = new Shape<Request<'setMode'>>({ path: true, mode: true })
 
-/** How often a file that changes while it is read is read anew. */
+/** How many times a file is read from the start if it changes during the read. */
 const maxReadings = 5
 
-/** A session's files, by the operations of the interface. As `session.files` in process, but for what is said here. */
+/** The files of a session. Like `session.files` of a local engine, with the differences below. */
 export class RemoteFiles
   extends remoteService('session.files', 'write', 'append', 'readWithHash', 'setXattr', 'patchSegments')
   implements PublicOf<SessionFiles>
 {
-  /** Pieces, and bytes of over 8 MiB, are sent as a stream. */
+  /** Sends an async iterable, or more than 8 MiB of bytes, as a stream. */
   async write(request: Request<'write'>): Promise<void> {
     const { content, ...rest } = checked(request)
     if (isPieces(content)) return callsOf(this).send(rest, content)
@@ -39,17 +39,20 @@ export class RemoteFiles
     await callsOf(this).run('writeFile', { ...rest, content: bytes })
   }
 
-  /** In one request, which a server bounds: LIMIT_EXCEEDED for more than some 12 MiB. */
+  /** Sends the content in one request. The server refuses more than about 12 MiB with LIMIT_EXCEEDED. */
   async append(request: Request<'append'>): Promise<void> {
     await callsOf(this).run('appendFile', withContent(request))
   }
 
-  /** Large files come in several answers, all of one content; ABORTED where it changed time and again. */
+  /**
+   * Reads a large file with several requests, and returns one consistent content. Fails with HASH_MISMATCH if the
+   * file changed during each of five attempts.
+   */
   async read(request: Request<'read'>): Promise<Uint8Array> {
     return (await this.readWithHash(request)).content
   }
 
-  /** The request to the server ends when the stream is left. */
+  /** Leaving the loop over the stream ends the request. */
   async readStream(request: Request<'readStream'>): Promise<ContentStream> {
     const { content, length, sizeBytes } = await callsOf(this).receive(readShape.read(request))
     return { length, sizeBytes, [Symbol.asyncIterator]: () => content }
@@ -130,7 +133,7 @@ function withContent<T extends { readonly content: FileContent }>(
   return { ...copy, content: toBytes(copy.content, field) }
 }
 
-/** What is no operation stays as it is, for the encoding to refuse. */
+/** An invalid operation stays unchanged, and the encoder refuses it. */
 function toOperation(operation: BatchOperation, index: number): unknown {
   const { write, segmentWrite } = operation ?? {}
   const field = `operations[${index}]`

@@ -3,9 +3,11 @@ import { parseOptions, type ClientOptions } from './options.js'
 import { Transport } from './transport.js'
 
 /**
- * The engine of a server, in the shape of one in process: what works with one works with the other, but for what
- * needs the same process. Errors are `EngineError`s, with the same reasons and details; a server that does not
- * answer is REMOTE_FAILED. Reads that got no answer are tried again, twice; changes never are.
+ * Connects to the engine of a server. The result has the API of a local engine, except for calls that need the same
+ * process. Errors are `EngineError`s with the same reasons and details. If the server does not respond, the reason is
+ * REMOTE_FAILED. A read without a response is retried twice; a change is never retried.
+ *
+ * @throws EngineError `INVALID_ARGUMENT` for invalid options.
  *
  * @example
  * const engine = connect({ baseUrl: 'http://127.0.0.1:4000', token })

@@ -1,4 +1,4 @@
-/** The lines of a body that are complete; empty ones are left out. What is read is ended when the loop is left. */
+/** The complete lines of a body, without empty ones. Leaving the loop cancels the body. */
 export async function* readLines(body: ReadableStream<Uint8Array>): AsyncGenerator<string, void, undefined> {
   const reader = body.getReader()
   const decoder = new TextDecoder()

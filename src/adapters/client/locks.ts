@@ -8,12 +8,13 @@ type Posix<Name extends keyof SessionPosixLocks> = Parameters<SessionPosixLocks[
 
 const waitShape = new Shape<LockWaitOptions>({ signal: true })
 
-/** Milliseconds for giving back a lock that may have been granted to a wait that was aborted. */
+/** Milliseconds for the request that releases a lock after an aborted wait. */
 const giveBackMs = 1000
 
 /**
- * Locks in the manner of fcntl and flock. As `session.posixLocks` in process. A wait that is aborted while its lock
- * is granted gives it back, unless its owner has another lock of this client: that one would go too.
+ * Locks like those of fcntl and flock. Like `session.posixLocks` of a local engine. If a wait is aborted while the
+ * server grants its lock, the client releases the lock. It does not if the owner got another lock through this client,
+ * because the release would also remove that one.
  */
 export class RemotePosixLocks
   extends remoteService('session.posixLocks', 'set', 'setBlocking', 'flock')
@@ -25,7 +26,7 @@ export class RemotePosixLocks
     this.#remember(copy)
   }
 
-  /** The request is open as long as it waits. */
+  /** The request stays open while it waits. */
   async setBlocking(request: Posix<'setBlocking'>, options: LockWaitOptions = {}): Promise<void> {
     const { signal } = waitShape.read(options, 'options')
     const copy = checked(request)
@@ -58,7 +59,7 @@ export class RemotePosixLocks
       await wait()
       this.#remember(undo)
     } catch (error) {
-      // The server may have granted it before it sees that nobody waits.
+      // The server may have granted the lock before it noticed the abort.
       if (signal?.aborted === true && !callsOf(this).transport.lockOwners.has(this.#keyOf(undo)))
         await this.#giveBack(undo)
       throw error
@@ -81,7 +82,7 @@ export class RemotePosixLocks
   }
 }
 
-/** Locks on paths with a time to live. As `session.fileLocks` in process. */
+/** Locks on paths with a time to live. Like `session.fileLocks` of a local engine. */
 export class RemoteFileLocks
   extends remoteService('session.fileLocks')
   implements PublicOf<SessionFileLocks> {}

@@ -1,22 +1,22 @@
 import { invalid, Shape } from '../../engine/client-contract.js'
 
 export interface ClientOptions {
-  /** Where the interface is, without its `/v1`: `http://127.0.0.1:4000`, or with the server's prefix. */
+  /** The URL of the server with its prefix, if any, but without `/v1`, such as `http://127.0.0.1:4000`. */
   readonly baseUrl: string | URL
-  /** Sent with each request; a function is asked before each one. */
+  /** The bearer token. A function is called for each request. */
   readonly token: string | (() => string | Promise<string>)
-  /** What sends requests; the global one by default. */
+  /** Sends the requests; the global `fetch` by default. */
   readonly fetch?: typeof globalThis.fetch
-  /** Ends everything of this client, with its reason. */
+  /** Ends all requests and subscriptions of this client, with its reason. */
   readonly signal?: AbortSignal
   /**
-   * Milliseconds from a request to the end of its answer; then it is DEADLINE_EXCEEDED, and what it asked for may
-   * happen even so. None by default. It bounds neither waits for locks nor open subscriptions.
+   * Milliseconds from a request to the end of its response. A slower request fails with DEADLINE_EXCEEDED, but the
+   * server may still carry it out. No timeout by default. It does not apply to waits for locks and open subscriptions.
    */
   readonly timeoutMs?: number
-  /** Milliseconds for which a lost subscription is tried again; a minute by default. */
+  /** Milliseconds for which a lost subscription tries to reconnect; a minute by default. */
   readonly reconnectMs?: number
-  /** Further headers of each request. */
+  /** Additional headers of each request. */
   readonly headers?: Readonly<Record<string, string>>
 }
 
@@ -31,7 +31,7 @@ const optionsShape = new Shape<ClientOptions>({
 })
 
 export interface Settings {
-  /** Without a slash at its end. */
+  /** Has no trailing slash. */
   readonly baseUrl: string
   readonly token: () => string | Promise<string>
   readonly fetch: typeof globalThis.fetch
@@ -41,14 +41,18 @@ export interface Settings {
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** INVALID_ARGUMENT for what no header can carry. The token is not repeated. */
+/**
+ * Returns the token.
+ *
+ * @throws EngineError `INVALID_ARGUMENT`, without the token in it, if a header cannot carry the token.
+ */
 export function checkToken(token: string): string {
   if (typeof token !== 'string' || !/^[\x21-\x7e]*$/.test(token))
     throw invalid('token', 'must consist of visible characters of ASCII')
   return token
 }
 
-/** INVALID_ARGUMENT. */
+/** @throws EngineError `INVALID_ARGUMENT` */
 export function parseOptions(options: ClientOptions): Settings {
   const {
     baseUrl,
@@ -73,7 +77,7 @@ export function parseOptions(options: ClientOptions): Settings {
   return {
     baseUrl: parseBaseUrl(baseUrl),
     token: typeof token === 'string' ? () => token : token,
-    // Browsers want it to be called as what it is a function of.
+    // In a browser, fetch throws if it is called as a method of an object other than the window.
     fetch: (...request) => fetch(...request),
     signal,
     timeoutMs,

@@ -19,12 +19,12 @@ type PartOf<Path extends string> = Path extends `session.${infer Name}`
     : never
   : Session
 
-/** The operation that a method carries out in process: `OperationOf<'session.files', 'rename'>` is `'rename'`. */
+/** The operation that a method implements: `OperationOf<'session.files', 'rename'>` is `'rename'`. */
 type OperationOf<Path extends string, Method> = {
   [Name in MethodName]: OperationMethods[Name] extends `${Path}.${Method & string}` ? Name : never
 }[MethodName]
 
-/** Whether the response of an operation is what its method gives in process. */
+/** Whether the response of an operation has the type that its method returns in a local engine. */
 type Gives<Name extends OperationName, Method> = Method extends (...given: never[]) => Promise<infer Result>
   ? [Result] extends [void]
     ? true
@@ -34,8 +34,8 @@ type Gives<Name extends OperationName, Method> = Method extends (...given: never
   : false
 
 /**
- * The methods at a path that are operations, with the types and comments that they have in process. One that gives
- * something else in process is not among them.
+ * The methods at a path that are operations, with their types and comments. A method whose result in a local engine has
+ * another type is left out.
  */
 export type RemoteMethods<Path extends string> = Pick<
   PartOf<Path>,
@@ -50,12 +50,12 @@ export type RemoteMethods<Path extends string> = Pick<
 
 let reach: (service: RemoteService) => SessionCalls
 
-/** The calls of a service. They are no member of it: the holder of a handle must not reach the client's token. */
+/** The calls of a service. They are not a property of it, because a user of the handle must not reach the token. */
 export function callsOf(service: RemoteService): SessionCalls {
   return reach(service)
 }
 
-/** A part of a session of a server. */
+/** A part of a session on a server. */
 export class RemoteService {
   readonly #session: SessionCalls
 
@@ -69,8 +69,8 @@ export class RemoteService {
 }
 
 /**
- * A class with a method for each operation that a method at the path carries out in process. The table of operations
- * names them, so a new one is here by itself. The subclass defines the methods in `own` itself.
+ * Creates a class with a method for each operation that a method at the path implements. The table of operations names
+ * these methods, so that a new operation is included automatically. The subclass defines the methods in `own` itself.
  *
  * @example
  * class RemoteSecrets extends remoteService('session.secrets', 'get') implements PublicOf<SessionSecrets> {}
@@ -95,7 +95,7 @@ function defineMethod(prototype: object, method: PropertyKey, operation: Session
     configurable: true,
     writable: true,
     async value(this: RemoteService, request?: object): Promise<unknown> {
-      // As in process, a request may be left out when everything in it is optional.
+      // A request with only optional fields may be omitted, as for a local engine.
       const given = request === undefined && requestSchema.safeParse({ sessionId: '' }).success ? {} : request
       const response = await callsOf(this).call(operation, given as never)
       return responseSchema === nothing ? undefined : response

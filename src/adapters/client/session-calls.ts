@@ -13,10 +13,10 @@ export type SessionOperation = {
   [Name in OperationName]: OperationRequest<Name> extends { readonly sessionId: string } ? Name : never
 }[OperationName]
 
-/** What an operation takes besides the session's id. */
+/** The request of an operation without the session's id. */
 export type InSession<Name extends OperationName> = Given<Omit<OperationRequest<Name>, 'sessionId'>>
 
-/** How a handle reaches its session. */
+/** Calls the operations on one session. */
 export class SessionCalls {
   readonly sessionId: string
   readonly transport: Transport
@@ -33,12 +33,12 @@ export class SessionCalls {
   ): Promise<OperationResponse<Name>> {
     const { sessionId } = this
     const given = checked(request) as { readonly sessionId?: unknown }
-    // The schema has it, and the method has not.
+    // The schema has a field `sessionId`, but the request of the method has not.
     if (given.sessionId !== undefined) throw unknownName('', 'sessionId', new Set())
     return this.transport.call(name, { ...given, sessionId } as never, options)
   }
 
-  /** As {@link call}, of what gives nothing. */
+  /** Like {@link call}, for an operation without a result. */
   async run<Name extends SessionOperation>(
     name: Name,
     request: InSession<Name>,
@@ -47,7 +47,7 @@ export class SessionCalls {
     await this.call(name, request, options)
   }
 
-  /** Writes a file by its content route. */
+  /** Writes a file through its content route. */
   async send(
     parameters: Given<Omit<ContentParameters<'writeContent'>, 'sessionId'>>,
     content: Uint8Array | AsyncIterable<Uint8Array>,
@@ -55,7 +55,7 @@ export class SessionCalls {
     await this.transport.send('writeContent', { ...parameters, sessionId: this.sessionId }, content)
   }
 
-  /** Reads a file by its content route. */
+  /** Reads a file through its content route. */
   receive(
     parameters: Given<Omit<ContentParameters<'readContent'>, 'sessionId'>>,
   ): ReturnType<Transport['receive']> {

@@ -40,10 +40,10 @@ export const stateShape = new Shape<StateReference>({
   base: true,
 })
 
-/** What `session.diff` compares with: as in process. */
+/** The state that `session.diff` compares with, as for a local engine. */
 export type RemoteDiffTarget = RemoteSession | StateReference | CheckpointReference | 'base'
 
-/** A handle on one session of a server. As the session of an engine in process, but for what is said here. */
+/** A handle for one session on a server. Like the session of a local engine, with the differences below. */
 export class RemoteSession extends remoteService('session', 'commit') implements SessionApi {
   readonly id: string
   #files: RemoteFiles | undefined
@@ -58,7 +58,7 @@ export class RemoteSession extends remoteService('session', 'commit') implements
     return (this.#files ??= new RemoteFiles(callsOf(this)))
   }
 
-  /** Files in the shape of `node:fs/promises`; there are no synchronous calls, open files, streams and watchers. */
+  /** The files with the API of `node:fs/promises`, without synchronous calls, open files, streams and watchers. */
   get fs(): RemoteFs {
     return (this.#fs ??= createRemoteFs(this.files))
   }
@@ -99,7 +99,7 @@ export class RemoteSession extends remoteService('session', 'commit') implements
     return new RemoteSecrets(callsOf(this))
   }
 
-  /** Resolves when everything that this client was asked to do is answered. */
+  /** Resolves when all pending requests of this client have ended. */
   flush(): Promise<void> {
     return callsOf(this).transport.settled()
   }
@@ -150,7 +150,7 @@ export class RemoteSession extends remoteService('session', 'commit') implements
     return { deletedCount: old.length }
   }
 
-  /** The changes are those of the states when they are read. */
+  /** The states are compared when the changes are read. */
   diff(against: RemoteDiffTarget = 'base'): RemoteDiff {
     return new RemoteDiff(callsOf(this).transport, () => ({
       sessionId: this.id,
@@ -158,7 +158,7 @@ export class RemoteSession extends remoteService('session', 'commit') implements
     }))
   }
 
-  /** The signal ends the request; what it asked for may happen even so. */
+  /** The signal ends the request, but the server may still make the commit. */
   async commit(request: SessionCommitRequest): Promise<{ commitId: string }> {
     const { signal, ...rest } = commitShape.read(request)
     return callsOf(this).call('commit', rest, { signal })
@@ -178,7 +178,7 @@ export class RemoteSession extends remoteService('session', 'commit') implements
   }
 }
 
-/** The interface calls it `label`. */
+/** Renames a field: the operation calls it `label`. */
 function ofLibrary({ label, ...checkpoint }: OperationResponse<'createCheckpoint'>): Checkpoint {
   return { ...checkpoint, checkpointLabel: label }
 }

@@ -14,7 +14,7 @@ import type { Transport } from './transport.js'
 
 type Import = NonNullable<Parameters<Sources['startImport']>[1]>
 
-/** Between two looks at a job, milliseconds: the first, and the longest. */
+/** Milliseconds between two requests for a job: at first, and at most. */
 const pollMs = { first: 50, longest: 2000 }
 
 const noneShape = new Shape<object>({})
@@ -43,7 +43,7 @@ const jobShape = new Shape<ImportJob>({
   bytesTransferred: true,
 })
 
-/** The sources of a tenant. As `engine.sources` in process, but for what is said here. */
+/** The sources of a tenant. Like `engine.sources` of a local engine, with the differences below. */
 export class RemoteSources {
   readonly #transport: Transport
 
@@ -74,7 +74,7 @@ export class RemoteSources {
     await this.#transport.call('deleteSource', { sourceId })
   }
 
-  /** Contents are sent as streams; the promise resolves when they are sent. The signal ends the request, not the job. */
+  /** Sends a content as a stream, and resolves when it is sent. The signal ends the request, not the job. */
   async startImport(sourceId: string, request: Import = {}): Promise<ImportJob> {
     const { signal, uploadedSnapshot, uploadedGitBundle, ...rest } = importShape.read(checked(request))
     const archive = uploadedSnapshot && snapshotShape.readPart(uploadedSnapshot, 'uploadedSnapshot')
@@ -121,7 +121,7 @@ export class RemoteSources {
     return this.#job('abortJob', reference)
   }
 
-  /** Asks for the job again and again, ever less often. IMPORT_FAILED has no `cause`. */
+  /** Polls the job, with growing intervals. IMPORT_FAILED has no `cause`. */
   async waitForJob(reference: JobReference, options: WaitOptions = {}): Promise<ImportJob> {
     const { signal, onProgress } = waitShape.read(options, 'options')
     let last: ImportJob | undefined
@@ -134,7 +134,7 @@ export class RemoteSources {
     throw new EngineError('IMPORT_FAILED', errorMessage, { jobId, sourceId, errorCode })
   }
 
-  /** States between two looks are left out. */
+  /** Polls the job, and so misses states between two requests. */
   watchJob(reference: JobReference, options: WatchOptions = {}): AsyncGenerator<ImportJob, void, undefined> {
     return this.#watch(
       parseAtCall(() => [jobShape.read(reference as ImportJob, 'job'), watchShape.read(options, 'options')]),
@@ -163,7 +163,11 @@ export class RemoteSources {
   }
 }
 
-/** A copy of bytes, or a stream as it is. INVALID_ARGUMENT. */
+/**
+ * Copies bytes, and returns a stream unchanged.
+ *
+ * @throws EngineError `INVALID_ARGUMENT`
+ */
 function contentOf(content: ContentIn | undefined, field: string): ContentIn {
   if (content instanceof Uint8Array) return copyBytes(content, field)
   if (typeof content !== 'object' || content === null || !(Symbol.asyncIterator in content))

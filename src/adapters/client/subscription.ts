@@ -13,9 +13,8 @@ const longestPause = 5000
 type Stream = OpenStream<OperationResponse<'subscribe'>>
 
 /**
- * A subscription that outlives its connections: a lost one is opened again behind the last message that was
- * received, or where the subscription started. Nothing is lost as long as the server keeps it, and nothing comes
- * twice.
+ * A subscription that survives lost connections. It reconnects after the last received message, or at its start if
+ * there was none. It loses no message that the server still stores, and delivers no message twice.
  */
 export class RemoteSubscription implements BusSubscription {
   readonly opened: Promise<void>
@@ -23,7 +22,7 @@ export class RemoteSubscription implements BusSubscription {
   readonly #transport: Transport
   readonly #sessionId: string
   #query: Omit<BusSubscribeRequest, 'signal'> = {}
-  /** Ends the stream, whoever wants it ended. */
+  /** Ends the stream, for every cause: the caller, its signal or the client. */
   readonly #abort = new AbortController()
   #left = false
   readonly #releases: (() => void)[] = []
@@ -51,7 +50,7 @@ export class RemoteSubscription implements BusSubscription {
 
   return(): Promise<IteratorResult<BusMessage, undefined>> {
     this.#leave()
-    // It ends by itself when what it waits for is aborted.
+    // Not awaited: the generator ends once its pending read is aborted.
     this.#messages.return(undefined).catch(() => undefined)
     this.#release()
     return Promise.resolve(done)
@@ -117,7 +116,7 @@ export class RemoteSubscription implements BusSubscription {
     }
   }
 
-  /** Throws the outage when it lasts too long. */
+  /** Throws the last error if the outage lasts longer than `reconnectMs`. */
   async #reconnect(last: string | undefined, lost: unknown): Promise<Stream> {
     const { replayAfterMessageId, replayLimit, ...query } = this.#query
     const replay =

@@ -18,7 +18,7 @@ import { checkToken, type Settings } from './options.js'
 import { encodeContentRequest, encodeRequest, type WireRequest } from './encode-request.js'
 import { copyBytes } from './bytes.js'
 
-/** What an operation takes, with nothing that would be changed. */
+/** The request of an operation, read-only at every depth. */
 export type Given<T> = T extends Uint8Array
   ? Uint8Array
   : T extends readonly (infer Element)[]
@@ -28,33 +28,33 @@ export type Given<T> = T extends Uint8Array
       : T
 
 export interface CallOptions {
-  /** Ends the waiting for the answer, with its reason. */
+  /** Ends the wait for the response, with its reason. */
   readonly signal?: AbortSignal | undefined
-  /** It may take as long as it takes. */
+  /** Whether the call has no timeout. */
   readonly patient?: boolean
 }
 
-/** A content route whose request has the content. */
+/** A content route that sends a content to the server. */
 export type SendingRoute = Exclude<ContentRouteName, 'readContent'>
 
 type OperationOf<Name extends SendingRoute> = (typeof contentRoutes)[Name]['operation']
 
-/** A stream of items, open. */
+/** An open stream of items. */
 export interface OpenStream<Item> {
   readonly items: AsyncGenerator<Item, void, undefined>
-  /** The id behind which its messages come, where the server tells it. */
+  /** The id of the message that the stream starts after, if the server sends it. */
   readonly startsAfter: string | undefined
 }
 
-/** Before each further attempt, milliseconds. */
+/** Milliseconds before each retry. */
 const retryPauses = [100, 400]
 
-/** Carries out operations by asking a server for them. */
+/** Calls operations on a server. */
 export class Transport {
   readonly settings: Settings
-  /** Who got a lock on a file of a session by this client, ever. */
+  /** Every owner that ever got a lock through this client. */
   readonly lockOwners = new Set<string>()
-  /** What was asked for and is not answered yet. */
+  /** Requests without a response so far. */
   readonly #pending = new Set<Promise<unknown>>()
   readonly #closing = new AbortController()
 
@@ -62,7 +62,7 @@ export class Transport {
     this.settings = settings
   }
 
-  /** Aborts when the client is closed, and everything that is asked for is answered. */
+  /** Aborts when the client is closed and its pending requests have ended. */
   get closed(): AbortSignal {
     return this.#closing.signal
   }
@@ -80,7 +80,7 @@ export class Transport {
     })
   }
 
-  /** Sends a content by a content route, and gives what its operation gives. */
+  /** Sends a content through a content route, and returns the response of its operation. */
   send<Name extends SendingRoute>(
     name: Name,
     parameters: Given<ContentParameters<Name>>,
@@ -96,7 +96,7 @@ export class Transport {
     })
   }
 
-  /** Reads a content by a content route. The request ends when its stream is left. */
+  /** Reads a content through a content route. Leaving the loop over the content ends the request. */
   async receive(
     parameters: Given<ContentParameters<'readContent'>>,
   ): Promise<{ readonly sizeBytes: number; readonly length: number; readonly content: Contents }> {
@@ -116,7 +116,7 @@ export class Transport {
     }
   }
 
-  /** Opens a stream; what ends it early is thrown. It ends with the signal, or when its loop is left. */
+  /** Opens a stream. The signal, or leaving the loop over the items, ends it. The loop throws if it ends early. */
   async open<Name extends OperationName>(
     name: Name,
     request: Given<OperationRequest<Name>>,
@@ -134,7 +134,7 @@ export class Transport {
     }
   }
 
-  /** Resolves when everything that was asked for until now is answered. */
+  /** Resolves when all requests that are pending now have ended. */
   async settled(): Promise<void> {
     await Promise.all(this.#pending)
   }
@@ -165,7 +165,7 @@ export class Transport {
       return await read(await this.#fetch(wire, deadline, pauses))
     } catch (error) {
       const reason = deadline.reasonOf(error)
-      // Ends a stream that is still being sent.
+      // Stops a content that is still being sent.
       deadline.abort(reason)
       throw reason
     } finally {
@@ -173,7 +173,7 @@ export class Transport {
     }
   }
 
-  /** A success; everything else is thrown. Only what got no answer at all is sent again. */
+  /** Returns a successful response, and throws an error for any other. Only a request without a response is retried. */
   async #fetch(
     { method, target, body }: WireRequest,
     { signal }: Deadline,
@@ -209,14 +209,14 @@ export class Transport {
   }
 }
 
-/** What changes nothing may be asked for again. */
+/** Whether an operation changes nothing, so that it can be retried. */
 function isRead({ method, capabilities }: Operation): boolean {
   return method === 'GET' || capabilities.every((one) => one === 'files.read')
 }
 
 /**
- * A stream is sent as it comes; `duplex` says that the answer comes after it. It ends when the signal aborts: Node's
- * fetch goes on to read it after an abort, and after the end of its connection.
+ * The body of a request. A stream is sent while it is read, for which fetch requires `duplex: 'half'`. The stream ends
+ * when the signal aborts, because Node's fetch would continue to read it after an abort or a lost connection.
  */
 function bodyOf(body: NonNullable<WireRequest['body']>, signal: AbortSignal): RequestInit {
   if (typeof body === 'string' || body instanceof Uint8Array) return { body: body as string }
@@ -247,7 +247,7 @@ function bodyOf(body: NonNullable<WireRequest['body']>, signal: AbortSignal): Re
 
 type Contents = AsyncGenerator<Uint8Array, void, undefined>
 
-/** The pieces of an answer of `length` bytes; fewer are an error. */
+/** The pieces of a response that must have `length` bytes in total. */
 async function* pieces(body: ReadableStream<Uint8Array>, length: number, deadline: Deadline): Contents {
   const reader = body.getReader()
   let received = 0
@@ -304,7 +304,7 @@ async function* items<Name extends OperationName>(
         throw unreachable(error)
       })
       if (line.done === true) return
-      // What was received is not handed over any more once the signal has aborted.
+      // After an abort, items that were already received are dropped.
       deadline.signal.throwIfAborted()
       yield decode(name, status, line.value)
     }

@@ -11,7 +11,7 @@ import { pages } from './pages.js'
 import { callsOf, remoteService } from './remote-service.js'
 import type { SessionCalls } from './session-calls.js'
 
-/** An event as it is told to clients: who did it is not. */
+/** An event without its principal, which servers do not send. */
 export type RemoteEvent = Omit<SessionEvent, 'principal'>
 
 export interface RemoteEventPage {
@@ -20,7 +20,7 @@ export interface RemoteEventPage {
   readonly nextPageToken: string
 }
 
-/** What happened in a session. As `session.events` in process, without following and verifying. */
+/** The event log of a session. Like `session.events` of a local engine, without `follow` and `verify`. */
 export class RemoteEvents {
   readonly #session: SessionCalls
 
@@ -32,7 +32,7 @@ export class RemoteEvents {
     return (await this.#session.call('listEvents', request)) as RemoteEventPage
   }
 
-  /** Every event that is stored, page by page. */
+  /** All stored events. It requests one page after the other. */
   [Symbol.asyncIterator](): AsyncGenerator<RemoteEvent, void, undefined> {
     return pages(async (page) => {
       const { events, nextPageToken } = await this.list(page)
@@ -45,7 +45,7 @@ type Report = Parameters<SessionHealth['report']>[0]
 
 const reportShape = new Shape<Report>({ reportFormat: true, reportContent: true })
 
-/** What tests say of a session. As `session.health` in process. */
+/** The test results of a session. Like `session.health` of a local engine. */
 export class RemoteHealth
   extends remoteService('session.health', 'report')
   implements PublicOf<SessionHealth>
@@ -61,7 +61,7 @@ export class RemoteHealth
   }
 }
 
-/** Values that are kept apart from files. As `session.secrets` in process. */
+/** Secret values of a session. Like `session.secrets` of a local engine. */
 export class RemoteSecrets
   extends remoteService('session.secrets', 'get')
   implements PublicOf<SessionSecrets>
