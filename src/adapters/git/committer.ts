@@ -19,7 +19,7 @@ import { type Repository } from './repository.js'
 import { openRepository, type RepositoryOptions } from './open-repository.js'
 import { addChange, createChangeNode, rewriteTree, type Leaf } from './objects/rewrite-tree.js'
 
-/** Gives a signature of the text of a commit, as git would have it in the header of the commit. */
+/** Returns a signature of the text of a commit, in the form that git stores in the header of the commit. */
 export type Sign = (payload: string) => Promise<string>
 
 export interface CommitterOptions extends RepositoryOptions {
@@ -76,7 +76,7 @@ async function buildAndPush(
   return ids
 }
 
-/** That of the ids which the commit builds on. */
+/** The object format of the base tree, the parent or the expected tip; undefined if the request has none of them. */
 function knownFormat({ baseTree, parent, push }: CommitRequest): ObjectFormat | undefined {
   const id = [baseTree, parent, push?.expectedTip].find(
     (given) => given !== null && given !== undefined && given !== '',
@@ -89,13 +89,13 @@ interface Build {
   readonly format: ObjectFormat
   readonly pacer: Pacer
   readonly sign: Sign | undefined
-  /** What is to be pushed. */
+  /** Collects the objects to push. */
   readonly pack?: PackBuilder
-  /** Whether the branch is at a commit; absent where there is no remote to ask. */
+  /** Whether the branch of the remote points to a commit. Absent if there is no push. */
   isTip?(commitId: string): Promise<boolean>
 }
 
-/** Makes and stores the objects, and gathers them for the pack. */
+/** Creates and stores the objects of the commit, and adds them to the pack. */
 async function build(options: Build): Promise<CommitIds> {
   const { request, format, pacer, pack } = options
   const { baseTree, objects, signal } = request
@@ -126,10 +126,10 @@ async function build(options: Build): Promise<CommitIds> {
   })
   const { existing } = request
   if (existing !== undefined && (await treeOf(existing, objects)) === treeId) {
-    // The remote is asked only now: nearly every commit changes something.
+    // Ask the remote only here: nearly every commit changes the tree and needs no request.
     if ((await options.isTip?.(existing)) ?? true) return { commitId: existing, treeId }
   }
-  // Without a parent the remote may lack even the empty tree.
+  // If the commit has no parent, the remote may lack even the empty tree.
   if (treeId === emptyTreeId(format)) await add('tree', Buffer.alloc(0))
   const { author, timestampSeconds, message } = request
   const parent = commitOrNull(request.parent, baseTree)
@@ -151,7 +151,7 @@ async function commitText(fields: CommitFields, { sign, format, request }: Build
   return addSignature(text, await untilAborted(sign(text), request.signal), format)
 }
 
-/** Large ones in steps, so that the event loop keeps turning. */
+/** Hashes large bodies in steps, so that the event loop can run in between. */
 async function idOf(type: GitObject['type'], body: Uint8Array, { format, pacer }: Build): Promise<string> {
   if (body.length <= hashStepBytes) return objectId(type, body, format)
   const hash = createHash(format).update(`${type} ${body.length}\0`)
@@ -164,7 +164,7 @@ async function idOf(type: GitObject['type'], body: Uint8Array, { format, pacer }
 
 const hashStepBytes = 2 ** 20
 
-/** Takes an object and gives its id. */
+/** Adds an object and returns its id. */
 type AddObject = (type: GitObject['type'], body: Uint8Array) => Promise<string>
 
 async function leafOf(change: PathChange, add: AddObject): Promise<Leaf> {
@@ -185,7 +185,10 @@ function checkParts({ parts, kind }: PathChange): void {
   })
 }
 
-/** A revision without a commit, of an empty repository or of a bare tree, starts a history: it is no parent. */
+/**
+ * Null if the id is '' or the base tree. These ids are of revisions without a commit, from an empty repository or
+ * a bare tree. They cannot be a parent.
+ */
 function commitOrNull(id: string | null, baseTree: string | null): string | null {
   return id === '' || id === baseTree ? null : id
 }

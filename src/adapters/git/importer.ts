@@ -53,7 +53,7 @@ async function emptyRevision(repository: Repository, context: ImportContext): Pr
   return { commitId: '', treeId }
 }
 
-/** Fetches what the engine lacks, and gives what differs from a tree that the sink can start from. */
+/** Fetches the objects that the engine lacks, and passes the sink the differences from a tree that it has. */
 async function readRevision(
   repository: Repository,
   want: string,
@@ -62,7 +62,7 @@ async function readRevision(
 ): Promise<Root> {
   const { objects, signal } = context
   const progress = { bytesTransferred: 0, filesProcessed: 0 }
-  const tell = (): void => context.onProgress({ ...progress })
+  const report = (): void => context.onProgress({ ...progress })
   const bases = await knownCommits(objects, context.knownCommits, formatOf(want))
   const source = await repository.openObjects({
     want,
@@ -72,7 +72,7 @@ async function readRevision(
     onBytes(count) {
       progress.bytesTransferred += count
       context.transfer?.received(count)
-      tell()
+      report()
     },
   })
   const revision = new RevisionObjects(objects, source)
@@ -89,7 +89,7 @@ async function readRevision(
     mtimeMs: root.mtimeMs,
     onFiles(count) {
       progress.filesProcessed = count
-      tell()
+      report()
     },
   })
   return root
@@ -100,7 +100,7 @@ interface KnownCommit {
   readonly treeId: string
 }
 
-/** Those of the same object format: a remote may have moved to another one. */
+/** The known commits in this object format. The remote may have changed its format since the last import. */
 async function knownCommits(
   objects: GitObjects,
   oids: readonly string[],
@@ -123,13 +123,13 @@ async function firstStart(
 }
 
 interface Root {
-  /** '' for a tag of a tree. */
+  /** '' for a tree without a commit. */
   readonly commitId: string
   readonly treeId: string
   readonly mtimeMs: number
 }
 
-/** Peels annotated tags down to a commit and its tree, or to a tree; undefined when an object is not known. */
+/** Peels annotated tags to a commit with its tree, or to a bare tree. Undefined if `read` finds no object. */
 async function findRoot(
   oid: string,
   read: (oid: string) => Promise<GitObject | undefined>,

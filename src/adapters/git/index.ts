@@ -11,26 +11,27 @@ export type { Credentials, CredentialsRequest } from './remote/authentication.js
 
 export interface GitAdapterOptions {
   /**
-   * Lets remotes have loopback, private and link-local addresses. Default false: a URL of a user must not
+   * Allows remotes with loopback, private and link-local addresses. Default false, so that a user's URL cannot
    * reach services that only this host can reach.
    */
   readonly allowPrivateAddresses?: boolean
-  /** Directories below which `repositoryPath` may point, by real path. Default none. */
+  /** A `repositoryPath` must lead to or below one of these directories, with symlinks resolved. Default none. */
   readonly hostPathRoots?: readonly string[]
   /**
-   * Asked at most once per operation: at its start for a remote with a `credentialsSecretId`, where undefined
-   * is CREDENTIALS_NOT_FOUND, else when the remote wants credentials, where undefined is GIT_AUTH_REQUIRED. They
-   * are sent to the origin of `remoteUrl` only, never along a redirect to another one, and kept no longer than
-   * the operation lasts. What it throws is thrown on unchanged.
+   * Returns the credentials for a remote. It is called at most once per operation. If the remote has a
+   * `credentialsSecretId`, the call comes at the start, and undefined throws CREDENTIALS_NOT_FOUND. Otherwise the
+   * call comes when the remote asks for credentials, and undefined throws GIT_AUTH_REQUIRED. Credentials are sent
+   * only to the origin of `remoteUrl`, never to another origin after a redirect. They are kept only for the
+   * operation. Errors of the hook are rethrown unchanged.
    */
   readonly credentials?: CredentialsHook
   /**
-   * Signs commits: given the text of a commit, it gives an ASCII-armoured signature, which becomes the header
-   * `gpgsig` (`gpgsig-sha256` in a repository of SHA-256 ids). What it throws is thrown on unchanged, and
-   * nothing is pushed.
+   * Signs commits. It receives the text of a commit and returns an ASCII-armoured signature, which becomes the
+   * header `gpgsig` (`gpgsig-sha256` in a repository with SHA-256 ids). If it throws, nothing is pushed and the
+   * error is rethrown unchanged.
    */
   readonly sign?: Sign
-  /** Milliseconds of silence after which GIT_TIMEOUT is thrown. Default one minute. */
+  /** A remote that sends nothing for this many milliseconds causes GIT_TIMEOUT. Default one minute. */
   readonly idleTimeoutMs?: number
 }
 
@@ -45,31 +46,36 @@ const optionsShape = new Shape<GitAdapterOptions>({
 export interface GitAdapter {
   readonly importer: Importer
   readonly committer: Committer
-  /** Throws when a remote can never be used: INVALID_ARGUMENT, GIT_UNSUPPORTED_TRANSPORT, PERMISSION_DENIED, and for a directory what opening it throws. Asks no network. */
+  /**
+   * Checks a remote without network access. Throws INVALID_ARGUMENT, GIT_UNSUPPORTED_TRANSPORT or
+   * PERMISSION_DENIED if the remote can never be used, and every error of opening a repository directory.
+   */
   checkRemote(remote: GitRemote): Promise<void>
 }
 
 /**
- * Git over smart HTTP, from directories of this host and from bundles, without a working directory and without
- * a clone on disk, for repositories of SHA-1 and of SHA-256 ids.
+ * Imports from and commits to git repositories, over smart HTTP or in directories of this host. Bundles can only
+ * be imported. The adapter needs neither a working directory nor a clone on disk. Object ids are SHA-1 or SHA-256.
  *
- * The importer reads one revision at depth 1. A revision whose tree the sink can start from costs no more than
- * asking for the ref: two requests, none for a commit id. Else it fetches what the known commits do not hold,
- * stores each object as it comes in, so that no pack is ever whole in memory, and gives the sink what differs
- * from the newest known tree, without looking into directories that are the same. The sink gets absolute paths
- * (`/src/index.ts`), exact bytes, no line-end conversion and no filters; 0o755 for directories and executable
- * files, 0o644 for other files; the committer's time as mtime; for a submodule an empty directory with the
- * commit id as attribute `user.git.gitlink`. An entry whose name or symlink target is not UTF-8 is left out, and
- * a later commit keeps it as it is. Two revisions are special and have the `commitId` '': a ref to a bare tree,
- * and an empty repository, asked for its default branch, whose tree is empty. Given as the parent or expected
- * tip of a commit, '' and a tree's id count as null: the first commit is a root commit.
+ * The importer reads one revision at depth 1. If the sink can start from the tree of the revision, the import only
+ * resolves the ref: two requests, or none for a commit id. Otherwise it fetches the objects that the known commits
+ * lack. It stores each object on arrival, so no pack is ever in memory as a whole. The sink receives only the
+ * differences from the newest known tree that it can start from; equal directories are not read.
  *
- * The committer writes only the trees along changed paths anew and stores blobs, trees and commit before it
- * pushes. The same request gives the same commit id, but for what `sign` adds. Nothing is retried. A push to a
- * directory of this host compares and sets the ref under git's own lock; hooks do not run and no reflog is
- * written there.
+ * The sink receives absolute paths (`/src/index.ts`) and exact bytes, without line-end conversion or filters. The
+ * mode is 0o755 for directories and executable files, and 0o644 for other files. The mtime is the committer's time.
+ * A submodule becomes an empty directory with the commit id in its attribute `user.git.gitlink`. An entry is left
+ * out if its name or symlink target is not UTF-8; later commits keep it unchanged.
  *
- * Errors are EngineErrors; an abort throws the signal's reason. INVALID_ARGUMENT for an unknown option.
+ * Two kinds of revision have the `commitId` '': a ref to a bare tree, and the default branch of an empty
+ * repository, whose tree is empty. If '' or the id of that tree is given as the parent or expected tip of a commit,
+ * it counts as null: the commit is a root commit.
+ *
+ * The committer rewrites only the trees along changed paths. It stores the blobs, trees and commit before it pushes.
+ * The same request gives the same commit id, unless `sign` gives another signature. Nothing is retried. A push to a
+ * directory of this host compares and sets the ref under git's own lock. It runs no hooks and writes no reflog.
+ *
+ * Errors are EngineErrors; an abort throws the signal's reason. An unknown option throws INVALID_ARGUMENT.
  *
  * @example
  * const { importer } = createGitAdapter({ hostPathRoots: ['/srv/git'] })

@@ -1,55 +1,59 @@
-/** Every bound of the git adapter stands here. Sizes are bytes unless the name says otherwise. */
+/** All limits of the git adapter. Sizes are in bytes unless the name has another unit. */
 export const gitLimits = {
-  /** A pack as it is sent. */
+  /** A pack as sent, that is, compressed. */
   packBytes: 2 * 2 ** 30,
   objects: 5_000_000,
   objectBytes: 4 * 2 ** 30,
   /** A commit, a tag or a tree. */
   structureBytes: 64 * 2 ** 20,
   /**
-   * All objects and deltas of a pack when inflated: in any case, and for what came in until then. Deflate alone
-   * gives up to 1,032 bytes for one, and a delta of few bytes gives a whole file or tree again.
+   * All inflated objects and deltas of a pack. The limit is the smaller of `inflatedBytes` and `inflatedBytesFree`
+   * plus `inflatedBytesPerByte` for each byte received so far. Deflate alone expands up to 1,032 times, and a delta
+   * of a few bytes can produce a whole file or tree again.
    */
   inflatedBytes: 16 * 2 ** 30,
   inflatedBytesFree: 128 * 2 ** 20,
   inflatedBytesPerByte: 512,
-  /** Native git makes no longer chains of deltas. */
+  /** Deltas in a chain. Native git creates no longer chains. */
   deltaDepth: 4095,
   /**
-   * The base of a delta, or a delta, in memory: in any case, which is where native git makes no deltas any
-   * more, and for what came in until then.
+   * One delta, or the base of a delta, in memory. The limit is the smaller of `deltaBytes`, above which native git
+   * creates no deltas, and `deltaBytesFree` plus `deltaBytesPerByte` for each byte received so far.
    */
   deltaBytes: 512 * 2 ** 20,
   deltaBytesFree: 32 * 2 ** 20,
   deltaBytesPerByte: 16,
-  /** Deltas of one pack that wait for a base that comes later. */
+  /** Deltas of one pack that wait for a base later in the pack. */
   heldDeltaBytes: 32 * 2 ** 20,
-  /** Objects of a pack or repository that are kept because deltas may build on them. */
+  /** Cached objects of a pack or repository that deltas may build on. */
   baseCacheBytes: 32 * 2 ** 20,
-  /** A blob above this is read in pieces, and everything above it is inflated off the main thread. */
+  /** Larger blobs are streamed in pieces. Larger objects of any type are inflated off the main thread. */
   streamedBlobBytes: 4 * 2 ** 20,
-  /** A piece of what is read in pieces. */
+  /** A piece of streamed content. */
   pieceBytes: 256 * 1024,
-  /** Files of a local repository: read in windows of this size, of which so many bytes are kept. */
+  /** Files of a local repository are read in windows of `windowBytes`. The cache keeps `windowCacheBytes` of them. */
   windowBytes: 128 * 1024,
   windowCacheBytes: 16 * 2 ** 20,
   openFiles: 64,
-  /** A bundle, which is in memory while it is read, and its list of refs. */
+  /** A bundle, which is in memory while it is read, and its header, which lists the refs. */
   bundleBytes: 512 * 2 ** 20,
   bundleHeaderBytes: 16 * 2 ** 20,
-  /** Tree entries that an import visits, and those of one directory. */
+  /** Tree entries that one import visits, and entries of one directory. */
   entries: 5_000_000,
   directoryEntries: 500_000,
-  /** Of these, entries of trees that it visited before: so many, and for each other entry so many. */
+  /**
+   * Entries of trees that the import has visited before. The limit is `repeatedEntries` plus `repeatsPerEntry` for
+   * each entry visited for the first time.
+   */
   repeatedEntries: 200_000,
   repeatsPerEntry: 16,
-  /** Known commits that a remote is told of, newest first. */
+  /** Known commits that a fetch lists to the remote, newest first. */
   haves: 16,
   tagDepth: 16,
-  /** Bytes that a remote may send besides a pack, such as its list of refs, and bytes of its report of a push. */
+  /** Bytes that a remote may send besides a pack, such as its list of refs, and bytes of its report on a push. */
   refsBytes: 64 * 2 ** 20,
   reportBytes: 2 ** 20,
-  /** Of a local repository: a file of settings or one ref, names of refs, packs, and object directories. */
+  /** Limits on a local repository: size of a config or ref file, refs, size of their names, packs, object directories. */
   textBytes: 2 ** 20,
   refs: 1_000_000,
   refNameBytes: 4096,
@@ -60,10 +64,10 @@ export const gitLimits = {
   branchNameBytes: 1024,
   redirects: 5,
   idleTimeoutMs: 60_000,
-  /** A body above this is compressed off the main thread. */
+  /** Larger bodies are compressed off the main thread. */
   asyncDeflateBytes: 256 * 1024,
-  /** A push to a repository on this host writes up to this many objects one by one, more as a pack. */
+  /** A push to a repository on this host stores up to this many objects as loose objects, and more as a pack. */
   looseObjects: 100,
-  /** How long a foreign lock on a ref is waited for. */
+  /** How long to wait for a ref that another process has locked. */
   lockWaitMs: 1000,
 } as const

@@ -11,11 +11,11 @@ export interface RepositoryOptions {
   readonly idleTimeoutMs: number
   readonly credentials: CredentialsHook | undefined
   readonly hostPathRoots: readonly string[]
-  /** Of the job that the repository is read for. */
+  /** Measures the transfer of the job that reads the repository. */
   readonly transfer?: ReadContext['transfer']
 }
 
-/** Opens what a remote names. Asks no network. */
+/** Opens the repository of a remote, without network access. */
 export async function openRepository(remote: GitRemote, options: RepositoryOptions): Promise<Repository> {
   const { remoteUrl, repositoryPath, bundle } = remote
   const given = [remoteUrl, repositoryPath, bundle].filter((place) => place !== undefined)

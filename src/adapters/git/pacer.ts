@@ -1,11 +1,11 @@
 import { setImmediate } from 'node:timers/promises'
 import { limits } from '../../engine/ports.js'
 
-/** Long work asks `due()` after each step and rests when told, so that the event loop keeps turning. */
+/** Keeps long work from blocking the event loop: after each step, the work calls `rest()` if `due()` is true. */
 export interface Pacer {
-  /** True when the slice is used up. Cheap. */
+  /** True when the current slice of time is used up. Cheap. */
   due(): boolean
-  /** Gives the event loop a turn. Throws the signal's reason when it was aborted. */
+  /** Lets the event loop run once. Throws the signal's reason if it was aborted. */
   rest(): Promise<void>
 }
 

@@ -8,16 +8,16 @@ export interface RemoteRefs {
   readonly refs: ReadonlyMap<string, string>
   /** Symbolic refs, for example HEAD to refs/heads/main. */
   readonly symrefs: ReadonlyMap<string, string>
-  /** Annotated tags to the object they peel to, as far as the remote says. */
+  /** Full name of an annotated tag to the id that it peels to. Not every remote lists these. */
   readonly peeled: ReadonlyMap<string, string>
 }
 
 export interface RevisionRequest {
-  /** A commit, tag or tree; without the history of a commit, where the repository can leave it out. */
+  /** The id of a commit, tag or tree. If the repository can, it leaves out the history of a commit. */
   readonly want: string
-  /** The engine's objects, which a remote repository writes into. */
+  /** The engine's objects. A remote repository adds the fetched objects to them. */
   readonly objects: GitObjects
-  /** Commits that are in `objects`, each with its whole tree; what they hold need not be sent. */
+  /** Commits in `objects`, each with its whole tree. The objects of these trees need not be sent. */
   readonly haves: readonly string[]
   readonly signal: AbortSignal
   onBytes(count: number): void
@@ -25,27 +25,30 @@ export interface RevisionRequest {
 
 export interface PushRequest {
   readonly ref: string
-  /** What the ref must hold, unless it does not exist: then it is made. null: it must not exist. */
+  /** The id that the ref must point to. If the ref does not exist, it is created. null: the ref must not exist. */
   readonly expectedOid: string | null
   readonly newOid: string
-  /** A pack with every object the remote may lack. */
+  /** A pack with all objects that the remote may lack. */
   readonly pack: BuiltPack
   readonly signal: AbortSignal
 }
 
-/** What importer and committer need of a repository, wherever it lives. */
+/** A repository as the importer and the committer use it: remote, on this host, or in a bundle. */
 export interface Repository {
-  /** Throws CREDENTIALS_NOT_FOUND when the remote names credentials that the embedder does not know. */
+  /** Throws CREDENTIALS_NOT_FOUND if the remote names credentials that the `credentials` hook does not know. */
   authenticate?(signal: AbortSignal): Promise<void>
   format(signal: AbortSignal): Promise<ObjectFormat>
-  /** The refs that start with any of the prefixes; all when there are none. */
+  /** The refs with names that start with any of the prefixes; all refs if there are no prefixes. */
   listRefs(options: {
     readonly prefixes: readonly string[]
     readonly signal: AbortSignal
   }): Promise<RemoteRefs>
-  /** The objects of one revision that `objects` lacks. Throws GIT_REF_NOT_FOUND when there is no `want`. */
+  /** The objects of one revision that `objects` lacks. Throws GIT_REF_NOT_FOUND if the repository has no `want`. */
   openObjects(request: RevisionRequest): Promise<RevisionSource>
-  /** Throws BRANCH_MOVED before anything is sent when the ref is at another id than `expectedOid`, or GIT_PUSH_REJECTED. */
+  /**
+   * Sets the ref. Throws BRANCH_MOVED if it does not point to `expectedOid`: this is checked before anything is sent,
+   * and again when the ref is set. Throws GIT_PUSH_REJECTED if the repository refuses the push.
+   */
   push(request: PushRequest): Promise<void>
   close(): Promise<void>
 }

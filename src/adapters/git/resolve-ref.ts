@@ -3,16 +3,16 @@ import { isObjectId } from './objects/object-id.js'
 import type { RemoteRefs, Repository } from './repository.js'
 
 export interface ResolvedRef {
-  /** What the ref holds. */
+  /** The id that the ref points to. */
   readonly oid: string
-  /** What an annotated tag leads to in the end, if the remote says so; else `oid`. */
+  /** The object that an annotated tag peels to, if the remote lists it; otherwise `oid`. */
   readonly target: string
 }
 
 /**
- * The id that a ref of the caller names: empty is HEAD, 40 or 64 hexadecimal digits are the id itself, then
- * full ref, branch, tag, and a name below `refs/`. Undefined when HEAD is asked for and the repository has no refs
- * at all. Throws GIT_REF_NOT_FOUND.
+ * Resolves a caller's `gitRef`. An empty one is HEAD, and 40 or 64 hexadecimal digits are an id. Any other is tried
+ * as a full ref, a branch, a tag and a name below `refs/`, in this order. Undefined if `gitRef` is empty and the
+ * repository has no refs at all. Throws GIT_REF_NOT_FOUND.
  */
 export async function resolveRef(
   repository: Repository,

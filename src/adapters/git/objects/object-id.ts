@@ -1,20 +1,20 @@
 import { createHash, hash } from 'node:crypto'
 import type { GitObject } from '../../../engine/ports.js'
 
-/** Which hash a repository names its objects by. */
+/** The hash function of a repository's object ids. */
 export type ObjectFormat = 'sha1' | 'sha256'
 
-/** The tree without entries, which every repository has without storing it. */
+/** The id of the tree without entries. Every repository has this tree without storing it. */
 export function emptyTreeId(format: ObjectFormat): string {
   return emptyTreeIds[format]
 }
 
-/** Stands for no object. */
+/** The id that means no object. */
 export function zeroId(format: ObjectFormat): string {
   return '0'.repeat(idBytes(format) * 2)
 }
 
-/** The length of an id, not written as hex. */
+/** The length of a binary id, in bytes. */
 export function idBytes(format: ObjectFormat): 20 | 32 {
   return format === 'sha1' ? 20 : 32
 }
@@ -31,7 +31,7 @@ export function formatOf(oid: string): ObjectFormat {
 export function objectId(type: GitObject['type'], body: Uint8Array, format: ObjectFormat): string {
   const header = `${type} ${body.length}\0`
   const length = header.length + body.length
-  // One call for small bytes that lie together is the fastest by far.
+  // For small objects, one call over contiguous bytes is by far the fastest.
   if (length > scratch.length) return createHash(format).update(header).update(body).digest('hex')
   scratch.write(header, 'latin1')
   scratch.set(body, header.length)

@@ -2,12 +2,11 @@ import type { GitObject } from '../../../engine/ports.js'
 
 /** Reads objects of one repository or pack by id. */
 export interface ObjectSource {
-  /** Whole. Throws GIT_CORRUPT when the object is missing or damaged; the id is verified. */
+  /** Reads a whole object and verifies its id. Throws GIT_CORRUPT if the object is missing or damaged. */
   read(oid: string): Promise<GitObject>
   /**
-   * The content of a blob in pieces, for one that is over `gitLimits.streamedBlobBytes`; undefined for every
-   * other object, which `read` gives at small cost. The id is verified when the last piece was taken: until
-   * then what came may be wrong.
+   * Streams the content of a blob over `gitLimits.streamedBlobBytes`. Undefined for every other object: `read` is
+   * cheap for these. The id is verified after the last piece. Until then, the pieces may be damaged.
    */
   readBlob(oid: string): Promise<AsyncIterable<Uint8Array> | undefined>
 }

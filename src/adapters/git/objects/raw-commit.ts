@@ -6,7 +6,7 @@ export interface CommitFacts {
   readonly committerSeconds: number
 }
 
-/** What an import needs of a commit. The rest may be of any encoding and is not read. */
+/** Reads the tree and the committer's time. The other fields may have any encoding and are not read. */
 export function parseCommit(commit: GitObject): CommitFacts {
   const header = headerOf(commit)
   const tree = /^tree ([0-9a-f]{40}|[0-9a-f]{64})$/m.exec(header)?.[1]
@@ -45,7 +45,7 @@ export function formatCommit(commit: CommitFields): string {
   return lines.join('\n')
 }
 
-/** The text with a signature of it as its last header. Throws INVALID_ARGUMENT for one that cannot stand there. */
+/** Adds a signature as the last header of a commit. Throws INVALID_ARGUMENT if it is not valid as a header. */
 export function addSignature(text: string, signature: string, format: ObjectFormat): string {
   const lines = String(signature).replaceAll('\r\n', '\n').replace(/\n+$/, '').split('\n')
   if (typeof signature !== 'string' || lines[0] === '' || signature.includes('\0')) {
@@ -61,7 +61,7 @@ function formatIdentity({ name, email }: CommitIdentity): string {
   return `${cleaned(name) || address || 'unknown'} <${address}>`
 }
 
-/** Without what would end the name, the address or the line. */
+/** Removes characters that would end the name, the address or the line. */
 function cleaned(text: string): string {
   return text.replace(/[\0\r\n<>]/g, '').trim()
 }

@@ -1,11 +1,11 @@
 import { EngineError } from '../../../engine/ports.js'
 import { idBytes, type ObjectFormat } from './object-id.js'
 
-/** One entry as it stands in the tree: nothing is normalised, so that it can be written back as it was. */
+/** One entry of a tree, without normalisation, so that it can be written back byte for byte. */
 export interface RawEntry {
   /** Octal digits, for example 100644, 100664 or 40000. */
   readonly mode: string
-  /** The bytes of the name as latin-1, one character a byte: such names compare as git compares them. */
+  /** The bytes of the name as latin-1, one character per byte. Comparing such strings gives git's order. */
   readonly name: string
   readonly oid: string
 }
@@ -56,7 +56,7 @@ export function formatTree(entries: Iterable<RawEntry>): Buffer {
 }
 
 export function entryKind(mode: string): EntryKind {
-  // Nearly all are one of these.
+  // Fast path: nearly all entries have one of these modes.
   if (mode === '100644' || mode === '100755') return 'file'
   if (mode === '40000') return 'tree'
   const bits = /^[0-7]{5,7}$/.test(mode) ? Number.parseInt(mode, 8) : 0
@@ -78,7 +78,7 @@ export function isExecutable(mode: string): boolean {
   return (Number.parseInt(mode, 8) & 0o100) !== 0
 }
 
-/** Git compares the name of a tree as if a slash followed it. */
+/** Git sorts a tree as if its name ended with a slash. */
 function sortKey(entry: RawEntry): string {
   return entryKind(entry.mode) === 'tree' ? `${entry.name}/` : entry.name
 }

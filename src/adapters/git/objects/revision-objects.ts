@@ -3,15 +3,15 @@ import { gitLimits } from '../limits.js'
 import { emptyTreeId, formatOf } from './object-id.js'
 import type { ObjectSource } from './object-source.js'
 
-/** A source that may have given objects to the engine before it is asked for any. */
+/** A source that may add objects to the engine before they are read. */
 export interface RevisionSource extends ObjectSource {
-  /** Whether the blob came already. */
+  /** Whether the source has already added the blob to the engine. */
   hasGiven?(blobId: string): boolean
-  /** Whether the blob came in pieces, because it is large. */
+  /** Whether the source has added the blob in pieces, because it is large. */
   isLarge?(blobId: string): boolean
 }
 
-/** The objects of a revision: those that the engine has, and from the repository those that it lacks. */
+/** The objects of a revision, from the engine or, if the engine lacks them, from the repository. */
 export class RevisionObjects {
   readonly #objects: GitObjects
   readonly #source: RevisionSource
@@ -21,7 +21,7 @@ export class RevisionObjects {
     this.#source = source
   }
 
-  /** A commit, tag or tree, which the engine has from now on. Throws GIT_NOT_A_TREE for a large file. */
+  /** Reads an object and adds it to the engine if it is missing there. Throws GIT_NOT_A_TREE for a large blob. */
   async read(oid: string): Promise<GitObject> {
     if (this.#source.isLarge?.(oid) === true) {
       throw new EngineError('GIT_NOT_A_TREE', `the object ${oid} is a file`, { objectId: oid })
@@ -40,7 +40,7 @@ export class RevisionObjects {
     return bodyOf(await this.read(oid), 'tree')
   }
 
-  /** The target of a symlink; undefined for one of an impossible length. */
+  /** The target of a symlink. Undefined for a blob that is known to be too long for a path. */
   async readTarget(oid: string): Promise<Uint8Array | undefined> {
     if (this.#source.isLarge?.(oid) === true) return undefined
     const known = await this.#objects.get(oid, limits.pathBytes)
@@ -50,7 +50,7 @@ export class RevisionObjects {
     return bodyOf(await this.read(oid), 'blob')
   }
 
-  /** Makes sure that the engine has the blob; at once when it came already. */
+  /** Makes sure that the engine has the blob. Synchronous if the source has already added it. */
   ensureBlob(oid: string): void | Promise<void> {
     return this.#source.hasGiven?.(oid) === true ? undefined : this.#ensureBlob(oid)
   }

@@ -3,7 +3,7 @@ import { emptyTreeId, type ObjectFormat } from './object-id.js'
 import type { Pacer } from '../pacer.js'
 import { entryKind, formatTree, isExecutable, parseTree, type RawEntry } from './raw-tree.js'
 
-/** What becomes of one name: the changes of it, of the names below it, or both. */
+/** The changes to one name, to the names below it, or to both. */
 export interface ChangeNode {
   leaf?: Leaf
   readonly children: Map<string, ChangeNode>
@@ -18,7 +18,7 @@ export function createChangeNode(): ChangeNode {
   return { children: new Map() }
 }
 
-/** Puts a change at its place. Names are kept as the latin-1 form of their bytes, as in raw trees. */
+/** Adds the change of one path. Names are stored as the latin-1 form of their bytes, as in raw trees. */
 export function addChange(root: ChangeNode, parts: PathChange['parts'], leaf: Leaf): void {
   let node = root
   for (const part of parts) {
@@ -36,13 +36,13 @@ export interface RewriteOptions {
   readonly changes: ChangeNode
   readonly pacer: Pacer
   getTree(oid: string): Promise<GitObject>
-  /** Takes a new tree and gives its id. */
+  /** Adds a tree and returns its id. */
   addTree(body: Buffer): Promise<string>
 }
 
 /**
- * Writes the trees along the changed paths anew and gives the id of the root. Entries that no change names
- * keep mode, name and id byte for byte. A directory without entries vanishes; the root may be empty.
+ * Rewrites the trees along the changed paths and returns the id of the new root. Unchanged entries keep their mode,
+ * name and id byte for byte. Directories that become empty are removed. Only the root may be empty.
  */
 export async function rewriteTree(options: RewriteOptions): Promise<string> {
   const { changes, baseTree, format } = options
@@ -50,7 +50,7 @@ export async function rewriteTree(options: RewriteOptions): Promise<string> {
   return root ?? (baseTree === emptyTreeId(format) ? baseTree : options.addTree(Buffer.alloc(0)))
 }
 
-/** The id of the tree; null when nothing is left in it. */
+/** The id of the new tree; null if it is empty. */
 async function rewrite(
   options: RewriteOptions,
   base: string | null,
@@ -90,7 +90,7 @@ async function replace(
   const wasTree = before !== undefined && entryKind(before.mode) === 'tree'
   const tree = await rewrite(options, wasTree && !removed ? before.oid : null, { children })
   if (tree === null) {
-    // Removals below what is no directory say nothing about it.
+    // Removals below an entry that is not a directory do not change that entry.
     return removed || wasTree ? undefined : before
   }
   return wasTree && before.oid === tree ? before : { name, mode: '40000', oid: tree }

@@ -18,7 +18,7 @@ export interface WalkOptions {
   readonly sink: GitTreeSink
   readonly signal: AbortSignal
   readonly treeId: string
-  /** The tree that the sink started from, and where it can be read. */
+  /** The tree that the sink started from, and the objects to read it from. */
   readonly base: { readonly treeId: string; readonly objects: GitObjects } | undefined
   readonly format: ObjectFormat
   readonly mtimeMs: number
@@ -27,10 +27,10 @@ export interface WalkOptions {
 }
 
 /**
- * Gives a tree to the sink, parents before children, with paths like `/src/index.ts`; from a base only what
- * differs: a subtree of the same id is not read. A name or a symlink target that is not UTF-8 has no form here:
- * the entry is left out, and stays in the raw tree. A submodule is an empty directory that has the commit's id
- * as attribute `user.git.gitlink`. Throws GIT_UNSAFE_PATH, GIT_TOO_LARGE and GIT_CORRUPT.
+ * Passes a tree to the sink, parents before children, with paths like `/src/index.ts`. With a base, it passes only
+ * the differences and does not read subtrees with equal ids. An entry is left out if its name or symlink target is
+ * not UTF-8; it stays in the raw tree. A submodule becomes an empty directory with the commit id in its attribute
+ * `user.git.gitlink`. Throws GIT_UNSAFE_PATH, GIT_TOO_LARGE and GIT_CORRUPT.
  */
 export async function walkTree(options: WalkOptions): Promise<void> {
   const walk = new TreeWalk(options)
@@ -97,7 +97,7 @@ class TreeWalk {
     if (kind === 'symlink' && isUnsafeSymlinkName(name)) throw unsafe(entry.name, parent)
     const oldKind = old === undefined ? undefined : entryKind(old.mode)
     if (kind === 'tree' && oldKind === 'tree') return this.directory(entry.oid, old!.oid, path, depth)
-    // The commit of a submodule stands in an attribute of its directory, which is made anew.
+    // The commit id of a submodule is an attribute of its directory, so the directory is created again.
     if (oldKind !== undefined && (oldKind !== kind || kind === 'gitlink')) {
       return this.#replace(entry, path, depth)
     }
@@ -139,7 +139,7 @@ class TreeWalk {
     const { objects, sink } = this.#options
     const target = decodeTarget(await objects.readTarget(oid))
     if (target === undefined) {
-      // Another one may stand there from the base.
+      // The base may have another entry at this path.
       if (this.#options.base !== undefined) await sink.remove(path)
       return
     }
@@ -178,7 +178,7 @@ class TreeWalk {
     }
   }
 
-  /** A tree that stands in many places costs the remote nothing, but each of its entries costs here. */
+  /** Counts entries. A tree at many paths costs the remote nothing, but every one of its entries costs time here. */
   #count(treeId: string, entries: number, path: string): void {
     if (this.#seenTrees.has(treeId)) this.#repeatedEntries += entries
     else this.#seenTrees.add(treeId)
@@ -212,13 +212,13 @@ function unsafe(rawName: string, path: string): EngineError {
 function checkPath(entry: RawEntry, path: string, depth: number): void {
   if (depth > limits.pathDepth) throw tooLarge('levels of directories', limits.pathDepth, path)
   if (entry.name.length > limits.nameBytes) throw tooLarge('bytes in a name', limits.nameBytes, path)
-  // A UTF-16 unit takes three bytes at most.
+  // A UTF-16 unit takes at most three bytes in UTF-8.
   if (path.length * 3 > limits.pathBytes && Buffer.byteLength(path) > limits.pathBytes) {
     throw tooLarge('bytes in a path', limits.pathBytes, path)
   }
 }
 
-/** The name of bytes that stand as latin-1; undefined when they are not UTF-8. */
+/** Decodes a name from the latin-1 form of its bytes. Undefined if the bytes are not UTF-8. */
 function decodeName(name: string): string | undefined {
   if (!/[\x80-\xff]/.test(name)) return name
   const bytes = Buffer.from(name, 'latin1')
