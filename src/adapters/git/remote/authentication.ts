@@ -8,15 +8,15 @@ export interface Credentials {
 export interface CredentialsRequest {
   /** The URL of the remote, in its normal form. */
   readonly remoteUrl: string
-  /** As the source has it; '' when it names none. */
+  /** The id that the source has; '' if it has none. */
   readonly credentialsSecretId: string
 }
 
 export type CredentialsHook = (request: CredentialsRequest) => Promise<Credentials | undefined>
 
 /**
- * The credentials of one operation. The embedder is asked once at most: at the start when the source names
- * credentials, else when the remote wants some. They are kept as long as the operation lasts.
+ * The credentials of one operation. The hook is called at most once: at the start if the source names credentials,
+ * otherwise when the remote asks for them. The credentials are kept only for the operation.
  */
 export class Authentication {
   readonly #request: CredentialsRequest
@@ -28,7 +28,7 @@ export class Authentication {
     this.#hook = hook
   }
 
-  /** What is to be sent before the remote asks. Throws CREDENTIALS_NOT_FOUND, and what the hook throws. */
+  /** The credentials to send with the first request, if any. Throws CREDENTIALS_NOT_FOUND and the hook's errors. */
   async atStart(signal: AbortSignal): Promise<Credentials | undefined> {
     const { credentialsSecretId } = this.#request
     if (credentialsSecretId === '') return this.#asked === undefined ? undefined : this.whenAsked(signal)
@@ -43,7 +43,7 @@ export class Authentication {
     )
   }
 
-  /** What answers a remote that wants credentials. Throws what the hook throws. */
+  /** The credentials for a remote that asks for them; undefined if the hook has none. Throws the hook's errors. */
   async whenAsked(signal: AbortSignal): Promise<Credentials | undefined> {
     return untilAborted((this.#asked ??= this.#ask()), signal)
   }

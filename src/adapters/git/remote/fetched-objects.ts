@@ -8,14 +8,14 @@ import type { RevisionSource } from '../objects/revision-objects.js'
 export interface FetchOptions {
   readonly request: RevisionRequest
   readonly format: ObjectFormat
-  /** The pack of what is wanted, without what these commits hold. */
+  /** Fetches the wanted revision as a pack, without the objects of these commits. */
   readonly pack: (haves: readonly string[]) => AsyncIterable<Uint8Array>
 }
 
 /**
- * The objects of a revision of a remote. They go into the engine's objects while the pack comes in, so that
- * there is nothing left to read. What is missing all the same, because the engine or the remote holds less than
- * it says, is looked for once in a pack that builds on nothing.
+ * The objects of a revision of a remote. They are added to the engine's objects while the pack arrives, and read
+ * from there. An object may still be missing, because the engine or the remote lacks objects that it claims to have.
+ * Then a second pack is fetched, once, which contains the whole revision.
  */
 export class FetchedObjects implements RevisionSource {
   readonly #options: FetchOptions
@@ -34,7 +34,7 @@ export class FetchedObjects implements RevisionSource {
       if (!isMissingBase(error) || haves.length === 0) throw error
       await fetched.#fetch([])
     })
-    // Who wants a large blob is told so later.
+    // If `want` is a large blob, the importer rejects it later.
     if (!fetched.isLarge(want)) await fetched.read(want)
     return fetched
   }
@@ -58,7 +58,7 @@ export class FetchedObjects implements RevisionSource {
     throw new EngineError('GIT_CORRUPT', `the remote did not send the object ${oid}`)
   }
 
-  /** There are no pieces to give: a blob that was missing is in the engine's objects then, or nowhere. */
+  /** Fetches the whole revision for a missing blob. Returns no pieces: the engine then has the blob, if it exists. */
   async readBlob(): Promise<undefined> {
     if (!this.#isWhole) await this.#fetch([])
   }

@@ -10,7 +10,7 @@ import { gitLimits } from '../limits.js'
 export interface HttpClientOptions {
   readonly allowPrivateAddresses: boolean
   readonly idleTimeoutMs: number
-  /** Of the job that the requests are for. */
+  /** Measures the transfer of the job that makes the requests. */
   readonly transfer?: ReadContext['transfer']
 }
 
@@ -20,20 +20,20 @@ export interface HttpRequest extends Omit<GitHttpRequest, 'body'> {
 }
 
 /**
- * Smart HTTP over node:http(s) for one operation on one repository. Every address is checked against the
- * policy, and the checked address is the one connected to, also behind a redirect. Redirects are followed
- * here: a POST stays a POST, credentials do not leave the origin they were asked for, and what answered the
- * first request takes the following ones. Errors are EngineErrors; an abort throws the signal's reason.
+ * Smart HTTP over node:http(s) for one operation on one repository. Every address is checked against the policy, and
+ * the socket connects to exactly the checked address, also after a redirect. A redirected POST stays a POST.
+ * Credentials are never sent to another origin. Once a redirect has led to the repository, later requests go there
+ * directly. Errors are EngineErrors; an abort throws the signal's reason.
  */
 export class HttpClient {
   readonly #options: HttpClientOptions
   readonly #agents: { readonly 'http:': http.Agent; readonly 'https:': https.Agent }
-  /** The base asked for to the base that answered. */
+  /** From a requested base URL to the base URL that answered after redirects. */
   readonly #moved = new Map<string, string>()
 
   constructor(options: HttpClientOptions) {
     this.#options = options
-    // Own agents: a pooled connection of someone else may lead to an address that was never checked.
+    // Own agents: a connection from a shared pool may lead to an address that was never checked.
     const agent = {
       keepAlive: true,
       timeout: options.idleTimeoutMs,
@@ -42,7 +42,7 @@ export class HttpClient {
     this.#agents = { 'http:': new http.Agent(agent), 'https:': new https.Agent(agent) }
   }
 
-  /** Closes the connections that wait for another request. */
+  /** Closes all connections. */
   close(): void {
     for (const agent of Object.values(this.#agents)) agent.destroy()
   }
@@ -54,7 +54,7 @@ export class HttpClient {
     const headers: Record<string, string> = {
       ...request.headers,
       'accept-encoding': 'gzip',
-      // Some hosts show a web page to whom does not start with git/.
+      // Some hosts answer with a web page unless the user agent starts with git/.
       'user-agent': 'git/forkspace',
     }
     const body = [...(request.body ?? [])]
@@ -74,7 +74,7 @@ export class HttpClient {
           statusCode,
           statusMessage: exchange.response.statusMessage ?? '',
           headers: flatHeaders(answered),
-          // Of an answer that is no success only the beginning counts, and no failure while reading it.
+          // For other statuses, only the beginning of the body is read, and errors while reading it are ignored.
           body: statusCode === 200 ? this.#body(exchange, method) : single(await exchange.beginning()),
         }
       }
@@ -86,7 +86,7 @@ export class HttpClient {
 
   async *#body(exchange: Exchange, method: string): AsyncGenerator<Uint8Array, void, undefined> {
     for await (const chunk of exchange.body(bodyLimit(method))) {
-      // Of the answer to a POST, only what is read from it may be of use.
+      // The readers of an answer to a POST count its bytes themselves, because not all of them are useful.
       if (method === 'GET') this.#options.transfer?.received(chunk.length)
       yield chunk
     }
@@ -136,10 +136,10 @@ export class HttpClient {
           request.destroy(new Error('timeout'))
           return
         }
-        // While what came waits to be taken here, it is not the remote that is silent. Silence is told once.
+        // Received bytes wait to be read, so the remote is not silent. Listen again: `timeout` fires only once.
         socket.once('timeout', onSilence)
         socket.setTimeout(this.#options.idleTimeoutMs)
-        // The next request of this connection has silences of its own.
+        // The next request on this connection listens for its own timeouts.
         request.once('close', () => socket.off('timeout', onSilence))
       }
       request.on('timeout', onSilence)
@@ -154,7 +154,7 @@ export class HttpClient {
   }
 }
 
-/** An answer whose body is still to be read. */
+/** A response and its unread body. */
 class Exchange {
   readonly response: http.IncomingMessage
   readonly #explain: (error: unknown) => unknown
@@ -193,7 +193,7 @@ class Exchange {
     }
   }
 
-  /** As much as can be read of the first bytes. */
+  /** The first bytes of the body, as far as they can be read. */
   async beginning(): Promise<Uint8Array> {
     const parts: Uint8Array[] = []
     try {
@@ -208,7 +208,7 @@ class Exchange {
     const encoding = this.response.headers['content-encoding']?.toLowerCase()
     if (encoding === undefined || encoding === '' || encoding === 'identity') return this.response
     const decoder = encoding === 'deflate' ? createInflate() : createGunzip()
-    // The iteration over the decoder throws what breaks the pipeline.
+    // Iterating over the decoder throws the errors of the pipeline.
     return pipeline(this.response, decoder, () => {})
   }
 }
@@ -217,7 +217,7 @@ async function* single(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, unde
   yield await Promise.resolve(bytes)
 }
 
-/** The repository's own URL, and what the smart protocol appends to it. */
+/** The URL of the repository, and the part that the smart protocol appends to it. */
 function splitUrl(url: string): [base: string, tail: string] {
   const at = url.search(/\/(info\/refs\?service=git-(upload|receive)-pack|git-(upload|receive)-pack)$/)
   return at < 0 ? [url, ''] : [url.slice(0, at), url.slice(at)]

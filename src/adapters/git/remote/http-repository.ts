@@ -13,7 +13,7 @@ export interface HttpRepositoryOptions extends HttpClientOptions {
   readonly credentials: CredentialsHook | undefined
 }
 
-/** A repository behind smart HTTP, for one operation: what it advertises is asked for once. */
+/** A repository over smart HTTP, for one operation. The service for reading is discovered only once. */
 export class HttpRepository implements Repository {
   readonly #url: string
   readonly #http: HttpClient

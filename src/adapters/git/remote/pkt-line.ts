@@ -13,7 +13,7 @@ export function packet(text: string): Buffer {
   return Buffer.concat([Buffer.from((body.length + 4).toString(16).padStart(4, '0')), body])
 }
 
-/** Cuts a stream into packets; the rest behind a packet can be taken raw. */
+/** Splits a stream into packets. The bytes after a packet can also be read raw. */
 export class PacketReader {
   readonly #source: AsyncIterator<Uint8Array>
   #buffer: Buffer = Buffer.alloc(0)
@@ -44,7 +44,7 @@ export class PacketReader {
     return body
   }
 
-  /** All bytes behind the last packet. */
+  /** All bytes after the packets read so far. */
   async *rest(): AsyncIterable<Buffer> {
     if (this.#at < this.#buffer.length) yield this.#buffer.subarray(this.#at)
     this.#at = this.#buffer.length
@@ -55,7 +55,7 @@ export class PacketReader {
     }
   }
 
-  /** Tells the stream that nothing more of it is wanted. */
+  /** Ends the stream without reading the rest. */
   async close(): Promise<void> {
     await this.#source.return?.()
   }
@@ -76,7 +76,7 @@ export class PacketReader {
   }
 }
 
-/** The packets of a buffer that holds nothing else, without the special ones. */
+/** The contents of the packets in a buffer, without the special packets. */
 export function splitPackets(buffer: Buffer): Buffer[] {
   const packets: Buffer[] = []
   for (let at = 0; at + 4 <= buffer.length;) {

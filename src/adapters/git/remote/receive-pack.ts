@@ -8,8 +8,8 @@ import type { SmartConnection } from './smart-connection.js'
 import { advertisedRefs } from './upload-pack.js'
 
 /**
- * Updates one ref. The remote's word on the ref is compared before anything is sent, and the remote compares
- * again. When the answer is lost, the ref is read once more: if it has the new id, the push succeeded.
+ * Updates one ref. The advertised id of the ref is compared before anything is sent, and the remote compares it
+ * again. If the answer is lost, the ref is read once more: if it has the new id, the push succeeded.
  */
 export async function push(connect: () => Promise<SmartConnection>, request: PushRequest): Promise<void> {
   const { ref, expectedOid, newOid, pack, signal } = request
@@ -40,7 +40,7 @@ export async function push(connect: () => Promise<SmartConnection>, request: Pus
     failure = error
   }
   if (isRefusal(failure)) throw failure
-  // Either the answer is lost, or the remote refused. Only the ref itself tells which, and who was faster.
+  // Either the answer was lost or the remote refused. Read the ref to find out, and to see if another push won.
   const now = await connect().then(
     (again) => ({ tip: advertisedTip(again, ref) }),
     () => undefined,
@@ -59,7 +59,7 @@ function advertisedTip(connection: SmartConnection, ref: string): string | null 
   return advertisedRefs(advertisement, [ref]).refs.get(ref) ?? null
 }
 
-/** The remote said no before it looked at the push. */
+/** Whether the remote refused before it processed the push. */
 function isRefusal(failure: unknown): boolean {
   return (
     failure instanceof EngineError &&
@@ -73,7 +73,7 @@ function isRefusal(failure: unknown): boolean {
 interface Report {
   readonly accepted: boolean
   readonly reason: string
-  /** What the remote and its hooks printed. */
+  /** The output of the remote and its hooks. */
   readonly remoteText: string
 }
 
@@ -97,13 +97,13 @@ async function readReport(answer: AsyncIterable<Uint8Array>, sideBand: boolean):
       remoteText += line.toString('utf8', 1)
     }
   }
-  // In the data band the report is cut into packets of its own.
+  // Inside the data band, the report has its own packets.
   const report = (sideBand ? splitPackets(Buffer.concat(lines)) : lines).map(packetText)
   const unpack = report.find((line) => line.startsWith('unpack '))?.slice(7)
   const refused = report.find((line) => line.startsWith('ng '))
   if (unpack === undefined) return { accepted: false, reason: 'the remote gave no report', remoteText }
   if (unpack !== 'ok') return { accepted: false, reason: `unpack: ${unpack}`, remoteText }
-  // "ng <ref> <reason>": a ref holds no space.
+  // "ng <ref> <reason>": a ref contains no space.
   if (refused !== undefined)
     return { accepted: false, reason: refused.split(' ').slice(2).join(' '), remoteText }
   return { accepted: true, reason: '', remoteText }

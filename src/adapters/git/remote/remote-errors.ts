@@ -1,7 +1,7 @@
 import { EngineError } from '../../../engine/ports.js'
 import { gitLimits } from '../limits.js'
 
-/** What the remote says about itself, fit to be shown: no control characters but line feeds, and not too long. */
+/** Cleans text of the remote for display: removes control characters except line feeds, and shortens long text. */
 export function cleanRemoteText(text: string): string {
   return (
     text

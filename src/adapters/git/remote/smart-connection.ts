@@ -8,7 +8,7 @@ import { cleanRemoteText, remoteError, statusError } from './remote-errors.js'
 
 export type Service = 'git-upload-pack' | 'git-receive-pack'
 
-/** What a remote says of itself before the first command. */
+/** The capabilities that a remote sends before the first command. In version 1, its refs come with them. */
 export type Advertisement =
   | {
       readonly version: 2
@@ -23,10 +23,10 @@ export type Advertisement =
       readonly symrefs: ReadonlyMap<string, string>
     }
 
-/** A service of one remote, ready to take commands. */
+/** A connection to one service of a remote, ready for commands. */
 export interface SmartConnection {
   readonly advertisement: Advertisement
-  /** Sends one request; the stream is its answer. */
+  /** Sends one request and returns the answer as a stream. */
   post(body: readonly Uint8Array[]): Promise<AsyncIterable<Uint8Array>>
 }
 
@@ -39,9 +39,9 @@ export interface ConnectOptions {
 }
 
 /**
- * Discovers the service with isomorphic-git's transport, which also asks for credentials, once, when the
- * remote wants them and none were sent. Everything that can go wrong is thrown as an EngineError; an abort
- * throws its reason.
+ * Discovers the service with isomorphic-git's transport. If the remote asks for credentials and none were sent, the
+ * transport requests them once. Failures are EngineErrors, except the errors of the credentials hook, which are
+ * rethrown unchanged. An abort throws its reason.
  */
 export async function connect(options: ConnectOptions): Promise<SmartConnection> {
   const { url, http, service, authentication, signal } = options
@@ -70,7 +70,7 @@ export async function connect(options: ConnectOptions): Promise<SmartConnection>
       http: client,
       url,
       service,
-      // A new object each time: it is changed in there.
+      // A new object each time, because the transport changes it.
       headers: sent === undefined ? {} : { Authorization: basicAuthorization(sent) },
       onAuth: askCredentials,
       protocolVersion: service === 'git-upload-pack' ? 2 : 1,
@@ -105,7 +105,7 @@ function basicAuthorization({ username, password }: Credentials): string {
   return `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`
 }
 
-/** What isomorphic-git gives for a discovered remote; only an empty one has no version. */
+/** The result of isomorphic-git for a discovered remote. Only an empty remote has no version. */
 interface Discovered {
   readonly protocolVersion?: 1 | 2
   readonly capabilities2?: Readonly<Record<string, string | true>>
@@ -141,8 +141,8 @@ function objectFormat(name: string | undefined): ObjectFormat {
 }
 
 /**
- * isomorphic-git takes a broken stream for a short list of refs. So it is given the whole list, and only if
- * that ends as it must.
+ * Reads the whole list of refs and checks its end before isomorphic-git receives it. isomorphic-git would take a
+ * broken stream for a short list of refs.
  */
 async function wholeAdvertisement(http: HttpClient, request: HttpRequest): ReturnType<HttpClient['request']> {
   const response = await http.request(request)
@@ -159,7 +159,7 @@ async function wholeAdvertisement(http: HttpClient, request: HttpRequest): Retur
   return { ...response, body: iterate(withoutVersionOne(whole)) }
 }
 
-/** Protocol 1 differs from 0 by one packet that says so, which isomorphic-git does not know. */
+/** Removes the packet `version 1`, the only difference from protocol 0. isomorphic-git does not know this packet. */
 function withoutVersionOne(advertisement: Buffer): Buffer {
   const line = '000eversion 1\n'
   const at = advertisement.subarray(0, 100).indexOf(line)

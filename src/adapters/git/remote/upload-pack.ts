@@ -9,7 +9,7 @@ import type { Advertisement, SmartConnection } from './smart-connection.js'
 type AdvertisementV1 = Extract<Advertisement, { version: 1 }>
 type AdvertisementV2 = Extract<Advertisement, { version: 2 }>
 
-/** The refs below any of the prefixes; all when there are none. */
+/** The refs with names that start with any of the prefixes; all refs if there are no prefixes. */
 export async function listRefs(
   connection: SmartConnection,
   prefixes: readonly string[],
@@ -23,14 +23,14 @@ export async function listRefs(
 
 export interface FetchRequest {
   readonly want: string
-  /** Commits of the object format of `want` that are known with their whole trees, but without their history. */
+  /** Known commits in the object format of `want`, with their whole trees but without their history. */
   readonly haves: readonly string[]
   onBytes(count: number): void
 }
 
 /**
- * The pack of `want` at depth 1, without what the trees of `haves` hold. A remote that knows no shallow fetch
- * sends the history too, and leaves nothing out: it would take each of `haves` for its whole history.
+ * Fetches `want` at depth 1 as a pack, without the objects in the trees of `haves`. A remote without shallow fetch
+ * sends the whole history. It is sent no `haves`, because it would assume that their history is known too.
  */
 export async function* fetchPack(
   connection: SmartConnection,
@@ -103,7 +103,7 @@ export function advertisedRefs(advertisement: AdvertisementV1, prefixes: readonl
   const refs = new Map<string, string>()
   const peeled = new Map<string, string>()
   for (const [name, oid] of advertisement.refs) {
-    // A shallow remote and one with alternates list more than refs here.
+    // A shallow remote, or one with alternates, also lists lines that are not refs.
     if (name !== 'HEAD' && !name.startsWith('refs/')) continue
     if (prefixes.length > 0 && !prefixes.some((prefix) => name.startsWith(prefix))) continue
     if (name.endsWith('^{}')) peeled.set(name.slice(0, -3), checkedId(oid))
@@ -134,7 +134,7 @@ async function* fetchV2(
     ]),
   )
   try {
-    // Sections in front of the pack are lists that a client at depth 1 does not need.
+    // A client at depth 1 does not need the sections before the pack.
     const bound = boundTalk()
     for (;;) {
       const line = await reader.read()
@@ -172,7 +172,7 @@ async function* fetchV1(
     ]),
   )
   try {
-    // The list of shallow commits ends with a flush; the pack starts behind NAK, or ACK for one of `haves`.
+    // The list of shallow commits ends with a flush. The pack starts after NAK, or after ACK for one of `haves`.
     const bound = boundTalk()
     for (;;) {
       const line = await reader.read()
@@ -198,7 +198,7 @@ function haveLines(haves: readonly string[]): Buffer[] {
   return haves.map((oid) => packet(`have ${oid}\n`))
 }
 
-/** The data band up to the flush. The error band throws. */
+/** Yields the data band up to the flush. Throws on a packet of the error band. */
 async function* sideBand(reader: PacketReader): AsyncGenerator<Buffer, void, undefined> {
   const bound = boundTalk()
   for (;;) {
@@ -214,7 +214,7 @@ async function* sideBand(reader: PacketReader): AsyncGenerator<Buffer, void, und
   }
 }
 
-/** To be called for each packet that is no part of a pack. GIT_TOO_LARGE for more of them than a remote has to send. */
+/** Returns a check to call for each packet outside of a pack. It throws GIT_TOO_LARGE over `gitLimits.refsBytes`. */
 function boundTalk(): (packet: Packet | undefined) => void {
   let bytes = 0
   return (packet) => {
@@ -230,7 +230,7 @@ function boundTalk(): (packet: Packet | undefined) => void {
   }
 }
 
-/** What a small packet counts for: reading it costs as much. */
+/** A smaller packet counts as this many bytes, because reading it costs as much. */
 const leastPacketBytes = 64
 
 function commonArguments(advertisement: AdvertisementV2): Buffer[] {
