@@ -5,17 +5,17 @@ import { readFully } from './local-files.js'
 import { FileGone, type FilePlace, type OpenFiles } from './open-files.js'
 import type { RandomBytes } from '../pack/random-bytes.js'
 
-/** Windows of several files, by their key and number. */
+/** Cached windows of several files, by the key of the file and the number of the window. */
 export type WindowCache = ByteCache<string, Buffer>
 
-/** A file that does not change, read in windows. Throws FileGone when its name has become another file's. */
+/** A file that does not change, read in windows. Throws FileGone if another file has taken its name. */
 export class FileBytes implements RandomBytes {
   readonly size: number
   readonly #place: FilePlace
   readonly #stat: Stats
   readonly #files: OpenFiles
   readonly #windows: WindowCache
-  /** The window of the last read, which the next one mostly needs too. */
+  /** The window of the last read. The next read usually needs it too. */
   #lastNumber = -1
   #last: Buffer = Buffer.alloc(0)
 

@@ -1,6 +1,6 @@
 import type { promises as fs } from 'node:fs'
 
-/** Fewer bytes only at the end of the file. */
+/** Reads `length` bytes, or fewer at the end of the file. */
 export async function readFully(handle: fs.FileHandle, offset: number, length: number): Promise<Buffer> {
   const bytes = Buffer.allocUnsafeSlow(length)
   let end = 0
@@ -12,7 +12,7 @@ export async function readFully(handle: fs.FileHandle, offset: number, length: n
   return bytes.subarray(0, end)
 }
 
-/** Few large writes instead of many small ones. */
+/** Joins small parts into groups, for a few large writes instead of many small ones. */
 export function* grouped(parts: Iterable<Uint8Array>): Generator<Uint8Array, void, undefined> {
   let group: Uint8Array[] = []
   let bytes = 0

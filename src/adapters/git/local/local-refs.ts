@@ -11,7 +11,7 @@ import { create, remove, rename, type RepositoryDirectory } from './repository-d
 const symrefDepth = 5
 const lockRetryMs = 20
 
-/** The refs of a repository directory: files below `refs`, and `packed-refs` for those without a file. */
+/** The refs of a repository directory: files below `refs`, and lines of `packed-refs` for refs without a file. */
 export class LocalRefs {
   readonly #gitDir: RepositoryDirectory
   readonly #commonDir: RepositoryDirectory
@@ -24,7 +24,7 @@ export class LocalRefs {
   async list(prefixes: readonly string[]): Promise<Map<string, string>> {
     const packed = await this.#packed()
     const names = new Set(['HEAD', ...packed.keys(), ...(await this.#loose('refs'))])
-    // What keeps a ref from being listed, such as a symlink among its directories, shows when it is read.
+    // The listing omits some refs, such as those below a symlink. Reading such a ref by its name throws the cause.
     for (const prefix of prefixes) if (isRefName(prefix)) names.add(prefix)
     const refs = new Map<string, string>()
     for (const name of names) {
@@ -35,7 +35,7 @@ export class LocalRefs {
     return refs
   }
 
-  /** What the ref holds, through symbolic refs; null when there is none. */
+  /** The id that a ref points to, through symbolic refs. Null if there is no such ref. */
   async read(name: string, packed?: ReadonlyMap<string, string>): Promise<string | null> {
     let ref = name
     for (let depth = 0; depth < symrefDepth; depth++) {
@@ -50,8 +50,9 @@ export class LocalRefs {
   }
 
   /**
-   * Sets the ref to `newOid` while git's own lock on it is held, if it still is at `expectedOid`. Throws
-   * BRANCH_MOVED, or GIT_PUSH_REJECTED when the name cannot be used.
+   * Sets the ref to `newOid` under git's own lock, if it still points to `expectedOid`. Otherwise throws BRANCH_MOVED.
+   * Throws GIT_PUSH_REJECTED if the ref is symbolic or its name conflicts with another ref, and GIT_REMOTE_ERROR if
+   * another process keeps the lock.
    */
   async compareAndSet(change: { ref: string; expectedOid: string | null; newOid: string }): Promise<void> {
     const { ref, expectedOid, newOid } = change
@@ -79,7 +80,7 @@ export class LocalRefs {
     })
   }
 
-  /** Of a loose ref, trimmed. A symlink to a ref, which old versions of git made, reads as a symbolic ref. */
+  /** The trimmed text of a loose ref. A symlink to a ref, as old versions of git made, reads as a symbolic ref. */
   async #text(ref: string): Promise<string | undefined> {
     const directory = this.#directoryOf(ref)
     if ((await directory.kind(ref)) === 'symlink') {
@@ -105,7 +106,7 @@ export class LocalRefs {
   }
 
   async #loose(directory: string, names: string[] = []): Promise<string[]> {
-    // Git itself reaches no longer path.
+    // Git itself cannot use longer paths.
     if (directory.length > gitLimits.refNameBytes) return names
     for (const { name, kind } of await this.#commonDir.list(directory, gitLimits.refs - names.length)) {
       const ref = `${directory}/${name}`
@@ -115,12 +116,12 @@ export class LocalRefs {
     return names
   }
 
-  /** A branch `a` and a branch `a/b` cannot both be. */
+  /** A branch `a` and a branch `a/b` cannot both exist. */
   async #refuseNameConflict(ref: string): Promise<void> {
     const others = [...(await this.#packed()).keys(), ...(await this.#loose('refs/heads'))]
     const other = others.find((name) => name.startsWith(`${ref}/`) || ref.startsWith(`${name}/`))
     if (other !== undefined) throw pushRejected(`${ref} conflicts with ${other}`, '')
-    // Directories that deleted branches left behind.
+    // Deleted branches may have left empty directories.
     await this.#commonDir.removeEmptyDirectories(ref)
   }
 }

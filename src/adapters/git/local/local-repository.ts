@@ -14,9 +14,10 @@ import type { PushRequest, RemoteRefs, Repository, RevisionRequest } from '../re
 import { RepositoryDirectory } from './repository-directory.js'
 
 /**
- * A repository directory of this host: bare, with a `.git` directory, or a linked worktree. It and every
- * directory that it refers to must lie below one of the roots, by real path, else PERMISSION_DENIED. Below them only
- * regular files and directories are used, else GIT_NOT_A_REPOSITORY (see RepositoryDirectory).
+ * Opens a repository on this host: a bare one, one with a `.git` directory, or a linked worktree. Throws
+ * GIT_REPO_NOT_FOUND if the directory does not exist. Throws PERMISSION_DENIED if its real path, or that of a
+ * directory that it refers to, is outside the roots. Throws GIT_NOT_A_REPOSITORY if it is not a repository, or
+ * contains special files or symlinks where git has regular files and directories (see RepositoryDirectory).
  */
 export async function openLocalRepository(path: string, roots: readonly string[]): Promise<Repository> {
   if (!isAbsolute(path)) throw invalid('repositoryPath', 'must be an absolute path')
@@ -26,7 +27,7 @@ export async function openLocalRepository(path: string, roots: readonly string[]
 async function open(path: string, rootPaths: readonly string[]): Promise<Repository> {
   const roots = new Roots(rootPaths)
   const opened: RepositoryDirectory[] = []
-  /** What is opened is closed with the repository. */
+  /** Remembers a directory, which is then closed with the repository. */
   const keep = <T extends RepositoryDirectory | undefined>(directory: T): T => {
     if (directory !== undefined) opened.push(directory)
     return directory
@@ -58,13 +59,13 @@ async function open(path: string, rootPaths: readonly string[]): Promise<Reposit
 }
 
 interface Places {
-  /** Holds HEAD. */
+  /** Contains HEAD. */
   readonly gitDir: RepositoryDirectory
-  /** Holds refs and objects; differs for a linked worktree. */
+  /** Contains refs and objects. In a linked worktree, it differs from `gitDir`. */
   readonly commonDir: RepositoryDirectory
   /** The object directory and its alternates. */
   readonly objectDirs: readonly RepositoryDirectory[]
-  /** All of them. */
+  /** All open directories. */
   readonly opened: readonly RepositoryDirectory[]
   readonly format: ObjectFormat
 }
@@ -138,7 +139,7 @@ class LocalRepository implements Repository {
     await this.#refs.compareAndSet({ ref, expectedOid: tip, newOid })
   }
 
-  /** Moving the branch under a working directory would make all its files look changed. */
+  /** Refuses to move a checked-out branch: the files of the working directory would look changed. */
   async #refuseCheckedOut(ref: string): Promise<void> {
     const { commonDir } = this.#places
     const worktrees = await commonDir.list('worktrees')
@@ -151,7 +152,7 @@ class LocalRepository implements Repository {
   }
 }
 
-/** Gives an error of the file system the form of the others. */
+/** Turns errors of the file system into GIT_REMOTE_ERROR. */
 async function explained<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()
@@ -167,7 +168,7 @@ async function explained<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** As they are, but told of as they come. */
+/** Yields the chunks unchanged and reports the size of each. */
 async function* counted(
   chunks: AsyncIterable<Uint8Array>,
   onBytes: (count: number) => void,
@@ -178,14 +179,14 @@ async function* counted(
   }
 }
 
-/** Where a `.git` leads: it is the directory, or a file that names it. Undefined when there is none. */
+/** Opens the `.git` directory, or the directory that a `.git` file names. Undefined if there is none. */
 async function findGitDir(
   directory: RepositoryDirectory,
   roots: Roots,
 ): Promise<RepositoryDirectory | undefined> {
   const kind = await directory.kind('.git')
   if (kind === undefined) return undefined
-  // A symlink is resolved as the path of the repository is, and must lead below the roots.
+  // A symlink is resolved like the path of the repository, and must lead below the roots.
   if (kind !== 'file' && kind !== 'other') return gitDirAt(resolve(directory.path, '.git'), roots)
   const pointer = /^gitdir: (.+)$/m.exec((await directory.readPlaces('.git')) ?? '')?.[1]
   return pointer === undefined ? undefined : gitDirAt(resolve(directory.path, pointer), roots)
@@ -210,13 +211,13 @@ async function isBare(commonDir: RepositoryDirectory): Promise<boolean> {
   return /^\s*bare\s*=\s*true\s*$/im.test((await commonDir.readText('config')) ?? '')
 }
 
-/** What a HEAD says. A symlink in its place, which old versions of git made, reads as a symbolic ref. */
+/** The text of a HEAD file. A symlink, as old versions of git made, reads as a symbolic ref. */
 async function readHead(commonDir: RepositoryDirectory, path: string): Promise<string | undefined> {
   if ((await commonDir.kind(path)) === 'symlink') return `ref: ${await commonDir.readLink(path)}`
   return (await commonDir.readText(path))?.trim()
 }
 
-/** The object directories that one names in `info/alternates`, and those that these name. Each must lie below the roots. */
+/** Opens the directories listed in `info/alternates`, and those listed there in turn. Each must be below the roots. */
 async function* alternatesOf(
   objects: RepositoryDirectory,
   roots: Roots,

@@ -8,10 +8,10 @@ import { FileGone, type FilePlace } from './open-files.js'
 import type { OpenedObject } from '../pack/opened-object.js'
 import { checkObjectSize } from '../pack/pack-budget.js'
 
-/** Longer than the longest header, `commit` and a size. */
+/** More than the longest header, such as `commit 1234`, can have. */
 const headerBytes = 32
 
-/** Reads an object that has a file of its own; undefined when there is none. Throws GIT_CORRUPT. */
+/** Opens a loose object. Undefined if there is no such file. Throws GIT_CORRUPT. */
 export async function openLoose(place: FilePlace): Promise<OpenedObject | undefined> {
   const handle = await place.open()
   if (handle === undefined) return undefined
@@ -54,7 +54,7 @@ async function openLarge(handle: fs.FileHandle, place: FilePlace): Promise<Opene
   return { type, body: await gather(pieces, size) }
 }
 
-/** What stands behind the header. The file is opened anew: nobody has to read the pieces. */
+/** Streams the content after the header. It opens the file itself, so unread pieces leave no file open. */
 async function* contentPieces(place: FilePlace, start: number): AsyncGenerator<Buffer, void, undefined> {
   const handle = await place.open()
   if (handle === undefined) throw new FileGone()

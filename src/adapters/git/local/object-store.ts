@@ -18,9 +18,9 @@ export interface ObjectStore extends ObjectSource {
 }
 
 /**
- * The objects in directories of a repository, the first of which comes first: loose ones and packs with an
- * index of version 2. Files are read at places, with few windows of them in memory. Git may repack meanwhile:
- * what is missing is looked for once more among the packs that are there then.
+ * Opens the object directories of a repository, which are searched in order. Objects may be loose, or in packs with
+ * an index of version 2. Files are read in windows, and only a few windows are in memory. Git may repack at any time,
+ * so a missing object is searched for once more in packs that are new.
  */
 export async function openObjectStore(
   directories: readonly RepositoryDirectory[],
@@ -48,7 +48,7 @@ export async function openObjectStore(
 }
 
 interface Pack {
-  /** Without its ending. */
+  /** The path of the pack without its extension. */
   readonly key: string
   readonly index: PackIndex
   readonly objects: PackedObjects
@@ -61,7 +61,7 @@ class DirectoryStore {
   readonly #files = new OpenFiles(gitLimits.openFiles)
   readonly #windows: WindowCache = new ByteCache(gitLimits.windowCacheBytes)
   readonly #bases: BaseCache = new ByteCache(gitLimits.baseCacheBytes)
-  /** The last that had an object is first. */
+  /** The pack with the last object found is first. */
   #packs: Pack[] = []
 
   constructor(directories: readonly RepositoryDirectory[], format: ObjectFormat, signal: AbortSignal) {
@@ -91,7 +91,7 @@ class DirectoryStore {
     return this.#files.close()
   }
 
-  /** Takes in packs that are not known; true when there are any. */
+  /** Opens packs that are not open yet. True if there are any. */
   async findPacks(): Promise<boolean> {
     const known = new Set(this.#packs.map(({ key }) => key))
     let found = false

@@ -1,11 +1,11 @@
 import type { promises as fs, Stats } from 'node:fs'
 import { EngineError } from '../../../engine/ports.js'
 
-/** A regular file that is opened when it is needed. */
+/** A regular file that is opened on demand. */
 export interface FilePlace {
-  /** Tells files apart. */
+  /** Identifies the file. */
   readonly key: string
-  /** Undefined when there is none. */
+  /** Undefined if the file does not exist. */
   open(): Promise<fs.FileHandle | undefined>
 }
 
@@ -14,7 +14,7 @@ export interface OpenFile {
   readonly stat: Stats
 }
 
-/** A file is not there any more, or another one has its name. */
+/** The file no longer exists, or another file has its name. */
 export class FileGone extends EngineError {
   constructor() {
     super('GIT_REMOTE_ERROR', 'the repository was repacked while it was read')
@@ -26,7 +26,7 @@ interface Slot {
   users: number
 }
 
-/** Files that stay open for the next read, up to a number of them. */
+/** Keeps a limited number of files open for the next reads. */
 export class OpenFiles {
   readonly #limit: number
   readonly #slots = new Map<string, Slot>()
@@ -35,11 +35,11 @@ export class OpenFiles {
     this.#limit = limit
   }
 
-  /** Throws FileGone when there is no such file. */
+  /** Runs `work` with the open file. Throws FileGone if the file does not exist. */
   async use<T>(place: FilePlace, work: (file: OpenFile) => Promise<T>): Promise<T> {
     const { key } = place
     const slot = this.#slots.get(key) ?? { file: open(place), users: 0 }
-    // Set anew: the last used is the last in order.
+    // Set it again, so that the map is in order of last use.
     this.#slots.delete(key)
     this.#slots.set(key, slot)
     slot.users++
@@ -50,7 +50,7 @@ export class OpenFiles {
       throw error
     } finally {
       slot.users--
-      // One that was given up is closed by its last user.
+      // The last user closes a file that is no longer in the map.
       if (slot.users === 0 && this.#slots.get(key) !== slot) await closeSlot(slot)
       await this.#closeSpare()
     }

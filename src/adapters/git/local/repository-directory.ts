@@ -17,13 +17,13 @@ export interface NamedKind {
 }
 
 /**
- * A directory of a repository on this host, held open. Paths are relative to it. Each of their names is looked up in
- * the directory that was opened for the name before it, and no symlink is followed, so that nothing outside is read
- * or written, whatever others swap meanwhile. Only regular files are opened: another kind of file, which could block
- * or act when it is opened, is GIT_NOT_A_REPOSITORY.
+ * An open directory of a repository on this host. Paths are relative to it. Each name of a path is looked up in the
+ * open directory of the name before it, and no symlink is followed. So nothing outside is read or written, even if
+ * another process swaps directories meanwhile. Only regular files are opened. Opening other kinds of file could block
+ * or have effects, so they throw GIT_NOT_A_REPOSITORY.
  *
- * A hard link looks like any other file. A user who may link a host file into a repository makes it readable there.
- * No file is written in place.
+ * A hard link looks like any other file. A user who can link a host file into a repository makes it readable there.
+ * No file is overwritten in place.
  */
 export class RepositoryDirectory {
   /** The real path. */
@@ -35,7 +35,7 @@ export class RepositoryDirectory {
     this.#root = root
   }
 
-  /** Undefined when there is no such directory; PERMISSION_DENIED when it is outside of the roots. */
+  /** Opens a directory. Undefined if it does not exist. Throws PERMISSION_DENIED if it is outside the roots. */
   static async open(path: string, roots: Roots): Promise<RepositoryDirectory | undefined> {
     try {
       const { directory, realPath } = await roots.open(path)
@@ -50,13 +50,13 @@ export class RepositoryDirectory {
     }
   }
 
-  /** A directory in this one. Undefined when there is none. */
+  /** Opens a directory below this one. Undefined if it does not exist. */
   async enter(path: string): Promise<RepositoryDirectory | undefined> {
     const found = await this.#within(path, (held) => Promise.resolve(held.hold()))
     return found && new RepositoryDirectory(resolve(this.path, path), found)
   }
 
-  /** What is at a path; undefined when nothing is. */
+  /** The kind of the file at a path; undefined if there is none. */
   kind(path: string): Promise<HostKind | undefined> {
     return this.#at(path, async (held, name) => {
       const stat = await held.stat(name)
@@ -64,14 +64,14 @@ export class RepositoryDirectory {
     })
   }
 
-  /** Whether a file is at a path. */
+  /** Whether a regular file is at a path. Throws GIT_NOT_A_REPOSITORY for a symlink or a special file. */
   async isFile(path: string): Promise<boolean> {
     const kind = await this.kind(path)
     if (kind === 'symlink' || kind === 'other') throw this.#irregular(path, kind)
     return kind === 'file'
   }
 
-  /** Undefined when there is no file. */
+  /** Opens a regular file. Undefined if nothing is at the path, or a directory. */
   open(path: string): Promise<FileHandle | undefined> {
     return this.#at(path, async (held, name) => {
       const stat = await held.stat(name)
@@ -81,12 +81,12 @@ export class RepositoryDirectory {
     })
   }
 
-  /** A file to be opened when it is needed. */
+  /** A file that is opened on demand. */
   file(path: string): FilePlace {
     return { key: `${this.path}/${path}`, open: () => this.open(path) }
   }
 
-  /** The text of a file; undefined when there is none. */
+  /** The text of a file; undefined if there is none. Throws GIT_TOO_LARGE. */
   async readText(path: string, maxBytes: number = gitLimits.textBytes): Promise<string | undefined> {
     const handle = await this.open(path)
     if (handle === undefined) return undefined
@@ -99,7 +99,7 @@ export class RepositoryDirectory {
     }
   }
 
-  /** As {@link readText}, of a file that names places: no name has a NUL. GIT_NOT_A_REPOSITORY. */
+  /** Like {@link readText}, for a file of paths. Throws GIT_NOT_A_REPOSITORY if it contains a NUL character. */
   async readPlaces(path: string): Promise<string | undefined> {
     const text = await this.readText(path)
     if (text?.includes('\0') !== true) return text
@@ -113,7 +113,7 @@ export class RepositoryDirectory {
     return this.#at(path, (held, name) => held.at(name, (at) => fs.readlink(at)))
   }
 
-  /** The names in a directory; none when there is no such directory. */
+  /** The names in a directory. Empty if there is no such directory. */
   async list(path: string, maxNames: number = gitLimits.directoryEntries): Promise<NamedKind[]> {
     const listed = await this.#within(path, async (held) => {
       const { names, more } = await listNames(held, maxNames)
@@ -125,7 +125,7 @@ export class RepositoryDirectory {
     return listed ?? []
   }
 
-  /** Writes a file that is either whole and on disk, or not there under this name. Makes its directories. */
+  /** Writes a file that gets its name only when it is complete and on disk. Creates missing directories. */
   async writeWhole(path: string, parts: Iterable<Uint8Array>): Promise<void> {
     await this.inParent(path, async (held, name) => {
       const temporary = `tmp_obj_${randomBytes(8).toString('hex')}`
@@ -145,7 +145,7 @@ export class RepositoryDirectory {
     })
   }
 
-  /** Runs a step in the directory that a path is in, which is made where it is missing. */
+  /** Runs a step in the parent directory of a path, which is created if it is missing. */
   async inParent<T>(path: string, step: (held: HeldDirectory, name: string) => Promise<T>): Promise<T> {
     const names = path.split('/')
     for (let depth = 1; depth < names.length; depth++) {
@@ -161,7 +161,7 @@ export class RepositoryDirectory {
     return done.value
   }
 
-  /** Removes a directory, and directories in it, as far as they hold no files. */
+  /** Removes a directory and its subdirectories, except those that contain files. */
   async removeEmptyDirectories(path: string): Promise<void> {
     if ((await this.kind(path)) !== 'directory') return
     for (const { name, kind } of await this.list(path)) {
@@ -174,7 +174,7 @@ export class RepositoryDirectory {
     return this.#root.close()
   }
 
-  /** Runs a step on the last name of a path. Undefined when its directory is missing. */
+  /** Runs a step with the parent directory and the last name of a path. Undefined if the parent is missing. */
   #at<T>(
     path: string,
     step: (held: HeldDirectory, name: string) => Promise<T | undefined>,
@@ -184,7 +184,7 @@ export class RepositoryDirectory {
     return this.#within(path.slice(0, cut), (held) => step(held, path.slice(cut + 1)))
   }
 
-  /** Runs a step in a directory. Undefined when there is none; a file in its place counts as none. */
+  /** Runs a step in a directory. Undefined if there is none, or a regular file in its place. */
   async #within<T>(path: string, step: (held: HeldDirectory) => Promise<T>): Promise<T | undefined> {
     let held = this.#root.hold()
     try {
