@@ -22,7 +22,7 @@ export interface NamedKind {
  * another process swaps directories meanwhile. Only regular files are opened. Opening other kinds of file could block
  * or have effects, so they throw GIT_NOT_A_REPOSITORY.
  *
- * A hard link looks like any other file. A user who can link a host file into a repository makes it readable there.
+ * A hard link looks like any other file. Linking a host file into a repository makes it readable there.
  * No file is overwritten in place.
  */
 export class RepositoryDirectory {

@@ -8,19 +8,19 @@ import type { Pacer } from '../pacer.js'
 import { packHeaderBytes } from './pack-entry.js'
 import type { IndexedObject } from './pack-index.js'
 
-/** A pack that stands by itself, without deltas. */
+/** A self-contained pack without deltas. */
 export interface BuiltPack {
-  /** Its bytes, in turn. */
+  /** The bytes of the pack, in order. */
   readonly parts: readonly Uint8Array[]
   readonly objects: readonly PackedObject[]
-  /** The last bytes of the pack, which name it too. */
+  /** The last bytes of the pack, which are also part of its file name. */
   readonly checksum: Buffer
 }
 
 export interface PackedObject extends IndexedObject {
   readonly type: GitObject['type']
   readonly size: number
-  /** The body as it stands in the pack. */
+  /** The compressed body. */
   readonly deflated: Uint8Array
 }
 
@@ -30,7 +30,7 @@ const typeNumbers = { commit: 1, tree: 2, blob: 3, tag: 4 } as const
 const deflateAside = promisify<Uint8Array, Buffer>(deflate)
 const stepBytes = 2 ** 20
 
-/** Gathers objects, compressed, for one pack. An object that is added twice is kept once. */
+/** Compresses objects and collects them for one pack. An object that is added twice is stored once. */
 export class PackBuilder {
   readonly #format: ObjectFormat
   readonly #entries = new Map<string, Entry>()
@@ -80,12 +80,12 @@ export class PackBuilder {
   }
 }
 
-/** Off the main thread, unless that costs more. */
+/** Compresses large bodies off the main thread. For small ones, that would cost more. */
 export function compress(body: Uint8Array): Buffer | Promise<Buffer> {
   return body.length > gitLimits.asyncDeflateBytes ? deflateAside(body) : deflateSync(body)
 }
 
-/** Type and size: four bits of the size in the first byte, seven in each that follows. */
+/** Encodes type and size: the first byte has four bits of the size, each further byte seven. */
 function entryHeader(type: GitObject['type'], size: number): Buffer {
   const bytes: number[] = []
   let rest = size

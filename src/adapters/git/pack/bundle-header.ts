@@ -4,17 +4,18 @@ import type { Pacer } from '../pacer.js'
 
 export interface BundleHeader {
   readonly format: ObjectFormat
-  /** Commits that the bundle builds on and does not hold. */
+  /** Commits that the bundle builds on but does not contain. */
   readonly prerequisites: readonly string[]
   /** Full ref name to object id. */
   readonly refs: ReadonlyMap<string, string>
-  /** Where the pack starts. */
+  /** The offset of the pack. */
   readonly end: number
 }
 
 /**
- * Reads the header of a bundle of version 2 or 3, of which as much is given as a header may have. Throws
- * GIT_UNSUPPORTED_BUNDLE when it is none or needs what is not known here, and GIT_CORRUPT when it has no end.
+ * Reads the header of a bundle of version 2 or 3. `bundle` needs only as many bytes as a header may have. Throws
+ * GIT_UNSUPPORTED_BUNDLE if the content is not a bundle or needs an unknown capability, and GIT_CORRUPT if the header
+ * has no end.
  */
 export async function readBundleHeader(bundle: Buffer, pacer: Pacer): Promise<BundleHeader> {
   const version = /^# v(\d+) git bundle\n/.exec(bundle.toString('latin1', 0, 32))
@@ -44,7 +45,7 @@ export async function readBundleHeader(bundle: Buffer, pacer: Pacer): Promise<Bu
   return { format, prerequisites, refs, end: at }
 }
 
-/** The object format, if the capability says it. */
+/** The object format that a capability sets. Throws GIT_UNSUPPORTED_BUNDLE for other capabilities. */
 function capability(text: string): ObjectFormat | undefined {
   if (text === 'object-format=sha1' || text === 'object-format=sha256') {
     return text === 'object-format=sha1' ? 'sha1' : 'sha256'

@@ -18,9 +18,9 @@ import { pushRejected } from '../remote/remote-errors.js'
 import type { RemoteRefs, Repository, RevisionRequest } from '../repository.js'
 
 /**
- * A bundle file as a repository that is only read: its content, whole or in pieces, of `gitLimits.bundleBytes`
- * at most. What its commits build on must be in the engine's objects. Without a HEAD of its own, a bundle of one
- * branch has that as HEAD.
+ * Opens a bundle file as a read-only repository. The content is whole or in pieces, and has at most
+ * `gitLimits.bundleBytes`. The engine's objects must contain the prerequisites of the bundle. If a bundle has one
+ * branch and no HEAD, the branch is its HEAD.
  */
 export function openBundle(content: ContentIn): Repository {
   return new BundleRepository(content)
@@ -67,7 +67,7 @@ class BundleRepository implements Repository {
     }
     return {
       async read(oid) {
-        // What a prerequisite holds need not be in the pack.
+        // Objects of the prerequisites need not be in the pack.
         const known = packed.has(oid) ? undefined : await objects.get(oid)
         return known ?? packed.read(oid)
       },

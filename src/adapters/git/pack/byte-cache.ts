@@ -1,4 +1,4 @@
-/** Keeps values up to a number of bytes; what was not used for longest goes first. */
+/** A cache of values with a limit in bytes. It evicts the least recently used value first. */
 export class ByteCache<Key, Value> {
   readonly #limit: number
   readonly #entries = new Map<Key, { readonly value: Value; readonly bytes: number }>()
@@ -16,7 +16,7 @@ export class ByteCache<Key, Value> {
     return entry.value
   }
 
-  /** A value of more than a quarter of the cache is not kept. */
+  /** Stores a value, unless it is larger than a quarter of the cache. */
   set(key: Key, value: Value, bytes: number): void {
     if (bytes > this.#limit / 4) return
     this.#bytes += bytes - (this.#entries.get(key)?.bytes ?? 0)

@@ -6,18 +6,18 @@ import { corruptPack } from './pack-errors.js'
 export interface DeltaHead {
   readonly baseSize: number
   readonly resultSize: number
-  /** Where its instructions start. */
+  /** The offset of the first instruction. */
   readonly end: number
 }
 
-/** A delta starts with the sizes of its base and of its result. Throws GIT_CORRUPT. */
+/** Reads the sizes of the base and of the result from the start of a delta. Throws GIT_CORRUPT. */
 export function readDeltaHead(delta: Buffer): DeltaHead {
   const base = readSize(delta, 0)
   const result = readSize(delta, base.end)
   return { baseSize: base.size, resultSize: result.size, end: result.end }
 }
 
-/** The result of a delta. The caller has looked at its size. Throws GIT_CORRUPT. */
+/** The result of a delta. The caller must have checked its size. Throws GIT_CORRUPT. */
 export function applyDelta(delta: Buffer, base: Uint8Array, pacer: Pacer): Buffer | Promise<Buffer> {
   const run = new DeltaRun(delta, base)
   const result = Buffer.allocUnsafe(run.size)
@@ -33,7 +33,7 @@ async function applyRest(run: DeltaRun, result: Buffer, start: number, pacer: Pa
   return result
 }
 
-/** As `applyDelta`, in pieces. */
+/** Like `applyDelta`, but yields the result in pieces. */
 export async function* deltaPieces(
   delta: Buffer,
   base: Uint8Array,
@@ -49,16 +49,16 @@ export async function* deltaPieces(
   }
 }
 
-/** Makes the result of a delta, step by step. Throws GIT_CORRUPT when the delta does not fit its base. */
+/** Computes the result of a delta step by step. Throws GIT_CORRUPT if the delta does not fit its base. */
 class DeltaRun {
-  /** The length of the result, as the delta says. */
+  /** The length of the result, according to the delta. */
   readonly size: number
   readonly #delta: Buffer
   readonly #base: Uint8Array
   #at: number
-  /** Bytes of the result that no instruction was read for. */
+  /** The number of bytes of the result that the instructions read so far do not cover. */
   #left: number
-  // What is left of an instruction that did not fit into the last piece.
+  // The rest of an instruction that did not fit into the last piece.
   #source: Uint8Array
   #from = 0
   #pending = 0
@@ -79,8 +79,8 @@ class DeltaRun {
   }
 
   /**
-   * Goes on until `out` is full, the result is whole, or a number of instructions is carried out. Gives the
-   * number of bytes written.
+   * Writes the next bytes of the result, until `out` is full, the result is complete, or `stepInstructions` steps are
+   * done. Returns the number of bytes written.
    */
   fill(out: Buffer): number {
     let end = 0
@@ -102,7 +102,7 @@ class DeltaRun {
     return end
   }
 
-  /** Reads one instruction: which bytes come next in the result. */
+  /** Reads the next instruction. */
   #next(): void {
     const delta = this.#delta
     let at = this.#at
@@ -117,7 +117,7 @@ class DeltaRun {
       if (instruction & 16) count = delta[at++]!
       if (instruction & 32) count += delta[at++]! * 2 ** 8
       if (instruction & 64) count += delta[at++]! * 2 ** 16
-      // What is missing at the end gives NaN, which no comparison lets pass.
+      // A missing byte at the end of the delta makes the sum NaN, which fails the comparison below.
       if (count === 0) count = 2 ** 16
       if (!(from + count <= this.#base.length)) throw misfit()
       this.#source = this.#base
@@ -136,10 +136,10 @@ class DeltaRun {
   }
 }
 
-/** Holds the event loop for some milliseconds at most. */
+/** This many steps block the event loop for a few milliseconds at most. */
 const stepInstructions = 64 * 1024
 
-/** For few bytes a loop is faster. */
+/** Up to this many bytes, a loop is faster than `set`. */
 const loopBytes = 48
 
 function copy(source: Uint8Array, from: number, target: Buffer, at: number, count: number): void {

@@ -1,7 +1,7 @@
 import { gitLimits } from '../limits.js'
 import { packTooLarge } from './pack-errors.js'
 
-/** A base that has not come: the id of an object, or the number of an entry that is itself not resolved. */
+/** A base that has not arrived: the id of an object, or the number of an entry that is not resolved yet. */
 export type AbsentBase = string | number
 
 export interface HeldDelta {
@@ -9,10 +9,10 @@ export interface HeldDelta {
   readonly delta: Buffer
 }
 
-/** What holding one costs beside its bytes. */
+/** Estimated overhead of a waiting delta, in bytes of memory. */
 const heldCost = 512
 
-/** Deltas that wait for their base, within a bound. */
+/** Deltas that wait for their base, up to `gitLimits.heldDeltaBytes`. */
 export class HeldDeltas {
   readonly #waiting = new Map<AbsentBase, HeldDelta[]>()
   #bytes = 0
@@ -28,7 +28,7 @@ export class HeldDeltas {
     else waiting.push(held)
   }
 
-  /** Takes out the deltas on this object. */
+  /** Removes and returns the deltas on an object. */
   take(entry: number, oid: string): HeldDelta[] {
     if (this.#waiting.size === 0) return []
     const taken = [...(this.#waiting.get(oid) ?? []), ...(this.#waiting.get(entry) ?? [])]
@@ -38,7 +38,7 @@ export class HeldDeltas {
     return taken
   }
 
-  /** The id of an object that never came. */
+  /** The id of one base that has not arrived; undefined if there is none. */
   missing(): string | undefined {
     for (const base of this.#waiting.keys()) if (typeof base === 'string') return base
     return undefined

@@ -4,18 +4,18 @@ import { gitLimits } from '../limits.js'
 import { corruptPack } from './pack-errors.js'
 
 /**
- * Inflates what starts at the first byte of `input`, at once; `consumed` is how much of the input that took.
- * Undefined when the input ends first. Throws GIT_CORRUPT when it does not give exactly `size` bytes, and never
- * makes more than one byte too many.
+ * Inflates the zlib stream at the start of `input` in one call. `consumed` is the length of the stream. Undefined if
+ * the input ends before the stream does. Throws GIT_CORRUPT unless the result has exactly `size` bytes; inflating
+ * stops at most one byte after that.
  */
 export function inflateWhole(
   input: Uint8Array,
   size: number,
 ): { readonly body: Buffer; readonly consumed: number } | undefined {
   try {
-    // Room for one byte more, so that zlib sees the end in the same call.
+    // Room for one more byte, so that zlib sees the end in the same call.
     const options = { info: true, chunkSize: Math.max(64, size + 1), maxOutputLength: Math.max(1, size) }
-    // With `info` the engine comes back too, which the types do not know.
+    // With `info`, the call also returns the engine, which the types do not declare.
     const { buffer, engine } = inflateSync(input, options) as unknown as { buffer: Buffer; engine: Inflate }
     if (buffer.length !== size) throw wrongSize()
     return { body: buffer, consumed: engine.bytesWritten }
@@ -27,17 +27,17 @@ export function inflateWhole(
   }
 }
 
-/** Bytes that come in turn. */
+/** Bytes to read in order. */
 export interface ByteInput {
-  /** What comes next, at least one byte; none at the end. It stays unchanged for good. */
+  /** The next bytes: at least one, or none at the end. The buffer never changes. */
   peek(): Buffer | Promise<Buffer>
-  /** Goes on behind so many of the bytes that `peek` gave last. */
+  /** Moves forward by this many of the bytes that `peek` returned last. */
   skip(count: number): void
 }
 
 /**
- * Inflates in pieces off the main thread, with few of them in memory. Behind the last piece the input stands
- * behind what was inflated. Throws GIT_CORRUPT.
+ * Inflates a zlib stream off the main thread and yields it in pieces, with only a few of them in memory. After the
+ * last piece, the input is at the end of the stream. Throws GIT_CORRUPT.
  */
 export async function* inflatePieces(input: ByteInput): AsyncGenerator<Buffer, void, undefined> {
   const inflate = createInflate({ chunkSize: gitLimits.pieceBytes })
@@ -58,7 +58,7 @@ export async function* inflatePieces(input: ByteInput): AsyncGenerator<Buffer, v
   }
 }
 
-/** As they are; GIT_CORRUPT when they are not `size` bytes together. */
+/** Yields the pieces unchanged. Throws GIT_CORRUPT unless they have `size` bytes in total. */
 export async function* exactly(
   pieces: AsyncIterable<Buffer>,
   size: number,
@@ -72,7 +72,7 @@ export async function* exactly(
   if (length < size) throw wrongSize()
 }
 
-/** Pieces of `size` bytes together as one. Memory is only used as they come. */
+/** Joins pieces with a total of `size` bytes. The buffer takes up memory only as the pieces arrive. */
 export async function gather(pieces: AsyncIterable<Buffer>, size: number): Promise<Buffer> {
   const whole = Buffer.allocUnsafeSlow(size)
   let end = 0
@@ -82,7 +82,7 @@ export async function gather(pieces: AsyncIterable<Buffer>, size: number): Promi
 
 async function feed(inflate: Inflate, input: ByteInput): Promise<void> {
   let wake = (): void => {}
-  // A callback of `write` may never be called when it fails.
+  // If a write fails, its callback may never be called.
   inflate.once('close', () => wake())
   for (;;) {
     const bytes = (await input.peek()).subarray(0, gitLimits.pieceBytes)
@@ -103,7 +103,7 @@ async function feed(inflate: Inflate, input: ByteInput): Promise<void> {
   }
 }
 
-/** Carries what is no Error, as the reason of an abort may be. */
+/** Wraps a thrown value that is not an Error, such as the reason of an abort. */
 class InputFailure extends Error {
   constructor(cause: unknown) {
     super('the input failed', { cause })

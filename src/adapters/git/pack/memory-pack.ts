@@ -16,13 +16,13 @@ export interface MemoryPack extends ObjectSource {
 
 export interface MemoryPackOptions {
   readonly signal: AbortSignal
-  /** An object that the pack does not have, for deltas that build on it. */
+  /** Returns an object that is not in the pack, for deltas that build on it. */
   getBase?(oid: string): Promise<GitObject | undefined>
 }
 
 /**
- * The objects of a pack in memory, which must not change. All of it is read once before this resolves: what can
- * be wrong with a pack is found then. Throws as {@link readPack} does.
+ * Opens a pack in memory, which must not change. The whole pack is read and checked before this resolves. Throws the
+ * errors of {@link readPack}.
  */
 export async function openPackInMemory(
   pack: RandomBytes,

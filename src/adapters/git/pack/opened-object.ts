@@ -5,18 +5,18 @@ import { gitLimits } from '../limits.js'
 import { objectId, type ObjectFormat } from '../objects/object-id.js'
 import type { ObjectSource } from '../objects/object-source.js'
 
-/** An object as it was found, not yet verified: a large one in pieces, of any type. */
+/** An object before its id is verified. A large object of any type is in pieces. */
 export type OpenedObject =
   | { readonly type: GitObject['type']; readonly body: Uint8Array }
   | {
       readonly type: GitObject['type']
       readonly body?: undefined
       readonly size: number
-      /** As many bytes as `size` says, else GIT_CORRUPT. */
+      /** Exactly `size` bytes in total. Throws GIT_CORRUPT. */
       readonly pieces: AsyncGenerator<Buffer, void, undefined>
     }
 
-/** The object in memory. Throws GIT_TOO_LARGE for one that must not be. */
+/** The whole body in memory. Throws GIT_TOO_LARGE if it is too large for that. */
 export async function wholeBody(object: OpenedObject): Promise<Uint8Array> {
   if (object.body !== undefined) return object.body
   if (object.size > gitLimits.deltaBytes) {
@@ -27,11 +27,11 @@ export async function wholeBody(object: OpenedObject): Promise<Uint8Array> {
   return gather(object.pieces, object.size)
 }
 
-/** Verifies what is opened by id. */
+/** Opens objects by id and verifies their content. */
 export class VerifiedSource implements ObjectSource {
   readonly #format: ObjectFormat
   readonly #open: (oid: string) => Promise<OpenedObject | undefined>
-  /** What `readBlob` found to be small: `read` is asked for it next. */
+  /** A small object that `readBlob` has opened. The caller usually reads it next. */
   #last: { readonly oid: string; readonly object: OpenedObject } | undefined
 
   constructor(format: ObjectFormat, open: (oid: string) => Promise<OpenedObject | undefined>) {
@@ -72,7 +72,7 @@ export class VerifiedSource implements ObjectSource {
   }
 }
 
-/** A body that was in memory already. */
+/** Splits a body that is already in memory. */
 async function* piecesOf(body: Uint8Array): AsyncGenerator<Buffer, void, undefined> {
   for (let at = 0; at < body.length; at += gitLimits.pieceBytes) {
     yield Buffer.from(body.subarray(at, at + gitLimits.pieceBytes))

@@ -2,7 +2,7 @@ import type { GitObject } from '../../../engine/ports.js'
 import { gitLimits } from '../limits.js'
 import { packTooLarge } from './pack-errors.js'
 
-/** What reading one pack may cost, in any case and for the bytes that came in. Throws GIT_TOO_LARGE. */
+/** Limits the cost of reading one pack, in total and in proportion to the received bytes. Throws GIT_TOO_LARGE. */
 export class PackBudget {
   #received = 0
   #inflated = 0
@@ -12,7 +12,7 @@ export class PackBudget {
     if (this.#received > gitLimits.packBytes) throw packTooLarge('bytes', gitLimits.packBytes)
   }
 
-  /** To be told of bytes that were inflated, or that a delta is to make. */
+  /** Counts bytes that were inflated, or that a delta will produce. */
   inflate(bytes: number): void {
     this.#inflated += bytes
     const limit = Math.min(
@@ -22,7 +22,7 @@ export class PackBudget {
     if (this.#inflated > limit) throw packTooLarge('bytes in objects for what was sent', limit)
   }
 
-  /** To be told of the size of a delta, as it is inflated, and of a base that is to be taken into memory. */
+  /** Checks the size of a delta while it is inflated, or the size of a base before it is read into memory. */
   hold(bytes: number): void {
     const limit = Math.min(
       gitLimits.deltaBytes,

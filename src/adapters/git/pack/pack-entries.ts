@@ -3,14 +3,14 @@ import { idBytes, type ObjectFormat } from '../objects/object-id.js'
 const unresolved = 0xffff
 const firstCapacity = 256
 
-/** Where the objects of a pack start and which they are; some 50 bytes of memory for each. */
+/** The offsets and ids of the entries of a pack. Takes about 50 bytes of memory per entry. */
 export class PackEntries {
   readonly #idBytes: number
   #offsets = new Float64Array(firstCapacity)
   #depths = new Uint16Array(firstCapacity)
   #ids: Buffer
   #count = 0
-  /** A hash table of entries plus one, by id; empty until the first search. */
+  /** A hash table by id. A slot has the number of an entry plus one, or 0. Empty until the first search. */
   #slots = new Uint32Array(0)
 
   constructor(format: ObjectFormat) {
@@ -22,7 +22,7 @@ export class PackEntries {
     return this.#count
   }
 
-  /** Adds the entry at an offset, which must be larger than that of any other. Gives its number. */
+  /** Adds the entry at an offset, which must be larger than all earlier offsets. Returns the number of the entry. */
   add(offset: number): number {
     if (this.#count === this.#offsets.length) this.#grow()
     this.#offsets[this.#count] = offset
@@ -30,7 +30,7 @@ export class PackEntries {
     return this.#count++
   }
 
-  /** Says which object an entry is, and how many deltas it took. */
+  /** Records the id of an entry, and the length of its chain of deltas. */
   resolve(entry: number, oid: string, depth: number): void {
     this.#depths[entry] = depth
     this.#ids.write(oid, entry * this.#idBytes, 'hex')
@@ -47,13 +47,13 @@ export class PackEntries {
     return this.#depths[entry]!
   }
 
-  /** Undefined for a delta whose base has not come. */
+  /** The id of an entry. Undefined for a delta whose base has not arrived. */
   oid(entry: number): string | undefined {
     if (this.#depths[entry] === unresolved) return undefined
     return this.#ids.toString('hex', entry * this.#idBytes, (entry + 1) * this.#idBytes)
   }
 
-  /** The entry that starts there. */
+  /** The entry at an offset. */
   at(offset: number): number | undefined {
     let low = 0
     let high = this.#count

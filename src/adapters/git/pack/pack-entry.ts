@@ -2,19 +2,19 @@ import type { GitObject } from '../../../engine/ports.js'
 import { idBytes, type ObjectFormat } from '../objects/object-id.js'
 import { corruptPack } from './pack-errors.js'
 
-/** What stands in front of the deflated bytes of one object of a pack. */
+/** The header of one entry of a pack. The compressed bytes follow it. */
 export type PackEntry = EntryFields &
   (
     | { readonly kind: GitObject['type'] }
-    /** A delta on what starts so many bytes before this entry. */
+    /** A delta on the entry that starts `baseDistance` bytes before this one. */
     | { readonly kind: 'offset-delta'; readonly baseDistance: number }
     | { readonly kind: 'id-delta'; readonly baseOid: string }
   )
 
 interface EntryFields {
-  /** Of the inflated bytes, which for a delta are not yet the object. */
+  /** Size of the inflated bytes. For a delta, these are the delta and not its result. */
   readonly size: number
-  /** The length of all this. */
+  /** The length of this header. */
   readonly headerBytes: number
 }
 
@@ -23,7 +23,7 @@ export const maxEntryHeaderBytes = 64
 
 export const packHeaderBytes = 12
 
-/** The number of objects that a pack says it has. */
+/** The number of objects according to the header of a pack. Throws GIT_CORRUPT. */
 export function readPackHeader(bytes: Buffer): number {
   if (
     bytes.length < packHeaderBytes ||

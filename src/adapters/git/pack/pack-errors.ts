@@ -13,7 +13,7 @@ export function packTooLarge(what: string, limit: number): EngineError {
   return new EngineError('GIT_TOO_LARGE', `the pack has over ${limit} ${what}`, { limit: String(limit) })
 }
 
-/** A delta builds on an object that is neither in the pack nor known: `details.baseOid`. */
+/** The error for a delta on an object that is neither in the pack nor known. `details.baseOid` is its id. */
 export function missingBase(baseOid: string): EngineError {
   return new EngineError('GIT_CORRUPT', `the pack builds on an object that is missing: ${baseOid}`, {
     baseOid,

@@ -7,11 +7,11 @@ const fanoutBytes = 256 * 4
 const idsStart = signature.length + fanoutBytes
 const largeOffset = 2 ** 31
 
-/** Finds the objects of one pack by the index of version 2 beside it. */
+/** Finds the objects of one pack with its index, which must have version 2. */
 export class PackIndex {
   readonly #bytes: RandomBytes
   readonly #idBytes: number
-  /** For each first byte of an id, the number of ids up to it. */
+  /** For each value of the first byte, the number of ids with this first byte or a lower one. */
   readonly #fanout: readonly number[]
 
   private constructor(bytes: RandomBytes, format: ObjectFormat, fanout: readonly number[]) {
@@ -34,7 +34,7 @@ export class PackIndex {
     return new PackIndex(bytes, format, fanout)
   }
 
-  /** Where the object starts in the pack; undefined when it is not there. */
+  /** The offset of an object in the pack; undefined if the pack does not contain it. */
   async find(oid: string): Promise<number | undefined> {
     const id = Buffer.from(oid, 'hex')
     const first = id[0]
@@ -54,7 +54,7 @@ export class PackIndex {
 
   async #offset(entry: number): Promise<number> {
     const count = this.#fanout[255]!
-    // Between ids and offsets stand checksums of four bytes each.
+    // The ids are followed by checksums of four bytes each, and then by the offsets.
     const start = idsStart + count * (this.#idBytes + 4)
     const short = await this.#bytes.at(start + entry * 4, 4)
     const offset = short.readUInt32BE()
@@ -70,11 +70,11 @@ export class PackIndex {
 export interface IndexedObject {
   readonly oid: string
   readonly offset: number
-  /** Of the object's bytes in the pack, header included. */
+  /** Checksum of the object's bytes in the pack, including its header. */
   readonly crc32: number
 }
 
-/** The index of version 2, without what hashes it, and in the order of ids. */
+/** Formats an index of version 2, in the order of the ids, without its own hash at the end. */
 export function formatPackIndex(objects: readonly IndexedObject[], packChecksum: Buffer): Buffer {
   const sorted = [...objects].sort((a, b) => (a.oid < b.oid ? -1 : 1))
   const fanout = Buffer.alloc(fanoutBytes)

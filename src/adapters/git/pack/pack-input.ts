@@ -5,10 +5,10 @@ import { idBytes, type ObjectFormat } from '../objects/object-id.js'
 import type { PackBudget } from './pack-budget.js'
 import { corruptPack } from './pack-errors.js'
 
-/** What is read ahead at least, and what is hashed at once at most, but for one object. */
+/** The least number of bytes to read ahead. It is also the most to hash at once, unless one object is larger. */
 const stepBytes = 256 * 1024
 
-/** The bytes of a pack as they come in, of which only the next are kept. */
+/** The bytes of a pack as they arrive. Only a window of the next bytes is kept. */
 export class PackInput implements ByteInput {
   readonly #chunks: AsyncIterableIterator<Uint8Array, undefined, unknown>
   readonly #budget: PackBudget
@@ -16,9 +16,9 @@ export class PackInput implements ByteInput {
   readonly #hash
   #window: Buffer = Buffer.alloc(0)
   #at = 0
-  /** How far the window is hashed. */
+  /** The end of the hashed part of the window. */
   #hashedTo = 0
-  /** The place of the window in the pack. */
+  /** The offset of the window in the pack. */
   #windowOffset = 0
   #ended = false
 
@@ -32,12 +32,12 @@ export class PackInput implements ByteInput {
     this.#hash = createHash(options.format)
   }
 
-  /** The place in the pack of the next byte. */
+  /** The offset of the next byte in the pack. */
   get offset(): number {
     return this.#windowOffset + this.#at
   }
 
-  /** The next bytes: as many as are here. */
+  /** The next bytes, as many as have arrived. */
   get view(): Buffer {
     return this.#window.subarray(this.#at)
   }
@@ -46,7 +46,7 @@ export class PackInput implements ByteInput {
     return this.#window.length - this.#at
   }
 
-  /** Waits until so many bytes are here, or all that come. */
+  /** Waits until this many bytes have arrived, or the stream ends. */
   async fill(count: number): Promise<void> {
     if (this.available >= count || this.#ended) return
     this.#hashUpTo(this.#at)
@@ -82,7 +82,7 @@ export class PackInput implements ByteInput {
     if (this.#at - this.#hashedTo >= stepBytes) this.#hashUpTo(this.#at)
   }
 
-  /** Reads the trailer. Throws GIT_CORRUPT unless it fits all that came before and is the end. */
+  /** Reads the trailer. Throws GIT_CORRUPT unless it is the hash of all bytes before it and the end of the pack. */
   async finish(): Promise<void> {
     this.#hashUpTo(this.#at)
     await this.fill(this.#idBytes + 1)
@@ -93,7 +93,7 @@ export class PackInput implements ByteInput {
     if (this.available > this.#idBytes) throw corruptPack('bytes follow its end')
   }
 
-  /** Lets go of the stream, which may be left in the middle. */
+  /** Closes the stream, even before its end. */
   async close(): Promise<void> {
     await this.#chunks.return?.()
   }

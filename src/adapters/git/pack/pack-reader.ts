@@ -17,26 +17,26 @@ export interface PackReading {
   readonly format: ObjectFormat
   readonly signal: AbortSignal
   /**
-   * Each object but large blobs, once for each time that the pack has it. The body serves later deltas too: it
-   * must not be changed. A promise is awaited before the next object.
+   * Receives each object except large blobs. An object that is in the pack twice is received twice. The body must not
+   * be changed, because later deltas use it. A promise is awaited before the next object.
    */
   onObject(object: GitObject): void | Promise<void>
-  /** A blob over `gitLimits.streamedBlobBytes`, in pieces; `oid` can be asked for when they have ended. */
+  /** Receives each blob over `gitLimits.streamedBlobBytes`, in pieces. `oid` may be called after the last piece. */
   onBlob(chunks: AsyncIterable<Uint8Array>, oid: () => string): Promise<void>
   /**
-   * A base that is not in memory any more, or is not in this pack. What was given to `onObject` and `onBlob`
-   * must be found.
+   * Returns a base that is no longer in memory, or not in this pack. It must find all objects that `onObject` and
+   * `onBlob` have received.
    */
   getBase(oid: string): Promise<GitObject | undefined>
   onProgress?(objects: number, total: number): void
-  /** Empty; gets where the objects are. */
+  /** An empty list. The reader adds the offsets and ids of the objects to it. */
   readonly entries?: PackEntries
 }
 
 /**
- * Reads a pack in one pass, whose bytes are not kept. Every id is computed from the content; the trailer is
- * verified last, so that until this resolves any of it may be damage. Throws GIT_CORRUPT, with
- * `details.baseOid` when a base is missing, and GIT_TOO_LARGE.
+ * Reads a pack in one pass, without keeping its bytes. Every id is computed from the content. The trailer is verified
+ * last, so any object may be damaged until this resolves. Throws GIT_TOO_LARGE, and GIT_CORRUPT, with
+ * `details.baseOid` if a base is missing.
  */
 export async function readPack(
   chunks: AsyncIterable<Uint8Array>,
@@ -53,7 +53,7 @@ export async function readPack(
 }
 
 interface KnownBase extends GitObject {
-  /** How many deltas made it. */
+  /** The length of its chain of deltas. */
   readonly depth: number
 }
 
@@ -65,7 +65,7 @@ class PackReader {
   readonly #entries: PackEntries
   readonly #bases = new ByteCache<string, KnownBase>(gitLimits.baseCacheBytes)
   readonly #held = new HeldDeltas()
-  /** Held deltas whose base has come. */
+  /** Deltas whose base has arrived. */
   readonly #ready: (HeldDelta & { readonly baseOid: string; readonly baseDepth: number })[] = []
   readonly #largeBlobs = new Map<string, number>()
 
@@ -123,7 +123,7 @@ class PackReader {
 
   async #inflate(size: number): Promise<Buffer> {
     if (size <= gitLimits.streamedBlobBytes) {
-      // No usual encoder needs more bytes; another one goes the longer way.
+      // This is enough for all usual encoders. Others take the slower path below.
       const enough = size + (size >>> 8) + 64
       if (this.#input.available < enough) await this.#input.fill(enough)
       const whole = inflateWhole(this.#input.view, size)
@@ -136,7 +136,7 @@ class PackReader {
     return gather(this.#inMemory(this.#inflatePieces(size)), size)
   }
 
-  /** The size is only what the pack says: it costs what really comes. */
+  /** Counts the inflated bytes, because the size in the header of the entry may be wrong. */
   async *#inflatePieces(size: number): AsyncGenerator<Buffer, void, undefined> {
     for await (const piece of exactly(inflatePieces(this.#input), size)) {
       this.#budget.inflate(piece.length)
@@ -209,7 +209,7 @@ class PackReader {
     this.#resolved(entry, object.oid, depth)
   }
 
-  /** Gives a blob in pieces, and another object that is made of pieces. */
+  /** Passes on a large object: a blob in pieces, any other object as a whole. */
   async #giveLarge(
     entry: number,
     type: GitObject['type'],

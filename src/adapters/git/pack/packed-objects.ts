@@ -12,20 +12,20 @@ import { corruptPack, missingBase, packTooLarge } from './pack-errors.js'
 import { SequentialBytes, type RandomBytes } from './random-bytes.js'
 
 export interface PackedOptions {
-  /** Tells the packs of one cache apart. */
+  /** Identifies the pack in the cache. */
   readonly name: string
   readonly cache: BaseCache
   readonly format: ObjectFormat
   readonly pacer: Pacer
-  /** Where the pack has an object. */
+  /** The offset of an object in the pack. */
   find(oid: string): number | undefined | Promise<number | undefined>
-  /** An object that the pack does not have, as a base. */
+  /** Returns a base that is not in the pack. */
   getBase?(oid: string): Promise<GitObject | undefined>
 }
 
 type WholeObject = Pick<GitObject, 'type' | 'body'>
 
-/** Objects of several packs, by name of the pack and place. */
+/** Objects of several packs, by the name of the pack and the offset in it. */
 export type BaseCache = ByteCache<string, WholeObject>
 
 interface DeltaAt {
@@ -33,7 +33,7 @@ interface DeltaAt {
   readonly delta: Buffer
 }
 
-/** The objects of one pack, by where they start. */
+/** Reads the objects of one pack by their offsets. */
 export class PackedObjects {
   readonly #bytes: RandomBytes
   readonly #options: PackedOptions
@@ -54,7 +54,7 @@ export class PackedObjects {
     return object
   }
 
-  /** Follows deltas down to an object that is none, and gives these deltas, the outermost first. */
+  /** Follows a chain of deltas to an object that is not a delta. Adds the deltas to `deltas`, the outermost first. */
   async #openBase(start: number, deltas: DeltaAt[]): Promise<OpenedObject> {
     let deltaBytes = 0
     for (let offset = start; ;) {
@@ -120,7 +120,7 @@ export class PackedObjects {
 
   async #inflate(offset: number, size: number): Promise<Buffer> {
     if (size <= gitLimits.streamedBlobBytes) {
-      // No usual encoder needs more bytes; another one goes the longer way.
+      // This is enough for all usual encoders. Others take the slower path below.
       const input = await this.#bytes.at(offset, size + (size >>> 8) + 64)
       const whole = inflateWhole(input, size)
       if (whole !== undefined) return whole.body

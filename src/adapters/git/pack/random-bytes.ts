@@ -1,27 +1,27 @@
 import type { ByteInput } from './inflate.js'
 import { gitLimits } from '../limits.js'
 
-/** Bytes of which any can be read: a file, or what is in memory. */
+/** Bytes with random access, in a file or in memory. */
 export interface RandomBytes {
   readonly size: number
-  /** So many bytes from there on; fewer at the end. They stay unchanged for good. */
+  /** The `length` bytes at `offset`, or fewer at the end. The buffer never changes. */
   at(offset: number, length: number): Buffer | Promise<Buffer>
 }
 
-/** One piece of memory, which must not change. */
+/** Wraps one piece of memory, which must not change. */
 export function memoryBytes(content: Uint8Array): RandomBytes {
   const bytes = Buffer.from(content.buffer, content.byteOffset, content.length)
   return { size: bytes.length, at: (offset, length) => bytes.subarray(offset, offset + length) }
 }
 
-/** The bytes from a place on. */
+/** The bytes from `start` to the end. */
 export function bytesFrom(bytes: RandomBytes, start: number): RandomBytes {
   return { size: bytes.size - start, at: (offset, length) => bytes.at(start + offset, length) }
 }
 
 const segmentBytes = 2 ** 20
 
-/** Bytes that come in turn and are kept, without ever being copied as a whole. */
+/** Collects bytes in segments as they arrive, so that they are never copied as a whole. */
 export class CollectedBytes implements RandomBytes {
   readonly #segments: Buffer[] = []
   #size = 0
@@ -54,7 +54,7 @@ export class CollectedBytes implements RandomBytes {
   }
 }
 
-/** Goes through the bytes from a place on. */
+/** Reads bytes in order, from an offset on. */
 export class SequentialBytes implements ByteInput {
   readonly #bytes: RandomBytes
   #offset: number
