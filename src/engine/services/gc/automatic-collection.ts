@@ -7,17 +7,16 @@ import type { Store } from '../../storage/store.js'
 import { wrapped } from '../../storage/wrapped-store.js'
 import type { GarbageEstimate } from './garbage-estimate.js'
 
-/** When the engine collects without a call of `collect()`. Both bounds must be reached. */
+/** When the engine collects by itself. A collection starts once the garbage reaches both bounds. */
 export interface AutomaticCollectionOptions {
-  /** The share of the store that is probably garbage: above 0 and below 1; 0.5 by default. */
+  /** The estimated garbage as a share of the store, above 0 and below 1. The default is 0.5. */
   readonly garbageShare?: number
-  /** The bytes of the store that are probably garbage: at least 65,536; 64 MiB by default. */
+  /** The estimated garbage in bytes, at least 65,536. The default is 64 MiB. */
   readonly garbageBytes?: number
-  /** As in `engine.collect({ keepRedo })`. */
+  /** Passed to `engine.collect({ keepRedo })`. */
   readonly keepRedo?: boolean
 }
 
-/** What it needs of the service. */
 interface Collector {
   readonly estimate: GarbageEstimate
   readonly isClosed: boolean
@@ -25,9 +24,9 @@ interface Collector {
 }
 
 /**
- * Collects when enough of a durable store is probably garbage. Only commits make garbage, so it looks after commits and
- * needs no timer. One look or collection runs at a time. After a failed one, commits do not start another before a
- * pause is over, which doubles with each failure.
+ * Collects when enough of a durable store is probably garbage. Only commits make garbage, so it checks after commits and
+ * needs no timer. One check or collection runs at a time. After a failure, the next one waits for a pause, which doubles
+ * with each failure.
  */
 export class AutomaticCollection {
   readonly #collection: Collector
@@ -45,7 +44,7 @@ export class AutomaticCollection {
     this.#options = options
   }
 
-  /** The store, with a look after each commit that may have made enough garbage. */
+  /** Wraps the store with a check after each commit that may have made enough garbage. */
   watching(store: Store): Store {
     return wrapped(store, {
       commit: (commit) => {
@@ -61,7 +60,7 @@ export class AutomaticCollection {
     })
   }
 
-  /** Commits before this call start nothing. */
+  /** Starts the checks after commits. Earlier commits trigger none. */
   start(core: Core): void {
     this.#core = core
   }
@@ -87,7 +86,7 @@ export class AutomaticCollection {
   async #collectWhileDue(core: Core): Promise<void> {
     try {
       const { keepRedo } = this.#options
-      // A collection of a caller may free enough before its turn comes.
+      // While this collection waits, one that a caller requested may free enough.
       while (await this.#collection.collectIf(core, { keepRedo }, () => this.#isDue(core))) this.#pauseMs = 0
     } catch (error) {
       if (this.#collection.isClosed) return
@@ -114,7 +113,7 @@ const optionsShape = new Shape<AutomaticCollectionOptions>({
   keepRedo: true,
 })
 
-/** Undefined where it is off, as by default. INVALID_ARGUMENT for values that make no sense. */
+/** Undefined when automatic collection is off, which is the default. INVALID_ARGUMENT. */
 export function parseAutomaticCollection(
   options: AutomaticCollectionOptions | boolean | undefined,
 ): Required<AutomaticCollectionOptions> | undefined {

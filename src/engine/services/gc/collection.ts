@@ -20,33 +20,33 @@ import { sourceKind } from '../../records/source.js'
 
 export interface CollectOptions {
   /**
-   * true: what events did is kept, as far back as it is. By default it goes where no state before it can be named
-   * any more; the events themselves stay.
+   * true: keeps all redo, the part of an event that replays its change. By default, a collection removes redo
+   * from before the oldest state that can still be named, such as the oldest checkpoint. The events themselves stay.
    */
   readonly keepRedo?: boolean
-  /** Ends it with the signal's reason; what was freed by then stays freed. */
+  /** Stops the collection and rejects with the signal's reason. Space that it freed before stays freed. */
   readonly signal?: AbortSignal
   readonly onProgress?: (progress: CollectProgress) => void
 }
 
 export interface CollectProgress {
-  /** Which it comes through in this order. */
+  /** Stages run in the order of this type. */
   readonly stage: CollectStage
-  /** Sessions, marked objects, or objects that were looked at; in `reclaim` 0. */
+  /** Sessions in `sessions`, marked objects in `mark`, checked objects in `sweep`, and 0 in `reclaim`. */
   readonly done: number
 }
 
-/** What a collection took away. */
+/** The results of a collection. */
 export interface Collected {
-  /** Of contents, tree nodes, records and redo; the store's files may shrink by more or less. */
+  /** Bytes of contents, tree nodes, records and redo. The store's files may shrink by more or less. */
   readonly freedBytes: number
   readonly deletedBlobs: number
   readonly deletedNodes: number
-  /** Records that belonged to deleted sessions and sources, and snapshots. */
+  /** Snapshots, and records of deleted sessions and sources. */
   readonly deletedRecords: number
-  /** Sessions that were deleted before, and of which nothing is stored any more. */
+  /** Deleted sessions whose records and events were removed from the store. */
   readonly deletedSessions: number
-  /** Events of which what they did is not kept any more. */
+  /** Events whose redo was removed. */
   readonly prunedEvents: number
   readonly tookMs: number
 }
@@ -61,15 +61,14 @@ const nothing: CollectCounts = {
 }
 
 /**
- * Frees what nothing leads to any more: pure marking, then deletion. It runs beside everything else, in slices; one
- * runs at a time, another waits for its turn.
+ * Deletes unreachable objects by mark and sweep. It runs in slices, concurrently with all other work. One collection
+ * runs at a time; others wait for their turn.
  *
- * 1. States that can be named get snapshots, so that deleted sessions and older redo are needed by nobody; then these
- *    go.
- * 2. From here on it is noted what is written, and every tree in memory is a root. What all records and the redo of
- *    the events behind the first snapshot of each session lead to is marked.
- * 3. Nodes and blobs that are neither marked nor noted go, in commits: one that is written later is behind these in
- *    the store's queue, and one that was written before is noted. So an interruption leaves garbage, never a hole.
+ * 1. Every state that can be named gets a snapshot. Deleted sessions and older redo are then unused, and are deleted.
+ * 2. From now on, writes are noted and every tree in memory is a root. The collection marks all objects that are
+ *    reachable from records, from trees in memory, and from the redo after the first snapshot of each session.
+ * 3. Commits delete the nodes and blobs that are neither marked nor noted. A write before the deletion is noted. A later
+ *    write comes after the deletion in the store's queue. So an interruption leaves garbage, never a missing object.
  */
 export class Collection {
   readonly estimate = new GarbageEstimate()
@@ -77,17 +76,17 @@ export class Collection {
   readonly #closing = new AbortController()
   #running: Promise<unknown> = Promise.resolve()
 
-  /** Its marks have a part of the budget, or a little that is the same for all. */
+  /** The marks use a share of the memory budget, within fixed bounds. */
   constructor({ memoryBudgetBytes }: { readonly memoryBudgetBytes: number }) {
     this.#markBytes = memoryBudgetBytes / limits.markShare
   }
 
-  /** DATA_LOSS, with nothing deleted by it, where a stored state cannot be read whole. */
+  /** Rejects with DATA_LOSS when a stored state cannot be read completely. The sweep then deletes nothing. */
   collect(core: Core, options: CollectOptions): Promise<Collected> {
     return this.pausedFor(options.signal, (signal) => this.#collect(core, options, signal))
   }
 
-  /** As {@link collect}, if it is still due when its turn comes; says whether it was. */
+  /** Like {@link collect}, but only if `isDue` holds when its turn comes. Resolves with the result of `isDue`. */
   collectIf(core: Core, options: CollectOptions, isDue: () => Promise<boolean>): Promise<boolean> {
     return this.pausedFor(options.signal, async (signal) => {
       if (!(await isDue())) return false
@@ -104,7 +103,7 @@ export class Collection {
     let sessions = 0
     const report = (stage: CollectProgress['stage'], done: number): void => {
       if (stage === 'sessions') {
-        // Sessions whose time was over are deleted by now.
+        // Expired sessions are deleted by now.
         if (sessions === 0) this.estimate.begin()
         sessions = done
       }
@@ -129,7 +128,7 @@ export class Collection {
     return collected
   }
 
-  /** Does something while nothing is collected, until the signal aborts or the engine closes. */
+  /** Does work while no collection runs. The work gets a signal that aborts with `ending` and when the engine closes. */
   pausedFor<T>(ending: AbortSignal | undefined, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const before = this.#running
     const done = withSignals([ending, this.#closing.signal], async (signal) => {
@@ -145,7 +144,7 @@ export class Collection {
     return this.#closing.signal.aborted
   }
 
-  /** Ends what runs, and waits until it has. */
+  /** Aborts the running collection and waits for its end. */
   async close(): Promise<void> {
     this.#closing.abort(engineClosed())
     await this.#running
@@ -163,23 +162,23 @@ export function parseCollect(options: CollectOptions): CollectOptions {
   return copy
 }
 
-/** Events that marking reads at once, of all sessions together. */
+/** Events that marking reads at once, over all sessions. */
 const eventsAtOnce = 512
 
-/** Of the kinds whose records refer to trees or blobs. */
+/** The key prefixes of records that refer to trees or blobs. */
 const referringPrefixes = new Set(
   recordKinds.filter((kind) => kind.hasReferences).map(({ prefix }) => prefix),
 )
 
 /**
- * Records of a kind that this version does not know may lead to contents and sessions that nothing else leads to. So
- * nothing is deleted from a store that has one.
+ * Rejects a store that has records of an unknown kind. These may be the only references to contents and sessions, so
+ * nothing is deleted.
  */
 async function refuseUnknownRecords({ core, signal }: Run): Promise<void> {
   const known = Object.values<string>(keyPrefixes).sort()
   for (const [index, prefix] of ['', ...known].entries()) {
     signal.throwIfAborted()
-    // From the end of one prefix to the next one.
+    // The gap between one known prefix and the next.
     const gte = prefix === '' ? '' : prefixEnd(prefix)
     const [found] = await core.store.scan({ gte, lt: known[index] ?? '\u{10ffff}', limit: 1 })
     if (found !== undefined) throw unknownRecords(Array.from(found[0])[0]!)
@@ -202,20 +201,20 @@ async function collectStore(run: Run): Promise<void> {
   await deleteScans(run)
   await sweepUnmarked(run)
   await core.store.recounted?.()
-  // Sessions that come into memory meanwhile are counted before they are used.
+  // Sessions that are loaded meanwhile are counted before their first use.
   const inMemory = Array.from(core.table.live.values())
   for (const live of inMemory) await countSession(asTenant(core, live.tenantKey), live)
   run.report('reclaim', 0)
   await core.store.reclaim?.({ signal: run.signal })
 }
 
-/** Where memory is the truth it is collected itself, but for records. */
+/** Collects an engine without a durable store. JavaScript frees its trees and contents; only records remain. */
 async function collectRecords(run: Run): Promise<void> {
   await deleteExpired(run)
   await deleteUnneeded(run)
 }
 
-/** What was seen of directories of which the source is deleted: nobody scans them again. */
+/** Deletes the scans of host directories whose sources are deleted. */
 async function deleteScans({ core, counts, signal }: Run): Promise<void> {
   for await (const page of scanAll(core, keys.allSources())) {
     for (const [key, json] of page) {
@@ -237,7 +236,7 @@ async function sweepUnmarked(run: Run): Promise<void> {
   using _ = core.pins.pin({ writesSince: 'the oldest pin' })
   const before = core.ids.newId()
   const marker = new Marker(core, signal, run.markBytes)
-  // In the turn in which the pin begins: what is in memory later was written since.
+  // Read in the same turn as the pin: trees that enter memory later were written after it.
   const inMemory = new Set(core.pins.roots())
   const contents = [...core.pins.contents()]
   await queued(core)
@@ -254,7 +253,7 @@ async function sweepUnmarked(run: Run): Promise<void> {
 
 async function markStored(run: Run, marker: Marker): Promise<void> {
   const { core, signal, report } = run
-  // Beside a load each wait takes long, so many sessions wait together; the bound is on the events that they read.
+  // Each wait is long on a busy event loop, so many sessions wait together. `eventsAtOnce` bounds the group.
   let group: RedoRange[] = []
   let events = 0
   const markGroup = async (): Promise<void> => {
@@ -265,7 +264,7 @@ async function markStored(run: Run, marker: Marker): Promise<void> {
   }
   for await (const page of scanAll(core, keys.allSessions(), { reverse: true })) {
     signal.throwIfAborted()
-    // What is written from here on is noted.
+    // Later writes are noted.
     const ranges: RedoRange[] = []
     await inGroups(page, sessionsAtOnce, async ([key, json]) => {
       ranges.push(await redoRange(core, key, json))
@@ -280,7 +279,7 @@ async function markStored(run: Run, marker: Marker): Promise<void> {
   }
   await markGroup()
   for (const prefix of referringPrefixes) {
-    // The newest first: those that are written meanwhile are not among them, however many they are.
+    // In reverse order, so that the scan does not reach records that are added meanwhile.
     for await (const page of scanAll(core, prefix, { reverse: true })) {
       for (const [key, json] of page) await marker.record(kindOf(key), key, json)
       report('mark', marker.size)
@@ -322,7 +321,7 @@ async function sweepNodes({ core, signal, report, counts }: Run, marker: Marker)
       del.push(key)
       bytes += key.length + json.length
     }
-    // At once: what is written again from here on is behind it.
+    // In the same turn as the check: a later write of the node comes after this commit.
     if (del.length > 0) await core.store.commit({ del })
     counts.deletedNodes += del.length
     counts.freedBytes += bytes
@@ -353,9 +352,9 @@ async function sweepBlobs({ core, signal, report, counts }: Run, marker: Marker)
   }
 }
 
-/** What tenants wrote before the marking, without what is gone by now. */
+/** Removes deleted contents from the tenants' ledgers of writes before the marking. */
 async function compactLedgers({ core, signal }: Run, before: string, marker: Marker): Promise<void> {
-  // The sweep left these, and no others.
+  // The sweep kept exactly these.
   const isKept = (hashDigits: string): boolean => marker.has(hashDigits) || core.pins.isWritten(hashDigits)
   const lt = prefixEnd(keys.everyWrittenBlobs())
   for (let gte = keys.everyWrittenBlobs(); ;) {

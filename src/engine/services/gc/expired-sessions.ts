@@ -22,12 +22,12 @@ export interface StoredSession {
   readonly record: SessionRecord
 }
 
-/** A history of which older redo or snapshots go. */
+/** A history that loses older redo or snapshots. */
 type Pruned = SettledHistory & Pick<StoredSession, 'tenantKey'>
 
 /**
- * The sessions of every tenant, the newest of each first: those that are made meanwhile are not among them, however
- * many they are. Only those below the key `before`.
+ * The sessions of every tenant with keys below `before`, in reverse order of keys. Sessions that are created meanwhile
+ * are therefore not visited.
  */
 async function* storedSessions(
   core: Pick<Core, 'store'>,
@@ -40,15 +40,15 @@ async function* storedSessions(
 }
 
 /**
- * Makes every session do without what is about to go, and takes that away: redo before the oldest state that can be
- * named, snapshots that no named state is reached from, deleted sessions. It holds the plans of a bounded number of
- * sessions at a time.
+ * Removes unneeded history: redo before the oldest state that can be named, snapshots that replay to no such state, and
+ * deleted sessions. First it stores the snapshots with which all other sessions can do without these. It holds the plans
+ * of a bounded number of sessions in memory.
  */
 export async function settleSessions(run: Run): Promise<void> {
   const { core } = run
   await deleteExpired(run)
   using _ = core.pins.pin({ forks: true })
-  // A fork that was made before is seen from here on.
+  // From here on, reads see every fork that began before the pin.
   await queued(core)
   let done = 0
   let from: string | undefined
@@ -59,7 +59,7 @@ export async function settleSessions(run: Run): Promise<void> {
     const unprepared = async function* (): AsyncGenerator<StoredSession, void> {
       for await (const session of storedSessions(core, from)) {
         if (histories.length >= limits.sessionsPerPrune) next ??= session.key
-        // The first time all of them are prepared: each may be a fork of one that is pruned now.
+        // The first round prepares all sessions, because each may be a fork of one that this round prunes.
         if (next !== undefined && !isFirst) return
         yield session
       }
@@ -81,13 +81,13 @@ export async function settleSessions(run: Run): Promise<void> {
   await deleteUnneeded(run, done)
 }
 
-/** Deleted, and without readers that began before: that is final, as none begins later. */
+/** Whether a session is deleted and has no readers left. That is final, because no new reader can begin. */
 function isUnneeded(core: Core, { id, deletedAt }: SessionRecord): boolean {
   return deletedAt !== undefined && core.pins.statesOf(id) === undefined
 }
 
 async function pruneAll({ core, signal, counts }: Run, histories: readonly Pruned[]): Promise<void> {
-  // Replays that began before the snapshots were there may be at what goes.
+  // Replays that began before the new snapshots may still read the old redo.
   await queued(core)
   await core.pins.readsEnded()
   await inGroups(histories, sessionsAtOnce, async (history) => {
@@ -99,15 +99,15 @@ async function pruneAll({ core, signal, counts }: Run, histories: readonly Prune
   })
 }
 
-/** Takes away everything of sessions that were deleted, some at a time. */
+/** Removes deleted sessions with all their records and events, in groups. */
 export async function deleteUnneeded(run: Run, done = 0): Promise<void> {
   const { core, signal, report } = run
   let unneeded: StoredSession[] = []
-  /** What forks rest on that were made meanwhile. */
+  /** Deleted sessions that forks made meanwhile still depend on. */
   const kept = new Set<string>()
   const flush = async (): Promise<void> => {
-    // A fork that was asked for before the deletion is made, and noted, by now. Replays that go on from a snapshot
-    // that is gone have ended too: nobody reads its nodes any more.
+    // After this wait, forks that were requested before the deletion are made and noted. Replays from deleted
+    // snapshots have ended too, so their nodes have no more readers.
     await core.pins.readsEnded()
     for (const { tenantKey, record } of unneeded) {
       if (core.pins.forksOf(record.id) === undefined) continue
@@ -120,7 +120,7 @@ export async function deleteUnneeded(run: Run, done = 0): Promise<void> {
     const sessions: StoredSession[] = []
     await inGroups(chunked(unneeded, sessionsAtOnce), sessionsAtOnce, async (chunk) => {
       signal.throwIfAborted()
-      // A bundle that came in while the record was read has a session by now.
+      // The import of a bundle may have completed the session since the record was read.
       const stored = await Promise.all(chunk.map(async ({ key }) => core.store.get(key)))
       const gone = chunk.filter(({ record }, index) => {
         const json = stored[index]
@@ -130,7 +130,7 @@ export async function deleteUnneeded(run: Run, done = 0): Promise<void> {
       sessions.push(...gone)
     })
     unneeded = []
-    // In the order in which they were made.
+    // In order of creation.
     sessions.sort((a, b) => (a.key < b.key ? -1 : 1))
     for (const chunk of chunked(sessions, sessionsAtOnce)) {
       signal.throwIfAborted()
@@ -146,7 +146,7 @@ export async function deleteUnneeded(run: Run, done = 0): Promise<void> {
   await flush()
 }
 
-/** A session without use for longer than its time to live is deleted. */
+/** Deletes sessions that were not used for longer than their time to live. */
 export async function deleteExpired({ core, signal }: Run): Promise<void> {
   await inGroups(storedSessions(core), sessionsAtOnce, async ({ tenantKey, record }) => {
     signal.throwIfAborted()
@@ -154,7 +154,7 @@ export async function deleteExpired({ core, signal }: Run): Promise<void> {
     const tenant = asTenant(core, tenantKey)
     const [lastActivityAt] = await lastActivities(tenant, [record])
     if (!isExpired(core, { record, lastActivityAt: lastActivityAt! })) return
-    // Another caller may have been faster.
+    // Another caller may have deleted it already.
     await core.expire(tenant, record.id).catch((error: unknown) => {
       if (!(error instanceof EngineError) || error.reason !== 'SESSION_NOT_FOUND') throw error
     })
@@ -166,8 +166,8 @@ function* chunked<T>(items: readonly T[], size: number): Generator<readonly T[],
 }
 
 /**
- * Deletes the records beside deleted sessions. Most sessions have records of few kinds, so one read per kind finds the
- * next session that has any. A read per session and kind takes many times as long.
+ * Deletes the records of deleted sessions, such as checkpoints and locks. Most sessions have records of few kinds, so one
+ * read per kind finds the next session that has any. A read per session and kind takes many times as long.
  */
 async function deleteRecords(run: Run, sessions: readonly StoredSession[]): Promise<void> {
   const ids = sessions.map(({ record }) => record.id).sort()
@@ -176,7 +176,7 @@ async function deleteRecords(run: Run, sessions: readonly StoredSession[]): Prom
   )
 }
 
-/** `ids`: ascending. */
+/** `ids` are in ascending order. */
 async function deleteRecordsOfKind(
   { core, counts, signal }: Run,
   prefix: string,
@@ -192,7 +192,7 @@ async function deleteRecordsOfKind(
     if (next === undefined) return
     const found = next[0].slice(prefix.length, prefix.length + idLength)
     index = firstAtLeast(ids, found)
-    // A record of a session that stays.
+    // The record belongs to a session that is kept.
     if (ids[index] !== found) continue
     for await (const page of scanAll(core, prefix + found)) {
       signal.throwIfAborted()
@@ -204,12 +204,12 @@ async function deleteRecordsOfKind(
   }
 }
 
-/** The sessions themselves, with their events; when they were there goes into sums, which usage counts. */
+/** Deletes the sessions and their events. Adds the times of their creation and deletion to the sums for usage. */
 async function deleteSessions({ core, counts }: Run, sessions: readonly StoredSession[]): Promise<void> {
   const put: (readonly [string, string | object])[] = []
   for (const tenantKey of new Set(sessions.map((session) => session.tenantKey))) {
     const all = sessions.filter((session) => session.tenantKey === tenantKey)
-    // One that never was whole was never there.
+    // An import that never completed did not exist as a session.
     const past = all.flatMap(({ record: { createdAt, deletedAt = createdAt } }) =>
       deletedAt === createdAt ? [] : [{ createdAt, deletedAt }],
     )

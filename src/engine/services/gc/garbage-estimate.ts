@@ -3,7 +3,7 @@ import type { StoreCommit } from '../../storage/store.js'
 const sessionPrefix = 's'
 const checkpointPrefix = 'k'
 
-/** What a finished collection says about the store. */
+/** The state of the store after a collection. */
 export interface CollectedStore {
   readonly storeBytes: number
   readonly sessions: number
@@ -11,25 +11,28 @@ export interface CollectedStore {
 }
 
 /**
- * Estimates how much of a store is garbage. Only a collection knows exactly, so this adds two things: the growth of the
- * store since the last collection, and a share of the rest for each deleted session and checkpoint. A store that was
- * not collected since it was opened counts as garbage as a whole.
+ * Estimates how much of a store is garbage. Only a collection knows exactly. The estimate is the sum of two parts: the
+ * growth of the store since the last collection, and a share of the rest for each deleted session and checkpoint. Until
+ * the first collection after opening, the whole store counts as garbage.
  */
 export class GarbageEstimate {
-  /** About how many bytes were committed since the store's size was last read. */
+  /** Approximate bytes committed since the store's size was last read. */
   #written = 0
-  /** Sessions and checkpoints that were deleted since the last collection began. */
+  /** Sessions and checkpoints deleted since the last collection began. */
   #deletions = 0
   /** Deletions that the running collection takes into account. */
   #collecting = 0
-  /** Halved by each collection that freed less than its deletions promised, so that useless ones become rare. */
+  /**
+   * Weight of a deletion. Each collection that frees less than half of its estimate halves it, so that useless
+   * collections become rare.
+   */
   #trust = 1
   #kept = { bytes: 0, sessions: 0 }
 
   note({ blobs, events, put, del }: StoreCommit): void {
     for (const { bytes } of blobs ?? []) this.#written += bytes.byteLength
     this.#written += recordBytes * ((events?.length ?? 0) + (put?.length ?? 0) + (del?.length ?? 0))
-    // A collection deletes checkpoints too, and imports begin with a session that counts as deleted: without an event.
+    // Deletions by users have events. Those of collections, and sessions that an import has begun, have none.
     if (events === undefined) return
     for (const [key, value] of put ?? [])
       if (key.startsWith(sessionPrefix) && typeof value === 'object' && 'deletedAt' in value)
@@ -37,23 +40,23 @@ export class GarbageEstimate {
     for (const key of del ?? []) if (key.startsWith(checkpointPrefix)) this.#deletions++
   }
 
-  /** Whether so much was committed, or anything deleted, that the store's size is worth reading. */
+  /** Whether this many bytes were committed or anything was deleted, so that the store's size is worth reading. */
   hasChanged(bytes: number): boolean {
     return this.#written >= bytes || this.#deletions > 0
   }
 
-  /** Bytes of garbage in a store of this size. */
+  /** Estimated bytes of garbage in a store of this size. */
   garbageBytes(storeBytes: number): number {
     this.#written = 0
     return Math.max(0, storeBytes - this.#kept.bytes) + this.#deletedBytes(this.#deletions)
   }
 
-  /** To be called before a collection looks at the first session. */
+  /** Call this before a collection reads the first session. */
   begin(): void {
     this.#collecting = this.#deletions
   }
 
-  /** To be called when a collection has ended, but not when it failed. */
+  /** Call this after each successful collection. */
   collected({ storeBytes, sessions, freedBytes }: CollectedStore): void {
     if (this.#collecting > 0)
       this.#trust = freedBytes < this.#deletedBytes(this.#collecting) / 2 ? this.#trust / 2 : 1
@@ -68,5 +71,5 @@ export class GarbageEstimate {
   }
 }
 
-/** About what an event or a record takes. */
+/** Approximate bytes of an event or record. */
 const recordBytes = 256

@@ -22,28 +22,28 @@ import {
 import type { AnyRecordKind } from '../../records/index.js'
 import { rest } from './run.js'
 
-/** Nodes that are read at once from a store that reads asynchronously. */
+/** Concurrent reads of nodes from a store that reads asynchronously. */
 const readsAtOnce = 16
-/** Bytes of memory for each node that is known to be read. */
+/** Bytes of memory for each visited node. */
 const bytesPerVisit = 20
 
 /**
- * Finds what roots lead to: addresses of tree nodes and hashes of blobs. Nothing is loaded into the trees that are in
- * memory. Its own memory is bounded by the budget, however much there is to find: of very much it marks a little more
- * than is there, which the next collection finds, and reads nodes again that many roots lead to.
+ * Marks the tree nodes and blobs that are reachable from roots, by address and hash. It loads nothing into the trees in
+ * memory. The budget bounds its own memory. In a very large store it therefore also marks a little garbage, which the
+ * next collection finds, and may read shared nodes more than once.
  */
 export class Marker implements References {
   readonly #core: Core
   readonly #signal: AbortSignal
   readonly #slice: TimeSlice
   readonly #marks: DigestSet
-  /** Nodes of which it is marked what they lead to, or will be. */
+  /** Nodes whose references are marked, or in `#unread`. */
   readonly #visited: DigestCache
   readonly #unread: [address: string, kind: StoredKind][] = []
-  /** Directories and pages that have no address. */
+  /** Visited directories and pages in memory that are not stored. */
   readonly #seen = new Set<Dir | Page>()
 
-  /** `memoryBytes`: about what the marks may have. */
+  /** `memoryBytes` is the approximate memory for marks. */
   constructor(core: Core, signal: AbortSignal, memoryBytes: number) {
     this.#core = core
     this.#signal = signal
@@ -55,12 +55,12 @@ export class Marker implements References {
     this.#slice = new TimeSlice(core.environment)
   }
 
-  /** Marked nodes and blobs, roughly. */
+  /** The approximate number of marked nodes and blobs. */
   get size(): number {
     return this.#marks.size
   }
 
-  /** Of a node's address or a blob's hash, of which 24 digits are enough. */
+  /** Takes a node's address or a blob's hash. The first 24 digits are enough. */
   has(digest: string): boolean {
     return this.#marks.has(digest)
   }
@@ -75,12 +75,12 @@ export class Marker implements References {
     this.#marks.add(hash)
   }
 
-  /** All that a record refers to. DATA_LOSS where the record is damaged, or a node is missing. */
+  /** Marks everything that a record refers to. Throws DATA_LOSS when the record is damaged or a node is missing. */
   async record(kind: AnyRecordKind | undefined, key: string, json: string): Promise<void> {
     kind?.readReferences(json, key, {
       root: (root) => encodedReferences(root, this),
       blob: (hash) => this.blob(hash),
-      // Records are marked by what they refer to; which of them go is decided elsewhere.
+      // Marks cover nodes and blobs only. Records are deleted by other rules.
       record: () => undefined,
     })
     await this.#readNodes()
@@ -90,12 +90,12 @@ export class Marker implements References {
     bodyReferences(body, this)
   }
 
-  /** What replaying effects needs; read as they stand in an event. */
+  /** Marks the blobs that a replay of the effects needs. */
   redo(effects: readonly Redo[]): void {
     for (const [hash] of contentsOf(effects)) this.blob(hash)
   }
 
-  /** What is in memory of a tree, or a file, and what of it is stored. */
+  /** Marks everything reachable from a tree or file in memory, both its loaded and its stored nodes. */
   async inMemory(pinned: PinnedNode): Promise<void> {
     if (!(pinned instanceof Dir)) {
       if (pinned.last !== undefined) fileReferences(pinned.last, this)
@@ -122,14 +122,14 @@ export class Marker implements References {
     await this.#readNodes()
   }
 
-  /** Lets others have a turn when it is time, and ends where the signal says so. */
+  /** Yields to other work when the time slice is over. Throws if the signal is aborted. */
   async rest(): Promise<void> {
     await rest({ signal: this.#signal, slice: this.#slice })
   }
 
   /**
-   * Whether all of it is known from its address: it is read from the store then. Where the address was given just
-   * now and its node is on the way, what is in memory says what it leads to.
+   * Whether the caller can skip the node in memory, because it is stored or was visited. A stored node is marked by its
+   * address. A node whose write is still under way has an address but is not stored, so its references in memory count.
    */
   async #isStored(node: Dir | Page, kind: StoredKind): Promise<boolean> {
     const { address } = node
@@ -146,7 +146,7 @@ export class Marker implements References {
   }
 
   async #readNodes(): Promise<void> {
-    // Depth first, so that few wait.
+    // Depth first, so that the list of unread nodes stays short.
     const { syncReads } = this.#core.store.capabilities
     while (this.#unread.length > 0) {
       const some = this.#unread.splice(syncReads ? -1 : -readsAtOnce)

@@ -1,10 +1,10 @@
 import type { TimeSlice } from '../../base/slices.js'
 import type { Core } from '../../session/core.js'
 
-/** Which a collection comes through in this order. */
+/** The stages of a collection, in order. */
 export type CollectStage = 'sessions' | 'mark' | 'sweep' | 'reclaim'
 
-/** What a collection took away; see {@link Collected}. */
+/** The counters of {@link Collected}. */
 export interface CollectCounts {
   freedBytes: number
   deletedBlobs: number
@@ -14,35 +14,35 @@ export interface CollectCounts {
   prunedEvents: number
 }
 
-/** Sessions that are looked at at once: beside a load each wait takes long. */
+/** Sessions that are processed concurrently, because each wait is long on a busy event loop. */
 export const sessionsAtOnce = 32
 
-/** One collection under way. */
+/** The state of one running collection. */
 export interface Run {
   readonly core: Core
   readonly keepRedo: boolean
   readonly signal: AbortSignal
-  /** About what its marks may have in memory. */
+  /** Approximate bytes of memory for marks. */
   readonly markBytes: number
-  /** How long it has run without a turn of the event loop. */
+  /** The time since it last yielded to the event loop. */
   readonly slice: TimeSlice
   readonly report: (stage: CollectStage, done: number) => void
   readonly counts: CollectCounts
 }
 
-/** Lets others have a turn when it is time, and ends where the signal says so. */
+/** Yields to other work when the time slice is over. Throws if the signal is aborted by then. */
 export async function rest({ signal, slice }: Pick<Run, 'signal' | 'slice'>): Promise<void> {
   if (!slice.over) return
   signal.throwIfAborted()
   await slice.next()
 }
 
-/** The same engine for a tenant. */
+/** The core with the keys and store of a tenant. */
 export function asTenant(core: Core, tenantKey: string): Core {
   return { ...core, tenantKey, store: core.storeOf(tenantKey) }
 }
 
-/** Resolves when reads see what was committed before. */
+/** Resolves once reads see all earlier commits. */
 export async function queued(core: Core): Promise<void> {
   await core.store.commit({})
 }
