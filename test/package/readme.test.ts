@@ -45,14 +45,4 @@ describe('README', () => {
     ])
     expect(documented).toEqual(registered)
   })
-
-  test('names only scripts that exist', () => {
-    const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
-      scripts: Record<string, string>
-    }
-    const named = [...readme.matchAll(/npm (?:run )?([a-z:]+)/g)]
-      .map(([, name]) => name!)
-      .filter((name) => name !== 'ci')
-    for (const name of named) expect(Object.keys(scripts)).toContain(name)
-  })
 })

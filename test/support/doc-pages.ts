@@ -1,0 +1,159 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+
+const root = resolve(import.meta.dirname, '../..')
+
+/** A fenced block of a page. */
+export interface CodeBlock {
+  /** The first word behind the fence, such as `ts` or `sh`; '' for none. */
+  readonly language: string
+  /** What follows the language, such as `file=esbuild.mjs`. */
+  readonly rest: string
+  readonly code: string
+  /** The line of the first line of code, from 1 on. */
+  readonly line: number
+  /** Why the block is not compiled and run: `<!-- not run: REASON -->` in front of it says so. */
+  readonly notRun: string | undefined
+}
+
+/** A page of Markdown. */
+export interface Page {
+  /** Relative to the project, such as `docs/files.md`. */
+  readonly path: string
+  readonly text: string
+  readonly blocks: readonly CodeBlock[]
+  /** The anchors of its headings. */
+  readonly anchors: ReadonlySet<string>
+  /** Targets of its links that are no absolute URLs. */
+  readonly links: readonly { readonly target: string; readonly line: number }[]
+}
+
+/** All pages of the project: those of the root, of `docs`, and of the sources. */
+export function readPages(): Page[] {
+  const below = (directory: string): string[] =>
+    readdirSync(join(root, directory), { recursive: true, encoding: 'utf8' })
+      .filter((name) => name.endsWith('.md') && !/(^|\/)(node_modules|api|dist|cache)\//.test(name))
+      .map((name) => `${directory}/${name}`)
+  const ofRoot = readdirSync(root).filter((name) => name.endsWith('.md'))
+  return [...ofRoot, ...below('docs'), ...below('src')]
+    .toSorted()
+    .map((path) => parsePage(path, readFileSync(join(root, path), 'utf8')))
+}
+
+/** Parses the parts of a page that tests look at. */
+export function parsePage(path: string, text: string): Page {
+  const blocks: CodeBlock[] = []
+  const anchors = new Set<string>()
+  const links: { target: string; line: number }[] = []
+  const lines = text.split('\n')
+  for (let index = 0; index < lines.length; index += 1) {
+    const line = lines[index]!
+    const fence = /^(?<indent> *)```(?<language>\S*) *(?<rest>.*)$/.exec(line)?.groups
+    if (fence !== undefined) {
+      const end = lines.findIndex((other, at) => at > index && other.trim() === '```')
+      if (end < 0) throw new Error(`${path}:${index + 1}: the block has no end`)
+      const code = lines.slice(index + 1, end).map((part) => part.slice(fence['indent']!.length))
+      blocks.push({
+        language: fence['language']!,
+        rest: fence['rest']!,
+        code: code.join('\n'),
+        line: index + 2,
+        notRun: /<!-- not run: (.+) -->/.exec(lines.slice(Math.max(0, index - 2), index).join('\n'))?.[1],
+      })
+      index = end
+      continue
+    }
+    const heading = /^#{1,6} (.*)$/.exec(line)?.[1]
+    if (heading !== undefined) anchors.add(anchorOf(heading))
+    const prose = line.replaceAll(/`[^`]*`/g, '')
+    for (const [, target] of prose.matchAll(/\]\((?![a-z]+:)([^)\s]+)\)/g))
+      links.push({ target: target!, line: index + 1 })
+  }
+  return { path, text, blocks, anchors, links }
+}
+
+/** The anchor that GitHub and VitePress give to a heading. */
+function anchorOf(heading: string): string {
+  return heading
+    .replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1')
+    .toLowerCase()
+    .replaceAll(/[^\p{L}\p{N}\s_-]/gu, '')
+    .trim()
+    .replaceAll(/\s/g, '-')
+}
+
+/** Why none of the blocks of a page is compiled and run: `<!-- code not run: REASON -->` on the page says so. */
+function codeNotRun(text: string): string | undefined {
+  return /^<!-- code not run: (.+) -->$/m.exec(text)?.[1]
+}
+
+/**
+ * A page's `js` and `ts` blocks as one program. The later block is nested in the earlier one: it sees its names, and may
+ * declare them again. Code stands on the same lines as on the page.
+ */
+export function programOf({ text, blocks }: Page, world = './docs-world.js'): string | undefined {
+  const programs = blocks.filter(
+    ({ language, rest, notRun }) => /^[jt]s$/.test(language) && rest === '' && notRun === undefined,
+  )
+  if (programs.length === 0 || codeNotRun(text) !== undefined) return undefined
+  const imports = new Map<string, Set<string>>()
+  const lines: string[] = []
+  for (const { code, line } of programs) {
+    while (lines.length < line - 1) lines.push('')
+    lines[line - 2] += '{'
+    const withoutImports = code.replaceAll(
+      /^import ([^;]*?) from '([^']+)';?$/gms,
+      (statement, names: string, from: string) => {
+        const known = imports.get(from) ?? new Set()
+        for (const name of importedNames(names)) known.add(name)
+        imports.set(from, known)
+        return statement.replaceAll(/[^\n]/g, '')
+      },
+    )
+    const body = withoutImports.split('\n')
+    for (const [index, text] of body.entries())
+      lines.push(text.replace('console.log(', `log(${line + index}, `))
+  }
+  const head = [...imports].map(([from, names]) => importOf(from, [...names])).join(';')
+  const own = `import { makeWorld } from '${world.startsWith('.') ? world : `./${world}`}'`
+  const names = worldNames.join(', ')
+  const start = `await using world = await makeWorld(place); const { ${names} } = world`
+  const open = `export default async (log: (line: number, ...values: unknown[]) => void, place: string) => {`
+  lines[0] = `${own};${head};${open} ${start};${lines[0] ?? ''}`
+  return `${lines.join('\n')}\n${'}'.repeat(programs.length)}}\n`
+}
+
+/** Names that every page may use without declaring them; `docs-world.ts` makes them. */
+export const worldNames = ['engine', 'session', 'fork', 'directory', 'show', 'signal', 'token'] as const
+
+/** The names of a clause, `* as`, default and type imports included: each as it stands in a braced list. */
+function importedNames(clause: string): string[] {
+  const braced = /^(?<type>type )?\{(?<names>[^}]*)\}$/s.exec(clause.trim())?.groups
+  if (braced === undefined) return [clause.trim()]
+  return braced['names']!.split(',')
+    .map((name) => name.trim())
+    .filter((name) => name !== '')
+    .map((name) => `{${braced['type'] ?? ''}${name}}`)
+}
+
+function importOf(from: string, names: readonly string[]): string {
+  const braced = names.filter((name) => name.startsWith('{')).map((name) => name.slice(1, -1))
+  const others = names.filter((name) => !name.startsWith('{'))
+  return [
+    ...others.map((name) => `import ${name} from '${from}'`),
+    ...(braced.length > 0 ? [`import { ${braced.join(', ')} } from '${from}'`] : []),
+  ].join(';')
+}
+
+/** What each `console.log` of a page prints, by its line, where a comment behind the call says so. */
+export function expectedOutput({ blocks }: Page): Map<number, string> {
+  const expected = new Map<number, string>()
+  for (const { code, line, language } of blocks) {
+    if (!/^[jt]s$/.test(language)) continue
+    for (const [index, text] of code.split('\n').entries()) {
+      const comment = /console\.log\(.*\) \/\/ (.*)$/.exec(text)?.[1]
+      if (comment !== undefined) expected.set(line + index, comment.trim())
+    }
+  }
+  return expected
+}
