@@ -48,6 +48,15 @@ export const hostilePacks: Readonly<Record<string, (format: Format) => HostilePa
     })
     return { ...withCommit([plainEntry('blob', base), ...entries], oid, format), reason: 'GIT_TOO_LARGE' }
   },
+  'many small results of one large base': (format) => {
+    const size = 9 * MiB + 2
+    const oid = idOf('blob', Buffer.alloc(size), format)
+    const deltas = Array.from({ length: 1000 }, (_, index) =>
+      idDelta(oid, makeDelta(size, 4, [Buffer.from(`${index}`.padStart(4))])),
+    )
+    const base = plainEntry('blob', Buffer.alloc(0), { size, deflated: deflatedZeros(9) })
+    return { ...withCommit([base, ...deltas], oid, format), reason: 'GIT_TOO_LARGE' }
+  },
   'a result that doubles with each delta': (format) => {
     const base = Buffer.alloc(1024, 'x')
     const entries = [plainEntry('blob', base)]

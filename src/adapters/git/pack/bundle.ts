@@ -60,7 +60,7 @@ class BundleRepository implements Repository {
     request.onBytes(pack.size)
     const packed = await openPackInMemory(pack, header.format, {
       signal,
-      getBase: (oid) => objects.get(oid),
+      getBase: (oid) => objects.get(oid, gitLimits.deltaBytes),
     })
     if (!packed.has(want) && !(await objects.has(want))) {
       throw new EngineError('GIT_REF_NOT_FOUND', `the bundle has no object ${want}`, { gitRef: want })

@@ -6,6 +6,7 @@ import { packTooLarge } from './pack-errors.js'
 export class PackBudget {
   #received = 0
   #inflated = 0
+  #read = 0
 
   receive(bytes: number): void {
     this.#received += bytes
@@ -15,11 +16,15 @@ export class PackBudget {
   /** Counts bytes that were inflated, or that a delta will produce. */
   inflate(bytes: number): void {
     this.#inflated += bytes
-    const limit = Math.min(
-      gitLimits.inflatedBytes,
-      gitLimits.inflatedBytesFree + gitLimits.inflatedBytesPerByte * this.#received,
-    )
+    const limit = this.#inflatedLimit()
     if (this.#inflated > limit) throw packTooLarge('bytes in objects for what was sent', limit)
+  }
+
+  /** Counts a base that was not in memory: many small deltas can name the same large one. */
+  readBase(bytes: number): void {
+    this.#read += bytes
+    const limit = this.#inflatedLimit()
+    if (this.#read > limit) throw packTooLarge('bytes in the bases of deltas for what was sent', limit)
   }
 
   /** Checks the size of a delta while it is inflated, or the size of a base before it is read into memory. */
@@ -29,6 +34,13 @@ export class PackBudget {
       gitLimits.deltaBytesFree + gitLimits.deltaBytesPerByte * this.#received,
     )
     if (bytes > limit) throw packTooLarge('bytes in a delta or its base for what was sent', limit)
+  }
+
+  #inflatedLimit(): number {
+    return Math.min(
+      gitLimits.inflatedBytes,
+      gitLimits.inflatedBytesFree + gitLimits.inflatedBytesPerByte * this.#received,
+    )
   }
 }
 

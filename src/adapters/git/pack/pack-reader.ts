@@ -175,6 +175,7 @@ class PackReader {
     if (size !== undefined) this.#budget.hold(size)
     const base = await this.#reading.getBase(oid)
     if (base === undefined) return undefined
+    this.#budget.readBase(base.body.length)
     const found = { ...base, depth }
     this.#bases.set(oid, found, base.body.length)
     return found

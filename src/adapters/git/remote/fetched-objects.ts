@@ -1,4 +1,5 @@
 import { EngineError, type GitObject } from '../../../engine/ports.js'
+import { gitLimits } from '../limits.js'
 import type { ObjectFormat } from '../objects/object-id.js'
 import { isMissingBase } from '../pack/pack-errors.js'
 import { readPack } from '../pack/pack-reader.js'
@@ -70,7 +71,7 @@ export class FetchedObjects implements RevisionSource {
     await readPack(pack(haves), {
       format,
       signal,
-      getBase: (oid) => objects.get(oid),
+      getBase: (oid) => objects.get(oid, gitLimits.deltaBytes),
       onObject: (object) => {
         if (object.type === 'blob') this.#blobs.add(object.oid)
         return objects.add(object)
