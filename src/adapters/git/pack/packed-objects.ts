@@ -81,6 +81,10 @@ export class PackedObjects {
       }
       const place = await this.#options.find(entry.baseOid)
       if (place !== undefined) {
+        // A circle has a step that does not lead back towards the start of the pack.
+        if (place >= offset && deltas.some((delta) => delta.offset === place)) {
+          throw corruptPack(`a delta on the object ${entry.baseOid} builds on itself`)
+        }
         offset = place
         continue
       }

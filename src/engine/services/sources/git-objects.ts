@@ -68,14 +68,15 @@ export class GitObjectStore implements GitObjects {
 
   /** Where the content of a blob is: at once for one that was added just now. GIT_CORRUPT. */
   contentOf(oid: string): readonly BlobRef[] | Promise<readonly BlobRef[]> {
-    return this.#known(oid)?.blobs ?? this.#mustFind(oid)
+    const known = this.#known(oid)
+    return known === undefined ? this.#mustFind(oid) : blobsOf(oid, known)
   }
 
   async #mustFind(oid: string): Promise<readonly BlobRef[]> {
     const held = await this.#find(oid)
-    if (held?.type !== 'blob')
+    if (held === undefined)
       throw new EngineError('GIT_CORRUPT', `the repository refers to the blob ${oid}, but did not send it`)
-    return held.blobs
+    return blobsOf(oid, held)
   }
 
   #known(oid: string): Held | undefined {
@@ -115,6 +116,11 @@ export class GitObjectStore implements GitObjects {
     }
     return parts.length === 1 ? parts[0]! : Buffer.concat(parts)
   }
+}
+
+function blobsOf(oid: string, { type, blobs }: Held): readonly BlobRef[] {
+  if (type === 'blob') return blobs
+  throw new EngineError('GIT_CORRUPT', `the repository uses the object ${oid} as a file, but it is a ${type}`)
 }
 
 function sizeOf({ blobs }: Held): number {
