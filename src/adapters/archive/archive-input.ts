@@ -3,7 +3,7 @@ import { limitExceeded } from './errors.js'
 import { archiveLimits } from './limits.js'
 import type { Pacer } from './pacer.js'
 
-/** The bytes of an archive as they come in, piece by piece. Counts them, and ends when it is aborted. */
+/** The bytes of an archive, piece by piece as they arrive. Counts the bytes, and stops on an abort. */
 export class ArchiveInput {
   readonly #pieces: AsyncIterableIterator<unknown, undefined, unknown>
   readonly #pacer: Pacer
@@ -23,7 +23,7 @@ export class ArchiveInput {
     return this.#bytesRead
   }
 
-  /** The next piece, valid until it is called again; undefined at the end. Never waits beyond an abort. */
+  /** The next piece, valid until the next call; undefined at the end. An abort ends the wait. */
   async next(): Promise<Uint8Array | undefined> {
     if (this.#pacer.due) await this.#pacer.rest()
     const { done, value } = await this.#pieces.next()
@@ -36,7 +36,7 @@ export class ArchiveInput {
     return piece
   }
 
-  /** Ends whatever the bytes come from. */
+  /** Closes the source of the bytes. */
   async close(): Promise<void> {
     await this.#pieces.return?.()
   }

@@ -1,9 +1,9 @@
 import { Buffer } from 'node:buffer'
 
-/** Gives pieces of any size, each valid until the next is asked for; undefined at the end. */
+/** Returns the next piece, of any size, which is valid until the next call; undefined at the end. */
 export type NextPiece = () => Promise<Uint8Array | undefined>
 
-/** Bytes that come in pieces, the first of which can be looked at. */
+/** Reads bytes that arrive in pieces, and can look at the next bytes without taking them. */
 export class ByteReader {
   readonly #next: NextPiece
   #piece: Buffer = Buffer.alloc(0)
@@ -12,10 +12,10 @@ export class ByteReader {
     this.#next = next
   }
 
-  /** Up to `length` bytes that stay in place; fewer only at the end. */
+  /** The next `length` bytes, without taking them; fewer only at the end. */
   async peek(length: number): Promise<Buffer> {
     while (this.#piece.length < length) {
-      // A piece may be overwritten by its source when the next one is asked for.
+      // The source may overwrite a piece when the next one is requested.
       const kept = Buffer.from(this.#piece)
       const piece = await this.#next()
       if (piece === undefined) break
@@ -24,7 +24,7 @@ export class ByteReader {
     return this.#piece.subarray(0, length)
   }
 
-  /** What is there at once, up to `most` bytes, valid until the next call; undefined at the end. */
+  /** Takes the bytes that are available, up to `most`. They are valid until the next call. Undefined at the end. */
   async some(most: number): Promise<Buffer | undefined> {
     while (this.#piece.length === 0) {
       const piece = await this.#next()

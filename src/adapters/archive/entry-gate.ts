@@ -5,7 +5,7 @@ import { invalidArchive, limitExceeded, unsafePath } from './errors.js'
 import { archiveLimits } from './limits.js'
 
 export interface ArchiveOptions {
-  /** Lets entries have names that git, or some file system, takes for `.git`; false by default. */
+  /** Allows entries with names that git, or some file system, treats as `.git`. Default false. */
   readonly allowGitNames?: boolean
 }
 
@@ -15,15 +15,15 @@ interface KnownSymlink {
 }
 
 /**
- * Between an archive and a sink: lets through what is a tree. A path stands in it once, except for a directory,
- * and nothing stands below what is no directory, so that no entry is written through a symlink of another.
+ * Checks that the entries of an archive form a tree, and passes them to a sink. Only a directory may occur twice at
+ * the same path. An entry may only be below directories, so no entry is written through the symlink of another.
  */
 export class EntryGate {
   readonly #sink: TreeSink
   readonly #allowGitNames: boolean
   readonly #onFile: (filesGiven: number) => void
   readonly #known = new Map<string, 'directory' | 'file' | KnownSymlink>()
-  /** A directory that is known with all of its parents. */
+  /** The parent directory of the last entry. It and all directories above it are known. */
   #parent = ''
   #entries = 0
   #xattrs = 0
@@ -40,7 +40,7 @@ export class EntryGate {
     this.#onFile = onFile
   }
 
-  /** A promise is to be awaited before the next call. */
+  /** The caller must await a returned promise before the next call. This applies to all methods. */
   directory(name: string, attributes: EntryAttributes): void | Promise<void> {
     const { path } = parseEntryName(name)
     if (path !== '/') this.#claim(path, 'directory', name)
@@ -59,19 +59,19 @@ export class EntryGate {
     return this.#given(this.#sink.symlink(path, target, { mtimeMs }))
   }
 
-  /** A further name for a file or symlink that came before. */
+  /** Adds another name for an earlier file or symlink. */
   hardLink(name: string, existingName: string): void | Promise<void> {
     const existing = parseEntryName(existingName).path
     const known = this.#known.get(existing)
     if (known === undefined || known === 'directory')
       throw invalidArchive('a hard link names a file that does not come before it', name)
-    // A symlink never changes, so its second name is a second one.
+    // A symlink never changes, so a copy can replace a hard link to it.
     if (known !== 'file') return this.symlink(name, known.target, known)
     const path = this.#claimName(name, 'file')
     return this.#given(this.#sink.hardLink(existing, path))
   }
 
-  /** To be called for whatever takes time to read. */
+  /** Counts an entry. Call this for each one. */
   count(): void {
     if (++this.#entries > archiveLimits.entries)
       throw limitExceeded('the archive has too many entries', archiveLimits.entries)
@@ -112,7 +112,7 @@ export class EntryGate {
 
   #claimParents(path: string, name: string): void {
     let end = path.lastIndexOf('/')
-    // Most entries stand beside the one before.
+    // Most entries have the same parent as the entry before.
     if (end === this.#parent.length && path.startsWith(this.#parent)) return
     this.#parent = path.slice(0, end)
     for (; end > 0; end = path.lastIndexOf('/', end - 1)) {

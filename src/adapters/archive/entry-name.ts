@@ -2,17 +2,18 @@ import { Buffer, isUtf8 } from 'node:buffer'
 import { limits } from '../../engine/ports.js'
 import { invalidArchive, limitExceeded, unsafePath } from './errors.js'
 
-/** Where an entry goes. */
+/** The destination of an entry. */
 export interface EntryPath {
-  /** Absolute and normal. */
+  /** Absolute and normalised. */
   readonly path: string
-  /** The name ends in a slash, or in a part that can only be a directory. */
+  /** The name ends with a slash or with the part `.`, so the entry must be a directory. */
   readonly isDirectory: boolean
 }
 
 /**
- * The one gate for names of entries. They are relative; empty parts and `.` are left out, so that `./` is the
- * root. UNSAFE_PATH for anything else that is no name, LIMIT_EXCEEDED for one that is too long or too deep.
+ * Parses and checks the name of an entry; all names pass through here. Names are relative. Empty parts and `.` are
+ * left out, so `./` is the root. Throws UNSAFE_PATH for an invalid name, such as `../a`, and LIMIT_EXCEEDED for a name
+ * that is too long or too deep.
  */
 export function parseEntryName(name: string): EntryPath {
   if (name === '') throw unsafePath('an entry has no name', name)
@@ -36,17 +37,17 @@ export function parseEntryName(name: string): EntryPath {
   return { path, isDirectory: last === '' || last === '.' }
 }
 
-/** False for text with U+FFFD, which is how bytes that are no UTF-8 are decoded. */
+/** False for text with U+FFFD, the replacement for bytes that are not UTF-8. */
 export function isDecoded(text: string): boolean {
   return !text.includes('\ufffd')
 }
 
-/** Names are UTF-8, nothing else: other bytes are no text, and turned into some would be another name. */
+/** Throws INVALID_ARCHIVE unless the text was UTF-8. Decoding other bytes would give a different name. */
 export function checkDecoded(text: string, what: string, name: string): void {
   if (!isDecoded(text)) throw invalidArchive(`${what} is not UTF-8, or contains U+FFFD`, name)
 }
 
-/** A symlink may lead to whatever it says: it is resolved when it is used, inside the session. */
+/** Parses the target of a symlink. Any path is allowed, because it is resolved on use, inside the session. */
 export function parseTarget(bytes: Uint8Array, name: string): string {
   if (!isUtf8(bytes)) throw invalidArchive('the target of a symlink is not UTF-8', name)
   if (bytes.byteLength > limits.pathBytes)

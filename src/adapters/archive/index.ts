@@ -15,12 +15,15 @@ import { readZip } from './zip-reader.js'
 const optionsShape = new Shape<ArchiveOptions>({ allowGitNames: true })
 
 /**
- * Reads tar, tar in gzip, and zip; writes tar. A backslash is a character of a name in a tar and refused in a zip,
- * where some programs mean a separator by it. Names are UTF-8; those of a zip that does not say so, and is not of
- * Unix, are of the code page 437. A name in a tar may not contain U+FFFD. Extended attributes that are no text are
- * written in base64, under the keys of libarchive, and read from there; under other keys they are left out. A name
- * that git must not hold is refused where it is read (`isUnsafeName`), unless `allowGitNames`; it is written as it is.
- * INVALID_ARGUMENT for an unknown option.
+ * Reads tar, gzipped tar and zip; writes tar.
+ *
+ * Names are UTF-8. A zip name without the UTF-8 flag is read as code page 437, unless it was made on Unix and is valid
+ * UTF-8. A tar name must not contain U+FFFD. A backslash is an ordinary character in a tar name. In a zip name it is
+ * refused, because some programs use it as a separator.
+ *
+ * An extended attribute that is not text is written in base64 under a key of libarchive, and read from such a key.
+ * Under other keys it is left out. Names that are unsafe in git (`isUnsafeName`) are refused when they are read, unless
+ * `allowGitNames` is true. They are written unchanged. Throws INVALID_ARGUMENT for an unknown option.
  */
 export function createArchives(options: ArchiveOptions = {}): Archives {
   const { allowGitNames = false } = optionsShape.read(options, 'options')
@@ -34,13 +37,13 @@ async function read(
   options: Required<ArchiveOptions>,
 ): Promise<void> {
   let filesProcessed = 0
-  const tell = (): void => context.onProgress({ bytesTransferred: input.bytesRead, filesProcessed })
+  const report = (): void => context.onProgress({ bytesTransferred: input.bytesRead, filesProcessed })
   const { signal } = context
   const pacer = new Pacer(signal)
-  const input = new ArchiveInput(content, { signal, pacer, onRead: tell })
+  const input = new ArchiveInput(content, { signal, pacer, onRead: report })
   const gate = new EntryGate(sink, options, (filesGiven) => {
     filesProcessed = filesGiven
-    tell()
+    report()
   })
   try {
     const reader = new ByteReader(() => input.next())
@@ -59,18 +62,21 @@ async function readGzip(reader: ByteReader, gate: EntryGate, reading: TarReading
   try {
     await readTar(async () => (await pieces.next()).value ?? undefined, gate, reading)
   } finally {
-    // It may still wait for bytes, and ends when their source does.
+    // The generator may still wait for bytes. It ends when their source does.
     pieces.return(undefined).catch(() => undefined)
   }
 }
 
-/** A tar may start with any name, so its sign is looked at first; one without a sign is all the rest. */
+/**
+ * Recognises the format. The signature of tar is checked first, because the name at the start of a tar may look like
+ * another signature. Content without a signature counts as an old tar.
+ */
 function formOf(start: Buffer): 'tar' | 'gzip' | 'zip' {
   if (start.toString('latin1', 257, 262) === 'ustar') return 'tar'
   return signatures.find(([, bytes]) => bytes.every((byte, i) => start[i] === byte))?.[0] ?? 'tar'
 }
 
-/** The last one is that of a zip without entries. */
+/** The last signature is the one of a zip without entries. */
 const signatures: readonly (readonly ['gzip' | 'zip', readonly number[]])[] = [
   ['gzip', [0x1f, 0x8b]],
   ['zip', [0x50, 0x4b, 3, 4]],

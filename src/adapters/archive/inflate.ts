@@ -7,8 +7,8 @@ import { archiveLimits } from './limits.js'
 const options = { chunkSize: archiveLimits.inflatedPieceBytes }
 
 /**
- * Inflates gzip, all members of it, off the main thread. LIMIT_EXCEEDED where it grows out of proportion, and where it
- * has next to no content: any number of empty members may follow each other.
+ * Inflates all members of gzip data off the main thread. Throws LIMIT_EXCEEDED if the content grows out of proportion,
+ * or if there is almost none, because the data can consist of any number of empty members.
  */
 export async function* gunzip(next: NextPiece): AsyncGenerator<Buffer> {
   const inflater = createGunzip(options)
@@ -26,8 +26,8 @@ export async function* gunzip(next: NextPiece): AsyncGenerator<Buffer> {
 }
 
 /**
- * Inflates one entry of a zip. INVALID_ARCHIVE unless it takes all of the `compressedBytes` that `next` gives and
- * comes to `size` bytes.
+ * Inflates one entry of a zip. Throws INVALID_ARCHIVE unless it uses all `compressedBytes` from `next` and yields
+ * exactly `size` bytes.
  */
 export async function* inflateEntry(
   next: NextPiece,
@@ -44,7 +44,7 @@ export async function* inflateEntry(
     throw invalidArchive('the content does not have the stated size', name)
 }
 
-/** Bombs inflate to about 1,000 times their size, what people store hardly ever to a fifth of that. */
+/** Throws LIMIT_EXCEEDED for a bomb. Bombs inflate about 1,000 times, real content hardly ever 200 times. */
 export function checkGrowth(inflated: number, from: number): void {
   if (inflated > archiveLimits.contentBytes)
     throw limitExceeded('the archive inflates to too much', archiveLimits.contentBytes)
@@ -68,13 +68,13 @@ async function* inflate(
   }
 }
 
-/** Writes pieces to an inflater, each when the one before was taken. */
+/** Writes pieces to an inflater, each after the inflater has consumed the one before. */
 class Feed {
-  /** What the source of the pieces threw. */
+  /** The error of the source of the pieces, or of the check. */
   failure: { readonly error: unknown } | undefined
   readonly #inflater: Gunzip | InflateRaw
   readonly #next: NextPiece
-  /** Called after each piece. What it throws ends the inflating. */
+  /** Called after each piece. If it throws, inflating ends. */
   readonly #check: (() => void) | undefined
   #taken: (() => void) | undefined
 
@@ -82,7 +82,7 @@ class Feed {
     this.#inflater = inflater
     this.#next = next
     this.#check = check
-    // An inflater that fails, or was given more than it takes, does not call back for the piece it has.
+    // An inflater that fails, or receives more data than it needs, does not call back for the current piece.
     inflater.on('close', () => this.#taken?.())
     inflater.on('error', () => undefined)
     this.#run().catch(() => undefined)

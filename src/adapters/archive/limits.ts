@@ -1,40 +1,46 @@
-/** Bounds of what is read of an archive, and of how it is read. Sizes are bytes unless the name says otherwise. */
+/** Limits and buffer sizes for archives. Sizes are in bytes unless the name has another unit. */
 export const archiveLimits = {
-  /** A tar as it stands after inflating, or the files of a zip together. */
+  /** Size of a tar after inflating, or of all files of a zip together. */
   contentBytes: 16 * 2 ** 30,
-  /** What is inflated may be this many times as large as what it came from, once it is over the second bound. */
+  /** Largest ratio of inflated to compressed bytes. It applies once the inflated bytes exceed `ratioFromBytes`. */
   ratio: 200,
   ratioFromBytes: 128 * 2 ** 20,
-  /** Gzip may be this many times as large as its content, beyond the second bound: members can be empty. */
+  /**
+   * Largest ratio of gzip data to its inflated content, not counting the first `emptyFromBytes` of gzip data. Without
+   * it, a file could consist of any number of empty gzip members.
+   */
   emptyRatio: 2,
   emptyFromBytes: 16 * 2 ** 20,
-  /** A zip is read from its end, so the whole of it is held in memory. */
+  /** Size of a zip. It is read from its end, so it is in memory as a whole. */
   zipBytes: 256 * 2 ** 20,
-  /** Entries, and the directories that come with them unnamed; those of a zip take longer to read. */
+  /** Entries, including parent directories that are not listed. Zip entries take longer to read. */
   entries: 300_000,
   zipEntries: 100_000,
-  /** The paths of all of these together, with the targets of symlinks: they are kept to find what is there twice. */
+  /** All paths and targets of symlinks together. They are kept in memory to find duplicate paths. */
   pathBytes: 48 * 2 ** 20,
   /** Extended attributes of all entries together. */
   xattrs: 1_000_000,
-  /** Pax records of all entries together; those of a global header count for each entry that has them. */
+  /** Pax records of all entries together. A record of a global header counts for each entry that it applies to. */
   paxRecords: 4_000_000,
   /**
-   * What stands in a tar between the contents of two entries, or behind the last one: headers, and pax records with
-   * the extended attributes of an entry. Pax is parsed at one go, up to here.
+   * Bytes between the contents of two entries of a tar, or after the last one. They are headers, and pax records with
+   * the extended attributes of an entry. This is also the most that the pax parser reads in one step.
    */
   aheadBytes: 2 * 2 ** 20,
-  /** What is over the first of these in all of an archive, where an entry needs no more as a rule. */
+  /**
+   * Most entries have at most `commonAheadBytes` of headers. The bytes above that, in all entries together, are limited
+   * to `aheadTotalBytes`.
+   */
   commonAheadBytes: 2048,
   aheadTotalBytes: 128 * 2 ** 20,
-  /** A file up to this is given whole, a larger one in pieces of at most this. */
+  /** Files up to this size are passed on whole, larger files in pieces of at most this size. */
   pieceBytes: 2 ** 20,
-  /** A zip that comes in pieces is kept in blocks of this size. */
+  /** A zip that arrives in pieces is kept in blocks of this size. */
   blockBytes: 2 ** 20,
-  /** What an inflater gives at once, and what of a tar is parsed at once. */
+  /** Size of the pieces that an inflater returns and the tar parser receives. */
   inflatedPieceBytes: 256 * 1024,
-  /** Characters of a name in an error. */
+  /** Characters of a name shown in an error. */
   shownChars: 1024,
-  /** What a tar is written in, at least, where contents are smaller. */
+  /** Small parts of a tar are joined to pieces of at least this size. */
   writtenBytes: 64 * 1024,
 } as const

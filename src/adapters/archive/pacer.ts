@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import { limits } from '../../engine/ports.js'
 
-/** Long work rests when its slice is used up, so that the event loop keeps turning. */
+/** Keeps long work from blocking the event loop: after each step, the work calls `rest()` if `due` is true. */
 export class Pacer {
   readonly #signal: AbortSignal
   #end = performance.now() + limits.sliceMs
@@ -10,12 +10,12 @@ export class Pacer {
     this.#signal = signal
   }
 
-  /** True when {@link rest} is due. Cheap. */
+  /** True when the current slice of time is used up. Cheap. */
   get due(): boolean {
     return performance.now() >= this.#end
   }
 
-  /** Gives the event loop a turn. Throws the signal's reason when it was aborted. */
+  /** Lets the event loop run once. Throws the signal's reason if it was aborted. */
   async rest(): Promise<void> {
     await setImmediate()
     this.#signal.throwIfAborted()

@@ -12,21 +12,21 @@ interface Block {
   used: number
 }
 
-/** Writes pieces to a parser, each when the one before was taken, and bounds what is between entries. */
+/** Writes pieces to a tar parser, one at a time, and limits the bytes between entries. */
 export class TarFeed {
-  /** What the source of the pieces, or then the parser, threw. */
+  /** The first error of the source of the pieces or of the parser. */
   failure: { readonly error: unknown } | undefined
-  /** Settles when the parser has ended. */
+  /** Resolves when the parser has ended. */
   readonly closed: Promise<void>
   readonly #tar: Extract
   readonly #next: NextPiece
   #taken: (() => void) | undefined
   #bytes = 0
-  /** How many of the bytes, at their end, are zeros. */
+  /** The number of zeros at the end of the bytes received so far. */
   #zeros = 0
-  /** Where the content of the newest entry ends. */
+  /** The offset at which the content of the newest entry ends. */
   #entryEnd = 0
-  /** The bytes since then, at least: they include the headers of the next entry. */
+  /** At least all bytes received after that offset. They include the headers of the next entry. */
   readonly #recent: Block[] = []
   #recentStart = 0
   #aheadBytes = 0
@@ -54,7 +54,7 @@ export class TarFeed {
     })
   }
 
-  /** Call this for every entry. LIMIT_EXCEEDED for too many bytes of headers, INVALID_ARCHIVE for damaged headers. */
+  /** Call this for every entry. Throws LIMIT_EXCEEDED for headers that are too long, INVALID_ARCHIVE for damaged ones. */
   begin(contentStart: number, size: number, name: string): void {
     this.#hasEntries = true
     const ahead = contentStart - this.#entryEnd
@@ -66,7 +66,7 @@ export class TarFeed {
     this.#entryEnd = contentStart + Math.ceil(size / blockBytes) * blockBytes
   }
 
-  /** To be called behind the last entry. INVALID_ARCHIVE unless two empty blocks end the archive. */
+  /** Call this after the last entry. Throws INVALID_ARCHIVE unless two empty blocks end the archive. */
   finish(): void {
     const rest = this.#bytes - this.#entryEnd
     if (rest < 2 * blockBytes || this.#zeros < rest) throw truncated()
@@ -86,7 +86,7 @@ export class TarFeed {
     this.#tar.end(null)
   }
 
-  /** A copy of the piece. Small pieces share a block. Blocks of contents that were read are dropped. */
+  /** Returns a copy of the piece. Small pieces share a block. Blocks of content that was read are dropped. */
   #keep(piece: Uint8Array): Uint8Array {
     let dropped = 0
     for (const { used } of this.#recent) {
@@ -116,7 +116,7 @@ export class TarFeed {
     return parts.length === 1 ? parts[0]! : Buffer.concat(parts)
   }
 
-  /** Waits until the parser has got through it, but for a rest that is not worth it. */
+  /** Writes a piece. If the buffer of the parser is full, waits until it has room. */
   async #write(piece: Uint8Array): Promise<void> {
     if (this.#tar.write(piece) || this.#tar.destroyed) return
     await new Promise<void>((resolve) => (this.#taken = resolve))
@@ -130,7 +130,7 @@ function checkGap(bytes: number): void {
 
 const zeroBytes = Buffer.alloc(64 * 1024)
 
-/** The zeros at the end. */
+/** The number of zeros at the end of a piece. */
 function countZeros(piece: Uint8Array): number {
   let end = piece.length
   for (let size = Math.min(end, zeroBytes.length); size > 0;) {

@@ -12,13 +12,13 @@ import { readXattrs, type PaxRecords } from './tar-xattrs.js'
 
 export interface TarReading {
   readonly pacer: Pacer
-  /** Ends the reading, also where the parser waits for content that never comes. */
+  /** Ends the reading, even if the parser waits for content that never arrives. */
   readonly signal: AbortSignal
 }
 
 /**
- * Reads a tar to its end: POSIX with pax headers, GNU with long names, and older ones. Every header has its
- * checksum, the two empty blocks at the end are there, and nothing but zeros follows them.
+ * Reads a tar to its end: POSIX with pax headers, GNU with long names, and older formats. Throws INVALID_ARCHIVE if a
+ * header does not match its checksum, or if the tar does not end with two empty blocks and only zeros after them.
  */
 export async function readTar(next: NextPiece, gate: EntryGate, reading: TarReading): Promise<void> {
   const { pacer, signal } = reading
@@ -46,22 +46,22 @@ export async function readTar(next: NextPiece, gate: EntryGate, reading: TarRead
   }
 }
 
-/** The format before POSIX has no sign. */
+/** The format before POSIX has no signature. */
 const options: object = { allowUnknownFormat: true }
 
-/** What the library gives, of which its types are not exact. */
+/** A header as the library returns it. The library's own types are not exact. */
 interface TarHeader extends Omit<Header, 'type' | 'linkname' | 'pax'> {
-  /** Null for one that the library does not know. */
+  /** Null for a type that the library does not know. */
   readonly type: Header['type'] | null
   readonly linkname: string | null
   readonly pax: PaxRecords | null
-  /** Where the content starts. */
+  /** The offset of the content. */
   readonly byteOffset: number
 }
 
 /**
- * The library gives null for a number in base 256 that it cannot read, NaN for text, and -0 for a size of -1. With
- * null as the size of an entry it would wait for content without an end.
+ * Refuses invalid numbers. The library returns null for a number in base 256 that it cannot read, NaN for text, and -0
+ * for a size of -1. If the size of an entry is null, the library waits for endless content.
  */
 function checkNumbers({ name, size, mode, pax }: TarHeader): void {
   if (!isCount(size) || !/^\d{0,16}$/.test(pax?.['size'] ?? ''))
@@ -87,7 +87,7 @@ async function readEntry(
   if (isFile) return readFile(name, contentOf(header, stream, pacer), attributes, size, gate)
   if (size !== 0) throw invalidArchive('an entry that is not a file has content', name)
   switch (header.type) {
-    // Before POSIX a directory was a file whose name ends in a slash.
+    // Before POSIX, a directory was a file with a slash at the end of its name.
     case 'file':
     case 'directory':
       return gate.directory(name, attributes)
@@ -110,7 +110,7 @@ async function readFile(
   gate: EntryGate,
 ): Promise<void> {
   if (size > archiveLimits.pieceBytes) {
-    // A sink that leaves a content leaves this one; the library would end the archive with its own.
+    // A sink may stop reading early. These pieces have no `return`, because the library's would end the whole archive.
     const pieces = { [Symbol.asyncIterator]: () => ({ next: () => content.next() }) }
     await gate.file(name, pieces, attributes)
     while ((await content.next()).done !== true);
@@ -145,16 +145,16 @@ function attributesOf({ name, mode, mtime, pax }: TarHeader): EntryAttributes {
   return { mode: mode & 0o7777, mtimeMs, ...(xattrs && { xattrs }) }
 }
 
-/** Milliseconds since the epoch, as far as a Date goes. */
+/** The latest time of a Date, in milliseconds since the epoch. */
 const latestMs = 8.64e15
 
-/** The library reads a negative number as one more than it is. */
+/** Milliseconds since the epoch. The library reads negative seconds one too high. */
 function headerTime(time: Date): number {
   const ms = time.getTime()
   return ms < 0 ? ms - 1000 : ms
 }
 
-/** Seconds since the epoch, with fractions. */
+/** Parses seconds since the epoch, with fractions. Returns milliseconds. */
 function paxTime(text: string, name: string): number {
   if (!/^-?\d{1,16}(\.\d*)?$/.test(text)) throw invalidArchive('the time of an entry is damaged', name)
   return Number(text) * 1000

@@ -10,7 +10,7 @@ import { xattrRecords } from './tar-xattrs.js'
  * are whole seconds. The root is `./`.
  */
 export async function* writeTar(entries: AsyncIterable<TreeEntry>): AsyncGenerator<Uint8Array> {
-  // Small parts go out together, large ones as they are.
+  // Small parts are joined, large ones are passed on as they are.
   let waiting: Uint8Array[] = []
   let bytes = 0
   for await (const part of tarParts(entries)) {
@@ -30,7 +30,7 @@ export async function* writeTar(entries: AsyncIterable<TreeEntry>): AsyncGenerat
 }
 
 async function* tarParts(entries: AsyncIterable<TreeEntry>): AsyncGenerator<Uint8Array> {
-  // Whatever is put in is taken out at once.
+  // No limit, because the output is read right after each write.
   const tar = pack({ highWaterMark: Infinity })
   tar.on('error', () => undefined)
   for await (const entry of entries) {
@@ -58,7 +58,7 @@ function* taken(tar: Pack): Generator<Uint8Array> {
   for (let part = tar.read(); part !== null; part = tar.read()) yield part as Uint8Array
 }
 
-/** What is not in every header stands in a pax header ahead of it, written by the library. */
+/** Values that do not fit into a plain header go to a pax header before it, which the library writes. */
 function headerOf(entry: TreeEntry, size: number): Parameters<Pack['entry']>[0] {
   const seconds = Math.floor(entry.attributes.mtimeMs / 1000)
   const linkname = linkNameOf(entry)
@@ -72,10 +72,10 @@ function headerOf(entry: TreeEntry, size: number): Parameters<Pack['entry']>[0] 
     linkname,
     type: typeOf(entry),
     size,
-    // Without the bit of a type the library would take no permissions for none said.
+    // Without the bit of a type, the library would take a mode of 0 for a missing mode.
     mode: entry.kind === 'symlink' ? 0o777 : entry.attributes.mode | typeBit,
     mtime: new Date(headerSeconds * 1000),
-    // The name of a link in other than ASCII is in no encoding that a header could tell.
+    // A plain header cannot declare the encoding of a link name that is not ASCII.
     // oxlint-disable-next-line no-control-regex
     ...((Object.keys(pax).length > 0 || /[^\x01-\x7f]/.test(linkname)) && { pax }),
   }
@@ -83,7 +83,7 @@ function headerOf(entry: TreeEntry, size: number): Parameters<Pack['entry']>[0] 
 
 const typeBit = 0o100000
 
-/** The library writes no later ones. */
+/** The library writes no later time. */
 const latestHeaderSeconds = 2 ** 31 - 1
 
 function typeOf(entry: TreeEntry): 'file' | 'directory' | 'symlink' | 'link' {
@@ -100,7 +100,7 @@ function linkNameOf(entry: TreeEntry): string {
   return entry.kind === 'file' ? (entry.linkTo?.slice(1) ?? '') : ''
 }
 
-/** Those of a file stand with its first name. */
+/** Whether extended attributes are written with this entry. A file has them with its first name only. */
 function takesXattrs(entry: TreeEntry): entry is TreeEntry & { readonly kind: 'directory' | 'file' } {
   return typeOf(entry) === 'file' || typeOf(entry) === 'directory'
 }

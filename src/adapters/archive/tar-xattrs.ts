@@ -3,16 +3,16 @@ import { limits, type EntryAttributes } from '../../engine/ports.js'
 import { isDecoded } from './entry-name.js'
 import { invalidArchive, limitExceeded } from './errors.js'
 
-/** Records of pax, which are text. */
+/** The records of a pax header, which are text. */
 export type PaxRecords = Readonly<Record<string, string>>
 
 type Xattrs = NonNullable<EntryAttributes['xattrs']>
 
-/** Keys of values as they are, known to most programs, and of values in base64, known to those of libarchive. */
+/** Key prefixes: most programs know the one for plain values, programs with libarchive the one for base64. */
 const asIs = 'SCHILY.xattr.'
 const inBase64 = 'LIBARCHIVE.xattr.'
 
-/** Text goes as it is, anything else in base64. */
+/** The pax records of extended attributes. Text is written as it is, any other value in base64. */
 export function xattrRecords(xattrs: Xattrs): Record<string, string> {
   const sorted = [...xattrs].sort(([a], [b]) => (a < b ? -1 : 1))
   return Object.fromEntries(
@@ -25,7 +25,7 @@ export function xattrRecords(xattrs: Xattrs): Record<string, string> {
   )
 }
 
-/** Undefined when there are none. A value as it is that was no text is lost, and left out. */
+/** Undefined if there are none. A plain value that was not text was lost in decoding, and is left out. */
 export function readXattrs(pax: PaxRecords): Xattrs | undefined {
   const xattrs = new Map<string, Uint8Array>()
   for (const [key, value] of Object.entries(pax)) {
@@ -48,7 +48,7 @@ function add(xattrs: Map<string, Uint8Array>, name: string, value: Buffer): void
     throw limitExceeded('an entry has too many extended attributes', limits.xattrsPerNode)
 }
 
-/** A key ends at its first `=`, so GNU tar writes one in a name as `%3D`. */
+/** A key ends at its first `=`, so GNU tar writes `=` in a name as `%3D`. */
 function encodeName(name: string): string {
   return name.replaceAll('%', '%25').replaceAll('=', '%3D')
 }

@@ -5,7 +5,7 @@ import type { ByteReader } from './byte-reader.js'
 import { limitExceeded } from './errors.js'
 import { archiveLimits } from './limits.js'
 
-/** A whole zip in memory, in blocks: what comes in pieces is not copied together. */
+/** A whole zip in memory. It is in blocks, so that pieces need not be joined into one buffer. */
 export class ZipContent extends yauzl.RandomAccessReader {
   readonly length: number
   readonly #blocks: readonly Buffer[]
@@ -16,7 +16,7 @@ export class ZipContent extends yauzl.RandomAccessReader {
     this.length = length
   }
 
-  /** The bytes of a range as they lie in memory, one part after the other. */
+  /** Yields the bytes of a range part by part, without copying them. */
   *range(start: number, end: number): Generator<Buffer> {
     for (let at = start; at < end;) {
       const offset = at % archiveLimits.blockBytes
@@ -27,7 +27,7 @@ export class ZipContent extends yauzl.RandomAccessReader {
     }
   }
 
-  /** A range as bytes of their own. */
+  /** Copies the bytes of a range. */
   copy(start: number, end: number): Buffer {
     const target = Buffer.allocUnsafeSlow(end - start)
     let filled = 0
@@ -49,7 +49,7 @@ export class ZipContent extends yauzl.RandomAccessReader {
   }
 }
 
-/** Takes in a zip to its end. LIMIT_EXCEEDED when it is too large to be held. */
+/** Reads a zip into memory. Throws LIMIT_EXCEEDED if it is larger than `archiveLimits.zipBytes`. */
 export async function collectZip(content: ContentIn, reader: ByteReader): Promise<ZipContent> {
   const isWhole = content instanceof Uint8Array
   const blocks: Buffer[] = []

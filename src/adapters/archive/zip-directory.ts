@@ -6,7 +6,7 @@ import { archiveLimits } from './limits.js'
 import type { Pacer } from './pacer.js'
 import type { ZipContent } from './zip-content.js'
 
-/** What the central directory of a zip says of one entry. */
+/** One entry of the central directory of a zip. */
 export interface ZipEntry {
   readonly name: string
   /** The bytes of the name, one character each. */
@@ -18,18 +18,18 @@ export interface ZipEntry {
   readonly compressedSize: number
   readonly size: number
   readonly crc32: number
-  /** Where its local header stands, named as the library has it. */
+  /** The offset of the local header. The library needs this name. */
   readonly relativeOffsetOfLocalHeader: number
-  /** Where the next entry or the directory starts: the bytes of this one end before that. */
+  /** The offset of the next entry or of the directory. The bytes of this entry must end before it. */
   end: number
 }
 
-/** Every entry of a zip in the order of its directory. INVALID_ARCHIVE where entries overlap or sizes lie. */
+/** The entries of a zip, in the order of its directory. Throws INVALID_ARCHIVE if they overlap or a size is wrong. */
 export async function readZipDirectory(
   content: ZipContent,
   pacer: Pacer,
 ): Promise<{ zip: ZipFile; entries: ZipEntry[] }> {
-  // Names are decoded below, where what is no UTF-8 can be refused.
+  // Names are decoded below, where invalid UTF-8 can be refused.
   const options = { decodeStrings: false, autoClose: false }
   const zip = await fromYauzl(() => yauzl.fromRandomAccessReaderPromise(content, content.length, options))
   if (zip.entryCount > archiveLimits.zipEntries)
@@ -57,7 +57,7 @@ export async function readZipDirectory(
   return { zip, entries }
 }
 
-/** What the library refuses is an INVALID_ARCHIVE. */
+/** Turns errors of the library into INVALID_ARCHIVE. */
 export async function fromYauzl<T>(act: () => Promise<T>, name?: string): Promise<T> {
   try {
     return await act()
@@ -67,12 +67,12 @@ export async function fromYauzl<T>(act: () => Promise<T>, name?: string): Promis
   }
 }
 
-/** Where the next entry of the directory is read: declared as something else. */
+/** The offset at which the library reads the next entry of the directory. Its types declare something else. */
 function cursorOf(zip: ZipFile): number {
   return zip.readEntryCursor as unknown as number
 }
 
-/** The record at the end of the zip, or where there is one that of 64 bits, follows the directory. */
+/** The offset of the end of the directory. The zip64 end record follows it or, without one, the plain end record. */
 function endOfDirectory(zip: ZipFile, content: ZipContent): number {
   const end = content.length - endRecordBytes - zip.comment.length
   if (end < locatorBytes) return end
@@ -96,10 +96,10 @@ function describe(entry: Entry): ZipEntry {
   const rawName = entry.fileNameRaw.toString('latin1')
   return {
     name,
-    // One text for both, where they are the same.
+    // If both are equal, they share one string.
     rawName: rawName === name ? name : rawName,
     ...modeOf(entry, name),
-    // Without a zone in it, the time is taken as that of Greenwich everywhere.
+    // The time has no zone. It is read as UTC everywhere.
     mtimeMs: entry.getLastModDate({ timezone: 'UTC' }).getTime() || 0,
     compressionMethod,
     compressedSize: entry.compressedSize,
@@ -117,8 +117,8 @@ const utf8Flag = 0x800
 const unicodePathId = 0x7075
 
 /**
- * UTF-8 where the entry says so, and where it was made on Unix and is UTF-8, as tools there forget to say; else the
- * code page 437 of old. A backslash stays one.
+ * Decodes a name as UTF-8 if the entry has the UTF-8 flag, or if it was made on Unix and is valid UTF-8: tools there
+ * often forget the flag. Otherwise decodes it as code page 437. Backslashes are kept.
  */
 function nameOf({ versionMadeBy, generalPurposeBitFlag, fileNameRaw, extraFields }: Entry): string {
   const isUnsaid = isMadeOnUnix(versionMadeBy) && isUtf8(fileNameRaw)
@@ -130,7 +130,7 @@ function nameOf({ versionMadeBy, generalPurposeBitFlag, fileNameRaw, extraFields
   return name
 }
 
-/** The mode of Unix, where whoever made the entry has one; a directory has a slash at its end everywhere. */
+/** The Unix mode of an entry made on Unix, otherwise a default. On all systems, directory names end with a slash. */
 function modeOf(
   { versionMadeBy, externalFileAttributes }: Entry,
   name: string,
@@ -150,7 +150,7 @@ function modeOf(
   return { kind: 'file', mode: given === 0 ? 0o644 : mode }
 }
 
-/** By the numbers of Unix and macOS. */
+/** Host systems 3 and 19 are Unix and macOS. */
 function isMadeOnUnix(versionMadeBy: number): boolean {
   const madeOn = versionMadeBy >>> 8
   return madeOn === 3 || madeOn === 19
@@ -158,7 +158,7 @@ function isMadeOnUnix(versionMadeBy: number): boolean {
 
 const localHeaderBytes = 30
 
-/** Gives each entry its end. Bytes that belong to two entries would be inflated over and over. */
+/** Sets the end of each entry. Refuses overlaps: bytes that belong to many entries would be inflated over and over. */
 async function separate(entries: readonly ZipEntry[], directoryStart: number, pacer: Pacer): Promise<void> {
   const starts = new Float64Array(entries.length)
   for (const [i, { relativeOffsetOfLocalHeader }] of entries.entries())
@@ -175,7 +175,7 @@ async function separate(entries: readonly ZipEntry[], directoryStart: number, pa
   }
 }
 
-/** The first place of a number that is in a sorted list. */
+/** The first index of a number in a sorted list, which must contain it. */
 function placeOf(wanted: number, list: Float64Array): number {
   let from = 0
   let to = list.length - 1

@@ -12,8 +12,8 @@ import type { ZipContent } from './zip-content.js'
 import { deflated, fromYauzl, readZipDirectory, type ZipEntry } from './zip-directory.js'
 
 /**
- * Reads a zip: stored and deflated entries, of 64 bits too, with modes and symlinks of Unix. Its directory says
- * what is in it, and has to agree with what stands before each content.
+ * Reads a zip or zip64 with stored and deflated entries, and with modes and symlinks of Unix. The directory lists the
+ * entries. It must agree with the local header before each content.
  */
 export async function readZip(content: ZipContent, gate: EntryGate, pacer: Pacer): Promise<void> {
   const { zip, entries } = await readZipDirectory(content, pacer)
@@ -50,7 +50,7 @@ async function giveEntry(entry: ZipEntry, range: StoredRange, gate: EntryGate, p
   }
 }
 
-/** Where the content of an entry starts. INVALID_ARCHIVE unless what precedes it is the entry that is meant. */
+/** The offset of the content of an entry. Throws INVALID_ARCHIVE if its local header is of another entry. */
 async function findContent(zip: ZipFile, entry: ZipEntry): Promise<number> {
   const { name } = entry
   const header = await fromYauzl(() => zip.readLocalFileHeaderPromise(entry as unknown as Entry), name)
@@ -78,14 +78,14 @@ function inflateWhole({ name, size }: ZipEntry, stored: Buffer): Uint8Array {
       maxOutputLength: Math.max(1, size),
     }) as unknown as { buffer: Buffer; engine: { bytesWritten: number } }
     if (engine.bytesWritten !== stored.length) throw wrongSize(name)
-    // What it gives may be part of something larger.
+    // The result may be part of a larger buffer.
     return Uint8Array.from(buffer)
   } catch (error) {
     throw invalidArchive('the content does not inflate to the stated size', name, { cause: error })
   }
 }
 
-/** The content of a large entry, checked as it is read; a failure shows at its end at the latest. */
+/** The content of a large entry. It is checked as it is read, and throws at its end at the latest. */
 class EntryContent implements AsyncIterable<Uint8Array> {
   readonly #entry: ZipEntry
   readonly #range: StoredRange
@@ -102,7 +102,7 @@ class EntryContent implements AsyncIterable<Uint8Array> {
     return (this.#reading ??= this.#read())
   }
 
-  /** Ends the reading: who took the content may have left the rest of it. */
+  /** Ends the reading, because the sink may have stopped early. */
   async finish(): Promise<void> {
     await this.#reading?.return(undefined)
   }
