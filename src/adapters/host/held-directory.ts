@@ -5,25 +5,25 @@ import process from 'node:process'
 import { EngineError } from '../../engine/ports.js'
 import { absent, hostFailed, unless } from './host-errors.js'
 
-/** Some are missing on Windows, and count as 0 there: symlinks need rights of their own. */
+/** Windows lacks some of these flags; they count as 0 there. Creating symlinks needs special rights on Windows. */
 const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK } = constants
 const openFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK
 
 /**
- * A directory that is held open: names are looked up in it and not in what stands at its former path now, so who
- * swaps directories for symlinks cannot lead anywhere else.
+ * A directory that is kept open. Names are looked up in the open directory and not through its path, so swapping
+ * directories for symlinks cannot lead a step elsewhere.
  *
- * Where the kernel has no `/proc/self/fd`, the directory's path is compared with it before and after each step. A
- * swap in between is then noticed only when it has happened: what was read is thrown away, what was written may
- * have been written elsewhere.
+ * Without `/proc/self/fd`, the directory at the path is compared with the open one before and after each step. This
+ * detects a swap during the step only afterwards: the result of a read is discarded, but a write may have gone
+ * elsewhere.
  */
 export class HeldDirectory {
   readonly handle: FileHandle
   readonly #path: string
   readonly #identity: Identity
-  /** Whether names are looked up in the descriptor, by `/proc/self/fd`. */
+  /** Whether names are looked up through the descriptor, with `/proc/self/fd`. */
   readonly viaDescriptor: boolean
-  /** A descriptor that was closed under a running step would be another directory's soon. */
+  /** The number of users. Closing the descriptor during a step would let another file take its number. */
   #holders = 1
   #closed: Promise<void> | undefined
 
@@ -34,7 +34,7 @@ export class HeldDirectory {
     this.viaDescriptor = viaDescriptor
   }
 
-  /** By its real path. Undefined when there is no directory, or another one by the time it is open. */
+  /** Opens a directory by its real path. Undefined if there is none, or if it was swapped before it was open. */
   static async open(realPath: string): Promise<HeldDirectory | undefined> {
     const handle = await unless(absent, () => fs.open(realPath, openFlags))
     if (handle === undefined) return undefined
@@ -54,7 +54,7 @@ export class HeldDirectory {
     return undefined
   }
 
-  /** A directory in this one. Undefined when there is none of this name: a symlink is none. */
+  /** Opens a directory in this one. Undefined if no directory has this name; a symlink is not followed. */
   async enter(name: string): Promise<HeldDirectory | undefined> {
     return this.at(name, async (path) => {
       const handle = await unless(absent, () => fs.open(path, openFlags))
@@ -72,31 +72,31 @@ export class HeldDirectory {
     })
   }
 
-  /** Runs a step with a path that leads to a name in here. */
+  /** Runs a step with a path to a name in this directory. */
   async at<T>(name: string, step: (path: string) => Promise<T>): Promise<T> {
     if (name.includes('/') || name.includes('\0') || name === '' || name === '.' || name === '..')
       throw new EngineError('INTERNAL', 'a name that leads elsewhere')
     return this.#run(name, step)
   }
 
-  /** Runs a step with a path that leads to the directory itself. */
+  /** Runs a step with a path to this directory. */
   own<T>(step: (path: string) => Promise<T>): Promise<T> {
     return this.#run('', step)
   }
 
-  /** Undefined when nothing has this name. */
+  /** Undefined if the name does not exist. */
   stat(name: string): Promise<BigIntStats | undefined> {
     return this.at(name, (path) => unless(absent, () => fs.lstat(path, { bigint: true })))
   }
 
-  /** One more who closes it. */
+  /** Adds a user. Each user must call `close` once. */
   hold(): this {
     if (this.#holders === 0) throw new EngineError('INTERNAL', 'the directory was closed')
     this.#holders++
     return this
   }
 
-  /** Closes it once everybody did who holds it. */
+  /** Removes a user. The last one closes the directory. */
   async close(): Promise<void> {
     if (--this.#holders === 0) await (this.#closed ??= this.handle.close())
   }

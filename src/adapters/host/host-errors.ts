@@ -1,14 +1,14 @@
 import { EngineError } from '../../engine/ports.js'
 
-/** The code of an error of the file system; undefined for any other. */
+/** The code of a file system error, such as ENOENT; undefined for any other error. */
 export function errnoOf(error: unknown): string | undefined {
   const { errno, code } = (error ?? {}) as { readonly errno?: unknown; readonly code?: unknown }
   return typeof errno === 'number' && typeof code === 'string' ? code : undefined
 }
 
 /**
- * Gives an error of the file system the form of the others. Its message has a path of the host in it, so it is left
- * behind; `path` is the caller's own.
+ * Turns errors of the file system into HOST_FAILED. `path` is the path that the caller knows. The original error is
+ * dropped, because its message contains a path of the host.
  */
 export async function explained<T>(path: string, work: () => Promise<T>): Promise<T> {
   try {
@@ -20,7 +20,7 @@ export async function explained<T>(path: string, work: () => Promise<T>): Promis
   }
 }
 
-/** What `work` gives, or undefined when it fails with one of these codes. */
+/** The result of `work`, or undefined if it fails with one of these codes. */
 export async function unless<T>(codes: readonly string[], work: () => Promise<T>): Promise<T | undefined> {
   try {
     return await work()
@@ -30,7 +30,7 @@ export async function unless<T>(codes: readonly string[], work: () => Promise<T>
   }
 }
 
-/** Nothing is there, or not what is looked for: a symlink among the directories too. */
+/** Codes for a missing file or one of the wrong kind, such as a symlink in the place of a directory. */
 export const absent = ['ENOENT', 'ENOTDIR', 'ELOOP'] as const
 
 export function hostFailed(errno: string, path: string): EngineError {

@@ -1,7 +1,7 @@
 import type { BigIntStats } from 'node:fs'
 import type { HostKind, HostStat } from '../../engine/ports.js'
 
-/** Times of the kernel may lag behind the clock by one of its ticks; those of some file systems are whole seconds. */
+/** File times may lag the clock by one tick of the kernel. Some file systems have only whole seconds. */
 const tickNs = 20_000_000n
 const secondNs = 1_000_000_000n
 
@@ -24,13 +24,13 @@ export function modeOf({ mode }: BigIntStats): number {
   return Number(mode & 0o7777n)
 }
 
-/** Whether a time is so late that what was changed right after `sinceMs` may have the same. */
+/** Whether a file time is so recent that a change right after `sinceMs` could get the same time. */
 export function isFresh(timeNs: bigint, sinceMs: number): boolean {
   const slack = timeNs % secondNs === 0n ? 2n * secondNs : tickNs
   return timeNs >= BigInt(Math.floor(sinceMs)) * 1_000_000n - slack
 }
 
-/** `times: 'content'`: the time of the last change of content is known to be set by hand. */
+/** With `times: 'content'`, `fresh` ignores the ctime. This is for files that this process has just changed. */
 export function describeStat(stat: BigIntStats, times: 'all' | 'content' = 'all'): HostStat {
   const now = Date.now()
   return {

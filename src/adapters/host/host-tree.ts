@@ -12,22 +12,22 @@ import { readFile } from './read-file.js'
 
 const { O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW } = constants
 
-/** Of Linux; Node has no name for it. Opens a symlink itself. */
+/** A flag of Linux that Node has no constant for. It opens a symlink itself. */
 const O_PATH = 0o10000000
 
 const temporaryName = /^\.forkspace-[0-9a-f]{16}\.tmp$/
 
-/** Who owns what is written may do what the mode says; nothing is written that runs as somebody else. */
+/** The mode bits that are written: without setuid, setgid and sticky bit, so that no written file runs as another user. */
 const writtenMode = 0o777
 
 type Attributes = Parameters<HostTree['setAttributes']>[1]
 
-/** A directory that is held open, and those below it that were used lately. */
+/** A directory that is kept open, and recently used directories below it. */
 export class OpenHostTree implements HostTree {
   readonly directory: string
   readonly platform = process.platform
   readonly #root: HeldDirectory
-  /** By path, the one used last at the end. */
+  /** By path, in order of last use. */
   readonly #held = new Map<string, HeldDirectory>()
 
   constructor(directory: string, root: HeldDirectory) {
@@ -118,7 +118,7 @@ export class OpenHostTree implements HostTree {
         await handle.chmod(mode & writtenMode)
         await handle.utimes(...timesOf(mtimeMs))
         await moveIntoPlace()
-        // The change of the name shows in it.
+        // After the move, because renaming may change the ctime.
         return describeStat(await handle.stat({ bigint: true }), 'content')
       } finally {
         await handle.close()
@@ -142,7 +142,7 @@ export class OpenHostTree implements HostTree {
       const linked = await this.#at(existingPath, (from, fromName) =>
         from.at(fromName, (fromAt) =>
           held.at(temporary, (at) =>
-            // Too many names, or a file system without them.
+            // The file has too many names, or the file system has no hard links.
             unless([...absent, 'EMLINK', 'EPERM', 'EXDEV', 'ENOTSUP'], () =>
               fs.link(fromAt, at).then(() => true),
             ),
@@ -156,7 +156,7 @@ export class OpenHostTree implements HostTree {
         return undefined
       }
       await moveIntoPlace()
-      // Two names of one file: the move does nothing.
+      // If both names are of the same file, the move does nothing.
       await removeQuietly(held, temporary)
       const after = await held.stat(name)
       return after && describeStat(after, 'content')
@@ -218,7 +218,7 @@ export class OpenHostTree implements HostTree {
     await this.#root.close()
   }
 
-  /** Makes something under a temporary name, and moves it to where it belongs. */
+  /** Makes a file under a temporary name, and moves it to its path. */
   async #replace<T>(
     path: string,
     make: (
@@ -241,7 +241,7 @@ export class OpenHostTree implements HostTree {
     })
   }
 
-  /** As {@link #at}, where there has to be a directory. */
+  /** Like {@link #at}, but throws HOST_PATH_NOT_ALLOWED if there is no such directory. */
   #change<T>(path: string, act: (held: HeldDirectory, name: string) => Promise<T>): Promise<T> {
     return explained(path, async () => {
       const { parent, name } = splitPath(path)
@@ -255,7 +255,7 @@ export class OpenHostTree implements HostTree {
     })
   }
 
-  /** Runs something on a name in the directory that holds it; undefined when there is no such directory. */
+  /** Runs a step with the parent directory and the last name of a path. Undefined if there is no such directory. */
   async #at<T>(path: string, act: (held: HeldDirectory, name: string) => Promise<T>): Promise<T | undefined> {
     const { parent, name } = splitPath(path)
     return this.#within(parent, (held) => act(held, name))
@@ -271,7 +271,7 @@ export class OpenHostTree implements HostTree {
     }
   }
 
-  /** To be closed by who asks. */
+  /** Opens a directory, which the caller must close. Undefined if it does not exist. */
   async #hold(path: string): Promise<HeldDirectory | undefined> {
     if (path === '/') return this.#root.hold()
     const known = this.#held.get(path)
@@ -305,7 +305,7 @@ export class OpenHostTree implements HostTree {
     }
   }
 
-  /** Lets go of a directory and all below it. */
+  /** Closes a directory and all below it. */
   async #forget(path: string): Promise<void> {
     const below = path === '/' ? '/' : `${path}/`
     for (const [heldPath, held] of this.#held) {
@@ -316,7 +316,10 @@ export class OpenHostTree implements HostTree {
   }
 }
 
-/** Not of what came into the place of the new symlink since, and may be a second name of something outside. */
+/**
+ * Sets the time of a new symlink. Another process may have put a hard link to a file outside in its place, so on Linux
+ * the file is opened and checked first.
+ */
 async function setSymlinkTime(held: HeldDirectory, name: string, mtimeMs: number): Promise<void> {
   const times = timesOf(mtimeMs)
   if (!held.viaDescriptor) return held.at(name, (at) => fs.lutimes(at, ...times))
@@ -336,7 +339,7 @@ async function setOn(handle: FileHandle, { mode, mtimeMs }: Attributes): Promise
   return describeStat(stat, 'content')
 }
 
-/** In seconds; Node cuts them off at a microsecond. */
+/** Times in seconds. Node cuts them off at a microsecond, so they are rounded up by half of one. */
 function timesOf(mtimeMs: number): [atime: number, mtime: number] {
   const seconds = (mtimeMs + 0.0005) / 1000
   return [seconds, seconds]

@@ -1,25 +1,25 @@
-/** Bounds of what is read from directories of the host. Sizes are bytes. */
+/** Limits on reading directories of the host. Sizes are in bytes. */
 export const hostLimits = {
-  /** Names of one scan. */
+  /** Names in one scan. */
   entries: 2_000_000,
-  /** Contents of one scan that are read. */
+  /** Bytes of content read in one scan. */
   totalBytes: 256 * 2 ** 30,
   depth: 256,
   nameBytes: 255,
   pathBytes: 4096,
-  /** A content is read and written in pieces of this. */
+  /** Content is read in pieces of this size. */
   pieceBytes: 2 ** 20,
-  /** How often a file that changes meanwhile is read. */
+  /** How often a file is read if it changes during each read. */
   reads: 3,
-  /** Names that are looked at at once. */
+  /** Concurrent calls of stat. */
   statsAtOnce: 32,
-  /** Small files that are read ahead at once, and their bytes. */
+  /** Small files that are read ahead concurrently, and their total bytes. */
   readsAtOnce: 16,
   readAheadBytes: 8 * 2 ** 20,
-  /** Names of a directory that stand in one text of the index. */
+  /** Names of a directory in one text of the index. */
   namesPerText: 4096,
-  /** Directories of one tree that are held open beside those in use. */
+  /** Directories of one tree that stay open for later calls. */
   heldDirectories: 64,
-  /** Names that a directory is asked for at once. */
+  /** Names that one read of a directory requests. */
   namesPerRead: 512,
 } as const

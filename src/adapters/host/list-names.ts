@@ -3,7 +3,10 @@ import { promises as fs, type BigIntStats, type Dirent } from 'node:fs'
 import type { HeldDirectory } from './held-directory.js'
 import { hostLimits } from './limits.js'
 
-/** The names in a directory, in the order of their code units, and how many are not UTF-8. */
+/**
+ * Lists the names in a directory in the order of their code units. `skipped` counts names that are not UTF-8. `more`
+ * is true if the directory has more than `maxNames`.
+ */
 export async function listNames(
   directory: HeldDirectory,
   maxNames: number,
@@ -26,7 +29,7 @@ export async function listNames(
   return { names: names.sort(), skipped, more }
 }
 
-/** What has these names now, in their order; nothing for those that are gone. */
+/** The current stats of these names, in their order. Names that no longer exist are left out. */
 export async function statAll(
   directory: HeldDirectory,
   names: readonly string[],
@@ -35,7 +38,7 @@ export async function statAll(
   return names.flatMap((name, index) => (stats[index] === undefined ? [] : [[name, stats[index]]]))
 }
 
-/** Groups that are looked at at once. */
+/** Splits items into groups to examine concurrently. */
 export function* groups<T>(
   items: readonly T[],
   size: number = hostLimits.statsAtOnce,

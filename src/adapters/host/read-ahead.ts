@@ -3,10 +3,10 @@ import type { HeldDirectory } from './held-directory.js'
 import { hostLimits } from './limits.js'
 import { readFile, wholeOf, type ReadFile } from './read-file.js'
 
-/** A file as it was read as a whole; without a value when it is too large for that, or none. */
+/** A whole file. `value` is undefined if the file is too large. Undefined if it was not read or is not a file. */
 type Whole = ReadFile<Uint8Array | undefined> | undefined
 
-/** Reads small files of a directory, several at once, while those before them are given away. */
+/** Reads small files of a directory concurrently, while the caller processes the files before them. */
 export class ReadAhead {
   readonly #directory: HeldDirectory
   readonly #files: readonly (readonly [name: string, stat: BigIntStats])[]
@@ -14,7 +14,7 @@ export class ReadAhead {
   #next = 0
   #bytes = 0
 
-  /** `files` are to be taken in their order. */
+  /** The caller must take the `files` in their order. */
   constructor(directory: HeldDirectory, files: readonly (readonly [name: string, stat: BigIntStats])[]) {
     this.#directory = directory
     this.#files = files.filter(([, { size }]) => size <= hostLimits.pieceBytes)
@@ -31,7 +31,7 @@ export class ReadAhead {
     }
   }
 
-  /** Resolves when nothing is being read any more. */
+  /** Starts no further reads. Resolves when the running reads have ended. */
   async end(): Promise<void> {
     this.#next = this.#files.length
     await Promise.allSettled(this.#reading.values())
@@ -49,7 +49,7 @@ export class ReadAhead {
       const whole = readFile(this.#directory, name, async (content, stat) =>
         stat.size <= hostLimits.pieceBytes ? wholeOf(content) : undefined,
       )
-      // Whoever takes it gets the error.
+      // The call of `take` throws the error.
       whole.catch(() => undefined)
       this.#reading.set(name, whole)
     }

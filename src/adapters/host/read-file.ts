@@ -8,23 +8,24 @@ import { hostLimits } from './limits.js'
 
 const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK, O_NOCTTY } = constants
 
-/** What is opened in the place of a file, should it be swapped, is not waited for: the open itself tells. */
+/** If the file was swapped for a FIFO, a device or a symlink, the open does not block or follow it. */
 const openFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY
 
-/** What such an open says of a symlink, a socket, a device without a driver, or nothing. */
+/** The codes of such an open for a symlink, a socket, a device without a driver, or a missing file. */
 const noFile = ['ENOENT', 'ENOTDIR', 'ELOOP', 'EMLINK', 'ENXIO', 'ENODEV', 'EISDIR']
 
 export interface ReadFile<T> {
-  /** Of what was read last. */
+  /** The stat from before the last read. */
   readonly stat: BigIntStats
   readonly value: T
-  /** false: it changed each time that it was read. */
+  /** False if the file changed during every read. */
   readonly stable: boolean
 }
 
 /**
- * Reads a regular file of a directory; again when it changed meanwhile. Undefined when no regular file is there. To
- * be called for names that were one a moment ago: the open of a device may do something.
+ * Reads a regular file of a directory. Reads it again if it changed meanwhile, `hostLimits.reads` times at most.
+ * Undefined if there is no regular file. Call this only for a name that has just been seen as a regular file, because
+ * opening a device can have effects.
  */
 export async function readFile<T>(
   directory: HeldDirectory,
@@ -48,7 +49,7 @@ export async function readFile<T>(
   }
 }
 
-/** Opens a regular file of a directory, without waiting for it. Undefined when no regular file is there. */
+/** Opens a regular file of a directory, without blocking. Undefined if there is no regular file. */
 export async function openFile(
   directory: HeldDirectory,
   name: string,
@@ -66,7 +67,7 @@ export async function openFile(
   return undefined
 }
 
-/** Up to `size` bytes: a file that grows as fast as it is read ends too. */
+/** Reads up to `size` bytes, so that reading a file that keeps growing ends too. */
 async function* piecesOf(handle: FileHandle, size: number): AsyncGenerator<Uint8Array> {
   for (let position = 0; position < size;) {
     const piece = Buffer.allocUnsafeSlow(Math.min(hostLimits.pieceBytes, size - position))
@@ -82,14 +83,14 @@ async function* piecesOf(handle: FileHandle, size: number): AsyncGenerator<Uint8
   }
 }
 
-/** All of a content that is not larger than a piece. */
+/** Joins a content that should fit into one piece. */
 export async function wholeOf(content: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
   let whole: Uint8Array = new Uint8Array(0)
   for await (const piece of content) whole = whole.length === 0 ? piece : Buffer.concat([whole, piece])
   return whole
 }
 
-/** A further name is no change of a content. */
+/** Another hard link changes the ctime and the number of links, but not the content. */
 function sameContent(before: BigIntStats, after: BigIntStats): boolean {
   return (
     stampOf(before) === stampOf(after) ||

@@ -4,11 +4,11 @@ import { invalid } from '../../engine/ports.js'
 import { HeldDirectory } from './held-directory.js'
 import { errnoOf, explained, hostFailed, hostPathNotAllowed, hostPathNotFound } from './host-errors.js'
 
-/** Where a path of a caller leads: a root, and names below it that lead through no symlink. */
+/** A path of a caller with all symlinks resolved: a root, and the names below it. */
 interface Place {
   readonly root: string
   readonly names: readonly string[]
-  /** How many of the names do not exist. */
+  /** The number of names at the end that do not exist. */
   readonly missing: number
 }
 
@@ -23,8 +23,8 @@ export class Roots {
   }
 
   /**
-   * Opens a directory, from its root on. HOST_PATH_NOT_ALLOWED when it is outside of all roots, HOST_PATH_NOT_FOUND
-   * when it is missing and not to be made.
+   * Opens a directory, name by name from its root. With `create`, missing directories are created. Throws
+   * HOST_PATH_NOT_ALLOWED if the path is outside all roots, and HOST_PATH_NOT_FOUND if the directory is missing.
    */
   open(path: string, create = false): Promise<{ directory: HeldDirectory; realPath: string }> {
     return explained(path, async () => {
@@ -41,7 +41,7 @@ export class Roots {
         } finally {
           await parent.close()
         }
-        // A real path leads through directories alone: what is none was swapped since, or is a file.
+        // A real path consists of directories. Anything else has been swapped since, or is a file at the end.
         if (directory === undefined) {
           if (
             index === names.length - missing - 1 &&
@@ -62,7 +62,7 @@ export class Roots {
     const missing: string[] = []
     let errno: string | undefined
     let real: string | undefined
-    // What does not exist is judged by where it would be, so that the answer tells nothing about other places.
+    // A missing path is judged by its place, so that the error reveals nothing about paths outside the roots.
     for (;;) {
       try {
         real = await fs.realpath(existing)
@@ -70,7 +70,7 @@ export class Roots {
       } catch (error) {
         const code = errnoOf(error)
         if (code !== 'ENOENT' && code !== 'ENOTDIR') errno = code
-        // Nobody knows where a symlink to nowhere will lead.
+        // A dangling symlink may lead anywhere later.
         const stat = await fs.lstat(existing).catch(() => undefined)
         if (stat?.isSymbolicLink() === true || dirname(existing) === existing) throw hostPathNotAllowed(path)
         missing.unshift(basename(existing))

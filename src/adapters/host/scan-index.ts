@@ -10,10 +10,10 @@ import {
 } from '../../engine/ports.js'
 import { hostLimits } from './limits.js'
 
-/** What a name was when it was seen last: a file (f), a directory (d) or a symlink (l), and as what it is known again. */
+/** A name at the last scan: a file (f), a directory (d) or a symlink (l), with a stamp that changes when it does. */
 export type Seen = readonly [name: string, kind: 'f' | 'd' | 'l', stamp: string]
 
-/** The first text of a directory says how many follow. */
+/** The first text of a directory. `texts` is the number of its texts, including this one. */
 interface FirstText {
   readonly texts: number
   readonly seen: readonly Seen[]
@@ -24,7 +24,7 @@ const isSeen = isListOf(
 )
 const isFirstText = isWith<FirstText>({ texts: isCount, seen: isSeen })
 
-/** What was seen of one directory, in texts of a bounded size. */
+/** The names of one directory at the last scan, stored in texts of limited size. */
 export class DirectoryIndex {
   /** By name. */
   readonly seen = new Map<string, Seen>()
@@ -37,7 +37,7 @@ export class DirectoryIndex {
     this.#path = path
   }
 
-  /** DATA_LOSS. */
+  /** Throws DATA_LOSS if the stored index is damaged. */
   static async load(index: HostIndex, path: string): Promise<DirectoryIndex> {
     const loaded = new DirectoryIndex(index, path)
     const text = await index.get(path)
@@ -62,7 +62,7 @@ export class DirectoryIndex {
       await this.#index.delete(keyOf(this.#path, number))
   }
 
-  /** Forgets a directory and all below it. */
+  /** Deletes the index of a directory and of all directories below it. */
   static async forget(index: HostIndex, path: string): Promise<void> {
     const pending = [path]
     for (let next = pending.pop(); next !== undefined; next = pending.pop()) {

@@ -16,13 +16,13 @@ import { ReadAhead } from './read-ahead.js'
 import { readFile, type ReadFile } from './read-file.js'
 import { DirectoryIndex, type Seen } from './scan-index.js'
 
-/** A directory's own attributes stand among its names. */
+/** The name under which the index has the attributes of the directory itself. */
 const itself = '.'
 
-/** Nothing that can be seen again is fresh. */
+/** A stamp that differs from all others, so that the next scan reads the name again. */
 const unknown = ''
 
-/** One pass over a tree of the host, which gives a sink what differs from what was seen last. */
+/** One pass over a tree of the host. It passes the differences from the last scan to a sink. */
 export class Scan {
   readonly #sink: TreeSink
   readonly #context: ScanContext
@@ -43,7 +43,7 @@ export class Scan {
     return { skipped: this.#skipped, unstable: this.#unstable }
   }
 
-  /** `path` of the root is ''. */
+  /** The `path` of the root is ''. */
   async #directory(held: HeldDirectory, path: string, depth: number): Promise<void> {
     const { signal, index } = this.#context
     const before = await DirectoryIndex.load(index, path || '/')
@@ -78,12 +78,12 @@ export class Scan {
       }
     }
     before.seen.delete(itself)
-    // What is left was there and is no more.
+    // The remaining names no longer exist.
     for (const one of before.seen.values()) await this.#remove(`${path}/${one[0]}`, one)
     for (const name of directories) {
       signal.throwIfAborted()
       const child = await explained(`${path}/${name}`, () => held.enter(name))
-      // Swapped or removed since: what stands there now is seen by the next scan.
+      // The directory was swapped or removed meanwhile. The next scan sees the new state.
       if (child === undefined) {
         await this.#remove(`${path}/${name}`, [name, 'd', unknown])
         seen.splice(
@@ -101,7 +101,7 @@ export class Scan {
     await before.save(seen)
   }
 
-  /** Tells of the attributes of the directory itself where they are others than before. */
+  /** Passes the attributes of the directory itself to the sink if they changed. Returns their stamp. */
   async #attributes(held: HeldDirectory, path: string, before: DirectoryIndex): Promise<string> {
     const stat = await held.handle.stat({ bigint: true })
     const stamp = `${modeOf(stat).toString(8)}.${stat.mtimeNs}`
@@ -131,7 +131,7 @@ export class Scan {
     if (file === undefined) return undefined
     this.#files++
     if (!file.stable) this.#unstable++
-    this.#tell(0)
+    this.#report(0)
     const known = file.stable && !this.#isFresh(file.stat)
     return [name, kind, known ? stampOf(file.stat) : unknown]
   }
@@ -145,7 +145,7 @@ export class Scan {
     const whole = await read.take(name)
     if (whole?.value === undefined)
       return readFile(held, name, (content, stat) => this.#give(path, this.#counted(content), stat))
-    this.#tell(whole.value.length)
+    this.#report(whole.value.length)
     await this.#give(path, whole.value, whole.stat)
     return whole
   }
@@ -166,7 +166,7 @@ export class Scan {
     }
     await this.#sink.symlink(path, target.toString(), { mtimeMs: mtimeOf(stat) })
     this.#files++
-    this.#tell(0)
+    this.#report(0)
     return [name, 'l', this.#isFresh(stat) ? unknown : stampOf(stat)]
   }
 
@@ -177,7 +177,7 @@ export class Scan {
   async *#counted(content: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
     for await (const piece of content) {
       this.#context.signal.throwIfAborted()
-      this.#tell(piece.length)
+      this.#report(piece.length)
       yield piece
     }
   }
@@ -187,7 +187,7 @@ export class Scan {
     if (kind === 'd') await DirectoryIndex.forget(this.#context.index, path)
   }
 
-  #tell(bytes: number): void {
+  #report(bytes: number): void {
     this.#bytes += bytes
     if (this.#bytes > hostLimits.totalBytes) throw overLimit('bytes', hostLimits.totalBytes)
     this.#context.onProgress({ bytesTransferred: this.#bytes, filesProcessed: this.#files })
