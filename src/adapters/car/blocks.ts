@@ -14,7 +14,7 @@ export function cidOf(kind: BundleBlock['kind'], hash: string): CID {
   return CID.createV1(codecs[kind], create(sha256.code, Buffer.from(hash, 'hex')))
 }
 
-/** What a CID says of its block. INVALID_BUNDLE for any other kind than those that are written. */
+/** The kind and the hash of the block of a CID. Throws INVALID_BUNDLE for a CID that `cidOf` would not make. */
 export function describeCid({ version, code, multihash }: CID): Omit<BundleBlock, 'bytes'> {
   if (version !== 1 || multihash.code !== sha256.code || multihash.digest.byteLength !== hashBytes)
     throw refused('a block has a hash of another kind than SHA-256')

@@ -3,8 +3,8 @@ import { readBlocks } from './read.js'
 import { writeBlocks } from './write.js'
 
 /**
- * Bundles as CARv1 files: a header with one root, then the blocks, each behind its CID (version 1, SHA-256, codec
- * raw or json). Any reader of the format can check them and take them apart.
+ * Writes and reads bundles as CARv1 files: a header with one root, then the blocks, each after its CID (version 1,
+ * SHA-256, codec raw or json). Any reader of the format can verify and split them.
  */
 export function createBundleFiles(): BundleFiles {
   return { write: writeBlocks, read: readBlocks }

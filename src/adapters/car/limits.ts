@@ -1,14 +1,14 @@
 import { limits } from '../../engine/ports.js'
 
-/** Bounds of what is read and written, in bytes. */
+/** Limits on reading and writing, in bytes. */
 export const carLimits = {
-  /** The header: a root and little else. */
+  /** The header, which contains a root and little else. */
   headerBytes: 1024,
-  /** A block by its codec. */
+  /** A block with the codec raw, and one with the codec json. */
   rawBytes: limits.blockBytes,
   jsonBytes: limits.bundleNodeBytes,
-  /** A CID of the only kind that is written. */
+  /** More than a CID of a bundle can have. */
   cidBytes: 64,
-  /** Small blocks are given out together, up to about this. */
+  /** Small blocks are joined to pieces of about this size. */
   pieceBytes: 64 * 1024,
 } as const

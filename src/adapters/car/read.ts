@@ -3,17 +3,20 @@ import { copyBytes, EngineError, notInPieces, type BundleBlock } from '../../eng
 import { checkHash, describeCid, refused } from './blocks.js'
 import { carLimits } from './limits.js'
 
-/** Enough for any number that stands before a block. */
+/** Enough for the length before any block. */
 const prefixBytes = 8
 
-/** The blocks of a CARv1 file, the root first. The bytes of a block are good until the next one is asked for. */
+/**
+ * The blocks of a CARv1 file, the root first. The bytes of a block are valid until the next block is requested. Throws
+ * INVALID_BUNDLE. Errors of `content` are rethrown unchanged.
+ */
 export async function* readBlocks(content: AsyncIterable<Uint8Array>): AsyncGenerator<BundleBlock, void> {
   const source = new Source(content)
   const reader = new BoundedReader(asyncIterableReader(source.pieces()))
   try {
     yield* blocksOf(reader)
   } catch (error) {
-    // What the content fails with is no fault of the bundle.
+    // An error of the content is no fault of the bundle.
     if (source.failure !== undefined) throw source.failure.error
     throw error
   } finally {
@@ -48,7 +51,7 @@ async function attempt<T>(reader: BoundedReader, limit: number, read: () => Prom
   }
 }
 
-/** Takes no more at once than it may: what a file says of its lengths is not believed. */
+/** Limits the size of each read, because the lengths in a file cannot be trusted. */
 class BoundedReader implements BytesReader {
   limit = 0
   readonly #reader: BytesReader
@@ -75,7 +78,7 @@ class BoundedReader implements BytesReader {
   }
 }
 
-/** The content, with what it fails with. */
+/** The content, and its error if it fails. */
 class Source {
   failure: { readonly error: unknown } | undefined
   readonly #iterator: AsyncIterator<Uint8Array>

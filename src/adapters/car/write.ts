@@ -5,13 +5,12 @@ import type { BundleBlock } from '../../engine/ports.js'
 import { cidOf } from './blocks.js'
 import { carLimits } from './limits.js'
 
-/** The first block is the root, a JSON block of this hash. */
+/** Writes a CARv1 file. The first block must be the root: a JSON block with the hash `rootHash`. */
 export async function* writeBlocks(
   rootHash: string,
   blocks: AsyncIterable<BundleBlock>,
 ): AsyncGenerator<Uint8Array, void> {
   const roots = [cidOf('json', rootHash)]
-  // The package knows them by the type of an earlier version of theirs.
   const header = createWriter(new ArrayBuffer(headerLength({ roots })), { roots })
   let waiting: Uint8Array[] = [header.close()]
   let waitingBytes = waiting[0]!.byteLength
@@ -22,7 +21,7 @@ export async function* writeBlocks(
     waiting.push(prefix, cid, bytes)
     waitingBytes += prefix.byteLength + length
     if (waitingBytes < carLimits.pieceBytes) continue
-    // A copy: blocks may be of memory that is used further.
+    // A copy, because the memory of a block may be used again.
     yield Buffer.concat(waiting, waitingBytes)
     waiting = []
     waitingBytes = 0

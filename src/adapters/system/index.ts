@@ -3,7 +3,7 @@ import { isAbsolute } from 'node:path'
 import { performance } from 'node:perf_hooks'
 import type { Environment } from '../../engine/index.js'
 
-/** The clocks and the randomness of this machine. */
+/** The clocks and the random source of this machine. */
 export const systemEnvironment: Environment = {
   wallClockMs: () => Date.now(),
   monotonicMs: () => performance.now(),
