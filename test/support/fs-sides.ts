@@ -1,6 +1,7 @@
 import * as disk from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
 import { levelStorage } from '../../src/adapters/level/index.js'
 import { expect } from 'vitest'
 import { openEngine, type Engine, type Session, type SessionFs } from '../../src/index.js'
@@ -52,8 +53,10 @@ export class Sides {
   engine!: Engine
   session!: Session
   fs!: SessionFs
-  directory!: string
+  directory = ''
   #store: string | undefined
+  #prepared: { readonly session: Session; readonly tree: unknown } | undefined
+  #treeOnDisk: unknown
 
   constructor(form: Form, durable: boolean) {
     this.form = form
@@ -80,25 +83,51 @@ export class Sides {
   }
 
   async close(): Promise<void> {
+    this.#removeDirectory()
     await this.engine.close()
     if (this.#store !== undefined) await disk.promises.rm(this.#store, { recursive: true })
   }
 
   async begin(): Promise<void> {
-    this.directory = disk.realpathSync(disk.mkdtempSync(join(tmpdir(), 'fs-sides-')))
-    disk.chmodSync(this.directory, 0o755)
+    this.#makeDirectory()
     this.session = await this.engine.sessions.create()
     this.fs = this.session.fs
   }
 
-  end(): void {
-    disk.rmSync(this.directory, { recursive: true, force: true })
+  /**
+   * As {@link begin}, with the tree that `prepare` makes on both sides, the same for all tests. The session is a fork of
+   * one that is prepared once, and the directory stays as long as no test changes its tree. Tests change it by `same` and
+   * `sameFs` alone.
+   */
+  async beginWith(prepare: (fs: typeof disk, at: At) => unknown): Promise<void> {
+    if (this.directory === '') {
+      this.#makeDirectory()
+      await prepare(disk, this.onDisk)
+    }
+    if (this.#prepared === undefined) {
+      const session = await this.engine.sessions.create()
+      await prepare(session.fs, (path) => path)
+      this.#prepared = { session, tree: tree(session.fs, '') }
+    }
+    this.#treeOnDisk = this.#prepared.tree
+    this.session = await this.#prepared.session.fork()
+    this.fs = this.session.fs
   }
 
-  /** The same calls on both sides, with nothing compared: what a test begins with. */
-  async onBoth(operation: (fs: Promises, at: At) => Promise<unknown>): Promise<void> {
-    await operation(inForm(disk, this.form), this.onDisk)
-    await operation(inForm(this.fs, this.form), (path) => path)
+  end(): void {
+    const isAsPrepared =
+      this.#prepared !== undefined && isDeepStrictEqual(this.#treeOnDisk, this.#prepared.tree)
+    if (!isAsPrepared) this.#removeDirectory()
+  }
+
+  #makeDirectory(): void {
+    this.directory = disk.realpathSync(disk.mkdtempSync(join(tmpdir(), 'fs-sides-')))
+    disk.chmodSync(this.directory, 0o755)
+  }
+
+  #removeDirectory(): void {
+    if (this.directory !== '') disk.rmSync(this.directory, { recursive: true, force: true })
+    this.directory = ''
   }
 
   /** The same calls on both sides, which must come to the same and leave the same trees. */
@@ -119,12 +148,12 @@ export class Sides {
     const onDisk = await outcome(() => operation(disk, this.onDisk), errors)
     const inSession = await outcome(() => operation(this.fs, (path) => path), errors)
     const treeInSession = tree(this.fs, '')
-    const treeOnDisk = withoutRoot(this.directory, tree(disk, this.directory))
+    this.#treeOnDisk = withoutRoot(this.directory, tree(disk, this.directory))
     // One check, as there are thousands: each costs more than what it compares.
     expect([label, inSession, treeInSession]).toEqual([
       label,
       withoutRoot(this.directory, onDisk),
-      treeOnDisk,
+      this.#treeOnDisk,
     ])
   }
 
@@ -160,6 +189,7 @@ function describeError(thrown: unknown, errors: 'whole' | 'code only'): object {
 /** Everything in it as it would be with the directory as root. */
 function withoutRoot(directory: string, value: unknown): unknown {
   if (typeof value === 'string') {
+    if (!value.includes(directory)) return value
     return value === directory
       ? '/'
       : value.replaceAll(`${directory}/`, '/').replaceAll(`'${directory}'`, "'/'")
@@ -185,14 +215,18 @@ export function describeStats(stats: disk.Stats): unknown {
 function tree(fs: typeof disk, root: string): unknown[] {
   const found: unknown[] = []
   const visit = (path: string): void => {
-    for (const name of fs.readdirSync(root + path || '/').sort()) {
-      const child = `${path}/${name}`
-      const stats = fs.lstatSync(root + child)
-      if (stats.isDirectory()) {
-        found.push([child, stats.mode])
+    const entries = fs.readdirSync(root + path || '/', { withFileTypes: true })
+    for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
+      const child = `${path}/${entry.name}`
+      if (entry.isSymbolicLink()) {
+        found.push([child, fs.readlinkSync(root + child)])
+        continue
+      }
+      const { mode, size, nlink } = fs.lstatSync(root + child)
+      if (entry.isDirectory()) {
+        found.push([child, mode])
         visit(child)
-      } else if (stats.isSymbolicLink()) found.push([child, fs.readlinkSync(root + child)])
-      else found.push([child, stats.mode, stats.size, fs.readFileSync(root + child, 'hex'), stats.nlink])
+      } else found.push([child, mode, size, fs.readFileSync(root + child, 'hex'), nlink])
     }
   }
   visit('')

@@ -49,11 +49,7 @@ describe.each([['promise'], ['callback'], ['sync']] as [Form][])('as on a disk, 
   const sides = new Sides(form, false)
   beforeAll(() => sides.open())
   afterAll(() => sides.close())
-  beforeEach(async () => {
-    await sides.begin()
-    setUp(nodeFs, sides.onDisk)
-    setUp(sides.fs, (path) => path)
-  })
+  beforeEach(() => sides.beginWith(setUp))
   afterEach(() => sides.end())
 
   const ends = [

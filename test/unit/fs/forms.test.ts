@@ -23,9 +23,8 @@ describe.each([
   afterAll(() => sides.close())
 
   beforeEach(async () => {
-    await sides.begin()
-    session = inForm(sides.fs, form)
-    await sides.onBoth(async (fs, at) => {
+    await sides.beginWith(async (anyForm, at) => {
+      const fs = inForm(anyForm, form)
       await fs.writeFile(at('/file'), 'content')
       await fs.writeFile(at('/empty'), '')
       await fs.writeFile(at('/utf8'), 'grüße 🎉\n')
@@ -43,6 +42,7 @@ describe.each([
       await fs.symlink('../file', at('/dir/up'))
       await fs.symlink('file/', at('/slashed'))
     })
+    session = inForm(sides.fs, form)
   })
 
   afterEach(() => sides.end())
