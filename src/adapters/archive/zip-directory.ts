@@ -9,7 +9,7 @@ import type { ZipContent } from './zip-content.js'
 /** One entry of the central directory of a zip. */
 export interface ZipEntry {
   readonly name: string
-  /** The bytes of the name, one character each. */
+  /** The bytes of the name as latin-1, one character per byte. */
   readonly rawName: string
   readonly kind: 'directory' | 'file' | 'symlink'
   readonly mode: number

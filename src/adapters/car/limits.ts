@@ -7,7 +7,7 @@ export const carLimits = {
   /** A block with the codec raw, and one with the codec json. */
   rawBytes: limits.blockBytes,
   jsonBytes: limits.bundleNodeBytes,
-  /** More than a CID of a bundle can have. */
+  /** An upper bound on the size of a CID in a bundle. */
   cidBytes: 64,
   /** Small blocks are joined to pieces of about this size. */
   pieceBytes: 64 * 1024,

@@ -186,8 +186,8 @@ function checkParts({ parts, kind }: PathChange): void {
 }
 
 /**
- * Null if the id is '' or the base tree. These ids are of revisions without a commit, from an empty repository or
- * a bare tree. They cannot be a parent.
+ * Null if the id is '' or the id of the base tree. Such a revision has no commit, because it came from an empty
+ * repository or a bare tree. It cannot be a parent.
  */
 function commitOrNull(id: string | null, baseTree: string | null): string | null {
   return id === '' || id === baseTree ? null : id

@@ -15,7 +15,7 @@ export interface GitAdapterOptions {
    * reach services that only this host can reach.
    */
   readonly allowPrivateAddresses?: boolean
-  /** A `repositoryPath` must lead to or below one of these directories, with symlinks resolved. Default none. */
+  /** The real path of a `repositoryPath` must be at or below one of these directories. Default none. */
   readonly hostPathRoots?: readonly string[]
   /**
    * Returns the credentials for a remote. It is called at most once per operation. If the remote has a
@@ -68,8 +68,8 @@ export interface GitAdapter {
  * out if its name or symlink target is not UTF-8; later commits keep it unchanged.
  *
  * Two kinds of revision have the `commitId` '': a ref to a bare tree, and the default branch of an empty
- * repository, whose tree is empty. If '' or the id of that tree is given as the parent or expected tip of a commit,
- * it counts as null: the commit is a root commit.
+ * repository, whose tree is empty. If the parent or expected tip of a commit is '' or the id of that tree, it counts
+ * as null: the commit is a root commit.
  *
  * The committer rewrites only the trees along changed paths. It stores the blobs, trees and commit before it pushes.
  * The same request gives the same commit id, unless `sign` gives another signature. Nothing is retried. A push to a

@@ -47,14 +47,15 @@ export const gitLimits = {
    */
   repeatedEntries: 200_000,
   repeatsPerEntry: 16,
-  /** Known commits that a fetch lists to the remote, newest first. */
+  /** Known commits that a fetch announces to the remote, newest first. */
   haves: 16,
   tagDepth: 16,
   /** Bytes that a remote may send besides a pack, such as its list of refs, and bytes of its report on a push. */
   refsBytes: 64 * 2 ** 20,
   reportBytes: 2 ** 20,
-  /** Limits on a local repository: size of a config or ref file, refs, size of their names, packs, object directories. */
+  /** A config file or ref file of a local repository. */
   textBytes: 2 ** 20,
+  /** Refs of a local repository, bytes in the name of one, packs, and object directories. */
   refs: 1_000_000,
   refNameBytes: 4096,
   packs: 10_000,

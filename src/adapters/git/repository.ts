@@ -4,11 +4,11 @@ import type { ObjectFormat } from './objects/object-id.js'
 import type { RevisionSource } from './objects/revision-objects.js'
 
 export interface RemoteRefs {
-  /** Full ref name to object id; HEAD included when it resolves. */
+  /** From the full name of a ref to its object id. Includes HEAD if it resolves. */
   readonly refs: ReadonlyMap<string, string>
-  /** Symbolic refs, for example HEAD to refs/heads/main. */
+  /** From a symbolic ref to its target, for example from HEAD to refs/heads/main. */
   readonly symrefs: ReadonlyMap<string, string>
-  /** Full name of an annotated tag to the id that it peels to. Not every remote lists these. */
+  /** From the full name of an annotated tag to the id that it peels to. Not every remote lists these ids. */
   readonly peeled: ReadonlyMap<string, string>
 }
 

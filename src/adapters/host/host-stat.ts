@@ -15,7 +15,7 @@ export function stampOf({ size, mtimeNs, ctimeNs, ino }: BigIntStats): string {
   return `${size}.${mtimeNs}.${ctimeNs}.${ino}`
 }
 
-/** Milliseconds with fractions. */
+/** The mtime in milliseconds, with fractions. */
 export function mtimeOf({ mtimeNs }: BigIntStats): number {
   return Number(mtimeNs / 1000n) / 1000
 }

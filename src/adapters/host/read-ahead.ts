@@ -3,7 +3,7 @@ import type { HeldDirectory } from './held-directory.js'
 import { hostLimits } from './limits.js'
 import { readFile, wholeOf, type ReadFile } from './read-file.js'
 
-/** A whole file. `value` is undefined if the file is too large. Undefined if it was not read or is not a file. */
+/** A whole file, with no `value` if it is too large. Undefined if it is not read ahead or not a regular file. */
 type Whole = ReadFile<Uint8Array | undefined> | undefined
 
 /** Reads small files of a directory concurrently, while the caller processes the files before them. */

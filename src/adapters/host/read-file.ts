@@ -8,7 +8,7 @@ import { hostLimits } from './limits.js'
 
 const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK, O_NOCTTY } = constants
 
-/** If the file was swapped for a FIFO, a device or a symlink, the open does not block or follow it. */
+/** If the file was swapped for a FIFO, a device or a symlink, the open neither blocks nor follows it. */
 const openFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY
 
 /** The codes of such an open for a symlink, a socket, a device without a driver, or a missing file. */

@@ -41,7 +41,7 @@ export class Roots {
         } finally {
           await parent.close()
         }
-        // A real path consists of directories. Anything else has been swapped since, or is a file at the end.
+        // A real path consists of directories. Anything else is a file as the last existing name, or was swapped in.
         if (directory === undefined) {
           if (
             index === names.length - missing - 1 &&

@@ -10,7 +10,7 @@ import {
 } from '../../engine/ports.js'
 import { hostLimits } from './limits.js'
 
-/** A name at the last scan: a file (f), a directory (d) or a symlink (l), with a stamp that changes when it does. */
+/** A name at the last scan: its kind (f: file, d: directory, l: symlink), and a stamp that changes with the file. */
 export type Seen = readonly [name: string, kind: 'f' | 'd' | 'l', stamp: string]
 
 /** The first text of a directory. `texts` is the number of its texts, including this one. */
@@ -26,7 +26,7 @@ const isFirstText = isWith<FirstText>({ texts: isCount, seen: isSeen })
 
 /** The names of one directory at the last scan, stored in texts of limited size. */
 export class DirectoryIndex {
-  /** By name. */
+  /** All names at the last scan, by name. */
   readonly seen = new Map<string, Seen>()
   readonly #index: HostIndex
   readonly #path: string

@@ -8,7 +8,7 @@ import { FileGone, type FilePlace } from './open-files.js'
 import type { OpenedObject } from '../pack/opened-object.js'
 import { checkObjectSize } from '../pack/pack-budget.js'
 
-/** More than the longest header, such as `commit 1234`, can have. */
+/** An upper bound on the length of a header such as `commit 1234`. */
 const headerBytes = 32
 
 /** Opens a loose object. Undefined if there is no such file. Throws GIT_CORRUPT. */

@@ -26,7 +26,7 @@ export interface NamedKind {
  * No file is overwritten in place.
  */
 export class RepositoryDirectory {
-  /** The real path. */
+  /** The real path of this directory. */
   readonly path: string
   readonly #root: HeldDirectory
 

@@ -44,7 +44,7 @@ export function* parseTreeInParts(
 
 const partEntries = 4096
 
-/** The raw tree of these entries, in git's order. */
+/** Formats a raw tree, with its entries in git's order. */
 export function formatTree(entries: Iterable<RawEntry>): Buffer {
   const keyed = [...entries].map((entry) => ({ entry, key: sortKey(entry) }))
   keyed.sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0))

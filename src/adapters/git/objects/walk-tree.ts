@@ -178,7 +178,7 @@ class TreeWalk {
     }
   }
 
-  /** Counts entries. A tree at many paths costs the remote nothing, but every one of its entries costs time here. */
+  /** Counts entries. A tree at many paths costs the remote nothing, but here each of its entries takes time. */
   #count(treeId: string, entries: number, path: string): void {
     if (this.#seenTrees.has(treeId)) this.#repeatedEntries += entries
     else this.#seenTrees.add(treeId)

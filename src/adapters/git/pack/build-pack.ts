@@ -40,7 +40,7 @@ export class PackBuilder {
     this.#format = format
   }
 
-  /** Throws GIT_TOO_LARGE. */
+  /** Throws GIT_TOO_LARGE if the pack gets larger than `gitLimits.packBytes`. */
   async add({ oid, type, body }: GitObject): Promise<void> {
     if (this.#entries.has(oid)) return
     const deflated = await compress(body)

@@ -6,7 +6,7 @@ export interface BundleHeader {
   readonly format: ObjectFormat
   /** Commits that the bundle builds on but does not contain. */
   readonly prerequisites: readonly string[]
-  /** Full ref name to object id. */
+  /** From the full name of a ref to its object id. */
   readonly refs: ReadonlyMap<string, string>
   /** The offset of the pack. */
   readonly end: number

@@ -17,7 +17,7 @@ export class HeldDeltas {
   readonly #waiting = new Map<AbsentBase, HeldDelta[]>()
   #bytes = 0
 
-  /** Throws GIT_TOO_LARGE. */
+  /** Adds a delta. Throws GIT_TOO_LARGE if all waiting deltas together are too large. */
   add(base: AbsentBase, held: HeldDelta): void {
     this.#bytes += held.delta.length + heldCost
     if (this.#bytes > gitLimits.heldDeltaBytes) {

@@ -65,7 +65,7 @@ export class PackEntries {
     return low < this.#count && this.#offsets[low] === offset ? low : undefined
   }
 
-  /** The entry with this id. */
+  /** The entry with an id. */
   find(oid: string): number | undefined {
     const id = Buffer.from(oid, 'hex')
     if (id.length !== this.#idBytes) return undefined

@@ -12,13 +12,13 @@ export type PackEntry = EntryFields &
   )
 
 interface EntryFields {
-  /** Size of the inflated bytes. For a delta, these are the delta and not its result. */
+  /** Size of the inflated bytes. For a delta, this is the size of the delta itself, not of its result. */
   readonly size: number
   /** The length of this header. */
   readonly headerBytes: number
 }
 
-/** No header is longer. */
+/** An upper bound on the length of the header of an entry. */
 export const maxEntryHeaderBytes = 64
 
 export const packHeaderBytes = 12

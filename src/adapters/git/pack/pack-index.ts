@@ -20,7 +20,7 @@ export class PackIndex {
     this.#fanout = fanout
   }
 
-  /** Throws GIT_CORRUPT. */
+  /** Opens an index and checks its start and its size. Throws GIT_CORRUPT. */
   static async open(bytes: RandomBytes, format: ObjectFormat): Promise<PackIndex> {
     const head = await bytes.at(0, idsStart)
     if (head.length < idsStart || head.compare(signature, 0, 8, 0, 8) !== 0) {

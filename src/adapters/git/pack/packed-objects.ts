@@ -43,7 +43,7 @@ export class PackedObjects {
     this.#options = options
   }
 
-  /** Throws GIT_CORRUPT and GIT_TOO_LARGE. */
+  /** Opens the object at an offset and applies its deltas. Throws GIT_CORRUPT and GIT_TOO_LARGE. */
   async open(offset: number): Promise<OpenedObject> {
     const deltas: DeltaAt[] = []
     let object = await this.#openBase(offset, deltas)

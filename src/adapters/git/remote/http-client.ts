@@ -170,7 +170,7 @@ class Exchange {
     this.#waiting = waiting
   }
 
-  /** The decoded body. Throws GIT_TOO_LARGE over the limit. */
+  /** The decoded body. Throws GIT_TOO_LARGE if it is over `limitBytes`. */
   async *body(limitBytes: number): AsyncGenerator<Uint8Array, void, undefined> {
     let count = 0
     const chunks = this.#decoded()[Symbol.asyncIterator]()
