@@ -409,21 +409,21 @@ describe('of a tree in memory that was read from a snapshot which is deleted', (
     expect(await textOf(session, '/then/a')).toBe('a')
   })
 
-  test('a session that left memory and comes back stays readable', async () => {
+  test('an evicted session that is revived stays readable', async () => {
     const session = await withMiddle()
     await session.restore({ checkpointLabel: 'middle' })
-    // What left is held here, as an operation would hold it.
-    const leave = vi.spyOn(Residency.prototype, 'leave')
+    // The spy holds the evicted session, as an operation would.
+    const evict = vi.spyOn(Residency.prototype, 'evict')
     try {
       const base = await engine.sessions.create({ files: { '/x': 'x' } })
-      const hasLeft = (): boolean => leave.mock.calls.some(([{ id }]) => id === session.id)
-      for (let i = 0; i < 2000 && !hasLeft(); i++)
+      const isEvicted = (): boolean => evict.mock.calls.some(([{ id }]) => id === session.id)
+      for (let i = 0; i < 2000 && !isEvicted(); i++)
         await (await base.fork()).files.write({ path: '/x', content: `${i}` })
-      expect(hasLeft()).toBe(true)
+      expect(isEvicted()).toBe(true)
       await collectTwice(session)
       expect(await textOf(session, '/then/a')).toBe('a')
     } finally {
-      leave.mockRestore()
+      evict.mockRestore()
     }
   })
 })

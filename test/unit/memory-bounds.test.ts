@@ -41,13 +41,13 @@ async function open(storage: Storage, environment: Environment = systemEnvironme
 }
 
 /** Counts the sessions that leave memory while `act` runs. */
-async function leaving(act: () => Promise<void>): Promise<number> {
-  const leave = vi.spyOn(Residency.prototype, 'leave')
+async function evictions(act: () => Promise<void>): Promise<number> {
+  const evict = vi.spyOn(Residency.prototype, 'evict')
   try {
     await act()
-    return leave.mock.calls.length
+    return evict.mock.calls.length
   } finally {
-    leave.mockRestore()
+    evict.mockRestore()
   }
 }
 
@@ -78,7 +78,7 @@ describe.each(storages.filter(([, , lasting]) => lasting))('on %s', (_name, make
     const engine = await open(make(directory))
     const session = await (await engine.sessions.create()).fork()
     await session.files.write({ path: '/first', content: '0' })
-    expect(await leaving(() => crowd(engine))).toBeGreaterThan(0)
+    expect(await evictions(() => crowd(engine))).toBeGreaterThan(0)
     const first = session.files.write({ path: '/first', content: '' })
     const others: Promise<void>[] = []
     let written = false
@@ -104,7 +104,7 @@ describe.each(storages.filter(([, , lasting]) => lasting))('on %s', (_name, make
       files: Object.fromEntries(Array.from({ length: 2000 }, (_, i) => [`/d${i % 40}/f${i}`, `${i}`])),
     })
     const sessions: Session[] = []
-    const left = await leaving(async () => {
+    const left = await evictions(async () => {
       for (let i = 0; i < 600; i++) {
         const session = await base.fork({ newTags: { i: `${i}` } })
         await session.files.write({ path: `/d${i % 40}/own`, content: `own ${i}` })
@@ -147,7 +147,7 @@ describe.each(storages.filter(([, , lasting]) => lasting))('on %s', (_name, make
     const spoken = await engine.sessions.create()
     const subscription = spoken.bus.subscribe({ topics: ['t'] })
     await subscription.opened
-    expect(await leaving(() => crowd(engine))).toBeGreaterThan(100)
+    expect(await evictions(() => crowd(engine))).toBeGreaterThan(100)
     expect(
       await session.posixLocks.get({ path: '/a', kind: PosixLockKind.EXCLUSIVE, owner: { ownerId: 'two' } }),
     ).toMatchObject({ hasConflict: true })
@@ -216,7 +216,7 @@ describe.each(storages.filter(([, , lasting]) => lasting))('on %s', (_name, make
     environment.advance(30_000)
     await read(session, '/a')
     const readAt = environment.wallClockMs()
-    expect(await leaving(() => crowd(engine))).toBeGreaterThan(0)
+    expect(await evictions(() => crowd(engine))).toBeGreaterThan(0)
     const { sessions } = await engine.sessions.list({ filter: 'read=once' })
     expect(sessions.map(({ lastActivityAt }) => Date.parse(lastActivityAt))).toEqual([readAt])
   })

@@ -34,13 +34,13 @@ export class HeldFile {
 /** The part of a session in memory that holds files. */
 interface Holder {
   readonly tree: Tree
-  readonly comeBack: (() => void) | undefined
+  readonly revive: (() => void) | undefined
   held: Set<HeldFile> | undefined
 }
 
 /** `path` is resolved, and `node` is the current node there. */
 export function holdFile(live: Holder, path: string, node: Node, onGone?: () => void): HeldFile {
-  live.comeBack?.()
+  live.revive?.()
   const held = new HeldFile(node, path, onGone)
   include(live, held)
   held.pin = live.tree.loader.pins?.pin({ roots: [held], owner: held })
@@ -57,7 +57,7 @@ export function releaseFile(held: HeldFile): void {
 export function currentFile(live: Holder, held: HeldFile): FileNode {
   // The session may have been read again from the store since.
   if (!held.gone) {
-    live.comeBack?.()
+    live.revive?.()
     include(live, held)
   }
   refresh(live, held)

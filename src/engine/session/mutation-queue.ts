@@ -9,7 +9,7 @@ import { inBackground, sessionNotFound, type Core } from './core.js'
 import type { EventType, Redo } from '../records/event.js'
 import { tellFollowers, type CommittedEvent } from './history/feed.js'
 import { afterEvent, beforeEffect } from './held-files.js'
-import { lookAtMemory } from './table/leaving.js'
+import { evictWhenDue } from './table/eviction.js'
 import { nextEventTime, withSetBack } from './history/event-times.js'
 import { noteUse } from './table/unused.js'
 import type { LiveSession } from './table/live.js'
@@ -95,7 +95,7 @@ function attempt<T>(core: Core, live: LiveSession, operation: () => Promise<T>):
   if (live.discarded === 'deleted') throw sessionNotFound(live.id)
   if (live.discarded === 'closed') throw engineClosed()
   if (live.discarded !== undefined) throw readAgain()
-  live.comeBack?.()
+  live.revive?.()
   core.fence.check()
   if (core.store.capabilities.syncReads) return operation()
   return withRollback(live, operation)
@@ -256,7 +256,7 @@ export async function acknowledged(
   blobs?: readonly BlobRef[],
 ): Promise<void> {
   let stored: boolean
-  live.comeBack?.()
+  live.revive?.()
   live.pending++
   try {
     stored = await pending
@@ -274,7 +274,7 @@ export async function acknowledged(
   if (blobs !== undefined) for (const blob of blobs) core.content.stored(blob)
   if (core.table.residency.wantsSnapshot(live) && live.snapshotting === undefined)
     inBackground(core, writeSnapshot(core, live))
-  lookAtMemory(core)
+  evictWhenDue(core)
   // A writer faster than the storing of the tree waits for it, or memory would have to hold the whole tree.
   if (live.snapshotting !== undefined && core.table.residency.isOverdue(live)) await live.snapshotting
 }

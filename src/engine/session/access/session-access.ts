@@ -135,7 +135,7 @@ export class SessionAccess {
 
   /** From here on it can be used at once whenever this handle is there. */
   #keep(live: LiveSession): LiveSession {
-    live.comeBack?.()
+    live.revive?.()
     this.core.table.residency.used(live)
     live.slot.synchronous = true
     live.slot.live = live
@@ -204,7 +204,7 @@ export class SessionAccess {
     if (this.#reopening !== undefined) return this.#reopening
     if (live === undefined || live.discarded !== undefined || this.core.fence.closed) return this.#reopened()
     if (isExpired(this.core, live)) return expireNow(this.core, this.sessionId)
-    live.comeBack?.()
+    live.revive?.()
     this.core.table.residency.used(live)
     return live
   }

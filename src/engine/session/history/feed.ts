@@ -23,13 +23,13 @@ export interface Follower {
 /** The part of a session in memory that followers need. */
 interface Followed {
   readonly seq: number
-  readonly comeBack: (() => void) | undefined
+  readonly revive: (() => void) | undefined
   followers: Map<Follower, number> | undefined
 }
 
 /** Hands every event from now on to a follower, in order, once it is stored; the result ends it. */
 export function follow(live: Followed, follower: Follower): () => void {
-  live.comeBack?.()
+  live.revive?.()
   const from = live.seq
   const followers = (live.followers ??= new Map())
   followers.set(follower, from)

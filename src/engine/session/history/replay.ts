@@ -14,7 +14,7 @@ import { storedRead } from '../table/activity.js'
 import { chainStart } from './chain.js'
 import type { EventBody } from '../../records/event.js'
 import { takeOver } from '../held-files.js'
-import { lookAtMemory } from '../table/leaving.js'
+import { evictWhenDue } from '../table/eviction.js'
 import { LiveSession } from '../table/live.js'
 import { snapshotKind, type SnapshotRecord } from '../../records/snapshot.js'
 import { sessionKind, type SessionRecord } from '../../records/session.js'
@@ -41,7 +41,7 @@ async function loadSession(core: Core, sessionId: string): Promise<LiveSession> 
     if (epoch !== core.fence.epoch) continue
     core.table.dropped.delete(sessionId)
     core.table.residency.enter(live)
-    lookAtMemory(core)
+    evictWhenDue(core)
     return live
   }
 }

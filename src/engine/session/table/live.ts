@@ -10,11 +10,11 @@ const nothingPending = Promise.resolve()
 /** The rough memory of a session without its tree. */
 const ownBytes = 2048
 
-/** The handles' reference to the session in memory; empty when it left. */
+/** The handles' reference to the session in memory; empty after its eviction. */
 export class SessionSlot {
   readonly id: string
   #live: LiveSession | undefined
-  /** Set after synchronous use: the session then stays with its handles, with a tree that can be loaded at once. */
+  /** Set after synchronous use. The slot then keeps the session after eviction, for synchronous loads of its tree. */
   synchronous = false
 
   constructor(live: LiveSession) {
@@ -58,10 +58,10 @@ export class LiveSession {
   usedAt = 0
   /** Commits that are not acknowledged yet. */
   pending = 0
-  /** The owner of records in memory: another object each time that the session left memory. */
-  stay: object
-  /** Set while it is not in memory; operations that go on with it call this. */
-  comeBack: (() => void) | undefined = undefined
+  /** The key of cached records in a `SessionIndex`. Each eviction replaces it, which drops these records. */
+  epoch: object
+  /** Set after eviction. Operations that still use the session call this to return it to memory. */
+  revive: (() => void) | undefined = undefined
   /** Roots of earlier states by seq, bounded; replay finds the others. */
   pins: Map<number, Dir> | undefined
   /** The rough size of nodes that only they hold, and the tree's total at the last of them. */
@@ -99,7 +99,7 @@ export class LiveSession {
     this.id = record.id
     this.tenantKey = tenantKey
     this.slot = new SessionSlot(this)
-    this.stay = this.slot
+    this.epoch = this.slot
     this.inheritedEvents = state.inheritedEvents ?? 0
     this.record = record
     this.baseline = baseline
@@ -132,7 +132,7 @@ export class LiveSession {
     return ownBytes + this.unstoredBytes + this.pinnedBytes + (this.checkpoints?.bytes ?? 0)
   }
 
-  /** Nothing rests on its being in memory. */
+  /** Whether nothing requires it to stay in memory. */
   get idle(): boolean {
     return (
       this.pending === 0 &&

@@ -9,12 +9,11 @@ import type { LiveSession } from './live.js'
 export const roughly = { record: 400 } as const
 
 /**
- * Records of one kind that belong to a session, in memory from when they are first needed until the session
- * leaves it. They are ahead of the store by the queued changes, and are gone with the session when a write
- * fails, so that it is read again.
+ * Caches records of one kind that belong to a session, from their first use until the session's eviction. The cache is
+ * ahead of the store by the queued changes. When a write fails, it is dropped with the session, and both are read again.
  */
 export class SessionIndex<Index> {
-  /** By the session's stay in memory. */
+  /** By {@link LiveSession.epoch}. */
   readonly #indexes = new WeakMap<object, Index>()
   /** Callers that arrive during a read wait for the same one. */
   readonly #loading = new WeakMap<object, Promise<void>>()
@@ -45,35 +44,35 @@ export class SessionIndex<Index> {
     this.#complete = complete
   }
 
-  /** Throws a Fault where it has to be read. */
+  /** Throws a Fault if the index must be read first. */
   get(core: Core, live: LiveSession): Index {
-    const index = this.#indexes.get(live.stay)
+    const index = this.#indexes.get(live.epoch)
     if (index !== undefined) return index
-    live.comeBack?.()
+    live.revive?.()
     if (!this.#weighed) {
       this.#weighed = true
       core.table.residency.weigh((one) => {
-        const known = this.#indexes.get(one.stay)
+        const known = this.#indexes.get(one.epoch)
         return known === undefined ? 0 : this.#weigh(known)
       })
     }
     core.journal.mustLoad(() => this.#loaded(core, live))
     const empty = this.#make()
-    this.#indexes.set(live.stay, empty)
+    this.#indexes.set(live.epoch, empty)
     return empty
   }
 
   #loaded(core: Core, live: LiveSession): Promise<void> {
-    const { stay } = live
-    const known = this.#loading.get(stay)
+    const { epoch } = live
+    const known = this.#loading.get(epoch)
     if (known !== undefined) return known
-    const loading = this.#load(core, live).finally(() => this.#loading.delete(stay))
-    this.#loading.set(stay, loading)
+    const loading = this.#load(core, live).finally(() => this.#loading.delete(epoch))
+    this.#loading.set(epoch, loading)
     return loading
   }
 
   async #load(core: Core, live: LiveSession): Promise<void> {
-    const { stay } = live
+    const { epoch } = live
     const index = this.#make()
     const prefix = this.#prefix(live.id)
     for (let gte = prefix; ;) {
@@ -84,7 +83,7 @@ export class SessionIndex<Index> {
     }
     this.#complete?.(index, core)
     // Another call may have been faster, and changed it since.
-    if (!this.#indexes.has(stay)) this.#indexes.set(stay, index)
+    if (!this.#indexes.has(epoch)) this.#indexes.set(epoch, index)
   }
 
   /** DATA_LOSS for a record that no service has written. */

@@ -29,7 +29,7 @@ export class SessionTable {
 
   /** The trees in memory that callers may read or change, frozen: later changes are new nodes. */
   *trees(): Generator<Dir> {
-    for (const sessions of [this.live.values(), this.residency.left, this.dropped.values()]) {
+    for (const sessions of [this.live.values(), this.residency.evicted, this.dropped.values()]) {
       for (const live of sessions) {
         yield live.tree.freeze()
         yield live.baseline
@@ -44,9 +44,9 @@ export class SessionTable {
     return live?.tenantKey === tenantKey ? live : undefined
   }
 
-  /** As {@link inMemory}; a session that left memory, but that a handle still has, comes back. */
+  /** Like {@link inMemory}, but also revives an evicted session that is not freed yet. */
   atHand(tenantKey: string, sessionId: string): LiveSession | undefined {
-    return this.inMemory(tenantKey, sessionId) ?? this.residency.comeBack(sessionId, tenantKey)
+    return this.inMemory(tenantKey, sessionId) ?? this.residency.revive(sessionId, tenantKey)
   }
 
   /** After a failed commit memory may be ahead of the store or lag it: every session is read again. */
@@ -54,7 +54,7 @@ export class SessionTable {
     if (this.live.size > 0)
       log('error', 'a write failed: all sessions are read again', { sessions: this.live.size })
     for (const live of this.live.values()) this.discard(live, 'failed')
-    for (const live of this.residency.takeLeft()) live.discarded = 'failed'
+    for (const live of this.residency.takeEvicted()) live.discarded = 'failed'
   }
 
   /** Takes a session out of memory: the next caller reads it again from the store. */
