@@ -771,7 +771,7 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     await store.commit({ put: [[key.replace(session.id, id), unfinished]] })
     expect(await engine.collect()).toMatchObject({ deletedSessions: 1 })
     expect(await count(keyPrefixes.session)).toBe(1)
-    expect(await count(keyPrefixes.pastSessions)).toBe(0)
+    expect(await count(keyPrefixes.usageRollup)).toBe(0)
   })
 
   test('usage counts what was deleted until then', async () => {

@@ -25,7 +25,7 @@ import { importJobKind, ImportJobState } from '../../src/engine/records/import-j
 import { recordKinds } from '../../src/engine/records/index.js'
 import { knownCommitsKind } from '../../src/engine/records/known-commits.js'
 import { lastReadKind } from '../../src/engine/records/last-read.js'
-import { pastSessionsKind } from '../../src/engine/records/past-sessions.js'
+import { usageRollupKind } from '../../src/engine/records/usage-rollup.js'
 import { RecordKind, type RecordScope } from '../../src/engine/records/record-kind.js'
 import { revisionKind, revisionLabelKind } from '../../src/engine/records/revision.js'
 import { secretKind, SecretScope } from '../../src/engine/records/secret.js'
@@ -339,7 +339,7 @@ const rows: readonly Row[] = [
   value(furtherSeenFilesKind, 'tenant', seenFiles),
   value(writtenBlobsKind, 'tenant', { right: [{}, []], wrong: [null, 1, 'text', true] }),
   value(egressKind, 'tenant', number),
-  value(pastSessionsKind, 'tenant', tupleOf(number, number, count)),
+  value(usageRollupKind, 'tenant', tupleOf(number, number, count)),
 ]
 
 test('each kind of record has a row here', async () => {

@@ -14,7 +14,7 @@ import { healthReportKind } from './health-report.js'
 import { importJobKind } from './import-job.js'
 import { knownCommitsKind } from './known-commits.js'
 import { lastReadKind } from './last-read.js'
-import { pastSessionsKind } from './past-sessions.js'
+import { usageRollupKind } from './usage-rollup.js'
 import type { RecordKind } from './record-kind.js'
 import { revisionKind, revisionLabelKind } from './revision.js'
 import { secretKind } from './secret.js'
@@ -54,7 +54,7 @@ export const recordKinds: readonly AnyRecordKind[] = [
   seenDirectoryKind,
   writtenBlobsKind,
   egressKind,
-  pastSessionsKind,
+  usageRollupKind,
 ]
 
 /** The kinds that are deleted with a session, each below its prefix and the id. */

@@ -6,7 +6,7 @@ import { TimeSlice } from '../base/slices.js'
 import { parseTime } from '../base/time.js'
 import { lastActivities } from '../session/table/activity.js'
 import { inBackground, type Core } from '../session/core.js'
-import { pastSessions } from '../session/usage/usage-rollup.js'
+import { usageRollups } from '../session/usage/usage-rollup.js'
 import { sessionKind } from '../records/session.js'
 import { keys, prefixEnd } from '../storage/keys.js'
 
@@ -185,7 +185,7 @@ async function sessionMs(core: Core, start: number, end: number): Promise<number
     if (found.length < limits.recordsPerScan) break
     gte = `${found.at(-1)![0]}\0`
   }
-  for await (const [createdAt, deletedAt, count] of pastSessions(core))
+  for await (const [createdAt, deletedAt, count] of usageRollups(core))
     total += count * Math.max(0, Math.min(end, deletedAt) - Math.max(start, createdAt))
   return total
 }

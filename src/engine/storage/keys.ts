@@ -51,7 +51,7 @@ export const keyPrefixes = {
   knownCommits: 'z',
   writtenBlobs: 'y',
   egress: 'w',
-  pastSessions: 'U',
+  usageRollup: 'U',
   lastRead: 't',
   analytics: 'q',
   blob: 'b',
@@ -137,10 +137,10 @@ export const keys = {
   /** Bytes that were sent to a tenant's clients in one minute. */
   egress: (tenantKey: string, minute: number): string =>
     `${keyPrefixes.egress}${tenantKey}${encodeSeq(minute)}`,
-  /** Sessions that were there, by the hours in which they were made and deleted. */
-  pastSessions: (tenantKey: string, from: number, until: number): string =>
-    `${keyPrefixes.pastSessions}${tenantKey}${encodeSeq(from)}${encodeSeq(until)}`,
-  allPastSessions: (tenantKey: string): string => `${keyPrefixes.pastSessions}${tenantKey}`,
+  /** Sums over deleted sessions, by the hours of their creation and deletion. */
+  usageRollup: (tenantKey: string, from: number, until: number): string =>
+    `${keyPrefixes.usageRollup}${tenantKey}${encodeSeq(from)}${encodeSeq(until)}`,
+  allUsageRollups: (tenantKey: string): string => `${keyPrefixes.usageRollup}${tenantKey}`,
   /** When a session was last read. */
   lastRead: (sessionId: string): string => `${keyPrefixes.lastRead}${sessionId}`,
   /** The counts of a session's events. */

@@ -7,7 +7,7 @@ import { lastActivities } from '../../session/table/activity.js'
 import type { Core } from '../../session/core.js'
 import { isExpired } from '../../session/table/unused.js'
 import { prepareHistory, pruneHistory, type SettledHistory } from '../../session/history/prune.js'
-import { countPast } from '../../session/usage/usage-rollup.js'
+import { rollUpSessions } from '../../session/usage/usage-rollup.js'
 import { findSession } from '../../session/history/replay.js'
 import { sessionKind, type SessionRecord } from '../../records/session.js'
 import { keys, prefixEnd } from '../../storage/keys.js'
@@ -210,10 +210,10 @@ async function deleteSessions({ core, counts }: Run, sessions: readonly StoredSe
   for (const tenantKey of new Set(sessions.map((session) => session.tenantKey))) {
     const all = sessions.filter((session) => session.tenantKey === tenantKey)
     // An import that never completed did not exist as a session.
-    const past = all.flatMap(({ record: { createdAt, deletedAt = createdAt } }) =>
+    const deleted = all.flatMap(({ record: { createdAt, deletedAt = createdAt } }) =>
       deletedAt === createdAt ? [] : [{ createdAt, deletedAt }],
     )
-    put.push(...(await countPast(core, tenantKey, past)))
+    put.push(...(await rollUpSessions(core, tenantKey, deleted)))
   }
   const del = sessions.map(({ key }) => key)
   await core.store.commit({ put, del, deleteEvents: sessions.map(({ record }) => record.id) })
