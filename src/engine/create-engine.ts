@@ -44,7 +44,7 @@ import { coreFor, type SharedCore } from './session/core.js'
 import { SessionTable } from './session/table/session-table.js'
 import { MemoryJournal } from './session/journal/memory-journal.js'
 import { StoredJournal } from './session/journal/stored-journal.js'
-import { countSession } from './session/usage/count-session.js'
+import { countSessionBytes } from './session/usage/count-session-bytes.js'
 import { ByteBudgets, parseBudgets, type Budgets } from './storage/byte-budgets.js'
 import { meteredStores } from './storage/metered-store.js'
 import { Fence, fenced } from './storage/fence.js'
@@ -146,7 +146,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     contentIds: new ContentIds(content, loader),
     roots: durable ? new StoredRoots(store, { environment, nodes, loader }) : new HeldRoots(ids),
     maxFileBytes,
-    onOpen: budgets.sessionBytes !== undefined && durable ? countSession : undefined,
+    onOpen: budgets.sessionBytes !== undefined && durable ? countSessionBytes : undefined,
     sessionBytes: budgets.sessionBytes,
     sessionTtlSeconds,
     expire: (caller, sessionId) => endSession(caller, services, sessionId),

@@ -4,11 +4,11 @@ import { nextTurn } from './slices.js'
 /** The listeners of a signal's abort. */
 const listeners = new WeakMap<AbortSignal, Set<() => void>>()
 
-function tell({ currentTarget }: Event): void {
+function notify({ currentTarget }: Event): void {
   const signal = currentTarget as AbortSignal
-  const told = listeners.get(signal)
+  const waiting = listeners.get(signal)
   listeners.delete(signal)
-  for (const listener of told ?? []) listener()
+  for (const listener of waiting ?? []) listener()
 }
 
 /** INVALID_ARGUMENT for a value that is present and no signal. */
@@ -30,14 +30,14 @@ export function onAbort(signal: AbortSignal, listener: () => void): () => void {
   let waiting = listeners.get(signal)
   if (waiting === undefined) {
     listeners.set(signal, (waiting = new Set()))
-    signal.addEventListener('abort', tell, { once: true })
+    signal.addEventListener('abort', notify, { once: true })
   }
   waiting.add(listener)
   return () => {
     if (!waiting.delete(listener) || waiting.size > 0) return
     if (listeners.get(signal) !== waiting) return
     listeners.delete(signal)
-    signal.removeEventListener('abort', tell)
+    signal.removeEventListener('abort', notify)
   }
 }
 

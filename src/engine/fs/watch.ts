@@ -69,13 +69,13 @@ export class Watched {
   #event(event: CommittedEvent): void {
     const changes = changesOf(this.#context.core, event)
     if (!(changes instanceof Promise) && this.#pending === undefined) {
-      for (const change of changes) this.#tell(change)
+      for (const change of changes) this.#notify(change)
       return
     }
     const before = this.#pending
     const pending = (async () => {
       await before
-      for (const change of await changes) this.#tell(change)
+      for (const change of await changes) this.#notify(change)
     })()
       .catch((error: unknown) => this.#sink.end(error))
       .then(() => {
@@ -84,7 +84,7 @@ export class Watched {
     this.#pending = pending
   }
 
-  #tell({ type, path, movedTo, removed = false }: WatchChange): void {
+  #notify({ type, path, movedTo, removed = false }: WatchChange): void {
     if (this.#gone) return
     const own = this.#path
     const takenAway = removed || movedTo !== undefined

@@ -7,7 +7,7 @@ import type { StoreCommit } from '../storage/store.js'
 import { apply } from './apply.js'
 import { inBackground, sessionNotFound, type Core } from './core.js'
 import type { EventType, Redo } from '../records/event.js'
-import { tellFollowers, type CommittedEvent } from './history/feed.js'
+import { notifyFollowers, type CommittedEvent } from './history/feed.js'
 import { afterEvent, beforeEffect } from './held-files.js'
 import { evictWhenDue } from './table/eviction.js'
 import { nextEventTime, withSetBack } from './history/event-times.js'
@@ -216,10 +216,10 @@ export function commitEvent(
   live.acknowledged = acknowledged(core, live, core.store.commit(commit), blobs)
   if (live.followers !== undefined) {
     const committed: CommittedEvent = { seq, at, type, details, principal: core.principal, redo }
-    const tell = (): void =>
-      tellFollowers(live, restored === undefined ? committed : { ...committed, restored })
+    const notify = (): void =>
+      notifyFollowers(live, restored === undefined ? committed : { ...committed, restored })
     // Its followers learn of a failure when the session is discarded.
-    live.acknowledged.then(tell, () => undefined)
+    live.acknowledged.then(notify, () => undefined)
   }
   return live.acknowledged
 }

@@ -162,7 +162,7 @@ export class BusChannel {
   async #emitInSlices(message: KeptMessage, environment: Environment): Promise<void> {
     const slice = new TimeSlice(environment)
     let bytes = 0
-    const tell = async (name: Channels): Promise<void> => {
+    const deliver = async (name: Channels): Promise<void> => {
       for (const receive of this.#emitter.all.get(name)?.slice() ?? []) {
         ;(receive as (message: KeptMessage) => void)(message)
         bytes += message.payload.byteLength
@@ -171,10 +171,10 @@ export class BusChannel {
         await slice.next()
       }
     }
-    await tell('all')
-    await tell(`t${message.topic}`)
+    await deliver('all')
+    await deliver(`t${message.topic}`)
     for (const { glob } of this.#patterns.values()) {
-      if (glob.matches(message.topic)) await tell(`p${glob.pattern}`)
+      if (glob.matches(message.topic)) await deliver(`p${glob.pattern}`)
       if (slice.over) await slice.next()
     }
   }

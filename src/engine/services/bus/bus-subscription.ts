@@ -58,7 +58,7 @@ export class Subscription implements BusSubscription {
   #end: Ending | undefined
   #slow = false
   /** Its error was thrown, or there is none to be thrown. */
-  #told = false
+  #notified = false
   #leave: (() => void) | undefined
   #forget: (() => void) | undefined
 
@@ -169,9 +169,9 @@ export class Subscription implements BusSubscription {
       if (message === undefined && this.#end === undefined) return
       const { resolve, reject } = this.#takers.shift()!
       if (message !== undefined) resolve(this.#result(message))
-      else if (this.#told || !('error' in this.#end!)) resolve(done)
+      else if (this.#notified || !('error' in this.#end!)) resolve(done)
       else {
-        this.#told = true
+        this.#notified = true
         reject(this.#end.error)
       }
     }
@@ -215,9 +215,9 @@ export class Subscription implements BusSubscription {
 
   /** Ends at once; waiting messages are not handed over. */
   #stop(how: Ending): void {
-    if (this.#told) return
+    if (this.#notified) return
     this.#end = how
-    this.#told = !('error' in how)
+    this.#notified = !('error' in how)
     this.#searching = false
     this.#replay = []
     this.#queue = []

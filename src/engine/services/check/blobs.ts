@@ -18,7 +18,7 @@ export class CheckedBlobs {
   readonly #findings: Findings
   readonly #sizes = new DigestTable(sizeBytes)
   readonly #damaged = new Map<string, string>()
-  readonly #told = new Set<string>()
+  readonly #reported = new Set<string>()
   count = 0
   bytes = 0
 
@@ -48,23 +48,23 @@ export class CheckedBlobs {
     const known = this.#sizes.get(hash)
     if (known !== undefined) {
       const size = known.readDoubleLE()
-      if (size === damaged) this.#tell(hash, 'damaged', this.#damaged.get(hash)!, place)
-      else if (size < length) this.#tell(hash, 'damaged', `has ${size} bytes instead of ${length}`, place)
+      if (size === damaged) this.#report(hash, 'damaged', this.#damaged.get(hash)!, place)
+      else if (size < length) this.#report(hash, 'damaged', `has ${size} bytes instead of ${length}`, place)
       return
     }
     // It may have come since they were listed.
     const found = await this.#store.blob(hash, { offset: 0, length: 1 }).catch(() => undefined)
-    if (found === undefined) this.#tell(hash, 'missing', 'is not there', place)
+    if (found === undefined) this.#report(hash, 'missing', 'is not there', place)
   }
 
   /** Of damaged blobs that nothing leads to. */
   finish(): void {
     for (const [hash, message] of this.#damaged)
-      if (!this.#told.has(hash)) this.#tell(hash, 'damaged', message, {})
+      if (!this.#reported.has(hash)) this.#report(hash, 'damaged', message, {})
   }
 
-  #tell(hash: string, problem: 'missing' | 'damaged', message: string, place: Place): void {
-    this.#told.add(hash)
+  #report(hash: string, problem: 'missing' | 'damaged', message: string, place: Place): void {
+    this.#reported.add(hash)
     this.#findings.add(withPlace({ problem, object: `blob sha256:${hash}`, message }, place))
   }
 

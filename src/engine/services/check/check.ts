@@ -149,7 +149,7 @@ class Check {
     for (const [hash, length] of blobs) await this.#blobs.uses(hash, length, place)
     for (const other of records) {
       if ((await this.#store.get(other)) === undefined)
-        this.#tell(
+        this.#report(
           'missing',
           `record ${other}`,
           `is not there, and the record ${key} refers to it`,
@@ -179,7 +179,7 @@ class Check {
     const last = await this.#history(record, snapshots)
     for (const { id: checkpointId, seq } of checkpoints) {
       if (seq > last)
-        this.#tell(
+        this.#report(
           'damaged',
           `record ${keys.checkpoint(id, checkpointId)}`,
           'names an event that is not there',
@@ -218,9 +218,9 @@ class Check {
       for await (const page of this.#store.events(id, { from: 1, to: Number.POSITIVE_INFINITY })) {
         for (const { seq, body } of page) {
           const event = body as unknown as EventBody
-          if (seq !== last + 1) this.#tell('missing', `event ${last + 1}`, 'is not there', id)
+          if (seq !== last + 1) this.#report('missing', `event ${last + 1}`, 'is not there', id)
           else if (event[4] !== expectedLink(event, previous))
-            this.#tell('damaged', `event ${seq}`, 'is not the one that was linked', id)
+            this.#report('damaged', `event ${seq}`, 'is not the one that was linked', id)
           previous = event[4] ?? previous
           last = seq
           this.#events++
@@ -229,10 +229,10 @@ class Check {
         await this.#rest()
       }
     } catch (error) {
-      this.#tell('damaged', `event ${last + 1}`, messageOf(error), id)
+      this.#report('damaged', `event ${last + 1}`, messageOf(error), id)
     }
     if (last < newest)
-      this.#tell('missing', `event ${last + 1}`, 'is not there, and a snapshot stands behind it', id)
+      this.#report('missing', `event ${last + 1}`, 'is not there, and a snapshot stands behind it', id)
     return last
   }
 
@@ -249,13 +249,13 @@ class Check {
       const [parent, seq] = at
       const of = `of session ${parent}, from which this one was forked`
       const last = await this.#store.lastEvent(parent).catch(() => undefined)
-      if ((last?.seq ?? 0) < seq) return this.#tell('missing', `event ${seq}`, of, id)
+      if ((last?.seq ?? 0) < seq) return this.#report('missing', `event ${seq}`, of, id)
       const range = { gte: keys.snapshots(parent), lt: keys.snapshot(parent, seq + 1) }
       const [newest] = await this.#store.scan({ ...range, limit: 1, reverse: true })
       const from = newest === undefined ? 0 : snapshotKind.parse(newest[1]).seq
       for await (const page of this.#store.events(parent, { from: from + 1, to: seq })) {
         const gone = page.find(({ body }) => typeof (body as unknown as EventBody)[5] === 'string')
-        if (gone !== undefined) return this.#tell('missing', `what event ${gone.seq} did`, of, id)
+        if (gone !== undefined) return this.#report('missing', `what event ${gone.seq} did`, of, id)
         await this.#rest()
       }
       const json = newest === undefined ? await this.#store.get(keys.session(tenantKey, parent)) : undefined
@@ -272,14 +272,14 @@ class Check {
           await look(key, json)
         } catch (error) {
           this.#options.signal?.throwIfAborted()
-          this.#tell('damaged', `record ${key}`, messageOf(error))
+          this.#report('damaged', `record ${key}`, messageOf(error))
         }
         await this.#rest()
       }
     }
   }
 
-  #tell(problem: Finding['problem'], object: string, message: string, sessionId?: string): void {
+  #report(problem: Finding['problem'], object: string, message: string, sessionId?: string): void {
     this.#findings.add({ problem, object, message, ...(sessionId !== undefined && { sessionId }) })
   }
 

@@ -52,7 +52,7 @@ export class CheckedTrees {
 
   async #node({ address, kind, ...place }: Unread, unread: Unread[]): Promise<void> {
     const known = this.#bad.get(address)
-    if (known !== undefined) return this.#tell(address, known, place)
+    if (known !== undefined) return this.#report(address, known, place)
     if (this.#seen.add(address) === undefined) return
     try {
       const json = await this.#store.get(keys.node(address))
@@ -90,10 +90,10 @@ export class CheckedTrees {
   #isBad(address: string, problem: 'missing' | 'damaged', message: string, place: Place): void {
     const bad = { problem, message }
     this.#bad.set(address, bad)
-    this.#tell(address, bad, place)
+    this.#report(address, bad, place)
   }
 
-  #tell(address: string, bad: { problem: 'missing' | 'damaged'; message: string }, place: Place): void {
+  #report(address: string, bad: { problem: 'missing' | 'damaged'; message: string }, place: Place): void {
     this.#findings.add(withPlace({ ...bad, object: `node ${address}` }, place))
   }
 }

@@ -167,7 +167,7 @@ export class CheckoutWriter {
     if (stat?.kind === 'directory') await this.#removeAll(path)
     if (node instanceof Symlink) {
       await tree.writeSymlink(path, node.target, { mtimeMs: node.mtime })
-      this.#tell()
+      this.#countFile()
     } else if (node instanceof LinkedFile) {
       await this.#settle()
       if (!(await this.#link(path, node))) await this.#putFile(path, node)
@@ -193,7 +193,7 @@ export class CheckoutWriter {
     if (now.size !== node.size) throw modified(path)
     await this.#disk.remember(path, now, node)
     if (node instanceof LinkedFile) this.#linked.set(node.ino, { path, ino: now.ino })
-    this.#tell()
+    this.#countFile()
   }
 
   /** Gives a file that is on the host already a further name; false when it is not, or the host cannot. */
@@ -205,7 +205,7 @@ export class CheckoutWriter {
     if (stat === undefined) return false
     await this.#disk.remember(path, stat, node)
     await this.#disk.remember(existing.path, stat, node)
-    this.#tell()
+    this.#countFile()
     return true
   }
 
@@ -345,7 +345,7 @@ export class CheckoutWriter {
     }
   }
 
-  #tell(): void {
+  #countFile(): void {
     this.written++
     this.#files++
     this.#context.onProgress({ bytesProcessed: this.#bytes, filesProcessed: this.#files })

@@ -7,7 +7,7 @@ import { Shape } from '../../base/shape.js'
 import { TimeSlice } from '../../base/slices.js'
 import type { Core } from '../../session/core.js'
 import { firstEvents, newestSeq, prunedTo, redoBehind, snapshotsOf } from '../../session/history/prune.js'
-import { countSession } from '../../session/usage/count-session.js'
+import { countSessionBytes } from '../../session/usage/count-session-bytes.js'
 import { keyPrefixes, keys, prefixEnd } from '../../storage/keys.js'
 import { scanAll } from '../../storage/scan-all.js'
 import { GarbageEstimate } from './garbage-estimate.js'
@@ -203,7 +203,7 @@ async function collectStore(run: Run): Promise<void> {
   await core.store.recounted?.()
   // Sessions that are loaded meanwhile are counted before their first use.
   const inMemory = Array.from(core.table.live.values())
-  for (const live of inMemory) await countSession(asTenant(core, live.tenantKey), live)
+  for (const live of inMemory) await countSessionBytes(asTenant(core, live.tenantKey), live)
   run.report('reclaim', 0)
   await core.store.reclaim?.({ signal: run.signal })
 }

@@ -137,28 +137,28 @@ export async function* followEvents(
 ): AsyncGenerator<SessionEvent, void, undefined> {
   signal?.throwIfAborted()
   let seq = afterEventId === undefined ? 0 : parseEventId('afterEventId', live.id, afterEventId)
-  let told = false
+  let notified = false
   let ended: { readonly error: Error | undefined } | undefined
   let wake: (() => void) | undefined
-  const tell = (): void => {
-    told = true
+  const notify = (): void => {
+    notified = true
     wake?.()
   }
   const stop = follow(live, {
-    event: tell,
+    event: notify,
     end: (error) => {
       ended = { error }
-      tell()
+      notify()
     },
   })
-  signal?.addEventListener('abort', tell, { once: true })
+  signal?.addEventListener('abort', notify, { once: true })
   // A slow reader still gets the changes called before the deletion.
   const reader: { pin?: Disposable } = {}
   if (live.discarded === undefined)
     reader.pin = core.pins.pin({ states: { sessionId: live.id, seqs: [] }, owner: reader })
   try {
     for (;;) {
-      told = false
+      notified = false
       const last = ended
       if (last?.error !== undefined) throw last.error
       // Changes accepted before the end belong to it.
@@ -172,7 +172,7 @@ export async function* followEvents(
         }
       }
       if (last !== undefined) return
-      if (!told) {
+      if (!notified) {
         await new Promise<void>((resolve) => {
           wake = resolve
         })
@@ -186,7 +186,7 @@ export async function* followEvents(
   } finally {
     stop()
     reader.pin?.[Symbol.dispose]()
-    signal?.removeEventListener('abort', tell)
+    signal?.removeEventListener('abort', notify)
   }
 }
 

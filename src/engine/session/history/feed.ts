@@ -38,7 +38,7 @@ export function follow(live: Followed, follower: Follower): () => void {
   }
 }
 
-export function tellFollowers(live: Followed, event: CommittedEvent): void {
+export function notifyFollowers(live: Followed, event: CommittedEvent): void {
   for (const [follower, from] of live.followers ?? []) if (event.seq > from) follower.event(event)
 }
 

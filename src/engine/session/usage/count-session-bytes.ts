@@ -8,10 +8,10 @@ import { bytesOf, bytesWritten, setBytesWritten } from './session-bytes.js'
 import { treeChanges } from '../states.js'
 
 /**
- * Counts the bytes that a session wrote: by the redo that is kept, and before that by its files' bytes that are not in
- * its base. To be called before the session is changed, and when redo of it is gone.
+ * Counts the bytes that a session wrote: the bytes in its kept redo, plus the bytes of files in its first snapshot that
+ * its base does not have. Call this before the first change of the session, and after its redo was pruned.
  */
-export async function countSession(core: Core, live: LiveSession): Promise<void> {
+export async function countSessionBytes(core: Core, live: LiveSession): Promise<void> {
   if (core.sessionBytes === undefined) return
   const [before, to] = [bytesWritten(live), live.seq]
   await live.acknowledged.catch(() => undefined)
@@ -27,6 +27,6 @@ export async function countSession(core: Core, live: LiveSession): Promise<void>
   }
   for await (const page of redoBehind(core, live.id, pruned, to))
     for (const { body } of page) if (typeof body[5] === 'object') bytes += bytesOf(body[5])
-  // Bytes written meanwhile come on top.
+  // Adds bytes that were written during the count.
   setBytesWritten(live, bytes + bytesWritten(live) - before)
 }
