@@ -3,6 +3,8 @@ import { deepStrictEqual, ok } from 'node:assert'
 import { isDeepStrictEqual } from 'node:util'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import type { HttpHandler } from '../../src/adapters/http/index.js'
+import { contentRoutes, type ContentRouteName } from '../../src/engine/operations/content-routes.js'
+import { capabilitiesOf, type Action } from '../../src/index.js'
 import {
   answerOf,
   bodySchema,
@@ -281,6 +283,31 @@ describe('ids of another tenant are like ids that nobody has, for', () => {
     const plain = known.reduce((all, id) => all.replaceAll(id, 'ID'), text)
     return [plain.replaceAll(/[\da-f]{64}/g, 'HASH'), [...headers]]
   }
+})
+
+describe('what needs a capability that authorize denies is refused, with nothing but its name, by', () => {
+  // A sample has the same time for both ends of a window.
+  const parameters = { windowEnd: '2026-02-01T00:00:00Z' }
+
+  test.each(named(guarded))('%s', async (_label, route) => {
+    const id = route.operation.operationId.replace(/Alias$/, '')
+    const action = id in contentRoutes ? contentRoutes[id as ContentRouteName].operation : (id as Action)
+    for (const capability of capabilitiesOf(action)) {
+      world.withheld.add(capability)
+      const body = validBody(route, world.ann) ?? sampleBody(route)
+      const { http, status } = await refusedAsTold(route, { body, parameters }).finally(() =>
+        world.withheld.clear(),
+      )
+      const [{ reason, metadata }] = status.details
+      const message = `${action} is not allowed: the option authorize refuses it for the principal "ann"`
+      expect([http, reason, metadata, status.message]).toEqual([
+        403,
+        'PERMISSION_DENIED',
+        { action },
+        message,
+      ])
+    }
+  })
 })
 
 /** The first example of the contract, for what a tenant has. */

@@ -1,5 +1,11 @@
 import { createHttpHandler, staticTokens, type HttpHandler } from '../../src/adapters/http/index.js'
-import type { Engine, EngineScope, Session } from '../../src/index.js'
+import {
+  capabilitiesOf,
+  type Capability,
+  type Engine,
+  type EngineScope,
+  type Session,
+} from '../../src/index.js'
 import { openTestEngine } from '../../src/testing.js'
 
 /** What a tenant has, and by which ids. */
@@ -17,6 +23,8 @@ export interface World extends AsyncDisposable {
   readonly handler: HttpHandler
   /** The same, with small limits. */
   readonly narrow: HttpHandler
+  /** `authorize` refuses what needs any of these. */
+  readonly withheld: Set<Capability>
   readonly ann: Tenant
   readonly eve: Tenant
 }
@@ -25,7 +33,11 @@ export interface World extends AsyncDisposable {
 export const narrowBytes = 4096
 
 export async function openWorld(): Promise<World> {
-  const engine = await openTestEngine({ stepMs: 0 })
+  const withheld = new Set<Capability>()
+  const engine = await openTestEngine({
+    stepMs: 0,
+    authorize: (_caller, action) => !capabilitiesOf(action).some((one) => withheld.has(one)),
+  })
   const authenticate = staticTokens({
     'token-of-ann': { tenant: 'acme', principal: 'ann' },
     'token-of-eve': { tenant: 'evil', principal: 'eve' },
@@ -35,6 +47,7 @@ export async function openWorld(): Promise<World> {
     engine,
     handler: createHttpHandler(engine, { authenticate }),
     narrow: createHttpHandler(engine, { authenticate, limits }),
+    withheld,
     ann: await furnish(engine.as({ tenant: 'acme', principal: 'ann' }), 'token-of-ann'),
     eve: await furnish(engine.as({ tenant: 'evil', principal: 'eve' }), 'token-of-eve'),
     [Symbol.asyncDispose]: () => engine.close(),
