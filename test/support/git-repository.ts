@@ -41,11 +41,17 @@ export interface RunOptions {
 /** An entry to stage: mode, name (bytes, if it is not UTF-8) and content, or an id for what is no blob. */
 export type StagedEntry = readonly [mode: string, name: string | Uint8Array, content: string | Uint8Array]
 
+/** A file to commit: mode, path and content; null removes the path. */
+type FileEntry = readonly [mode: string, path: string, content: string | null]
+
 export interface NewRepository {
   /** Default true. */
   readonly bare?: boolean
   readonly format?: ObjectFormat
 }
+
+/** Entries by name, whose characters are the bytes of the name; a file has its mode and id. */
+type StagedTree = Map<string, readonly [mode: string, oid: string] | StagedTree>
 
 /**
  * One repository, worked on by native git. What git would take a process for each time, an empty repository, an object,
@@ -54,6 +60,7 @@ export interface NewRepository {
 export class GitRepository {
   readonly path: string
   readonly #format: ObjectFormat
+  readonly #staged: StagedTree = new Map()
 
   constructor(path: string, format: ObjectFormat = 'sha1') {
     this.path = path
@@ -95,32 +102,47 @@ export class GitRepository {
     return this.#write('blob', content)
   }
 
-  /** Stages entries on top of what is staged; content of a gitlink is an id. */
+  /** Stages entries on top of those staged before; content of a gitlink is an id. Git's own index has none of them. */
   stage(entries: readonly StagedEntry[]): void {
-    const lines = entries.map(([mode, name, content]) => {
-      const oid = mode === '160000' ? String(content) : this.blob(content)
-      return Buffer.concat([Buffer.from(`${mode} ${oid}\t`), Buffer.from(name), Buffer.from('\0')])
-    })
-    this.git(['update-index', '-z', '--index-info'], { input: Buffer.concat(lines) })
+    for (const [mode, name, content] of entries) {
+      const parts = Buffer.from(name).toString('latin1').split('/')
+      const last = parts.pop()!
+      let tree = this.#staged
+      for (const part of parts) {
+        const inner = tree.get(part)
+        if (inner instanceof Map) tree = inner
+        else tree.set(part, (tree = new Map()))
+      }
+      tree.set(last, [mode, mode === '160000' ? String(content) : this.blob(content)])
+    }
   }
 
-  /** Commits what is staged on a ref. */
+  unstageAll(): void {
+    this.#staged.clear()
+  }
+
+  /** Commits the staged entries on a ref. */
   commit(ref = 'refs/heads/main', message = 'a commit'): string {
-    return this.commitTree(this.git(['write-tree']), ref, message)
+    return this.commitTree(this.#writeTree(this.#staged), ref, message)
   }
 
   /** Commits many files in one go: writes entries on top of a ref; content null removes a path. */
-  commitFiles(
-    entries: Iterable<readonly [mode: string, path: string, content: string | null]>,
-    ref = 'refs/heads/main',
-    message = 'a commit',
-  ): string {
+  commitFiles(entries: Iterable<FileEntry>, ref = 'refs/heads/main', message = 'a commit'): string {
+    return this.commitSeries([entries], ref, message)
+  }
+
+  /** As commitFiles, with a commit for each list of entries. Gives the last one. */
+  commitSeries(series: Iterable<Iterable<FileEntry>>, ref = 'refs/heads/main', message = 'a commit'): string {
     const data = (text: string): string => `data ${Buffer.byteLength(text)}\n${text}\n`
     const tip = this.tip(ref)
-    let stream = `commit ${ref}\ncommitter Carl Committer <carl@example.org> 1700000000 +0000\n${data(message)}`
-    if (tip !== undefined) stream += `from ${tip}\n`
-    for (const [mode, path, content] of entries) {
-      stream += content === null ? `D ${path}\n` : `M ${mode} inline ${path}\n${data(content)}`
+    let from = tip === undefined ? '' : `from ${tip}\n`
+    let stream = ''
+    for (const entries of series) {
+      stream += `commit ${ref}\ncommitter Carl Committer <carl@example.org> 1700000000 +0000\n${data(message)}${from}`
+      for (const [mode, path, content] of entries) {
+        stream += content === null ? `D ${path}\n` : `M ${mode} inline ${path}\n${data(content)}`
+      }
+      from = ''
     }
     this.git(['fast-import', '--quiet'], { input: stream })
     return this.tip(ref)!
@@ -175,6 +197,18 @@ export class GitRepository {
   /** Throws unless every object of the repository is as git wants it. */
   fsck(): void {
     this.git(['fsck', '--strict', '--no-dangling'])
+  }
+
+  #writeTree(tree: StagedTree): string {
+    const entries = [...tree].map(([name, entry]) =>
+      entry instanceof Map
+        ? { key: `${name}/`, name, mode: '40000', oid: this.#writeTree(entry) }
+        : { key: name, name, mode: entry[0], oid: entry[1] },
+    )
+    entries.sort((a, b) => (a.key < b.key ? -1 : 1))
+    return this.rawTree(
+      entries.map(({ mode, name, oid }) => [mode, Buffer.from(name, 'latin1'), oid] as const),
+    )
   }
 
   get #directory(): string {

@@ -1,6 +1,9 @@
-import { spawn } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
 import { gzipSync } from 'node:zlib'
 import { gitEnvironment } from './git-repository.js'
 
@@ -19,6 +22,8 @@ export interface GitServerOptions {
   readonly gzip?: boolean
   /** Changes an answer of git. */
   rewrite?(request: IncomingMessage, body: Buffer): Buffer
+  /** The repositories do not change: with `rewrite`, git answers equal requests once. */
+  readonly isConstant?: boolean
 }
 
 export interface GitServer {
@@ -35,9 +40,10 @@ export interface LoggedRequest {
   answerBytes: number
 }
 
-/** Serves the repositories below a directory over smart HTTP on loopback, through `git http-backend`. */
+/** Serves the repositories below a directory over smart HTTP on loopback, through native git's HTTP backend. */
 export async function serveGit(root: string, options: GitServerOptions = {}): Promise<GitServer> {
   const requests: LoggedRequest[] = []
+  const answers = new Map<string, Answer>()
   const server = createServer((request, response) => {
     const { method = '', url = '', headers } = request
     const logged: LoggedRequest = { method, url, authorization: headers.authorization, answerBytes: 0 }
@@ -48,7 +54,25 @@ export async function serveGit(root: string, options: GitServerOptions = {}): Pr
       return
     }
     const run = (): void => {
-      runBackend(root, options, request, response, (count) => (logged.answerBytes += count))
+      const onBytes = (count: number): void => void (logged.answerBytes += count)
+      if (options.isConstant !== true) {
+        runBackend(root, options, request, request, response, onBytes)
+        return
+      }
+      buffer(request).then(
+        (input) => {
+          const key = `${method} ${url} ${String(headers['git-protocol'])}\n${input.toString('latin1')}`
+          const known = answers.get(key)
+          if (known === undefined) {
+            const keep = (answer: Answer): void => void answers.set(key, answer)
+            runBackend(root, options, request, Readable.from([input]), response, onBytes, keep)
+          } else {
+            onBytes(known.body.length)
+            response.writeHead(known.status, known.fields).end(options.rewrite?.(request, known.body))
+          }
+        },
+        () => response.destroy(),
+      )
     }
     const held = options.hold?.(request)
     if (held === undefined) run()
@@ -69,16 +93,28 @@ export function basic(userAndPassword: string): string {
   return `Basic ${Buffer.from(userAndPassword).toString('base64')}`
 }
 
+interface Answer extends Head {
+  readonly body: Buffer
+}
+
+/** The program itself: through `git` it is one more process to start. */
+const backendFile = join(
+  spawnSync('git', ['--exec-path']).stdout?.toString().trim() ?? '',
+  'git-http-backend',
+)
+
 function runBackend(
   root: string,
   options: GitServerOptions,
   request: IncomingMessage,
+  input: Readable,
   response: ServerResponse,
   onBytes: (count: number) => void,
+  onAnswer?: (answer: Answer) => void,
 ): void {
   const url = new URL(request.url ?? '/', 'http://localhost')
   const { headers } = request
-  const backend = spawn('git', ['http-backend'], {
+  const backend = spawn(backendFile, {
     env: {
       ...gitEnvironment,
       GIT_PROJECT_ROOT: root,
@@ -95,7 +131,7 @@ function runBackend(
   })
   backend.stdin.on('error', () => {})
   response.on('close', () => backend.kill())
-  request.pipe(backend.stdin)
+  input.pipe(backend.stdin)
 
   const rewrite =
     options.gzip === true
@@ -103,6 +139,7 @@ function runBackend(
       : options.rewrite?.bind(options)
   const cutAt = options.cutAfter?.(request)
   let head: Buffer | undefined = Buffer.alloc(0)
+  let answered: Head | undefined
   let sent = 0
   const kept: Buffer[] = []
   const send = (body: Buffer): void => {
@@ -126,7 +163,8 @@ function runBackend(
     head = Buffer.concat([head, chunk])
     const end = head.indexOf('\r\n\r\n')
     if (end < 0) return
-    const { status, fields } = parseHead(head.toString('latin1', 0, end))
+    answered = parseHead(head.toString('latin1', 0, end))
+    const { status, fields } = answered
     if (options.gzip === true) fields['content-encoding'] = 'gzip'
     if (cutAt !== 0) response.writeHead(status, fields)
     const rest = head.subarray(end + 4)
@@ -134,8 +172,10 @@ function runBackend(
     send(rest)
   })
   backend.stdout.on('end', () => {
+    const body = Buffer.concat(kept)
+    if (answered !== undefined) onAnswer?.({ ...answered, body })
     if (cutAt !== undefined) response.destroy()
-    else response.end(rewrite?.(request, Buffer.concat(kept)))
+    else response.end(rewrite?.(request, body))
   })
 }
 
@@ -144,7 +184,12 @@ function protocolOf(newest: 0 | 1 | 2, asked: string): string {
   return newest === 1 && asked !== '' ? 'version=1' : ''
 }
 
-function parseHead(text: string): { status: number; fields: Record<string, string> } {
+interface Head {
+  readonly status: number
+  readonly fields: Record<string, string>
+}
+
+function parseHead(text: string): Head {
   const fields: Record<string, string> = {}
   for (const line of text.split('\r\n')) {
     const colon = line.indexOf(':')

@@ -84,9 +84,11 @@ async function collect(pieces: AsyncIterable<Uint8Array>): Promise<Buffer> {
 function grow(repository: GitRepository, commits: number): void {
   const random = randomNumbers(seed)
   const files = Array.from({ length: 4 }, () => versions(random, commits, 80))
-  for (let at = 0; at < commits; at++) {
-    repository.commitFiles(files.map((texts, index) => ['100644', `d${index}/f`, texts[at]!] as const))
-  }
+  repository.commitSeries(
+    Array.from({ length: commits }, (_, at) =>
+      files.map((texts, index) => ['100644', `d${index}/f`, texts[at]!] as const),
+    ),
+  )
 }
 
 function packFiles(repository: GitRepository, ending: string): string[] {
@@ -151,7 +153,7 @@ describe.runIf(hasGit).each(formats)(`objects of a directory, %s (FORKSPACE_SEED
       ['100644', 'noise', noise],
       ['100644', 'noise2', Buffer.concat([noise, Buffer.from('!')])],
       ['100644', 'limit', noise.subarray(0, 4 * MiB)],
-      ['100644', 'zeros', Buffer.alloc(10 * MiB)],
+      ['100644', 'zeros', Buffer.alloc(5 * MiB)],
     ])
     repository.commit()
     const native = nativeObjects(repository)
@@ -198,11 +200,12 @@ describe.runIf(hasGit).each(formats)(`objects of a directory, %s (FORKSPACE_SEED
 
   test('in more packs than stay open, packed anew meanwhile', async () => {
     const repository = git.newRepository({ format })
-    const oids = Array.from({ length: 80 }, (_, index) => repository.blob(`blob ${index}`))
-    for (const oid of oids) {
-      repository.git(['pack-objects', '-q', 'objects/pack/pack'], { input: `${oid}\n` })
-    }
-    repository.git(['prune-packed'])
+    const texts = Array.from({ length: 80 }, (_, index) => `blob ${index}`)
+    // Each checkpoint ends a pack.
+    const input = texts.map((text) => `blob\ndata ${text.length}\n${text}\ncheckpoint\n`).join('')
+    repository.git(['-c', 'fastimport.unpackLimit=0', 'fast-import', '--quiet'], { input })
+    expect(packFiles(repository, '.pack')).toHaveLength(80)
+    const oids = texts.map((text) => idOf('blob', Buffer.from(text), format))
     await withStore(repository, format, async (store) => {
       expect(await wrong(store, nativeObjects(repository))).toEqual([])
       const before = packFiles(repository, '')

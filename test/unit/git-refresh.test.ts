@@ -253,7 +253,7 @@ describe.runIf(hasGit)('a refresh', () => {
     const remote = { remoteUrl: `${(await serve()).url}/${repository.name}` }
     const before = await importFrom(remote)
     repository.git(['update-ref', '-d', 'refs/heads/main'])
-    repository.git(['read-tree', '--empty'])
+    repository.unstageAll()
     if (what.endsWith('gone')) {
       repository.git(['reflog', 'expire', '--expire=now', '--all'])
       repository.git(['gc', '-q', '--prune=now'])
