@@ -106,6 +106,6 @@ describe('--allow-empty', () => {
   })
 
   test('is in the help of commit', async () => {
-    expect(await output('commit', '--help')).toMatch(/--allow-empty +make a commit/)
+    expect(await output('commit', '--help')).toMatch(/--allow-empty +create a commit/)
   })
 })

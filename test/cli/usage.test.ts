@@ -47,7 +47,7 @@ describe('help', () => {
     const { code, stdout, stderr } = await runCommand(['--help'])
     expect([code, stderr]).toEqual([0, ''])
     for (const [verb] of verbs) expect(stdout).toMatch(new RegExp(`^  ${verb!}\\b`, 'm'))
-    expect(stdout).toContain('0 done, 1 failed, 2 not understood')
+    expect(stdout).toContain('0 success, 1 failure, 2 usage error')
   })
 
   test.each(verbs.map((verb) => [verb.join(' ')]))('of %s says what it takes', async (verb) => {
@@ -84,8 +84,8 @@ describe('what cannot be meant', () => {
     ['a missing argument', ['cat'], /missing required argument/],
     ['an argument too many', ['cat', 'a:/b', 'c'], /too many arguments/],
     ['a missing value', ['session', 'ls', '--store'], /argument missing/],
-    ['no place', ['session', 'ls'], /say where: --store/],
-    ['two places', ['session', 'ls', '--store', 'a', '--server', 'http://localhost'], /exclude each other/],
+    ['no place', ['session', 'ls'], /pass --store <directory> or --server/],
+    ['two places', ['session', 'ls', '--store', 'a', '--server', 'http://localhost'], /cannot be combined/],
     ['an empty place', ['session', 'ls', '--store', ''], /--store takes a directory/],
     ['a server that is no url', ['session', 'ls', '--server', 'localhost', '--token', 't'], /--server takes/],
     ['a server without a token', ['session', 'ls', '--server', 'http://localhost'], /needs a token/],
@@ -102,7 +102,7 @@ describe('what cannot be meant', () => {
       ['source', 'add', 'x.tar', '--store', 'a', '--label', '=x'],
       /--label takes key=value/,
     ],
-    ['a revision of nothing', ['session', 'create', '--store', 'a', '--revision', 'x'], /goes with --source/],
+    ['a revision of nothing', ['session', 'create', '--store', 'a', '--revision', 'x'], /needs --source/],
     ['a commit without a message', ['commit', id, '--store', 'a'], /required option '-m/],
     [
       'an author without an address',
@@ -113,7 +113,7 @@ describe('what cannot be meant', () => {
     ['a file that is the root', ['put', '-', `${id}:/`, '--store', 'a'], /<session>:<path>/],
     ['a file of no session', ['cat', ':/a', '--store', 'a'], /id of a session is missing/],
     ['a mode that is none', ['put', '-', `${id}:/a`, '--mode', '9', '--store', 'a'], /octal/],
-    ['three checkpoints', ['diff', id, '--checkpoint', 'a', 'b', 'c', '--store', 'a'], /one label, or two/],
+    ['three checkpoints', ['diff', id, '--checkpoint', 'a', 'b', 'c', '--store', 'a'], /one or two labels/],
     ['a kind that is none', ['source', 'add', '.', '--kind', 'x', '--store', 'a'], /--kind is one of/],
     ['another protocol', ['source', 'add', 'ssh://h/x', '--store', 'a'], /only http and https/],
     ['a port that is none', ['serve', '--port', '65536'], /from 0 to 65535/],

@@ -13,9 +13,9 @@ interface VerbOptions extends TargetOptions {
   readonly json?: boolean
 }
 
-/** Runs the command with its arguments; resolves to the exit code. Prints what goes wrong, and never rejects. */
+/** Runs the command line. Resolves to the exit code. Prints errors, and never rejects. */
 export async function run(args: readonly string[], world: World = process): Promise<number> {
-  // A reader that went away is no failure; what else may go wrong, verbs see themselves.
+  // A reader that closed the pipe is not a failure. The verbs handle all other errors of the streams.
   for (const stream of [world.stdout, world.stderr]) stream.on('error', () => undefined)
   const program = new Program(world, { json: wantsJson(args) })
   try {
@@ -27,7 +27,7 @@ export async function run(args: readonly string[], world: World = process): Prom
   }
 }
 
-/** For what is said of a command line that was not understood. */
+/** Whether to print usage errors as JSON. */
 function wantsJson(args: readonly string[]): boolean {
   const end = args.indexOf('--')
   return (end < 0 ? args : args.slice(0, end)).includes('--json')
@@ -50,7 +50,7 @@ class Program {
   constructor(world: World, { json }: { readonly json: boolean }) {
     this.#world = world
     this.command = new Command('forkspace')
-      .description('Versioned, isolated workspaces: serve a store of them, or work on one.')
+      .description('Versioned, isolated workspaces: serve a store over HTTP, or work on one.')
       .version(version, '-V, --version', 'print the version')
       .helpOption('-h, --help', 'print help')
       .helpCommand(false)
@@ -83,21 +83,28 @@ class Program {
       .description('serve a store over HTTP until SIGINT or SIGTERM')
       .option('--storage <directory>', "directory of the store, or 'memory'", 'memory')
       .option('--host <host>', 'name or address to listen on', '127.0.0.1')
-      .option('--port <port>', '0: one that is free', '0')
+      .option('--port <port>', 'port to listen on; 0 selects a free port', '0')
       .addOption(
         repeated(
           '--token <token[@tenant/principal]>',
-          'token that is let in, and for whom it acts; may be repeated. By default FORKSPACE_TOKEN, or one that is made and printed',
+          'accepted token, and the caller it belongs to; can be repeated. By default FORKSPACE_TOKEN, or a generated token, which is printed',
         ),
       )
-      .addOption(repeated('--allow-host <name>', 'further name in the Host header of requests'))
-      .addOption(repeated('--allow-host-path <directory>', 'directory below which sources may be read'))
+      .addOption(
+        repeated('--allow-host <name>', 'additional accepted name in the Host header; can be repeated'),
+      )
+      .addOption(
+        repeated('--allow-host-path <directory>', 'directory that sources may be read from; can be repeated'),
+      )
       .option('--allow-private-git', 'allow git remotes on loopback and private addresses')
-      .option('--allow-git-names', 'allow archives with names that git or a file system takes for .git')
-      .option('--no-self-approval', 'refuse to let a principal grant an approval that it requested')
-      .option('--collect', 'free garbage automatically when it is half of the store and at least 64 MiB')
-      .option('--log <format>', 'json or pretty, on standard error', 'pretty')
-      .option('--master-key-file <file>', 'key of secrets: 32 bytes in hex or base64')
+      .option('--allow-git-names', 'allow archives with names that git or a file system treats as .git')
+      .option('--no-self-approval', 'refuse an approval by the principal that requested it')
+      .option('--collect', 'collect garbage automatically when it is half of the store and at least 64 MiB')
+      .option('--log <format>', 'format of the log on standard error: json or pretty', 'pretty')
+      .option(
+        '--master-key-file <file>',
+        'file with the master key of secrets: 32 bytes, raw or in hex or base64',
+      )
       .addHelpText('after', serveManual)
       .action(async (options) => {
         const { serveStore } = await import('./serve.js')
@@ -113,7 +120,7 @@ class Program {
     addPlaceOptions(command)
   }
 
-  /** What could not be done is told by exit code 2: 1 is what they found. */
+  /** Errors have exit code 2, because 1 means that the verb found damage. */
   #addFilesVerb(verb: FilesVerb): void {
     const command = this.#declared(verb)
       .option('--json', 'print one JSON document')
@@ -156,15 +163,15 @@ class Program {
   }
 }
 
-/** Of every verb, behind its own. */
+/** Adds the options that every verb has. */
 function addPlaceOptions(verb: Command): void {
   verb
     .optionsGroup('Where:')
     .option('--store <directory>', 'store to open in this process (FORKSPACE_STORE)')
-    .option('--server <url>', 'server to ask (FORKSPACE_SERVER)')
-    .option('--token <token>', 'of the server (FORKSPACE_TOKEN, which does not show in lists of processes)')
-    .option('--as <tenant/principal>', 'who acts on a store; local/local by default')
-    .option('--json', 'print JSON: one document, or one a line')
+    .option('--server <url>', 'server to connect to (FORKSPACE_SERVER)')
+    .option('--token <token>', 'token for the server (FORKSPACE_TOKEN, which process lists do not show)')
+    .option('--as <tenant/principal>', 'caller on a store; local/local by default')
+    .option('--json', 'print JSON: one document, or one per line')
 }
 
 async function runVerb(world: World, command: Command, load: Verb['load'], serve: Command): Promise<number> {
@@ -187,8 +194,8 @@ async function runVerb(world: World, command: Command, load: Verb['load'], serve
 }
 
 const manual = `
-Sessions and sources are named by their ids, or by what these begin with.
-Exit codes: 0 done, 1 failed, 2 not understood.
+Sessions and sources are given by id, or by the beginning of an id.
+Exit codes: 0 success, 1 failure, 2 usage error.
 
 Examples:
   export FORKSPACE_STORE=./workspaces
@@ -201,6 +208,6 @@ Examples:
   forkspace serve --storage ./workspaces --port 8080`
 
 const serveManual = `
-Standard output begins with the line 'forkspace listening on <url>'.
-FORKSPACE_TOKEN may hold a token, FORKSPACE_MASTER_KEY the key of secrets. Without a key a directory gets one
-of its own, in the file master.key.`
+The first line on standard output is 'forkspace listening on <url>'.
+FORKSPACE_TOKEN can contain a token, and FORKSPACE_MASTER_KEY the master key of secrets. Without a key, serve creates
+the file master.key in the directory of the store.`

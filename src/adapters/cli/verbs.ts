@@ -4,7 +4,7 @@ import { Flag } from './flags.js'
 import type { World } from './world.js'
 
 interface VerbShape {
-  /** Behind that of its group, where it has one. */
+  /** One word, or the name of a group and one word, such as `source add`. */
   readonly name: string
   /** Other names for the last word of the name. */
   readonly aliases?: readonly string[]
@@ -13,25 +13,25 @@ interface VerbShape {
   readonly options?: readonly Option[]
 }
 
-/** What each argument is, by its form. */
+/** The description of each argument, by its form such as `<session>`. */
 type Arguments = Readonly<Record<string, string>>
 
-/** What is done in a store or on a server. It is loaded when it is run, and takes what its row declares. */
+/** A verb that works in a store or on a server. Its code is loaded only when it runs. */
 export interface Verb extends VerbShape {
-  /** Stands below the options. */
+  /** Text for the help, below the options. */
   readonly note?: string
   readonly load: () => Promise<(context: Context, args: never, options: never) => Promise<void>>
 }
 
-/** What is done with the files of a store, which is not opened; gives the exit code. */
+/** A verb that works on the files of a store without opening the store. It returns the exit code. */
 export interface FilesVerb extends VerbShape {
   readonly load: () => Promise<(world: World, args: never, options: never) => Promise<number>>
 }
 
-/** What groups of verbs are about, by their names. */
+/** The descriptions of the groups of verbs, by name. */
 export const groups: Readonly<Record<string, string>> = {
-  source: 'sources: durable baselines of sessions',
-  session: 'sessions: the workspaces',
+  source: 'manage sources, from which sessions start',
+  session: 'manage sessions, the workspaces',
 }
 
 const sourceVerbs = () => import('./source-verbs.js')
@@ -41,20 +41,22 @@ const diffVerbs = () => import('./diff-verbs.js')
 const exportVerbs = () => import('./export-verbs.js')
 const storeVerbs = () => import('./store-verbs.js')
 
-/** In the order of the help. */
+/** All verbs on sources, sessions and files, in the order of the help. */
 export const verbs: readonly Verb[] = [
   {
     name: 'source add',
     aliases: ['create'],
-    does: 'add a source and import it; prints its id',
+    does: 'add a source, import it, and print its id',
     load: async () => (await sourceVerbs()).addSource,
     takes: {
       '<what>':
-        'git url (http, https), directory, repository, archive (tar, tar.gz, zip) or git bundle; - reads one of the last two from standard input',
+        'git URL (http, https), directory, repository, archive (tar, tar.gz, zip) or git bundle; - reads an archive or bundle from standard input',
     },
     options: [
-      option('--name <name>', 'name to show; by default that of what is added').sets('displayName'),
-      repeated('--label <key=value>', 'label; may be repeated').sets('labels'),
+      option('--name <name>', 'display name; by default the last part of the path or URL').sets(
+        'displayName',
+      ),
+      repeated('--label <key=value>', 'label; can be repeated').sets('labels'),
       option('--ref <ref>', 'branch, tag or commit to import; by default HEAD').sets(
         'gitRemote.defaultRef',
         'gitRepository.defaultRef',
@@ -62,31 +64,34 @@ export const verbs: readonly Verb[] = [
         'git.gitRef',
         'uploadedGitBundle.gitRef',
       ),
-      option('--kind <kind>', 'git, directory, repository, archive or bundle; by default seen from its form'),
-      option('--no-import', 'add it only'),
+      option('--kind <kind>', 'git, directory, repository, archive or bundle; detected by default'),
+      option('--no-import', 'add the source without importing it'),
       gitNames(),
       ...gitRemote(),
     ],
   },
   {
     name: 'source import',
-    does: 'import a source again, or for the first time; prints the revision',
+    does: 'import a source, and print the id of the revision',
     load: async () => (await sourceVerbs()).importSource,
     takes: {
-      '<source>': 'id, or its beginning',
-      '[what]': 'ref of a git source; archive or bundle for an uploaded one, or -',
+      '<source>': 'id, or the beginning of it',
+      '[what]': 'ref for a git source; archive, bundle or - (standard input) for an uploaded source',
     },
     options: [
-      option('--ref <ref>', 'ref to import, of a bundle too').sets('git.gitRef', 'uploadedGitBundle.gitRef'),
+      option('--ref <ref>', 'ref to import from a git source or bundle').sets(
+        'git.gitRef',
+        'uploadedGitBundle.gitRef',
+      ),
       gitNames(),
       ...gitRemote(),
     ],
   },
   {
     name: 'source refresh',
-    does: 'read a source again where it lives; prints the revision',
+    does: 'import a source again from its origin, and print the id of the revision',
     load: async () => (await sourceVerbs()).refreshSource,
-    takes: { '<source>': 'id, or its beginning', '[ref]': 'ref of a git source' },
+    takes: { '<source>': 'id, or the beginning of it', '[ref]': 'ref for a git source' },
     options: gitRemote(),
   },
   {
@@ -94,64 +99,66 @@ export const verbs: readonly Verb[] = [
     aliases: ['list'],
     does: 'list sources: id, kind, status, revision, name, labels',
     load: async () => (await sourceVerbs()).listSources,
-    options: [option('--filter <key=value>', 'only those with this label').sets('filter')],
+    options: [option('--filter <key=value>', 'list only sources with this label').sets('filter')],
   },
   {
     name: 'source rm',
     aliases: ['remove', 'delete'],
-    does: 'remove sources; sessions on them stay (needs a store)',
+    does: 'remove sources; their sessions are kept (needs a store)',
     load: async () => (await sourceVerbs()).removeSources,
-    takes: { '<source...>': 'ids, or their beginnings' },
+    takes: { '<source...>': 'ids, or the beginnings of them' },
   },
   {
     name: 'session create',
     aliases: ['new'],
-    does: 'create a session; prints its id',
+    does: 'create a session, and print its id',
     load: async () => (await sessionVerbs()).createSession,
     options: [
-      option('--source <source>', 'source to start from; without one the session is empty'),
-      option('--revision <revision>', 'revision of the source, or its label; by default the latest').sets(
+      option('--source <source>', 'source to start from; by default the session is empty'),
+      option('--revision <revision>', 'id or label of a revision of the source; by default the latest').sets(
         'sourceRef.revisionId',
       ),
-      repeated('--tag <key=value>', 'tag; may be repeated').sets('initialTags'),
+      repeated('--tag <key=value>', 'tag; can be repeated').sets('initialTags'),
     ],
   },
   {
     name: 'session ls',
     aliases: ['list'],
-    does: 'list sessions: id, status, time of creation, tags',
+    does: 'list sessions: id, status, creation time, tags',
     load: async () => (await sessionVerbs()).listSessions,
-    options: [option('--filter <key=value>', 'only those with this tag').sets('filter')],
+    options: [option('--filter <key=value>', 'list only sessions with this tag').sets('filter')],
   },
   {
     name: 'session show',
     aliases: ['get'],
     does: 'show a session and its checkpoints',
     load: async () => (await sessionVerbs()).showSession,
-    takes: { '<session>': 'id, or its beginning' },
+    takes: { '<session>': 'id, or the beginning of it' },
   },
   {
     name: 'session fork',
-    does: 'fork a session; prints the id of the fork',
+    does: 'fork a session, and print the id of the fork',
     load: async () => (await sessionVerbs()).forkSession,
-    takes: { '<session>': 'id, or its beginning' },
+    takes: { '<session>': 'id, or the beginning of it' },
     options: [
       option('--checkpoint <label>', 'checkpoint to fork; by default the current state'),
-      repeated('--tag <key=value>', 'tag, beside those of the session; may be repeated').sets('newTags'),
+      repeated('--tag <key=value>', "tag, in addition to the session's tags; can be repeated").sets(
+        'newTags',
+      ),
     ],
   },
   {
     name: 'session import',
-    does: 'make a session of a bundle that export --bundle wrote; prints its id (needs a store)',
+    does: 'create a session from a bundle of export --bundle, and print its id (needs a store)',
     load: async () => (await exportVerbs()).importSession,
-    takes: { '<file>': 'bundle; - is standard input' },
+    takes: { '<file>': 'bundle, or - for standard input' },
   },
   {
     name: 'session rm',
     aliases: ['remove', 'delete'],
-    does: 'remove sessions; forks of them stay',
+    does: 'remove sessions; their forks are kept',
     load: async () => (await sessionVerbs()).removeSessions,
-    takes: { '<session...>': 'ids, or their beginnings' },
+    takes: { '<session...>': 'ids, or the beginnings of them' },
   },
   {
     name: 'ls',
@@ -159,24 +166,30 @@ export const verbs: readonly Verb[] = [
     does: 'list files',
     load: async () => (await fileVerbs()).listFiles,
     takes: { '<session[:path]>': 'directory, or one file' },
-    options: [option('-l, --long', 'kind, mode and size too'), option('-R, --recursive', 'everything below')],
+    options: [
+      option('-l, --long', 'show kind, mode, size and modification time'),
+      option('-R, --recursive', 'list the contents of subdirectories too'),
+    ],
   },
   {
     name: 'cat',
-    does: 'print a file, byte for byte',
+    does: 'print the bytes of a file',
     load: async () => (await fileVerbs()).printFile,
     takes: { '<session:path>': 'file' },
   },
   {
     name: 'put',
-    does: 'write a file; missing directories are made',
+    does: 'write a file, and create missing directories',
     load: async () => (await fileVerbs()).putFile,
-    takes: { '<file>': 'file of this host; - is standard input', '<session:path>': 'where to' },
+    takes: { '<file>': 'file of this host, or - for standard input', '<session:path>': 'file to write' },
     options: [
-      option('--mode <mode>', 'permission bits in octal, as 755; by default kept, and 644 of a new file'),
+      option(
+        '--mode <mode>',
+        'permission bits in octal, such as 755; by default unchanged, or 644 for a new file',
+      ),
       option(
         '--expect <hash>',
-        "only if the file has this hash (sha256:…), or, with '', does not exist",
+        "write only if the file has this hash (sha256:…); '' means only if it does not exist",
       ).sets('expectedHash'),
     ],
   },
@@ -187,13 +200,13 @@ export const verbs: readonly Verb[] = [
     load: async () => (await fileVerbs()).movePath,
     takes: {
       '<session:path>': 'file, symlink or directory',
-      '<destination>': 'new path in the same session; an existing directory takes it in',
+      '<destination>': 'new path in the same session, or an existing directory to move it into',
     },
   },
   {
     name: 'rm',
     aliases: ['remove', 'delete'],
-    does: 'remove files; with -r directories too',
+    does: 'remove files, and directories with -r',
     load: async () => (await fileVerbs()).removePaths,
     takes: { '<session:path...>': 'files, symlinks or directories' },
     options: [
@@ -203,101 +216,118 @@ export const verbs: readonly Verb[] = [
   },
   {
     name: 'diff',
-    does: 'list what differs: A added, D removed, M modified',
+    does: 'list changed paths: A added, D removed, M modified',
     load: async () => (await diffVerbs()).showDiff,
     takes: {
-      '<session>': 'session; alone it is compared with what it started from',
+      '<session>': 'session to compare; by default with its base',
       '[other]': 'session to compare the first one with',
     },
     options: [
-      option('--checkpoint <label...>', 'compare from one checkpoint, to a second one or to now'),
-      option('--patch', 'as a unified diff of the contents'),
+      option('--checkpoint <label...>', 'compare a checkpoint with the current state or a second checkpoint'),
+      option('--patch', 'print a unified diff of the contents'),
     ],
-    note: 'Put --checkpoint behind the session. With --server two sessions can be compared, without --patch.',
+    note: 'Put --checkpoint after the session. With --server, --patch works only for two sessions.',
   },
   {
     name: 'log',
     does: 'list the events of a session, oldest first',
     load: async () => (await sessionVerbs()).showLog,
-    takes: { '<session>': 'id, or its beginning' },
+    takes: { '<session>': 'id, or the beginning of it' },
   },
   {
     name: 'checkpoint',
-    does: 'name the current state of a session; prints the id of the checkpoint',
+    does: 'create a checkpoint of a session, and print its id',
     load: async () => (await sessionVerbs()).makeCheckpoint,
-    takes: { '<session>': 'id, or its beginning', '[label]': 'unique in its session' },
+    takes: { '<session>': 'id, or the beginning of it', '[label]': 'label, unique within the session' },
   },
   {
     name: 'restore',
-    does: 'make the files what they were at a checkpoint',
+    does: 'restore the files to a checkpoint',
     load: async () => (await sessionVerbs()).restoreSession,
-    takes: { '<session>': 'id, or its beginning', '<checkpoint>': 'label, id, or the beginning of an id' },
+    takes: {
+      '<session>': 'id, or the beginning of it',
+      '<checkpoint>': 'label, id, or the beginning of an id',
+    },
   },
   {
     name: 'commit',
-    does: 'write a git commit, and push it if a branch is given; prints the id of the commit',
+    does: 'create a git commit, push it if a branch is given, and print its id',
     load: async () => (await sessionVerbs()).commitSession,
-    takes: { '<session>': 'id, or its beginning' },
+    takes: { '<session>': 'id, or the beginning of it' },
     options: [
-      option('-m, --message <message>', 'message of the commit').sets('message').makeOptionMandatory(),
-      option('--branch <branch>', 'branch to push to; without one the commit stays in the store').sets(
+      option('-m, --message <message>', 'commit message').sets('message').makeOptionMandatory(),
+      option('--branch <branch>', 'branch to push to; by default the commit stays in the store').sets(
         'gitBranch.branchName',
       ),
-      option('--author <author>', "'Name <email>'; by default the principal who acts").sets(
+      option('--author <author>', "'Name <email>'; by default the principal").sets(
         'author',
         'author.name',
         'author.email',
       ),
-      option('--allow-empty', 'make a commit also when the last one on the branch has the same files'),
+      option('--allow-empty', 'create a commit even if the last commit on the branch has the same files'),
       ...gitRemote(),
     ],
   },
   {
     name: 'export',
-    does: 'write a session or revision as a tar (needs a store)',
+    does: 'write a session or revision as a tar archive (needs a store)',
     load: async () => (await exportVerbs()).exportTree,
-    takes: { '<session|source@revision>': 'nothing behind the @ is the latest revision' },
+    takes: {
+      '<session|source@revision>': 'session, or revision of a source; source@ is the latest revision',
+    },
     options: [
       option('-o, --output <file>', 'file to write; by default standard output'),
-      option('--bundle', 'a session with its history, for session import'),
+      option('--bundle', 'write a bundle of a session with its history, for session import'),
     ],
   },
   {
     name: 'checkout',
-    does: 'write a session to a directory, or bring it up to date there (needs a store)',
+    does: 'write a session to a directory, or update the directory (needs a store)',
     load: async () => (await exportVerbs()).checkOut,
-    takes: { '<session>': 'id, or its beginning', '<directory>': 'missing or empty, the first time' },
-    options: [option('--force', 'overwrite what is in the way'), gitNames()],
+    takes: {
+      '<session>': 'id, or the beginning of it',
+      '<directory>': 'directory; the first time it must be missing or empty',
+    },
+    options: [option('--force', 'overwrite changes in the directory'), gitNames()],
   },
   {
     name: 'sync',
-    does: 'bring back what was changed in a directory of checkout (needs a store)',
+    does: 'copy the changes in a directory of checkout back to the session (needs a store)',
     load: async () => (await exportVerbs()).syncDirectory,
-    takes: { '<session>': 'id, or its beginning', '<directory>': 'where the session was checked out' },
+    takes: {
+      '<session>': 'id, or the beginning of it',
+      '<directory>': 'directory to which the session was checked out',
+    },
     options: [gitNames()],
   },
 ]
 
-/** In the order of the help, behind the others. */
+/** All verbs on the files of a store, in the order of the help, after the others. */
 export const filesVerbs: readonly FilesVerb[] = [
   {
     name: 'check',
-    does: 'look through a store, in use or not, and change nothing; 1: something is wrong with it',
+    does: 'check the files of a store without changing them; exit code 1: there are findings',
     load: async () => (await storeVerbs()).checkFiles,
-    takes: { '<directory>': 'of the store' },
-    options: [option('--read-data', 'read every content too')],
+    takes: { '<directory>': 'directory of the store, which may be in use' },
+    options: [option('--read-data', 'also read and verify all contents')],
   },
   {
     name: 'repair',
-    does: 'make a whole store of what is left of a damaged one; 1: something is lost, which it tells',
+    does: 'create a new store from the intact data of a damaged one; exit code 1: there was damage',
     load: async () => (await storeVerbs()).repairFiles,
-    takes: { '<directory>': 'of the store; it stays as it is', '<new-directory>': 'missing or empty' },
+    takes: {
+      '<directory>': 'directory of the damaged store, which is not changed',
+      '<new-directory>': 'directory of the new store; missing or empty',
+    },
   },
   {
     name: 'backup',
-    does: 'copy a store, in use or not; the copy is a store',
+    does: 'copy a store and verify the copy',
     load: async () => (await storeVerbs()).backUp,
-    takes: { '<directory>': 'of the store', '<target>': 'directory, missing or empty' },
+    takes: {
+      '<directory>': 'directory of the store, which may be in use',
+      '<target>': 'directory of the copy; missing or empty',
+    },
   },
 ]
 
@@ -305,28 +335,28 @@ function option(flags: string, description: string): Flag {
   return new Flag(flags, description)
 }
 
-/** Its values are collected. */
+/** An option that can be repeated. It collects its values. */
 export function repeated(flags: string, description: string): Flag {
   return new Flag(flags, description).argParser((value: string, previous: readonly string[] | undefined) =>
     previous === undefined ? [value] : [...previous, value],
   )
 }
 
-/** Of every verb that reads an archive, or writes or reads a checkout. */
+/** The option of every verb that reads an archive, or reads or writes a checkout. */
 function gitNames(): Option {
-  return option('--allow-git-names', 'allow names that git or a file system takes for .git').sets(
+  return option('--allow-git-names', 'allow names that git or a file system treats as .git').sets(
     'allowGitNames',
   )
 }
 
-/** Of every verb that talks to a git remote. */
+/** The options of every verb that connects to a git remote. */
 function gitRemote(): Option[] {
   return [
     option('--allow-private-git', 'allow git remotes on loopback and private addresses').sets(
       'git.allowPrivateAddresses',
     ),
-    option('--username <name>', 'for a git remote that asks; by default what goes with a token'),
-    option('--password-env <variable>', 'variable with the password or token for the git remote'),
-    option('--password-file <file>', 'file with the password or token for the git remote, on one line'),
+    option('--username <name>', 'user name for the git remote; by default the one used with tokens'),
+    option('--password-env <variable>', 'variable that contains the password or token for the git remote'),
+    option('--password-file <file>', 'file whose only line is the password or token for the git remote'),
   ]
 }
