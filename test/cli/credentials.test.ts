@@ -74,8 +74,13 @@ describe.skipIf(!hasGit)('a git remote that asks', () => {
   })
 
   test.each([
-    ['a name alone', ['--username', 'a'], 2, /goes with/],
-    ['two passwords', ['--password-env', 'GIT_TOKEN', '--password-file', 'password'], 2, /exclude/],
+    ['a name alone', ['--username', 'a'], 2, /needs --password-env/],
+    [
+      'two passwords',
+      ['--password-env', 'GIT_TOKEN', '--password-file', 'password'],
+      2,
+      /cannot be combined/,
+    ],
     ['a name with a colon', ['--username', 'a:b', '--password-env', 'GIT_TOKEN'], 2, /colon/],
     ['a variable that is not there', ['--password-env', password], 2, /name of a variable/],
     ['a variable of nothing', ['--password-env', 'EMPTY'], 2, /name of a variable/],

@@ -180,7 +180,7 @@ describe('tokens', () => {
 
   test('for two callers are refused', async () => {
     const { code, stderr } = await runHere(['serve', '--token', 'canary@a/b', '--token', 'canary@a/c'])
-    expect([code, stderr]).toEqual([2, 'forkspace: a token is given twice, for different callers\n'])
+    expect([code, stderr]).toEqual([2, 'forkspace: the same token is given for different callers\n'])
   })
 })
 
@@ -266,12 +266,12 @@ describe('a second opener', () => {
     for (const [at, { code, stdout, stderr }] of attempts.entries()) {
       expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
       const [, pid, since, rest] =
-        /^forkspace: the store .*\/store is held by process (\d+) on \S+, since ([\d:TZ.-]+)(.*)\n$/.exec(
+        /^forkspace: the store .*\/store is in use by process (\d+) on \S+, since ([\d:TZ.-]+)(.*)\n$/.exec(
           stderr,
         )!
       expect(Number(pid)).toBe(served.process.pid)
       expect(since! >= before && since! <= new Date().toISOString()).toBe(true)
-      expect(rest).toBe(at === 0 ? '' : '; a server that runs on it is reached with --server')
+      expect(rest).toBe(at === 0 ? '' : '; if it is a forkspace server, use --server <url>')
     }
     await served.stop()
     await outputHere(['session', 'ls', '--store', store])
@@ -300,7 +300,7 @@ describe('the master key', () => {
     let served = await start()
     const id = await newSession(served)
     expect(await putSecret(served, id)).toMatchObject({ status: 200 })
-    expect(served.stderr()).toMatch(/made .*\/store\/master\.key/)
+    expect(served.stderr()).toMatch(/created .*\/store\/master\.key/)
     await served.stop()
     const file = join(store, 'master.key')
     expect((await stat(file)).mode & 0o777).toBe(0o600)
@@ -309,7 +309,7 @@ describe('the master key', () => {
 
     served = await start()
     expect(await getSecret(served, id)).toMatchObject({ status: 200, body: { secretValue: 'canary' } })
-    expect(served.stderr()).not.toContain('made')
+    expect(served.stderr()).not.toContain('created')
     await served.stop()
     expect(served.stderr() + served.lines.join('\n')).not.toMatch(/canary/)
 
@@ -335,7 +335,7 @@ describe('the master key', () => {
     await served.stop()
     const { code, stderr } = await runHere(['serve', '--storage', store])
     expect(code).toBe(1)
-    expect(stderr).toMatch(/^forkspace: the store has secrets, and their key .*master\.key is missing/)
+    expect(stderr).toMatch(/^forkspace: the store has secrets, but their key .*master\.key is missing/)
     expect(await readdir(store)).toEqual(['forkspace.json', 'index', 'segments'])
   })
 
@@ -358,7 +358,7 @@ describe('the master key', () => {
     await writeFile(file, randomBytes(32).toString('base64'))
     await chmod(file, 0o644)
     const served = await start(['--master-key-file', file])
-    expect(await served.until(/can be read by others/)).toMatch(/ warn .*chmod 600/)
+    expect(await served.until(/can be read by other users/)).toMatch(/ warn .*chmod 600/)
   })
 
   test.each(['canary', 'ab'.repeat(31), 'ab'.repeat(33), `${'A'.repeat(42)}B`, `${'A'.repeat(42)}!`])(
@@ -398,7 +398,7 @@ describe('the network', () => {
     expect(foreign).toMatchObject({
       code: 1,
       stdout: '',
-      stderr: 'forkspace: 192.0.2.1 is no address of this host\n',
+      stderr: 'forkspace: 192.0.2.1 is not an address of this host\n',
     })
     // Neither left the store locked.
     expect(await outputHere(['session', 'ls', '--store', store])).toBe('')
@@ -406,7 +406,7 @@ describe('the network', () => {
 
   test('other hosts are warned of, and names are let in by hand', async () => {
     const served = await serve(['--host', '0.0.0.0', '--token', 'tok', '--allow-host', 'build.example'])
-    await served.until(/ warn .*plain HTTP/)
+    await served.until(/ warn .*HTTP does not encrypt/)
     const { port } = new URL(served.url)
     const local = { url: `http://127.0.0.1:${port}` }
     for (const [host, status] of [
@@ -447,7 +447,7 @@ describe('the network', () => {
       const { code, stdout, stderr } = await runHere(['serve', '--allow-host-path', path])
       expect([code, stdout]).toEqual([2, ''])
       expect(stderr).toContain(
-        `--allow-host-path: there is no directory ${path}; make it, or name another one`,
+        `--allow-host-path: there is no directory ${path}; create it, or pass another one`,
       )
     }
   })

@@ -156,7 +156,7 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
       const other = await sessionOf()
       expect(await run(['mv', `${session}:c`, `${other}:c`])).toMatchObject({
         code: 2,
-        stderr: `forkspace: mv works within one session; '${other}:c' is in another one\n`,
+        stderr: `forkspace: mv works within one session, but '${other}:c' is in another one\n`,
       })
       expect(await run(['mv', `${session}:c`, 'missing/'])).toMatchObject({
         code: 1,
@@ -173,7 +173,7 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
       expect(await output(['ls', session])).toBe('a/\nd')
       expect(await run(['rm', `${session}:a`])).toMatchObject({
         code: 1,
-        stderr: 'forkspace: /a is a directory; -r removes it with everything in it\n',
+        stderr: 'forkspace: /a is a directory: pass -r to remove it with its contents\n',
       })
       expect(await run(['rm', '-rf', `${session}:/`])).toMatchObject({ code: 2 })
       const missing = await run(['rm', `${session}:b`])
@@ -409,13 +409,13 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
       const refusals: readonly (readonly [args: readonly string[], message: string])[] = [
         [
           ['export', session, '-o', 'missing/x.tar'],
-          `there is no directory ${join(directory, 'missing')} to write missing/x.tar to: make it first`,
+          `cannot write missing/x.tar: there is no directory ${join(directory, 'missing')}`,
         ],
         [
           ['export', session, '-o', 'plain/x.tar'],
-          `there is no directory ${join(directory, 'plain')} to write plain/x.tar to: make it first`,
+          `cannot write plain/x.tar: there is no directory ${join(directory, 'plain')}`,
         ],
-        [['export', session, '-o', '.'], '. is a directory: name a file in it, as -o session.tar'],
+        [['export', session, '-o', '.'], '. is a directory: pass a file in it, such as -o session.tar'],
         [
           ['checkout', session, 'plain'],
           `there is no directory ${join(directory, 'plain')} (HOST_PATH_NOT_FOUND)`,
@@ -426,7 +426,7 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
         ],
         [
           ['source', 'add', 'https://ann:word@git.example/app'],
-          'remoteUrl: must not hold credentials; give them by --username and --password-env or --password-file (INVALID_ARGUMENT)',
+          'remoteUrl: must not hold credentials; pass them with --username and --password-env or --password-file (INVALID_ARGUMENT)',
         ],
       ]
       for (const [args, message] of refusals)
@@ -443,7 +443,7 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
         const { code, stderr } = await run(args)
         expect([code, stderr]).toEqual([
           2,
-          `forkspace: the id of a ${args[0]} is empty. Pass the id, or its beginning\n`,
+          `forkspace: the id of a ${args[0]} is empty. Pass the id, or the beginning of it\n`,
         ])
       }
     })
@@ -526,7 +526,7 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
       const failed = await run(['source', 'add', '-', '--name', 'junk'], randomBytes(2000))
       expect(failed).toMatchObject({ code: 1, stdout: '' })
       expect(failed.stderr).toMatch(
-        /^the source [0-9a-z]{36} was added, its import failed\nforkspace: .*INVALID_ARCHIVE/,
+        /^the source [0-9a-z]{36} was added, but its import failed\nforkspace: .*INVALID_ARCHIVE/,
       )
       const source = failed.stderr.split(' ')[2]!
       await output(['source', 'rm', source])
@@ -591,7 +591,7 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
     ]) {
       const { code, stdout, stderr } = await run(args)
       expect([code, stdout]).toEqual([1, ''])
-      expect(stderr).toContain('needs the store itself: --store <directory> in place of --server')
+      expect(stderr).toContain('needs direct access to the store: use --store <directory>, not --server')
     }
   })
 

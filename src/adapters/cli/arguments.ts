@@ -1,18 +1,18 @@
-/** What people write on the command line, taken apart. */
+/** Parsers for the arguments and option values of the command line. */
 import { UsageError } from './failure.js'
 
-/** Pairs as an object without a prototype: every key is data. */
+/** Parses `key=value` pairs. The object has no prototype, so that keys such as `__proto__` are ordinary. */
 export function parsePairs(option: string, pairs: readonly string[] = []): Record<string, string> {
   const parsed = Object.create(null) as Record<string, string>
   for (const pair of pairs) {
     const at = pair.indexOf('=')
-    if (at < 1) throw new UsageError(`${option} takes key=value, and was given '${pair}'`)
+    if (at < 1) throw new UsageError(`${option} takes key=value, but got '${pair}'`)
     parsed[pair.slice(0, at)] = pair.slice(at + 1)
   }
   return parsed
 }
 
-/** `<session>:<path>`; a path without its first slash is below the root all the same. */
+/** `<session>:<path>`. The path starts at the root, even without a leading slash. */
 export interface FileReference {
   readonly session: string
   readonly path: string
@@ -21,7 +21,7 @@ export interface FileReference {
 export function parseFileReference(text: string): FileReference {
   const reference = parsePlace(text)
   if (/^\/+$/.test(reference.path))
-    throw new UsageError(`a file is named as <session>:<path>, and not as '${text}'`)
+    throw new UsageError(`a file must have the form <session>:<path>, but got '${text}'`)
   return reference
 }
 
@@ -33,7 +33,7 @@ export function parsePlace(text: string): FileReference {
   return { session: parseId(session, 'session'), path: path.startsWith('/') ? path : `/${path}` }
 }
 
-/** `<path>`, from the root of the session that is meant already, or `<session>:<path>`. */
+/** `<path>`, which starts at the root of the session of the first argument, or `<session>:<path>`. */
 export function parseDestination(text: string): { readonly session?: string; readonly path: string } {
   if (text.startsWith('/')) return { path: text }
   return text.includes(':') ? parsePlace(text) : { path: `/${text}` }
@@ -45,13 +45,13 @@ export function parseId(text: string, kind: 'session' | 'source' | 'checkpoint')
 }
 
 export function parseMode(text: string): number {
-  if (!/^[0-7]{1,4}$/.test(text)) throw new UsageError(`a mode is octal, as 644, and not '${text}'`)
+  if (!/^[0-7]{1,4}$/.test(text)) throw new UsageError(`a mode must be octal, such as 644, but got '${text}'`)
   return Number.parseInt(text, 8)
 }
 
 export function parsePort(text: string): number {
   if (!/^\d{1,5}$/.test(text) || Number(text) > 65_535)
-    throw new UsageError(`a port is a number from 0 to 65535, and not '${text}'`)
+    throw new UsageError(`a port must be a number from 0 to 65535, but got '${text}'`)
   return Number(text)
 }
 
@@ -59,7 +59,7 @@ export function parsePort(text: string): number {
 export function parseAuthor(text: string): { name: string; email: string } {
   const [, name, email] = /^([^<>]*[^<>\s])\s*<([^<>\s]+)>$/.exec(text.trim()) ?? []
   if (name === undefined || email === undefined)
-    throw new UsageError(`an author is 'Name <email>', and not '${text}'`)
+    throw new UsageError(`an author must have the form 'Name <email>', but got '${text}'`)
   return { name, email }
 }
 
@@ -68,11 +68,12 @@ export function parseCaller(text: string): { tenant: string; principal: string }
   const at = text.indexOf('/')
   const tenant = text.slice(0, at)
   const principal = text.slice(at + 1)
-  if (at < 1 || principal === '') throw new UsageError(`a caller is <tenant>/<principal>, and not '${text}'`)
+  if (at < 1 || principal === '')
+    throw new UsageError(`a caller must have the form <tenant>/<principal>, but got '${text}'`)
   return { tenant, principal }
 }
 
-/** What a bearer token may consist of. */
+/** The form of a bearer token. */
 const tokenPattern = /^[A-Za-z0-9._~+/-]+=*$/
 
 export interface TokenGrant {
@@ -81,28 +82,28 @@ export interface TokenGrant {
 }
 
 /**
- * `<token>` or `<token>@<tenant>/<principal>`; tenant and principal are `local` by default. What is refused is not
- * repeated: it may be a secret.
+ * `<token>` or `<token>@<tenant>/<principal>`. Tenant and principal are `local` by default. Errors do not show the
+ * text, because it may be a secret.
  */
 export function parseToken(text: string, where: string): TokenGrant {
   const at = text.indexOf('@')
   const token = at < 0 ? text : text.slice(0, at)
   if (!tokenPattern.test(token)) {
-    throw new UsageError(`${where}: a token consists of letters, digits and . _ ~ + / -, with = at its end`)
+    throw new UsageError(`${where}: a token can contain letters, digits and . _ ~ + / -, and = at its end`)
   }
   if (at < 0) return { token, caller: { tenant: 'local', principal: 'local' } }
   const caller = /^([^/]+)\/(.+)$/s.exec(text.slice(at + 1))
-  if (caller === null) throw new UsageError(`${where}: behind @ stands <tenant>/<principal>`)
+  if (caller === null) throw new UsageError(`${where}: the part after @ must be <tenant>/<principal>`)
   return { token, caller: { tenant: caller[1]!, principal: caller[2]! } }
 }
 
-/** 32 bytes, in 64 hex digits or in base64. What is refused is not repeated. */
+/** 32 bytes, as 64 hex digits or in base64. Errors do not show the text. */
 export function parseMasterKey(text: string, where: string): Uint8Array {
   const trimmed = text.trim()
   if (/^[0-9a-f]{64}$/i.test(trimmed)) return Buffer.from(trimmed, 'hex')
   if (/^[A-Za-z0-9+/_-]{43}=?$/.test(trimmed)) {
     const key = Buffer.from(trimmed, 'base64')
-    // The last digit has two bits that must be zero: anything else was cut or mistyped.
+    // The last digit has two bits that must be zero. Any other digit means a truncated or mistyped key.
     if (key.length === 32 && key.toString('base64url') === asUrlSafe(trimmed)) return key
   }
   throw new UsageError(`${where}: a master key is 32 bytes, in hex or base64`)

@@ -1,7 +1,7 @@
 import { styleText } from 'node:util'
 import type { World } from './world.js'
 
-/** What a piece of text is; each has one colour on a terminal. */
+/** The colour of each kind of text on a terminal. */
 const styles = {
   added: 'green',
   removed: 'red',
@@ -16,8 +16,8 @@ const styles = {
 export type Style = keyof typeof styles
 
 /**
- * Whether a stream gets colours: `NO_COLOR` (https://no-color.org) switches them off, `FORCE_COLOR` on, and otherwise
- * a terminal that knows colours has them.
+ * Whether to write colours to a stream. `NO_COLOR` (https://no-color.org) switches them off, and `FORCE_COLOR` switches
+ * them on. Otherwise it depends on whether the stream is a terminal with colours.
  */
 export function wantsColour(stream: NodeJS.WriteStream, env: World['env']): boolean {
   if ((env['NO_COLOR'] ?? '') !== '') return false
@@ -27,6 +27,6 @@ export function wantsColour(stream: NodeJS.WriteStream, env: World['env']): bool
 }
 
 export function paint(style: Style, text: string): string {
-  // Whether there are colours is decided before.
+  // The caller has already decided whether to use colours.
   return styleText(styles[style], text, { validateStream: false })
 }

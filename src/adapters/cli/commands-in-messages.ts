@@ -1,4 +1,4 @@
-/** Calls of the library that messages of the engine name, and the commands that do the same. */
+/** Library calls that occur in messages of the engine, and the commands to show in their place. */
 const commands: readonly (readonly [call: string, command: string])[] = [
   ['listCheckpoints() lists them', '"forkspace session show" lists them'],
   ['the bytes that session.exportBundle() gave', 'a file that "forkspace export --bundle" wrote'],
@@ -6,11 +6,11 @@ const commands: readonly (readonly [call: string, command: string])[] = [
   ['{ force: true }', '--force'],
   [
     'give them through the `credentials` option',
-    'give them by --username and --password-env or --password-file',
+    'pass them with --username and --password-env or --password-file',
   ],
 ]
 
-/** A message of the engine as a user of the command line can act on it. */
+/** Replaces library calls in a message of the engine by commands. */
 export function inCommands(message: string): string {
   return commands.reduce((text, [call, command]) => text.replaceAll(call, command), message)
 }

@@ -1,9 +1,10 @@
 import type { Command } from 'commander'
 import { UsageError } from './failure.js'
 
-/** A script for a shell that completes commands, their options, and files where these end. */
+/** A script that makes a shell complete commands and options, and files for other words. */
 export function completionScript(program: Command, shell: string): string {
-  if (shell !== 'bash' && shell !== 'zsh') throw new UsageError(`a shell is bash or zsh, and not '${shell}'`)
+  if (shell !== 'bash' && shell !== 'zsh')
+    throw new UsageError(`the shell must be bash or zsh, but got '${shell}'`)
   const cases = [...wordsOf(program, '')].map(
     ([path, words]) => `    '${path}') words='${words.join(' ')}' ;;`,
   )
@@ -29,7 +30,7 @@ function* wordsOf(command: Command, path: string): Generator<readonly [string, s
   for (const sub of command.commands) yield* wordsOf(sub, path === '' ? sub.name() : `${path} ${sub.name()}`)
 }
 
-/** Patterns of the words that lead into a command: each behind the path to its parent. */
+/** Patterns that match a command after the path of its parent, such as `source add`. */
 function groupsOf(program: Command): string {
   const patterns: string[] = []
   const visit = (command: Command, path: string): void => {

@@ -5,7 +5,7 @@ import type { Output } from './output.js'
 import { openTarget, type Place, type Target } from './target.js'
 import type { World } from './world.js'
 
-/** What a verb has at hand. */
+/** The services that a verb uses: its target, its output and the process. */
 export class Context {
   readonly out: Output
   readonly world: World
@@ -26,16 +26,16 @@ export class Context {
     return 'server' in this.#place
   }
 
-  /** Opened at the first call, and then the same. */
+  /** Opens the target at the first call. Later calls return the same one. */
   async workspaces(options: { readonly create: boolean } = { create: false }): Promise<EngineApi> {
     this.#target ??= await openTarget(this.#place, options)
     return this.#target.workspaces
   }
 
-  /** For what a server does not offer. */
+  /** The local engine, for work that a server does not offer. `what` names the work in the error. */
   async engine(what: string, options?: { readonly create: boolean }): Promise<EngineScope> {
     if (this.remote)
-      throw new Failure(`${what} needs the store itself: --store <directory> in place of --server`)
+      throw new Failure(`${what} needs direct access to the store: use --store <directory>, not --server`)
     await this.workspaces(options)
     return this.#target!.engine!
   }
@@ -61,7 +61,7 @@ export class Context {
     })
   }
 
-  /** A line for people beside the output; nothing for programs. */
+  /** Writes a line for people to standard error. It writes nothing with `--json`. */
   note(text: string): void {
     if (!this.out.json) this.stderr.write(`${text}\n`)
   }

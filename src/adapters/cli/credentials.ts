@@ -1,4 +1,4 @@
-/** What a git remote is to be told, where it asks who comes. */
+/** Credentials for a git remote, from options of the command line. */
 import { readFile } from 'node:fs/promises'
 import { Failure, UsageError } from './failure.js'
 
@@ -13,32 +13,32 @@ export interface Credentials {
   readonly password: string
 }
 
-/** Hosts of git take it beside a token. */
+/** The user name that git hosts accept together with a token. */
 const tokenUsername = 'x-access-token'
 
-/** What options name; undefined where none does. The password is read, and checked, when it is asked for. */
+/** The credentials in the options, if any. The returned function reads and checks a password file when it is called. */
 export function parseCredentials(
   { username, passwordEnv, passwordFile }: CredentialOptions,
   variables: Readonly<Record<string, string | undefined>>,
 ): (() => Promise<Credentials>) | undefined {
   if (passwordEnv === undefined && passwordFile === undefined) {
     if (username === undefined) return undefined
-    throw new UsageError('--username goes with --password-env or --password-file')
+    throw new UsageError('--username needs --password-env or --password-file')
   }
   if (passwordEnv !== undefined && passwordFile !== undefined)
-    throw new UsageError('--password-env and --password-file exclude each other')
+    throw new UsageError('--password-env and --password-file cannot be combined')
   if (username !== undefined && (username === '' || /[:\n]/.test(username)))
-    throw new UsageError('--username takes a name without a colon')
+    throw new UsageError('--username takes a name without a colon or newline')
   const whole = (password: string): Credentials => ({ username: username ?? tokenUsername, password })
   if (passwordFile !== undefined) return async () => whole(await readPassword(passwordFile))
   const password = variables[passwordEnv!]
-  // The value is not repeated, and neither is the name, which may be a password by mistake.
+  // The error shows neither the value nor the name, because the name may be a password by mistake.
   if (password === undefined || password === '')
-    throw new UsageError('--password-env takes the name of a variable, and there is none of this name')
+    throw new UsageError('--password-env takes the name of a variable, but no such variable is set')
   return () => Promise.resolve(whole(password))
 }
 
-/** Without the end of its line. */
+/** Reads the only line of a file. */
 async function readPassword(path: string): Promise<string> {
   const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
     throw new Failure(
@@ -48,6 +48,6 @@ async function readPassword(path: string): Promise<string> {
   })
   const password = text.replace(/\r?\n$/, '')
   if (password === '' || /[\r\n]/.test(password))
-    throw new Failure(`${path} must hold one line, the password`)
+    throw new Failure(`${path} must contain one line, the password`)
   return password
 }

@@ -8,8 +8,8 @@ const letters = { added: 'A', removed: 'D', modified: 'M' } as const
 const maxLabels = 2
 
 /**
- * From the first state to the second: of two sessions; of checkpoints; else from what the session started from to
- * what it is now.
+ * Lists the changes from one state to another: from the first session to the second, from a checkpoint to a second one
+ * or to the current state, or from the base of a session to its current state.
  */
 export async function showDiff(
   context: Context,
@@ -17,10 +17,10 @@ export async function showDiff(
   options: { readonly checkpoint?: readonly string[]; readonly patch?: boolean },
 ): Promise<void> {
   const { checkpoint: labels = [], patch = false } = options
-  if (labels.length > maxLabels) throw new UsageError('--checkpoint takes one label, or two')
+  if (labels.length > maxLabels) throw new UsageError('--checkpoint takes one or two labels')
   if (labels.length > 0 && second !== undefined)
-    throw new UsageError('--checkpoint is about one session: leave out the second')
-  if (patch && context.out.json) throw new UsageError('--patch and --json exclude each other')
+    throw new UsageError('--checkpoint compares states of one session: omit the second session')
+  if (patch && context.out.json) throw new UsageError('--patch and --json cannot be combined')
   const session = await context.session(first)
   const other = second === undefined ? undefined : await context.sessionId(second)
   const state = async (label: string): Promise<StateReference> => ({

@@ -14,12 +14,15 @@ interface ExportOptions {
   readonly bundle?: boolean
 }
 
-/** A session as a tar or a bundle, or `<source>@<revision>` as a tar; to a file, which appears whole, or to standard output. */
+/**
+ * Exports a session as a tar or bundle, or `<source>@<revision>` as a tar, to a file or standard output. A file gets
+ * its name only when it is complete.
+ */
 export async function exportTree(context: Context, [what]: [string], options: ExportOptions): Promise<void> {
   const { output } = options
-  if (context.out.json) throw new UsageError('an export is no JSON: leave out --json')
+  if (context.out.json) throw new UsageError('an export cannot be JSON: omit --json')
   if (output === undefined && context.world.stdout.isTTY)
-    throw new UsageError('this is nothing for a terminal: say -o <file>, or redirect')
+    throw new UsageError('the export is binary: pass -o <file>, or redirect standard output')
   const content = await contentOf(context, what, options.bundle === true)
   if (output === undefined) {
     for await (const bytes of content) await context.out.bytes(bytes)
@@ -48,16 +51,16 @@ export async function exportTree(context: Context, [what]: [string], options: Ex
   context.note(`${output}: ${formatBytes(size)}`)
 }
 
-/** Before anything is written, so that the message names the file that was meant. */
+/** Checks the output path before the export starts, so that an error names this path and not the temporary file. */
 async function checkOutput(output: string): Promise<void> {
   if (await isDirectory(output))
     throw new Failure(
-      `${printableName(output)} is a directory: name a file in it, as -o ${printableName(join(output, 'session.tar'))}`,
+      `${printableName(output)} is a directory: pass a file in it, such as -o ${printableName(join(output, 'session.tar'))}`,
     )
   const directory = dirname(resolve(output))
   if (!(await isDirectory(directory)))
     throw new Failure(
-      `there is no directory ${printableName(directory)} to write ${printableName(output)} to: make it first`,
+      `cannot write ${printableName(output)}: there is no directory ${printableName(directory)}`,
     )
 }
 
@@ -67,7 +70,7 @@ async function contentOf(
   bundle: boolean,
 ): Promise<AsyncIterable<Uint8Array>> {
   const at = what.indexOf('@')
-  if (bundle && at >= 0) throw new UsageError('a bundle is one of a session, and not of a revision')
+  if (bundle && at >= 0) throw new UsageError('--bundle exports a session, not a revision')
   const engine = await context.engine('an export')
   if (at < 0) {
     const session = await engine.sessions.open(await context.sessionId(parseId(what, 'session')))
@@ -78,7 +81,7 @@ async function contentOf(
   return engine.sources.exportTar({ sourceId, ...(revisionId !== '' && { revisionId }) })
 }
 
-/** Makes a session of a bundle; prints its id. */
+/** Creates a session from a bundle, and prints its id. */
 export async function importSession(context: Context, [file]: [string]): Promise<void> {
   const input = await openInput(file, context.world)
   try {
@@ -90,7 +93,7 @@ export async function importSession(context: Context, [file]: [string]): Promise
   }
 }
 
-/** Writes a session to a directory, or brings the directory up to date with it. */
+/** Writes a session to a directory, or updates the directory. */
 export async function checkOut(
   context: Context,
   [prefix, directory]: [string, string],
@@ -117,7 +120,7 @@ export async function checkOut(
   }
 }
 
-/** Carries over what was changed in a directory that the session was checked out to; then both are the same. */
+/** Copies the changes in a checkout directory to the session, so that both are the same. */
 export async function syncDirectory(context: Context, [prefix, directory]: [string, string]): Promise<void> {
   const engine = await context.engine('a sync')
   const session = await engine.sessions.open(await context.sessionId(prefix))

@@ -2,20 +2,20 @@ import { inCommands } from './commands-in-messages.js'
 import { unchanged, type InFlags } from './flags.js'
 import { asJson, printableName, printableText } from './printable.js'
 
-/** What the command ends with. */
+/** The exit codes of the command. */
 export const ExitCode = { ok: 0, failure: 1, usage: 2 } as const
 
-/** The command line says something that cannot be meant. */
+/** The command line is invalid. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
 
-/** What was asked for cannot be done: told as it is, with no reason of the engine's. */
+/** The command failed for a reason outside the engine. The message is shown unchanged. */
 export class Failure extends Error {
   override readonly name = 'Failure'
 }
 
-/** Whoever read the output wants no more of it. */
+/** The reader of the output closed it. */
 export class OutputClosed extends Error {
   override readonly name = 'OutputClosed'
 }
@@ -25,11 +25,11 @@ export function exitCodeOf(error: unknown): number {
   return error instanceof UsageError ? ExitCode.usage : ExitCode.failure
 }
 
-/** One line on what went wrong, without a stack. Options of the library have their names on the command line. */
+/** One line that describes an error, without a stack. Library options are shown as options of the command line. */
 export function describeFailure(error: unknown, inFlags: InFlags = unchanged): string {
   if (!(error instanceof Error)) return printableText(String(error))
   const { reason, details } = engineParts(error)
-  // A failed import has the message of its cause, which says more.
+  // The message of a failed import repeats that of its cause, which has more details.
   const cause = reason === 'IMPORT_FAILED' && error.cause instanceof Error ? error.cause : undefined
   const isCausePart = cause !== undefined && cause.message.includes(error.message)
   const parts = isCausePart ? [] : [reason === undefined ? error.message : inFlags(inCommands(error.message))]
@@ -41,7 +41,7 @@ export function describeFailure(error: unknown, inFlags: InFlags = unchanged): s
   return printableText(reason === undefined || reason === 'IMPORT_FAILED' ? text : `${text} (${reason})`)
 }
 
-/** The same for programs: `{"error": {reason, code, message, details}}`. */
+/** The error as JSON: `{"error": {reason, code, message, details}}`. */
 export function failureAsJson(error: unknown, inFlags: InFlags = unchanged): string {
   const { reason, code, details } = engineParts(error)
   const text = error instanceof Error ? error.message : String(error)
@@ -61,7 +61,7 @@ export function reasonOf(error: unknown): string | undefined {
   return engineParts(error).reason
 }
 
-/** By its form: the engine's class is not loaded for this, and a server's client may have another. */
+/** Recognizes errors of the engine by their fields, without loading the engine. The client has a class of its own. */
 function engineParts(error: unknown): {
   reason: string | undefined
   code: string | undefined

@@ -10,18 +10,18 @@ const statsAtOnce = 32
 
 const letters = { directory: 'd', file: '-', symlink: 'l' } as const
 
-/** One path of a session as the command shows it; with `long` all of it. */
+/** One path of a session to print. The optional fields are set with `--long`. */
 interface Entry {
   readonly path: string
   readonly kind: 'directory' | 'file' | 'symlink'
   readonly sizeBytes?: number
   readonly mode?: number
   readonly mtime?: string
-  /** Of a symlink. */
+  /** The target of a symlink. */
   readonly target?: string
 }
 
-/** What is in a directory, or a file alone; a symlink is shown itself, unless a slash stands behind it. */
+/** Lists the entries of a directory, or one file. A symlink is followed only if the path ends with a slash. */
 export async function listFiles(
   context: Context,
   [reference]: [string],
@@ -73,14 +73,14 @@ async function printEntry(context: Context, entry: Entry, name: string): Promise
   }, entry)
 }
 
-/** Prints one content, even when the file changes meanwhile. */
+/** Prints a file. The output is one consistent content, even if the file changes meanwhile. */
 export async function printFile(context: Context, [reference]: [string]): Promise<void> {
   const { session: prefix, path } = parseFileReference(reference)
   const { files } = await context.session(prefix)
   for await (const bytes of await files.readStream({ path })) await context.out.bytes(bytes)
 }
 
-/** Writes a file in one step, whatever its size: it appears whole, and only if `--expect` holds at its end. */
+/** Writes a file of any size in one change. `--expect` is checked at the end, when the change is made. */
 export async function putFile(
   context: Context,
   [name, reference]: [string, string],
@@ -113,13 +113,13 @@ export async function putFile(
   }
 }
 
-/** As `mv` does: into an existing directory, or else to the new path. */
+/** Like `mv`: moves into an existing directory, or else to the new path. */
 export async function movePath(context: Context, [reference, destination]: [string, string]): Promise<void> {
   const { session: prefix, path: sourcePath } = parseFileReference(reference)
   const { files, id } = await context.session(prefix)
   const to = parseDestination(destination)
   if (to.session !== undefined && (await context.sessionId(to.session)) !== id)
-    throw new UsageError(`mv works within one session; '${destination}' is in another one`)
+    throw new UsageError(`mv works within one session, but '${destination}' is in another one`)
   const asDirectory = to.path.endsWith('/')
   const path = to.path.replace(/\/+$/, '') || '/'
   const found = await files.stat({ path }).catch((error: unknown) => {
@@ -148,7 +148,7 @@ export async function removePaths(
     try {
       const { kind } = await files.stat({ path, followSymlinks: false })
       if (kind === 'directory' && !recursive)
-        throw new Failure(`${printableName(path)} is a directory; -r removes it with everything in it`)
+        throw new Failure(`${printableName(path)} is a directory: pass -r to remove it with its contents`)
       if (kind === 'directory') await files.removeDirectory({ path, recursive })
       else await files.delete({ path })
     } catch (error) {
@@ -159,7 +159,7 @@ export async function removePaths(
   }
 }
 
-/** As `ls -l` shows them, with the special bits. */
+/** The permissions in the form of `ls -l`, including the special bits. */
 function permissions(mode: number): string {
   const three = (shift: number, special: number, letter: string): string => {
     const bits = mode >> shift

@@ -1,10 +1,10 @@
 import { Option, type Command } from 'commander'
 
-/** An option of the command line, with the names that it has in the library. */
+/** An option of the command line, and its names in the library. */
 export class Flag extends Option {
   libraryNames: readonly string[] = []
 
-  /** Messages of the engine that contain one of these names are shown with the flag. */
+  /** In messages of the engine, the flag replaces these names. */
   sets(...libraryNames: readonly string[]): this {
     this.libraryNames = libraryNames
     return this
@@ -17,8 +17,8 @@ export type InFlags = (message: string) => string
 export const unchanged: InFlags = (message) => message
 
 /**
- * Shows the flags of the command. Where `server` is given, which serves the store, its flags count for the options of
- * the engine.
+ * Shows the flags of the command. If `server` is given, a message about an engine option names the flag of that
+ * command, which starts the server.
  */
 export function flagsOf(command: Command, server?: Command): InFlags {
   const ofServer = new Set(server?.options.map(({ long }) => long))
@@ -41,7 +41,7 @@ export function flagsOf(command: Command, server?: Command): InFlags {
     })
 }
 
-/** Such a name is a name only where a message begins with it. */
+/** Whether a name is an ordinary word, which is replaced only at the start of a message. */
 function isWord(name: string): boolean {
   return /^[a-z]+$/.test(name)
 }

@@ -9,14 +9,14 @@ interface IdPage {
   readonly nextPageToken: string
 }
 
-/** The one id that begins with a prefix; whole ids are not looked up. */
+/** The only id that begins with a prefix. A complete id is returned without a lookup. */
 export async function completeId(
   kind: 'session' | 'source' | 'checkpoint',
   prefix: string,
   list: (request: { readonly pageToken?: string }) => Promise<IdPage>,
 ): Promise<string> {
-  // An unset variable of a script would name the only session there is.
-  if (prefix === '') throw new UsageError(`the id of a ${kind} is empty. Pass the id, or its beginning`)
+  // Otherwise an unset variable in a script would select the only session of a store.
+  if (prefix === '') throw new UsageError(`the id of a ${kind} is empty. Pass the id, or the beginning of it`)
   if (prefix.length >= idLength) return prefix
   const found: string[] = []
   for (let pageToken: string | undefined; pageToken !== '';) {

@@ -1,4 +1,4 @@
-/** Bytes that a command reads: of a file, or of standard input. */
+/** The input of a command: a file or standard input. */
 import { createReadStream } from 'node:fs'
 import { mkdtemp, open, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -9,14 +9,14 @@ import type { World } from './world.js'
 export interface Input {
   readonly size: number
   read(): AsyncIterable<Uint8Array>
-  /** The first bytes, fewer than `length` where the input ends before. */
+  /** The first `length` bytes, or fewer if the input is shorter. */
   head(length: number): Promise<Uint8Array>
   close(): Promise<void>
 }
 
 /**
- * Opens a file; for `-` standard input, which is read to its end first, into a file that only this user may read:
- * a command before this one in a pipeline may still hold the store.
+ * Opens a file, or standard input for `-`. Standard input is first copied to a temporary file that only this user may
+ * read, because an earlier command of the pipeline may have the store open until its output ends.
  */
 export async function openInput(name: string, world: Pick<World, 'stdin'>): Promise<Input> {
   return name === '-' ? spool(world.stdin) : openFile(name)
@@ -29,7 +29,7 @@ async function openFile(path: string, after?: () => Promise<void>): Promise<Inpu
   try {
     const entry = await handle.stat()
     if (entry.isDirectory()) throw new Failure(`${path} is a directory`)
-    // A pipe or a device has no size, nor has what the system makes up when it is read.
+    // A pipe, a device or a virtual file such as those in /proc has no size.
     if (!entry.isFile() || (entry.size === 0 && after === undefined)) {
       await handle.close()
       return await spool(createReadStream(path))
@@ -70,7 +70,7 @@ async function spool(stream: AsyncIterable<Uint8Array>): Promise<Input> {
   }
 }
 
-/** Whether a path of the host is there, as a directory. */
+/** Whether a path of the host is an existing directory. */
 export async function isDirectory(path: string): Promise<boolean> {
   return stat(path).then(
     (entry) => entry.isDirectory(),

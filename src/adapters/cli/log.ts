@@ -9,9 +9,9 @@ export type Log = (
   fields?: Readonly<Record<string, unknown>>,
 ) => void
 
-/** Lines on a stream: objects of `time`, `level`, `message` and `fields`, or text. */
+/** Writes a log to a stream, as lines of text or JSON objects with `time`, `level`, `message` and `fields`. */
 export function createLog(stream: NodeJS.WritableStream, format: LogFormat): Log {
-  // Nobody is left to tell when it is gone.
+  // There is no other place to report a closed log stream.
   stream.on('error', () => undefined)
   return (level, message, fields = {}) => {
     const time = new Date().toISOString()

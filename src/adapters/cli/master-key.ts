@@ -1,4 +1,4 @@
-/** Where `serve` has the master key of secrets from. */
+/** The sources of the master key of secrets for `serve`. */
 import { randomBytes } from 'node:crypto'
 import { link, open, readFile, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -8,16 +8,16 @@ import { Failure } from './failure.js'
 
 const keyName = 'master.key'
 const keyBytes = 32
-/** Everything that somebody else than its owner may do with a file. */
+/** The permission bits of the group and of other users. */
 const others = 0o077
 
 export interface KeySource {
   readonly key: Uint8Array
-  /** To be told once. */
+  /** Warnings to log once. */
   readonly notes: readonly string[]
 }
 
-/** The key that was given, by the environment or as a file; undefined when none was. */
+/** The key in a file or an environment variable; undefined if neither is given. */
 export async function givenMasterKey(
   file: string | undefined,
   variable: string | undefined,
@@ -28,8 +28,8 @@ export async function givenMasterKey(
 }
 
 /**
- * The key that is kept beside a store; made when the store has none, and no secrets. To be called while the store is
- * open, so that there is one at a time.
+ * The key in the directory of a store. It creates the key if the store has neither a key nor secrets. The store must be
+ * open, so that only one process creates a key.
  */
 export async function keptMasterKey(directory: string, store: Store): Promise<KeySource> {
   const path = join(directory, keyName)
@@ -42,14 +42,16 @@ export async function keptMasterKey(directory: string, store: Store): Promise<Ke
   const secrets = await store.scan({ gte: first, lt: prefixEnd(first), limit: 1 })
   if (secrets.length > 0) {
     throw new Failure(
-      `the store has secrets, and their key ${path} is missing: put it back, or give it by --master-key-file or FORKSPACE_MASTER_KEY`,
+      `the store has secrets, but their key ${path} is missing: put it back, or pass it with --master-key-file or FORKSPACE_MASTER_KEY`,
     )
   }
   const key = randomBytes(keyBytes)
   await writeKeyFile(directory, path, `${key.toString('hex')}\n`)
   return {
     key,
-    notes: [`made ${path}, the key of secrets: keep a copy elsewhere, without it they cannot be read`],
+    notes: [
+      `created ${path}, the master key of secrets: keep a copy elsewhere; secrets cannot be read without it`,
+    ],
   }
 }
 
@@ -63,7 +65,7 @@ async function readKeyFile(path: string): Promise<KeySource> {
   const key = text.length === keyBytes ? new Uint8Array(text) : parseKeyText(text.toString('latin1'), path)
   const { mode } = await stat(path)
   const open = process.platform !== 'win32' && (mode & others) !== 0
-  return { key, notes: open ? [`${path} can be read by others than its owner: chmod 600`] : [] }
+  return { key, notes: open ? [`${path} can be read by other users: restrict it with chmod 600`] : [] }
 }
 
 function parseKeyText(text: string, path: string): Uint8Array {
@@ -74,10 +76,10 @@ function parseKeyText(text: string, path: string): Uint8Array {
   }
 }
 
-/** Whole, or not at all: under its name only once it is on the disk, and never in place of another. */
+/** Writes the key file atomically: it gets its name only when it is on disk, and never replaces another key. */
 async function writeKeyFile(directory: string, path: string, text: string): Promise<void> {
   const part = `${path}.new`
-  // What a kill left behind; its key was never used.
+  // A killed process may have left this file. Its key was never used.
   await rm(part, { force: true })
   const handle = await open(part, 'wx', 0o600)
   try {

@@ -6,12 +6,12 @@ import type { World } from './world.js'
 const bufferedChars = 64 * 1024
 
 /**
- * What a command prints on standard output. Lines are gathered and written in pieces; a reader that went away, as
- * `head` does, ends the command by OutputClosed.
+ * The standard output of a command. It buffers lines. If the reader closes the pipe, as `head` does, the next write
+ * throws OutputClosed.
  */
 export class Output {
   readonly json: boolean
-  /** Whether people read it, on a terminal that acts on control characters. */
+  /** Whether the output goes to a terminal, which interprets control characters. */
   readonly isTerminal: boolean
   readonly #stream: NodeJS.WriteStream
   readonly #hasColour: boolean
@@ -30,18 +30,18 @@ export class Output {
     })
   }
 
-  /** The text in the colour of the style, where standard output has colours. */
+  /** The text in the colour of the style, if the output has colours. */
   paint(style: Style, text: string): string {
     return this.#hasColour ? paint(style, text) : text
   }
 
-  /** One line: the text for people, or the value for programs. */
+  /** Prints one line: the text, or with `--json` the value. */
   async line(text: string | (() => string), value: unknown): Promise<void> {
     this.#text += `${this.json ? asJson(value) : typeof text === 'string' ? text : text()}\n`
     if (this.#text.length >= bufferedChars) await this.flush()
   }
 
-  /** Rows of columns, aligned, with the last one as long as it is; or one value a line. */
+  /** Prints rows with aligned columns, or with `--json` one value per line. */
   async table(
     rows: readonly { readonly cells: readonly string[]; readonly value: unknown }[],
   ): Promise<void> {
@@ -58,7 +58,7 @@ export class Output {
     }
   }
 
-  /** Bytes as they are. They must not be changed before the promise is settled. */
+  /** Prints bytes unchanged. The caller must not modify them before the promise settles. */
   async bytes(bytes: Uint8Array): Promise<void> {
     await this.flush()
     await this.#write(bytes)
@@ -73,7 +73,7 @@ export class Output {
   async #write(chunk: string | Uint8Array): Promise<void> {
     this.#check()
     await new Promise<void>((resolve) => {
-      // Called with an error too, which the listener has by then, or gets next.
+      // The callback also gets errors. The `error` listener records them by the next turn of the event loop.
       this.#stream.write(chunk, () => setImmediate(resolve))
     })
     this.#check()

@@ -1,4 +1,4 @@
-/** Changes as a unified diff, in the form of git. */
+/** Prints changes as a unified diff in git's format. */
 import { Buffer } from 'node:buffer'
 import { Readable } from 'node:stream'
 import { formatPatch, structuredPatch, type StructuredPatch } from 'diff'
@@ -10,13 +10,13 @@ import { Failure } from './failure.js'
 import type { Output } from './output.js'
 import { printableLine, printableName } from './printable.js'
 
-/** Larger files are named, and not shown. */
+/** The contents of larger files are not shown. */
 const maxFileBytes = 2 ** 20
 const maxAllBytes = 2 ** 28
-/** Of one file: a comparison that takes longer is left out. */
+/** Milliseconds to compare one file. Its changes are not shown if the comparison takes longer. */
 const timeoutMs = 2_000
 
-/** One side of a file: its bytes, or undefined when they are too many. */
+/** One version of a file. `bytes` is undefined if the file is too large. */
 interface Side {
   readonly mode: number
   readonly bytes: Buffer | undefined
@@ -36,7 +36,7 @@ export async function printPatch(context: Context, from: StateReference, to: Sta
   }
 }
 
-/** For `git apply` byte for byte; for people without a character that their terminal would act on. */
+/** Prints the exact bytes, for `git apply`. On a terminal it escapes control characters. */
 async function printOne(out: Output, patch: Buffer): Promise<void> {
   if (!out.isTerminal) return out.bytes(patch)
   let isHead = true
@@ -88,12 +88,12 @@ class Budget {
   take(bytes: number): true {
     this.#left -= bytes
     if (this.#left < 0)
-      throw new Failure(`the changed files have over ${maxAllBytes / 2 ** 20} MiB: leave out --patch`)
+      throw new Failure(`the changed files have over ${maxAllBytes / 2 ** 20} MiB: omit --patch`)
     return true
   }
 }
 
-/** A state that no session is in has no files of its own to read: its tar has them. */
+/** Reads files of a base or checkpoint from its tar export, because only current states can be read file by file. */
 async function readTar(tar: AsyncIterable<Uint8Array>, paths: ReadonlySet<string>): Promise<Sides> {
   const sides = new Map<string, Side>()
   const budget = new Budget()
@@ -129,7 +129,7 @@ async function readEntry(entry: TarEntry, sides: Sides, budget: Budget): Promise
   return { mode: gitMode(mode), bytes: Buffer.concat(pieces) }
 }
 
-/** Git knows files that can be run, and others. */
+/** Git distinguishes only executable and other files. */
 function gitMode(mode: number): number {
   return (mode & 0o100) === 0 ? 0o100644 : 0o100755
 }
@@ -138,9 +138,9 @@ function pathOf(name: string): string {
   return `/${name.replace(/^(?:\.?\/)+/, '').replace(/\/$/, '')}`
 }
 
-/** What git prints for one file; '' when only what it does not know differs. */
+/** The patch of one file; '' if only attributes differ that git does not store. */
 function patchOf(path: string, before: Side | undefined, after: Side | undefined): string {
-  // A file that became a symlink, or the other way: git takes it for two.
+  // For a file that became a symlink, or the reverse, git shows a deletion and an addition.
   if (before !== undefined && after !== undefined && typeOf(before) !== typeOf(after))
     return patchOf(path, before, undefined) + patchOf(path, undefined, after)
   const head = {
@@ -166,19 +166,19 @@ function patchOf(path: string, before: Side | undefined, after: Side | undefined
 
 const noBytes = Buffer.alloc(0)
 
-/** The changed lines; or, where these are not shown, how the files are called. */
+/** The changed lines, or a word such as `Binary files` if they are not shown. */
 function hunksOf(before: Side | undefined, after: Side | undefined): StructuredPatch['hunks'] | string {
   const [old, current] = [before, after].map((side) => (side === undefined ? noBytes : side.bytes))
   if (old === undefined || current === undefined) return 'Large files'
   if (old.equals(current)) return []
   if (old.includes(0) || current.includes(0)) return 'Binary files'
-  // Latin-1 keeps every byte: what is printed is what the files have, whatever their encoding.
+  // Latin-1 keeps every byte, so that the patch has the exact bytes of the files in any encoding.
   const texts = [old.toString('latin1'), current.toString('latin1')] as const
   const patch = structuredPatch('', '', ...texts, undefined, undefined, { timeout: timeoutMs })
   return patch?.hunks ?? 'Very different files'
 }
 
-/** 0o100000 of a file, 0o120000 of a symlink. */
+/** 0o100000 for a file, 0o120000 for a symlink. */
 function typeOf({ mode }: Side): number {
   return mode & 0o170000
 }

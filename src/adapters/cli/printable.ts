@@ -1,12 +1,12 @@
-/** Names and messages as a terminal may show them: they come from others. */
+/** Makes untrusted names and messages safe to show on a terminal. */
 
-/** Control and format characters (of direction too), halves of characters, and separators of lines. */
+/** Control and format characters (including text direction), lone surrogates and line separators. */
 const unsafe = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u
 const everyUnsafe = new RegExp(unsafe, 'gu')
 
 /**
- * A name on one line. One with characters that a terminal would act on, or that begins with a quote, is written as
- * a JSON string; any other stands as it is.
+ * A name on one line. A name with control characters, or with a quote at its start, is shown as a JSON string. Any
+ * other name is unchanged.
  */
 export function printableName(name: string): string {
   return unsafe.test(name) || name.startsWith('"') ? asJson(name) : name
@@ -17,14 +17,14 @@ export function printableText(text: string): string {
   return text.replaceAll(/\s*\n\s*/g, '; ').replaceAll(everyUnsafe, escaped)
 }
 
-/** A line of a file, with its tabs. */
+/** A line of a file. Tabs are kept. */
 export function printableLine(line: string): string {
   return line.replaceAll(everyUnsafe, (characters) =>
     characters === '\t' ? characters : escaped(characters),
   )
 }
 
-/** JSON on one line, with nothing in it that a terminal would act on. */
+/** JSON on one line, with control characters escaped. */
 export function asJson(value: unknown): string {
   return JSON.stringify(value).replaceAll(everyUnsafe, escaped)
 }

@@ -1,4 +1,4 @@
-/** Progress of long work, on standard error, and on a terminal only. */
+/** Shows the progress of long work on standard error, if that is a terminal. */
 export interface Progress {
   update(values: { readonly bytes?: number; readonly files?: number }): void
   stop(): void
@@ -10,11 +10,11 @@ const maxTitle = 40
 
 export interface ProgressOptions {
   readonly totalBytes?: number
-  /** Whether files are counted too. */
+  /** Whether to show the number of files. */
   readonly files?: boolean
 }
 
-/** A bar when the size is known, else the figures alone. The title is shortened. */
+/** Shows a bar if the size is known, and otherwise only numbers. A long title is shortened. */
 export async function startProgress(
   stream: NodeJS.WriteStream,
   title: string,
@@ -27,7 +27,7 @@ export async function startProgress(
     stream,
     clearOnComplete: true,
     fps: 10,
-    // Nothing that a signal would leave behind: it ends the process as it always does.
+    // A signal ends the process at once, so the terminal must not need a cleanup.
     hideCursor: false,
     linewrap: true,
     gracefulExit: false,

@@ -28,7 +28,7 @@ export interface ServeOptions {
   readonly masterKeyFile?: string
 }
 
-/** For requests that are being answered, of the time that closing may take. */
+/** Milliseconds that running requests may take when the server closes, and that closing may take in total. */
 const drainMs = 3_000
 const closeMs = 4_800
 const tokenBytes = 32
@@ -44,7 +44,7 @@ export async function serveStore(options: ServeOptions, world: World): Promise<n
   for (const path of options.allowHostPath ?? []) await requireDirectory(path)
   const given = await givenMasterKey(options.masterKeyFile, world.env['FORKSPACE_MASTER_KEY'])
   const log = createLog(world.stderr, format)
-  // From here on, so that whatever was opened is closed.
+  // Handle signals before opening anything, so that a signal closes it.
   const ending = nextSignal(world)
 
   const { engine, notes } = await open(options, given, log)
@@ -57,11 +57,13 @@ export async function serveStore(options: ServeOptions, world: World): Promise<n
     throw error
   }
   if (!isLoopback(host))
-    log('warn', `${host} is reached from other hosts: tokens and contents go over plain HTTP`, { host })
+    log('warn', `${host} can be reached from other hosts, and HTTP does not encrypt tokens and contents`, {
+      host,
+    })
   const shownHost = isIP(host) === 6 ? `[${host}]` : host
   world.stdout.write(`forkspace listening on http://${shownHost}:${server.port}\n`)
   if (made !== undefined) {
-    // Where logs are for programs, a token has no place among them.
+    // Logs in JSON go to other programs, so the token is not printed among them.
     const place = format === 'json' ? world.stdout : world.stderr
     place.write(`forkspace token ${made}\n`)
   }
@@ -83,18 +85,18 @@ export async function serveStore(options: ServeOptions, world: World): Promise<n
   return ExitCode.ok
 }
 
-/** A directory that is not there, a typing error perhaps, would be refused only when a source is made of it. */
+/** Refuses a missing directory at the start. Otherwise a typing error would show only when a source is created. */
 async function requireDirectory(path: string): Promise<void> {
   const found = await stat(path).catch(() => undefined)
   if (found?.isDirectory() !== true)
     throw new UsageError(
-      `--allow-host-path: there is no directory ${resolve(path)}; make it, or name another one`,
+      `--allow-host-path: there is no directory ${resolve(path)}; create it, or pass another one`,
     )
 }
 
 interface Grants {
   readonly callers: Readonly<Record<string, Caller>>
-  /** A token that was made because none was given. */
+  /** The token that was generated because none was given. */
   readonly made: string | undefined
 }
 
@@ -107,7 +109,7 @@ function parseGrants(options: readonly string[] = [], variable: string | undefin
   for (const { token, caller } of given) {
     const other = callers[token]
     if (other !== undefined && (other.tenant !== caller.tenant || other.principal !== caller.principal))
-      throw new UsageError('a token is given twice, for different callers')
+      throw new UsageError('the same token is given for different callers')
     callers[token] = caller
   }
   return { callers, made }
@@ -171,9 +173,10 @@ async function listen(
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     if (code === 'EADDRINUSE') throw new Failure(`port ${port} of ${host} is in use`, { cause: error })
-    if (code === 'EACCES') throw new Failure(`port ${port} of ${host} is not allowed`, { cause: error })
+    if (code === 'EACCES')
+      throw new Failure(`this user is not allowed to use port ${port} of ${host}`, { cause: error })
     if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND' || code === 'EAI_AGAIN')
-      throw new Failure(`${host} is no address of this host`, { cause: error })
+      throw new Failure(`${host} is not an address of this host`, { cause: error })
     throw error
   }
 }
@@ -184,7 +187,7 @@ function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'))
 }
 
-/** The first signal to end; the one after it ends the process at once, as without this. */
+/** Resolves with the first SIGINT or SIGTERM. The next one ends the process at once, as it does by default. */
 function nextSignal(world: World): Promise<NodeJS.Signals> {
   return new Promise((end) => {
     const signals = ['SIGINT', 'SIGTERM'] as const

@@ -13,7 +13,7 @@ export async function createSession(
 ): Promise<void> {
   const { source, revision } = options
   const initialTags = parsePairs('--tag', options.tag)
-  if (revision !== undefined && source === undefined) throw new UsageError('--revision goes with --source')
+  if (revision !== undefined && source === undefined) throw new UsageError('--revision needs --source')
   const { sessions } = await context.workspaces({ create: source === undefined })
   const sourceRef =
     source === undefined
@@ -48,7 +48,7 @@ export async function listSessions(
   }
 }
 
-/** What is known of a session, its checkpoints too. */
+/** Shows a session and its checkpoints. */
 export async function showSession(context: Context, [prefix]: [string]): Promise<void> {
   const session = await context.session(prefix)
   const info = await session.get()
@@ -93,7 +93,7 @@ export async function removeSessions(context: Context, [prefixes]: [string[]]): 
   }
 }
 
-/** The event log, oldest first: when, by whom (a server does not say), what, on what. */
+/** Prints the event log, oldest first: time, principal (not with a server), operation, details. */
 export async function showLog(context: Context, [prefix]: [string]): Promise<void> {
   const { out } = context
   const session = await context.session(prefix)
@@ -160,7 +160,7 @@ export async function commitSession(
   await context.out.line(commit.commitId, commit)
 }
 
-/** The id of the checkpoint that has this label, or else of the one whose id begins so. */
+/** The id of the checkpoint with this label, or else of the checkpoint whose id begins with the text. */
 export async function findCheckpoint(session: SessionApi, which: string): Promise<string> {
   const ids: string[] = []
   for (const { id, checkpointLabel } of await checkpointsOf(session)) {

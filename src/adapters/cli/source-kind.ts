@@ -7,13 +7,13 @@ export type SourceKindName = (typeof sourceKinds)[number]
 
 const headBytes = 16
 
-/** What kind of source something is, by its form: a URL, a directory, or the first bytes of a file. */
+/** Detects the kind of a source from the form of a URL, the entries of a directory or the first bytes of a file. */
 export async function detectKind(what: string): Promise<SourceKindName> {
   if (/^https?:\/\//i.test(what)) return 'git'
   if (/^[a-z][a-z0-9+.-]*:\/\//i.test(what))
-    throw new UsageError(`only http and https are supported, and not '${what}'`)
+    throw new UsageError(`only http and https URLs are supported, but got '${what}'`)
   const entry = await stat(what).catch((error: NodeJS.ErrnoException) => {
-    const hint = /^[^/]+@[^/]+:/.test(what) ? '. Of git remotes, only http and https URLs are supported' : ''
+    const hint = /^[^/]+@[^/]+:/.test(what) ? '. Git remotes must be http or https URLs' : ''
     throw new Failure(
       error.code === 'ENOENT' ? `there is no file or directory ${what}${hint}` : error.message,
     )
@@ -22,7 +22,7 @@ export async function detectKind(what: string): Promise<SourceKindName> {
   return isBundle(await readHead(what)) ? 'bundle' : 'archive'
 }
 
-/** Of standard input or a file: anything else than a bundle is left to the reader of archives. */
+/** Whether the first bytes are those of a git bundle. Any other content is treated as an archive. */
 export function isBundle(head: Uint8Array): boolean {
   return /^# v\d+ git bundle/.test(Buffer.from(head).toString('latin1'))
 }

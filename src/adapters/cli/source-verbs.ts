@@ -16,17 +16,17 @@ interface AddOptions {
   readonly import: boolean
 }
 
-/** Adds a source and imports it; prints its id. */
+/** Adds a source, imports it, and prints its id. */
 export async function addSource(context: Context, [what]: [string], options: AddOptions): Promise<void> {
   const labels = parsePairs('--label', options.label)
   const input = what === '-' ? await openInput(what, context.world) : undefined
   try {
     const kind = await kindOf(what, options.kind, input)
     if (options.ref !== undefined && (kind === 'directory' || kind === 'archive'))
-      throw new UsageError(`--ref is for git, and this is: ${kind}`)
+      throw new UsageError(`--ref is for git sources and bundles, but this source is of the kind ${kind}`)
     if (kind === 'repository' && context.remote) {
       throw new Failure(
-        'a server opens no repository of its host: bundle it (git bundle create), or add the directory with --kind directory',
+        'a server does not open git repositories of its host: upload a bundle (git bundle create), or add the directory with --kind directory',
       )
     }
     const name = options.name ?? nameOf(what)
@@ -39,7 +39,7 @@ export async function addSource(context: Context, [what]: [string], options: Add
     try {
       await runImport(context, source, await importRequest(context, kind, what, options.ref, input))
     } catch (error) {
-      context.note(`the source ${source.sourceId} was added, its import failed`)
+      context.note(`the source ${source.sourceId} was added, but its import failed`)
       throw error
     }
     await context.out.line(source.sourceId, await sources.get(source.sourceId))
@@ -48,7 +48,7 @@ export async function addSource(context: Context, [what]: [string], options: Add
   }
 }
 
-/** Imports a source; prints the revision. */
+/** Imports a source, and prints the id of the revision. */
 export async function importSource(
   context: Context,
   [prefix, what]: [string, string | undefined],
@@ -59,7 +59,8 @@ export async function importSource(
     const { sources } = await context.workspaces()
     const source = await sources.get(await context.sourceId(prefix))
     const kind = shortKind(source.kind)
-    if (kind === 'directory' && what !== undefined) throw new UsageError('a directory is imported as it is')
+    if (kind === 'directory' && what !== undefined)
+      throw new UsageError('a directory is imported whole: omit the second argument')
     const request = await (kind === 'archive' || kind === 'bundle'
       ? importRequest(context, kind, neededFile(kind, what), options.ref, input)
       : kind === 'directory'
@@ -71,7 +72,7 @@ export async function importSource(
   }
 }
 
-/** Reads a source again where it lives; prints the revision. */
+/** Imports a source again from its origin, and prints the id of the revision. */
 export async function refreshSource(
   context: Context,
   [prefix, gitRef]: [string, string | undefined],
@@ -109,7 +110,7 @@ export async function listSources(
   }
 }
 
-/** Hides sources; sessions on them stay. */
+/** Removes sources, and keeps their sessions. */
 export async function removeSources(context: Context, [prefixes]: [string[]]): Promise<void> {
   const { sources } = await context.workspaces()
   const ids: string[] = []
@@ -156,7 +157,7 @@ function place(kind: SourceKindName, what: string, ref: string | undefined): Par
 
 interface ImportWork {
   readonly request: ImportStartRequest
-  /** Of what is uploaded. */
+  /** Closes the input of an upload. */
   readonly close?: () => Promise<void>
 }
 
@@ -179,7 +180,7 @@ async function importRequest(
 
 function neededFile(kind: 'archive' | 'bundle', what: string | undefined): string {
   if (what === undefined)
-    throw new UsageError(`each import of this source brings a file: name the ${kind}, or -`)
+    throw new UsageError(`each import of this source needs a file: pass the ${kind}, or - for standard input`)
   return what
 }
 

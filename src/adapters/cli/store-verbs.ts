@@ -6,12 +6,12 @@ import { printableName, printableText } from './printable.js'
 import { formatBytes, startProgress } from './progress.js'
 import type { World } from './world.js'
 
-/** Verbs on the files of a store, which is not opened; they give the exit code. */
+/** Options of the verbs that work on the files of a store without opening it. These verbs return the exit code. */
 export interface StoreVerbOptions {
   readonly json?: boolean
 }
 
-/** 0: whole; 1: findings. */
+/** Returns 0 for an intact store, and 1 if there are findings. */
 export async function checkFiles(
   world: World,
   [directory]: readonly [string],
@@ -65,7 +65,7 @@ export async function backUp(
   return 0
 }
 
-/** 0: nothing was lost; 1: what is told was. */
+/** Returns 0 if the store was intact, and 1 if something was damaged or lost, which it prints. */
 export async function repairFiles(
   world: World,
   [directory, newDirectory]: readonly [string, string],
@@ -98,7 +98,7 @@ export async function repairFiles(
   return dropped.length + remaining.length + findings.length === 0 ? 0 : 1
 }
 
-/** A key of secrets is not copied: whoever has both can read them. */
+/** Notes that the master key is not copied. A copy with the key would let its readers decrypt the secrets. */
 async function noteKey({ stderr }: World, directory: string): Promise<void> {
   const key = join(resolve(directory), 'master.key')
   const isThere = await access(key).then(
@@ -108,7 +108,7 @@ async function noteKey({ stderr }: World, directory: string): Promise<void> {
   if (isThere) stderr.write(`${printableName(key)} is not copied: secrets cannot be read without it\n`)
 }
 
-/** Object, path, session, and what is wrong, on one line. */
+/** One line with the problem, the object, its path and session, and a message. */
 function describe({
   problem,
   object,

@@ -6,10 +6,10 @@ import { parseCaller, parseToken } from './arguments.js'
 import { parseCredentials, type CredentialOptions, type Credentials } from './credentials.js'
 import { Failure, reasonOf, UsageError } from './failure.js'
 
-/** Where the verbs work. */
+/** The store or server that a verb works on. */
 export interface Target {
   readonly workspaces: EngineApi
-  /** The engine, in process; undefined on a server. */
+  /** The engine of an open store; undefined for a server. */
   readonly engine: EngineScope | undefined
   close(): Promise<void>
 }
@@ -23,7 +23,7 @@ export interface TargetOptions extends CredentialOptions {
   readonly allowGitNames?: boolean
 }
 
-/** What is read of the environment. */
+/** Environment variables. */
 export type Variables = Readonly<Record<string, string | undefined>>
 
 export type Place =
@@ -37,34 +37,34 @@ export type Place =
   | { readonly server: string; readonly token: string }
 
 const serverUrl = /^https?:\/\/\S+$/i
-/** Another command may hold the store: in a pipeline, for one. */
+/** How long to wait for a store that another command has open, for example in a pipeline. */
 const lockedForMs = 2_000
 const retryMs = 50
 
-/** Options win over the environment. */
+/** Options take precedence over the environment. */
 export function parsePlaceOptions(options: TargetOptions, variables: Variables): Place {
   const { store, server, token } = options
   if (store !== undefined && server !== undefined)
-    throw new UsageError('--store and --server exclude each other')
+    throw new UsageError('--store and --server cannot be combined')
   if (store !== undefined) return storePlace(store, options, variables)
   if (server !== undefined) return serverPlace(server, options, variables)
   const stored = valueOf(variables['FORKSPACE_STORE'])
   const served = valueOf(variables['FORKSPACE_SERVER'])
   if (stored !== undefined && served !== undefined) {
-    throw new UsageError('FORKSPACE_STORE and FORKSPACE_SERVER are both set: say --store or --server')
+    throw new UsageError('FORKSPACE_STORE and FORKSPACE_SERVER are both set: pass --store or --server')
   }
   if (stored !== undefined) return storePlace(stored, options, variables)
   if (served !== undefined)
     return serverPlace(served, { ...options, ...(token !== undefined && { token }) }, variables)
   throw new UsageError(
-    'say where: --store <directory> or --server <url>, or set FORKSPACE_STORE or FORKSPACE_SERVER',
+    'pass --store <directory> or --server <url>, or set FORKSPACE_STORE or FORKSPACE_SERVER',
   )
 }
 
 function storePlace(store: string, options: TargetOptions, variables: Variables): Place {
   const { token, as, allowPrivateGit = false, allowGitNames = false } = options
   if (store === '') throw new UsageError('--store takes a directory')
-  if (token !== undefined) throw new UsageError('--token is for a server; a store is opened as it is')
+  if (token !== undefined) throw new UsageError('--token is for a server; a store needs no token')
   return {
     store: resolve(store),
     caller: as === undefined ? undefined : parseCaller(as),
@@ -76,15 +76,15 @@ function storePlace(store: string, options: TargetOptions, variables: Variables)
 
 function serverPlace(server: string, options: TargetOptions, variables: Variables): Place {
   if (!serverUrl.test(server) || !URL.canParse(server))
-    throw new UsageError(`--server takes an http or https url, and not '${server}'`)
+    throw new UsageError(`--server takes an http or https URL, but got '${server}'`)
   if (options.as !== undefined)
-    throw new UsageError('--as is for a store; on a server the token says who acts')
+    throw new UsageError('--as is for a store; on a server the token determines the caller')
   if (options.allowPrivateGit === true)
     throw new UsageError('--allow-private-git is for a store; a server has an option of its own')
   if (options.allowGitNames === true)
     throw new UsageError('--allow-git-names is for a store; a server has an option of its own')
   if ([options.username, options.passwordEnv, options.passwordFile].some((given) => given !== undefined))
-    throw new UsageError('--username and passwords are for a store; a server is given none by commands')
+    throw new UsageError('--username and passwords are for a store; commands do not send them to a server')
   const token = options.token ?? valueOf(variables['FORKSPACE_TOKEN'])
   if (token === undefined) throw new UsageError('a server needs a token: --token <token>, or FORKSPACE_TOKEN')
   return {
@@ -97,7 +97,7 @@ function valueOf(variable: string | undefined): string | undefined {
   return variable === '' ? undefined : variable
 }
 
-/** Opens what the verbs work on; a store is made only when `create` says so. */
+/** Opens a store or a connection to a server. A missing store is created only with `create`. */
 export async function openTarget(place: Place, options: { readonly create: boolean }): Promise<Target> {
   return 'store' in place ? openStore(place, options.create) : openServer(place)
 }
@@ -114,14 +114,14 @@ async function openStore(
     import('../level/index.js'),
   ])
   const storage = levelStorage(store)
-  // Whoever types the command may read and write what the process may.
+  // The user of the command may access the same host paths as the process.
   const options = {
     storage,
     hostPaths: { roots: [parse(store).root] },
     allowGitNames,
     git: {
       allowPrivateAddresses: allowPrivateGit,
-      // A command is about one remote.
+      // A command connects to one remote only.
       ...(given !== undefined && { credentials: () => Promise.resolve(given) }),
     },
   }
@@ -133,19 +133,19 @@ async function openStore(
     } catch (error) {
       if (reasonOf(error) !== 'STORE_LOCKED') throw error
       if (waitedMs >= lockedForMs)
-        throw lockedFailure(store, error, '; a server that runs on it is reached with --server')
+        throw lockedFailure(store, error, '; if it is a forkspace server, use --server <url>')
       await sleep(retryMs)
     }
   }
 }
 
-/** Who holds the store, in words. */
+/** An error that names the process that has the store open. */
 export function lockedFailure(store: string, error: unknown, advice = ''): Failure {
   const { pid, since, host } = ((error as { details?: unknown }).details ?? {}) as Readonly<
     Record<string, string>
   >
   const who = pid === undefined ? 'another process' : `process ${pid} on ${host}, since ${since}`
-  return new Failure(`the store ${store} is held by ${who}${advice}`, { cause: error })
+  return new Failure(`the store ${store} is in use by ${who}${advice}`, { cause: error })
 }
 
 async function openServer({ server, token }: Extract<Place, { server: string }>): Promise<Target> {
