@@ -17,7 +17,7 @@ const O_PATH = 0o10000000
 
 const temporaryName = /^\.forkspace-[0-9a-f]{16}\.tmp$/
 
-/** The mode bits that are written: without setuid, setgid and sticky bit, so that no written file runs as another user. */
+/** The mode bits that are written. Without setuid and setgid, no written file runs as another user. */
 const writtenMode = 0o777
 
 type Attributes = Parameters<HostTree['setAttributes']>[1]

@@ -20,7 +20,7 @@ export class PackBudget {
     if (this.#inflated > limit) throw packTooLarge('bytes in objects for what was sent', limit)
   }
 
-  /** Counts a base that was not in memory: many small deltas can name the same large one. */
+  /** Counts a base that had to be read again. Many small deltas can each cause a read of the same large base. */
   readBase(bytes: number): void {
     this.#read += bytes
     const limit = this.#inflatedLimit()

@@ -81,7 +81,7 @@ export class PackedObjects {
       }
       const place = await this.#options.find(entry.baseOid)
       if (place !== undefined) {
-        // A circle has a step that does not lead back towards the start of the pack.
+        // Every circle has a step to the same entry or to a later one, so only such steps are checked.
         if (place >= offset && deltas.some((delta) => delta.offset === place)) {
           throw corruptPack(`a delta on the object ${entry.baseOid} builds on itself`)
         }
