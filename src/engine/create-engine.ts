@@ -60,25 +60,25 @@ export interface EngineParts {
   readonly storage: Storage
   readonly environment: Environment
   readonly maxFileBytes?: number
-  /** Told of what no caller is told of. */
+  /** Receives errors and events of background work, which no call returns. */
   readonly log?: (entry: LogEntry) => void
-  /** Keys and values of a session's cache together. */
+  /** The bound on all keys and values in one session's cache, in bytes. */
   readonly cacheBytes?: number
-  /** What is kept in memory, on a durable store, of what that has already; roughly. */
+  /** The approximate bytes of stored data that memory caches. It applies to durable stores only. */
   readonly memoryBudgetBytes?: number
-  /** Whether a principal may do something; everything is allowed by default. */
+  /** Decides which actions a principal may take. By default, all actions are allowed. */
   readonly authorize?: Authorize
-  /** Who may grant approvals; everyone by default, who asked included. */
+  /** Who may grant approvals. By default, every principal may, including the requester. */
   readonly approvals?: ApprovalOptions
-  /** After how long without use sessions are deleted; never by default. */
+  /** Unused sessions are deleted after this time. By default, they never are. */
   readonly sessionTtlSeconds?: number
-  /** How much may be kept; as much as fits by default. */
+  /** Bounds on stored bytes. By default, there are none. */
   readonly budgets?: Budgets
-  /** Collects without a call when so much of a durable store is garbage; never by default. */
+  /** Starts collections when this much of a durable store is garbage. By default, it starts none. */
   readonly automaticCollection?: AutomaticCollectionOptions | boolean
-  /** Checkouts may write and bring back names that git takes for `.git`; refused by default. */
+  /** Allows checkouts to read and write names that git takes for `.git`. By default, they are rejected. */
   readonly allowGitNames?: boolean
-  /** How long imports may take, and how slowly a source may send. */
+  /** The longest time of an import, and the lowest rate of its source. */
   readonly imports?: ImportOptions
   /** Adapters, loaded when they are first needed. */
   readonly importer?: () => Promise<Importer>
@@ -87,13 +87,13 @@ export interface EngineParts {
   readonly host?: () => Promise<Host>
   readonly reportReader?: () => Promise<ReportReader>
   readonly bundleFiles?: () => Promise<BundleFiles>
-  /** Throws when a source with this remote must not be created. */
+  /** Throws if a source with this remote is not allowed. */
   readonly checkRemote?: (remote: GitRemote) => Promise<void>
   /** Without a master key, secrets work only on a storage that is not durable. */
   readonly secrets?: SecretOptions
 }
 
-/** Puts an engine together from its parts and recovers what an earlier process left. */
+/** Assembles an engine from its parts, and finishes work that an earlier process left incomplete. */
 export async function createEngine(parts: EngineParts): Promise<Engine> {
   const { environment } = parts
   const { maxFileBytes, cacheBytes, memoryBudgetBytes } = parseSizes(parts)
@@ -113,7 +113,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   const keyRing = parseSecretOptions(parts.secrets)
   const jobLimits = parseImportOptions(parts.imports)
   const opened = await parts.storage.open()
-  // Asked here alone: everything below is chosen by it.
+  // The only read of `durable`. It selects the implementations below.
   const { durable } = opened.capabilities
   const pins: Pins = new Pins({
     durable,
@@ -155,7 +155,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     pins,
     background: new Set(),
   }
-  // Sessions that were read while the store had not recovered may be behind it.
+  // Sessions that were read before the recovery may be older than the store.
   fence.onChange(
     () => shared.table.discardAll(shared.log),
     () => {

@@ -1,4 +1,4 @@
-/** What the outside world implements for the engine. Adapters import from here and from `index.ts` only. */
+/** The interfaces that adapters implement for the engine. Adapters import from here and from `index.ts` only. */
 export type {
   ByteRange,
   ScanRange,

@@ -42,8 +42,8 @@ export function onAbort(signal: AbortSignal, listener: () => void): () => void {
 }
 
 /**
- * Runs work with a signal that aborts with the first of some. `AbortSignal.any` does not do: Node 20 frees a timeout
- * that nothing but the combined signal leads to, which then never aborts.
+ * Runs work with a signal that aborts when the first of `sources` aborts. `AbortSignal.any` does not work here: Node 20
+ * frees a timeout signal to which only the combined signal refers, and then never aborts.
  */
 export async function withSignals<T>(
   sources: readonly (AbortSignal | undefined)[],
@@ -65,11 +65,11 @@ export async function withSignals<T>(
 }
 
 /**
- * The outcome of work of a third party, which may never end. When the signal aborts first, its reason is thrown at
- * once and the work goes on unheeded.
+ * The outcome of a third party's work, which may never end. If the signal aborts first, this rejects with its reason at
+ * once, and ignores the outcome of the work.
  */
 export function untilAborted<T>(work: PromiseLike<T>, signal: AbortSignal | undefined): Promise<T> {
-  // Not Promise.race: the signal would hold every outcome that came before it.
+  // Promise.race would keep every earlier outcome in memory, as long as the signal exists.
   return new Promise((resolve, reject) => {
     let stop: (() => void) | undefined
     if (signal?.aborted === true) reject(signal.reason as Error)

@@ -32,7 +32,7 @@ export class DigestSet {
     this.#salt = salt | 1
   }
 
-  /** How many were added. With many digests one that is added twice may count twice. */
+  /** The number of added digests. In a large set, a digest that is added twice may count twice. */
   get size(): number {
     return this.#size
   }

@@ -8,8 +8,8 @@ const shardCount = 64
 const firstSlots = 16
 
 /**
- * A map from digests in hex, of which the first 160 bits count, or fewer, to small records of one size. Each entry
- * adds a few tens of bytes to its record.
+ * A map from digests in hex to small records of one size. Only the first 160 bits of a digest count. Each entry adds a
+ * few tens of bytes to its record.
  */
 export class DigestTable {
   static readonly keyDigits = keyDigits

@@ -338,8 +338,8 @@ export const errorRegistry: Readonly<Record<ErrorReason, ReasonRow>> = registry
 export type ErrorDetails = Readonly<Record<string, string>>
 
 /**
- * The error of every operation. `code` says what a caller can do about it in general, `reason` what went
- * wrong in particular, `details` holds the facts (paths, hashes, limits) as strings.
+ * The error of every operation. `code` is its general category, which shows how a caller can react. `reason` is the
+ * specific cause. `details` has the facts, such as paths, hashes and limits, as strings.
  *
  * @example
  * try { await session.files.write({ path: '/a', content, expectedHash }) }
@@ -364,12 +364,12 @@ export class EngineError extends Error {
   }
 }
 
-/** Of a call that came after `close()`, or was cut off by it. */
+/** For a call after `close()`, or a call that `close()` ended. */
 export function engineClosed(): EngineError {
   return new EngineError('STORE_CLOSED', 'the engine was closed')
 }
 
-/** Of a write that another engine was faster with. */
+/** For a write that another engine made first. */
 export function anotherEngine(): EngineError {
   return new EngineError(
     'STORE_FAILED',

@@ -31,9 +31,8 @@ export function setHas({ negated, ranges, classes }: CharacterSet, code: number)
 }
 
 /**
- * Parses a glob; `paths` gives `/` and `**` their meaning. The limits bound time and the number of pieces,
- * whatever the pattern. As in a shell, a `[` or `{` without its end is literal, and so are
- * braces without a comma or range.
+ * Parses a glob. With `paths`, `/` and `**` have their special meaning. Limits bound the time and the number of pieces of
+ * every pattern. As in a shell, a `[` or `{` without its end is literal, and so are braces without a comma or range.
  */
 export function parsePattern(pattern: string, paths: boolean, field: string): readonly Piece[] {
   const characters = Array.from(parseText(field, pattern, limits.globBytes))

@@ -27,7 +27,7 @@ export interface Glob {
 /** A parsed glob for text: as {@link Glob}, but `/` and a leading dot are characters like any other. */
 export interface TextGlob {
   readonly pattern: string
-  /** How many signs a match may have to look at for each character of the text. */
+  /** The most pattern characters that a match compares for each character of the text. */
   readonly size: number
   matches: (text: string) => boolean
 }
@@ -102,7 +102,7 @@ class PathGlob implements Glob {
     return this.#behind(text).some(canGoOn)
   }
 
-  /** The states after an empty text or one that ends with `/`. */
+  /** The states after `text`, which is empty or ends with `/`. */
   #behind(text: string): readonly State[] {
     if (text !== this.#directory) {
       this.#states = this.#machine.run(this.#machine.start, text)

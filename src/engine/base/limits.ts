@@ -37,112 +37,112 @@ export const limits = {
   xattrValueBytes: 64 * 1024,
   xattrsPerNode: 256,
   globBytes: 4096,
-  /** Alternatives of all braces and groups of a glob together, numbers of ranges included. */
+  /** Alternatives in all braces and groups of a glob, including the numbers in ranges. */
   globAlternatives: 1000,
   globNesting: 10,
   /** Requests of a session that wait for a POSIX lock. */
   lockWaiters: 1000,
-  /** POSIX locks of a session: ranges of one kind of one owner; waiters may go over it by two each. */
+  /** POSIX locks of a session: ranges of one kind and owner. Each waiter may exceed the bound by two. */
   heldLocks: 10_000,
   /** File locks of a session. */
   fileLocks: 10_000,
-  /** The longest life of a file lock that is not renewed, in seconds. */
+  /** The longest time to live of a file lock, in seconds. */
   fileLockSeconds: 86_400,
   /** Annotations of a session, and the bytes of all their comments. */
   annotations: 10_000,
   annotationBytes: 16 * 2 ** 20,
-  /** Approvals of a session, decided or not. */
+  /** Approvals of a session, pending and decided. */
   approvals: 10_000,
   /** Master keys that an engine is opened with in addition to the current one. */
   previousKeys: 1_000,
   /** Directories of the option `hostPaths.roots`. */
   hostPathRoots: 1_000,
-  /** Paths that a request for an approval names. */
+  /** Paths in a request for an approval. */
   changedFiles: 10_000,
   cacheKeyBytes: 1024,
   cacheValueBytes: 8 * 2 ** 20,
-  /** Default of `cacheBytes`: keys and values of a session's cache together. */
+  /** Default of `cacheBytes`: all keys and values in a session's cache. */
   cacheBytes: 64 * 2 ** 20,
   /** Entries of a session's cache. */
   cacheEntries: 100_000,
-  /** A cached value up to this is stored in its record, a larger one in blobs. */
+  /** Cached values up to this size are stored in their record, larger ones in blobs. */
   cacheInlineBytes: 4096,
   /** The longest time to live of a cache entry, in seconds: a year. */
   cacheSeconds: 365 * 86_400,
   busTopicBytes: 1024,
   busPayloadBytes: 2 ** 20,
-  /** Messages of a session that are kept for replay, and the bytes of their payloads; the newest is kept always. */
+  /** Messages of a session kept for replay, and the bytes of their payloads. The newest message is always kept. */
   busKeptMessages: 1000,
   busKeptBytes: 16 * 2 ** 20,
   /** Subscriptions of a session. */
   busSubscribers: 1000,
-  /** Topics, and as many patterns, of one subscription. */
+  /** Topics of one subscription. Patterns have a separate bound of the same number. */
   busTopics: 256,
-  /** Signs of all different patterns of a session's subscriptions: each may look at each character of a topic. */
+  /** Characters in all different patterns of a session's subscriptions. Each may be compared with each of a topic. */
   busPatternSize: 16_384,
   /** The queue of one subscriber: messages, and the bytes of their payloads. */
   busWaitingMessages: 10_000,
   busWaitingBytes: 2 * 2 ** 20,
-  /** A message's payload up to this is copied for a subscriber when it is handed over, a larger one when it is read. */
+  /** Payloads up to this size are copied for a subscriber on delivery, larger ones when they are read. */
   busCopiedBytes: 16 * 1024,
-  /** A report of tests. */
+  /** A test report. */
   reportBytes: 16 * 2 ** 20,
-  /** Reports of a session that are kept; older ones are forgotten. */
+  /** Test reports kept for a session. Older ones are deleted. */
   healthReports: 1000,
   secretNameBytes: 128,
   secretValueBytes: 64 * 1024,
   /** Secrets of a session. */
   secrets: 1000,
-  /** Secrets that a rotation of keys writes at once. */
+  /** Secrets in each commit of a key rotation. */
   secretsPerCommit: 32,
   /** The id of a master key. */
   masterKeyIdBytes: 128,
   /** A file is cut into blocks of this size; a block is the largest blob. */
   blockBytes: 1 << 20,
   blocksPerChunk: 1024,
-  /** A write that would give a block more extents than this writes the block anew as one blob. */
+  /** A write that would give a block more extents rewrites the block as one blob. */
   extentsPerBlock: 512,
-  /** Remembered hashes of contents of several blobs; more than a batch has operations. */
+  /** Remembered hashes of contents of several blobs. More than the operations of a batch. */
   rememberedHashes: 16_384,
-  /** What one read gives at most, as in Node. */
+  /** The most bytes that one read returns, as in Node. */
   readBytes: 2 ** 31 - 1,
-  /** A body of more extents than this is stored as a node of its own. */
+  /** A body with more extents is stored as a separate node. */
   inlineExtents: 64,
   /** A run of names without a canonical page end is cut by position at this many. */
   namesPerPage: 1024,
   /** Work on a frozen tree yields to the event loop after this many milliseconds. */
   sliceMs: 8,
-  /** Between two times that a session's last read is stored, in milliseconds. */
+  /** The least time between two updates of a session's stored last read, in milliseconds. */
   activityStoredMs: 60_000,
   /** If the clock lags the newest event of a session by at most this many milliseconds, new events repeat its time. */
   clockHoldMs: 300_000,
   /** Recorded times at which the clock of a session was set back. */
   clockSetBacks: 100,
   /**
-   * How long an engine is open before it deletes a session whose time was over when it was opened, in milliseconds, or
-   * as long as the session lives unused, if that is less.
+   * How long an engine waits before it deletes a session that had expired when the engine was opened, in milliseconds.
+   * A shorter time to live of the session shortens the wait.
    */
   expirySecondLookMs: 600_000,
-  /** Sessions of which it is kept in memory that they were used while the wall clock had jumped. */
+  /** Sessions remembered in memory because they were used while the wall clock had jumped. */
   unsureUses: 10_000,
   /** Events between two snapshots of a session on a durable store. */
   eventsPerSnapshot: 2000,
-  /** Roots of checkpoints kept in memory per session; older ones are found again by replay. */
+  /** Roots of checkpoints kept in memory per session. Replay finds older ones again. */
   pinnedRoots: 4096,
   /**
-   * Default of `memoryBudgetBytes`: the cache of data that a durable store already has. A quarter
-   * is for blobs, a half for tree nodes, a quarter for sessions; each is counted roughly.
+   * Default of `memoryBudgetBytes`: the cache of stored data, with a durable store. A quarter is for blobs, a half for
+   * tree nodes, and a quarter for sessions. All counts are approximate.
    */
   memoryBudgetBytes: 128 * 2 ** 20,
   /** The least `memoryBudgetBytes`. */
   memoryBudgetMinBytes: 2 ** 20,
-  /** Of the part for sessions, one in so many for one session's earlier states, and for its newest while it is idle. */
+  /** One session's earlier states may take the sessions' part divided by this. So may its newest state while it is idle. */
   sessionShare: 8,
-  /** Commits and openings between two measurements of the sessions in memory; more where there are many. */
+  /** The least number of commits and openings between two measurements of the sessions in memory. */
   sessionsLookedAt: 64,
-  /** A session that is not used leaves memory as it is when opening it replays at most so many events. */
+  /** An eviction stores no snapshot if reopening the session replays at most this many events. */
   eventsWithoutSnapshot: 64,
-  /** Pause before a store that could not recover is tried again, in milliseconds; doubled each time. */
+  /** Pause after a failed recovery of the store, in milliseconds. It doubles with each failure. */
   recoveryPauseMs: 50,
   recoveryPauseMaxMs: 1000,
   /** A clean blob above this is not kept in memory. */
@@ -151,59 +151,59 @@ export const limits = {
   importCommitBytes: 4 * 2 ** 20,
   /** Records gathered into one storage commit during an import. */
   recordsPerCommit: 4096,
-  /** Raw git trees and commits that an import keeps at hand. */
+  /** Raw git trees and commits that an import keeps in memory. */
   gitObjectBytes: 64 * 2 ** 20,
-  /** Commits of a remote that a fetch announces when it asks for another. */
+  /** Known commits of a remote that a fetch announces. */
   knownCommits: 8,
-  /** In a bundle, a text of records, and a list of a tree, is cut into blocks of about this. */
+  /** The approximate size of the blocks into which a bundle cuts texts of records and lists of trees. */
   bundlePieceBytes: 256 * 1024,
   /** The largest block of a bundle that is not a blob. */
   bundleNodeBytes: 4 * 2 ** 20,
   /** A record of a bundle, such as an event. */
   bundleLineBytes: 16 * 2 ** 20,
-  /** Blocks of a bundle that are trees, and such that are contents. */
+  /** Blocks of trees and blocks of contents in a bundle. */
   bundleNodes: 2 ** 20,
   bundleBlobs: 2 ** 22,
   bundleCheckpoints: 100_000,
-  /** Files of several names in one state of a bundle. */
+  /** Files with several hard links in one state of a bundle. */
   bundleLinkedFiles: 2 ** 18,
-  /** States of a session of which an export keeps the roots between its two passes; of more it finds them twice. */
+  /** Roots of states that an export keeps between its two passes. It finds further ones twice. */
   bundleHeldStates: 256,
-  /** Contents hashed for one page of a manifest; a page that needs more ends early. */
+  /** Bytes of contents hashed for one page of a manifest. A page that needs more ends early. */
   manifestHashBytes: 2 ** 30,
-  /** Index of the files in a directory of the host: lines in memory, and lines in one record. */
+  /** Lines in the index of a checked-out directory: in memory, and in one record. */
   checkoutLines: 50_000,
   checkoutLinesPerText: 4096,
-  /** Paths that one sync of a directory of the host may change. */
+  /** Paths that one sync of a checked-out directory may change. */
   checkoutChanges: 100_000,
-  /** Records read from storage at once where a filter may pass over many. */
+  /** Records read from storage at once, where a filter may skip many. */
   recordsPerScan: 256,
-  /** About the bytes of records that are read from storage at once. */
+  /** Approximate bytes of records read from storage at once. */
   scannedBytes: 2 ** 20,
-  /** About the effects of events that are read from storage at once. */
+  /** Approximate effects of events read from storage at once. */
   effectsPerRead: 10_000,
-  /** Digests of which a set knows exactly which it has, in about 4 MiB; of more it has a filter. */
+  /** The most digests of an exact set, which takes about 4 MiB. A larger set is a Bloom filter. */
   exactDigests: 2 ** 17,
-  /** The filter of writes during work whose references are not stored yet. */
+  /** The filter for writes whose references are not stored yet. */
   recentWritesBytes: 4 * 2 ** 20,
-  /** Of `memoryBudgetBytes` a collection has one in so many for its marks, and these bytes at least, and at most. */
+  /** Memory for the marks of a collection: `memoryBudgetBytes` divided by `markShare`, within these bounds. */
   markShare: 8,
   markMinBytes: 4 * 2 ** 20,
   markMaxBytes: 2 ** 29,
-  /** Default and least of `automaticCollection.garbageBytes`. */
+  /** Default and minimum of `automaticCollection.garbageBytes`. */
   garbageBytes: 64 * 2 ** 20,
   garbageMinBytes: 64 * 1024,
-  /** The store's size is read when a part of `garbageBytes` was committed: one in so many. */
+  /** The store's size is read each time that this fraction of `garbageBytes` was committed: one eighth. */
   looksPerCollection: 8,
-  /** Pause after an automatic collection failed, in milliseconds; doubled each time. */
+  /** Pause after a failed automatic collection, in milliseconds. It doubles with each failure. */
   collectionPauseMs: 1000,
   collectionPauseMaxMs: 600_000,
-  /** Sessions of which a collection takes older redo, or everything, at once. */
+  /** Sessions that a collection prunes or deletes at once. */
   sessionsPerPrune: 1024,
-  /** Records of a ledger that become one at most. */
+  /** The most records of a ledger that are merged into one. */
   recordsPerCompaction: 16_384,
   /** Events read from storage at once. */
   eventsPerRead: 1000,
-  /** Acknowledgements from memory before the event loop gets a turn. */
+  /** Acknowledgements from memory before a turn of the event loop. */
   acknowledgementsPerTurn: 64,
 } as const

@@ -73,7 +73,7 @@ export class Shape<T extends object> {
   }
 }
 
-/** INVALID_ARGUMENT that names the key, and the known one that is probably meant. */
+/** INVALID_ARGUMENT that names the key, and suggests the most similar known key. */
 export function unknownName(field: string, name: string, known: ReadonlySet<string>): EngineError {
   const shownName = shownKey(name)
   const at = field === '' ? shownName : `${field}.${shownName}`

@@ -3,9 +3,9 @@ import type { Environment } from './environment.js'
 import { copyBytes, notInPieces } from './input.js'
 
 export interface TransferLimits {
-  /** Bytes that have to come in for each second of waiting; 0: any number. */
+  /** The least bytes received for each second of waiting. 0: no minimum. */
   readonly minBytesPerSecond: number
-  /** So many milliseconds of waiting are looked at together. */
+  /** The rate is measured over this many milliseconds of waiting. */
   readonly windowMs: number
 }
 

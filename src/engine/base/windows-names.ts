@@ -17,5 +17,5 @@ export function unsafeWindowsPart(path: string): string | undefined {
 
 // oxlint-disable-next-line no-control-regex
 const separators = /[<>:"\\|?*\u0000-\u001f]/
-/** Windows looks at a name up to its first dot, without the spaces before that. */
+/** Windows compares a name up to its first dot, without the spaces before the dot. */
 const devices = /^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9\u00b9\u00b2\u00b3]) *(\.|$)/i

@@ -259,7 +259,7 @@ function firstExtent(extents: readonly Extent[], holds: (extent: Extent) => bool
   return low
 }
 
-/** Appends an extent; one that continues the last, in the file and in its blob, is joined to it. */
+/** Appends an extent, or extends the last one if the new one continues it in both the file and the blob. */
 function join(extents: Extent[], extent: Extent): void {
   const last = extents.at(-1)
   const joins =

@@ -39,7 +39,7 @@ export class ContentStore {
     this.#environment = environment
   }
 
-  /** Keeps contents, perhaps of files that are gone by now, from collection while something is read of them. */
+  /** Protects contents from collection during a read, even contents of deleted files. */
   async using<T>(contents: readonly Body[], read: () => Promise<T>): Promise<T> {
     using _ = this.#pins?.pin({ contents })
     return await read()
@@ -229,7 +229,7 @@ interface Hull {
   bytes: Uint8Array | undefined
 }
 
-/** Of a blob that is not in memory by its hash: those that were loaded have a handle for each extent. */
+/** Loaded blobs are keyed by handle, one for each extent, and others by hash. */
 function hullsOf(body: LoadedBody, offset: number, length: number): Map<BlobRef | string, Hull> {
   const hulls = new Map<BlobRef | string, Hull>()
   forEachExtent(body, { from: offset, to: offset + length }, (_start, count, blob, casOffset) => {

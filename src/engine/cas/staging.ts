@@ -39,7 +39,7 @@ export class StagedBlobs {
     this.#needsStoring = context.content.mustStoreAhead(bytes)
   }
 
-  /** The blobs, in order; a Fault until those that must be stored ahead are. */
+  /** The blobs, in order. Throws a Fault until blobs that must be stored first are stored. */
   blobs(): readonly BlobRef[] {
     if (!this.ready) throw this.#storedAhead()
     return this.#blobs
@@ -75,7 +75,7 @@ export class StagedBlobs {
     return !this.#needsStoring || this.#stored
   }
 
-  /** Collections keep the blobs until the code that needs them has run: then its event leads to them, or nothing does. */
+  /** Protects the blobs from collection until the code that needs them has run. After that, its event may refer to them. */
   #storedAhead(): Fault {
     let pin: Disposable | undefined
     return new Fault(
@@ -124,7 +124,7 @@ export class StagedBlobs {
     }
   }
 
-  /** The blobs of each commit: as many as have the bytes. */
+  /** Groups the blobs into commits of bounded size. */
   *#groups(): Generator<readonly BlobRef[]> {
     let group: BlobRef[] = []
     let bytes = 0

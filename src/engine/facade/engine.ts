@@ -433,7 +433,7 @@ export class Engine extends EngineScope {
 
 async function settle(core: Core, live: LiveSession): Promise<void> {
   await storeActivity(core, live)
-  // One that is being written may be of an earlier state.
+  // A snapshot that is being written may be of an earlier state.
   await live.snapshotting
   await writeSnapshot(core, live)
 }

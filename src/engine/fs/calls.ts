@@ -72,7 +72,7 @@ export function changeWith<T>(
 
 export function nothing(): void {}
 
-/** The path by which the engine is asked; one that ends with a slash must not lead to anything but a directory. */
+/** The path in the form of the engine. A path with a trailing slash must be a directory, or not exist. */
 export function locate(live: LiveSession, given: string): string {
   const path = plainPath(given)
   if (slashed(given)) {

@@ -44,8 +44,8 @@ function prepare(from: unknown, to: unknown, given: unknown): Copy {
 }
 
 /**
- * The whole source is looked at before anything is copied; then everything is one event, or one for each
- * 10,000 steps. A copied file shares its content with its source.
+ * Walks the whole source before it copies anything. The copy is one event for each 10,000 steps. A copied file shares its
+ * content with its source.
  */
 async function copyLater(context: Context, { src, dest, options, names }: Copy): Promise<void> {
   const { access, core } = context

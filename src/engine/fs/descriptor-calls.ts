@@ -81,7 +81,7 @@ export function readRest(
   encoding: Encoding,
   signal: AbortSignal | undefined,
 ): Call<Buffer | string> {
-  // Node looks at the size first, but for the synchronous form as UTF-8.
+  // Node calls fstat first, except in the promise form and in the synchronous form as UTF-8.
   const utf8 = encoding === 'utf8' || encoding === 'utf-8'
   const first = context.form === 'promise' || (context.form === 'sync' && utf8) ? 'read' : 'fstat'
   const range = new FileRange(context, number, { length: Number.MAX_SAFE_INTEGER, position: -1, first })

@@ -139,7 +139,7 @@ export function callbackForm<T>(
   { spread, callbackLast = false }: { spread?: Spread<T> | undefined; callbackLast?: boolean } = {},
 ): FsFunction {
   return (...parameters) => {
-    // Node looks at some functions' other arguments first.
+    // For some functions, Node checks the other arguments first.
     if (callbackLast && typeof parameters.at(-1) !== 'function') define(context, ...parameters)
     const callback = takeCallback(parameters)
     const [a, b, c, d, e] = parameters

@@ -13,10 +13,9 @@ import type { ReadStream, StreamOptions, Streams, WriteStream } from './streams.
 const defaultChunkBytes = 16 * 1024
 
 /**
- * An open file in the shape of node:fs FileHandle. It follows its file through renames, and when that is
- * removed or replaced it goes on with the file's last state. Writes without a position take effect in the
- * order of the calls, and so do reads; a read does not wait for writes before it that are not acknowledged.
- * It is not closed by being forgotten.
+ * An open file in the shape of node:fs FileHandle. It follows its file through renames. After the file is removed or
+ * replaced, it keeps the file's last state. Reads and writes without a position take effect in the order of the calls. A
+ * read does not wait for the acknowledgement of earlier writes. Garbage collection of the handle does not close it.
  */
 export class FileHandle extends EventEmitter {
   readonly #context: Context

@@ -280,7 +280,7 @@ Object.assign<MakerTable, MakerTable>(fsMakers, {
 /** `util.promisify.custom`, which is a registered symbol. */
 const promisifyCustom = Symbol.for('nodejs.util.promisify.custom')
 
-/** The function, with the one that util.promisify returns for it. */
+/** Sets the function that util.promisify returns for `call`. */
 function withPromised(call: FsFunction, promised: (...parameters: never[]) => unknown): FsFunction {
   return Object.defineProperty(call, promisifyCustom, { value: promised })
 }

@@ -219,7 +219,7 @@ export class Dirent extends Kind {
   }
 }
 
-/** `gone`: no name leads to it. */
+/** `gone`: the file has no name. */
 export function newStats(stat: NodeDescription, bigint: unknown, gone = false): Stats | BigIntStats {
   const { mode, kind, nlink, inode, sizeBytes, mtimeMs, ctimeMs, birthtimeMs } = stat
   const blocks = Math.ceil(sizeBytes / 512)

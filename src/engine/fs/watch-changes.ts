@@ -2,7 +2,7 @@ import type { Core } from '../session/core.js'
 import type { CommittedEvent } from '../session/history/feed.js'
 import { treeChanges } from '../session/states.js'
 
-/** 'rename': a name came, went or moved; 'change': the content or attributes of a name changed. */
+/** 'rename': a name was added, removed or moved. 'change': content or attributes changed. */
 export type WatchEventType = 'rename' | 'change'
 
 export interface WatchChange {

@@ -88,7 +88,7 @@ export class StatWatcher extends EventEmitter {
     this.#look()
   }
 
-  /** One look at a time: changes meanwhile cause one more. */
+  /** Runs one check at a time. Changes during a check cause one more. */
   #look(): void {
     this.#again = this.#looking
     if (this.#looking) return

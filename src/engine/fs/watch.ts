@@ -36,7 +36,7 @@ export class Watched {
   readonly #name: string
   #path: string
   #directory: boolean
-  /** Set when the watched node is gone: nothing more is reported. */
+  /** Set after the removal of the watched node. No more changes are reported. */
   #gone = false
   /** Changes of a restore that are still looked for: later events wait for them. */
   #pending: Promise<void> | undefined
