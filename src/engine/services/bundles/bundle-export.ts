@@ -87,8 +87,8 @@ function open(core: Core, live: LiveSession, checkpoints: readonly CheckpointRec
 }
 
 /**
- * The blocks of a bundle, the root first. Its hash says what all others are, so everything is gone through twice:
- * once to hash it, of contents only the hashes, and once to give it.
+ * The blocks of a bundle, the root first. The root has the hashes of all others. The export therefore makes two passes:
+ * one to compute the hashes, without reading contents, and one to return the blocks.
  */
 export async function exportBlocks(
   core: Core,

@@ -18,7 +18,7 @@ export class LinkCheck {
     this.#slice = slice
   }
 
-  /** Each link leads to a file of the table with as many names as it says, and no other file has its number. */
+  /** Checks that each link refers to a file in the table, that its link count is right, and that its number is unique. */
   async check(root: Dir): Promise<void> {
     const expected = await this.#table(root.links)
     const inos = [...expected.keys()].toSorted((a, b) => a - b).join(' ')

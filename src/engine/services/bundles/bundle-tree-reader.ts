@@ -49,7 +49,7 @@ export class TreeReader {
     if (this.#slice.over) await this.#slice.next()
   }
 
-  /** Resolves when everything that came is stored. */
+  /** Resolves once all nodes read so far are stored. */
   flush(): Promise<void> {
     return this.#vault.flush()
   }

@@ -75,7 +75,7 @@ export class Subscription implements BusSubscription {
     return this.#end !== undefined
   }
 
-  /** Throws the reason of one that is aborted. */
+  /** Ends the subscription when the signal aborts. Throws the reason of a signal that is already aborted. */
   abortWith(signal: AbortSignal | undefined): void {
     signal?.throwIfAborted()
     this.#forget = signal && onAbort(signal, () => this.#stop({ error: signal.reason }))

@@ -105,7 +105,7 @@ export class CacheService {
     return { value: value instanceof Promise ? await value : value, found: true }
   }
 
-  /** TOO_LARGE when the values, one that is asked for twice counted twice, are over the bound of a cache. */
+  /** TOO_LARGE when the values exceed the bound of a cache. A value requested twice counts twice. */
   async getAll(core: Core, live: LiveSession, wanted: readonly string[]): Promise<NamedCacheValue[]> {
     // All at once: no change comes between two of them.
     const found = await whenLoaded(() => {
@@ -281,7 +281,7 @@ export class CacheService {
   }
 }
 
-/** A {@link CacheRecord} as JSON, of which the value is JSON already. */
+/** A {@link CacheRecord} as JSON. `value` is already JSON. */
 function recordOf(about: Omit<CacheRecord, 'value'>, value: string): string {
   return `${JSON.stringify(about).slice(0, -1)},"value":${value}}`
 }

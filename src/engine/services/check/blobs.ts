@@ -43,7 +43,7 @@ export class CheckedBlobs {
     }
   }
 
-  /** Something leads to `length` bytes or more of a blob. */
+  /** Notes a reference to at least `length` bytes of a blob. */
   async uses(hash: string, length: number, place: Place): Promise<void> {
     const known = this.#sizes.get(hash)
     if (known !== undefined) {
@@ -57,7 +57,7 @@ export class CheckedBlobs {
     if (found === undefined) this.#report(hash, 'missing', 'is not there', place)
   }
 
-  /** Of damaged blobs that nothing leads to. */
+  /** Reports damaged blobs without references. */
   finish(): void {
     for (const [hash, message] of this.#damaged)
       if (!this.#reported.has(hash)) this.#report(hash, 'damaged', message, {})

@@ -54,9 +54,9 @@ export function parseCheck(options: CheckOptions): CheckOptions {
 }
 
 /**
- * Checks a store, reading only: whether everything that records, events and trees refer to is there, whether events
- * are the ones that were linked, and whether nodes, and on request contents, match their hashes. Writes may go on
- * meanwhile, but no collection may run.
+ * Checks a store without changing it. It checks that every object referenced by records, events and trees exists, that the
+ * hash chain links all events, and that nodes, and optionally contents, match their hashes. Writes may run concurrently,
+ * but no collection.
  */
 export async function checkStore(
   store: Store,
@@ -86,7 +86,7 @@ class Check {
   readonly #findings = new Findings()
   readonly #blobs: CheckedBlobs
   readonly #trees: CheckedTrees
-  /** Forks without a snapshot of which the first state was looked for. */
+  /** Forks without a snapshot whose first state was checked. */
   readonly #started = new Set<string>()
   /** Sessions that are being imported. */
   readonly #arriving = new Set<string>()
@@ -163,13 +163,13 @@ class Check {
     try {
       record = sessionKind.parse(json, key)
     } catch {
-      // A finding when every record is looked at.
+      // The pass over all records reports it.
       return
     }
     const { id, createdAt, deletedAt } = record
     this.#sessions++
     if (deletedAt === createdAt) {
-      // One that was deleted when it was made is on its way, or came to nothing.
+      // Equal times mark a session whose import is running or has failed.
       this.#arriving.add(id)
       return
     }
@@ -192,7 +192,7 @@ class Check {
       await this.#base(keys.tenantOfSession(key), record)
   }
 
-  /** The records below a prefix that are whole; the others are found when every record is looked at. */
+  /** The intact records below a prefix. The pass over all records reports the others. */
   async #whole<R>(kind: RecordKind<R>, prefix: string): Promise<R[]> {
     const records: R[] = []
     for await (const page of scanAll({ store: this.#store }, prefix)) {

@@ -5,14 +5,14 @@ export interface Finding {
   readonly problem: 'missing' | 'damaged'
   /** Its kind: `session`, `event`, `record`, `node`, `blob` or `file`, followed by its id, key, hash or name. */
   readonly object: string
-  /** The session that leads to it; of several, one. */
+  /** A session that refers to it. */
   readonly sessionId?: string
   /** Where it is in that session, or in a state of it. */
   readonly path?: string
   readonly message: string
 }
 
-/** Keeps the first findings, and counts them all; one that is found twice, by an event and in a tree, is one of them. */
+/** Keeps the first findings and counts all. An object found twice, by an event and in a tree, counts as one. */
 export class Findings {
   readonly list: Finding[] = []
   count = 0

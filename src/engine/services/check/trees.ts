@@ -19,7 +19,7 @@ interface Unread extends Place {
   readonly kind: StoredKind
 }
 
-/** Goes through stored trees, each node once, with the paths that lead to them. */
+/** Visits each node of stored trees once, with its path. */
 export class CheckedTrees {
   readonly #store: Store
   readonly #findings: Findings

@@ -29,7 +29,7 @@ interface SeenDirectory {
 export class CheckoutIndex {
   readonly #core: Core
   readonly #place: string
-  /** By path; those that were used last are at the end. */
+  /** By path, the most recently used at the end. */
   readonly #directories = new Map<string, SeenDirectory>()
   #lines = 0
 
@@ -54,7 +54,7 @@ export class CheckoutIndex {
     directory.changed = true
   }
 
-  /** A directory that is gone. */
+  /** Removes the files of a deleted directory. */
   async forget(path: string): Promise<void> {
     const directory = await this.#load(path)
     directory.changed ||= directory.files.size > 0 || directory.texts > 0

@@ -48,7 +48,7 @@ export async function mergeChanges(
       )
     if (before instanceof Dir && found?.kind !== 'directory' && session.keepsBelow(path))
       throw modified(path, 'was deleted or replaced, but the session changed files in it; run update() first')
-    // Its directory is gone in both.
+    // Its directory was removed on both sides.
     if (found === undefined && node === undefined) continue
     const linkTo = found?.kind === 'file' ? found.linkTo : undefined
     const linkable = linkTo !== undefined && (carried.has(linkTo) || !session.changed(linkTo))

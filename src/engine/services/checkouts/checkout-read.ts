@@ -30,7 +30,7 @@ export type Found =
       readonly linkTo: string | undefined
     }
 
-/** A path on which the directory differs from the tree that was written there; without `found`, it is gone with all below it. */
+/** A path at which the directory differs from the written tree. Without `found`, the path was removed recursively. */
 export interface DiskChange {
   readonly path: string
   readonly before: Node | undefined

@@ -17,7 +17,7 @@ export interface WriteContext {
   readonly to: FrozenTree
   /** Overwrites changes by others. */
   readonly force: boolean
-  /** The directory was empty: nothing has to be looked at before it is written. */
+  /** The directory was empty, so writes need no checks. */
   readonly empty: boolean
   readonly signal: AbortSignal
   readonly onProgress: (progress: CheckoutProgress) => void
@@ -32,7 +32,7 @@ const ownerBits = 0o700
 
 interface Frame {
   readonly path: string
-  /** Goes once everything in it is gone; else it gets its mode and time when it is left. */
+  /** true: the directory is removed after its contents. false: it gets its mode and time after its contents. */
   readonly removed: boolean
 }
 
@@ -110,13 +110,13 @@ export class CheckoutWriter {
       const before = await base.find(path)
       if (await this.#disk.matches(path, stat, before)) return true
       if (stat?.kind !== 'directory') continue
-      // A directory that others made is as good; one that was being written when it was interrupted has any mode.
+      // Others may have made the directory. After an interrupted write, a directory may have any mode.
       if (before instanceof Dir ? this.#isUnsure : after instanceof Dir) return true
     }
     return false
   }
 
-  /** A directory that is to go must hold nothing that came from others. */
+  /** A directory to be removed must not have files of others. */
   async #checkNames(path: string): Promise<void> {
     const listed = await this.#disk.tree.list(path)
     if (listed === undefined) return
@@ -209,7 +209,7 @@ export class CheckoutWriter {
     return true
   }
 
-  /** Another name of a file, under which the host has it as it is to be. */
+  /** Another name of the file under which the host has its final state. */
   async #findLinked(path: string, node: LinkedFile): Promise<{ path: string; ino: string } | undefined> {
     const { tree } = this.#disk
     for (const other of await this.#namesOf(node)) {
@@ -221,14 +221,14 @@ export class CheckoutWriter {
     return undefined
   }
 
-  /** Whether a file of the host has no names but those that the session has for it, or had. */
+  /** Whether all names of a host file are names of the file in the session, now or in an earlier state. */
   async #isOurs({ ino, nlink }: HostStat, node: LinkedFile): Promise<boolean> {
     let names = 0
     for (const path of await this.#namesOf(node)) if ((await this.#disk.tree.stat(path))?.ino === ino) names++
     return names >= nlink
   }
 
-  /** In the new tree, and in those that the directory may hold. */
+  /** Names of the file in the new tree, and in the trees that the directory may hold. */
   async #namesOf({ ino }: LinkedFile): Promise<ReadonlySet<string>> {
     const { core } = this.#disk
     const { to, bases } = this.#context

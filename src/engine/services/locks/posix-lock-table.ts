@@ -193,7 +193,7 @@ export class LockTable<Owner extends LockOwner> {
     this.#tidy(target.file, target.space)
   }
 
-  /** Stores an owner's locks; whether that may let others go on. */
+  /** Stores an owner's locks. Returns whether waiters may now get a lock. */
   #put(
     locks: FileLocks<Owner>,
     target: LockTarget<Owner>,
@@ -215,7 +215,7 @@ export class LockTable<Owner extends LockOwner> {
   #wake(locks: FileLocks<Owner>, left: LockRange): void {
     const { waiting, held } = locks
     const freed = [left]
-    // It grows while it is gone through: a waiter that gets less than it had lets others go on.
+    // The list grows during the loop: a waiter that exchanges a lock for a smaller one frees a range.
     for (const range of freed) {
       for (let i = 0; i < waiting.length;) {
         const waiter = waiting[i]!
@@ -318,7 +318,7 @@ class Search<Owner extends LockOwner> {
   /** Whether a request in `line`, or at its end, waits for the target. */
   leads(locks: FileLocks<Owner>, request: LockRequest<Owner>, line: readonly Waiter<Owner>[]): boolean {
     if (this.#holds(this.#target, locks, request)) return true
-    // Of the owners that hold something, only those that wait for something else can lead to the target.
+    // Only owners that hold one lock and wait for another can form a path to the target.
     for (const owner of this.#open) {
       if (this.#holds(owner, locks, request) && this.#waits(owner)) return true
     }

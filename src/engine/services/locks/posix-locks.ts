@@ -38,9 +38,9 @@ interface SessionLocks {
 }
 
 /**
- * Advisory locks on files and directories, in memory only. They belong to a file, not to a name: they follow
- * it when it is renamed, and are gone with it. They outlive a restore, a commit, and a session that is read
- * again from the store; a fork starts without any.
+ * Advisory locks on files and directories, in memory only. They belong to a file, not to a name: they follow its renames
+ * and end with its removal. They survive a restore, a commit, and a reload of the session from the store. A fork starts
+ * without locks.
  *
  * Requests take effect in the order of the calls, among the session's changes.
  */

@@ -55,7 +55,7 @@ export async function readFacts(context: RepairContext, sessionId: string): Prom
   return { last, newest, gaps, restores, lostBlobs, snapshots, wholeSnapshots, checkpoints }
 }
 
-/** The records of a kind below a prefix; one that is damaged is reported as dropped. */
+/** The intact records of a kind below a prefix. Reports damaged ones as dropped. */
 export async function readRecords<R>(
   { from, drop }: RepairContext,
   kind: RecordKind<R>,

@@ -5,7 +5,7 @@ import { someIn } from '../../base/ascending.js'
 export interface LeftHistory {
   /** The last of the events from the first on that follow each other, link for link. */
   readonly last: number
-  /** The newest event of which anything is known, from events or snapshots. */
+  /** The newest event that any event or snapshot shows. */
   readonly newest: number
   /** Events up to `last` whose redo is not kept; ascending. */
   readonly gaps: readonly number[]

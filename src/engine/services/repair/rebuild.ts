@@ -165,7 +165,7 @@ function withoutContents(redo: EventBody[5]): EventBody[5] {
   return JSON.stringify(redo).length <= hash.length + 2 ? redo : hash
 }
 
-/** Whether there is something again where it was lost, of which more is known than its name. */
+/** Whether the path has a file or symlink again after the loss. */
 async function hasFile(tree: Tree, path: string): Promise<boolean> {
   if (!path.startsWith('/') || path === '/') return false
   const node = await whenLoaded(() => tree.find(parsePath(path))).catch(() => undefined)

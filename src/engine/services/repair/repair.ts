@@ -28,9 +28,9 @@ export interface RepairOptions {
   readonly signal?: AbortSignal | undefined
   /** Called now and then with the number of copied objects. */
   readonly onProgress?: ((objects: number) => void) | undefined
-  /** Sessions of which `from` has events. */
+  /** Sessions that have events in `from`. */
   readonly sessionsWithEvents?: Iterable<string>
-  /** Events that were there once. */
+  /** Events that are known to have existed. */
   readonly lostEvents?: readonly { readonly sessionId: string; readonly seq: number }[]
 }
 
@@ -183,7 +183,7 @@ class Repair {
           const kind = kindOf(key)
           this.#records++
           await this.#rest(0)
-          // Whether revisions are kept is known once all of them were looked at.
+          // These depend on which revisions are kept, which is known after this loop.
           if (kind === revisionLabelKind || kind === sourceKind) later.push([key, json])
           else if (kind === undefined || (await this.#isKept(kind, key, json, sessions, isWhole)))
             await this.#writer.put(key, json)
@@ -218,11 +218,11 @@ class Repair {
     const sessionId = kind.scope === 'session' ? key.slice(1, 1 + idLength) : undefined
     const session = sessionId === undefined ? undefined : await sessions.repaired(sessionId)
     if (sessionId !== undefined && session === undefined) {
-      // Of one that was deleted, or never was whole, nothing is missed.
+      // A deleted or incomplete session has nothing to repair.
       if (!sessions.knows(sessionId)) this.#orphans.add(sessionId)
       return false
     }
-    // Made again from the events, or from the remote: after a loss it may be wrong.
+    // The engine makes it again from events or the remote. After a loss it may be wrong.
     if (kind.isDerived && session?.kept !== true) return false
     const drop = (message: string): false => {
       const id = idOf(key, kind)

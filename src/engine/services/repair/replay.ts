@@ -21,7 +21,7 @@ export interface ReplayContext extends ApplyContext {
   readonly newIno: () => number
 }
 
-/** Modes of directories of which nothing but names is left. */
+/** Mode of directories whose names alone are known. */
 const madeDirectoryMode = 0o755
 
 /** Replays the events of a session as far as that is possible. */

@@ -24,7 +24,7 @@ export interface RepairedSession {
 export class SessionRepair {
   readonly #context: RepairContext
   readonly #sessions = new Map<string, { readonly key: string; readonly record: SessionRecord }>()
-  /** Those that are gone too. */
+  /** Sessions with an intact record, including deleted and incomplete ones. */
   readonly #known = new Set<string>()
   /** By session, the events that forks of it start from. */
   readonly #bases = new Map<string, Set<number>>()
@@ -67,7 +67,7 @@ export class SessionRepair {
     }
   }
 
-  /** Whether there is a record of the session, if only that it was there. */
+  /** Whether the session has an intact record. It may be deleted or incomplete. */
   knows(sessionId: string): boolean {
     return this.#known.has(sessionId)
   }

@@ -37,7 +37,7 @@ export function openSecret(ring: KeyRing, place: SecretPlace, sealed: SecretReco
   return value.toString()
 }
 
-/** The same value with its key wrapped anew; the value's ciphertext stays as it is. */
+/** Wraps the data key of a secret with the current master key. The value's ciphertext does not change. */
 export function rewrapSecret(
   environment: Environment,
   ring: KeyRing,

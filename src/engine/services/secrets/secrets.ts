@@ -127,8 +127,8 @@ export class Secrets {
   }
 
   /**
-   * Wraps the data keys of all secrets in the store anew, where they are under another key than the current one.
-   * Goes through to the end, then throws its first error: NO_MASTER_KEY, DATA_LOSS. Rewrapped keys stay so.
+   * Rewraps the data keys of all secrets in the store that are not under the current master key. An error does not stop it:
+   * it processes all secrets, and then throws the first error, NO_MASTER_KEY or DATA_LOSS. Rewrapped keys stay rewrapped.
    */
   async rotate(core: Core): Promise<{ rewrapped: number }> {
     this.#ring.current()

@@ -115,8 +115,8 @@ export class Commits {
   }
 
   /**
-   * Waits for commits, because a push that went through must not be forgotten; after a while it ends those that still
-   * depend on a remote, or on a hook of the embedder.
+   * Waits for commits, so that each successful push is recorded. After `commitGraceMs`, it aborts commits that still wait
+   * for a remote, or for a hook of the embedder.
    */
   async close(): Promise<void> {
     if (this.#running.size === 0) return
@@ -187,7 +187,7 @@ export class Commits {
       return { commitId }
     } catch (error) {
       if (error instanceof EngineError && error.reason === 'BRANCH_MOVED') {
-        // A session that is gone by now has no status; what went wrong is the moved branch all the same.
+        // If the session was deleted meanwhile, it has no status. The error is the moved branch in any case.
         await onCurrent(core, live.id, (current) => storeStatus(core, current, conflicting(current))).catch(
           () => undefined,
         )

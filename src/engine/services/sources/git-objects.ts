@@ -66,7 +66,7 @@ export class GitObjectStore implements GitObjects {
     if (this.#held !== undefined) for (const [oid, held] of this.#added) this.#held.set(oid, held)
   }
 
-  /** Where the content of a blob is: at once for one that was added just now. GIT_CORRUPT. */
+  /** The stored blobs of a git blob. Synchronous for a blob that was just added. GIT_CORRUPT. */
   contentOf(oid: string): readonly BlobRef[] | Promise<readonly BlobRef[]> {
     const known = this.#known(oid)
     return known === undefined ? this.#mustFind(oid) : blobsOf(oid, known)

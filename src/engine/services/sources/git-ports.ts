@@ -68,11 +68,11 @@ export interface GitObjects {
   get(oid: string, maxBytes?: number): Promise<GitObject | undefined>
   has(oid: string): Promise<boolean>
   /**
-   * The body is the store's from now on. Objects are stored in groups; a promise is to be awaited before the
-   * next call. Adding one that is known costs little and changes nothing.
+   * Takes over the body, which the caller must no longer change. Objects are stored in groups; await a returned promise
+   * before the next call. Adding a known object costs little and changes nothing.
    */
   add(object: GitObject): void | Promise<void>
-  /** A blob in pieces of any size; `oid` is asked for when they have ended. */
+  /** Adds a blob in pieces of any size. Calls `oid` after the last piece. */
   addBlob(chunks: AsyncIterable<Uint8Array>, oid: () => string): Promise<void>
   /** Resolves when everything that was added is stored. */
   flush(): Promise<void>

@@ -13,7 +13,7 @@ import type { GitTreeSink } from './git-ports.js'
 import type { CountedBaseline } from '../../records/revision.js'
 import { gitTreeKind } from '../../records/git-tree.js'
 
-/** Makes the tree of a commit: from nothing, or on top of one that was imported before. */
+/** Builds the tree of a commit, from scratch or from an earlier imported tree. */
 export class GitTreeBuilder implements GitTreeSink {
   readonly #core: Core
   readonly #objects: GitObjectStore

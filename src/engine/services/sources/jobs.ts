@@ -337,7 +337,7 @@ export class Jobs {
     return () => this.#watched.off(tenantKey, listen)
   }
 
-  /** Ends a job, even a shared one; resolves to it when it has ended. One that has ended stays as it is. */
+  /** Ends a job, even a shared one, and resolves with it once it has ended. An ended job stays unchanged. */
   async abort(core: Core, reference: JobReference): Promise<ImportJob> {
     const running = this.#find(core, reference)
     if (running !== undefined) {

@@ -81,9 +81,9 @@ export class SourceService {
   readonly #ports: SourcePorts
   /** One job of a source at a time. */
   readonly #mutex = new KeyedMutex()
-  /** Labels that jobs are about to give, by their keys. */
+  /** Keys of the labels that running jobs will set. */
   readonly #takenLabels = new Set<string>()
-  /** Sources whose deletion is not stored yet, by their locks: they are gone already. */
+  /** Sources whose deletion is not stored yet, by their locks. They already count as deleted. */
   readonly #deleting = new Set<string>()
 
   constructor(ports: SourcePorts, jobLimits: JobLimits) {
@@ -331,8 +331,8 @@ export class SourceService {
   }
 
   /**
-   * Gives the function that lets the label go again. ALREADY_EXISTS, also for a label that a job is about to give, and
-   * for one that is the id of a revision: nothing would lead to it.
+   * Reserves a label, and returns the function that releases it. ALREADY_EXISTS, even for a label that a running job will
+   * set, and for the id of a revision, because such a label could never be found.
    */
   async #takeLabel(core: Core, sourceId: string, label: string): Promise<() => void> {
     if (label === '') return () => undefined
@@ -433,7 +433,7 @@ async function getRevision(
   return json === undefined ? undefined : revisionKind.parse(json)
 }
 
-/** The commit that a promoted state builds on, where the source is the one that it is of. */
+/** The commit that a promoted state builds on, if the session started from this source. */
 function lineageOf({ root, revision }: Baseline, sourceId: string): Imported['git'] {
   if (revision?.git === undefined || revision.sourceId !== sourceId) return undefined
   return { root, ...revision.git }
