@@ -21,11 +21,11 @@ export interface ImportJob {
   readonly completedAt: string
   readonly errorCode: string
   readonly errorMessage: string
-  /** While the job runs, of the files that it has read so far; then of all files of the revision. */
+  /** Bytes of the files read so far. After success, of all files in the revision. */
   readonly bytesProcessed: number
-  /** Files and symlinks: while the job runs, those that it has read so far; then all of the revision. */
+  /** Files and symlinks read so far. After success, all of those in the revision. */
   readonly filesProcessed: number
-  /** Bytes that came in from outside: of the archive, bundle, or pack, or of the files that were read of a directory. */
+  /** Bytes received from outside: the archive, bundle or pack, or the files read from a directory. */
   readonly bytesTransferred: number
 }
 

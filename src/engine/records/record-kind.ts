@@ -8,7 +8,7 @@ import type { EncodedNode } from '../tree/encoded.js'
 export interface RecordReferences {
   /** The root of a tree. */
   root(root: EncodedNode): void
-  /** A blob, of which the record needs at least `length` bytes. */
+  /** A blob. The record needs at least its first `length` bytes. */
   blob(hash: string, length: number): void
   /** The key of another record. */
   record(key: string): void
@@ -19,7 +19,7 @@ export type RecordScope = 'tenant' | 'session'
 
 /**
  * How a bundle of a session includes the records of one kind: the text that carries them, or the reason for their
- * absence. `madeAnew` marks those that an import writes itself.
+ * absence. `madeAnew`: an import writes new records instead.
  */
 export type InBundle =
   | { readonly text: 'checkpoints' | 'annotations' | 'approvals' }
@@ -41,10 +41,10 @@ interface Fields<R> {
   readonly isPlain?: true
   /** The fields of an object, or the form of another value. */
   readonly checks: Checks<R> | Check
-  /** Makes a record of one that an earlier version wrote. */
+  /** Converts a record of an earlier version. */
   readonly revive?: (record: R) => R
   readonly references?: (record: R, key: string, to: RecordReferences) => void
-  /** true: it can be made again from other records, so that a repair leaves it out where it may be wrong. */
+  /** true: other records contain the same data, so a repair omits the record if it may be wrong. */
   readonly isDerived?: true
 }
 

@@ -21,7 +21,7 @@ export const SourceStatus = {
 } as const
 export type SourceStatus = (typeof SourceStatus)[keyof typeof SourceStatus]
 
-/** Where a git repository is; exactly one of the first two is given, unless it came as a bundle. */
+/** The location of a git repository. Exactly one of the first two is set; neither is for a bundle. */
 export interface StoredRemote {
   readonly remoteUrl?: string
   readonly repositoryPath?: string

@@ -19,7 +19,7 @@ export class BlankBaseline {
       const root = emptyDirectory(core)
       core.pins.pin({ roots: [root] })
       this.#saved = saveBaseline(core, root)
-      // A tree that was not stored is made anew.
+      // A tree that was not stored is built again.
       this.#saved.catch(() => {
         this.#saved = undefined
       })

@@ -9,13 +9,13 @@ import type { FileTarget, Redo } from '../records/event.js'
 /** A file or directory in use by an open file or a lock. It is followed through renames, and learns of its removal. */
 export class HeldFile {
   readonly ino: number
-  /** The name by which it is held; '' when that name no longer leads to it, but others do or may. */
+  /** The name by which it is held. '' if that name was removed but the file has or may have others. */
   path: string
   /** Set when it has no name any more. */
   gone = false
   /** Set while an event is applied that may take its name: its place must be checked afterwards. */
   touched = false
-  /** The latest known state of a file; of one that is gone, the state that only its holder sees. */
+  /** The latest known state of a file. For a removed file, the state that only its holder sees. */
   last: FileNode | undefined
   readonly onGone: (() => void) | undefined
   /** To be called after the last read. */
@@ -53,7 +53,7 @@ export function releaseFile(held: HeldFile): void {
   held.pin?.[Symbol.dispose]()
 }
 
-/** The current file; of one that is gone, its last state. */
+/** The current file. For a removed file, its last state. */
 export function currentFile(live: Holder, held: HeldFile): FileNode {
   // The session may have been read again from the store since.
   if (!held.gone) {
@@ -69,7 +69,7 @@ function include(live: Holder, held: HeldFile): void {
   held.among.add(held)
 }
 
-/** The place of a held file in the tree; undefined when it is gone. */
+/** The place of a held file in the tree. Undefined if it was removed. */
 export function targetOf(live: Holder, held: HeldFile): FileTarget | undefined {
   currentFile(live, held)
   if (held.gone) return undefined
@@ -79,7 +79,7 @@ export function targetOf(live: Holder, held: HeldFile): FileTarget | undefined {
 /** To be called before an effect removes names. */
 export function beforeEffect(live: Holder, redo: Redo): void {
   if (live.held === undefined || !takesNames(redo)) return
-  // The effect may yet be undone, so nothing is gone here.
+  // The effect may still be undone, so no file counts as removed yet.
   for (const held of live.held) {
     // A file of several names may have already lost the one by which it is held in this event.
     const elsewhere = held.touched && held.last instanceof LinkedFile
@@ -113,7 +113,7 @@ export function afterEvent(
   }
 }
 
-/** The files that were held in a session before it was read again: those that are still there stay held. */
+/** Takes over held files after a reload of the session. Files that still exist stay held. */
 export function takeOver(live: Holder, dropped: Holder): void {
   live.held = dropped.held
   if (live.held === undefined) return
@@ -125,7 +125,7 @@ function followMove(live: Holder, from: string, to: string): void {
   for (const held of live.held!) {
     if (held.path === from) held.path = to
     else if (held.path.startsWith(`${from}/`)) held.path = to + held.path.slice(from.length)
-    // The file at the destination is gone. If it has another name, that name is not known.
+    // The file at the destination was replaced. If it has another name, that name is not known.
     else if (held.path === to || held.path.startsWith(`${to}/`)) held.path = ''
   }
 }

@@ -175,7 +175,7 @@ async function start(
   live.checkpoints = new CheckpointIndex()
   core.table.residency.enter(live)
   await record(core, live, { ...event, redo: [], put: [[keys.session(core.tenantKey, live.id), session]] })
-  // A fast loop of forks makes sessions faster than a collection looks at them.
+  // A fast loop of forks would otherwise create sessions faster than a collection processes them.
   if (core.table.isCollecting) await nextTurn()
   return live
 }

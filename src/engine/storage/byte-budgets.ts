@@ -39,7 +39,7 @@ export class ByteBudgets {
   readonly #countsOnce: boolean
   #tenants = new Map<string, TenantBytes>()
   #bytes = 0
-  /** While everything is counted anew. */
+  /** The new counts during a recount. */
   #next: ByteBudgets | undefined
   #recounting: Promise<void> = Promise.resolve()
 
@@ -91,7 +91,7 @@ export class ByteBudgets {
     }
   }
 
-  /** To be called when something was counted that may not be stored: everything is to be added anew. */
+  /** Drops all counts, because some may be of data that was not stored. The caller must count everything again. */
   forget(): void {
     this.#next = undefined
     this.#tenants = new Map()

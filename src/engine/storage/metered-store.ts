@@ -9,10 +9,10 @@ import { scanAll } from './scan-all.js'
 import type { Store, StoreCommit } from './store.js'
 import { wrapped } from './wrapped-store.js'
 
-/** Contents that came at one time: how many bytes, in how many blobs, and how often they were written. */
+/** Contents written at one time: their bytes, the number of blobs, and the number of writes. */
 export interface StoredAmount {
   readonly at: number
-  /** The time of deletion; absent: it is still stored. Of deleted contents only the bytes are known. */
+  /** The time of deletion. Absent: still stored. For deleted contents only the bytes are known. */
   readonly until?: number
   readonly bytes: number
   readonly count: number
@@ -72,7 +72,7 @@ export function meteredStores(
         metered.counted = counting
         metered.miscounted = () => {
           if (!store.capabilities.durable) return
-          // Writers wait for `counted` before they go on.
+          // Writers wait for `counted`.
           budgets.forget()
           counted = undefined
         }
@@ -151,12 +151,12 @@ const idDigits = 16
 /** Hex digits of a hash: 96 bits distinguish the blobs of a tenant. */
 export const hashDigits = 24
 
-/** Contents that are gathered for one compacted record. */
+/** Contents in one compacted record. */
 const blobsPerRecord = 4096
-/** Fewer commits than this are left as they are, where nothing of them is gone. */
+/** Fewer commits are not compacted, unless some of their contents were deleted. */
 const worthCompacting = 64
 
-/** Keeps a record for each commit that brought blobs, which nothing has to be looked up for. */
+/** Keeps a record for each commit with blobs. Writing it needs no reads. */
 class StoredLedger {
   readonly #store: Store
   readonly #environment: Environment
@@ -303,11 +303,11 @@ class Compaction {
 interface Minute {
   bytes: number
   count: number
-  /** The sum of bytes times the moment at which they came. */
+  /** The sum of the products of bytes and their time of writing. */
   moment: number
 }
 
-/** A memory store keeps equal contents as often as they are written; all writes of one minute are one amount. */
+/** A memory store keeps a copy of a content for each write. This ledger sums up the writes of each minute. */
 class MinuteLedger {
   readonly #environment: Environment
   readonly #minutes = new Map<number, Minute>()

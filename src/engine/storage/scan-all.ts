@@ -4,8 +4,8 @@ import type { Store } from './store.js'
 
 export interface ScanAllOptions {
   /**
-   * From the last key to the first. Records whose keys grow with time are then read up to now: those that are added
-   * meanwhile do not keep the scan from its end.
+   * Scans from the last key to the first. If keys grow with time, the scan does not reach records that are added meanwhile,
+   * so these do not prolong it.
    */
   readonly reverse?: boolean
   /** Only records below this key. */
@@ -14,7 +14,7 @@ export interface ScanAllOptions {
 
 const firstPage = 64
 
-/** Every record below a prefix, in pages of about as many bytes, however large the records are. */
+/** Every record below a prefix, in pages of about the same number of bytes. */
 export async function* scanAll(
   core: { readonly store: Pick<Store, 'scan'> },
   prefix: string,

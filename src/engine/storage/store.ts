@@ -92,7 +92,7 @@ export interface StoreCommit {
   readonly put?: readonly (readonly [key: string, value: string | object])[]
   readonly del?: readonly string[]
   readonly blobs?: readonly StoredBlob[]
-  /** Hashes of blobs that go, if they are there; one that is in `blobs` too stays. */
+  /** Hashes of blobs to delete, if they exist. A blob that is also in `blobs` is kept. */
   readonly deleteBlobs?: readonly string[]
   /** Other bodies for events that are stored already. */
   readonly replaceEvents?: readonly NewStoredEvent[]

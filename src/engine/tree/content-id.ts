@@ -49,7 +49,7 @@ export class ContentIds {
     })
   }
 
-  /** Equal for bodies of the same ranges of the same blobs: a batch that is run again makes its files anew. */
+  /** Equal for bodies with the same ranges of the same blobs. A batch that runs again creates new bodies of this kind. */
   #signature(body: LoadedBody, size: number): string {
     const numbers: number[] = [size]
     forEachExtent(body, { from: 0, to: size }, (offset, length, blob, casOffset) => {

@@ -199,7 +199,7 @@ function isExtent(value: unknown): boolean {
   )
 }
 
-/** A loop, because a page has up to 1,024 names and a chunk as many blocks. */
+/** Uses a loop, because a page has up to 1,024 names and a chunk up to 1,024 blocks. */
 function isList(value: unknown, isItem: (item: unknown) => boolean): value is readonly unknown[] {
   if (!Array.isArray(value)) return false
   for (let i = 0; i < value.length; i++) if (!isItem(value[i])) return false

@@ -15,7 +15,7 @@ export type Entry = Node | Link
 
 /**
  * A directory: pages of names in UTF-8 order, copied on write. `pages` is null until it is loaded from
- * `address`. `address` and `hash` are memos of a frozen directory; one that is owned has neither.
+ * `address`. Only a frozen directory has `address` and `hash`; one with an owner has neither.
  */
 export class Dir {
   readonly owner: Owner | undefined
@@ -170,5 +170,5 @@ export interface Attributes {
   readonly xattrs?: Xattrs | undefined
 }
 
-/** For a node of which only the content matters. */
+/** For nodes whose attributes do not matter. */
 export const noAttributes: Attributes = { ino: 0, mode: 0, mtime: 0, ctime: 0, birthtime: 0 }

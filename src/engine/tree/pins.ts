@@ -45,8 +45,8 @@ const none: Disposable = { [Symbol.dispose]: () => undefined }
 const sweepAt = 1024
 
 /**
- * Everything that a collection must leave although no record in the store leads to it: the one place where readers
- * and writers pin it, and the one object that the collector asks.
+ * Protects objects that no stored record refers to from collection. All readers and writers pin objects here, and only
+ * here does the collector check for them.
  *
  * @example
  * using _ = core.pins.pin({ roots: [root] })
@@ -117,7 +117,7 @@ export class Pins {
     return this.#writes.has(digest)
   }
 
-  /** Trees and files in memory: those of sessions, frozen, and those that are pinned. */
+  /** Trees and files in memory: the frozen trees of sessions, and pinned ones. */
   *roots(): Generator<PinnedNode> {
     yield* this.#sessionTrees()
     for (const { roots } of this.#pins) {

@@ -163,7 +163,7 @@ export class Tree {
     return entry
   }
 
-  /** Names that are gone count no longer; a file goes with its last one. */
+  /** Reduces the link counts of removed names. A file is removed with its last name. */
   #forget(entry: Entry, at: number): void {
     const gone = new Map<number, number>()
     forEachLink(entry, this.loader, (ino) => {

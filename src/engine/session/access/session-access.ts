@@ -209,7 +209,7 @@ export class SessionAccess {
     return live
   }
 
-  /** Callers arriving before the waiters resume queue behind them. */
+  /** Callers that arrive before the waiters resume wait after them in the queue. */
   #reopened(): Promise<LiveSession> {
     if (this.#reopening !== undefined) return this.#reopening
     const reopening = this.#reopen()

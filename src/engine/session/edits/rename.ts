@@ -49,7 +49,7 @@ export function planRename(live: LiveSession, { sourcePath, destinationPath }: R
   return { type: eventTypes.rename, details, redo: [['m', from.path, to.path]] }
 }
 
-/** Whether a directory may be at a depth. Its height is a bound; only one that is too high is measured. */
+/** Whether a directory fits at a depth. Its height is an upper bound. Only if that is too high is it measured. */
 function fits(live: LiveSession, depth: number, dir: Dir): boolean {
   if (depth + dir.height > limits.pathDepth) dir.height = measureHeight(live, dir)
   return depth + dir.height <= limits.pathDepth

@@ -118,7 +118,7 @@ export function planAppend(
   return { ...plan, redo: [...plan.redo, ['c', at.path, request.mode]] }
 }
 
-/** A file by its path, or one that is held open. */
+/** A file, by path or as an open file. */
 export type WriteTarget = { readonly path: string } | HeldFile
 
 /** Bytes from a position on; what lies between the end of the file and the position becomes a hole. */

@@ -20,7 +20,7 @@ const needed: Readonly<Record<ServiceOf<EventType>, readonly Capability[]>> = {
 /** A handle by which events are read. */
 export type EventReader = Pick<SessionAccess, 'has' | 'allows'>
 
-/** A copy of an event's details without those that the reader may not see. */
+/** A copy of an event's details, without details that the reader may not see. */
 export function detailsFor(reader: EventReader, type: EventType, details: object): Record<string, unknown> {
   if (!neededFor(type).every((one) => reader.has(one))) return {}
   const copy: Record<string, unknown> = { ...details }
@@ -31,7 +31,7 @@ export function detailsFor(reader: EventReader, type: EventType, details: object
   return copy
 }
 
-/** An event that came in a bundle may be of a service that is not known here: then everything is needed. */
+/** An event from a bundle may belong to an unknown service. It then needs all capabilities. */
 function neededFor(type: EventType): readonly Capability[] {
   const service = type.slice(type.indexOf('.') + 1, type.lastIndexOf('.'))
   return Object.hasOwn(needed, service) ? needed[service as ServiceOf<EventType>] : capabilities

@@ -34,7 +34,7 @@ export function prunedTo(snapshots: readonly SnapshotRecord[]): number {
   return snapshots.findLast(({ pruned }) => pruned)?.seq ?? 0
 }
 
-/** The events after one up to another, as they are stored, in pages of about as many effects. */
+/** The stored events after `seq` up to `to`, in pages with about the same number of effects. */
 export async function* redoBehind(
   core: Core,
   sessionId: string,
@@ -140,7 +140,7 @@ export async function prepareHistory(
   return { sessionId: session.id, plan, prunedTo: facts.prunedTo }
 }
 
-/** Stores the state after an event as a snapshot; 0 is the one that the session started from. */
+/** Stores the state after an event as a snapshot. Seq 0 is the state that the session started from. */
 export async function storeState(core: Core, sessionId: string, seq: number): Promise<void> {
   using _ = core.pins.pin({ writesSince: 'now' })
   const { at, chain, root } = await stateAt(core, sessionId, seq)

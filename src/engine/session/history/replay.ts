@@ -81,7 +81,7 @@ export async function rootAt(core: Core, live: LiveSession, seq: number): Promis
 
 /**
  * The roots after some events, given in ascending order. Each event between the first and the last of them is
- * read at most once, except those that restores lead back to. Each root is passed to `keep` before any await, which
+ * read at most once, except those before the target of a restore. Each root is passed to `keep` before any await, which
  * keeps it from collection.
  */
 export async function* rootsAt(
@@ -157,7 +157,7 @@ interface State {
 /** The part of a session's history that makes up one of its states. */
 interface History {
   readonly record: SessionRecord
-  /** In order, without those that a later restore undid. */
+  /** In order, without events that a later restore undid. */
   readonly events: readonly StoredEvent[]
   /** The snapshot it starts from; without one it starts where the session started. */
   readonly snapshot: SnapshotRecord | undefined
@@ -225,8 +225,8 @@ async function replay(core: Core, tree: Tree, events: readonly StoredEvent[]): P
 }
 
 /**
- * Walks back from `seq`. A restore makes everything between its target and itself irrelevant, so the walk
- * goes on at the target; each event is read at most once.
+ * Walks back from `seq`. Events between a restore and its target do not matter, so the walk continues at the target. Each
+ * event is read at most once.
  */
 async function readHistory(core: Core, sessionId: string, seq: number): Promise<History> {
   await storedEvents(core, sessionId)

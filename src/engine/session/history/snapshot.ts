@@ -4,8 +4,8 @@ import type { LiveSession } from '../table/live.js'
 import type { SnapshotRecord } from '../../records/snapshot.js'
 
 /**
- * Stores the newest state of a session as tree nodes, so that opening it replays only later events. Waits for
- * one that is being written, and leaves it at that.
+ * Stores the newest state of a session as tree nodes, so that opening it replays only later events. If a snapshot is being
+ * written, waits for that one and writes no other.
  */
 export async function writeSnapshot(core: Core, live: LiveSession): Promise<void> {
   if (live.snapshotting !== undefined) return live.snapshotting

@@ -28,9 +28,9 @@ export interface Journal {
   kept<T>(make: () => T): T | undefined
   /** Throws a Fault where the store may have records that memory does not have. */
   mustLoad(load: () => Promise<void>): void
-  /** The body of the session's next event as it is stored; the session's link goes on to it. */
+  /** The stored body of the session's next event. Advances the session's link to it. */
   nextBody(live: LiveSession, event: PublicPart, redo: readonly Redo[]): NewStoredEvent['body']
-  /** Whether an event that has this link was stored whole. */
+  /** Whether the stored link of an event matches the expected one. */
   isLinked(link: string | undefined, expected: string): boolean
   /** The part of a commit with contents stored nowhere else; undefined where their handles are the only copy. */
   blobs(store: MeteredStore, blobs: readonly BlobRef[]): StoreCommit['blobs']

@@ -19,7 +19,7 @@ export type TreeEntry =
       readonly size: number
       /** The content in pieces of at most 1 MiB. */
       read(): AsyncIterable<Uint8Array>
-      /** Another path of the same file, which came before. */
+      /** An earlier path of the same file. */
       readonly linkTo?: string
     }
   | {
@@ -67,7 +67,7 @@ export async function* treeEntries(core: Core, root: Dir, path = '/'): AsyncGene
 /** Makes entries of nodes in the order in which they are given. */
 class EntryDescriber {
   readonly #core: Core
-  /** Files of several names that are still to come: the first one that was given, and how many are left. */
+  /** Files with several names: the first name that was returned, and the number of remaining names. */
   readonly #linked = new Map<number, { readonly path: string; left: number }>()
 
   constructor(core: Core) {
