@@ -54,7 +54,7 @@ export class TarFeed {
     })
   }
 
-  /** Call this for every entry. Throws LIMIT_EXCEEDED if its headers are too long, INVALID_ARCHIVE if they are damaged. */
+  /** Call this for every entry. LIMIT_EXCEEDED if its headers are too long, INVALID_ARCHIVE if they are damaged. */
   begin(contentStart: number, size: number, name: string): void {
     this.#hasEntries = true
     const ahead = contentStart - this.#entryEnd

@@ -7,10 +7,10 @@ export const gitLimits = {
   /** A commit, a tag or a tree. */
   structureBytes: 64 * 2 ** 20,
   /**
-   * All inflated objects and deltas of a pack. The same limit applies separately to all bases that are read again because
-   * they were not in memory. It is the smaller of `inflatedBytes` and `inflatedBytesFree` plus `inflatedBytesPerByte` for
-   * each byte received so far. Deflate alone expands up to 1,032 times, and a delta of a few bytes can produce a whole
-   * file or tree again.
+   * All inflated objects and deltas of a pack. The same limit applies separately to all bases that are read again
+   * because they are no longer in memory. The limit is the smaller of `inflatedBytes` and `inflatedBytesFree` plus
+   * `inflatedBytesPerByte` for each byte received so far. Deflate alone expands up to 1,032 times, and a delta of a few
+   * bytes can produce a whole file or tree again.
    */
   inflatedBytes: 16 * 2 ** 30,
   inflatedBytesFree: 128 * 2 ** 20,
