@@ -1,5 +1,5 @@
 /**
- * Storage in a directory: segment files, of which LevelDB keeps an index.
+ * Storage in a directory: segment files with an index in LevelDB.
  *
  * @module
  */
@@ -39,17 +39,17 @@ const optionsShape = new Shape<LevelStorageOptions>({ durability: true })
  *   taken for the original; everything else stays readable.
  * - One opener at a time, in this process and in others, for any spelling of the path.
  * - Other users of the system can read nothing of it: new files and directories have the modes 0600 and 0700.
- * - A store of which files are missing is refused or, where they can be made again, has everything.
- * - After one failed write nothing more is accepted until the store has recovered; reads go on.
- * - A store of an earlier format is written anew when it is opened. It takes as much space again for a while.
+ * - A store with missing files is rejected, unless the files can be rebuilt without loss.
+ * - After a failed write, the store accepts no further writes until it has recovered. Reads continue.
+ * - Opening a store of an earlier format rewrites it. This temporarily takes the same space again.
  *
  * Not guaranteed: several processes on one directory, and file systems without working locks and fsync (many
  * network mounts). Damage to the newest operations after a kill, before the next opening, is taken for a write
  * that was cut short.
  *
  * Errors of opening, by reason
- * - `STORE_LOCKED` the directory is open already, in this process or in another one, of which `details.pid`,
- *   `details.since` and `details.host` are given when they are known.
+ * - `STORE_LOCKED` the directory is already open, in this process or in another one. `details.pid`, `details.since` and
+ *   `details.host` describe that process, if they are known.
  * - `STORE_FORMAT` the directory is no store and not empty, or its format is newer than this version;
  *   `details.format` and `details.supported` say which. Nothing in it was changed.
  * - `DATA_LOSS` files of the store are missing or damaged; `details.missing` names those, `details.file` and
@@ -61,7 +61,7 @@ const optionsShape = new Shape<LevelStorageOptions>({ durability: true })
  *   of the failed write, and `not-applied` when it was queued after it or came later.
  * - `DATA_LOSS` stored data is damaged; details name the object.
  * - `STORE_MOVED` the directory was moved, removed or replaced while it was open. Nothing at its old path is changed,
- *   and all acknowledged operations are in the moved directory. The store goes on when the directory is back.
+ *   and all acknowledged operations are in the moved directory. The store continues once the directory is back.
  * - `STORE_CLOSED` the engine was closed.
  *
  * @throws EngineError `INVALID_ARGUMENT` when an argument has the wrong form.

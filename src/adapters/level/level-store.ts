@@ -138,7 +138,7 @@ export class LevelStore extends IndexedReads implements Store {
     return this.#reclaiming
   }
 
-  /** An index that is found damaged meanwhile is made again, and then this begins anew. */
+  /** If the index turns out to be damaged, it is rebuilt, and this starts again. */
   async #reclaim(signal: AbortSignal | undefined): Promise<void> {
     const { segments, log } = this.#parts
     for (;;) {

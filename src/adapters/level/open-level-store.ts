@@ -43,7 +43,7 @@ export interface OpenLevelStoreOptions {
   readonly openIndex?: OpenIndex
   /** The size at which another segment is begun. */
   readonly segmentBytes?: number
-  /** The index is brought up to date when it lacks so many entries, or the entries of so many bytes. */
+  /** The index is flushed when it lacks this many entries, or entries of this many bytes. */
   readonly flushEntries?: number
   readonly flushBytes?: number
 }
@@ -165,11 +165,11 @@ async function open(
   }
 }
 
-/** The marker, looked at under the lock: another creator may have finished between the first look and it. */
+/** Reads the marker again under the lock, because another creator may have finished meanwhile. */
 async function lockedMarker(disk: Disk, path: string): Promise<Marker | undefined> {
   const marker = await readMarker(disk, path)
   if (marker === undefined) return undefined
-  // Its name may be one that a process gave it which died before it was made to last.
+  // A process may have renamed it and ended before it synced the directory.
   await disk.syncDirectory(path)
   await discardClaim(disk, path)
   return marker

@@ -9,11 +9,11 @@ export interface Disk {
   makeDirectory(directory: string): Promise<string | undefined | void>
   /** `create`: must not exist, to be read and written; `write`: must exist, to be read and written. */
   open(path: string, mode: 'read' | 'create' | 'write'): Promise<DiskFile>
-  /** Replaces a file at the new name. Lasts once the directory is synced. */
+  /** Renames a file, and replaces a file at the new name. The rename is durable once the directory is synced. */
   rename(from: string, to: string): Promise<void>
-  /** Removes a file; one that does not exist is an ENOENT. Lasts when the directory was synced. */
+  /** Removes a file. ENOENT if it does not exist. The removal is durable once the directory is synced. */
   remove(path: string): Promise<void>
-  /** Makes creations, renames and removals in the directory last. */
+  /** Makes creations, renames and removals in the directory durable. */
   syncDirectory(directory: string): Promise<void>
   /** Takes an existing file or directory away from other users of the system, where that is possible. */
   restrict?(path: string, kind: 'file' | 'directory'): Promise<void>

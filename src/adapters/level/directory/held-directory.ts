@@ -15,14 +15,14 @@ export interface HeldDirectory {
   readonly disk: Disk
   /** Device and inode, as one text. */
   readonly identity: string
-  /** Whether the path that was opened leads to it still. */
+  /** Whether the opened path still refers to this directory. */
   isAtPath(): boolean
   close(): void
 }
 
 /**
- * Holds a directory, which is given by its real path: by a descriptor where the system has paths of descriptors, else
- * by a look at its identity before each change.
+ * Holds a directory, given by its real path. It uses a descriptor if the system has paths for descriptors. Otherwise, it
+ * checks the directory's identity before each change.
  */
 export function holdDirectory(
   disk: Disk,
@@ -54,7 +54,7 @@ export function pathAsHeld(disk: Disk, directory: string): HeldDirectory {
   return { path: directory, disk, identity: directory, isAtPath: () => true, close() {} }
 }
 
-/** Device and inode of the file that a path leads to; undefined when there is none. */
+/** Device and inode of the file at a path. Undefined if there is none. */
 export function fileIdentity(path: string): string | undefined {
   try {
     const { dev, ino } = statSync(path, { bigint: true })

@@ -1,6 +1,6 @@
 /**
- * The list of the segments. A segment that is not in it holds nothing that was acknowledged, and one that is in it
- * must be there, from its first byte to its last.
+ * The list of the segments. Every segment in it must exist completely. Segments that are not in it hold no acknowledged
+ * data.
  */
 import { Buffer } from 'node:buffer'
 import { join } from 'node:path'
@@ -117,7 +117,7 @@ export async function readFile(disk: Disk, path: string): Promise<Buffer | undef
   }
 }
 
-/** The bytes of a file, 0 of one that is not there. */
+/** The size of a file in bytes. 0 if it does not exist. */
 export async function sizeOf(disk: Disk, path: string): Promise<number> {
   try {
     const file = await disk.open(path, 'read')

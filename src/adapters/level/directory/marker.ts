@@ -1,6 +1,6 @@
 /**
- * The marker file says that a directory is a store, of which format, and which one. It is written once for each
- * format, last, when the store is complete; until then the claim takes its place.
+ * The marker file identifies a directory as a store, with its format and id. It is written last, when the store is
+ * complete, and again for each new format. Until then, the claim takes its place.
  */
 import { Buffer } from 'node:buffer'
 import { randomUUID } from 'node:crypto'
@@ -26,7 +26,7 @@ export async function readMarker(disk: Disk, directory: string): Promise<Marker 
   return bytes && parseMarker(bytes.toString())
 }
 
-/** Marks the directory as a store that is not finished yet; refuses one that holds anything else. */
+/** Marks the directory as an unfinished store. Rejects a directory with other contents. */
 export async function claimDirectory(disk: Disk, directory: string, indexName: string): Promise<void> {
   const names = await disk.list(directory)
   if (!names.includes(claimName) && names.length > 0) throw await foreign(disk, directory, names, indexName)
@@ -98,7 +98,7 @@ function parseMarker(text: string): Marker {
   const { format, storeId } = value as { format?: unknown; storeId?: unknown }
   if (typeof format !== 'number' || !Number.isSafeInteger(format))
     throw damaged('its "format" is not a whole number')
-  // Another format may keep anything else in its marker: look at nothing but the number.
+  // The marker of another format may have any other fields, so only the number is read.
   if (format !== currentFormat && format !== formats.orderedKeys) {
     const details = { format: String(format), supported }
     throw new EngineError(

@@ -11,8 +11,8 @@ import { fileIdentity } from './held-directory.js'
 const registryKey = Symbol.for('forkspace.level.open-directories')
 
 /**
- * Enters a directory, given by its device and inode, and gives the function that removes it again. A directory can have
- * several paths, and a path can lead to several directories one after the other.
+ * Enters a directory, given by its device and inode, and returns the function that removes it again. A path does not
+ * identify a directory: a directory can have several paths, and a path can refer to another directory later.
  *
  * @throws EngineError `STORE_LOCKED` when it is open already.
  */

@@ -1,6 +1,6 @@
 /**
- * The lock that keeps other processes out of a store. Node cannot lock files, LevelDB can: the lock is an empty
- * database that stays open as long as the store, and of which only the lock file is used.
+ * The lock that keeps other processes out of a store. Node cannot lock files, LevelDB can: the lock is the lock
+ * file of an empty database, which stays open as long as the store.
  */
 import { join } from 'node:path'
 import { ClassicLevel } from 'classic-level'
@@ -19,7 +19,7 @@ export interface StoreLock {
 }
 
 export interface LockPlace {
-  /** The directory of the lock, as {@link HeldDirectory} leads to it. It is created when it is missing. */
+  /** The directory of the lock, as a path from {@link HeldDirectory}. It is created if it is missing. */
   readonly path: string
   /** The same directory by its real path, at which another opener would look. */
   readonly realPath: string

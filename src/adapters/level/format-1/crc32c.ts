@@ -12,7 +12,7 @@ export function maskedCrc32c(bytes: Buffer, start: number, end: number): number 
   return (((crc >>> 15) | (crc << 17)) + 0xa282ead8) >>> 0
 }
 
-/** Four bytes at a time: each table has the effect of a byte that has so many bytes after it. */
+/** Processes four bytes at a time. Table `n` has the effect of a byte with `n` bytes after it. */
 function crc32c(bytes: Buffer, start: number, end: number): number {
   const [t0, t1, t2, t3] = tables
   let crc = -1

@@ -1,7 +1,7 @@
 /**
- * The files of the LevelDB database in which format 1 kept its data. LevelDB reports missing tables itself. It opens
- * without a word when CURRENT is gone (as a new database), or when a log is gone or damaged (without some writes), and
- * it ends the process when it reads a damaged table. Its manifest names the tables and the log that must exist; the
+ * The files of the LevelDB database in which format 1 kept its data. LevelDB reports missing tables itself. It gives
+ * no error when CURRENT is missing (it opens a new database), or when a log is missing or damaged (it loses writes). It
+ * ends the process when it reads a damaged table. Its manifest names the tables and the log that must exist; the
  * format is in LevelDB's `doc/log_format.md` and `db/version_edit.cc`.
  */
 import type { Buffer } from 'node:buffer'

@@ -1,6 +1,6 @@
 /**
- * Log files of LevelDB, of which its manifest is one. The format is in LevelDB's `doc/log_format.md`. LevelDB passes
- * over damaged records of a log without a word, and with them over writes that were acknowledged.
+ * Log files of LevelDB, including its manifest. The format is in LevelDB's `doc/log_format.md`. LevelDB silently skips
+ * damaged records of a log, and loses acknowledged writes with them.
  */
 import { Buffer } from 'node:buffer'
 import { maskedCrc32c } from './crc32c.js'

@@ -1,7 +1,7 @@
 /**
- * Stores of format 1, which had everything in LevelDB, are written anew when they are opened. Until the marker says
- * format 2 the old store is whole and untouched; from then on the segments are. If a crash leaves both, the name of
- * the manifest distinguishes them: it has a name of its own until the marker is replaced.
+ * Migrates stores of format 1, which kept all data in LevelDB, when they are opened. Until the marker has format 2, the
+ * old store is complete and unchanged. From then on, the segments are complete. After a crash, both may exist. The name
+ * of the new manifest distinguishes them: it differs until the marker is replaced.
  */
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'

@@ -17,9 +17,9 @@ interface IndexState {
 
 /**
  * Reads the file of the index, and compares every checksum. A damaged index is no loss, but a disk that damages files
- * may damage others. So of a store that was closed it is a finding. Of one that was not, or that is in use, it is a note:
- * a power cut damages what no sync kept, and the opening after it makes the index again. A missing index, and one that
- * ends early, are older ones, which the next opening completes.
+ * may damage others. So for a store that was closed, the damage is a finding. For a store in use or not closed, it is a
+ * note, because a power cut damages data that was not synced, and the next opening rebuilds the index. An index that is
+ * missing or ends early is outdated, and the next opening completes it.
  */
 export async function checkClosedIndex(disk: Disk, directory: string): Promise<IndexState> {
   const file = await openOrNothing(disk, join(directory, name))

@@ -22,7 +22,7 @@ export type IndexOperation =
   | { readonly type: 'put'; readonly key: string; readonly value: Uint8Array }
   | { readonly type: 'del'; readonly key: string }
 
-/** Opens the database in a directory, or makes an empty one there; `reset` empties one that exists. */
+/** Opens the database in a directory, or creates an empty one. `reset` empties an existing database. */
 export type OpenIndex = (
   disk: Disk,
   directory: string,

@@ -5,8 +5,8 @@
  * A header: `fkspidx1`, then 8 random bytes. A batch: a head of 16 bytes (checksum of the rest of the head and of the
  * table, bytes of the table, bytes of the values, checksum of the values), the table, the values. For each operation
  * the table has a byte (0: the key goes), the length of the key, the key and the length of the value. The checksum of
- * the head goes on from that of the random bytes and of the batch's offset: no bytes of a value or of another file
- * are taken for a batch.
+ * the head continues from that of the random bytes and the batch's offset, so that bytes of a value or of another file
+ * are never read as a batch.
  */
 import { Buffer } from 'node:buffer'
 import { randomFillSync } from 'node:crypto'
@@ -24,9 +24,9 @@ const headerBytes = 16
 const headBytes = 16
 /** The kind, the length of a key, the key and the length of the value. */
 const mostOperationBytes = 2 + 255 + 4
-/** The file is written anew when it has this many bytes that are not needed, and more of them than of needed ones. */
+/** The file is rewritten when it has more unneeded bytes than this, and more of them than needed ones. */
 const mostUnneeded = 4 * 2 ** 20
-/** About the bytes of a batch when the file is written anew. */
+/** Approximate bytes of a batch during a rewrite. */
 const copyBytes = 2 ** 20
 
 /** The place of a value. */
@@ -96,7 +96,7 @@ class IndexFile implements IndexDatabase {
   batch(operations: readonly IndexOperation[], { sync }: { readonly sync: boolean }): Promise<void> {
     return this.#inTurn(async () => {
       const unneeded = this.#end - this.#needed
-      // Without space for another file the old one goes on.
+      // Without space for another file, the old one stays in use.
       if (unneeded > mostUnneeded && unneeded > this.#needed) await this.#rewrite().catch(() => undefined)
       const file = this.#open()
       const batch = encodeBatch(operations, this.#end, this.#seed)
@@ -330,7 +330,7 @@ async function isCutShort(file: DiskFile, offset: number, size: number, seed: nu
   const tableAt = offset + headBytes
   if (tableAt > size) return true
   const head = asBuffer(await file.read(offset, headBytes))
-  // Earlier versions ended a file that they wrote anew with such a batch.
+  // Earlier versions ended a rewritten file with such a batch.
   if (tableAt === size && head.every((byte) => byte === 0)) return true
   const valuesAt = tableAt + head.readUInt32LE(4)
   const valuesBytes = head.readUInt32LE(8)
@@ -340,7 +340,7 @@ async function isCutShort(file: DiskFile, offset: number, size: number, seed: nu
   return head.readUInt32LE(0) === headChecksum(head, table, offset, seed)
 }
 
-/** Whether the bytes are operations, of which the last may be cut short, with values of at most so many bytes. */
+/** Whether the bytes are operations with at most `valuesBytes` of values. The last operation may be cut short. */
 async function isTable(
   file: DiskFile,
   { from, to, valuesBytes }: { readonly from: number; readonly to: number; readonly valuesBytes: number },

@@ -9,7 +9,7 @@ import { firstAtLeast } from './sorted-keys.js'
 /** A page is cut when it grows above the largest size, and takes in the next one when it is below the smallest. */
 const pageBytes = { smallest: 1024, wanted: 4096, largest: 8192 }
 const sliceMs = 4
-/** Of the pages that change, about so many bytes wait in memory. With more of them they are stored before the root. */
+/** Approximate bytes of changed pages in memory. Beyond this, pages are stored before the root. */
 const waitingBytes = 2 ** 20
 
 /**

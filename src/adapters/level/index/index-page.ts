@@ -96,8 +96,8 @@ export class StoredPage {
     const reader = this.#readerAt(mark)
     reader.skipKey()
     if (this.#marks[mark] === key) return reader.nextPlace()
-    // How much of the key the entry before begins with. An entry that shares more with that one is below the key too,
-    // and one that shares less is above it: most entries need no comparison.
+    // The length of the prefix that the key shares with the previous entry. An entry that shares more with the previous
+    // entry is below the key too. An entry that shares less is above it. So most entries need no comparison.
     let matched = sharedLength(key, this.#marks[mark]!)
     for (let left = this.#entriesBehind(mark) - 1; left > 0; left--) {
       reader.skipPlace()

@@ -27,8 +27,8 @@ const rebuildEntries = 65_536
 const probeBytes = 8 * 2 ** 20
 
 /**
- * The index up to the newest commit. Missing entries are read from the segments: the frames after its place, or all
- * of them where it is missing, damaged, or of a past of which segments were removed.
+ * The index up to the newest commit. Missing entries are read from the frames after the place of the index. All frames are
+ * read if the index is missing or damaged, or if segments after its place were removed.
  */
 export async function loadIndex(opener: IndexOpener, db: IndexDatabase): Promise<LoadedIndex> {
   const { segments } = opener
@@ -51,9 +51,8 @@ export async function loadIndex(opener: IndexOpener, db: IndexDatabase): Promise
 }
 
 /**
- * Opens an index again after a failed write, since the write may have left anything, or makes a damaged
- * one anew. The old one can be read until it is closed. First it checks that the disk has space for
- * the new one.
+ * Opens an index again after a failed write, which may have left any data, or rebuilds a damaged index. The old one can
+ * be read until it is closed. First it checks that the disk has space for the new one.
  */
 export async function reopenIndex(opener: IndexOpener, damaged: boolean): Promise<LiveIndex> {
   await probe(opener.segments)

@@ -1,6 +1,6 @@
 import type { IndexDatabase } from './index-database.js'
 
-/** An index that is gone with its process. */
+/** An index in memory only. */
 export function memoryIndex(): IndexDatabase {
   const values = new Map<string, Uint8Array>()
   return {

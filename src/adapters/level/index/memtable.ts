@@ -6,7 +6,7 @@ export interface Place {
   readonly segment: number
   readonly offset: number
   readonly length: number
-  /** The entry is a deletion: its key is gone. */
+  /** The entry deletes its key. */
   readonly deleted: boolean
 }
 
@@ -22,7 +22,7 @@ export class Memtable {
   readonly deletedSessions = new Map<string, Place>()
   /** The key of the newest event of each session in here. */
   readonly #lastEvents = new Map<string, string>()
-  /** The keys of the events of each session, in no order, so that the deletion of one looks at no other. */
+  /** The keys of the events of each session, unordered, so that the deletion of a session reads only its own. */
   readonly #eventKeys = new Map<string, string[]>()
   /** The keys of the entries, and of some that were deleted since. */
   readonly #sorted = { r: new SortedKeys(), e: new SortedKeys(), b: new SortedKeys() }
@@ -53,7 +53,7 @@ export class Memtable {
     space.set(key, place)
   }
 
-  /** All events of the session whose keys begin so are gone. */
+  /** Deletes all events of the session. Its keys start with `session`. */
   deleteSession(session: string, place: Place): void {
     this.deletedSessions.set(session, place)
     if (!this.#lastEvents.delete(session)) return

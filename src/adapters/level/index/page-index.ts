@@ -24,7 +24,7 @@ export class PageIndex {
   readonly db: IndexDatabase
   root: IndexRoot
   tail: IndexTail
-  /** Entries that are in the database, but not in the pages: they are looked at before these. */
+  /** Entries in the database that are not in the pages yet. Reads check them before the pages. */
   deltas = new Memtable()
   /** Pages that a process stored before it ended, without their root. The next batch removes them. */
   #rootless: number[] = []
@@ -148,8 +148,8 @@ export class PageIndex {
   }
 
   /**
-   * Stores pages and, in the same batch, the root that has them and those that were stored before it; then it is the
-   * root, and there are no deltas.
+   * Stores pages and a new root in one batch. The root refers to these pages, and to pages stored earlier. The deltas are
+   * then empty.
    */
   async store(pages: ReadonlyMap<number, Buffer>, root: IndexRoot, sync: boolean): Promise<void> {
     const operations: IndexOperation[] = [{ type: 'del', key: tailKey }]
@@ -186,7 +186,7 @@ export class PageIndex {
     this.deltas = deltas
   }
 
-  /** Makes the next opening build the index anew. */
+  /** Makes the next opening rebuild the index. */
   async forget(): Promise<void> {
     await this.db.batch([{ type: 'del', key: rootKey }], { sync: true })
   }

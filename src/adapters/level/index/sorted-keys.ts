@@ -1,4 +1,4 @@
-/** A chunk is cut in two when it has more keys than this: an insertion moves at most so many. */
+/** A chunk with more keys than this is split. An insertion moves at most this many keys. */
 const chunkKeys = 512
 
 /** Goes over keys in one direction. */
@@ -33,7 +33,7 @@ export class SortedKeys {
 
   #insert(key: string): void {
     const chunks = this.#chunks
-    // The chunk before the first one that begins above the key.
+    // The last chunk that starts at or below the key.
     const number = Math.max(0, firstWhere(chunks.length, (i) => chunks[i]![0]! > key) - 1)
     const chunk = chunks[number]
     if (chunk === undefined) {

@@ -6,7 +6,7 @@ import { entryKind, toBinary } from './segment-format.js'
 /** The size of an entry without its value, roughly. */
 const entryBytes = 96
 
-/** A commit as a frame. Later entries of a key win: a key that a commit both puts and deletes is gone. */
+/** A commit as a frame. Later entries of a key win, so a key that a commit both puts and deletes is deleted. */
 export function encodeCommit(commit: StoreCommit): FrameBuilder {
   const { events, put, del, blobs, deleteBlobs, replaceEvents, deleteEvents } = commit
   const bodies = events?.map(encodeBody)

@@ -15,9 +15,9 @@ import {
 import type { SegmentFile } from './segment-file.js'
 import type { Segments } from './segments.js'
 
-/** A blob of which at least this share is wanted is read in one piece with its description. */
+/** If at least this share of a blob is needed, the blob is read in one piece with its description. */
 const wholeShare = 0.5
-/** Entries this near to each other are read at once, up to the second figure. */
+/** Entries with gaps up to `gapBytes` are read at once, up to the second bound. */
 const gapBytes = 4096
 const readBytes = 256 * 1024
 /** Small reads block the event loop, but for no longer than this between two of its turns. */
@@ -32,7 +32,7 @@ interface Span {
 /** Reads entries where the index says that they are. Nothing is given out that was not verified. */
 export class EntryReader {
   readonly #segments: Pick<Segments, 'file'>
-  /** The pieces of a blob of which a part was read last. */
+  /** The pieces of the blob that was last read in part. */
   #last: { readonly place: Place; readonly span: Span; readonly bytes: Buffer } | undefined
   /** When the event loop last had a turn for a read. */
   #turnAt = performance.now()

@@ -6,7 +6,7 @@ const maxSessions = 65_536
 
 /**
  * The next sequence number of each session, queued commits included. This store is the only writer of its
- * directory, so one look at the index per session is enough.
+ * directory, so one read of the index per session is enough.
  */
 export class EventSequence {
   readonly #hasEvent: (sessionId: string, seq: number) => boolean

@@ -160,7 +160,7 @@ export function readEntry(bytes: Buffer, at: number, limit: number): Entry | und
   return head
 }
 
-/** The same without a look at the bytes of a blob, which need not be there. */
+/** The same without the bytes of a blob, which may be missing. */
 export function readEntryHead(bytes: Buffer, at: number, limit: number): Entry | undefined {
   if (at + entryHeadBytes > limit || limit > bytes.length) return undefined
   const kind = bytes[at]!

@@ -138,7 +138,7 @@ export class GroupCommit {
       group.resolve(true)
       if (this.#failure !== undefined) break
     }
-    // No await from the last look at the queue to here: a commit added later finds nothing running.
+    // There is no await since the last check of the queue, so a later commit finds nothing running.
     this.#running = undefined
     this.#newest = undefined
     this.#sequence.trim()

@@ -20,7 +20,7 @@ export interface ReclaimParts {
   readonly check: () => void
 }
 
-/** A segment of which at most this share is needed is written anew. */
+/** A segment is rewritten if at most this share of it is needed. */
 const neededShare = 0.5
 const batchBytes = 2 ** 20
 const batchEntries = 1000

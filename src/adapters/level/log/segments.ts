@@ -63,7 +63,7 @@ export class Segments {
    */
   static async open(disk: Disk, directory: string, storeId: string, name?: string): Promise<Segments> {
     const manifest = await readManifest(disk, directory, name)
-    // Its name may be one that a process gave it which died before it was made to last.
+    // A process may have renamed it and ended before it synced the directory.
     await disk.syncDirectory(join(directory, segmentsName))
     if (manifest.storeId !== storeId) {
       const message =
@@ -115,8 +115,8 @@ export class Segments {
   }
 
   /**
-   * Goes on in another segment; `last` is the last commit of the head, which was synced. A head without any commit is
-   * not kept: a disk that fails again and again leaves no more files than one that failed once.
+   * Continues in another segment. `last` is the last commit of the head, which was synced. A head without commits is
+   * removed, so that repeated disk failures do not leave more files than one failure.
    */
   async rotate(last: Pick<IndexPlace, 'commit' | 'chain'>): Promise<void> {
     const { storeId, head } = this.manifest
@@ -143,7 +143,7 @@ export class Segments {
     await this.#change((manifest) => ({ ...manifest, syncedTo: Math.max(syncedTo, manifest.syncedTo) }))
   }
 
-  /** Removes a sealed segment of which nothing is needed any more. */
+  /** Removes a sealed segment without needed entries. */
   async remove(segment: number): Promise<void> {
     await this.#change((manifest) => ({
       ...manifest,

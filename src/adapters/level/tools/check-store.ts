@@ -27,10 +27,10 @@ export interface StoreCheck extends CheckReport {
 /**
  * Looks through the store in a directory without an engine, and changes nothing in it, not even what opening would:
  * it may be on media that cannot be written, or of a process that was killed. Every byte of its segments is read and
- * compared with its checksum, then everything is looked at as by `engine.check()`. Findings of files come first, by
+ * compared with its checksum, then everything is checked as by `engine.check()`. Findings of files come first, by
  * name and byte.
  *
- * A store that is in use is looked at as it is when this begins: every commit that was acknowledged then is in it.
+ * A store in use is checked as of the start: the check includes every commit that was acknowledged by then.
  * No lock is taken.
  *
  * A damaged index is no loss: the next opening makes it again from the segments. Of a store that was closed it is a

@@ -152,7 +152,7 @@ async function salvageRegion(
   return { offset, header: undefined, end, entries, damages: [{ offset, message, toEnd: end === to }] }
 }
 
-/** The whole entries of a frame of which something is damaged. */
+/** The intact entries of a damaged frame. */
 function salvageEntries(bytes: Buffer, header: FrameHeader, offset: number, damages: Damage[]): FrameEntry[] {
   const entries: FrameEntry[] = []
   const headsAreWhole = hasWholeHeads(bytes, header)

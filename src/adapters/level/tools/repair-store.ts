@@ -44,8 +44,8 @@ export type { Dropped }
  *
  * - All of its segments are read, skipping damage, also when segments, manifest or marker are missing. An entry
  *   is taken when all of its bytes are as they were written, and no other.
- * - A session of which nothing is missing stays as it is, with its history.
- * - One that lost contents or tree nodes keeps its newest state and its checkpoints without the files or directories
+ * - A session without losses stays unchanged, with its history.
+ * - A session that lost contents or tree nodes keeps its newest state and its checkpoints without the files or directories
  *   that are lost, and its log, link for link; the redo of its events is not kept.
  * - Where events are lost, the log ends before the first of them. If the newest state is known even so, one event
  *   after it records the repair and replaces the lost ones; else the state is that of the last event
@@ -53,8 +53,8 @@ export type { Dropped }
  * - Checkpoints whose state is lost, revisions and imported git trees that are not whole, git objects, cache entries
  *   and checkouts that lost contents are left out.
  *
- * Everything that is left out, or not as it was, is in `dropped`. Where a record is damaged of which an older version
- * is left, that one is taken; the damage is among `findings`. At the end the new store is checked, contents included.
+ * `dropped` lists everything that was omitted or changed. If a record is damaged and an older version of it is intact,
+ * the repair takes the older version, and the damage is among `findings`. At the end the new store is checked, contents included.
  * Nothing is in the target before that. A key of secrets in the old directory is not copied.
  *
  * Memory: about 100 bytes for each record, event and content, and the trees of one session.
