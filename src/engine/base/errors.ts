@@ -394,7 +394,7 @@ export function logChanged(sessionId: string, seq: number): EngineError {
   )
 }
 
-/** Of a store with records of a later version, whose keys start so. */
+/** For a store with records of a later version, whose keys start with `prefix`. */
 export function unknownRecords(prefix: string): EngineError {
   return new EngineError(
     'STORE_FORMAT',

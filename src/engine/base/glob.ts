@@ -297,7 +297,7 @@ function reachable(from: State): State[] {
   return [...seen].filter(({ type }) => type !== 'split')
 }
 
-/** Whether more than the end can come. */
+/** Whether the pattern can match further characters. */
 function canGoOn(from: State): boolean {
   return reachable(from).some(({ type }) => type !== 'end')
 }

@@ -271,7 +271,7 @@ function join(extents: Extent[], extent: Extent): void {
   else extents.push(extent)
 }
 
-/** By content: replay and loading make handles of their own, and must come to the same extents. */
+/** Compares by content. Replay and loading create other handles, but must get the same extents. */
 function sameBlob(a: BlobRef, b: BlobRef): boolean {
   return a === b || (a.length === b.length && a.hash === b.hash)
 }

@@ -43,7 +43,7 @@ export class ContentWriter {
     this.#maxFileBytes = context.maxFileBytes
   }
 
-  /** Takes nothing more, and fails with the error from now on. Resolves when nothing is being stored any more. */
+  /** Rejects all further input with the error. Resolves once pending writes have ended. */
   async stop(error: unknown): Promise<void> {
     this.#failure ??= { error }
     await this.#commit
@@ -81,7 +81,7 @@ export class ContentWriter {
     return this.#block(bytes, hash)
   }
 
-  /** The blobs of a content that comes in pieces. FILE_TOO_LARGE, and any error of the pieces. */
+  /** Stores content in pieces and returns its blobs. FILE_TOO_LARGE, and any error of the pieces. */
   async takePieces(pieces: AsyncIterable<Uint8Array>): Promise<{ size: number; blobs: readonly BlobRef[] }> {
     const blobs: BlobRef[] = []
     let size = 0

@@ -34,7 +34,7 @@ export interface Call<T> {
   readonly names: SystemCall
   readonly plan: ((live: LiveSession) => Plan) | undefined
   readonly look: (live: LiveSession) => T
-  /** For a call that succeeds without its session: gives the result when the session cannot be reached. */
+  /** The result of a call that succeeds even if its session is unreachable. */
   readonly without?: () => T
   /** The actions that it needs; absent: a change with a plan, a read without one. */
   readonly needs?: readonly [FsAction, ...FsAction[]]

@@ -257,7 +257,7 @@ function syncBy(syscall: string): Define<void> {
 export const fsync = syncBy('fsync')
 export const fdatasync = syncBy('fdatasync')
 
-/** A change of attributes; of a directory that is nowhere any more it is not kept. */
+/** A change of attributes. For a removed directory, it has no effect. */
 function setting({ files }: Context, syscall: string, number: number, changes: AttributeChange): Call<void> {
   return change({ syscall }, (live) => {
     const target = files.get(number, syscall).target(live)

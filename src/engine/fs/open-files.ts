@@ -53,7 +53,7 @@ export class OpenFile {
     throw new EngineError('IS_A_DIRECTORY', 'a directory has no content')
   }
 
-  /** The target of planned changes; undefined for a directory that no name leads to any more. */
+  /** The target of planned changes. Undefined for a removed directory. */
   target(live: LiveSession): HeldFile | { readonly path: string } | undefined {
     if (this.#dir === undefined) return this.#held
     const node = this.#held.gone ? undefined : live.tree.find(splitPath(this.#held.path))

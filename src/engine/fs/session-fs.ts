@@ -311,7 +311,7 @@ async function openHandle(
   return new FileHandle(promise, file, streams)
 }
 
-/** Writes to a path or an open file; content that comes in pieces is written as it comes. */
+/** Writes to a path or an open file. Content in pieces is written piece by piece. */
 function orHandle(
   shared: Shared,
   { define, name, flag }: { define: AnyDefine; name: 'writeFile' | 'appendFile'; flag: string },

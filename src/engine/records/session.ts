@@ -46,7 +46,7 @@ export interface SessionRecord {
   readonly ttlSeconds?: number
   /** Where the clock was found to be set right; absent: nowhere. */
   readonly setBacks?: SetBacks
-  /** A deleted session is hidden; forks may still rest on its history. */
+  /** A deleted session is hidden. Forks may still depend on its history. */
   readonly deletedAt?: number
 }
 

@@ -36,7 +36,7 @@ export class Analytics {
   async counts(core: Core, live: LiveSession): Promise<SessionCounts> {
     let { counted, storedSeq } = this.#counted.get(live) ?? (await stored(core, live.id))
     counted = await count(core, live, counted)
-    // Of a session that was deleted meanwhile nothing is stored any more.
+    // Nothing is stored for a session that was deleted meanwhile.
     if (live.discarded === undefined && counted.seq - storedSeq >= limits.eventsPerSnapshot) {
       const put = [[keys.analytics(live.id), counted]] as const
       storedSeq = counted.seq

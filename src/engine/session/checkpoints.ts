@@ -102,7 +102,7 @@ export async function listCheckpoints(
   return { checkpoints: page, nextPageToken: '' }
 }
 
-/** In order of creation. Throws a Fault where they have to be read. */
+/** In order of creation. Throws a Fault if they must be read first. */
 export function allCheckpoints(core: Core, live: LiveSession): CheckpointRecord[] {
   return [...loadedIndex(core, live).values()]
 }
@@ -138,7 +138,7 @@ export function restoreCheckpoint(
   })
 }
 
-/** The state has no name any more, and its label is free; the history of the session stays as it is. */
+/** Deletes the checkpoint and frees its label. The history of the session does not change. */
 export function deleteCheckpoint(
   core: Core,
   live: LiveSession,
@@ -189,7 +189,7 @@ function removeCheckpoint(core: Core, live: LiveSession, checkpoint: CheckpointR
   })
 }
 
-/** Keeps the root of an earlier state at hand. */
+/** Keeps the root of an earlier state in memory. */
 export function pin(core: Core, live: LiveSession, seq: number, root: Dir): void {
   const pins = (live.pins ??= new Map())
   pins.set(seq, root)

@@ -11,7 +11,7 @@ export class HeldFile {
   readonly ino: number
   /** The name by which it is held. '' if that name was removed but the file has or may have others. */
   path: string
-  /** Set when it has no name any more. */
+  /** Set once it has no name. */
   gone = false
   /** Set while an event is applied that may take its name: its place must be checked afterwards. */
   touched = false
@@ -143,7 +143,7 @@ function takesNames(redo: Redo): boolean {
   return redo[0] === 'u' || redo[0] === 'm' || redo[0] === 'R'
 }
 
-/** Whether an effect may take the name by which a file is held; '' is no name, and such a file may be anywhere. */
+/** Whether an effect may remove the name by which a file is held. A file held by '' may have any name. */
 function mayTake(redo: Redo, path: string): boolean {
   if (redo[0] === 'R' || path === '') return true
   const isIn = (root: string): boolean =>

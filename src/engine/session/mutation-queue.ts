@@ -101,7 +101,7 @@ function attempt<T>(core: Core, live: LiveSession, operation: () => Promise<T>):
   return withRollback(live, operation)
 }
 
-/** Of an operation whose session was dropped from memory before its turn. */
+/** For an operation whose session was dropped from memory before its turn. */
 export function readAgain(): EngineError {
   return new EngineError(
     'STORE_FAILED',

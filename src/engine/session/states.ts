@@ -27,7 +27,7 @@ export const stateNames = { ...checkpointNames, base: true } as const
 
 export const stateShape = new Shape<StateReference>({ sessionId: true, ...stateNames })
 
-/** A state that collections keep until it is released, or is not in memory any more. */
+/** A state that collections keep until it is released or freed from memory. */
 interface FoundState {
   readonly root: Dir
   readonly pin: Disposable

@@ -37,7 +37,7 @@ export interface MeteredStore extends Store {
   /** Everything that the tenant has stored, in no order. */
   amounts(): AsyncIterable<StoredAmount>
   /**
-   * Rewrites the records before `id` in a shorter form: contents that are not kept any more count until now.
+   * Rewrites the records before `id` in a shorter form: deleted contents count until now.
    * `isKept` is not called for contents recorded later.
    */
   compactAmounts(id: string, isKept: (hashDigits: string) => boolean): Promise<void>

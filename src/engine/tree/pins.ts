@@ -28,7 +28,7 @@ export interface PinRequest {
   /** The states that forks start from, from now on. */
   readonly forks?: boolean
   /**
-   * The pin also ends once this object is not in memory any more, for callers that cannot say when they are done.
+   * The pin also ends once JavaScript has freed this object, for callers that cannot dispose of the pin.
    * Its `roots` count for as long as they are in memory.
    */
   readonly owner?: object

@@ -53,7 +53,7 @@ export class BusChannel {
     return this.#keptBytes
   }
 
-  /** Takes a stored message over; they come in order. */
+  /** Adds a stored message. Messages must be added in order. */
   restore(message: KeptMessage): void {
     this.#keep(message)
     this.#delivered = message.seq

@@ -121,7 +121,7 @@ export class Subscription implements BusSubscription {
     this.#checkWaiting()
   }
 
-  /** The bus keeps nothing up to this message any more. */
+  /** The bus has dropped all messages up to this one. */
   dropped(seq: number): void {
     const before = this.#dropped
     for (let next; (next = this.#replay[this.#dropped]) !== undefined && next.seq <= seq; this.#dropped++) {

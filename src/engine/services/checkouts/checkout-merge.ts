@@ -87,7 +87,7 @@ class SessionChanges {
     return this.#kept.has(path)
   }
 
-  /** Whether a directory that a path is in is none any more. */
+  /** Whether a parent directory of the path was removed or replaced. */
   replaced(path: string): boolean {
     for (let above = splitParent(path).parent; above !== '/'; above = splitParent(above).parent)
       if (this.#after.has(above) && !(this.#after.get(above) instanceof Dir)) return true

@@ -211,7 +211,7 @@ export class LockTable<Owner extends LockOwner> {
     )
   }
 
-  /** Grants, first in line first, whatever nothing conflicts with any more now that something left a range. */
+  /** After a range was freed, grants the waiting requests without conflicts, in order of arrival. */
   #wake(locks: FileLocks<Owner>, left: LockRange): void {
     const { waiting, held } = locks
     const freed = [left]
@@ -338,7 +338,7 @@ class Search<Owner extends LockOwner> {
   #waits(owner: string): boolean {
     const known = this.#known.get(owner)
     if (known !== undefined) return known
-    // No owner waits for itself: no answer below rests on this one before it is known.
+    // No owner waits for itself, so no answer below depends on this one.
     this.#known.set(owner, false)
     this.#open.delete(owner)
     for (const waiter of this.#table.waitersOf(owner)) {

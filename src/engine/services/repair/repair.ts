@@ -36,10 +36,10 @@ export interface RepairOptions {
 
 /** The objects copied to another store, and the others. */
 export interface RepairReport {
-  /** Everything that is not there any more, or not as it was. */
+  /** Everything that was lost or changed. */
   readonly dropped: readonly Dropped[]
   readonly sessions: number
-  /** Of these, such whose history is not as it was. */
+  /** Of these sessions, the number with a changed history. */
   readonly rebuiltSessions: number
   readonly events: number
   readonly nodes: number
@@ -255,7 +255,7 @@ class Repair {
     return true
   }
 
-  /** A label of a revision that is lost goes with it. */
+  /** A lost revision loses its label too. */
   async #label(key: string, json: string): Promise<string | undefined> {
     let revision = ''
     try {

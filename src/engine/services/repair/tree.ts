@@ -18,7 +18,7 @@ import type { NodeLoader } from '../../tree/node-loader.js'
 import { emptyPages, findName, setName } from '../../tree/page.js'
 import { bodyReferences } from '../../tree/references.js'
 
-/** Something that a tree does not have any more. */
+/** An object that a tree has lost. */
 export interface LostPath {
   readonly path: string
   readonly message: string

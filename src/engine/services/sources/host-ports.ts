@@ -53,7 +53,7 @@ export interface HostEntry extends HostStat {
 export interface HostTree {
   /** The real path on the host. */
   readonly directory: string
-  /** Of the host, as `process.platform` gives it: some names are unsafe on some systems. */
+  /** The platform of the host, as in `process.platform`. Some names are unsafe on some platforms. */
   readonly platform: string
   /** The entries of a directory, without temporary names, in the order of the names' code units; undefined when there is no directory. */
   list(path: string): Promise<{ readonly entries: HostEntry[]; readonly skipped: number } | undefined>

@@ -1,4 +1,4 @@
-/** The ports through which trees come in from outside, whatever kind of source they are of. */
+/** The interfaces for importing trees from all kinds of sources. */
 import type { Transfer } from '../../base/transfer.js'
 import type { ContentIn } from '../../cas/content-writer.js'
 import type { EntryAttributes } from '../../session/tree-builder.js'

@@ -1,4 +1,4 @@
-/** What callers give to make and import sources. */
+/** Parses requests to create and import sources. */
 import { checkSignal } from '../../base/abort.js'
 import { EngineError, invalid } from '../../base/errors.js'
 import {
@@ -29,11 +29,11 @@ export interface SourceCreateRequest {
     /** Passed to the `git.credentials` hook; '' or absent: the hook gets the URL alone. */
     readonly credentialsSecretId?: string
   }
-  /** Each import brings an archive. */
+  /** Each import uploads an archive. */
   readonly uploadedSnapshot?: object
   /** A directory of this host, at or below one of the engine's `hostPaths.roots`. */
   readonly hostPath?: { readonly path: string }
-  /** Each import brings a git bundle. */
+  /** Each import uploads a git bundle. */
   readonly uploadedGitBundle?: { readonly defaultRef?: string }
   /** A repository directory on this host, below one of the engine's `hostPaths.roots`. */
   readonly gitRepository?: { readonly path: string; readonly defaultRef?: string }

@@ -60,7 +60,7 @@ export class BorrowedBlobs {
     )
   }
 
-  /** Whether the event has to bring a blob: it is new in this request, perhaps for a file that is left out. */
+  /** Whether the event must store a blob, because this request wrote it, even if for a file that is skipped. */
   brings(blob: BlobRef): boolean {
     this.#brought ??= new Set(this.#staged.flatMap((staged) => staged.toCommit()))
     return this.#brought.has(blob)

@@ -7,7 +7,7 @@ import type { FileNode } from '../../tree/node.js'
 import type { Core } from '../core.js'
 import type { RedoPiece } from '../../records/event.js'
 
-/** Pieces to lay over a file, with the blobs that their event has to bring. */
+/** Pieces that replace ranges of a file, with the blobs that their event must store. */
 export interface Patch {
   readonly size: number
   readonly pieces: readonly RedoPiece[]

@@ -100,7 +100,7 @@ async function factsOf(
   }
   for await (const page of scanAll(core, keys.checkpoints(sessionId), { reverse: true }))
     for (const [, json] of page) facts.named.push(checkpointKind.parse(json).seq)
-  // A checkpoint may have been restored and deleted since `last` was read: the session rests on its state.
+  // A checkpoint may have been restored and deleted since `last` was read. The session depends on its state.
   const newest = await newestSeq(core, sessionId)
   // Events written from here on come after every state that is planned for, or restore one of these.
   for await (const page of redoBehind(core, sessionId, facts.prunedTo, newest)) {

@@ -123,7 +123,7 @@ async function replayFrom(
   const root = isNewer ? core.roots.load(snapshot.root) : from.root
   const first = (isNewer ? snapshot.seq : from.seq) + 1
   let tree = new Tree(root, core.loader)
-  /** The last restore so far. It undoes the ones before it, whose targets may not be kept any more. */
+  /** The last restore so far. It undoes earlier restores, whose targets may have been pruned. */
   let restored: { readonly target: number; readonly events: StoredEvent[] } | undefined
   let next = first
   for await (const page of core.store.events(live.id, { from: first, to: seq })) {

@@ -71,7 +71,7 @@ export class LiveSession {
   storedBytes = 0
   /** Undefined until loaded. */
   checkpoints: CheckpointIndex | undefined
-  /** The newest event's acknowledgement: operations without changes rest on it. */
+  /** The newest event's acknowledgement, for which operations without changes wait. */
   acknowledged: Promise<void> = nothingPending
   /** Files that are open or locked. */
   held: Set<HeldFile> | undefined

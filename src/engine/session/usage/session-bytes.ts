@@ -38,7 +38,7 @@ export function setBytesWritten(live: LiveSession, bytes: number): void {
   written.set(live, bytes)
 }
 
-/** Of contents that come with these effects; holes count nothing, and copies are there already. */
+/** The bytes of new contents in these effects. Holes and copies do not count. */
 export function bytesOf(effects: readonly Redo[]): number {
   let bytes = 0
   for (const effect of effects) {
