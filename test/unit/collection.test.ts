@@ -20,6 +20,7 @@ import {
 import { fixedEnvironment } from '../../src/testing.js'
 import { expectNoGarbage } from '../model/stored-garbage.js'
 import { FailingStorage } from '../support/failing-storage.js'
+import { lowerBound } from '../support/lower-bound.js'
 import { longHistory } from '../support/long-history.js'
 import { storages } from '../support/storages.js'
 import { stepOf } from '../support/seed.js'
@@ -128,6 +129,7 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
 
   test('frees more contents than it looks at at once', async () => {
     const session = await engine.sessions.create()
+    lowerBound(limits, 'recordsPerCommit', 1000)
     const count = limits.recordsPerCommit + 100
     const paths = Array.from({ length: count }, (_, i) => `/${i}`)
     await session.files.batch(paths.map((path) => ({ write: { path, content: path } })))
@@ -348,9 +350,10 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
   )
 
   test('who reads the log of a session that is deleted and collected gets it whole, or is told', async () => {
+    lowerBound(limits, 'eventsPerRead', 400)
     const session = await engine.sessions.create()
     await Promise.all(
-      Array.from({ length: 3000 }, (_, i) => session.files.write({ path: '/a', content: `${i}` })),
+      Array.from({ length: 1200 }, (_, i) => session.files.write({ path: '/a', content: `${i}` })),
     )
     const followed = session.events.follow()
     await followed.next()
@@ -365,15 +368,15 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
         await engine.collect()
       }
     }
-    await expect(session.events.verify()).resolves.toMatchObject({ eventCount: 3001 })
+    await expect(session.events.verify()).resolves.toMatchObject({ eventCount: 1201 })
     store.events = events
     let count = 1
     for (let step = await followed.next(); step.done !== true; step = await followed.next()) count++
-    expect(count).toBe(3001)
+    expect(count).toBe(1201)
     expect((await engine.collect()).deletedSessions).toBe(1)
     const other = await engine.sessions.create()
     await Promise.all(
-      Array.from({ length: 3000 }, (_, i) => other.files.write({ path: '/a', content: `${i}` })),
+      Array.from({ length: 1200 }, (_, i) => other.files.write({ path: '/a', content: `${i}` })),
     )
     isFirst = true
     store.events = async function* (sessionId, range) {
@@ -389,7 +392,7 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
       ({ eventCount }) => eventCount,
       (error: unknown) => (error instanceof EngineError ? error.reason : error),
     )
-    expect([3001, 'SESSION_NOT_FOUND']).toContain(outcome)
+    expect([1201, 'SESSION_NOT_FOUND']).toContain(outcome)
     store.events = events
   })
 
