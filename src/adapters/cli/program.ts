@@ -23,7 +23,7 @@ export async function run(args: readonly string[], world: World = process): Prom
     return program.exitCode
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? ExitCode.ok : ExitCode.usage
-    return tell(world, error, false)
+    return report(world, error, false)
   }
 }
 
@@ -33,7 +33,7 @@ function wantsJson(args: readonly string[]): boolean {
   return (end < 0 ? args : args.slice(0, end)).includes('--json')
 }
 
-function tell({ stderr }: World, error: unknown, json: boolean, inFlags?: InFlags): number {
+function report({ stderr }: World, error: unknown, json: boolean, inFlags?: InFlags): number {
   if (!(error instanceof OutputClosed))
     stderr.write(
       json ? `${failureAsJson(error, inFlags)}\n` : `forkspace: ${describeFailure(error, inFlags)}\n`,
@@ -130,7 +130,7 @@ class Program {
           const work = await verb.load()
           this.exitCode = await work(this.#world, command.processedArgs as never, options as never)
         } catch (error) {
-          const code = tell(this.#world, error, options.json === true)
+          const code = report(this.#world, error, options.json === true)
           this.exitCode = code === ExitCode.ok ? code : ExitCode.usage
         }
       })
@@ -189,7 +189,7 @@ async function runVerb(world: World, command: Command, load: Verb['load'], serve
     }
     return ExitCode.ok
   } catch (error) {
-    return tell(world, error, out.json, flagsOf(command, context?.remote === true ? serve : undefined))
+    return report(world, error, out.json, flagsOf(command, context?.remote === true ? serve : undefined))
   }
 }
 

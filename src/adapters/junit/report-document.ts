@@ -68,9 +68,9 @@ export class ReportDocument {
     if (isTest || (this.#open.length === 0 && roots.includes(name))) this.#isReport = true
     // A failure overrides the other outcomes, in any order.
     const parent = this.#open.length - 1
-    const told = Object.hasOwn(outcomes, name) ? outcomes[name] : undefined
-    if (told !== undefined && this.#open[parent] !== undefined && this.#open[parent] !== 'failed')
-      this.#open[parent] = told
+    const outcome = Object.hasOwn(outcomes, name) ? outcomes[name] : undefined
+    if (outcome !== undefined && this.#open[parent] !== undefined && this.#open[parent] !== 'failed')
+      this.#open[parent] = outcome
     this.#open.push(isTest ? 'passed' : undefined)
   }
 

@@ -16,7 +16,7 @@ import { HttpError, isDefect } from '../http-error.js'
 import type { HttpLimits } from '../limits.js'
 import { openApiDocument } from '../openapi-document.js'
 import { parseOptions, type HttpHandlerOptions } from '../options.js'
-import { Performer } from '../operations/performer.js'
+import { Dispatcher } from '../operations/dispatcher.js'
 import { Routes } from '../operations/routes.js'
 import { Scopes, type CallerScope } from './scopes.js'
 import { splitTarget } from './target.js'
@@ -27,7 +27,7 @@ export class Handler {
   readonly #options: ReturnType<typeof parseOptions>
   readonly #routes = new Routes()
   readonly #scopes: Scopes
-  readonly #performer: Performer
+  readonly #dispatcher: Dispatcher
   readonly #checkHost: ReturnType<typeof hostGuard>
   readonly #checkOrigin: ReturnType<typeof originGuard>
   #openapi: object | undefined
@@ -38,7 +38,7 @@ export class Handler {
     this.#options = parseOptions(options)
     const { limits, allowedHosts, allowedOrigins } = this.#options
     this.limits = limits
-    this.#performer = new Performer(limits)
+    this.#dispatcher = new Dispatcher(limits)
     this.#scopes = new Scopes(engine)
     this.#checkHost = hostGuard(allowedHosts)
     this.#checkOrigin = originGuard(allowedOrigins)
@@ -70,7 +70,7 @@ export class Handler {
         answer = await this.#route(exchange, scope, local, query)
       }
     } catch (error) {
-      if (isDefect(error)) this.tell(error)
+      if (isDefect(error)) this.report(error)
       answer = answerError(error)
     }
     if (cors !== undefined) answer = { ...answer, headers: { ...answer.headers, ...cors } }
@@ -89,11 +89,11 @@ export class Handler {
     const match = this.#routes.find(method === 'HEAD' ? 'GET' : method, path)
     if (match === undefined || (method === 'HEAD' && match.route.isStream))
       return withoutRoute(method, this.#routes.methods(path))
-    return this.#performer.perform(exchange, scope, match, query)
+    return this.#dispatcher.dispatch(exchange, scope, match, query)
   }
 
   /** Logs an error. */
-  tell(error: unknown): void {
+  report(error: unknown): void {
     try {
       this.#options.log({ level: 'error', message: 'a request failed', details: {}, error })
     } catch {

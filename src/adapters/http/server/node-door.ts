@@ -47,7 +47,7 @@ class Lane {
     this.#busy = true
     exchange.onOver(() => this.#next())
     const fail = (error: unknown): void => {
-      handler.tell(error)
+      handler.report(error)
       exchange.outgoing.destroy()
     }
     const send = (answer: Answer): void => {

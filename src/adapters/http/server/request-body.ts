@@ -1,5 +1,5 @@
 import { Buffer } from 'node:buffer'
-import type { Admission } from './admission.js'
+import type { ConcurrencyLimit } from './concurrency-limit.js'
 import type { Exchange } from './exchange.js'
 import { HttpError } from '../http-error.js'
 
@@ -12,7 +12,11 @@ const firstBytes = 64 * 1024
  *
  * @throws HttpError `UNSUPPORTED_MEDIA_TYPE`, `BODY_TOO_LARGE`, or `QUOTA` if the budget is exhausted.
  */
-export async function readBody(exchange: Exchange, maxBytes: number, budget: Admission): Promise<Uint8Array> {
+export async function readBody(
+  exchange: Exchange,
+  maxBytes: number,
+  budget: ConcurrencyLimit,
+): Promise<Uint8Array> {
   checkJson(exchange)
   const announced = Number(exchange.header('content-length') ?? 0)
   if (announced > maxBytes) throw bodyTooLarge(maxBytes)

@@ -1,11 +1,11 @@
-import type { Admission } from './admission.js'
+import type { ConcurrencyLimit } from './concurrency-limit.js'
 import type { Deadlines } from './deadlines.js'
 import type { Room, TenantRoom } from './room.js'
 
 /** The limits that all requests of a handler share. */
 export interface Shared {
-  readonly requests: Admission
-  readonly bodies: Admission
+  readonly requests: ConcurrencyLimit
+  readonly bodies: ConcurrencyLimit
   readonly responses: Room
   /** Ends waits for `responses` that take too long. */
   readonly waits: Deadlines

@@ -1,25 +1,25 @@
-/** What a server lets in: requests for its own host, bodies within their limit, and no more at once than it may. */
+/** The limits on requests: allowed hosts, body sizes and concurrency. */
 import { describe, expect, test } from 'vitest'
 import { openServer, token } from '../support/http-server.js'
-import { Admission } from '../../src/adapters/http/server/admission.js'
+import { ConcurrencyLimit } from '../../src/adapters/http/server/concurrency-limit.js'
 
-describe('an admission', () => {
-  test('lets in as much as its limit, and what was given back again', () => {
-    const admission = new Admission(10, 'too much')
-    admission.take(4)
-    admission.take(6)
-    expect(() => admission.take(1)).toThrow('too much')
-    admission.give(4)
-    admission.take(4)
-    expect(() => admission.take(1)).toThrow(
+describe('a concurrency limit', () => {
+  test('accepts amounts up to the limit, and again after they are given back', () => {
+    const limit = new ConcurrencyLimit(10, 'too much')
+    limit.take(4)
+    limit.take(6)
+    expect(() => limit.take(1)).toThrow('too much')
+    limit.give(4)
+    limit.take(4)
+    expect(() => limit.take(1)).toThrow(
       expect.objectContaining({ reason: 'QUOTA', metadata: { limit: '10' } }),
     )
   })
 
-  test('takes nothing of what it refuses', () => {
-    const admission = new Admission(10, 'too much')
-    expect(() => admission.take(11)).toThrow('too much')
-    admission.take(10)
+  test('does not count a refused amount', () => {
+    const limit = new ConcurrencyLimit(10, 'too much')
+    expect(() => limit.take(11)).toThrow('too much')
+    limit.take(10)
   })
 })
 

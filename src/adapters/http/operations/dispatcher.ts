@@ -7,7 +7,7 @@ import {
   type OperationRequest,
 } from '../../../engine/contract.js'
 import type { EngineScope } from '../../../engine/index.js'
-import { Admission } from '../server/admission.js'
+import { ConcurrencyLimit } from '../server/concurrency-limit.js'
 import { answerJson, answerStream } from '../server/answers.js'
 import { checkBytes, readBody } from '../server/request-body.js'
 import { receive, send } from './contents.js'
@@ -32,7 +32,7 @@ const noBytes = new Uint8Array(0)
 type Subscription = OperationRequest<'subscribe'>
 
 /** Carries out the operations of authenticated requests. */
-export class Performer {
+export class Dispatcher {
   readonly #limits: HttpLimits
   readonly #io: ReturnType<typeof operationIo>
   readonly #contentIo = contentIo()
@@ -44,8 +44,8 @@ export class Performer {
     this.#limits = limits
     this.#io = operationIo(limits)
     this.#shared = {
-      requests: new Admission(limits.concurrentRequests, 'too many requests at once'),
-      bodies: new Admission(limits.allBodyBytes, 'too many large requests at once'),
+      requests: new ConcurrencyLimit(limits.concurrentRequests, 'too many requests at once'),
+      bodies: new ConcurrencyLimit(limits.allBodyBytes, 'too many large requests at once'),
       responses: new Room(limits.allResponseBytes),
       waits: new Deadlines(limits.requestMs, () => {
         const limit = String(limits.allResponseBytes)
@@ -61,7 +61,7 @@ export class Performer {
   }
 
   /** The request holds a slot until its operation has ended and its response was sent. */
-  async perform(
+  async dispatch(
     exchange: Exchange,
     { scope, tenant }: CallerScope,
     match: Match,
@@ -72,7 +72,7 @@ export class Performer {
     const slot = new Slot(this.#shared, tenant)
     try {
       if (content !== undefined)
-        return await this.#performContent(exchange, scope, match, content, { query, slot, io })
+        return await this.#dispatchContent(exchange, scope, match, content, { query, slot, io })
       const read = this.#read(exchange, match, query, io, slot)
       const request = read instanceof Promise ? await read : read
       if (name === 'subscribe')
@@ -90,7 +90,7 @@ export class Performer {
     }
   }
 
-  async #performContent(
+  async #dispatchContent(
     exchange: Exchange,
     scope: EngineScope,
     match: Match,

@@ -1,7 +1,7 @@
 import { HttpError } from '../http-error.js'
 
 /** Limits an amount that is in use at the same time, such as a number of requests or of bytes. */
-export class Admission {
+export class ConcurrencyLimit {
   readonly #limit: number
   readonly #message: string
   #used = 0
