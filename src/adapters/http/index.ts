@@ -1,7 +1,7 @@
 export { staticTokens, type Authenticate } from './server/authenticate.js'
 export { createHttpHandler, type HttpHandler } from './server/http-handler.js'
 export type { HttpLimits } from './limits.js'
-export { toNodeHandler } from './server/node-door.js'
+export { toNodeHandler } from './server/node-adapter.js'
 export { openApiDocument } from './openapi-document.js'
 export type { HttpHandlerOptions } from './options.js'
 export { serve, type CloseOptions, type HttpServer, type ServeOptions } from './server/server.js'

@@ -5,23 +5,23 @@ import {
   type ReceivingRoute,
 } from '../../../engine/contract.js'
 import type { EngineScope, ImportJob } from '../../../engine/index.js'
-import { answerContent } from '../server/answers.js'
-import { clientGone, type Answer, type Exchange } from '../server/exchange.js'
+import { contentResponse } from '../server/responses.js'
+import { clientGone, type HttpResponse, type HttpRequest } from '../server/http-messages.js'
 import type { Slot } from '../server/slot.js'
 import { Upload } from '../server/upload.js'
 import { contentBytes } from '../limits.js'
 
 /** Carries out the operation of a content route that receives a content. Returns the response of the operation. */
 export async function receive<Name extends ReceivingRoute>(
-  exchange: Exchange,
+  httpRequest: HttpRequest,
   scope: EngineScope,
   name: Name,
   parameters: ContentParameters<Name>,
   { slot, stalledMs }: { readonly slot: Slot; readonly stalledMs: number },
 ): Promise<object> {
-  const upload = new Upload(exchange, { stalledMs, enter: () => slot.reserve(contentBytes.in) })
+  const upload = new Upload(httpRequest, { stalledMs, enter: () => slot.reserve(contentBytes.in) })
   const response = await receiveContent(scope, name, parameters, upload)
-  if ('jobId' in response) await untilRead(exchange, scope, response as ImportJob, upload)
+  if ('jobId' in response) await untilRead(httpRequest, scope, response as ImportJob, upload)
   return response
 }
 
@@ -30,14 +30,14 @@ export async function receive<Name extends ReceivingRoute>(
  * starts to read. Such a job fails when it reads.
  */
 async function untilRead(
-  exchange: Exchange,
+  httpRequest: HttpRequest,
   scope: EngineScope,
   job: ImportJob,
   upload: Upload,
 ): Promise<void> {
   const stop = new AbortController()
   const done = scope.sources.waitForJob(job, { signal: stop.signal }).catch(() => undefined)
-  const signal = exchange.signal()
+  const signal = httpRequest.signal()
   let leave: (() => void) | undefined
   const left = new Promise<never>((_, reject) => {
     leave = () => {
@@ -57,16 +57,16 @@ async function untilRead(
 
 /** Carries out the operation of the content route that sends a content. */
 export async function send(
-  exchange: Exchange,
+  httpRequest: HttpRequest,
   scope: EngineScope,
   parameters: ContentParameters<'readContent'>,
   slot: Slot,
-): Promise<Answer> {
+): Promise<HttpResponse> {
   await slot.reserve(contentBytes.out)
-  if (exchange.isGone()) throw clientGone()
+  if (httpRequest.isGone()) throw clientGone()
   const content = await openContent(scope, parameters)
   const pieces = content[Symbol.asyncIterator]()
-  const answer = answerContent(content, () => slot.release(), {
+  const httpResponse = contentResponse(content, () => slot.release(), {
     next: async () => {
       const { done, value } = await pieces.next()
       if (done === true) return undefined
@@ -77,9 +77,9 @@ export async function send(
       pieces.return?.().catch(() => undefined)
     },
   })
-  if (exchange.method !== 'HEAD') return answer
+  if (httpRequest.method !== 'HEAD') return httpResponse
   await pieces.return?.()
   // The server API adds the length, as for every other response.
-  const { 'content-length': _, ...headers } = answer.headers
-  return { ...answer, headers, body: '' }
+  const { 'content-length': _, ...headers } = httpResponse.headers
+  return { ...httpResponse, headers, body: '' }
 }

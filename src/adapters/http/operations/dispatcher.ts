@@ -8,13 +8,13 @@ import {
 } from '../../../engine/contract.js'
 import type { EngineScope } from '../../../engine/index.js'
 import { ConcurrencyLimit } from '../server/concurrency-limit.js'
-import { answerJson, answerStream } from '../server/answers.js'
+import { jsonResponse, streamResponse } from '../server/responses.js'
 import { checkBytes, readBody } from '../server/request-body.js'
 import { receive, send } from './contents.js'
 import { checkContent, expectedBytes, withinContentLimit } from './content-limit.js'
 import { Deadlines } from '../server/deadlines.js'
 import { Decoder } from './decode.js'
-import { clientGone, type Answer, type Exchange } from '../server/exchange.js'
+import { clientGone, type HttpResponse, type HttpRequest } from '../server/http-messages.js'
 import type { Json, ResponseEncoder } from './encode.js'
 import { HttpError } from '../http-error.js'
 import type { HttpLimits } from '../limits.js'
@@ -62,28 +62,28 @@ export class Dispatcher {
 
   /** The request holds a slot until its operation has ended and its response was sent. */
   async dispatch(
-    exchange: Exchange,
+    httpRequest: HttpRequest,
     { scope, tenant }: CallerScope,
     match: Match,
     query: string,
-  ): Promise<Answer> {
+  ): Promise<HttpResponse> {
     const { name, content } = match.route
     const io = this.#io.get(name)!
     const slot = new Slot(this.#shared, tenant)
     try {
       if (content !== undefined)
-        return await this.#dispatchContent(exchange, scope, match, content, { query, slot, io })
-      const read = this.#read(exchange, match, query, io, slot)
+        return await this.#dispatchContent(httpRequest, scope, match, content, { query, slot, io })
+      const read = this.#read(httpRequest, match, query, io, slot)
       const request = read instanceof Promise ? await read : read
       if (name === 'subscribe')
-        return await this.#subscribe(exchange, scope, request as Subscription, io, slot)
+        return await this.#subscribe(httpRequest, scope, request as Subscription, io, slot)
       const response = waitsForLock(name, request)
-        ? await this.#waitForLock(exchange, scope, name, request)
-        : await this.#call(exchange, scope, name, request, slot)
+        ? await this.#waitForLock(httpRequest, scope, name, request)
+        : await this.#call(httpRequest, scope, name, request, slot)
       const json = encoded(io.response, response)
-      const answer = answerJson(json instanceof Promise ? await json : json, () => slot.release())
-      slot.holdResponse(answer.length)
-      return answer
+      const httpResponse = jsonResponse(json instanceof Promise ? await json : json, () => slot.release())
+      slot.holdResponse(httpResponse.length)
+      return httpResponse
     } catch (error) {
       slot.release()
       throw error
@@ -91,42 +91,43 @@ export class Dispatcher {
   }
 
   async #dispatchContent(
-    exchange: Exchange,
+    httpRequest: HttpRequest,
     scope: EngineScope,
     match: Match,
     name: ContentRouteName,
     { query, slot, io }: { readonly query: string; readonly slot: Slot; readonly io: OperationIo },
-  ): Promise<Answer> {
-    if (name !== 'readContent' && exchange.hasBody) checkBytes(exchange)
+  ): Promise<HttpResponse> {
+    if (name !== 'readContent' && httpRequest.hasBody) checkBytes(httpRequest)
     const { readQuery, parameters } = this.#contentIo.get(name)!
     const read = (await this.#decoder.decode(
       parameters,
       noBytes,
       parametersOf(match, readQuery(query)),
     )) as ContentParameters<typeof name>
-    if (name === 'readContent') return send(exchange, scope, read as ContentParameters<typeof name>, slot)
+    if (name === 'readContent') return send(httpRequest, scope, read as ContentParameters<typeof name>, slot)
     const { stalledUploadMs: stalledMs } = this.#limits
-    const response = await receive(exchange, scope, name, read, { slot, stalledMs })
-    return answerJson(io.response.encode(response), () => slot.release())
+    const response = await receive(httpRequest, scope, name, read, { slot, stalledMs })
+    return jsonResponse(io.response.encode(response), () => slot.release())
   }
 
   #read(
-    exchange: Exchange,
+    httpRequest: HttpRequest,
     match: Match,
     query: string,
     io: OperationIo,
     slot: Slot,
   ): object | Promise<object> {
     const parameters = parametersOf(match, io.readQuery(query))
-    if (io.bodyBytes === 0 || !exchange.hasBody) return this.#decoder.decode(io.request, noBytes, parameters)
-    return readBody(exchange, io.bodyBytes, this.#shared.bodies).then((body) => {
+    if (io.bodyBytes === 0 || !httpRequest.hasBody)
+      return this.#decoder.decode(io.request, noBytes, parameters)
+    return readBody(httpRequest, io.bodyBytes, this.#shared.bodies).then((body) => {
       slot.holdBody(body.byteLength)
       return this.#decoder.decode(io.request, body, parameters)
     })
   }
 
   async #call(
-    exchange: Exchange,
+    httpRequest: HttpRequest,
     scope: EngineScope,
     name: CallableOperation,
     request: object,
@@ -137,7 +138,7 @@ export class Dispatcher {
     const room = expected === 0 ? undefined : slot.reserve(expected)
     if (room !== undefined) {
       await room
-      if (exchange.isGone()) throw clientGone()
+      if (httpRequest.isGone()) throw clientGone()
     }
     const limited = withinContentLimit(name, request, responseContentBytes)
     slot.hold()
@@ -151,12 +152,12 @@ export class Dispatcher {
   }
 
   async #waitForLock(
-    exchange: Exchange,
+    httpRequest: HttpRequest,
     scope: EngineScope,
     name: CallableOperation,
     request: object,
   ): Promise<object> {
-    const wait = startLockWait(exchange.signal(), this.#limits.lockWaitMs)
+    const wait = startLockWait(httpRequest.signal(), this.#limits.lockWaitMs)
     try {
       return await callOperation(scope, name, request as never, { signal: wait.signal })
     } finally {
@@ -166,14 +167,14 @@ export class Dispatcher {
 
   /** The slot is held until the stream ends. */
   async #subscribe(
-    exchange: Exchange,
+    httpRequest: HttpRequest,
     scope: EngineScope,
     request: Subscription,
     io: OperationIo,
     slot: Slot,
-  ): Promise<Answer> {
+  ): Promise<HttpResponse> {
     const abort = new AbortController()
-    const gone = exchange.signal()
+    const gone = httpRequest.signal()
     const leave = (): void => abort.abort(gone.reason)
     const end = (): void => {
       gone.removeEventListener('abort', leave)
@@ -191,7 +192,7 @@ export class Dispatcher {
           slot.release()
         },
       })
-      return answerStream(stream, { 'forkspace-starts-after': items.startsAfter })
+      return streamResponse(stream, { 'forkspace-starts-after': items.startsAfter })
     } catch (error) {
       end()
       throw error

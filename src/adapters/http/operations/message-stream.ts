@@ -1,5 +1,5 @@
 import { Buffer } from 'node:buffer'
-import type { AnswerStream } from '../server/exchange.js'
+import type { ResponseStream } from '../server/http-messages.js'
 import type { ResponseEncoder } from './encode.js'
 import { failureOf } from '../http-error.js'
 import type { TenantRoom } from '../server/room.js'
@@ -25,7 +25,7 @@ export interface MessageStreamOptions {
  * Sends items as lines of JSON. The items that are ready within one turn of the event loop form one piece. An error is
  * sent as the last line. The stream reads at most one item ahead.
  */
-export class MessageStream implements AnswerStream {
+export class MessageStream implements ResponseStream {
   readonly #items: AsyncIterator<object>
   readonly #encoder: ResponseEncoder
   readonly #options: MessageStreamOptions

@@ -1,6 +1,6 @@
 import { hash, timingSafeEqual } from 'node:crypto'
 import { given, invalid, kindOf, Shape, type Caller } from '../../../engine/index.js'
-import type { Exchange } from './exchange.js'
+import type { HttpRequest } from './http-messages.js'
 import { HttpError } from '../http-error.js'
 
 /**
@@ -19,12 +19,12 @@ const bearer = /^Bearer +([A-Za-z\d._~+/-]+=*)$/i
  *
  * @throws HttpError `UNAUTHENTICATED`, with the same message for a missing and an unknown token.
  */
-export function callerOf(exchange: Exchange, authenticate: Authenticate): Caller | Promise<Caller> {
-  const token = bearer.exec(exchange.header('authorization') ?? '')?.[1]
+export function callerOf(httpRequest: HttpRequest, authenticate: Authenticate): Caller | Promise<Caller> {
+  const token = bearer.exec(httpRequest.header('authorization') ?? '')?.[1]
   if (token === undefined) throw unauthenticated()
   // Creating a Request costs more than the rest of this function, and most hooks take only the token.
   const caller =
-    authenticate.length === 1 ? (authenticate as OfToken)(token) : authenticate(token, exchange.request())
+    authenticate.length === 1 ? (authenticate as OfToken)(token) : authenticate(token, httpRequest.request())
   return caller instanceof Promise ? caller.then(known) : known(caller)
 }
 

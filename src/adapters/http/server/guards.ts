@@ -1,13 +1,13 @@
-import type { Exchange } from './exchange.js'
+import type { HttpRequest } from './http-messages.js'
 import { HttpError, invalidField } from '../http-error.js'
 
 /** Headers that decide on access. If one is repeated, a proxy may have checked the other copy. */
 const single = ['host', 'authorization', 'content-type'] as const
 
 /** @throws HttpError `INVALID_ARGUMENT` for a repeated header that must occur once. */
-export function checkSingle(exchange: Exchange): void {
+export function checkSingle(httpRequest: HttpRequest): void {
   for (const name of single)
-    if (exchange.repeats(name)) throw invalidField(name, 'the header must not come twice')
+    if (httpRequest.repeats(name)) throw invalidField(name, 'the header must not come twice')
 }
 
 const hostForm = /^(\[[\da-f:.]+\]|[^:[\]/@\s]+)(?::\d{1,5})?$/i
@@ -16,7 +16,7 @@ const hostForm = /^(\[[\da-f:.]+\]|[^:[\]/@\s]+)(?::\d{1,5})?$/i
  * Refuses requests for a host that is not allowed. This prevents DNS rebinding: a web page whose name resolves to this
  * server. An entry is `name` or an address for any port, `name:port` for one port, or `*` for every host.
  */
-export function hostGuard(allowed: readonly string[] | undefined): (exchange: Exchange) => void {
+export function hostGuard(allowed: readonly string[] | undefined): (httpRequest: HttpRequest) => void {
   const entries = allowed && new Set(allowed.map((entry) => entry.toLowerCase()))
   const check = (host: string | undefined): boolean => {
     const name = host !== undefined && hostForm.exec(host)?.[1]?.toLowerCase()
@@ -25,10 +25,10 @@ export function hostGuard(allowed: readonly string[] | undefined): (exchange: Ex
     return entries.has(name) || entries.has(host!.toLowerCase()) || entries.has('*')
   }
   let known: string | undefined
-  return (exchange) => {
-    const host = exchange.header('host')
-    if (host !== undefined && host === known && exchange.target.startsWith('/')) return
-    const authority = /^https?:\/\/([^/?#]*)/i.exec(exchange.target)?.[1]
+  return (httpRequest) => {
+    const host = httpRequest.header('host')
+    if (host !== undefined && host === known && httpRequest.target.startsWith('/')) return
+    const authority = /^https?:\/\/([^/?#]*)/i.exec(httpRequest.target)?.[1]
     if (!check(host) || (authority !== undefined && !check(authority)))
       throw new HttpError(
         'HOST_NOT_ALLOWED',
@@ -41,10 +41,10 @@ export function hostGuard(allowed: readonly string[] | undefined): (exchange: Ex
 /** Refuses requests of web pages whose origin is not in the list. Returns the CORS headers for the response. */
 export function originGuard(
   allowed: readonly string[],
-): (exchange: Exchange) => Readonly<Record<string, string>> | undefined {
+): (httpRequest: HttpRequest) => Readonly<Record<string, string>> | undefined {
   const origins = new Map(allowed.map((origin) => [origin, corsHeaders(origin)]))
-  return (exchange) => {
-    const origin = exchange.header('origin')
+  return (httpRequest) => {
+    const origin = httpRequest.header('origin')
     if (origin === undefined) return undefined
     const headers = origins.get(origin)
     if (headers === undefined)

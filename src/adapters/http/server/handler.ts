@@ -2,15 +2,15 @@ import { Buffer } from 'node:buffer'
 import type { Engine } from '../../../engine/index.js'
 import {
   allowHeader,
-  answerError,
-  answerHealth,
-  answerJson,
-  answerMethods,
-  answerPreflight,
+  errorResponse,
+  healthResponse,
+  jsonResponse,
+  methodsResponse,
+  preflightResponse,
   isStream,
-} from './answers.js'
+} from './responses.js'
 import { callerOf } from './authenticate.js'
-import type { Answer, Exchange } from './exchange.js'
+import type { HttpResponse, HttpRequest } from './http-messages.js'
 import { checkSingle, hostGuard, originGuard } from './guards.js'
 import { HttpError, isDefect } from '../http-error.js'
 import type { HttpLimits } from '../limits.js'
@@ -21,7 +21,7 @@ import { Routes } from '../operations/routes.js'
 import { Scopes, type CallerScope } from './scopes.js'
 import { splitTarget } from './target.js'
 
-/** Answers requests of every server API. */
+/** Handles the requests of every server API. */
 export class Handler {
   readonly limits: HttpLimits
   readonly #options: ReturnType<typeof parseOptions>
@@ -49,47 +49,54 @@ export class Handler {
   }
 
   /** Never throws. */
-  async answer(exchange: Exchange): Promise<Answer> {
-    let answer: Answer
+  async handle(httpRequest: HttpRequest): Promise<HttpResponse> {
+    let httpResponse: HttpResponse
     let cors: Readonly<Record<string, string>> | undefined
     let scope: CallerScope | undefined
     try {
       const { prefix, authenticate } = this.#options
-      const { path, query } = splitTarget(exchange.target)
+      const { path, query } = splitTarget(httpRequest.target)
       const local = path.startsWith(`${prefix}/`) ? path.slice(prefix.length) : ''
-      if (local === '/healthz' && isRead(exchange)) return answerHealth(exchange.method)
-      checkSingle(exchange)
-      this.#checkHost(exchange)
-      cors = this.#checkOrigin(exchange)
-      if (cors !== undefined && isPreflight(exchange)) answer = answerPreflight()
-      else if (local === '/healthz') answer = withoutRoute(exchange.method, ['GET'])
-      else if (local === '/v1/openapi.json' || local === '/openapi.json') answer = this.#describe(exchange)
+      if (local === '/healthz' && isRead(httpRequest)) return healthResponse(httpRequest.method)
+      checkSingle(httpRequest)
+      this.#checkHost(httpRequest)
+      cors = this.#checkOrigin(httpRequest)
+      if (cors !== undefined && isPreflight(httpRequest)) httpResponse = preflightResponse()
+      else if (local === '/healthz') httpResponse = withoutRoute(httpRequest.method, ['GET'])
+      else if (local === '/v1/openapi.json' || local === '/openapi.json')
+        httpResponse = this.#describe(httpRequest)
       else {
-        const caller = callerOf(exchange, authenticate)
+        const caller = callerOf(httpRequest, authenticate)
         scope = this.#scopes.of(caller instanceof Promise ? await caller : caller)
-        answer = await this.#route(exchange, scope, local, query)
+        httpResponse = await this.#route(httpRequest, scope, local, query)
       }
     } catch (error) {
       if (isDefect(error)) this.report(error)
-      answer = answerError(error)
+      httpResponse = errorResponse(error)
     }
-    if (cors !== undefined) answer = { ...answer, headers: { ...answer.headers, ...cors } }
-    if (exchange.method === 'HEAD') return { ...answer, headersOnly: true }
-    if (answer.length > 0 && !isStream(answer.body)) scope?.scope.usage.sent(answer.length)
-    return answer
+    if (cors !== undefined) httpResponse = { ...httpResponse, headers: { ...httpResponse.headers, ...cors } }
+    if (httpRequest.method === 'HEAD') return { ...httpResponse, headersOnly: true }
+    if (httpResponse.length > 0 && !isStream(httpResponse.body)) scope?.scope.usage.sent(httpResponse.length)
+    return httpResponse
   }
 
-  #describe(exchange: Exchange): Answer {
-    if (isRead(exchange)) return answerJson((this.#document ??= Buffer.from(JSON.stringify(this.openapi))))
-    return withoutRoute(exchange.method, ['GET'])
+  #describe(httpRequest: HttpRequest): HttpResponse {
+    if (isRead(httpRequest))
+      return jsonResponse((this.#document ??= Buffer.from(JSON.stringify(this.openapi))))
+    return withoutRoute(httpRequest.method, ['GET'])
   }
 
-  async #route(exchange: Exchange, scope: CallerScope, path: string, query: string): Promise<Answer> {
-    const { method } = exchange
+  async #route(
+    httpRequest: HttpRequest,
+    scope: CallerScope,
+    path: string,
+    query: string,
+  ): Promise<HttpResponse> {
+    const { method } = httpRequest
     const match = this.#routes.find(method === 'HEAD' ? 'GET' : method, path)
     if (match === undefined || (method === 'HEAD' && match.route.isStream))
       return withoutRoute(method, this.#routes.methods(path))
-    return this.#dispatcher.dispatch(exchange, scope, match, query)
+    return this.#dispatcher.dispatch(httpRequest, scope, match, query)
   }
 
   /** Logs an error. */
@@ -102,18 +109,18 @@ export class Handler {
   }
 }
 
-function isRead({ method }: Exchange): boolean {
+function isRead({ method }: HttpRequest): boolean {
   return method === 'GET' || method === 'HEAD'
 }
 
 /** Whether it is a preflight request, which a browser sends without a token before a request of a web page. */
-function isPreflight(exchange: Exchange): boolean {
-  return exchange.method === 'OPTIONS' && exchange.header('access-control-request-method') !== undefined
+function isPreflight(httpRequest: HttpRequest): boolean {
+  return httpRequest.method === 'OPTIONS' && httpRequest.header('access-control-request-method') !== undefined
 }
 
-function withoutRoute(method: string, methods: readonly string[]): Answer {
+function withoutRoute(method: string, methods: readonly string[]): HttpResponse {
   if (methods.length === 0) throw new HttpError('ROUTE_NOT_FOUND', 'there is no such route')
-  if (method === 'OPTIONS') return answerMethods(methods)
+  if (method === 'OPTIONS') return methodsResponse(methods)
   throw new HttpError(
     'METHOD_NOT_ALLOWED',
     'the route has no such method',

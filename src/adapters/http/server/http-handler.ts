@@ -1,5 +1,5 @@
 import { given, invalid, type Engine } from '../../../engine/index.js'
-import { answerRequest } from './fetch-door.js'
+import { handleFetch } from './fetch-adapter.js'
 import { Handler } from './handler.js'
 import type { HttpHandlerOptions } from '../options.js'
 
@@ -33,7 +33,7 @@ export function createHttpHandler(engine: Engine, options: HttpHandlerOptions): 
   if (typeof engine?.as !== 'function')
     throw invalid('engine', `must be an engine, as openEngine gives it; it is ${given(engine)}`)
   const handler: HttpHandler = {
-    fetch: (request) => answerRequest(inner, request),
+    fetch: (request) => handleFetch(inner, request),
     get openapi() {
       return inner.openapi
     },

@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer'
 import type { ConcurrencyLimit } from './concurrency-limit.js'
-import type { Exchange } from './exchange.js'
+import type { HttpRequest } from './http-messages.js'
 import { HttpError } from '../http-error.js'
 
 /** The initial size of the buffer for a body. It doubles as the body arrives. */
@@ -13,17 +13,17 @@ const firstBytes = 64 * 1024
  * @throws HttpError `UNSUPPORTED_MEDIA_TYPE`, `BODY_TOO_LARGE`, or `QUOTA` if the budget is exhausted.
  */
 export async function readBody(
-  exchange: Exchange,
+  httpRequest: HttpRequest,
   maxBytes: number,
   budget: ConcurrencyLimit,
 ): Promise<Uint8Array> {
-  checkJson(exchange)
-  const announced = Number(exchange.header('content-length') ?? 0)
+  checkJson(httpRequest)
+  const announced = Number(httpRequest.header('content-length') ?? 0)
   if (announced > maxBytes) throw bodyTooLarge(maxBytes)
   let body: Uint8Array | undefined
   let size = 0
   try {
-    await exchange.readBody((piece) => {
+    await httpRequest.readBody((piece) => {
       const needed = size + piece.byteLength
       if (needed > maxBytes) throw bodyTooLarge(maxBytes)
       budget.take(piece.byteLength)
@@ -54,14 +54,14 @@ function grown(body: Uint8Array | undefined, size: number, needed: number): Uint
 }
 
 /** Requires uncompressed JSON in UTF-8. A body without a content type is refused. */
-function checkJson(exchange: Exchange): void {
-  const type = exchange.header('content-type') ?? ''
+function checkJson(httpRequest: HttpRequest): void {
+  const type = httpRequest.header('content-type') ?? ''
   if (
     type !== 'application/json' &&
     !/^application\/json\s*(?:;\s*charset\s*=\s*"?utf-8"?\s*)?$/i.test(type.trim())
   )
     throw unsupported('content-type', 'must be application/json')
-  checkIdentity(exchange)
+  checkIdentity(httpRequest)
 }
 
 /**
@@ -69,14 +69,14 @@ function checkJson(exchange: Exchange): void {
  *
  * @throws HttpError `UNSUPPORTED_MEDIA_TYPE`
  */
-export function checkBytes(exchange: Exchange): void {
-  if ((exchange.header('content-type') ?? '').trim().toLowerCase() !== 'application/octet-stream')
+export function checkBytes(httpRequest: HttpRequest): void {
+  if ((httpRequest.header('content-type') ?? '').trim().toLowerCase() !== 'application/octet-stream')
     throw unsupported('content-type', 'must be application/octet-stream')
-  checkIdentity(exchange)
+  checkIdentity(httpRequest)
 }
 
-function checkIdentity(exchange: Exchange): void {
-  if ((exchange.header('content-encoding') ?? 'identity').toLowerCase() !== 'identity')
+function checkIdentity(httpRequest: HttpRequest): void {
+  if ((httpRequest.header('content-encoding') ?? 'identity').toLowerCase() !== 'identity')
     throw unsupported('content-encoding', 'must be identity')
 }
 

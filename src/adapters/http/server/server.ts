@@ -3,12 +3,12 @@ import { once } from 'node:events'
 import { createServer, STATUS_CODES, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { Shape } from '../../../engine/index.js'
-import { answerError } from './answers.js'
+import { errorResponse } from './responses.js'
 import { HttpError } from '../http-error.js'
 import { innerOf, type HttpHandler } from './http-handler.js'
 import { lingering } from '../limits.js'
-import { answerNode } from './node-door.js'
-import { NodeExchange } from './node-exchange.js'
+import { handleNode } from './node-adapter.js'
+import { NodeRequest } from './node-request.js'
 
 /** Times are in milliseconds. */
 export interface ServeOptions {
@@ -84,12 +84,12 @@ export async function serve(handler: HttpHandler, options: ServeOptions = {}): P
   // No limit: Node would drop the headers over it, perhaps with the length of the body. `maxHeaderSize` limits the bytes.
   server.maxHeadersCount = 0
   const running = new Running(server)
-  const waiting = (exchange: NodeExchange): void => running.wait(exchange)
+  const waiting = (httpRequest: NodeRequest): void => running.wait(httpRequest)
   const listen =
     (goOn: boolean) =>
     (incoming: IncomingMessage, outgoing: ServerResponse): void => {
       running.add(incoming, outgoing)
-      answerNode(inner, new NodeExchange(incoming, outgoing, { goOn, bodyMs, waiting }))
+      handleNode(inner, new NodeRequest(incoming, outgoing, { goOn, bodyMs, waiting }))
     }
   server.on('request', listen(false))
   server.on('checkContinue', listen(true))
@@ -115,8 +115,8 @@ export async function serve(handler: HttpHandler, options: ServeOptions = {}): P
 class Running {
   readonly #server: Server
   /** The newest response of each connection. */
-  readonly #answers = new WeakMap<Socket, ServerResponse>()
-  readonly #waiting = new Set<NodeExchange>()
+  readonly #responses = new WeakMap<Socket, ServerResponse>()
+  readonly #waiting = new Set<NodeRequest>()
   /** Connections that have not sent a request yet. */
   readonly #unused = new Set<Socket>()
   #closed: Promise<void> | undefined
@@ -131,21 +131,21 @@ class Running {
 
   add({ socket }: IncomingMessage, outgoing: ServerResponse): void {
     this.#unused.delete(socket)
-    this.#answers.set(socket, outgoing)
+    this.#responses.set(socket, outgoing)
     if (this.#closed !== undefined) outgoing.setHeader('connection', 'close')
   }
 
   /** Registers a stream or a wait for a lock. */
-  wait(exchange: NodeExchange): void {
-    this.#waiting.add(exchange)
-    exchange.outgoing.once('close', () => this.#waiting.delete(exchange))
+  wait(httpRequest: NodeRequest): void {
+    this.#waiting.add(httpRequest)
+    httpRequest.outgoing.once('close', () => this.#waiting.delete(httpRequest))
     // The caller is still inside `signal()`, so the abort must wait until it has returned.
-    if (this.#closed !== undefined) queueMicrotask(() => dismiss(exchange))
+    if (this.#closed !== undefined) queueMicrotask(() => dismiss(httpRequest))
   }
 
   /** Whether an error response would be written into the middle of another response. */
-  answering(socket: Socket): boolean {
-    const outgoing = this.#answers.get(socket)
+  responding(socket: Socket): boolean {
+    const outgoing = this.#responses.get(socket)
     // A response without a socket is queued after another one.
     return (
       outgoing !== undefined && !outgoing.writableEnded && (outgoing.headersSent || outgoing.socket === null)
@@ -154,7 +154,7 @@ class Running {
 
   /** The response that has not started yet, if its request has arrived completely. */
   toCome(socket: Socket): ServerResponse | undefined {
-    const outgoing = this.#answers.get(socket)
+    const outgoing = this.#responses.get(socket)
     return outgoing?.req.complete === true && !outgoing.headersSent ? outgoing : undefined
   }
 
@@ -166,7 +166,7 @@ class Running {
   async #close(timeoutMs: number): Promise<void> {
     const closed = once(this.#server, 'close')
     this.#server.close()
-    for (const exchange of this.#waiting) dismiss(exchange)
+    for (const httpRequest of this.#waiting) dismiss(httpRequest)
     for (const socket of this.#unused) socket.destroy()
     // Node does not close a connection when its last response ends.
     const idle = setInterval(() => this.#server.closeIdleConnections(), 20)
@@ -177,8 +177,8 @@ class Running {
   }
 }
 
-function dismiss(exchange: NodeExchange): void {
-  exchange.abort(new HttpError('UNAVAILABLE', 'the server is being closed'))
+function dismiss(httpRequest: NodeRequest): void {
+  httpRequest.abort(new HttpError('UNAVAILABLE', 'the server is being closed'))
 }
 
 /** Refuses bytes that are not HTTP, headers that are too long, and requests that are too slow. */
@@ -197,11 +197,11 @@ function refuse(error: NodeJS.ErrnoException, socket: Socket, running: Running):
     socket.pause()
     return
   }
-  if (error.code === 'ECONNRESET' || !socket.writable || running.answering(socket)) {
+  if (error.code === 'ECONNRESET' || !socket.writable || running.responding(socket)) {
     socket.destroy()
     return
   }
-  const { status, headers, body } = answerError(refusalOf(error.code))
+  const { status, headers, body } = errorResponse(refusalOf(error.code))
   const lines = Object.entries({
     ...headers,
     'content-length': Buffer.byteLength(body as string),

@@ -1,4 +1,4 @@
-import { clientGone, type Exchange } from './exchange.js'
+import { clientGone, type HttpRequest } from './http-messages.js'
 import { HttpError } from '../http-error.js'
 import { pieceBytes } from '../limits.js'
 
@@ -13,7 +13,7 @@ export interface UploadOptions {
  * REQUEST_TIMEOUT if the client takes over `stalledMs` to send 512 KiB; pauses of the reader do not count.
  */
 export class Upload implements AsyncIterable<Uint8Array> {
-  readonly #exchange: Exchange
+  readonly #httpRequest: HttpRequest
   readonly #stalledMs: number
   readonly #enter: UploadOptions['enter']
   /** Resolves when reading is over: at the end of the body, when the reader stops early, or on an error. */
@@ -22,8 +22,8 @@ export class Upload implements AsyncIterable<Uint8Array> {
   #started = false
   #abandoned = false
 
-  constructor(exchange: Exchange, { stalledMs, enter }: UploadOptions) {
-    this.#exchange = exchange
+  constructor(httpRequest: HttpRequest, { stalledMs, enter }: UploadOptions) {
+    this.#httpRequest = httpRequest
     this.#stalledMs = stalledMs
     this.#enter = enter
     this.ended = new Promise((resolve) => {
@@ -49,7 +49,7 @@ export class Upload implements AsyncIterable<Uint8Array> {
     let waitedMs = 0
     try {
       await this.#enter()
-      pieces = this.#exchange.body()[Symbol.asyncIterator]()
+      pieces = this.#httpRequest.body()[Symbol.asyncIterator]()
       for (;;) {
         const started = performance.now()
         const next = await this.#inTime(pieces.next(), this.#stalledMs - waitedMs)

@@ -1,28 +1,28 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { clientGone, type Exchange } from './exchange.js'
+import { clientGone, type HttpRequest } from './http-messages.js'
 import { HttpError } from '../http-error.js'
 
-export interface NodeExchangeOptions {
+export interface NodeRequestOptions {
   /** Whether the client waits for `100 Continue` before it sends the body. */
   readonly goOn: boolean
   /** Milliseconds within which a whole JSON body must arrive. No limit by default. */
   readonly bodyMs?: number
   /** Called for each request that may wait for a long time. */
-  readonly waiting?: (exchange: NodeExchange) => void
+  readonly waiting?: (httpRequest: NodeRequest) => void
 }
 
 /** A request to a server of node:http, or of a framework based on it. */
-export class NodeExchange implements Exchange {
+export class NodeRequest implements HttpRequest {
   readonly incoming: IncomingMessage
   readonly outgoing: ServerResponse
   readonly method: string
   readonly target: string
   readonly hasBody: boolean
-  readonly #options: NodeExchangeOptions
+  readonly #options: NodeRequestOptions
   #abort: AbortController | undefined
   readonly #overs: (() => void)[] = []
 
-  constructor(incoming: IncomingMessage, outgoing: ServerResponse, options: NodeExchangeOptions) {
+  constructor(incoming: IncomingMessage, outgoing: ServerResponse, options: NodeRequestOptions) {
     this.incoming = incoming
     this.outgoing = outgoing
     this.#options = options

@@ -1,31 +1,34 @@
 import { Buffer } from 'node:buffer'
-import type { Answer, AnswerStream } from './exchange.js'
+import type { HttpResponse, ResponseStream } from './http-messages.js'
 import { failureOf } from '../http-error.js'
 
 const common = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' } as const
 const jsonHeaders = { 'content-type': 'application/json', ...common } as const
 const streamHeaders = { 'content-type': 'application/x-ndjson', ...common } as const
 
-export function answerJson(body: string | Uint8Array, sent?: () => void): Answer {
+export function jsonResponse(body: string | Uint8Array, sent?: () => void): HttpResponse {
   const length = typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength
-  const answer = { status: 200, headers: jsonHeaders, body, length }
-  return sent === undefined ? answer : Object.assign(answer, { sent })
+  const httpResponse = { status: 200, headers: jsonHeaders, body, length }
+  return sent === undefined ? httpResponse : Object.assign(httpResponse, { sent })
 }
 
-export function isStream(body: Answer['body']): body is AnswerStream {
+export function isStream(body: HttpResponse['body']): body is ResponseStream {
   return typeof body !== 'string' && !(body instanceof Uint8Array)
 }
 
-export function answerStream(body: AnswerStream, headers: Readonly<Record<string, string>>): Answer {
+export function streamResponse(
+  body: ResponseStream,
+  headers: Readonly<Record<string, string>>,
+): HttpResponse {
   return { status: 200, headers: { ...streamHeaders, ...headers }, body, length: 0 }
 }
 
 /** A part of a file. `sent` is called once, after the part was sent or when it cannot be sent. */
-export function answerContent(
+export function contentResponse(
   { length, sizeBytes }: { readonly length: number; readonly sizeBytes: number },
   sent: () => void,
-  body: AnswerStream,
-): Answer {
+  body: ResponseStream,
+): HttpResponse {
   const headers = {
     'content-type': 'application/octet-stream',
     'content-length': String(length),
@@ -36,20 +39,20 @@ export function answerContent(
 }
 
 /** For health probes. They need no token and no allowed host name. */
-export function answerHealth(method: string): Answer {
+export function healthResponse(method: string): HttpResponse {
   const headers = { 'content-type': 'text/plain', ...common }
-  const answer = { status: 200, headers, body: 'ok\n', length: 3 }
-  return method === 'HEAD' ? { ...answer, headersOnly: true } : answer
+  const httpResponse = { status: 200, headers, body: 'ok\n', length: 3 }
+  return method === 'HEAD' ? { ...httpResponse, headersOnly: true } : httpResponse
 }
 
-export function answerError(error: unknown): Answer {
+export function errorResponse(error: unknown): HttpResponse {
   const { http, status, headers } = failureOf(error)
   const body = JSON.stringify(status)
   return { status: http, headers: { ...jsonHeaders, ...headers }, body, length: Buffer.byteLength(body) }
 }
 
 /** For OPTIONS: the methods of a path. */
-export function answerMethods(methods: readonly string[]): Answer {
+export function methodsResponse(methods: readonly string[]): HttpResponse {
   return { status: 204, headers: { ...common, allow: allowHeader(methods) }, body: '', length: 0 }
 }
 
@@ -58,7 +61,7 @@ export function allowHeader(methods: readonly string[]): string {
 }
 
 /** For the preflight request of a browser whose web page has an allowed origin. */
-export function answerPreflight(): Answer {
+export function preflightResponse(): HttpResponse {
   const headers = {
     ...common,
     'access-control-allow-methods': 'GET, POST, PUT, PATCH, DELETE',

@@ -1,13 +1,13 @@
 import { Buffer } from 'node:buffer'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import { answerError, isStream } from './answers.js'
-import type { Answer, AnswerStream } from './exchange.js'
+import { errorResponse, isStream } from './responses.js'
+import type { HttpResponse, ResponseStream } from './http-messages.js'
 import type { Handler } from './handler.js'
 import { HttpError } from '../http-error.js'
 import { innerOf, type HttpHandler } from './http-handler.js'
 import { lingering, pieceBytes } from '../limits.js'
-import { NodeExchange } from './node-exchange.js'
+import { NodeRequest } from './node-request.js'
 
 /**
  * Turns the handler into a `request` listener for node:http, or a middleware for Express. No middleware before it may
@@ -20,11 +20,11 @@ export function toNodeHandler(
   handler: HttpHandler,
 ): (incoming: IncomingMessage, outgoing: ServerResponse) => void {
   const inner = innerOf(handler)
-  return (incoming, outgoing) => answerNode(inner, new NodeExchange(incoming, outgoing, { goOn: false }))
+  return (incoming, outgoing) => handleNode(inner, new NodeRequest(incoming, outgoing, { goOn: false }))
 }
 
-export function answerNode(handler: Handler, exchange: NodeExchange): void {
-  laneOf(exchange.incoming.socket).enter(exchange, handler)
+export function handleNode(handler: Handler, httpRequest: NodeRequest): void {
+  laneOf(httpRequest.incoming.socket).enter(httpRequest, handler)
 }
 
 /** The queue of unanswered requests of a connection. Each request starts after the response before it was sent. */
@@ -33,45 +33,45 @@ class Lane {
   #busy = false
   #ended = false
 
-  enter(exchange: NodeExchange, handler: Handler): void {
+  enter(httpRequest: NodeRequest, handler: Handler): void {
     const isLast = this.#waiting.length + (this.#busy ? 1 : 0) >= handler.limits.requestsPerConnection
-    if (this.#ended || isLast) exchange.incoming.socket.pause()
+    if (this.#ended || isLast) httpRequest.incoming.socket.pause()
     if (this.#ended) return
     this.#ended = isLast
-    const entry = { exchange, handler, isLast }
+    const entry = { httpRequest, handler, isLast }
     if (this.#busy) this.#waiting.push(entry)
     else this.#begin(entry)
   }
 
-  #begin({ exchange, handler, isLast }: Entry): void {
+  #begin({ httpRequest, handler, isLast }: Entry): void {
     this.#busy = true
-    exchange.onOver(() => this.#next())
+    httpRequest.onOver(() => this.#next())
     const fail = (error: unknown): void => {
       handler.report(error)
-      exchange.outgoing.destroy()
+      httpRequest.outgoing.destroy()
     }
-    const send = (answer: Answer): void => {
+    const send = (httpResponse: HttpResponse): void => {
       try {
-        deliver(answer, handler, exchange)?.catch(fail)
+        deliver(httpResponse, handler, httpRequest)?.catch(fail)
       } catch (error) {
         fail(error)
       }
     }
     if (isLast) send(tooMany(handler))
-    else handler.answer(exchange).then(send, fail)
+    else handler.handle(httpRequest).then(send, fail)
   }
 
   #next(): void {
     this.#busy = false
     const next = this.#waiting.shift()
     if (next === undefined) return
-    if (next.exchange.isGone()) this.#waiting.length = 0
+    if (next.httpRequest.isGone()) this.#waiting.length = 0
     else this.#begin(next)
   }
 }
 
 interface Entry {
-  readonly exchange: NodeExchange
+  readonly httpRequest: NodeRequest
   readonly handler: Handler
   /** Whether the request exceeds the limit. It is refused, and its response closes the connection. */
   readonly isLast: boolean
@@ -85,42 +85,49 @@ function laneOf(socket: Socket): Lane {
   return lane
 }
 
-function tooMany({ limits }: Handler): Answer {
+function tooMany({ limits }: Handler): HttpResponse {
   const limit = String(limits.requestsPerConnection)
-  const refusal = answerError(new HttpError('QUOTA', 'too many requests of one connection', { limit }))
+  const refusal = errorResponse(new HttpError('QUOTA', 'too many requests of one connection', { limit }))
   return { ...refusal, headers: { ...refusal.headers, connection: 'close' } }
 }
 
 /** Returns a promise only for a response in pieces. Most responses are one piece, which a promise would slow down. */
-function deliver(answer: Answer, { limits }: Handler, exchange: NodeExchange): Promise<void> | undefined {
-  const { incoming, outgoing } = exchange
-  const { body, sent } = answer
-  if (exchange.isGone()) {
+function deliver(
+  httpResponse: HttpResponse,
+  { limits }: Handler,
+  httpRequest: NodeRequest,
+): Promise<void> | undefined {
+  const { incoming, outgoing } = httpRequest
+  const { body, sent } = httpResponse
+  if (httpRequest.isGone()) {
     if (isStream(body)) body.cancel()
     sent?.()
     return undefined
   }
-  if (sent !== undefined) exchange.onOver(sent)
-  if (exchange.hasBody && !incoming.complete) linger(incoming, outgoing)
+  if (sent !== undefined) httpRequest.onOver(sent)
+  if (httpRequest.hasBody && !incoming.complete) linger(incoming, outgoing)
   const finish = (): void => cutOff(outgoing, limits.stalledResponseMs)
   if (isStream(body)) {
-    outgoing.writeHead(answer.status, answer.headers)
+    outgoing.writeHead(httpResponse.status, httpResponse.headers)
     outgoing.flushHeaders()
     // A stream that stays open has no length.
-    const stalledMs = answer.length === 0 ? limits.stalledStreamMs : limits.stalledResponseMs
+    const stalledMs = httpResponse.length === 0 ? limits.stalledStreamMs : limits.stalledResponseMs
     return pump(body, outgoing, stalledMs).then(finish)
   }
-  if (answer.length > pieceBytes && answer.headersOnly !== true) {
-    outgoing.writeHead(answer.status, { ...answer.headers, 'content-length': answer.length })
+  if (httpResponse.length > pieceBytes && httpResponse.headersOnly !== true) {
+    outgoing.writeHead(httpResponse.status, {
+      ...httpResponse.headers,
+      'content-length': httpResponse.length,
+    })
     const bytes = typeof body === 'string' ? Buffer.from(body) : body
     return pump(inPieces(bytes), outgoing, limits.stalledResponseMs).then(finish)
   }
-  send(answer, outgoing)
+  send(httpResponse, outgoing)
   finish()
   return undefined
 }
 
-function send({ status, headers, length, headersOnly, body }: Answer, outgoing: ServerResponse): void {
+function send({ status, headers, length, headersOnly, body }: HttpResponse, outgoing: ServerResponse): void {
   // A flat array is the fastest form for Node.
   const list: string[] = []
   for (const name in headers) list.push(name, headers[name]!)
@@ -137,7 +144,7 @@ function cutOff(outgoing: ServerResponse, stalledMs: number): void {
   outgoing.once('close', () => clearTimeout(stalled))
 }
 
-function inPieces(body: Uint8Array): AnswerStream {
+function inPieces(body: Uint8Array): ResponseStream {
   let sent = 0
   return {
     next: () => {
@@ -150,7 +157,7 @@ function inPieces(body: Uint8Array): AnswerStream {
 }
 
 /** Reads each piece only after the one before was written. Closes the connection of a client that receives nothing. */
-async function pump(stream: AnswerStream, outgoing: ServerResponse, stalledMs: number): Promise<void> {
+async function pump(stream: ResponseStream, outgoing: ServerResponse, stalledMs: number): Promise<void> {
   let goOn: (() => void) | undefined
   const onward = (): void => goOn?.()
   outgoing.on('drain', onward)

@@ -1,7 +1,7 @@
 import { HttpError } from '../http-error.js'
 
 /** A request, independent of the server API that received it. */
-export interface Exchange {
+export interface HttpRequest {
   readonly method: string
   /** Path and query as they were sent: not decoded, and with their dot segments. */
   readonly target: string
@@ -24,10 +24,10 @@ export interface Exchange {
 }
 
 /** A response, independent of the server API that sends it. */
-export interface Answer {
+export interface HttpResponse {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
-  readonly body: string | Uint8Array | AnswerStream
+  readonly body: string | Uint8Array | ResponseStream
   /** Bytes of the body. 0 for a stream whose length is not known. */
   readonly length: number
   /** Only the headers are sent, with the length of the body. */
@@ -36,7 +36,7 @@ export interface Answer {
   readonly sent?: () => void
 }
 
-export interface AnswerStream {
+export interface ResponseStream {
   /** Resolves with the next piece, or undefined at the end. It is called only after the piece before was written. */
   next(): Promise<Uint8Array | undefined>
   /** Ends the stream early: `next` is not called again. */

@@ -1,22 +1,22 @@
-import { isStream } from './answers.js'
-import type { Answer, AnswerStream, Exchange } from './exchange.js'
+import { isStream } from './responses.js'
+import type { HttpResponse, ResponseStream, HttpRequest } from './http-messages.js'
 import type { Handler } from './handler.js'
 
-/** Answers a request of the Fetch API. */
-export async function answerRequest(handler: Handler, request: Request): Promise<Response> {
-  const answer = await handler.answer(exchangeOf(request))
+/** Handles a request of the Fetch API. */
+export async function handleFetch(handler: Handler, request: Request): Promise<Response> {
+  const httpResponse = await handler.handle(toHttpRequest(request))
   // The Fetch API does not report when the response has been sent.
-  answer.sent?.()
-  return new Response(bodyOf(answer, handler.limits.stalledStreamMs), {
-    status: answer.status,
+  httpResponse.sent?.()
+  return new Response(bodyOf(httpResponse, handler.limits.stalledStreamMs), {
+    status: httpResponse.status,
     // A null body has no length, so the header must give it.
-    headers: answer.headersOnly
-      ? { ...answer.headers, 'content-length': String(answer.length) }
-      : answer.headers,
+    headers: httpResponse.headersOnly
+      ? { ...httpResponse.headers, 'content-length': String(httpResponse.length) }
+      : httpResponse.headers,
   })
 }
 
-function exchangeOf(request: Request): Exchange {
+function toHttpRequest(request: Request): HttpRequest {
   const { url, method, headers } = request
   return {
     method,
@@ -44,14 +44,14 @@ async function readBody(body: ReadableStream<Uint8Array>, take: (piece: Uint8Arr
   }
 }
 
-function bodyOf(answer: Answer, stalledMs: number): ConstructorParameters<typeof Response>[0] {
-  const { status, body, headersOnly } = answer
+function bodyOf(httpResponse: HttpResponse, stalledMs: number): ConstructorParameters<typeof Response>[0] {
+  const { status, body, headersOnly } = httpResponse
   if (isStream(body)) return readable(body, stalledMs)
   return status === 204 || headersOnly === true ? null : (body as string)
 }
 
 /** Reads nothing ahead, and cancels the stream if its consumer does not read for `stalledMs`. */
-function readable(stream: AnswerStream, stalledMs: number): ReadableStream<Uint8Array> {
+function readable(stream: ResponseStream, stalledMs: number): ReadableStream<Uint8Array> {
   let stalled: NodeJS.Timeout | undefined
   return new ReadableStream<Uint8Array>(
     {
