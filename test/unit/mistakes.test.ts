@@ -325,7 +325,7 @@ const mistakes: readonly (readonly [what: string, call: () => Promise<unknown>, 
   [
     'a server that is not there',
     () => connect({ baseUrl: 'http://127.0.0.1:1', token: 't' }).sessions.list(),
-    'REMOTE_FAILED the server does not answer at http://127.0.0.1:1, or its answer broke off',
+    'REMOTE_FAILED the server at http://127.0.0.1:1 does not respond, or its response is incomplete',
   ],
   [
     'files in the place of a session',

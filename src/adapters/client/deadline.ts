@@ -58,5 +58,5 @@ export function pause(ms: number, signal: AbortSignal | undefined): Promise<void
 
 function timeout(timeoutMs: number): EngineError {
   const details = { timeoutMs: String(timeoutMs) }
-  return new EngineError('DEADLINE_EXCEEDED', 'there was no answer in time', details)
+  return new EngineError('DEADLINE_EXCEEDED', `the server did not respond within ${timeoutMs} ms`, details)
 }

@@ -36,7 +36,7 @@ export async function fromResponse(response: Response): Promise<EngineError> {
   }
   const parsed = statusSchema.safeParse(body)
   if (parsed.success) return fromStatus(parsed.data)
-  return notUnderstood('the server answers with an error that is none of the interface', response.status)
+  return notUnderstood('the server returned an error in an unknown form', response.status)
 }
 
 export function notUnderstood(message: string, httpStatus: number, cause?: unknown): EngineError {
@@ -48,8 +48,8 @@ export function unreachable(cause: unknown, baseUrl?: string): EngineError {
   const code = codeIn(cause)
   const message =
     baseUrl === undefined
-      ? 'the answer of the server broke off'
-      : `the server does not answer at ${baseUrl}, or its answer broke off`
+      ? 'the response of the server is incomplete'
+      : `the server at ${baseUrl} does not respond, or its response is incomplete`
   return new EngineError('REMOTE_FAILED', message, code === undefined ? {} : { errno: code }, { cause })
 }
 

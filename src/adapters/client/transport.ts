@@ -108,7 +108,7 @@ export class Transport {
         Number(headers.get(name) ?? NaN),
       ) as [number, number]
       if (!Number.isSafeInteger(sizeBytes) || !Number.isSafeInteger(length) || body === null)
-        throw notUnderstood('the answer is no content', status)
+        throw notUnderstood('the response is not a content', status)
       return { sizeBytes, length, content: pieces(body, length, deadline) }
     } catch (error) {
       deadline.end()
@@ -145,10 +145,12 @@ export class Transport {
   }
 
   #noted<T>(ask: () => Promise<T>): Promise<T> {
-    const answer = ask()
-    const settled: Promise<unknown> = answer.catch(() => undefined).then(() => this.#pending.delete(settled))
+    const response = ask()
+    const settled: Promise<unknown> = response
+      .catch(() => undefined)
+      .then(() => this.#pending.delete(settled))
     this.#pending.add(settled)
-    return answer
+    return response
   }
 
   async #ask<T>(
@@ -286,7 +288,7 @@ function decode<Name extends OperationName>(
     const schema: z.ZodType = schemas[name].response
     return z.decode(schema, JSON.parse(text)) as OperationResponse<Name>
   } catch (error) {
-    throw notUnderstood('the answer is none of the interface', httpStatus, error)
+    throw notUnderstood('the response is not valid for the operation', httpStatus, error)
   }
 }
 
@@ -297,7 +299,7 @@ async function* items<Name extends OperationName>(
 ): AsyncGenerator<OperationResponse<Name>, void, undefined> {
   try {
     const { body, status } = response
-    if (body === null) throw notUnderstood('the answer is no stream', status)
+    if (body === null) throw notUnderstood('the response is not a stream', status)
     const lines = readLines(body)
     for (;;) {
       const line = await lines.next().catch((error: unknown) => {
