@@ -151,7 +151,7 @@ function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
 
-/** A segment is not as it was written. */
+/** For a damaged segment. */
 export function damagedSegment(name: string, offset: number, details: ErrorDetails = {}): EngineError {
   return new EngineError('DATA_LOSS', `segments/${name} is damaged at byte ${offset}. ${restoreOrRepair}`, {
     ...details,

@@ -238,7 +238,7 @@ export class LevelStore extends IndexedReads implements Store {
     }
   }
 
-  /** To be called when no commit is being written. Reads go on from the old index until there is the new one. */
+  /** Call this when no commit is being written. Reads go on from the old index until there is the new one. */
   async #replaceIndex(): Promise<void> {
     const old = this.#index
     await old.flushing?.catch(ignore)

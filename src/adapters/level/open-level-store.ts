@@ -175,7 +175,7 @@ async function lockedMarker(disk: Disk, path: string): Promise<Marker | undefine
   return marker
 }
 
-/** To be called under the lock. */
+/** Call this under the lock. */
 async function createStore(disk: Disk, path: string): Promise<Marker> {
   await clearUnfinished(disk, path)
   const storeId = newStoreId()

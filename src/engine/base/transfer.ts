@@ -33,7 +33,7 @@ export class Transfer {
     this.#timer.unref()
   }
 
-  /** To be called when the job has ended. */
+  /** Call this when the job has ended. */
   close(): void {
     clearInterval(this.#timer)
   }
@@ -48,7 +48,7 @@ export class Transfer {
     }
   }
 
-  /** To be called for bytes that are of use: progress messages and the like are not. */
+  /** Call this for bytes that are of use: progress messages and the like are not. */
   received(bytes: number): void {
     this.#bytes += bytes
   }

@@ -45,7 +45,7 @@ export class ContentStore {
     return await read()
   }
 
-  /** To be called when blobs are stored: from then on their bytes may be dropped and read again. */
+  /** Call this when blobs are stored: from then on their bytes may be dropped and read again. */
   stored(blob: BlobRef): void {
     if (blob.length > limits.cachedBlobBytes) {
       blob.bytes = undefined

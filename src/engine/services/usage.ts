@@ -109,7 +109,7 @@ export class UsageMeter {
     }
   }
 
-  /** To be called after sending bytes to a tenant's client. Stored once the minute is over, and on close. */
+  /** Call this after sending bytes to a tenant's client. Stored once the minute is over, and on close. */
   sent(core: Core, bytes: number): void {
     const minute = Math.floor(core.environment.wallClockMs() / minuteMs)
     const current = this.#sending.get(core.tenantKey)

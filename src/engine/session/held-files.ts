@@ -18,7 +18,7 @@ export class HeldFile {
   /** The latest known state of a file. For a removed file, the state that only its holder sees. */
   last: FileNode | undefined
   readonly onGone: (() => void) | undefined
-  /** To be called after the last read. */
+  /** Call this after the last read. */
   pin: Disposable | undefined = undefined
   /** The held files of the session, this one among them. */
   among: Set<HeldFile> | undefined = undefined
@@ -76,12 +76,12 @@ export function targetOf(live: Holder, held: HeldFile): FileTarget | undefined {
   return nodeAt(live.tree, held.path)?.ino === held.ino ? held.path : held.ino
 }
 
-/** To be called before an effect removes names. */
+/** Call this before an effect removes names. */
 export function beforeEffect(live: Holder, redo: Redo): void {
   if (live.held === undefined || !takesNames(redo)) return
   // The effect may still be undone, so no file counts as removed yet.
   for (const held of live.held) {
-    // A file of several names may have already lost the one by which it is held in this event.
+    // A file with several names may have already lost the one by which it is held in this event.
     const elsewhere = held.touched && held.last instanceof LinkedFile
     if (!elsewhere && !mayTake(redo, held.path)) continue
     held.touched = true
@@ -90,7 +90,7 @@ export function beforeEffect(live: Holder, redo: Redo): void {
 }
 
 /**
- * To be called when the effects of an event are applied for good; `restored`, the trees before and after a
+ * Call this when the effects of an event are applied for good; `restored`, the trees before and after a
  * restore. Nodes that are not loaded are checked when the holder asks.
  */
 export function afterEvent(

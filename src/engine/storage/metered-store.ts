@@ -28,11 +28,11 @@ export interface MeteredStore extends Store {
   admit?(blobs: readonly BudgetedBlob[]): void
   /** Resolves when budgets are counted; to be awaited before a tenant's first write. */
   counted?(): Promise<void>
-  /** To be called when contents of any tenant were deleted. */
+  /** Call this when contents of any tenant were deleted. */
   recounted?(): Promise<void>
-  /** To be called when the store recovered: contents of commits that failed may be counted, of any tenant. */
+  /** Call this when the store recovered: contents of commits that failed may be counted, of any tenant. */
   miscounted?(): void
-  /** To be called for contents that a store which is not durable is never given. */
+  /** Call this for contents that a store which is not durable is never given. */
   wrote(bytes: number): void
   /** Everything that the tenant has stored, in no order. */
   amounts(): AsyncIterable<StoredAmount>

@@ -93,7 +93,7 @@ export class Pins {
     return read
   }
 
-  /** To be called in the turn of the event loop in which a fork is put into the store's queue. */
+  /** Call this in the turn of the event loop in which a fork is put into the store's queue. */
   forked(parentId: string, seq: number): void {
     if (this.#forks === undefined) return
     const seqs = this.#forks.get(parentId)

@@ -27,7 +27,7 @@ export class Creation {
   }
 
   /**
-   * Removes a new store without commits. To be called under its lock. The marker becomes the claim first, so that what
+   * Removes a new store without commits. Call this under its lock. The marker becomes the claim first, so that what
    * a crash leaves is an unfinished store.
    */
   async discardStore(disk: Disk, path: string): Promise<void> {
@@ -44,7 +44,7 @@ export class Creation {
   }
 
   /**
-   * Removes the directories. To be called without the lock, and while no other opener of this process is let in: what
+   * Removes the directories. Call this without the lock, and while no other opener of this process is let in: what
    * another process has in them stays.
    */
   async discardRest(path: string): Promise<void> {

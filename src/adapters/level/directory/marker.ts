@@ -39,7 +39,7 @@ export async function claimDirectory(disk: Disk, directory: string, indexName: s
   await disk.syncDirectory(directory)
 }
 
-/** Turns the claim into the marker, or the marker into one of this format. To be called under LevelDB's lock. */
+/** Turns the claim into the marker, or the marker into one of this format. Call this under LevelDB's lock. */
 export async function writeMarker(disk: Disk, directory: string, storeId: string): Promise<Marker> {
   const marker: Marker = { format: currentFormat, storeId }
   const claim = join(directory, claimName)
@@ -61,13 +61,13 @@ export function newStoreId(): string {
   return randomUUID()
 }
 
-/** Removes the claim of a creator that came second. To be called under LevelDB's lock. */
+/** Removes the claim of a creator that came second. Call this under LevelDB's lock. */
 export async function discardClaim(disk: Disk, directory: string): Promise<void> {
   await removeFile(disk, join(directory, claimName))
 }
 
 /**
- * Empties the segments left by an interrupted creation. To be called under LevelDB's lock.
+ * Empties the segments left by an interrupted creation. Call this under LevelDB's lock.
  *
  * @throws EngineError `DATA_LOSS` when there are commits in them: the store was finished and has lost its marker.
  */

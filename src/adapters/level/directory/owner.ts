@@ -10,7 +10,7 @@ import { errorCode } from '../errors.js'
 export const ownerName = 'owner.json'
 const maxHostLength = 255
 
-/** Notes this process. To be called under LevelDB's lock; a failure affects only the error that others get. */
+/** Notes this process. Call this under LevelDB's lock; a failure affects only the error that others get. */
 export async function noteOwner(directory: string): Promise<void> {
   const owner = { pid: process.pid, since: new Date().toISOString(), host: hostname() }
   const path = join(directory, ownerName)
@@ -22,7 +22,7 @@ export async function noteOwner(directory: string): Promise<void> {
   }
 }
 
-/** To be called under LevelDB's lock: later the file may be another's. */
+/** Call this under LevelDB's lock: later the file may be another's. */
 export async function forgetOwner(directory: string): Promise<void> {
   await rm(join(directory, ownerName), { force: true }).catch(() => undefined)
 }

@@ -23,7 +23,7 @@ export function* logRecords(file: Buffer): Generator<Buffer, void> {
 }
 
 /**
- * The offset of the first fragment that is not as it was written. A write that was cut short at the end of the file is
+ * The offset of the first damaged fragment. A write that was cut short at the end of the file is
  * no damage.
  */
 export function findLogDamage(file: Buffer): number | undefined {
@@ -60,7 +60,7 @@ function skipTrailer(at: number): number {
   return left < headerBytes ? at + left : at
 }
 
-/** The fragment at an offset, when all of it is as it was written. */
+/** The fragment at an offset, if it is intact. */
 function readFragment(file: Buffer, at: number): Fragment | undefined {
   if (at + headerBytes > file.length) return undefined
   const type = file[at + 6]!

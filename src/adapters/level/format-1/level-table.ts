@@ -20,7 +20,7 @@ interface Handle {
   readonly size: number
 }
 
-/** The offset of the first block that is not as it was written, or of the first bytes that belong to no block. */
+/** The offset of the first damaged block, or of the first bytes that belong to no block. */
 export function findTableDamage(file: Buffer): number | undefined {
   const footer = file.length - footerBytes
   if (footer < 0) return 0

@@ -53,7 +53,7 @@ export async function migrate(disk: Disk, path: string, indexPath: string, store
   }
 }
 
-/** Gives the manifest its name. To be called under LevelDB's lock, when the marker says format 2. */
+/** Gives the manifest its name. Call this under LevelDB's lock, when the marker says format 2. */
 export async function finishMigration(disk: Disk, path: string): Promise<void> {
   const directory = join(path, segmentsName)
   const names = await disk.list(directory)

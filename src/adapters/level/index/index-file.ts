@@ -291,7 +291,7 @@ async function writeHeader(file: DiskFile): Promise<number> {
   return crc32(header)
 }
 
-/** Batches whose tables are as they were written, up to the first that is not. */
+/** Batches with intact tables, up to the first damaged one. */
 function* readBatches(file: DiskFile, size: number, seed: number): Generator<StoredBatch, void> {
   for (let offset = headerBytes; offset + headBytes <= size;) {
     const head = asBuffer(file.readSync(offset, headBytes))

@@ -81,7 +81,7 @@ const isTail = isWith<IndexTail>({
   deltas: isListOf(isWith<IndexTail['deltas'][number]>({ id: isCount, checksum: isCount })),
 })
 
-/** Undefined when the bytes are not a root as it was written. */
+/** Undefined when the bytes are not an intact root. */
 export function decodeRoot(bytes: Buffer): IndexRoot | undefined {
   const root = decodeChecked(bytes)
   if (!isStoredRoot(root) || root.uses.length % 3 !== 0 || root.pages.length % 3 !== 0) return undefined

@@ -88,7 +88,7 @@ export class PageIndex {
     return found
   }
 
-  /** @throws EngineError `DATA_LOSS` when the page is not as it was written. */
+  /** @throws EngineError `DATA_LOSS` when the page is damaged. */
   decoded(ref: PageRef): Page {
     // About to be replaced: it needs no place in the cache.
     return (this.#cache.get(ref.id) ?? this.#open(ref)).decode()

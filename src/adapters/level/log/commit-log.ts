@@ -104,7 +104,7 @@ export class CommitLog {
    * Makes the log fit for appending after a failure: it cuts off unacknowledged frames, reads back and verifies
    * acknowledged ones, and writes unsynced ones again. Goes on in another segment.
    *
-   * @throws EngineError `DATA_LOSS` when the frames after `verified` are not as they were written.
+   * @throws EngineError `DATA_LOSS` when the frames after `verified` are damaged.
    */
   async recover(verified: IndexPlace): Promise<void> {
     this.#checkPlace()

@@ -68,7 +68,7 @@ export class EventSequence {
     }
   }
 
-  /** To be called when no commit is queued or being written: the index then knows everything. */
+  /** Call this when no commit is queued or being written: the index then knows everything. */
   trim(): void {
     if (this.#next.size > maxSessions) this.#next.clear()
   }

@@ -44,7 +44,7 @@ export class FrameScanner {
     this.#seed = seed
   }
 
-  /** Undefined at the end, and where no frame follows that is as it was written: then `at` is before the end. */
+  /** Undefined at the end, and before damage. In the second case, `at` is before the end. */
   async next(): Promise<ScannedFrame | undefined> {
     const offset = this.at
     if (!(await this.#load(offset, frameHeaderBytes))) return undefined

@@ -116,7 +116,7 @@ export class FrameBuilder {
 }
 
 /**
- * The entries of the frame whose header is at `at`; undefined unless every byte is as it was written. `bytes`
+ * The entries of the frame whose header is at `at`; undefined unless every byte is intact. `bytes`
  * must hold all of the frame.
  */
 export function readFrame(bytes: Buffer, at: number, header: FrameHeader): readonly FrameEntry[] | undefined {

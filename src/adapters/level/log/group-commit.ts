@@ -90,7 +90,7 @@ export class GroupCommit {
     for (const group of this.#waiting.splice(0)) group.reject(writeError(cause, 'not-applied'))
   }
 
-  /** Accepts commits again. To be called when nothing is queued or being written. */
+  /** Accepts commits again. Call this when nothing is queued or being written. */
   resume(): void {
     this.#failure = undefined
     this.#sequence = new EventSequence(this.#options.hasEvent)

@@ -18,11 +18,11 @@ import type { FrameHeader } from '../log/segment-format.js'
 import type { SegmentFile } from '../log/segment-file.js'
 
 const windowBytes = 2 ** 20
-/** What cannot be read is passed over in pieces of this. */
+/** Unreadable ranges are skipped in pieces of this size. */
 const unreadableBytes = 4096
 const seqWidth = 8
 
-/** Bytes of a segment that are not as they were written. */
+/** Damaged bytes of a segment. */
 export interface Damage {
   readonly offset: number
   readonly message: string
@@ -182,7 +182,7 @@ function salvageEntries(bytes: Buffer, header: FrameHeader, offset: number, dama
   return entries
 }
 
-/** Whether the lengths of the entries are as they were written. */
+/** Whether the lengths of the entries are intact. */
 function hasWholeHeads(bytes: Buffer, header: FrameHeader): boolean {
   let checksum = 0
   let count = 0

@@ -43,7 +43,7 @@ export type { Dropped }
  * is read only, and stays as it is.
  *
  * - All of its segments are read, skipping damage, also when segments, manifest or marker are missing. An entry
- *   is taken when all of its bytes are as they were written, and no other.
+ *   is taken only if all of its bytes are intact.
  * - A session without losses stays unchanged, with its history.
  * - A session that lost contents or tree nodes keeps its newest state and its checkpoints without the files or directories
  *   that are lost, and its log, link for link; the redo of its events is not kept.

@@ -23,7 +23,7 @@ export interface ImportContext extends ReadContext {
   readonly objects: GitObjects
   /** Commits that were imported whole from this remote, newest first: their trees are in `objects`. */
   readonly knownCommits: readonly string[]
-  /** To be called when the ref is resolved: until then a second request for the same ref may share this import. */
+  /** Call this when the ref is resolved: until then a second request for the same ref may share this import. */
   onResolved(): void
 }
 
@@ -31,7 +31,7 @@ export interface ImportContext extends ReadContext {
 export interface GitTreeSink {
   /**
    * Starts from a tree that an earlier import completed: entries not given again stay unchanged. False, with
-   * nothing changed, when the tree is unknown. To be called before anything else.
+   * nothing changed, when the tree is unknown. Call this before anything else.
    */
   startFrom(treeId: string): Promise<boolean>
   directory(path: string, attributes: EntryAttributes): void | Promise<void>

@@ -105,7 +105,7 @@ export interface JobContext {
   readonly onProgress: (progress: JobProgress) => void
   /** From here on no other call shares the job. */
   readonly onResolved: () => void
-  /** To be called when it is the job's turn. */
+  /** Call this when it is the job's turn. */
   readonly onStart: () => Promise<void>
   /** Stores the result of the job together with its success; to be called once, and nothing may fail after it. */
   readonly onDone: (result: JobResult) => Promise<void>
@@ -155,7 +155,7 @@ export class Jobs {
 
   /**
    * Fails the jobs that an earlier process left unfinished, of all tenants; `recordsOf` gives the records to store
-   * with each, also for a job whose end this engine could not store at once. To be called once, at opening.
+   * with each, also for a job whose end this engine could not store at once. Call this once, at opening.
    */
   async failInterrupted(core: Core, recordsOf: FailureRecords): Promise<void> {
     this.#recordsOf = recordsOf

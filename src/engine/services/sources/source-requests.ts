@@ -182,7 +182,7 @@ const partOf = {
   [SourceKind.HOST_PATH]: undefined,
 } as const
 
-/** To be called before anything is awaited: the caller may change the request later. INVALID_ARGUMENT. */
+/** Call this before anything is awaited: the caller may change the request later. INVALID_ARGUMENT. */
 export function parseImport(request: ImportStartRequest): ImportParts {
   const { git, uploadedSnapshot, uploadedGitBundle, signal } = importShape.read(request)
   checkSignal(signal)

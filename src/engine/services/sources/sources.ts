@@ -91,7 +91,7 @@ export class SourceService {
     this.jobs = new Jobs(jobLimits)
   }
 
-  /** Fails the jobs that an earlier process left unfinished. To be called once, at opening. */
+  /** Fails the jobs that an earlier process left unfinished. Call this once, at opening. */
   recover(core: Core): Promise<void> {
     return this.jobs.failInterrupted(core, (tenantKey, { sourceId }) =>
       this.#failedRecords({ ...core, tenantKey }, sourceId),

@@ -33,7 +33,7 @@ export function isExpired(core: Core, { record, lastActivityAt }: Expiring): boo
   return before >= ttlMs ? open >= Math.min(ttlMs, limits.expirySecondLookMs) : before + open >= ttlMs
 }
 
-/** To be called when a session is used: if the wall clock is wrong, its time may make no sense later. */
+/** Call this when a session is used: if the wall clock is wrong, its time may make no sense later. */
 export function noteUse(core: Core, record: SessionRecord, lastActivityAt: number): void {
   if (ttlMsOf(core, record) === undefined) return
   const { environment, opened } = core

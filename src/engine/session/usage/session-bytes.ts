@@ -23,7 +23,7 @@ export function admitChange(
   core.store.admit?.(blobs)
 }
 
-/** To be called for a change that was admitted. */
+/** Call this for a change that was admitted. */
 export function countChange(core: Core, live: LiveSession, redo: readonly Redo[]): void {
   if (core.sessionBytes !== undefined && redo.length > 0)
     written.set(live, (written.get(live) ?? 0) + bytesOf(redo))
