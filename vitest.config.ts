@@ -9,7 +9,7 @@ const withRounds = [
   'test/crash/*.test.ts',
   'test/http/large-bodies.test.ts',
   'test/model/*.test.ts',
-  'test/unit/{archives-hostile,bundle-damage,collection,collection-failures,git-hostile,glob}.test.ts',
+  'test/unit/{archives-hostile,bundle-damage,cache,collection,collection-failures,git-hostile,glob,junit-adapter}.test.ts',
   'test/unit/level-{damage,faults,migration}.test.ts',
   'test/unit/store-repair.test.ts',
 ]

@@ -1,6 +1,6 @@
 import { expect, onTestFinished } from 'vitest'
 
-/** Lowers a bound for the rest of a test, where reaching the real one takes too long. */
+/** Lowers a bound for the rest of a test, where reaching the real one takes too long for `npm test`. */
 export function lowerBound<Name extends string>(
   bounds: Readonly<Record<Name, number>>,
   name: NoInfer<Name>,

@@ -4,7 +4,7 @@ import { env, stdout } from 'node:process'
 export const seed: number = readSeed(env['FORKSPACE_SEED'])
 
 /** Random tests run this many times as often as in `npm run test:long`, where it is 1. */
-export const size: number = Number(env['FORKSPACE_TEST_SIZE'] ?? 0.1)
+export const size: number = Number(env['FORKSPACE_TEST_SIZE'] ?? 0.05)
 
 /** Runs of a random test that has `count` of them in `npm run test:long`. */
 export function runs(count: number): number {

@@ -7,7 +7,7 @@ import { EngineError, openEngine } from '../../src/index.js'
 import { MemorySink } from '../support/archive-tools.js'
 import { lowerBound } from '../support/lower-bound.js'
 import { pax, tarEntry, tarOf, zipOf, type RawTarEntry, type RawZipEntry } from '../support/raw-archives.js'
-import { runs, seed, stepOf } from '../support/seed.js'
+import { runs, seed, size, stepOf } from '../support/seed.js'
 
 const archives = createArchives()
 
@@ -951,7 +951,7 @@ describe('a bomb is refused', () => {
   })
 
   test('of a zip over its bound, when it comes in pieces', async () => {
-    lowerBound(archiveLimits, 'zipBytes', 2 ** 25)
+    if (size < 1) lowerBound(archiveLimits, 'zipBytes', 2 ** 25)
     let given = 0
     async function* parts(): AsyncGenerator<Uint8Array> {
       yield Buffer.from('PK\x03\x04')

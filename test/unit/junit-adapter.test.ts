@@ -7,6 +7,7 @@ import { createReportReader } from '../../src/adapters/junit/index.js'
 import { junitLimits } from '../../src/adapters/junit/limits.js'
 import { limits } from '../../src/index.js'
 import { compileSource } from '../support/compile-source.js'
+import { seed, stepOf } from '../support/seed.js'
 
 const bytes = limits.reportBytes
 
@@ -217,7 +218,7 @@ describe('what is refused:', () => {
   })
 })
 
-/** Each of as many bytes as a report may have, but for those that stop early. */
+/** Reports of about the largest size. `npm test` reads a part of them. */
 const hostile: Record<string, string> = {
   'three million references': `suite('&lt;'.repeat(3_000_000))`,
   'three million references in a value': `'<testsuite a="' + '&lt;'.repeat(3_000_000) + '"/>'`,
@@ -241,12 +242,18 @@ const harmless: Record<string, string> = {
   'text of line ends': `suite('\\r'.repeat(bytes - 40))`,
 }
 
+/** Every third entry in `npm test`, from one that the seed chooses. */
+function sample(from: Record<string, string>): [string, string][] {
+  const step = stepOf(3)
+  return Object.entries(from).filter((_, index) => (index + seed) % step === 0)
+}
+
 describe('in a process of little memory', () => {
   test('no report of the largest size is too much', { timeout: 240_000 }, async () => {
     const compiled = await compileSource()
     const file = join(compiled.directory, 'run.mjs')
     const entries = (from: Record<string, string>): string =>
-      Object.entries(from)
+      sample(from)
         .map(([name, code]) => `${JSON.stringify(name)}: () => ${code},`)
         .join('\n')
     await writeFile(
@@ -265,8 +272,8 @@ describe('in a process of little memory', () => {
       console.log(JSON.stringify(results))`,
     )
     const { stdout } = await promisify(execFile)(process.execPath, ['--max-old-space-size=192', file])
-    const expected = (from: object, result: string): [string, string][] =>
-      Object.keys(from).map((name) => [name, result])
+    const expected = (from: Record<string, string>, result: string): [string, string][] =>
+      sample(from).map(([name]) => [name, result])
     expect(JSON.parse(stdout)).toEqual(
       Object.fromEntries([...expected(hostile, 'INVALID_ARGUMENT'), ...expected(harmless, 'read')]),
     )
