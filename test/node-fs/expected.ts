@@ -1,6 +1,6 @@
 /**
  * What Node's own tests of fs find different in a session. All other files pass. Each reason is the first cell of a
- * row of the table of differences in src/engine/fs/README.md; the file fails because of it.
+ * row of the table of differences in docs/node-fs.md; the file fails because of it.
  */
 export const differences: Readonly<Record<string, readonly string[]>> = {
   'relative paths': [

@@ -51,7 +51,7 @@ type GlobCallback<T> = (error: NodeJS.ErrnoException | null, matches: T[]) => vo
  * in order, and `session.flush()` waits for it. A synchronous call throws EAGAIN where it would have to
  * wait: while asynchronous changes of the session are waiting, or for data that a store cannot read at once.
  *
- * Where it differs from Node on purpose is listed, with reasons, in the README of this folder.
+ * `docs/node-fs.md` lists all differences from Node, with reasons.
  *
  * @example
  * session.fs.mkdirSync('/src', { recursive: true })
