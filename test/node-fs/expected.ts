@@ -69,7 +69,7 @@ export const differences: Readonly<Record<string, readonly string[]>> = {
     'test-fs-rmdir-recursive-warns-on-file.js',
     'test-fs-rmdir-recursive.js',
   ],
-  'a FileHandle that is forgotten or sent to a worker': [
+  'a FileHandle that is dropped or sent to a worker': [
     'test-fs-promises-file-handle-close.js',
     'test-fs-promises-file-handle-read-worker.js',
   ],
