@@ -952,10 +952,12 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       const reads: Record<string, () => Promise<unknown>> = {
         'fs.readFile': () => session.fs.promises.readFile('/a'),
         'fs.stat': () => session.fs.promises.stat('/a'),
+        'fs.readFileSync': async () => session.fs.readFileSync('/a'),
         'files.read': () => session.files.read({ path: '/a' }),
         'files.contentHash': () => session.files.contentHash('/a'),
         'files.listSymlinks': () => session.files.listSymlinks(),
         manifest: () => session.manifest(),
+        diff: () => session.diff().paths(),
       }
       const still: string[] = []
       for (const [name, look] of Object.entries(reads)) {

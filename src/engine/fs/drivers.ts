@@ -94,7 +94,7 @@ function doNow<T>(context: Context, call: Call<T>): T {
   const { plan } = call
   try {
     permitRest(context, call)
-    if (plan === undefined) return call.look(access.liveSync(actionOf(call)))
+    if (plan === undefined) return call.look(access.readingSync(actionOf(call)))
     let result: T
     access.changeSync(actionOf(call), (live) => {
       const committed = record(core, live, plan(live))

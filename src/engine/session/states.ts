@@ -7,6 +7,7 @@ import { kindOf, type Dir, type NodeKind } from '../tree/node.js'
 import { TreeDiff, type TreeChange } from '../tree/diff.js'
 import { checkpointNames, findCheckpoint, type CheckpointReference } from './checkpoints.js'
 import type { Core } from './core.js'
+import { touch } from './table/activity.js'
 import type { LiveSession } from './table/live.js'
 import { openUsed, usedNow } from './table/expiry.js'
 import { rootAt } from './history/replay.js'
@@ -36,6 +37,7 @@ interface FoundState {
 async function findState(core: Core, reference: StateReference): Promise<FoundState> {
   // Without an await in between, the state is that of the call.
   const live = usedNow(core, reference.sessionId) ?? (await openUsed(core, reference.sessionId))
+  touch(core, live)
   const root = await stateOf(core, live, reference)
   return { root, pin: core.pins.pin({ roots: [root], owner: root }) }
 }

@@ -133,6 +133,11 @@ export class SessionAccess {
     throw wouldBlock('the session is not in memory, and must be read from the storage')
   }
 
+  /** As {@link liveSync}, for a read. */
+  readingSync(action: Action): LiveSession {
+    return this.#touch(this.liveSync(action))
+  }
+
   /** From here on it can be used at once whenever this handle is there. */
   #keep(live: LiveSession): LiveSession {
     live.revive?.()
