@@ -38,7 +38,7 @@ describe('a client with generated types', () => {
   afterAll(() => program.remove())
 
   test('is content with them', () => {
-    expect(program.complaints).toBe('')
+    expect(program.diagnostics).toBe('')
   })
 
   test('does its work', async () => {
@@ -67,7 +67,7 @@ describe('a client with generated types', () => {
   test('would be told of what the contract does not have', async () => {
     const wrong = await compileWithTypes(openApiDocument(), wrongProgram)
     try {
-      const lines = [...wrong.complaints.matchAll(/program\.ts\((\d+),/g)].map(([, line]) => Number(line))
+      const lines = [...wrong.diagnostics.matchAll(/program\.ts\((\d+),/g)].map(([, line]) => Number(line))
       const expected = wrongProgram
         .split('\n')
         .flatMap((line, index) => (line.includes('// wrong') ? [index + 1] : []))

@@ -138,19 +138,19 @@ class TestFile {
     for (const listener of events.listeners('exit'))
       this.guard(() => (listener as (code: number) => void)(code))
     const exitCode = this.process.exitCode ?? 0
-    const failed = this.#complaints || (exitCode === 0 ? null : `exit code ${exitCode}`)
+    const failed = this.#diagnostics || (exitCode === 0 ? null : `exit code ${exitCode}`)
     const error = this.#failed ? shown(this.#error) : failed
     return { file: this.name, error, skipped: this.#skipped }
   }
 
-  #complaints = ''
+  #diagnostics = ''
 
   readonly #console = {
     ...console,
     log: (...said: unknown[]): void => {
       const text = said.join(' ')
       if (text.startsWith('1..0 # Skipped')) this.#skipped = true
-      if (text.startsWith('Mismatched')) this.#complaints += `${said.slice(1).join(' ')}; `
+      if (text.startsWith('Mismatched')) this.#diagnostics += `${said.slice(1).join(' ')}; `
     },
     error: (): void => undefined,
     warn: (): void => undefined,

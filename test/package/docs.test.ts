@@ -30,7 +30,7 @@ const exampleRemote = 'https://example.org/app.git'
 async function compileAndRun(
   directory: string,
   remoteUrl: string,
-): Promise<{ complaints: string; runs: Map<string, PageRun> }> {
+): Promise<{ diagnostics: string; runs: Map<string, PageRun> }> {
   const place = await mkdtemp(join(inject('runDirectory'), 'docs-'))
   for (const name of ['docs-world.ts', 'docs-runner.mjs'])
     await copyFile(join(root, 'test/support', name), join(place, name))
@@ -49,7 +49,7 @@ async function compileAndRun(
   await writeFile(join(place, 'tsconfig.json'), JSON.stringify(config))
   const run = promisify(execFile)
   const tsc = join(root, 'node_modules/typescript/bin/tsc')
-  const complaints = await run(process.execPath, [tsc, '-p', place], { cwd: place }).then(
+  const diagnostics = await run(process.execPath, [tsc, '-p', place], { cwd: place }).then(
     () => '',
     (error: { readonly stdout: string }) => error.stdout,
   )
@@ -66,12 +66,12 @@ async function compileAndRun(
     .trim()
     .split('\n')
     .map((line) => JSON.parse(line) as PageRun)
-  return { complaints, runs: new Map(runs.map((ran) => [ran.path, ran])) }
+  return { diagnostics, runs: new Map(runs.map((ran) => [ran.path, ran])) }
 }
 
 describe('code on the pages', () => {
   let directory: string
-  let complaints: string
+  let diagnostics: string
   let runs: Map<string, PageRun>
 
   beforeAll(async () => {
@@ -82,14 +82,14 @@ describe('code on the pages', () => {
     ])
     const server = await serveGit(directory)
     try {
-      ;({ complaints, runs } = await compileAndRun(join(directory, 'work'), `${server.url}/app.git`))
+      ;({ diagnostics, runs } = await compileAndRun(join(directory, 'work'), `${server.url}/app.git`))
     } finally {
       await server.close()
     }
   })
   afterAll(() => rm(directory, { recursive: true }))
 
-  test('compiles', () => expect(complaints).toBe(''))
+  test('compiles', () => expect(diagnostics).toBe(''))
 
   test.each(programs.map((page) => [page.path, page] as const))(
     '%s runs and prints its output',

@@ -4,7 +4,7 @@ import { lstatSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ContentIn, EntryAttributes, TreeSink } from '../../src/engine/ports.js'
 
-/** Whether a tool is here. Its absence is an error where all tests must run. */
+/** Whether a tool is installed. A missing tool is an error when FORKSPACE_REQUIRE_ALL is 1. */
 function has(command: string, args: readonly string[], sign: RegExp): boolean {
   const { status, stdout } = spawnSync(command, args, { encoding: 'utf8' })
   const found = status === 0 && sign.test(stdout)
@@ -18,7 +18,7 @@ export const hasPython = has('python3', ['--version'], /^Python 3/)
 
 const maxBuffer = 2 ** 28
 
-/** Runs a tool and gives what it writes. */
+/** Runs a tool and returns its output. */
 export function run(command: string, args: readonly string[], cwd: string, input?: Uint8Array): Buffer {
   return execFileSync(command, args, {
     cwd,
@@ -29,7 +29,7 @@ export function run(command: string, args: readonly string[], cwd: string, input
   })
 }
 
-/** Runs a Python program, the modules for archives imported, and gives what it writes to `out`. */
+/** Runs a Python program with the archive modules imported, and returns what it writes to `out`. */
 export function python(code: string, cwd: string, input?: Uint8Array): Buffer {
   const preamble = 'import io, sys, os, tarfile, zipfile, json\nout = sys.stdout.buffer\n'
   return run('python3', ['-c', preamble + code], cwd, input)
@@ -46,7 +46,7 @@ export type SeenEntry =
     }
   | { kind: 'symlink'; target: string; mtimeMs: number }
 
-/** What a sink was given, by path; a hard link is the entry that it leads to. */
+/** The entries that a sink received, by path; a hard link is listed as the entry it points to. */
 export class MemorySink implements TreeSink {
   readonly entries = new Map<string, SeenEntry>()
   readonly links: [existingPath: string, path: string][] = []
@@ -73,13 +73,13 @@ export class MemorySink implements TreeSink {
     throw new Error('an archive takes nothing away')
   }
 
-  /** Names only. */
+  /** The paths alone, sorted. */
   get paths(): string[] {
     return [...this.entries.keys()].sort()
   }
 }
 
-/** Short content as it is, long one as its hash. */
+/** Short content as text, long content as its length and hash. */
 export function shown(content: Buffer): string {
   if (content.length <= 1000) return content.toString('latin1')
   return `${content.length} bytes, ${createHash('sha256').update(content).digest('hex')}`
@@ -102,7 +102,7 @@ function plain({ mode, mtimeMs, xattrs }: EntryAttributes): {
   return { mode, mtimeMs, xattrs: Object.fromEntries(texts) }
 }
 
-/** A directory of the disk as a sink would see it, times cut to seconds. */
+/** The entries of a directory on disk in the form of a sink, with times truncated to seconds. */
 export function entriesOnDisk(directory: string): Map<string, SeenEntry> {
   const entries = new Map<string, SeenEntry>()
   const visit = (path: string): void => {
@@ -120,7 +120,7 @@ export function entriesOnDisk(directory: string): Map<string, SeenEntry> {
   return entries
 }
 
-/** In whole seconds, and in one order. */
+/** Truncates times to whole seconds and sorts the entries by path. */
 export function inSeconds(entries: ReadonlyMap<string, SeenEntry>): Record<string, SeenEntry> {
   const sorted = [...entries].sort(([a], [b]) => (a < b ? -1 : 1))
   return Object.fromEntries(

@@ -6,7 +6,7 @@ import * as raw from 'multiformats/codecs/raw'
 import { CID } from 'multiformats/cid'
 import { sha256 } from 'multiformats/hashes/sha2'
 
-/** A bundle as other tools see it. */
+/** A bundle as other tools read it. */
 export interface BundleFile {
   root: CID
   readonly blocks: { cid: CID; bytes: Uint8Array }[]
@@ -15,14 +15,14 @@ export interface BundleFile {
 export const textNames = ['checkpoints', 'annotations', 'approvals', 'events'] as const
 type TextName = (typeof textNames)[number]
 
-/** What is in a bundle, to be changed and put together again. */
+/** The parts of a bundle, which a test can change and reassemble. */
 export interface BundleParts {
   readonly manifest: Record<string, unknown> & {
     state: { manifestHash: string; root: unknown[] }
     baseline: { manifestHash: string; root: unknown[] }
     texts: Record<TextName, { count: number; blocks: string[] }>
   }
-  /** Contents, and lists of trees as JSON. */
+  /** Contents, and tree listings as JSON. */
   readonly trees: (Uint8Array | string)[]
   readonly texts: Record<TextName, unknown[]>
 }
@@ -33,7 +33,7 @@ export async function bytesOf(content: AsyncIterable<Uint8Array>): Promise<Buffe
   return Buffer.concat(pieces)
 }
 
-/** Every block is what its CID says, computed again. */
+/** Recomputes every CID and checks it against its block. */
 export async function readFile(bytes: Uint8Array): Promise<BundleFile> {
   const reader = await CarReader.fromBytes(bytes)
   const [root, ...others] = await reader.getRoots()
@@ -76,7 +76,7 @@ export async function takeApart(bytes: Uint8Array): Promise<BundleParts> {
   return { manifest, trees, texts }
 }
 
-/** With the hashes that belong to what is in it now. */
+/** Assembles a bundle and computes the hashes of its current parts. */
 export async function putTogether({ manifest, trees, texts }: BundleParts): Promise<Buffer> {
   const blocks: BundleFile['blocks'] = []
   const add = async (code: number, bytes: Uint8Array): Promise<CID> => {
@@ -105,7 +105,7 @@ export function hashOf(content: Uint8Array | string): string {
   return createHash('sha256').update(content).digest('hex')
 }
 
-/** The address of a list of a tree. */
+/** The address of a tree listing. */
 export function addressOf(tree: string): string {
   return hashOf(tree).slice(0, 40)
 }

@@ -10,7 +10,7 @@ const storage = {
 const engine = await openEngine({ storage })
 const session = await engine.sessions.create()
 stdout.write(`session ${session.id}\n`)
-/** What is written to these is given back at once: segments come and go. */
+/** Writes data and deletes it at once, so that segments are created and deleted. */
 async function waste() {
   for (;;) {
     const other = await engine.sessions.create({ files: { '/waste': randomBytes(200_000) } })

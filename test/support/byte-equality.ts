@@ -4,8 +4,8 @@ const isAdded = Symbol.for('forkspace.byte-equality')
 const shared = globalThis as { [isAdded]?: true }
 
 /**
- * Lets `toEqual` and `toStrictEqual` compare arrays of bytes as bytes. By itself `expect` compares them index by index,
- * which takes seconds for some MiB. Arrays of different classes are left to it, and so are those that differ.
+ * Lets `toEqual` and `toStrictEqual` compare byte arrays as bytes. By default `expect` compares them index by index,
+ * which takes seconds for a few MiB. Arrays of different classes, and arrays that differ, are left to the default.
  */
 if (shared[isAdded] === undefined) {
   shared[isAdded] = true

@@ -7,16 +7,16 @@ import type { World } from '../../src/adapters/cli/world.js'
 import { servedOf, type CommandOptions, type Finished, type Served } from './command.js'
 
 export interface HereOptions extends CommandOptions {
-  /** Whether standard output says that it is a terminal. */
+  /** Whether standard output reports that it is a terminal. */
   readonly isTerminal?: boolean
 }
 
-/** As a terminal finds it: from the environment alone. */
+/** The color depth that a terminal derives from the environment alone. */
 function colorDepth(variables: object): number {
   return WriteStream.prototype.getColorDepth(variables)
 }
 
-/** Runs the command in this process; one at a time where a directory is given. */
+/** Runs the command in this process. Only one may run at a time when a directory is given. */
 export async function runHere(args: readonly string[], options: HereOptions = {}): Promise<Finished> {
   const { cwd, isTerminal = false } = options
   const [out, err] = [new Gathered(), new Gathered()]
@@ -33,14 +33,16 @@ export async function runHere(args: readonly string[], options: HereOptions = {}
   }
 }
 
-/** Runs a command that must succeed and gives what it printed, without the last end of line. */
+/** Runs a command that must succeed and returns its output without the final newline. */
 export async function outputHere(args: readonly string[], options: HereOptions = {}): Promise<string> {
   const { code, stdout, stderr } = await runHere(args, options)
   if (code !== 0) throw new Error(`forkspace ${args.join(' ')}: ${code}: ${stderr}`)
   return stdout.replace(/\n$/, '')
 }
 
-/** Runs `forkspace serve` in this process, whose signals do not reach it; resolves when it listens. */
+/**
+ * Runs `forkspace serve` in this process without connecting it to the signals of the process; resolves when it listens.
+ */
 export async function serveHere(args: readonly string[], options: CommandOptions = {}): Promise<Served> {
   const [stdout, stderr, signals] = [new PassThrough(), new PassThrough(), new EventEmitter()]
   const running = run(['serve', ...args], worldOf(stdout, stderr, options, signals))

@@ -20,7 +20,7 @@ export interface CommandOptions {
   readonly input?: string | Uint8Array
 }
 
-/** Starts the built command in a process of its own, whose environment has nothing of this one. */
+/** Starts the built command in its own process, with an environment that inherits nothing from this one. */
 export function startCommand(args: readonly string[], options: CommandOptions = {}): ChildProcess {
   const { PATH = '', TMPDIR = '/tmp' } = process.env
   return spawn(process.execPath, [commandFile, ...args], {
@@ -33,7 +33,7 @@ export function startCommand(args: readonly string[], options: CommandOptions = 
 export async function runCommand(args: readonly string[], options: CommandOptions = {}): Promise<Finished> {
   const child = startCommand(args, options)
   const closed = once(child, 'close') as Promise<[number | null, NodeJS.Signals | null]>
-  // The command may end without reading it.
+  // The command may exit without reading its input.
   child.stdin!.on('error', () => undefined)
   child.stdin!.end(options.input ?? '')
   const [bytes, stderr, [code, signal]] = await Promise.all([
@@ -44,7 +44,7 @@ export async function runCommand(args: readonly string[], options: CommandOption
   return { code, signal, bytes, stdout: bytes.toString('utf8'), stderr }
 }
 
-/** Runs a command that must succeed and gives what it printed, without the last end of line. */
+/** Runs a command that must succeed and returns its output without the final newline. */
 export async function outputOf(args: readonly string[], options: CommandOptions = {}): Promise<string> {
   const { code, stdout, stderr } = await runCommand(args, options)
   if (code !== 0) throw new Error(`forkspace ${args.join(' ')}: ${code}: ${stderr}`)
@@ -58,12 +58,12 @@ export interface Ended {
 
 export interface Served {
   readonly url: string
-  /** All lines of standard output, and what was written to standard error, until now. */
+  /** All lines of standard output so far. */
   readonly lines: readonly string[]
   stderr(): string
-  /** Resolves when a line was printed that matches, on either stream. */
+  /** Resolves when a matching line is printed on either stream. */
   until(pattern: RegExp): Promise<string>
-  /** Sends a signal and waits for the end. */
+  /** Sends a signal and waits for the process to end. */
   stop(signal?: NodeJS.Signals): Promise<Ended>
 }
 
@@ -71,7 +71,7 @@ export interface ServedProcess extends Served {
   readonly process: ChildProcess
 }
 
-/** Starts `forkspace serve` in a process of its own, and resolves when it listens. */
+/** Starts `forkspace serve` in its own process, and resolves when it listens. */
 export async function serveCommand(
   args: readonly string[],
   options: CommandOptions = {},
@@ -90,7 +90,7 @@ export async function serveCommand(
 export interface Serving {
   readonly stdout: NodeJS.ReadableStream
   readonly stderr: NodeJS.ReadableStream
-  /** Resolves behind the end of both. */
+  /** Resolves after the process and both of its streams have ended. */
   readonly ended: Promise<Ended>
   readonly kill: (signal: NodeJS.Signals) => void
 }

@@ -8,7 +8,7 @@ import { inject } from 'vitest'
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** A directory for what test files of one run share. */
+    /** A directory that the test files of one run share. */
     readonly runDirectory: string
   }
 }
@@ -16,11 +16,11 @@ declare module 'vitest' {
 export interface CompiledSource {
   /** URL of the compiled form of a file, named relative to `src` with its .js ending. */
   url(file: string): string
-  /** Of the caller alone; what stands there finds the packages of the project, and goes with the run. */
+  /** The caller's own directory. Files in it can import the packages of the project; it is removed after the run. */
   readonly directory: string
 }
 
-/** What of the project is compiled, for child processes and workers, which know no TypeScript. */
+/** The parts of the project to compile, for child processes and workers that cannot load TypeScript. */
 const parts = ['src', 'bench', 'examples', 'test/attack', 'test/crash', 'test/node-fs']
 
 /** The sources as JavaScript, file by file. */
@@ -40,12 +40,12 @@ async function sourceIn(directory: string): Promise<CompiledSource> {
   }
 }
 
-/** The directory with the compiled form of the project, file by file. */
+/** The directory with the compiled project, file by file. */
 export function compiledProject(): Promise<string> {
   return madeOnce('compiled', compile)
 }
 
-/** Programs and entry points that many child processes load; each is a file or few in `bundledProject`. */
+/** Programs and entry points that many child processes load; `bundledProject` builds each into one or a few files. */
 const bundled = [
   'src/index',
   'src/adapters/level/index',
@@ -59,15 +59,15 @@ const bundled = [
   'test/node-fs/child',
 ]
 
-/** The directory with `bundled`, which load several times as fast as from `compiledProject`. */
+/** The directory with the bundles, which load several times as fast as those of `compiledProject`. */
 export function bundledProject(): Promise<string> {
   return madeOnce('bundled', bundle)
 }
 
-/** Calls a function once in a run, with a directory of its own. The first caller makes it, later ones share the result. */
+/** Calls a function once per run, with its own directory. The first caller runs it, later callers share the result. */
 async function madeOnce(name: string, make: (directory: string) => Promise<string>): Promise<string> {
   const directory = join(inject('runDirectory'), name)
-  const told = join(directory, 'complaints')
+  const report = join(directory, 'diagnostics')
   const isFirst = await mkdir(directory).then(
     () => true,
     (error: NodeJS.ErrnoException) => {
@@ -76,18 +76,18 @@ async function madeOnce(name: string, make: (directory: string) => Promise<strin
     },
   )
   if (isFirst) {
-    await writeFile(`${told}.part`, await make(directory))
-    await rename(`${told}.part`, told)
+    await writeFile(`${report}.part`, await make(directory))
+    await rename(`${report}.part`, report)
   }
   for (;;) {
-    const complaints = await readFile(told, 'utf8').catch(() => undefined)
-    if (complaints === '') return directory
-    if (complaints !== undefined) throw new Error(complaints)
+    const diagnostics = await readFile(report, 'utf8').catch(() => undefined)
+    if (diagnostics === '') return directory
+    if (diagnostics !== undefined) throw new Error(diagnostics)
     await setTimeout(20)
   }
 }
 
-/** What the bundler has to say; '' when it is content. */
+/** The errors of the bundler; '' if there are none. */
 async function bundle(directory: string): Promise<string> {
   const root = resolve(import.meta.dirname, '../..')
   const { build } = await import('rolldown')
@@ -97,7 +97,7 @@ async function bundle(directory: string): Promise<string> {
     external: (id) => !id.startsWith('.') && !isAbsolute(id) && !id.startsWith('@oxc-project/runtime'),
     platform: 'node',
     transform: { target: 'node20.19' },
-    // Modules of `test/crash` find programs beside themselves.
+    // Modules of `test/crash` expect programs in their own directory.
     output: { dir: directory, chunkFileNames: 'test/crash/[name]-[hash].js', sourcemap: true },
   }).then(
     () => '',
@@ -105,7 +105,7 @@ async function bundle(directory: string): Promise<string> {
   )
 }
 
-/** What the compiler has to say; '' when it is content. */
+/** The errors of the compiler; '' if there are none. */
 async function compile(directory: string): Promise<string> {
   const root = resolve(import.meta.dirname, '../..')
   const config = {

@@ -77,7 +77,7 @@ ajv.addSchema({ $id: 'contract', components: contract.components })
 
 const compiled = new Map<string, ValidateFunction>()
 
-/** What is wrong with a value by a schema of the contract; none when it is right. */
+/** The errors of a value against a schema of the contract; empty if the value is valid. */
 export function problems(schema: JsonSchema, value: unknown): string[] {
   const key = JSON.stringify(schema)
   let validate = compiled.get(key)
@@ -89,21 +89,21 @@ export function problems(schema: JsonSchema, value: unknown): string[] {
   return validate.errors!.map(({ instancePath, message }) => `${instancePath} ${message}`)
 }
 
-/** A response of an operation, also where it is one that several share; undefined where there is none. */
+/** A response of an operation, with a shared response resolved; undefined if the operation has none. */
 export function answerOf(operation: DescribedOperation, status: number): Answer | undefined {
   const answer = operation.responses[status]
   if (answer?.$ref === undefined) return answer
   return contract.components.responses[answer.$ref.slice('#/components/responses/'.length)]
 }
 
-/** The schema, or what it refers to. */
+/** The schema, or the schema that it refers to. */
 export function resolved(schema: JsonSchema): JsonSchema {
   const { $ref } = schema
   if (typeof $ref !== 'string') return schema
   return resolved(contract.components.schemas[$ref.slice('#/components/schemas/'.length)]!)
 }
 
-/** The fields of a body. */
+/** The schema of an operation's request body. */
 export function bodySchema(operation: DescribedOperation): JsonSchema | undefined {
   return operation.requestBody?.content['application/json']?.schema
 }

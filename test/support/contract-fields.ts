@@ -1,16 +1,16 @@
 import { bodySchema, resolved, type DescribedOperation, type JsonSchema } from './contract-checks.js'
 
-/** Where a value stands in a body. */
+/** The path of a value in a body. */
 export type Path = readonly (string | number)[]
 
-/** A value of the body of an operation, and what it may be. */
+/** A value in the body of an operation, and its schema. */
 export interface Position {
   readonly path: Path
   readonly schema: JsonSchema
   readonly required: boolean
 }
 
-/** Every place of a body where a value may stand, however deep; of lists the first. */
+/** Every value position in a body at any depth; for lists, the first item. */
 export function positionsOf(operation: DescribedOperation): Position[] {
   const schema = bodySchema(operation)
   return schema === undefined ? [] : [...below(schema, [])]
@@ -28,7 +28,7 @@ function* below(schema: JsonSchema, path: Path): Generator<Position> {
   yield* below(items as JsonSchema, [...path, 0])
 }
 
-/** A value that a schema allows, with every field. */
+/** A value that a schema allows, with every field set. */
 export function sampleOf(schema: JsonSchema): unknown {
   const { type, format, contentEncoding, properties, items, minimum, ...rest } = resolved(schema)
   if (Array.isArray(rest['enum'])) return rest['enum'][0]
@@ -52,7 +52,7 @@ export function sampleOf(schema: JsonSchema): unknown {
   }
 }
 
-/** As it stands in a query. */
+/** A sample value as it is written in a query. */
 export function sampleText(schema: JsonSchema): string {
   const sample = sampleOf(schema)
   return typeof sample === 'string' ? sample : JSON.stringify(sample)
@@ -101,7 +101,7 @@ export function wrongValues(schema: JsonSchema): readonly unknown[] {
   }
 }
 
-/** The text of a query that a parameter must not be; none where anything goes. */
+/** Query texts that a parameter must reject; empty if it accepts any text. */
 export function wrongTexts(schema: JsonSchema): readonly string[] {
   const { type, format, ...rest } = resolved(schema)
   if (Array.isArray(rest['enum'])) return ['NOTHING_OF_THE_KIND', 'toString', '__proto__']
@@ -122,7 +122,7 @@ export function wrongTexts(schema: JsonSchema): readonly string[] {
   return []
 }
 
-/** The value with another one at a place in it; `remove` takes it out. */
+/** The value with the part at a path replaced; `remove` deletes that part. */
 export function replaced(value: unknown, path: Path, other: unknown): unknown {
   const [key, ...rest] = path
   if (key === undefined) return other
@@ -137,7 +137,7 @@ export function replaced(value: unknown, path: Path, other: unknown): unknown {
 
 export const remove = Symbol('remove')
 
-/** As errors name it: `operations[0].write.path`. */
+/** The path as errors write it: `operations[0].write.path`. */
 export function fieldName(path: Path): string {
   return path
     .map((part) => (typeof part === 'number' ? `[${part}]` : `.${part}`))

@@ -5,14 +5,14 @@ const root = resolve(import.meta.dirname, '../..')
 
 /** A fenced block of a page. */
 export interface CodeBlock {
-  /** The first word behind the fence, such as `ts` or `sh`; '' for none. */
+  /** The first word after the fence, such as `ts` or `sh`; '' for none. */
   readonly language: string
-  /** What follows the language, such as `file=esbuild.mjs`. */
+  /** The text after the language, such as `file=esbuild.mjs`. */
   readonly rest: string
   readonly code: string
-  /** The line of the first line of code, from 1 on. */
+  /** The number of the first line of code, counted from 1. */
   readonly line: number
-  /** Why the block is not compiled and run: `<!-- not run: REASON -->` in front of it says so. */
+  /** The reason in a preceding `<!-- not run: REASON -->`, which excludes the block from compilation and execution. */
   readonly notRun: string | undefined
 }
 
@@ -24,11 +24,11 @@ export interface Page {
   readonly blocks: readonly CodeBlock[]
   /** The anchors of its headings. */
   readonly anchors: ReadonlySet<string>
-  /** Targets of its links that are no absolute URLs. */
+  /** Targets of its links that are not absolute URLs. */
   readonly links: readonly { readonly target: string; readonly line: number }[]
 }
 
-/** All pages of the project: those of the root, of `docs`, and of the sources. */
+/** All pages of the project: in the root, in `docs` and in the sources. */
 export function readPages(): Page[] {
   const below = (directory: string): string[] =>
     readdirSync(join(root, directory), { recursive: true, encoding: 'utf8' })
@@ -40,7 +40,7 @@ export function readPages(): Page[] {
     .map((path) => parsePage(path, readFileSync(join(root, path), 'utf8')))
 }
 
-/** Parses the parts of a page that tests look at. */
+/** Parses the parts of a page that tests check. */
 export function parsePage(path: string, text: string): Page {
   const blocks: CodeBlock[] = []
   const anchors = new Set<string>()
@@ -72,7 +72,7 @@ export function parsePage(path: string, text: string): Page {
   return { path, text, blocks, anchors, links }
 }
 
-/** The anchor that GitHub and VitePress give to a heading. */
+/** The anchor that GitHub and VitePress generate for a heading. */
 function anchorOf(heading: string): string {
   return heading
     .replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1')
@@ -82,14 +82,16 @@ function anchorOf(heading: string): string {
     .replaceAll(/\s/g, '-')
 }
 
-/** Why none of the blocks of a page is compiled and run: `<!-- code not run: REASON -->` on the page says so. */
+/**
+ * The reason in `<!-- code not run: REASON -->`, which excludes all blocks of a page from compilation and execution.
+ */
 function codeNotRun(text: string): string | undefined {
   return /^<!-- code not run: (.+) -->$/m.exec(text)?.[1]
 }
 
 /**
- * A page's `js` and `ts` blocks as one program. The later block is nested in the earlier one: it sees its names, and may
- * declare them again. Code stands on the same lines as on the page.
+ * A page's `js` and `ts` blocks as one program. Each block is nested in the previous one, so it sees the earlier names
+ * and may redeclare them. Code keeps its line numbers from the page.
  */
 export function programOf({ text, blocks }: Page, world = './docs-world.js'): string | undefined {
   const programs = blocks.filter(
@@ -123,10 +125,12 @@ export function programOf({ text, blocks }: Page, world = './docs-world.js'): st
   return `${lines.join('\n')}\n${'}'.repeat(programs.length)}}\n`
 }
 
-/** Names that every page may use without declaring them; `docs-world.ts` makes them. */
+/** Names that every page may use without declaring them; `docs-world.ts` defines them. */
 export const worldNames = ['engine', 'session', 'fork', 'directory', 'show', 'signal', 'token'] as const
 
-/** The names of a clause, `* as`, default and type imports included: each as it stands in a braced list. */
+/**
+ * The names of an import clause, each as it would appear in a braced list; includes `* as`, default and type imports.
+ */
 function importedNames(clause: string): string[] {
   const braced = /^(?<type>type )?\{(?<names>[^}]*)\}$/s.exec(clause.trim())?.groups
   if (braced === undefined) return [clause.trim()]
@@ -145,7 +149,7 @@ function importOf(from: string, names: readonly string[]): string {
   ].join(';')
 }
 
-/** What each `console.log` of a page prints, by its line, where a comment behind the call says so. */
+/** The expected output of each `console.log` of a page, by line, taken from the trailing comment of the call. */
 export function expectedOutput({ blocks }: Page): Map<number, string> {
   const expected = new Map<number, string>()
   for (const { code, line, language } of blocks) {

@@ -1,4 +1,4 @@
-// Runs compiled pages, one after the other, and prints for each what it logged or why it failed, as a line of JSON.
+// Runs compiled pages, one after the other, and prints the output or the failure of each as a line of JSON.
 import { format, inspect } from 'node:util'
 
 const { pages, directory } = JSON.parse(process.argv[2])

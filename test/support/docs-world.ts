@@ -1,4 +1,4 @@
-/** The names that code on a page of the documentation may use without declaring them. Compiled beside the pages. */
+/** The names that code in the documentation may use without declaring them. Compiled together with the pages. */
 import { mkdir } from 'node:fs/promises'
 import { openEngine, type Engine, type Session } from 'forkspace'
 
@@ -9,9 +9,9 @@ export interface World extends AsyncDisposable {
   readonly session: Session
   /** A fork of `session` with one change. */
   readonly fork: Session
-  /** An empty directory of this page; also the working directory. */
+  /** An empty directory of this page, which is also the working directory. */
   readonly directory: string
-  /** Takes values that a program would show to somebody. */
+  /** Takes values that a program would display. */
   show(...values: unknown[]): void
   readonly signal: AbortSignal
   readonly token: string

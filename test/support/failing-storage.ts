@@ -3,20 +3,20 @@ import { EngineError, type Storage, type Store } from '../../src/engine/ports.js
 type Commit = Parameters<Store['commit']>[0]
 
 /**
- * A storage whose commits can be made to fail, or to be held back. As the contract says, after a failure nothing
- * is accepted until the store has recovered, where it can, or was opened again; reads go on.
+ * A storage whose commits can be made to fail or to wait. As the contract requires, after a failure the store accepts
+ * no writes until it has recovered or is reopened; reads continue.
  */
 export class FailingStorage implements Storage {
   /**
-   * What the next commits do: fail for good, be stored and fail nevertheless, or say once that another writer was
-   * first.
+   * The outcome of the next commits: fail permanently, be stored but report a failure, or report once that another
+   * writer was first.
    */
   next: 'commit' | 'fail' | 'lose' | 'pass' = 'commit'
-  /** What follows this many more commits is one that fails, or is lost; `told` is when that is known. */
+  /** After this many more commits, one fails or is lost; `told` resolves when the failure is reported. */
   after: { commits: number; readonly failure: 'fail' | 'lose'; readonly told?: Promise<unknown> } | undefined
-  /** Whether the disk is full: recovering fails too. */
+  /** Whether the disk is full, so that recovery fails too. */
   full = false
-  /** How often the store was asked to recover. */
+  /** The number of recovery attempts. */
   recoveries = 0
   readonly #storage: Storage
   #commitsLeft = Number.POSITIVE_INFINITY
@@ -24,23 +24,23 @@ export class FailingStorage implements Storage {
   #held: Promise<void> | undefined
   #release: (() => void) | undefined
 
-  /** A store that does not recover has to be opened again. */
+  /** A store that does not recover has to be reopened. */
   constructor(storage: Storage, { recovers = false } = {}) {
     this.#storage = storage
     this.#recovers = recovers
   }
 
-  /** So many commits are carried out, and all later ones fail. */
+  /** Carries out this many commits and fails all later ones. */
   failAfter(commits: number): void {
     this.#commitsLeft = commits
   }
 
-  /** Nothing is acknowledged from here on. */
+  /** Acknowledges no commits from now on. */
   hold(): void {
     this.#held = new Promise((resolve) => (this.#release = resolve))
   }
 
-  /** What was held back is acknowledged. */
+  /** Acknowledges the commits that were held. */
   release(): void {
     this.#release?.()
     this.#held = undefined

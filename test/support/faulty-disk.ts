@@ -1,19 +1,19 @@
 import { nodeDisk } from '../../src/adapters/level/directory/node-disk.js'
 import type { Disk, DiskFile } from '../../src/adapters/level/directory/disk.js'
 
-/** The disk of the host, with operations that fail. Reads are not counted and do not fail. */
+/** The disk of the host, with changes that fail on demand. Reads are not counted and do not fail. */
 export class FaultyDisk implements Disk {
-  /** Changes so far. */
+  /** The number of changes so far. */
   operations = 0
-  /** Bytes of each write to a segment. */
+  /** The size in bytes of each write to a segment. */
   readonly segmentWrites: number[] = []
-  /** What each change was, by its number. */
+  /** A description of each change, by its number. */
   readonly log: string[] = []
-  /** The change that fails; `forEver` fails all behind it too, as if the process had died. */
+  /** The number of the change that fails; `forEver` also fails all later changes, as if the process had died. */
   failAt = Infinity
   forEver = false
   code = 'EIO'
-  /** A write that fails has written this share of its bytes. */
+  /** A failing write writes this share of its bytes. */
   written = 0.5
 
   list(directory: string): Promise<readonly string[]> {

@@ -2,10 +2,10 @@ import { join } from 'node:path'
 import { ClassicLevel } from 'classic-level'
 import type { Store } from '../../src/engine/ports.js'
 
-/** Compiled files have no fixtures beside them. */
+/** Relative to the working directory, because compiled files have no fixtures next to them. */
 export const formatOneFixture = join(process.cwd(), 'test/fixtures/format/v1')
 
-/** Everything in the database of a store of format 1: values in base64 by their keys. */
+/** All entries in the database of a format 1 store: base64 values by key. */
 export async function oldEntries(directory: string): Promise<Record<string, string>> {
   const db = new ClassicLevel<string, Uint8Array>(join(directory, 'index'), {
     valueEncoding: 'view',
@@ -17,7 +17,9 @@ export async function oldEntries(directory: string): Promise<Record<string, stri
   return entries
 }
 
-/** The same from a store after its migration: all records and blobs, and the events of the sessions in `wanted`. */
+/**
+ * The same entries of a store after its migration: all records and blobs, and the events of the sessions in `wanted`.
+ */
 export async function newEntries(
   store: Store,
   wanted: Readonly<Record<string, string>>,

@@ -6,7 +6,7 @@ import { levelStorage } from '../../src/adapters/level/index.js'
 import { expect } from 'vitest'
 import { openEngine, type Engine, type Session, type SessionFs } from '../../src/index.js'
 
-/** The promise form of node:fs, by which all three forms are compared. */
+/** The promise form of node:fs, against which all three forms are compared. */
 export type Promises = typeof disk.promises
 
 export type Form = 'promise' | 'callback' | 'sync'
@@ -15,7 +15,7 @@ export type At = (path: string) => string
 
 type Functions = Record<string, (...parameters: unknown[]) => unknown>
 
-/** A form of the calls that the promise form has too, behind promises. What is thrown at once is marked. */
+/** One form of the calls, wrapped in the promise form. Marks errors that are thrown synchronously. */
 export function inForm(fs: typeof disk | SessionFs, form: Form): Promises {
   if (form === 'promise') return fs.promises
   const functions = fs as unknown as Functions
@@ -41,12 +41,12 @@ function calledBack(call: Functions[string], parameters: unknown[]): Promise<unk
 }
 
 function withoutTail(parameters: unknown[]): unknown[] {
-  // A path may be missing, which is what some cases are about; options that are not there are left out.
+  // A path may be missing on purpose. Omitted options are not passed.
   const end = parameters.length > 1 && parameters.at(-1) === undefined ? -1 : undefined
   return parameters.slice(0, end)
 }
 
-/** A session and a directory of the disk, on which everything is done alike. */
+/** A session and a directory on disk, with the same calls made on both. */
 export class Sides {
   readonly form: Form
   readonly durable: boolean
@@ -68,7 +68,7 @@ export class Sides {
     this.engine = await this.#openEngine()
   }
 
-  /** Another engine on the same store. */
+  /** Opens another engine on the same store. */
   async reopen(): Promise<void> {
     await this.engine.close()
     this.engine = await this.#openEngine()
@@ -95,9 +95,9 @@ export class Sides {
   }
 
   /**
-   * As {@link begin}, with the tree that `prepare` makes on both sides, the same for all tests. The session is a fork of
-   * one that is prepared once, and the directory stays as long as no test changes its tree. Tests change it by `same` and
-   * `sameFs` alone.
+   * Like {@link begin}, with a tree that `prepare` makes on both sides, the same for all tests. The session is forked
+   * from one that is prepared once; the directory is reused until a test changes its tree. Tests must change it only
+   * through `same` and `sameFs`.
    */
   async beginWith(prepare: (fs: typeof disk, at: At) => unknown): Promise<void> {
     if (this.directory === '') {
@@ -130,7 +130,7 @@ export class Sides {
     this.directory = ''
   }
 
-  /** The same calls on both sides, which must come to the same and leave the same trees. */
+  /** Makes the same calls on both sides, and expects equal results and equal trees. */
   async same(
     label: string,
     operation: (fs: Promises, at: At) => unknown,
@@ -139,7 +139,7 @@ export class Sides {
     await this.sameFs(label, (fs, at) => operation(inForm(fs, this.form), at), errors)
   }
 
-  /** As {@link same}, with all forms at hand. */
+  /** Like {@link same}, with all forms available. */
   async sameFs(
     label: string,
     operation: (fs: typeof disk, at: At) => unknown,
@@ -149,7 +149,7 @@ export class Sides {
     const inSession = await outcome(() => operation(this.fs, (path) => path), errors)
     const treeInSession = tree(this.fs, '')
     this.#treeOnDisk = withoutRoot(this.directory, tree(disk, this.directory))
-    // One check, as there are thousands: each costs more than what it compares.
+    // A single assertion: there are thousands, and each costs more than the comparison itself.
     expect([label, inSession, treeInSession]).toEqual([
       label,
       withoutRoot(this.directory, onDisk),
@@ -169,7 +169,7 @@ export async function outcome(operation: () => unknown, errors: 'whole' | 'code 
   }
   try {
     const result = await pending
-    // None of the operations gives true; that such a call gives nothing has a test of its own.
+    // No operation returns true as a result. A separate test covers the calls that return nothing.
     return { result: result === true ? undefined : result }
   } catch (thrown) {
     return describeError(thrown, errors)
@@ -186,7 +186,7 @@ function describeError(thrown: unknown, errors: 'whole' | 'code only'): object {
     : { name, code, atOnce }
 }
 
-/** Everything in it as it would be with the directory as root. */
+/** The value with the directory's path replaced by the root. */
 function withoutRoot(directory: string, value: unknown): unknown {
   if (typeof value === 'string') {
     if (!value.includes(directory)) return value
@@ -211,7 +211,7 @@ export function describeStats(stats: disk.Stats): unknown {
   }
 }
 
-/** Names, modes, targets and contents of everything. */
+/** The names, modes, targets and contents of a tree. */
 function tree(fs: typeof disk, root: string): unknown[] {
   const found: unknown[] = []
   const visit = (path: string): void => {

@@ -16,12 +16,12 @@ import { MemoryObjects, TreeRecorder, type KnownTrees } from './git-sinks.js'
 
 export type NamedRepository = GitRepository & { readonly name: string }
 
-/** What a test of the git adapter works with; servers are closed after each test, repositories removed at the end. */
+/** Helpers for tests of the git adapter. Servers are closed after each test; repositories are removed at the end. */
 export interface Git {
   /** The directory of the repositories. */
   readonly root: string
   readonly newRepository: (options?: NewRepository) => NamedRepository
-  /** With `sample` as its first commit on main. */
+  /** A repository with `sample` as its first commit on main. */
   readonly sampleRepository: (options?: NewRepository) => NamedRepository & { readonly first: string }
   readonly serve: (options?: GitServerOptions) => Promise<GitServer>
   readonly importUrl: (
@@ -30,7 +30,7 @@ export interface Git {
     serverOptions?: GitServerOptions,
     options?: GitAdapterOptions,
   ) => Promise<Imported>
-  /** Imports main, commits the changes on top of it, pushes, and lets native git check the result. */
+  /** Imports main, commits the changes on top of it, pushes, and checks the result with native git. */
   readonly importAndPush: (
     repository: NamedRepository,
     changes: readonly PathChange[],
@@ -93,17 +93,17 @@ export function useGit(): Git {
 
 export interface Imported extends ImportResult {
   readonly lines: readonly string[]
-  /** What the sink was told. */
+  /** The calls that the sink received. */
   readonly calls: readonly string[]
   readonly objects: MemoryObjects
   readonly known: KnownTrees
-  /** What a later import may build on, newest first. */
+  /** The commits that a later import may build on, newest first. */
   readonly commits: readonly string[]
   readonly mtimeMs: number
   readonly progress: { readonly bytesTransferred: number; readonly filesProcessed: number }
 }
 
-/** What imports before this one left behind. */
+/** The state that earlier imports left. */
 export type Before = Pick<Imported, 'objects' | 'known' | 'commits'>
 
 /** Options for servers on loopback. */

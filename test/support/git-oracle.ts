@@ -1,6 +1,6 @@
 import type { GitRepository } from './git-repository.js'
 
-/** The tree of a revision as native git lists it, in the form of TreeRecorder's lines, sorted. */
+/** The tree of a revision as native git lists it, in the sorted line format of TreeRecorder. */
 export function nativeLines(repository: GitRepository, revision: string): string[] {
   const listed = repository.gitBytes(['ls-tree', '-r', '-t', '-z', revision]).toString('latin1')
   const entries = listed

@@ -3,7 +3,7 @@ import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'n
 import { dirname, join } from 'node:path'
 import { type ObjectFormat, writeLooseObject } from './loose-object.js'
 
-/** The environment of every git process of the tests: no configuration of the user, fixed identities and dates. */
+/** The environment of every git process in tests: no user configuration, fixed identities and dates. */
 export const gitEnvironment: NodeJS.ProcessEnv = {
   PATH: process.env['PATH'],
   LC_ALL: 'C.UTF-8',
@@ -29,7 +29,7 @@ const people = ['AUTHOR', 'COMMITTER']
 
 const gitSettings = ['init.defaultBranch=main', 'protocol.file.allow=always', 'advice.nestedTag=false']
 
-/** Whether native git is here. Its absence is an error where all tests must run. */
+/** Whether native git is installed. A missing git is an error when FORKSPACE_REQUIRE_ALL is 1. */
 export const hasGit = spawnSync('git', ['--version']).status === 0
 if (!hasGit && process.env['FORKSPACE_REQUIRE_ALL'] === '1') throw new Error('native git is missing')
 
@@ -38,7 +38,7 @@ export interface RunOptions {
   readonly env?: NodeJS.ProcessEnv
 }
 
-/** An entry to stage: mode, name (bytes, if it is not UTF-8) and content, or an id for what is no blob. */
+/** An entry to stage: mode, name (bytes if it is not UTF-8) and content, or an id if it is not a blob. */
 export type StagedEntry = readonly [mode: string, name: string | Uint8Array, content: string | Uint8Array]
 
 /** A file to commit: mode, path and content; null removes the path. */
@@ -50,12 +50,12 @@ export interface NewRepository {
   readonly format?: ObjectFormat
 }
 
-/** Entries by name, whose characters are the bytes of the name; a file has its mode and id. */
+/** Entries by name, one character per byte of the name; a file has its mode and id. */
 type StagedTree = Map<string, readonly [mode: string, oid: string] | StagedTree>
 
 /**
- * One repository, worked on by native git. What git would take a process for each time, an empty repository, an object,
- * a commit or a ref, is written as files in git's own formats.
+ * A repository operated by native git. Empty repositories, objects, commits and refs, each of which would take git a
+ * process, are written as files in git's own formats.
  */
 export class GitRepository {
   readonly path: string
@@ -81,7 +81,7 @@ export class GitRepository {
     return new GitRepository(path, format)
   }
 
-  /** Runs git and gives its output, trimmed. Throws with its messages when it fails. */
+  /** Runs git and returns its trimmed output. Throws its messages when it fails. */
   git(args: readonly string[], options: RunOptions = {}): string {
     return this.gitBytes(args, options).toString('utf8').trim()
   }
@@ -102,7 +102,7 @@ export class GitRepository {
     return this.#write('blob', content)
   }
 
-  /** Stages entries on top of those staged before; content of a gitlink is an id. Git's own index has none of them. */
+  /** Stages entries on top of earlier ones; the content of a gitlink is an id. Git's own index is not changed. */
   stage(entries: readonly StagedEntry[]): void {
     for (const [mode, name, content] of entries) {
       const parts = Buffer.from(name).toString('latin1').split('/')
@@ -126,12 +126,12 @@ export class GitRepository {
     return this.commitTree(this.#writeTree(this.#staged), ref, message)
   }
 
-  /** Commits many files in one go: writes entries on top of a ref; content null removes a path. */
+  /** Commits many files at once: writes entries on top of a ref; null content removes a path. */
   commitFiles(entries: Iterable<FileEntry>, ref = 'refs/heads/main', message = 'a commit'): string {
     return this.commitSeries([entries], ref, message)
   }
 
-  /** As commitFiles, with a commit for each list of entries. Gives the last one. */
+  /** Like commitFiles, with a commit for each list of entries. Returns the last commit. */
   commitSeries(series: Iterable<Iterable<FileEntry>>, ref = 'refs/heads/main', message = 'a commit'): string {
     const data = (text: string): string => `data ${Buffer.byteLength(text)}\n${text}\n`
     const tip = this.tip(ref)
@@ -158,7 +158,7 @@ export class GitRepository {
     return commit
   }
 
-  /** A tree written without any check. */
+  /** Writes a tree without any check. */
   rawTree(entries: readonly (readonly [mode: string, name: string | Uint8Array, oid: string])[]): string {
     const latin1 = (bytes: Buffer): string => bytes.toString('latin1')
     const parts = entries.map(
@@ -194,7 +194,7 @@ export class GitRepository {
     return lines.sort()
   }
 
-  /** Throws unless every object of the repository is as git wants it. */
+  /** Throws unless git accepts every object of the repository. */
   fsck(): void {
     this.git(['fsck', '--strict', '--no-dangling'])
   }

@@ -10,19 +10,22 @@ import { gitEnvironment } from './git-repository.js'
 export interface GitServerOptions {
   /** `user:password` that every request must send. */
   readonly auth?: string
-  /** The newest version of the protocol that the server speaks; 2 by default. Version 1 only differs by saying so. */
+  /**
+   * The newest protocol version that the server supports; 2 by default. Version 1 differs from 0 only in announcing
+   * itself.
+   */
   readonly protocol?: 0 | 1 | 2
-  /** Keeps a request waiting until the promise resolves. */
+  /** Delays a request until the promise resolves. */
   hold?(request: IncomingMessage): Promise<void> | undefined
-  /** Answers in git's place, or not at all; true when it took the request. */
+  /** Answers in place of git, or leaves the request unanswered; returns true if it handled the request. */
   intercept?(request: IncomingMessage, response: ServerResponse): boolean
-  /** Destroys the connection after so many bytes of the answer; 0 lets git work and loses its answer. */
+  /** Destroys the connection after this many bytes of the response; 0 lets git finish and drops its response. */
   cutAfter?(request: IncomingMessage): number | undefined
-  /** Compresses git's answers. */
+  /** Compresses git's responses. */
   readonly gzip?: boolean
-  /** Changes an answer of git. */
+  /** Changes a response of git. */
   rewrite?(request: IncomingMessage, body: Buffer): Buffer
-  /** The repositories do not change: with `rewrite`, git answers equal requests once. */
+  /** The repositories do not change: with `rewrite`, git runs once for equal requests. */
   readonly isConstant?: boolean
 }
 
@@ -36,11 +39,11 @@ export interface LoggedRequest {
   readonly method: string
   readonly url: string
   readonly authorization: string | undefined
-  /** The bytes that answered it so far, headers not counted. */
+  /** The bytes of the response body sent so far. */
   answerBytes: number
 }
 
-/** Serves the repositories below a directory over smart HTTP on loopback, through native git's HTTP backend. */
+/** Serves the repositories in a directory over smart HTTP on loopback, through native git's HTTP backend. */
 export async function serveGit(root: string, options: GitServerOptions = {}): Promise<GitServer> {
   const requests: LoggedRequest[] = []
   const answers = new Map<string, Answer>()
@@ -97,7 +100,7 @@ interface Answer extends Head {
   readonly body: Buffer
 }
 
-/** The program itself: through `git` it is one more process to start. */
+/** The backend program itself; running it through `git` would start one more process. */
 const backendFile = join(
   spawnSync('git', ['--exec-path']).stdout?.toString().trim() ?? '',
   'git-http-backend',

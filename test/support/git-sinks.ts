@@ -3,9 +3,9 @@ import type { EntryAttributes, GitObject, GitObjects, GitTreeSink } from '../../
 /** Keeps git objects in memory. */
 export class MemoryObjects implements GitObjects {
   readonly stored = new Map<string, GitObject>()
-  /** The ids of what was added, in order, known or not. */
+  /** The ids of added objects in order, including known ones. */
   readonly added: string[] = []
-  /** The ids of blobs that came in pieces. */
+  /** The ids of blobs that arrived in pieces. */
   readonly inPieces: string[] = []
   flushed = 0
 
@@ -17,7 +17,7 @@ export class MemoryObjects implements GitObjects {
     return Promise.resolve(this.stored.has(oid))
   }
 
-  /** Every third one lets the caller wait. */
+  /** Every third call returns a promise, so that the caller has to wait. */
   add(object: GitObject): void | Promise<void> {
     this.added.push(object.oid)
     this.stored.set(object.oid, object)
@@ -37,10 +37,10 @@ export class MemoryObjects implements GitObjects {
   }
 }
 
-/** The trees that were given whole, by id: each path with a line that describes it. */
+/** Completely listed trees by id: each path with a line that describes it. */
 export type KnownTrees = Map<string, ReadonlyMap<string, string>>
 
-/** Keeps a tree as lines: type or mode, path, content. Holds callers to what the port allows. */
+/** Records a tree as lines: type or mode, path, content. Asserts that callers keep the rules of the port. */
 export class TreeRecorder implements GitTreeSink {
   readonly calls: string[] = []
   mtimeMs = 0
@@ -57,7 +57,7 @@ export class TreeRecorder implements GitTreeSink {
     return [...this.#entries.values()]
   }
 
-  /** To be called when the import has succeeded. */
+  /** Call this after the import has succeeded. */
   remember(treeId: string): void {
     this.#known.set(treeId, this.#entries)
   }

@@ -2,7 +2,7 @@ import { lstatSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Session } from '../../src/index.js'
 
-/** What is at and below a directory of the host, by path inside it: kind, mode and content or target. */
+/** The entries of a host directory, including itself, by relative path: kind, mode, and content or target. */
 export function hostFiles(directory: string): Record<string, string> {
   const found: Record<string, string> = {}
   const add = (path: string): void => {
@@ -21,7 +21,7 @@ export function hostFiles(directory: string): Record<string, string> {
   return sorted(found)
 }
 
-/** The same of a session. */
+/** The same for a session. */
 export async function sessionFiles(session: Session): Promise<Record<string, string>> {
   const { promises } = session.fs
   const found: Record<string, string> = {}

@@ -11,20 +11,20 @@ import {
   type Format,
 } from './raw-pack.js'
 
-/** A pack that is out for harm, as a remote could send it. */
+/** A malicious pack as a remote could send it. */
 export interface HostilePack {
   readonly pack: Buffer
-  /** The commit to ask for. */
+  /** The commit to request. */
   readonly want: string
-  /** What reading the pack throws; undefined: the pack is sound, and its trees are what is to be refused. */
+  /** The code that reading the pack throws; undefined if the pack is valid and only its trees must be rejected. */
   readonly reason: 'GIT_CORRUPT' | 'GIT_TOO_LARGE' | undefined
 }
 
 const MiB = 2 ** 20
 
-/** The hostile packs by name. Made on demand: some take a moment. */
+/** The malicious packs by name, built on demand because some take a moment. */
 export const hostilePacks: Readonly<Record<string, (format: Format) => HostilePack>> = {
-  'one huge blob of little': (format) => {
+  'one huge blob in a small pack': (format) => {
     const size = 800 * MiB + 2
     const blob = plainEntry('blob', Buffer.alloc(0), { size, deflated: deflatedZeros(800) })
     return { ...withCommit([blob], 'f'.repeat(idLength(format)), format), reason: 'GIT_TOO_LARGE' }
@@ -99,7 +99,7 @@ export const hostilePacks: Readonly<Record<string, (format: Format) => HostilePa
   'a delta for a larger base': (format) => lyingDelta(makeDelta(5000, 10, [[0, 10]]), format),
   'a delta of a shorter result': (format) => lyingDelta(makeDelta(1000, 5, [[0, 10]]), format),
   'a delta of a longer result': (format) => lyingDelta(makeDelta(1000, 5000, [[0, 10]]), format),
-  'a delta that copies from behind its base': (format) =>
+  'a delta that copies from beyond its base': (format) =>
     lyingDelta(makeDelta(1000, 10, [[995, 10]]), format),
   'a delta that ends within a step': (format) =>
     lyingDelta(makeDelta(1000, 10, [[0, 10]]).subarray(0, -2), format),
@@ -107,7 +107,7 @@ export const hostilePacks: Readonly<Record<string, (format: Format) => HostilePa
     const { want } = withCommit([], 'f'.repeat(idLength(format)), format)
     return { pack: rawPack([plainEntry('blob', Buffer.from('x'))], format, 2), want, reason: 'GIT_CORRUPT' }
   },
-  'a number of objects beyond all measure': (format) => {
+  'an extremely large number of objects': (format) => {
     const { want } = withCommit([], 'f'.repeat(idLength(format)), format)
     return { pack: rawPack([], format, 0xffffffff), want, reason: 'GIT_TOO_LARGE' }
   },
@@ -116,7 +116,7 @@ export const hostilePacks: Readonly<Record<string, (format: Format) => HostilePa
     pack[pack.length - 1]! ^= 1
     return { pack, want, reason: 'GIT_CORRUPT' }
   },
-  'bytes behind the trailer': (format) => {
+  'bytes after the trailer': (format) => {
     const { pack, want } = soundPack(format)
     return { pack: Buffer.concat([pack, Buffer.alloc(20)]), want, reason: 'GIT_CORRUPT' }
   },
@@ -143,7 +143,7 @@ export const hostilePacks: Readonly<Record<string, (format: Format) => HostilePa
   },
 }
 
-/** As what deflate gives for two bytes and so many MiB of zeros, without making these. */
+/** The result of deflating two bytes and this many MiB of zeros, without building the zeros. */
 function deflatedZeros(count: number, start = Buffer.alloc(2)): Buffer {
   const sum = 1 + start[0]! + start[1]!
   const checksum = Buffer.alloc(4)
@@ -182,7 +182,7 @@ function lyingDelta(delta: Buffer, format: Format): HostilePack {
   }
 }
 
-/** The entries behind a commit of a tree with one file. */
+/** The entries, followed by a commit of a tree with one file. */
 function withCommit(
   entries: readonly Buffer[],
   blob: string,

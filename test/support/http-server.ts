@@ -16,7 +16,7 @@ export const caller = { tenant: 'acme', principal: 'ann' }
 export interface Answered {
   readonly status: number
   readonly headers: Headers
-  /** Of the JSON, where there is any. */
+  /** The parsed JSON, if the body is JSON. */
   readonly body: unknown
   readonly text: string
 }
@@ -34,19 +34,19 @@ type Call = (
   headers?: Record<string, string>,
 ) => Promise<Answered>
 
-/** A server that listens, with an engine of its own. */
+/** A listening server with its own engine. */
 export interface TestServer extends AsyncDisposable {
   readonly engine: Engine
   readonly handler: HttpHandler
   readonly server: HttpServer
   readonly url: string
-  /** A session of the caller's. */
+  /** A session of the caller. */
   session(files?: Readonly<Record<string, string | Uint8Array>>): Promise<Session>
-  /** With the caller's token; a body that is no string is sent as JSON. */
+  /** Sends the caller's token; a body that is not a string is sent as JSON. */
   readonly call: Call
-  /** The same through `fetch` of the handler. */
+  /** The same call through the handler's `fetch`. */
   readonly fetch: Call
-  /** Sends bytes as they are; what comes back until the server closes, or `until` is in it. */
+  /** Sends raw bytes; returns everything received until the server closes or `until` appears in it. */
   raw(sent: string | Uint8Array, until?: string): Promise<string>
   /** The head of a request. */
   head(method: string, path: string, ...headers: readonly string[]): string
@@ -126,7 +126,7 @@ export async function answered(response: Response): Promise<Answered> {
   return { status, headers, text, body: text === '' ? undefined : (JSON.parse(text) as unknown) }
 }
 
-/** What comes until the other side closes, or until some text is in it. */
+/** Returns everything received until the peer closes or the given text appears. */
 export function readAll(socket: Socket, until?: string): Promise<string> {
   return new Promise((resolve) => {
     let text = ''
@@ -139,7 +139,7 @@ export function readAll(socket: Socket, until?: string): Promise<string> {
   })
 }
 
-/** The parts of a refusal that are stable. */
+/** The stable parts of an error response. */
 export function refusalIn({ status, body }: Answered): object {
   const { code, details } = body as Status
   const [info] = details

@@ -23,12 +23,12 @@ const report = '<testsuite><testcase name="adds"/><testcase name="divides"><fail
 const ids = /\b[0-9a-hjkmnp-tv-z]{36}\b/g
 
 /**
- * Every operation, carried out once or more over HTTP, with what was asked and what was answered. The same in every
- * run: ids are told by the order in which they appear, and clocks stand still.
+ * Calls every operation at least once over HTTP and records requests and responses. Every run gives the same result:
+ * ids are numbered in order of appearance, and the clock does not advance.
  */
 export async function tellStory(seed: number): Promise<OperationExample[]> {
   const environment = fixedEnvironment({ seed, stepMs: 0, startMs: Date.UTC(2026, 0, 31, 8) })
-  // A remote that is silent, so that jobs can be seen while they run.
+  // A remote that never responds, so that running jobs can be observed.
   const remote = createServer(() => undefined)
   remote.listen(0, '127.0.0.1')
   await once(remote, 'listening')
@@ -38,7 +38,7 @@ export async function tellStory(seed: number): Promise<OperationExample[]> {
   const handler = createHttpHandler(engine, {
     authenticate: staticTokens({ token: { tenant: 'acme', principal: 'ann' } }),
   })
-  const told: OperationExample[] = []
+  const examples: OperationExample[] = []
 
   const send = (name: OperationName, request: Fields): [OperationExample, Promise<Response>] => {
     environment.advance(1000)
@@ -92,7 +92,7 @@ export async function tellStory(seed: number): Promise<OperationExample[]> {
     const response = (await answer.json()) as Fields
     if (answer.status !== expectedStatus)
       throw new Error(`seed ${seed}: ${name} (${label}): ${answer.status} ${JSON.stringify(response)}`)
-    told.push({ ...example, name: label, status: answer.status, response })
+    examples.push({ ...example, name: label, status: answer.status, response })
     return response
   }
 
@@ -250,7 +250,7 @@ export async function tellStory(seed: number): Promise<OperationExample[]> {
   })
   await tell('a page of less than nothing', 'getManifest', { sessionId, pageSize: -1 }, 400)
 
-  // Checkpoints, forks and what differs.
+  // Checkpoints, forks and diffs.
   const checkpoint = await tell('a checkpoint', 'createCheckpoint', { sessionId, label: 'before-review' })
   await tell('a file', 'deleteFile', { sessionId, path: '/docs/draft.md' })
   await tell('a checkpoint and the newest state', 'diff', {
@@ -392,9 +392,14 @@ export async function tellStory(seed: number): Promise<OperationExample[]> {
     replayLimit: 1,
   })
   const stream = await streaming
-  told.push({ ...subscription, name: 'a message', status: stream.status, response: await firstLine(stream) })
+  examples.push({
+    ...subscription,
+    name: 'a message',
+    status: stream.status,
+    response: await firstLine(stream),
+  })
 
-  // Health, secrets and what was used.
+  // Health, secrets and usage.
   await tell('before the first report', 'getHealth', { sessionId })
   await tell('a report', 'reportHealth', {
     sessionId,
@@ -439,7 +444,7 @@ export async function tellStory(seed: number): Promise<OperationExample[]> {
   await tell('a source', 'deleteSource', { sourceId: git['sourceId'] })
   remote.closeAllConnections()
   remote.close()
-  return settled(told, remoteOrigin)
+  return settled(examples, remoteOrigin)
 }
 
 type Fields = Record<string, unknown>
@@ -460,10 +465,10 @@ async function firstLine(response: Response): Promise<object> {
   return JSON.parse(text.slice(0, text.indexOf('\n'))) as object
 }
 
-/** Without what chance gave. */
-function settled(told: readonly OperationExample[], remoteOrigin: string): OperationExample[] {
+/** Replaces values that differ between runs. */
+function settled(examples: readonly OperationExample[], remoteOrigin: string): OperationExample[] {
   const known = new Map<string, string>()
-  const text = JSON.stringify(told)
+  const text = JSON.stringify(examples)
     .replaceAll(remoteOrigin, 'https://git.example.org')
     .replaceAll(/"inode":"\d+"/g, '"inode":"4503599627370449"')
     .replaceAll(ids, (id) => {
