@@ -8,28 +8,28 @@ import {
 } from '../../src/index.js'
 import { openTestEngine } from '../../src/testing.js'
 
-/** What a tenant has, and by which ids. */
+/** The resources of a tenant and their ids. */
 export interface Tenant {
   readonly scope: EngineScope
   readonly session: Session
   readonly token: string
-  /** By the names of parameters and fields. */
+  /** Ids by the names of parameters and fields. */
   readonly ids: Readonly<Record<string, string>>
 }
 
-/** An engine with two tenants that have one of everything, and a clock that stands still. */
+/** An engine with two tenants that own one resource of each kind, and a clock that does not advance. */
 export interface World extends AsyncDisposable {
   readonly engine: Engine
   readonly handler: HttpHandler
-  /** The same, with small limits. */
+  /** The same handler with small limits. */
   readonly narrow: HttpHandler
-  /** `authorize` refuses what needs any of these. */
+  /** `authorize` refuses calls that need any of these capabilities. */
   readonly withheld: Set<Capability>
   readonly ann: Tenant
   readonly eve: Tenant
 }
 
-/** What is over {@link World.narrow}'s limit of bodies. */
+/** The body limit of {@link World.narrow} in bytes. */
 export const narrowBytes = 4096
 
 export async function openWorld(): Promise<World> {
@@ -102,7 +102,7 @@ async function furnish(scope: EngineScope, token: string): Promise<Tenant> {
   }
 }
 
-/** Everything that a tenant has; equal as long as nothing was changed. */
+/** All data of a tenant; equal results mean that nothing changed. */
 export async function everythingOf({ scope, session, ids }: Tenant): Promise<unknown> {
   const { annotations, approvals, cache, events, fileLocks, files, health, posixLocks, secrets } = session
   const owner = { ownerId: 'nobody' }

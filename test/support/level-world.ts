@@ -4,7 +4,7 @@ import type { OpenLevelStoreOptions } from '../../src/adapters/level/open-level-
 import { EngineError, prefixEnd } from '../../src/engine/ports.js'
 import type { Store, StoreCommit } from '../../src/engine/ports.js'
 
-/** Sizes at which a small store has many segments, pages and flushes. */
+/** Sizes that give even a small store many segments, pages and flushes. */
 export const smallSizes = { segmentBytes: 16 * 1024, flushEntries: 40, flushBytes: 6 * 1024 } as const
 
 export function openSmall(
@@ -20,7 +20,7 @@ export interface StoredContents {
   readonly blobs: Record<string, string>
 }
 
-/** What a store must have; commits are applied to it as to a store. */
+/** A model of a store's contents, to which the same commits are applied. */
 export class PlainStore {
   readonly records = new Map<string, string>()
   readonly events = new Map<string, string[]>()
@@ -49,7 +49,7 @@ export class PlainStore {
   }
 }
 
-/** Reads everything that a store has, by the ways in which it is read. */
+/** Reads the complete contents of a store, through each of its read methods. */
 export async function readContents(
   store: Store,
   sessions: readonly string[],
@@ -86,7 +86,7 @@ export function sessionId(name: string | number): string {
   return String(name).padStart(36, '0')
 }
 
-/** What an operation was refused with; anything but an error of the engine is a defect. */
+/** The reason of an error; rethrows anything but an EngineError, which is a defect. */
 export function reasonOf(error: unknown): string {
   if (error instanceof EngineError) return error.reason
   throw error

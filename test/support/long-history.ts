@@ -1,20 +1,20 @@
 import { memoryStorage, openEngine, type Storage, type Store } from '../../src/index.js'
 
-/** In bytes. */
+/** Sizes in bytes. */
 export interface LongHistory {
-  /** Contents of the states that can be named, each once. */
+  /** The distinct contents of all states that still have a name. */
   readonly live: number
-  /** What `events.list()` tells, and what `events.verify()` needs, as it is stored. */
+  /** The stored size of the events that `events.list()` returns and `events.verify()` needs. */
   readonly publicEvents: number
   readonly before: number
-  /** After a collection. */
+  /** The size after a collection. */
   readonly stored: number
 }
 
 const files = 100
 const kept = 10
 
-/** A session of so many edits, each with a checkpoint; the last ten are kept, and the rest is collected. */
+/** Makes a session with this many edits and a checkpoint after each, then collects all but the last ten checkpoints. */
 export async function longHistory(
   edits: number,
   storage: Storage = memoryStorage({ durable: true }),

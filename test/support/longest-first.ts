@@ -1,6 +1,6 @@
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
-/** Files that take long and are short to read, the longest ones first: by their size they would come last. */
+/** Slow files with little text, slowest first. Ordered by size they would run last. */
 const long = [
   'test/package/bench',
   'test/crash/loops',
@@ -15,8 +15,8 @@ const long = [
 ]
 
 /**
- * Files known to take long go first, so that no worker is left alone with one at the end. Files that share processes
- * follow each other: a worker that takes a file of another project in between ends, and its successor loads all again.
+ * Starts slow files first, so that no worker is left running one alone at the end. Keeps files that share processes
+ * together: a worker that takes a file of another project in between exits, and its successor reloads everything.
  */
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {

@@ -5,7 +5,7 @@ import { deflateSync } from 'node:zlib'
 
 export type ObjectFormat = 'sha1' | 'sha256'
 
-/** Writes an object as a file of its own, as `git hash-object -w --literally` does, and gives its id. */
+/** Writes a loose object, as `git hash-object -w --literally` does, and returns its id. */
 export function writeLooseObject(
   objectsDirectory: string,
   format: ObjectFormat,

@@ -5,9 +5,9 @@ import type { Format } from './raw-pack.js'
 
 export interface PackContent {
   readonly objects: Map<string, GitObject>
-  /** The ids of what came in pieces. */
+  /** The ids of objects that arrived in pieces. */
   readonly large: ReadonlySet<string>
-  /** How often a base was asked for. */
+  /** The number of requests for a base. */
   readonly asked: number
 }
 
@@ -42,7 +42,7 @@ export async function readAll(
   return { objects, large, asked }
 }
 
-/** A pack in chunks of 1 to `most` bytes, by a sequence that `seed` starts. */
+/** A pack in chunks of 1 to `most` bytes, with random sizes from `seed`. */
 export async function* chunksOf(
   pack: Uint8Array,
   random: () => number = () => 0.5,
@@ -55,7 +55,7 @@ export async function* chunksOf(
   }
 }
 
-/** Numbers from 0 to 1, the same for the same seed. */
+/** Random numbers between 0 and 1, reproducible from the seed. */
 export function randomNumbers(seed: number): () => number {
   let state = seed
   return () => {
@@ -66,7 +66,7 @@ export function randomNumbers(seed: number): () => number {
   }
 }
 
-/** Every object of a repository, as native git gives it. */
+/** Every object of a repository, as native git reads it. */
 export function nativeObjects(repository: GitRepository): Map<string, { type: string; body: Buffer }> {
   const output = repository.gitBytes(['cat-file', '--batch', '--batch-all-objects', '--buffer'])
   const objects = new Map<string, { type: string; body: Buffer }>()
@@ -80,7 +80,7 @@ export function nativeObjects(repository: GitRepository): Map<string, { type: st
   return objects
 }
 
-/** Text of many lines, and versions of it that differ little: what deltas are made of. */
+/** Long text in versions with small differences, suitable for deltas. */
 export function versions(random: () => number, count: number, lines: number): string[] {
   const text = Array.from({ length: lines }, (_, line) => `line ${line} ${random()}`)
   return Array.from({ length: count }, () => {

@@ -1,4 +1,4 @@
-/** Every public method with arguments that name each of its parameters and options. */
+/** Every public method, with arguments for each of its parameters and options. */
 import type * as archive from '../../src/adapters/archive/index.js'
 import type * as client from '../../src/adapters/client/index.js'
 import type * as git from '../../src/adapters/git/index.js'
@@ -12,8 +12,8 @@ import type * as testing from '../../src/testing.js'
 type Method = (...given: never[]) => unknown
 type NameOf<T> = { [Name in keyof T]: T[Name] extends Method ? Name : never }[keyof T] & string
 /**
- * For each method, arguments with every parameter and, over all of them, every option that takes an object: the
- * compiler refuses a table that lacks a method or a parameter, so a new method has to be listed here.
+ * For each method, arguments that together cover every parameter and every option that takes an object. The compiler
+ * rejects a table that lacks a method or a parameter, so new methods must be added here.
  */
 export type Calls<T> = {
   readonly [Name in NameOf<T>]: readonly (T[Name] extends (...given: infer Given) => unknown
@@ -245,7 +245,7 @@ export const checkoutCalls: Calls<main.Checkout> = {
 }
 
 const key = new Uint8Array(32)
-/** Data, such as tags, and objects that are no options. */
+/** Parameters that take data, such as tags, or objects that are not options. */
 export const data = new Set([
   'initialTags',
   'newTags',
@@ -328,7 +328,7 @@ export const httpCalls: Calls<typeof http> = {
 
 export const nodeVfsCalls: Calls<typeof nodeVfs> = { sessionProvider: [] }
 
-/** The adapters that `forkspace` loads when it needs them. */
+/** The adapters that `forkspace` loads on demand. */
 export const gitAdapterCalls: Calls<typeof git> = {
   createGitAdapter: [
     [{ allowPrivateAddresses: true, hostPathRoots: [], credentials: none, sign: none, idleTimeoutMs: 1 }],

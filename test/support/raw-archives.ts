@@ -1,19 +1,19 @@
 import { crc32, deflateRawSync } from 'node:zlib'
 
-/** Archives put together field by field, right or wrong. */
+/** Builds valid and invalid archives field by field. */
 
 export interface RawTarEntry {
   readonly name?: string | Uint8Array
   readonly type?: string
   readonly content?: string | Uint8Array
-  /** Stated instead of the length of the content. */
+  /** Written instead of the length of the content. */
   readonly size?: number
   readonly linkName?: string | Uint8Array
   readonly prefix?: string
   readonly magic?: string
-  /** Fields as they stand in the header, by their offset. */
+  /** Raw header fields by offset. */
   readonly fields?: readonly (readonly [offset: number, text: string | Uint8Array])[]
-  /** Added to the right checksum. */
+  /** Added to the correct checksum. */
   readonly checksumOff?: number
 }
 
@@ -35,7 +35,7 @@ export function tarEntry(entry: RawTarEntry): Buffer {
   for (const [offset, text] of entry.fields ?? []) put(offset, text)
   put(148, '        ')
   let sum = entry.checksumOff ?? 0
-  // By index, which takes a quarter of the time of an iterator: a bomb has hundreds of thousands of headers.
+  // By index, in a quarter of the time of an iterator: a bomb has hundreds of thousands of headers.
   for (let at = 0; at < header.length; at++) sum += header[at]!
   put(148, `${sum.toString(8).padStart(6, '0')}\0 `)
   return Buffer.concat([header, bytes, Buffer.alloc((512 - (bytes.length % 512)) % 512)])
@@ -45,7 +45,7 @@ export function tarOf(...entries: RawTarEntry[]): Buffer {
   return Buffer.concat([...entries.map(tarEntry), Buffer.alloc(1024)])
 }
 
-/** A pax header; a record is its key and value, or what stands there instead of it. */
+/** A pax header; each record is a key and a value, or raw text. */
 export function pax(
   ...records: (readonly [key: string, value: string | Uint8Array] | string)[]
 ): RawTarEntry {
@@ -62,10 +62,10 @@ export function pax(
 
 export interface RawZipEntry {
   readonly name?: string | Uint8Array
-  /** In the local header. */
+  /** The name in the local header. */
   readonly localName?: string
   readonly content?: string | Uint8Array
-  /** The compressed bytes, as they are. */
+  /** The compressed bytes, written unchanged. */
   readonly stored?: Uint8Array
   readonly method?: number
   readonly localMethod?: number
@@ -76,7 +76,7 @@ export interface RawZipEntry {
   /** Type and permission bits of Unix. */
   readonly mode?: number
   readonly madeOn?: number
-  /** Of the local header, in the directory. */
+  /** The offset of the local header, as the central directory states it. */
   readonly offset?: number
   readonly extra?: Uint8Array
 }

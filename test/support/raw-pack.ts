@@ -6,7 +6,7 @@ export type ObjectType = 'commit' | 'tree' | 'blob' | 'tag'
 
 const typeNumbers = { commit: 1, tree: 2, blob: 3, tag: 4 } as const
 
-/** A pack of entries as they are, with a right trailer. */
+/** A pack of raw entries with a correct trailer. */
 export function rawPack(
   entries: readonly Uint8Array[],
   format: Format = 'sha1',
@@ -22,9 +22,9 @@ export function withTrailer(bytes: Buffer, format: Format = 'sha1'): Buffer {
 }
 
 export interface Lies {
-  /** The size that the header says. */
+  /** Written to the header instead of the real size. */
   readonly size?: number
-  /** Stands in place of the deflated body. */
+  /** Written instead of the deflated body. */
   readonly deflated?: Uint8Array
 }
 
@@ -35,7 +35,7 @@ export function plainEntry(type: ObjectType, body: Uint8Array, lies: Lies = {}):
   ])
 }
 
-/** A delta on the entry that starts so many bytes before. */
+/** A delta whose base entry starts this many bytes earlier. */
 export function offsetDelta(distance: number, delta: Uint8Array, lies: Lies = {}): Buffer {
   const bytes = [distance & 127]
   for (let rest = Math.floor(distance / 128); rest > 0; rest = Math.floor(rest / 128)) {
@@ -57,7 +57,7 @@ export function idDelta(baseOid: string, delta: Uint8Array, lies: Lies = {}): Bu
   ])
 }
 
-/** Bytes to insert, or a place and length in the base. */
+/** Bytes to insert, or an offset and length in the base. */
 export type DeltaStep = Uint8Array | readonly [from: number, count: number]
 
 export function makeDelta(baseSize: number, resultSize: number, steps: readonly DeltaStep[]): Buffer {

@@ -5,13 +5,13 @@ import { flushPacket, packet } from '../../src/adapters/git/remote/pkt-line.js'
 
 export interface RawRemote extends AsyncDisposable {
   readonly url: string
-  /** The ids that each fetch said to have, in the order of the fetches. */
+  /** The `have` ids that each fetch sent, in order. */
   readonly haves: readonly (readonly string[])[]
-  /** Makes `main` this commit, which every fetch from now on answers with the pack. */
+  /** Points `main` at this commit and answers every later fetch with the pack. */
   serve(commit: string, pack: Uint8Array): void
 }
 
-/** A remote of protocol 2 with the branch `main` alone, that sends packs as they are, asked for or not. */
+/** A protocol 2 remote with only the branch `main`, which sends raw packs whether requested or not. */
 export async function openRawRemote(): Promise<RawRemote> {
   let main = ''
   let pack: Uint8Array = Buffer.alloc(0)

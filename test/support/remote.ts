@@ -11,13 +11,13 @@ import { openEngine, type Engine } from '../../src/index.js'
 export interface Remote {
   readonly engine: Engine
   readonly server: HttpServer
-  /** As the principal `ann` of `acme`, whose token is `ann-token`; `bob-token` is of `other`. */
+  /** Authenticated as the principal `ann` of `acme` with `ann-token`; `bob-token` belongs to the tenant `other`. */
   readonly client: RemoteEngine
   connect(options?: Partial<ClientOptions>): RemoteEngine
   close(): Promise<void>
 }
 
-/** An engine, a server in front of it, and a client of that. */
+/** An engine, a server for it, and a client of that server. */
 export async function openRemote(
   engineOptions: Parameters<typeof openEngine>[0] = {},
   handlerOptions: Partial<HttpHandlerOptions> = {},

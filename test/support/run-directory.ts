@@ -2,7 +2,10 @@ import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import type { TestProject } from 'vitest/node'
 
-/** Gives each run its directory. It is below the root, so that what stands there finds packages, this one too. */
+/**
+ * Creates a directory for each run. It is in the project root so that files in it can import packages, including this
+ * one.
+ */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const parent = resolve(import.meta.dirname, '../../.tmp')
   await mkdir(parent, { recursive: true })

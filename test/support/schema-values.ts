@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import * as z from 'zod'
 import { wireJsonSchema } from '../../src/engine/contract.js'
 
-/** Text that breaks whatever writes or reads it by hand. */
+/** Text that breaks hand-written encoders and decoders. */
 export const hostileText: fc.Arbitrary<string> = fc
   .array(
     fc.oneof(
@@ -33,7 +33,7 @@ export const hostileText: fc.Arbitrary<string> = fc
   )
   .map((parts) => parts.join(''))
 
-/** Native values of a schema whose strings come from `text`. Throws for a kind of schema that it does not know. */
+/** Native values of a schema whose strings come from `text`. Throws for unknown kinds of schema. */
 export function valuesOf(schema: z.ZodType, text: fc.Arbitrary<string> = hostileText): fc.Arbitrary<unknown> {
   const of = (inner: z.ZodType): fc.Arbitrary<unknown> => valuesOf(inner, text)
   if (schema instanceof z.ZodExactOptional || schema instanceof z.ZodPrefault)
@@ -50,7 +50,7 @@ export function valuesOf(schema: z.ZodType, text: fc.Arbitrary<string> = hostile
   if (map === undefined) throw new Error(`no values for ${schema.def.type}`)
   const values = map === true ? fc.oneof(text, fc.integer(), fc.array(text, { maxLength: 2 })) : text
   const keys = fc.oneof(text, fc.constantFrom('__proto__', 'constructor', 'toJSON', '1', ''))
-  // Object.fromEntries defines fields: `__proto__` is one of them.
+  // Object.fromEntries also defines `__proto__` as an own field.
   return fc.array(fc.tuple(keys, values), { maxLength: 4 }).map((entries) => Object.fromEntries(entries))
 }
 

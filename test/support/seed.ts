@@ -1,17 +1,17 @@
 import { env, stdout } from 'node:process'
 
-/** The seed of all random tests: FORKSPACE_SEED, else always the same one. Printed under the name by which it is read. */
+/** The seed of all random tests: FORKSPACE_SEED, or a fixed default. Printed as FORKSPACE_SEED. */
 export const seed: number = readSeed(env['FORKSPACE_SEED'])
 
-/** Random tests run this many times as often as in `npm run test:long`, where it is 1. */
+/** The share of random runs to execute; 1 in `npm run test:long`. */
 export const size: number = Number(env['FORKSPACE_TEST_SIZE'] ?? 0.05)
 
-/** Runs of a random test that has `count` of them in `npm run test:long`. */
+/** The runs of a random test that has `count` runs in `npm run test:long`. */
 export function runs(count: number): number {
   return Math.ceil(count * size)
 }
 
-/** The step of a loop that visits every point in `npm run test:long`, and every `sparse`-th one in `npm test`. */
+/** The step of a loop that visits every point in `npm run test:long` and every `sparse`-th point in `npm test`. */
 export function stepOf(sparse: number): number {
   return size < 1 ? sparse : 1
 }

@@ -6,9 +6,9 @@ type Method = 'blob' | 'commit' | 'events' | 'get' | 'lastEvent' | 'listBlobs' |
 
 /** A call of a store that waits until it is released. */
 export interface Held {
-  /** Resolves when the call is there. */
+  /** Resolves when the call arrives. */
   readonly reached: Promise<void>
-  /** Lets it go on, also when it is not there yet. */
+  /** Lets the call continue, even if it has not arrived yet. */
   release(): void
 }
 
@@ -20,12 +20,12 @@ interface Hold {
   readonly released: Promise<void>
 }
 
-/** Turns of the event loop without any call after which nothing more is expected. */
+/** The number of event loop turns without a call after which the storage counts as quiet. */
 const quietTurns = 40
 
 /**
- * A storage of which single calls can be held, before or after they take effect, so that a test decides what happens
- * between two steps of the engine. Commits behind a held one wait too, as in the store's own queue.
+ * A storage that can hold single calls before or after they take effect, so that a test controls what happens between
+ * two steps of the engine. Commits after a held one wait too, as in the queue of a store.
  */
 export class SteppedStorage implements Storage {
   readonly #storage: Storage
@@ -33,7 +33,7 @@ export class SteppedStorage implements Storage {
   #underWay = 0
   #calls = 0
   #commits: Promise<void> | undefined
-  /** The store that was opened last. */
+  /** The most recently opened store. */
   store!: Store
 
   constructor(storage: Storage) {
@@ -60,7 +60,7 @@ export class SteppedStorage implements Storage {
     return { reached, release }
   }
 
-  /** Resolves when every call has ended but those that are held, and no more come. */
+  /** Resolves when all calls that are not held have ended and no new calls arrive. */
   async quiet(): Promise<void> {
     for (let turns = 0, seen = this.#calls; turns < quietTurns; turns++) {
       await nextTurn()
@@ -79,7 +79,7 @@ export class SteppedStorage implements Storage {
     for (const method of ['blob', 'get', 'lastEvent', 'listBlobs', 'reclaim', 'scan'] as const)
       methods[method] = (...args: never[]) =>
         this.#around(method, args, () => (store[method] as (...args: never[]) => Promise<unknown>)(...args))
-    // A blob that is to be held cannot be had at once.
+    // A blob whose read is held cannot be read synchronously.
     methods['blobSync'] = (...args: Parameters<Store['blob']>) => {
       if (this.#find('blob', args) >= 0) throw new EngineError('WOULD_BLOCK', 'the read is held')
       return store.blobSync!(...args)

@@ -3,9 +3,9 @@ import { levelStorage } from '../../src/adapters/level/index.js'
 import { memoryStorage, type Storage } from '../../src/index.js'
 
 /**
- * The kinds of storage that a test of behaviour runs on: `make` gets a directory of the test's own, and on
- * `lasting` ones everything is still there when the engine was closed and opened again. To an engine, durable memory
- * with synchronous reads is what level is; its own tests are those of the model and of the store's contract.
+ * The kinds of storage that behaviour tests run on. `make` takes a directory of the test; `lasting` storages keep their
+ * data when the engine is closed and reopened. To the engine, durable memory with synchronous reads behaves like level;
+ * the model and contract tests cover level itself.
  */
 export const storages: readonly (readonly [
   name: string,
@@ -17,15 +17,15 @@ export const storages: readonly (readonly [
   ['level', (directory) => levelStorage(join(directory, 'data'), { durability: 'relaxed' }), true],
 ]
 
-/** The storages that a test of many objects runs on: to the others only their number would be new. */
+/** Selects the storages for tests with many objects. On the others, these tests would cover nothing new. */
 export function isForMany(name: string): boolean {
   return name === 'memory' || name === 'level'
 }
 
-/** A blob that is read this often is read in a loop that would never end. */
+/** A blob with more reads than this is assumed to be read in an infinite loop. */
 const maxReadsOfBlob = 200
 
-/** Lasting memory without synchronous reads; refuses what would otherwise go on for ever. */
+/** Durable memory without synchronous reads; rejects reads that would otherwise loop forever. */
 function withoutSyncReads(): Storage {
   const inner = memoryStorage({ durable: true, syncReads: false })
   const open = async (): ReturnType<Storage['open']> => {

@@ -10,7 +10,7 @@ import { openEngine, type Engine, type Storage } from '../../src/index.js'
 import { sha256 } from '../../src/engine/base/hash.js'
 import { randomBytes } from './random-bytes.js'
 
-/** Every file below a directory, by name, with the hash of its bytes. */
+/** Every file in a directory at any depth, by name, with the hash of its bytes. */
 export async function filesOf(directory: string): Promise<Record<string, string>> {
   const files: Record<string, string> = {}
   const entries = await readdir(directory, { recursive: true, withFileTypes: true })
@@ -22,7 +22,7 @@ export async function filesOf(directory: string): Promise<Record<string, string>
   return Object.fromEntries(Object.entries(files).sort(([a], [b]) => (a < b ? -1 : 1)))
 }
 
-/** A storage whose segments are small, so that there are several. */
+/** A storage with small segments, so that it has several. */
 export function smallSegments(directory: string, segmentBytes = 64 * 1024): Storage {
   return { open: () => openLevelStore(directory, { durability: 'relaxed', segmentBytes }) }
 }
@@ -33,7 +33,7 @@ export interface FilledStore {
   readonly fork: string
 }
 
-/** A store that has something of everything that sessions have. */
+/** Fills a store with one of each kind of session data. */
 export async function fillStore(directory: string): Promise<FilledStore> {
   const engine = await openEngine({ storage: smallSegments(directory) })
   try {
@@ -81,7 +81,7 @@ export async function fillStore(directory: string): Promise<FilledStore> {
   }
 }
 
-/** Contents by path of every session, and what symlinks and attributes say. */
+/** The contents of every session by path, including symlink targets and attributes. */
 export async function contentsOf(storage: Storage | string): Promise<Map<string, Map<string, string>>> {
   const opened = typeof storage === 'string' ? levelStorage(storage, { durability: 'relaxed' }) : storage
   const engine = await openEngine({ storage: opened })
@@ -123,11 +123,11 @@ export interface StoredEntry {
   readonly offset: number
   readonly length: number
   readonly kind: number
-  /** As the index has it. */
+  /** The key in the index. */
   readonly key: string
 }
 
-/** Where everything stands in the segments of a store. */
+/** The location of every entry in the segments of a store. */
 export async function entriesOf(directory: string): Promise<StoredEntry[]> {
   const files = await StoredFiles.open(nodeDisk, directory)
   const found: StoredEntry[] = []
@@ -145,7 +145,7 @@ export async function entriesOf(directory: string): Promise<StoredEntry[]> {
   return found
 }
 
-/** Changes a byte of a file. */
+/** Flips a byte of a file. */
 export async function flip(path: string, offset: number): Promise<void> {
   const file = await open(path, 'r+')
   try {

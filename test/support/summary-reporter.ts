@@ -1,11 +1,9 @@
 import type { Reporter, SerializedError, TestModule, Vitest } from 'vitest/node'
 
 /**
- * Prints `N passed, N failed` (and `, N skipped` if there are any) alone on the very last line of a run,
- * and turns a run in which no test was executed into a failure.
- *
- * A test file that could not be loaded, a hook that failed outside a test, and an unhandled error each
- * count as one failure.
+ * Prints `N passed, N failed` (and `, N skipped` if any) alone on the very last line of a run, and fails a run that
+ * executed no test. A test file that does not load, a hook that fails outside a test, and an unhandled error each count
+ * as one failure.
  */
 export default class SummaryReporter implements Reporter {
   private passed = 0

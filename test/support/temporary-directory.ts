@@ -6,8 +6,8 @@ const sharedMemory = '/dev/shm'
 const wantedBytes = 4 * 2 ** 30
 
 /**
- * Where tests make their directories: in memory where Linux has room for it. Tests make and remove tens of thousands of
- * directories, which takes many times as long on a disk. The long forms of the tests stay on the disk.
+ * The parent of test directories: in memory if Linux has room for it. Tests create and remove tens of thousands of
+ * directories, which takes many times as long on a disk. The long forms of the tests stay on disk.
  */
 export function temporaryDirectory(): string {
   if (process.env['TMPDIR'] !== undefined) return tmpdir()
@@ -15,7 +15,7 @@ export function temporaryDirectory(): string {
     const { type, bavail, bsize } = statfsSync(sharedMemory)
     if (type === tmpfs && bavail * bsize >= wantedBytes) return sharedMemory
   } catch {
-    // Not on this system.
+    // Not available on this system.
   }
   return tmpdir()
 }

@@ -13,13 +13,13 @@ import {
 } from '../../src/engine/contract.js'
 import type { Engine } from '../../src/index.js'
 
-/** How an operation is called by its name, as the engine's own tenant and principal. */
+/** Calls an operation by name, as the engine's own tenant and principal. */
 export type Call = <Name extends CallableOperation>(
   name: Name,
   request: OperationRequest<Name>,
 ) => Promise<OperationResponse<Name>>
 
-/** What an HTTP response says of a failure; has what tests look for in an error of the engine. */
+/** An HTTP error response, with the properties that tests check on an engine error. */
 export class Refusal extends Error {
   readonly reason: string
   readonly status: number
@@ -62,10 +62,10 @@ export const transports: readonly (readonly [name: string, make: (engine: Engine
 
 export type Wire = Readonly<Record<string, unknown>>
 
-/** Undefined where no URL can say it; throws a {@link Refusal}. */
+/** Undefined if no URL can express the call; throws a {@link Refusal}. */
 export type WireCall = (name: CallableOperation, wire: Wire) => Promise<unknown>
 
-/** Calls with what is on the wire already, right or not. */
+/** Calls operations with raw wire values, valid or not. */
 export function wireCalls(engine: Engine): WireCall {
   const caller = { tenant: 'local', principal: 'local' }
   const handler = createHttpHandler(engine, { authenticate: staticTokens({ token: caller }) })
@@ -79,7 +79,7 @@ export function wireCalls(engine: Engine): WireCall {
   }
 }
 
-/** The request that stands for a call; undefined where no URL can say it. */
+/** The request for a call; undefined if no URL can express it. */
 export function requestOf(
   name: OperationName,
   wire: Wire,
@@ -110,7 +110,7 @@ export function requestOf(
     }
   }
   const target = `${url}${parameters.length === 0 ? '' : `?${parameters.join('&')}`}`
-  // A longer one reaches no server.
+  // Servers reject longer targets before they read them.
   if (!possible || target.length > maxHeaderSize) return undefined
   const hasBody = method !== 'GET' && method !== 'DELETE'
   return new Request(`${origin}${target}`, {

@@ -7,11 +7,11 @@ import openapiTypescript, { type OpenAPI3 } from 'openapi-typescript'
 
 const run = promisify(execFile)
 
-/** A program over types that were generated from the contract. */
+/** A program that uses types generated from the contract. */
 export interface TypedProgram {
-  /** What the compiler has to say; '' when it is content. */
-  readonly complaints: string
-  /** Runs it and gives what it prints, as JSON. */
+  /** The errors of the compiler; '' if there are none. */
+  readonly diagnostics: string
+  /** Runs the program and parses its output as JSON. */
   run(env: Readonly<Record<string, string>>): Promise<unknown>
   remove(): Promise<void>
 }
@@ -39,12 +39,12 @@ export async function compileWithTypes(contract: object, program: string): Promi
   await writeFile(join(directory, 'tsconfig.json'), JSON.stringify(config))
   await symlink(join(root, 'node_modules'), join(directory, 'node_modules'), 'junction')
   const tsc = join(root, 'node_modules/typescript/bin/tsc')
-  const complaints = await run(process.execPath, [tsc, '-p', directory]).then(
+  const diagnostics = await run(process.execPath, [tsc, '-p', directory]).then(
     () => '',
     (error: { readonly stdout: string }) => error.stdout,
   )
   return {
-    complaints,
+    diagnostics,
     run: async (env) => {
       const { stdout } = await run(process.execPath, [join(directory, 'out/program.js')], {
         env: { ...process.env, ...env },
