@@ -7,7 +7,7 @@ suite('memory', {})
 suite('memory, durable', { durable: true })
 suite('memory, durable, without synchronous reads', { durable: true, syncReads: false })
 
-test('a durable memory store refuses an event whose body is no JSON array, and stores nothing of the commit', async () => {
+test('a durable memory store rejects a commit with an event body that is not a JSON array', async () => {
   const store = await memoryStorage({ durable: true }).open()
   for (const body of ['', '{', '{}', 'null', '"text"']) {
     const commit = store.commit({ events: [{ sessionId: 'one', seq: 1, body }], put: [['key', 'value']] })

@@ -1,6 +1,6 @@
 /**
- * What every store must do, whatever it is made of: `src/engine/storage/store.ts` as tests. A new store
- * calls `storeSuite` and declares its capabilities; tests of what it does not have are not registered.
+ * The contract of `src/engine/storage/store.ts` as tests that every store must pass. A new store calls `storeSuite` and
+ * declares its capabilities; tests of missing capabilities are not registered.
  */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { EngineError, limits, prefixEnd } from '../../src/engine/ports.js'
@@ -9,7 +9,7 @@ import type { Storage, Store, StoreCapabilities, StoredEvent } from '../../src/e
 export interface StoreSuite {
   readonly name: string
   readonly capabilities: StoreCapabilities
-  /** New, empty storage for one test. A durable one finds its data when it is opened again after a close. */
+  /** Creates new, empty storage for one test. Durable storage keeps its data across a close and reopen. */
   create(): Promise<StoreFixture>
 }
 
@@ -39,7 +39,7 @@ export function storeSuite(suite: StoreSuite): void {
       store = await fixture.storage.open()
     }
 
-    test('has the capabilities it declares', () => {
+    test('has the capabilities that it declares', () => {
       expect(store.capabilities).toEqual(capabilities)
       expect(typeof store.getSync).toBe(capabilities.syncReads ? 'function' : 'undefined')
       expect(typeof store.blobSync).toBe(capabilities.syncReads ? 'function' : 'undefined')
@@ -47,7 +47,7 @@ export function storeSuite(suite: StoreSuite): void {
     })
 
     describe('records', () => {
-      test('are read as they were put, replaced and deleted', async () => {
+      test('can be put, replaced and deleted', async () => {
         expect(await store.get('a')).toBeUndefined()
         expect(
           await store.commit({
@@ -63,13 +63,13 @@ export function storeSuite(suite: StoreSuite): void {
         expect(await store.get('b')).toBeUndefined()
       })
 
-      test('keep empty and exotic values', async () => {
+      test('keep empty and unusual values', async () => {
         const values = ['', ' ', '\0', '"', '\u{1f600}\u{e000}\uffff', 'x'.repeat(200_000)]
         await store.commit({ put: values.map((value, i) => [`k${i}`, value] as const) })
         for (const [i, value] of values.entries()) expect(await store.get(`k${i}`)).toBe(value)
       })
 
-      test('are stored as JSON text when they are objects', async () => {
+      test('are stored as JSON text if they are objects', async () => {
         await store.commit({
           put: [
             ['object', { a: [1, 'two', null], __proto__: null }],
@@ -82,7 +82,7 @@ export function storeSuite(suite: StoreSuite): void {
         if (store.getSync) expect(store.getSync('object')).toBe('{"a":[1,"two",null]}')
       })
 
-      test('may have the names of object properties as keys', async () => {
+      test('may use the names of object properties as keys', async () => {
         const names = ['__proto__', 'constructor', 'hasOwnProperty', 'toString']
         for (const key of names) expect(await store.get(key)).toBeUndefined()
         await store.commit({ put: names.map((key) => [key, `of ${key}`] as const) })
@@ -93,13 +93,13 @@ export function storeSuite(suite: StoreSuite): void {
         expect(await store.get('__proto__')).toBeUndefined()
       })
 
-      test('an empty commit is stored', async () => {
+      test('accept an empty commit', async () => {
         expect(await store.commit({})).toBe(true)
         expect(await store.commit({ events: [], put: [], del: [], blobs: [] })).toBe(true)
       })
 
       if (capabilities.syncReads) {
-        test('are read synchronously too', async () => {
+        test('can be read synchronously', async () => {
           await store.commit({ put: [['a', '1']] })
           expect(store.getSync!('a')).toBe('1')
           expect(store.getSync!('b')).toBeUndefined()
@@ -126,12 +126,12 @@ export function storeSuite(suite: StoreSuite): void {
         })
       })
 
-      test('gives the range in the order of UTF-8 bytes', async () => {
+      test('returns the range in the order of UTF-8 bytes', async () => {
         const found = await store.scan({ gte: 'p', lt: prefixEnd('p'), limit: 100 })
         expect(found).toEqual(entries(inOrder))
       })
 
-      test('includes the lower bound and excludes the upper one', async () => {
+      test('includes the lower bound and excludes the upper bound', async () => {
         for (const [from, gte] of inOrder.entries()) {
           for (const [to, lt] of inOrder.entries()) {
             const expected = entries(inOrder.slice(from, to))
@@ -140,7 +140,7 @@ export function storeSuite(suite: StoreSuite): void {
         }
       })
 
-      test('is reversed and limited', async () => {
+      test('supports reverse order and limits', async () => {
         const range = { gte: 'p', lt: prefixEnd('p') }
         for (const limit of [0, 1, 2, inOrder.length, 1000]) {
           expect(await store.scan({ ...range, limit })).toEqual(entries(inOrder.slice(0, limit)))
@@ -151,14 +151,14 @@ export function storeSuite(suite: StoreSuite): void {
         expect(await store.scan(lower)).toEqual(entries(['p\uffff']))
       })
 
-      test('sees records only', async () => {
+      test('returns records only', async () => {
         const sessionId = id('s')
         await store.commit({ events: [event(sessionId, 1)], blobs: [{ hash: hash(1), bytes: bytes(10) }] })
         await store.commit({ put: [['zz', 'last']] })
         expect(await store.scan({ gte: 's', lt: prefixEnd('z'), limit: 100 })).toEqual([['zz', 'last']])
       })
 
-      test('gives thousands of records', async () => {
+      test('returns thousands of records', async () => {
         const many = Array.from({ length: 5000 }, (_, i) => `t${String(i).padStart(6, '0')}`)
         await store.commit({ put: entries(many) })
         expect(await store.scan({ gte: 't', lt: prefixEnd('t'), limit: 10_000 })).toEqual(entries(many))
@@ -185,7 +185,7 @@ export function storeSuite(suite: StoreSuite): void {
         expect(await read(store, b, 1, Infinity)).toEqual(sequence(b, 1, 1))
       })
 
-      test('come in bounded pages', async () => {
+      test('are read in bounded pages', async () => {
         const count = limits.eventsPerRead * 2 + 500
         const stored: Promise<boolean>[] = []
         for (let seq = 1; seq <= count; seq += 250) {
@@ -202,7 +202,7 @@ export function storeSuite(suite: StoreSuite): void {
         expect(await read(store, a, 999, 1001)).toEqual(sequence(a, 999, 1001))
       })
 
-      test('can be left half read', async () => {
+      test('allow a reader to stop early', async () => {
         await store.commit({ events: sequence(a, 1, 2500) })
         for await (const page of store.events(a, { from: 1, to: 2500 })) {
           expect(page[0]).toEqual(event(a, 1))
@@ -211,7 +211,7 @@ export function storeSuite(suite: StoreSuite): void {
         expect(await read(store, a, 2500, 2500)).toEqual(sequence(a, 2500, 2500))
       })
 
-      test('the newest is found', async () => {
+      test('include the newest event of each session', async () => {
         expect(await store.lastEvent(a)).toBeUndefined()
         await store.commit({ events: [event(b, 1)] })
         expect(await store.lastEvent(a)).toBeUndefined()
@@ -226,7 +226,7 @@ export function storeSuite(suite: StoreSuite): void {
         expect(await read(store, a, 1, 1)).toEqual([{ sessionId: a, seq: 1, body }])
       })
 
-      test('a passed sequence number is refused and changes nothing', async () => {
+      test('reject a passed sequence number and change nothing', async () => {
         await store.commit({ events: sequence(a, 1, 3), put: [['kept', '1']] })
         for (const seq of [1, 2, 3]) {
           const refused = store.commit({
@@ -240,7 +240,7 @@ export function storeSuite(suite: StoreSuite): void {
           })
           expect(await refused).toBe(false)
         }
-        // The first event of the commit would fit, the second one does not.
+        // The first event of the commit would be accepted, the second one is not.
         expect(await store.commit({ events: [event(b, 1), event(a, 3)] })).toBe(false)
         expect(await store.commit({ events: [event(a, 4), event(a, 4)] })).toBe(false)
         expect(await read(store, a, 1, Infinity)).toEqual(sequence(a, 1, 3))
@@ -252,7 +252,7 @@ export function storeSuite(suite: StoreSuite): void {
         expect(await read(store, a, 1, Infinity)).toEqual(sequence(a, 1, 4))
       })
 
-      test('a sequence number is passed by a commit that is still queued', async () => {
+      test('reject a sequence number that a queued commit has passed', async () => {
         const first = store.commit({ events: [event(a, 1)] })
         const refused = store.commit({
           events: [{ sessionId: a, seq: 1, body: ['late'] }],
@@ -260,7 +260,7 @@ export function storeSuite(suite: StoreSuite): void {
         })
         const second = store.commit({ events: [event(a, 2)] })
         expect(await refused).toBe(false)
-        // Whoever was refused can read what passed it.
+        // After a rejection, the events that passed the number can be read.
         expect(await read(store, a, 1, 1)).toEqual(sequence(a, 1, 1))
         expect(await Promise.all([first, second])).toEqual([true, true])
         expect(await read(store, a, 1, Infinity)).toEqual(sequence(a, 1, 2))
@@ -268,7 +268,7 @@ export function storeSuite(suite: StoreSuite): void {
       })
 
       if (capabilities.durable) {
-        test('a sequence number that was passed before the store was opened is refused', async () => {
+        test('reject a sequence number that was passed before the store was opened', async () => {
           await store.commit({ events: sequence(a, 1, 3) })
           await reopen()
           expect(await store.lastEvent(a)).toEqual(event(a, 3))
@@ -278,7 +278,7 @@ export function storeSuite(suite: StoreSuite): void {
           expect(await read(store, a, 1, Infinity)).toEqual(sequence(a, 1, 4))
         })
       } else {
-        test('of a deleted session can be forgotten', async () => {
+        test('can be forgotten for a deleted session', async () => {
           if (store.forget === undefined) return
           await store.commit({ events: [...sequence(a, 1, 3), event(b, 1)] })
           store.forget(a)
@@ -318,13 +318,13 @@ export function storeSuite(suite: StoreSuite): void {
         expect((await store.blob(hash(0), { offset: 5, length: 5 }))?.length).toBe(0)
       })
 
-      test('may be views of larger buffers, of every byte', async () => {
+      test('may be views of larger buffers, with every byte value', async () => {
         const view = Uint8Array.from({ length: 1000 }, (_, i) => i).subarray(100, 612)
         await store.commit({ blobs: [{ hash: hash(3), bytes: view }] })
         expect(Buffer.from((await store.blob(hash(3), whole))!)).toEqual(Buffer.from(view))
       })
 
-      test('of the largest size come back', async () => {
+      test('of the largest size can be read', async () => {
         const large = Array.from({ length: 20 }, (_, i) => ({
           hash: hash(i),
           bytes: bytes(limits.blockBytes, i),
@@ -340,7 +340,7 @@ export function storeSuite(suite: StoreSuite): void {
       })
 
       if (capabilities.syncReads) {
-        test('are read synchronously too', async () => {
+        test('can be read synchronously', async () => {
           await store.commit({ blobs: [{ hash: hash(1), bytes: bytes(100) }] })
           const found = store.blobSync!(hash(1), { offset: 50, length: 100 })
           expect(Buffer.from(found!)).toEqual(Buffer.from(bytes(100).subarray(50)))
@@ -352,7 +352,7 @@ export function storeSuite(suite: StoreSuite): void {
     if (capabilities.durable) collectionSuite(() => store, reopen)
 
     describe('commits', () => {
-      test('take effect in the order of the calls', async () => {
+      test('take effect in call order', async () => {
         const stored: Promise<boolean>[] = []
         for (let i = 0; i < 200; i++) {
           if (i % 3 === 0) stored.push(store.commit({ put: [['flag', String(i)]] }))
@@ -395,7 +395,7 @@ export function storeSuite(suite: StoreSuite): void {
     })
 
     describe('close', () => {
-      test('waits for commits that nobody awaited', async () => {
+      test('waits for commits that were not awaited', async () => {
         let settled = 0
         for (let i = 0; i < 2000; i++) {
           const put = [[`k${i}`, 'x'.repeat(100)]] as const
@@ -418,7 +418,7 @@ export function storeSuite(suite: StoreSuite): void {
         await store.close()
       })
 
-      test('ends commits and reads with STORE_CLOSED', async () => {
+      test('rejects later commits and reads with STORE_CLOSED', async () => {
         await store.commit({ events: sequence(id('a'), 1, 3), put: [['a', '1']], blobs: [blob(1)] })
         const started = store.events(id('a'), { from: 1, to: 3 })
         const closing = store.close()
@@ -440,7 +440,7 @@ export function storeSuite(suite: StoreSuite): void {
       })
 
       if (capabilities.durable) {
-        test('keeps everything for the next open', async () => {
+        test('keeps all data for the next open', async () => {
           const put = [
             ['a', '1'],
             ['gone', '1'],
@@ -465,12 +465,12 @@ export function storeSuite(suite: StoreSuite): void {
   })
 }
 
-/** What collection asks of a store. */
+/** Tests of the store methods that collections use. */
 function collectionSuite(current: () => Store, reopen: () => Promise<void>): void {
   const [a, b] = [id('a'), id('b')]
 
   describe('collection', () => {
-    test('lists blobs in the order of their hashes, in pages', async () => {
+    test('lists blobs in pages, in the order of their hashes', async () => {
       expect(await current().listBlobs!('', 10)).toEqual([])
       const sizes = [1, 5, 10, 11, 255, 4096, 70_000]
       await current().commit({ blobs: sizes.toReversed().map(blob), put: [['a', 'a record']] })
@@ -484,7 +484,7 @@ function collectionSuite(current: () => Store, reopen: () => Promise<void>): voi
       expect(await current().listBlobs!('', 100)).toEqual(all)
     })
 
-    test('deletes blobs, and those alone', async () => {
+    test('deletes only the named blobs', async () => {
       await current().commit({ blobs: [blob(10), blob(20), blob(30)] })
       await current().commit({ deleteBlobs: [hash(20), hash(99)], put: [['kept', '1']] })
       for (let times = 0; times < 2; times++) {
@@ -499,7 +499,7 @@ function collectionSuite(current: () => Store, reopen: () => Promise<void>): voi
       expect((await current().blob(hash(20), whole))?.length).toBe(20)
     })
 
-    test('a blob of which a part was read goes too', async () => {
+    test('deletes a blob of which a range was read', async () => {
       await current().commit({ blobs: [blob(1000)] })
       expect((await current().blob(hash(1000), { offset: 5, length: 5 }))?.length).toBe(5)
       if (current().blobSync) current().blobSync!(hash(1000), { offset: 5, length: 5 })
@@ -509,7 +509,7 @@ function collectionSuite(current: () => Store, reopen: () => Promise<void>): voi
         expect(current().blobSync!(hash(1000), { offset: 5, length: 5 })).toBeUndefined()
     })
 
-    test('a blob that the same commit or a later one brings stays', async () => {
+    test('keeps a blob that the same or a later commit adds', async () => {
       await current().commit({ blobs: [blob(10)] })
       await current().commit({ blobs: [blob(10), blob(20)], deleteBlobs: [hash(10), hash(20)] })
       expect((await current().listBlobs!('', 9)).map(({ bytes }) => bytes)).toEqual([10, 20])
@@ -525,7 +525,7 @@ function collectionSuite(current: () => Store, reopen: () => Promise<void>): voi
       }
     })
 
-    test('gives events other bodies', async () => {
+    test('replaces the bodies of events', async () => {
       await current().commit({ events: [...sequence(a, 1, 300), ...sequence(b, 1, 3)] })
       const replaced = { sessionId: a, seq: 2, body: ['shorter'] }
       const text = { sessionId: a, seq: 300, body: '["as text",1]' }
@@ -543,7 +543,7 @@ function collectionSuite(current: () => Store, reopen: () => Promise<void>): voi
       expect(await current().commit({ events: [event(a, 302)] })).toBe(true)
     })
 
-    test('replaces nothing in a commit that is refused', async () => {
+    test('replaces nothing in a rejected commit', async () => {
       await current().commit({ events: sequence(a, 1, 2), blobs: [blob(10)] })
       const refused = await current().commit({
         events: [event(a, 2)],
@@ -556,7 +556,7 @@ function collectionSuite(current: () => Store, reopen: () => Promise<void>): voi
       expect((await current().blob(hash(10), whole))?.length).toBe(10)
     })
 
-    test('deletes all events of sessions', async () => {
+    test('deletes all events of a session', async () => {
       await current().commit({ events: [...sequence(a, 1, 700), ...sequence(b, 1, 3)], put: [['k', 'v']] })
       const queued = current().commit({ events: [event(a, 701)] })
       await current().commit({ deleteEvents: [a, id('never')] })
@@ -572,13 +572,13 @@ function collectionSuite(current: () => Store, reopen: () => Promise<void>): voi
       expect(await current().lastEvent(b)).toBeUndefined()
     })
 
-    test('tells the bytes of what is stored', async () => {
+    test('reports the stored size in bytes', async () => {
       const before = await current().size!()
       await current().commit({ blobs: [{ hash: hash(1), bytes: bytes(limits.blockBytes, 1) }] })
       expect(await current().size!()).toBeGreaterThan(before)
     })
 
-    test('gives space back and loses nothing by it', async () => {
+    test('reclaims space without losing data', async () => {
       for (let i = 1; i <= 20; i++) await current().commit({ blobs: [blob(i * 1000)], events: [event(a, i)] })
       await current().commit({ deleteBlobs: Array.from({ length: 19 }, (_, i) => hash((i + 1) * 1000)) })
       await current().reclaim?.({})
@@ -593,7 +593,7 @@ function collectionSuite(current: () => Store, reopen: () => Promise<void>): voi
 
 const whole = { offset: 0, length: limits.blockBytes }
 
-/** Ids have one width. */
+/** Ids have a fixed width. */
 function id(name: string): string {
   return name.padStart(36, '0')
 }

@@ -11,7 +11,7 @@ export interface BitrotOptions {
 
 export interface BitrotResult {
   flips: number
-  /** Damaged copies, by what became of them. */
+  /** The number of damaged copies by outcome. */
   readonly copies: Record<Fate, number>
 }
 
@@ -19,7 +19,7 @@ const flipsPerCopy = 3
 const copiesPerVictim = 500
 const callsPerVictim = 120
 
-/** Changes bits and bytes of copies of a store, and reads everything that is in them. */
+/** Flips bits and bytes in copies of a store, and reads all of their contents. */
 export async function runBitrot(options: BitrotOptions): Promise<BitrotResult> {
   const random = randomWords(options.seed)
   const result: BitrotResult = { flips: 0, copies: { refused: 0, told: 0, harmless: 0, wrong: 0 } }
@@ -42,7 +42,7 @@ export async function runBitrot(options: BitrotOptions): Promise<BitrotResult> {
   return result
 }
 
-/** Not the lock, which has no bytes. */
+/** Excludes the lock, which has no bytes. */
 export async function filesIn(directory: string): Promise<string[]> {
   const files: string[] = []
   for (const entry of await readdir(directory, { recursive: true, withFileTypes: true })) {
@@ -52,13 +52,13 @@ export async function filesIn(directory: string): Promise<string[]> {
   return files.sort()
 }
 
-/** Large files as often as small ones: each has parts of its own. */
+/** Picks large files as often as small ones, since each file has its own kind of content. */
 async function flip(files: readonly string[], random: () => number): Promise<string> {
   for (;;) {
     const path = files[random() % files.length]!
     const { size } = await stat(path)
     if (size === 0) continue
-    // The beginnings hold what everything else hangs on.
+    // The first bytes of a file hold the structures that everything else depends on.
     const at = random() % 3 === 0 ? random() % Math.min(size, 256) : random() % size
     const file = await open(path, 'r+')
     try {

@@ -6,8 +6,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 
 /**
- * Runs a script of this folder until it has printed a line and some time has passed, and kills it then; whether
- * the kill came before its end.
+ * Runs a script of this directory and kills it some time after it has printed a line. Resolves with whether the kill
+ * came before the script ended.
  */
 export async function runUntilKilled(
   script: string,
@@ -28,7 +28,7 @@ export async function runUntilKilled(
   return signal === 'SIGKILL'
 }
 
-/** Resolves when the child has printed a line, or has ended. */
+/** Resolves when the child has printed the line, or has ended. */
 async function printed(child: ChildProcess, wanted: string): Promise<void> {
   for await (const line of createInterface({ input: child.stdout! })) if (line === wanted) return
 }

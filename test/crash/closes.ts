@@ -16,7 +16,7 @@ export interface CloseOptions {
 export interface CloseResult {
   closes: number
   acknowledged: number
-  /** Calls that came too late. */
+  /** Calls made after the engine was closed. */
   late: number
   lost: number
   torn: number
@@ -24,7 +24,7 @@ export interface CloseResult {
 
 const closesPerStore = 20
 
-/** Closes engines while calls are under way: what was accepted is stored, what comes later is refused. */
+/** Closes engines with calls in progress. Accepted calls must be stored, later calls rejected. */
 export async function runCloses(options: CloseOptions): Promise<CloseResult> {
   const random = randomWords(options.seed)
   const result: CloseResult = { closes: 0, acknowledged: 0, late: 0, lost: 0, torn: 0 }
@@ -45,7 +45,7 @@ export async function runCloses(options: CloseOptions): Promise<CloseResult> {
       const running = workload.run(200, 1 + (random() % 32))
       await turns(random() % 400)
       const closing = engine.close()
-      // While it closes, a call may still be taken.
+      // A call may still be accepted while the engine closes.
       const late = await isRefused(session)
       const failures = await running
       for (const failure of failures)
@@ -79,7 +79,7 @@ async function isRefused(session: Session): Promise<boolean> {
   }
 }
 
-/** Some of them let the disk do its work. */
+/** Waits for turns of the event loop, some of which let disk operations proceed. */
 async function turns(count: number): Promise<void> {
   for (let i = 0; i < count; i++) {
     if (i % 16 === 0) await new Promise((resolve) => setImmediate(resolve))

@@ -2,26 +2,28 @@ import { keys, type Storage, type Store } from '../../src/engine/ports.js'
 import type { Disk } from '../../src/adapters/level/directory/disk.js'
 import { diskChanges, hookedDisk, type DiskEvent } from './hooked-disk.js'
 
-/** What a collection comes through, in this order: the files of segments are deleted while it reclaims. */
+/** The stages of a collection in order. The segment files are deleted during `reclaim`. */
 const stages = ['sessions', 'mark', 'nodes', 'blobs', 'ledgers', 'reclaim', 'segments'] as const
 
-/** `deleted`: a checkpoint was deleted, and no collection has begun since. */
+/** `deleted`: a checkpoint was deleted and no collection has started since. */
 export const collectPhases = ['deleted', ...stages] as const
 
 export type CollectPhase = (typeof collectPhases)[number]
 
-/** In which phase of a collection a process ends, and how far in it: between 0 for its beginning and 1 for its end. */
+/**
+ * The phase of a collection in which the process ends, and the position in it: from 0 for its start to 1 for its end.
+ */
 export interface KillIn {
   readonly phase: CollectPhase
   readonly part: number
-  /** Of a change of the disk. */
+  /** The moment within a disk change. */
   readonly moment: DiskEvent['moment']
 }
 
 /**
- * Follows collections by what they ask of the store, which is the same whether they were called for or began by
- * themselves. The process ends in the wanted phase of a later collection than the first one, which shows how many
- * calls the phase has.
+ * Tracks the phases of collections through their store calls, which are the same for requested and automatic
+ * collections. The first collection counts the calls of the wanted phase; the process ends in that phase of a later
+ * collection.
  */
 export class PhaseWatch {
   phase: CollectPhase | undefined
@@ -29,7 +31,7 @@ export class PhaseWatch {
   readonly #onPhase: (phase: CollectPhase | undefined) => void
   /** Ends the process. */
   readonly #kill: () => void
-  /** Calls of the wanted phase: now, and when it was last there. */
+  /** The calls in the wanted phase, now and in the previous collection. */
   #calls = 0
   #callsBefore: number | undefined
 
@@ -57,7 +59,7 @@ export class PhaseWatch {
     })
   }
 
-  /** Inside of the hooks, so that the file is still there when the phase has begun. */
+  /** Wrapped inside the hooks, so that the phase has started before the file is deleted. */
   #segmentDisk(disk: Disk): Disk {
     return {
       ...disk,
@@ -127,7 +129,7 @@ export class PhaseWatch {
     this.#onPhase(phase)
   }
 
-  /** To be asked once for each call: whether it is the one at which the process ends. */
+  /** Must be called once for each store call; returns whether the process ends at this one. */
   #isOver(): boolean {
     if (this.#killIn === undefined || this.phase !== this.#killIn.phase) return false
     const isThere =

@@ -17,21 +17,21 @@ import { openAll, Verifier } from './verifier.js'
 type Place = CollectPhase | 'elsewhere'
 
 export interface CollectKillResult extends KillResult {
-  /** How many kills fell into each phase, by how the collections began. */
+  /** The number of kills in each phase, by how the collections started. */
   readonly phases: Record<CollectForm, Record<Place, number>>
 }
 
 const roundsPerDirectory = 8
-/** The phase to end in is chosen this often out of ten; otherwise the kill comes at any time. */
+/** The share of kills, out of ten, aimed at a chosen phase; the others come at any time. */
 const chosen = 8
-/** Enough for a few collections, beside which the writer ends itself. */
+/** Enough time for a few collections, during which the writer kills itself. */
 const mostMs = 6000
-/** Only a collection that never ends takes so long. */
+/** Only a collection that never ends takes this long. */
 const patienceMs = 60_000
 
 /**
- * Kills writers while collections run beside them, in each phase of a collection. After each kill everything that was
- * acknowledged is there, and the next collection leaves exactly the objects that sessions lead to.
+ * Kills writers while collections run, in each phase of a collection. After each kill, all acknowledged data must be
+ * there, and the next collection must leave exactly the objects that sessions reference.
  */
 export async function runCollectKills(options: Omit<KillOptions, 'files'>): Promise<CollectKillResult> {
   const random = randomWords(options.seed)
@@ -62,14 +62,14 @@ export async function runCollectKills(options: Omit<KillOptions, 'files'>): Prom
   return result
 }
 
-/** The phases that no kill fell into. */
+/** The phases without a kill. */
 export function missedPhases({ phases }: CollectKillResult): string[] {
   return collectForms.flatMap((form) =>
     collectPhases.filter((phase) => phases[form][phase] === 0).map((phase) => `${form} ${phase}`),
   )
 }
 
-/** One store that is killed several times. */
+/** A store that is killed several times. */
 class Directory {
   readonly #parent: string
   readonly #options: Omit<KillOptions, 'files'>
@@ -91,7 +91,7 @@ class Directory {
     this.#result = result
   }
 
-  /** Gives the phase that the kill fell into. */
+  /** Returns the phase in which the kill happened. */
   async round(number: number): Promise<string> {
     const form = collectForms[this.#random() % collectForms.length]!
     const report = join(this.#parent, `report-${number}`)
@@ -141,9 +141,9 @@ class Directory {
     this.#result.openMs.push(performance.now() - start)
     await requireChecked(engine)
     await this.#verifier.check(engine)
-    // Without the snapshots that an orderly end writes.
+    // Skips the snapshots that an orderly close writes.
     await storage.crash()
-    // Every other time the next writer goes on with what the kill left.
+    // In every other round the next writer continues with the directory as the kill left it.
     const isKept = this.#random() % 2 === 0
     if (isKept) await cp(data, copy, { recursive: true })
     await this.#collect(isKept ? copy : data)
@@ -154,7 +154,7 @@ class Directory {
     return new ObservedStorage(levelStorage(directory, { durability: this.#options.durability }))
   }
 
-  /** What the kill left goes, and nothing else. */
+  /** Collects, and requires that only the garbage of the kill is deleted. */
   async #collect(directory: string): Promise<void> {
     const storage = this.#storage(directory)
     const engine = await openEngine({ storage })
@@ -165,26 +165,26 @@ class Directory {
     await requireExact(engine, storage, opened)
     await requireChecked(engine)
     await this.#verifier.check(engine, { restores: false })
-    // Sometimes without the snapshots that an orderly end writes.
+    // Sometimes skips the snapshots that an orderly close writes.
     if (this.#random() % 2 === 0) await engine.close()
     else await storage.crash()
   }
 }
 
-/** A process that writes the report notes each phase as it begins. */
+/** The writer's report records each phase as it starts. */
 function placeOf(report: string): Place {
   const last = parseReport(report).findLast((line) => line.kind === 'phase')
   return last?.phase ?? 'elsewhere'
 }
 
-/** The store has what sessions lead to, and its ledger counts just that. */
+/** Requires that the store holds exactly the objects that sessions reference, and that its ledger counts them. */
 async function requireExact(
   engine: Engine,
   { stored }: ObservedStorage,
   opened: readonly (readonly [SessionInfo, Session])[],
 ): Promise<void> {
   const sessions = opened.map(([, session]) => session)
-  // Replay may start from a state that has no name.
+  // Replay may start from an unnamed state.
   const garbage = await findGarbage(stored, sessions, { keepRedo: true })
   for (const [what, found] of Object.entries(garbage))
     if (found.length > 0) throw new Error(`a collection left ${found.length} ${what}: ${found.slice(0, 5)}`)

@@ -5,8 +5,8 @@ import { promisify } from 'node:util'
 import { bundledProject } from '../support/compile-source.js'
 
 /**
- * What the command line of the long loops prints, whether it succeeds or not. It is run compiled, with the children
- * that it starts: processes of their own know no TypeScript.
+ * Returns the output of the long loops' command line, whether it succeeds or not. Runs it compiled, because it starts
+ * child processes that cannot load TypeScript.
  */
 export async function runLoop(...args: readonly string[]): Promise<string> {
   const script = join(await bundledProject(), 'test/crash/run.js')

@@ -8,16 +8,16 @@ import { requireChecked } from './check.js'
 import { Verifier } from './verifier.js'
 import { Workload } from './workload.js'
 
-/** What became of a copy of a store that was damaged. */
+/** The outcome of damaging a copy of a store. */
 export type Fate = 'refused' | 'told' | 'harmless' | 'wrong'
 
 const cacheEntries = 20
 const reads = ['sessions', 'tree', 'contents', 'checkpoints', 'cache', 'annotations'] as const
 
-/** A closed store with known contents of every kind, and copies of it to be damaged. */
+/** A closed store with known contents of every kind, and copies of it to damage. */
 export class Victim {
   readonly directory: string
-  /** What each read gives. */
+  /** The result of each read on the undamaged store. */
   readonly #truth: Map<string, string>
   readonly #parent: string
   #copies = 0
@@ -28,7 +28,7 @@ export class Victim {
     this.#truth = truth
   }
 
-  /** `onHalf` is called with the directory when half of it is stored, while the store is closed. */
+  /** Calls `onHalf` with the directory while the store is closed, half filled. */
   static async make(
     random: () => number,
     { calls, onHalf }: { readonly calls: number; readonly onHalf?: (directory: string) => Promise<void> },
@@ -56,7 +56,7 @@ export class Victim {
     await rm(this.#parent, { recursive: true })
   }
 
-  /** Copies the store, has the copy damaged, and looks what reading it gives. */
+  /** Copies the store, damages the copy, and classifies the results of reading it. */
   async damage(change: (directory: string) => Promise<void>): Promise<{ fate: Fate; text: string }> {
     const directory = join(this.#parent, `copy-${this.#copies++}`)
     await cp(this.directory, directory, { recursive: true })
@@ -106,7 +106,7 @@ async function fill(session: Session, half: number): Promise<void> {
   })
 }
 
-/** Everything there is, by what was read; what the store says that it lost is told so. */
+/** Everything readable, by read call. Losses that the store reports are recorded as reported. */
 async function readAll(engine: Engine): Promise<Map<string, string>> {
   const found = new Map<string, string>()
   const note = async (what: string, read: () => Promise<unknown>): Promise<void> => {

@@ -15,12 +15,12 @@ export interface FillOptions {
 
 export interface FillResult {
   fills: number
-  /** Fills of which the engine said that the disk is full. */
+  /** The number of fills for which the engine reported a full disk. */
   full: number
   acknowledged: number
   lost: number
   torn: number
-  /** Fills after which the same engine went on, and such after which it did not though there was space. */
+  /** The number of fills after which the same engine continued, and after which it did not although there was space. */
   resumed: number
   stuck: number
 }
@@ -32,13 +32,13 @@ export interface FillerArguments {
 }
 
 const mountBytes = '16m'
-/** Runs a command with mounts of its own, without being root where the system lets it. */
+/** Runs a command with its own mounts, without root where the system allows it. */
 const ownMounts: readonly (readonly string[])[] = [
   ['unshare', '-Urm'],
   ['unshare', '-m'],
 ]
 
-/** Fills a small disk and empties it again, many times under one engine; undefined where no disk can be had. */
+/** Fills and empties a small disk many times with one engine open; undefined if no disk can be mounted. */
 export async function runFills(options: FillOptions): Promise<FillResult | undefined> {
   const prefix = mountPrefix()
   if (prefix === undefined) return undefined
@@ -61,7 +61,7 @@ export async function runFills(options: FillOptions): Promise<FillResult | undef
   return JSON.parse(last) as FillResult
 }
 
-/** What a command is put behind to have mounts of its own. */
+/** The command prefix that gives a command its own mounts. */
 export function mountPrefix(): readonly string[] | undefined {
   return ownMounts.find(([command, ...args]) => {
     try {

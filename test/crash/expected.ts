@@ -6,24 +6,24 @@ export interface Call {
   readonly n: number
   readonly step: Step
   settled?: Outcome
-  /** The store failed it, and it may be stored or not. */
+  /** The store failed the call; it may be stored or not. */
   failed?: boolean
 }
 
-/** The session after some number of its calls. */
+/** The session after a number of its calls. */
 export interface Prefix {
   readonly position: number
   readonly tree: ModelTree
   readonly labels: Map<string, ModelTree>
 }
 
-/** A session as it must be: one state that was verified, and the calls made since. */
+/** The expected contents of a session: a verified state, and the calls since then. */
 export class ExpectedSession {
   tree: ModelTree
   labels = new Map<string, ModelTree>()
   /** In order. */
   calls: Call[] = []
-  /** Whether it was seen in the store, and has the state it was seen with. */
+  /** Whether the session was seen in the store with the state recorded here. */
   verified = false
 
   constructor(tree: ModelTree) {
@@ -31,8 +31,9 @@ export class ExpectedSession {
   }
 
   /**
-   * What may have been stored, in order: all calls, or all but the last of those that failed before one that was
-   * acknowledged. Such a one was made when the store had recovered, which stored some of them first or none.
+   * The possible sequences of stored calls: all calls, or all but the last of the failed calls before an acknowledged
+   * one. The acknowledged call was made after the store had recovered, and recovery stores some of the failed calls or
+   * none.
    */
   *histories(): Generator<readonly Call[]> {
     yield this.calls
@@ -45,8 +46,8 @@ export class ExpectedSession {
   }
 
   /**
-   * The states after each number of calls, from the first that holds every acknowledged one on. Forks are
-   * reported as their calls are passed.
+   * The states after each number of calls, starting with the first that contains every acknowledged call. Reports forks
+   * as it passes their calls.
    */
   *prefixes(
     calls: readonly Call[],
@@ -56,14 +57,14 @@ export class ExpectedSession {
     for (const prefix of this.#states(calls, onFork)) if (prefix.position >= needed) yield prefix
   }
 
-  /** Goes on from what was found. */
+  /** Continues from the state that was found. */
   settleAt({ tree, labels }: Prefix): void {
     this.tree = tree
     this.labels = labels
     this.calls = []
   }
 
-  /** What each number of calls leads to, none included, as text. */
+  /** The states after each number of calls, including zero, as text. */
   earlierStates(): string[] {
     const states: string[] = []
     for (const { tree, labels } of this.#states(this.calls))
@@ -71,7 +72,7 @@ export class ExpectedSession {
     return states
   }
 
-  /** The state after every call. */
+  /** The state after all calls. */
   final(): Prefix {
     let last: Prefix | undefined
     for (const prefix of this.#states(this.calls)) last = prefix
@@ -94,7 +95,7 @@ export class ExpectedSession {
         onFork(index, step.tag, (step.label === undefined ? tree : labels.get(step.label)!).clone())
       else outcome = applyToModel(tree, step)
       if (settled !== undefined && settled !== outcome) {
-        // Then one that failed was not stored.
+        // In this case a failed call was not stored.
         if (calls.slice(0, index).some(({ failed }) => failed)) return
         throw new Error(
           `call ${n} ${JSON.stringify(step)}: the model says ${outcome}, the engine said ${settled}`,
@@ -105,7 +106,7 @@ export class ExpectedSession {
   }
 }
 
-/** The whole lines of a report; a last one that was cut by the kill does not count. */
+/** The complete lines of a report; ignores a last line that the kill truncated. */
 export function parseReport(text: string): Line[] {
   return text
     .split('\n')

@@ -13,23 +13,23 @@ export interface FilesOptions {
 
 export interface FilesResult {
   changes: number
-  /** Damaged copies, by what became of them. */
+  /** The number of damaged copies by outcome. */
   readonly copies: Record<Fate, number>
 }
 
-/** What is done to a file; `older` has the files of an earlier time. */
+/** A change to a file; `older` is the path of an earlier version of it. */
 type Change = (path: string, older: string | undefined) => Promise<void>
 
 const changes: Record<string, Change> = {
   deleted: (path) => rm(path),
   emptied: (path) => truncate(path, 0),
   'cut in half': async (path) => truncate(path, Math.floor((await stat(path)).size / 2)),
-  'with more behind it': (path) => writeFile(path, 'more', { flag: 'a' }),
-  'of an earlier time': async (path, older) => {
+  'with appended bytes': (path) => writeFile(path, 'more', { flag: 'a' }),
+  'replaced by an older version': async (path, older) => {
     if (older !== undefined) await copyFile(older, path)
   },
-  'twice, under another name': (path) => copyFile(path, `${path}.copy`),
-  'twice, under the next number': async (path) => {
+  'copied under another name': (path) => copyFile(path, `${path}.copy`),
+  'copied under the next number': async (path) => {
     const name = basename(path).replace(/\d+/, (digits) =>
       String(Number(digits) + 1).padStart(digits.length, '0'),
     )
@@ -37,7 +37,7 @@ const changes: Record<string, Change> = {
   },
 }
 
-/** Does each of these to each file of a store: it must be refused, or whole, or tell what it lost. */
+/** Applies each change to each file of a store. The store must be rejected, be intact, or report its losses. */
 export async function runFileChanges(options: FilesOptions): Promise<FilesResult> {
   const random = randomWords(options.seed)
   const result: FilesResult = { changes: 0, copies: { refused: 0, told: 0, harmless: 0, wrong: 0 } }

@@ -1,4 +1,4 @@
-/** The process that fills its disk again and again, which is small and its own; see `enospc.ts`. */
+/** The process that repeatedly fills its own small disk; see `enospc.ts`. */
 import { rm, statfs, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { argv } from 'node:process'
@@ -8,7 +8,7 @@ import { type FillerArguments, type FillResult } from './enospc.js'
 import { Trial } from './trial.js'
 
 const mostCalls = 4000
-/** Stores start anew when this part of the disk is theirs. */
+/** Stores are replaced when they use this share of the disk. */
 const mostUsed = 0.5
 
 const { directory, fills, seed } = JSON.parse(argv[2]!) as FillerArguments

@@ -19,21 +19,24 @@ export interface DiskCall {
   readonly path: string
 }
 
-/** What happens at a call of a disk. In the middle of a write, a part of it is written; other calls are whole. */
+/** An action at a disk call. In the middle of a write, part of it has been written; other calls are atomic. */
 export interface DiskEvent {
   readonly moment: 'before' | 'middle' | 'after'
-  /** Between 0 and 1: how much is written in the middle of a write. */
+  /** From 0 to 1: the share of a write that is written before the action. */
   readonly part: number
-  /** Throws what the call fails with, ends the process, or never returns. */
+  /** Throws the error of the call, ends the process, or never returns. */
   act(): void | Promise<void>
 }
 
-/** A file that can lose what it was told to keep, as disks do whose sync fails. */
+/** A file that can lose unsynced data, as on disks whose sync fails. */
 interface FailingFile extends DiskFile {
   failSync?(): void
 }
 
-/** A disk on which something happens at calls that `choose` names. Synchronous reads and closing are let through. */
+/**
+ * A disk that performs the actions that `choose` returns for its calls. Synchronous reads and closing are passed
+ * through.
+ */
 export function hookedDisk(inner: Disk, choose: (call: DiskCall) => DiskEvent | undefined): Disk {
   const around = async <Result>(
     call: DiskCall,
@@ -83,7 +86,7 @@ export function hookedDisk(inner: Disk, choose: (call: DiskCall) => DiskEvent | 
         const file = await around({ operation, path }, async () => (opened = await inner.open(path, mode)))
         return hookedFile(file, path)
       } catch (error) {
-        // The caller never gets a file of which the opening failed afterwards.
+        // The caller never receives a file whose opening then failed.
         await opened?.close()
         throw error
       }
@@ -94,12 +97,12 @@ export function hookedDisk(inner: Disk, choose: (call: DiskCall) => DiskEvent | 
   }
 }
 
-/** What node:fs would fail with. */
+/** The error that node:fs would throw. */
 export function systemFailure(code: 'EIO' | 'ENOSPC' | 'ENOENT' | 'EEXIST' | 'EBADF', call: string): Error {
   return Object.assign(new Error(`${code}: ${call}`), { code, syscall: call })
 }
 
-/** The operations that change something. */
+/** The operations that change the disk. */
 export const diskChanges: readonly DiskOperation[] = [
   'create',
   'write',

@@ -15,12 +15,15 @@ export interface FaultOptions {
 }
 
 export interface FaultResult {
-  /** Stores on disks that failed. */
+  /** Stores whose disk failed. */
   faults: number
   acknowledged: number
   lost: number
   torn: number
-  /** Failed writes after which the same engine went on, and such after which it did not though the fault was over. */
+  /**
+   * The number of failed writes after which the same engine continued, and after which it did not although the fault
+   * was over.
+   */
   resumed: number
   stuck: number
   refusedOpens: number
@@ -43,7 +46,9 @@ const failing: readonly DiskOperation[] = [
 const roundsPerDirectory = 6
 const callsPerRound = 60
 
-/** Lets one call of the disk fail, once or for ever from there, and looks what is stored, then and later. */
+/**
+ * Makes one disk call fail, once or permanently from then on, and checks the stored data at once and after reopening.
+ */
 export async function runFaults(options: FaultOptions): Promise<FaultResult> {
   const random = randomWords(options.seed)
   const result = { faults: 0, acknowledged: 0, lost: 0, torn: 0, resumed: 0, stuck: 0, refusedOpens: 0 }
@@ -92,7 +97,7 @@ async function faultRound(
     if (whileOpening) await trial.open()
     const failures = await trial.run(callsPerRound, 1 + (random() % 16))
     await trial.requireReads().catch((error: unknown) => {
-      // Nothing can be read where reading fails.
+      // Reads cannot succeed on a disk that fails them.
       if (!['read', 'open', 'size', 'list'].includes(operation)) throw error
     })
     disk.heal()

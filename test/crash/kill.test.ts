@@ -10,7 +10,7 @@ test.concurrent.each<[string, string, number]>([
   ['collect', 'relaxed', 4],
   ['collect', 'full', 2],
 ])(
-  `what was acknowledged survives kill -9, whole (%s, %s, FORKSPACE_SEED=${seed})`,
+  `keeps acknowledged operations whole after kill -9 (%s, %s, FORKSPACE_SEED=${seed})`,
   async (loop, durability, kills) => {
     const args = ['--n', String(runs(kills)), '--seed', String(seed), '--durability', durability]
     const stdout = await runLoop(loop, ...args)

@@ -15,7 +15,7 @@ export interface KillOptions {
   readonly kills: number
   readonly seed: number
   readonly durability: 'full' | 'relaxed'
-  /** Files of a session that each store has beside those that are written to. */
+  /** The number of additional files in a session of each store. */
   readonly files?: number
   readonly onProgress: (line: string) => void
 }
@@ -23,11 +23,11 @@ export interface KillOptions {
 export interface KillResult {
   kills: number
   acknowledged: number
-  /** Acknowledged operations that were not there. */
+  /** Acknowledged operations that were missing. */
   lost: number
-  /** States that no number of whole operations leads to. */
+  /** States that no number of complete operations produces. */
   torn: number
-  /** How long each opening after a kill took, with all sessions. */
+  /** The time of each opening after a kill, with all sessions. */
   readonly openMs: number[]
 }
 
@@ -41,7 +41,7 @@ type Phase = 'opening' | 'ready' | 'closing'
 const roundsPerDirectory = 8
 const filesPerBatch = 10_000
 
-/** Kills writers again and again, and checks after each kill what the next opener finds. */
+/** Kills writers repeatedly, and checks the contents that the next opener reads after each kill. */
 export async function runKills(options: KillOptions): Promise<KillResult> {
   const random = randomWords(options.seed)
   const result = noKills()
@@ -69,7 +69,7 @@ export async function runKills(options: KillOptions): Promise<KillResult> {
   return result
 }
 
-/** A store with one session of so many files, of which nothing is expected but that it opens. */
+/** A store with one session of this many files, which is only required to open. */
 async function makeBase(files: number): Promise<string> {
   const directory = await mkdtemp(join(tmpdir(), 'crash-base-'))
   const engine = await openEngine({ storage: levelStorage(directory, { durability: 'relaxed' }) })
@@ -86,7 +86,7 @@ function baseFile(n: number): string {
   return `/d${n % 1000}/f${n}`
 }
 
-/** One store that is killed several times. */
+/** A store that is killed several times. */
 class Directory {
   readonly #parent: string
   readonly #options: KillOptions
@@ -127,7 +127,7 @@ class Directory {
       ...(killAt && { killAt }),
     }
     const mostMs = { opening: 40, closing: 15, ready: 300 }[phase]
-    // Who kills himself is given the time to come to it.
+    // A writer that kills itself gets enough time to reach that point.
     const delayMs = killAt ? 10 * mostMs : (this.#random() % (mostMs * 100)) / 100
     if (await runUntilKilled('writer.js', settings, { line: phase, delayMs })) this.#result.kills++
     return killAt ? `${killAt.moment} ${killAt.operation} ${killAt.call}` : `while ${phase}`
@@ -153,7 +153,7 @@ class Directory {
     this.#result.openMs.push(performance.now() - start)
     await requireChecked(engine)
     await this.#verifier.check(engine)
-    // Sometimes without the snapshots that an orderly end writes.
+    // Sometimes skips the snapshots that an orderly close writes.
     if (this.#random() % 2 === 0) await engine.close()
     else await storage.crash()
   }

@@ -4,7 +4,7 @@ import type { Disk } from '../../src/adapters/level/directory/disk.js'
 import { diskChanges, hookedDisk } from './hooked-disk.js'
 import type { KillAt } from './protocol.js'
 
-/** The disk of the host, for a process that ends at one of its calls. */
+/** The disk of the host, for a process that kills itself at one of its calls. */
 export function killingDisk({ operation, call, moment, part }: KillAt): Disk {
   let left = call
   const act = (): Promise<never> => {

@@ -9,7 +9,7 @@ test.each<[LoopName, number]>([
   ['files', 1],
   ['close', 25],
 ])(
-  `a store keeps what it acknowledged, or tells (%s, FORKSPACE_SEED=${seed})`,
+  `keeps acknowledged data or reports its loss (%s, FORKSPACE_SEED=${seed})`,
   { timeout: 120_000 },
   async (name, n) => {
     const lines: string[] = []

@@ -19,9 +19,9 @@ export interface LoopOptions {
 interface Loop {
   readonly form: string
   readonly text: string
-  /** By default. */
+  /** The default. */
   readonly n: number
-  /** Its figures, and whether anything is not as it must be. */
+  /** The result line, and whether the loop failed. */
   run(options: LoopOptions): Promise<{ readonly line: string; readonly failed: boolean }>
 }
 
@@ -94,7 +94,7 @@ export const loops = {
   },
   sim: {
     form: '[--seeds 10000] [--seed 1]',
-    text: 'simulates stores on disks that crash and fail, the first one with the seed, which tells all of it',
+    text: 'simulates stores on disks that crash and fail, the first one with the seed itself',
     n: 10_000,
     run: async ({ n, ...options }) => {
       const result = await runSimulations({ ...options, seeds: n, open: openSimStore })

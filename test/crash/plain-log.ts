@@ -4,10 +4,10 @@ import { EngineError, type Store, type StoreCommit, type StoredEvent } from '../
 import { blobPool, StoreModel } from './sim-model.js'
 import type { SimStoreOptions } from './sim-run.js'
 
-/** A step that a log may leave out, so that what misses it is seen to be found. */
+/** A step that a log can omit, to prove that the simulation detects it. */
 export type Defect = 'sync' | 'directory' | 'tail' | 'fence' | 'rewrite'
 
-/** The simplest log that keeps the contract of a store: one file with a line for each commit, read when it is opened. */
+/** The simplest log that meets the contract of a store: one file with a line per commit, read when it is opened. */
 export async function openPlainLog({ disk, directory }: SimStoreOptions, defect?: Defect): Promise<Store> {
   const log = new PlainLog(disk, directory, defect)
   await log.open()
@@ -37,7 +37,7 @@ class PlainLog implements Store {
     try {
       await this.#disk.makeDirectory(this.#directory)
       const model = await this.#read()
-      // What is there is written anew: what an earlier sync failed to keep would else be taken for kept.
+      // Rewrites the existing data; otherwise data that an earlier sync failed to keep would count as kept.
       if (this.#defect !== 'rewrite') await this.#rewrite()
       this.#model = model
     } catch (error) {

@@ -28,13 +28,15 @@ export interface PowerResult {
 
 const run = promisify(execFile)
 const cutsPerImage = 8
-/** EXT4_IOC_SHUTDOWN, with the journal flushed before (1) or not (2): from then on nothing reaches the disk. */
+/**
+ * EXT4_IOC_SHUTDOWN, after flushing the journal (1) or without flushing it (2): nothing reaches the disk afterwards.
+ */
 const shutdown = (flags: number): string =>
   `import fcntl, os, struct, sys; fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587d, struct.pack("I", ${flags}))`
 
 /**
- * Cuts the power of a file system while a process writes to a store on it, which stands still meanwhile, or goes on
- * for a while on a disk that has failed.
+ * Cuts the power of a file system while a process writes to a store on it. The process is stopped first, or continues
+ * for a while on the failed disk.
  */
 export async function runPowerCuts(options: PowerOptions): Promise<PowerResult> {
   const random = randomWords(options.seed)
@@ -75,7 +77,7 @@ async function cutOnce(image: Image, verifier: Verifier, random: () => number, c
   const opening = random() % 6 === 0
   const delayMs = random() % (opening ? 40 : 500)
   const flags = 1 + (random() % 2)
-  const stands = random() % 2 === 0
+  const stops = random() % 2 === 0
   const failingMs = random() % 60
   let cutAt: number | undefined
   await runUntilKilled(
@@ -84,11 +86,11 @@ async function cutOnce(image: Image, verifier: Verifier, random: () => number, c
     { line: opening ? 'opening' : 'ready', delayMs },
     {
       beforeKill: async (pid) => {
-        if (stands) await stop(pid)
+        if (stops) await stop(pid)
         cutAt = (await stat(report).catch(() => undefined))?.size ?? 0
         await image.cut(flags)
-        // A writer that goes on meets a disk of which every call fails.
-        if (!stands) await sleep(failingMs)
+        // A writer that continues sees every disk call fail.
+        if (!stops) await sleep(failingMs)
       },
     },
   )
@@ -101,8 +103,8 @@ async function cutOnce(image: Image, verifier: Verifier, random: () => number, c
 }
 
 /**
- * A report without what was acknowledged behind some byte of it. The system may say of a sync that the cut overtakes
- * that it was done: what counts was acknowledged before the cut began.
+ * A report without the acknowledgements after a byte offset. The system may report success for a sync that the cut
+ * overtakes, so only acknowledgements from before the cut count.
  */
 function reportUntil(report: Buffer, end = report.length): string {
   const late = report.toString('utf8', end).split('\n').slice(0, -1)
@@ -110,14 +112,14 @@ function reportUntil(report: Buffer, end = report.length): string {
   return [report.toString('utf8', 0, end), ...calls.map((line) => `${line}\n`)].join('')
 }
 
-/** Resolves when the process stands still; its calls of the system may go on. */
+/** Resolves when the process is stopped; its system calls may continue. */
 async function stop(pid: number): Promise<void> {
   kill(pid, 'SIGSTOP')
   const isStopped = async (): Promise<boolean> => / [TZ] /.test(await readFile(`/proc/${pid}/stat`, 'utf8'))
   while (!(await isStopped())) await new Promise((resolve) => setImmediate(resolve))
 }
 
-/** Why power cannot be cut here, or undefined. */
+/** The reason why power cannot be cut here, or undefined. */
 export async function whyNoPowerCuts(): Promise<string | undefined> {
   const parent = await mkdtemp(join(tmpdir(), 'power-'))
   try {

@@ -6,7 +6,7 @@ import { requireStoreFailure } from './workload.js'
 const mostTries = 20
 const stepMs = 20
 
-/** A session of its own, which tells whether an engine takes changes. */
+/** A separate session that shows whether an engine accepts changes. */
 export class Probe {
   readonly #session: Session
   #writes = 0
@@ -22,7 +22,7 @@ export class Probe {
     return probe
   }
 
-  /** Whether a change is taken, after some tries. */
+  /** Whether a change is accepted within a few attempts. */
   async resumes(): Promise<boolean> {
     for (let i = 0; i < mostTries; i++) {
       try {
@@ -38,7 +38,7 @@ export class Probe {
 
   async read(): Promise<void> {
     const found = Buffer.from(await this.#session.files.read({ path: '/probe' })).toString()
-    // A write whose outcome is not known may be there.
+    // A write with an unknown outcome may be stored.
     const number = Number(/^probe (\d+)$/.exec(found)?.[1])
     if (!(number >= this.#stored && number <= this.#writes)) throw new Error(`${found} was read`)
   }

@@ -3,7 +3,7 @@ import type { Outcome } from '../model/run-step.js'
 import type { TreeStep } from '../model/model-tree.js'
 import type { CollectPhase, KillIn } from './collect-phases.js'
 
-/** What the writer does to a session. */
+/** An operation of the writer on a session. */
 export type Step =
   | TreeStep
   | { readonly op: 'checkpoint'; readonly label: string }
@@ -11,19 +11,19 @@ export type Step =
   | { readonly op: 'deleteCheckpoint'; readonly label: string }
   | { readonly op: 'fork'; readonly tag: string; readonly label?: string }
 
-/** One line of the writer's report, written before the call, and after its promise has settled. */
+/** A line of the writer's report, written before a call and after its promise has settled. */
 export type Line =
   | { readonly kind: 'opened' }
   | { readonly kind: 'call'; readonly n: number; readonly session: string; readonly step: Step }
   | { readonly kind: 'settled'; readonly n: number; readonly outcome: Outcome; readonly forkId?: string }
-  /** Of a collection; absent when none is under way. */
+  /** The phase of a collection; absent when none is running. */
   | { readonly kind: 'phase'; readonly phase?: CollectPhase }
   | { readonly kind: 'broken'; readonly message: string }
 
-/** A fork is known by this tag, also when nobody lived to hear its id. */
+/** Tags every fork, so that it is found even if the writer was killed before it got the id. */
 export const forkTag = 'fork'
 
-/** Of sessions of which nothing is expected. */
+/** Tags sessions with no expected contents. */
 export const probeTag = 'probe'
 
 export const collectForms = ['called', 'automatic'] as const
@@ -35,25 +35,25 @@ export interface WriterArguments {
   readonly report: string
   readonly durability: 'full' | 'relaxed'
   readonly seed: number
-  /** Numbers of calls start here, so that they and labels are unique within a directory. */
+  /** The number of the first call, so that calls and labels are unique within a directory. */
   readonly firstNumber: number
-  /** Calls that may be pending at once. */
+  /** The maximum number of pending calls. */
   readonly pending: number
-  /** After how many milliseconds the writer closes its engine; absent: never. */
+  /** The milliseconds after which the writer closes its engine; absent: never. */
   readonly closeAfterMs?: number
   readonly killAt?: KillAt
-  /** How collections begin beside the calls; then sessions leave memory too. */
+  /** How collections start alongside the calls; if set, sessions are also evicted from memory. */
   readonly collects?: CollectForm
   readonly killIn?: KillIn
-  /** What the store fails with is expected, of reads too. */
+  /** Errors from the store are expected, including those of reads. */
   readonly mayFail?: boolean
 }
 
-/** At which call of the disk the writer kills itself: the first one of the kind behind `call` others. */
+/** The disk call at which the writer kills itself: the first of its kind after `call` others. */
 export interface KillAt {
   readonly operation: DiskOperation | 'change'
   readonly call: number
   readonly moment: 'before' | 'middle' | 'after'
-  /** Of a write: how much of it is written in the middle. */
+  /** For a write: the share that is written before the kill. */
   readonly part: number
 }

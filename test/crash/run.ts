@@ -1,6 +1,6 @@
 /**
- * The long loops from the command line; `npm run crash -- --help` says how. Exits with 1 when anything
- * acknowledged was lost, an operation was there in part, something outside was reached, or a test failed; with 2 for wrong arguments.
+ * The long loops from the command line; see `npm run crash -- --help`. Exits with 1 when acknowledged data was lost, an
+ * operation was stored in part, a path outside was reached, or a test failed; with 2 for wrong arguments.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -35,7 +35,7 @@ ${loopForms()}
   collect   as kill, in each phase of collections that run beside the writers
 ${loopTexts()}`
 
-/** What one unit of the environment variables stands for in test/model. */
+/** The runs in test/model for one unit of the environment variables. */
 const modelRuns = 25
 const scalePairs = 10_000
 
@@ -56,7 +56,7 @@ const killLoops = {
   collect: runCollectKills,
 }
 
-/** A run with fewer kills need not kill in each phase of a collection. */
+/** A run with fewer kills may miss phases of a collection. */
 const killsForAllPhases = 100
 
 type LoopValues = ReturnType<typeof parse>['values']
@@ -133,7 +133,7 @@ async function kill(
   let killed = '0'
   const onProgress = (line: string): void => {
     const now = /^(\d+)\/\d+ killed/.exec(line)?.[1] ?? ''
-    // The number stands still where the writer had ended before the kill.
+    // The number does not change if the writer had ended before the kill.
     if (now === killed) return
     killed = now || killed
     console.log(line)
@@ -148,7 +148,7 @@ async function kill(
   return result.lost + result.torn === 0 ? 0 : 1
 }
 
-/** Whether every phase of a collection had a kill; few kills need not fall into each. */
+/** Whether every phase of a collection had a kill; not required of a run with few kills. */
 function reportPhases(result: CollectKillResult): boolean {
   for (const [form, phases] of Object.entries(result.phases)) {
     const counts = Object.entries(phases).map(([phase, kills]) => `${phase} ${kills}`)
@@ -190,7 +190,7 @@ async function swap(tries: number, seed: number): Promise<number> {
   return result.escapes === 0 ? 0 : 1
 }
 
-/** Runs a file of tests, and says its result in the last line. */
+/** Runs a test file and prints its result in the last line. */
 async function vitest(what: string, file: string, env: Record<string, string>): Promise<number> {
   const root = dirname(fileURLToPath(import.meta.resolve('forkspace/package.json')))
   const script = join(dirname(fileURLToPath(import.meta.resolve('vitest/package.json'))), 'vitest.mjs')

@@ -1,9 +1,9 @@
-/** What one call to a service leaves behind; the number makes it out among all. */
+/** The kinds of data that service calls store; the number of a call identifies its data. */
 export const kinds = ['annotation', 'approval', 'cache', 'message', 'lock', 'secret', 'report'] as const
 
 export type Kind = (typeof kinds)[number]
 
-/** One line of the writer's report, written before the call, and after its promise has resolved. */
+/** A line of the writer's report, written before a call and after its promise has resolved. */
 export type ServiceLine =
   | { readonly session: string }
   | { readonly call: number; readonly kind: Kind }
@@ -14,7 +14,7 @@ export interface ServiceWriterArguments {
   readonly report: string
   readonly durability: 'full' | 'relaxed'
   readonly seed: number
-  /** '': a new one. */
+  /** '' for a new session. */
   readonly sessionId: string
   readonly firstNumber: number
   readonly pending: number
@@ -24,12 +24,12 @@ export const masterKey = new Uint8Array(32).fill(7)
 export const cacheKeys = 30
 export const secretNames = 20
 
-/** Short ones stand in a record, long ones in blobs. */
+/** Short values are stored in a record, long ones in blobs. */
 export function valueOf(n: number): string {
   return `${n}:${'x'.repeat(n % 3 === 0 ? 10_000 + (n % 100) : n % 200)}`
 }
 
-/** How many test cases a report of this number has. */
+/** The number of test cases in the report with this number. */
 export function casesOf(n: number): number {
   return 1 + (n % 50)
 }
