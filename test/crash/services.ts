@@ -18,10 +18,10 @@ import {
 } from './services-protocol.js'
 
 const roundsPerDirectory = 6
-/** Of the 1,000 that are kept, each check adds one. */
+/** Each check adds one message to the 1,000 that are kept. */
 const keptMessages = 1000 - roundsPerDirectory
 
-/** Kills writers that use the services of a session, and checks after each kill what the next opener finds. */
+/** Kills writers that use the services of a session, and checks after each kill what the next opener reads. */
 export async function runServiceKills(options: KillOptions): Promise<KillResult> {
   const random = randomWords(options.seed)
   const result = noKills()
@@ -64,10 +64,10 @@ class Calls {
   readonly #done = new Set<number>()
   #counted = 0
 
-  /** The session that they were made to, if the report says it. */
+  /** The session of the calls, if the report names it. */
   read(report: string): string | undefined {
     let session: string | undefined
-    // A last line that was cut by the kill does not count.
+    // Ignores a last line that the kill truncated.
     for (const text of report.split('\n').slice(0, -1)) {
       const line = JSON.parse(text) as ServiceLine
       if ('session' in line) ({ session } = line)
@@ -127,7 +127,7 @@ async function check(
         made.filter((one) => calls.isDone(one)),
         place,
       )) {
-        // A later call that nobody lived to hear of may stand in its place.
+        // A later call may have replaced it without an acknowledgement before the kill.
         const there = made.some((one) => one >= n && place(one) === place(n) && numbers.has(one))
         const trimmed = kind === 'message' && made.filter((one) => one > n).length >= keptMessages
         if (!there && !trimmed) lose(`${kind} ${n}`)
@@ -149,7 +149,7 @@ async function check(
   }
 }
 
-/** Of calls that replace each other the last one. */
+/** The last of the calls that replace each other. */
 function lastOfEachPlace(calls: readonly number[], place: (n: number) => unknown): number[] {
   const last = new Map<unknown, number>()
   for (const n of calls) last.set(place(n), n)
@@ -158,7 +158,7 @@ function lastOfEachPlace(calls: readonly number[], place: (n: number) => unknown
 
 interface Found {
   readonly numbers: ReadonlySet<number>
-  /** Calls of one place replace each other. */
+  /** Calls with equal places replace each other. */
   readonly place: (n: number) => unknown
 }
 

@@ -3,13 +3,13 @@ import { blobPool, type StoreModel } from './sim-model.js'
 
 const liveSessions = 4
 
-/** Random commits that fit what the store holds when all commits before them are stored. */
+/** Random commits that are valid once all earlier commits are stored. */
 export class Commits {
   readonly #random: () => number
   #count = 0
   #session = 0
   #sessions: string[] = []
-  /** Those that may have events, or had. */
+  /** Sessions that may have events, or had some. */
   readonly known = new Set<string>()
 
   constructor(random: () => number) {

@@ -3,7 +3,7 @@ import { systemFailure } from './hooked-disk.js'
 import { SimFile } from './sim-file.js'
 
 type Node = SimFile | SimDirectory
-/** A name gets another node, or none. */
+/** A name is given another node, or removed. */
 type Change = readonly (readonly [name: string, node: Node | undefined])[]
 
 class SimDirectory {
@@ -25,7 +25,7 @@ class SimDirectory {
     for (const change of this.#pending.splice(0)) apply(this.#durable, change)
   }
 
-  /** What was not synced is there up to some point, or each of it or not. */
+  /** Keeps unsynced changes up to a random point, or each of them at random. */
   losePower(): void {
     const anyOfThem = this.#random() % 2 === 0
     const upTo = this.#random() % (this.#pending.length + 1)
@@ -45,9 +45,9 @@ function apply(names: Map<string, Node>, change: Change): void {
 }
 
 /**
- * A disk in memory that keeps over a power cut only what was synced, and of the rest whatever chance leaves: names
- * that were made, renamed or removed in a directory since its last sync, and writes, whole, in part or not at all.
- * All of it, the order in which calls settle too, follows from the random numbers.
+ * A disk in memory that keeps only synced data over a power cut. Of the rest it keeps a random part: names that were
+ * created, renamed or removed in a directory since its last sync, and writes, whole, partial or missing. Everything,
+ * including the order in which calls settle, follows from the random numbers.
  */
 export class SimDisk {
   readonly #random: () => number
@@ -59,13 +59,13 @@ export class SimDisk {
     this.#root = new SimDirectory(random)
   }
 
-  /** Ends all that is under way: calls of disks that were mounted before never settle. */
+  /** Ends all work in progress: calls on disks mounted earlier never settle. */
   crash(kind: 'process' | 'power'): void {
     this.#life = {}
     if (kind === 'power') this.#root.losePower()
   }
 
-  /** The disk as one process sees it, below a path of its own. */
+  /** The disk as one process sees it, at its own path. */
   mount(at: string): Disk {
     const life = this.#life
     const alive = (): boolean => life === this.#life

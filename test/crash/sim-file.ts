@@ -2,16 +2,16 @@ type State = 'pending' | 'synced' | 'poisoned'
 type Change = { readonly at: number; readonly bytes: Buffer } | { readonly size: number }
 type Entry = { readonly change: Change; state: State }
 
-/** What a power cut leaves of writes that were not synced. */
+/** The effect of a power cut on unsynced writes. */
 type Fate = 'all' | 'none' | 'prefix' | 'subset'
 const fates: readonly Fate[] = ['all', 'none', 'prefix', 'prefix', 'subset']
 const sector = 512
 
-/** The bytes of a simulated file: what readers see, and what stays without power. */
+/** The bytes of a simulated file: those that readers see, and those that survive a power cut. */
 export class SimFile {
   #seen = new Bytes()
   #durable = new Bytes()
-  /** Since the durable bytes, in order. */
+  /** The changes since the durable bytes, in order. */
   #log: Entry[] = []
   readonly #random: () => number
 
@@ -23,7 +23,7 @@ export class SimFile {
     return this.#seen.all
   }
 
-  /** The bytes are the file's from then on. */
+  /** The file takes ownership of the bytes. */
   write(at: number, bytes: Buffer): void {
     this.#apply({ at, bytes })
   }
@@ -37,7 +37,7 @@ export class SimFile {
     while (this.#log[0]?.state === 'synced') this.#durable.apply(this.#log.shift()!.change)
   }
 
-  /** Some of what was to be kept is not, and no later sync changes that, though readers see it. */
+  /** Part of the unsynced data will not be kept, even by later syncs, although readers still see it. */
   failSync(): void {
     for (const entry of this.#log)
       if (entry.state === 'pending') entry.state = this.#random() % 4 === 0 ? 'synced' : 'poisoned'
@@ -51,7 +51,7 @@ export class SimFile {
     for (const { change, state } of this.#log) {
       const kept = state === 'synced' || (fate === 'subset' ? this.#random() % 2 === 0 : left-- > 0)
       if (kept) bytes.apply(change)
-      // The write at the border may be there in part.
+      // The last write that is kept may be partial.
       else if ((fate === 'prefix' && left === -1) || fate === 'subset')
         bytes.apply(this.#torn(bytes.all, change))
     }
@@ -65,8 +65,8 @@ export class SimFile {
   }
 
   /**
-   * A part of a write, by whole sectors where bytes stood before: those have the old bytes or the new ones. What is
-   * behind the end of the file may also be zeros, or bytes of others.
+   * A partial write. Existing bytes change by whole sectors: each has the old or the new bytes. Bytes after the end of
+   * the file may also be zeros or foreign data.
    */
   #torn(before: Buffer, change: Change): Change {
     if ('size' in change) return { at: 0, bytes: Buffer.alloc(0) }
@@ -92,7 +92,7 @@ export class SimFile {
   }
 }
 
-/** Bytes that grow in place. */
+/** A buffer that grows in place. */
 class Bytes {
   #buffer: Buffer = Buffer.alloc(0)
   #length = 0

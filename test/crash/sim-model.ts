@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto'
 import type { Store, StoreCommit } from '../../src/engine/ports.js'
 
-/** What a store must hold after some commits, as plain maps. */
+/** The expected contents of a store after some commits, as plain maps. */
 export class StoreModel {
   readonly records: Map<string, string>
-  /** Texts of bodies; the first event has number 1. */
+  /** The texts of event bodies; the first event has number 1. */
   readonly events: Map<string, readonly string[]>
   readonly blobs: Set<string>
 
@@ -14,7 +14,7 @@ export class StoreModel {
     this.blobs = new Set(other?.blobs)
   }
 
-  /** False, with nothing changed, when an event comes too late. */
+  /** Returns false and changes nothing when an event has an outdated number. */
   apply(commit: StoreCommit): boolean {
     const next = new Map<string, readonly string[]>()
     for (const { sessionId, seq, body } of commit.events ?? []) {
@@ -43,7 +43,7 @@ export class StoreModel {
   }
 }
 
-/** What {@link StoreModel.describe} says of a store that equals the model, read in every way. */
+/** The text of {@link StoreModel.describe} for the contents of a store, read through every method. */
 export async function describeStore(store: Store, sessionIds: Iterable<string>): Promise<string> {
   const lines: string[] = []
   for (const [key, value] of await store.scan({ gte: 'k', lt: 'm', limit: 10_000 })) {
@@ -74,7 +74,7 @@ export async function describeStore(store: Store, sessionIds: Iterable<string>):
   return lines.toSorted().join('\n')
 }
 
-/** Blobs of any size, known by their numbers. */
+/** Blobs of various sizes, identified by their numbers. */
 export const blobPool = Array.from({ length: 32 }, (_, index) => {
   const size = index === 0 ? 0 : [1, 2, 40, 300, 700, 4096, 6000, 20_000][index % 8]! + (index >> 3)
   const bytes = Buffer.alloc(size, String.fromCodePoint(65 + index))

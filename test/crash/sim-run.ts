@@ -23,7 +23,7 @@ export interface SimCounts {
   recoveries: number
 }
 
-/** What a store did that it must not do. */
+/** A store broke its contract. */
 export class Violation extends Error {}
 
 const whenCrashed = Symbol('crashed')
@@ -35,7 +35,7 @@ interface Pending {
   outcome: 'pending' | 'stored' | 'unknown' | 'not-applied'
 }
 
-/** One store on one simulated disk, through several lives, each of which ends with a crash or is closed. */
+/** A store on a simulated disk through several lives, each of which ends with a crash or a close. */
 export async function simulate(seed: number, openStore: OpenSimStore, counts: SimCounts): Promise<void> {
   const random = randomWords(seed)
   const simulation = new Simulation(random, openStore, counts)
@@ -51,12 +51,12 @@ class Simulation {
   readonly #commits: Commits
   readonly #durability: 'full' | 'relaxed'
   readonly #segmentBytes: number
-  /** What is surely stored, and what came behind it. */
+  /** The state that is certainly stored; later commits are pending. */
   #settled = new StoreModel()
   #pending: Pending[] = []
   #crash: (() => void) | undefined
   #life = {}
-  /** Counts down the changes of the disk to the next event. */
+  /** The number of disk changes until the next event. */
   #untilEvent = 0
   #event: DiskEvent | undefined
   #lasting = false
@@ -64,7 +64,7 @@ class Simulation {
   #crashesSoon = false
   /** The next write to the index fails. */
   #indexFails = false
-  /** What a commit did that it must not do. */
+  /** A violation that a commit caused. */
   #broken: Violation | undefined
 
   constructor(random: () => number, openStore: OpenSimStore, counts: SimCounts) {
@@ -89,13 +89,13 @@ class Simulation {
       }
     })
     this.#plan()
-    // Most crashes come at some call of the disk; the rest while nothing is under way.
+    // Most crashes happen at a disk call; the others happen while the disk is idle.
     const end = await Promise.race([this.#work(), crashed])
     this.#event = undefined
     if (end !== whenCrashed && this.#random() % 2 === 0) this.#endLife()
   }
 
-  /** Opened without any fault, everything is as it must be, and is so still when it was opened once more. */
+  /** Opens the store twice without faults and requires the expected contents each time. */
   async finish(): Promise<void> {
     for (let i = 0; i < 2; i++) {
       const store = await this.#open()
@@ -108,7 +108,8 @@ class Simulation {
   }
 
   /**
-   * A check finds nothing. Only the index can have lost what no sync kept, in a power cut: the check has it made again.
+   * Requires that a check finds nothing. Only the index can have lost unsynced data in a power cut; the check rebuilds
+   * it.
    */
   async #checkFiles(store: Store): Promise<void> {
     const found = await findings(store)
@@ -126,7 +127,7 @@ class Simulation {
     if (kind === 7) return
     const { moment, part } = this.#moment()
     this.#lasting = kind === 6
-    // While opening too: that takes few calls.
+    // Sometimes soon, so that events also happen during opening, which makes few calls.
     this.#untilEvent = this.#random() % (this.#random() % 3 === 0 ? 8 : 150)
     if (kind < 4) {
       this.#event = { moment, part, act: () => this.#die() }
@@ -151,7 +152,7 @@ class Simulation {
     if (this.#untilEvent-- > 0) return undefined
     const event = this.#event
     if (!this.#lasting) this.#event = undefined
-    // A crash may come soon behind a failure, while the store recovers.
+    // A crash may follow soon after a failure, while the store recovers.
     if (this.#crashesSoon) {
       this.#crashesSoon = false
       this.#untilEvent = this.#random() % 12
@@ -179,7 +180,7 @@ class Simulation {
     this.#lostPower ||= power
   }
 
-  /** What a life that has ended still waits for never comes: nothing goes on in it. */
+  /** Waits for a promise, but never settles after the end of this life, so that its pending work cannot continue. */
   async #inThisLife<Result>(waiting: Promise<Result>): Promise<Result> {
     const life = this.#life
     try {
@@ -190,7 +191,7 @@ class Simulation {
   }
 
   async #open(): Promise<Store> {
-    // Each process has a name of its own for it: locks that a dead one left do not matter.
+    // Each process mounts the disk at its own path, so that locks of dead processes have no effect.
     const directory = `/life-${++lives}`
     const disk = hookedDisk(this.#disk.mount(directory), (call) => this.#choose(call))
     return this.#openStore({
@@ -275,9 +276,9 @@ class Simulation {
   async #recover(store: Store): Promise<void> {
     let failure: unknown
     for (let i = 0; i < maxRecoveries; i++) {
-      // What has failed for ever ends some time.
+      // A permanent failure ends eventually.
       if (i === 2) this.#event = undefined
-      // Reads go on meanwhile.
+      // Reads continue during the failure.
       await this.#check(store, 'before recovering', false)
       try {
         await this.#inThisLife(Promise.resolve(store.recover?.()))
@@ -301,20 +302,20 @@ class Simulation {
     }
   }
 
-  /** What all commits together lead to. */
+  /** The state after all commits. */
   #head(): StoreModel {
     const head = new StoreModel(this.#settled)
     for (const { commit } of this.#pending) head.apply(commit)
     return head
   }
 
-  /** What is found must be what some number of commits leads to, with all acknowledged ones among them. */
+  /** Requires that the contents match a number of commits that includes all acknowledged ones. */
   async #check(store: Store, when: string, settles = true): Promise<void> {
     const description = this.#inThisLife(describeStore(store, this.#commits.known))
     const found = await description.catch((error: unknown) => {
       throw violation(`${when}, a read failed`, error)
     })
-    // Behind the first that is not applied, none is.
+    // No commit after the first one that was not applied can be stored.
     const refused = this.#pending.findIndex(({ outcome }) => outcome === 'not-applied')
     const possible = refused < 0 ? this.#pending : this.#pending.slice(0, refused)
     if (refused >= 0 && this.#pending.some(({ outcome }, index) => outcome === 'stored' && index > refused))

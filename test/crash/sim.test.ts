@@ -4,7 +4,7 @@ import { openPlainLog, type Defect } from './plain-log.js'
 import { runSimulations } from './sim.js'
 
 test(
-  `the simplest log keeps what it acknowledged on a simulated disk (FORKSPACE_SEED=${seed})`,
+  `a minimal log keeps acknowledged commits on a simulated disk (FORKSPACE_SEED=${seed})`,
   { timeout: 120_000 },
   async () => {
     const lines: string[] = []
@@ -15,10 +15,10 @@ test(
 )
 
 test.each<Defect>(['sync', 'directory', 'tail', 'fence', 'rewrite'])(
-  'a log that leaves out a step is found (%s)',
+  'detects a log that omits a step (%s)',
   async (defect) => {
     const open: typeof openPlainLog = (options) => openPlainLog(options, defect)
-    // Always the same histories: each defect shows in some of them.
+    // The histories are fixed: each defect shows in some of them.
     const options = { seeds: 500, seed: 3, open, onProgress: () => undefined, mostFailures: 1 }
     expect((await runSimulations(options)).failed).toHaveLength(1)
   },

@@ -4,17 +4,17 @@ import { simulate, Violation, type OpenSimStore, type SimCounts } from './sim-ru
 
 export interface SimOptions {
   readonly seeds: number
-  /** The first seed; the others follow from it. */
+  /** The first seed; the others are derived from it. */
   readonly seed: number
   readonly open: OpenSimStore
   readonly onProgress: (line: string) => void
-  /** Ends when so many simulations have failed; 20 by default. */
+  /** Stops after this many failed simulations; 20 by default. */
   readonly mostFailures?: number
 }
 
 export interface SimResult extends SimCounts {
   seeds: number
-  /** Of the simulations that found what must not be. */
+  /** The seeds of the failed simulations. */
   readonly failed: number[]
   perSecond: number
 }
@@ -43,7 +43,7 @@ export async function runSimulations(options: SimOptions): Promise<SimResult> {
   for (let seed = options.seed; result.seeds < options.seeds; seed = random()) {
     try {
       await ends(onChanceClock(seed, () => simulate(seed, options.open, result)))
-      // Rejections that nobody handles are told of once the microtasks are done.
+      // Unhandled rejections are reported after the microtasks.
       await new Promise((resolve) => setImmediate(resolve))
       if (unhandled !== undefined) throw new Violation(`nobody handles ${inspect(unhandled)}`)
     } catch (error) {
@@ -61,7 +61,7 @@ export async function runSimulations(options: SimOptions): Promise<SimResult> {
   return result
 }
 
-/** Slices of long work end by chance, not by the clock, so that a seed tells all of a history. */
+/** Ends time slices of long work at random instead of by the clock, so that a seed determines the whole history. */
 async function onChanceClock(seed: number, run: () => Promise<void>): Promise<void> {
   const random = randomWords(seed)
   const clock = Object.getOwnPropertyDescriptor(performance, 'now')
@@ -75,7 +75,7 @@ async function onChanceClock(seed: number, run: () => Promise<void>): Promise<vo
   }
 }
 
-/** A store that waits for ever keeps nothing else from being found. */
+/** Limits the time of a simulation, so that a store that waits forever does not block the others. */
 async function ends(simulation: Promise<void>): Promise<void> {
   let timer: NodeJS.Timeout | undefined
   const stuck = new Promise<never>((_, reject) => {

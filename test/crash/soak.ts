@@ -15,7 +15,7 @@ export interface SoakOptions {
 export interface SoakResult {
   operations: number
   rejections: number
-  /** Of each measure on each storage: its least-squares line, over the second half of the time. */
+  /** The least-squares slope of each measure on each storage, over the second half of the time. */
   readonly slopes: Slope[]
 }
 
@@ -30,13 +30,15 @@ type Sample = Readonly<Record<string, number>>
 
 const liveSessions = 12
 const filesPerSession = 40
-/** Memory and files go up and down in less time than this. */
+/** Memory and files fluctuate within less time than this. */
 const settledMinutes = 1
-/** A measure grows when its line rises by this part of its mean over the time, and by this much in units of it. */
+/**
+ * A measure grows when its line rises by this share of its mean over the time, and by at least this many of its units.
+ */
 const grownPart = 0.3
 const grownBy: Sample = { heapMB: 16, rssMB: 64, externalMB: 16, descriptors: 8, storeMB: 32 }
 
-/** Uses a store in every way for a long time, and looks whether anything grows that should not. */
+/** Uses all features of a store for a long time, and detects memory and files that grow without bound. */
 export async function runSoak(options: SoakOptions): Promise<SoakResult> {
   let rejections = 0
   const note = (reason: unknown): void => {
@@ -68,7 +70,7 @@ export async function runSoak(options: SoakOptions): Promise<SoakResult> {
   return result
 }
 
-/** Sessions that are made, changed, forked, restored and deleted, always about as many. */
+/** Creates, changes, forks, restores and deletes sessions, keeping their number roughly constant. */
 class Soak {
   operations = 0
   readonly #engine: Engine
@@ -114,7 +116,7 @@ class Soak {
     const path = `/${this.#random() % filesPerSession}`
     if (kind < 4 && this.#sessions.length > 4) {
       this.#sessions.splice(at, 1)
-      // Others may use it still.
+      // Other calls may still be using it.
       await session.delete().catch(expected)
     } else await this.#use(session, kind, path).catch(expected)
   }
@@ -142,7 +144,7 @@ class Soak {
 
 const refusals = new Set(['NOT_FOUND', 'SESSION_NOT_FOUND', 'ALREADY_EXISTS', 'FAILED_PRECONDITION'])
 
-/** What comes of a session that another call deletes, or a file that is not there. */
+/** Accepts the errors for a session that another call deleted and for a missing file. */
 function expected(error: unknown): void {
   const code = (error as { code?: unknown }).code
   if (typeof code !== 'string' || !refusals.has(code)) throw error
@@ -170,7 +172,7 @@ async function bytesIn(directory: string): Promise<number> {
   return bytes
 }
 
-/** From the second half on: until then caches fill. */
+/** Only the second half is used, because caches fill during the first. */
 function slopesOf(storage: string, samples: readonly Sample[], minutes: number): Slope[] {
   const half = samples.slice(Math.floor(samples.length / 2))
   const names = Object.keys(half[0] ?? {})
@@ -184,7 +186,7 @@ function slopesOf(storage: string, samples: readonly Sample[], minutes: number):
   })
 }
 
-/** Of the line with the least squares, for each step. */
+/** The least-squares slope per step. */
 function slope(values: readonly number[]): number {
   const middle = (values.length - 1) / 2
   const mean = values.reduce((sum, value) => sum + value, 0) / values.length

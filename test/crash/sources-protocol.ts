@@ -1,14 +1,14 @@
-/** What the writer does to sources, one after the other. */
+/** The writer's operations on sources, in turn. */
 export const kinds = ['push', 'refresh', 'upload', 'promote', 'scan'] as const
 
 export type Kind = (typeof kinds)[number]
 
-/** One line of the writer's report, written before a call, when its job is known, and when it has succeeded. */
+/** A line of the writer's report, written before a call, when its job is known, and after it has succeeded. */
 export type SourceLine =
   | { readonly sources: SourceIds }
   | { readonly call: number; readonly kind: Kind }
   | { readonly call: number; readonly jobId: string }
-  /** What came of it: a revision, or of a push a commit. */
+  /** The result: a revision, or the commit of a push. */
   | { readonly done: number; readonly kind: Kind; readonly result: string; readonly jobId: string }
 
 export interface SourceIds {
@@ -25,7 +25,7 @@ export interface SourceWriterArguments {
   readonly firstNumber: number
   readonly remoteUrl: string
   readonly hostDirectory: string
-  /** Undefined: they are to be made. */
+  /** Undefined to create them. */
   readonly sources?: SourceIds
 }
 
@@ -41,7 +41,7 @@ export function uploadOf(n: number): Record<string, string> {
   return files
 }
 
-/** What a promoted state of this number holds. */
+/** The contents of the promoted state with this number. */
 export function promotedFile(n: number): string {
   return `promoted ${n}\n`
 }

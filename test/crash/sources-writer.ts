@@ -26,7 +26,7 @@ const engine = await openEngine({
   hostPaths: { roots: [hostDirectory] },
 })
 let stage = 0
-// Whoever kills waits for one of these.
+// The parent waits for one of these lines before it kills this process.
 engine.sources.onJob(() => stdout.write(`stage ${++stage}\n`))
 const sources = settings.sources ?? (await makeSources(engine))
 tell({ sources })
@@ -88,7 +88,7 @@ for (let n = settings.firstNumber; ; n++) {
     const [result, jobId] = await calls[kind](n)
     tell({ done: n, kind, result, jobId })
   } catch (error) {
-    // A push that an earlier process was killed in may have arrived.
+    // A push from an earlier, killed process may have arrived.
     if (!(error instanceof EngineError) || error.reason !== 'BRANCH_MOVED') throw error
   }
 }

@@ -22,7 +22,7 @@ import {
 const roundsPerDirectory = 6
 const filesInRepository = 300
 
-/** Kills writers at any stage of import, refresh, promotion and push, and checks what the next opener finds. */
+/** Kills writers at any stage of import, refresh, promotion and push, and checks what the next opener reads. */
 export async function runSourceKills(options: KillOptions): Promise<KillResult> {
   const random = randomWords(options.seed)
   const result = noKills()
@@ -78,15 +78,15 @@ interface Call {
   result?: string
 }
 
-/** What was asked for, in all rounds of a directory. */
+/** The calls in all rounds of a directory. */
 class Calls {
   readonly all = new Map<number, Call>()
   sources: SourceIds | undefined
-  /** Those whose success nobody counted yet. */
+  /** Calls whose success has not been counted yet. */
   readonly fresh = new Set<Call>()
 
   read(report: string): void {
-    // A last line that was cut by the kill does not count.
+    // Ignores a last line that the kill truncated.
     for (const text of report.split('\n').slice(0, -1)) {
       const line = JSON.parse(text) as SourceLine
       if ('sources' in line) this.sources = line.sources
@@ -150,7 +150,7 @@ class Check {
     this.#onProgress(`TORN ${message}`)
   }
 
-  /** Its job has ended, as it was told to have. */
+  /** Requires that the job of a call has the outcome that was reported. */
   async #call(engine: Engine, sources: SourceIds, { n, kind, jobId, result }: Call): Promise<void> {
     const what = `${kind} ${n}`
     if (jobId === undefined) return
@@ -173,7 +173,7 @@ class Check {
       this.#tear(`${what}: another content`)
   }
 
-  /** What was acknowledged is there, whole. */
+  /** Requires that an acknowledged result is complete. */
   async #content(engine: Engine, sources: SourceIds, { n, kind, result }: Call): Promise<void> {
     if (kind === 'push') {
       if (!this.#isOnBranch(result!)) this.#lose(`push ${n}`)
@@ -190,7 +190,7 @@ class Check {
       this.#tear(`upload ${n}: other files`)
   }
 
-  /** A source is at a revision that can be read to the last byte. */
+  /** Requires that a source has a revision that can be read to the last byte. */
   async #latest(engine: Engine, sourceId: string): Promise<void> {
     const { latestRevisionId } = await engine.sources.get(sourceId)
     if (latestRevisionId === '') return

@@ -2,7 +2,7 @@ import { EngineError, type Session } from '../../src/index.js'
 import { outcomeOf, runStep, type Outcome } from '../model/run-step.js'
 import { forkTag, type Step } from './protocol.js'
 
-/** The call is made before this returns, with nothing of a later one before it. */
+/** Makes the call before returning, so that calls keep their order. */
 export function start(session: Session, step: Step): Promise<{ outcome: Outcome; fork?: Session }> {
   if (step.op === 'checkpoint') return settle(session.checkpoint({ checkpointLabel: step.label }))
   if (step.op === 'restore') return settle(session.restore({ checkpointLabel: step.label }))
@@ -13,7 +13,7 @@ export function start(session: Session, step: Step): Promise<{ outcome: Outcome;
   return forked.then((fork) => ({ outcome: 'ok', fork }))
 }
 
-/** What the store fails with is thrown. */
+/** Throws the errors of the store. */
 async function settle(call: Promise<unknown>): Promise<{ outcome: Outcome }> {
   try {
     await call

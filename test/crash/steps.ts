@@ -3,7 +3,7 @@ import type { Step } from './protocol.js'
 
 const names = ['a', 'b', 'c', 'd', 'e', '\u{1f600}', '\ue000']
 
-/** Random changes of a session, with contents that tell by which of them they were written. */
+/** Random changes of a session, with contents that identify the change. */
 export class Steps {
   readonly #random: () => number
   readonly #deletes: boolean
@@ -13,7 +13,7 @@ export class Steps {
     this.#deletes = deletes
   }
 
-  /** Restores, forks and deletions of checkpoints take one of the labels. */
+  /** Restores, forks and deletions of checkpoints use one of the labels. */
   next(n: number, labels: readonly string[], mayFork: boolean): Step {
     const kind = this.#random() % 100
     const label = labels[this.#random() % Math.max(labels.length, 1)]
@@ -34,7 +34,8 @@ export class Steps {
     if (kind < 30)
       return { op: 'append', path: this.#path(), content: { size: this.#random() % 50, seed: n } }
     if (kind < 45) {
-      // The same content everywhere: a torn batch shows. Sometimes the last part fails, and all is refused.
+      // Uses the same content throughout, so that a torn batch is visible. Sometimes the last part fails, and the whole
+      // batch is rejected.
       const steps: (TreeStep & { op: 'write' | 'delete' })[] = []
       for (let i = this.#random() % 12; i >= 0; i--)
         steps.push({ op: 'write', path: `/batch/${this.#random() % 40}`, content })

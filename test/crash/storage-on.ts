@@ -8,7 +8,7 @@ export interface StorageOnOptions {
   readonly segmentBytes?: number
 }
 
-/** Storage in a directory, on another disk than the host's. */
+/** A storage in a directory on a disk other than the host's. */
 export function storageOn(directory: string, options: StorageOnOptions): Storage {
   return { open: () => openLevelStore(directory, options) }
 }

@@ -3,9 +3,9 @@ import { expect, test } from 'vitest'
 import { runs, seed } from '../support/seed.js'
 import { runLoop } from './compiled.js'
 
-// Elsewhere a swap is found only once it has happened.
+// On other systems a swap is only detected after it has happened.
 test.runIf(platform === 'linux')(
-  `what is swapped for symlinks leads nowhere else (FORKSPACE_SEED=${seed})`,
+  `never follows directories and files swapped for symlinks (FORKSPACE_SEED=${seed})`,
   { timeout: 120_000 },
   async () => {
     const stdout = await runLoop('swap', '--n', String(runs(5000)), '--seed', String(seed))

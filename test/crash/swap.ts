@@ -18,13 +18,13 @@ export interface SwapOptions {
 }
 
 export interface SwapResult {
-  /** Operations on names while they were swapped. */
+  /** Operations on names while they were being swapped. */
   readonly tries: number
-  /** How many of them met a symlink, or nothing, where a file or directory had been. */
+  /** The number of operations that met a symlink, or nothing, in place of a file or directory. */
   readonly met: number
-  /** Reads of what is outside, and changes of it. */
+  /** Reads and changes of files outside. */
   readonly escapes: number
-  /** What paths that are checked and then opened read of what is outside, in as many tries. */
+  /** The same number of attempts that check a path and then open it, and how often they read files outside. */
   readonly control: { readonly tries: number; readonly escapes: number }
 }
 
@@ -34,14 +34,14 @@ export interface SwapperArguments {
   readonly seed: number
 }
 
-const secret = 'what stands outside'
+const secret = 'content outside the tree'
 const onlyOutside = 'only-outside'
 const directories = ['d0', 'd1', 'd2', 'd0/e0', 'd0/e1', 'd1/e0', 'd1/e0/f0', 'd2/e0/f0/g0']
 const files = ['a', 'b', 'c']
 
 /**
  * Scans a tree, writes a session to it and reads it back while another process swaps its directories and files for
- * symlinks to a place outside, and looks whether anything of that place is read or changed.
+ * symlinks to a place outside. Counts the reads and changes that reach that place.
  */
 export async function runSwaps(options: SwapOptions): Promise<SwapResult> {
   const scratch = await fs.realpath(await fs.mkdtemp(join(tmpdir(), 'swap-')))
@@ -137,7 +137,7 @@ class Attack {
     return engine.sessions.create({ files: contents })
   }
 
-  /** As a source is scanned, from nothing each time. */
+  /** Scans the tree as a source import does, from scratch each time. */
   async #scan(): Promise<void> {
     const seen = (path: string): void => {
       this.#tries++
@@ -180,7 +180,7 @@ class Attack {
     )
   }
 
-  /** Each step of a checkout, on names at random, without a look before. */
+  /** Takes each step of a checkout on random names, without checking them first. */
   async #tree(): Promise<void> {
     await this.#refusable(async () => {
       const tree = await this.#host.open(join(this.#root, 'target'), { create: true })
@@ -239,7 +239,7 @@ class Attack {
     }
   }
 
-  /** As a user does it, over what stands there. */
+  /** Checks out over the existing files, as a user does. */
   async #checkout(engine: Engine, session: Session, round: number): Promise<void> {
     await session.files.write({ path: `/d0/e0/${files[round % files.length]!}`, content: `${round}` })
     await this.#refusable(async () => {
@@ -266,7 +266,7 @@ class Attack {
     }
   }
 
-  /** Whether what is outside is as it was. */
+  /** Whether the files outside are unchanged. */
   async #look(): Promise<void> {
     const now = await this.#lookOutside()
     if (now !== this.#before) this.#escaped('something outside was changed')
@@ -282,7 +282,7 @@ class Attack {
     return lines.join('\n')
   }
 
-  /** What happens to who compares paths and then opens them. */
+  /** The control: compares paths and then opens them. */
   async #control(tries: number): Promise<SwapResult['control']> {
     let escapes = 0
     const source = join(this.#root, 'source')
@@ -304,7 +304,7 @@ class Attack {
     this.#options.onProgress(`ESCAPE ${what}`)
   }
 
-  /** Runs what may be refused, but not fail otherwise. */
+  /** Runs work that may be rejected but must not fail in any other way. */
   async #refusable(work: () => Promise<unknown>): Promise<void> {
     try {
       await work()

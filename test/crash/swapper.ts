@@ -1,4 +1,4 @@
-/** Swaps directories and files of a tree for symlinks to another place, and back, until it is killed. */
+/** Swaps directories and files of a tree for symlinks to another place and back, until it is killed. */
 import {
   closeSync,
   constants,
@@ -18,16 +18,16 @@ const random = randomWords(seed)
 const openFlags = constants.O_DIRECTORY | constants.O_NOFOLLOW
 const root = openSync(directory, openFlags)
 
-/** What others do to the tree meanwhile may get in the way. */
+/** Ignores failures caused by concurrent changes of the tree. */
 function attempt(step: () => void): void {
   try {
     step()
   } catch {
-    // The next round finds it in another state.
+    // The next round sees another state.
   }
 }
 
-/** Runs a step with a path to the name in its directory, which is held open: nothing outside is swapped by mistake. */
+/** Runs a step with a path through an open directory, so that nothing outside is swapped by mistake. */
 function at(place: string, step: (path: string) => void): void {
   const names = place.split('/')
   const opened: number[] = []
@@ -43,7 +43,7 @@ function at(place: string, step: (path: string) => void): void {
 function swap(path: string, outside: string): void {
   const link = `${path}.link`
   const kept = `${path}.kept`
-  // What an earlier round could not put back.
+  // Restores the state that an earlier round could not restore.
   attempt(() => {
     if (lstatSync(path).isSymbolicLink()) unlinkSync(path)
   })
@@ -51,7 +51,7 @@ function swap(path: string, outside: string): void {
   attempt(() => symlinkSync(outside, link))
   attempt(() => renameSync(path, kept))
   attempt(() => renameSync(link, path))
-  // It stays for a while, of another length each time.
+  // Keeps the swap in place for a varying time.
   for (let wait = random() % 200; wait > 0; wait--) existsSync(path)
   attempt(() => renameSync(path, link))
   attempt(() => renameSync(kept, path))

@@ -4,7 +4,7 @@ import { Probe } from './probe.js'
 import { Verifier } from './verifier.js'
 import { requireStoreFailure, Workload } from './workload.js'
 
-/** A store that is used in this process while its disk fails, opened as often as needed. */
+/** A store used in this process while its disk fails, reopened as often as needed. */
 export class Trial {
   readonly verifier: Verifier
   readonly #storage: () => Storage
@@ -18,7 +18,7 @@ export class Trial {
     this.#workload = new Workload(this.verifier, random)
   }
 
-  /** Opens, and checks everything. */
+  /** Opens the store and checks all contents. */
   async open(): Promise<void> {
     const engine = await openEngine({ storage: this.#storage() })
     this.#engine = engine
@@ -28,18 +28,18 @@ export class Trial {
     await this.#workload.open(engine)
   }
 
-  /** What the store failed with, if it did. */
+  /** The errors of the store, if any. */
   run(calls: number, pending: number): Promise<EngineError[]> {
     return this.#workload.run(calls, pending)
   }
 
-  /** Reads of what is acknowledged go on, whatever happened to writes. */
+  /** Requires that reads of acknowledged data continue after failed writes. */
   async requireReads(): Promise<void> {
     await this.#probe!.read()
     await this.#engine!.sessions.list({ pageSize: 100 })
   }
 
-  /** Whether the same engine takes changes again; then everything is checked in it. */
+  /** Whether the same engine accepts changes again; if so, checks all contents in it. */
   async resumes(): Promise<boolean> {
     if (!(await this.#probe!.resumes())) return false
     await this.verifier.check(this.#engine!)

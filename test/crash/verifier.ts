@@ -6,12 +6,12 @@ import { forkTag, probeTag } from './protocol.js'
 
 const checkedLabels = 3
 
-/** What must be in a store, by the calls that were made, and whether it is. */
+/** Computes the expected contents of a store from the calls that were made, and compares them. */
 export class Verifier {
   acknowledged = 0
-  /** Acknowledged operations that were not there. */
+  /** Acknowledged operations that were missing. */
   lost = 0
-  /** States that no number of whole operations leads to. */
+  /** States that no number of complete operations produces. */
   torn = 0
   readonly #sessions = new Map<string, ExpectedSession>()
   readonly #random: () => number
@@ -32,7 +32,7 @@ export class Verifier {
     return session
   }
 
-  /** Takes over the calls of a process that wrote a report of them. */
+  /** Adds the calls from the report of a process. */
   readReport(text: string): void {
     const calls = new Map<number, ExpectedSession['calls'][number]>()
     for (const line of parseReport(text)) {
@@ -50,8 +50,8 @@ export class Verifier {
   }
 
   /**
-   * Compares everything; what is found is what is expected from then on. Now and then it restores a checkpoint, unless
-   * the engine is one of a copy.
+   * Compares all contents, and expects the found state from then on. Occasionally restores a checkpoint, unless the
+   * engine belongs to a copy.
    */
   async check(engine: Engine, { restores = true }: { readonly restores?: boolean } = {}): Promise<void> {
     const opened = (await openAll(engine)).filter(([{ tags }]) => !(probeTag in tags))
@@ -65,7 +65,7 @@ export class Verifier {
     for (const [, session] of opened) await this.#checkLabels(engine, session, restores)
   }
 
-  /** Parents come first, so the states that forks start from are known when the forks are checked. */
+  /** Checks parents first, so that the states that forks start from are known. */
   async #checkSession(info: SessionInfo, session: Session, forks: Map<string, ModelTree>): Promise<void> {
     const isNew = !this.#sessions.get(info.id)?.verified
     const expected = this.expect(info.id)
@@ -85,7 +85,7 @@ export class Verifier {
         passed.push({ position, tag: fork, tree })
       for (const prefix of expected.prefixes(calls, pass)) {
         if (modelFingerprint(prefix.tree, prefix.labels.keys()) !== found) continue
-        // The last one that matches: refused calls change nothing, and forks may stand behind them.
+        // Takes the last match: rejected calls change nothing, and forks may have been made after them.
         match = { position: prefix.position, tree: prefix.tree.clone(), labels: new Map(prefix.labels) }
       }
       if (match === undefined) continue
@@ -154,7 +154,7 @@ function modelFingerprint(tree: ModelTree, labels: Iterable<string>): string {
   return [...describeModel(tree), ...labels].join('\n')
 }
 
-/** The first lines in which the model and what was found differ. */
+/** The first lines in which the model and the store differ. */
 function difference(model: string, found: string): string {
   const [expected, actual] = [model.split('\n'), found.split('\n')]
   const missing = expected.filter((line) => !actual.includes(line)).slice(0, 5)

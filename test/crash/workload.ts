@@ -7,7 +7,7 @@ import { openAll, type Verifier } from './verifier.js'
 
 const maxSessions = 5
 
-/** Random changes of the sessions of an engine in this process, told to a verifier. */
+/** Makes random changes to the sessions of an engine in this process, and records them in a verifier. */
 export class Workload {
   readonly #verifier: Verifier
   readonly #random: () => number
@@ -21,7 +21,7 @@ export class Workload {
     this.#steps = new Steps(random)
   }
 
-  /** To be called for each engine, before anything else. */
+  /** Must be called first for each engine. */
   async open(engine: Engine): Promise<void> {
     this.#sessions = []
     for (const [{ tags }, session] of await openAll(engine)) {
@@ -39,7 +39,10 @@ export class Workload {
     }
   }
 
-  /** Makes some calls, up to `pending` at once, or fewer when the store fails; what it failed with. */
+  /**
+   * Makes calls, up to `pending` at once, until the store fails or the number is reached; returns the errors of the
+   * store.
+   */
   async run(calls: number, pending: number): Promise<EngineError[]> {
     const failures: EngineError[] = []
     const open = new Set<Promise<void>>()
@@ -62,7 +65,7 @@ export class Workload {
         })
         .catch((error: unknown) => {
           failures.push(requireStoreFailure(error))
-          // Of an unknown outcome: it may be there, or not.
+          // The outcome is unknown: the change may be stored or not.
           call.failed = true
           if (failures.at(-1)!.details['outcome'] === 'not-applied')
             expected.splice(expected.indexOf(call), 1)
@@ -73,7 +76,7 @@ export class Workload {
       if (open.size >= pending) await Promise.race(open)
     }
     await Promise.all(open)
-    // A call that was refused behind one that failed was so without it, or with it: it says nothing.
+    // A call rejected after a failed one may have been checked with or without it, so its rejection proves nothing.
     if (failures.length > 0) {
       for (const { session } of this.#sessions) {
         const expected = this.#verifier.expect(session.id)
@@ -88,7 +91,7 @@ function isStoreFailure(reason: string): boolean {
   return reason === 'STORE_FULL' || reason === 'STORE_FAILED' || reason === 'STORE_CLOSED'
 }
 
-/** Also says whether the operation may be stored. */
+/** Rethrows other errors; also reports whether the operation may be stored. */
 export function requireStoreFailure(error: unknown): EngineError {
   if (!(error instanceof EngineError) || !isStoreFailure(error.reason)) throw error
   const { outcome } = error.details
@@ -102,7 +105,7 @@ export function requireStoreFailure(error: unknown): EngineError {
   return error
 }
 
-/** Behind an operation that failed, of which it is not known yet whether it is stored. */
+/** Whether the operation followed a failed one whose outcome is not known yet. */
 function isBehind(error: EngineError): boolean {
   return error.message === 'an operation before this one failed'
 }

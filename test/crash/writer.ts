@@ -1,7 +1,7 @@
 /**
- * The process that is killed. It carries out random operations on a store and reports each one before the
- * call and after its acknowledgement, by synchronous writes to a file: what a killed process has written to a
- * file stays written.
+ * The process that is killed. It makes random changes to a store and reports each one before the call and after its
+ * acknowledgement. The reports are written synchronously to a file, because data that a killed process wrote to a file
+ * stays written.
  */
 import { openSync, writeSync } from 'node:fs'
 import { argv, kill, pid, stdout } from 'node:process'
@@ -68,13 +68,13 @@ async function openSessions({ sessions: all }: Engine): Promise<void> {
 
 async function work(): Promise<void> {
   const pending = new Set<Promise<void>>()
-  /** How many calls under way name a label. */
+  /** The number of running calls that use each label. */
   const uses = new Map<string, number>()
   for (let n = settings.firstNumber; Date.now() < closeAt; n++) {
     const { session, labels } = sessions[random() % sessions.length]!
     const step = steps.next(n, labels, sessions.length < maxSessions)
     if (step.op === 'deleteCheckpoint') {
-      // A call under way may need it.
+      // A running call may need it.
       if ((uses.get(step.label) ?? 0) > 0) continue
       labels.splice(labels.indexOf(step.label), 1)
     }
@@ -95,16 +95,16 @@ async function work(): Promise<void> {
       })
       .catch(broken)
     pending.add(settled)
-    // Whether calls take effect in the order in which they were made is for the model tests to say.
+    // The model tests cover whether calls take effect in the order in which they were made.
     for (let i = 0; i < 8; i++) await Promise.resolve()
     if (pending.size >= settings.pending) await Promise.race(pending)
     if (n % 64 === 0) await new Promise((resolve) => setImmediate(resolve))
-    // Many collections beside few calls.
+    // Slows the calls down, so that more collections run during them.
     if (collects !== undefined && n % 2 === 0) await new Promise((resolve) => setTimeout(resolve, 1))
   }
 }
 
-/** One collection after the other. */
+/** Runs one collection after another. */
 async function collect(): Promise<void> {
   while (Date.now() < closeAt) {
     await engine.collect({ keepRedo: random() % 4 === 0 })
@@ -112,7 +112,7 @@ async function collect(): Promise<void> {
   }
 }
 
-/** An automatic collection fails without a call that could. */
+/** No call receives the error of an automatic collection. */
 function log({ level, message, details }: LogEntry): void {
   if (level === 'error') broken(new Error(`${message} ${JSON.stringify(details)}`))
 }

@@ -16,7 +16,7 @@ import { storages } from '../support/storages.js'
 import { seed, size } from '../support/seed.js'
 
 const topics = ['a', 'b', 'a:b', 'a/b', '*'] as const
-/** Patterns, and which topics they let through. */
+/** The topics that each pattern matches. */
 const patterns: Readonly<Record<string, readonly string[]>> = {
   '*': topics,
   'a*': ['a', 'a:b', 'a/b'],
@@ -35,7 +35,7 @@ type Step =
       readonly topics: readonly string[]
       readonly patterns: readonly string[]
       readonly limit: number | undefined
-      /** How far behind the newest message the replay begins; below 0: in front of it. */
+      /** The distance from the newest message to the start of the replay; negative for a start after it. */
       readonly behind: number | undefined
       readonly leaves: number
     }
@@ -88,16 +88,16 @@ interface Reader {
   readonly subscription: BusSubscription
   readonly abort: AbortController
   readonly lets: (topic: string) => boolean
-  /** What it is to get and has not got yet. */
+  /** The messages that it must still receive. */
   expected: number[]
 }
 
-/** One session's bus beside a list of all that was published. */
+/** A session's bus and a list of all published messages. */
 class World {
   readonly #reopen: (() => Promise<[Engine, Session]>) | undefined
   #engine: Engine
   #session: Session
-  /** The topics of all messages; the first message is 1. */
+  /** The topics of all messages, indexed by their numbers from 1. */
   readonly #topics: string[] = ['']
   #readers: Reader[] = []
   #pending: Promise<unknown>[] = []
@@ -199,7 +199,7 @@ class World {
     this.#readers.push({ subscription: this.#session.bus.subscribe(request), abort, lets, expected })
   }
 
-  /** As many as there are to be, up to `count`. */
+  /** Takes up to `count` of the expected messages. */
   async #take(reader: Reader, count: number): Promise<void> {
     const seqs = reader.expected.splice(0, count)
     const results = await Promise.all(seqs.map(() => reader.subscription.next()))
@@ -231,7 +231,7 @@ class World {
     this.#pending = []
   }
 
-  /** Everybody takes all there is, and finds nothing behind it. */
+  /** Lets every reader take all expected messages, and requires that no more follow. */
   async #drain(ended: boolean): Promise<void> {
     for (const reader of this.#readers) {
       await this.#take(reader, Number.POSITIVE_INFINITY)
@@ -255,35 +255,31 @@ function idOf(seq: number): string {
 }
 
 describe.each(storages)('the message bus on %s', (_name, makeStorage, lasting) => {
-  test(
-    `does what a plain list does (FORKSPACE_SEED=${seed})`,
-    { timeout: 60_000 + size * 60_000 },
-    async () => {
-      expect.hasAssertions()
-      const property = fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
-        const directory = await mkdtemp(join(tmpdir(), 'bus-model-'))
-        const storage = makeStorage(directory)
-        const engine = await openEngine({ storage })
-        const session = await engine.sessions.create()
-        const reopen = async (): Promise<[Engine, Session]> => {
-          const reopened = await openEngine({ storage })
-          return [reopened, await reopened.sessions.open(session.id)]
-        }
-        const world = new World(engine, session, lasting ? reopen : undefined)
-        try {
-          for (const one of steps) await world.run(one)
-          await world.finish()
-        } finally {
-          await world.close()
-          await rm(directory, { recursive: true, force: true })
-        }
-      })
-      await fc.assert(property, {
-        seed,
-        numRuns: Math.ceil(40 * size),
-        interruptAfterTimeLimit: 25_000 + size * 30_000,
-        markInterruptAsFailure: true,
-      })
-    },
-  )
+  test(`agrees with a plain list (FORKSPACE_SEED=${seed})`, { timeout: 60_000 + size * 60_000 }, async () => {
+    expect.hasAssertions()
+    const property = fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
+      const directory = await mkdtemp(join(tmpdir(), 'bus-model-'))
+      const storage = makeStorage(directory)
+      const engine = await openEngine({ storage })
+      const session = await engine.sessions.create()
+      const reopen = async (): Promise<[Engine, Session]> => {
+        const reopened = await openEngine({ storage })
+        return [reopened, await reopened.sessions.open(session.id)]
+      }
+      const world = new World(engine, session, lasting ? reopen : undefined)
+      try {
+        for (const one of steps) await world.run(one)
+        await world.finish()
+      } finally {
+        await world.close()
+        await rm(directory, { recursive: true, force: true })
+      }
+    })
+    await fc.assert(property, {
+      seed,
+      numRuns: Math.ceil(40 * size),
+      interruptAfterTimeLimit: 25_000 + size * 30_000,
+      markInterruptAsFailure: true,
+    })
+  })
 })
