@@ -19,14 +19,14 @@ interface ModelEntry {
   value: string
   createdAt: number
   updatedAt: number
-  /** Infinite: never. */
+  /** Infinite if the entry does not expire. */
   expiresAt: number
 }
 
-/** A cache as it is told of: a list, the last used at its end, searched from the start each time. */
+/** A cache as documented: a list, most recently used last, searched linearly. */
 class Model {
   list: ModelEntry[] = []
-  /** The order of the last writes. */
+  /** The keys in the order of their last writes. */
   written: string[] = []
   now = 0
   hitCount = 0
@@ -66,7 +66,7 @@ class Model {
     return this.alive().reduce((sum, { key, value }) => sum + Buffer.byteLength(key) + value.length, 0)
   }
 
-  /** After a put, or all puts of a batch. */
+  /** Called after a put, or after all puts of a batch. */
   evict(): void {
     while (this.bytes() > cacheBytes) this.list.shift()
   }
@@ -94,7 +94,10 @@ class Model {
 const names = ['a', 'b', 'a/', 'a/b', 'ab', '\u{10ffff}', '\ue000', '\u{1f600}', '__proto__', ':']
 const key = fc.constantFrom(...names)
 const prefix = fc.constantFrom('a', 'a/', '\u{10ffff}', 'none')
-/** A letter, and how often: inline, one blob, and more than the cache can keep of many. */
+/**
+ * A letter and a repeat count: sizes for inline values, single blobs, and values of which the cache can only hold a
+ * few.
+ */
 const value = fc
   .tuple(
     fc.constantFrom('x', 'y'),
@@ -214,7 +217,7 @@ async function run(world: World, step: Step): Promise<void> {
       break
     }
     case 'swap': {
-      // All at once, each with what was there before: in the order of the calls.
+      // Calls made at once, each guarded by the value before them, take effect in order.
       const before = model.find(step.key)?.value
       const calls = step.rivals.map(({ guess, value }) => {
         const expected = guess === 'none' ? undefined : guess === 'right' ? before : 'z'
@@ -248,7 +251,7 @@ async function run(world: World, step: Step): Promise<void> {
         ({ entries }) => entries.map(shown),
         ({ reason }: { reason: string }) => reason,
       )
-      // What is refused is no use of anything.
+      // A rejected call does not count as a use of any entry.
       const fits = bytes <= cacheBytes
       same(outcome, fits ? step.keys.map((key) => ({ key, ...model.get(key) })) : 'TOO_LARGE')
       break
@@ -326,7 +329,7 @@ describe.each(storages)('the cache on %s', (name, makeStorage, lasting) => {
   })
 
   const numRuns = runs(name === 'level' ? 25 : 150)
-  test(`does what a plain model does, ${numRuns} runs`, { timeout: 60_000 + numRuns * 1000 }, async () => {
+  test(`agrees with a plain model, ${numRuns} runs`, { timeout: 60_000 + numRuns * 1000 }, async () => {
     const steps = fc.array(step, { minLength: 10, maxLength: 60, size: 'max' })
     const property = fc.asyncProperty(steps, async (all) => {
       const storage = makeStorage(join(directory, String(count++)))
@@ -346,54 +349,57 @@ describe.each(storages)('the cache on %s', (name, makeStorage, lasting) => {
   })
 })
 
-/** Many more entries than the model above can have, most of which come and go. */
-test.each(Array.from({ length: runs(20) }, (_, i) => seed + i))('entries in memory, seed %d', (runSeed) => {
-  const word = randomWords(runSeed)
-  const pick = (count: number): number => word() % count
-  const maxEntries = 20 + pick(300)
-  const entries = new CacheEntries({ bytes: Infinity, entries: maxEntries })
-  const model = new Map<string, number>()
-  const removed = new Set<string>()
-  const gone = (key: string): void => void (model.delete(key) && removed.add(key))
-  let now = 0
-  for (let i = 0; i < 3000; i++) {
-    const key = `${pick(3)}-${pick(400)}`
-    const what = pick(100)
-    if (what < 60) {
-      const deadline = pick(2) === 0 ? Infinity : now + 1 + pick(200)
-      entries.put({
-        key,
-        content: toContent(Buffer.alloc(1)),
-        createdAt: 0,
-        updatedAt: 0,
-        expiresAt: 0,
-        deadline,
-      })
-      model.delete(key)
-      model.set(key, deadline)
-      removed.delete(key)
-      entries.evict()
-      if (model.size > maxEntries) gone(model.keys().next().value!)
-    } else if (what < 85) {
-      same(entries.remove(key), model.has(key))
-      gone(key)
-    } else if (what < 95) {
-      now += pick(10)
-      for (const step of entries.tidy(now)) same(step, undefined)
-      for (const [key, deadline] of model) if (deadline <= now) gone(key)
-      same(entries.nextExpiry <= Math.min(...model.values()), true)
-    } else {
-      const prefix = `${pick(4)}`
-      const after = pick(2) === 0 ? '' : key
-      const expected = [...model.keys()].filter((one) => one.startsWith(prefix) && one > after).sort()
-      const limit = 1 + pick(50)
-      same(entries.keys(prefix, limit, after), expected.slice(0, limit))
+/** Many more entries than in the model above, most of which are soon removed. */
+test.each(Array.from({ length: runs(20) }, (_, i) => seed + i))(
+  'keeps entries in memory like a plain model, seed %d',
+  (runSeed) => {
+    const word = randomWords(runSeed)
+    const pick = (count: number): number => word() % count
+    const maxEntries = 20 + pick(300)
+    const entries = new CacheEntries({ bytes: Infinity, entries: maxEntries })
+    const model = new Map<string, number>()
+    const removed = new Set<string>()
+    const gone = (key: string): void => void (model.delete(key) && removed.add(key))
+    let now = 0
+    for (let i = 0; i < 3000; i++) {
+      const key = `${pick(3)}-${pick(400)}`
+      const what = pick(100)
+      if (what < 60) {
+        const deadline = pick(2) === 0 ? Infinity : now + 1 + pick(200)
+        entries.put({
+          key,
+          content: toContent(Buffer.alloc(1)),
+          createdAt: 0,
+          updatedAt: 0,
+          expiresAt: 0,
+          deadline,
+        })
+        model.delete(key)
+        model.set(key, deadline)
+        removed.delete(key)
+        entries.evict()
+        if (model.size > maxEntries) gone(model.keys().next().value!)
+      } else if (what < 85) {
+        same(entries.remove(key), model.has(key))
+        gone(key)
+      } else if (what < 95) {
+        now += pick(10)
+        for (const step of entries.tidy(now)) same(step, undefined)
+        for (const [key, deadline] of model) if (deadline <= now) gone(key)
+        same(entries.nextExpiry <= Math.min(...model.values()), true)
+      } else {
+        const prefix = `${pick(4)}`
+        const after = pick(2) === 0 ? '' : key
+        const expected = [...model.keys()].filter((one) => one.startsWith(prefix) && one > after).sort()
+        const limit = 1 + pick(50)
+        same(entries.keys(prefix, limit, after), expected.slice(0, limit))
+      }
+      if (pick(50) === 0) {
+        same(new Set(entries.takeRemoved()), removed)
+        removed.clear()
+      }
+      same(entries.size, model.size)
     }
-    if (pick(50) === 0) {
-      same(new Set(entries.takeRemoved()), removed)
-      removed.clear()
-    }
-    same(entries.size, model.size)
-  }
-  expect(entries.bytes).toBe([...model.keys()].reduce((sum, key) => sum + key.length + 1, 0))
-})
+    expect(entries.bytes).toBe([...model.keys()].reduce((sum, key) => sum + key.length + 1, 0))
+  },
+)

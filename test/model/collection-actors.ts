@@ -13,7 +13,7 @@ import {
   type ModelSession,
 } from './collection-world.js'
 
-/** Somebody who works on sessions of its own, while others work on theirs and everything is collected. */
+/** Works on its own sessions while other actors work on theirs and collections run. */
 export type Actor = (world: CollectionWorld, dice: Dice, steps: number) => Promise<void>
 
 const author = { name: 'Ada Author', email: 'ada@example.org' }
@@ -61,7 +61,7 @@ async function editFiles(session: Session, model: ModelSession, dice: Dice): Pro
   } else if (kind < 10 && (await borrow(session, model, known, dice))) {
     return
   } else if (kind < 11) {
-    // Stored ahead of its event.
+    // The content is stored before its event.
     const content = dice.text().repeat(40).slice(0, 6_000_000)
     await session.files.write({ path: '/large', content })
     model.files.set('/large', content)
@@ -72,7 +72,7 @@ async function editFiles(session: Session, model: ModelSession, dice: Dice): Pro
   }
 }
 
-/** Another file gets bytes that one has already; false where that has no blob of its own. */
+/** Copies a range of an existing file into another one; returns false if the file has no blob of its own. */
 async function borrow(session: Session, model: ModelSession, from: string, dice: Dice): Promise<boolean> {
   const { extents } = await session.files.getCasExtents({ path: from })
   const extent = dice.pick(extents)
@@ -123,7 +123,7 @@ async function useServices(session: Session, model: ModelSession, dice: Dice): P
   }
 }
 
-/** Some files of an open handle, a stream and a diff outlast what they are of. */
+/** Keeps handles, streams and diffs open after their files are changed. */
 async function readSlowly(session: Session, model: ModelSession, dice: Dice): Promise<void> {
   const known = dice.pick(model.files.keys())
   if (known === undefined) return
@@ -152,7 +152,9 @@ async function readSlowly(session: Session, model: ModelSession, dice: Dice): Pr
   if (bytes < content.length) throw new Error('the archive is too short')
 }
 
-/** Changes files, makes and deletes checkpoints, forks and deletes sessions, uses what sessions have beside files. */
+/**
+ * Changes files, creates and deletes checkpoints, forks and deletes sessions, and uses the other services of sessions.
+ */
 export function sessionActor(): Actor {
   const ids = new Set<string>()
   return async (world, dice, steps) => {
@@ -198,7 +200,7 @@ export function sessionActor(): Actor {
   }
 }
 
-/** Writes bundles while their sessions and checkpoints go, and reads them while everything is collected. */
+/** Writes bundles while their sessions and checkpoints are deleted, and reads them during collections. */
 export function bundleActor(): Actor {
   return async (world, dice, steps) => {
     for (let step = 0; step < steps / 12; step++) {
@@ -256,7 +258,7 @@ async function* slowly(bytes: Buffer, dice: Dice): AsyncGenerator<Uint8Array> {
   }
 }
 
-/** Sessions that nobody uses for longer than they live. */
+/** Creates sessions that expire unused. */
 export function expiringActor(): Actor {
   return async (world, dice, steps) => {
     for (let step = 0; step < steps / 10; step++) {
@@ -322,7 +324,7 @@ export function gitActor(directory: string): Actor {
       const started = step === 0 ? sources.startImport(sourceId) : sources.refresh(sourceId)
       started.catch(() => undefined)
       if (dice.chance(15)) {
-        // Wherever it is then.
+        // Cancels the job at a random point.
         const job = await started
         for (let turns = dice.below(60); turns > 0; turns--) await nextTurn()
         await sources.abortJob(job).catch(() => undefined)
@@ -372,7 +374,7 @@ export function gitActor(directory: string): Actor {
   }
 }
 
-/** Scans a directory, writes sessions to another one and brings back what was changed there. */
+/** Scans a directory, writes sessions to another one and imports the changes made there. */
 export function hostActor(): Actor {
   let sourceId = ''
   let time = 1_700_000_000

@@ -15,7 +15,7 @@ import {
 import { CollectionWorld, Dice, reasonAmong } from './collection-world.js'
 import { seed, size } from '../support/seed.js'
 
-/** Collects again and again until it is told to stop; some of it is interrupted. */
+/** Collects repeatedly until it is stopped, with some interruptions. */
 async function collectUntil(
   world: CollectionWorld,
   dice: Dice,
@@ -35,7 +35,7 @@ async function collectUntil(
   }
 }
 
-/** Of one run. */
+/** The size of one run. */
 const extent = size <= 1 ? { phases: 1, steps: 8 } : { phases: 3, steps: 50 }
 
 interface Stress {
@@ -54,7 +54,7 @@ const everyone: Stress['actors'] = [
   ...(hasGit ? [({ hostRoot }: CollectionWorld) => gitActor(hostRoot)] : []),
 ]
 
-/** Ends with a store of which all sessions are deleted; gives its size. */
+/** Runs the actors, deletes all sessions, and returns the size of the store. */
 async function stress({ from, actors, phases, steps }: Stress): Promise<number> {
   const dice = new Dice(from)
   const world = new CollectionWorld()
@@ -65,20 +65,20 @@ async function stress({ from, actors, phases, steps }: Stress): Promise<number> 
     for (let phase = 0; phase < phases; phase++) {
       let over = false
       const collecting = Promise.allSettled([collectUntil(world, rolled(), { isOver: () => over })])
-      // One that fails does not leave the others behind.
+      // Waits for all actors even if one fails.
       const outcomes = await Promise.allSettled(acting.map((act) => act(world, rolled(), steps)))
       over = true
       outcomes.push(...(await collecting))
       for (const one of outcomes) if (one.status === 'rejected') throw one.reason
       await world.verify()
       if (phase % 2 === 0) {
-        // In the middle of a collection.
+        // Closes the engine in the middle of a collection.
         const interrupted = reasonAmong(['STORE_CLOSED'], world.engine.collect())
         for (let turns = dice.below(100); turns > 0; turns--) await nextTurn()
         await world.reopen()
         await interrupted
       } else {
-        // Without what an orderly end writes.
+        // Skips the writes of an orderly close.
         await world.store.close()
         await world.open()
       }
@@ -97,18 +97,18 @@ async function stress({ from, actors, phases, steps }: Stress): Promise<number> 
   }
 }
 
-test('what services and sessions do while everything is collected is what they do without', async () => {
+test('services and sessions behave the same while collections run', async () => {
   for (let run = 0; run < size; run++)
     expect(await stress({ from: seed + run, actors: everyone, ...extent })).toBeGreaterThan(0)
 }, 3_600_000)
 
-test('a store of which everything is deleted is about empty', async () => {
+test('a store is nearly empty after all sessions are deleted', async () => {
   const actors = [sessionActor, bundleActor, expiringActor]
   for (let run = 0; run < size; run++)
     expect(await stress({ from: seed + run, actors, ...extent })).toBeLessThan(2 ** 20)
 }, 3_600_000)
 
-/** What nothing that fails may lead to. */
+/** Whether an error means data loss, which no failure may cause. */
 function isLoss(error: unknown): boolean {
   if (!(error instanceof Error)) return true
   if (error.name === 'AssertionError' || (error instanceof EngineError && error.reason === 'DATA_LOSS'))
@@ -116,7 +116,7 @@ function isLoss(error: unknown): boolean {
   return error.cause !== undefined && isLoss(error.cause)
 }
 
-test('where writes fail, whatever is collected, everything that can be named is there', async () => {
+test('keeps all named data when writes fail during collections', async () => {
   for (let run = 0; run < size; run++) {
     const from = seed + run
     const dice = new Dice(from)
@@ -130,7 +130,7 @@ test('where writes fail, whatever is collected, everything that can be named is 
     const disk = hookedDisk(nodeDisk, ({ operation }) => {
       if (!diskChanges.includes(operation) || left-- > 0) return undefined
       left = 20 + dice.below(400)
-      // A file that was opened would stay open.
+      // After a later failure, the created file would stay open.
       const moments =
         operation === 'create' ? (['before'] as const) : (['before', 'middle', 'after'] as const)
       return { moment: dice.pick(moments)!, part: dice.below(100) / 100, act }

@@ -18,7 +18,7 @@ import {
 } from '../../src/index.js'
 import { randomWords, toJSON } from '../../src/testing.js'
 
-/** What a session should have. */
+/** The expected contents of a session. */
 export interface ModelSession {
   readonly id: string
   /** Contents by path. */
@@ -47,7 +47,7 @@ export function modelOf(id: string, files: ReadonlyMap<string, string> = new Map
 
 const masterKey = { id: 'one', key: new Uint8Array(32).fill(7) }
 
-/** An engine on a small store, whose clock can be moved on, and what its sessions should have. */
+/** An engine on a small store with an adjustable clock, and the expected contents of its sessions. */
 export class CollectionWorld {
   readonly directory = realpathSync(mkdtempSync(join(tmpdir(), 'collection-world-')))
   readonly hostRoot = join(this.directory, 'host')
@@ -89,7 +89,7 @@ export class CollectionWorld {
     })
   }
 
-  /** Takes what sessions have for what they should have: everything that can be named has to be there. */
+  /** Takes the current contents of sessions as the expected ones, which requires that all named data can be read. */
   async adopt(): Promise<void> {
     this.sessions.clear()
     for (const id of await this.#listed()) {
@@ -132,7 +132,7 @@ export class CollectionWorld {
     return model
   }
 
-  /** Everything that sessions should have is there, and nothing is missing in the store. */
+  /** Requires that sessions have their expected contents and that the store lacks nothing. */
   async verify(): Promise<void> {
     for (const model of this.sessions.values()) await expectSession(this.engine, model)
     expect((await this.#listed()).sort()).toEqual([...this.sessions.keys()].sort())
@@ -149,7 +149,7 @@ export class CollectionWorld {
     }
   }
 
-  /** Deletes all sessions; what is left after a collection belongs to what was imported and to checkouts. */
+  /** Deletes all sessions; the data left after a collection belongs to imports and checkouts. */
   async deleteAll(): Promise<void> {
     for (const id of this.sessions.keys()) await this.engine.sessions.delete(id)
     this.sessions.clear()
@@ -190,7 +190,7 @@ async function expectSession(engine: Engine, model: ModelSession): Promise<void>
 const all = (store: Store, prefix: string): ReturnType<Store['scan']> =>
   store.scan({ gte: prefix, lt: prefixEnd(prefix), limit: Number.MAX_SAFE_INTEGER })
 
-/** Worked out without the engine's own marking, from the hashes that stand in records. */
+/** Computed from the hashes in records, independently of the engine's own marking. */
 async function expectOnlyImported(store: Store): Promise<void> {
   const nodes = new Map((await all(store, 'n')).map(([key, json]) => [key.slice(1), json]))
   const blobs = new Set<string>()
@@ -222,7 +222,7 @@ function hashesIn(json: string, digits: number): string[] {
     .filter(({ length }) => length === digits)
 }
 
-/** Contents are told by their beginnings alone. */
+/** Compares contents by their first bytes only. */
 export function expectFiles(
   found: ReadonlyMap<string, string>,
   wanted: ReadonlyMap<string, string>,
@@ -236,7 +236,7 @@ export function expectFiles(
   expect(told(found, wanted), of).toEqual(told(wanted, found))
 }
 
-/** Choices that repeat for a seed. */
+/** Random choices, reproducible from a seed. */
 export class Dice {
   readonly #random: () => number
 
@@ -257,7 +257,7 @@ export class Dice {
     return all.length === 0 ? undefined : all[this.below(all.length)]
   }
 
-  /** Mostly short, now and then some blocks long. */
+  /** Usually short, occasionally several blocks long. */
   text(): string {
     const word = `${this.#random().toString(36)} `
     const bytes = this.chance(60) ? 20 + this.below(300) : this.chance(90) ? this.below(30_000) : 1_200_000
@@ -270,7 +270,7 @@ export class Dice {
   }
 }
 
-/** What an operation failed with, where that is one of these; anything else is thrown. */
+/** The reason of a failure if it is one of these; rethrows other errors. */
 export async function reasonAmong(reasons: readonly string[], work: Promise<unknown>): Promise<string> {
   try {
     await work

@@ -3,7 +3,7 @@ import { fsxStorages, runFsx } from './fsx.js'
 import { seed, size } from '../support/seed.js'
 
 test.each(fsxStorages)(
-  `random reads and changes of files agree with plain bytes, on %s (FORKSPACE_SEED=${seed})`,
+  `random reads and writes of files agree with plain bytes on %s (FORKSPACE_SEED=${seed})`,
   { timeout: 60_000 + size * 60_000 },
   async (storage) => {
     const operations = Math.ceil(2000 * size)

@@ -13,7 +13,7 @@ export type FsxStorage = (typeof fsxStorages)[number]
 export interface FsxOptions {
   readonly seed: number
   readonly operations: number
-  /** All in turn by default. */
+  /** By default all, in turn. */
   readonly storages?: readonly FsxStorage[]
   readonly onProgress?: (line: string) => void
 }
@@ -21,11 +21,11 @@ export interface FsxOptions {
 export interface FsxResult {
   readonly operations: number
   readonly seconds: number
-  /** How often each kind of operation was carried out. */
+  /** The number of operations of each kind. */
   readonly kinds: ReadonlyMap<string, number>
 }
 
-/** Operations on one engine, before the next one starts from nothing. */
+/** Operations on one engine before the next one starts empty. */
 const epochOperations = 2000
 const maxSessions = 4
 const blockBytes = 2 ** 20
@@ -33,9 +33,9 @@ const maxBytes = 3 * blockBytes
 const paths = ['/a', '/b', '/c', '/d/e', '/d/f', '/d/g/h']
 
 /**
- * Random reads and changes of files, held against plain bytes; after "fsx", the exerciser of file systems.
- * The first difference is an error that names the seed of its epoch: a run of it and 2,000 operations on its
- * storage shows it again.
+ * Compares random reads and writes of files with plain bytes, like the file system exerciser "fsx". The first
+ * difference throws an error that names the seed of its epoch; 2,000 operations with that seed on the same storage
+ * reproduce it.
  */
 export async function runFsx({
   seed,
@@ -84,7 +84,7 @@ async function runEpoch(
   }
 }
 
-/** Names and the contents of the files behind them; contents are never changed in place. */
+/** Names, and the contents of their files; contents are never changed in place. */
 class Files {
   readonly names: Map<string, number>
   readonly contents: Map<number, Buffer>
@@ -315,7 +315,7 @@ class FsxRun {
     await this.#look(path)
   }
 
-  /** A range of one file put into another, or into itself. */
+  /** Copies a range of a file into another file, or into the same one. */
   async #borrow(): Promise<void> {
     const { session, files } = this.#current
     const from = this.#existing()
@@ -433,7 +433,7 @@ class FsxRun {
     for (const model of this.#sessions) model.session = await this.#engine.sessions.open(model.session.id)
   }
 
-  /** Most often a range only, now and then the whole file. */
+  /** Usually reads only a range, sometimes the whole file. */
   async #look(path: string): Promise<void> {
     const { session, files } = this.#current
     const content = files.get(path)!
@@ -464,7 +464,7 @@ class FsxRun {
     return this.#pick([...this.#current.files.names.keys()])
   }
 
-  /** Around what borders there are: those of blocks, the end of the file. */
+  /** Prefers offsets near boundaries: block borders and the end of the file. */
   #offset(size: number): number {
     const near = [0, 0, size, size, this.#below(size + 1), this.#below(size + 1)]
     if (this.#below(4) === 0) near.push(blockBytes, 2 * blockBytes)
@@ -481,7 +481,7 @@ class FsxRun {
 
   #bytes(length: number): Buffer {
     const content = Buffer.allocUnsafe(length)
-    // Whole runs of one byte, so that contents repeat, zeros among them.
+    // Long runs of one byte, including zero, so that contents repeat.
     content.fill(this.#below(32))
     for (let i = this.#below(64); i < length; i += 64) content[i] = this.#next()
     return content
@@ -496,7 +496,7 @@ function readSync({ fs }: Session, path: string, offset: number, length: number)
   return buffer.subarray(0, count)
 }
 
-/** A copy of another size, of at least `least` bytes. */
+/** A resized copy with at least `least` bytes. */
 function resized(content: Buffer, size: number, least = 0): Buffer {
   const copy = Buffer.alloc(Math.max(size, least))
   content.copy(copy)

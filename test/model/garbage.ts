@@ -3,19 +3,19 @@ import { keys, prefixEnd, type Store } from '../../src/engine/ports.js'
 import type { Session } from '../../src/index.js'
 import { bytesOf, takeApart } from '../support/bundle-file.js'
 
-/** What a store has that nothing leads to, or lacks. */
+/** Unreferenced data in a store, and missing data. */
 export interface Garbage {
   readonly missingContents: readonly string[]
   readonly contents: readonly string[]
   readonly nodes: readonly string[]
-  /** Keys of records that belong to sessions that are not there. */
+  /** Keys of records that belong to missing sessions. */
   readonly records: readonly string[]
 }
 
 /**
- * Compares what a store has with what sessions lead to, worked out without the engine's own marking: contents from
- * bundles, which hold every state that can be named, and from the redo of events; nodes from the hashes that stand in
- * records. Sessions are all there are. Where redo is kept, so is the state that it starts from, which nobody can name.
+ * Compares the contents of a store with the data that sessions reference, computed independently of the engine's own
+ * marking: contents from bundles, which hold every named state, and from the redo of events; nodes from the hashes in
+ * records. `sessions` must list all sessions. With redo kept, the unnamed state that it starts from is kept too.
  */
 export async function findGarbage(
   store: Store,

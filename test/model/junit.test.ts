@@ -24,7 +24,7 @@ function outcome(content: Uint8Array): unknown {
   }
 }
 
-/** What looks like markup, and characters of one to four bytes. */
+/** Text that looks like markup, and characters of one to four bytes. */
 const word = fc.constantFrom(
   '<testcase/>',
   '</testcase>',
@@ -63,7 +63,7 @@ function escaped(of: string): string {
     .replaceAll('"', '&quot;')
 }
 
-/** One of the ways to write text. */
+/** One of several encodings of a text. */
 function written(of: string): string {
   switch (of.length % 4) {
     case 0:
@@ -104,7 +104,7 @@ function read(content: Uint8Array): unknown {
   }
 }
 
-test(`reports are counted as their trees are, and cut ones refused (FORKSPACE_SEED=${seed})`, () => {
+test(`counts reports like their trees and rejects truncated ones (FORKSPACE_SEED=${seed})`, () => {
   const property = fc.property(fc.array(tree, { maxLength: 8 }), fc.nat(), (children, cut) => {
     const root: Node = { kind: 'suite', children }
     const counts: Counts = { passed: 0, failed: 0, skipped: 0 }

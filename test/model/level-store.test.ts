@@ -50,7 +50,7 @@ class World {
   readonly plain = new PlainStore()
   readonly #deleted = new Set<string>()
 
-  /** The commit, with numbers that fit what was committed before; it counts as committed. */
+  /** The commit with the next sequence numbers, recorded as committed. */
   commit(drawn: typeof aCommit extends fc.Arbitrary<infer T> ? T : never): StoreCommit {
     const events = []
     const counts = new Map<string, number>()

@@ -22,7 +22,7 @@ interface Wait {
   settled: string[]
 }
 
-/** Locks as they are told of: an array of bytes for each owner, a line for each place, and a graph. */
+/** Locks as documented: an array of bytes for each owner, a queue for each place, and a graph. */
 class Model {
   readonly held = places.map(() => new Map<string, (LockKind | undefined)[]>())
   lines: Wait[][] = places.map(() => [])
@@ -43,7 +43,7 @@ class Model {
       .map(([owner]) => owner)
   }
 
-  /** Whom the request waits for when it stands behind `line`. */
+  /** The owners that the request waits for at its place in the queue `line`. */
   waitsFor(wait: Wait, line: readonly Wait[]): Set<string> {
     const ahead = line.includes(wait) ? line.slice(0, line.indexOf(wait)) : line
     return new Set([
@@ -52,7 +52,7 @@ class Model {
     ])
   }
 
-  /** Every owner with all that it waits for, directly or through others. */
+  /** Every owner with the owners that it waits for, directly or through others. */
   closure(lines: readonly Wait[][]): Map<string, Set<string>> {
     const graph = new Map<string, Set<string>>()
     for (const line of lines) {
@@ -71,11 +71,11 @@ class Model {
     return graph
   }
 
-  hasCircle(lines = this.lines): boolean {
+  hasCycle(lines = this.lines): boolean {
     return [...this.closure(lines)].some(([owner, reached]) => reached.has(owner))
   }
 
-  /** The line that the request stands behind: whoever waits for its owner is not in it. */
+  /** The queue ahead of the request, which excludes waiters that depend on its owner. */
   ahead(wait: Wait): Wait[] {
     const graph = this.closure(this.lines)
     const line = this.lines[wait.place]!
@@ -100,7 +100,7 @@ class Model {
     if (!blocking) return 'LOCK_HELD'
     const behind = this.lines[wait.place]!.filter((one) => !ahead.includes(one))
     const lines = this.lines.map((line, place) => (place === wait.place ? [...ahead, wait, ...behind] : line))
-    if (this.hasCircle(lines)) return 'DEADLOCK'
+    if (this.hasCycle(lines)) return 'DEADLOCK'
     this.lines = lines
     return 'waits'
   }
@@ -113,7 +113,7 @@ class Model {
     )
   }
 
-  /** Grants the first that waits for nobody, until there is none. */
+  /** Repeatedly grants the first waiter with no conflicts, until none is left. */
   wake(): Wait[] {
     const granted: Wait[] = []
     for (;;) {
@@ -139,7 +139,7 @@ function clash(a: Wait, b: Wait): boolean {
   )
 }
 
-/** Places 0 and 1 are two files; place 2 is the first file's other space. */
+/** Places 0 and 1 are two files; place 2 is the other lock space of the first file. */
 function toRequest({ place, owner, kind, start, end }: Wait): LockRequest<Owner> {
   return {
     file: place % 2,
@@ -152,7 +152,7 @@ function toRequest({ place, owner, kind, start, end }: Wait): LockRequest<Owner>
   }
 }
 
-/** An expectation costs more than what it compares, and there are a hundred thousand. */
+/** Avoids `expect` for equal values: it costs more than the comparison, and there are a hundred thousand of them. */
 function same(what: string, actual: unknown, expected: unknown): void {
   if (!isDeepStrictEqual(actual, expected)) expect(actual, what).toEqual(expected)
 }
@@ -240,8 +240,8 @@ async function run(runSeed: number): Promise<Map<string, number>> {
     }
     count(`granted later ${Math.min(granted.length, 2)}`)
     await checkGranted(granted, what)
-    // A request may close a circle, nothing else does.
-    same(what, model.hasCircle(), false)
+    // Only a request can create a cycle.
+    same(what, model.hasCycle(), false)
     for (const place of places) {
       for (let at = 0; at < bytes; at++) {
         const probe = { ...make(), place, owner: 'probe', start: at, end: at + 1 }
@@ -265,7 +265,7 @@ async function run(runSeed: number): Promise<Map<string, number>> {
     }
   }
 
-  // Nobody waits for ever: those who hold let go, one after the other, until nobody is left.
+  // Terminates: the holders release their locks one after another until none is left.
   for (let round = 0; !table.empty; round++) {
     expect(round).toBeLessThan(1000)
     for (const owner of owners) {
@@ -283,18 +283,18 @@ async function run(runSeed: number): Promise<Map<string, number>> {
 }
 
 describe('the table of locks', () => {
-  test(`does what a plain model does, ${runCount} runs`, { timeout: 60_000 + runCount * 1000 }, async () => {
+  test(`agrees with a plain model, ${runCount} runs`, { timeout: 60_000 + runCount * 1000 }, async () => {
     const total = new Map<string, number>()
     for (let i = 0; i < runCount; i++) {
       for (const [what, count] of await run(seed + i)) total.set(what, (total.get(what) ?? 0) + count)
     }
-    // The runs are of use only when everything happens in them.
+    // The runs are only useful if every outcome occurs in them.
     for (const what of ['held', 'LOCK_HELD', 'DEADLOCK', 'waits', 'aborted', 'granted later 1']) {
       expect(total.get(what) ?? 0, what).toBeGreaterThan(runCount / 10)
     }
   })
 
-  test('counts its waiters and locks right to the end', async () => {
+  test('counts waiters and locks correctly', async () => {
     const table = new LockTable<Owner>()
     const request = (owner: string, start = 0n): LockRequest<Owner> => ({
       file: 1,

@@ -8,7 +8,7 @@ export type Entry =
       readonly mode: number
       readonly content: Content
       readonly xattrs: Xattrs
-      /** What all names of one file share; undefined: it never had a second one. */
+      /** An id shared by all names of a file; undefined if it never had a second name. */
       readonly link?: number | undefined
     }
   | { readonly kind: 'directory'; readonly mode: number; readonly xattrs: Xattrs }
@@ -19,7 +19,7 @@ export type Xattrs = ReadonlyMap<string, string>
 
 const noXattrs: Xattrs = new Map()
 
-/** Bytes with their hash, worked out once. */
+/** Bytes with their hash, computed once. */
 export class Content {
   readonly bytes: Buffer
   #hash: string | undefined
@@ -33,7 +33,7 @@ export class Content {
   }
 }
 
-/** A content in few words, so that a list of operations can be read. */
+/** A short description of a content, so that a list of operations stays readable. */
 export interface ContentSpec {
   readonly size: number
   readonly seed: number
@@ -58,7 +58,7 @@ export interface DeleteStep {
   readonly guard?: string
 }
 
-/** A change of one session's tree. */
+/** A change of a session's tree. */
 export type TreeStep =
   | WriteStep
   | DeleteStep
@@ -75,7 +75,7 @@ export type TreeStep =
   | { readonly op: 'removeXattr'; readonly path: string; readonly name: string }
   | { readonly op: 'batch'; readonly steps: readonly (WriteStep | DeleteStep)[] }
 
-/** What an operation is refused with. */
+/** The rejection of an operation. */
 export class Refusal {
   readonly reason: ErrorReason
 
@@ -87,11 +87,11 @@ export class Refusal {
 interface Place {
   readonly path: string
   readonly entry: Entry | undefined
-  /** Directories that are missing above the path, outermost first. */
+  /** The missing directories above the path, outermost first. */
   readonly missing: readonly string[]
 }
 
-/** One change between two trees, in the words of the engine. */
+/** A change between two trees, in the engine's terms. */
 export interface ModelChange {
   readonly path: string
   readonly change: 'added' | 'removed' | 'modified'
@@ -117,7 +117,7 @@ export class ModelTree {
     return this.#entries.get(path)
   }
 
-  /** The root not included, in no order. */
+  /** All paths except the root, in no order. */
   paths(): string[] {
     return [...this.#entries.keys()].filter((path) => path !== '/')
   }
@@ -132,7 +132,7 @@ export class ModelTree {
     })
   }
 
-  /** All or nothing; a refusal is thrown. */
+  /** Atomic; throws a refusal. */
   apply(step: TreeStep): void {
     switch (step.op) {
       case 'write':
@@ -211,7 +211,7 @@ export class ModelTree {
     }
   }
 
-  /** The hash that a guard on the path would have to name; undefined where there is no file. */
+  /** The hash that a guard on the path must name; undefined if there is no file. */
   hashAt(path: string): string | undefined {
     try {
       const { entry } = this.#resolve(path, true)
@@ -221,7 +221,7 @@ export class ModelTree {
     }
   }
 
-  /** Every path but the root in manifest order: by the UTF-8 bytes of name after name. */
+  /** Every path but the root in manifest order, which compares the UTF-8 bytes of each name. */
   inOrder(): [path: string, entry: Entry][] {
     const found: [string, Entry][] = []
     const children = this.#children()
@@ -235,7 +235,7 @@ export class ModelTree {
     return found
   }
 
-  /** The changes that lead from this tree to another one. */
+  /** The changes from this tree to another one. */
   diff(after: ModelTree): ModelChange[] {
     const changes: ModelChange[] = []
     const [left, right] = [this.#children(), after.#children()]
@@ -279,7 +279,7 @@ export class ModelTree {
     return children
   }
 
-  /** Another state of what is at a path; of a file under each of its names. */
+  /** Sets the entry at a path, and at every other name of the same file. */
   #change(path: string, entry: Entry): void {
     for (const name of this.namesOf(path)) this.#entries.set(name, entry)
   }
@@ -339,7 +339,7 @@ export class ModelTree {
     }
   }
 
-  /** A path at which nothing is, below an existing directory. */
+  /** Requires that a path is free and that its parent directory exists. */
   #vacant(path: string): string {
     const place = this.#resolve(path, false)
     if (place.entry !== undefined) throw new Refusal('ALREADY_EXISTS')
@@ -360,7 +360,7 @@ export class ModelTree {
     if (actual !== guard) throw new Refusal('HASH_MISMATCH')
   }
 
-  /** Names that come out of symlinks pass the same gate as those of the caller. */
+  /** Names from symlinks are validated like those of the caller. */
   #resolve(path: string, followLast: boolean): Place {
     const place = this.#follow(path, followLast)
     parse(place.path)

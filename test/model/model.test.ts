@@ -12,7 +12,7 @@ import { World } from './world.js'
 interface Kind {
   readonly durable: boolean
   readonly runs: number
-  /** A storage of its own for each run. */
+  /** Creates a separate storage for each run. */
   readonly make: () => Promise<{ storage: Storage; remove: () => Promise<void> }>
 }
 
@@ -71,7 +71,7 @@ describe.each(Object.entries(kinds))('%s', (_, { durable, runs, make }) => {
     },
   )
 
-  test.each(Object.entries(calls))('a %s takes effect in the order of the calls', async (name, call) => {
+  test.each(Object.entries(calls))('a %s takes effect in call order', async (name, call) => {
     const { storage, remove } = await make()
     const engine = await openEngine({ storage })
     const session = await engine.sessions.create({ files: { '/a': 'old' } })
@@ -90,12 +90,12 @@ describe.each(Object.entries(kinds))('%s', (_, { durable, runs, make }) => {
     await remove()
   })
 
-  test('a session that is being deleted is not found by later calls', async () => {
+  test('later calls do not find a session that is being deleted', async () => {
     const { storage, remove } = await make()
     const engine = await openEngine({ storage })
     const session = await engine.sessions.create({ files: { '/a': 'old' } })
     const deleted = session.delete()
-    // A call at any moment of the deletion must not bring the session back.
+    // A call at any moment of the deletion must not restore the session.
     const later: Promise<unknown>[] = []
     for (let i = 0; i < 30; i++) {
       later.push(session.files.write({ path: '/a', content: 'new' }).catch((error: unknown) => error))
@@ -125,7 +125,7 @@ test.each([
     (session: Session) => session.files.createDirectory({ path: '/d' }),
     (session: Session) => session.fs.promises.mkdir('/d', { recursive: true }),
   ],
-] as const)('%s is acknowledged no sooner than the change that made it so', async (_, change, repeat) => {
+] as const)('%s is acknowledged only after the change that caused it', async (_, change, repeat) => {
   let openGate = (): void => undefined
   const gate = new Promise<void>((resolve) => {
     openGate = resolve

@@ -1,7 +1,7 @@
 import { limits } from '../../src/index.js'
 import { endsPage } from '../../src/engine/tree/page.js'
 
-/** Few, so that random operations meet each other. */
+/** Only a few, so that random operations affect each other. */
 export const plainNames = ['a', 'b', 'c', 'd']
 
 /** The first `count` names `<prefix><number>` that end a page of a directory, or that do not. */
@@ -14,7 +14,7 @@ export function numberedNames(prefix: string, count: number, ends: boolean): str
 
 export const pageEnds = numberedNames('n', 6, true)
 
-/** Names that a careless implementation mistakes, sorts wrongly or joins. */
+/** Names that a careless implementation might misread, sort wrongly or join. */
 export const exoticNames = [
   '__proto__',
   'constructor',
@@ -43,7 +43,7 @@ export const exoticNames = [
   '\u{1f600}'.repeat(Math.floor(limits.nameBytes / 4)),
 ]
 
-/** Names that are refused. */
+/** Names that are rejected. */
 export const badNames = [
   '',
   '.',

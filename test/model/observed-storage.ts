@@ -1,10 +1,10 @@
 import type { Storage, Store } from '../../src/engine/ports.js'
 
-/** A storage whose use is counted, and whose store can be closed under an engine, as a crash does. */
+/** A storage that counts its use, and whose store can be closed under an engine, as a crash does. */
 export class ObservedStorage implements Storage {
-  /** Events handed out by `events`. */
+  /** Events returned by `events`. */
   eventsRead = 0
-  /** Records handed out by `get`, `getSync` and `scan`, by the first letter of their key. */
+  /** Records returned by `get`, `getSync` and `scan`, by the first letter of their key. */
   readonly recordsRead = new Map<string, number>()
   eventsWritten = 0
   recordsWritten = 0
@@ -26,22 +26,22 @@ export class ObservedStorage implements Storage {
     this.recordsWritten = 0
   }
 
-  /** Nodes of trees that were loaded. */
+  /** The number of tree nodes that were loaded. */
   get nodesRead(): number {
     return this.recordsRead.get('n') ?? 0
   }
 
-  /** Closes the store under the engine: what the engine would still do at its end does not happen. */
+  /** Closes the store under the engine, which skips the engine's own closing steps. */
   async crash(): Promise<void> {
     await this.#store?.close()
   }
 
-  /** As {@link crash}, after so many more commits. */
+  /** Does the same as {@link crash}, after this many more commits. */
   crashAfter(commits: number): void {
     this.#commitsLeft = commits
   }
 
-  /** What is stored now. */
+  /** The current store. */
   get stored(): Store {
     return this.#store!
   }

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { badNames, exoticNames, numberedNames, pageEnds, plainNames } from './names.js'
 import type { ContentSpec } from './model-tree.js'
 
-/** Where a path starts: at something that exists (by number), or at the root; and what is added to it. */
+/** A path: an existing entry (by number) or the root, and the part to append. */
 export interface PathChoice {
   readonly at: number | undefined
   readonly names: readonly string[]
@@ -10,7 +10,7 @@ export interface PathChoice {
 
 export type GuardChoice = 'none' | 'absent' | 'right' | 'wrong'
 
-/** A change of a session, with paths and guards still to be chosen from what exists. */
+/** A change of a session, with paths and guards still to be chosen from the existing entries. */
 export type Change =
   | {
       readonly op: 'write' | 'append'
@@ -26,7 +26,7 @@ export type Change =
   | { readonly op: 'rename'; readonly path: PathChoice; readonly to: PathChoice }
   | { readonly op: 'symlink'; readonly path: PathChoice; readonly target: PathChoice | string }
   | { readonly op: 'link'; readonly path: PathChoice; readonly to: PathChoice }
-  /** With all that is below it. */
+  /** Including everything below it. */
   | { readonly op: 'rm'; readonly path: PathChoice }
   | { readonly op: 'unlink'; readonly path: PathChoice; readonly guard: GuardChoice }
   | { readonly op: 'setXattr'; readonly path: PathChoice; readonly name: string; readonly value: string }
@@ -50,7 +50,7 @@ export type Operation =
       readonly op: 'burst'
       readonly changes: readonly { readonly session: number; readonly change: Change }[]
       readonly fork: boolean
-      /** A collection beside it. */
+      /** Whether a collection runs at the same time. */
       readonly collect: boolean
     }
   | { readonly op: 'fork'; readonly session: number; readonly checkpoint?: number | undefined }
@@ -61,7 +61,7 @@ export type Operation =
   | { readonly op: 'rebuild'; readonly session: number; readonly shuffle: number }
   | { readonly op: 'bundle'; readonly session: number; readonly via: number }
   | { readonly op: 'reopen'; readonly crash: boolean }
-  /** With `crashAfter`, the store is gone after so many of its commits. */
+  /** With `crashAfter`, the store closes after this many of its commits. */
   | { readonly op: 'collect'; readonly keepRedo: boolean; readonly crashAfter?: number | undefined }
 
 /** Names for directories of several pages. */
@@ -207,7 +207,7 @@ const state = fc.record({
 })
 const changeOfSession = fc.record({ session: number, change })
 
-/** Operations on an engine; `reopening` among them when the storage keeps what it has. */
+/** Operations on an engine, including `reopening` if the storage keeps its data. */
 export function operations(options: { readonly reopening: boolean }): fc.Arbitrary<Operation[]> {
   const reopen = fc.record({ op: fc.constant('reopen' as const), crash: fc.boolean() })
   const collect = fc.record({

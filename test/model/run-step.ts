@@ -8,10 +8,10 @@ import {
 } from '../../src/index.js'
 import { contentOf, Refusal, type ModelTree, type TreeStep } from './model-tree.js'
 
-/** 'ok', or the reason of the refusal. */
+/** 'ok', or the reason of the rejection. */
 export type Outcome = 'ok' | ErrorReason
 
-/** Starts an operation; the call is made before this returns. */
+/** Makes the call for an operation before it returns. */
 export function runStep(session: Session, step: TreeStep): Promise<void> {
   const { files } = session
   switch (step.op) {
@@ -75,7 +75,7 @@ export async function outcomeOf(promise: Promise<unknown>): Promise<Outcome> {
   }
 }
 
-/** The tree of a session as lines, by its manifest and its list of symlinks, in their orders. */
+/** The tree of a session as lines, from its manifest and its list of symlinks, in their orders. */
 export async function describeSession(session: Session, pageSize = 1000): Promise<string[]> {
   const lines: string[] = []
   for (let pageToken = ''; ;) {
@@ -95,7 +95,7 @@ export async function describeSession(session: Session, pageSize = 1000): Promis
   return lines
 }
 
-/** How many names a file or directory has, and its attributes with their values. */
+/** The link count of a file or directory, and its extended attributes with their values. */
 export async function describeFile(session: Session, path: string): Promise<unknown> {
   const { names } = await session.files.listXattrs({ path })
   const xattrs: [string, string][] = []
@@ -104,14 +104,14 @@ export async function describeFile(session: Session, path: string): Promise<unkn
   return { names: (await session.fs.promises.lstat(path)).nlink, xattrs }
 }
 
-/** What {@link describeFile} must say of a session that equals the model. */
+/** The result of {@link describeFile} for a session that equals the model. */
 export function describeModelFile(tree: ModelTree, path: string): unknown {
   const entry = tree.get(path)!
   const xattrs = entry.kind === 'symlink' ? [] : [...entry.xattrs]
   return { names: tree.namesOf(path).length, xattrs: xattrs.toSorted(([a], [b]) => (a < b ? -1 : 1)) }
 }
 
-/** What {@link describeSession} must say of a session that equals the model. */
+/** The result of {@link describeSession} for a session that equals the model. */
 export function describeModel(tree: ModelTree): string[] {
   const lines: string[] = []
   const symlinks: string[] = []

@@ -8,7 +8,7 @@ import { limits, memoryStorage, openEngine, type Session } from '../../src/index
 import { size } from '../support/seed.js'
 import { ObservedStorage } from './observed-storage.js'
 
-/** A tenth is a tenth of the work; what is asserted is counted, so it holds at any size. */
+/** Scales the amount of work. The assertions are about counts, so they hold at any size. */
 const scale = Number(env['FORKSPACE_SCALE'] ?? size)
 const pairs = Math.ceil(10_000 * scale)
 const forks = Math.ceil(10_000 * scale)
@@ -40,7 +40,7 @@ describe(`${pairs} pairs of checkpoint and restore`, () => {
       () => new ObservedStorage(memoryStorage({ durable: true }), { dropSnapshots: true }),
       'crash',
     ],
-  ] as const)('are read back once, %s', { timeout: 120_000 }, async (_, make, end) => {
+  ] as const)('are each read only once, %s', { timeout: 120_000 }, async (_, make, end) => {
     const storage = make()
     let engine = await openEngine({ storage })
     let session = await engine.sessions.create({ files: { '/a': 'start' } })
@@ -50,7 +50,7 @@ describe(`${pairs} pairs of checkpoint and restore`, () => {
         i % 10 === 0 && session.files.write({ path: `/${i}`, content: '' }),
       ])
       await session.checkpoint({ checkpointLabel: `${i}` })
-      // Always to an older state than the last one; every thousandth to the first.
+      // Always restores an older state than the last one; every thousandth time the first.
       await session.restore({ checkpointLabel: i % 1000 === 999 ? '0' : `${Math.max(0, i - 3)}` })
     }
     const expected = await tree(session)
@@ -92,7 +92,7 @@ describe('a chain of forks', () => {
       () => new ObservedStorage(levelStorage(directory, { durability: 'relaxed' })),
       'crash',
     ],
-    // A scan of memory looks at every record, so this one grows with the square.
+    // A scan of memory visits every record, so the cost grows quadratically.
     [
       'in durable memory, not closed',
       memoryForks,

@@ -17,7 +17,7 @@ type Step =
   | { readonly kind: 'put'; readonly session: number; readonly name: string; readonly value: string }
   | { readonly kind: 'delete'; readonly session: number; readonly name: string }
   | { readonly kind: 'fork' | 'remove' | 'restore'; readonly session: number }
-  /** Opens the engine again with the next key; the secrets are rotated before, while or after they change. */
+  /** Reopens the engine with the next key; the secrets are rotated before, during or after a change. */
   | { readonly kind: 'rotate'; readonly session: number; readonly name: string }
   | { readonly kind: 'reopen' }
 
@@ -38,14 +38,14 @@ const steps: fc.Arbitrary<Step[]> = fc.array(
   { maxLength: 30 },
 )
 
-/** The sessions that are open, each with what it should hold. */
+/** The open sessions with their expected contents. */
 interface Known {
   session: Session
   readonly secrets: Map<string, string>
 }
 
 describe.each(storages)('secrets on %s', (_name, makeStorage, lasting) => {
-  test(`are what a map is (FORKSPACE_SEED=${seed})`, { timeout: 60_000 + size * 60_000 }, async () => {
+  test(`agree with a map (FORKSPACE_SEED=${seed})`, { timeout: 60_000 + size * 60_000 }, async () => {
     expect.hasAssertions()
     await fc.assert(
       fc.asyncProperty(steps, async (list) => {
@@ -129,7 +129,7 @@ describe.each(storages)('secrets on %s', (_name, makeStorage, lasting) => {
           if (!lasting) return
           const before = current++
           await reopen([before])
-          // Without a look at what is stored: some of the sessions have not loaded their secrets.
+          // Without reading first, since some of the sessions have not loaded their secrets.
           const changes = [
             one.session.secrets.put({ secretName: step.name, secretValue: 'before' }),
             engine.rotateSecrets(),

@@ -1,7 +1,7 @@
 import { expect } from 'vitest'
 import { findGarbage } from './garbage.js'
 
-/** Nothing may be there that sessions do not lead to, and nothing may be missing; see {@link findGarbage}. */
+/** Requires that the store holds exactly the data that sessions reference; see {@link findGarbage}. */
 export async function expectNoGarbage(...args: Parameters<typeof findGarbage>): Promise<void> {
   expect(await findGarbage(...args)).toEqual({ missingContents: [], contents: [], nodes: [], records: [] })
 }

@@ -16,8 +16,8 @@ import { endsPage } from '../../src/engine/tree/page.js'
 import { compareBytes } from './model-tree.js'
 
 /**
- * Loads a whole tree and checks every directory's pages: names in the order of their UTF-8 bytes, each page
- * ended by the name that must end it, and by no other. Returns the tree as lines with all attributes.
+ * Loads a whole tree and checks every directory's pages: names are in the order of their UTF-8 bytes, and each page
+ * ends exactly at a name that ends a page. Returns the tree as lines with all attributes.
  */
 export async function checkTree(root: Dir, loader: NodeLoader): Promise<string[]> {
   const lines: string[] = []
@@ -50,7 +50,7 @@ export function checkPages(pages: readonly Page[]): void {
     expect(endsPage(page.last) || page.names!.length === limits.namesPerPage).toBe(true)
 }
 
-/** The pages that a directory of these names has, however they came into it. */
+/** The pages of a directory with these names, independent of their insertion order. */
 export function canonicalPages(names: readonly string[]): string[][] {
   const pages: string[][] = []
   let page: string[] = []
