@@ -29,7 +29,7 @@ const attributes = { ino: 1, mode: 0o755, mtime: 1, ctime: 1, birthtime: 1 }
 const ending = numberedNames('e', 400, true)
 const plain = numberedNames('p', 20_000, false)
 
-test(`pages are those of the sorted names, whatever was put and removed (FORKSPACE_SEED=${seed})`, async () => {
+test(`pages depend only on the sorted names, not on their changes (FORKSPACE_SEED=${seed})`, async () => {
   const name = fc.oneof(
     { weight: 3, arbitrary: fc.constantFrom(...plainNames, ...exoticNames, ...pageEnds) },
     { weight: 2, arbitrary: fc.constantFrom(...ending) },
@@ -98,35 +98,39 @@ test(`pages are those of the sorted names, whatever was put and removed (FORKSPA
 })
 
 const byName = plain.toSorted(compareBytes)
-// Each change in front of a long run cuts the whole run again, so a few thousand removals there are enough.
+// A change at the start of a long run splits the whole run again, so a few thousand removals there are enough.
 const awkward = [...byName.slice(0, 2000), ...byName.slice(2000).reverse()]
 
 test.each([
   ['in random order', shuffled(plain, randomWords(seed)), shuffled(plain, randomWords(seed + 1))],
   ['in ascending order', byName, awkward],
-])('a directory in which no name ends a page, %s', { timeout: 180_000 }, async (_, order, removal) => {
-  const stored = await storedTrees(true)
-  const tree = stored.empty()
-  for (const [index, name] of order.entries()) {
-    tree.put([name], file(name), 2)
-    if (index % 5000 === 4999) checkPages(tree.root.pages!)
-  }
-  expect(tree.root.pages!.map((page) => page.names)).toEqual(canonicalPages(plain))
-  expect(tree.root.pages!.length).toBe(Math.ceil(plain.length / 1024))
-  // One name that ends a page moves every cut behind it, and back when it goes.
-  const [end] = ending
-  tree.put([end!], file(end!), 2)
-  checkPages(tree.root.pages!)
-  tree.remove([end!], 2)
-  expect(tree.root.pages!.map((page) => page.names)).toEqual(canonicalPages(plain))
-  for (const [index, name] of removal.entries()) {
-    tree.remove([name], 2)
-    if (index % 5000 === 1999) checkPages(tree.root.pages!)
-  }
-  expect(tree.root.pages!.map((page) => page.names)).toEqual([[]])
-})
+])(
+  'handles a directory in which no name ends a page, %s',
+  { timeout: 180_000 },
+  async (_, order, removal) => {
+    const stored = await storedTrees(true)
+    const tree = stored.empty()
+    for (const [index, name] of order.entries()) {
+      tree.put([name], file(name), 2)
+      if (index % 5000 === 4999) checkPages(tree.root.pages!)
+    }
+    expect(tree.root.pages!.map((page) => page.names)).toEqual(canonicalPages(plain))
+    expect(tree.root.pages!.length).toBe(Math.ceil(plain.length / 1024))
+    // A name that ends a page moves every later page boundary, and removing it moves them back.
+    const [end] = ending
+    tree.put([end!], file(end!), 2)
+    checkPages(tree.root.pages!)
+    tree.remove([end!], 2)
+    expect(tree.root.pages!.map((page) => page.names)).toEqual(canonicalPages(plain))
+    for (const [index, name] of removal.entries()) {
+      tree.remove([name], 2)
+      if (index % 5000 === 1999) checkPages(tree.root.pages!)
+    }
+    expect(tree.root.pages!.map((page) => page.names)).toEqual([[]])
+  },
+)
 
-test('a directory in which every name ends a page', async () => {
+test('handles a directory in which every name ends a page', async () => {
   const stored = await storedTrees(true)
   const tree = stored.empty()
   const names = numberedNames('e', 2000, true)
@@ -143,19 +147,15 @@ test('a directory in which every name ends a page', async () => {
   expect(reloaded.root.pages!.map((page) => page.names)).toEqual([[]])
 })
 
-test(
-  'the hash of a directory of several pages is found when they are loaded by faults',
-  { timeout: 5000 },
-  async () => {
-    const stored = await storedTrees(false)
-    const tree = stored.empty()
-    for (const name of ending.slice(0, 3)) tree.put([name], file(name), 2)
-    const reloaded = await stored.reload(tree.freeze())
-    expect(await stored.hash(reloaded.root)).toBe(await stored.hash(tree.freeze()))
-  },
-)
+test('hashes a directory of several pages that are loaded by faults', { timeout: 5000 }, async () => {
+  const stored = await storedTrees(false)
+  const tree = stored.empty()
+  for (const name of ending.slice(0, 3)) tree.put([name], file(name), 2)
+  const reloaded = await stored.reload(tree.freeze())
+  expect(await stored.hash(reloaded.root)).toBe(await stored.hash(tree.freeze()))
+})
 
-test(`a tree read back at once and by faults is the tree that was written (FORKSPACE_SEED=${seed})`, async () => {
+test(`reads back the tree that was written, synchronously and by faults (FORKSPACE_SEED=${seed})`, async () => {
   for (const syncReads of [true, false]) {
     const stored = await storedTrees(syncReads)
     const random = randomWords(seed)
@@ -175,7 +175,7 @@ test(`a tree read back at once and by faults is the tree that was written (FORKS
   }
 })
 
-test(`a diff is what comparing all paths gives (FORKSPACE_SEED=${seed})`, async () => {
+test(`a diff equals a comparison of all paths (FORKSPACE_SEED=${seed})`, async () => {
   for (let round = 0; round < 20 * size; round++) {
     const random = randomWords(seed + round)
     const stored = await storedTrees(round % 2 === 0)
@@ -192,7 +192,7 @@ test(`a diff is what comparing all paths gives (FORKSPACE_SEED=${seed})`, async 
     }
     let after = tree.freeze()
     if (random() % 2 === 0) after = (await stored.reload(after)).root
-    // Half of the diffs know no hash, and have to look.
+    // Half of the diffs know no hashes and must compare entries.
     if (random() % 2 === 0) await Promise.all([stored.hash(before), stored.hash(after)])
     const found = await differences(stored, before, after)
     const [left, right] = [await contentsOf(before, stored), await contentsOf(after, stored)]
@@ -204,7 +204,7 @@ test(`a diff is what comparing all paths gives (FORKSPACE_SEED=${seed})`, async 
     }
     for (const path of right.keys()) if (!left.has(path)) expected.push(`+ ${path}`)
     expect(found.toSorted()).toEqual(expected.toSorted())
-    // A path whose kind changed is removed, with all that was below it, before it is added.
+    // A path whose kind changed is removed with everything below it before it is added.
     for (const sides of ['-~', '+~']) {
       const paths = found.filter((line) => sides.includes(line.charAt(0))).map(pathOf)
       expect(paths).toEqual(paths.toSorted(comparePaths))
@@ -212,14 +212,14 @@ test(`a diff is what comparing all paths gives (FORKSPACE_SEED=${seed})`, async 
   }
 })
 
-test(`links in many pages are the files that they stand for (FORKSPACE_SEED=${seed})`, async () => {
+test(`links in many pages share their files (FORKSPACE_SEED=${seed})`, async () => {
   for (let round = 0; round < 30 * size; round++) {
     const random = randomWords(seed + round)
     const stored = await storedTrees(round % 2 === 0)
     let tree = stored.empty()
     const directories = ['d', 'e', 'e/f']
     for (const path of directories) tree.makeDir(path.split('/'), attributes)
-    // Names that lead to one file share its object.
+    // Names of the same file share its object.
     const model = new Map<string, LinkModel>()
     const pick = (): string => [...model.keys()][random() % model.size]!
     const freePath = (): string => {
@@ -255,7 +255,7 @@ test(`links in many pages are the files that they stand for (FORKSPACE_SEED=${se
         model.delete(from)
         await stored.change(tree, () => tree.move(from.split('/'), to.split('/'), 5))
       } else if (kind < 10) {
-        // Undone, as a change that fails is.
+        // Undone, like a change that fails.
         const before = tree.freeze()
         const [from, path] = [pick(), pick()]
         await stored.change(tree, () => {
@@ -279,7 +279,7 @@ test(`links in many pages are the files that they stand for (FORKSPACE_SEED=${se
     const root = tree.freeze()
     await checkTree(root, tree.loader)
     if (root.links !== undefined) checkPages(await pagesOf(root.links, tree))
-    // As many names as the model has, and nothing in the table that has none.
+    // The link counts equal those of the model, and the table has no entry without names.
     const counts = new Map<number, number>()
     for (const { ino } of model.values()) counts.set(ino, (counts.get(ino) ?? 0) + 1)
     for (const [path, { ino, text }] of model) {
@@ -290,7 +290,7 @@ test(`links in many pages are the files that they stand for (FORKSPACE_SEED=${se
     const table = root.links === undefined ? [] : await pagesOf(root.links, tree)
     for (const page of table)
       for (const node of page.nodes) expect(counts.has((node as FileNode).ino)).toBe(true)
-    // Separate files that are equal make the same tree.
+    // Equal but separate files make the same tree.
     const fresh = stored.empty()
     for (const path of directories) fresh.makeDir(path.split('/'), attributes)
     for (const [path, { text }] of shuffled([...model], random)) fresh.put(path.split('/'), file(text), 3)
@@ -317,7 +317,7 @@ test(`links in many pages are the files that they stand for (FORKSPACE_SEED=${se
   }
 })
 
-test('two trees that share directories with links are hashed at the same time', async () => {
+test('hashes two trees that share directories with links at the same time', async () => {
   const large = 'x'.repeat(20_000)
   const fill = (tree: Tree): void => {
     for (const path of [['d'], ['d', 'e'], ['d', 'g']]) tree.makeDir(path, attributes)
@@ -343,7 +343,7 @@ test('two trees that share directories with links are hashed at the same time', 
     const works = roots.map((root) => hashTree(root, stored.ids, stored.loader))
     const hashes: (string | undefined)[] = [undefined, undefined]
     for (let step = 0; hashes.includes(undefined); step++) {
-      // Work that each side makes the other do again has no end.
+      // The two sides must not make each other repeat work forever.
       expect(step).toBeLessThan(1000)
       for (const [index, work] of works.entries()) {
         if (hashes[index] !== undefined || (index === 1 && step < lead)) continue
@@ -358,7 +358,7 @@ test('two trees that share directories with links are hashed at the same time', 
 })
 
 test.each([true, false])(
-  'roots that differ in their links only are kept apart (durable: %s)',
+  'distinguishes roots that differ only in their links (durable: %s)',
   async (durable) => {
     const store = await memoryStorage({ durable }).open()
     const nodes = new NodeCache(1)
@@ -416,7 +416,7 @@ async function differences(stored: StoredTrees, before: Dir, after: Dir): Promis
   return found
 }
 
-/** Trees over a store that reads at once, or by faults. */
+/** Trees in a store that reads synchronously, or by faults. */
 async function storedTrees(syncReads: boolean) {
   const store = await memoryStorage({ durable: true, syncReads }).open()
   const nodes = new NodeCache(1)
@@ -427,7 +427,7 @@ async function storedTrees(syncReads: boolean) {
     ids,
     empty: () => new Tree(emptyRoot(attributes), loader),
     hash: (root: Dir) => runInSlices(hashTree(root, ids, loader), environment),
-    /** As transactions do it: what faults is undone and tried again. */
+    /** Like a transaction: undoes a step that faults and tries it again. */
     async change(tree: Tree, step: () => void): Promise<void> {
       if (syncReads) return step()
       await whenLoaded(() => {
@@ -441,7 +441,7 @@ async function storedTrees(syncReads: boolean) {
         }
       })
     },
-    /** Written, and loaded again as nodes that nobody has seen. */
+    /** Writes a tree and loads it as new nodes. */
     async reload(root: Dir): Promise<Tree> {
       const put: [string, string][] = []
       const write = (address: string, json: string): undefined => void put.push([`n${address}`, json])

@@ -51,10 +51,10 @@ interface ModelSession {
 }
 
 const maxSessions = 6
-/** Bounds the memory of a run: files only ever double by appends of themselves, but there may be many. */
+/** Bounds the memory of a run: files at most double by appending them to themselves, but there may be many. */
 const maxFileBytes = 3 << 20
 
-/** An engine beside its model; every operation is carried out on both, and the outcomes must be equal. */
+/** An engine and its model. Every operation runs on both, and the outcomes must be equal. */
 export class World {
   readonly #storage: ObservedStorage
   readonly #durable: boolean
@@ -143,7 +143,7 @@ export class World {
       this.#storage.crashAfter(crashAfter)
       await this.#engine.collect({ keepRedo }).catch(() => undefined)
     }
-    // No tree is in memory from here on that could keep something.
+    // From here on no tree in memory can keep data alive.
     await this.#reopen(crashAfter !== undefined)
     await this.#engine.collect({ keepRedo })
     await this.#expectNoGarbage(keepRedo)
@@ -165,7 +165,7 @@ export class World {
     }
   }
 
-  /** What must hold at the end of every run. */
+  /** Checks that must hold at the end of every run. */
   async finish(): Promise<void> {
     for (const model of this.#living()) await this.#verify(model)
     await this.#rebuild(this.#living()[0]!, 1)
@@ -223,7 +223,7 @@ export class World {
     await this.#add(await this.#engine.sessions.create(given), tree, tree.clone())
   }
 
-  /** A copy of a session, by way of an engine of some kind, is the same session, history included. */
+  /** Copies a session through another kind of engine, and requires the same session, including its history. */
   async #bundle(model: ModelSession, via: number): Promise<void> {
     const session = await this.#handle(model)
     const bundle = await bytesOf(session.exportBundle())
@@ -277,7 +277,7 @@ export class World {
     return this.#startNow(model, change)
   }
 
-  /** Changes the model and makes the call at once, so that calls of one burst stand in the model's order. */
+  /** Changes the model and makes the call at once, so that the calls of a burst keep the model's order. */
   #startNow(model: ModelSession, change: Change): { expected: Outcome; outcome: Promise<Outcome> } {
     const session = this.#handles.get(model.id)!
     if (change.op === 'checkpoint') {
@@ -348,7 +348,7 @@ export class World {
     await this.#attributes(session)
   }
 
-  /** The same tree made in another order, with a past, has the same hash. */
+  /** Builds the same tree in another order and with other changes, and requires the same hash. */
   async #rebuild(model: ModelSession, seed: number): Promise<void> {
     const random = randomWords(seed)
     const engine = await openEngine()
