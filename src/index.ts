@@ -41,8 +41,8 @@ export interface EngineOptions {
   readonly memoryBudgetBytes?: number
   /**
    * The largest total size of contents, in bytes: of the store, of each tenant and of each session. A write over a
-   * budget fails with BUDGET and changes nothing. Reads and deletions still work, and `engine.collect()` frees space.
-   * No limit by default.
+   * budget fails with BUDGET and changes nothing. Reads and deletions still work, and `engine.collect()` frees space on
+   * a durable storage. In memory, every byte that was written counts until the engine is closed. No limit by default.
    */
   readonly budgets?: Budgets
   /**

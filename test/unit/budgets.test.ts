@@ -242,6 +242,14 @@ describe.each(storages)('budgets on %s', (_name, makeStorage, lasting) => {
     await write(session, '/c', bytes(50, 'd'))
   })
 
+  test('the error says how to make room', async () => {
+    await open({ storeBytes: 100, sessionBytes: 50 })
+    const session = await engine.sessions.create()
+    const advice = lasting ? 'then call engine.collect()' : 'open an engine with a larger budget'
+    await expect(write(session, '/a', Buffer.alloc(60))).rejects.toThrow(advice)
+    await expect(engine.sessions.create({ files: { '/a': Buffer.alloc(101) } })).rejects.toThrow(advice)
+  })
+
   test('options that make no sense are refused', async () => {
     await open({})
     for (const budgets of [{ storeBytes: -1 }, { tenantBytes: 0.5 }, { sessionBytes: '1' }, 1])

@@ -400,7 +400,7 @@ const mistakes: readonly (readonly [what: string, call: () => Promise<unknown>, 
   [
     'a budget that is used up',
     () => budgeted.files.write({ path: '/a', content: 'x'.repeat(200) }),
-    'BUDGET the budget tenantBytes of 100 bytes is used up; delete files, checkpoints or sessions, then call engine.collect()',
+    'BUDGET the budget tenantBytes of 100 bytes is used up; a storage in memory counts every byte that was written, so open an engine with a larger budget',
   ],
   [
     'a bundle that is something else',

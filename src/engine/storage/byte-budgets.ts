@@ -55,8 +55,9 @@ export class ByteBudgets {
     let added = 0
     for (const blob of blobs) if (known?.has(blob.hash) !== true) added += blob.length
     if (added === 0) return
-    if (bytes + added > this.#tenantBytes) throw exhausted('tenantBytes', this.#tenantBytes)
-    if (this.#bytes + added > this.#storeBytes) throw exhausted('storeBytes', this.#storeBytes)
+    if (bytes + added > this.#tenantBytes) throw exhausted('tenantBytes', this.#tenantBytes, this.#countsOnce)
+    if (this.#bytes + added > this.#storeBytes)
+      throw exhausted('storeBytes', this.#storeBytes, this.#countsOnce)
   }
 
   /** Call for blobs that are stored, or were stored before. */
@@ -111,12 +112,15 @@ export class ByteBudgets {
 /** As many digits as ledgers have. */
 const hashDigits = 24
 
-export function exhausted(budget: BudgetName, limit: number): EngineError {
-  return new EngineError(
-    'BUDGET',
-    `the budget ${budget} of ${limit} bytes is used up; delete files, checkpoints or sessions, then call engine.collect()`,
-    { budget, limit: String(limit) },
-  )
+/** `isFreed` is whether collections free bytes of budgets: only those of durable stores do. */
+export function exhausted(budget: BudgetName, limit: number, isFreed: boolean): EngineError {
+  const advice = isFreed
+    ? 'delete files, checkpoints or sessions, then call engine.collect()'
+    : 'a storage in memory counts every byte that was written, so open an engine with a larger budget'
+  return new EngineError('BUDGET', `the budget ${budget} of ${limit} bytes is used up; ${advice}`, {
+    budget,
+    limit: String(limit),
+  })
 }
 
 export function parseBudgets(budgets: Budgets | undefined): Budgets {

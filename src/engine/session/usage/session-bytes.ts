@@ -18,7 +18,9 @@ export function admitChange(
   const limit = core.sessionBytes
   if (limit !== undefined && redo.length > 0) {
     const bytes = bytesOf(redo)
-    if (bytes > 0 && (written.get(live) ?? 0) + bytes > limit) throw exhausted('sessionBytes', limit)
+    // Only sessions of a durable store are counted again when they are opened.
+    if (bytes > 0 && (written.get(live) ?? 0) + bytes > limit)
+      throw exhausted('sessionBytes', limit, core.onOpen !== undefined)
   }
   core.store.admit?.(blobs)
 }
