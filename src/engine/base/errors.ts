@@ -1,22 +1,41 @@
 /** The standard RPC status codes that an {@link EngineError} carries, by name. */
 export const StatusCode = {
+  /** The request is invalid in every state of the engine. Correct it before you retry. */
   INVALID_ARGUMENT: 3,
+  /** The operation took too long. */
   DEADLINE_EXCEEDED: 4,
+  /** The session, path, job or other object does not exist. */
   NOT_FOUND: 5,
+  /** The path or label exists already. */
   ALREADY_EXISTS: 6,
+  /** The caller may not do this. */
   PERMISSION_DENIED: 7,
+  /** A quota, a budget or the disk is full. */
   RESOURCE_EXHAUSTED: 8,
+  /** The state of the object does not allow the operation. Change the state before you retry. */
   FAILED_PRECONDITION: 9,
+  /** A concurrent change or another lock is in the way. Read the state again, then retry. */
   ABORTED: 10,
+  /** A file would be larger than the engine allows. */
   OUT_OF_RANGE: 11,
+  /** The library has a defect. */
   INTERNAL: 13,
+  /** The store, the host or a remote cannot serve the operation now. A later retry can succeed. */
   UNAVAILABLE: 14,
+  /** Stored or received data is missing or damaged. */
   DATA_LOSS: 15,
+  /** The server does not know the caller. */
   UNAUTHENTICATED: 16,
 } as const
 
+/** The name of a standard RPC status code, such as `NOT_FOUND`: a key of {@link StatusCode}. */
 export type StatusName = keyof typeof StatusCode
 
+/**
+ * The properties of one reason.
+ *
+ * @inline
+ */
 interface ReasonRow {
   /** The status an error of this reason carries. */
   readonly code: StatusName
@@ -330,11 +349,18 @@ const registry = {
   INTERNAL: { code: 'INTERNAL', meaning: 'A defect of this library. Please report it.' },
 } as const satisfies Record<string, ReasonRow>
 
+/**
+ * The specific cause of an {@link EngineError}, such as `PATH_NOT_FOUND`. {@link errorRegistry} describes each
+ * reason.
+ *
+ * @useDeclaredType
+ */
 export type ErrorReason = keyof typeof registry
 
 /** Every reason with its status, errno, job code and meaning. */
 export const errorRegistry: Readonly<Record<ErrorReason, ReasonRow>> = registry
 
+/** Facts about an error by their names, such as `{ path: '/a' }`. Every value is a string, numbers too. */
 export type ErrorDetails = Readonly<Record<string, string>>
 
 /**
@@ -346,11 +372,16 @@ export type ErrorDetails = Readonly<Record<string, string>>
  * catch (error) { if (error instanceof EngineError && error.reason === 'HASH_MISMATCH') retry(error.details.actualHash) }
  */
 export class EngineError extends Error {
+  /** Always `'EngineError'`. */
   override readonly name = 'EngineError'
+  /** The general category, such as `NOT_FOUND`: the row of `reason` in {@link errorRegistry} has it. */
   readonly code: StatusName
+  /** The specific cause, such as `PATH_NOT_FOUND`. It is stable within a major version. */
   readonly reason: ErrorReason
+  /** The facts of this error, such as `{ path: '/a' }`; empty where there are none. */
   readonly details: ErrorDetails
 
+  /** For stores and adapters of your own. `details` is empty by default, and `options.cause` is the original error. */
   constructor(reason: ErrorReason, message: string, details: ErrorDetails = {}, options?: ErrorOptions) {
     super(message, options)
     this.code = registry[reason].code

@@ -1,28 +1,42 @@
 /** Every bound of the engine. Sizes are bytes unless the name says otherwise. */
 export const limits = {
+  /** A name in a path. */
   nameBytes: 255,
+  /** A path. */
   pathBytes: 4096,
   /** As on Linux: a path of 4,096 bytes with the NUL at its end. */
   symlinkTargetBytes: 4095,
+  /** Names in a path. */
   pathDepth: 256,
+  /** Symlinks that resolving one path may follow. */
   symlinkHops: 40,
   /** Default of `maxFileBytes`; the option can raise it up to 2^53 − 1. */
   fileBytes: 64 * 2 ** 30,
+  /** Entries per page where `pageSize` is 0 or absent. */
   pageSizeDefault: 1000,
+  /** Entries per page. A larger `pageSize` is reduced to it. */
   pageSizeMax: 10_000,
+  /** Tags of a session. */
   tagEntries: 64,
+  /** A key of a tag. */
   tagKeyBytes: 128,
+  /** A value of a tag. */
   tagValueBytes: 1024,
+  /** A label, and other short texts such as a display name, a branch, a tenant or a principal. */
   labelBytes: 1024,
+  /** A comment, summary, feedback, commit message or other longer text. */
   messageBytes: 64 * 1024,
-  /** Default and bound of `imports.deadlineSeconds`: six hours, and a week. */
+  /** Default of `imports.deadlineSeconds`, in seconds: six hours. */
   importSeconds: 6 * 3600,
+  /** The largest `imports.deadlineSeconds`, in seconds: a week. */
   importSecondsMax: 7 * 86_400,
-  /** Default and bound of `imports.minBytesPerSecond`. */
+  /** Default of `imports.minBytesPerSecond`. */
   importBytesPerSecond: 1024,
+  /** The largest `imports.minBytesPerSecond`. */
   importBytesPerSecondMax: 2 ** 30,
-  /** Default and bound of `imports.rateWindowSeconds`. */
+  /** Default of `imports.rateWindowSeconds`, in seconds. */
   importWindowSeconds: 120,
+  /** The largest `imports.rateWindowSeconds`, in seconds. */
   importWindowSecondsMax: 3600,
   /** How long `close()` waits for commits on their way to a remote, in milliseconds. */
   commitGraceMs: 10_000,
@@ -30,15 +44,21 @@ export const limits = {
   errorMessageLength: 4096,
   /** Findings that a check reports one by one. */
   checkFindings: 1000,
+  /** Operations of one batch, files of one patch, and entries of other lists in requests. */
   batchOperations: 10_000,
   /** Chunks of one batch or patch, over all of its files. */
   segments: 100_000,
+  /** The name of an extended attribute. */
   xattrNameBytes: 255,
+  /** The value of an extended attribute. */
   xattrValueBytes: 64 * 1024,
+  /** Extended attributes of one file or directory. */
   xattrsPerNode: 256,
+  /** A glob pattern. */
   globBytes: 4096,
   /** Alternatives in all braces and groups of a glob, including the numbers in ranges. */
   globAlternatives: 1000,
+  /** Levels of braces and groups in a glob. */
   globNesting: 10,
   /** Requests of a session that wait for a POSIX lock. */
   lockWaiters: 1000,
@@ -48,8 +68,9 @@ export const limits = {
   fileLocks: 10_000,
   /** The longest time to live of a file lock, in seconds. */
   fileLockSeconds: 86_400,
-  /** Annotations of a session, and the bytes of all their comments. */
+  /** Annotations of a session. */
   annotations: 10_000,
+  /** The comments of all annotations of a session together. */
   annotationBytes: 16 * 2 ** 20,
   /** Approvals of a session, pending and decided. */
   approvals: 10_000,
@@ -59,7 +80,9 @@ export const limits = {
   hostPathRoots: 1_000,
   /** Paths in a request for an approval. */
   changedFiles: 10_000,
+  /** A key of the cache. */
   cacheKeyBytes: 1024,
+  /** A value of the cache. */
   cacheValueBytes: 8 * 2 ** 20,
   /** Default of `cacheBytes`: all keys and values in a session's cache. */
   cacheBytes: 64 * 2 ** 20,
@@ -69,10 +92,13 @@ export const limits = {
   cacheInlineBytes: 4096,
   /** The longest time to live of a cache entry, in seconds: a year. */
   cacheSeconds: 365 * 86_400,
+  /** The topic of a message. */
   busTopicBytes: 1024,
+  /** The payload of a message. */
   busPayloadBytes: 2 ** 20,
-  /** Messages of a session kept for replay, and the bytes of their payloads. The newest message is always kept. */
+  /** Messages of a session kept for replay. The newest message is always kept. */
   busKeptMessages: 1000,
+  /** The payloads of all messages of a session that are kept for replay. */
   busKeptBytes: 16 * 2 ** 20,
   /** Subscriptions of a session. */
   busSubscribers: 1000,
@@ -80,8 +106,9 @@ export const limits = {
   busTopics: 256,
   /** Characters in all different patterns of a session's subscriptions. Each may be compared with each of a topic. */
   busPatternSize: 16_384,
-  /** The queue of one subscriber: messages, and the bytes of their payloads. */
+  /** Messages that wait for one subscriber. */
   busWaitingMessages: 10_000,
+  /** The payloads of all messages that wait for one subscriber. */
   busWaitingBytes: 2 * 2 ** 20,
   /** Payloads up to this size are copied for a subscriber on delivery, larger ones when they are read. */
   busCopiedBytes: 16 * 1024,
@@ -89,7 +116,9 @@ export const limits = {
   reportBytes: 16 * 2 ** 20,
   /** Test reports kept for a session. Older ones are deleted. */
   healthReports: 1000,
+  /** The name of a secret. */
   secretNameBytes: 128,
+  /** The value of a secret. */
   secretValueBytes: 64 * 1024,
   /** Secrets of a session. */
   secrets: 1000,
@@ -99,6 +128,7 @@ export const limits = {
   masterKeyIdBytes: 128,
   /** A file is cut into blocks of this size; a block is the largest blob. */
   blockBytes: 1 << 20,
+  /** Blocks in one chunk of the body of a file. */
   blocksPerChunk: 1024,
   /** A write that would give a block more extents rewrites the block as one blob. */
   extentsPerBlock: 512,
@@ -142,8 +172,9 @@ export const limits = {
   sessionsLookedAt: 64,
   /** An eviction stores no snapshot if reopening the session replays at most this many events. */
   eventsWithoutSnapshot: 64,
-  /** Pause after a failed recovery of the store, in milliseconds. It doubles with each failure. */
+  /** The first pause after a failed recovery of the store, in milliseconds. It doubles with each failure. */
   recoveryPauseMs: 50,
+  /** The longest pause after a failed recovery of the store, in milliseconds. */
   recoveryPauseMaxMs: 1000,
   /** A clean blob above this is not kept in memory. */
   cachedBlobBytes: 64 * 1024,
@@ -161,9 +192,11 @@ export const limits = {
   bundleNodeBytes: 4 * 2 ** 20,
   /** A record of a bundle, such as an event. */
   bundleLineBytes: 16 * 2 ** 20,
-  /** Blocks of trees and blocks of contents in a bundle. */
+  /** Blocks of trees in a bundle. */
   bundleNodes: 2 ** 20,
+  /** Blocks of contents in a bundle. */
   bundleBlobs: 2 ** 22,
+  /** Checkpoints in a bundle. */
   bundleCheckpoints: 100_000,
   /** Files with several hard links in one state of a bundle. */
   bundleLinkedFiles: 2 ** 18,
@@ -171,8 +204,9 @@ export const limits = {
   bundleHeldStates: 256,
   /** Bytes of contents hashed for one page of a manifest. A page that needs more ends early. */
   manifestHashBytes: 2 ** 30,
-  /** Lines in the index of a checked-out directory: in memory, and in one record. */
+  /** Lines in the index of a checked-out directory that memory holds. */
   checkoutLines: 50_000,
+  /** Lines in the index of a checked-out directory in one stored record. */
   checkoutLinesPerText: 4096,
   /** Paths that one sync of a checked-out directory may change. */
   checkoutChanges: 100_000,
@@ -186,17 +220,21 @@ export const limits = {
   exactDigests: 2 ** 17,
   /** The filter for writes whose references are not stored yet. */
   recentWritesBytes: 4 * 2 ** 20,
-  /** Memory for the marks of a collection: `memoryBudgetBytes` divided by `markShare`, within these bounds. */
+  /** A collection uses `memoryBudgetBytes` divided by this for its marks, within the two bounds below. */
   markShare: 8,
+  /** The least memory for the marks of a collection. */
   markMinBytes: 4 * 2 ** 20,
+  /** The most memory for the marks of a collection. */
   markMaxBytes: 2 ** 29,
-  /** Default and minimum of `automaticCollection.garbageBytes`. */
+  /** Default of `automaticCollection.garbageBytes`. */
   garbageBytes: 64 * 2 ** 20,
+  /** The least `automaticCollection.garbageBytes`. */
   garbageMinBytes: 64 * 1024,
   /** The store's size is read each time that this fraction of `garbageBytes` was committed: one eighth. */
   looksPerCollection: 8,
-  /** Pause after a failed automatic collection, in milliseconds. It doubles with each failure. */
+  /** The first pause after a failed automatic collection, in milliseconds. It doubles with each failure. */
   collectionPauseMs: 1000,
+  /** The longest pause after a failed automatic collection, in milliseconds. */
   collectionPauseMaxMs: 600_000,
   /** Sessions that a collection prunes or deletes at once. */
   sessionsPerPrune: 1024,

@@ -1,5 +1,6 @@
 /** An event of interest to the embedder that no caller learns of. */
 export interface LogEntry {
+  /** `error`: something failed. `warn`: something needs attention. `info`: everything works. */
   readonly level: 'info' | 'warn' | 'error'
   /** A fixed sentence; `details` has the variable parts. */
   readonly message: string

@@ -4,6 +4,7 @@ import { given } from './input.js'
 import { limits } from './limits.js'
 import { Shape } from './shape.js'
 
+/** The page of a listing to read. */
 export interface PageRequest {
   /** Entries per page, 1 to 10,000; 0 or absent is 1,000; more is clamped. */
   readonly pageSize?: number

@@ -15,19 +15,29 @@ import type {
   StoredEvent,
 } from './store.js'
 
+/** Options of {@link memoryStorage}. */
 export interface MemoryStorageOptions {
   /**
-   * true: the storage behaves as a disk would. It keeps everything that a durable store keeps, and an
-   * engine that is closed and opened again on the same storage finds it. For tests of recovery.
+   * true: the storage behaves like a disk. It keeps everything that a durable store keeps, and an engine that closes
+   * and opens again on the same storage finds it. For tests of recovery. false by default.
    */
   readonly durable?: boolean
-  /** false: the store has no synchronous reads, like a remote one. For tests of lazy loading. */
+  /** false: the store has no synchronous reads, like a remote one. For tests of lazy loading. true by default. */
   readonly syncReads?: boolean
 }
 
 const optionsShape = new Shape<MemoryStorageOptions>({ durable: true, syncReads: true })
 
-/** Storage in this process' memory; the default of `openEngine()`. */
+/**
+ * Storage in the memory of this process; the default of `openEngine()`.
+ *
+ * @throws {EngineError} INVALID_ARGUMENT when an option is unknown or not a boolean.
+ *
+ * @example
+ * const storage = memoryStorage({ durable: true })
+ * await (await openEngine({ storage })).close()
+ * const engine = await openEngine({ storage })
+ */
 export function memoryStorage(options: MemoryStorageOptions = {}): Storage {
   const data = emptyData()
   const { durable, syncReads } = optionsShape.read(options, 'options')

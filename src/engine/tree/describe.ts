@@ -2,17 +2,21 @@ import { FileNode, kindOf, LinkedFile, Symlink, type Node, type NodeKind } from 
 
 /** A node without its content. Times are milliseconds since the epoch, with fractions. */
 export interface NodeDescription {
+  /** `'file'`, `'directory'` or `'symlink'`. */
   readonly kind: NodeKind
-  /** Of a symlink the bytes of its target; 0 for a directory. */
+  /** The size of a file, or of the target of a symlink, in bytes. It is 0 for a directory. */
   readonly sizeBytes: number
-  /** Permission bits. */
+  /** Permission bits, 0 to 0o7777. A symlink always has 0o777. */
   readonly mode: number
   /** Stable through renames, forks and restores. */
   readonly inode: number
   /** How many names a file has; 1 for everything else. */
   readonly nlink: number
+  /** The last change of the content, in milliseconds since 1970, with fractions. */
   readonly mtimeMs: number
+  /** The last change of the content or the attributes, in milliseconds since 1970, with fractions. */
   readonly ctimeMs: number
+  /** The creation, in milliseconds since 1970, with fractions. */
   readonly birthtimeMs: number
 }
 

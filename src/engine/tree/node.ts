@@ -148,6 +148,11 @@ export class Symlink {
   }
 }
 
+/**
+ * The kind of a node.
+ *
+ * @inline
+ */
 export type NodeKind = 'file' | 'directory' | 'symlink'
 
 export function kindOf(node: Node): NodeKind {
