@@ -21,6 +21,7 @@ import {
   type Storage,
 } from './engine/index.js'
 
+/** Options of {@link openEngine}. All are optional. */
 export interface EngineOptions {
   /**
    * The storage of the engine: memory of this process by default, `levelStorage(directory)` from `forkspace/level`, or
@@ -65,18 +66,29 @@ export interface EngineOptions {
   readonly sessionTtlSeconds?: number
   /** The longest duration and the lowest transfer rate of import jobs. A slower job fails with DEADLINE_EXCEEDED. */
   readonly imports?: ImportOptions
+  /** How the engine reaches git remotes. Without it, only public remotes that need no credentials work. */
   readonly git?: {
     /** Allows remotes on loopback and private addresses; refused by default. */
     readonly allowPrivateAddresses?: boolean
     /**
-     * Returns the credentials for a remote. They are never stored, and sent only to the origin of the URL. The engine
-     * calls it when the remote asks for credentials, and at the start of each job of a source with a
-     * `credentialsSecretId`. That id is '' for other sources.
+     * Returns the credentials for a remote, or undefined where there are none. They are never stored, and sent only
+     * to the origin of the URL. The engine calls it when the remote asks for credentials, and at the start of each
+     * job of a source with a `credentialsSecretId`.
      */
     readonly credentials?: (request: {
+      /** The URL of the remote, without credentials. */
       readonly remoteUrl: string
+      /** The `credentialsSecretId` of the source; '' when the source has none. */
       readonly credentialsSecretId: string
-    }) => Promise<{ username: string; password: string } | undefined>
+    }) => Promise<
+      | {
+          /** The name for HTTP basic authentication. */
+          username: string
+          /** The password or access token for HTTP basic authentication. */
+          password: string
+        }
+      | undefined
+    >
     /** Signs a commit: takes the bytes to sign as text, and returns the armoured signature. */
     readonly sign?: (payload: string) => Promise<string>
   }
@@ -97,6 +109,7 @@ export interface EngineOptions {
    * secrets, and an engine in memory generates a key of its own.
    */
   readonly secrets?: SecretOptions
+  /** Access to directories of this host. Without it, the engine refuses them. */
   readonly hostPaths?: {
     /**
      * Directories of this host that the engine may read and write, with everything below them: sources, local
@@ -144,8 +157,12 @@ const hostPathsShape = new Shape<NonNullable<EngineOptions['hostPaths']>>({ root
 /**
  * Opens an engine. Close it when done, or declare it with `await using`.
  *
- * @throws EngineError `INVALID_ARGUMENT` for invalid options; for a storage directory `STORE_LOCKED`, `STORE_FORMAT`
- * or `DATA_LOSS`.
+ * @throws {EngineError} INVALID_ARGUMENT when an option is unknown or has the wrong form.
+ * @throws {EngineError} STORE_LOCKED when the directory of the storage is already open, in this process or another
+ * one.
+ * @throws {EngineError} STORE_FORMAT when the directory is not a store, or has a format that this version cannot
+ * read.
+ * @throws {EngineError} DATA_LOSS when stored data is missing or damaged.
  *
  * @example
  * const engine = await openEngine()
@@ -330,6 +347,7 @@ export type {
   DirectoryEntry,
   DirectoryListRequest,
   DirectoryPage,
+  Dirent,
   Environment,
   ErrorDetails,
   EventListRequest,
@@ -436,6 +454,8 @@ export type {
   StoredBlob,
   StoredBlobSize,
   StoredEvent,
+  NewStoredEvent,
+  StoreFinding,
   StringMap,
   TenantUsage,
   Usage,

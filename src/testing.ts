@@ -9,12 +9,13 @@ import {
 } from './engine/index.js'
 import { openEngine, type EngineOptions } from './index.js'
 
+/** Options of {@link fixedEnvironment}. */
 export interface FixedEnvironmentOptions {
-  /** Where both clocks start, in milliseconds since the epoch; 2025-01-01T00:00:00Z by default. */
+  /** The start of both clocks, in milliseconds since 1970; 2025-01-01T00:00:00Z by default. */
   readonly startMs?: number
-  /** What each look at a clock adds, in milliseconds; 1 by default, 0 stops time. */
+  /** The milliseconds that each look at a clock adds; 1 by default. With 0 time does not pass. */
   readonly stepMs?: number
-  /** Seed of the random bytes; the same seed gives the same ids. */
+  /** Seed of the random bytes; 1 by default. The same seed gives the same ids. */
   readonly seed?: number
 }
 
@@ -22,15 +23,23 @@ const fixedNames = { startMs: true, stepMs: true, seed: true } as const
 
 const fixedShape = new Shape<FixedEnvironmentOptions>(fixedNames)
 
-/** A clock that moves only as told. */
+/** A clock that moves only by its steps and by `advance`. */
 export interface FixedEnvironment extends Environment {
-  /** Moves both clocks on. */
+  /**
+   * Moves both clocks on by milliseconds.
+   *
+   * @example
+   * const environment = fixedEnvironment()
+   * environment.advance(60_000)
+   */
   advance(ms: number): void
 }
 
 /**
- * Clocks and randomness that repeat: the same calls give the same ids and times in every run. Not for
- * anything but tests: the ids can be guessed.
+ * Clocks and randomness that repeat: the same calls give the same ids and times in every run. Use it only for tests:
+ * the ids can be guessed.
+ *
+ * @throws {EngineError} INVALID_ARGUMENT when an option is unknown or not a finite number.
  *
  * @example
  * const environment = fixedEnvironment({ seed: 7 })
@@ -59,6 +68,7 @@ export function fixedEnvironment(options: FixedEnvironmentOptions = {}): FixedEn
   }
 }
 
+/** The options of `openEngine` without `storage`, and those of {@link fixedEnvironment}. */
 export type TestEngineOptions = Omit<EngineOptions, 'storage'> & FixedEnvironmentOptions
 
 const testShape = new Shape<TestEngineOptions>({
@@ -80,7 +90,15 @@ const testShape = new Shape<TestEngineOptions>({
   approvals: true,
 })
 
-/** An engine in memory with a {@link fixedEnvironment}: what most tests want. */
+/**
+ * Opens an engine in memory with a {@link fixedEnvironment}, as most tests need it.
+ *
+ * @throws {EngineError} INVALID_ARGUMENT when an option is unknown or has the wrong form.
+ *
+ * @example
+ * const engine = await openTestEngine({ seed: 7 })
+ * const session = await engine.sessions.create({ files: { '/a.txt': 'one' } })
+ */
 export async function openTestEngine(options: TestEngineOptions = {}): Promise<Engine> {
   const { startMs, stepMs, seed, ...rest } = testShape.read(options, 'options')
   const fixed = {
@@ -94,10 +112,12 @@ export async function openTestEngine(options: TestEngineOptions = {}): Promise<E
 export { memoryStorage }
 
 /**
- * Writes files into a session, as memfs does: keys are paths, relative ones start at `cwd` (`/` by default);
- * missing parents are made, files that exist are replaced, and null makes a directory. Not atomic: for that,
- * and for files of a session from its beginning, see `session.files.batch` and `engine.sessions.create`.
- * The errors are those of `session.fs.promises`.
+ * Writes files into a session, as memfs does. Keys are paths; relative ones start at `cwd`, `/` by default. Values
+ * are contents, and null makes a directory. Missing parents are created, and existing files are replaced. The call is
+ * not atomic: for that, use `session.files.batch`, or `engine.sessions.create` for the first files of a session.
+ * Other errors are those of `session.fs.promises`.
+ *
+ * @throws {EngineError} INVALID_ARGUMENT when an argument has the wrong type.
  *
  * @example
  * await fromJSON(session, { 'package.json': '{}', 'src/a.ts': 'export const a = 1', empty: null }, '/app')
@@ -119,12 +139,13 @@ export async function fromJSON(
 }
 
 /**
- * The files at and below a path by their absolute paths, with their contents as text, sorted by path within
- * each directory: what {@link fromJSON} takes, and what a test compares. Empty directories are null. As with
- * memfs, symlinks on the way are followed in `path` and left out below it, and nothing at `path` gives an
- * object without entries.
+ * The files at and below a path by their absolute paths, with their contents as UTF-8 text, sorted by path within
+ * each directory. {@link fromJSON} takes the result, and a test can compare it. Empty directories are null. As with
+ * memfs, symlinks in `path` itself are followed, and symlinks below it are left out. A missing path gives an empty
+ * object.
  *
  * @returns an object without a prototype.
+ * @throws {EngineError} INVALID_ARGUMENT when the session is not a session.
  *
  * @example
  * expect(await toJSON(session, '/app/src')).toEqual({ '/app/src/a.ts': 'export const a = 1' })
@@ -155,7 +176,14 @@ function nothingThere(error: unknown): undefined {
   if ((error as { code?: string }).code !== 'ENOENT') throw error
 }
 
-/** 32-bit numbers for test data that repeat for a seed: the generator "mulberry32" of Tommy Ettinger. */
+/**
+ * Random numbers for test data, from 0 to 2^32 − 1, that repeat for a seed: the generator "mulberry32" of Tommy
+ * Ettinger.
+ *
+ * @example
+ * const next = randomWords(7)
+ * const dice = 1 + (next() % 6)
+ */
 export function randomWords(seed: number): () => number {
   let state = seed >>> 0
   return () => {

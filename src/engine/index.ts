@@ -41,6 +41,7 @@ export type {
   SessionApi,
 } from './facade/session-api.js'
 export type { GlobOptions } from './fs/glob.js'
+export type { Dirent } from './fs/stats.js'
 export type { FsPromises, SessionFs } from './fs/types.js'
 export type { WatchQueueOptions } from './fs/watch-iterator.js'
 export type { SystemError } from './fs/errors.js'
@@ -194,4 +195,6 @@ export type {
   StoredBlob,
   StoredBlobSize,
   StoredEvent,
+  NewStoredEvent,
+  StoreFinding,
 } from './storage/store.js'

@@ -4,11 +4,17 @@ import { checkInteger, checkSignal } from './values.js'
 
 const int32Max = 2 ** 31 - 1
 
-/** As in Node, '' means no encoding. */
+/**
+ * As in Node, '' means no encoding.
+ *
+ * @inline
+ */
 export type Encoding = BufferEncoding | 'buffer' | '' | null | undefined
 
 export interface Options {
+  /** The encoding of strings in the result; UTF-8 by default. With `buffer` they are buffers. */
   readonly encoding?: Encoding
+  /** Aborts the call; it then fails with an `AbortError`. Without it the call runs to its end. */
   readonly signal?: AbortSignal
 }
 

@@ -33,11 +33,20 @@ export interface SystemCall {
   readonly dest?: string | undefined
 }
 
+/**
+ * An error of `session.fs`, with the fields of the errors of `node:fs`. Its `cause` is the {@link EngineError}, if
+ * there is one.
+ */
 export interface SystemError extends Error {
+  /** The negative number that Linux has for `code`, such as -2 for `ENOENT`. */
   readonly errno: number
+  /** The name of the error, such as `ENOENT`. */
   readonly code: string
+  /** The failed operation, such as `open` or `mkdir`. */
   readonly syscall: string
+  /** The path of the call as it was passed; absent where the call had none. */
   readonly path?: string
+  /** The second path of the call, such as the destination of a rename; absent where the call had none. */
   readonly dest?: string
 }
 

@@ -9,11 +9,13 @@ import { read, type Define } from './calls.js'
 import { toSystemError } from './errors.js'
 import { Dirent } from './stats.js'
 
+/** Options of `glob` in `session.fs`. */
 export interface GlobOptions {
-  /** The start of relative patterns; `/` by default. */
+  /** The absolute directory in the session in which relative patterns start; `/` by default. */
   readonly cwd?: string | URL
   /** Excludes paths, with all below them: by a function of the path or entry, or by patterns. */
   readonly exclude?: ((entry: string | Dirent) => boolean) | readonly string[]
+  /** true: the results are `Dirent` objects; false, the default: they are paths. */
   readonly withFileTypes?: boolean
 }
 

@@ -8,32 +8,40 @@ const blockSize = 4096
 
 /** The common part of Stats, BigIntStats and Dirent: kinds of nodes by the type bits of a mode. */
 abstract class Kind {
+  /** @internal */
   abstract _type(): number
 
+  /** Whether it is a file. */
   isFile(): boolean {
     return this._type() === S_IFREG
   }
 
+  /** Whether it is a directory. */
   isDirectory(): boolean {
     return this._type() === S_IFDIR
   }
 
+  /** Whether it is a symlink. */
   isSymbolicLink(): boolean {
     return this._type() === S_IFLNK
   }
 
+  /** Always false: sessions have no devices. */
   isBlockDevice(): boolean {
     return this._type() === S_IFBLK
   }
 
+  /** Always false: sessions have no devices. */
   isCharacterDevice(): boolean {
     return this._type() === S_IFCHR
   }
 
+  /** Always false: sessions have no pipes. */
   isFIFO(): boolean {
     return this._type() === S_IFIFO
   }
 
+  /** Always false: sessions have no sockets. */
   isSocket(): boolean {
     return this._type() === S_IFSOCK
   }
@@ -198,14 +206,20 @@ export class BigIntStats extends Times {
   }
 }
 
-/** The shape of node:fs Dirent. `name` is text, or bytes where these were asked for. */
+/**
+ * An entry of a directory, in the shape of `Dirent` of `node:fs`. Its names are text, or bytes with the encoding
+ * `buffer`.
+ */
 export class Dirent extends Kind {
+  /** The name of the entry in its directory. */
   name: string | Buffer
+  /** The path of the directory. */
   parentPath: string
   /** The older name of `parentPath`. */
   path: string
   readonly #type: number
 
+  /** @internal */
   constructor(name: string | Buffer, parentPath: string, kind: NodeKind) {
     super()
     this.name = name
@@ -214,6 +228,7 @@ export class Dirent extends Kind {
     this.#type = typeBits[kind]
   }
 
+  /** @internal */
   _type(): number {
     return this.#type
   }

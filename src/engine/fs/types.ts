@@ -2,44 +2,82 @@ import type * as fs from 'node:fs'
 import type { GlobOptions } from './glob.js'
 import type { WatchQueueOptions } from './watch-iterator.js'
 
+/** @inline */
 type WithTypes = { readonly withFileTypes: true }
 
 /** `session.fs.promises`: the shape of `node:fs/promises`. */
 export type FsPromises = typeof fs.promises & OwnPromises
 
-/** With members that not every version of Node's types has. */
+/**
+ * With members that not every version of Node's types has.
+ *
+ * @inline
+ */
 interface OwnPromises {
-  /** Paths that match a pattern or several; relative ones are relative to `options.cwd`, `/` by default. */
+  /**
+   * Paths that match a pattern or several. Relative patterns start in `options.cwd`, `/` by default, and give
+   * relative paths. Each path appears once. Symlinks are not followed.
+   *
+   * @example
+   * for await (const path of session.fs.promises.glob('src/*.ts')) console.log(path)
+   */
   glob(
     pattern: string | readonly string[],
     options: GlobOptions & WithTypes,
   ): AsyncIterableIterator<fs.Dirent>
+  /** As the other form, with paths instead of entries. */
   glob(pattern: string | readonly string[], options?: GlobOptions): AsyncIterableIterator<string>
-  /** The changes of a file or directory. ERR_FS_WATCH_QUEUE_OVERFLOW when they are not taken in time. */
+  /**
+   * The changes of a file or directory. The iteration fails with ERR_FS_WATCH_QUEUE_OVERFLOW when its reader is too
+   * slow.
+   */
   readonly watch: typeof fs.promises.watch & WatchWithQueue
-  /** A new directory, with a method that removes it. */
+  /**
+   * Creates a directory whose path is `prefix` and six random characters. `remove()`, or the end of an `await using`
+   * block, deletes it with its entries.
+   *
+   * @example
+   * await using directory = await session.fs.promises.mkdtempDisposable('/tmp-')
+   * await session.fs.promises.writeFile(`${directory.path}/a`, 'one')
+   */
   mkdtempDisposable(
     prefix: string,
     options?: BufferEncoding | { encoding?: BufferEncoding },
   ): Promise<TemporaryLater>
 }
 
+/** @inline */
 interface TemporaryLater extends AsyncDisposable {
+  /** Absolute path of the directory. */
   readonly path: string
+  /** Deletes the directory with its entries. */
   remove(): Promise<void>
 }
 
+/** @inline */
 interface TemporaryNow extends Disposable {
+  /** Absolute path of the directory. */
   readonly path: string
+  /** Deletes the directory with its entries. */
   remove(): void
 }
 
-/** With options that Node has, but not every version of its types. */
+/**
+ * With options that Node has, but not every version of its types.
+ *
+ * @inline
+ */
 type WatchWithQueue = (
   filename: fs.PathLike,
   options: WatchQueueOptions,
-) => AsyncIterable<{ eventType: 'rename' | 'change'; filename: string }>
+) => AsyncIterable<{
+  /** `rename`: the entry was created, deleted or moved. `change`: its content or attributes changed. */
+  eventType: 'rename' | 'change'
+  /** The path of the entry, relative to the watched directory, or the name of the watched file. */
+  filename: string
+}>
 
+/** @inline */
 type GlobCallback<T> = (error: NodeJS.ErrnoException | null, matches: T[]) => void
 
 /**
@@ -60,22 +98,55 @@ type GlobCallback<T> = (error: NodeJS.ErrnoException | null, matches: T[]) => vo
  */
 export type SessionFs = typeof fs & OwnFs
 
+/**
+ * With members that not every version of Node's types has.
+ *
+ * @inline
+ */
 interface OwnFs {
+  /** The functions that return promises, in the shape of `node:fs/promises`. */
   readonly promises: FsPromises
-  /** A new directory, with a method that removes it. */
+  /**
+   * Creates a directory whose path is `prefix` and six random characters. `remove()`, or the end of a `using` block,
+   * deletes it with its entries.
+   *
+   * @example
+   * using directory = session.fs.mkdtempDisposableSync('/tmp-')
+   * session.fs.writeFileSync(`${directory.path}/a`, 'one')
+   */
   mkdtempDisposableSync(
     prefix: string,
     options?: BufferEncoding | { encoding?: BufferEncoding },
   ): TemporaryNow
-  /** As openAsBlob. Holds the content of the moment of the call. */
+  /**
+   * A `Blob` with the content that the file has at the call, like `openAsBlob`.
+   *
+   * @example
+   * const text = await session.fs.openAsBlobSync('/a.txt').text()
+   */
   openAsBlobSync(path: fs.PathLike, options?: fs.OpenAsBlobOptions): Blob
+  /**
+   * Paths that match a pattern or several, like `promises.glob`.
+   *
+   * @example
+   * const paths = session.fs.globSync('src/*.ts')
+   */
   globSync(pattern: string | readonly string[], options: GlobOptions & WithTypes): fs.Dirent[]
+  /** As the other form, with paths instead of entries. */
   globSync(pattern: string | readonly string[], options?: GlobOptions): string[]
+  /**
+   * Paths that match a pattern or several, like `promises.glob`. The callback gets all of them at once.
+   *
+   * @example
+   * session.fs.glob('src/*.ts', (error, paths) => console.log(error ?? paths))
+   */
   glob(pattern: string | readonly string[], callback: GlobCallback<string>): void
+  /** As the first form, with entries instead of paths. */
   glob(
     pattern: string | readonly string[],
     options: GlobOptions & WithTypes,
     callback: GlobCallback<fs.Dirent>,
   ): void
+  /** As the first form, with options. */
   glob(pattern: string | readonly string[], options: GlobOptions, callback: GlobCallback<string>): void
 }

@@ -11,10 +11,14 @@ export interface WatchEvent {
   readonly filename: string | Buffer
 }
 
+/** Options of `session.fs.promises.watch`. */
 export interface WatchQueueOptions extends WatchOptions {
-  /** Events that may wait to be taken; 2,048 by default. */
+  /** The largest number of events that wait for the reader, from 1; 2,048 by default. */
   readonly maxQueue?: number
-  /** The effect of an event over that limit: 'throw' (default) ends the iteration by an error, 'ignore' drops it. */
+  /**
+   * The effect of an event over that limit: `'throw'` (default) ends the iteration with an error, `'ignore'` drops
+   * the event.
+   */
   readonly overflow?: 'ignore' | 'throw'
 }
 

@@ -13,7 +13,9 @@ import { toSystemError } from './errors.js'
 import { changesOf, type WatchChange, type WatchEventType } from './watch-changes.js'
 
 export interface WatchOptions extends Options {
+  /** Accepted as in Node. It has no effect: a watcher never keeps the process alive. */
   readonly persistent?: boolean
+  /** true: changes at every level below a directory; false, the default: only those of its entries. */
   readonly recursive?: boolean
 }
 
