@@ -41,7 +41,12 @@ export type OperationMethods = {
 export { commonErrors, type Operation } from './operation.js'
 export { tags } from './tags.js'
 
-/** An action that `authorize` decides on and diagnostics report. */
+/**
+ * The name of an operation of the interface, or of an action that is available in process only. `authorize` decides on
+ * actions, and diagnostics report them.
+ *
+ * @useDeclaredType
+ */
 export type Action = OperationName | keyof typeof nativeActions
 
 /**

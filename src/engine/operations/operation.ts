@@ -28,6 +28,12 @@ export const capabilities = [
   'usage',
 ] as const
 
+/**
+ * A permission of a handle, which `session.narrow` can withhold. An operation needs a capability for each of its
+ * effects; {@link capabilitiesOf} lists them.
+ *
+ * @useDeclaredType
+ */
 export type Capability = (typeof capabilities)[number]
 
 /** A property of a request that requires additional capabilities. */

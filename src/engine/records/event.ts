@@ -38,6 +38,11 @@ export const eventTypes = {
   promoteSession: 'v1.UnderlaySourceService.PromoteSession',
 } as const
 
+/**
+ * The type of an event, `v1.<service>.<operation>`.
+ *
+ * @useDeclaredType
+ */
 export type EventType = (typeof eventTypes)[keyof typeof eventTypes]
 
 type BlobIn = BlobRef | EncodedBlob

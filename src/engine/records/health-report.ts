@@ -2,28 +2,35 @@ import { isCount, isOneOf, isText } from '../base/checks.js'
 import { keyPrefixes } from '../storage/keys.js'
 import { RecordKind } from './record-kind.js'
 
+/** The values of a session's test status. */
 export const HealthStatus = {
+  /** The newest report has tests, and none of them failed. */
   PASSING: 'STATUS_PASSING',
+  /** At least one test of the newest report failed. */
   FAILING: 'STATUS_FAILING',
+  /** The session has no report yet, or its newest report has no tests. */
   UNKNOWN: 'STATUS_UNKNOWN',
 } as const
+/** One of the values of {@link HealthStatus}. */
 export type HealthStatus = (typeof HealthStatus)[keyof typeof HealthStatus]
 
-/** The health of a session, by its newest report of tests. */
+/** The test status of a session, from its newest test report. */
 export interface Health {
-  /** Failing when any test failed; unknown before the first report, and when a report had no test in it. */
+  /** Whether the tests pass, fail, or are unknown. */
   readonly status: HealthStatus
+  /** Number of passed tests. */
   readonly testsPassed: number
-  /** Failures and errors. */
+  /** Number of tests with a failure or an error. */
   readonly testsFailed: number
+  /** Number of skipped tests. */
   readonly testsSkipped: number
-  /** '' before the first report. */
+  /** RFC 3339 time in UTC of the report; '' before the first report. */
   readonly lastUpdatedAt: string
 }
 
-/** One report of tests. */
+/** One test report of a session. */
 export interface HealthReport extends Health {
-  /** The principal. */
+  /** The principal that sent the report. */
   readonly reportedBy: string
 }
 

@@ -2,7 +2,12 @@ import { isCount, isOneOf, isText } from '../base/checks.js'
 import { keyPrefixes } from '../storage/keys.js'
 import { RecordKind } from './record-kind.js'
 
-export const SecretScope = { SESSION: 'SECRET_SCOPE_SESSION' } as const
+/** The values of a secret's scope. */
+export const SecretScope = {
+  /** The secret belongs to one session. There is no other scope. */
+  SESSION: 'SECRET_SCOPE_SESSION',
+} as const
+/** One of the values of {@link SecretScope}. */
 export type SecretScope = (typeof SecretScope)[keyof typeof SecretScope]
 
 /** Whose secret it is, and which: its ciphertext is of no use anywhere else. */

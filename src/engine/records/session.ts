@@ -14,16 +14,27 @@ import { keyPrefixes } from '../storage/keys.js'
 import { baselineChecks, baselineReferences, type Baseline } from './baseline.js'
 import { RecordKind } from './record-kind.js'
 
-/** The values of a session's status. */
+/** The values of a session's status. No status prevents reads or changes. */
 export const SessionStatus = {
+  /** No approval is pending, and the last commit met no conflict. */
   ACTIVE: 'SESSION_STATUS_ACTIVE',
+  /** At least one approval is pending. */
   PENDING_APPROVAL: 'SESSION_STATUS_PENDING_APPROVAL',
+  /** The contract reserves this value. This engine does not set it. */
   ARCHIVING: 'SESSION_STATUS_ARCHIVING',
+  /** The contract reserves this value. This engine does not set it. */
   ARCHIVED: 'SESSION_STATUS_ARCHIVED',
+  /** The contract reserves this value. This engine does not set it. */
   HYDRATING: 'SESSION_STATUS_HYDRATING',
+  /** The contract reserves this value. This engine does not set it. */
   PENDING_REVIEW: 'SESSION_STATUS_PENDING_REVIEW',
+  /**
+   * The last commit failed with `BRANCH_MOVED`. The next successful commit ends this status, and so does a request for
+   * approval.
+   */
   CONFLICT: 'SESSION_STATUS_CONFLICT',
 } as const
+/** One of the values of {@link SessionStatus}. */
 export type SessionStatus = (typeof SessionStatus)[keyof typeof SessionStatus]
 
 /**

@@ -3,22 +3,34 @@ import { reviveStringMap, type StringMap } from '../base/input.js'
 import { keyPrefixes, keys } from '../storage/keys.js'
 import { RecordKind } from './record-kind.js'
 
+/** The kinds of sources. The request that creates a source sets its kind. */
 export const SourceKind = {
+  /** A git repository at an http or https URL. */
   GIT_REMOTE: 'UNDERLAY_SOURCE_KIND_GIT_REMOTE',
+  /** Each import uploads an archive, or passes files. */
   UPLOADED_SNAPSHOT: 'UNDERLAY_SOURCE_KIND_UPLOADED_SNAPSHOT',
+  /** A directory of the engine's host. */
   HOST_PATH: 'UNDERLAY_SOURCE_KIND_HOST_PATH',
+  /** Each import uploads a git bundle. */
   UPLOADED_GIT_BUNDLE: 'UNDERLAY_SOURCE_KIND_UPLOADED_GIT_BUNDLE',
-  /** A repository directory on this host; only in process. */
+  /** The directory of a git repository on this host. It is available only in process. */
   GIT_REPOSITORY: 'UNDERLAY_SOURCE_KIND_GIT_REPOSITORY',
 } as const
+/** One of the values of {@link SourceKind}. */
 export type SourceKind = (typeof SourceKind)[keyof typeof SourceKind]
 
+/** The values of a source's status. */
 export const SourceStatus = {
+  /** The contract reserves this value. This engine does not set it. */
   CREATING: 'UNDERLAY_SOURCE_STATUS_CREATING',
+  /** The source exists. It has this status before its first import and while a job runs, too. */
   READY: 'UNDERLAY_SOURCE_STATUS_READY',
+  /** An import failed, and the source has no revision. */
   FAILED: 'UNDERLAY_SOURCE_STATUS_FAILED',
+  /** The source was deleted. The engine no longer returns it. */
   DELETING: 'UNDERLAY_SOURCE_STATUS_DELETING',
 } as const
+/** One of the values of {@link SourceStatus}. */
 export type SourceStatus = (typeof SourceStatus)[keyof typeof SourceStatus]
 
 /** The location of a git repository. Exactly one of the first two is set; neither is for a bundle. */
