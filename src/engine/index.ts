@@ -79,6 +79,8 @@ export type { Finding } from './services/check/findings.js'
 export { repairStore, type RepairReport } from './services/repair/repair.js'
 export type { Dropped } from './services/repair/context.js'
 export type { Collected, CollectOptions, CollectProgress } from './services/gc/collection.js'
+export type { CollectStage } from './services/gc/run.js'
+export type { EventType } from './records/event.js'
 export type { SessionBus } from './facade/bus.js'
 export {
   BusScope,
