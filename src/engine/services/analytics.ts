@@ -7,15 +7,17 @@ import type { LiveSession } from '../session/table/live.js'
 import { keys } from '../storage/keys.js'
 import { type Counted, sessionCountsKind } from '../records/session-counts.js'
 
-/** Counts of the operations in a session. */
+/** Counts of the operations in a session, from its events. A fork starts at zero. */
 export interface SessionCounts {
-  /** From the creation to the first change of a file; 0 before it. */
+  /** Milliseconds from the creation to the first change of a file; 0 before the first change. */
   readonly timeToFirstWriteMs: number
-  /** Successful changes of files: a batch is one. */
+  /** Number of successful changes of files. A batch counts as one. */
   readonly totalFileMutations: number
+  /** Number of checkpoints ever created, including deleted ones. */
   readonly checkpointCount: number
+  /** Number of restores. */
   readonly restoreCount: number
-  /** Of the first commit; '' before it. */
+  /** RFC 3339 time in UTC of the first commit; '' before the first commit. */
   readonly completionTime: string
 }
 

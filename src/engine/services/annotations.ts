@@ -23,13 +23,15 @@ import { withoutSession, type BundleFacts } from './bundles/bundle-facts.js'
 import { checkQuota } from './quota.js'
 import { type Annotation, annotationKind, AnnotationStatus } from '../records/annotation.js'
 
+/** The request of `session.annotations.add`. */
 export interface AnnotationAddRequest {
+  /** Absolute path of the file in the session, such as `/src/a.ts`. */
   readonly filePath: string
-  /** From 1, also beyond the end; absent or 0: the whole file. */
+  /** The line, from 1; it may be beyond the end of the file. 0, the default, means the whole file. */
   readonly lineNumber?: number
-  /** `sha256:<hex>`: the contents that the reviewer saw. */
+  /** `sha256:<hex>` of the content that the reviewer saw. The file must still have this content. */
   readonly expectedContentHash: string
-  /** At most 65,536 bytes. */
+  /** The text of the comment, at most 65,536 bytes; '' by default. */
   readonly comment?: string
 }
 
@@ -151,8 +153,11 @@ export class Annotations {
   }
 }
 
+/** The request of `session.annotations.setStatus`. */
 export interface AnnotationStatusRequest {
+  /** The id of the annotation. */
   readonly annotationId: string
+  /** The status to set. The current status changes nothing. */
   readonly newStatus: AnnotationStatus
 }
 

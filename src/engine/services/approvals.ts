@@ -20,11 +20,12 @@ import { withoutSession, type BundleFacts } from './bundles/bundle-facts.js'
 import { checkQuota } from './quota.js'
 import { type Approval, approvalKind, ApprovalStatus } from '../records/approval.js'
 
-/** Sets which principals may decide. */
+/** Options of the engine that set which principals may decide on approvals. */
 export interface ApprovalOptions {
   /**
-   * Whether the principal that asked for an approval may grant it: true by default, because a single token must be
-   * able to do both. With false another principal must grant; the one that asked may still deny, which withdraws it.
+   * Whether the principal that requested an approval may grant it. The default is true, so that a single token can do
+   * both. With false, another principal must grant it; the requesting principal may still deny it, which withdraws the
+   * request.
    */
   readonly selfApproval?: boolean
 }
@@ -35,13 +36,18 @@ export function parseApprovalOptions(options: ApprovalOptions = {}): boolean {
   return parseFlag('approvals.selfApproval', selfApproval, true)
 }
 
+/** The request of `session.approvals.request`. */
 export interface ApprovalRequest {
-  /** Upper case with underscores; `COMMIT_TO_MAIN` by default. */
+  /**
+   * The kind of decision: upper-case letters, digits and underscores, at most 1,024 bytes; `COMMIT_TO_MAIN` by
+   * default.
+   */
   readonly reason?: string
+  /** Information for the principal that decides. `session.generateCommitSummary` makes it. */
   readonly details?: {
-    /** At most 65,536 bytes. */
+    /** A description of the changes, at most 65,536 bytes; '' by default. */
     readonly summary?: string
-    /** At most 10,000 paths. */
+    /** Absolute paths in the session, at most 10,000; none by default. */
     readonly changedFiles?: readonly string[]
   }
 }
@@ -227,12 +233,15 @@ const requestShape = new Shape<ApprovalRequest>({ reason: true, details: true })
 
 const detailsShape = new Shape<NonNullable<ApprovalRequest['details']>>({ summary: true, changedFiles: true })
 
+/** The request of `session.approvals.grant`. */
 export interface ApprovalGrantRequest {
+  /** The id of the approval, which must be pending. */
   readonly approvalId: string
 }
 
+/** The request of `session.approvals.deny`. */
 export interface ApprovalDenyRequest extends ApprovalGrantRequest {
-  /** At most 65,536 bytes. */
+  /** The reason of the denial, at most 65,536 bytes; '' by default. */
   readonly feedback?: string
 }
 

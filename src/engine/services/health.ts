@@ -30,16 +30,19 @@ import {
   type StoredReport,
 } from '../records/health-report.js'
 
+/** One page of the test reports of a session. */
 export interface HealthReportPage {
-  /** Oldest first. */
+  /** The reports of this page, oldest first. */
   readonly reports: HealthReport[]
-  /** Empty when there is no further page. */
+  /** Pass it as `pageToken` for the next page. Empty when there is no further page. */
   readonly nextPageToken: string
 }
 
+/** The request of `session.health.report`. */
 export interface HealthReportRequest {
+  /** The format of the report: JUnit XML. */
   readonly reportFormat: 'junit-xml/v1'
-  /** The report, in UTF-8 where it is bytes; at most 16 MiB. */
+  /** The report, at most 16 MiB. Bytes must be UTF-8. */
   readonly reportContent: Uint8Array | string
 }
 

@@ -10,42 +10,57 @@ import { usageRollups } from '../session/usage/usage-rollup.js'
 import { sessionKind } from '../records/session.js'
 import { keys, prefixEnd } from '../storage/keys.js'
 
-export const UsageGranularity = { HOUR: 'hour', DAY: 'day', MONTH: 'month' } as const
+/** The values of `granularity` in a usage request. They do not change the figures. */
+export const UsageGranularity = {
+  /** By hour. */
+  HOUR: 'hour',
+  /** By day, the default. */
+  DAY: 'day',
+  /** By month. */
+  MONTH: 'month',
+} as const
+/** One of the values of {@link UsageGranularity}. */
 export type UsageGranularity = (typeof UsageGranularity)[keyof typeof UsageGranularity]
 
+/** The request of `engine.usage.get`. */
 export interface UsageRequest {
-  /** RFC 3339; the window's start is in it. */
+  /** RFC 3339 time. The window includes it. */
   readonly windowStart: string
-  /** RFC 3339; after the start. The window's end is not in it. */
+  /** RFC 3339 time after `windowStart`. The window does not include it. */
   readonly windowEnd: string
-  /** `day` by default; the figures are those of the whole window. */
+  /** The result repeats this value; the figures always cover the whole window. `day` by default. */
   readonly granularity?: UsageGranularity
 }
 
-/** The use of a tenant in a window of time. */
+/** The resource usage of a tenant in a time window. */
 export interface Usage {
+  /** The id of the tenant. */
   readonly tenantId: string
+  /** The start of the window, as in the request. */
   readonly windowStart: string
+  /** The end of the window, as in the request. */
   readonly windowEnd: string
+  /** As in the request. */
   readonly granularity: string
-  /** How the figures are worked out; another number is another way. */
+  /** The version of the calculation. Figures of different versions are not comparable. */
   readonly aggregationVersion: number
-  /** Sessions, each from its creation to its last activity. */
+  /** Hours of all sessions. Each session counts from its creation to its last activity, within the window. */
   readonly sessionHours: number
-  /** Contents that were kept: 10^9 bytes for 30 days are 1. */
+  /** Stored contents over time: 1 is 10^9 bytes for 30 days. */
   readonly storageGbMonth: number
-  /** 10^9 bytes that adapters sent are 1. */
+  /** Bytes that adapters sent to clients: 1 is 10^9 bytes. */
   readonly egressGb: number
 }
 
-/** The contents that a tenant keeps. */
+/** The contents that a tenant stores. */
 export interface CasMetrics {
+  /** Number of stored contents. Equal contents count once on a durable storage. */
   readonly objectCount: number
-  /** Each content once. */
+  /** Bytes of the stored contents, each counted once. */
   readonly storedBytes: number
-  /** Each as often as it was written. */
+  /** Bytes of the stored contents, each counted as often as it was written. */
   readonly logicalBytes: number
-  /** logicalBytes ÷ storedBytes; 1 when nothing is stored. */
+  /** `logicalBytes` divided by `storedBytes`; 1 if nothing is stored. */
   readonly dedupRatio: number
 }
 

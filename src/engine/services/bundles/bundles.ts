@@ -12,8 +12,9 @@ import type { BundleParts } from './bundle-facts.js'
 import { importBlocks } from './bundle-import.js'
 import type { BundleFiles } from './bundle-ports.js'
 
+/** Options of `session.exportBundle` and `sessions.importBundle`. */
 export interface BundleOptions {
-  /** Ends it with the signal's reason. */
+  /** Ends the call with the signal's reason. */
   readonly signal?: AbortSignal
 }
 

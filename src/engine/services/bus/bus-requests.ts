@@ -8,46 +8,61 @@ import { copyBytes } from '../../cas/blob.js'
 import { toBytes } from '../../cas/staging.js'
 import { decodeSeq, seqWidth } from '../../storage/keys.js'
 
-export const BusScope = { SESSION_ONLY: 'SESSION_ONLY' } as const
+/** The values of a subscription's scope. */
+export const BusScope = {
+  /** Messages of one session. There is no other scope. */
+  SESSION_ONLY: 'SESSION_ONLY',
+} as const
+/** One of the values of {@link BusScope}. */
 export type BusScope = (typeof BusScope)[keyof typeof BusScope]
 
+/** The request of `session.bus.publish`. */
 export interface BusPublishRequest {
-  /** Not empty; at most 1,024 bytes. */
+  /** The topic, 1 to 1,024 bytes. It has no structure: `tests:done` is one name. */
   readonly topic: string
-  /** At most 1 MiB; a string is sent as UTF-8. Copied at the call. */
+  /** The content of the message, at most 1 MiB. A string is sent as UTF-8. Bytes are copied at the call. */
   readonly payload: Uint8Array | string
 }
 
-/** A message as a subscriber gets it; it is the subscriber's own, payload included. */
+/** A message as a subscriber receives it. Each subscriber gets its own copy, including the payload. */
 export interface BusMessage {
-  /** Sorts in the order of the session's messages. */
+  /** The id of the message. The ids of a session sort in the order of the messages. */
   readonly messageId: string
+  /** The id of the session. */
   readonly sessionId: string
+  /** The topic of the message. */
   readonly topic: string
+  /** The content of the message. A string arrives as its UTF-8 bytes. */
   readonly payload: Uint8Array
-  /** The principal that published it. */
+  /** The principal that published the message. */
   readonly senderId: string
-  /** RFC 3339; never before that of the message before it. */
+  /** RFC 3339 time in UTC; never before the time of an earlier message. */
   readonly publishedAt: string
 }
 
-/** Without topics and patterns: every message. With both: messages that either matches, once each. */
+/**
+ * Selects the messages of a subscription. Without topics and patterns it gets every message. With both it gets each
+ * message that either matches, once.
+ */
 export interface BusSubscribeRequest {
-  /** Exact; at most 256. */
+  /** Exact topics, at most 256; none by default. */
   readonly topics?: readonly string[]
   /**
-   * Globs, at most 256. `*` matches any run of characters, the empty one and one with `:`, `/` or `.` in it
-   * included: a topic has no parts. `?` matches one code point; `[...]`, `{a,b}`, `{1..3}`, `@(a|b)`, `?( )`,
-   * `*( )` and `+( )` are alternatives; a backslash escapes the next character, and case counts.
+   * Globs, at most 256; none by default. `*` matches any characters, including none, `:`, `/` and `.`, because a topic
+   * has no parts. `?` matches one code point. `[...]`, `{a,b}`, `{1..3}`, `@(a|b)`, `?( )`, `*( )` and `+( )` are
+   * alternatives. A backslash escapes the next character. Case counts.
    */
   readonly topicPatterns?: readonly string[]
-  /** There is no other, and it is the default. */
+  /** The only scope, which is also the default. */
   readonly scope?: BusScope
-  /** The newest so many of the kept messages that match come first; 0: none of them. */
+  /**
+   * Replays at most this many of the stored messages that match, the newest ones. 0, the default without
+   * `replayAfterMessageId`, replays none.
+   */
   readonly replayLimit?: number
   /**
-   * All kept messages that match and come after this one come first; with `replayLimit` the newest so many of
-   * these. An id that the session does not have takes the place that its order gives it.
+   * Replays the stored messages that match and come after this one; `replayLimit` keeps the newest of them. An id that
+   * the session does not have counts by its position in the order of ids.
    */
   readonly replayAfterMessageId?: string
   /** Ends the subscription with the signal's reason. */

@@ -5,22 +5,49 @@ import { encodeSeq } from '../../storage/keys.js'
 import { show, type KeptMessage } from './bus-message.js'
 import type { BusMessage } from './bus-requests.js'
 
-/** Messages as they come: iterate it once. Leaving the loop, or {@link return}, ends the subscription. */
+/** The messages of a subscription, as they arrive. Iterate it once. Leaving the loop, or {@link return}, ends it. */
 export interface BusSubscription extends AsyncIterable<BusMessage>, AsyncDisposable {
   /**
-   * Resolves when the subscription is open; rejects with the error of the first {@link next} if it never
-   * opened. Callers need not await or handle it.
+   * Resolves when the subscription is open. Rejects with the error of the first {@link next} if it never opened.
+   * Callers need not await or handle it.
    */
   readonly opened: Promise<void>
   /**
-   * The id after which its messages come, replayed or new: with it as `replayAfterMessageId` another
-   * subscription has the same messages, as far as they are kept. Known once the replay is known;
-   * rejects as {@link opened}. Callers need not await or handle it.
+   * The id after which the messages start, replayed or new. Another subscription with this id as
+   * `replayAfterMessageId` gets the same messages, as far as they are still stored. Resolves when the replay is known,
+   * and rejects as {@link opened} does. Callers need not await or handle it.
    */
   readonly startsAfter: Promise<string>
-  /** Several may be asked for at once; they are given in order. */
+  /**
+   * Resolves with the next message, or with `done` after the end. Several calls may wait at once; they get the
+   * messages in order.
+   *
+   * @throws {EngineError} INVALID_ARGUMENT, PERMISSION_DENIED, SESSION_NOT_FOUND or QUOTA when the subscription could
+   *   not open
+   * @throws {EngineError} SLOW_CONSUMER when more than 10,000 messages or 2 MiB of payloads waited for this subscriber
+   * @throws {EngineError} STORE_FAILED when a write of the session failed
+   *
+   * @example
+   * const subscription = session.bus.subscribe({ topics: ['tests:done'] })
+   * const { value: message } = await subscription.next()
+   */
   next(): Promise<IteratorResult<BusMessage, undefined>>
+  /**
+   * Ends the subscription at once. Waiting messages are dropped, and each waiting {@link next} resolves with `done`.
+   *
+   * @example
+   * const subscription = session.bus.subscribe()
+   * await subscription.return()
+   */
   return(): Promise<IteratorResult<BusMessage, undefined>>
+  /**
+   * The subscription itself.
+   *
+   * @example
+   * for await (const { topic } of session.bus.subscribe({ topicPatterns: ['tests:*'] })) {
+   *   if (topic === 'tests:done') break
+   * }
+   */
   [Symbol.asyncIterator](): BusSubscription
 }
 

@@ -7,70 +7,87 @@ import { pageNames, type PageRequest } from '../../base/paging.js'
 import { toBytes } from '../../cas/staging.js'
 import { toContent, type CacheContent } from './cache-content.js'
 
+/** Names an entry of a session's cache. */
 export interface CacheReference {
-  /** 1 to 1,024 bytes; not `.` or `..`. */
+  /** The key, 1 to 1,024 bytes; not `.` or `..`. */
   readonly key: string
 }
 
+/** The request of `session.cache.put`, and an entry of `batchSet`. */
 export interface CachePutRequest extends CacheReference {
-  /** At most 8 MiB; a string means its UTF-8 form. */
+  /** The value, at most 8 MiB. A string means its UTF-8 bytes. Bytes are copied at the call. */
   readonly value: Uint8Array | string
-  /** Whole seconds; 0 or absent: for ever. Above a year it is a year. */
+  /** Whole seconds until the entry expires, at most a year; more counts as a year. 0, the default, means never. */
   readonly ttlSeconds?: number
 }
 
+/** The request of `session.cache.compareAndSet`. */
 export interface CacheCompareAndSetRequest extends CacheReference {
-  /** The value to compare with; absent: there must be no such entry. */
+  /** The value that the entry must have, compared byte by byte. Absent: the entry must not exist. */
   readonly expectedValue?: Uint8Array | string
+  /** The value to set, at most 8 MiB. A string means its UTF-8 bytes. Bytes are copied at the call. */
   readonly newValue: Uint8Array | string
-  /** Of the new value, as in {@link CachePutRequest}. */
+  /** Whole seconds until the entry expires, at most a year; more counts as a year. 0, the default, means never. */
   readonly ttlSeconds?: number
 }
 
+/** The request of `session.cache.keys`. */
 export interface CacheKeysRequest extends PageRequest {
-  /** Literal; '' by default. */
+  /** Selects the keys that start with this text, at most 1,024 bytes; '', the default, selects all. */
   readonly prefix?: string
 }
 
+/** The result of reading one entry. */
 export interface CacheValue {
-  /** Empty where there is no such entry. */
+  /** A copy of the value; empty if the entry does not exist. */
   readonly value: Uint8Array
+  /** Whether the entry exists and has not expired. */
   readonly found: boolean
 }
 
+/** The result of reading one entry of a batch. */
 export interface NamedCacheValue extends CacheValue {
+  /** The key from the request. */
   readonly key: string
 }
 
-/** The entry as it is after the call. */
+/** The result of `session.cache.compareAndSet`: the entry after the call. */
 export interface CacheSwap extends CacheValue {
+  /** Whether the call set the value. False if the entry did not have the expected value. */
   readonly swapped: boolean
 }
 
+/** The size and times of an entry. */
 export interface CacheMetadata {
+  /** The key from the request. */
   readonly key: string
-  /** Of the value. */
+  /** Bytes of the value, without the key. */
   readonly sizeBytes: number
-  /** Of the first write since there was no such entry. */
+  /** RFC 3339 time in UTC of the write that created the entry. */
   readonly createdAt: string
-  /** Of the last write. */
+  /** RFC 3339 time in UTC of the last write. */
   readonly updatedAt: string
-  /** '': never. */
+  /** RFC 3339 time in UTC when the entry expires; '' for never. */
   readonly expiresAt: string
 }
 
+/** One page of the keys of a session's cache. */
 export interface CacheKeyPage {
+  /** The keys of this page, in the order of their bytes. */
   readonly keys: string[]
-  /** '' on the last page. */
+  /** Pass it as `pageToken` for the next page. Empty when there is no further page. */
   readonly nextPageToken: string
 }
 
+/** The size of a session's cache, and how often reads found an entry. */
 export interface CacheStats {
+  /** Number of entries. */
   readonly entryCount: number
-  /** Keys and values together, which the bound of a cache limits. */
+  /** Bytes of all keys and values. The engine's `cacheBytes` limits this number. */
   readonly sizeBytes: number
-  /** Of `get` and `batchGet`, since the engine read the session. */
+  /** Number of entries that `get` and `batchGet` found since the engine loaded the session into memory. */
   readonly hitCount: number
+  /** Number of entries that `get` and `batchGet` did not find since the engine loaded the session into memory. */
   readonly missCount: number
 }
 

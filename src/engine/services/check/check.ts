@@ -20,25 +20,31 @@ import type { RecordKind } from '../../records/record-kind.js'
 import type { EncodedNode } from '../../tree/encoded.js'
 import { idLength } from '../../base/ids.js'
 
+/** Options of `engine.check`. */
 export interface CheckOptions {
-  /** true: every content is read and compared with its hash; by default it only has to be there. */
+  /** Reads every content and compares it with its hash. By default, the check only tests that contents exist. */
   readonly readData?: boolean
+  /** Ends the check with the signal's reason. */
   readonly signal?: AbortSignal
-  /** Called now and then with the number of checked objects. */
+  /** Called now and then with the number of objects checked so far. */
   readonly onProgress?: (looked: number) => void
 }
 
 /** The result of a check. */
 export interface CheckReport {
-  /** The first 1,000. */
+  /** The first 1,000 problems. */
   readonly findings: readonly Finding[]
-  /** All of them; 0: the store is whole. */
+  /** Number of all problems; 0 means that the store is complete and undamaged. */
   readonly found: number
+  /** Number of checked sessions, including deleted ones whose records are still stored. */
   readonly sessions: number
+  /** Number of checked events. */
   readonly events: number
+  /** Number of checked tree nodes. A node is a directory, or part of one. */
   readonly nodes: number
+  /** Number of checked blobs. A blob is a content, or a block of a larger one. */
   readonly blobs: number
-  /** Of contents that were read. */
+  /** Bytes of contents that the check read; 0 without `readData`. */
   readonly readBytes: number
 }
 

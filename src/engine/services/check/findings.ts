@@ -1,14 +1,18 @@
 import { limits } from '../../base/limits.js'
 
-/** Something that is not as it was stored. */
+/** A problem that a check found: an object that is missing, or differs from its stored form. */
 export interface Finding {
+  /** Whether the object is missing or damaged. */
   readonly problem: 'missing' | 'damaged'
-  /** Its kind: `session`, `event`, `record`, `node`, `blob` or `file`, followed by its id, key, hash or name. */
+  /**
+   * The kind of object: `session`, `event`, `record`, `node`, `blob` or `file`, followed by its id, key, hash or name.
+   */
   readonly object: string
-  /** A session that refers to it. */
+  /** A session that refers to the object, if one is known. */
   readonly sessionId?: string
-  /** Where it is in that session, or in a state of it. */
+  /** The object's path in that session or in one of its states, if it is known. */
   readonly path?: string
+  /** What is wrong with the object, as the end of a sentence that starts with `object`. */
   readonly message: string
 }
 

@@ -5,9 +5,11 @@ import { splitParent } from './checkout-index.js'
 import { namesOf } from './checkout-entries.js'
 import type { HostStat } from '../sources/host-ports.js'
 
-/** Progress so far: bytes, and files and symlinks. */
+/** The progress of writing a checkout. */
 export interface CheckoutProgress {
+  /** Bytes of the files written so far. */
   readonly bytesProcessed: number
+  /** Number of files and symlinks written so far. */
   readonly filesProcessed: number
 }
 

@@ -24,27 +24,42 @@ import { CheckoutWriter, type CheckoutProgress } from './checkout-write.js'
 import type { Host, HostTree } from '../sources/host-ports.js'
 import { checkoutKind, type CheckoutRecord } from '../../records/checkout.js'
 
+/** Options of `session.checkout` and `checkout.update`. */
 export interface CheckoutOptions {
-  /** What others changed in the directory is overwritten where it is in the way; their other files stay. */
+  /**
+   * Overwrites files in the directory that changed since the last write. Other files that no session wrote stay,
+   * unless they are in the way. By default, such a change fails the call with `CHECKOUT_MODIFIED`.
+   */
   readonly force?: boolean
+  /** Ends the call with the signal's reason. The next update completes an interrupted write. */
   readonly signal?: AbortSignal
+  /** Called with the progress after each written file or symlink. */
   readonly onProgress?: (progress: CheckoutProgress) => void
 }
 
+/** Options of `checkout.sync`. */
 export interface SyncOptions {
+  /** Ends the call with the signal's reason. The session has all changes or none. */
   readonly signal?: AbortSignal
 }
 
+/** The result of writing a session to a directory. */
 export interface CheckoutUpdate {
-  /** Files, symlinks and directories that were written or changed. */
+  /** Number of files, symlinks and directories that were written or changed. */
   readonly written: number
+  /** Number of files, symlinks and directories that were removed. */
   readonly removed: number
 }
 
-/** Paths in the session. An entry whose kind changed is among the removed and the added. */
+/**
+ * The paths that `checkout.sync` changed in the session. An entry whose kind changed is in both `removed` and `added`.
+ */
 export interface CheckoutSync {
+  /** Absolute paths in the session of new entries, sorted. */
   readonly added: string[]
+  /** Absolute paths in the session of changed entries, sorted. */
   readonly modified: string[]
+  /** Absolute paths in the session of removed entries, sorted. */
   readonly removed: string[]
 }
 

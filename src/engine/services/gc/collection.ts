@@ -18,6 +18,7 @@ import { kindOf, recordKinds } from '../../records/index.js'
 import { sessionKind } from '../../records/session.js'
 import { sourceKind } from '../../records/source.js'
 
+/** Options of `engine.collect`. */
 export interface CollectOptions {
   /**
    * true: keeps all redo, the part of an event that replays its change. By default, a collection removes redo
@@ -26,9 +27,11 @@ export interface CollectOptions {
   readonly keepRedo?: boolean
   /** Stops the collection and rejects with the signal's reason. Space that it freed before stays freed. */
   readonly signal?: AbortSignal
+  /** Called now and then with the progress. */
   readonly onProgress?: (progress: CollectProgress) => void
 }
 
+/** The progress of a collection. */
 export interface CollectProgress {
   /** Stages run in the order of this type. */
   readonly stage: CollectStage
@@ -40,14 +43,17 @@ export interface CollectProgress {
 export interface Collected {
   /** Bytes of contents, tree nodes, records and redo. The store's files may shrink by more or less. */
   readonly freedBytes: number
+  /** Number of deleted blobs. A blob is a content, or a block of a larger one. */
   readonly deletedBlobs: number
+  /** Number of deleted tree nodes. A node is a directory, or part of one. */
   readonly deletedNodes: number
-  /** Snapshots, and records of deleted sessions and sources. */
+  /** Number of deleted snapshots, and of records of deleted sessions and sources. */
   readonly deletedRecords: number
-  /** Deleted sessions whose records and events were removed from the store. */
+  /** Number of deleted sessions whose records and events the collection removed from the store. */
   readonly deletedSessions: number
-  /** Events whose redo was removed. */
+  /** Number of events whose redo the collection removed. */
   readonly prunedEvents: number
+  /** Duration in milliseconds. */
   readonly tookMs: number
 }
 
