@@ -16,30 +16,35 @@ import { checkQuota } from '../quota.js'
 import { parsePrefix } from '../../tree/cursor.js'
 import { fileLockKind, type FileLockRecord } from '../../records/file-lock.js'
 
+/** The request of `session.fileLocks.lock`. */
 export interface FileLockRequest {
-  /** Need not exist. */
+  /** Absolute path in the session, such as `/src/a.ts`. It need not exist. */
   readonly path: string
-  /** From 1; above 86,400 it is 86,400. */
+  /** Whole seconds until the lock expires, from 1 to 86,400; more counts as 86,400. */
   readonly timeoutSeconds: number
 }
 
-/** Names a lock; having its id is the right to it. */
+/** Names a lock. The id of a lock is the right to renew and release it. */
 export interface FileLockReference {
+  /** Absolute path in the session, such as `/src/a.ts`. It need not exist. */
   readonly path: string
+  /** The id of the lock, which `session.fileLocks.lock` returned. */
   readonly lockId: string
 }
 
+/** The request of `session.fileLocks.forceUnlock`. */
 export interface FileForceUnlockRequest {
+  /** Absolute path in the session, such as `/src/a.ts`. It need not exist. */
   readonly path: string
-  /** At most 65,536 bytes; '' by default. */
+  /** The reason for the event, at most 65,536 bytes; '' by default. */
   readonly reason?: string
 }
 
-/** A lock as it is shown. */
+/** A lock that is currently held. */
 export interface FileLock extends FileLockReference {
-  /** The principal that took it. */
+  /** The principal that took the lock. */
   readonly ownerId: string
-  /** Rounded up. */
+  /** Seconds until the lock expires, rounded up. */
   readonly remainingTtlSeconds: number
 }
 

@@ -6,75 +6,112 @@ import { limits } from '../../base/limits.js'
 import { parsePath } from '../../base/path.js'
 import { endOfRanges, type LockKind, type LockOwner, type LockRange } from './posix-lock-ranges.js'
 
+/** The kinds of locks on ranges. */
 export const PosixLockKind = {
+  /** A write lock. No other owner can hold a lock on the same bytes. */
   EXCLUSIVE: 'POSIX_LOCK_KIND_EXCLUSIVE',
+  /** A read lock. Several owners can hold it on the same bytes. */
   SHARED: 'POSIX_LOCK_KIND_SHARED',
 } as const
+/** One of the values of {@link PosixLockKind}. */
 export type PosixLockKind = (typeof PosixLockKind)[keyof typeof PosixLockKind]
 
+/** The modes of locks on whole files. */
 export const PosixFlockMode = {
+  /** No other owner can hold a flock lock on the file. */
   EXCLUSIVE: 'POSIX_FLOCK_MODE_EXCLUSIVE',
+  /** Several owners can hold it on the file. */
   SHARED: 'POSIX_FLOCK_MODE_SHARED',
 } as const
+/** One of the values of {@link PosixFlockMode}. */
 export type PosixFlockMode = (typeof PosixFlockMode)[keyof typeof PosixFlockMode]
 
-/** `clientId` and `ownerId` together are the owner, each at most 1,024 bytes; the pid is information. */
+/** The owner of a lock. `clientId` and `ownerId` together identify it. */
 export interface PosixLockOwner {
+  /** An id that you choose, such as one of an agent or process, 1 to 1,024 bytes. */
   readonly ownerId: string
-  /** 0 by default. */
+  /** A process id, for information only; 0 by default. */
   readonly pid?: number
-  /** '' by default. */
+  /** Separates owners of different clients, at most 1,024 bytes; '' by default. */
   readonly clientId?: string
 }
 
-/** `start` and `length` go up to 2^63 − 1, their sum to 2^63; both are 0 by default. Length 0 is to the end. */
+/** A range of bytes. Its end, `start` plus `length`, is at most 2^63. */
 export interface PosixLockRange {
+  /** The first byte, from 0, the default, to 2^63 − 1. */
   readonly start?: number | bigint
+  /** Number of bytes, at most 2^63 − 1. 0, the default, means to the end of the file, also when it grows. */
   readonly length?: number | bigint
 }
 
+/** The request of `session.posixLocks.funlock`. */
 export interface PosixUnlockRequest {
+  /** Absolute path in the session, such as `/src/a.ts`. It must exist. Symlinks are followed. */
   readonly path: string
-  /** Absent: all of the file. */
+  /** The bytes to release. Absent: the whole file. */
   readonly range?: PosixLockRange
+  /** The owner whose locks are released. */
   readonly owner: PosixLockOwner
-  /** true: the flock lock, the range is ignored; false, the default: the lock on the range. */
+  /**
+   * With true, the owner's flock lock is released and `range` is ignored. With false, the default, its locks in the
+   * range.
+   */
   readonly isFlock?: boolean
 }
 
+/** The request of `session.posixLocks.set` and `setBlocking`. */
 export interface PosixSetRequest {
+  /** Absolute path in the session, such as `/src/a.ts`. It must exist. Symlinks are followed. */
   readonly path: string
+  /** Whether the lock is exclusive or shared. */
   readonly kind: PosixLockKind
-  /** Absent: all of the file. */
+  /** The bytes to lock. Absent: the whole file. */
   readonly range?: PosixLockRange
+  /** The owner of the lock. */
   readonly owner: PosixLockOwner
 }
 
+/** The request of `session.posixLocks.get`: the lock to test. */
 export interface PosixGetRequest extends PosixSetRequest {
-  /** true: asks about flock locks, the range is ignored. */
+  /** With true, the request tests flock locks and ignores `range`. With false, the default, locks on ranges. */
   readonly isFlock?: boolean
 }
 
+/** The request of `session.posixLocks.flock`. */
 export interface PosixFlockRequest {
+  /** Absolute path in the session, such as `/src/a.ts`. It must exist. Symlinks are followed. */
   readonly path: string
-  /** EXCLUSIVE by default. */
+  /** Whether the lock is exclusive, the default, or shared. */
   readonly mode?: PosixFlockMode
+  /** The owner of the lock. */
   readonly owner: PosixLockOwner
-  /** true: waits; false, the default: LOCK_HELD when it cannot be had at once. */
+  /**
+   * With true, the call waits for the lock. With false, the default, it fails with `LOCK_HELD` if the lock is not
+   * free.
+   */
   readonly blocking?: boolean
 }
 
+/** Options of a call that waits for a lock. */
 export interface LockWaitOptions {
-  /** Ends the waiting, with the signal's reason. */
+  /** Ends the wait with the signal's reason. */
   readonly signal?: AbortSignal
 }
 
-/** A lock as it is shown. */
+/** A lock that is held or requested. */
 export interface PosixLock {
+  /** Whether the lock is exclusive or shared. */
   readonly kind: PosixLockKind
-  /** Length 0n: to the end. */
-  readonly range: { readonly start: bigint; readonly length: bigint }
+  /** The locked bytes; the whole file for a flock lock. */
+  readonly range: {
+    /** The first byte. */
+    readonly start: bigint
+    /** Number of bytes; 0n means to the end of the file, also when it grows. */
+    readonly length: bigint
+  }
+  /** The owner of the lock, with its defaults filled in. */
   readonly owner: Required<PosixLockOwner>
+  /** Whether this is a flock lock on the whole file. */
   readonly isFlock: boolean
 }
 

@@ -15,10 +15,11 @@ import {
 } from './posix-lock-requests.js'
 import { LockTable } from './posix-lock-table.js'
 
-/** What `get` says. */
+/** The result of `session.posixLocks.get`. */
 export interface PosixLockConflict {
+  /** Whether `session.posixLocks.set` would fail with the same request. */
   readonly hasConflict: boolean
-  /** The conflict: the first of the held locks, else a waiting request. */
+  /** The conflicting lock: the first that is held, or else a waiting request. Absent without a conflict. */
   readonly conflict?: PosixLock
 }
 

@@ -7,13 +7,15 @@ import type { ReplayContext } from './replay.js'
 import type { TreeMender } from './tree.js'
 import type { RepairWriter } from './writer.js'
 
-/** Something that is not in the repaired store, or not as it was. */
+/** An object that a repair left out, or stored in a changed form. */
 export interface Dropped {
-  /** Its kind, followed by its id, key, label or hash. */
+  /** The kind of object, followed by its id, key, label or hash. */
   readonly object: string
+  /** The session that had the object, if it belonged to one. */
   readonly sessionId?: string
-  /** Where it was in that object. */
+  /** The path that is lost or changed in that object, if it is only a part. */
   readonly path?: string
+  /** What happened to the object. */
   readonly message: string
 }
 

@@ -34,15 +34,19 @@ export interface RepairOptions {
   readonly lostEvents?: readonly { readonly sessionId: string; readonly seq: number }[]
 }
 
-/** The objects copied to another store, and the others. */
+/** The objects that a repair copied, and those that it did not. */
 export interface RepairReport {
   /** Everything that was lost or changed. */
   readonly dropped: readonly Dropped[]
+  /** Number of copied sessions. */
   readonly sessions: number
-  /** Of these sessions, the number with a changed history. */
+  /** Number of copied sessions whose history changed. */
   readonly rebuiltSessions: number
+  /** Number of copied events. */
   readonly events: number
+  /** Number of copied tree nodes. A node is a directory, or part of one. */
   readonly nodes: number
+  /** Number of copied blobs. A blob is a content, or a block of a larger one. */
   readonly blobs: number
 }
 

@@ -6,13 +6,27 @@ import { isBytes, parseText, readBytes, readList, given } from '../../base/input
 import { Shape } from '../../base/shape.js'
 import { limits } from '../../base/limits.js'
 
-/** 32 bytes, or these under an id that errors show. */
-export type MasterKey = Uint8Array | { readonly id: string; readonly key: Uint8Array }
+/** A master key of secrets: 32 random bytes, alone or with an id. */
+export type MasterKey =
+  | Uint8Array
+  | {
+      /** A name for the key that errors show, 1 to 128 bytes. Different keys have different ids. */
+      readonly id: string
+      /** 32 random bytes. They are copied. */
+      readonly key: Uint8Array
+    }
 
+/** Options of the engine for secrets. */
 export interface SecretOptions {
-  /** Wraps the keys of all secrets. Keep it elsewhere than the storage; without it they cannot be read. */
+  /**
+   * Encrypts the keys of all secrets. Keep it apart from the storage. Without it, secrets of a durable storage cannot
+   * be read.
+   */
   readonly masterKey?: MasterKey
-  /** Keys that secrets of this storage may still be under; see `engine.rotateSecrets()`. */
+  /**
+   * Earlier master keys that secrets of this storage may still need, at most 1,000; see `engine.rotateSecrets()`. None
+   * by default.
+   */
   readonly previousKeys?: readonly MasterKey[]
 }
 

@@ -1,29 +1,39 @@
 const redacted = '[redacted]'
 
 /**
- * A value that is never shown by accident: as text, in JSON, in a template, in the console and in a
- * structured clone it is `[redacted]` or empty. Only {@link reveal} gives it.
+ * The value of a secret. It does not appear by accident: as text, in JSON, in a template and in the console it is
+ * `[redacted]`, and a structured clone is empty. Only {@link reveal} returns the value.
  */
 export class Secret {
   readonly #value: string
 
+  /** @internal */
   constructor(value: string) {
     this.#value = value
   }
 
-  /** The value itself. */
+  /**
+   * The value.
+   *
+   * @example
+   * const { secretValue } = await session.secrets.get({ secretName: 'API_TOKEN' })
+   * const headers = { authorization: `Bearer ${secretValue.reveal()}` }
+   */
   reveal(): string {
     return this.#value
   }
 
+  /** Always `[redacted]`. */
   toString(): string {
     return redacted
   }
 
+  /** Always `[redacted]`. */
   toJSON(): string {
     return redacted
   }
 
+  /** Always `[redacted]`. */
   [Symbol.toPrimitive](): string {
     return redacted
   }

@@ -22,20 +22,27 @@ import { SecretScope, type SecretPlace, type SecretRecord } from '../../records/
 
 /** A secret without its value. */
 export interface SecretInfo {
+  /** The name of the secret. */
   readonly secretName: string
+  /** Always `SECRET_SCOPE_SESSION`. */
   readonly scope: SecretScope
 }
 
+/** The request of `session.secrets.put`. */
 export interface SecretPutRequest {
-  /** 1 to 128 bytes that can be seen: no control or format characters, no white space at its ends. */
+  /** The name, 1 to 128 bytes of visible characters, without white space at its ends. */
   readonly secretName: string
-  /** At most 65,536 bytes. */
+  /** The value, at most 65,536 bytes. */
   readonly secretValue: string
+  /** The only scope, which is also the default. */
   readonly scope?: SecretScope
 }
 
+/** Names a secret of a session. */
 export interface SecretReference {
+  /** The name, 1 to 128 bytes of visible characters, without white space at its ends. */
   readonly secretName: string
+  /** The only scope, which is also the default. */
   readonly scope?: SecretScope
 }
 

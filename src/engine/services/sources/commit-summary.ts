@@ -3,10 +3,11 @@ import type { Core } from '../../session/core.js'
 import { describeChange, treeChanges, type Change } from '../../session/states.js'
 import type { Dir } from '../../tree/node.js'
 
-/** Takes the same two names as the details of a request for an approval. */
+/** A description of a session's changes. Its two fields fit the `details` of a request for approval. */
 export interface CommitSummary {
+  /** A text in the form of a commit message: a title, then the paths that were added, changed and removed. */
   readonly summary: string
-  /** Files and symlinks, in manifest order; at most 10,000. */
+  /** Absolute paths in the session of changed files and symlinks, in manifest order; at most 10,000. */
   readonly changedFiles: string[]
 }
 

@@ -23,14 +23,25 @@ import { GitObjectStore, type HeldGitObjects } from './git-objects.js'
 import type { CommitIdentity, Committer, GitRemote, PathChange } from './git-ports.js'
 import { type BranchTip, branchTipKind } from '../../records/branch-tip.js'
 
+/** The request of `session.commit`. */
 export interface SessionCommitRequest {
+  /** The commit message, at most 65,536 bytes; not empty. */
   readonly message: string
-  /** Absent: the acting principal. */
+  /**
+   * The author and committer. Absent: the acting principal, with the email `<principal>@localhost`.
+   */
   readonly author?: CommitIdentity
-  /** Where to push; absent keeps the commit in the engine. */
-  readonly gitBranch?: { readonly branchName: string }
-  /** Makes a commit also when the session's last one on this branch has the same files. Default false: that one is given. */
+  /** The branch to push to. Absent: the commit stays in the engine. */
+  readonly gitBranch?: {
+    /** The name without `refs/heads/`, such as `main`, at most 1,024 bytes. A missing branch is created. */
+    readonly branchName: string
+  }
+  /**
+   * With true, creates a commit even if the session's last commit on this branch has the same files. With false, the
+   * default, the call then returns that commit.
+   */
   readonly allowEmpty?: boolean
+  /** Ends the call with the signal's reason. */
   readonly signal?: AbortSignal
 }
 

@@ -78,8 +78,11 @@ export interface GitObjects {
   flush(): Promise<void>
 }
 
+/** The author of a commit. At least one of its fields is not empty. */
 export interface CommitIdentity {
+  /** The name, at most 1,024 bytes. */
   readonly name: string
+  /** The email address, at most 1,024 bytes. */
   readonly email: string
 }
 

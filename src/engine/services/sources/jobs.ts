@@ -13,9 +13,11 @@ import { keys, prefixEnd } from '../../storage/keys.js'
 import type { StoreCommit } from '../../storage/store.js'
 import { ImportJobState, importJobKind, type ImportJob } from '../../records/import-job.js'
 
-/** What identifies a job; a job itself does. */
+/** Names an import job. An {@link ImportJob} is also a reference to itself. */
 export interface JobReference {
+  /** The id of the source. */
   readonly sourceId: string
+  /** The id of the job. */
   readonly jobId: string
 }
 
@@ -40,9 +42,13 @@ export function parseJobReference(reference: JobReference): JobReference {
   return { sourceId, jobId }
 }
 
+/** The progress of reading a source. */
 export interface JobProgress {
+  /** Bytes of the files read so far. */
   readonly bytesProcessed: number
+  /** Number of files and symlinks read so far. */
   readonly filesProcessed: number
+  /** Bytes received from outside: the archive, bundle or pack, or the files read from a directory. */
   readonly bytesTransferred: number
 }
 
@@ -51,14 +57,17 @@ export interface JobLimits extends TransferLimits {
   readonly deadlineMs: number
 }
 
+/** Options of `engine.sources.waitForJob`. */
 export interface WaitOptions {
-  /** Ends the waiting, not the job. */
+  /** Ends the wait with the signal's reason. The job continues. */
   readonly signal?: AbortSignal
+  /** Called with the job after each change. If it throws, the wait rejects with that error, and the job continues. */
   readonly onProgress?: (job: ImportJob) => void
 }
 
+/** Options of `engine.sources.watchJob`. */
 export interface WatchOptions {
-  /** Ends the watching, not the job. */
+  /** Ends the loop with the signal's reason. The job continues. */
   readonly signal?: AbortSignal
 }
 

@@ -18,46 +18,75 @@ import type { FileContent } from '../../session/edits/writes.js'
 import type { GitRemote } from './git-ports.js'
 import { SourceKind, type SourceRecord } from '../../records/source.js'
 
-/** Exactly one of the kinds. */
+/**
+ * The request of `engine.sources.create`. Exactly one of `gitRemote`, `uploadedSnapshot`, `hostPath`,
+ * `uploadedGitBundle` and `gitRepository` sets the kind of the source.
+ */
 export interface SourceCreateRequest {
+  /** A name for people, at most 1,024 bytes. It need not be unique. */
   readonly displayName: string
+  /** A git repository at a URL. Each import fetches from it. */
   readonly gitRemote?: {
-    /** http or https, without credentials in it. */
+    /** An http or https URL without credentials, at most 4,096 bytes. */
     readonly remoteUrl: string
-    /** The ref of an import that names none; '' or absent: the remote's HEAD. */
+    /** The ref for imports that name none, at most 1,024 bytes. '' or absent: the remote's HEAD. */
     readonly defaultRef?: string
-    /** Passed to the `git.credentials` hook; '' or absent: the hook gets the URL alone. */
+    /** Passed to the `git.credentials` hook, at most 1,024 bytes. '' or absent: the hook gets the URL alone. */
     readonly credentialsSecretId?: string
   }
-  /** Each import uploads an archive. */
+  /** Each import uploads an archive, or passes files. Pass `{}`. */
   readonly uploadedSnapshot?: object
-  /** A directory of this host, at or below one of the engine's `hostPaths.roots`. */
-  readonly hostPath?: { readonly path: string }
+  /** A directory of the engine's host. Each import reads it. */
+  readonly hostPath?: {
+    /** Absolute path on the host, at or below one of the engine's `hostPaths.roots`, at most 4,096 bytes. */
+    readonly path: string
+  }
   /** Each import uploads a git bundle. */
-  readonly uploadedGitBundle?: { readonly defaultRef?: string }
-  /** A repository directory on this host, below one of the engine's `hostPaths.roots`. */
-  readonly gitRepository?: { readonly path: string; readonly defaultRef?: string }
+  readonly uploadedGitBundle?: {
+    /** The ref for imports that name none, at most 1,024 bytes. '' or absent: the bundle's HEAD. */
+    readonly defaultRef?: string
+  }
+  /** A git repository in a directory of this host, bare or not. It is available only in process. */
+  readonly gitRepository?: {
+    /** Absolute path on the host, at or below one of the engine's `hostPaths.roots`, at most 4,096 bytes. */
+    readonly path: string
+    /** The ref for imports that name none, at most 1,024 bytes. '' or absent: the repository's HEAD. */
+    readonly defaultRef?: string
+  }
+  /** Names and values for filters: at most 64, names up to 128 bytes, values up to 1,024 bytes. None by default. */
   readonly labels?: StringMap
 }
 
-/** What belongs to the source's kind; nothing for a host path. */
+/** The request of `engine.sources.startImport`. It has the field of the source's kind; a host path needs none. */
 export interface ImportStartRequest {
-  /** Branch, tag, full ref or commit id; '' or absent: the source's `defaultRef`. */
-  readonly git?: { readonly gitRef?: string }
-  /** A tar, gzip or not, or a zip; or, in process, paths and contents. */
+  /** For a git remote or repository; optional. */
+  readonly git?: {
+    /** A branch, a tag, a full ref or a commit id. '' or absent: the source's `defaultRef`. */
+    readonly gitRef?: string
+  }
+  /** For an uploaded snapshot: exactly one of the two. */
   readonly uploadedSnapshot?: {
+    /** A tar, optionally with gzip, or a zip. Bytes are copied at the call. */
     readonly content?: ContentIn
+    /** Contents by absolute path, such as `/src/a.ts`. They are available only in process. */
     readonly files?: Readonly<Record<string, FileContent>>
   }
-  readonly uploadedGitBundle?: { readonly content: ContentIn; readonly gitRef?: string }
-  /** Aborts the job, which then fails as interrupted. */
+  /** For an uploaded git bundle. */
+  readonly uploadedGitBundle?: {
+    /** A git bundle of version 2 or 3. Bytes are copied at the call. */
+    readonly content: ContentIn
+    /** A branch, a tag, a full ref or a commit id. '' or absent: the source's `defaultRef`. */
+    readonly gitRef?: string
+  }
+  /** Aborts the job, which then fails with `INTERRUPTED`, unless other calls share it. */
   readonly signal?: AbortSignal
 }
 
+/** The request of `engine.sources.refresh`. */
 export interface RefreshRequest {
-  /** Of a git source: as in an import. */
+  /** For a git source: a branch, a tag, a full ref or a commit id. '' or absent: the source's `defaultRef`. */
   readonly gitRef?: string
-  /** Aborts the job, which then fails as interrupted. */
+  /** Aborts the job, which then fails with `INTERRUPTED`, unless other calls share it. */
   readonly signal?: AbortSignal
 }
 

@@ -39,22 +39,27 @@ import {
   type RefreshRequest,
 } from './source-requests.js'
 
+/** The request of `engine.sources.list`. */
 export interface SourceListRequest extends PageRequest {
-  /** `key=value`: only sources that have this label. */
+  /** `key=value` selects the sources with this label. '' or absent: all sources. */
   readonly filter?: string
 }
 
+/** One page of the sources of a tenant. */
 export interface SourcePage {
-  /** In order of creation. */
+  /** The sources of this page, in order of creation. */
   readonly sources: Source[]
+  /** Pass it as `pageToken` for the next page. Empty when there is no further page. */
   readonly nextPageToken: string
 }
 
+/** The request of `engine.sources.promoteSession`. */
 export interface PromoteRequest {
+  /** The id of the session. */
   readonly sessionId: string
-  /** A name for the revision, unique in its source; '' or absent: it has its id alone. */
+  /** A name for the revision, unique in its source, at most 1,024 bytes. '' or absent: the revision has only its id. */
   readonly revisionLabel?: string
-  /** Aborts the job, which then fails as interrupted. */
+  /** Aborts the job, which then fails with `INTERRUPTED`. */
   readonly signal?: AbortSignal
 }
 
