@@ -7,7 +7,7 @@ const fileBytes = 2 * 2 ** 20
 const json = 'content-type: application/json'
 const slots = 20
 
-/** Just enough for one large request and for one large response: what is not given back shows at once. */
+/** Room for one large request and one large response, so that anything not released shows at once. */
 const limits = {
   concurrentRequests: slots,
   allBodyBytes: 2 ** 20,
@@ -19,7 +19,7 @@ const limits = {
 const server = { headersTimeoutMs: 2000, requestTimeoutMs: 3000, keepAliveMs: 1000 }
 const atOnce = 40
 
-/** Leaves requests of all kinds at random points; everything that they took comes back. */
+/** Aborts requests of all kinds at random points; the server must release everything that they held. */
 export async function abortedRequests({ n, seed, onProgress }: AttackOptions): Promise<AttackResult> {
   const dice = new Dice(seed)
   await using target = await HttpTarget.start({ limits, server, files: { '/large': fileBytes } })
@@ -29,7 +29,7 @@ export async function abortedRequests({ n, seed, onProgress }: AttackOptions): P
     await Promise.all(Array.from({ length: Math.min(atOnce, n - done) }, () => abort(target, dice)))
     if (done % 1000 === 0) onProgress(`${done} of ${n}`)
   }
-  // Work goes on after its client has left.
+  // Work continues after its client has left.
   await pause(500)
   const failures = await probe(target)
   await target.closeAll()
@@ -91,7 +91,7 @@ function post(path: string, body: object): string {
   return head('POST', path, json, `content-length: ${text.length}`) + text
 }
 
-/** What is missing of the slots, of the room for bodies and of the room for responses. */
+/** Slots, request space and response space that were not released. */
 async function probe(target: HttpTarget): Promise<string[]> {
   const failures: string[] = []
   const at = `/v1/sessions/${target.started.sessionId}`
@@ -109,7 +109,7 @@ async function probe(target: HttpTarget): Promise<string[]> {
   return failures
 }
 
-/** The status of the answer; 0 where there is none. */
+/** The status of the response; 0 if there is none. */
 function answered(socket: Socket, sent: string): Promise<number> {
   return new Promise((resolve) => {
     socket.on('data', (piece: Buffer) => resolve(Number(piece.toString('latin1', 9, 12))))

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { compiledAttacks } from './compiled-attacks.js'
 
-/** A process of its own that answers each message by one message. */
+/** A child process that answers each message with one message. */
 export class AskedChild {
   readonly #child: ChildProcess
   #answered: ((answer: unknown) => void) | undefined
@@ -18,14 +18,14 @@ export class AskedChild {
     })
   }
 
-  /** @param file name of a compiled file of this folder */
+  /** @param file name of a compiled file in this directory */
   static async start(file: string): Promise<AskedChild> {
     const child = fork(join(await compiledAttacks(), file), { stdio: 'ignore' })
     await once(child, 'spawn')
     return new AskedChild(child)
   }
 
-  /** @throws Error when the process ends instead */
+  /** @throws Error if the process ends first */
   async ask<Answer>(message: object): Promise<Answer> {
     const answered = new Promise<unknown>((resolve) => (this.#answered = resolve))
     this.#child.send(message)

@@ -3,7 +3,7 @@ import { seed } from '../support/seed.js'
 import { attacks } from './attacks.js'
 
 test.each(Object.entries(attacks))(
-  `the attack "%s" gets nothing (FORKSPACE_SEED=${seed})`,
+  `resists the attack "%s" (FORKSPACE_SEED=${seed})`,
   { timeout: 120_000 },
   async (_name, attack) => {
     const lines: string[] = []

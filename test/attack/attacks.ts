@@ -11,32 +11,32 @@ import { localRepositories } from './local-repositories.js'
 import { stallingSources } from './stalling-sources.js'
 
 export interface AttackOptions {
-  /** How often the attack is tried. */
+  /** The number of attempts. */
   readonly n: number
   readonly seed: number
   readonly onProgress: (line: string) => void
 }
 
 export interface AttackResult {
-  /** Figures in one line, such as `200 tries, 0 escapes`. */
+  /** The figures in one line, such as `200 tries, 0 escapes`. */
   readonly line: string
-  /** Whether any try got through. */
+  /** Whether any attempt succeeded. */
   readonly failed: boolean
 }
 
 export interface Attack {
   readonly text: string
-  /** Tries of the long form, unless `--n` says otherwise. */
+  /** Attempts in the long form, unless `--n` is given. */
   readonly n: number
-  /** Tries of the short form, at most 20 seconds, which `npm run test:long` runs. */
+  /** Attempts in the short form, which `npm run test:long` runs and which takes at most 20 seconds. */
   readonly shortN: number
   run(options: AttackOptions): Promise<AttackResult>
 }
 
-/** One row for each attack; an attack is a file of its own in this folder. */
+/** The attacks by name; each has its own file in this directory. */
 export const attacks: Readonly<Record<string, Attack>> = {
   'aborted-requests': {
-    text: 'clients of the server that leave their requests at random points',
+    text: 'clients of the server that abort their requests at random points',
     n: 20_000,
     shortN: 400,
     run: abortedRequests,
@@ -54,7 +54,7 @@ export const attacks: Readonly<Record<string, Attack>> = {
     run: damageIndex,
   },
   'collect-starvation': {
-    text: 'collections beside each kind of load, which must end and give the space back',
+    text: 'collections during each kind of load, which must end and reclaim the space',
     n: 160,
     shortN: 16,
     run: runCollectStarvation,
@@ -84,7 +84,7 @@ export const attacks: Readonly<Record<string, Attack>> = {
     run: narrowedHandles,
   },
   'slow-readers': {
-    text: 'clients of the server that ask for large answers and take them slowly or never',
+    text: 'clients of the server that request large responses and read them slowly or never',
     n: 200,
     shortN: 20,
     run: slowReaders,

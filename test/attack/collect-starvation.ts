@@ -8,7 +8,7 @@ import { EngineError, openEngine, type Engine, type Session, type Store } from '
 import { randomWords } from '../../src/testing.js'
 import type { AttackOptions, AttackResult } from './attacks.js'
 
-/** One turn of a load, again and again for as long as a collection runs. */
+/** A step of a load, repeated until the collection ends. */
 type Load = (engine: Engine, base: Session, turn: number) => Promise<unknown>
 
 const loads: Readonly<Record<string, Load>> = {
@@ -43,16 +43,16 @@ const loads: Readonly<Record<string, Load>> = {
     base.cache.put({ key: `${1e9 - turn}`, value: Buffer.alloc(8192, turn), ttlSeconds: 60 }),
 }
 
-/** Calls of a load under way at once. */
+/** Concurrent calls of a load. */
 const atOnce = 8
 const garbageBytes = 8 * 2 ** 20
-/** Only a collection that never ends takes so long. */
+/** Only a collection that never ends takes this long. */
 const patienceMs = 60_000
 
-/** Collections beside each kind of load, called and automatic: each must end, and give the space back. */
+/** Runs requested and automatic collections under each kind of load. Each must end and reclaim the space. */
 export async function runCollectStarvation({ n, seed, onProgress }: AttackOptions): Promise<AttackResult> {
   const random = randomWords(seed)
-  // The first half has each load once in each durability, so a short form covers both kinds of collection.
+  // The first half covers each load once per durability, so the short form covers both kinds of collection.
   const rounds = [false, true].flatMap((isSwapped) =>
     Object.entries(loads).flatMap((load) =>
       (['relaxed', 'full'] as const).map((durability) => ({
@@ -89,7 +89,7 @@ interface Round {
 
 interface RoundOptions {
   readonly durability: 'full' | 'relaxed'
-  /** true: the engine collects by itself; false: a call of `collect()` does. */
+  /** true: the engine collects automatically; false: the attack calls `collect()`. */
   readonly isAutomatic: boolean
 }
 

@@ -1,4 +1,4 @@
-/** Opens a store of format 1, which writes it anew, and reads all of it. */
+/** Opens a store of format 1, which migrates it, and reads all of it. */
 import { send } from 'node:process'
 import { openLevelStore } from '../../src/adapters/level/open-level-store.js'
 import { EngineError } from '../../src/engine/ports.js'

@@ -24,7 +24,7 @@ interface Target {
   readonly damage: string
 }
 
-/** Damages sectors of stores of format 1, which an opening must refuse, or open with all that was in them. */
+/** Damages sectors of format 1 stores. Opening must either fail or keep all of the entries. */
 export async function damageFormatOne({ n, seed, onProgress }: AttackOptions): Promise<AttackResult> {
   const random = randomWords(seed)
   const parent = await mkdtemp(join(tmpdir(), 'damaged-format-1-'))
@@ -67,14 +67,14 @@ async function tryOne(
   await writeFile(path, after)
   const opening = await child.ask<Opening>([directory, image.keys])
   if ('digest' in opening) {
-    // A log that ends early looks as after a kill.
+    // A truncated log looks the same as after a kill.
     const isCut = damage === 'cut off' && file.endsWith('.log')
     if (opening.digest !== image.digest && !isCut) throw new Error('it was opened without some entries')
     return 'opened'
   }
   const named = namedFiles(opening.message)
   const present = await readdir(join(directory, 'index'))
-  // A damaged CURRENT names a manifest that does not exist, and a MANIFEST that is cut off names deleted tables.
+  // A damaged CURRENT names a manifest that does not exist, and a truncated MANIFEST names deleted tables.
   const isNamedRightly = named.every((name) => name === file || !present.includes(name))
   if (opening.refused !== 'DATA_LOSS' || named.length === 0 || !isNamedRightly)
     throw new Error(opening.message)
@@ -83,12 +83,12 @@ async function tryOne(
   return 'refused'
 }
 
-/** Names of files of the index that an error names. */
+/** The files of the index that an error names. */
 function namedFiles(message: string): readonly string[] {
   return [...message.matchAll(/\bindex\/([\w-]+(?:\.\w+)?)/g)].map((match) => match[1]!)
 }
 
-/** The fixture, a store whose tables are compressed, and one that had no time to compact. */
+/** The fixture, a store with compressed tables, and a store that has not compacted. */
 async function makeImages(parent: string, random: () => number): Promise<Image[]> {
   const fixture = join(parent, 'fixture')
   await cp(join(formatOneFixture, 'store'), fixture, { recursive: true })
@@ -123,7 +123,7 @@ async function makeStore(
     if (n % 7 === 0) await db.del(`record ${random() % 300}`)
     const blob = Buffer.alloc(random() % 900, String(random()))
     if (n % 5 === 0) await db.put(`b${createHash('sha256').update(blob).digest('hex')}`, blob)
-    // Opened again, the log becomes a table.
+    // Reopening converts the log into a table.
     if (n % 100 === 50) {
       await db.close()
       await db.open()

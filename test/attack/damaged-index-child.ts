@@ -1,4 +1,4 @@
-/** Opens a store, and reads and writes all of it as it is asked to. */
+/** Opens a store, and reads and writes all of it on request. */
 import { send } from 'node:process'
 import { checkStore } from '../../src/adapters/level/index.js'
 import { openLevelStore } from '../../src/adapters/level/open-level-store.js'
@@ -9,9 +9,9 @@ export const records = 900
 export type Ask = 'open' | 'read' | 'check' | 'write' | 'close' | 'checkClosed'
 
 export interface Told {
-  /** What was read as something that was not written, or was rejected. */
+  /** Reads that failed or returned data other than was written. */
   readonly wrong: readonly string[]
-  /** Objects of findings. */
+  /** The objects of findings. */
   readonly found: readonly string[]
 }
 
@@ -61,7 +61,7 @@ async function read(round: number): Promise<void> {
   if (all.length !== records) throw new Error(`${all.length} records were listed`)
 }
 
-/** Undefined where a synchronous read would have to wait. */
+/** Undefined if a synchronous read would have to wait. */
 function getNow(key: string): string | undefined {
   try {
     return store!.getSync!(key)

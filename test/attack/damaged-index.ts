@@ -13,11 +13,11 @@ interface Target {
   readonly file: string
   readonly sector: number
   readonly damage: string
-  /** Whether the store is open when it happens. */
+  /** Whether the store is open at the time of the damage. */
   readonly isOpen: boolean
 }
 
-/** Damages each sector of each file of the index, of a closed store and of an open one. */
+/** Damages each sector of each index file, in a closed store and in an open one. */
 export async function damageIndex({ n, seed, onProgress }: AttackOptions): Promise<AttackResult> {
   const random = randomWords(seed)
   const parent = await mkdtemp(join(tmpdir(), 'damaged-index-'))
@@ -81,7 +81,7 @@ async function tryOne(
   await child.ask('close', directory)
   await child.ask('open', directory)
   await child.ask('read', directory, 2)
-  // Damage of what is not needed any more is found by a check alone, which has the index made again.
+  // Only a check finds damage in data that is no longer needed; it then rebuilds the index.
   await child.ask('check', directory)
   const left = await child.ask('check', directory)
   await child.ask('close', directory)
@@ -90,8 +90,8 @@ async function tryOne(
 }
 
 /**
- * Whether a check need not report the change. An open store knows what it wrote, so all of that must be there. A closed
- * one may end early, as after a kill, or go on with fewer bytes than the head of a batch has.
+ * Whether a check may ignore the change. An open store must keep everything it wrote. A closed one may end early, as
+ * after a kill, or in trailing bytes that are shorter than the head of a batch.
  */
 function isHarmless(before: Buffer, after: Buffer, isOpen: boolean): boolean {
   const common = Math.min(before.length, after.length)
@@ -99,7 +99,7 @@ function isHarmless(before: Buffer, after: Buffer, isOpen: boolean): boolean {
   return isOpen ? common === before.length : after.length - before.length < 16
 }
 
-/** A store of this version, and one in which an earlier version kept its index in LevelDB. */
+/** A store of this version, and one whose index an earlier version kept in LevelDB. */
 async function makeImages(child: Reader, { now, before }: { now: string; before: string }): Promise<void> {
   await child.ask('open', now)
   await child.ask('write', now, 0)
@@ -123,7 +123,7 @@ async function targetsIn(images: readonly string[]): Promise<Target[]> {
       for (let sector = 0; sector * sectorBytes < size; sector++)
         for (const damage of Object.keys(damages))
           for (const isOpen of [false, true])
-            // Opening takes away the files of an earlier version, and renames the log of LevelDB.
+            // Opening deletes the files of an earlier version and renames the log of LevelDB.
             if (!isOpen || file === 'pages') targets.push({ image, file, sector, damage, isOpen })
     }
   }
@@ -145,7 +145,7 @@ class Reader {
     return this.#child.hasEnded
   }
 
-  /** @throws Error when it was rejected, or something else was read than was written. */
+  /** @throws Error if a call was rejected, or returned data other than was written */
   async ask(ask: Ask, directory: string, round = 0): Promise<readonly string[]> {
     const { wrong, found } = await this.#child.ask<Told>([ask, directory, round])
     if (wrong.length > 0) throw new Error(`${ask}: ${wrong.join(', ')}`)

@@ -1,6 +1,6 @@
 export const sectorBytes = 512
 
-/** Ways to damage a file at a sector. */
+/** Ways to damage a sector of a file. */
 export const damages: Readonly<Record<string, (bytes: Buffer, at: number, random: () => number) => Buffer>> =
   {
     zeroed: (bytes, at) => bytes.fill(0, at, Math.min(at + sectorBytes, bytes.length)),

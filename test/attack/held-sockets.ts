@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { AttackOptions, AttackResult } from './attacks.js'
 import { head, HttpTarget } from './http-target.js'
 
-/** A client that the server is done with, and that never closes its side. */
+/** A client that never closes its side of a connection that the server has finished with. */
 type Variant = (socket: Socket) => void
 
 const sessions = '/v1/sessions'
@@ -33,7 +33,7 @@ const variants: Readonly<Record<string, Variant>> = {
     socket.write(head('POST', sessions, 'content-type: text/plain', 'content-length: 99')),
   'a body that waits to be wanted': (socket) =>
     socket.write(head('POST', sessions, json, 'content-length: 99', 'expect: 100-continue')),
-  'nonsense behind a request': (socket) => socket.write(`${head('GET', sessions)}nonsense\r\n\r\n`),
+  'nonsense after a request': (socket) => socket.write(`${head('GET', sessions)}nonsense\r\n\r\n`),
   'an answered request': (socket) => socket.write(head('GET', sessions)),
   'an answered request, closing': (socket) => socket.write(head('GET', sessions, 'connection: close')),
   'an answered request, half closed': (socket) => socket.end(head('GET', sessions)),
@@ -44,10 +44,10 @@ const variants: Readonly<Record<string, Variant>> = {
 }
 
 const server = { headersTimeoutMs: 1000, requestTimeoutMs: 1500, keepAliveMs: 500 }
-/** Generous: the server looks at its connections once a second. */
+/** A generous limit: the server examines its connections once per second. */
 const patienceMs = 15_000
 
-/** Keeps connections that the server is done with open; it has to close them itself. */
+/** Holds finished connections open; the server must close them itself. */
 export async function heldSockets({ n, onProgress }: AttackOptions): Promise<AttackResult> {
   await using target = await HttpTarget.start({ server })
   const before = (await target.figures()).descriptors

@@ -1,8 +1,8 @@
 /**
- * Every public method with arguments that lie, throw or have the wrong type. A call must fail with an error that has a
- * code, or succeed. It must not fail with an error from within, hang, leave a rejection unhandled, or change a global
- * prototype. A call that fails must change nothing: no file, event, checkpoint, lock, cache entry, source, usage or
- * checked-out file. Calls of node:fs that Node, too, fails after a part of their work must leave the same as Node.
+ * Calls every public method with arguments that lie, throw or have the wrong type. A call must succeed or fail with a
+ * coded error. It must not fail with an internal error, hang, leave an unhandled rejection, or change a global
+ * prototype. A failed call must change nothing: no file, event, checkpoint, lock, cache entry, source, usage or
+ * checked-out file. Calls of node:fs that also fail halfway in Node must leave the same files as Node.
  */
 import { Buffer } from 'node:buffer'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -34,18 +34,18 @@ interface Target {
   readonly name: string
   readonly handle: object
   readonly method: string
-  /** Arguments that the method takes; none are known of `session.fs`. */
+  /** Valid arguments of the method; none are known for `session.fs`. */
   readonly given: Arguments
   readonly isFs: boolean
 }
 
-/** Calls on one session, before the next one is made. */
+/** Calls on one session before it is replaced. */
 const callsPerSession = 200
-/** Calls with the same hostile values, some of which are slow to make. */
+/** Calls with the same hostile values, some of which are slow to create. */
 const callsPerValues = 50
-/** A call that has not ended by then hangs. */
+/** A call that takes longer counts as hanging. */
 const hangMs = 10_000
-/** Iterators and blocking locks may wait for ever: so long they are looked at. */
+/** Iterators and blocking locks may wait forever, so they are only observed for this long. */
 const waitMs = 5
 
 const tables = {
@@ -67,9 +67,9 @@ const tables = {
   checkout: publicCalls.checkoutCalls,
 } as const
 
-/** They end what the other calls need. */
+/** Methods that end objects which other calls need. */
 const leftOut = new Set(['engine.close', 'session.delete', 'sessions.delete'])
-/** They wait for another caller. */
+/** Methods that wait for another caller. */
 const patient = new Set(['setBlocking', 'flock', 'waitForJob'])
 
 export async function hostileArguments({ n, seed, onProgress }: AttackOptions): Promise<AttackResult> {
@@ -85,13 +85,13 @@ export async function hostileArguments({ n, seed, onProgress }: AttackOptions): 
   process.on('unhandledRejection', onUnhandled)
   let calling = 'nothing'
   const onUncaught = (error: unknown): void => {
-    // As in Node, what a callback of node:fs throws has no other place to go.
+    // As in Node, errors thrown by a callback of node:fs become uncaught exceptions.
     if (!isOfCallback(error) || !/^fs|^File/.test(calling)) report(`${calling}: uncaught ${shortOf(error)}`)
   }
   process.on('uncaughtException', onUncaught)
   const prototypes = pictureOfPrototypes()
   const root = await mkdtemp(join(tmpdir(), 'hostile-arguments-'))
-  // The clock stands still: nothing expires between two looks at the state.
+  // The clock does not advance, so nothing expires between two comparisons of the state.
   const environment = fixedEnvironment({ stepMs: 0, seed })
   const engine = await openEngine({ memoryBudgetBytes: 2 ** 24, environment, hostPaths: { roots: [root] } })
   const compared = { same: 0, other: 0, unsafe: 0, linked: 0, pieces: 0 }
@@ -118,7 +118,7 @@ export async function hostileArguments({ n, seed, onProgress }: AttackOptions): 
       if (outcome.kind === 'failed' && !isCoded(outcome.error, target))
         report(`${label} fails with ${shortOf(outcome.error)}`)
       if (outcome.hangs) report(`${label} hangs`)
-      // Work that a callback or a stream tells the end of goes on.
+      // A callback or a stream may still be in progress.
       if (outcome.kind === 'succeeded' && target.name === 'fs' && !target.method.endsWith('Sync'))
         await delay(2)
       if (outcome.kind === 'succeeded') await follow(world, target, given, outcome.value, report)
@@ -128,7 +128,7 @@ export async function hostileArguments({ n, seed, onProgress }: AttackOptions): 
         const comparison = kept === undefined ? undefined : await compareWithNode(kept, world.session, fsCall)
         if (comparison !== undefined) compared[comparison]++
         const parts = difference(before, after)
-        // A checkout that its callback ends is made whole by the next update.
+        // If a callback interrupts a checkout, the next update completes it.
         const isCutOff = parts === 'directory' && isOfCallback(outcome.error)
         const isPartial = comparison === 'same' || comparison === 'linked' || comparison === 'pieces'
         if (!isPartial && !isCutOff) {
@@ -149,7 +149,7 @@ export async function hostileArguments({ n, seed, onProgress }: AttackOptions): 
   } finally {
     await engine.close()
     await rm(root, { recursive: true, force: true })
-    // What a callback throws later is seen too.
+    // Waits for errors that callbacks throw later.
     await delay(100)
     process.off('unhandledRejection', onUnhandled)
     process.off('uncaughtException', onUncaught)
@@ -164,7 +164,7 @@ interface World {
   readonly scope: EngineScope
   readonly engine: Engine
   readonly session: Session
-  /** Another one when it was deleted. */
+  /** Replaced when it was deleted. */
   sourceId: string
   readonly checkout: Checkout
   readonly targets: readonly Target[]
@@ -231,7 +231,7 @@ async function closeWorld({ session, close }: World): Promise<void> {
   await session.delete()
 }
 
-/** Brings what a call began to its end, and looks at what it gave. */
+/** Completes the work that a call started, and inspects its result. */
 async function follow(
   world: World,
   { name, method }: Target,
@@ -265,7 +265,7 @@ async function exists(work: Promise<unknown>): Promise<boolean> {
   }
 }
 
-/** Own properties that are no getters; none of a value that cannot be read. */
+/** Own properties without getters; empty for a value that cannot be read. */
 function plainly(value: unknown): Readonly<Record<string, unknown>> {
   try {
     const own = Object.getOwnPropertyDescriptors(value as object)
@@ -277,7 +277,7 @@ function plainly(value: unknown): Readonly<Record<string, unknown>> {
   }
 }
 
-/** Own and inherited functions, but for classes. */
+/** Own and inherited functions, except classes. */
 function methodsOf(handle: object): string[] {
   const names = new Set<string>()
   for (let at: object = handle; at !== Object.prototype && at !== null;) {
@@ -291,7 +291,7 @@ function methodsOf(handle: object): string[] {
 
 type State = Readonly<Record<string, string>>
 
-/** What a failed call must leave as it is, by names, as one text. */
+/** The state that a failed call must not change, as one text with named parts. */
 async function stateOf({ session, scope, checkout }: World): Promise<string> {
   const owner = { ownerId: 'a stranger' }
   const lockOf = async (path: string, isFlock: boolean): Promise<unknown> =>
@@ -337,7 +337,7 @@ function difference(before: string, after: string): string {
     .join(', ')
 }
 
-/** The files of a directory of the host, with their contents. */
+/** The files of a host directory with their contents. */
 function pictureOf(directory: string): unknown {
   try {
     return readdirSync(directory, { recursive: true, withFileTypes: true }).map((entry) => [
@@ -351,13 +351,13 @@ function pictureOf(directory: string): unknown {
 
 interface Hostile {
   readonly given: unknown[]
-  /** The same arguments, made anew; of `session.fs` alone. */
+  /** Creates the same arguments again; for `session.fs` only. */
   readonly again: () => unknown[]
 }
 
 const rightOfFs = ['/a', '/d', '/new', 3, 'utf8', Buffer.alloc(4), { recursive: true }, 0o644, 'r+']
 
-/** The arguments of a call, of which at least one is hostile. */
+/** Arguments for a call, of which at least one is hostile. */
 function hostile(random: Random, values: Arguments, target: Target, world: World): Hostile {
   const { given, isFs, method } = target
   if (isFs || given.length === 0) {
@@ -366,7 +366,7 @@ function hostile(random: Random, values: Arguments, target: Target, world: World
     )
     const make = (from: Arguments): unknown[] =>
       picks.map(({ wrong, right }) => (wrong === undefined ? rightOfFs[right] : from[wrong]))
-    // Sync and promise forms take no callback.
+    // The sync and promise forms take no callback.
     const withCallback = isFs && !method.endsWith('Sync') && random(2) === 0
     const callback = withCallback ? [() => undefined] : []
     return {
@@ -384,7 +384,7 @@ function hostile(random: Random, values: Arguments, target: Target, world: World
   return { given: copy, again: () => [] }
 }
 
-/** An earlier hostile value may be in the way. */
+/** Ignores the error of an earlier hostile value that is in the way. */
 function attempt(step: () => void): void {
   try {
     step()
@@ -393,7 +393,7 @@ function attempt(step: () => void): void {
   }
 }
 
-/** A deep copy, in which ids are sometimes those of things that exist. */
+/** A deep copy in which some ids are replaced with existing ones. */
 function renamed(random: Random, given: unknown, world: World): unknown {
   if (given === publicCalls.id) return pick(random, [given, world.session.id, world.sourceId])
   if (Array.isArray(given)) return given.map((one) => renamed(random, one, world))
@@ -464,7 +464,7 @@ async function outcomeOf({ handle, method }: Target, given: Arguments): Promise<
   }
 }
 
-/** Waits for a promise, the first thing of an iterator, or the error of an emitter. */
+/** Waits for a promise, the first item of an iterator, or the error of an emitter. */
 async function settle(result: unknown): Promise<unknown> {
   if (typeof result !== 'object' || result === null) return undefined
   if (result instanceof Promise) {
@@ -481,7 +481,7 @@ async function settle(result: unknown): Promise<unknown> {
   return result
 }
 
-/** Lets go of what a call opened. */
+/** Closes a handle, stream or iterator that a call returned. */
 async function closed(result: unknown): Promise<void> {
   if (typeof result !== 'object' || result === null) return
   const { on, destroy, close, stop } = result as Record<string, unknown>
@@ -502,7 +502,7 @@ function isIterator(value: unknown): value is AsyncGenerator<unknown> {
   }
 }
 
-/** What a callback or the content of the caller throws ends these calls, as it is. */
+/** These calls rethrow an error from a callback or content of the caller unchanged. */
 const runCallers = new Set(['collect', 'check', 'checkout', 'update', 'waitForJob', 'importBundle'])
 
 function isOfCallback(error: unknown): boolean {
@@ -513,9 +513,9 @@ function isCoded(error: unknown, { isFs, method }: Target): boolean {
   if (error instanceof EngineError) return error.reason !== 'INTERNAL'
   if (error === abortReason) return true
   if (!isFs) return runCallers.has(method) && isOfCallback(error)
-  // Node passes on the error of a getter, too.
+  // Node also passes on the error of a getter.
   if (error === hostileError) return true
-  // As in Node, too.
+  // Node throws these too.
   if (
     error instanceof TypeError &&
     /proxy that has been revoked|not a typed array|incompatible receiver/.test(error.message)

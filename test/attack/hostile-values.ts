@@ -1,9 +1,9 @@
 import { Buffer } from 'node:buffer'
 
-/** What hostile getters and traps throw. */
+/** The error that hostile getters and traps throw. */
 export const hostileError = new Error('a hostile getter threw')
 
-/** What is rejected with an aborted signal's reason is as documented. */
+/** A call rejects with the reason of an aborted signal, as documented. */
 export const abortReason = new Error('a hostile signal was aborted')
 
 function fail(): never {
@@ -15,7 +15,7 @@ class LyingArray extends Array<unknown> {
     return 2 ** 53
   }
   override set length(_: number) {
-    // It stays a lie.
+    // The value stays as it is.
   }
 }
 
@@ -37,7 +37,7 @@ function detached(): Uint8Array {
   return bytes
 }
 
-/** The types of this project do not have it. */
+/** Not in the TypeScript library that this project uses. */
 const Resizable = ArrayBuffer as unknown as new (
   length: number,
   options: object,
@@ -75,7 +75,7 @@ function revokedList(): object {
   return proxy
 }
 
-/** Another value at each read. */
+/** An object that returns another value on each read. */
 function fickle(): object {
   let reads = 0
   const next = (): unknown => ['/a', 5, fail, undefined][reads++ % 4]
@@ -94,11 +94,11 @@ const own = (name: string, value: unknown): object =>
 
 const traps = ['get', 'has', 'ownKeys', 'getPrototypeOf', 'getOwnPropertyDescriptor'] as const
 
-/** As long as it says, and without an element. */
+/** An array with a length but no elements. */
 const sparse: unknown[] = []
 sparse.length = 150_000
 
-/** Fresh ones: calls may change what they are given. */
+/** Creates new values each time, because calls may change their arguments. */
 export function hostileValues(): readonly unknown[] {
   return [
     undefined,
@@ -167,9 +167,9 @@ export function hostileValues(): readonly unknown[] {
     cyclic(),
     cyclicList(),
     fickle(),
-    // oxlint-disable-next-line unicorn/no-thenable -- what is attacked with
+    // oxlint-disable-next-line unicorn/no-thenable -- an attack value
     { then: fail },
-    // oxlint-disable-next-line unicorn/no-thenable -- what is attacked with
+    // oxlint-disable-next-line unicorn/no-thenable -- an attack value
     { then: () => undefined },
     own('__proto__', { exclusive: true, force: true }),
     own('constructor', { prototype: { polluted: true } }),

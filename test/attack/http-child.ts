@@ -1,4 +1,4 @@
-/** The server that the attacks over HTTP are aimed at, in a process of its own; says what it holds. */
+/** The target server of the HTTP attacks, in its own process; reports the resources that it holds. */
 import { subscribe } from 'node:diagnostics_channel'
 import { readdirSync } from 'node:fs'
 import type { Socket } from 'node:net'
@@ -6,7 +6,7 @@ import { openEngine } from '../../src/index.js'
 import { createHttpHandler, serve, staticTokens } from '../../src/adapters/http/index.js'
 import { token, type Figures, type Started, type TargetOptions } from './http-target.js'
 
-/** The remote ports of the connections that are open. */
+/** The remote ports of open connections. */
 const open = new Set<number>()
 subscribe('net.server.socket', (message) => {
   const { socket } = message as { readonly socket: Socket }

@@ -11,7 +11,7 @@ export const token = 'the-token'
 export interface TargetOptions {
   readonly limits?: Partial<HttpLimits>
   readonly server?: ServeOptions
-  /** Sizes by path, of files in the session. */
+  /** The sizes of files in the session, by path. */
   readonly files?: Readonly<Record<string, number>>
 }
 
@@ -21,13 +21,13 @@ export interface Started {
 }
 
 export interface Figures {
-  /** The remote ports of the connections that are open. */
+  /** The remote ports of open connections. */
   readonly ports: readonly number[]
   readonly descriptors: number
   readonly rssBytes: number
 }
 
-/** A server in a process of its own. */
+/** A server in its own process. */
 export class HttpTarget implements AsyncDisposable {
   readonly started: Started
   readonly #process: ChildProcess
@@ -43,7 +43,7 @@ export class HttpTarget implements AsyncDisposable {
     return new HttpTarget(child, await asked<Started>(child, options))
   }
 
-  /** A connection that neither reads nor ends by itself. */
+  /** Opens a connection that neither reads nor closes by itself. */
   async open(): Promise<Socket> {
     const socket = connect({ port: this.started.port, host: '127.0.0.1', allowHalfOpen: true })
     this.keep(socket)
@@ -58,13 +58,13 @@ export class HttpTarget implements AsyncDisposable {
     socket.once('close', () => this.#sockets.delete(socket))
   }
 
-  /** Destroys all connections, and waits until the server knows of it. */
+  /** Destroys all connections, and waits until the server has noticed. */
   async closeAll(): Promise<void> {
     for (const socket of this.#sockets) socket.destroy()
     while ((await this.figures()).ports.length > 0) await pause(50)
   }
 
-  /** The status of a plain request; 0 where there is no answer. */
+  /** The response status of a plain request; 0 if there is no response. */
   async status(path = `/v1/sessions/${this.started.sessionId}`): Promise<number> {
     const headers = { authorization: `Bearer ${token}`, connection: 'close' }
     try {
@@ -88,13 +88,13 @@ export class HttpTarget implements AsyncDisposable {
   }
 }
 
-/** The head of a request of the caller. */
+/** The head of a request by the caller. */
 export function head(method: string, path: string, ...headers: readonly string[]): string {
   const lines = [`${method} ${path} HTTP/1.1`, 'host: 127.0.0.1', `authorization: Bearer ${token}`]
   return [...lines, ...headers, '', ''].join('\r\n')
 }
 
-/** One question at a time: answers have no names. */
+/** Sends one message at a time, because answers carry no ids. */
 async function asked<T>(child: ChildProcess, message: TargetOptions | 'figures'): Promise<T> {
   const before = questions.get(child) ?? Promise.resolve()
   const answer = before.then(async () => {

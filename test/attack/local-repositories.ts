@@ -13,14 +13,14 @@ import type { SwapperArguments } from '../crash/swap.js'
 import { GitRepository } from '../support/git-repository.js'
 import type { AttackOptions, AttackResult } from './attacks.js'
 
-const secret = 'what stands outside'
-/** Generous: a try takes some milliseconds. */
+const secret = 'content outside the roots'
+/** A generous limit: an attempt takes some milliseconds. */
 const patienceMs = 20_000
 
 /**
- * Imports from repositories of this host and commits to them, while symlinks, FIFOs, sockets, devices and endless
- * files stand at every place that a repository has, or come and go there. The symlinks lead to another repository
- * outside of the roots, which must neither be read nor changed.
+ * Imports from repositories of this host and commits to them while symlinks, FIFOs, sockets, devices and endless files
+ * are planted or swapped in at every path of a repository. The symlinks lead to another repository outside the roots,
+ * which must not be read or changed.
  */
 export async function localRepositories({ n, seed, onProgress }: AttackOptions): Promise<AttackResult> {
   const scratch = await fs.realpath(await fs.mkdtemp(join(tmpdir(), 'attack-git-')))
@@ -32,7 +32,7 @@ export async function localRepositories({ n, seed, onProgress }: AttackOptions):
   }
 }
 
-/** Puts something at a path, where nothing is. `outside` is the same place of the other repository. */
+/** Creates an entry at a free path. `outside` is the same path in the other repository. */
 type Plant = (path: string, outside: string) => unknown
 
 const plants: Readonly<Record<string, Plant>> = {
@@ -47,7 +47,7 @@ const plants: Readonly<Record<string, Plant>> = {
   'a socket': async (path) => {
     const server = createServer().listen(path)
     await once(server, 'listening')
-    // Closing would remove it.
+    // Closing the server would remove the socket.
     server.unref()
   },
   'an endless device': (path) => spawnSync('mknod', [path, 'c', '1', '5']),
@@ -104,7 +104,7 @@ class LocalAttack {
       .split('\n')
     this.#before = await this.#lookOutside()
     this.#engine = await openEngine({ hostPaths: { roots: [this.#root] } })
-    // A planted file in the place of a lock stays there. Waiting for it would take most of the run.
+    // A planted file at the path of a lock is never removed. Waiting for it would take most of the run.
     const bounds: { lockWaitMs: number } = gitLimits
     bounds.lockWaitMs = 20
     try {
@@ -117,18 +117,18 @@ class LocalAttack {
       await this.#engine.close()
     }
     const figures = `${this.#tries} tries, ${this.#done} done, ${this.#refused} refused, ${this.#escapes} escapes, ${this.#hangs} hangs`
-    // Where nothing is done or refused, nothing was attacked.
+    // A run in which nothing succeeded, or nothing was rejected, did not attack anything.
     return {
       line: figures,
       failed: this.#escapes > 0 || this.#hangs > 0 || this.#done === 0 || this.#refused === 0,
     }
   }
 
-  /** Every kind of file at every place, in turn. */
+  /** Tests every kind of planted file at every path, in turn. */
   async #planted(n: number): Promise<void> {
     const places = this.#places()
     const cases = Object.keys(plants).flatMap((what) => places.map((place) => ({ what, place })))
-    // A short run takes some of them.
+    // A short run takes a sample of them.
     for (let at = cases.length - 1; at > 0; at--) {
       const other = this.#random() % (at + 1)
       ;[cases[at], cases[other]] = [cases[other]!, cases[at]!]
@@ -145,7 +145,7 @@ class LocalAttack {
     }
   }
 
-  /** Files that name places outside. */
+  /** Tests files that contain paths outside. */
   async #lies(): Promise<void> {
     const git = join(this.#outside, '.git')
     const climb = `${'../'.repeat(20)}${git.slice(1)}`
@@ -177,7 +177,7 @@ class LocalAttack {
     }
   }
 
-  /** The same with places that another process swaps for symlinks, over and over. */
+  /** Tests paths that another process swaps for symlinks repeatedly. */
   async #swapped(n: number): Promise<void> {
     const repository = await this.#copy()
     const places = this.#places().map((place) => ({ place, outside: join(this.#outside, place) }))
@@ -236,7 +236,7 @@ class LocalAttack {
       (error: unknown) => {
         if (!(error instanceof EngineError)) throw error
         this.#refused++
-        // What a hard link leads to is in the repository: it may be read, and not be changed.
+        // The target of a hard link is inside the repository: it may be read but not changed.
         const text = what.startsWith('a hard link') ? '' : `${error.message} ${JSON.stringify(error.details)}`
         for (const id of this.#secretIds) {
           if (id !== this.#secretCommit && text.includes(id)) this.#escaped(what, text)
@@ -251,7 +251,7 @@ class LocalAttack {
     if (!hung) return
     this.#hangs++
     this.#onProgress(`hang: ${what}`)
-    // Who waits for a FIFO goes on when it is opened.
+    // Opening a FIFO releases a call that waits for it.
     for (const fifo of this.#fifos) release(fifo)
     await working
   }
@@ -261,7 +261,7 @@ class LocalAttack {
     this.#onProgress(`escape: ${what}: ${text.slice(0, 200)}`)
   }
 
-  /** Everything that a repository has, and what only the other one has. */
+  /** Every path of a repository, including paths that only the other one has. */
   #places(): string[] {
     const places = new Set<string>()
     for (const repository of [this.#template, this.#outside]) {
@@ -294,7 +294,7 @@ class LocalAttack {
   }
 }
 
-/** With loose objects, a pack, loose and packed refs, a tag, and a linked worktree. */
+/** Makes a repository with loose objects, a pack, loose and packed refs, a tag, and a linked worktree. */
 function makeRepository(path: string, content: string): void {
   const repository = GitRepository.create(path, { bare: false })
   repository.commitFiles([['100644', 'a.txt', content]])
@@ -313,7 +313,7 @@ function release(fifo: string): void {
   try {
     closeSync(openSync(fifo, constants.O_RDWR | constants.O_NONBLOCK))
   } catch {
-    // It is gone.
+    // The file is already gone.
   }
 }
 

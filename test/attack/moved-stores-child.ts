@@ -1,4 +1,4 @@
-/** Opens the store of a directory, and changes it as it is asked to. */
+/** Opens the store of a directory and changes it on request. */
 import { send } from 'node:process'
 import { openLevelStore, type OpenLevelStoreOptions } from '../../src/adapters/level/open-level-store.js'
 import { EngineError, openEngine, type Engine, type Session } from '../../src/index.js'
@@ -12,7 +12,7 @@ export type Request =
 export interface Answer {
   /** The numbers of the files whose writes were acknowledged. */
   readonly acknowledged: readonly number[]
-  /** What the rest was rejected with. */
+  /** The reasons for which the other writes were rejected. */
   readonly reasons: readonly string[]
 }
 
@@ -51,7 +51,7 @@ async function write(from: number, count: number): Promise<Answer> {
       const n = next++
       try {
         await session!.files.write({ path: `/${n}`, content: `content ${n} `.repeat(200) })
-        // What is overwritten is there to be collected.
+        // Overwriting leaves garbage to collect.
         await session!.files.write({ path: '/again', content: `again ${n} `.repeat(500) })
         acknowledged.push(n)
       } catch (error) {

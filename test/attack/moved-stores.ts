@@ -12,14 +12,14 @@ import type { AttackOptions, AttackResult } from './attacks.js'
 import type { Answer, Request } from './moved-stores-child.js'
 import { compiledAttacks } from './compiled-attacks.js'
 
-/** What happens to the directory of an open store. */
+/** An operation on the directory of an open store. */
 interface Fate {
   act(place: Place): Promise<void>
-  /** Where the store is afterwards; undefined when it is gone. */
+  /** The location of the store afterwards; undefined if it was deleted. */
   readonly left: 'moved' | 'inPlace' | undefined
   /** Whether another process can open a store at the path. */
   readonly another: boolean
-  /** Takes back what would be left of it. */
+  /** Cleans up after the operation. */
   undo?(place: Place): Promise<void>
 }
 
@@ -88,7 +88,7 @@ const fates: Readonly<Record<string, Fate>> = {
   },
 }
 
-/** Moves, replaces and deletes the directories of stores under processes that write to them. */
+/** Moves, replaces and deletes the directories of stores while processes write to them. */
 export async function moveStores({ n, seed, onProgress }: AttackOptions): Promise<AttackResult> {
   const random = randomWords(seed)
   const names = Object.keys(fates).filter((name) => name !== 'covered by a mount' || canMount())
@@ -143,7 +143,7 @@ class Try {
     const { directory } = this.#place
     expectNothing(await this.#writer.ask({ ask: 'open', directory, hold }))
     await this.#write(0, 60)
-    // In the middle of writes.
+    // Acts in the middle of writes.
     const writing = this.#write(100, 100)
     await sleep(this.#random() % 20)
     await fate.act(this.#place)
@@ -175,12 +175,12 @@ class Try {
     await requireWhole(directory, theirs)
   }
 
-  /** No other process opens the path: another store there must stay as it is. */
+  /** No other process opens the path; a store that was put there must stay unchanged. */
   async #alone({ left }: Fate): Promise<void> {
     const { directory } = this.#place
     const before = left === 'moved' ? await filesOf(directory) : undefined
     if (left === 'inPlace') {
-      // It is where it was: the same engine goes on. A recovery that failed is tried again after a second at most.
+      // The store is back in place, so the same engine must continue. It retries a failed recovery within a second.
       for (let times = 0; times < 100 && (await this.#write(300 + times, 1)).length > 0; times++)
         await sleep(20)
       if ((await this.#write(500, 20)).length > 0) throw new Error('the engine did not go on')
@@ -193,7 +193,7 @@ class Try {
     if (JSON.stringify(before) !== JSON.stringify(after)) throw new Error('the other store was changed')
   }
 
-  /** Gives the reasons of what was rejected. */
+  /** Returns the reasons of rejected writes. */
   async #write(from: number, count: number): Promise<readonly string[]> {
     const { acknowledged, reasons } = await this.#writer.ask({ ask: 'write', from, count })
     for (const n of acknowledged) this.#acknowledged.add(n)
@@ -204,7 +204,7 @@ class Try {
   }
 }
 
-/** A store has no damage, and the files whose writes were acknowledged. */
+/** Requires that a store has no damage and contains the files whose writes were acknowledged. */
 async function requireWhole(directory: string, numbers: ReadonlySet<number>): Promise<void> {
   const { findings } = await checkStore(directory, { readData: true })
   if (findings.length > 0) throw new Error(`${directory}: ${JSON.stringify(findings.slice(0, 3))}`)
@@ -234,7 +234,7 @@ class Process {
   private constructor(child: ChildProcess) {
     this.#child = child
     child.on('message', ([id, answer]: [number, Answer]) => this.#asked.get(id)!(answer))
-    // A process that dies costs more than a write: the attack ends with it.
+    // The attack ends when the process dies, which is worse than a failed write.
     child.once('exit', (code) => {
       for (const answered of this.#asked.values()) answered({ acknowledged: [], reasons: [`exit ${code}`] })
     })
@@ -275,7 +275,7 @@ function exists(path: string): Promise<boolean> {
   )
 }
 
-/** Files that are made meanwhile are deleted too. */
+/** Also deletes files that are created meanwhile. */
 async function deleted(path: string): Promise<void> {
   await rm(path, { recursive: true, maxRetries: 10, retryDelay: 1 })
 }

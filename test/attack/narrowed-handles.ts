@@ -1,7 +1,7 @@
 /**
- * Random narrowed handles and random calls on them and on whatever they give. Everything that a capability covers holds a
- * text of its own: no result and no error of a handle without the capability may show it, and a full handle must find
- * unchanged what the capability covers.
+ * Makes random calls on random narrowed handles, and on the objects that they return. Each capability covers data with
+ * distinctive text: no result or error of a handle without the capability may contain that text, and a full handle must
+ * find the covered data unchanged.
  */
 import { Buffer } from 'node:buffer'
 import { createHash } from 'node:crypto'
@@ -11,7 +11,7 @@ import { openEngine, type Capability, type Engine, type Session, type SessionFs 
 import { fixedEnvironment } from '../../src/testing.js'
 import type { AttackOptions, AttackResult } from './attacks.js'
 
-/** What is withheld at random, and what must not be seen without it; the session has more of its own. */
+/** The capabilities to withhold at random, with the texts that must then stay hidden; the session adds more. */
 const texts: Readonly<Partial<Record<Capability, readonly string[]>>> = {
   'files.read': ['canary-content', 'canary-name', 'canary-xattr', sha256('canary-content')],
   history: ['canary-label'],
@@ -93,7 +93,7 @@ async function prepared(engine: Engine): Promise<Session> {
   return session
 }
 
-/** All that a handle must not be shown. */
+/** All texts that must be hidden from a handle. */
 async function hiddenFrom(session: Session, without: readonly Capability[]): Promise<string[]> {
   const hidden = without.flatMap((one) => texts[one] ?? [])
   if (without.includes('locks.force') || without.includes('locks'))
@@ -107,7 +107,7 @@ async function hiddenFrom(session: Session, without: readonly Capability[]): Pro
   return hidden
 }
 
-/** What a full handle finds of each capability that covers something to be changed. */
+/** The data of each capability that protects changes, as a full handle reads it. */
 async function pictureOf(session: Session): Promise<Readonly<Record<string, string>>> {
   const { annotations, approvals, cache, fileLocks, health, secrets } = session
   const of = async (look: Promise<unknown>): Promise<string> => inspect(await look, { depth: 9 })
@@ -236,12 +236,12 @@ function readOpened(fs: SessionFs, flag: string): string {
   }
 }
 
-/** Of a call that was given what it must not show: only whether it was carried out counts. */
+/** Replaces results of calls that receive hidden data as arguments: only whether they succeed counts. */
 function censor(): string {
   return 'refused'
 }
 
-/** Everything that a call shows, as one text: its result, what it streams, or its error. */
+/** Everything that a call reveals, as one text: its result, streamed data, or error. */
 async function outcome(call: () => unknown): Promise<string> {
   try {
     return await textOf(await call())
@@ -264,7 +264,7 @@ async function textOf(result: unknown): Promise<string> {
   return text
 }
 
-/** Bytes in a result, which are not shown as the text that they are. */
+/** Bytes in a result, decoded as text. */
 function bytesIn(result: object): string {
   return Object.values(result)
     .map((value: unknown) =>

@@ -1,4 +1,4 @@
-/** What Node's own file system leaves behind when a call fails after a part of its work. */
+/** Finds the files that Node's own file system leaves when a call fails halfway. */
 import type { Buffer } from 'node:buffer'
 import fs from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -11,27 +11,27 @@ export interface FsCall {
   /** `fs`, `fs.promises` or `FileHandle`. */
   readonly name: string
   readonly method: string
-  /** The arguments, made anew: hostile ones change when they are read. */
+  /** Creates the arguments again, because hostile ones change when they are read. */
   readonly given: () => unknown[]
 }
 
 /**
- * `same`: Node fails, too, and leaves the same files. `other`: it does not. `unsafe`: the call could leave the directory,
- * or Node refuses it before any work. `linked`: the files have links, which a call could follow out of the directory.
- * `pieces`: Node makes bytes of a piece of a content that is a list, which is refused here.
+ * `same`: Node also fails and leaves the same files. `other`: it does not. `unsafe`: the call could leave the
+ * directory, or Node rejects it before any work. `linked`: the files have links that a call could follow out of the
+ * directory. `pieces`: Node converts a piece of an iterable content to bytes, which is rejected here.
  */
 export type Comparison = 'same' | 'other' | 'unsafe' | 'linked' | 'pieces'
 
-/** A call of Node that has not ended by then hangs. */
+/** A call of Node that takes longer counts as hanging. */
 const hangMs = 2000
 
-/** Whether Node can fail with a part of the work done, and so may we. */
+/** Whether Node can fail after part of the work, so that this engine may too. */
 export function mayBePartial({ name, method }: Pick<FsCall, 'name' | 'method'>): boolean {
   if (name === 'FileHandle') return /^(?:write|append)File$/.test(method)
   return /^(?:writeFile|appendFile|cp|mkdir|rm)(?:Sync)?$/.test(method)
 }
 
-/** Repeats a call that failed in a session on node:fs, with the files that the session had before and has after. */
+/** Repeats a failed call of a session on node:fs, and compares the files with those of the session. */
 export async function compareWithNode(before: Session, after: Session, call: FsCall): Promise<Comparison> {
   const root = await mkdtemp(join(tmpdir(), 'node-partial-'))
   try {
@@ -42,7 +42,7 @@ export async function compareWithNode(before: Session, after: Session, call: FsC
     if (failed === undefined) return 'unsafe'
     if (!failed && hasPieces(call)) return 'pieces'
     const end = pictureOf(fs, tree)
-    // The place in an open file is not known, so its content may differ.
+    // The position in an open file is unknown, so its content may differ.
     const isSame = call.name === 'FileHandle' ? end !== start : end === pictureOf(after.fs, '/')
     return failed && isSame ? 'same' : 'other'
   } finally {
@@ -50,7 +50,7 @@ export async function compareWithNode(before: Session, after: Session, call: FsC
   }
 }
 
-/** False for a tree with links: a call on the copy could follow them out of it. */
+/** Returns false for a tree with links, which a call on the copy could follow out of it. */
 function copyOut({ fs: view }: Session, path: string, target: string): boolean {
   fs.mkdirSync(target)
   for (const entry of view.readdirSync(path, { withFileTypes: true })) {
@@ -83,10 +83,10 @@ function pictureOf(view: unknown, path: string): string {
   return lines.toSorted().join('\n')
 }
 
-/** Whether Node's call fails; undefined for one that could leave the directory. */
+/** Whether Node's call fails; undefined for a call that could leave the directory. */
 async function failsInNode(root: string, { name, method, given }: FsCall): Promise<boolean | undefined> {
   const args = given()
-  // Of the callback form alone the errors of arguments are thrown, before any work.
+  // The callback form only throws argument errors, before any work.
   if (name === 'fs' && !method.endsWith('Sync')) return undefined
   const paths = name === 'FileHandle' ? 0 : method.startsWith('cp') ? 2 : 1
   const handle = await fs.promises.open(join(root, 'a'), 'r+').catch(() => undefined)
@@ -116,14 +116,14 @@ async function failsInNode(root: string, { name, method, given }: FsCall): Promi
   }
 }
 
-/** Whether the data of a whole file is an iterable. */
+/** Whether the data of writeFile or appendFile is an iterable. */
 function hasPieces({ name, method, given }: FsCall): boolean {
   if (!/^(?:write|append)File$/.test(method)) return false
   const data = given()[name === 'FileHandle' ? 0 : 1]
   return typeof data === 'object' && data !== null && !ArrayBuffer.isView(data) && Symbol.iterator in data
 }
 
-/** An absolute path that stays below the directory that it is put below. */
+/** Whether an absolute path stays inside the directory that it is appended to. */
 function isBelow(path: string): boolean {
   return path.startsWith('/') && path !== '/' && !path.includes('..')
 }

@@ -1,6 +1,6 @@
 /**
  * The long forms of the attacks from the command line; `npm run attack -- --help` lists them. Exits with 1 when an
- * attack got through, with 2 for wrong arguments.
+ * attack succeeded, with 2 for wrong arguments.
  */
 import process from 'node:process'
 import { parseArgs } from 'node:util'

@@ -8,7 +8,7 @@ const json = 'content-type: application/json'
 const readBody = JSON.stringify({ path: '/large' })
 const publishBody = JSON.stringify({ topic: 't', payload: Buffer.alloc(2 ** 20).toString('base64') })
 
-/** All bounds of the server are small, so that what it holds shows, and that it lets go of it soon. */
+/** Small limits, so that the server's memory use is visible and it soon releases what it holds. */
 const limits = {
   allResponseBytes: 64 * 2 ** 20,
   concurrentRequests: 400,
@@ -17,12 +17,12 @@ const limits = {
   requestMs: 2000,
   lockWaitMs: 500,
 }
-/** The budget, copies that are being made, and the heap. */
+/** The response budget, copies in progress, and the heap. */
 const allowedBytes = 400 * 2 ** 20
-/** Generous: waits for room come one after the other. */
+/** A generous limit: requests wait for response space one after another. */
 const patienceMs = 60_000
 
-/** Sends requests through connections of which nothing, or nearly nothing, is read. */
+/** Sends requests over connections that read nothing or almost nothing. */
 type Variant = (target: HttpTarget, n: number) => Promise<void>
 
 const variants: Readonly<Record<string, Variant>> = {
@@ -64,7 +64,7 @@ const variants: Readonly<Record<string, Variant>> = {
   },
 }
 
-/** Asks for large answers and does not take them; the memory of the server stays bounded, and comes back. */
+/** Requests large responses without reading them; the memory of the server must stay bounded and be released. */
 export async function slowReaders({ n, onProgress }: AttackOptions): Promise<AttackResult> {
   await using target = await HttpTarget.start({
     limits,
@@ -95,7 +95,7 @@ export async function slowReaders({ n, onProgress }: AttackOptions): Promise<Att
     }
     ended = true
     await watching
-    // A server that lost slots could not answer as many requests at once.
+    // A server that lost slots could not answer this many requests at once.
     const again = await Promise.all(Array.from({ length: 50 }, () => target.status()))
     const lost = again.filter((status) => status !== 200).length
     onProgress(
@@ -130,7 +130,7 @@ async function publish(target: HttpTarget): Promise<void> {
   socket.destroy()
 }
 
-/** A connection of which a byte a second is read. */
+/** A connection that reads one byte per second. */
 function trickle(target: HttpTarget, sent: string): Socket {
   const socket = connect({
     port: target.started.port,

@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 
-/** Directories of the host in which FIFOs stand where files and directories are expected. Nothing writes to them. */
+/** Host directories with FIFOs in place of files and directories. Nothing writes to the FIFOs. */
 export interface StalledDirectories extends AsyncDisposable {
-  /** Paths of sources, by their stalls. */
+  /** The paths of sources, by the names of their stalls. */
   readonly paths: Readonly<Record<string, string>>
   readonly root: string
 }
@@ -44,7 +44,7 @@ export async function makeStalledDirectories(): Promise<StalledDirectories> {
   }
 }
 
-/** Puts a FIFO in the place of one file after the other, and the file back. */
+/** Repeatedly replaces one file after another with a FIFO and puts the file back. */
 async function swap(directory: string, signal: AbortSignal): Promise<void> {
   const fifo = join(directory, '..', 'swapped-fifo')
   const aside = join(directory, '..', 'swapped-file')

@@ -4,22 +4,22 @@ import { tarOf } from '../support/raw-archives.js'
 import { stalledRemotes } from './stalled-remotes.js'
 import { stalledStreams } from './stalled-streams.js'
 
-/** A source that never gives all of what it is asked for. */
+/** A source that never delivers all requested data. */
 export interface StalledJob {
   readonly name: string
-  /** It only ends when something ends it; else it fails by itself. */
+  /** Whether only an outside event ends the job; otherwise it fails by itself. */
   readonly endless: boolean
-  /** What the job waits for is a transfer, which has a minimum rate. */
+  /** Whether the job waits for a transfer, which has a minimum rate. */
   readonly sends: boolean
-  /** How it ends when nothing ends it in time: `success`, or an error code. */
+  /** The possible outcomes if nothing ends the job in time: `success`, or an error code. */
   readonly endings?: readonly string[]
   /** Starts the import of a new source. */
   start(engine: Engine): Promise<ImportJob>
 }
 
 /**
- * Every kind of source with every kind of stall. `urlOf` gives the address of a remote; `directories` are paths by
- * their stalls.
+ * Every kind of source with every kind of stall. `urlOf` returns the address of a remote; `directories` holds paths by
+ * the names of their stalls.
  */
 export function stalledJobs(
   urlOf: (name: string) => string,
@@ -75,7 +75,7 @@ export function stalledJobs(
 
 const noCredentials = 'credentials that never come'
 
-/** For {@link stalledJobs}: the options that an engine needs. */
+/** The engine options that {@link stalledJobs} needs. */
 export const stalledOptions = {
   git: {
     allowPrivateAddresses: true,

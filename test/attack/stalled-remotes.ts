@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 
-/** Answers a request of a git client, and does not end. */
+/** Responds to a request of a git client without ever finishing. */
 type StalledRemote = (request: IncomingMessage, response: ServerResponse) => void
 
 const oid = 'a'.repeat(40)
@@ -16,7 +16,7 @@ const advertisement =
   '0000'
 const packHeader = Buffer.from('5041434b0000000200000002', 'hex')
 
-/** Up to the pack everything is as it should be; `pack` gives the rest. */
+/** Responds correctly up to the pack, which `pack` then sends. */
 function upToPack(pack: (response: ServerResponse) => void): StalledRemote {
   return (request, response) => {
     if (request.method === 'GET') {
@@ -37,7 +37,7 @@ function upToPack(pack: (response: ServerResponse) => void): StalledRemote {
   }
 }
 
-/** Writes again and again, until the connection is closed. */
+/** Writes repeatedly until the connection is closed. */
 function again(response: ServerResponse, everyMs: number, write: () => void): void {
   const timer = setInterval(write, everyMs)
   response.on('close', () => clearInterval(timer))
@@ -81,7 +81,7 @@ export const stalledRemotes: Readonly<Record<string, StalledRemote>> = {
   'keepalives without an end': upToPack((response) => again(response, 2, () => response.write(band(1, '')))),
 }
 
-/** Serves each of them below its own path. */
+/** Serves each remote at its own path. */
 export async function serveStalled(): Promise<AsyncDisposable & { url(name: string): string }> {
   const names = Object.keys(stalledRemotes)
   const sockets = new Set<Socket>()

@@ -1,12 +1,12 @@
 import { Readable } from 'node:stream'
 import { setTimeout as pause } from 'node:timers/promises'
 
-/** Gives the content of an upload up to a point, and then no end. */
+/** Yields the content of an upload up to a point and then never ends. */
 export type StalledStream = (content: Uint8Array) => AsyncIterable<Uint8Array>
 
 const never = new Promise<never>(() => undefined)
 
-/** The first half, then what `next` gives, without an end. */
+/** Yields the first half, then the results of `next` forever. */
 function then(next: () => Promise<IteratorResult<Uint8Array, undefined>>, more: object = {}): StalledStream {
   return (content) => {
     const first = content.subarray(0, content.length >> 1)

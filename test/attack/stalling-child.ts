@@ -1,4 +1,4 @@
-/** Waits for all stalled sources at once; SIGTERM closes its engine, and then it ends. */
+/** Imports from all stalled sources at once; SIGTERM closes its engine and ends the process. */
 import { openEngine } from '../../src/index.js'
 import { stalledJobs, stalledOptions } from './stalled-jobs.js'
 import { serveStalled } from './stalled-remotes.js'

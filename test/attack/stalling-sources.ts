@@ -12,11 +12,11 @@ import { serveStalled } from './stalled-remotes.js'
 
 interface End {
   readonly name: string
-  /** Options of the engine that ends the job by itself. */
+  /** Engine options that end the job automatically. */
   readonly imports?: ImportOptions
   /** Ends the job. */
   readonly end?: (engine: Engine, job: ImportJob) => Promise<unknown>
-  /** What the job has failed with. */
+  /** The error code of the job. */
   readonly errorCode: string
 }
 
@@ -36,11 +36,14 @@ const ends: readonly End[] = [
   },
 ]
 
-/** Generous: what hangs, hangs forever. */
+/** A generous limit: a call that hangs never ends. */
 const patienceMs = 20_000
 const atOnce = 16
 
-/** Imports from sources that never end, each ended in each way; then all of them in a process that gets SIGTERM. */
+/**
+ * Imports from sources that never end and ends each job in each way; then imports from all of them in a process that
+ * gets SIGTERM.
+ */
 export async function stallingSources({ n, seed, onProgress }: AttackOptions): Promise<AttackResult> {
   await using server = await serveStalled()
   await using directories = await makeStalledDirectories()
@@ -71,7 +74,7 @@ export async function stallingSources({ n, seed, onProgress }: AttackOptions): P
   }
 }
 
-/** What is wrong; undefined for nothing. */
+/** A description of the failure; undefined if there is none. */
 async function tryEnd(
   stalled: StalledJob,
   { end, imports, errorCode }: End,
@@ -88,7 +91,7 @@ async function tryEnd(
   const outcome = engine.sources.waitForJob(job).then(() => 'success', codeOf)
   if (end !== undefined) {
     await pause(50)
-    // A job that has ended by itself cannot be aborted.
+    // A job that has already ended cannot be aborted.
     await end(engine, job).catch((error: unknown) => {
       if (stalled.endings === undefined) throw error
     })
