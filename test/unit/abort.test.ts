@@ -9,19 +9,19 @@ import { fixedEnvironment } from '../../src/testing.js'
 const never = new Promise<never>(() => undefined)
 const reason = new Error('enough')
 
-/** An iterable of a third party. */
+/** A third-party iterable. */
 function of(next: () => unknown, more: object = {}): AsyncIterable<number> {
   return { [Symbol.asyncIterator]: () => ({ next, ...more }) } as AsyncIterable<number>
 }
 
 describe('untilAborted', () => {
-  test('gives the outcome of the work', async () => {
+  test('returns the outcome of the work', async () => {
     const { signal } = new AbortController()
     expect(await untilAborted(Promise.resolve(1), signal)).toBe(1)
     await expect(untilAborted(Promise.reject(reason), signal)).rejects.toBe(reason)
   })
 
-  test('throws the reason of an abort at once, and lets no later failure go unhandled', async () => {
+  test('rejects with the abort reason at once and handles later failures', async () => {
     const controller = new AbortController()
     let fail!: (error: Error) => void
     const waiting = untilAborted(new Promise((_resolve, reject) => (fail = reject)), controller.signal)
@@ -33,7 +33,7 @@ describe('untilAborted', () => {
   })
 })
 
-describe('untilAborted, when the work has ended,', () => {
+describe('untilAborted, after the work has ended,', () => {
   test('leaves no listener on the signal', async () => {
     const { signal } = new AbortController()
     expect(await untilAborted(Promise.resolve(1), signal)).toBe(1)
@@ -44,7 +44,7 @@ describe('untilAborted, when the work has ended,', () => {
 })
 
 describe('onAbort', () => {
-  test('tells those that still listen, where others do no longer', () => {
+  test('notifies only the listeners that have not stopped', () => {
     const controller = new AbortController()
     const told: string[] = []
     const stops = ['a', 'b', 'c'].map((name) => onAbort(controller.signal, () => told.push(name)))
@@ -56,7 +56,7 @@ describe('onAbort', () => {
     stops[0]!()
   })
 
-  test('leaves nothing on a signal that nobody waits for, and listens again', () => {
+  test('removes its listener when the last caller stops, and can listen again', () => {
     const controller = new AbortController()
     onAbort(controller.signal, () => undefined)()
     expect(getEventListeners(controller.signal, 'abort')).toEqual([])
@@ -68,7 +68,7 @@ describe('onAbort', () => {
 })
 
 describe('withSignals', () => {
-  test('begins no work where a signal has aborted', async () => {
+  test('does not start work if a signal has aborted', async () => {
     let began = false
     const work = async (): Promise<void> => {
       began = true
@@ -78,7 +78,7 @@ describe('withSignals', () => {
     expect(began).toBe(false)
   })
 
-  test('gives the work a signal that aborts with any of them, and lets go of them at the end', async () => {
+  test('passes a signal that aborts with any of the given ones, and removes its listeners at the end', async () => {
     const controllers = [new AbortController(), new AbortController()]
     const signals = controllers.map(({ signal }) => signal)
     const working = withSignals([undefined, ...signals], (signal) => untilAborted(never, signal))
@@ -90,7 +90,7 @@ describe('withSignals', () => {
 })
 
 describe('abortable', () => {
-  test('gives the items, and the failure, of what it iterates over', async () => {
+  test('yields the items and the failure of the iterable', async () => {
     const { signal } = new AbortController()
     async function* three(): AsyncGenerator<number> {
       yield* [1, 2]
@@ -117,7 +117,7 @@ describe('abortable', () => {
         },
       },
     ],
-  ])('ends at an abort, and at an early end, where the iterator %s', async (_what, more) => {
+  ])('ends on an abort and on an early return if the iterator %s', async (_what, more) => {
     const controller = new AbortController()
     const items = abortable(
       of(() => never, more),
@@ -137,7 +137,7 @@ describe('abortable', () => {
     expect(await left.next()).toEqual({ done: true, value: undefined })
   })
 
-  test('tells an iterator of the abort once, also while nothing is asked of it', async () => {
+  test('returns an iterator once on an abort, even between reads', async () => {
     const controller = new AbortController()
     let returns = 0
     const items = abortable(
@@ -156,7 +156,7 @@ describe('abortable', () => {
     ['the end', () => Promise.resolve({ done: true, value: undefined }), false],
     ['a failure', () => Promise.reject(reason), false],
     ['an early end', () => Promise.resolve({ done: false, value: 1 }), true],
-  ])('does not listen to the signal after %s', async (_what, next, leaves) => {
+  ])('removes its listener from the signal after %s', async (_what, next, leaves) => {
     const { signal } = new AbortController()
     const items = abortable(of(next), signal)
     expect(getEventListeners(signal, 'abort').length).toBe(1)
@@ -165,7 +165,7 @@ describe('abortable', () => {
     expect(getEventListeners(signal, 'abort')).toEqual([])
   })
 
-  test('destroys a stream that is asked for a piece', async () => {
+  test('destroys a stream with a pending read', async () => {
     const stream = new Readable({ read: () => undefined })
     const items = abortable<unknown>(stream, undefined)
     const waiting = items.next()
@@ -174,7 +174,7 @@ describe('abortable', () => {
     expect(stream.destroyed).toBe(true)
   })
 
-  test('fails with what is no promise, or thrown at once', async () => {
+  test('rejects with a synchronous error or for a result that is not a promise', async () => {
     const thrown = of(() => {
       throw reason
     })
@@ -189,7 +189,7 @@ describe('abortable', () => {
     }
   })
 
-  test('leaves the event loop its turns where items come at once', async () => {
+  test('yields to the event loop when items arrive immediately', async () => {
     const controller = new AbortController()
     setTimeout(() => controller.abort(reason), 1)
     const reading = (async () => {
@@ -203,7 +203,7 @@ describe('abortable', () => {
 })
 
 describe('a transfer', () => {
-  /** A transfer with a window of 100 ms, and what it found too slow. */
+  /** A transfer with a window of 100 ms, and the rates that it reported as too slow. */
   function transferOf(minBytesPerSecond: number): {
     transfer: Transfer
     environment: ReturnType<typeof fixedEnvironment>
@@ -218,7 +218,7 @@ describe('a transfer', () => {
   }
   const aLook = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 50))
 
-  test('is too slow when a window of waiting brings too few bytes', async () => {
+  test('is too slow if a full window of waiting receives too few bytes', async () => {
     const { transfer, environment, slow } = transferOf(1000)
     transfer.waiting(never).catch(() => undefined)
     transfer.received(39)
@@ -228,7 +228,7 @@ describe('a transfer', () => {
     transfer.close()
   })
 
-  test('is not too slow with just enough bytes, or where there is no minimum', async () => {
+  test('is not too slow at the minimum rate, or without a minimum', async () => {
     for (const [minimum, bytes] of [
       [1000, 40],
       [0, 0],
@@ -243,7 +243,7 @@ describe('a transfer', () => {
     }
   })
 
-  test('does not count the time in which nothing is waited for', async () => {
+  test('excludes the time in which nothing is waiting', async () => {
     const { transfer, environment, slow } = transferOf(1000)
     for (let i = 0; i < 3; i++) {
       environment.advance(1000)
@@ -254,7 +254,7 @@ describe('a transfer', () => {
     transfer.close()
   })
 
-  test('counts waits within each other once, and adds up short ones', async () => {
+  test('counts nested waits once and adds up short ones', async () => {
     const { transfer, environment, slow } = transferOf(1000)
     for (let i = 0; i < 4; i++) {
       const inner = transfer.waiting(setImmediate())
@@ -272,7 +272,7 @@ describe('a transfer', () => {
     transfer.close()
   })
 
-  test('counts a wait from its start where a shorter one begins and ends within it', async () => {
+  test('counts a wait from its start when a shorter wait runs within it', async () => {
     for (const [ms, expected] of [
       [20, [0]],
       [15, []],
@@ -291,7 +291,7 @@ describe('a transfer', () => {
     }
   })
 
-  test('counts the bytes of each window for itself', async () => {
+  test('counts the bytes of each window separately', async () => {
     const { transfer, environment, slow } = transferOf(1000)
     transfer.waiting(never).catch(() => undefined)
     transfer.received(400)
@@ -304,7 +304,7 @@ describe('a transfer', () => {
     transfer.close()
   })
 
-  test('refuses pieces that are no bytes, and ends what gives them', async () => {
+  test('rejects pieces that are not bytes and destroys their source', async () => {
     const { transfer } = transferOf(0)
     const stream = Readable.from(['text'])
     const pieces = transfer.pieces(stream, new AbortController().signal)

@@ -19,7 +19,7 @@ async function read(
   return sink
 }
 
-/** A sink that keeps nothing. */
+/** A sink that discards everything. */
 class NoSink extends MemorySink {
   override directory(): void {}
   override symlink(): void {}
@@ -50,7 +50,7 @@ type Refused = [what: string, content: Uint8Array, reason: string, path?: string
 
 const longPath = `${'p'.repeat(250)}/`.repeat(17)
 
-describe('what no tree can have is refused', () => {
+describe('rejects entries that no tree can contain', () => {
   test.each<Refused>([
     ['a path upwards', tarOf(file('../a')), 'UNSAFE_PATH', '../a'],
     ['a path upwards inside', tarOf(file('a/../../b')), 'UNSAFE_PATH', 'a/../../b'],
@@ -63,15 +63,15 @@ describe('what no tree can have is refused', () => {
     ['an empty name', tarOf(file('')), 'UNSAFE_PATH', ''],
     ['a file that is the root', tarOf(file('.')), 'UNSAFE_PATH', '.'],
     ['a symlink that is the root', tarOf(link('./', 'a')), 'UNSAFE_PATH', './'],
-    ['a symlink with a slash behind it', tarOf(link('a/', 'b')), 'UNSAFE_PATH', 'a/'],
+    ['a symlink with a trailing slash', tarOf(link('a/', 'b')), 'UNSAFE_PATH', 'a/'],
     ['a prefix upwards', tarOf({ name: 'a', prefix: '..' }), 'UNSAFE_PATH', '../a'],
     ['an absolute prefix', tarOf({ name: 'a', prefix: '/etc' }), 'UNSAFE_PATH', '/etc/a'],
     ['a file twice', tarOf(file('a'), file('./a')), 'UNSAFE_PATH', './a'],
-    ['a file in the place of a directory', tarOf(dir('a'), file('a')), 'UNSAFE_PATH', 'a'],
-    ['a file in the place of a parent', tarOf(file('a/b'), file('a')), 'UNSAFE_PATH', 'a'],
-    ['a directory in the place of a file', tarOf(file('a'), dir('a/')), 'UNSAFE_PATH', 'a/'],
-    ['a symlink in the place of a directory', tarOf(dir('a'), link('a', '/')), 'UNSAFE_PATH', 'a'],
-    ['a directory in the place of a symlink', tarOf(link('a', '/'), dir('a')), 'UNSAFE_PATH', 'a'],
+    ['a file that replaces a directory', tarOf(dir('a'), file('a')), 'UNSAFE_PATH', 'a'],
+    ['a file that replaces a parent directory', tarOf(file('a/b'), file('a')), 'UNSAFE_PATH', 'a'],
+    ['a directory that replaces a file', tarOf(file('a'), dir('a/')), 'UNSAFE_PATH', 'a/'],
+    ['a symlink that replaces a directory', tarOf(dir('a'), link('a', '/')), 'UNSAFE_PATH', 'a'],
+    ['a directory that replaces a symlink', tarOf(link('a', '/'), dir('a')), 'UNSAFE_PATH', 'a'],
     ['an entry below a symlink', tarOf(link('a', '/etc'), file('a/passwd')), 'UNSAFE_PATH', 'a/passwd'],
     ['an entry far below a symlink', tarOf(link('a', '.'), file('a/b/c')), 'UNSAFE_PATH', 'a/b/c'],
     [
@@ -82,8 +82,8 @@ describe('what no tree can have is refused', () => {
     ],
     ['an entry below a file', tarOf(file('a'), file('a/b')), 'UNSAFE_PATH', 'a/b'],
     ['a hard link below a symlink', tarOf(file('f'), link('a', '.'), hard('a/b', 'f')), 'UNSAFE_PATH', 'a/b'],
-    ['a hard link to nothing', tarOf(hard('a', 'b')), 'INVALID_ARCHIVE', 'a'],
-    ['a hard link to what follows', tarOf(hard('a', 'b'), file('b')), 'INVALID_ARCHIVE', 'a'],
+    ['a hard link to a missing entry', tarOf(hard('a', 'b')), 'INVALID_ARCHIVE', 'a'],
+    ['a hard link to a later entry', tarOf(hard('a', 'b'), file('b')), 'INVALID_ARCHIVE', 'a'],
     ['a hard link to itself', tarOf(hard('a', 'a')), 'INVALID_ARCHIVE', 'a'],
     ['a hard link to a directory', tarOf(dir('b'), hard('a', 'b')), 'INVALID_ARCHIVE', 'a'],
     [
@@ -113,7 +113,7 @@ describe('what no tree can have is refused', () => {
     ['a sparse file of pax', tarOf(pax(['GNU.sparse.major', '1']), file('a')), 'INVALID_ARCHIVE'],
     ['a part of a volume', tarOf({ name: 'a', type: 'M' }), 'INVALID_ARCHIVE', 'a'],
     ['an unknown type', tarOf({ name: 'a', type: 'Z' }), 'INVALID_ARCHIVE', 'a'],
-    ['a type that is no character', tarOf({ name: 'a', type: '\x7f' }), 'INVALID_ARCHIVE', 'a'],
+    ['a type that is not printable', tarOf({ name: 'a', type: '\x7f' }), 'INVALID_ARCHIVE', 'a'],
     ['a directory with content', tarOf({ ...dir('a'), content: 'x' }), 'INVALID_ARCHIVE', 'a'],
     [
       'a hard link with content',
@@ -239,7 +239,7 @@ describe('what no tree can have is refused', () => {
     ['another compression', zipOf([{ method: 14, content: 'x' }]), 'INVALID_ARCHIVE', 'a'],
     ['a wrong checksum', zipOf([{ content: 'x', crc: 1 }]), 'INVALID_ARCHIVE', 'a'],
     [
-      'a wrong checksum of what is stored',
+      'a wrong checksum of stored content',
       zipOf([{ content: 'x', method: 0, crc: 1 }]),
       'INVALID_ARCHIVE',
       'a',
@@ -251,7 +251,7 @@ describe('what no tree can have is refused', () => {
       'a',
     ],
     ['a size that is too large', zipOf([{ content: 'xyz', size: 4 }]), 'INVALID_ARCHIVE', 'a'],
-    ['a size of nothing', zipOf([{ content: 'xyz', size: 0, crc: 0 }]), 'INVALID_ARCHIVE', 'a'],
+    ['a size of zero for a content', zipOf([{ content: 'xyz', size: 0, crc: 0 }]), 'INVALID_ARCHIVE', 'a'],
     [
       'a compressed size that is too large',
       zipOf([{ content: 'xyz', compressedSize: 100 }]),
@@ -264,7 +264,7 @@ describe('what no tree can have is refused', () => {
       'a',
     ],
     [
-      'bytes behind what is compressed',
+      'trailing bytes after the compressed data',
       zipOf([
         { content: 'xyz', stored: Buffer.concat([deflateRawSync(Buffer.from('xyz')), Buffer.from('more')]) },
       ]),
@@ -280,27 +280,35 @@ describe('what no tree can have is refused', () => {
     ['another name in the local header', zipOf([{ name: 'a', localName: 'b' }]), 'INVALID_ARCHIVE', 'a'],
     ['another method in the local header', zipOf([{ localMethod: 0 }]), 'INVALID_ARCHIVE', 'a'],
     [
-      'two entries of one content',
+      'two entries with the same content',
       zipOf([
         { name: 'a', content: 'x' },
         { name: 'b', offset: 0 },
       ]),
       'INVALID_ARCHIVE',
     ],
-    ['an offset outside', zipOf([{ offset: 2 ** 31 }]), 'INVALID_ARCHIVE'],
+    ['an offset outside the archive', zipOf([{ offset: 2 ** 31 }]), 'INVALID_ARCHIVE'],
     [
-      'an offset of nothing',
+      'an offset without a local header',
       zipOf([{ name: 'a', content: 'xyz'.repeat(99), method: 0, offset: 7 }, { name: 'b' }]),
       'INVALID_ARCHIVE',
     ],
-    ['more entries than there are', zipOf([{}], { count: 2 }), 'INVALID_ARCHIVE'],
-    ['fewer entries than there are', zipOf([{ name: 'a' }, { name: 'b' }], { count: 1 }), 'INVALID_ARCHIVE'],
-    ['something between directory and end', zipOf([{}], { between: Buffer.alloc(10) }), 'INVALID_ARCHIVE'],
-    ['another place of the directory', zipOf([{}], { directoryOffset: 5 }), 'INVALID_ARCHIVE'],
-    ['something behind the end', Buffer.concat([zipped('a'), Buffer.from('x')]), 'INVALID_ARCHIVE'],
-    ['an extra field that is cut', zipOf([{ extra: Buffer.from([1, 0, 99, 0, 1]) }]), 'INVALID_ARCHIVE'],
+    ['more entries than the archive has', zipOf([{}], { count: 2 }), 'INVALID_ARCHIVE'],
     [
-      '64 bits without sizes',
+      'fewer entries than the archive has',
+      zipOf([{ name: 'a' }, { name: 'b' }], { count: 1 }),
+      'INVALID_ARCHIVE',
+    ],
+    [
+      'data between the directory and the end record',
+      zipOf([{}], { between: Buffer.alloc(10) }),
+      'INVALID_ARCHIVE',
+    ],
+    ['a wrong offset of the directory', zipOf([{}], { directoryOffset: 5 }), 'INVALID_ARCHIVE'],
+    ['trailing data after the end record', Buffer.concat([zipped('a'), Buffer.from('x')]), 'INVALID_ARCHIVE'],
+    ['a truncated extra field', zipOf([{ extra: Buffer.from([1, 0, 99, 0, 1]) }]), 'INVALID_ARCHIVE'],
+    [
+      'zip64 without sizes',
       zipOf([{ size: 0xffffffff, extra: Buffer.from([1, 0, 0, 0]) }]),
       'INVALID_ARCHIVE',
     ],
@@ -312,31 +320,31 @@ describe('what no tree can have is refused', () => {
   })
 
   test.each<Refused>([
-    ['nothing', Buffer.alloc(0), 'INVALID_ARCHIVE'],
+    ['an empty input', Buffer.alloc(0), 'INVALID_ARCHIVE'],
     ['text', Buffer.from('hello'), 'INVALID_ARCHIVE'],
-    ['a page of text', Buffer.alloc(5000, 'text '), 'INVALID_ARCHIVE'],
+    ['a block of text', Buffer.alloc(5000, 'text '), 'INVALID_ARCHIVE'],
     ['another compression', Buffer.from([0xfd, 0x37, 0x7a, 0x58, 0x5a, 0]), 'INVALID_ARCHIVE'],
     ['text in gzip', gzipSync('hello'), 'INVALID_ARCHIVE'],
     ['a zip in gzip', gzipSync(zipOf([{}])), 'INVALID_ARCHIVE'],
     ['gzip in gzip', gzipSync(gzipSync(tarOf(file('a')))), 'INVALID_ARCHIVE'],
     ['one zero', Buffer.alloc(1), 'INVALID_ARCHIVE'],
     ['one empty block', Buffer.alloc(512), 'INVALID_ARCHIVE'],
-    ['no end', tarEntry(file('a')), 'INVALID_ARCHIVE'],
-    ['half an end', Buffer.concat([tarEntry(file('a')), Buffer.alloc(512)]), 'INVALID_ARCHIVE'],
-    ['something behind the end', Buffer.concat([tarOf(file('a')), Buffer.from('x')]), 'INVALID_ARCHIVE'],
+    ['no end of archive', tarEntry(file('a')), 'INVALID_ARCHIVE'],
+    ['half an end of archive', Buffer.concat([tarEntry(file('a')), Buffer.alloc(512)]), 'INVALID_ARCHIVE'],
+    ['trailing data after the end', Buffer.concat([tarOf(file('a')), Buffer.from('x')]), 'INVALID_ARCHIVE'],
     [
-      'something behind gzip',
+      'trailing data after gzip',
       Buffer.concat([gzipSync(tarOf(file('a'))), Buffer.from('x')]),
       'INVALID_ARCHIVE',
     ],
     ['a wrong checksum', tarOf(file('a'), { name: 'b', checksumOff: 1 }), 'INVALID_ARCHIVE'],
-    ['no number', tarOf({ fields: [[124, 'not octal 9 ']] }), 'INVALID_ARCHIVE'],
+    ['a size that is not a number', tarOf({ fields: [[124, 'not octal 9 ']] }), 'INVALID_ARCHIVE'],
     [
       'a size over 2^53',
       tarOf({ fields: [[124, new Uint8Array(12).fill(0x7f).fill(0x80, 0, 1)]] }),
       'INVALID_ARCHIVE',
     ],
-    ['a size that is not there', tarOf({ content: 'x', size: 2 ** 32 }), 'INVALID_ARCHIVE', 'a'],
+    ['a size beyond the end', tarOf({ content: 'x', size: 2 ** 32 }), 'INVALID_ARCHIVE', 'a'],
     ['a time out of range', tarOf(pax(['mtime', '9999999999999999']), file('a')), 'INVALID_ARCHIVE', 'a'],
     ['a pax header at the end', tarOf(pax(['path', 'b'])), 'INVALID_ARCHIVE'],
     [
@@ -355,18 +363,18 @@ describe('what no tree can have is refused', () => {
       tarOf(pax(text), file('a')),
       'INVALID_ARCHIVE',
     ]),
-  ])('what is no archive: %s', async (_what, content, reason) => {
+  ])('rejects input that is not an archive: %s', async (_what, content, reason) => {
     const error = await errorOf(content)
     expect(error.reason).toBe(reason)
   })
 })
 
-describe('what is odd but sound is read', () => {
+describe('reads unusual but valid archives', () => {
   test.each<[string, Uint8Array, string[]]>([
     ['a name that starts like a zip', tarOf(file('PK\x03\x04')), ['/PK\x03\x04']],
-    ['parts that say nothing', tarOf(dir('./'), file('./a//b/./c')), ['/', '/a/b/c']],
-    ['a directory twice', tarOf(dir('a/'), file('a/b'), dir('a')), ['/a', '/a/b']],
-    ['a directory of old', tarOf({ name: 'a/', type: '\0' }), ['/a']],
+    ['redundant path parts', tarOf(dir('./'), file('./a//b/./c')), ['/', '/a/b/c']],
+    ['the same directory twice', tarOf(dir('a/'), file('a/b'), dir('a')), ['/a', '/a/b']],
+    ['a directory in the old format', tarOf({ name: 'a/', type: '\0' }), ['/a']],
     ['a contiguous file', tarOf({ name: 'a', type: '7' }), ['/a']],
     ['a backslash in a tar', tarOf(file('a\\b')), ['/a\\b']],
     ['names like .git', tarOf(file('.gitignore'), file('.gitmodules')), ['/.gitignore', '/.gitmodules']],
@@ -376,15 +384,15 @@ describe('what is odd but sound is read', () => {
       ['/__proto__/constructor', '/toString'],
     ],
     ['a byte order mark', tarOf(file('\ufeffa')), ['/\ufeffa']],
-    ['zeros behind the end', Buffer.concat([tarOf(file('a')), Buffer.alloc(200 * 512)]), ['/a']],
-    ['zeros behind gzip', Buffer.concat([gzipSync(tarOf(file('a'))), Buffer.alloc(100)]), ['/a']],
+    ['trailing zeros after the end', Buffer.concat([tarOf(file('a')), Buffer.alloc(200 * 512)]), ['/a']],
+    ['trailing zeros after gzip', Buffer.concat([gzipSync(tarOf(file('a'))), Buffer.alloc(100)]), ['/a']],
     [
-      'gzip in two parts',
+      'gzip in two members',
       Buffer.concat([gzipSync(tarEntry(file('a'))), gzipSync(Buffer.alloc(1024))]),
       ['/a'],
     ],
     [
-      'a name cut in a header, whole in pax',
+      'a truncated name in the header with a full one in pax',
       tarOf(pax(['path', 'ünï']), { name: Buffer.from([0x75, 0xcc]) }),
       ['/ünï'],
     ],
@@ -394,28 +402,32 @@ describe('what is odd but sound is read', () => {
       [`/${longPath.slice(0, 4095)}`],
     ],
     ['256 levels', tarOf(pax(['path', `${'d/'.repeat(255)}f`]), file('a')), [`/${'d/'.repeat(255)}f`]],
-    ['a target that leads outside', tarOf(link('a', '../../../etc')), ['/a']],
+    ['a target outside the archive', tarOf(link('a', '../../../etc')), ['/a']],
     ['a target of 4,096 bytes', tarOf(pax(['linkpath', 't'.repeat(4096)]), link('a', 'b')), ['/a']],
-    ['an empty name in pax, which is none', tarOf(pax(['path', '']), file('a')), ['/a']],
-    ['a long name up to its end', tarOf({ type: 'L', content: 'b\0c\0' }, file('a')), ['/b']],
+    ['an empty name in pax, which is ignored', tarOf(pax(['path', '']), file('a')), ['/a']],
+    ['a long name that ends at its first NUL', tarOf({ type: 'L', content: 'b\0c\0' }, file('a')), ['/b']],
     [
       'an empty block between entries',
       Buffer.concat([tarEntry(file('a')), Buffer.alloc(512), tarOf(file('b'))]),
       ['/a', '/b'],
     ],
-    ['a tar behind a tar', Buffer.concat([tarOf(file('a')), tarOf(file('b'))]), ['/a', '/b']],
+    ['two concatenated tars', Buffer.concat([tarOf(file('a')), tarOf(file('b'))]), ['/a', '/b']],
     ['two pax headers', tarOf(pax(['path', 'b']), pax(['path', 'c']), file('a')), ['/c']],
     ['a pax header of many records', tarOf(pax('5 a=\n'.repeat(5000)), file('a')), ['/a']],
-    ['a global path of entries with none', tarOf({ ...pax(['path', 'b']), type: 'g' }, file('a')), ['/a']],
+    [
+      'a global path for entries without their own',
+      tarOf({ ...pax(['path', 'b']), type: 'g' }, file('a')),
+      ['/a'],
+    ],
     ['a zip with a name of a letter and a colon', zipOf([{ name: 'a:b' }]), ['/a:b']],
-    ['a zip of names that are UTF-8 unsaid', zipOf([{ name: 'ü', flags: 0 }]), ['/ü']],
-    ['a zip made elsewhere', zipOf([{ name: 'a', madeOn: 0, mode: 0o120777 }]), ['/a']],
+    ['a zip with UTF-8 names without the UTF-8 flag', zipOf([{ name: 'ü', flags: 0 }]), ['/ü']],
+    ['a zip made on another system', zipOf([{ name: 'a', madeOn: 0, mode: 0o120777 }]), ['/a']],
   ])('%s', async (_what, content, paths) => {
     expect((await read(content)).paths).toEqual(paths)
   })
 })
 
-describe('what is damaged in the headers of a tar, and would be taken for something else, is refused', () => {
+describe('rejects damaged tar headers instead of misreading them', () => {
   test.each([
     'no record\n',
     '10 path=b',
@@ -430,7 +442,7 @@ describe('what is damaged in the headers of a tar, and would be taken for someth
     '9 path+b\n\n',
     '9\u00a0path=b\n',
     '9 path=b\n\0x',
-  ])('pax that says %j', async (text) => {
+  ])('a pax header of %j', async (text) => {
     for (const type of ['x', 'g']) {
       const error = await errorOf(tarOf(file('before'), { ...pax(text), type }, file('a', 'content')))
       expect(error.reason).toBe('INVALID_ARCHIVE')
@@ -438,7 +450,7 @@ describe('what is damaged in the headers of a tar, and would be taken for someth
     }
   })
 
-  test('pax whose size is in base 256', async () => {
+  test('a pax header whose size is in base 256', async () => {
     const text = '10 path=b'
     const records = pax(text)
     const inBase256 = Uint8Array.from([0x80, ...Array.from({ length: 10 }, () => 0), text.length])
@@ -446,8 +458,8 @@ describe('what is damaged in the headers of a tar, and would be taken for someth
     expect(error.message).toContain('a record of a pax header is damaged')
   })
 
-  test('by the name in the header of the entry, not by what the damaged record was taken for', async () => {
-    // Seven bytes too long: the record ends within the next one.
+  test('names the path in the header of the entry, not the misread record', async () => {
+    // The size is seven bytes too large: the record ends inside the next one.
     for (const type of ['x', 'g']) {
       const records = pax('18 path=misread\n9 path=b\nx')
       const error = await errorOf(tarOf({ ...records, type }, file('real', 'content')))
@@ -469,11 +481,11 @@ describe('what is damaged in the headers of a tar, and would be taken for someth
     expect(error.reason).toBe('INVALID_ARCHIVE')
   })
 
-  test('a mode with a digit that is none', async () => {
+  test('a mode with a non-octal digit', async () => {
     expect((await errorOf(tarOf({ fields: [[100, '0000698\0']] }))).reason).toBe('INVALID_ARCHIVE')
   })
 
-  test('in pieces of any size, after a large content and after empty blocks too', async () => {
+  test('in pieces of any size, also after a large content or empty blocks', async () => {
     const content = tarOf(file('large', 'x'.repeat(300_000)), pax('10 path=b'), file('a'))
     const gap = Buffer.concat([tarEntry(file('b')), Buffer.alloc(512), content])
     const small = tarOf(file('small', 'x'), pax('10 path=b'), file('a'))
@@ -488,21 +500,21 @@ describe('what is damaged in the headers of a tar, and would be taken for someth
   })
 })
 
-describe('what is odd in a tar, and harms nothing, is left out', () => {
-  test.each(['9 path=b\n\0\0\0', '09 path=\n', '5 =b\n9 path=b\n'])('pax that says %j', async (text) => {
+describe('ignores harmless oddities in a tar', () => {
+  test.each(['9 path=b\n\0\0\0', '09 path=\n', '5 =b\n9 path=b\n'])('a pax header of %j', async (text) => {
     const { entries } = await read(tarOf(pax(text), file('a', 'content')))
     expect(['/a', '/b']).toContain([...entries.keys()].join())
     expect([...entries.values()]).toMatchObject([{ content: 'content' }])
   })
 
-  test('a size behind a NUL, of a file without content', async () => {
+  test('a size after a NUL, for a file without content', async () => {
     const fields = [[124, '0000000\x0012 \0']] as const
     const { entries } = await read(tarOf({ fields }))
     expect(entries.get('/a')).toMatchObject({ content: '' })
     expect((await errorOf(tarOf({ fields, content: 'content' }))).reason).toBe('INVALID_ARCHIVE')
   })
 
-  test('an extended attribute that is no text', async () => {
+  test('an extended attribute that is not text', async () => {
     const binary = Buffer.from([0xff, 0])
     const { entries } = await read(tarOf(pax(['SCHILY.xattr.b', binary], ['SCHILY.xattr.t', 'x']), file('a')))
     expect(entries.get('/a')).toMatchObject({ xattrs: { t: 'x' } })
@@ -511,7 +523,7 @@ describe('what is odd in a tar, and harms nothing, is left out', () => {
 })
 
 describe('the numbers of a header', () => {
-  /** The form of a field in base 256: a byte that says so, and the others. */
+  /** The encoding of a field in base 256: a marker byte, followed by the digits. */
   const base256 = (length: number, first: number, last: readonly number[], between = 0): Uint8Array =>
     Uint8Array.from([first, ...Array.from({ length: length - 1 - last.length }, () => between), ...last])
   const places = [
@@ -519,21 +531,18 @@ describe('the numbers of a header', () => {
     ['size', 124, 12],
   ] as const
 
-  test.each(places)(
-    'reject a %s of any first byte that makes it no safe integer',
-    async (_what, at, length) => {
-      for (const type of ['0', '5']) {
-        for (let first = 0x80; first <= 0xff; first++) {
-          const between = first < 0xc0 ? 0xff : 0
-          const field = base256(length, first, [1, 2], between)
-          const error = await errorOf(tarOf({ name: 'a', type, linkName: 'b', fields: [[at, field]] }))
-          expect(['INVALID_ARCHIVE', 'LIMIT_EXCEEDED']).toContain(error.reason)
-        }
+  test.each(places)('reject a %s whose first byte makes it an unsafe integer', async (_what, at, length) => {
+    for (const type of ['0', '5']) {
+      for (let first = 0x80; first <= 0xff; first++) {
+        const between = first < 0xc0 ? 0xff : 0
+        const field = base256(length, first, [1, 2], between)
+        const error = await errorOf(tarOf({ name: 'a', type, linkName: 'b', fields: [[at, field]] }))
+        expect(['INVALID_ARCHIVE', 'LIMIT_EXCEEDED']).toContain(error.reason)
       }
-    },
-  )
+    }
+  })
 
-  test('of a header that extends the next one never hang the reader', async () => {
+  test('never hang the reader in a header that extends the next one', async () => {
     const outcomes = new Set<string>()
     for (const type of ['x', 'g', 'L', 'K']) {
       for (let first = 0x80; first <= 0xff; first++) {
@@ -550,15 +559,12 @@ describe('the numbers of a header', () => {
     expect([...outcomes].toSorted()).toEqual(['INVALID_ARCHIVE', 'read'])
   })
 
-  test.each([...places, ['time', 136, 12]] as const)(
-    'reject a %s that is text',
-    async (_what, at, length) => {
-      for (const text of ['not octal', '8', ...(at === 136 ? [] : ['-1'])])
-        expect((await errorOf(tarOf({ fields: [[at, text.padEnd(length, '\0')]] }))).reason).toBe(
-          'INVALID_ARCHIVE',
-        )
-    },
-  )
+  test.each([...places, ['time', 136, 12]] as const)('reject a non-numeric %s', async (_what, at, length) => {
+    for (const text of ['not octal', '8', ...(at === 136 ? [] : ['-1'])])
+      expect((await errorOf(tarOf({ fields: [[at, text.padEnd(length, '\0')]] }))).reason).toBe(
+        'INVALID_ARCHIVE',
+      )
+  })
 
   test.each([-1, -2, -512, -(2 ** 31), -(2 ** 53) + 1])('reject a size of %i', async (size) => {
     const bits = BigInt.asUintN(96, BigInt(size))
@@ -574,7 +580,7 @@ describe('the numbers of a header', () => {
     },
   )
 
-  test('are read in octal, in base 256, with spaces or NULs ahead, and up to the end of a field', async () => {
+  test('are read in octal and base 256, with leading spaces or NULs, and up to the end of a field', async () => {
     for (const size of [
       '00000000007\0',
       '       7 \0\0\0',
@@ -595,7 +601,7 @@ describe('the numbers of a header', () => {
   })
 })
 
-describe('a cut archive is refused', () => {
+describe('rejects a truncated archive', () => {
   const tar = tarOf(
     dir('d'),
     pax(['path', 'd/long'], ['SCHILY.xattr.user.a', 'b']),
@@ -612,7 +618,7 @@ describe('a cut archive is refused', () => {
     ['tar', tar, tar.length],
     ['tar in gzip', gzipSync(tar), gzipSync(tar).length],
     ['zip', zip, zip.length],
-  ])('at any byte: %s', async (_form, whole, length) => {
+  ])('at every byte: %s', async (_form, whole, length) => {
     await read(whole)
     for (let end = 0; end < length; end += stepOf(7)) {
       const error = await errorOf(
@@ -623,7 +629,7 @@ describe('a cut archive is refused', () => {
   })
 })
 
-describe('a damaged archive is read or refused', () => {
+describe('reads or rejects a damaged archive', () => {
   const tar = tarOf(
     dir('d'),
     pax(['path', 'd/long'], ['SCHILY.xattr.user.a', 'b'], ['mtime', '1700000000.5']),
@@ -659,7 +665,7 @@ describe('a damaged archive is read or refused', () => {
         else bytes[at] = random() % 256
       }
       const start = random() % 4 === 0 ? random() % bytes.length : bytes.length
-      // Now and then a part of it stands twice.
+      // Occasionally repeats a part of it.
       const content =
         random() % 8 === 0 ? Buffer.concat([bytes.subarray(0, start), bytes.subarray(start >> 1)]) : bytes
       const outcome = await read(random() % 2 === 0 ? content : Readable.from([content])).then(
@@ -675,8 +681,8 @@ describe('a damaged archive is read or refused', () => {
   const known = ['read', 'INVALID_ARCHIVE', 'UNSAFE_PATH', 'LIMIT_EXCEEDED']
 })
 
-describe('a bomb is refused', () => {
-  /** The sum of what was given to the sink. */
+describe('rejects a bomb', () => {
+  /** Counts the bytes that the sink received. */
   class CountingSink extends NoSink {
     bytes = 0
     override async file(_path: string, content: Uint8Array | AsyncIterable<Uint8Array>): Promise<void> {
@@ -684,7 +690,7 @@ describe('a bomb is refused', () => {
       else for await (const piece of content) this.bytes += piece.length
     }
   }
-  /** Blocks of deflate that end at a byte can follow each other. */
+  /** Byte-aligned deflate blocks can be concatenated. */
   function deflatedZeros(mebibytes: number): Buffer {
     const block = deflateRawSync(Buffer.alloc(2 ** 20), { finishFlush: constants.Z_FULL_FLUSH })
     return Buffer.concat([...Array.from({ length: mebibytes }, () => block), deflateRawSync('')])
@@ -694,7 +700,7 @@ describe('a bomb is refused', () => {
   test('of zeros in gzip, long before its end', async () => {
     const zeros = Buffer.alloc(2 ** 24)
     const head = tarEntry({ name: 'a', size: 2 ** 32 })
-    // Members one after the other inflate as one.
+    // Consecutive members decompress as one stream.
     const member = gzipSync(zeros)
     const bomb = Buffer.concat([
       gzipSync(head.subarray(0, 512)),
@@ -706,7 +712,7 @@ describe('a bomb is refused', () => {
     expect(sink.bytes).toBeLessThan(archiveLimits.ratioFromBytes + slack)
   })
 
-  test('of empty gzip members without an end', async () => {
+  test('of endless empty gzip members', async () => {
     const member = gzipSync('')
     const piece = Buffer.concat(Array.from({ length: 50_000 }, () => member))
     let given = 0
@@ -773,7 +779,7 @@ describe('a bomb is refused', () => {
     })
   })
 
-  test('of symlinks, whose targets count as paths do', async () => {
+  test('of symlinks, whose targets count like paths', async () => {
     const links = tarOf(...Array.from({ length: 10 }, (_, i) => link(`l${i}`, 't'.repeat(90))))
     const bytes = 10 * ('/l0'.length + 90)
     lowerBound(archiveLimits, 'pathBytes', bytes)
@@ -785,7 +791,7 @@ describe('a bomb is refused', () => {
     })
   })
 
-  test('of directories that no entry names', async () => {
+  test('of directories that are only implied by paths', async () => {
     const files = tarOf(...Array.from({ length: 10 }, (_, i) => file(`d${i}/f`)))
     lowerBound(archiveLimits, 'entries', 20)
     await read(files)
@@ -793,7 +799,7 @@ describe('a bomb is refused', () => {
     expect(await errorOf(files)).toMatchObject({ reason: 'LIMIT_EXCEEDED', details: { limit: '19' } })
   })
 
-  test('of pax headers without an entry', async () => {
+  test('of pax headers without entries', async () => {
     const piece = Buffer.concat(
       Array.from({ length: 1000 }, () => tarEntry({ ...pax(['comment', 'c']), type: 'g' })),
     )
@@ -825,7 +831,7 @@ describe('a bomb is refused', () => {
     })
   })
 
-  test('of long pax headers of many entries', async () => {
+  test('of long pax headers for many entries', async () => {
     const records = pax(['comment', 'c'.repeat(2 ** 20)])
     async function* parts(): AsyncGenerator<Uint8Array> {
       for (let i = 0; ; i++) {
@@ -840,7 +846,7 @@ describe('a bomb is refused', () => {
     })
   })
 
-  test('of zeros in a zip, before anything is inflated', async () => {
+  test('of zeros in a zip, before decompressing anything', async () => {
     const stored = deflatedZeros(256)
     const sink = new CountingSink()
     const error = await errorOf(zipOf([{ stored, size: 2 ** 28, crc: 0 }]), sink)
@@ -848,7 +854,7 @@ describe('a bomb is refused', () => {
     expect(sink.bytes).toBe(0)
   })
 
-  test('of zeros in a zip that states less', async () => {
+  test('of zeros in a zip that declares a smaller size', async () => {
     const stored = deflatedZeros(256)
     const sink = new CountingSink()
     const error = await errorOf(zipOf([{ stored, size: 2 ** 21, crc: 0 }]), sink)
@@ -856,7 +862,7 @@ describe('a bomb is refused', () => {
     expect(sink.bytes).toBeLessThanOrEqual(2 ** 21)
   })
 
-  test('of one content for all entries of a zip', async () => {
+  test('of entries in a zip that share one content', async () => {
     const stored = deflateRawSync(Buffer.alloc(2 ** 22))
     const shared: RawZipEntry = { stored, size: 2 ** 22, crc: crc32(Buffer.alloc(2 ** 22)) }
     const first = zipOf([{ ...shared, name: 'f0' }])
@@ -866,8 +872,8 @@ describe('a bomb is refused', () => {
     await read(first, new CountingSink())
   })
 
-  test('of entries of a zip that lie inside of each other', async () => {
-    // Each local header is quoted as stored deflate data of the one before it.
+  test('of nested entries in a zip', async () => {
+    // Each local header is inside the stored deflate data of the previous entry.
     const inner = zipOf([{ name: 'inner', content: 'x' }])
     const error = await errorOf(
       zipOf([
@@ -914,7 +920,7 @@ describe('a bomb is refused', () => {
     })
   })
 
-  test('of global records, which each entry with records of its own has', async () => {
+  test('of global records, which multiply with the records of each entry', async () => {
     lowerBound(archiveLimits, 'paxRecords', 60_000)
     const records = Array.from({ length: 6000 }, (_, i) => [`k${i}`, ''] as const)
     const own = tarEntry(pax(['comment', '']))
@@ -942,15 +948,15 @@ describe('a bomb is refused', () => {
     })
   })
 
-  test('that inflates to itself', async () => {
-    // An archive in itself is a file like any other: nothing is read of what is in it.
+  test('reads an archive inside an archive as a plain file', async () => {
+    // The reader does not descend into nested archives.
     const inner = gzipSync(tarOf(file('a', 'x')))
     const { entries } = await read(gzipSync(tarOf({ name: 'self.tgz', content: inner })))
     expect([...entries.keys()]).toEqual(['/self.tgz'])
     expect(gunzipSync(inner).length).toBeGreaterThan(0)
   })
 
-  test('of a zip over its bound, when it comes in pieces', async () => {
+  test('of a streamed zip over the size limit', async () => {
     if (size < 1) lowerBound(archiveLimits, 'zipBytes', 2 ** 25)
     let given = 0
     async function* parts(): AsyncGenerator<Uint8Array> {
@@ -971,7 +977,7 @@ describe('a bomb is refused', () => {
   })
 })
 
-describe('an abort', () => {
+describe('aborting', () => {
   const contents: [string, () => Buffer][] = [
     ['tar', () => tarOf(...Array.from({ length: 100 }, (_, i) => file(`f${i}`, 'x'.repeat(i * 50))))],
     ['tar in gzip', () => gzipSync(contents[0]![1]())],
@@ -983,7 +989,7 @@ describe('an abort', () => {
     ['zip of a large file', () => zipOf([{ content: 'x'.repeat(5 * 2 ** 20) }])],
   ]
 
-  test.each(contents)('ends the reading of a %s at any point, with its reason', async (_form, make) => {
+  test.each(contents)('ends the reading of a %s at any point with its reason', async (_form, make) => {
     const whole = make()
     const reason = new Error('enough')
     const length = Math.ceil(whole.length / 20)
@@ -1008,7 +1014,7 @@ describe('an abort', () => {
     }
   })
 
-  test.each(contents)('by progress ends the reading of a %s', async (_form, make) => {
+  test.each(contents)('in a progress callback ends the reading of a %s', async (_form, make) => {
     const whole = make()
     const reason = new Error('enough')
     for (const point of [1, 2]) {
@@ -1022,7 +1028,7 @@ describe('an abort', () => {
     }
   })
 
-  test('does not wait for a source that gives nothing', async () => {
+  test('does not wait for a stalled source', async () => {
     for (const start of [
       Buffer.alloc(0),
       tarEntry(file('a')),
@@ -1043,7 +1049,7 @@ describe('an abort', () => {
     }
   })
 
-  test('before the start reads nothing', async () => {
+  test('before the start reads nothing from the source', async () => {
     let asked = false
     async function* source(): AsyncGenerator<Uint8Array> {
       asked = true
@@ -1062,11 +1068,11 @@ test.each([
   ['text', 'text'],
   ['an array', [1, 2]],
   ['pieces of text', Readable.from(['text'])],
-])('content that is %s is refused', async (_what, content) => {
+])('rejects content that is %s', async (_what, content) => {
   expect((await errorOf(content as never)).reason).toBe('INVALID_ARGUMENT')
 })
 
-test('the event loop turns while an archive of many entries is read', async () => {
+test('yields to the event loop while it reads many entries', async () => {
   const entries = Buffer.concat(Array.from({ length: 10_000 }, (_, i) => tarEntry(file(`f${i}`))))
   let turns = 0
   const timer = setInterval(() => turns++, 1)
@@ -1075,7 +1081,7 @@ test('the event loop turns while an archive of many entries is read', async () =
   expect(turns).toBeGreaterThan(2)
 })
 
-test('the event loop turns while an archive comes in single bytes that nobody takes', async () => {
+test('yields to the event loop while single bytes arrive that the sink ignores', async () => {
   async function* bytes(): AsyncGenerator<Uint8Array> {
     yield tarEntry({ name: 'a', size: 2 ** 15 })
     for (let i = 0; i < 2 ** 15 + 1024; i++) yield zero
@@ -1090,7 +1096,7 @@ test('the event loop turns while an archive comes in single bytes that nobody ta
   expect(turns).toBeGreaterThan(2)
 })
 
-test('a refused archive fails its import with the code of its reason, and leaves nothing', async () => {
+test('a rejected archive fails its import with the code of the error and leaves no data', async () => {
   await using engine = await openEngine()
   const { sourceId } = await engine.sources.create({ displayName: 'x', uploadedSnapshot: {} })
   for (const [content, code] of [
@@ -1119,7 +1125,7 @@ function isNormal(path: string): boolean {
   )
 }
 
-/** Numbers that a seed gives again. */
+/** Random numbers, reproducible from a seed. */
 function generator(seed: number): () => number {
   let state = seed >>> 0
   return () => {
@@ -1128,7 +1134,7 @@ function generator(seed: number): () => number {
   }
 }
 
-describe('what git takes for .git, in an archive that an engine imports', () => {
+describe('a name that git treats as .git in an imported archive', () => {
   async function imported(allowGitNames: boolean): Promise<Record<string, string>> {
     const content = tarOf(file('.git/config', 'x'), link('.gitmodules', 'y'))
     const engine = await openEngine({ allowGitNames })
@@ -1144,11 +1150,11 @@ describe('what git takes for .git, in an archive that an engine imports', () => 
     }
   }
 
-  test('is refused with UNSAFE_PATH', async () => {
+  test('is rejected with UNSAFE_PATH', async () => {
     await expect(imported(false)).rejects.toMatchObject({ details: { errorCode: 'UNSAFE_PATH' } })
   })
 
-  test('is let in by allowGitNames', async () => {
+  test('is accepted with allowGitNames', async () => {
     expect(await imported(true)).toEqual({ file: 'x', target: 'y' })
   })
 })

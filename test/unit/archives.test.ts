@@ -57,12 +57,12 @@ async function read(content: Uint8Array | AsyncIterable<Uint8Array>): Promise<Me
   return sink
 }
 
-/** Pieces of a few sizes that no part of an archive has. */
+/** Pieces of various sizes that match no structure of an archive. */
 async function* inPieces(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
   let size = 1
   for (let at = 0; at < bytes.length; at += size) {
     size = (size * 7 + 3) % 1511
-    // The piece before is written over, as a source may do.
+    // Overwrites the previous piece, as a source may do.
     const piece = Uint8Array.from(bytes.subarray(at, at + size))
     yield piece
     piece.fill(0xee)
@@ -73,7 +73,7 @@ const at = new Date('2024-05-06T07:08:09Z')
 const longName = 'n'.repeat(200)
 const deepPath = `deep/${'directory-of-some-length/'.repeat(12)}end`
 
-/** A directory with what archives have to carry. */
+/** A directory with everything that archives have to represent. */
 function makeTree(): string {
   const directory = newDirectory()
   const write = (path: string, content: string | Uint8Array, mode = 0o644): void => {
@@ -103,7 +103,7 @@ function makeTree(): string {
   return directory
 }
 
-describe.skipIf(!hasGnuTar)('a tar of GNU tar', () => {
+describe.skipIf(!hasGnuTar)('a tar from GNU tar', () => {
   let tree: string
   beforeAll(() => {
     tree = makeTree()
@@ -125,14 +125,14 @@ describe.skipIf(!hasGnuTar)('a tar of GNU tar', () => {
     }
   })
 
-  test.each(['ustar', 'v7', 'oldgnu'])('is read in what %s can hold', async (format) => {
+  test.each(['ustar', 'v7', 'oldgnu'])('is read with the features of %s', async (format) => {
     const names = ['bin', 'empty', 'block', 'secret', '__proto__', 'large']
     const { entries } = await read(run('tar', ['-cf', '-', `--format=${format}`, ...names], tree))
     const expected = [...entriesOnDisk(tree)].filter(([path]) => names.includes(path.split('/')[1]!))
     expect(inSeconds(entries)).toEqual(inSeconds(new Map(expected)))
   })
 
-  test('keeps times to the nanosecond where the format has them', async () => {
+  test('keeps times to the nanosecond if the format has them', async () => {
     const directory = newDirectory()
     writeFileSync(join(directory, 'a'), '')
     utimesSync(join(directory, 'a'), 1_700_000_000.25, 1_700_000_000.25)
@@ -145,7 +145,7 @@ describe.skipIf(!hasGnuTar)('a tar of GNU tar', () => {
     }
   })
 
-  test('of a hard link to a symlink has two symlinks', async () => {
+  test('with a hard link to a symlink becomes two symlinks', async () => {
     const directory = newDirectory()
     symlinkSync('target', join(directory, 'a'))
     linkSync(join(directory, 'a'), join(directory, 'b'))
@@ -156,19 +156,19 @@ describe.skipIf(!hasGnuTar)('a tar of GNU tar', () => {
     ])
   })
 
-  test('of nothing is an empty tree', async () => {
+  test('without entries becomes an empty tree', async () => {
     const nothing = run('tar', ['-cf', '-', '-T', '/dev/null'], root)
     expect((await read(nothing)).entries.size).toBe(0)
     expect((await read(gzipSync(nothing))).entries.size).toBe(0)
   })
 
-  test('may have a directory twice', async () => {
+  test('may contain a directory twice', async () => {
     const archive = run('tar', ['-cf', '-', '--no-recursion', 'none', 'bin', 'none'], tree)
     expect((await read(archive)).paths).toEqual(['/bin', '/none'])
   })
 })
 
-describe.skipIf(!hasGit)('an archive of git', () => {
+describe.skipIf(!hasGit)('an archive from git', () => {
   test.each(['tar', 'tar.gz', 'zip'])('is read: %s', async (format) => {
     const repository = GitRepository.create(join(newDirectory(), 'r'), { bare: false })
     const tree = repository.path
@@ -186,7 +186,7 @@ describe.skipIf(!hasGit)('an archive of git', () => {
   })
 })
 
-test('a package of npm is read', async () => {
+test('reads a package from npm', async () => {
   const directory = newDirectory()
   writeFileSync(join(directory, 'package.json'), JSON.stringify({ name: 'a', version: '1.0.0' }))
   writeFileSync(join(directory, 'index.js'), 'export {}')
@@ -195,7 +195,7 @@ test('a package of npm is read', async () => {
   expect(paths).toEqual(['/package/index.js', '/package/package.json'])
 })
 
-describe.skipIf(!hasPython)('an archive of Python', () => {
+describe.skipIf(!hasPython)('an archive from Python', () => {
   test.each(['PAX_FORMAT', 'GNU_FORMAT'])('is read: tar of %s', async (format) => {
     const tree = makeTree()
     const code = `t = tarfile.open(fileobj=out, mode='w|', format=tarfile.${format})\nt.add('.')\nt.close()`
@@ -204,7 +204,7 @@ describe.skipIf(!hasPython)('an archive of Python', () => {
     expect(sink.links).toHaveLength(1)
   })
 
-  test('keeps extended attributes, bytes in base64', async () => {
+  test('keeps extended attributes, including bytes in base64', async () => {
     const code = `
 t = tarfile.open(fileobj=out, mode='w|', format=tarfile.PAX_FORMAT)
 i = tarfile.TarInfo('a'); i.pax_headers = {'SCHILY.xattr.user.one': 'v', 'SCHILY.xattr.user.a%3Db%253D': 'equals', 'comment': 'no'}
@@ -223,7 +223,7 @@ t.close()`
     })
   })
 
-  test('is read: zip, stored, deflated, streamed, of 64 bits, with symlinks, modes and any names', async () => {
+  test('is read: zip, stored, deflated, streamed, zip64, with symlinks, modes and any names', async () => {
     const code = `
 class Pipe(io.RawIOBase):
     def writable(self): return True
@@ -286,7 +286,7 @@ z.close()`
     }
   })
 
-  test('is read: zip with more entries than 16 bits can count', async () => {
+  test('is read: zip with more than 65,535 entries', async () => {
     const code = `
 z = zipfile.ZipFile(io.BytesIO(), 'w')
 for i in range(66000): z.writestr(zipfile.ZipInfo('d%d/f%d' % (i % 100, i)), b'')
@@ -295,7 +295,7 @@ b = z.fp; z.close(); out.write(b.getvalue())`
     expect(entries.size).toBe(66_000)
   })
 
-  test('is read: zip with names of the code page 437', async () => {
+  test('is read: zip with names in code page 437', async () => {
     const code = `
 b = io.BytesIO(); z = zipfile.ZipFile(b, 'w'); z.writestr('XX.txt', b'old'); z.close()
 out.write(b.getvalue().replace(b'XX', b'\\x81\\xe1'))`
@@ -307,7 +307,7 @@ out.write(b.getvalue().replace(b'XX', b'\\x81\\xe1'))`
   })
 })
 
-test.skipIf(!hasZip)('a zip of Info-ZIP is read', async () => {
+test.skipIf(!hasZip)('reads a zip from Info-ZIP', async () => {
   const tree = makeTree()
   rmSync(join(tree, 'back\\slash'))
   run('zip', ['-q', '-r', '-y', join(root, 'info.zip'), '.'], tree)
@@ -317,7 +317,7 @@ test.skipIf(!hasZip)('a zip of Info-ZIP is read', async () => {
   expect(inSeconds(entries)).toEqual(inSeconds(expected))
 })
 
-test('an archive of another writer is read', async () => {
+test('reads an archive from another writer', async () => {
   const header = { mtime: at, uid: 1000, uname: 'me' }
   const archive = await packTar([
     { header: { ...header, name: 'dir/', type: 'directory', size: 0 } },
@@ -327,8 +327,8 @@ test('an archive of another writer is read', async () => {
   expect((await read(archive)).paths).toEqual(['/dir', `/dir/${longName}`, '/link'])
 })
 
-describe('while an archive is read', () => {
-  test('progress grows to the whole of it', async () => {
+describe('reading an archive', () => {
+  test('reports progress up to the whole archive', async () => {
     const steps: { bytesTransferred: number; filesProcessed: number }[] = []
     const archive = await bytesOf(archives.writeTar(listOf(manyEntries(50))))
     await archives.read(inPieces(archive), new MemorySink(), {
@@ -343,7 +343,7 @@ describe('while an archive is read', () => {
     }
   })
 
-  test('a sink that takes its time holds the source back', async () => {
+  test('applies backpressure from a slow sink to the source', async () => {
     const piece = Buffer.alloc(2 ** 20)
     let given = 0
     let taken = 0
@@ -370,7 +370,7 @@ describe('while an archive is read', () => {
     }
   })
 
-  test('a sink may leave a content, or a part of it', async () => {
+  test('lets a sink skip a content or a part of it', async () => {
     const archive = await bytesOf(
       archives.writeTar(listOf([largeEntry(5 * 2 ** 20, Buffer.alloc(2 ** 20, 1)), ...manyEntries(3)])),
     )
@@ -387,7 +387,7 @@ describe('while an archive is read', () => {
     }
   })
 
-  test('what the sink throws is thrown, and the source ends', async () => {
+  test('rethrows the error of the sink and ends the source', async () => {
     const archive = await bytesOf(archives.writeTar(listOf(manyEntries(3))))
     const source = Readable.from([archive])
     const sink = new MemorySink()
@@ -397,7 +397,7 @@ describe('while an archive is read', () => {
     expect(source.destroyed).toBe(true)
   })
 
-  test('what the sink throws does not wait for a source that gives nothing more', async () => {
+  test('rethrows the error of the sink without waiting for a stalled source', async () => {
     const archive = await bytesOf(archives.writeTar(listOf(manyEntries(3))))
     for (const bytes of [archive.subarray(0, -1024), await flushed(archive)]) {
       const source = new Readable({ read: () => undefined })
@@ -410,7 +410,7 @@ describe('while an archive is read', () => {
     }
   })
 
-  test('what the source throws is thrown, at any byte, in gzip too', async () => {
+  test('rethrows the error of the source at any byte, also in gzip', async () => {
     const archive = await bytesOf(archives.writeTar(listOf(manyEntries(2))))
     const failure = new Error('gone')
     async function* failing(bytes: Uint8Array, end: number): AsyncGenerator<Uint8Array> {
@@ -425,7 +425,7 @@ describe('while an archive is read', () => {
   })
 })
 
-test('a file of more than 8 GiB is written and read', async () => {
+test('writes and reads a file of more than 8 GiB', async () => {
   const size = 8 * 2 ** 30 + 5
   let taken = 0
   const sink = new MemorySink()
@@ -476,7 +476,7 @@ describe.each(storages)('a tar of a session on %s', (_name, make) => {
   })
   afterAll(() => engine.close())
 
-  test('has everything, and its import the same hash', async () => {
+  test('contains everything, and its import has the same hash', async () => {
     const archive = await bytesOf(session.exportTar())
     const { manifestHash } = await session.manifest()
     for (const content of [archive, gzipSync(archive)]) {
@@ -524,7 +524,7 @@ out.write(json.dumps([[m.name, m.type.decode(), m.uid, m.uname, m.mtime, m.pax_h
     expect(listed.find(([name]) => name === 'dir')![4]).toBe(-1001)
   })
 
-  test('is read by another reader', async () => {
+  test('is read by another library', async () => {
     const found = await unpackTar(await bytesOf(session.exportTar()), { strict: true })
     const large = found.find(({ header }) => header.name === 'dir/large')!
     expect(Buffer.from(large.data!).equals(Buffer.alloc(3 * 2 ** 20 + 9, 'large'))).toBe(true)
@@ -534,7 +534,7 @@ out.write(json.dumps([[m.name, m.type.decode(), m.uid, m.uname, m.mtime, m.pax_h
     })
   })
 
-  test('is that of the call, of a checkpoint, of the base, or of a directory', async () => {
+  test('shows the state of the call, of a checkpoint, of the base, or of a directory', async () => {
     await session.checkpoint({ checkpointLabel: 'before' })
     const archive = await bytesOf(session.exportTar())
     const fork = await session.fork()
@@ -569,11 +569,11 @@ out.write(json.dumps([[m.name, m.type.decode(), m.uid, m.uname, m.mtime, m.pax_h
     const { sourceId } = await engine.sources.create({ displayName: 'x', uploadedSnapshot: {} })
     expect(await reasonOf(engine.sources.exportTar({ sourceId }))).toBe('SOURCE_WITHOUT_REVISION')
     expect(await reasonOf(session.narrow({ without: ['files.read'] }).exportTar())).toBe('PERMISSION_DENIED')
-    // Nobody reads this one.
+    // This stream is never read.
     session.exportTar({ checkpointLabel: 'no' })
   })
 
-  test('goes through streams', async () => {
+  test('can be piped through streams', async () => {
     const pieces: Buffer[] = []
     await pipeline(session.exportTar(), createGzip(), createGunzip(), async (source) => {
       for await (const piece of source as AsyncIterable<Buffer>) pieces.push(piece)
@@ -592,7 +592,7 @@ out.write(json.dumps([[m.name, m.type.decode(), m.uid, m.uname, m.mtime, m.pax_h
   }
 })
 
-test('a tar of a tree is written as it is read', async () => {
+test('writes a tar of a tree as it is read', async () => {
   let reads = 0
   async function* entries(): AsyncGenerator<TreeEntry> {
     for (let i = 0; ; i++) {
@@ -605,7 +605,7 @@ test('a tar of a tree is written as it is read', async () => {
   expect(reads).toBe(3)
 })
 
-test('a content of another size than stated is not written', async () => {
+test('refuses to write content that differs from its declared size', async () => {
   const entry = { ...(largeEntry(10, Buffer.alloc(10)) as TreeEntry & { kind: 'file' }), size: 11 }
   await expect(bytesOf(archives.writeTar(listOf([entry])))).rejects.toMatchObject({ reason: 'INTERNAL' })
 })
@@ -614,7 +614,7 @@ function context(): { signal: AbortSignal; onProgress: () => void } {
   return { signal: new AbortController().signal, onProgress: () => undefined }
 }
 
-/** Bytes in gzip that may go on. */
+/** Bytes in an unfinished gzip stream. */
 async function flushed(bytes: Uint8Array): Promise<Buffer> {
   const gzip = createGzip({ level: 0 })
   gzip.write(bytes)
@@ -623,7 +623,7 @@ async function flushed(bytes: Uint8Array): Promise<Buffer> {
 }
 
 function inGzip(pieces: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
-  // Without compression: what is held back is counted in bytes.
+  // Without compression, so that buffered data is counted in bytes.
   return Readable.from(pieces).pipe(createGzip({ level: 0 }))
 }
 

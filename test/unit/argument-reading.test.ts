@@ -1,4 +1,4 @@
-/** Every public method reads its arguments at the call, and each property of them once. */
+/** Every public method reads its arguments during the call, and each property only once. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,7 +12,7 @@ import { openRemote, type Remote } from '../support/remote.js'
 type Table = Readonly<Record<string, readonly (readonly unknown[])[]>>
 type Method = (...given: readonly unknown[]) => unknown
 
-/** What the getters of one call saw. */
+/** The reads that the getters of one call recorded. */
 interface Reads {
   /** Set when the call has returned. */
   over: boolean
@@ -20,7 +20,7 @@ interface Reads {
   readonly repeated: string[]
 }
 
-/** A copy of arguments in which every property of every object is a getter that tells how it is read. */
+/** A copy of arguments in which every property of every object is a getter that records its reads. */
 function watched(given: unknown, reads: Reads, at: string): unknown {
   const isArray = Array.isArray(given)
   if (typeof given !== 'object' || given === null) return given
@@ -43,10 +43,10 @@ function watched(given: unknown, reads: Reads, at: string): unknown {
   return copy
 }
 
-/** Iterators that wait for what is still to come. */
+/** Iterators that wait for future items. */
 const endless = new Set(['subscribe', 'follow'])
 
-/** Waits for a promise, or for the first thing that an iterator gives. */
+/** Waits for a promise, or for the first item of an iterator. */
 async function firstOf(result: unknown, isEndless = false): Promise<void> {
   if (typeof (result as PromiseLike<unknown>)?.then === 'function') await result
   else if (typeof (result as AsyncIterable<unknown>)?.[Symbol.asyncIterator] === 'function') {
@@ -59,7 +59,7 @@ async function firstOf(result: unknown, isEndless = false): Promise<void> {
   }
 }
 
-/** Calls a method, changes its arguments as soon as it has returned, and waits for its end. */
+/** Calls a method, changes its arguments as soon as it has returned, and waits for it to finish. */
 async function readsOf(target: object, name: string, given: readonly unknown[]): Promise<Reads> {
   const reads: Reads = { over: false, late: [], repeated: [] }
   const copies = given.map((one, index) => watched(one, reads, String(index)))
@@ -68,13 +68,13 @@ async function readsOf(target: object, name: string, given: readonly unknown[]):
     reads.over = true
     await firstOf(result, endless.has(name))
   } catch {
-    // Most of the calls name things that do not exist.
+    // Most of the calls name resources that do not exist.
   }
   reads.over = true
   return reads
 }
 
-/** Errors of arguments are rejections: a call that gives a promise never throws. */
+/** Argument errors are rejections: a call that returns a promise never throws. */
 async function failsBy(target: object, name: string, given: readonly unknown[]): Promise<string> {
   const throwing = new Proxy(
     {},
@@ -103,7 +103,7 @@ function isPlain(value: unknown): boolean {
   return typeof value === 'object' && Object.getPrototypeOf(value) === Object.prototype
 }
 
-/** Methods that give no promise and no iterator. */
+/** Methods that return neither a promise nor an iterator. */
 const synchronous = new Set(['narrow', 'as'])
 
 function readsAtTheCall(
@@ -130,7 +130,7 @@ function readsAtTheCall(
 let directory: string
 let engine: Engine
 let recovering: Engine
-/** Durable, so that sessions are read from it again. */
+/** Durable, so that sessions are reloaded from it. */
 const storage = new FailingStorage(memoryStorage({ durable: true }), { recovers: true })
 let remote: Remote
 beforeAll(async () => {
@@ -148,7 +148,7 @@ afterAll(async () => {
 
 const create = (scope: EngineScope): Promise<Session> => scope.sessions.create({ files: { '/a': 'x' } })
 
-/** A session whose last change was not stored: the store recovers, and the session is loaded, at the next call. */
+/** A session whose last change was not stored. At the next call the store recovers and the session is reloaded. */
 async function failed(): Promise<Session> {
   const session = await create(recovering)
   storage.next = 'fail'
@@ -184,7 +184,7 @@ function eachHandle(open: () => Promise<Session>): void {
 describe('on an engine', () => {
   eachScope(() => engine)
 })
-describe('on an engine whose store has to recover first', () => {
+describe('on an engine whose store must recover first', () => {
   eachScope(async () => {
     await failed()
     return recovering
@@ -193,14 +193,14 @@ describe('on an engine whose store has to recover first', () => {
 describe('on a session in memory', () => {
   eachHandle(() => create(engine))
 })
-describe('behind a change of the session', () => {
+describe('after a pending change of the session', () => {
   eachHandle(async () => {
     const session = await create(engine)
     session.files.write({ path: '/before', content: 'x' }).catch(() => undefined)
     return session
   })
 })
-describe('on a session that has to be loaded', () => {
+describe('on a session that must be loaded', () => {
   eachHandle(failed)
 })
 describe('on a checkout', () => {
@@ -242,7 +242,7 @@ describe('on a client', () => {
   readsAtTheCall('secrets', of('secrets'), calls.secretsCalls)
 })
 
-/** Calls of `session.fs` with options, by the name that all forms have. */
+/** Calls of `session.fs` with options, by the name that all forms share. */
 const optionsOf: Readonly<Record<string, readonly unknown[]>> = {
   writeFile: ['/a', 'x', { encoding: 'utf8', mode: 0o600, flag: 'w', flush: true }],
   appendFile: ['/a', 'x', { encoding: 'utf8', mode: 0o600, flag: 'a', flush: false }],
@@ -283,7 +283,7 @@ async function* pieces(): AsyncGenerator<string> {
   yield 'y'
 }
 
-/** Data that comes in pieces: the file is opened before the first one is there. */
+/** Data in pieces: the file is opened before the first piece arrives. */
 const ofPieces = {
   writeFile: [pieces(), { encoding: 'utf8', mode: 0o600, flag: 'w', flush: true }],
   appendFile: [pieces(), { encoding: 'utf8', mode: 0o600, flag: 'a', flush: true }],
@@ -338,7 +338,7 @@ describe('on session.fs', () => {
     },
   )
 
-  test('data in pieces is written by the flag and mode that were given', async () => {
+  test('writes data in pieces with the given flag and mode', async () => {
     const { fs } = await createLinked()
     await fs.promises.writeFile('/a', ['y', 'z'], { flag: 'a' })
     expect(fs.readFileSync('/a', 'utf8')).toBe('xyz')
@@ -347,7 +347,7 @@ describe('on session.fs', () => {
   })
 
   test.each(['writeFile', 'appendFile'] as const)(
-    '%s opens no file for data whose iterator cannot be read',
+    '%s opens no file if the iterator of its data cannot be read',
     async (name) => {
       const session = await createLinked()
       const before = await session.events.verify()
