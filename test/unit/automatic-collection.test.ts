@@ -68,7 +68,7 @@ describe('an engine that collects automatically', () => {
     while (!(await isTrue())) await sleep(5)
   }
 
-  /** Lets a collection that is about to begin come to its end. */
+  /** Waits for a collection that is about to start to finish. */
   async function settled(): Promise<void> {
     await sleep(20)
     await engine.check()
@@ -81,7 +81,7 @@ describe('an engine that collects automatically', () => {
 
   let written = 0
 
-  /** Contents that differ from all others. */
+  /** Writes content that differs from all other content. */
   async function write(session: Session, path: string, bytes: number): Promise<void> {
     const content = Buffer.alloc(bytes, `${written++} `)
     await session.files.write({ path, content })
@@ -91,7 +91,7 @@ describe('an engine that collects automatically', () => {
     for (let i = 0; i < times; i++) await write(session, '/a', 16 * kb)
   }
 
-  test('frees overwritten contents and disk space without a call of collect()', async () => {
+  test('frees overwritten contents and disk space without a call to collect()', async () => {
     await open(bounds)
     const session = await engine.sessions.create({ files: { '/kept': 'kept' } })
     await overwrite(session, 20)
@@ -101,14 +101,14 @@ describe('an engine that collects automatically', () => {
     await overwrite(session, 60)
     await settled()
     expect(collections().length).toBeGreaterThan(1)
-    // The store does not grow with the contents that were written.
+    // The store grows by less than the written contents.
     expect(await store.size!()).toBeLessThan((written - before) * 16 * kb * 0.8)
     expect(await session.fs.promises.readFile('/kept', 'utf8')).toBe('kept')
     expect(failures()).toEqual([])
   })
 
   test.each(['!', 'Z', '~', '\u{1f600}'])(
-    'collects nothing from a store with records of an unknown kind %s',
+    'collects nothing in a store with records of an unknown kind %s',
     async (prefix) => {
       await open(bounds)
       const session = await engine.sessions.create()
@@ -130,7 +130,7 @@ describe('an engine that collects automatically', () => {
     },
   )
 
-  test('reads the records of many deleted sessions together, and leaves those of others', async () => {
+  test('reads the records of many deleted sessions together and keeps those of others', async () => {
     let reads = 0
     await open(undefined, {
       through: (storage) => ({
@@ -153,7 +153,7 @@ describe('an engine that collects automatically', () => {
     for (const { id } of deleted) await engine.sessions.delete(id)
     reads = 0
     expect(await engine.collect()).toMatchObject({ deletedSessions: deleted.length })
-    // One for each of the kinds and deleted sessions would be more.
+    // A read for each kind and deleted session would be more.
     expect(reads).toBeLessThan(deleted.length * 8)
     const entries = await store.scan({ gte: 'c', lt: 'd', limit: 1000 })
     const withEntry = kept.filter((session) => sessions.indexOf(session) % 12 < 2)
@@ -167,7 +167,7 @@ describe('an engine that collects automatically', () => {
     await engine.close()
     logged = []
     await open(bounds)
-    // Nothing is known of a store that was just opened: it is looked at once.
+    // Nothing is known about a store that was just opened, so it is examined at once.
     await engine.sessions.delete(sessions[0]!.id)
     await until(() => collections().length > 0)
     await settled()
@@ -196,7 +196,7 @@ describe('an engine that collects automatically', () => {
     expect(await storedBlobBytes()).toBe(16)
   })
 
-  test('runs seldom where deletions free nothing', async () => {
+  test('runs rarely when deletions free nothing', async () => {
     await open(bounds)
     const session = await engine.sessions.create()
     await write(session, '/a', 1024 * kb)
@@ -224,12 +224,12 @@ describe('an engine that collects automatically', () => {
     await overwrite(session, 20)
     await settled()
     expect(collections()).toEqual([])
-    // Both are reached now.
+    // Now both are reached.
     await overwrite(session, more)
     await until(() => collections().length > 0)
   })
 
-  test('does nothing by default, and with false', async () => {
+  test('does nothing by default or with false', async () => {
     for (const option of [undefined, false]) {
       await open(option)
       const session = await engine.sessions.create()
@@ -240,7 +240,7 @@ describe('an engine that collects automatically', () => {
     }
   })
 
-  test('keeps redo where it is asked to', async () => {
+  test('keeps redo if keepRedo is set', async () => {
     await open({ ...bounds, keepRedo: true })
     const session = await engine.sessions.create()
     await overwrite(session, 20)
@@ -248,7 +248,7 @@ describe('an engine that collects automatically', () => {
     for (const { details } of collections()) expect(details).toMatchObject({ prunedEvents: 0 })
   })
 
-  test('collects beside calls of collect() and check(), one after the other', async () => {
+  test('takes turns with calls of collect() and check()', async () => {
     let stages: string[] = []
     await open(bounds)
     const session = await engine.sessions.create()
@@ -267,7 +267,7 @@ describe('an engine that collects automatically', () => {
     expect(failures()).toEqual([])
   })
 
-  test('ends a collection that is under way when the engine is closed', async () => {
+  test('stops a running collection when the engine is closed', async () => {
     let release: (() => void) | undefined
     let wasCommitting = false
     await open(bounds, {
@@ -275,7 +275,7 @@ describe('an engine that collects automatically', () => {
         open: async () => {
           const opened = await storage.open()
           const list = opened.listBlobs!.bind(opened)
-          // The collection stands still in its sweep.
+          // The collection is blocked in its sweep.
           opened.listBlobs = async (...args) => {
             await new Promise<void>((resolve) => (release = resolve))
             return list(...args)
@@ -306,7 +306,7 @@ describe('an engine that collects automatically', () => {
     expect((await engine.check({ readData: true })).findings).toEqual([])
   })
 
-  test('closes while garbage is made', async () => {
+  test('closes while garbage is produced', async () => {
     for (let i = 0; i < 6; i++) {
       await open(bounds)
       const session = await engine.sessions.create()
@@ -321,7 +321,7 @@ describe('an engine that collects automatically', () => {
     }
   })
 
-  test('reports a failing disk to the log, waits, and collects later', async () => {
+  test('logs a failing disk, pauses, and collects later', async () => {
     const environment = fixedEnvironment({ stepMs: 0 })
     let nowMs = 0
     await open(bounds, { environment: { ...environment, monotonicMs: () => nowMs } })
@@ -332,7 +332,7 @@ describe('an engine that collects automatically', () => {
       store.listBlobs = () => Promise.reject(new Error('EIO: made to fail'))
       await overwrite(session, 20)
       await until(() => failures().length === failed)
-      // No other one begins before the pause is over.
+      // No other collection starts before the pause ends.
       await overwrite(session, 20)
       await sleep(30)
       expect(failures().length).toBe(failed)
@@ -349,14 +349,14 @@ describe('an engine that collects automatically', () => {
     }
     await write(session, '/a', 64 * kb)
     await until(() => collections().length > 0)
-    // The next failure begins with the short pause again.
+    // The next failure starts again with the short pause.
     store.listBlobs = () => Promise.reject(new Error('EIO: made to fail'))
     await overwrite(session, 60)
     await until(() => failures().length === 4)
     expect(failures().at(-1)!.details['pauseMs']).toBe(1000)
   })
 
-  test('goes on after writes of the disk failed in it', async () => {
+  test('continues after disk writes failed during a collection', async () => {
     let failed = 0
     for (let left = 0; left < 30; left += 5) {
       await open(bounds)
@@ -375,7 +375,7 @@ describe('an engine that collects automatically', () => {
     expect(failed).toBeGreaterThan(0)
   })
 
-  test('does not begin while the store takes no commits', async () => {
+  test('does not start while the store accepts no commits', async () => {
     let failing: FailingStorage | undefined
     await open(bounds, { through: (storage) => (failing = new FailingStorage(storage, { recovers: true })) })
     const session = await engine.sessions.create()
@@ -403,7 +403,7 @@ test('has no effect in memory', async () => {
   expect(logged).toEqual([])
 })
 
-test('an estimate counts what was deleted while a collection ran, halves once for a vain one, and is whole again after a good one', () => {
+test('an estimate counts deletions during a collection, halves once after a useless one, and recovers after a useful one', () => {
   const estimate = new GarbageEstimate()
   const kept = { storeBytes: 1000, sessions: 10 }
   const deletion = { events: [], put: [['s1', { deletedAt: 1 }] as const] }

@@ -41,7 +41,7 @@ describe.each(storages)('budgets on %s', (_name, makeStorage, lasting) => {
   const write = (session: Session, path: string, content: Buffer): Promise<void> =>
     session.files.write({ path, content })
 
-  test('a tenant that is at its end changes nothing, reads, deletes, and goes on when there is room', async () => {
+  test('a tenant at its budget can only read and delete until space is freed', async () => {
     await open({ tenantBytes: 100 * kb })
     const session = await engine.sessions.create({ files: { '/a': bytes(60, 'a') } })
     await write(session, '/b', bytes(40, 'b'))
@@ -67,12 +67,12 @@ describe.each(storages)('budgets on %s', (_name, makeStorage, lasting) => {
     expect((await session.manifest()).manifestHash).toBe(manifestHash)
     expect((await session.events.verify()).headHash).toBe(headHash)
     expect((await session.files.read({ path: '/b' })).byteLength).toBe(40 * kb)
-    // Others have a budget of their own.
+    // Other tenants have their own budgets.
     const other = await engine.as({ tenant: 'other' }).sessions.create()
     await write(other, '/a', bytes(100, 'o'))
     await session.files.delete({ path: '/b' })
     if (!lasting) return
-    // The same content is there already.
+    // The same content is already stored.
     await write(session, '/again', bytes(60, 'a'))
     await engine.collect()
     await write(session, '/c', bytes(40, 'c'))
@@ -84,7 +84,7 @@ describe.each(storages)('budgets on %s', (_name, makeStorage, lasting) => {
     await write(again, '/d', bytes(40, 'c'))
   })
 
-  test('a store has one for all tenants', async () => {
+  test('storeBytes applies to all tenants together', async () => {
     await open({ storeBytes: 100 * kb })
     const [one, two] = await Promise.all(
       ['one', 'two'].map((tenant) => engine.as({ tenant }).sessions.create()),
@@ -95,7 +95,7 @@ describe.each(storages)('budgets on %s', (_name, makeStorage, lasting) => {
     await expect(write(one!, '/b', bytes(1, 'c'))).rejects.toEqual(usedUp('storeBytes'))
   })
 
-  test('a session has one of its own, and so have its forks', async () => {
+  test('sessionBytes applies to each session and fork separately', async () => {
     await open({ sessionBytes: 100 * kb })
     let session = await engine.sessions.create({ files: { '/base': bytes(500, 'f') } })
     await write(session, '/a', bytes(60, 'a'))
@@ -112,7 +112,7 @@ describe.each(storages)('budgets on %s', (_name, makeStorage, lasting) => {
     await expect(write(session, '/a', bytes(1, 'c'))).rejects.toEqual(usedUp('sessionBytes'))
     await session.files.delete({ path: '/copy' })
     await engine.collect()
-    // What was overwritten is gone.
+    // The overwritten content no longer counts.
     await write(session, '/b', bytes(60, 'e'))
     await expect(write(session, '/c', bytes(1, 'c'))).rejects.toEqual(usedUp('sessionBytes'))
     await engine.close()
@@ -121,7 +121,7 @@ describe.each(storages)('budgets on %s', (_name, makeStorage, lasting) => {
     await expect(write(session, '/c', bytes(1, 'c'))).rejects.toEqual(usedUp('sessionBytes'))
   })
 
-  test('an import over it fails, and leaves the source usable', async () => {
+  test('an import over the budget fails and leaves the source usable', async () => {
     await open({ tenantBytes: 100 * kb })
     const source = await engine.sources.create({ displayName: 'files', uploadedSnapshot: {} })
     const start = async (content: Buffer): Promise<unknown> => {
@@ -136,7 +136,7 @@ describe.each(storages)('budgets on %s', (_name, makeStorage, lasting) => {
     await start(bytes(50, 'b'))
   })
 
-  test.runIf(lasting)('what is written while everything is collected and counted anew counts', async () => {
+  test.runIf(lasting)('counts writes during collections and recounts', async () => {
     const storeBytes = 500 * kb
     await open({ storeBytes, sessionBytes: 50 * storeBytes })
     const random = randomWords(seed)
@@ -186,7 +186,7 @@ describe.each(storages)('budgets on %s', (_name, makeStorage, lasting) => {
   })
 
   test.runIf(lasting).each(['fail', 'lose'] as const)(
-    'contents of a commit that failed count only if they are stored (%s)',
+    'contents of a failed commit count only if they are stored (%s)',
     async (failure) => {
       const failing = new FailingStorage(storage, { recovers: true })
       storage = failing
@@ -206,7 +206,7 @@ describe.each(storages)('budgets on %s', (_name, makeStorage, lasting) => {
     },
   )
 
-  test.runIf(lasting)('a commit that fails while a collection counts anew does not count', async () => {
+  test.runIf(lasting)('a commit that fails during a recount does not count', async () => {
     const failing = new FailingStorage(storage, { recovers: true })
     let scanned: (() => Promise<void>) | undefined
     storage = {
@@ -250,7 +250,7 @@ describe.each(storages)('budgets on %s', (_name, makeStorage, lasting) => {
     await expect(engine.sessions.create({ files: { '/a': Buffer.alloc(101) } })).rejects.toThrow(advice)
   })
 
-  test('options that make no sense are refused', async () => {
+  test('rejects invalid options with INVALID_ARGUMENT', async () => {
     await open({})
     for (const budgets of [{ storeBytes: -1 }, { tenantBytes: 0.5 }, { sessionBytes: '1' }, 1])
       await expect(openEngine({ budgets: budgets as Budgets })).rejects.toMatchObject({

@@ -20,7 +20,7 @@ import { runs, seed, size, stepOf } from '../support/seed.js'
 const refused = (reason: string): unknown => expect.objectContaining({ name: 'EngineError', reason })
 const mebibyte = 2 ** 20
 
-/** The random damage that a storage gets has its number, so that each gets other damage. */
+/** The number of a storage seeds its random damage, so that each gets different damage. */
 const stores: readonly (readonly [string, () => Storage, number])[] = [
   ['memory', () => memoryStorage(), 0],
   ['durable memory', () => memoryStorage({ durable: true }), 1],
@@ -46,7 +46,7 @@ beforeAll(async () => {
 
 afterAll(() => original.close())
 
-/** Changes the text of a tree, and the addresses of what names it. */
+/** Changes the text of a tree, and updates the addresses that refer to it. */
 function rewrite(parts: BundleParts, change: (tree: string) => string): BundleParts {
   const renamed = new Map<string, string>()
   const rename = (text: string): string =>
@@ -93,7 +93,7 @@ describe.each(stores)('on %s', (_name, makeStorage, number) => {
     expect((await engine.sessions.list()).sessions).toEqual([])
   }
 
-  test(`a file with a changed bit, or that is cut off, is refused (FORKSPACE_SEED=${seed})`, async () => {
+  test(`rejects a file with a changed bit or a missing end (FORKSPACE_SEED=${seed})`, async () => {
     const random = randomWords(seed + number)
     for (let i = 0; i < runs(700); i++) {
       const changed = Buffer.from(bundle)
@@ -109,7 +109,7 @@ describe.each(stores)('on %s', (_name, makeStorage, number) => {
     await engine.sessions.importBundle(bundle)
   })
 
-  test(`a file without a block, or with two swapped, is refused or whole (FORKSPACE_SEED=${seed})`, async () => {
+  test(`rejects a missing or swapped block, unless the content is intact (FORKSPACE_SEED=${seed})`, async () => {
     const random = randomWords(seed + number)
     const { root, blocks } = await readFile(bundle)
     for (const [index, block] of blocks.entries()) {
@@ -139,12 +139,12 @@ describe.each(stores)('on %s', (_name, makeStorage, number) => {
     }
   }
 
-  test('what is no bundle is refused', async () => {
+  test('rejects files that are not bundles', async () => {
     await refuse(new Uint8Array())
     await refuse(Buffer.from('PK\u0003\u0004'))
     await refuse(Buffer.alloc(10_000, 0xff))
     await refuse(Buffer.alloc(10_000))
-    // A header, or a block, that says it goes on for ever.
+    // A header or a block with an endless length.
     await refuse(Buffer.from('ffffffffffffff0f', 'hex'))
     const { root, blocks } = await readFile(bundle)
     const header = writeFile({ root, blocks: [] })
@@ -154,7 +154,7 @@ describe.each(stores)('on %s', (_name, makeStorage, number) => {
     await refuse(writeFile({ root, blocks: [blocks[0]!] }))
   })
 
-  test('what was taken apart and put together is whole, and what is not known is ignored', async () => {
+  test('imports a reassembled bundle and ignores unknown fields', async () => {
     const parts = await takeApart(bundle)
     const more = {
       ...parts,
@@ -164,7 +164,7 @@ describe.each(stores)('on %s', (_name, makeStorage, number) => {
     expect(bundle.equals(await bytesOf(copy.exportBundle()))).toBe(true)
   })
 
-  test('directories and lists of blocks may be cut anywhere, and become what they were', async () => {
+  test('accepts directories and block lists split at any point and restores the same trees', async () => {
     const session = await original.sessions.create()
     await session.files.batch(
       Array.from({ length: 1000 }, (_, i) => ({ write: { path: `/m/${i}`, content: `${i % 3}` } })),
@@ -205,14 +205,14 @@ describe.each(stores)('on %s', (_name, makeStorage, number) => {
     expect(whole.equals(await bytesOf(copy.exportBundle()))).toBe(true)
   })
 
-  describe('a manifest that is wrong is refused:', () => {
+  describe('rejects an invalid manifest:', () => {
     type Change = (parts: BundleParts) => void
     const changes: readonly (readonly [string, Change, string])[] = [
       ['another format', ({ manifest }) => (manifest['format'] = 'x'), 'not a bundle of a session'],
       ['a later version', ({ manifest }) => (manifest['version'] = 2), 'version'],
       ['no version', ({ manifest }) => delete manifest['version'], 'version'],
-      ['tags that are none', ({ manifest }) => (manifest['tags'] = { a: 'b' }), 'list'],
-      ['a tag that is no text', ({ manifest }) => (manifest['tags'] = [['a', 5]]), 'text'],
+      ['tags that are not a list', ({ manifest }) => (manifest['tags'] = { a: 'b' }), 'list'],
+      ['a tag that is not text', ({ manifest }) => (manifest['tags'] = [['a', 5]]), 'text'],
       [
         'another hash',
         ({ manifest }) => (manifest.state.manifestHash = hashOf('')),
@@ -223,7 +223,7 @@ describe.each(stores)('on %s', (_name, makeStorage, number) => {
         ({ manifest }) => (manifest.baseline.manifestHash = hashOf('')),
         'not what the manifest says',
       ],
-      ['a root that is none', ({ manifest }) => (manifest.state.root = ['f']), 'no root'],
+      ['an invalid root', ({ manifest }) => (manifest.state.root = ['f']), 'no root'],
       ['no root', ({ manifest }) => delete (manifest.state as Partial<typeof manifest.state>).root, 'list'],
       ['a root of something else', ({ manifest }) => (manifest.state.root[6] = '0'.repeat(40)), 'missing'],
       ['another head', ({ manifest }) => (manifest['head'] = 'x'.repeat(43)), 'newest event'],
@@ -238,15 +238,19 @@ describe.each(stores)('on %s', (_name, makeStorage, number) => {
       ['another type', ({ texts }) => ((texts.events[1] as unknown[])[1] = '<script>'), 'form'],
       ['a time without end', ({ texts }) => ((texts.events[1] as unknown[])[0] = 1e300), 'range'],
       ['a redo', ({ texts }) => ((texts.events[1] as unknown[])[5] = [['u', '/c']]), 'link'],
-      ['a checkpoint of no event', ({ texts }) => ((texts.checkpoints[0] as unknown[])[1] = 100), 'range'],
-      ['checkpoints of one event', ({ texts }) => ((texts.checkpoints[1] as unknown[])[1] = 2), 'range'],
       [
-        'two checkpoints of a name',
+        'a checkpoint without an event',
+        ({ texts }) => ((texts.checkpoints[0] as unknown[])[1] = 100),
+        'range',
+      ],
+      ['two checkpoints of one event', ({ texts }) => ((texts.checkpoints[1] as unknown[])[1] = 2), 'range'],
+      [
+        'two checkpoints with one name',
         ({ texts }) => ((texts.checkpoints[1] as unknown[])[2] = 'one'),
         'one name',
       ],
       [
-        'two checkpoints of an id',
+        'two checkpoints with one id',
         ({ texts: { checkpoints } }) => ((checkpoints[1] as unknown[])[0] = (checkpoints[0] as unknown[])[0]),
         'one name',
       ],
@@ -258,9 +262,13 @@ describe.each(stores)('on %s', (_name, makeStorage, number) => {
         },
         'newest state',
       ],
-      ['an id that is none', ({ texts }) => ((texts.checkpoints[0] as unknown[])[0] = '../..'), 'no id'],
       [
-        'two annotations of an id',
+        'an invalid checkpoint id',
+        ({ texts }) => ((texts.checkpoints[0] as unknown[])[0] = '../..'),
+        'no id',
+      ],
+      [
+        'two annotations with one id',
         ({ texts: { annotations, checkpoints } }) => {
           const [id] = checkpoints[0] as [string]
           const annotation = {
@@ -278,7 +286,7 @@ describe.each(stores)('on %s', (_name, makeStorage, number) => {
         'not in order',
       ],
       [
-        'an event of a time that a clock set right would wait for',
+        'an event time that a corrected clock would wait for',
         ({ manifest, texts }) => {
           let link: string = chainStart
           const events = texts.events as EventBody[]
@@ -292,8 +300,8 @@ describe.each(stores)('on %s', (_name, makeStorage, number) => {
         },
         'not in order',
       ],
-      ['annotations that are none', ({ texts }) => texts.annotations.push({ id: 5 }), 'no id'],
-      ['approvals that are none', ({ texts }) => texts.approvals.push('x'), 'object'],
+      ['annotations that are not objects', ({ texts }) => texts.annotations.push({ id: 5 }), 'no id'],
+      ['approvals that are not objects', ({ texts }) => texts.approvals.push('x'), 'object'],
     ]
 
     test.each(changes)('%s', async (_case, change, message) => {
@@ -303,7 +311,7 @@ describe.each(stores)('on %s', (_name, makeStorage, number) => {
     })
   })
 
-  describe('a tree that is wrong is refused:', () => {
+  describe('rejects an invalid tree:', () => {
     const at = { file: ['f', 1, 0o644, 0, 0, 0, 0, 0], dir: ['d', 1, 0o755, 0, 0, 0] } as const
     const content = 'content'
     const hash = hashOf(content)
@@ -316,14 +324,14 @@ describe.each(stores)('on %s', (_name, makeStorage, number) => {
     ]
     const one = (node: unknown): unknown[] => [['a', node]]
     const pageEnd = nameThatEndsPage()
-    /** Entries of the root; or lists, of which the last is the root's. */
+    /** Entries of the root, or lists, of which the last is the root's. */
     const trees: readonly (readonly [
       string,
       unknown[] | { lists: [string, unknown][]; extra?: object },
       string,
     ])[] = [
       ['no list', [5], 'list'],
-      ['an entry of no kind', one(['x']), 'kind'],
+      ['an entry of an unknown kind', one(['x']), 'kind'],
       ['an empty name', [['', at.file]], 'part'],
       ['the name of the directory', [['.', at.file]], 'part'],
       ['the name of its parent', [['..', at.file]], 'part'],
@@ -331,7 +339,7 @@ describe.each(stores)('on %s', (_name, makeStorage, number) => {
       ['a name with a NUL', [['a\0', at.file]], 'NUL'],
       ['half a character', [['\ud800', at.file]], 'surrogate'],
       ['a name that is too long', [['é'.repeat(128), at.file]], 'bytes'],
-      ['a name that is none', [[5, at.file]], 'string'],
+      ['a name that is not a string', [[5, at.file]], 'string'],
       [
         'a name twice',
         [
@@ -349,7 +357,7 @@ describe.each(stores)('on %s', (_name, makeStorage, number) => {
         'order',
       ],
       [
-        'names in the order of their units',
+        'names in UTF-16 order',
         [
           ['\u{1f600}', at.file],
           ['\uffff', at.file],
@@ -361,38 +369,34 @@ describe.each(stores)('on %s', (_name, makeStorage, number) => {
         Array.from({ length: 1025 }, (_, i) => [`a${String(i).padStart(4, '0')}`, at.file]),
         'cut',
       ],
-      ['a mode of more than permissions', one(['f', 1, 0o100644, 0, 0, 0, 0, 0]), 'range'],
+      ['a mode with more than permission bits', one(['f', 1, 0o100644, 0, 0, 0, 0, 0]), 'range'],
       ['a negative mode', one(['f', 1, -1, 0, 0, 0, 0, 0]), 'range'],
-      ['no number', one(['f', 0, 0o644, 0, 0, 0, 0, 0]), 'range'],
-      ['a time that is none', one(['f', 1, 0o644, 'now', 0, 0, 0, 0]), 'number'],
+      ['an inode number of zero', one(['f', 0, 0o644, 0, 0, 0, 0, 0]), 'range'],
+      ['a time that is not a number', one(['f', 1, 0o644, 'now', 0, 0, 0, 0]), 'number'],
       ['a symlink to nowhere', one(['l', 1, '', 0]), 'nowhere'],
       ['a symlink with a NUL', one(['l', 1, 'a\0b', 0]), 'nowhere'],
       ['a symlink that is too long', one(['l', 1, 'a'.repeat(4097), 0]), 'bytes'],
-      ['a content that did not come', one(file(1, hashOf('secret'))), 'missing'],
+      ['a missing content', one(file(1, hashOf('secret'))), 'missing'],
       [
-        'a content that nearly came',
+        'a missing content with a similar hash',
         one(file(content.length, `${hash.slice(0, 63)}${hash.endsWith('0') ? '1' : '0'}`)),
         'missing',
       ],
       ['a content of another size', one(file(content.length + 1, hash)), 'size'],
       ['a negative size', one(file(-1, 0)), 'range'],
-      ['a size that is none', one(file('1', 0)), 'number'],
-      ['a body that is none', one(file(1, null)), 'object'],
-      ['a body that did not come', one(file(1, { b: '0'.repeat(40) })), 'missing'],
-      ['data behind the end', one(file(3, block([0, 4, hash, content.length, 0]))), 'longer'],
+      ['a size that is not a number', one(file('1', 0)), 'number'],
+      ['a body that is not an object', one(file(1, null)), 'object'],
+      ['a missing body', one(file(1, { b: '0'.repeat(40) })), 'missing'],
+      ['data after the end', one(file(3, block([0, 4, hash, content.length, 0]))), 'longer'],
+      ['overlapping extents', one(file(100, block([0, 4, hash, 7, 0], [3, 1, hash, 7, 0]))), 'range'],
+      ['a range beyond the end of its content', one(file(100, block([0, 4, hash, 7, 4]))), 'range'],
       [
-        'extents that lie on each other',
-        one(file(100, block([0, 4, hash, 7, 0], [3, 1, hash, 7, 0]))),
-        'range',
-      ],
-      ['more of a content than it has', one(file(100, block([0, 4, hash, 7, 4]))), 'range'],
-      [
-        'an extent over the end of its block',
+        'an extent beyond the end of its block',
         one(file(2 * mebibyte, block([mebibyte - 1, 2, hash, 7, 0]))),
         'range',
       ],
-      ['an extent of nothing', one(file(100, block([0, 0, hash, 7, 0]))), 'range'],
-      ['a block of nothing', one(file(100, block())), 'empty'],
+      ['an extent of zero bytes', one(file(100, block([0, 0, hash, 7, 0]))), 'range'],
+      ['a block without extents', one(file(100, block())), 'empty'],
       [
         'a block twice',
         one(
@@ -414,9 +418,9 @@ describe.each(stores)('on %s', (_name, makeStorage, number) => {
         'order',
       ],
       ['a block beyond all sizes', one(file(100, [[2 ** 40, [hash, 7]]])), 'range'],
-      ['a directory that did not come', one([...at.dir, '0'.repeat(40)]), 'missing'],
-      ['an address that is none', one([...at.dir, '__proto__']), 'address'],
-      ['attributes that did not come', one(file(0, 0, { x: [['a', hashOf('z'), 1]] })), 'missing'],
+      ['a missing directory', one([...at.dir, '0'.repeat(40)]), 'missing'],
+      ['an invalid address', one([...at.dir, '__proto__']), 'address'],
+      ['missing attribute values', one(file(0, 0, { x: [['a', hashOf('z'), 1]] })), 'missing'],
       [
         'attributes out of order',
         one(
@@ -443,14 +447,14 @@ describe.each(stores)('on %s', (_name, makeStorage, number) => {
       ],
       ['an attribute without a name', one(file(0, 0, { x: [['', hash, 7]] })), 'order'],
       ['a link without a table', one(['h', 5]), 'nowhere'],
-      ['a file with names outside of a table', { lists: [['d', one(file(0, 0, { n: 2 }))]] }, 'missing'],
-      ['a kind of list that is none', { lists: [['z', []]] }, 'kind'],
-      ['a list of nothing', { lists: [['l', []]] }, 'empty'],
+      ['a file with a link count outside a table', { lists: [['d', one(file(0, 0, { n: 2 }))]] }, 'missing'],
+      ['an unknown kind of list', { lists: [['z', []]] }, 'kind'],
+      ['an empty list', { lists: [['l', []]] }, 'empty'],
       ['a part instead of a directory', { lists: [['p', one(at.file)]] }, 'missing'],
       ['a list of blocks instead of a directory', { lists: [['b', [[0, [hash, 7]]]]] }, 'missing'],
       ['an empty part', { lists: [['p', []]] }, 'cut'],
       [
-        'a page that goes on behind its end',
+        'a page that continues after its end',
         [
           [pageEnd, at.file],
           [`${pageEnd}x`, at.file],
@@ -471,7 +475,7 @@ describe.each(stores)('on %s', (_name, makeStorage, number) => {
       await refuse(await withRoot(lists.map((list) => JSON.stringify(list))), message)
     })
 
-    test('one that is too deep', async () => {
+    test('a tree that is too deep', async () => {
       const lists = [JSON.stringify(['d', []])]
       for (let depth = 0; depth <= limits.pathDepth; depth++)
         lists.push(JSON.stringify(['d', one([...at.dir, addressOf(lists.at(-1)!)])]))
@@ -479,10 +483,10 @@ describe.each(stores)('on %s', (_name, makeStorage, number) => {
     })
 
     test.each([
-      ['links that were miscounted', [['a', ['h', 5]]], [['5', file(0, 0, { n: 2 }, 5)]], 'miscounted'],
+      ['wrong link counts', [['a', ['h', 5]]], [['5', file(0, 0, { n: 2 }, 5)]], 'miscounted'],
       ['a link that is not in the table', [['a', ['h', 6]]], [['5', file(0, 0, { n: 1 }, 5)]], 'miscounted'],
-      ['a file in the table without a name', [], [['5', file(0, 0, { n: 1 }, 5)]], 'nowhere'],
-      ['a table in disorder', [['a', ['h', 5]]], [['6', file(0, 0, { n: 1 }, 5)]], 'order'],
+      ['a file without a name in the table', [], [['5', file(0, 0, { n: 1 }, 5)]], 'nowhere'],
+      ['an unsorted table', [['a', ['h', 5]]], [['6', file(0, 0, { n: 1 }, 5)]], 'order'],
       [
         'a directory in a table',
         [['a', ['h', 5]]],
@@ -490,13 +494,13 @@ describe.each(stores)('on %s', (_name, makeStorage, number) => {
         'something else',
       ],
       [
-        'a file that has no names in a table',
+        'a file without a link count in a table',
         [['a', ['h', 5]]],
         [['5', file(0, 0, {}, 5)]],
         'something else',
       ],
       [
-        'a file beside the table of the same number',
+        'a file with the same number as one in the table',
         [
           ['a', ['h', 5]],
           ['b', file(0, 0, {}, 5)],
@@ -505,7 +509,7 @@ describe.each(stores)('on %s', (_name, makeStorage, number) => {
         'one number',
       ],
     ] as [string, unknown[], unknown[], string][])('%s', async (_case, entries, table, message) => {
-      // The number of these files stands behind their other facts.
+      // The inode number of these files follows their other fields.
       const numbered = (list: unknown[]): unknown[] =>
         list.map((entry) => {
           const [name, node] = entry as [string, unknown[]]
@@ -519,14 +523,14 @@ describe.each(stores)('on %s', (_name, makeStorage, number) => {
       await refuse(await withRoot(lists, { t: addressOf(lists[1]!) }), message)
     })
 
-    test('a file that is larger than may be', async () => {
+    test('a file over the size limit', async () => {
       const small = await openEngine({ storage: makeStorage(), maxFileBytes: 10 })
       await expect(small.sessions.importBundle(bundle)).rejects.toEqual(refused('FILE_TOO_LARGE'))
       await small.close()
     })
 
-    test('contents that another session has, but that did not come', async () => {
-      const secret = 'what another tenant wrote'
+    test('missing contents that another session has', async () => {
+      const secret = 'content that another tenant wrote'
       const other = await engine.as({ tenant: 'other' }).sessions.create({ files: { '/a': secret } })
       await refuse(
         await withRoot([JSON.stringify(['d', one(file(secret.length, hashOf(secret)))])]),

@@ -29,8 +29,8 @@ const refused = (reason: string): unknown => expect.objectContaining({ name: 'En
 const mebibyte = 2 ** 20
 
 /**
- * A session with something of everything, and checkpoints on the way. Its log takes several pieces: of the real size
- * where it is to be large, else of a smaller one.
+ * A session with data of every kind, and checkpoints in between. Its log has several pieces: of the real size if it is
+ * to be large, otherwise of a smaller size.
  */
 async function richSession(engine: Engine, { isLarge = false } = {}): Promise<Session> {
   if (!isLarge) lowerBound(limits, 'bundlePieceBytes', limits.bundlePieceBytes / 4)
@@ -58,7 +58,7 @@ async function richSession(engine: Engine, { isLarge = false } = {}): Promise<Se
   await files.createSymlink({ linkPath: '/symlink', target: '../nowhere/\u{1f600}' })
   await files.createDirectory({ path: '/empty', mode: 0o700 })
   await session.checkpoint()
-  // Extents, more than stand in their directory, and holes.
+  // Extents, more than fit in their directory, and holes.
   const segments = Array.from({ length: 300 }, (_, i) => ({
     data: { offset: i * 5000 + 1, content: `<${i}>` },
   }))
@@ -87,7 +87,7 @@ async function hashOf(session: Session): Promise<string> {
   return (await session.manifest({ pageSize: 1 })).manifestHash
 }
 
-/** The hash of each state that can be named, and what names it. */
+/** The hash and the name of each state that has a name. */
 async function statesOf(session: Session): Promise<unknown> {
   const states: unknown[] = [await hashOf(session), (await session.get()).baseFingerprint]
   for (const { id, checkpointLabel, createdAt } of (await session.listCheckpoints()).checkpoints) {
@@ -143,7 +143,7 @@ describe.each(pairs)('a bundle from %s to %s', (from, to, [, makeSource], [, mak
     return target.sessions.open(session.id)
   }
 
-  test('is the session with its history', { timeout: 120_000 }, async () => {
+  test('restores the session with its history', { timeout: 120_000 }, async () => {
     const original = await richSession(source, { isLarge: from === 'memory' && to === 'memory' })
     const states = await statesOf(original)
     const log = await logOf(original)
@@ -161,7 +161,7 @@ describe.each(pairs)('a bundle from %s to %s', (from, to, [, makeSource], [, mak
       expect(bundle.equals(await bytesOf(copy.exportBundle()))).toBe(true)
       copy = await reload(copy)
     }
-    // It goes on as any session does.
+    // It can be changed like any other session.
     const before = (await copy.events.verify()).eventCount
     await copy.restore({ checkpointLabel: 'patched' })
     const big = await copy.files.read({ path: '/big', offset: 5000, length: 10 })
@@ -178,7 +178,7 @@ describe.each(pairs)('a bundle from %s to %s', (from, to, [, makeSource], [, mak
     expect((await copy.events.verify()).eventCount).toBe(before + 5)
     const fork = await copy.fork({ checkpointLabel: 'new' })
     expect(await hashOf(fork)).toBe(hash)
-    // What came of it is a session that can be taken elsewhere too.
+    // The imported session can be exported again.
     const again = await source.sessions.importBundle(copy.exportBundle())
     expect((await again.events.verify()).headHash).toBe((await copy.events.verify()).headHash)
     await again.restore({ checkpointLabel: 'new' })
@@ -188,7 +188,7 @@ describe.each(pairs)('a bundle from %s to %s', (from, to, [, makeSource], [, mak
     expect((await forked.get()).baseFingerprint).toBe((await original.get()).baseFingerprint)
   })
 
-  test('has annotations, and approvals that were decided on', async () => {
+  test('contains annotations and decided approvals', async () => {
     const original = await source.sessions.create({ files: { '/a': 'a' } })
     const { contentHash } = (await original.manifest()).nodes[0]!
     const bob = source.as({ principal: 'bob' })
@@ -227,7 +227,7 @@ describe.each(pairs)('a bundle from %s to %s', (from, to, [, makeSource], [, mak
     expect((await copy.approvals.list()).approvals).toHaveLength(3)
   })
 
-  test('comes from a clock that was ahead: what is added later gets greater ids', async () => {
+  test('from a clock that was ahead gets greater ids for later additions', async () => {
     const startMs = Date.now() + 365 * 24 * 3_600_000
     const ahead = await openEngine({ environment: fixedEnvironment({ startMs }) })
     const original = await ahead.sessions.create({ files: { '/a': 'a' } })
@@ -251,7 +251,7 @@ describe.each(pairs)('a bundle from %s to %s', (from, to, [, makeSource], [, mak
     expect([new Set(notes).size, new Set(ids).size]).toEqual([3, 4])
   })
 
-  test('has nothing else', async () => {
+  test('contains nothing else', async () => {
     const original = await source.sessions.create({ files: { '/a': 'a' } })
     await original.files.write({ path: '/gone', content: 'this was deleted' })
     await original.files.delete({ path: '/gone' })
@@ -278,7 +278,7 @@ describe('a bundle', () => {
 
   afterEach(() => engine.close())
 
-  test('is a CARv1 file in which every block is what its CID says', async () => {
+  test('is a CARv1 file in which every block matches its CID', async () => {
     const bundle = await bytesOf(session.exportBundle())
     const { root, blocks } = await readFile(bundle)
     expect(blocks[0]!.cid.equals(root)).toBe(true)
@@ -297,7 +297,7 @@ describe('a bundle', () => {
     expect(texts.events).toHaveLength((await session.events.verify()).eventCount)
   })
 
-  test('is that of the call, whatever is written later', async () => {
+  test('shows the state at the call, without later writes', async () => {
     const expected = await bytesOf(session.exportBundle())
     const started = session.exportBundle()
     await session.files.write({ path: '/later', content: 'x' })
@@ -309,11 +309,11 @@ describe('a bundle', () => {
     expect(manifest.state.manifestHash).toBe((await hashOf(session)).slice('sha256:'.length))
   })
 
-  test('waits until what was called before it is stored', async () => {
+  test('waits until earlier calls are stored', async () => {
     const storage = new SteppedStorage(memoryStorage({ durable: true }))
     await using held = await openEngine({ storage })
     const written = await held.sessions.create()
-    // Loads what writes the file.
+    // Loads the module that writes the file.
     await bytesOf(written.exportBundle())
     const commit = storage.hold('commit', ({ events }) => events !== undefined)
     const writing = written.files.write({ path: '/a', content: 'a' })
@@ -325,7 +325,7 @@ describe('a bundle', () => {
     expect(await imported.fs.promises.readFile('/a', 'utf8')).toBe('a')
   })
 
-  test('may come in pieces of any size, and as bytes', async () => {
+  test('can be imported in pieces of any size, or as bytes', async () => {
     const small = await engine.sessions.create({ files: { '/a': 'a' } })
     const bundle = await bytesOf(small.exportBundle())
     for (const size of [1, 7, 1000, bundle.length]) {
@@ -341,7 +341,7 @@ describe('a bundle', () => {
     expect(Buffer.from(await copy.files.read({ path: '/a' })).toString()).toBe('a')
   })
 
-  test('that nobody reads to its end, or at all, is no harm', async () => {
+  test('can be read partially or not at all', async () => {
     for (let count = 0; count < 5; count++) {
       let left = count
       for await (const _ of session.exportBundle()) if (left-- === 0) break
@@ -352,7 +352,7 @@ describe('a bundle', () => {
     await expect(bytesOf(missing)).rejects.toEqual(refused('SESSION_NOT_FOUND'))
   })
 
-  test('of a session that is deleted meanwhile ends with an error', async () => {
+  test('fails if its session is deleted while it is written', async () => {
     await expect(
       (async () => {
         for await (const _ of session.exportBundle()) await session.delete().catch(() => undefined)
@@ -360,7 +360,7 @@ describe('a bundle', () => {
     ).rejects.toEqual(refused('SESSION_NOT_FOUND'))
   })
 
-  test('ends with the reason of its signal', async () => {
+  test('rejects with the reason of its signal', async () => {
     const reason = new Error('enough')
     const controller = new AbortController()
     const exported = (async () => {
@@ -372,7 +372,7 @@ describe('a bundle', () => {
     await expect(engine.sessions.importBundle(new Uint8Array(), { signal })).rejects.toBe(reason)
   })
 
-  test('whose content never comes ends with the reason of the signal, and the content is told', async () => {
+  test('import aborts on a stalled content and ends its iterator', async () => {
     const bundle = await bytesOf(session.exportBundle())
     for (const length of [0, 10, 1000, bundle.length - 1]) {
       let told = false
@@ -402,7 +402,7 @@ describe('a bundle', () => {
     }
   })
 
-  test('whose content fails, fails with that', async () => {
+  test('import rejects with the error of its content', async () => {
     const bundle = await bytesOf(session.exportBundle())
     const { sessions } = await engine.sessions.list()
     for (const length of [0, 10, 1000, bundle.length]) {
@@ -416,7 +416,7 @@ describe('a bundle', () => {
     expect((await engine.sessions.list()).sessions).toEqual(sessions)
   })
 
-  test.each([undefined, null, 'text', {}, 5, [new Uint8Array(1)]])('is not %s', async (content) => {
+  test.each([undefined, null, 'text', {}, 5, [new Uint8Array(1)]])('import rejects %s', async (content) => {
     await expect(engine.sessions.importBundle(content as never)).rejects.toEqual(refused('INVALID_ARGUMENT'))
     async function* pieces(): AsyncGenerator<Uint8Array> {
       yield content as never
@@ -429,7 +429,7 @@ describe('a bundle', () => {
     ].toEqual(expect.anything())
   })
 
-  test('lets the event loop run while it is written and read', async () => {
+  test('yields to the event loop while it is written and read', async () => {
     const slow = await openEngine({ environment: fixedEnvironment({ stepMs: limits.sliceMs }) })
     const files = Object.fromEntries(Array.from({ length: 500 }, (_, i) => [`/${i % 7}/${i}`, `${i}`]))
     const large = await slow.sessions.create({ files })
@@ -450,7 +450,7 @@ describe('a bundle', () => {
   })
 })
 
-describe('who may', () => {
+describe('permissions', () => {
   const allowed = new Set<string>()
   const authorize: Authorize = (_caller, action) => allowed.has(action)
   let engine: Engine
@@ -462,7 +462,7 @@ describe('who may', () => {
 
   afterEach(() => engine.close())
 
-  test('read manifest and events may write a bundle, and who create sessions read one', async () => {
+  test('exporting requires reading manifest and events, importing requires creating sessions', async () => {
     const all = [
       'createSession',
       'exportBundle',
@@ -493,7 +493,7 @@ describe('who may', () => {
   })
 })
 
-describe('the revision that a session builds on', () => {
+describe('the revision that an imported session is based on', () => {
   let engine: Engine
   let bundle: Buffer
   let sourceId: string
@@ -515,7 +515,7 @@ describe('the revision that a session builds on', () => {
   const revisionOf = async (session: Session): Promise<unknown> =>
     (await takeApart(await bytesOf(session.exportBundle()))).manifest.baseline
 
-  test('is kept where it is known', async () => {
+  test('is kept if the store knows it', async () => {
     expect(await revisionOf(await engine.sessions.importBundle(bundle))).toMatchObject({
       revision: { sourceId, revisionId },
     })
@@ -525,7 +525,7 @@ describe('the revision that a session builds on', () => {
     })
   })
 
-  test('is none where it is another tree', async () => {
+  test('is omitted if its tree differs', async () => {
     const other = await engine.sessions.create({ files: { '/other': 'other' } })
     const started = await engine.sources.promoteSession(sourceId, { sessionId: other.id })
     const another = (await engine.sources.waitForJob(started)).revisionId
@@ -537,12 +537,12 @@ describe('the revision that a session builds on', () => {
     expect(await copy.diff().paths()).toEqual({ added: ['/b'], removed: [], modified: [] })
   })
 
-  test('is none in another store, of another tenant, or without the right to sources', async () => {
+  test('is omitted in another store, for another tenant, or without access to sources', async () => {
     const other = await openEngine()
     const confined = engine.narrow({ without: ['sources'] })
     for (const scope of [other, engine.as({ tenant: 'other' }), confined]) {
       const copy = await scope.sessions.importBundle(bundle)
-      // Without the right to sources its log is not to be exported.
+      // Without access to sources its log cannot be exported.
       const whole = scope !== confined ? copy : await engine.sessions.open(copy.id)
       expect(await revisionOf(whole)).not.toHaveProperty('revision')
       expect(await copy.diff().paths()).toEqual({ added: ['/b'], removed: [], modified: [] })
@@ -551,7 +551,7 @@ describe('the revision that a session builds on', () => {
   })
 })
 
-describe('what an import leaves behind', () => {
+describe('a failed import', () => {
   let bundle: Buffer
 
   beforeEach(async () => {
@@ -560,7 +560,7 @@ describe('what an import leaves behind', () => {
     await engine.close()
   })
 
-  test('in memory is no event when it fails at its end', async () => {
+  test('in memory leaves no events if it fails at its end', async () => {
     const storage = memoryStorage()
     const written = new Set<string>()
     let store: Store | undefined
@@ -586,7 +586,7 @@ describe('what an import leaves behind', () => {
     for (const sessionId of written) expect(await store!.lastEvent(sessionId)).toBeUndefined()
   })
 
-  test('when a write fails is no session', { timeout: 120_000 }, async () => {
+  test('leaves no session if a write fails', { timeout: 120_000 }, async () => {
     let outcome: string | undefined
     let failing = 0
     while (outcome !== 'ok') {
@@ -628,7 +628,7 @@ describe('what an import leaves behind', () => {
     expect(failing).toBeGreaterThan(4)
   })
 
-  test('is never a wrong tree: a state whose snapshot is lost is DATA_LOSS', async () => {
+  test('with a lost snapshot fails with DATA_LOSS instead of showing a wrong tree', async () => {
     const storage = memoryStorage({ durable: true })
     let engine = await openEngine({ storage })
     const { id } = await engine.sessions.importBundle(bundle)
@@ -651,7 +651,7 @@ describe('what an import leaves behind', () => {
     })
     expect(await store.scan({ gte: `r${id}`, lt: `r${id}~`, limit: 100 })).toEqual([first])
     engine = await openEngine({ storage })
-    // The restore before is replayed from the snapshot that is left.
+    // The restore before it is replayed from the remaining snapshot.
     const reopened = await engine.sessions.open(id)
     await reopened.restore({ checkpointLabel: 'start' })
     await expect(reopened.restore({ checkpointLabel: 'patched' })).rejects.toEqual(refused('DATA_LOSS'))
@@ -659,7 +659,7 @@ describe('what an import leaves behind', () => {
   })
 })
 
-describe.each(storages)('on %s a bundle that is being written', (_name, makeStorage, lasting) => {
+describe.each(storages)('a bundle in progress on %s', (_name, makeStorage, lasting) => {
   let directory: string
   let storage: Storage
   let store: Store
@@ -690,9 +690,9 @@ describe.each(storages)('on %s a bundle that is being written', (_name, makeStor
     await session.files.write({ path: '/0', content: 'the end' })
   }
 
-  // More than are held in memory from one pass to the next.
+  // More than are kept in memory between two passes.
   test.each([4, limits.bundleHeldStates + 10])(
-    'has all of %i checkpoints, whichever are deleted and collected meanwhile',
+    'contains all of %i checkpoints, even if some are deleted and collected meanwhile',
     async (count) => {
       const session = await engine.sessions.create({ files: { '/base': 'base' } })
       await write(session, count)
@@ -714,7 +714,7 @@ describe.each(storages)('on %s a bundle that is being written', (_name, makeStor
       await engine.collect()
       expect(expected.equals(await bytesOf(second))).toBe(true)
       if (!lasting) return
-      // What was read is in memory until that is tidied up.
+      // States that were read stay in memory until the next cleanup.
       await reopen()
       await engine.collect()
       await expectNoGarbage(store, [await engine.sessions.open(session.id)])
@@ -722,32 +722,29 @@ describe.each(storages)('on %s a bundle that is being written', (_name, makeStor
     60_000,
   )
 
-  test.runIf(lasting)(
-    'is whole although the session, and those it was forked from, are deleted',
-    async () => {
-      const kept = await engine.sessions.create()
-      const parent = await engine.sessions.create({ files: { '/base': 'base' } })
-      await write(parent, 3)
-      const session = await parent.fork({ checkpointLabel: '1' })
-      await write(session, 3)
-      const expected = await bytesOf(session.exportBundle())
-      await reopen()
-      const again = await engine.sessions.open(session.id)
-      const bundles = [again.exportBundle(), again.exportBundle()]
-      const deleted = Promise.all([again.delete(), engine.sessions.delete(parent.id)])
-      for (const bundle of bundles) {
-        const pieces: Uint8Array[] = []
-        for await (const piece of bundle) {
-          pieces.push(piece)
-          await deleted
-          if (pieces.length === 1) for (let times = 0; times < 2; times++) await engine.collect()
-        }
-        expect(expected.equals(Buffer.concat(pieces))).toBe(true)
+  test.runIf(lasting)('is complete even if the session and its parents are deleted', async () => {
+    const kept = await engine.sessions.create()
+    const parent = await engine.sessions.create({ files: { '/base': 'base' } })
+    await write(parent, 3)
+    const session = await parent.fork({ checkpointLabel: '1' })
+    await write(session, 3)
+    const expected = await bytesOf(session.exportBundle())
+    await reopen()
+    const again = await engine.sessions.open(session.id)
+    const bundles = [again.exportBundle(), again.exportBundle()]
+    const deleted = Promise.all([again.delete(), engine.sessions.delete(parent.id)])
+    for (const bundle of bundles) {
+      const pieces: Uint8Array[] = []
+      for await (const piece of bundle) {
+        pieces.push(piece)
+        await deleted
+        if (pieces.length === 1) for (let times = 0; times < 2; times++) await engine.collect()
       }
-      await reopen()
-      await engine.collect()
-      expect(await store.lastEvent(session.id)).toBeUndefined()
-      await expectNoGarbage(store, [await engine.sessions.open(kept.id)])
-    },
-  )
+      expect(expected.equals(Buffer.concat(pieces))).toBe(true)
+    }
+    await reopen()
+    await engine.collect()
+    expect(await store.lastEvent(session.id)).toBeUndefined()
+    await expectNoGarbage(store, [await engine.sessions.open(kept.id)])
+  })
 })

@@ -77,7 +77,7 @@ describe.each(storages)('the message bus on %s', (_name, makeStorage, lasting) =
   const publish = async (topic: string, payload: string | Uint8Array = topic): Promise<string> =>
     (await session.bus.publish({ topic, payload })).messageId
 
-  /** What a subscription has for one who asks now; ends it. */
+  /** The messages that a subscription already has; ends it. */
   async function drain(request: BusSubscribeRequest | BusSubscription = {}): Promise<string[]> {
     const subscription =
       'opened' in request
@@ -101,7 +101,7 @@ describe.each(storages)('the message bus on %s', (_name, makeStorage, lasting) =
   const records = async (): Promise<number> =>
     (await store.scan({ gte: `u${session.id}`, lt: `u${session.id}~`, limit: 10_000 })).length
 
-  test('brings what is published to those who listen, once each', async () => {
+  test('delivers published messages to matching subscribers once each', async () => {
     const everything = session.bus.subscribe()
     const exact = session.bus.subscribe({ topics: ['tests:a', 'other', 'tests:a'] })
     const globs = session.bus.subscribe({
@@ -119,7 +119,7 @@ describe.each(storages)('the message bus on %s', (_name, makeStorage, lasting) =
     expect(await drain(lasting ? {} : { replayLimit: 7 })).toEqual(topics)
   })
 
-  test('shows who sent what and when', async () => {
+  test('reports the sender and time of each message', async () => {
     await bob.bus.publish({ topic: 'one', payload: Uint8Array.of(0, 255, 10) })
     environment.advance(5)
     const messageId = await publish('two', 'é')
@@ -158,7 +158,7 @@ describe.each(storages)('the message bus on %s', (_name, makeStorage, lasting) =
     expect(events).toHaveLength(1)
   })
 
-  test('sees what is published right after the call, and not what was before it', async () => {
+  test('delivers messages published right after the call, and none from before it', async () => {
     const calls: Promise<string>[] = []
     const subscriptions: BusSubscription[] = []
     for (let i = 0; i < 70; i++) {
@@ -174,7 +174,7 @@ describe.each(storages)('the message bus on %s', (_name, makeStorage, lasting) =
     }
   })
 
-  test('replays from anywhere, without gap or repeat', async () => {
+  test('replays from any position without gaps or duplicates', async () => {
     const ids: string[] = []
     for (let i = 0; i < 10; i++) ids.push(await publish(i % 2 === 0 ? 'even' : 'odd', `${i}`))
     const replayAfterMessageId = ids[3]!
@@ -198,7 +198,7 @@ describe.each(storages)('the message bus on %s', (_name, makeStorage, lasting) =
       expect(await drain({ replayAfterMessageId: ids[9]! })).toEqual([])
       await reload()
     }
-    // An id that is yet to come: everything that comes is behind the call.
+    // The id is in the future: only messages after the call are delivered.
     const future = session.bus.subscribe({ replayAfterMessageId: 'zzzzzzzz' })
     const messageId = await publish('even', 'new')
     expect(messageId > ids.at(-1)!).toBe(true)
@@ -238,7 +238,7 @@ describe.each(storages)('the message bus on %s', (_name, makeStorage, lasting) =
     expect(await drain({ replayLimit: 1000 })).toHaveLength(16)
   })
 
-  test.each([5, 20_000])('gives everybody a payload of %d bytes of their own', async (size) => {
+  test.each([5, 20_000])('gives every subscriber its own copy of a payload of %d bytes', async (size) => {
     const subscriptions = [session.bus.subscribe(), session.bus.subscribe(), bob.bus.subscribe()]
     const payload = new Uint8Array(size).fill(7)
     const waiting = subscriptions[0]!.next()
@@ -268,7 +268,7 @@ describe.each(storages)('the message bus on %s', (_name, makeStorage, lasting) =
     expect(again).toMatchObject({ topic: 't', payload: new Uint8Array(size).fill(7) })
   })
 
-  test('refuses what makes no sense', async () => {
+  test('rejects invalid requests', async () => {
     const long = 'x'.repeat(1025)
     for (const [reason, request] of [
       ['INVALID_ARGUMENT', undefined],
@@ -321,7 +321,7 @@ describe.each(storages)('the message bus on %s', (_name, makeStorage, lasting) =
     expect(await aborted.next()).toEqual(end)
   })
 
-  test('has room for 1,000 subscribers, and for so many patterns', async () => {
+  test('limits a session to 1,000 subscribers and 1,000 patterns', async () => {
     const subscriptions = Array.from({ length: 1000 }, (_, i) =>
       session.bus.subscribe({ topicPatterns: [`agent-${i}:*`] }),
     )
@@ -366,7 +366,7 @@ describe.each(storages)('the message bus on %s', (_name, makeStorage, lasting) =
     expect(warnings).toEqual([])
   })
 
-  test('is not slow because much is published at once', async () => {
+  test('stays fast when many messages are published at once', async () => {
     const subscription = session.bus.subscribe()
     const seen: number[] = []
     const reading = (async () => {
@@ -384,7 +384,7 @@ describe.each(storages)('the message bus on %s', (_name, makeStorage, lasting) =
     expect(seen).toEqual(Array.from({ length: 40 }, (_, i) => i))
   })
 
-  test('ends a subscriber that is too slow, behind what it has', async () => {
+  test('ends a subscriber that is too slow after its buffered messages', async () => {
     const large = session.bus.subscribe({ topics: ['large'] })
     const many = session.bus.subscribe({ topics: ['small'] })
     const quick = session.bus.subscribe({ topics: ['small'] })
@@ -407,7 +407,7 @@ describe.each(storages)('the message bus on %s', (_name, makeStorage, lasting) =
     expect(count).toBe(10_001)
   })
 
-  test('holds back what nobody keeps of a replay, to the same bound', async () => {
+  test('applies the same buffer limit to a replay', async () => {
     for (let i = 0; i < 16; i++) await publish('old', new Uint8Array(mebibyte).fill(i))
     const replay = (): BusSubscription => session.bus.subscribe({ topics: ['old'], replayLimit: 16 })
     const slow = replay()
@@ -425,7 +425,7 @@ describe.each(storages)('the message bus on %s', (_name, makeStorage, lasting) =
     expect(await slower.next()).toEqual(end)
   })
 
-  test.each(['delete', 'close'])('ends with %s, behind the last message', async (how) => {
+  test.each(['delete', 'close'])('ends after the last message on %s', async (how) => {
     const subscription = session.bus.subscribe()
     const waiting = bob.bus.subscribe({ topics: ['none'] }).next()
     await publish('t', 'first')
@@ -441,7 +441,7 @@ describe.each(storages)('the message bus on %s', (_name, makeStorage, lasting) =
     await expect(publish('t')).rejects.toEqual(refused(reason))
   })
 
-  test('ends when it is left, and with the signal’s reason', async () => {
+  test('ends when the subscriber leaves, and rejects with the reason of the signal', async () => {
     const abort = new AbortController()
     const subscription = session.bus.subscribe({ signal: abort.signal })
     const idle = session.bus.subscribe({ signal: abort.signal })
@@ -465,14 +465,14 @@ describe.each(storages)('the message bus on %s', (_name, makeStorage, lasting) =
     const unsettled = disposed.next()
     await disposed.return()
     expect(await unsettled).toEqual(end)
-    // Also before it stands.
+    // Also before it is established.
     const early = session.bus.subscribe({ replayLimit: 1 })
     await early.return()
     expect(await early.next()).toEqual(end)
     await early.opened
   })
 
-  test('brings nothing before it is stored, and in order', async () => {
+  test('delivers messages in order, and only after they are stored', async () => {
     await publish('t', 'stored')
     storage.hold()
     const pending = [publish('t', '1'), publish('t', '2')]
@@ -489,7 +489,7 @@ describe.each(storages)('the message bus on %s', (_name, makeStorage, lasting) =
     expect(seen).toEqual(['1', '2', '3'])
   })
 
-  test('ends with an error when a write fails', async () => {
+  test('fails when a write fails', async () => {
     await publish('t', 'kept')
     const subscription = session.bus.subscribe()
     const replay = session.bus.subscribe({ replayLimit: 5 })
@@ -505,7 +505,7 @@ describe.each(storages)('the message bus on %s', (_name, makeStorage, lasting) =
     expect(await drain()).toEqual(lasting ? ['kept', 'seen'] : [])
   })
 
-  test('gives messages that may be frozen', async () => {
+  test('delivers messages that can be frozen', async () => {
     const subscription = session.bus.subscribe()
     const payload = Buffer.alloc(limits.busCopiedBytes + 1, 7)
     await session.bus.publish({ topic: 't', payload })
@@ -514,7 +514,7 @@ describe.each(storages)('the message bus on %s', (_name, makeStorage, lasting) =
     expect(payload.equals(message!.payload)).toBe(true)
   })
 
-  test('is left alone by restores, and starts empty in a fork', async () => {
+  test('is not changed by restores and is empty in a fork', async () => {
     await session.checkpoint({ checkpointLabel: 'c' })
     const subscription = session.bus.subscribe()
     await publish('t', '1')
@@ -529,8 +529,8 @@ describe.each(storages)('the message bus on %s', (_name, makeStorage, lasting) =
   })
 })
 
-test('the message bus lets others run while it matches long patterns, and keeps the order', async () => {
-  // A clock that moves with each look at it: every slice is short.
+test('the message bus yields while it matches long patterns and keeps the order', async () => {
+  // The clock advances on every read, so every slice is short.
   await using engine = await openTestEngine()
   const session = await engine.sessions.create()
   const topicPatterns = Array.from({ length: 200 }, (_, i) => `*${i}-{a,b}{c,d}*${'x'.repeat(40)}*`)
@@ -547,7 +547,7 @@ test('the message bus lets others run while it matches long patterns, and keeps 
   const given = async (subscription: BusSubscription, count: number): Promise<string[]> =>
     (await take(subscription, count)).map(({ topic }) => topic)
   expect(await given(everything, 30)).toEqual(topics)
-  // A topic like 210-ac matches the pattern of 10.
+  // A topic like 210-ac also matches the pattern of 10.
   expect(await given(matching, 30)).toEqual(topics)
   expect(await given(replay, 27)).toEqual(topics.slice(3))
   const next = Promise.all([everything.next(), matching.next(), replay.next()])
@@ -555,7 +555,7 @@ test('the message bus lets others run while it matches long patterns, and keeps 
   expect(await next).toEqual([end, end, end])
 })
 
-test('the message bus lets others run while many copy a large payload, and keeps the order', async () => {
+test('the message bus yields while it copies a large payload for many subscribers and keeps the order', async () => {
   await using engine = await openTestEngine()
   const session = await engine.sessions.create()
   const seen: string[][] = []
@@ -584,7 +584,7 @@ test('the message bus lets others run while many copy a large payload, and keeps
   expect(seen).toEqual(seen.map(() => expected))
 })
 
-test('the message bus lets others run while many get many messages', async () => {
+test('the message bus yields while it delivers many messages to many subscribers', async () => {
   const engine = await openEngine({ environment: fixedEnvironment() })
   const session = await engine.sessions.create()
   const subscriptions = Array.from({ length: 1000 }, () => session.bus.subscribe())
