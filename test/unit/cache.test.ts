@@ -28,7 +28,7 @@ const refused = (reason: string, field?: string): unknown =>
   })
 const MiB = 2 ** 20
 
-/** Bytes that no other seed gives. */
+/** Bytes that differ for each seed. */
 const bytes = (size: number, seed = 1): Uint8Array => randomBytes(size, seed)
 
 describe.each(storages)('the cache on %s', (name, makeStorage, lasting) => {
@@ -54,7 +54,7 @@ describe.each(storages)('the cache on %s', (name, makeStorage, lasting) => {
     await rm(directory, { recursive: true, force: true })
   })
 
-  /** Time passes while the engine is closed; on storage that does not last, nothing happens but that. */
+  /** Reopens the engine after a time. On storage that is not durable, only the time passes. */
   async function reopen(awayMs = 0, options: EngineOptions = {}): Promise<void> {
     if (lasting) await engine.close()
     environment.advance(awayMs)
@@ -63,7 +63,7 @@ describe.each(storages)('the cache on %s', (name, makeStorage, lasting) => {
     session = await engine.sessions.open(session.id)
   }
 
-  /** An engine whose caches are small. */
+  /** Opens an engine with small caches. */
   async function openSmall(cacheBytes: number): Promise<void> {
     await engine.close()
     engine = await openEngine({ storage, environment, cacheBytes })
@@ -110,7 +110,7 @@ describe.each(storages)('the cache on %s', (name, makeStorage, lasting) => {
     expect((await session.events.list()).events.map(({ eventType }) => eventType)).toHaveLength(1)
   })
 
-  test('takes and gives copies', async () => {
+  test('copies values on put and get', async () => {
     for (const size of [10, limits.cacheInlineBytes + 1]) {
       const value = bytes(size)
       const expected = Buffer.from(value)
@@ -141,12 +141,12 @@ describe.each(storages)('the cache on %s', (name, makeStorage, lasting) => {
     },
   )
 
-  test('stores what a put needs in one commit, or what is large ahead of it', async () => {
+  test('stores a put in one commit, except large contents, which it stores first', async () => {
     const commits: [entries: number, blobs: number][] = []
     const commit = store.commit.bind(store)
     store.commit = (all) => {
       const entries = all.put?.filter(([key]) => key.startsWith('c')) ?? []
-      // What is not to last is committed as nothing, for the turns that this gives to others.
+      // Changes that are not durable make empty commits, which only yield to other work.
       if (Object.keys(all).length > 0) commits.push([entries.length, all.blobs?.length ?? 0])
       return commit(all)
     }
@@ -165,7 +165,7 @@ describe.each(storages)('the cache on %s', (name, makeStorage, lasting) => {
     expect(commits).toEqual(lasting ? expected : [])
   })
 
-  test('keeps any key', async () => {
+  test('accepts unusual keys', async () => {
     const odd = [
       '__proto__',
       'constructor',
@@ -194,7 +194,7 @@ describe.each(storages)('the cache on %s', (name, makeStorage, lasting) => {
     expect(await records()).toEqual([])
   })
 
-  test('tells size and times of an entry', async () => {
+  test('reports the size and times of an entry', async () => {
     await expect(session.cache.metadata({ key: 'a' })).rejects.toEqual(refused('CACHE_KEY_NOT_FOUND'))
     await put('a', 'one')
     environment.advance(1000)
@@ -233,9 +233,9 @@ describe.each(storages)('the cache on %s', (name, makeStorage, lasting) => {
   })
 
   describe('an entry with a time to live', () => {
-    test('ends with it, for every way to ask', async () => {
+    test('expires for every read method', async () => {
       await put('a', 'one', 10)
-      await put('for ever')
+      await put('forever')
       environment.advance(9999)
       expect(await text('a')).toBe('one')
       environment.advance(1)
@@ -248,11 +248,11 @@ describe.each(storages)('the cache on %s', (name, makeStorage, lasting) => {
       expect(await session.cache.deleteByPrefix({ prefix: 'a' })).toEqual({ deletedCount: 0 })
       const swap = { key: 'a', expectedValue: 'one', newValue: 'two' }
       expect(await session.cache.compareAndSet(swap)).toMatchObject({ swapped: false, found: false })
-      // The record went with the next change.
-      expect(await records()).toEqual(lasting ? ['for ever'] : [])
+      // The record was deleted by the next change.
+      expect(await records()).toEqual(lasting ? ['forever'] : [])
     })
 
-    test('gets another one from every write', async () => {
+    test('gets a new time to live from every write', async () => {
       await put('a', 'one', 10)
       environment.advance(9000)
       await put('a', 'two', 10)
@@ -266,7 +266,7 @@ describe.each(storages)('the cache on %s', (name, makeStorage, lasting) => {
       expect(await text('a')).toBe(undefined)
     })
 
-    test('lives no longer across a reopening, and ends while nobody is there', async () => {
+    test('expires on time across a reopening, even while closed', async () => {
       await put('kept', 'kept', 100)
       await put('over', 'over', 10)
       await reopen(10_000)
@@ -274,7 +274,7 @@ describe.each(storages)('the cache on %s', (name, makeStorage, lasting) => {
       await session.cache.delete({ key: 'over' })
       await reopen(89_999)
       expect(await allKeys()).toEqual(['kept'])
-      // A wall clock that was put back makes nothing live longer than it was to.
+      // Setting the wall clock back extends no lifetime.
       await reopen(-1_000_000)
       expect(await allKeys()).toEqual(['kept'])
       environment.advance(lasting ? 99_999 : 1_000_000)
@@ -283,7 +283,7 @@ describe.each(storages)('the cache on %s', (name, makeStorage, lasting) => {
       expect(await allKeys()).toEqual([])
     })
 
-    test('lives for a year at most', async () => {
+    test('lives for at most a year', async () => {
       await put('a', 'one', 1e300)
       expect(await session.cache.metadata({ key: 'a' })).toMatchObject({
         expiresAt: '2026-01-01T00:00:00.000Z',
@@ -307,7 +307,7 @@ describe.each(storages)('the cache on %s', (name, makeStorage, lasting) => {
       return { ...rest, value: Buffer.from(value).toString() }
     }
 
-    test('sets what is as expected, and tells what there is', async () => {
+    test('sets a value that matches and returns the current value', async () => {
       expect(await swap('one', 'none')).toEqual({ swapped: false, value: '', found: false })
       expect(await swap('one', '')).toEqual({ swapped: false, value: '', found: false })
       expect(await swap('')).toEqual({ swapped: true, value: '', found: true })
@@ -334,7 +334,7 @@ describe.each(storages)('the cache on %s', (name, makeStorage, lasting) => {
       }
     })
 
-    test('lets one of many have its way, and loses no step of a counter', async () => {
+    test('lets exactly one of many concurrent swaps win, so a counter loses no increment', async () => {
       await put('a', '0')
       await reopen()
       const add = async (): Promise<number> => {
@@ -377,7 +377,7 @@ describe.each(storages)('the cache on %s', (name, makeStorage, lasting) => {
       expect((await session.cache.keys({ pageSize: 1e6 })).keys).toHaveLength(29)
     })
 
-    test('go on where they were when entries come and go', async () => {
+    test('continue at the same position after insertions and deletions', async () => {
       for (const key of ['a', 'b', 'c', 'd', 'e', 'f']) await put(key)
       const first = await session.cache.keys({ pageSize: 2 })
       expect(first.keys).toEqual(['a', 'b'])
@@ -390,7 +390,7 @@ describe.each(storages)('the cache on %s', (name, makeStorage, lasting) => {
       expect(third).toEqual({ keys: ['f', 'g'], nextPageToken: '' })
     })
 
-    test('refuse a token of another listing', async () => {
+    test('reject a page token of another listing', async () => {
       for (const key of ['a1', 'a2', 'b']) await put(key)
       const { nextPageToken } = await session.cache.keys({ prefix: 'a', pageSize: 1 })
       const other = await engine.sessions.create()
@@ -421,7 +421,7 @@ describe.each(storages)('the cache on %s', (name, makeStorage, lasting) => {
   })
 
   describe('batches', () => {
-    test('set all or nothing', async () => {
+    test('set all entries or none', async () => {
       await put('kept')
       const bad = [{ key: '' }, { ttlSeconds: -1 }, { value: 5 as unknown as string }, { key: '..' }]
       for (const wrong of bad) {
@@ -450,7 +450,7 @@ describe.each(storages)('the cache on %s', (name, makeStorage, lasting) => {
       await session.cache.batchSet({ entries: [] })
     })
 
-    test('get in the order of the request', async () => {
+    test('return values in the order of the request', async () => {
       await put('a', 'one')
       await put('large', bytes(100_000))
       await reopen()
@@ -493,7 +493,7 @@ describe.each(storages)('the cache on %s', (name, makeStorage, lasting) => {
   describe('that is full', () => {
     const value = 'x'.repeat(99)
 
-    test('loses what was not used for the longest time', async () => {
+    test('evicts the least recently used entries', async () => {
       await openSmall(500)
       for (const key of ['a', 'b', 'c', 'd', 'e']) await put(key, value)
       await text('a')
@@ -517,7 +517,7 @@ describe.each(storages)('the cache on %s', (name, makeStorage, lasting) => {
       expect(await records()).toEqual(lasting ? ['a', 'e', 'g', 'h'] : [])
     })
 
-    test('loses what is over first', async () => {
+    test('evicts expired entries first', async () => {
       await openSmall(300)
       await put('a', value)
       await put('b', value, 10)
@@ -528,7 +528,7 @@ describe.each(storages)('the cache on %s', (name, makeStorage, lasting) => {
       expect(await allKeys()).toEqual(['a', 'c', 'd'])
     })
 
-    test('goes by the last write after a reopening', async () => {
+    test('evicts by last write after a reopening', async () => {
       await openSmall(300)
       for (const key of ['c', 'b', 'a']) await put(key, value)
       await put('c', value)
@@ -539,14 +539,14 @@ describe.each(storages)('the cache on %s', (name, makeStorage, lasting) => {
       expect(await allKeys()).toEqual(['a', 'c', 'd'])
       await put('e', value)
       expect(await allKeys()).toEqual(['c', 'd', 'e'])
-      // Less room than before: the last written stay.
+      // The capacity is smaller than before: the most recently written entries stay.
       await reopen(0, { cacheBytes: 200 })
       expect(await allKeys()).toEqual(['d', 'e'])
       await put('d', value)
       expect(await records()).toEqual(['d', 'e'])
     })
 
-    test('refuses what can never fit, and loses nothing by it', async () => {
+    test('rejects values that can never fit, and evicts nothing for them', async () => {
       await openSmall(100)
       await put('a', value)
       const entries = [
@@ -561,7 +561,7 @@ describe.each(storages)('the cache on %s', (name, makeStorage, lasting) => {
       expect(await text('a')).toBe(value)
     })
 
-    test.runIf(name === 'level')('has a bound on the number of entries too', async () => {
+    test.runIf(name === 'level')('also limits the number of entries', async () => {
       if (size < 1) lowerBound(limits, 'cacheEntries', 10_000)
       await openSmall(MiB)
       const batch = limits.cacheEntries / 10
@@ -578,7 +578,7 @@ describe.each(storages)('the cache on %s', (name, makeStorage, lasting) => {
     })
   })
 
-  test('refuses what makes no sense', async () => {
+  test('rejects invalid arguments', async () => {
     const { cache } = session
     const invalid = [undefined, null, 5, {}, '', '.', '..', '\ud800', [], { toString: () => 'a' }]
     for (const one of invalid) {
@@ -629,7 +629,7 @@ describe.each(storages)('the cache on %s', (name, makeStorage, lasting) => {
     expect(await allKeys()).toEqual([])
   })
 
-  test('is a session’s own, and outlives a restore', async () => {
+  test('belongs to one session and is not changed by a restore', async () => {
     await session.checkpoint({ checkpointLabel: 'before' })
     await put('a', 'parent')
     const fork = await session.fork()
@@ -650,7 +650,7 @@ describe.each(storages)('the cache on %s', (name, makeStorage, lasting) => {
     await expect(narrow.cache.put({ key: 'a', value: '' })).rejects.toEqual(refused('PERMISSION_DENIED'))
   })
 
-  test('changes in the order of the calls', async () => {
+  test('applies changes in call order', async () => {
     await put('a', '0')
     await reopen()
     const large = bytes(5 * MiB)
@@ -663,7 +663,7 @@ describe.each(storages)('the cache on %s', (name, makeStorage, lasting) => {
     expect(await text('b')).toBe('1')
   })
 
-  test.runIf(lasting)('is read again after a failed write', async () => {
+  test.runIf(lasting)('is reloaded after a failed write', async () => {
     await put('a', 'stored')
     await put('over', 'stored', 10)
     storage.next = 'fail'
@@ -675,7 +675,7 @@ describe.each(storages)('the cache on %s', (name, makeStorage, lasting) => {
     expect(await allKeys()).toEqual(['a'])
   })
 
-  test.runIf(lasting)('tells of a large value that could not be stored', async () => {
+  test.runIf(lasting)('reports a large value that could not be stored', async () => {
     await put('a', 'stored')
     storage.next = 'fail'
     await expect(put('a', bytes(5 * MiB))).rejects.toEqual(refused('STORE_FAILED'))
@@ -683,7 +683,7 @@ describe.each(storages)('the cache on %s', (name, makeStorage, lasting) => {
     storage.next = 'commit'
   })
 
-  test.runIf(lasting)('tells of a damaged record, and of whose it is', async () => {
+  test.runIf(lasting)('reports a damaged record and its session', async () => {
     for (const damage of ['', '{', 'null', '{"key":"a"}']) {
       await put('a', 'stored')
       await engine.close()
@@ -714,7 +714,7 @@ describe.each(storages)('the cache on %s', (name, makeStorage, lasting) => {
 })
 
 test.each([-1, 0.5, Number.NaN, '5' as unknown as number])(
-  'an engine refuses cacheBytes of %s',
+  'an engine rejects cacheBytes of %s',
   async (cacheBytes) => {
     await expect(openEngine({ cacheBytes })).rejects.toEqual(refused('INVALID_ARGUMENT', 'cacheBytes'))
   },

@@ -11,7 +11,7 @@ import { limits, openEngine, type Engine, type Finding, type Session, type Stora
 import { keys, type Store } from '../../src/engine/ports.js'
 import { storages } from '../support/storages.js'
 
-/** Gives access to the store below an engine. */
+/** Gives access to the store of an engine. */
 function watched(storage: Storage): { storage: Storage; store: () => Store } {
   let opened: Store | undefined
   const open = async (): Promise<Store> => (opened = await storage.open())
@@ -58,7 +58,7 @@ describe.each(storages.filter(([, , lasting]) => lasting))('a check on %s', (_na
     return [...(await store.scan({ gte: prefix, lt: `${prefix}\u{10ffff}`, limit: 10_000 }))]
   }
 
-  test('finds nothing where nothing is wrong, also after a collection', async () => {
+  test('finds nothing in an intact store, also after a collection', async () => {
     const report = await engine.check({ readData: true })
     expect(report.findings).toEqual([])
     expect(report).toMatchObject({ found: 0, sessions: 3 })
@@ -69,14 +69,14 @@ describe.each(storages.filter(([, , lasting]) => lasting))('a check on %s', (_na
     expect((await engine.check({ readData: true })).findings).toEqual([])
   })
 
-  test('a collection notes in the oldest snapshot that the redo before it is gone', async () => {
+  test('accepts an oldest snapshot whose earlier redo was collected', async () => {
     await engine.collect()
     const [first] = await recordsOf(keys.snapshots(session.id))
     expect(snapshotKind.parse(first![1]).pruned).toBe(true)
     expect(await findings(true)).toEqual([])
   })
 
-  test('names the file and the session of a content that is missing', async () => {
+  test('names the file and the session of a missing content', async () => {
     await store.commit({ deleteBlobs: [sha256('one')] })
     const [finding, ...others] = await findings()
     expect(finding).toMatchObject({
@@ -88,7 +88,7 @@ describe.each(storages.filter(([, , lasting]) => lasting))('a check on %s', (_na
     expect(others).toEqual([])
   })
 
-  test('tells once of a content that an event and a tree lead to', async () => {
+  test('reports a content once that both an event and a tree reference', async () => {
     const file = { path: '/docs/d.txt', content: 'four' }
     await session.files.write(file)
     await engine.collect()
@@ -99,7 +99,7 @@ describe.each(storages.filter(([, , lasting]) => lasting))('a check on %s', (_na
     expect(await findings()).toMatchObject([{ problem: 'missing', sessionId: session.id, path: file.path }])
   })
 
-  test('finds what only events lead to, and what only the cache has', async () => {
+  test('finds contents that only events or only the cache reference', async () => {
     await store.commit({ deleteBlobs: [sha256('two'), sha256(Buffer.alloc(100_000, 'v'))] })
     const found = await findings()
     expect(found).toContainEqual(
@@ -110,7 +110,7 @@ describe.each(storages.filter(([, , lasting]) => lasting))('a check on %s', (_na
     )
   })
 
-  test('tells of a node that is missing, of one that was changed, and of one that is no JSON', async () => {
+  test('reports missing, changed and unparsable nodes', async () => {
     const nodes = (await recordsOf('n')).filter(([, json]) => json.includes('f17'))
     const [key, json] = nodes[0]!
     const address = key.slice(1)
@@ -126,7 +126,7 @@ describe.each(storages.filter(([, , lasting]) => lasting))('a check on %s', (_na
     ])
   })
 
-  test('tells of a node that is missing for each session that names it in its tree', async () => {
+  test('reports a missing node for each session whose tree contains it', async () => {
     const fork = await session.fork()
     await fork.files.write({ path: '/only', content: 'here' })
     await engine.collect()
@@ -142,7 +142,7 @@ describe.each(storages.filter(([, , lasting]) => lasting))('a check on %s', (_na
     expect(new Set(sessions).size).toBe(sessions.length)
   })
 
-  test('tells of an event that was changed', async () => {
+  test('reports a changed event', async () => {
     const pages = []
     for await (const page of store.events(session.id, { from: 1, to: 1 })) pages.push(...page)
     const [at, type, details, , ...others] = pages[0]!.body
@@ -153,14 +153,14 @@ describe.each(storages.filter(([, , lasting]) => lasting))('a check on %s', (_na
     ])
   })
 
-  test('tells of events that are missing', async () => {
+  test('reports missing events', async () => {
     await store.commit({ deleteEvents: [session.id] })
     const found = await findings()
     expect(found).toContainEqual(expect.objectContaining({ message: 'names an event that is not there' }))
     expect(found.some(({ message }) => message.includes('from which this one was forked'))).toBe(true)
   })
 
-  test('tells of a snapshot, a checkpoint and a fork of the event after the newest one', async () => {
+  test('reports a snapshot, a checkpoint and a fork that refer to a missing newest event', async () => {
     await engine.collect()
     const fork = await session.fork()
     const { seq: last } = (await store.lastEvent(session.id))!
@@ -181,7 +181,7 @@ describe.each(storages.filter(([, , lasting]) => lasting))('a check on %s', (_na
     )
   })
 
-  test('tells of forks that start from what is not kept any more', async () => {
+  test('reports forks that start from a state that is no longer kept', async () => {
     const child = await session.fork()
     const grandchild = await child.fork()
     for await (const page of store.events(session.id, { from: 2, to: 2 }))
@@ -198,7 +198,7 @@ describe.each(storages.filter(([, , lasting]) => lasting))('a check on %s', (_na
     expect(found.filter(({ sessionId }) => sessionId === grandchild.id)).toEqual([])
   })
 
-  test('tells of records that are none', async () => {
+  test('reports unparsable records', async () => {
     const [key] = (await recordsOf('s'))[0]!
     await store.commit({ put: [[key, '{"id":']] })
     expect(await findings()).toContainEqual(
@@ -206,7 +206,7 @@ describe.each(storages.filter(([, , lasting]) => lasting))('a check on %s', (_na
     )
   })
 
-  test('changes nothing, ends with its signal, and refuses what it does not know', async () => {
+  test('changes nothing, stops on its signal, and rejects unknown options', async () => {
     const before = await Promise.all(['s', 'k', 'n', 'r'].map(recordsOf))
     await engine.check()
     expect(await Promise.all(['s', 'k', 'n', 'r'].map(recordsOf))).toEqual(before)
@@ -215,7 +215,7 @@ describe.each(storages.filter(([, , lasting]) => lasting))('a check on %s', (_na
     await expect(engine.check({ readData: 1 as never })).rejects.toMatchObject({ reason: 'INVALID_ARGUMENT' })
   })
 
-  test('goes on beside writers', async () => {
+  test('runs while sessions are written', async () => {
     const writing = (async () => {
       for (let i = 0; i < 100; i++) {
         await session.files.write({ path: `/new/${i}`, content: `new ${i}`, createParents: true })
@@ -228,7 +228,7 @@ describe.each(storages.filter(([, , lasting]) => lasting))('a check on %s', (_na
   })
 })
 
-test('a check counts every finding once, and lists the first thousand', () => {
+test('a check counts every finding once and lists the first thousand', () => {
   const findings = new Findings()
   const finding = (i: number): Finding => ({
     problem: 'missing',
@@ -242,7 +242,7 @@ test('a check counts every finding once, and lists the first thousand', () => {
   expect([findings.count, findings.list.length]).toEqual([limits.checkFindings + 1, limits.checkFindings])
 })
 
-test('a check has nothing to look at where nothing lasts', async () => {
+test('a check of storage that is not durable examines nothing', async () => {
   await using engine = await openEngine()
   await engine.sessions.create({ files: { '/a': 'a' } })
   expect(await engine.check({ readData: true })).toMatchObject({ found: 0, sessions: 0, blobs: 0 })

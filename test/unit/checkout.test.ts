@@ -76,7 +76,7 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
   const diskText = (path: string): string => readFileSync(onDisk(path), 'utf8')
   const eventCount = async (): Promise<number> => (await session.events.list()).events.length
 
-  /** Changes a file in place, with a time of its own even where clocks are coarse. */
+  /** Changes a file in place, with a distinct time even where clocks are coarse. */
   function edit(path: string, content: string): void {
     writeFileSync(onDisk(path), content)
     later(path)
@@ -111,7 +111,7 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
   }
 
   describe('writing', () => {
-    test('files, directories, modes, symlinks, hard links and times', async () => {
+    test('creates files, directories, modes, symlinks, hard links and times', async () => {
       await session.files.setMode({ path: '/d/x', mode: 0o4755 })
       await session.files.createDirectory({ path: '/empty', mode: 0o700 })
       await write('/shut/in', 'in')
@@ -145,7 +145,7 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
       expect(await checkout.update()).toEqual({ written: 1, removed: 0 })
     })
 
-    test('a large file, and one that is a hole', async () => {
+    test('creates a large file and a sparse file', async () => {
       const bytes = Buffer.alloc(3 * 2 ** 20 + 17, 'abcdefg')
       await session.files.write({ path: '/large', content: bytes })
       await session.fs.promises.truncate('/a', 2 ** 20 + 5)
@@ -161,7 +161,7 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
       expect(await checkout.update()).toEqual({ written: 0, removed: 0 })
     })
 
-    test('only what differs, the second time', async () => {
+    test('changes only differing files the second time', async () => {
       await session.checkout(target)
       const inode = statSync(onDisk('d/x')).ino
       await write('/a', 'two')
@@ -177,7 +177,7 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
       expect(await again.update()).toEqual({ written: 0, removed: 0 })
     })
 
-    test('what has become of another kind', async () => {
+    test('replaces entries of another kind', async () => {
       await session.checkout(target)
       await session.fs.promises.rm('/d', { recursive: true })
       await write('/d', 'a file now')
@@ -197,7 +197,7 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
       expect(hostFiles(target)).toEqual(await sessionFiles(session))
     })
 
-    test('another session over it', async () => {
+    test('replaces the checkout of another session', async () => {
       const first = await session.checkout(target)
       const fork = await session.fork()
       await write('/a', 'of the fork', fork)
@@ -211,7 +211,7 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
       await expectSame()
     })
 
-    test('hard links that come and go', async () => {
+    test('adds and removes hard links', async () => {
       const checkout = await session.checkout(target)
       const ino = (path: string): number => statSync(onDisk(path)).ino
       await session.files.link({ srcPath: '/a', dstPath: '/b' })
@@ -227,7 +227,7 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
       expect(await checkout.sync()).toEqual({ added: [], modified: [], removed: [] })
     })
 
-    test('replaces a file of several names instead of changing it', async () => {
+    test('replaces a file with several names instead of changing it', async () => {
       const checkout = await session.checkout(target)
       const outside = join(scratch, 'outside')
       const seen = (): unknown => {
@@ -253,7 +253,7 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
       expect([statSync(outside).nlink, statSync(onDisk('a')).nlink]).toEqual([1, 1])
     })
 
-    test('gives a file that has names elsewhere no further name', async () => {
+    test('adds no name to a file that has names elsewhere', async () => {
       await session.files.link({ srcPath: '/a', dstPath: '/d/c' })
       const checkout = await session.checkout(target)
       const outside = join(scratch, 'outside')
@@ -270,7 +270,7 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
       expect(diskText('e')).toBe('one')
     })
 
-    test('names of a file that come and go stay one file', async () => {
+    test('keeps one file while its names change', async () => {
       const checkout = await session.checkout(target)
       const names = ['/a', '/b', '/d/c', '/z']
       const inos = (): number =>
@@ -294,7 +294,7 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
       }
     })
 
-    test('a directory that others changed is left alone', async () => {
+    test('leaves a directory alone that was changed on disk', async () => {
       const checkout = await session.checkout(target)
       await write('/a', 'two')
       await write('/d/x', 'changed')
@@ -313,13 +313,13 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
       ['removed and changed by hand', () => session.files.delete({ path: '/a' }), () => edit('a', '2'), '/a'],
       ['new and made by hand', () => write('/n', 'session'), () => edit('n', 'hand'), '/n'],
       [
-        'removed with a file more in it',
+        'removed but has a new file in it',
         () => session.fs.promises.rm('/d', { recursive: true }),
         () => writeFileSync(onDisk('d/e/more'), ''),
         '/d/e/more',
       ],
       [
-        'in a directory that became a symlink',
+        'in a directory that was replaced with a symlink',
         () => write('/d/x', 'two'),
         () => {
           renameSync(onDisk('d'), join(root, 'moved'))
@@ -334,7 +334,7 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
         () => chmodSync(onDisk('d'), 0o770),
         '/d',
       ],
-    ])('a path that is %s', async (_case, change, byHand, path) => {
+    ])('refuses a path that is %s', async (_case, change, byHand, path) => {
       const checkout = await session.checkout(target)
       await change()
       byHand()
@@ -346,7 +346,7 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
         expect([name, hostFiles(target)[name]]).toEqual([name, what])
     })
 
-    test('what both made the same is no conflict', async () => {
+    test('accepts equal changes on both sides', async () => {
       const checkout = await session.checkout(target)
       await write('/a', 'same')
       await session.files.delete({ path: '/d/x' })
@@ -359,7 +359,7 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
       await expectSame()
     })
 
-    test('a file that was only touched is written', async () => {
+    test('overwrites a file that was only touched', async () => {
       const checkout = await session.checkout(target)
       later('a')
       await write('/a', 'two')
@@ -367,7 +367,7 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
       expect(diskText('a')).toBe('two')
     })
 
-    test('a change that leaves size and time as they were is seen', async () => {
+    test('detects a change that keeps size and time', async () => {
       const checkout = await session.checkout(target)
       const { atimeMs, mtimeMs } = statSync(onDisk('a'))
       writeFileSync(onDisk('a'), 'two')
@@ -375,7 +375,7 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
       expect(await checkout.sync()).toEqual({ added: [], modified: ['/a'], removed: [] })
     })
 
-    test('a directory that is not empty is refused, and with force only what is in the way goes', async () => {
+    test('refuses a directory that is not empty, and with force replaces only the entries in the way', async () => {
       mkdirSync(onDisk('a/in'), { recursive: true })
       writeFileSync(onDisk('a/in/way'), '')
       writeFileSync(onDisk('mine'), 'mine')
@@ -391,7 +391,7 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
       expect(await checkout.sync()).toEqual({ added: ['/mine'], modified: [], removed: [] })
     })
 
-    test('a directory that was emptied or removed is written anew', async () => {
+    test('recreates a directory that was emptied or removed', async () => {
       const checkout = await session.checkout(target)
       rmSync(target, { recursive: true })
       expect((await checkout.update()).written).toBe(5)
@@ -402,7 +402,7 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
       await expectSame()
     })
 
-    test('an interrupted write is made whole by the next', async () => {
+    test('completes an interrupted write with the next one', async () => {
       for (let i = 0; i < 40; i++) await write(`/many/${i}`, 'x'.repeat(i))
       for (const stopAt of [8, 20]) {
         const stop = new AbortController()
@@ -423,7 +423,7 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
       expect(await checkout.update()).toEqual({ written: 0, removed: 0 })
     })
 
-    test('nobody syncs what was interrupted', async () => {
+    test('refuses to sync after an interrupted write', async () => {
       const checkout = await session.checkout(target)
       await write('/a', 'two')
       const stop = new AbortController()
@@ -435,13 +435,13 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
       await expectSame()
     })
 
-    test('an aborted signal changes nothing', async () => {
+    test('changes nothing with an aborted signal', async () => {
       const reason = new Error('no')
       await expect(session.checkout(target, { signal: AbortSignal.abort(reason) })).rejects.toBe(reason)
       expect(existsSync(target)).toBe(false)
     })
 
-    test('places outside the roots are refused', async () => {
+    test('rejects paths outside the roots', async () => {
       for (const place of [join(scratch, 'other'), scratch, join(root, '..', 'other'), '/'])
         expect(await reasonOf(session.checkout(place))).toBe('HOST_PATH_NOT_ALLOWED')
       symlinkSync(scratch, join(root, 'out'))
@@ -457,7 +457,7 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
       '/.g\u200cit/config',
       '/.git ',
       '/\ufeff.git/x',
-    ])('refuses %j with UNSAFE_PATH, and writes nothing', async (path) => {
+    ])('refuses %j with UNSAFE_PATH and writes nothing', async (path) => {
       await session.fs.promises.mkdir(join(path, '..'), { recursive: true })
       await write(path, 'x')
       for (const force of [false, true]) {
@@ -466,7 +466,7 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
       }
     })
 
-    test('refuses a symlink .gitmodules with UNSAFE_PATH, and writes a file of that name', async () => {
+    test('refuses a symlink .gitmodules with UNSAFE_PATH but writes a file of that name', async () => {
       await session.files.createSymlink({ linkPath: '/d/.gitmodules', target: 'x' })
       expect(await reasonOf(session.checkout(target))).toBe('UNSAFE_PATH')
       await session.fs.promises.unlink('/d/.gitmodules')
@@ -475,7 +475,7 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
       await expectSame()
     })
 
-    test('update refuses an unsafe path that is new, and writes nothing of what came with it', async () => {
+    test('refuses a new unsafe path in an update and writes nothing else', async () => {
       const checkout = await session.checkout(target)
       const before = hostFiles(target)
       await write('/a', 'changed')
@@ -490,7 +490,7 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
     })
 
     test.each(['/..\\x', '/C:x', '/d/con', '/d/NUL.txt', '/end.'])(
-      'refuses %j with UNSAFE_PATH on Windows, and writes nothing',
+      'refuses %j with UNSAFE_PATH on Windows and writes nothing',
       async (path) => {
         await session.fs.promises.mkdir('/d', { recursive: true })
         const checkout = await session.checkout(target)
@@ -510,7 +510,7 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
       },
     )
 
-    test('allowGitNames writes every name and brings it back', async () => {
+    test('writes and syncs every name with allowGitNames', async () => {
       await engine.close()
       await open(true)
       session = await engine.sessions.create({ files: { '/.git/config': 'x', '/a': 'one' } })
@@ -520,7 +520,7 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
       expect((await checkout.sync()).modified).toEqual(['/.git/config'])
       await expectSame()
       if (!lasting) return
-      // What was let in once is not changed after the engine is opened without the option.
+      // Unsafe names stay unchanged after the engine is opened without the option.
       await reload()
       const again = await session.checkout(target)
       await write('/.git/hooks', 'z')
@@ -530,7 +530,7 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
       expect(diskText('.git/config')).toBe('z')
     })
 
-    test('a symlink in the way is not followed', async () => {
+    test('does not follow a symlink in the way', async () => {
       const outside = join(scratch, 'outside')
       mkdirSync(outside)
       writeFileSync(join(outside, 'x'), 'outside')
@@ -542,7 +542,7 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
       expect(hostFiles(outside)).toEqual({ '/x': expect.stringContaining('outside') as string })
     })
 
-    test('is a read of the session, and sync a change', async () => {
+    test('needs permission to read for update and to change for sync', async () => {
       const checkout = await session.checkout(target)
       refuse = ['applyBatch']
       await checkout.update()
@@ -553,7 +553,7 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
       await checkout.sync()
     })
 
-    test('a closed engine writes no more', async () => {
+    test('stops writing when the engine is closed', async () => {
       for (let i = 0; i < 50; i++) await write(`/many/${i}`, 'x')
       const running = session.checkout(target)
       const failing = reasonOf(running)
@@ -572,7 +572,7 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
       checkout = await session.checkout(target)
     })
 
-    test('everything that was changed, as one event', async () => {
+    test('applies all changes as one event', async () => {
       const before = await eventCount()
       edit('a', 'by hand')
       mkdirSync(onDisk('n/m'), { recursive: true })
@@ -605,7 +605,7 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
       expect((await session.checkout(target)).initial).toEqual({ written: 0, removed: 0 })
     })
 
-    test('kinds that changed', async () => {
+    test('applies changes of kind', async () => {
       rmSync(onDisk('d'), { recursive: true })
       writeFileSync(onDisk('d'), 'a file')
       rmSync(onDisk('a'))
@@ -621,7 +621,7 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
     })
 
     test.each(['.git/config', 'd/.GIT', 'git~1'])(
-      'sync refuses %j with UNSAFE_PATH, and changes nothing in the session',
+      'refuses %j with UNSAFE_PATH and changes nothing in the session',
       async (path) => {
         const checkout = await session.checkout(target)
         const before = await sessionFiles(session)
@@ -636,20 +636,20 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
       },
     )
 
-    test('sync refuses a symlink .gitmodules with UNSAFE_PATH', async () => {
+    test('refuses a symlink .gitmodules with UNSAFE_PATH', async () => {
       const checkout = await session.checkout(target)
       symlinkSync('a', onDisk('.gitmodules'))
       expect(await reasonOf(checkout.sync())).toBe('UNSAFE_PATH')
     })
 
-    test('nothing changed is no event', async () => {
+    test('adds no event without changes', async () => {
       const before = await eventCount()
       later('a')
       expect(await checkout.sync()).toEqual({ added: [], modified: [], removed: [] })
       expect(await eventCount()).toBe(before)
     })
 
-    test('what the session changed elsewhere stays, and update brings it', async () => {
+    test('keeps other changes of the session for the next update', async () => {
       await write('/d/x', 'session')
       await write('/d/new', 'session')
       edit('a', 'hand')
@@ -664,27 +664,32 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
     test.each<[string, () => Promise<unknown>, () => void, string]>([
       ['a file that both changed', () => write('/a', 'session'), () => edit('a', 'hand'), '/a'],
       [
-        'a file that one changed and the other removed',
+        'a file that the session changed and the disk removed',
         () => write('/a', 's'),
         () => rmSync(onDisk('a')),
         '/a',
       ],
-      ['and the other way round', () => session.files.delete({ path: '/a' }), () => edit('a', 'hand'), '/a'],
-      ['a file that both made', () => write('/n', 'session'), () => edit('n', 'hand'), '/n'],
       [
-        'a directory that the session changed below',
+        'a file that the session removed and the disk changed',
+        () => session.files.delete({ path: '/a' }),
+        () => edit('a', 'hand'),
+        '/a',
+      ],
+      ['a file that both sides created', () => write('/n', 'session'), () => edit('n', 'hand'), '/n'],
+      [
+        'a directory with session changes in it',
         () => write('/d/e/new', 'session'),
         () => rmSync(onDisk('d'), { recursive: true }),
         '/d',
       ],
       [
-        'a directory that the session took away',
+        'a directory that the session removed',
         () => session.fs.promises.rm('/d', { recursive: true }),
         () => writeFileSync(onDisk('d/hand'), ''),
         '/d/hand',
       ],
       [
-        'a directory that the session made a symlink',
+        'a directory that the session replaced with a symlink',
         async () => {
           await session.files.rename({ sourcePath: '/d', destinationPath: '/moved' })
           await session.files.createSymlink({ linkPath: '/d', target: '/moved' })
@@ -708,7 +713,7 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
       expect(await eventCount()).toBe(events)
     })
 
-    test('what both made the same is no conflict and no change', async () => {
+    test('accepts equal changes on both sides without an event', async () => {
       await write('/a', 'same')
       await write('/n/o', 'o')
       await session.fs.promises.rm('/d/e', { recursive: true })
@@ -723,7 +728,7 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
       expect(await checkout.update()).toEqual({ written: 0, removed: 0 })
     })
 
-    test('hard links', async () => {
+    test('applies hard links', async () => {
       linkSync(onDisk('a'), onDisk('b'))
       linkSync(onDisk('a'), onDisk('d/c'))
       await checkout.sync()
@@ -743,7 +748,7 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
       await expectSame()
     })
 
-    test('attributes of files stay', async () => {
+    test('keeps extended attributes', async () => {
       await session.files.setXattr({ path: '/a', name: 'user.x', value: new Uint8Array([1]) })
       await session.files.setXattr({ path: '/d', name: 'user.y', value: new Uint8Array([2]) })
       expect(await checkout.update()).toEqual({ written: 0, removed: 0 })
@@ -756,7 +761,7 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
       expect(await checkout.update()).toEqual({ written: 0, removed: 0 })
     })
 
-    test('while the session goes on', async () => {
+    test('works while the session is written', async () => {
       for (let round = 0; round < 5; round++) {
         edit('a', `hand ${round}`)
         const writing = Array.from({ length: 20 }, (_, i) => write(`/s${i}`, `${round}`))
@@ -768,19 +773,19 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
       await expectSame()
     })
 
-    test('a directory that is gone is HOST_PATH_NOT_FOUND', async () => {
+    test('fails with HOST_PATH_NOT_FOUND if the directory is missing', async () => {
       rmSync(target, { recursive: true })
       expect(await reasonOf(checkout.sync())).toBe('HOST_PATH_NOT_FOUND')
     })
 
-    test('a deleted session is gone', async () => {
+    test('fails with SESSION_NOT_FOUND for a deleted session', async () => {
       await session.delete()
       expect(await reasonOf(checkout.sync())).toBe('SESSION_NOT_FOUND')
       expect(await reasonOf(checkout.update())).toBe('SESSION_NOT_FOUND')
     })
   })
 
-  test(`any changes on both sides end up equal (FORKSPACE_SEED=${seed})`, async () => {
+  test(`makes both sides equal after any changes (FORKSPACE_SEED=${seed})`, async () => {
     const random = randomWords(seed)
     const names = ['a', 'b', 'c', 'd']
     const anyPath = (): string =>

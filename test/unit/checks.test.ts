@@ -1,4 +1,4 @@
-/** The forms that stored records are checked against. */
+/** The type checks of stored records. */
 import { expect, test } from 'vitest'
 import { parseText } from '../../src/engine/base/input.js'
 import * as checks from '../../src/engine/base/checks.js'
@@ -25,7 +25,7 @@ test.each<[string, checks.Check, readonly unknown[], readonly unknown[]]>([
   expect(wrong.map(check)).toEqual(wrong.map(() => false))
 })
 
-test('a text is measured in bytes of UTF-8', () => {
+test('measures a text in bytes of UTF-8', () => {
   expect(parseText('field', 'ü'.repeat(50), 100)).toBe('ü'.repeat(50))
   expect(() => parseText('field', 'ü'.repeat(51), 100)).toThrow(
     expect.objectContaining({ reason: 'TOO_LARGE' }),

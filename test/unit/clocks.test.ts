@@ -1,4 +1,4 @@
-/** Wall clocks that jump: nothing is lost by them, and times go on when they are set right. */
+/** Wall clocks that jump lose no data, and times are correct again once the clock is. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -40,7 +40,7 @@ describe.each(storages)('a wall clock that jumps, on %s', (_name, makeStorage, l
     engine = await openEngine({ storage, environment })
   }
 
-  /** Another process, whose monotonic clock begins anew. */
+  /** Simulates another process, whose monotonic clock starts anew. */
   async function reopen(): Promise<void> {
     await engine.close()
     monotonic = 1e6
@@ -61,7 +61,7 @@ describe.each(storages)('a wall clock that jumps, on %s', (_name, makeStorage, l
     session.files.write({ path: '/a', content })
 
   describe('deletes no session', () => {
-    test.each([year, -year])('before its time passed in this process: by %i ms', async (jump) => {
+    test.each([year, -year])('before its time to live has passed in this process: by %i ms', async (jump) => {
       const session = await engine.sessions.create({ ttlSeconds: 3600, files: { '/a': 'kept' } })
       wall += jump
       expect(await ids()).toEqual([session.id])
@@ -73,7 +73,7 @@ describe.each(storages)('a wall clock that jumps, on %s', (_name, makeStorage, l
       expect(await session.fs.promises.readFile('/a', 'utf8')).toBe('kept')
     })
 
-    test('that was used by a clock that was ahead, before it was unused for its time', async () => {
+    test('before its time to live has passed since a use by a clock that was ahead', async () => {
       const session = await engine.sessions.create({ ttlSeconds: 3600, files: { '/a': 'kept' } })
       pass(50 * minute)
       wall += year
@@ -89,7 +89,7 @@ describe.each(storages)('a wall clock that jumps, on %s', (_name, makeStorage, l
       expect(await ids()).toEqual([])
     })
 
-    test('that nobody used since, of a clock that was ahead, for ever', async () => {
+    test('and also does not keep an unused one forever after a clock that was ahead', async () => {
       const session = await engine.sessions.create({ ttlSeconds: 3600 })
       wall += year
       await write(session, 'a')
@@ -101,7 +101,7 @@ describe.each(storages)('a wall clock that jumps, on %s', (_name, makeStorage, l
       expect(await ids()).toEqual([])
     })
 
-    test.runIf(lasting)('when it is opened by a clock that is ahead, and soon set right', async () => {
+    test.runIf(lasting)('if it is opened by a clock that is ahead and soon corrected', async () => {
       const session = await engine.sessions.create({ ttlSeconds: 3600, files: { '/a': 'kept' } })
       pass(minute)
       wall += year
@@ -116,7 +116,7 @@ describe.each(storages)('a wall clock that jumps, on %s', (_name, makeStorage, l
       await engine.sessions.open(session.id)
     })
 
-    test.runIf(lasting)('when the clock stays ahead, and uses of it go on', async () => {
+    test.runIf(lasting)('if the clock stays ahead and the session is in use', async () => {
       const session = await engine.sessions.create({ ttlSeconds: 3600, files: { '/a': 'kept' } })
       wall += year
       await reopen()
@@ -129,7 +129,7 @@ describe.each(storages)('a wall clock that jumps, on %s', (_name, makeStorage, l
     })
   })
 
-  describe.runIf(lasting)('is set right after a session was used:', () => {
+  describe.runIf(lasting)('is corrected after a session was used:', () => {
     const lastActivity = async (session: Session): Promise<number> =>
       Date.parse((await engine.sessions.list()).sessions.find(({ id }) => id === session.id)!.lastActivityAt)
 
@@ -141,7 +141,7 @@ describe.each(storages)('a wall clock that jumps, on %s', (_name, makeStorage, l
       ['a read', readFile, [writeNew, readFile]],
       ['a read', readFile, [readFile, writeNew]],
       ['a write', writeNew, [writeNew, readFile]],
-    ] as const)('%s counts until the next use, which is believed', async (_, use, later) => {
+    ] as const)('%s counts until the next use, which replaces its time', async (_, use, later) => {
       let session = await engine.sessions.create({ ttlSeconds: 3600, files: { '/a': 'kept' } })
       wall += year
       await use(session)
@@ -167,7 +167,7 @@ describe.each(storages)('a wall clock that jumps, on %s', (_name, makeStorage, l
     test.each([
       ['a read', readFile],
       ['a write', writeNew],
-    ] as const)('%s is followed by the whole time to live, from the opening on', async (_, use) => {
+    ] as const)('%s is followed by the full time to live from the opening on', async (_, use) => {
       const session = await engine.sessions.create({ ttlSeconds: 3600, files: { '/a': 'kept' } })
       wall += year
       await use(session)
@@ -180,7 +180,7 @@ describe.each(storages)('a wall clock that jumps, on %s', (_name, makeStorage, l
       expect(await ids()).toEqual([])
     })
 
-    test('a read that is believed is stored before the engine is closed', async () => {
+    test('a read with a corrected time is stored before the engine is closed', async () => {
       const session = await engine.sessions.create({ files: { '/a': 'kept' } })
       const storedRead = (): Promise<string | undefined> => store.get(keys.lastRead(session.id))
       wall += year
@@ -192,21 +192,24 @@ describe.each(storages)('a wall clock that jumps, on %s', (_name, makeStorage, l
     })
   })
 
-  test.runIf(lasting)('is looked at twice before what was over at the opening is deleted', async () => {
-    const session = await engine.sessions.create({ ttlSeconds: 3600 })
-    const short = await engine.sessions.create({ ttlSeconds: 60 })
-    wall += 2 * hour
-    await reopen()
-    expect(await ids()).toEqual([session.id, short.id])
-    pass(minute)
-    expect(await ids()).toEqual([session.id])
-    pass(limits.expirySecondLookMs - minute)
-    expect((await engine.collect()).deletedSessions).toBe(2)
-    expect(await ids()).toEqual([])
-  })
+  test.runIf(lasting)(
+    'is checked twice before sessions that had expired at the opening are deleted',
+    async () => {
+      const session = await engine.sessions.create({ ttlSeconds: 3600 })
+      const short = await engine.sessions.create({ ttlSeconds: 60 })
+      wall += 2 * hour
+      await reopen()
+      expect(await ids()).toEqual([session.id, short.id])
+      pass(minute)
+      expect(await ids()).toEqual([session.id])
+      pass(limits.expirySecondLookMs - minute)
+      expect((await engine.collect()).deletedSessions).toBe(2)
+      expect(await ids()).toEqual([])
+    },
+  )
 
-  describe('leaves the times of events', () => {
-    test('in order, and right again when it is', async () => {
+  describe('keeps the times of events', () => {
+    test('in order, and correct again once the clock is', async () => {
       const session = await engine.sessions.create()
       pass(minute)
       await write(session, 'a')
@@ -236,7 +239,7 @@ describe.each(storages)('a wall clock that jumps, on %s', (_name, makeStorage, l
       expect(await again.analytics()).toMatchObject({ timeToFirstWriteMs: minute })
     })
 
-    test('found by bounds, as they are shown', async () => {
+    test('consistent with time filters', async () => {
       const session = await engine.sessions.create()
       for (const jump of [0, year, 0, 2 * year, -year, 0]) {
         pass(10 * minute)
@@ -258,7 +261,7 @@ describe.each(storages)('a wall clock that jumps, on %s', (_name, makeStorage, l
       }
     })
 
-    test('that follow a small step back at that of the newest one', async () => {
+    test("at the newest event's time after a small step back", async () => {
       const session = await engine.sessions.create()
       pass(limits.clockHoldMs)
       await write(session, 'a')
@@ -270,7 +273,7 @@ describe.each(storages)('a wall clock that jumps, on %s', (_name, makeStorage, l
       expect(await timesOf(session)).toEqual([-1, -1, -1, -1])
     })
 
-    test('and a small step back after a read does not make the session seem unused since', async () => {
+    test('and does not make a session appear unused after a small step back', async () => {
       const session = await engine.sessions.create()
       await write(session, 'a')
       pass(2 * minute)
@@ -280,7 +283,7 @@ describe.each(storages)('a wall clock that jumps, on %s', (_name, makeStorage, l
       expect(Date.parse((await session.get()).lastActivityAt) - start).toBe(2 * minute)
     })
 
-    test('in a bundle as they are', async () => {
+    test('unchanged in a bundle', async () => {
       const session = await engine.sessions.create()
       wall += year
       await write(session, 'a')
@@ -295,7 +298,7 @@ describe.each(storages)('a wall clock that jumps, on %s', (_name, makeStorage, l
     })
   })
 
-  test('neither ends nor prolongs file locks and cache entries', async () => {
+  test('neither shortens nor extends file locks and cache entries', async () => {
     const session = await engine.sessions.create()
     await session.fileLocks.lock({ path: '/a', timeoutSeconds: 60 })
     await session.cache.put({ key: 'k', value: 'v', ttlSeconds: 60 })
@@ -310,7 +313,7 @@ describe.each(storages)('a wall clock that jumps, on %s', (_name, makeStorage, l
   })
 })
 
-test('changes of times and modes move the ctime, and the time that is set moves no other', async () => {
+test('changes of times and modes update the ctime but not other times', async () => {
   const environment = fixedEnvironment({ stepMs: 0 })
   const engine = await openEngine({ environment })
   const { fs } = await engine.sessions.create({ files: { '/a': 'one' } })

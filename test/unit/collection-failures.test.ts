@@ -27,7 +27,7 @@ beforeEach(async () => {
 
 afterEach(() => world.remove())
 
-/** Much of the store is not needed any more. */
+/** A session whose store contains much garbage. */
 async function overwritten(): Promise<Session> {
   const session = await world.engine.sessions.create()
   const model = world.add(session)
@@ -41,7 +41,7 @@ async function overwritten(): Promise<Session> {
   return session
 }
 
-test('where space cannot be given back, nothing is lost, and changes go on', async () => {
+test('a failure to reclaim space loses no data and stops no changes', async () => {
   for (const operation of diskChanges) {
     for (let left = 0; left < 200; left += stepOf(3) + Math.floor(left / 2)) {
       const session = await overwritten()
@@ -73,7 +73,7 @@ test('where space cannot be given back, nothing is lost, and changes go on', asy
       await world.engine.sessions.delete(session.id)
       world.sessions.delete(session.id)
       if (!failed) break
-      // A failure of the index alone fails no collection: it is opened again.
+      // A failure of the index alone does not fail a collection: the index is reopened.
       const reason = outcome === undefined ? outcome : (outcome as EngineError).reason
       expect([undefined, 'STORE_FAILED'].slice(isIndex ? 0 : 1), where).toContain(reason)
     }

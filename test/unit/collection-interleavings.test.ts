@@ -17,7 +17,7 @@ import {
 import { fixedEnvironment } from '../../src/testing.js'
 import { SteppedStorage } from '../support/stepped-storage.js'
 
-/** Collections that run together with one other operation, step by step. */
+/** Interleaves collections with one other operation, step by step. */
 
 let directory: string
 let storage: SteppedStorage
@@ -38,13 +38,13 @@ async function open(options: Omit<EngineOptions, 'storage'> = {}): Promise<void>
   engine = await openEngine({ storage, memoryBudgetBytes: 2 ** 20, ...options })
 }
 
-/** Closing writes snapshots. */
+/** Reopens the engine; closing writes snapshots. */
 async function reopen(options?: Omit<EngineOptions, 'storage'>): Promise<void> {
   await engine.close()
   await open(options)
 }
 
-/** Without the snapshots that closing writes. */
+/** Reopens the engine without the snapshots that closing writes. */
 async function crash(): Promise<void> {
   await storage.store.close()
   await engine.close().catch(() => undefined)
@@ -60,7 +60,7 @@ async function expectWhole(): Promise<void> {
 const allSessions = ({ gte, reverse }: { gte: string; reverse?: boolean }): boolean =>
   gte === keys.allSessions() && reverse === true
 
-test('waits for a session that is being opened before it takes the redo from it', async () => {
+test("waits for a session that is being opened before it removes the session's redo", async () => {
   const session = await engine.sessions.create()
   for (let i = 0; i < 5; i++) await session.files.write({ path: '/a', content: `${i}`.repeat(500) })
   await crash()
@@ -75,14 +75,14 @@ test('waits for a session that is being opened before it takes the redo from it'
   await expectWhole()
 })
 
-test('waits for a fork that was called before the deletion of its parent', async () => {
+test('waits for a fork that was called before its parent was deleted', async () => {
   const created = await engine.sessions.create()
   await created.files.write({ path: '/a', content: 'kept'.repeat(100) })
   await created.checkpoint({ checkpointLabel: 'kept' })
   await created.files.write({ path: '/a', content: 'last' })
   await reopen()
   const parent = await engine.sessions.open(created.id)
-  // The scan for deleted sessions comes after two others.
+  // The scan for deleted sessions follows two others.
   storage.hold('scan', allSessions).release()
   storage.hold('scan', allSessions).release()
   const deletedScan = storage.hold('scan', allSessions)
@@ -102,7 +102,7 @@ test('waits for a fork that was called before the deletion of its parent', async
   await expectWhole()
 })
 
-test('takes redo from at most 1,024 sessions before it looks at the next ones', async () => {
+test('removes redo from at most 1,024 sessions at a time', async () => {
   const count = limits.sessionsPerPrune + 50
   const inner = memoryStorage({ durable: true })
   let pruned = 0
@@ -134,7 +134,7 @@ test('takes redo from at most 1,024 sessions before it looks at the next ones', 
   await many.close()
 })
 
-test('prepares all sessions before it takes redo, also forks that a clock set back put behind others', async () => {
+test('prepares all sessions before it removes redo, including forks ordered late by a clock step back', async () => {
   const durable = new SteppedStorage(memoryStorage({ durable: true }))
   const startMs = Date.UTC(2025, 0, 1)
   const hourMs = 3_600_000
@@ -162,7 +162,7 @@ test('prepares all sessions before it takes redo, also forks that a clock set ba
   await third.close()
 })
 
-test('counts contents of an import that has not ended', async () => {
+test('counts the contents of a running import', async () => {
   const files = { '/a': randomBytes(6 * 2 ** 20), '/b': randomBytes(2 * 2 ** 20) }
   const exported = await openEngine()
   const tar: Uint8Array[] = []
@@ -198,7 +198,7 @@ test('counts contents of an import that has not ended', async () => {
   await expectWhole()
 })
 
-test('keeps the deleted parents of a deleted session that a fork is made from meanwhile', async () => {
+test('keeps the deleted ancestors of a deleted session that is being forked', async () => {
   const grandparent = await engine.sessions.create()
   await grandparent.files.write({ path: '/a', content: 'kept'.repeat(100) })
   const forked = await grandparent.fork()
@@ -210,7 +210,7 @@ test('keeps the deleted parents of a deleted session that a fork is made from me
   const labels = storage.hold('scan', ({ gte }) => gte.startsWith(keys.checkpoints(parent.id)))
   const forking = parent.fork({ checkpointLabel: 'kept' })
   await labels.reached
-  // It has no snapshot of its own: its states rest on those of its parent.
+  // It has no snapshot of its own: its states depend on those of its parent.
   await parent.delete()
   const collecting = engine.collect()
   await storage.quiet()
@@ -223,7 +223,7 @@ test('keeps the deleted parents of a deleted session that a fork is made from me
   await expectWhole()
 })
 
-test('keeps the nodes of a snapshot that it deletes while a replay starts from it', async () => {
+test('keeps the nodes of a deleted snapshot while a replay starts from it', async () => {
   const created = await engine.sessions.create()
   await created.checkpoint({ checkpointLabel: 'first' })
   await created.files.write({ path: '/d/only-then', content: 'then' })
@@ -249,7 +249,7 @@ test('keeps the nodes of a snapshot that it deletes while a replay starts from i
   await expectWhole()
 })
 
-test('sees a fork that was in the queue of the store when it began', async () => {
+test("sees a fork that was in the store's queue when the collection started", async () => {
   const parent = await engine.sessions.create()
   await parent.files.write({ path: '/a', content: 'kept'.repeat(100) })
   await parent.checkpoint({ checkpointLabel: 'kept' })
@@ -275,7 +275,7 @@ test('sees a fork that was in the queue of the store when it began', async () =>
   await expectWhole()
 })
 
-test('keeps the state of a checkpoint that was restored and deleted after it read the newest event', async () => {
+test('keeps the state of a checkpoint that was restored and deleted after the collection read the newest event', async () => {
   const session = await engine.sessions.create()
   await session.files.write({ path: '/a', content: 'kept'.repeat(100) })
   await session.checkpoint({ checkpointLabel: 'kept' })
@@ -295,7 +295,7 @@ test('keeps the state of a checkpoint that was restored and deleted after it rea
   await expectWhole()
 })
 
-test('sees a cache entry that was in the queue of the store when the marking began', async () => {
+test("sees a cache entry that was in the store's queue when marking started", async () => {
   const session = await engine.sessions.create()
   await session.cache.put({ key: 'a', value: 'a' })
   const value = Buffer.alloc(50_000, 'value ')
@@ -322,7 +322,7 @@ test('sees a cache entry that was in the queue of the store when the marking beg
   expect(Buffer.compare(found.value, value)).toBe(0)
 })
 
-test('a rotation of keys leaves a secret alone that changed while it was read', async () => {
+test('a key rotation does not overwrite a secret that changed during the rotation', async () => {
   const masterKey = (id: string, byte: number): { id: string; key: Uint8Array } => ({
     id,
     key: new Uint8Array(32).fill(byte),
@@ -343,7 +343,7 @@ test('a rotation of keys leaves a secret alone that changed while it was read', 
   expect((await again.secrets.get({ secretName: 'NAME' })).secretValue.reveal()).toBe('new')
 })
 
-test('keeps a content for as long as a read of it is under way', async () => {
+test('keeps a content while it is being read', async () => {
   const content = Buffer.alloc(6 * 2 ** 20, 'large ')
   const created = await engine.sessions.create()
   await created.files.write({ path: '/large', content })
@@ -360,7 +360,7 @@ test('keeps a content for as long as a read of it is under way', async () => {
   expect(await storage.store.listBlobs!('', 10)).toEqual([])
 })
 
-test('with keepRedo keeps the values of extended attributes that redo names', async () => {
+test('with keepRedo keeps extended attribute values that redo references', async () => {
   const session = await engine.sessions.create({ files: { '/a': '' } })
   for (const value of ['first', 'second'])
     await session.files.setXattr({ path: '/a', name: 'user.x', value: value.repeat(100) })
@@ -370,8 +370,8 @@ test('with keepRedo keeps the values of extended attributes that redo names', as
   expect((await engine.collect()).deletedBlobs).toBe(1)
 })
 
-describe('of a tree in memory that was read from a snapshot which is deleted', () => {
-  /** The checkpoint `middle` is replayed from a snapshot that the next collection deletes. */
+describe('with a tree in memory from a deleted snapshot', () => {
+  /** Replays the checkpoint `middle` from a snapshot that the next collection deletes. */
   async function withMiddle(): Promise<Session> {
     const created = await engine.sessions.create()
     await created.checkpoint({ checkpointLabel: 'first' })
@@ -409,10 +409,10 @@ describe('of a tree in memory that was read from a snapshot which is deleted', (
     expect(await textOf(session, '/then/a')).toBe('a')
   })
 
-  test('an evicted session that is revived stays readable', async () => {
+  test('an evicted session stays readable when it is revived', async () => {
     const session = await withMiddle()
     await session.restore({ checkpointLabel: 'middle' })
-    // The spy holds the evicted session, as an operation would.
+    // The spy keeps the evicted session, as an operation would.
     const evict = vi.spyOn(Residency.prototype, 'evict')
     try {
       const base = await engine.sessions.create({ files: { '/x': 'x' } })

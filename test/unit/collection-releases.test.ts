@@ -11,13 +11,13 @@ import { storages } from '../support/storages.js'
 
 const lasting = storages.filter(([, , isLasting]) => isLasting)
 
-/** What an operation needed is free for the next collection, without help by the garbage collector of JavaScript. */
+/** Data that an operation used can be collected right after it, without waiting for JavaScript's garbage collector. */
 describe.each(lasting)('a collection right after an operation, on %s,', (_name, makeStorage) => {
   let directory: string
   let store: Store
   let engine: Engine
   let session: Session
-  /** While it is set, the store gives no bytes. */
+  /** Blocks reads of the store while it is set. */
   let gate: Promise<void> | undefined
 
   beforeEach(async () => {
@@ -53,7 +53,7 @@ describe.each(lasting)('a collection right after an operation, on %s,', (_name, 
     return (await store.listBlobs!('', 1000)).length
   }
 
-  test('frees what a bundle had', async () => {
+  test('frees the data of an exported bundle', async () => {
     let bytes = 0
     for await (const chunk of session.exportBundle()) bytes += chunk.length
     expect(bytes).toBeGreaterThan(0)
@@ -61,13 +61,13 @@ describe.each(lasting)('a collection right after an operation, on %s,', (_name, 
     expect(await blobsAfterCollection()).toBe(0)
   })
 
-  test('frees what a bundle had that was left halfway', async () => {
+  test('frees the data of a bundle that was only partially read', async () => {
     for await (const _chunk of session.exportBundle()) break
     await session.delete()
     expect(await blobsAfterCollection()).toBe(0)
   })
 
-  test('keeps what a bundle has that is being written', async () => {
+  test('keeps the data of a bundle that is being written', async () => {
     const chunks = session.exportBundle()[Symbol.asyncIterator]()
     await chunks.next()
     await session.delete()
@@ -76,7 +76,7 @@ describe.each(lasting)('a collection right after an operation, on %s,', (_name, 
     expect(await blobsAfterCollection()).toBe(0)
   })
 
-  test('keeps attributes of directories and files of two names that a bundle has, though they go meanwhile', async () => {
+  test('keeps attributes and hard links of a bundle that are removed during its export', async () => {
     const other = await engine.sessions.create()
     await other.files.write({ path: '/before', content: randomBytes(2 ** 21) })
     await other.fs.promises.mkdir('/d')
@@ -100,18 +100,18 @@ describe.each(lasting)('a collection right after an operation, on %s,', (_name, 
     expect(content.equals(await imported.files.read({ path: '/two' }))).toBe(true)
   })
 
-  test('frees what a commit had that was aborted', async () => {
+  test('frees the data of an aborted commit', async () => {
     const signal = AbortSignal.abort(new Error('stop'))
     await expect(session.commit({ message: 'm', signal })).rejects.toThrow('stop')
     const changed = session.files.write({ path: '/a', content: 'fourth' })
-    // Behind a change that is under way.
+    // Aborts after a pending change.
     await expect(session.commit({ message: 'm', signal })).rejects.toThrow('stop')
     await changed
     await session.delete()
     expect(await blobsAfterCollection()).toBe(0)
   })
 
-  test('frees what a diff had that was disposed of, after the iteration that had begun', async () => {
+  test('frees the data of a disposed diff after a running iteration', async () => {
     const diff = session.diff({ checkpointLabel: 'one' })
     const changes = diff[Symbol.asyncIterator]()
     expect(await changes.next()).toMatchObject({ value: { path: '/a', change: 'modified' } })
@@ -123,14 +123,14 @@ describe.each(lasting)('a collection right after an operation, on %s,', (_name, 
     expect(await blobsAfterCollection()).toBe(0)
   })
 
-  test('frees what a diff had that was disposed of before its states were found', async () => {
+  test('frees the data of a diff that was disposed before it resolved its states', async () => {
     const diff = session.diff({ checkpointLabel: 'one' })
     diff[Symbol.dispose]()
     await session.delete()
     expect(await blobsAfterCollection()).toBe(0)
   })
 
-  test('keeps what a diff has that can be read again', async () => {
+  test('keeps the data of a diff that can be read again', async () => {
     const diff = session.diff({ checkpointLabel: 'one' })
     expect((await diff.paths()).modified).toEqual(['/a'])
     await session.delete()
@@ -138,7 +138,7 @@ describe.each(lasting)('a collection right after an operation, on %s,', (_name, 
     expect((await diff.paths()).modified).toEqual(['/a'])
   })
 
-  test('frees what a page of a diff had', async () => {
+  test('frees the data of a diff page', async () => {
     const sides = { sessionId: session.id, from: { checkpointLabel: 'one' } }
     const { changes } = await callOperation(engine, 'diff', sides)
     expect(changes).toMatchObject([{ path: '/a' }])
@@ -146,7 +146,7 @@ describe.each(lasting)('a collection right after an operation, on %s,', (_name, 
     expect(await blobsAfterCollection()).toBe(0)
   })
 
-  test('frees what a watched restore had, when the watcher knows what it changed', async () => {
+  test('frees the data of a watched restore after the watcher has been notified', async () => {
     const watcher = session.fs.watch('/', { recursive: true })
     const told = new Promise((resolve) => watcher.once('change', resolve))
     await session.restore({ checkpointLabel: 'one' })
@@ -156,7 +156,7 @@ describe.each(lasting)('a collection right after an operation, on %s,', (_name, 
     expect(await blobsAfterCollection()).toBe(0)
   })
 
-  test('keeps what a watched restore had until the watcher knows what it changed', async () => {
+  test('keeps the data of a watched restore until the watcher has been notified', async () => {
     const watcher = session.fs.watch('/', { recursive: true })
     const told = new Promise((resolve) => watcher.once('change', (_type, name) => resolve(name)))
     const restored = session.restore({ checkpointLabel: 'one' })
@@ -181,7 +181,7 @@ describe.each(lasting)('a collection right after an operation, on %s,', (_name, 
     expect(content.equals(await read)).toBe(true)
   })
 
-  test('frees snapshots that no checkpoint needs, though older redo stays', async () => {
+  test('frees snapshots that no checkpoint needs even if older redo stays', async () => {
     const other = await engine.sessions.create()
     const write = async (): Promise<void> => {
       const { eventsPerSnapshot } = limits
@@ -206,7 +206,7 @@ describe.each(lasting)('a collection right after an operation, on %s,', (_name, 
     expect(await snapshots()).toBeLessThan(before)
   })
 
-  test('frees what an open file and an open directory had', async () => {
+  test('frees the data of an open file and an open directory', async () => {
     const file = await session.fs.promises.open('/a')
     const directories = await session.fs.promises.opendir('/')
     await session.delete()
