@@ -68,13 +68,13 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
   const textOf = (session: Session, path: string): Promise<string> =>
     session.fs.promises.readFile(path, 'utf8')
 
-  test('an empty store has nothing to free', async () => {
+  test('frees nothing in an empty store', async () => {
     const collected = await engine.collect()
     expect(collected).toMatchObject({ freedBytes: 0, deletedBlobs: 0, deletedNodes: 0, deletedSessions: 0 })
     expect(collected.tookMs).toBeGreaterThanOrEqual(0)
   })
 
-  test('what was overwritten goes, what is there stays', async () => {
+  test('frees overwritten contents and keeps current ones', async () => {
     const session = await engine.sessions.create({ files: { '/kept': 'k'.repeat(1000) } })
     for (let i = 0; i < 20; i++) await session.files.write({ path: '/a', content: `${i}`.repeat(500) })
     const { headHash } = await session.events.verify()
@@ -94,11 +94,11 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     expect(await engine.collect()).toMatchObject({ deletedBlobs: 0, prunedEvents: 0 })
   })
 
-  test('keeps the records of a session that was created between two deleted ones', async () => {
+  test('keeps the records of a session created between two deleted ones', async () => {
     const sessions: Session[] = []
     for (let i = 0; i < 3; i++) sessions.push(await engine.sessions.create())
     const [first, kept, last] = sessions
-    // The search for records of the first one finds these.
+    // The search for records of the first one also reads these.
     await kept!.checkpoint({ checkpointLabel: 'here' })
     await Promise.all([first!.delete(), last!.delete()])
     expect((await engine.collect()).deletedSessions).toBe(2)
@@ -106,7 +106,7 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     expect(await count(keys.checkpoints(kept!.id))).toBe(1)
   })
 
-  test('with keepRedo a fork outlives the session that it was made from', async () => {
+  test('with keepRedo keeps a fork of a deleted session', async () => {
     const parent = await engine.sessions.create()
     await parent.files.write({ path: '/a', content: 'of the parent'.repeat(100) })
     const { id } = await parent.fork()
@@ -116,7 +116,7 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     expect(await textOf(await engine.sessions.open(id), '/a')).toBe('of the parent'.repeat(100))
   })
 
-  test('with keepRedo everything stays that the redo of many sessions names', async () => {
+  test('with keepRedo keeps all contents that the redo of many sessions references', async () => {
     const [sessions, changes] = [40, 20]
     const writes = Array.from({ length: sessions }, async (_session, s) => {
       const session = await engine.sessions.create()
@@ -127,7 +127,7 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     expect((await engine.collect()).deletedBlobs).toBe(sessions * (changes - 1))
   })
 
-  test('frees more contents than it looks at at once', async () => {
+  test('frees more contents than fit in one batch', async () => {
     const session = await engine.sessions.create()
     if (size < 1) lowerBound(limits, 'recordsPerCommit', 1000)
     const count = limits.recordsPerCommit + 100
@@ -138,7 +138,7 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     expect(await blobBytes()).toBe(0)
   })
 
-  test('frees what was overwritten before the newest snapshot', async () => {
+  test('frees contents overwritten before the newest snapshot', async () => {
     const session = await engine.sessions.create()
     await session.files.write({ path: '/a', content: 'x'.repeat(100_000) })
     await session.files.write({ path: '/a', content: 'y' })
@@ -148,7 +148,7 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     expect(await blobBytes()).toBe(1)
   })
 
-  test('with keepRedo everything stays that redo names', async () => {
+  test('with keepRedo keeps all contents that redo references', async () => {
     const session = await engine.sessions.create()
     for (let i = 0; i < 5; i++) await session.files.write({ path: '/a', content: `${i}`.repeat(500) })
     expect(await engine.collect({ keepRedo: true })).toMatchObject({ deletedBlobs: 0, prunedEvents: 0 })
@@ -156,7 +156,7 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     expect(await engine.collect()).toMatchObject({ deletedBlobs: 4, prunedEvents: 5 })
   })
 
-  test('checkpoints keep their states, and deleted ones do not', async () => {
+  test('keeps the states of checkpoints and frees those of deleted ones', async () => {
     const session = await engine.sessions.create()
     for (let i = 0; i < 6; i++) {
       await session.files.write({ path: '/a', content: `${i}`.repeat(500) })
@@ -196,7 +196,7 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     ['files.write', (session, content) => session.files.write({ path: '/big', content })],
     ['a batch', (session, content) => session.files.batch([{ write: { path: '/big', content } }])],
     ['fs.writeFile', (session, content) => session.fs.promises.writeFile('/big', content)],
-  ])('frees a large file of %s in the same process, once no checkpoint leads to it', async (_how, write) => {
+  ])('frees a large file of %s in the same process once no checkpoint references it', async (_how, write) => {
     const session = await engine.sessions.create()
     await session.checkpoint({ checkpointLabel: 'before' })
     await write(session, Buffer.alloc(6 * 2 ** 20, 'large '))
@@ -208,7 +208,7 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     expect(await blobBytes()).toBe(0)
   })
 
-  test('a restore that leads behind what is kept leaves a state to go on from', async () => {
+  test('a restore to a state before the oldest kept redo stays usable', async () => {
     const session = await engine.sessions.create()
     await session.files.write({ path: '/a', content: 'one' })
     await session.checkpoint({ checkpointLabel: 'one' })
@@ -230,7 +230,7 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     }
   })
 
-  test('a restore that a later one undid does not keep a bundle from being written', async () => {
+  test('a bundle can be exported after a restore that a later one undid', async () => {
     const session = await engine.sessions.create()
     const write = (content: string): Promise<void> => session.files.write({ path: '/a', content })
     await write('gone')
@@ -250,7 +250,7 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     expect(await textOf(copy, '/a')).toBe('first')
   })
 
-  test('a deleted session goes with all that only it had', async () => {
+  test('frees a deleted session and all data that only it referenced', async () => {
     const kept = await engine.sessions.create({ files: { '/shared': 's'.repeat(700) } })
     await engine.collect()
     const before = { blobs: await blobBytes(), nodes: await count('n') }
@@ -282,40 +282,37 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     expect((await engine.sessions.list()).sessions.map(({ id }) => id)).toEqual([kept.id])
   })
 
-  test.each([true, false])(
-    'forks outlive the sessions that they were made from (keepRedo %s)',
-    async (keepRedo) => {
-      const first = await engine.sessions.create({ files: { '/a': 'a' } })
-      await first.files.write({ path: '/b', content: 'b' })
-      await first.checkpoint({ checkpointLabel: 'b' })
-      await first.files.write({ path: '/b', content: 'lost' })
-      const second = await first.fork({ checkpointLabel: 'b' })
-      await second.files.write({ path: '/c', content: 'c' })
-      const third = await second.fork()
-      await third.files.write({ path: '/d', content: 'd' })
-      await third.checkpoint({ checkpointLabel: 'd' })
-      const untouched = await first.fork({ checkpointLabel: 'b' })
-      await reopen()
-      for (const { id } of [first, second]) await engine.sessions.delete(id)
-      expect((await engine.collect({ keepRedo })).deletedSessions).toBe(2)
-      await reopen()
-      const left = await engine.sessions.open(third.id)
-      for (const name of ['a', 'b', 'c', 'd']) expect(await textOf(left, `/${name}`)).toBe(name)
-      await left.restore({ checkpointLabel: 'd' })
-      const other = await engine.sessions.open(untouched.id)
-      expect(await textOf(other, '/b')).toBe('b')
-      await engine.collect({ keepRedo })
-      await reopen()
-      await engine.collect({ keepRedo })
-      await expectNoGarbage(store, [
-        await engine.sessions.open(third.id),
-        await engine.sessions.open(untouched.id),
-      ])
-    },
-  )
+  test.each([true, false])('keeps forks of deleted sessions (keepRedo %s)', async (keepRedo) => {
+    const first = await engine.sessions.create({ files: { '/a': 'a' } })
+    await first.files.write({ path: '/b', content: 'b' })
+    await first.checkpoint({ checkpointLabel: 'b' })
+    await first.files.write({ path: '/b', content: 'lost' })
+    const second = await first.fork({ checkpointLabel: 'b' })
+    await second.files.write({ path: '/c', content: 'c' })
+    const third = await second.fork()
+    await third.files.write({ path: '/d', content: 'd' })
+    await third.checkpoint({ checkpointLabel: 'd' })
+    const untouched = await first.fork({ checkpointLabel: 'b' })
+    await reopen()
+    for (const { id } of [first, second]) await engine.sessions.delete(id)
+    expect((await engine.collect({ keepRedo })).deletedSessions).toBe(2)
+    await reopen()
+    const left = await engine.sessions.open(third.id)
+    for (const name of ['a', 'b', 'c', 'd']) expect(await textOf(left, `/${name}`)).toBe(name)
+    await left.restore({ checkpointLabel: 'd' })
+    const other = await engine.sessions.open(untouched.id)
+    expect(await textOf(other, '/b')).toBe('b')
+    await engine.collect({ keepRedo })
+    await reopen()
+    await engine.collect({ keepRedo })
+    await expectNoGarbage(store, [
+      await engine.sessions.open(third.id),
+      await engine.sessions.open(untouched.id),
+    ])
+  })
 
   test.each([true, false])(
-    'forks made meanwhile keep what they start from (keepRedo %s)',
+    'keeps the states of forks made during a collection (keepRedo %s)',
     async (keepRedo) => {
       for (let i = 0; i < 20; i++)
         await (await engine.sessions.create()).files.write({ path: '/a', content: `${i}`.repeat(300) })
@@ -341,7 +338,7 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
       })
       const [child, grandchild] = await made!
       expect((await engine.check({ readData: true })).findings).toEqual([])
-      // Without the snapshots that an orderly end writes.
+      // Skips the snapshots that an orderly close writes.
       await store.close()
       await open()
       expect(await textOf(await engine.sessions.open(child.id), '/a')).toBe('third'.repeat(100))
@@ -349,7 +346,7 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     },
   )
 
-  test('who reads the log of a session that is deleted and collected gets it whole, or is told', async () => {
+  test("a reader of a collected session's log gets the whole log or an error", async () => {
     if (size < 1) lowerBound(limits, 'eventsPerRead', 400)
     const session = await engine.sessions.create()
     await Promise.all(
@@ -396,7 +393,7 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     store.events = events
   })
 
-  test('one side of a diff stays while the other one is looked for', async () => {
+  test('keeps one side of a diff while the other side is resolved', async () => {
     const session = await engine.sessions.create({ files: { '/d/a': 'a' } })
     await session.files.write({ path: '/d/b', content: 'b'.repeat(300) })
     await session.checkpoint({ checkpointLabel: 'one' })
@@ -426,11 +423,11 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     expect(await diff.paths()).toEqual({ added: [], removed: ['/d/b'], modified: [] })
   })
 
-  test('of deleted sessions nothing is missed when some of them are gone', async () => {
+  test('deletes all data of deleted sessions even if some are already gone', async () => {
     const kept = await engine.sessions.create()
     const parent = await engine.sessions.create()
     await parent.files.write({ path: '/a', content: 'a'.repeat(300) })
-    // One commit takes some sessions at once, in the order of their creation.
+    // A commit removes several sessions at once, in the order of their creation.
     for (let i = 0; i < 40; i++) await (await engine.sessions.create()).delete()
     const fork = await parent.fork()
     await fork.files.write({ path: '/b', content: 'b'.repeat(300) })
@@ -451,7 +448,7 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
   })
 
   test.each([false, true])(
-    'a fork that is made while its parent is looked at keeps its state (parent deleted: %s)',
+    'keeps the state of a fork made while its parent is examined (parent deleted: %s)',
     async (isDeleted) => {
       const parent = await engine.sessions.create()
       await parent.files.write({ path: '/a', content: 'first'.repeat(100) })
@@ -476,7 +473,7 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     },
   )
 
-  test('a snapshot that was lost is no loss where redo is kept behind it', async () => {
+  test('a lost snapshot loses no data if later redo is kept', async () => {
     const session = await engine.sessions.create()
     for (let i = 0; i < 4300; i++) void 0
     await session.checkpoint({ checkpointLabel: 'first' })
@@ -493,7 +490,7 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     expect(await again.fs.promises.readdir('/')).toEqual([])
   })
 
-  test('open files, streams, exports and what is being read keep what they need', async () => {
+  test('keeps data that open files, streams, exports and reads need', async () => {
     const large = Buffer.alloc(9 << 20, 'large')
     const session = await engine.sessions.create({ files: { '/a': 'a'.repeat(100_000), '/large': large } })
     const handle = await session.fs.promises.open('/a')
@@ -518,7 +515,7 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     expect(exported).toBeGreaterThan(large.byteLength)
   })
 
-  test('what was seen of a directory goes with the source that scanned it', async () => {
+  test('deletes the scan state of a directory with its source', async () => {
     const scanned = join(directory, 'scanned')
     await mkdir(join(scanned, 'd'), { recursive: true })
     await writeFile(join(scanned, 'd', 'a'), 'a')
@@ -544,7 +541,7 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     expect(await textOf(other, '/d/a')).toBe('other')
   })
 
-  test('imports that run meanwhile lose nothing', async () => {
+  test('loses nothing of concurrent imports', async () => {
     const source = await engine.sources.create({ displayName: 'files', uploadedSnapshot: {} })
     for (let round = 0; round < 5; round++) {
       const files: Record<string, Uint8Array> = {}
@@ -565,11 +562,11 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     }
   })
 
-  test('what is written again while it is being deleted is there', async () => {
+  test('keeps a content that is written again while it is deleted', async () => {
     let session = await engine.sessions.create()
     const contents = Array.from({ length: 60 }, (_, i) => `${i} `.repeat(2000))
     for (let round = 0; round < 6; round++) {
-      // All of it is garbage, until it is written again.
+      // All of these contents are garbage until they are written again.
       await Promise.all(contents.map((content, i) => session.files.write({ path: `/${i}`, content })))
       await Promise.all(contents.map((_, i) => session.files.delete({ path: `/${i}` })))
       const collected = engine.collect()
@@ -588,7 +585,7 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     }
   })
 
-  test('a bundle that comes in meanwhile is whole', async () => {
+  test('keeps a bundle complete that is imported meanwhile', async () => {
     const session = await engine.sessions.create()
     for (let i = 0; i < 30; i++) {
       await session.files.write({ path: `/${i}`, content: Buffer.alloc(50_000, `${i}`) })
@@ -615,7 +612,7 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     await copy.events.verify()
   })
 
-  test('interrupted anywhere it loses nothing', async () => {
+  test('loses nothing when interrupted at any commit', async () => {
     for (let commits = 0; ; commits += stepOf(3)) {
       const failing = new FailingStorage(storage)
       await engine.close()
@@ -655,7 +652,7 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     }
   }, 60_000)
 
-  test('behind an interruption nothing is taken away of which the rest is gone', async () => {
+  test('removes nothing after an interruption whose remaining data is gone', async () => {
     for (let commits = 0; ; commits += stepOf(3)) {
       const failing = new FailingStorage(storage)
       await engine.close()
@@ -679,13 +676,13 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
         () => true,
         () => false,
       )
-      // Without the snapshots that an orderly end writes.
+      // Skips the snapshots that an orderly close writes.
       await store.close()
       await open()
       for (const keepRedo of [true, false, true]) {
         for (const { id } of [parent, fork, other])
           await (await engine.sessions.open(id)).files.write({ path: '/d', content: `${keepRedo}` })
-        // With them: there is a newer one than what is needed.
+        // With those snapshots, there is a newer one than needed.
         await reopen()
         await engine.collect({ keepRedo })
         expect((await engine.check({ readData: true })).findings).toEqual([])
@@ -709,7 +706,7 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     }
   }, 60_000)
 
-  test('a signal, and closing the engine, end it', async () => {
+  test('stops on a signal and when the engine is closed', async () => {
     const session = await engine.sessions.create()
     for (let i = 0; i < 10; i++) await session.files.write({ path: '/a', content: `${i}` })
     await expect(engine.collect({ signal: AbortSignal.abort(new Error('no')) })).rejects.toThrow('no')
@@ -733,7 +730,7 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     await expect(engine.collect()).rejects.toEqual(refused('STORE_CLOSED'))
   })
 
-  test('a damaged state ends it before anything is deleted', async () => {
+  test('stops at a damaged state before it deletes anything', async () => {
     const session = await engine.sessions.create({ files: { '/a/b': 'b' } })
     await session.files.write({ path: '/a/c', content: 'c' })
     await engine.collect()
@@ -747,7 +744,7 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     expect(await store.listBlobs!('', 100)).toEqual(before)
   })
 
-  test('reads no events again where nothing changed since', async () => {
+  test('does not reread events without new changes', async () => {
     const session = await engine.sessions.create()
     for (let i = 0; i < 3; i++) await session.files.write({ path: '/a', content: `${i}`.repeat(100) })
     expect(await engine.collect()).toMatchObject({ prunedEvents: 3 })
@@ -764,10 +761,10 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     expect(reads).toBeGreaterThan(0)
   })
 
-  test('a session that never was whole goes without a trace', async () => {
+  test('deletes an incomplete session without a trace', async () => {
     const session = await engine.sessions.create()
     const [[key, json]] = (await store.scan({ gte: 's', lt: 't', limit: 1 })) as [[string, string]]
-    // As an import leaves it that ended before its last commit.
+    // The state that an import leaves when it ends before its last commit.
     const { createdAt, ...record } = JSON.parse(json) as { createdAt: number }
     const id = session.id.replace(/.$/, (last) => (last === '0' ? '1' : '0'))
     const unfinished = { ...record, id, createdAt, deletedAt: createdAt }
@@ -777,7 +774,7 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     expect(await count(keyPrefixes.usageRollup)).toBe(0)
   })
 
-  test('usage counts what was deleted until then', async () => {
+  test('usage counts data until its deletion', async () => {
     const environment = fixedEnvironment({ stepMs: 0 })
     await reopen({ environment })
     const start = environment.wallClockMs()
@@ -811,7 +808,7 @@ async function hashOf(session: Session, path: string): Promise<string> {
   return (await session.files.readWithHash({ path })).contentHash
 }
 
-test('in memory only records are collected', async () => {
+test('collects only records in memory', async () => {
   const storage = memoryStorage()
   let store: Store | undefined
   const engine = await openEngine({ storage: { open: async () => (store = await storage.open()) } })
@@ -838,7 +835,7 @@ test('in memory only records are collected', async () => {
 })
 
 describe('a long history', () => {
-  test('takes no more than twice what is live, and the public events', async () => {
+  test('takes at most twice the live size plus the public events', async () => {
     const { live, publicEvents, stored } = await longHistory(1000)
     expect(stored).toBeLessThan(2 * live + publicEvents)
   }, 60_000)

@@ -16,7 +16,7 @@ import { storages } from '../support/storages.js'
 
 const gitBranch = { branchName: 'main' }
 
-describe.runIf(hasGit).each(['a directory', 'a server'])('the same files committed again to %s', (kind) => {
+describe.runIf(hasGit).each(['a directory', 'a server'])('committing the same files again to %s', (kind) => {
   let root: string
   let repository: GitRepository
   let server: GitServer
@@ -49,7 +49,7 @@ describe.runIf(hasGit).each(['a directory', 'a server'])('the same files committ
   const eventCount = async (): Promise<number> => (await session.events.list()).events.length
   const commitCount = (): number => Number(repository.git(['rev-list', '--count', 'main']))
 
-  test('give the commit that is there, and make none', async () => {
+  test('returns the existing commit', async () => {
     await session.files.write({ path: '/a', content: 'two' })
     const first = await session.commit({ message: 'first', gitBranch })
     const events = await eventCount()
@@ -65,7 +65,7 @@ describe.runIf(hasGit).each(['a directory', 'a server'])('the same files committ
     expect(repository.git(['rev-parse', `${next.commitId}^`])).toBe(first.commitId)
   })
 
-  test('make a commit with allowEmpty', async () => {
+  test('makes a commit with allowEmpty', async () => {
     const first = await session.commit({ message: 'first', gitBranch })
     const second = await session.commit({ message: 'second', gitBranch, allowEmpty: true })
     expect(repository.git(['rev-parse', `${second.commitId}^`])).toBe(first.commitId)
@@ -78,7 +78,7 @@ describe.runIf(hasGit).each(['a directory', 'a server'])('the same files committ
     })
   })
 
-  test('go to another branch', async () => {
+  test('makes a commit on another branch', async () => {
     await session.files.write({ path: '/a', content: 'two' })
     const { commitId } = await session.commit({ message: 'x', gitBranch })
     const other = await session.commit({ message: 'y', gitBranch: { branchName: 'other' } })
@@ -86,7 +86,7 @@ describe.runIf(hasGit).each(['a directory', 'a server'])('the same files committ
     expect(other.commitId).not.toBe(commitId)
   })
 
-  test('are BRANCH_MOVED when the branch moved, and settle the session when it is back', async () => {
+  test('fails with BRANCH_MOVED while the branch is moved, and succeeds when it is back', async () => {
     await session.files.write({ path: '/a', content: 'two' })
     const { commitId } = await session.commit({ message: 'first', gitBranch })
     repository.stage([['100644', 'b', 'elsewhere']])
@@ -101,7 +101,7 @@ describe.runIf(hasGit).each(['a directory', 'a server'])('the same files committ
     expect((await session.get()).status).toBe(SessionStatus.ACTIVE)
   })
 
-  test('make the branch again when it is gone', async () => {
+  test('recreates a deleted branch', async () => {
     await session.files.write({ path: '/a', content: 'two' })
     const { commitId } = await session.commit({ message: 'first', gitBranch })
     repository.git(['update-ref', '-d', 'refs/heads/main'])
@@ -112,7 +112,7 @@ describe.runIf(hasGit).each(['a directory', 'a server'])('the same files committ
 })
 
 test.each(storages)(
-  'the same files committed again in the engine give one commit, on %s',
+  'committing the same files again in the engine makes one commit, on %s',
   async (_name, make) => {
     const scratch = mkdtempSync(join(tmpdir(), 'commits-'))
     const engine = await openEngine({ storage: make(scratch) })
@@ -130,7 +130,7 @@ test.each(storages)(
   },
 )
 
-describe.runIf(hasGit)('two tenants that import and commit the same', () => {
+describe.runIf(hasGit)('two tenants that import and commit the same files', () => {
   test('share no record, and each counts all of the contents', async () => {
     const root = mkdtempSync(join(tmpdir(), 'commits-'))
     const repository = GitRepository.create(join(root, 'r.git'))
@@ -166,7 +166,7 @@ describe.runIf(hasGit)('two tenants that import and commit the same', () => {
     try {
       const [one, two] = [engine.as({ tenant: 'one' }), engine.as({ tenant: 'two' })]
       const [first, second] = [await use(one), await use(two)]
-      // Nodes are addressed by their content, and known to those who have its hash.
+      // Nodes are addressed by content; a tenant must know the hash to use one.
       const shared = [...second].filter((key) => first.has(key) && !key.startsWith('n'))
       expect(shared).toEqual([])
       const kinds = (keys: Set<string>): string[] =>

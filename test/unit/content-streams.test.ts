@@ -1,4 +1,4 @@
-/** Files that are written from streams and read as streams. */
+/** Writes files from streams and reads files as streams. */
 import { createHash, randomBytes } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -53,7 +53,7 @@ describe.each(['memory', 'level'])('on %s:', (kind) => {
     ['less than a block', 1000, 7],
     ['one block', MiB, 64 * 1024],
     ['many blocks', 9 * MiB + 5, 100_003],
-  ])('a stream of %s becomes a file', async (_what, size, pieceSize) => {
+  ])('writes a stream of %s to a file', async (_what, size, pieceSize) => {
     const bytes = randomBytes(size)
     await session.files.write({ path: '/dir/file', content: piecesOf(bytes, pieceSize), mode: 0o600 })
     expect(Buffer.compare(await session.files.read({ path: '/dir/file' }), bytes)).toBe(0)
@@ -71,14 +71,14 @@ describe.each(['memory', 'level'])('on %s:', (kind) => {
     expect((await engine.check({ readData: true })).findings).toEqual([])
   })
 
-  test('streams of Node and of the web are read', async () => {
+  test('reads Node streams and web streams', async () => {
     await session.files.write({ path: '/node', content: Readable.from([Buffer.from('a'), Buffer.from('b')]) })
     await session.files.write({ path: '/web', content: new Blob(['web']).stream() })
     expect(await session.fs.promises.readFile('/node', 'utf8')).toBe('ab')
     expect(await session.fs.promises.readFile('/web', 'utf8')).toBe('web')
   })
 
-  test('the file changes when all of the stream has arrived, and not when it fails', async () => {
+  test('changes the file after the whole stream has arrived, and not if the stream fails', async () => {
     await session.files.write({ path: '/file', content: 'before' })
     const text = (): Promise<string> => session.fs.promises.readFile('/file', 'utf8')
     async function* failing(): AsyncGenerator<Uint8Array> {
@@ -97,11 +97,11 @@ describe.each(['memory', 'level'])('on %s:', (kind) => {
 
   test.each([
     ['a directory', { path: '/dir' }, 'IS_A_DIRECTORY'],
-    ['a guard that does not hold', { path: '/file', expectedHash: '' }, 'HASH_MISMATCH'],
-    ['a file that is there', { path: '/file', exclusive: true }, 'ALREADY_EXISTS'],
-    ['a parent that is missing', { path: '/no/file', createParents: false }, 'PATH_NOT_FOUND'],
+    ['a guard that does not match', { path: '/file', expectedHash: '' }, 'HASH_MISMATCH'],
+    ['an existing file', { path: '/file', exclusive: true }, 'ALREADY_EXISTS'],
+    ['a missing parent', { path: '/no/file', createParents: false }, 'PATH_NOT_FOUND'],
     ['a bad path', { path: 'file' }, 'INVALID_ARGUMENT'],
-  ])('a write to %s fails before a piece is read', async (_what, request, reason) => {
+  ])('a write to %s fails before it reads the stream', async (_what, request, reason) => {
     await session.files.write({ path: '/file', content: 'a' })
     await session.files.createDirectory({ path: '/dir' })
     let wasRead = false
@@ -113,7 +113,7 @@ describe.each(['memory', 'level'])('on %s:', (kind) => {
     expect(wasRead).toBe(false)
   })
 
-  test('a guard that holds no longer when all has arrived refuses the write', async () => {
+  test('rejects a write whose guard no longer matches when the stream ends', async () => {
     async function* content(): AsyncGenerator<Uint8Array> {
       yield Buffer.from('mine')
       await session.files.write({ path: '/file', content: 'theirs' })
@@ -124,7 +124,7 @@ describe.each(['memory', 'level'])('on %s:', (kind) => {
     expect(await session.fs.promises.readFile('/file', 'utf8')).toBe('theirs')
   })
 
-  test('a write sees the changes that were asked for before it', async () => {
+  test('a write sees the effects of earlier calls', async () => {
     const made = session.files.createDirectory({ path: '/new' })
     const content = piecesOf(Buffer.from('a'), 1)
     await session.files.write({ path: '/new/file', createParents: false, content })
@@ -136,7 +136,7 @@ describe.each(['memory', 'level'])('on %s:', (kind) => {
     ['a text', ['text']],
     ['a number', [1]],
     ['nothing', [undefined]],
-  ])('a piece that is %s is refused', async (_what, pieces) => {
+  ])('rejects a piece that is %s', async (_what, pieces) => {
     const content = Readable.from(pieces as unknown[], { objectMode: true }) as AsyncIterable<Uint8Array>
     const failed = session.files.write({
       path: '/file',
@@ -150,7 +150,7 @@ describe.each(['memory', 'level'])('on %s:', (kind) => {
     yield undefined as unknown as Uint8Array
   }
 
-  test('a stream of more than a file may have is left', async () => {
+  test('stops reading a stream that exceeds the file size limit', async () => {
     let given = 0
     let left = false
     async function* endless(): AsyncGenerator<Uint8Array> {
@@ -170,7 +170,7 @@ describe.each(['memory', 'level'])('on %s:', (kind) => {
     expect(left).toBe(true)
   })
 
-  test('a handle that may not write stores nothing', async () => {
+  test('a handle without write permission stores nothing', async () => {
     const narrow = session.narrow({ without: ['files.write'] })
     let wasRead = false
     async function* content(): AsyncGenerator<Uint8Array> {
@@ -198,14 +198,14 @@ describe.each(['memory', 'level'])('on %s:', (kind) => {
     [{ offset: 10 }, 10, 10],
     [{ offset: 100, length: 5 }, 10, 10],
     [{ length: 0 }, 0, 0],
-  ])('a part is read: %o', async (part, start, end) => {
+  ])('reads a range: %o', async (part, start, end) => {
     await session.files.write({ path: '/file', content: '0123456789' })
     const stream = await session.files.readStream({ path: '/file', ...part })
     expect(stream).toMatchObject({ sizeBytes: 10, length: end - start })
     expect((await read(stream)).toString()).toBe('0123456789'.slice(start, end))
   })
 
-  test('a stream gives what the file had, though it is changed, deleted and collected meanwhile', async () => {
+  test('a read stream keeps its content while the file is changed, deleted and collected', async () => {
     const bytes = randomBytes(5 * MiB)
     await session.files.write({ path: '/file', content: bytes })
     const stream: ContentStream = await session.files.readStream({ path: '/file' })
@@ -220,7 +220,7 @@ describe.each(['memory', 'level'])('on %s:', (kind) => {
     expect(Buffer.compare(Buffer.concat(pieces), bytes)).toBe(0)
   })
 
-  test('what arrives stays while collections run', async () => {
+  test('collections keep the pieces of a stream in progress', async () => {
     const bytes = randomBytes(12 * MiB)
     async function* content(): AsyncGenerator<Uint8Array> {
       for (let at = 0; at < bytes.length; at += 3 * MiB) {
@@ -233,7 +233,7 @@ describe.each(['memory', 'level'])('on %s:', (kind) => {
     expect(Buffer.compare(await session.files.read({ path: '/file' }), bytes)).toBe(0)
   })
 
-  test('a write into a session that was deleted meanwhile fails', async () => {
+  test('a write fails if its session is deleted meanwhile', async () => {
     async function* content(): AsyncGenerator<Uint8Array> {
       yield Buffer.from('a')
       await engine.sessions.delete(session.id)

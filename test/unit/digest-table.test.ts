@@ -7,7 +7,7 @@ import { limits } from '../../src/engine/base/limits.js'
 
 const digest = (text: string): string => createHash('sha256').update(text).digest('hex')
 
-test('a table of digests finds what was added, each with its record, and nothing else', () => {
+test('a digest table finds exactly the added digests with their records', () => {
   const table = new DigestTable(4)
   const count = 20_000
   const numbers = Array.from({ length: count }, (_, i) => i)
@@ -24,7 +24,7 @@ test('a table of digests finds what was added, each with its record, and nothing
   expect(table.size).toBe(count)
 })
 
-test('digests that begin alike are told apart', () => {
+test('a digest table distinguishes digests with a common prefix', () => {
   const table = new DigestTable()
   const digests = Array.from({ length: 100 }, (_, i) => `${'0'.repeat(38)}${i.toString(16).padStart(2, '0')}`)
   for (const one of digests) expect(table.add(one)).toBeDefined()
@@ -32,13 +32,13 @@ test('digests that begin alike are told apart', () => {
   expect(table.has('f'.repeat(40))).toBe(false)
 })
 
-test('a set finds each of many digests by 24 digits, and hardly any other, in the memory of its filter', () => {
+test('a digest set recognizes each of many digests with almost no false positives', () => {
   const set = new DigestSet({ filterBytes: 2 ** 20 })
   const count = limits.exactDigests + 50_000
   const digests = Array.from({ length: count }, (_, i) => digest(`${i}`))
   let foundEarly = -1
   for (const [i, one] of digests.entries()) {
-    // Until here it is exact.
+    // The set is exact up to this size.
     if (i === limits.exactDigests - 1) foundEarly = digests.slice(i).filter((other) => set.has(other)).length
     set.add(one)
     set.add(one)
@@ -52,11 +52,11 @@ test('a set finds each of many digests by 24 digits, and hardly any other, in th
     for (let i = 0; i < 20_000; i++) if (salted.has(digest(`other ${i}`))) found++
     return found
   }
-  // 46 bits for each: none of 20,000 is found by mistake, but for bad luck.
+  // 46 bits per digest: 20,000 others have no false positives, except by bad luck.
   expect(wrong(set)).toBeLessThan(20)
 })
 
-test('sets of the same digests with different salts find different other ones', () => {
+test('digest sets with different salts have different false positives', () => {
   const others = (salt: number): Set<string> => {
     const set = new DigestSet({ filterBytes: 2 ** 16, salt })
     for (let i = 0; i < limits.exactDigests; i++) set.add(digest(`${i}`))
@@ -68,7 +68,7 @@ test('sets of the same digests with different salts find different other ones', 
   expect([...one].filter((found) => two.has(found)).length).toBeLessThan(Math.min(one.size, two.size))
 })
 
-test('a cache of digests keeps nearly all while it has room, and grows for them', () => {
+test('a digest cache keeps nearly all digests while it has room, and grows for them', () => {
   const cache = new DigestCache(16_384)
   const digests = Array.from({ length: 8000 }, (_, i) => digest(`${i}`))
   expect(digests.filter((one) => !cache.add(one))).toEqual([])
@@ -76,7 +76,7 @@ test('a cache of digests keeps nearly all while it has room, and grows for them'
   expect(digests.filter((one) => cache.has(digest(one)))).toEqual([])
 })
 
-test('a cache of digests forgets some, and never makes one up', () => {
+test('a digest cache forgets some digests but has no false positives', () => {
   const cache = new DigestCache(1024)
   const digests = Array.from({ length: 5000 }, (_, i) => digest(`${i}`))
   let known = 0
@@ -85,16 +85,16 @@ test('a cache of digests forgets some, and never makes one up', () => {
   for (const one of digests) if (cache.has(one)) known++
   expect(known).toBeGreaterThan(500)
   expect(known).toBeLessThanOrEqual(1024)
-  // Digests of one group that differ in their last digit alone.
+  // Digests of one group that differ only in their last digit.
   const alike = Array.from({ length: 4 }, (_, i) => `${'a'.repeat(39)}${i}`)
   for (const one of alike) expect(cache.add(one)).toBe(true)
   for (const one of alike) expect(cache.has(one)).toBe(true)
   expect(cache.has(`${'a'.repeat(39)}9`)).toBe(false)
 })
 
-test('digests that differ in one word are told apart, whichever it is', () => {
+test('a digest table distinguishes digests that differ in any one word', () => {
   const words = Array.from({ length: 5 }, (_, i) => `${i + 1}`.repeat(8))
-  // The first two digits of the first word choose a part of a table, so that its end is changed.
+  // The first two digits of the first word select a part of a table, so the end of that word is changed.
   const others = words.map((word, i) => words.with(i, `${word.slice(0, 7)}0`).join(''))
   const table = new DigestTable()
   const cache = new DigestCache(4)

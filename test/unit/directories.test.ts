@@ -1,4 +1,4 @@
-/** What is at a path and in a directory, page by page, and pages of a diff. */
+/** Metadata of a path, directory listings in pages, and pages of a diff. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { callOperation } from '../../src/engine/contract.js'
 import { EngineError, openEngine, type Engine, type Session } from '../../src/index.js'
@@ -46,7 +46,7 @@ describe('a directory', () => {
     expect(await listed('/', pageSize, true)).toHaveLength(10)
   })
 
-  test('is none, or its token is of another', async () => {
+  test('listing rejects files, missing paths and foreign page tokens', async () => {
     const { nextPageToken: pageToken } = await session.files.list({ path: '/', pageSize: 1 })
     for (const [request, reason] of [
       [{ path: '/b' }, 'NOT_A_DIRECTORY'],
@@ -58,7 +58,7 @@ describe('a directory', () => {
       await expect(session.files.list(request)).rejects.toMatchObject({ reason })
   })
 
-  test('is made with its parents, and goes with all that is below it', async () => {
+  test('is created with its parents and removed with its contents', async () => {
     const { files } = session
     await files.createDirectory({ path: '/p/q', recursive: true })
     await files.createDirectory({ path: '/p/q', recursive: true })
@@ -70,7 +70,7 @@ describe('a directory', () => {
   })
 })
 
-test('a path is described with its symlinks followed or not', async () => {
+test('stat follows symlinks or describes them', async () => {
   const { files } = session
   const stats = session.fs.statSync('/a/b')
   expect(await files.stat({ path: '/a/b', includeContentHash: true })).toEqual({
@@ -98,7 +98,7 @@ test('a path is described with its symlinks followed or not', async () => {
   })
 })
 
-test('attributes are set, of a symlink itself too', async () => {
+test('setAttributes sets attributes, also of a symlink itself', async () => {
   const { files } = session
   await files.setAttributes({ path: '/b', mode: 0o600, mtimeMs: 1.25 })
   expect(await files.stat({ path: '/a/b' })).toMatchObject({ mode: 0o600, mtimeMs: 1.25 })
@@ -107,7 +107,7 @@ test('attributes are set, of a symlink itself too', async () => {
   expect((await files.stat({ path: '/to' })).mtimeMs).not.toBe(7)
 })
 
-test('a write makes parents, or not, and takes what is new only', async () => {
+test('write supports createParents and exclusive', async () => {
   const { files } = session
   const refused = (reason: string): unknown => expect.objectContaining({ reason })
   const content = 'new'

@@ -31,7 +31,7 @@ import { GitRepository, hasGit } from '../support/git-repository.js'
 import { tarOf } from '../support/raw-archives.js'
 import { serveGit, type GitServer, type GitServerOptions } from '../support/git-server.js'
 
-/** What a row may use; everything it opens is closed after it. */
+/** The context of a row; everything it opens is closed after the row. */
 interface Context {
   readonly engine: Engine
   /** With /dir, /dir/file, /file and /link to /file. */
@@ -40,7 +40,7 @@ interface Context {
   readonly open: (options?: EngineOptions) => Promise<Engine>
   readonly keep: <T extends { close(): Promise<void> }>(resource: T) => T
   readonly serve: (options?: GitServerOptions) => Promise<GitServer>
-  /** A repository below the served directory. */
+  /** A repository in the served directory. */
   readonly repository: (name?: string) => GitRepository
 }
 
@@ -48,7 +48,7 @@ interface Row {
   readonly reason: ErrorReason
   readonly when: string
   readonly provoke: (context: Context) => Promise<unknown>
-  /** What `details` hold; functions see the context. */
+  /** The expected `details`; functions receive the context. */
   readonly details: Readonly<Record<string, unknown>>
   readonly needs?: 'git'
 }
@@ -65,7 +65,7 @@ interface Served {
   readonly connect: (options?: Partial<ClientOptions>) => RemoteEngine
 }
 
-/** With a server in front of the engine. */
+/** Adds a server and a client in front of the engine. */
 async function remotely(
   engine: Engine,
   keep: Context['keep'],
@@ -78,7 +78,7 @@ async function remotely(
   return act({ server, client: connectTo(), connect: connectTo })
 }
 
-/** Gives no answer until it is ended. */
+/** Never responds until it is aborted. */
 const silent: typeof fetch = (_, init) =>
   new Promise((_resolve, reject) => {
     init!.signal!.addEventListener('abort', () => reject(init!.signal!.reason as Error))
@@ -163,13 +163,13 @@ const rows: Row[] = [
   },
   {
     reason: 'XATTR_NOT_FOUND',
-    when: 'an attribute that is not there is removed',
+    when: 'a missing attribute is removed',
     provoke: ({ session }) => session.files.removeXattr({ path: '/', name: '__proto__' }),
     details: { name: '__proto__' },
   },
   {
     reason: 'INVALID_BUNDLE',
-    when: 'a bundle of a session is cut off',
+    when: 'a bundle of a session is truncated',
     provoke: async ({ engine, session }) => {
       const pieces: Uint8Array[] = []
       for await (const piece of session.exportBundle()) pieces.push(piece)
@@ -723,7 +723,7 @@ const rows: Row[] = [
   },
 ]
 
-/** Rows of sources that are no git remote. */
+/** Rows of sources other than git remotes. */
 rows.push(
   {
     reason: 'SOURCE_NOT_REFRESHABLE',
@@ -857,7 +857,7 @@ afterEach(async () => {
   rmSync(context.directory, { recursive: true, force: true })
 })
 
-describe('every reason is thrown for real, and leaves what was there as it was:', () => {
+describe('each reason is thrown by a real failure that changes nothing:', () => {
   for (const { reason, when, provoke, details, needs } of rows) {
     test.skipIf(needs === 'git' && !hasGit)(`${reason} when ${when}`, async () => {
       const before = await context.session.manifest()
@@ -876,13 +876,13 @@ describe('every reason is thrown for real, and leaves what was there as it was:'
     })
   }
 
-  test('no reason of the registry is left out', () => {
+  test('the rows cover every reason of the registry', () => {
     const covered = new Set<ErrorReason>([...rows.map(({ reason }) => reason), ...notProvoked])
     const missing = (Object.keys(errorRegistry) as ErrorReason[]).filter((reason) => !covered.has(reason))
     expect(missing).toEqual([])
   })
 
-  test('what is not provoked is not provoked by any row', () => {
+  test('no row provokes an excluded reason', () => {
     expect(rows.filter(({ reason }) => notProvoked.includes(reason))).toEqual([])
   })
 })
@@ -896,7 +896,7 @@ describe('the registry', () => {
     }
   })
 
-  test('shows the errno of a reason in the view of node:fs', async () => {
+  test('maps reasons to an errno in the node:fs view', async () => {
     const { promises } = context.session.fs
     const calls: [call: () => Promise<unknown>, code: string][] = [
       [() => promises.readFile('/none'), 'ENOENT'],
@@ -922,7 +922,7 @@ function newSource(
   return engine.sources.create({ displayName: 'source', gitRemote: { remoteUrl } })
 }
 
-/** Imports, and throws what the failed job has as its cause; the job shows the code that belongs to it. */
+/** Runs an import that must fail and throws its cause. The job must show the corresponding code. */
 async function importing(engine: Engine, remoteUrl: string, gitRef = ''): Promise<void> {
   const { sourceId } = await newSource(engine, remoteUrl)
   await finished(engine, await engine.sources.startImport(sourceId, { git: { gitRef } }))
@@ -988,7 +988,7 @@ function answer(status: number): GitServerOptions {
   }
 }
 
-/** The log that LevelDB turns to when its current one is full leads to a device that is always full. */
+/** Makes the next log file of LevelDB a link to a device that is always full. */
 async function failDisk({ open, directory }: Context, want: 'first' | 'second'): Promise<void> {
   const disk = new FaultyDisk()
   const data = join(directory, 'data')

@@ -7,7 +7,7 @@ const event = (sessionId: string, seq: number): { sessionId: string; seq: number
   body: [],
 })
 
-test('gives all numbers back that a commit took before the index could not be read', () => {
+test('releases all numbers of a commit if the index cannot be read', () => {
   let fails = true
   const sequence = new EventSequence((sessionId) => {
     if (sessionId === 'b' && fails) throw new Error('a page is damaged')
@@ -20,7 +20,7 @@ test('gives all numbers back that a commit took before the index could not be re
   expect(sequence.claim([event('a', 3)])).toBe(true)
 })
 
-test('gives all numbers back of a commit of which a later event was passed', () => {
+test('releases all numbers of a commit if one of its events was passed', () => {
   const sequence = new EventSequence((sessionId, seq) => sessionId === 'b' && seq === 1)
   expect(sequence.claim([event('a', 1), event('a', 2), event('b', 1)])).toBe(false)
   expect(sequence.claim([event('a', 1)])).toBe(true)

@@ -63,7 +63,7 @@ describe.each(storages)('the event log on %s', (_name, makeStorage, lasting) => 
     }
   }
 
-  test('has what happened, who did it, and nothing else', async () => {
+  test('records each change with its author and nothing else', async () => {
     const bob = await engine.as({ principal: 'bob' }).sessions.open(session.id)
     await session.files.rename({ sourcePath: '/a', destinationPath: '/b' })
     await bob.files.batch([{ write: { path: '/c', content: 'x' } }, { delete: { path: '/b' } }])
@@ -96,13 +96,13 @@ describe.each(storages)('the event log on %s', (_name, makeStorage, lasting) => 
     }
   })
 
-  test('has pages, and bounds in time', async () => {
+  test('supports pages and time bounds', async () => {
     const times: string[] = []
     for (let i = 0; i < 25; i++) {
       environment.advance(1000)
       times.push(new Date(environment.wallClockMs()).toISOString())
       await session.files.write({ path: '/a', content: `${i}` })
-      // Several of one time.
+      // Some events share a time.
       if (i % 5 === 0) await session.files.write({ path: '/b', content: `${i}` })
     }
     await reload()
@@ -138,11 +138,11 @@ describe.each(storages)('the event log on %s', (_name, makeStorage, lasting) => 
     { pageSize: -1 },
     { pageToken: 'x' },
     'x',
-  ])('refuses %j', async (request) => {
+  ])('rejects %j with INVALID_ARGUMENT', async (request) => {
     await expect(session.events.list(request as never)).rejects.toEqual(refused('INVALID_ARGUMENT'))
   })
 
-  test('takes no token of another session, and shows no event of a parent', async () => {
+  test('rejects page tokens of other sessions and shows no events of a parent', async () => {
     await session.files.write({ path: '/x', content: '' })
     const fork = await session.fork()
     const { nextPageToken } = await session.events.list({ pageSize: 1 })
@@ -151,7 +151,7 @@ describe.each(storages)('the event log on %s', (_name, makeStorage, lasting) => 
     expect(events.map(({ eventType }) => eventType)).toEqual(['v1.SessionService.ForkSession'])
   })
 
-  test('is followed from any event on, without gap or repeat', async () => {
+  test('can be followed from any event without gaps or duplicates', async () => {
     const write = (i: number): Promise<void> => session.files.write({ path: '/f', content: `${i}` })
     for (let i = 0; i < 10; i++) await write(i)
     const [first] = await all({ pageSize: 1 })
@@ -178,7 +178,7 @@ describe.each(storages)('the event log on %s', (_name, makeStorage, lasting) => 
     )
   })
 
-  test.each(['delete', 'close'])('following ends with %s', async (how) => {
+  test.each(['delete', 'close'])('following ends on %s', async (how) => {
     const last = (await all()).at(-1)!.eventId
     const next = session.events.follow({ afterEventId: last }).next()
     await session.files.write({ path: '/x', content: '' })
@@ -191,7 +191,7 @@ describe.each(storages)('the event log on %s', (_name, makeStorage, lasting) => 
     expect(await end).toEqual({ done: true, value: undefined })
   })
 
-  test('what was called before the end is followed to it', async () => {
+  test('following delivers calls made before the session is deleted', async () => {
     const last = (await all()).at(-1)!.eventId
     const following = collect(session.events.follow({ afterEventId: last }))
     const writes = Array.from({ length: 50 }, (_, i) => session.files.write({ path: `/${i}`, content: '' }))
@@ -201,7 +201,7 @@ describe.each(storages)('the event log on %s', (_name, makeStorage, lasting) => 
     )
   })
 
-  test('a reader that lags behind meets the end of a closed engine, too', async () => {
+  test('following ends on close even for a slow reader', async () => {
     const paths = Array.from({ length: limits.eventsPerRead + 10 }, (_, i) => `/${i}`)
     await Promise.all(paths.map((path) => session.files.write({ path, content: '' })))
     const lagging = session.events.follow()
@@ -212,7 +212,7 @@ describe.each(storages)('the event log on %s', (_name, makeStorage, lasting) => 
     expect(rest.map(({ eventId }) => eventId)).toEqual(rest.map(({ eventId }) => eventId).toSorted())
   })
 
-  test('verifies, over restores and reopening', async () => {
+  test('verifies across restores and reopening', async () => {
     const { headHash } = await session.events.verify()
     await session.checkpoint({ checkpointLabel: 'c' })
     await session.files.write({ path: '/é"\u2028', content: 'x'.repeat(2 ** 21) })
@@ -227,7 +227,7 @@ describe.each(storages)('the event log on %s', (_name, makeStorage, lasting) => 
     }
   })
 
-  test('verifies up to an event as it did when that was the newest', async () => {
+  test('verifies up to an earlier event with the same result as when it was the newest', async () => {
     await session.files.write({ path: '/a', content: 'x' })
     const kept = await session.events.verify()
     expect(kept.lastEventId).toBe((await all()).at(-1)!.eventId)
@@ -237,12 +237,12 @@ describe.each(storages)('the event log on %s', (_name, makeStorage, lasting) => 
     expect((await session.events.verify()).headHash).not.toBe(kept.headHash)
     await expect(session.events.verify({ lastEventId: 'x' })).rejects.toEqual(refused('INVALID_ARGUMENT'))
     await expect(session.events.verify('x' as never)).rejects.toEqual(refused('INVALID_ARGUMENT'))
-    // One that is not there cannot be vouched for.
+    // A missing event cannot be verified.
     const later = `${session.id}-0000000z`
     await expect(session.events.verify({ lastEventId: later })).rejects.toEqual(refused('DATA_LOSS'))
   })
 
-  test('shows that an event was changed', async () => {
+  test('verification detects a changed event', async () => {
     if (!lasting) return
     for (let i = 0; i < 5; i++) await session.files.write({ path: '/a', content: `${i}` })
     const changes: ((body: unknown[]) => unknown[])[] = [
@@ -260,7 +260,7 @@ describe.each(storages)('the event log on %s', (_name, makeStorage, lasting) => 
       }
       await expect(session.events.verify()).rejects.toEqual(refused('DATA_LOSS'))
     }
-    // The newest ones are gone, but a snapshot has seen them.
+    // The newest events are missing, but a snapshot has recorded them.
     store.events = events
     await reload()
     const reopened = store.events.bind(store)
@@ -270,7 +270,7 @@ describe.each(storages)('the event log on %s', (_name, makeStorage, lasting) => 
   })
 })
 
-test('following tells of a write that failed, and goes on behind what was stored', async () => {
+test('following reports a failed write and continues after the stored events', async () => {
   const storage = new FailingStorage(memoryStorage({ durable: true }))
   const engine = await openEngine({ storage })
   const session = await engine.sessions.create()

@@ -9,7 +9,7 @@ import { storages } from '../support/storages.js'
 const notFound: unknown = expect.objectContaining({ name: 'EngineError', reason: 'SESSION_NOT_FOUND' })
 const minute = 60_000
 
-describe.each(storages)('sessions that live for a time, on %s', (_name, makeStorage, lasting) => {
+describe.each(storages)('sessions with a time to live on %s', (_name, makeStorage, lasting) => {
   let directory: string
   let storage: Storage
   let environment: FixedEnvironment
@@ -30,7 +30,7 @@ describe.each(storages)('sessions that live for a time, on %s', (_name, makeStor
     engine = await openEngine({ storage, environment, ...options })
   }
 
-  test('are deleted when nobody used them for that long', async () => {
+  test('are deleted when unused for that long', async () => {
     await open({ sessionTtlSeconds: 600 })
     const session = await engine.sessions.create({ files: { '/a': 'a' } })
     const other = await engine.sessions.create({ ttlSeconds: 3600 })
@@ -57,7 +57,7 @@ describe.each(storages)('sessions that live for a time, on %s', (_name, makeStor
     expect((await engine.sessions.list({ pageSize: 1 })).sessions).toEqual([])
   })
 
-  test('are deleted by a collection too, after reopening as well', async () => {
+  test('are also deleted by a collection, before or after reopening', async () => {
     if (!lasting) return open()
     await open()
     const session = await engine.sessions.create({ ttlSeconds: 60, files: { '/a': 'a'.repeat(10_000) } })
@@ -74,7 +74,7 @@ describe.each(storages)('sessions that live for a time, on %s', (_name, makeStor
     await engine.sessions.open(kept.id)
   })
 
-  test('are deleted by a collection after the time to live of the engine, but not after a longer one of their own', async () => {
+  test("use their own time to live instead of the engine's default in a collection", async () => {
     await open({ sessionTtlSeconds: 60 })
     await engine.sessions.create()
     const longer = await engine.sessions.create({ ttlSeconds: 3600 })
@@ -83,7 +83,7 @@ describe.each(storages)('sessions that live for a time, on %s', (_name, makeStor
     expect((await engine.sessions.list()).sessions.map(({ id }) => id)).toEqual([longer.id])
   })
 
-  test('pages of others go on behind them', async () => {
+  test('are skipped in pages of other sessions', async () => {
     await open()
     const ids: string[] = []
     for (let i = 0; i < 10; i++) {
@@ -101,7 +101,7 @@ describe.each(storages)('sessions that live for a time, on %s', (_name, makeStor
     expect(listed).toEqual(ids)
   })
 
-  test('a time that makes no sense is refused', async () => {
+  test('reject an invalid time to live', async () => {
     await open()
     for (const ttlSeconds of [0, -1, 1.5, '60'])
       await expect(engine.sessions.create({ ttlSeconds: ttlSeconds as number })).rejects.toMatchObject({

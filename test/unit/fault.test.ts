@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { Fault, whenLoaded } from '../../src/engine/base/fault.js'
 
-/** Code that faults so many times before it gets through; notes what happens in order. */
+/** Code that faults this many times before it succeeds; records its steps in order. */
 function faulting(times: number, noted: string[], outcome: () => string): () => string {
   let left = times
   return () => {
@@ -12,7 +12,7 @@ function faulting(times: number, noted: string[], outcome: () => string): () => 
   }
 }
 
-test('what the faults of some code hold is released when it has run to its end', async () => {
+test('resources held by faults are released when the code succeeds', async () => {
   const noted: string[] = []
   const run = faulting(2, noted, () => {
     noted.push('done')
@@ -22,7 +22,7 @@ test('what the faults of some code hold is released when it has run to its end',
   expect(noted).toEqual(['resolve 2', 'resolve 1', 'done', 'release 2', 'release 1'])
 })
 
-test('what the faults of some code hold is released when it fails', async () => {
+test('resources held by faults are released when the code fails', async () => {
   const noted: string[] = []
   const run = faulting(1, noted, () => {
     throw new Error('failed')

@@ -32,7 +32,7 @@ describe.each(storages)('file locks on %s', (name, makeStorage, lasting) => {
     await rm(directory, { recursive: true, force: true })
   })
 
-  /** Time passes while the engine is closed; on storage that does not last, nothing happens but that. */
+  /** Reopens the engine after a time. On storage that is not durable, only the time passes. */
   async function reopen(awayMs = 0): Promise<void> {
     if (lasting) await engine.close()
     environment.advance(awayMs)
@@ -52,7 +52,7 @@ describe.each(storages)('file locks on %s', (name, makeStorage, lasting) => {
   const remaining = async (path: string): Promise<number | undefined> =>
     (await session.fileLocks.list({ pathPrefix: path })).locks[0]?.remainingTtlSeconds
 
-  /** Who did what, as the store has it. */
+  /** The stored events: who did what. */
   async function events(): Promise<unknown[]> {
     const found: unknown[] = []
     for await (const page of store.events(session.id, { from: 2, to: 1e9 })) {
@@ -94,12 +94,12 @@ describe.each(storages)('file locks on %s', (name, makeStorage, lasting) => {
     ])
   })
 
-  test('of one path are had by one of many', async () => {
+  test('are granted to exactly one of many concurrent callers', async () => {
     const outcomes = await Promise.allSettled(Array.from({ length: 20 }, () => lock('/new')))
     expect(outcomes.map(({ status }) => status).filter((status) => status === 'fulfilled')).toHaveLength(1)
   })
 
-  test('end when their time is over', async () => {
+  test('expire after their timeout', async () => {
     const { lockId } = await lock('/a', 10)
     environment.advance(9001)
     expect(await session.fileLocks.list()).toMatchObject({ locks: [{ remainingTtlSeconds: 1 }] })
@@ -111,7 +111,7 @@ describe.each(storages)('file locks on %s', (name, makeStorage, lasting) => {
     await expect(session.fileLocks.unlock({ path: '/a', lockId })).rejects.toEqual(refused('LOCK_NOT_FOUND'))
     await expect(session.fileLocks.forceUnlock({ path: '/a' })).rejects.toEqual(refused('LOCK_NOT_FOUND'))
     await lock('/b', 10)
-    // The record of what is over goes with the next lock.
+    // The next lock deletes the record of an expired one.
     expect(await records()).toBe(lasting ? 1 : 0)
     await lock('/a', 10)
     expect(await paths()).toEqual(['/a', '/b'])
@@ -121,7 +121,7 @@ describe.each(storages)('file locks on %s', (name, makeStorage, lasting) => {
     expect(await records()).toBe(lasting ? 1 : 0)
   })
 
-  test.runIf(lasting)('of which the time is over leave the store when another one is taken', async () => {
+  test.runIf(lasting)('are removed from the store after they expire when another lock is taken', async () => {
     const stored = async (): Promise<string[]> => {
       const gte = keys.fileLocks(session.id)
       const found = await store.scan({ gte, lt: prefixEnd(gte), limit: 10 })
@@ -137,20 +137,17 @@ describe.each(storages)('file locks on %s', (name, makeStorage, lasting) => {
     expect(await stored()).toEqual(['/c', '/d'])
   })
 
-  test.runIf(isForMany(name))(
-    'are as many as the limit, without those of which the time is over',
-    async () => {
-      const many = Array.from({ length: limits.fileLocks }, (_, at) => lock(`/${at}`, at === 0 ? 10 : 60))
-      await Promise.all(many)
-      await expect(lock('/more')).rejects.toEqual(refused('QUOTA'))
-      environment.advance(10_000)
-      await lock('/more')
-      await expect(lock('/0')).rejects.toEqual(refused('QUOTA'))
-      expect(await paths()).toHaveLength(limits.fileLocks)
-    },
-  )
+  test.runIf(isForMany(name))('do not count toward the limit after they expire', async () => {
+    const many = Array.from({ length: limits.fileLocks }, (_, at) => lock(`/${at}`, at === 0 ? 10 : 60))
+    await Promise.all(many)
+    await expect(lock('/more')).rejects.toEqual(refused('QUOTA'))
+    environment.advance(10_000)
+    await lock('/more')
+    await expect(lock('/0')).rejects.toEqual(refused('QUOTA'))
+    expect(await paths()).toHaveLength(limits.fileLocks)
+  })
 
-  test('are renewed, also to less', async () => {
+  test('can be renewed, also with a shorter timeout', async () => {
     const { lockId } = await lock('/a', 10)
     environment.advance(5000)
     const renew = (timeoutSeconds: number): ReturnType<Session['fileLocks']['renew']> =>
@@ -169,7 +166,7 @@ describe.each(storages)('file locks on %s', (name, makeStorage, lasting) => {
     ])
   })
 
-  test('survive a reopening, and no longer than asked for', async () => {
+  test('survive a reopening, but not beyond their timeout', async () => {
     const kept = await lock('/kept', 100)
     const released = await lock('/released', 100)
     await lock('/over', 10)
@@ -178,7 +175,7 @@ describe.each(storages)('file locks on %s', (name, makeStorage, lasting) => {
     expect(await session.fileLocks.list()).toEqual({
       locks: [{ path: '/kept', ...kept, ownerId: 'local', remainingTtlSeconds: 90 }],
     })
-    // A wall clock that was put back makes no lock longer than it was.
+    // Setting the wall clock back extends no lock.
     await lock('/other', 1)
     await reopen(-1_000_000)
     expect(await remaining('/kept')).toBe(lasting ? 100 : 1090)
@@ -188,7 +185,7 @@ describe.each(storages)('file locks on %s', (name, makeStorage, lasting) => {
     await lock('/kept')
   })
 
-  test('are listed by a literal prefix, in the order of the paths', async () => {
+  test('are listed by a literal prefix, in path order', async () => {
     for (const path of ['/src!', '/srcfoo', '/src', '/src/b', '/src/a/c', '/\u{1f600}', '/\uffff', '/'])
       await lock(path)
     expect(await paths()).toEqual([
@@ -208,7 +205,7 @@ describe.each(storages)('file locks on %s', (name, makeStorage, lasting) => {
     await expect(paths('src')).rejects.toEqual(refused('INVALID_ARGUMENT'))
   })
 
-  test('refuse what makes no sense', async () => {
+  test('reject invalid arguments', async () => {
     for (const timeoutSeconds of [0, -1, 0.5, Number.NaN, Infinity, '5' as unknown as number]) {
       await expect(lock('/a', timeoutSeconds)).rejects.toMatchObject({
         reason: 'INVALID_ARGUMENT',
@@ -225,7 +222,7 @@ describe.each(storages)('file locks on %s', (name, makeStorage, lasting) => {
     expect(await paths()).toEqual([])
   })
 
-  test('outlive a restore and are not inherited', async () => {
+  test('survive a restore and are not inherited by forks', async () => {
     await session.checkpoint({ checkpointLabel: 'before' })
     const { lockId } = await lock()
     const fork = await session.fork()
