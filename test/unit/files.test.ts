@@ -43,7 +43,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
     files = chosen.files
   }
 
-  /** On lasting storage everything leaves memory, and is loaded again when it is needed. */
+  /** Unloads everything on durable storage, so that it is loaded again on demand. */
   async function reload(): Promise<void> {
     if (!lasting) return
     const { id } = session
@@ -72,7 +72,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
     return (await files.listSymlinks()).symlinks.map(({ path, target }) => [path, target])
   }
 
-  /** The operation fails with this reason, and the session is what it was before. */
+  /** Requires that an operation fails with this reason and leaves the session unchanged. */
   async function refuse(operation: () => Promise<unknown>, reason: ErrorReason): Promise<EngineError> {
     const before = await session.manifest()
     const error = await failure(operation)
@@ -82,7 +82,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
   }
 
   describe('write', () => {
-    test('makes the file and its missing parents', async () => {
+    test('creates the file and its missing parents', async () => {
       await files.write({ path: '/a/b/c.txt', content: 'hello' })
       expect(await nodes()).toEqual([
         directoryNode('/a'),
@@ -104,7 +104,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       expect((await node('/a'))?.mode).toBe(0)
     })
 
-    test('takes text as UTF-8, and exactly the bytes of any view', async () => {
+    test('encodes text as UTF-8 and takes exactly the bytes of a view', async () => {
       const bytes = Uint8Array.from({ length: 300 }, (_, i) => i % 256)
       const contents: [unknown, Uint8Array][] = [
         ['äß🎉\0', Buffer.from('äß🎉\0')],
@@ -122,7 +122,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       }
     })
 
-    test('of a directory, of the root and below a file is refused', async () => {
+    test('to a directory, the root or a path below a file is rejected', async () => {
       await files.createDirectory({ path: '/dir' })
       await files.write({ path: '/file', content: '' })
       for (const operation of ['write', 'append'] as const) {
@@ -138,7 +138,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
   })
 
   describe('append', () => {
-    test('makes the file, then adds to its end', async () => {
+    test('creates the file, then adds to its end', async () => {
       await files.append({ path: '/log/a', content: 'one', mode: 0o600 })
       await files.append({ path: '/log/a', content: new Uint8Array() })
       await files.append({ path: '/log/a', content: ' two' })
@@ -148,7 +148,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       expect(await node('/log/a')).toEqual(fileNode('/log/a', 'one two three', 0o640))
     })
 
-    test('to an empty file gives what a write gives', async () => {
+    test('to an empty file equals a write', async () => {
       await files.write({ path: '/a', content: '' })
       await files.append({ path: '/a', content: 'text' })
       const { manifestHash } = await session.manifest()
@@ -156,7 +156,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       expect((await session.manifest()).manifestHash).toBe(manifestHash)
     })
 
-    test.runIf(name === 'level')('20,000 times 10 bytes makes the file that one write makes', async () => {
+    test.runIf(name === 'level')('of 20,000 times 10 bytes equals one write', async () => {
       const parts = Array.from({ length: 20_000 }, (_, i) => `${String(i).padStart(9, '.')}\n`)
       for (const content of parts) await files.append({ path: '/log', content })
       const whole = parts.join('')
@@ -170,7 +170,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       expect((await session.manifest()).manifestHash).toBe(manifestHash)
     })
 
-    test('3,000 times without awaiting each is the same', async () => {
+    test('of 3,000 concurrent calls equals one write', async () => {
       const parts = Array.from({ length: 3000 }, (_, i) => `${String(i).padStart(9, '.')}\n`)
       await Promise.all(parts.map((content) => files.append({ path: '/log', content })))
       expect((await text('/log')) === parts.join('')).toBe(true)
@@ -180,7 +180,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
   })
 
   describe('read', () => {
-    test('gives ranges, cut at the end of the file', async () => {
+    test('returns ranges, truncated at the end of the file', async () => {
       await files.write({ path: '/a', content: '0123456789' })
       const ranges: [offset: number | undefined, length: number | undefined, expected: string][] = [
         [undefined, undefined, '0123456789'],
@@ -201,7 +201,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       }
     })
 
-    test('of what is not a file is refused', async () => {
+    test('of anything but a file is rejected', async () => {
       await files.createDirectory({ path: '/dir' })
       await files.createSymlink({ linkPath: '/link', target: 'dir' })
       await files.write({ path: '/file', content: '' })
@@ -218,7 +218,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       }
     })
 
-    test('gives a copy: changing it changes nothing', async () => {
+    test('returns a copy: changing it does not change the file', async () => {
       const content = randomBytes(3 * mebibyte + 5, 1)
       await files.write({ path: '/small', content: 'text' })
       await files.write({ path: '/large', content })
@@ -240,7 +240,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
   })
 
   describe("the caller's buffer", () => {
-    test('may be changed as soon as the call returned', async () => {
+    test('may be changed as soon as the call has returned', async () => {
       const change = async (start: (content: Uint8Array) => Promise<unknown>): Promise<string> => {
         const content = Buffer.from('original')
         const done = start(content)
@@ -255,7 +255,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       expect(await change((content) => files.batch([{ write: { path: '/a', content } }]))).toBe('original')
     })
 
-    test('may be changed after the write, whatever its size', async () => {
+    test('may be changed after the write, at any size', async () => {
       for (const size of [10, mebibyte, 5 * mebibyte]) {
         const content = randomBytes(size, size)
         const expected = hashOf(content)
@@ -273,7 +273,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
   describe('expectedHash', () => {
     const other = hashOf('other')
 
-    test('that holds lets a change through', async () => {
+    test('accepts a change if it matches', async () => {
       await files.write({ path: '/a', content: 'one', expectedHash: '' })
       await files.write({ path: '/a', content: 'two', expectedHash: hashOf('one') })
       await reload()
@@ -286,7 +286,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       expect(await paths()).toEqual([])
     })
 
-    test('that does not hold is a mismatch which says what is there', async () => {
+    test('rejects a change with HASH_MISMATCH and the current hash', async () => {
       await files.write({ path: '/a', content: 'one' })
       const changes: ((expectedHash: string) => Promise<void>)[] = [
         (expectedHash) => files.write({ path: '/a', content: 'x', expectedHash }),
@@ -304,7 +304,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       expect(stale.details).toEqual({ path: '/a', expectedHash: other, actualHash: hashOf('one') })
     })
 
-    test('of a missing file is a mismatch for a write', async () => {
+    test('rejects a write to a missing file', async () => {
       const error = await refuse(
         () => files.write({ path: '/x/none', content: '', expectedHash: other }),
         'HASH_MISMATCH',
@@ -314,7 +314,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       await refuse(() => files.delete({ path: '/none', expectedHash: other }), 'PATH_NOT_FOUND')
     })
 
-    test('never holds for a symlink that is deleted', async () => {
+    test('never matches a symlink that is deleted', async () => {
       await files.write({ path: '/a', content: 'one' })
       await files.createSymlink({ linkPath: '/link', target: 'a' })
       await refuse(() => files.delete({ path: '/link', expectedHash: hashOf('one') }), 'HASH_MISMATCH')
@@ -324,14 +324,14 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       expect(await paths()).toEqual(['/a'])
     })
 
-    test('of the empty file is a hash, not the empty string', async () => {
+    test('of an empty file is a hash, not the empty string', async () => {
       await files.write({ path: '/a', content: '' })
       await refuse(() => files.write({ path: '/a', content: 'x', expectedHash: '' }), 'HASH_MISMATCH')
       await files.write({ path: '/a', content: 'x', expectedHash: hashOf('') })
       expect(await text('/a')).toBe('x')
     })
 
-    test('of the wrong form is an invalid argument, whether the file exists or not', async () => {
+    test('in a wrong format is an invalid argument, whether the file exists or not', async () => {
       await files.write({ path: '/a', content: 'one' })
       const hex = hashOf('one').slice('sha256:'.length)
       const malformed = [hex, `sha256:${hex.slice(1)}`, `sha256:${hex}0`, `sha256:${hex.toUpperCase()}`]
@@ -376,7 +376,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
   })
 
   describe('large files', () => {
-    test('of 5 MiB are read in any range across blocks', async () => {
+    test('of 5 MiB can be read in any range across blocks', async () => {
       const content = randomBytes(5 * mebibyte + 123, 3)
       await files.write({ path: '/a', content })
       const ranges: [offset: number, length: number][] = [
@@ -410,7 +410,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       expect(extents.reduce((sum, { length }) => sum + length, 0)).toBe(whole.length)
     })
 
-    test('at the edges of a block keep their bytes', async () => {
+    test('keep their bytes at block boundaries', async () => {
       for (const size of [mebibyte - 1, mebibyte, mebibyte + 1, 4 * mebibyte, 4 * mebibyte + 1]) {
         const content = randomBytes(size, size)
         await files.write({ path: `/${size}`, content })
@@ -425,7 +425,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       }
     })
 
-    test('take effect in the order of the calls among small ones', async () => {
+    test('take effect in call order among small writes', async () => {
       const content = randomBytes(5 * mebibyte, 4)
       const calls = [
         files.write({ path: '/a', content: 'first' }),
@@ -439,7 +439,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       expect(await files.contentHash('/b')).toBe(hashOf(Buffer.concat([content, Buffer.from('tail')])))
     })
 
-    test('in a batch are atomic with the rest of it', async () => {
+    test('are written atomically in a batch', async () => {
       const content = randomBytes(5 * mebibyte, 5)
       await files.batch([{ write: { path: '/a', content } }, { write: { path: '/b', content: 'b' } }])
       await reload()
@@ -450,7 +450,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       )
     })
 
-    test('over the limit of the engine are refused', async () => {
+    test("over the engine's limit are rejected", async () => {
       const small = await openEngine({ maxFileBytes: 10, storage: memoryStorage() })
       await use(await small.sessions.create({ files: { '/a': '0123456' } }))
       const tooLarge: (() => Promise<void>)[] = [
@@ -468,7 +468,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
   })
 
   describe('delete', () => {
-    test('removes a file or a symlink, never what the symlink leads to', async () => {
+    test("removes a file or a symlink, but not the symlink's target", async () => {
       await files.write({ path: '/a', content: 'a' })
       await files.createSymlink({ linkPath: '/link', target: '/a' })
       await reload()
@@ -480,13 +480,13 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       await refuse(() => files.delete({ path: '/a' }), 'PATH_NOT_FOUND')
     })
 
-    test('of a directory is refused', async () => {
+    test('of a directory is rejected', async () => {
       await files.createDirectory({ path: '/dir' })
       await refuse(() => files.delete({ path: '/dir' }), 'IS_A_DIRECTORY')
       await refuse(() => files.delete({ path: '/' }), 'IS_A_DIRECTORY')
     })
 
-    test('and a write make a new file with the default mode', async () => {
+    test('followed by a write creates a file with the default mode', async () => {
       await files.write({ path: '/a', content: 'a', mode: 0o700 })
       await files.delete({ path: '/a' })
       await files.write({ path: '/a', content: 'a' })
@@ -495,14 +495,14 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
   })
 
   describe('directories', () => {
-    test('are made with the given mode, one level at a time', async () => {
+    test('are created with the given mode, one level at a time', async () => {
       await files.createDirectory({ path: '/a' })
       await files.createDirectory({ path: '/a/b', mode: 0o700 })
       expect(await nodes()).toEqual([directoryNode('/a'), directoryNode('/a/b', 0o700)])
       await refuse(() => files.createDirectory({ path: '/x/y' }), 'PATH_NOT_FOUND')
     })
 
-    test('are not made where something is', async () => {
+    test('cannot be created at an existing path', async () => {
       await files.write({ path: '/d/f', content: '' })
       await files.createSymlink({ linkPath: '/dangling', target: 'none' })
       for (const path of ['/', '/d', '/d/f', '/dangling']) {
@@ -513,7 +513,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       await refuse(() => files.createDirectory({ path: '/d/f/x' }), 'NOT_A_DIRECTORY')
     })
 
-    test('are removed when they are empty', async () => {
+    test('are removed if they are empty', async () => {
       await files.write({ path: '/d/f', content: '' })
       await files.createDirectory({ path: '/d/e' })
       await reload()
@@ -525,7 +525,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       await refuse(() => files.removeDirectory({ path: '/d' }), 'PATH_NOT_FOUND')
     })
 
-    test('only directories are removed as such, and not the root', async () => {
+    test('removeDirectory accepts only directories other than the root', async () => {
       await files.write({ path: '/f', content: '' })
       await files.createDirectory({ path: '/d' })
       await files.createSymlink({ linkPath: '/link', target: 'd' })
@@ -537,7 +537,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
   })
 
   describe('setMode', () => {
-    test('sets the bits of files and directories, through symlinks, and of the root', async () => {
+    test('sets the mode of files, directories and the root, also through symlinks', async () => {
       await files.write({ path: '/d/f', content: 'x' })
       await files.createSymlink({ linkPath: '/link', target: 'd/f' })
       await reload()
@@ -552,7 +552,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       expect(await session.manifest()).toEqual(before)
     })
 
-    test('needs something to set it on', async () => {
+    test('rejects a missing path', async () => {
       await files.createSymlink({ linkPath: '/link', target: 'none' })
       await refuse(() => files.setMode({ path: '/none', mode: 0 }), 'PATH_NOT_FOUND')
       await refuse(() => files.setMode({ path: '/link', mode: 0 }), 'PATH_NOT_FOUND')
@@ -590,7 +590,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       expect(await text(foundAt)).toBe(content)
     })
 
-    test('moves a symlink, not what it leads to', async () => {
+    test('moves a symlink, not its target', async () => {
       await files.rename({ sourcePath: '/link', destinationPath: '/d/moved' })
       await files.rename({ sourcePath: '/dirlink', destinationPath: '/g' })
       expect(await links()).toEqual([
@@ -623,7 +623,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       await refuse(() => files.rename({ sourcePath, destinationPath }), reason)
     })
 
-    test('onto itself changes nothing, by any spelling', async () => {
+    test('onto the same path changes nothing, however it is spelled', async () => {
       const before = await session.manifest()
       await files.rename({ sourcePath: '/f', destinationPath: '/f' })
       await files.rename({ sourcePath: '/full', destinationPath: '/full' })
@@ -632,7 +632,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       expect(await session.manifest()).toEqual(before)
     })
 
-    test('keeps mode and content of everything that moves', async () => {
+    test('keeps the mode and content of everything that moves', async () => {
       await files.setMode({ path: '/full', mode: 0o700 })
       await files.setMode({ path: '/full/child', mode: 0o600 })
       await files.rename({ sourcePath: '/full', destinationPath: '/d' })
@@ -672,7 +672,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       expect(await under('/none/')).toEqual([])
     })
 
-    test('are not in the manifest, but count in its hash', async () => {
+    test('are not in the manifest but affect its hash', async () => {
       const before = await session.manifest()
       await files.createSymlink({ linkPath: '/link', target: 'a' })
       const first = await session.manifest()
@@ -684,7 +684,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       expect(first.manifestHash).not.toBe(before.manifestHash)
     })
 
-    test('give back their target as it was written', async () => {
+    test('return their target unchanged', async () => {
       const targets = ['a', '/a/../b', './/x/', '..', '.', '\n', '__proto__', 'x'.repeat(4095)]
       for (const [index, target] of targets.entries()) {
         await files.createSymlink({ linkPath: `/${index}`, target })
@@ -695,7 +695,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       }
     })
 
-    test('are made only where nothing is, below a directory that exists', async () => {
+    test('are only created at a free path in an existing directory', async () => {
       await files.write({ path: '/f', content: '' })
       await files.createSymlink({ linkPath: '/dangling', target: 'none' })
       await refuse(() => files.createSymlink({ linkPath: '/f', target: 'x' }), 'ALREADY_EXISTS')
@@ -705,7 +705,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       await refuse(() => files.createSymlink({ linkPath: '/f/x', target: 'x' }), 'NOT_A_DIRECTORY')
     })
 
-    test('have a target that is text', async () => {
+    test('require a target that is valid text', async () => {
       for (const target of ['', 'a\0b', '\ud800', 5, null, undefined]) {
         const request = { linkPath: '/link', target: target as string }
         const error = await refuse(() => files.createSymlink(request), 'INVALID_ARGUMENT')
@@ -718,14 +718,14 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       await files.createSymlink({ linkPath: '/long', target: 'x'.repeat(4095) })
     })
 
-    test('readSymlink takes nothing else', async () => {
+    test('readSymlink rejects anything but a symlink', async () => {
       await files.write({ path: '/f', content: '' })
       await refuse(() => files.readSymlink('/f'), 'NOT_A_SYMLINK')
       await refuse(() => files.readSymlink('/'), 'NOT_A_SYMLINK')
       await refuse(() => files.readSymlink('/none'), 'PATH_NOT_FOUND')
     })
 
-    test('lead on from where they stand: relative, absolute, upwards, through other symlinks', async () => {
+    test('resolve from their own directory: relative, absolute, upwards, through other symlinks', async () => {
       await files.write({ path: '/a/b/file', content: 'found' })
       const targets = {
         '/a/relative': 'b/file',
@@ -744,13 +744,13 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       for (const path of ['/a/relative', '/a/b/up', '/a/absolute', '/a/b/beyond', '/a/dots', '/a/through']) {
         expect([path, await text(path)]).toEqual([path, 'found'])
       }
-      // The `..` of a target is that of the directory the symlink leads to.
+      // The `..` of a target refers to the directory that the symlink leads to.
       for (const path of ['/dir/file', '/root/a/b/file', '/root/root/dir/up', '/parent/b/file']) {
         expect([path, await text(path)]).toEqual([path, 'found'])
       }
     })
 
-    test('that dangle lead nowhere for a read and to a new file for a write', async () => {
+    test('that dangle fail for a read and create a file for a write', async () => {
       await files.createDirectory({ path: '/d' })
       await files.createSymlink({ linkPath: '/link', target: 'd/new' })
       await files.createSymlink({ linkPath: '/deep', target: '/x/y' })
@@ -767,7 +767,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       ])
     })
 
-    test('that lead through a file are refused', async () => {
+    test('through a file are rejected', async () => {
       await files.write({ path: '/f', content: '' })
       await files.createSymlink({ linkPath: '/link', target: 'f' })
       await files.createSymlink({ linkPath: '/up', target: 'f/..' })
@@ -778,7 +778,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       await refuse(() => files.read({ path: '/slash' }), 'NOT_A_DIRECTORY')
     })
 
-    test('40 hops are followed, 41 are a loop', async () => {
+    test('are followed for 40 hops, and fail as a loop after 41', async () => {
       await files.write({ path: '/0', content: 'end' })
       await files.createDirectory({ path: '/d0' })
       await files.write({ path: '/d0/file', content: 'in' })
@@ -797,7 +797,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       await files.delete({ path: '/41' })
     })
 
-    test('that lead to themselves are a loop', async () => {
+    test('in a cycle fail as a loop', async () => {
       await files.createSymlink({ linkPath: '/self', target: 'self' })
       await files.createSymlink({ linkPath: '/a', target: '/b' })
       await files.createSymlink({ linkPath: '/b', target: 'a' })
@@ -809,7 +809,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       expect(await files.readSymlink('/self')).toEqual({ target: 'self' })
     })
 
-    test('cannot lead to a path that would be refused', async () => {
+    test('to an invalid path are rejected', async () => {
       await files.createSymlink({ linkPath: '/name', target: 'x'.repeat(256) })
       await files.createSymlink({ linkPath: '/deep', target: 'x/'.repeat(256) + 'x' })
       await refuse(() => files.write({ path: '/name', content: '' }), 'NAME_TOO_LONG')
@@ -818,7 +818,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
   })
 
   describe('batch', () => {
-    test('carries out its operations in order, later ones seeing earlier ones', async () => {
+    test('runs its operations in order, each seeing the earlier ones', async () => {
       await files.write({ path: '/old', content: 'old' })
       await reload()
       await files.batch([
@@ -840,7 +840,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       expect(await nodes()).toEqual(expected)
     })
 
-    test('with an error anywhere leaves nothing', async () => {
+    test('with any error changes nothing', async () => {
       await files.write({ path: '/a', content: 'a' })
       await files.createDirectory({ path: '/dir' })
       const first: BatchOperation[] = [
@@ -867,19 +867,19 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       expect(await text('/a')).toBe('a')
     })
 
-    test('the same path twice with the same hash is a mismatch', async () => {
+    test('with the same guarded path twice fails with HASH_MISMATCH', async () => {
       await files.write({ path: '/a', content: 'a' })
       const write = { write: { path: '/a', content: 'b', expectedHash: hashOf('a') } }
       await refuse(() => files.batch([write, write]), 'HASH_MISMATCH')
     })
 
-    test('of nothing succeeds', async () => {
+    test('without operations succeeds', async () => {
       const before = await session.manifest()
       await files.batch([])
       expect(await session.manifest()).toEqual(before)
     })
 
-    test('has at most 10,000 operations', async () => {
+    test('accepts at most 10,000 operations', async () => {
       const operations = Array.from({ length: 10_000 }, (_, i) => ({
         write: { path: `/${i % 100}`, content: `${i}` },
       }))
@@ -889,7 +889,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       expect(error.details['field']).toBe('operations')
     })
 
-    test('refuses what is no list of single operations', async () => {
+    test('rejects anything but a list of single operations', async () => {
       const write = { path: '/a', content: '' }
       for (const operations of [undefined, null, {}, 'x', 5]) {
         await refuse(() => files.batch(operations as never), 'INVALID_ARGUMENT')
@@ -906,7 +906,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       }
     })
 
-    test('takes effect in the order of the calls, awaited or not', async () => {
+    test('takes effect in call order, awaited or not', async () => {
       await Promise.all([
         files.batch([{ write: { path: '/a', content: 'first' } }]),
         files.write({ path: '/a', content: 'second' }),
@@ -916,7 +916,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
   })
 
   describe('names', () => {
-    test('that mean something to JavaScript are names like any other', async () => {
+    test('may equal names of JavaScript properties', async () => {
       const names = [
         '__proto__',
         'constructor',
@@ -944,7 +944,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       expect((await paths()).length).toBe(1 + 2 * names.length)
     })
 
-    test('stand in the manifest in the order of their UTF-8 bytes, children after their directory', async () => {
+    test('are ordered by their UTF-8 bytes in the manifest, children after their directory', async () => {
       const names = [
         'a',
         'a-',
@@ -980,14 +980,14 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       expect((await paths()).length).toBe(2 * names.length)
     })
 
-    test('are distinct in every normal form of Unicode', async () => {
+    test('are distinct in each Unicode normal form', async () => {
       await files.write({ path: '/\u{e9}', content: 'one' })
       await files.write({ path: '/e\u{301}', content: 'two' })
       expect(await text('/\u{e9}')).toBe('one')
       expect(await text('/e\u{301}')).toBe('two')
     })
 
-    test('by the thousand stay in order through additions and removals', async () => {
+    test('stay in order through thousands of additions and removals', async () => {
       const all = Array.from({ length: 3000 }, (_, i) => `/d/${(i * 7919) % 3000}`)
       await files.batch(all.map((path) => ({ write: { path, content: path } })))
       await reload()
@@ -1007,7 +1007,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
     const name255 = 'x'.repeat(255)
     const path4096 = `/${name255}`.repeat(16)
 
-    test('the largest name, path and depth are taken', async () => {
+    test('accept the longest name, path and depth', async () => {
       const deepest = '/a'.repeat(256)
       for (const path of [`/y${name255.slice(1)}`, `/${'é'.repeat(127)}x`, path4096, deepest]) {
         await files.write({ path, content: 'x' })
@@ -1021,7 +1021,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       expect(await text('/b'.concat('/a'.repeat(255)))).toBe('x')
     })
 
-    test('a move may not push what it moves over the limits', async () => {
+    test('also apply to entries that a move would push over them', async () => {
       await files.write({ path: '/a'.repeat(200), content: '' })
       await files.write({ path: `/to${'/b'.repeat(100)}`, content: '' })
       const destinationPath = `/to${'/b'.repeat(99)}/a`
@@ -1029,12 +1029,12 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       const error = await files
         .rename({ sourcePath: '/a', destinationPath })
         .catch((thrown: unknown) => thrown)
-      // oxlint-disable vitest/no-conditional-expect -- Both answers are right, as long as the tree stays whole.
+      // oxlint-disable vitest/no-conditional-expect -- Both outcomes are correct, as long as the tree stays intact.
       if (error instanceof EngineError) {
         expect(error.reason).toBe('NAME_TOO_LONG')
         expect(await session.manifest({ pageSize: 10_000 })).toEqual(before)
       }
-      // Whatever was decided: all that is listed can be reached and listed on.
+      // In both cases, every listed entry can be reached and listed.
       for (const { path, fileType } of await nodes()) {
         if (fileType === 'VFS_FILE_TYPE_FILE') {
           await files.read({ path }).catch((error: EngineError) => expect(error.reason).toBe('NAME_TOO_LONG'))
@@ -1049,7 +1049,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
     })
   })
 
-  describe('bad arguments', () => {
+  describe('rejects invalid arguments', () => {
     const bad: [label: string, path: unknown, reason: ErrorReason][] = [
       ['empty', '', 'INVALID_ARGUMENT'],
       ['relative', 'a/b', 'INVALID_ARGUMENT'],
@@ -1097,7 +1097,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
         ['path', () => files.batch([{ delete: { path } }])],
         ['files', () => engine.sessions.create({ files: { [path]: '' } })],
       ]
-      // A key of an object is always text: what is no string cannot be asked for.
+      // A key of an object is always a string, so other values cannot be requested.
       const asked = typeof given === 'string' ? takers : takers.slice(0, -1)
       for (const [field, call] of asked) {
         expect((await refuse(call, reason)).details).toEqual({ field })
@@ -1120,7 +1120,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       }
     })
 
-    test('as mode', async () => {
+    test('as a mode', async () => {
       await files.write({ path: '/ok', content: 'ok' })
       for (const bad of [-1, 0o10000, 0o100644, 1.5, Number.NaN, Infinity, '644', {}]) {
         const mode = bad as number
@@ -1139,7 +1139,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       }
     })
 
-    test('as content', async () => {
+    test('as a content', async () => {
       await files.write({ path: '/ok', content: 'ok' })
       for (const bad of [
         undefined,
@@ -1186,7 +1186,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
     })
   })
 
-  test('a change gives nothing', async () => {
+  test('changes resolve to undefined', async () => {
     const results = [
       await files.write({ path: '/a', content: '' }),
       await files.append({ path: '/a', content: 'x' }),
@@ -1201,7 +1201,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
     expect(results).toEqual(results.map(() => undefined))
   })
 
-  test('a failed operation never keeps the next ones from succeeding', async () => {
+  test('a failed operation does not affect later ones', async () => {
     const outcomes = await Promise.allSettled([
       files.write({ path: '/a', content: 'a' }),
       files.write({ path: '/a/b', content: '' }),

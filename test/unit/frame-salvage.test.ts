@@ -1,4 +1,4 @@
-/** Reading what is whole of a damaged segment. */
+/** Recovers the intact parts of a damaged segment. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
@@ -16,7 +16,7 @@ const from = 64
 const windowBytes = 2 ** 20
 const before = { commit: 0, chain: 0 }
 
-/** The bytes of frames that follow each other, one for each text or content. */
+/** The bytes of consecutive frames, one for each text or content. */
 function framesOf(...values: readonly (string | Uint8Array)[]): Buffer[] {
   let chain = 0
   return values.map((value, i) => {
@@ -40,7 +40,7 @@ async function fileOf(frames: readonly Uint8Array[]): Promise<{ file: DiskFile; 
   return { file, size: await file.size() }
 }
 
-/** The keys and damages that a salvage gives. */
+/** The keys and damages that a salvage reports. */
 async function salvage(file: DiskFile, to: number): Promise<{ keys: string[]; damages: string[] }> {
   const keys: string[] = []
   const damages: string[] = []
@@ -51,9 +51,9 @@ async function salvage(file: DiskFile, to: number): Promise<{ keys: string[]; da
   return { keys, damages }
 }
 
-test('finds the frame behind a damaged one wherever its header begins between two windows', async () => {
+test('finds the frame after a damaged one wherever two windows split its header', async () => {
   for (const shift of [-frameHeaderBytes - 1, -frameHeaderBytes, 1 - frameHeaderBytes, -20, -1, 0, 1]) {
-    // The search begins a byte behind the start of the damaged frame.
+    // The search starts one byte after the start of the damaged frame.
     const bytes = windowBytes + 1 + shift
     const overhead = framesOf('')[0]!.length
     const frames = framesOf('x'.repeat(bytes - overhead), 'second')
@@ -65,11 +65,11 @@ test('finds the frame behind a damaged one wherever its header begins between tw
   }
 })
 
-test('takes no copy of an earlier frame in a content for a frame', async () => {
+test('ignores a copy of an earlier frame inside a content', async () => {
   const [first, second] = framesOf('old', 'new')
   const copy = Buffer.concat([Buffer.alloc(100), first!, second!])
   const frames = framesOf('old', 'new', copy, 'last')
-  // Without its header the content of the third is looked through.
+  // Without its header, the content of the third frame is searched.
   frames[2]![8]! ^= 1
   frames[2]![frameHeaderBytes]! ^= 64
   const { file, size } = await fileOf(frames)
@@ -78,7 +78,7 @@ test('takes no copy of an earlier frame in a content for a frame', async () => {
   expect(damages).toHaveLength(1)
 })
 
-test('takes no frame with an earlier number, or the same one again, for the next one', async () => {
+test('ignores a frame with an earlier or repeated number', async () => {
   const [first, second] = framesOf('old', 'new')
   const third = framesOf('old', 'new', 'last')[2]!
   for (const [commit, frames] of [
@@ -93,7 +93,7 @@ test('takes no frame with an earlier number, or the same one again, for the next
   }
 })
 
-test('reports commits that are missing between two whole frames, and not again behind a damage', async () => {
+test('reports missing commits between two intact frames once, and not again after a damage', async () => {
   const frames = framesOf('1', '2', '3', '4', '5')
   frames[3]![8]! ^= 1
   const { file, size } = await fileOf([frames[0]!, ...frames.slice(2)])
@@ -104,7 +104,7 @@ test('reports commits that are missing between two whole frames, and not again b
   expect(damages).toHaveLength(2)
 })
 
-test('passes over a sector that cannot be read, and finds the frames on both sides', async () => {
+test('skips an unreadable sector and finds the frames on both sides', async () => {
   const frames = framesOf('1', 'x'.repeat(20_000), '3')
   const { file, size } = await fileOf(frames)
   const bad = { from: 8192, to: 12_288 }

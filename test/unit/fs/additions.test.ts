@@ -8,7 +8,7 @@ import { memoryStorage, openEngine, type Engine, type Session, type SessionFs } 
 import { FailingStorage } from '../../support/failing-storage.js'
 import { Sides } from '../../support/fs-sides.js'
 
-test('the type is assignable to that of node:fs', () => {
+test('the type is assignable to the type of node:fs', () => {
   expectTypeOf<SessionFs>().toExtend<typeof nodeFs>()
   expectTypeOf<SessionFs['promises']>().toExtend<typeof nodeFs.promises>()
 })
@@ -16,7 +16,7 @@ test('the type is assignable to that of node:fs', () => {
 describe.each([
   ['memory', false],
   ['LevelDB', true],
-])('on %s, the same as on a disk:', (_name, durable) => {
+])('on %s, like on disk:', (_name, durable) => {
   const sides = new Sides('sync', durable)
   beforeAll(() => sides.open())
   afterAll(() => sides.close())
@@ -30,7 +30,7 @@ describe.each([
   })
   afterEach(() => sides.end())
 
-  test('streams are made without new, and on objects that inherit from theirs', () =>
+  test('stream constructors work without new and on derived objects', () =>
     sides.sameFs('streams', async (fs, at) => {
       const { ReadStream, WriteStream } = fs as unknown as Record<string, (...given: unknown[]) => unknown>
       const plain = ReadStream!(at('/file')) as nodeFs.ReadStream
@@ -99,7 +99,7 @@ describe.each([
       return text(stream)
     }))
 
-  test('a stream that is destroyed while it reads closes its file after that', () =>
+  test('a stream destroyed during a read closes its file afterwards', () =>
     sides.sameFs('destroy', async (fs, at) => {
       const order: string[] = []
       const own = {
@@ -123,7 +123,7 @@ describe.each([
       return order
     }))
 
-  test('partial writes and EAGAIN of the option `fs` are tried again', () =>
+  test('retries partial writes and EAGAIN of the option `fs`', () =>
     sides.sameFs('partial', async (fs, at) => {
       let calls = 0
       const own = {
@@ -153,7 +153,7 @@ describe.each([
     sides.sameFs('range', (fs, at) => text(fs.createReadStream(at('/file'), range))),
   )
 
-  test('streams that do not close by themselves close when they are asked to', () =>
+  test('streams without autoClose close on request', () =>
     sides.sameFs('autoClose', async (fs, at) => {
       const stream = fs.createWriteStream(at('/new'), { autoClose: false })
       stream.write('text')
@@ -171,13 +171,13 @@ describe.each([
       return [source.destroyed, target.destroyed]
     }))
 
-  test('openAsBlob gives content and type', () =>
+  test('openAsBlob returns content and type', () =>
     sides.sameFs('blob', async (fs, at) => {
       const blob = await fs.openAsBlob(at('/link'), { type: 'text/plain' })
       return [blob.type, blob.size, await blob.text(), await blob.slice(2, 4).text()]
     }))
 
-  test('statfs looks at the path', () =>
+  test('statfs checks the path', () =>
     sides.sameFs('statfs', async (fs, at) => {
       const keys = Object.keys(fs.statfsSync(at('/file')))
       const big = await fs.promises.statfs(at('/dir'), { bigint: true })
@@ -187,7 +187,7 @@ describe.each([
       return [keys, typeof big.bsize, missing]
     }))
 
-  test('opendir makes instances of Dir', () =>
+  test('opendir returns instances of Dir', () =>
     sides.sameFs('Dir', (fs, at) => {
       const dir = fs.opendirSync(at('/dir'))
       const found = [dir instanceof fs.Dir, fs.Dir.name]
@@ -195,7 +195,7 @@ describe.each([
       return found
     }))
 
-  test('watchFile tells what is missing, what comes, changes and goes', () =>
+  test('watchFile reports missing, created, changed and deleted files', () =>
     sides.sameFs('watchFile', async (fs, at) => {
       const told: string[] = []
       const stats = (one: nodeFs.Stats): string => (one.ino === 0 ? 'none' : `${one.size} bytes`)
@@ -230,7 +230,7 @@ describe('a session', () => {
     fs = session.fs
   })
 
-  test('changes the mode of a file by lchmod, and nothing of a symlink', async () => {
+  test('changes the mode of a file with lchmod, but not of a symlink', async () => {
     fs.symlinkSync('file', '/link')
     fs.lchmodSync('/file', 0o600)
     await fs.promises.lchmod('/link', 0o640)
@@ -241,7 +241,7 @@ describe('a session', () => {
     )
   })
 
-  test('makes directories that remove themselves', async () => {
+  test('makes disposable temporary directories', async () => {
     const now = fs.mkdtempDisposableSync('/dir/now-')
     fs.writeFileSync(`${now.path}/inside`, '')
     expect(now.path).toMatch(/^\/dir\/now-\w{6}$/)
@@ -268,7 +268,7 @@ describe('a session', () => {
     })
   })
 
-  test('ends a watched file with its last listener, and with the session', async () => {
+  test('stops watching a file with its last listener, and with the session', async () => {
     const told: string[] = []
     const [one, two] = [() => told.push('one'), () => told.push('two')]
     const watcher = fs.watchFile('/file', { bigint: true }, one)
@@ -295,7 +295,7 @@ describe('a session', () => {
     await ended
   })
 
-  test('watches a file beyond a write that failed', async () => {
+  test('keeps watching a file after a failed write', async () => {
     const storage = new FailingStorage(memoryStorage({ durable: true }), { recovers: true })
     const failing = await openEngine({ storage })
     const view = (await failing.sessions.create({ files: { '/file': 'old' } })).fs
@@ -314,7 +314,7 @@ describe('a session', () => {
     await failing.close()
   })
 
-  test('tells the last of several changes of a watched file', async () => {
+  test('reports only the last of several quick changes to a watched file', async () => {
     const sizes: number[] = []
     fs.watchFile('/file', (now) => sizes.push(now.size))
     await setImmediate()
@@ -324,9 +324,9 @@ describe('a session', () => {
     expect(fs.statSync('/file').size).toBe(15)
   })
 
-  test('has all that node:fs has on this Node', async () => {
+  test('has every export of node:fs on this Node version', async () => {
     const node = await import('node:fs')
-    // Node has lchmod on macOS alone.
+    // Node has lchmod only on macOS.
     const names = Object.keys(node.default).filter((name) => name !== 'lchmod')
     expect(names.filter((name) => (fs as unknown as Record<string, unknown>)[name] === undefined)).toEqual([])
     const promises = Object.keys(node.default.promises)

@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { openEngine, type EngineError, type Session } from '../../../src/index.js'
 import { Sides, type At, type Form, type Promises } from '../../support/fs-sides.js'
 
-/** Differences on purpose; the README of src/engine/fs has them too. */
+/** Intentional differences, which the README of src/engine/fs also lists. */
 const differences: readonly (readonly [reason: string, cases: RegExp, forms?: readonly Form[]])[] = [
   ['Node removes the file', /^copyFile \/(dir|dirlink|other) to \/(file|dir\/a|link|dangling)$/],
   ['Node makes /none, then refuses', /^cp \/(dir|other) to \/none\/x$/],
@@ -121,25 +121,25 @@ describe.each([['promise'], ['callback'], ['sync']] as [Form][])('as on a disk, 
       await fs.rmdir(made)
       return [made.replace(/.{6}$/, ''), mode]
     })
-    // The other forms of Node name what they tried.
+    // The other forms of Node include the attempted name in the error.
     if (form === 'sync') await sides.same('missing', (fs, at) => fs.mkdtemp(at('/none/x')))
   })
 })
 
-describe('on sessions alone:', () => {
+describe('on sessions only:', () => {
   const sides = new Sides('promise', false)
   beforeAll(() => sides.open())
   afterAll(() => sides.close())
   beforeEach(() => sides.begin())
   afterEach(() => sides.end())
 
-  test('a callback that is missing is refused at once; its own errors are not rejections', () => {
+  test('a missing callback throws at once, and errors of a callback are not rejections', () => {
     expect(() => (sides.fs.stat as unknown as (path: string) => void)('/')).toThrow(
       expect.objectContaining({ code: 'ERR_INVALID_ARG_TYPE' }),
     )
   })
 
-  test('synchronous calls do not say EAGAIN where another time is no better', async () => {
+  test('synchronous calls do not report EAGAIN if a retry cannot help', async () => {
     const engine = await openEngine()
     const [deleted, left] = [await engine.sessions.create(), await engine.sessions.create()]
     const failures = ({ fs }: Session): unknown[] =>
@@ -158,7 +158,7 @@ describe('on sessions alone:', () => {
     expect(failures(left)).toEqual(both('STORE_CLOSED'))
   })
 
-  test('paths that are not UTF-8 are refused: they would name other files', () => {
+  test('rejects paths that are not UTF-8, which would name other files', () => {
     expect(() => sides.fs.writeFileSync(Buffer.from([0x2f, 0xff]), 'x')).toThrow(
       expect.objectContaining({ code: 'ERR_INVALID_ARG_VALUE' }),
     )
@@ -166,7 +166,7 @@ describe('on sessions alone:', () => {
     expect(sides.fs.existsSync(Buffer.from([0x2f, 0xff]))).toBe(false)
   })
 
-  test('own enumerable properties, usable unbound', async () => {
+  test('has own enumerable properties that work unbound', async () => {
     const { writeFileSync, readFile, promises } = Object.assign({}, sides.fs)
     writeFileSync('/x', 'x')
     expect(await promises.readFile('/x', 'utf8')).toBe('x')
@@ -194,7 +194,7 @@ describe('on sessions alone:', () => {
   })
 })
 
-/** Which times a rename moved on, as they are at `look` afterwards. */
+/** The times that a rename changed, read at `look` afterwards. */
 async function movedTimes(fs: typeof nodeFs, from: string, to: string, look = to): Promise<object> {
   const before = fs.lstatSync(from)
   await setTimeout(20)
@@ -235,13 +235,13 @@ describe('a rename', () => {
     expect(times[1]).toEqual({ mtime: false, ctime: true, birthtime: false, ino: true })
   })
 
-  test('of one name of a file changes the ctime under its other names', async () => {
+  test('of one name of a file changes the ctime of its other names', async () => {
     const fs = sides.fs as unknown as typeof nodeFs
     setUp(fs, (path) => path)
     fs.linkSync('/file', '/hard')
     const times = await movedTimes(fs, '/hard', '/new', '/file')
     expect(times).toEqual({ mtime: false, ctime: true, birthtime: false, ino: true })
-    // The state that is replayed after a restart is the same one.
+    // The state replayed after a restart is the same.
     const { id } = sides.session
     const before = fs.lstatSync('/file')
     await sides.session.flush()

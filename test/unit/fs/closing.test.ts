@@ -56,7 +56,7 @@ describe.each(['memory', 'LevelDB'])('on %s', (storage) => {
       await closed
       expect(stream.errored).toBeNull()
     }
-    // A number that is closed is closed: only this is wrong with it.
+    // A closed descriptor stays closed, so this is the only error.
     expect(() => fs.closeSync(sync)).toThrow(expect.objectContaining({ code: 'EBADF' }))
     await expect(promisify(fs.close)(called)).rejects.toMatchObject({ code: 'EBADF' })
     expect(() => fs.fstatSync(sync)).toThrow(expect.objectContaining({ code: expect.stringMatching(/^E/) }))
@@ -64,7 +64,7 @@ describe.each(['memory', 'LevelDB'])('on %s', (storage) => {
 })
 
 describe('util.promisify', () => {
-  /** The same calls on a file of a session and of the disk. */
+  /** The same calls on a file of a session and on disk. */
   const sides: [string, () => Promise<{ fs: typeof nodeFs; path: string }>][] = [
     [
       'node:fs',

@@ -19,7 +19,7 @@ function setUp(fs: typeof nodeFs, at: At): void {
   fs.symlinkSync(at('/file'), at('/dir/absolute'))
 }
 
-/** What a call is refused with; the messages of wrong arguments too. */
+/** Invalid options, whose error messages must also match Node's. */
 const wrongOptions: readonly unknown[] = [
   null,
   5,
@@ -35,7 +35,7 @@ const wrongOptions: readonly unknown[] = [
   { dereference: true, verbatimSymlinks: true },
 ]
 
-describe.each([['promise'], ['callback'], ['sync']] as [Form][])('cp as on a disk, by %s:', (form) => {
+describe.each([['promise'], ['callback'], ['sync']] as [Form][])('cp like on disk, by %s:', (form) => {
   const sides = new Sides(form, false)
   beforeAll(() => sides.open())
   afterAll(() => sides.close())
@@ -59,12 +59,12 @@ describe.each([['promise'], ['callback'], ['sync']] as [Form][])('cp as on a dis
     )
     await sides.same('into', (fs, at) => fs.cp(at('/dir'), at('/to'), { recursive: true, ...options }))
     await sides.same('change', (fs, at) => fs.writeFile(at('/to/a'), 'other', { mode: 0o600 }))
-    // Links whose targets are the same are refused, unless they are kept or followed.
+    // Links with equal targets are rejected, unless they are kept or followed.
     await sides.same('again', (fs, at) => fs.cp(at('/dir/a'), at('/to/a'), { recursive: true, ...options }))
     await sides.same('link', (fs, at) => fs.cp(at('/dir/to-a'), at('/to/to-a'), options))
   })
 
-  test('a filter decides, and is asked about everything above first', async () => {
+  test('a filter selects entries, and is called for parents first', async () => {
     await sides.same('filter', async (fs, at) => {
       const asked: string[] = []
       const filter = (from: string, to: string): boolean => {
@@ -85,7 +85,7 @@ describe.each([['promise'], ['callback'], ['sync']] as [Form][])('cp as on a dis
     )
   })
 
-  test('a filter that answers later', async () => {
+  test('an asynchronous filter', async () => {
     await sides.same('filter', (fs, at) =>
       fs.cp(at('/dir'), at('/new'), { recursive: true, filter: async (from) => !from.endsWith('/a') }),
     )
@@ -108,14 +108,14 @@ describe.each([['promise'], ['callback'], ['sync']] as [Form][])('cp as on a dis
     await sides.same('is new', async (fs, at) => (await fs.stat(at('/to/file'))).mtimeMs > 1_000_000_000)
   })
 
-  test('errorOnExist is of no use with force', async () => {
+  test('errorOnExist has no effect with force', async () => {
     await sides.same('force', (fs, at) => fs.cp(at('/file'), at('/dir/a'), { errorOnExist: true }))
     await sides.same('no force', (fs, at) =>
       fs.cp(at('/file'), at('/dir/a'), { errorOnExist: true, force: false }),
     )
   })
 
-  test('symlinks that lead into each other', async () => {
+  test('symlinks that point into each other', async () => {
     await sides.sameFs('setup', (fs, at) => {
       fs.symlinkSync(at('/dir'), at('/outer'))
       fs.symlinkSync(at('/dir/sub'), at('/inner'))
@@ -152,7 +152,7 @@ describe.each([['promise'], ['callback'], ['sync']] as [Form][])('cp as on a dis
     }
   })
 
-  test('slashes at the end, and what leads nowhere', async () => {
+  test('trailing slashes and dangling symlinks', async () => {
     await sides.same('setup', (fs, at) => fs.symlink('nowhere', at('/dangling')))
     for (const [from, to] of [
       ['/dir/', '/new/'],
@@ -179,7 +179,7 @@ describe.each([['promise'], ['callback'], ['sync']] as [Form][])('cp as on a dis
   )
 })
 
-describe('cp of sessions alone:', () => {
+describe('cp on sessions only:', () => {
   const sides = new Sides('promise', false)
   beforeAll(() => sides.open())
   afterAll(() => sides.close())
@@ -189,7 +189,7 @@ describe('cp of sessions alone:', () => {
   })
   afterEach(() => sides.end())
 
-  test('one event for 10,000 steps', async () => {
+  test('makes one event for 10,000 steps', async () => {
     const storage = memoryStorage()
     const opened = storage.open()
     const engine = await openEngine({ storage: { open: () => opened } })
@@ -215,7 +215,7 @@ describe('cp of sessions alone:', () => {
     await engine.close()
   })
 
-  test('everything is looked at first: what fails changes nothing', async () => {
+  test('checks everything first and changes nothing on failure', async () => {
     const { fs } = sides
     fs.writeFileSync('/to/b', 'there')
     const options = { recursive: true, force: false, errorOnExist: true }
@@ -228,7 +228,7 @@ describe('cp of sessions alone:', () => {
     expect(fs.existsSync('/missing')).toBe(false)
   })
 
-  test('what is gone when it is to be copied fails as its own call, and nothing is copied', async () => {
+  test('fails with the error of a missing source file and copies nothing', async () => {
     const { fs } = sides
     const filter = async (from: string): Promise<boolean> => {
       if (from === '/dir/to-a') await fs.promises.unlink('/dir/a')
@@ -243,7 +243,7 @@ describe('cp of sessions alone:', () => {
     expect(fs.existsSync('/new')).toBe(false)
   })
 
-  test('where both ends fail, the error of the source', async () => {
+  test('reports the error of the source if both ends fail', async () => {
     const { fs } = sides
     await expect(fs.promises.cp('/none', '/file/x')).rejects.toMatchObject({ code: 'ENOENT', path: '/none' })
     await expect(
@@ -253,13 +253,13 @@ describe('cp of sessions alone:', () => {
     ).rejects.toMatchObject({ code: 'ENOENT', path: '/none' })
   })
 
-  test('a directory is refused by copyFile, and the file stays', async () => {
+  test('copyFile rejects a directory and keeps the file', async () => {
     const { fs } = sides
     await expect(fs.promises.copyFile('/dir', '/file')).rejects.toMatchObject({ code: 'EISDIR' })
     expect(fs.readFileSync('/file', 'utf8')).toBe('/file')
   })
 
-  test('a copy is its own file', () => {
+  test('a copy is a separate file', () => {
     const { fs } = sides
     fs.cpSync('/file', '/copy')
     fs.writeFileSync('/copy', 'other')

@@ -66,7 +66,7 @@ async function loadAll(fs: SessionFs): Promise<void> {
   }
 }
 
-/** The code and system call of what it throws, or 'done'. */
+/** The code and system call of a thrown error, or 'done'. */
 function attempt(run: () => unknown): string {
   try {
     run()
@@ -113,11 +113,11 @@ describe.each(storages)('synchronous calls on %s', (name, make, lasting) => {
     await session.flush()
   })
 
-  test.each(changes)('behind a change that waits: %s', async (_name, syscall, run) => {
+  test.each(changes)('after a pending change: %s', async (_name, syscall, run) => {
     const { fs } = session
     await fs.promises.writeFile('/dir/large', large)
     await loadAll(fs)
-    // What is stored ahead of its event is waited for; a store that does not last takes all at once.
+    // Content that is stored before its event makes later reads wait; storage that is not durable applies it at once.
     const written = fs.promises.writeFile('/dir/large', Buffer.alloc(large.length, 1))
     for (const [, , read] of reads) read(fs)
     // Blobs of a large file are not kept in memory.
@@ -130,7 +130,7 @@ describe.each(storages)('synchronous calls on %s', (name, make, lasting) => {
     await session.flush()
   })
 
-  test('with a number: a read that fails has not moved the position', async () => {
+  test('with a descriptor: a failed read does not move the position', async () => {
     const { fs } = session
     const handle = await fs.promises.open('/dir/file', 'r+')
     const { fd } = handle
@@ -155,7 +155,7 @@ describe.each(storages)('synchronous calls on %s', (name, make, lasting) => {
     await session.flush()
   })
 
-  test('after the session was deleted fail for good', async () => {
+  test('fail permanently after the session was deleted', async () => {
     await engine.sessions.delete(session.id)
     for (const [, syscall, run] of [...reads, ...changes])
       expect(attempt(() => run(session.fs))).toBe(`EIO ${syscall}`)
@@ -164,7 +164,7 @@ describe.each(storages)('synchronous calls on %s', (name, make, lasting) => {
 })
 
 describe.each([[true], [false]])('after a failed write, synchronous reads: %s,', (syncReads) => {
-  test.each([...reads, ...changes])('until the session is read again: %s', async (_name, syscall, run) => {
+  test.each([...reads, ...changes])('until the session is reloaded: %s', async (_name, syscall, run) => {
     const storage = new FailingStorage(memoryStorage({ durable: true, syncReads }))
     const engine = await openEngine({ storage })
     const session = await engine.sessions.create()
