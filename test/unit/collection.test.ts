@@ -652,7 +652,7 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     }
   }, 60_000)
 
-  test('removes nothing after an interruption whose remaining data is gone', async () => {
+  test('leaves a consistent store for later collections after an interruption', async () => {
     for (let commits = 0; ; commits += stepOf(3)) {
       const failing = new FailingStorage(storage)
       await engine.close()

@@ -79,7 +79,7 @@ describe.each([
     }))
 
   test.each<Record<string, unknown>>([{ open: 1 }, { open: Date }, { open: Date, read: Date }])(
-    'the option `fs` without its functions is refused, %#',
+    'rejects the option `fs` without its functions, %#',
     (own) =>
       sides.sameFs('option fs', (fs, at) => {
         fs.createReadStream(at('/file'), { fs: own as never })

@@ -45,7 +45,7 @@ function setUp(fs: typeof nodeFs, at: At): void {
   fs.symlinkSync('loop', at('/loop'))
 }
 
-describe.each([['promise'], ['callback'], ['sync']] as [Form][])('as on a disk, by %s:', (form) => {
+describe.each([['promise'], ['callback'], ['sync']] as [Form][])('like on disk, by %s:', (form) => {
   const sides = new Sides(form, false)
   beforeAll(() => sides.open())
   afterAll(() => sides.close())
