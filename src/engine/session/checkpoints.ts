@@ -17,19 +17,25 @@ import { mutate, record } from './mutation-queue.js'
 
 /** A named state of a session. */
 export interface Checkpoint {
+  /** The id, unique in the session. */
   readonly id: string
+  /** The id of the session that the checkpoint belongs to. */
   readonly sessionId: string
-  /** Unique in its session; '' when the checkpoint has none. */
+  /** The label, unique in the session; '' when the checkpoint has none. */
   readonly checkpointLabel: string
+  /** The time of its creation: RFC 3339, UTC, milliseconds. */
   readonly createdAt: string
 }
 
-/** Exactly one of the two. */
+/** A checkpoint by its id or by its label: pass exactly one of them. */
 export interface CheckpointReference {
+  /** The `id` of a {@link Checkpoint}. */
   readonly checkpointId?: string
+  /** The label of a checkpoint, as `checkpoint()` set it. */
   readonly checkpointLabel?: string
 }
 
+/** The request of `session.checkpoint`. */
 export interface CheckpointCreateRequest {
   /** Unique in the session, at most 1,024 bytes; absent or '': the checkpoint has no label. */
   readonly checkpointLabel?: string
@@ -41,9 +47,11 @@ export const checkpointShape = new Shape<CheckpointReference>(checkpointNames)
 
 export const checkpointCreateShape = new Shape<CheckpointCreateRequest>({ checkpointLabel: true })
 
+/** A page of checkpoints. */
 export interface CheckpointPage {
   /** In order of creation. */
   readonly checkpoints: Checkpoint[]
+  /** Pass it as `pageToken` to read the next page. '' on the last page. */
   readonly nextPageToken: string
 }
 
@@ -163,8 +171,9 @@ export function pruneCheckpoints(
   })
 }
 
+/** The request of `session.pruneCheckpoints`. */
 export interface PruneRequest {
-  /** How many of the newest checkpoints stay, from 0. */
+  /** The number of the newest checkpoints to keep, from 0. */
   readonly keepLast: number
 }
 

@@ -29,33 +29,44 @@ import { sessionKind, SessionStatus, type SessionRecord } from '../records/sessi
 import type { Baseline } from '../records/baseline.js'
 import { acknowledged, eventTime, readAgain, record } from './mutation-queue.js'
 
-/** A session as it is shown. */
+/** The public facts about a session. */
 export interface SessionInfo {
+  /** The id of the session. */
   readonly id: string
   /** Hex digest of the session's base; a fork has its parent's. '' for a handle that may not read files. */
   readonly baseFingerprint: string
+  /**
+   * `ACTIVE`, `PENDING_APPROVAL` while an approval is pending, or `CONFLICT` after a commit failed with BRANCH_MOVED.
+   */
   readonly status: SessionStatus
+  /** Tags by their keys. They never change after the creation. */
   readonly tags: StringMap
-  /** RFC 3339, UTC, milliseconds. */
+  /** The time of its creation: RFC 3339, UTC, milliseconds. */
   readonly createdAt: string
-  /** Time of the last change, or of a later read while the session is in memory. */
+  /** The time of the last change, or of a later read while the session is in memory: RFC 3339, UTC, milliseconds. */
   readonly lastActivityAt: string
+  /** The rights of the caller on this session. */
   readonly capabilities: {
+    /** Whether the caller may commit. */
     readonly commit: boolean
+    /** Whether the caller may request approvals. */
     readonly approvals: boolean
+    /** Whether the caller may add annotations. */
     readonly annotations: boolean
   }
 }
 
+/** A page of sessions, filtered by a tag. */
 export interface SessionListRequest extends PageRequest {
-  /** `key=value`: only sessions that have this tag. */
+  /** `key=value`: only sessions that have this tag. Absent: all sessions. */
   readonly filter?: string
 }
 
+/** A page of sessions. */
 export interface SessionPage {
   /** In order of creation. */
   readonly sessions: SessionInfo[]
-  /** Empty when there is no further page. */
+  /** Pass it as `pageToken` to read the next page. '' on the last page. */
   readonly nextPageToken: string
 }
 
@@ -88,10 +99,11 @@ export async function createSession(
   )
 }
 
+/** The request of `session.fork`. */
 export interface ForkRequest {
   /** The label of the checkpoint to fork; absent or '' forks the current state. */
   readonly checkpointLabel?: string
-  /** The parent's tags are kept; these are added and win over equal keys. */
+  /** Tags to add to those of the parent. They replace tags with the same key. */
   readonly newTags?: StringMap
 }
 

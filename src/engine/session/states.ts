@@ -14,8 +14,9 @@ import { rootAt } from './history/replay.js'
 
 /** Names one state: a session's newest, one of its checkpoints, or its base. */
 export interface StateReference extends CheckpointReference {
+  /** The id of the session. */
   readonly sessionId: string
-  /** true: the baseline that the session and all its relatives by fork started from. */
+  /** true: the base that the session and all its relatives by fork started from. false by default. */
   readonly base?: boolean
 }
 
@@ -67,9 +68,14 @@ export function diffOf(core: Core, from: () => StateReference, to: () => StateRe
 
 /** One path on which two states differ. */
 export interface Change {
+  /** Absolute path in both states, such as `/src/a.ts`. */
   readonly path: string
-  /** `modified`: both have it, with another content, target or mode. */
+  /**
+   * `added`: only the second state has the path. `removed`: only the first one. `modified`: its content, target or
+   * mode differs.
+   */
   readonly change: 'added' | 'removed' | 'modified'
+  /** `'file'`, `'directory'` or `'symlink'`, in the second state if it has the path. */
   readonly kind: NodeKind
 }
 
@@ -85,6 +91,7 @@ export class Diff implements AsyncIterable<Change>, Disposable {
   readonly #states: Promise<readonly [before: FoundState, after: FoundState]>
   #isDisposed = false
 
+  /** @internal */
   constructor(core: Core, states: Promise<readonly [before: FoundState, after: FoundState]>) {
     this.#core = core
     this.#states = states
@@ -92,22 +99,48 @@ export class Diff implements AsyncIterable<Change>, Disposable {
     states.catch(() => undefined)
   }
 
+  /**
+   * The changes one by one, in the order of the manifest. Each iteration computes them anew.
+   *
+   * @throws {EngineError} INVALID_ARGUMENT when a reference has the wrong form, or after the diff was disposed of.
+   * @throws {EngineError} SESSION_NOT_FOUND when a session does not exist.
+   * @throws {EngineError} CHECKPOINT_NOT_FOUND when a session has no such checkpoint.
+   *
+   * @example
+   * for await (const { change, path } of fork.diff(session)) console.log(change, path)
+   */
   async *[Symbol.asyncIterator](): AsyncIterator<Change> {
     if (this.#isDisposed) throw invalid('diff', 'was disposed of: make another one to read it again')
     const [before, after] = await this.#states
     for await (const change of treeChanges(this.#core, before.root, after.root)) yield describeChange(change)
   }
 
-  /** The paths by kind of change. */
-  async paths(): Promise<{ added: string[]; removed: string[]; modified: string[] }> {
+  /**
+   * All paths that differ, by the kind of change. The errors are those of the iteration.
+   *
+   * @example
+   * const { added, removed, modified } = await session.diff().paths()
+   */
+  async paths(): Promise<{
+    /** Paths that only the second state has. */
+    added: string[]
+    /** Paths that only the first state has. */
+    removed: string[]
+    /** Paths that both states have, with another content, target or mode. */
+    modified: string[]
+  }> {
     const paths = { added: [] as string[], removed: [] as string[], modified: [] as string[] }
     for await (const { path, change } of this) paths[change].push(path)
     return paths
   }
 
   /**
-   * Collections no longer keep the states for this object. An iteration that has begun goes on to its end; a later one
-   * rejects with INVALID_ARGUMENT. Further calls do nothing.
+   * Releases both states, so that `engine.collect()` can free their contents. A running iteration goes on to its end;
+   * a later one rejects with INVALID_ARGUMENT. Further calls do nothing.
+   *
+   * @example
+   * using diff = session.diff()
+   * for await (const { path } of diff) console.log(path)
    */
   [Symbol.dispose](): void {
     this.#isDisposed = true

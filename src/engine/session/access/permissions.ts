@@ -8,7 +8,9 @@ import { capabilities, type Capability, type Condition } from '../../operations/
 
 /** The tenant and principal of an action. */
 export interface Caller {
+  /** The tenant, 1 to 1,024 bytes. Each tenant sees only its own sessions and sources. */
   readonly tenant: string
+  /** The user or agent that acts, 1 to 1,024 bytes. Events, annotations, approvals, locks and messages record it. */
   readonly principal: string
 }
 
@@ -17,14 +19,24 @@ export const localCaller: Caller = { tenant: 'local', principal: 'local' }
 
 /** The subject of an action. */
 export interface Resource {
+  /** The id of the session; absent where the action concerns none, such as a listing. */
   readonly sessionId?: string
+  /** The id of the source; absent where the action concerns none. */
   readonly sourceId?: string
 }
 
-/** Whether a principal may do something: true lets it, everything else is PERMISSION_DENIED. */
+/**
+ * Decides whether a principal may do something. Only `true` allows it. Any other result, a promise too, refuses it
+ * with PERMISSION_DENIED.
+ *
+ * @example
+ * const readOnly: Authorize = (_caller, action) => !capabilitiesOf(action).includes('files.write')
+ */
 export type Authorize = (caller: Caller, action: Action, resource: Resource) => boolean
 
+/** The capabilities that a narrowed handle loses. */
 export interface NarrowRequest {
+  /** Capabilities to withhold, such as `commit`. Those already withheld stay so. */
   readonly without: readonly Capability[]
 }
 

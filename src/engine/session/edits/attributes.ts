@@ -18,13 +18,15 @@ export type AttributeTarget =
     }
   | HeldFile
 
+/** The request of `session.files.setAttributes`. An absent attribute stays as it is. */
 export interface SetAttributesRequest {
+  /** Absolute path in the session, such as `/src/a.ts`. */
   readonly path: string
-  /** Permission bits, 0 to 0o7777; a symlink has none of its own. */
+  /** Permission bits, 0 to 0o7777; absent keeps them. A symlink has none of its own. */
   readonly mode?: number
-  /** Milliseconds since the epoch, with fractions. */
+  /** The time of the last change, in milliseconds since 1970, with fractions; absent keeps it. */
   readonly mtimeMs?: number
-  /** false: a symlink at the path is meant itself; true by default. */
+  /** false: a symlink at the path is itself the target; true by default. */
   readonly followSymlinks?: boolean
 }
 

@@ -23,22 +23,31 @@ import {
 import { applyLive, commitEvent, eventTime, mutate, withRollback, type NewEvent } from '../mutation-queue.js'
 import { planWrite, writeShape, type WriteRequest } from './writes.js'
 
-/** Exactly one of the three. */
+/** One step of `session.files.batch`: pass exactly one of the three fields. */
 export interface BatchOperation {
+  /** Writes a whole file. */
   readonly write?: WriteRequest
+  /** Deletes a file or symlink. */
   readonly delete?: DeleteRequest
+  /** Changes ranges of a file. */
   readonly segmentWrite?: SegmentWriteRequest
 }
 
+/** The effect of an `expectedHash` that does not match, in `session.files.patchSegments`. */
 export const SegmentConflictPolicy = {
+  /** The call fails with HASH_MISMATCH and changes nothing. */
   ABORT_ON_CONFLICT: 'SEGMENT_CONFLICT_POLICY_ABORT_ON_CONFLICT',
+  /** The call leaves that file out and names it in `skippedPaths`. */
   SKIP_ON_CONFLICT: 'SEGMENT_CONFLICT_POLICY_SKIP_ON_CONFLICT',
 } as const
+/** One of the values of {@link SegmentConflictPolicy}. */
 export type SegmentConflictPolicy = (typeof SegmentConflictPolicy)[keyof typeof SegmentConflictPolicy]
 
+/** The request of `session.files.patchSegments`. */
 export interface PatchSegmentsRequest {
+  /** The changes by file, at most 10,000 files with 100,000 chunks together. Later ones see earlier ones. */
   readonly mutations: readonly SegmentWriteRequest[]
-  /** The effect of an `expectedHash` that does not match: abort everything (default), or leave that file out. */
+  /** The effect of an `expectedHash` that does not match: `ABORT_ON_CONFLICT` by default. */
   readonly conflictPolicy?: SegmentConflictPolicy
 }
 

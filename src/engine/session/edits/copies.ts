@@ -10,10 +10,13 @@ import type { Plan } from './plan.js'
 import { alreadyExists, resolve } from '../reads/resolve.js'
 import { fileOrMissing } from './writes.js'
 
+/** The request of `session.files.copy`. */
 export interface CopyFileRequest {
+  /** Absolute path of the file to copy, such as `/src/a.ts`. Symlinks are followed. */
   readonly sourcePath: string
+  /** Absolute path of the copy, such as `/src/b.ts`. */
   readonly destinationPath: string
-  /** true: an existing destination is ALREADY_EXISTS. */
+  /** true: an existing path is ALREADY_EXISTS; false by default. */
   readonly exclusive?: boolean
 }
 

@@ -7,9 +7,11 @@ import type { LiveSession } from '../table/live.js'
 import type { Plan } from './plan.js'
 import { isADirectory, notFound, resolve } from '../reads/resolve.js'
 
+/** The request of `session.files.delete` and `session.files.unlink`. */
 export interface DeleteRequest {
+  /** Absolute path in the session, such as `/src/a.ts`. A symlink at the path is not followed. */
   readonly path: string
-  /** Absent or `''`: no guard. Else: the file's content must have this hash. */
+  /** The content of the file must have this hash, `sha256:<hex>`. Absent or '': any content. */
   readonly expectedHash?: string
 }
 

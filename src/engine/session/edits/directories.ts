@@ -9,17 +9,21 @@ import { makeParents } from './parents.js'
 import type { Plan } from './plan.js'
 import { alreadyExists, notADirectory, notFound, resolve } from '../reads/resolve.js'
 
+/** The request of `session.files.createDirectory`. */
 export interface CreateDirectoryRequest {
+  /** Absolute path of a directory in the session, such as `/src`. */
   readonly path: string
-  /** Permission bits, 0o755 by default. */
+  /** Permission bits, 0 to 0o7777; 0o755 by default. */
   readonly mode?: number
-  /** true: missing parents are made too, and an existing directory is no error. */
+  /** true: creates missing parents too, and accepts an existing directory; false by default. */
   readonly recursive?: boolean
 }
 
+/** The request of `session.files.removeDirectory`. */
 export interface RemoveDirectoryRequest {
+  /** Absolute path of a directory in the session, such as `/src`. */
   readonly path: string
-  /** true: with all that is below it. */
+  /** true: removes the directory with its entries; false, the default: it must be empty. */
   readonly recursive?: boolean
 }
 

@@ -5,7 +5,7 @@ import type { Core } from '../core.js'
 
 /** The conditions of a guarded operation. */
 export interface HashGuard {
-  /** Absent: no guard. `''`: the file must not exist. Else: its content must have this hash. */
+  /** `sha256:<hex>`: the content of the file must have this hash. '': the path must not exist. Absent: no condition. */
   readonly expectedHash?: string
 }
 

@@ -12,9 +12,14 @@ import { requireParents } from './parents.js'
 import type { Plan } from './plan.js'
 import { alreadyExists, notFound, resolve } from '../reads/resolve.js'
 
+/** The request of `session.files.createSymlink`. */
 export interface CreateSymlinkRequest {
+  /** Absolute path of the new symlink, such as `/bin/tool`. */
   readonly linkPath: string
-  /** Any text; it is resolved when it is used, inside the session. */
+  /**
+   * The path that the symlink points to, absolute or relative to its directory, at most 4,095 bytes. It need not
+   * exist, and is resolved on each use, inside the session.
+   */
   readonly target: string
 }
 
@@ -40,9 +45,11 @@ function parseTarget(given: unknown): string {
   throw new EngineError('NAME_TOO_LONG', message, { field: 'target' })
 }
 
+/** The request of `session.files.link`. */
 export interface LinkRequest {
-  /** A file, or a symlink, which is not followed. */
+  /** Absolute path of a file, or of a symlink, which is not followed. */
   readonly srcPath: string
+  /** Absolute path of the new name, such as `/src/b.ts`. */
   readonly dstPath: string
 }
 

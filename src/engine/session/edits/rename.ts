@@ -10,8 +10,11 @@ import type { Plan } from './plan.js'
 import { isADirectory, notADirectory, notFound, resolve } from '../reads/resolve.js'
 import { checkEmpty, notEmpty } from './directories.js'
 
+/** The request of `session.files.rename`. */
 export interface RenameRequest {
+  /** Absolute path of the file, directory or symlink to move. A symlink at the path is not followed. */
   readonly sourcePath: string
+  /** Absolute path that it gets, such as `/src/b.ts`. A symlink at the path is replaced, not followed. */
   readonly destinationPath: string
 }
 

@@ -19,29 +19,44 @@ import type { Plan } from './plan.js'
 import { resolve } from '../reads/resolve.js'
 import { fileOrMissing, type FileContent } from './writes.js'
 
-/** A range of a file and its new content: exactly one of the three. */
+/** A range of a file and its new content: pass exactly one of the three fields. */
 export interface SegmentChunk {
-  readonly data?: { readonly offset: number; readonly content: FileContent }
-  /** Reads as zeros and takes no space. */
-  readonly hole?: { readonly offset: number; readonly length: number }
-  /** Bytes that the session or its base has already: those of the blob `hash` from `casOffset` on. */
-  readonly borrowed?: {
+  /** New bytes. */
+  readonly data?: {
+    /** The first byte in the file, counted from 0. */
     readonly offset: number
+    /** The new content, as text in UTF-8 or as bytes. */
+    readonly content: FileContent
+  }
+  /** A range that reads as zeros and takes no space. */
+  readonly hole?: {
+    /** The first byte in the file, counted from 0. */
+    readonly offset: number
+    /** The number of bytes. */
     readonly length: number
-    /** `sha256:<hex>`, as `getCasExtents` gives it. */
+  }
+  /** A range that the session or its base has already: the bytes of the blob `hash` from `casOffset` on. */
+  readonly borrowed?: {
+    /** The first byte in the file, counted from 0. */
+    readonly offset: number
+    /** The number of bytes. */
+    readonly length: number
+    /** The hash of the blob, `sha256:<hex>`, as `getCasExtents` returns it. */
     readonly hash: string
+    /** The first byte in the blob, counted from 0; 0 by default. */
     readonly casOffset?: number
   }
 }
 
-/** Bytes that are not named stay. */
+/** Changes of ranges of one file. All other bytes keep their values. A missing file is created, with its parents. */
 export interface SegmentWriteRequest extends HashGuard {
+  /** Absolute path in the session, such as `/src/a.ts`. */
   readonly path: string
   /** In any order; where two overlap, the later one wins. */
   readonly segments: readonly SegmentChunk[]
-  /** The size of the file afterwards; absent: as large as it was, or as its data needs. */
+  /** The size of the file afterwards, in bytes; absent: as large as before, or as its data needs. */
   readonly logicalSize?: number
-  /** Permission bits; absent keeps them, and gives a new file 0o644. */
+  /** Permission bits, 0 to 0o7777; absent keeps them, and gives a new file 0o644. */
   readonly mode?: number
 }
 

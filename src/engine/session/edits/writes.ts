@@ -15,29 +15,33 @@ import type { Plan } from './plan.js'
 import { alreadyExists, isADirectory, resolve, type Location } from '../reads/resolve.js'
 import { eventTime } from '../mutation-queue.js'
 
+/** Content to write: text, which is stored as UTF-8, or bytes. */
 export type FileContent = string | Uint8Array
 
 /** A content for a plan: its size, its blobs, and the blobs that the commit of the change must hold. */
 export type ContentToWrite = Pick<StagedContent, 'size' | 'blobs' | 'toCommit'>
 
+/** A whole write of one file in a batch. */
 export interface WriteRequest extends HashGuard {
+  /** Absolute path in the session, such as `/src/a.ts`. */
   readonly path: string
+  /** The content, or for `append` the bytes to add. */
   readonly content: FileContent
-  /** Permission bits; absent keeps them, and gives a new file 0o644. */
+  /** Permission bits, 0 to 0o7777; absent keeps them, and gives a new file 0o644. */
   readonly mode?: number
 }
 
-/** A whole write, or an append, of one file. */
+/** The request of `session.files.append`. */
 export interface FileWriteRequest extends WriteRequest {
-  /** false: a missing parent is PATH_NOT_FOUND; true by default. */
+  /** false: a missing parent is PATH_NOT_FOUND; true, the default: missing parents are created. */
   readonly createParents?: boolean
 }
 
-/** A whole write of one file. */
+/** The request of `session.files.write`. */
 export interface FileReplaceRequest extends Omit<FileWriteRequest, 'content'> {
   /**
-   * Text, bytes, or pieces of bytes, such as a stream of Node or of the web. Pieces are stored as they arrive; the file
-   * changes when all have arrived.
+   * Text, bytes, or pieces of bytes, such as a stream of Node or of the web. The engine stores pieces as they arrive;
+   * the file changes when all have arrived.
    */
   readonly content: FileContent | AsyncIterable<Uint8Array>
   /** true: an existing path is ALREADY_EXISTS; false by default. */

@@ -12,15 +12,17 @@ import type { LiveSession } from '../table/live.js'
 import type { Plan } from './plan.js'
 import { notFound, resolve } from '../reads/resolve.js'
 
+/** The request of `session.files.getXattr` and `session.files.removeXattr`. */
 export interface XattrRequest {
-  /** A file or directory; symlinks are followed. */
+  /** Absolute path of a file or directory in the session. Symlinks are followed. */
   readonly path: string
-  /** At most 255 bytes, for example `user.origin`. */
+  /** The name of the attribute, 1 to 255 bytes, such as `user.origin`. */
   readonly name: string
 }
 
+/** The request of `session.files.setXattr`. */
 export interface SetXattrRequest extends XattrRequest {
-  /** At most 64 KiB. */
+  /** The value, as text in UTF-8 or as bytes, at most 64 KiB. */
   readonly value: string | Uint8Array
 }
 

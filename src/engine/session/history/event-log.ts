@@ -20,44 +20,54 @@ import type { EventBody, EventType } from '../../records/event.js'
 import { follow } from './feed.js'
 import type { LiveSession } from '../table/live.js'
 
-/** A recorded change, as it is shown. */
+/** A recorded change of a session. */
 export interface SessionEvent {
-  /** Sorts in the order of the events. */
+  /** The id. As text, ids sort in the order of the events. */
   readonly eventId: string
+  /** The time of the change: RFC 3339, UTC, milliseconds. Later events never have an earlier time. */
   readonly timestamp: string
+  /** The operation, as `v1.<service>.<operation>`, such as `v1.FileSystemService.WriteFile`. */
   readonly eventType: EventType
-  /** The caller that made the change. */
+  /** The principal that made the change. */
   readonly principal: string
-  /** Depends on the type; empty for a handle that may not see the event's subject. */
+  /**
+   * Facts that depend on the type, such as `{ path: '/a' }`; empty for a handle that may not see the subject of the
+   * event.
+   */
   readonly details: Readonly<Record<string, unknown>>
 }
 
+/** A page of events, between two times. */
 export interface EventListRequest extends PageRequest {
-  /** RFC 3339; events from here on. */
+  /** RFC 3339: only events at or after this time. Absent: from the first event. */
   readonly startTime?: string
-  /** RFC 3339; events before it. */
+  /** RFC 3339: only events before this time. Absent: to the newest event. */
   readonly endTime?: string
 }
 
 export const eventListShape = new Shape<EventListRequest>({ startTime: true, endTime: true, ...pageNames })
 
+/** A page of events. */
 export interface EventPage {
   /** Oldest first. */
   readonly events: SessionEvent[]
+  /** Pass it as `pageToken` to read the next page. '' on the last page. */
   readonly nextPageToken: string
 }
 
+/** The request of `session.events.verify`. */
 export interface LogVerifyRequest {
-  /** The last event to look at; absent: the newest. */
+  /** The `eventId` of the last event to check; absent: the newest one. */
   readonly lastEventId?: string
 }
 
 export const logVerifyShape = new Shape<LogVerifyRequest>({ lastEventId: true })
 
+/** Options of `session.events.follow`. */
 export interface EventFollowOptions {
-  /** Events after this one; absent: all. */
+  /** The `eventId` after which to start; absent: from the first event. */
   readonly afterEventId?: string
-  /** Ends the following with the signal's reason. */
+  /** Ends the iteration with the signal's reason. */
   readonly signal?: AbortSignal
 }
 
@@ -72,9 +82,11 @@ export function parseFollow(options: EventFollowOptions): EventFollowOptions {
 
 /** The result of verifying a log, up to one event. Keep it to find out later whether anything of the log was changed. */
 export interface LogVerification {
+  /** The number of events checked. */
   readonly eventCount: number
+  /** The `eventId` of the last event checked. */
   readonly lastEventId: string
-  /** Over all events up to the last one. */
+  /** Hash over all events up to the last one. It stays the same as long as none of them changes. */
   readonly headHash: string
 }
 

@@ -6,11 +6,13 @@ import { TimeSlice } from '../../base/slices.js'
 import type { FileNode } from '../../tree/node.js'
 import type { Core } from '../core.js'
 
+/** A file, and a range of its bytes. */
 export interface FileReadRequest {
+  /** Absolute path in the session, such as `/src/a.ts`. Symlinks are followed. */
   readonly path: string
-  /** In bytes; 0 by default. */
+  /** The first byte, counted from 0; 0 by default. */
   readonly offset?: number
-  /** In bytes; up to the end by default. */
+  /** The largest number of bytes; up to the end of the file by default. */
   readonly length?: number
 }
 
@@ -30,7 +32,7 @@ export function parseRead(request: FileReadRequest): Required<FileReadRequest> {
 export interface ContentStream extends AsyncIterable<Uint8Array> {
   /** The size of the whole file, in bytes. */
   readonly sizeBytes: number
-  /** How many bytes the pieces have together. */
+  /** The size of all pieces together, in bytes. */
   readonly length: number
 }
 

@@ -9,21 +9,30 @@ import { listNodes } from './listing.js'
 import type { LiveSession } from '../table/live.js'
 import { notADirectory, notFound, resolve } from './resolve.js'
 
+/** A page of the entries of a directory. */
 export interface DirectoryListRequest extends PageRequest {
+  /** Absolute path of a directory in the session, such as `/src`. Symlinks are followed. */
   readonly path: string
-  /** true: also everything below the directories in it. */
+  /** true: lists everything below the directory; false, the default: only its entries. */
   readonly recursive?: boolean
 }
 
+/** An entry of a directory. */
 export interface DirectoryEntry {
-  /** Below the listed directory: `name`, or `dir/name` in a recursive listing. */
+  /** The path below the listed directory: `name`, or `dir/name` in a recursive listing. */
   readonly name: string
+  /** `'file'`, `'directory'` or `'symlink'`. */
   readonly kind: NodeKind
 }
 
+/** A page of the entries of a directory. */
 export interface DirectoryPage {
-  /** By UTF-8 bytes; of a recursive listing depth first, a directory before its entries. */
+  /**
+   * In the order of the UTF-8 bytes of their names. A recursive listing is depth first, with a directory before its
+   * entries.
+   */
   readonly entries: DirectoryEntry[]
+  /** Pass it as `pageToken` to read the next page. '' on the last page. */
   readonly nextPageToken: string
 }
 

@@ -5,11 +5,15 @@ import { listExtents } from '../../cas/body.js'
 import type { FileNode } from '../../tree/node.js'
 import type { Core } from '../core.js'
 
-/** `length` bytes of the file at `offset` are the bytes of the blob `hash` from `casOffset` on. */
+/** A range of a file and the blob that holds its bytes. */
 export interface CasExtent {
+  /** The first byte in the file, counted from 0. */
   readonly offset: number
+  /** The number of bytes. */
   readonly length: number
+  /** The hash of the whole blob, `sha256:<hex>`. */
   readonly hash: string
+  /** The first byte in the blob, counted from 0. */
   readonly casOffset: number
 }
 

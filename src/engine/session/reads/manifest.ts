@@ -12,33 +12,55 @@ import { reading, type Core } from '../core.js'
 import { listCasExtents, type CasExtent } from './extents.js'
 import { listNodes } from './listing.js'
 
+/** The kinds of nodes in a manifest. */
 export const FileType = {
+  /** A directory. */
   DIRECTORY: 'VFS_FILE_TYPE_DIRECTORY',
+  /** A file. */
   FILE: 'VFS_FILE_TYPE_FILE',
 } as const
+/** One of the values of {@link FileType}. */
 export type FileType = (typeof FileType)[keyof typeof FileType]
 
+/** A file or directory in a manifest. */
 export interface ManifestNode {
+  /** Absolute path in the session, such as `/src/a.ts`. */
   readonly path: string
+  /** A file or a directory. Symlinks are not in a manifest: see `session.files.listSymlinks`. */
   readonly fileType: FileType
-  /** 0 for a directory. */
+  /** The size of the file, in bytes; 0 for a directory. */
   readonly sizeBytes: number
   /** `sha256:<hex>` of the content; '' for a directory. */
   readonly contentHash: string
+  /** Permission bits, 0 to 0o7777. */
   readonly mode: number
-  /** Empty unless asked for; holes are not in it. */
+  /**
+   * The blobs that hold the bytes of the file, in order; gaps between them are holes. Empty without
+   * `includeCasExtents`.
+   */
   readonly casExtents: CasExtent[]
 }
 
+/** A page of the tree of a session. */
 export interface ManifestRequest extends PageRequest {
-  /** A literal prefix of the path: `/src` also matches `/srcfoo`, `/src/` is the subtree. */
+  /**
+   * A literal prefix of the paths: `/src` also matches `/srcfoo`, and `/src/` only the entries below the directory.
+   * Absent or '' matches all.
+   */
   readonly pathPrefix?: string
+  /** true: each file has its `casExtents`; false by default. */
   readonly includeCasExtents?: boolean
 }
 
+/** A page of the tree of a session. */
 export interface ManifestPage {
-  /** May end early, with a token, where large contents have to be hashed first. Depth first; names by their UTF-8 bytes; a directory before its children; neither the root nor symlinks. */
+  /**
+   * Files and directories, depth first, in the order of the UTF-8 bytes of their names, with a directory before its
+   * children. Neither the root nor symlinks are included. A page may end early where large contents have to be hashed
+   * first.
+   */
   readonly nodes: ManifestNode[]
+  /** Pass it as `pageToken` to read the next page. '' on the last page. */
   readonly nextPageToken: string
   /** `sha256:<hex>` over paths, kinds, modes, contents, symlink targets and extended attributes of the whole tree. */
   readonly manifestHash: string
@@ -110,12 +132,27 @@ export function manifestHash(core: Core, root: Dir): Promise<string> {
     : Promise.resolve(root.hash)
 }
 
+/** A page of symlinks. */
 export interface SymlinkPage {
-  readonly symlinks: { readonly path: string; readonly target: string }[]
+  /** In the order of the manifest. */
+  readonly symlinks: {
+    /** Absolute path of the symlink, such as `/bin/tool`. */
+    readonly path: string
+    /** The path that the symlink points to, as `createSymlink` received it. */
+    readonly target: string
+  }[]
+  /** Pass it as `pageToken` to read the next page. '' on the last page. */
   readonly nextPageToken: string
 }
 
-export type SymlinkListRequest = PageRequest & { readonly pathPrefix?: string }
+/** A page of the symlinks of a session. */
+export type SymlinkListRequest = PageRequest & {
+  /**
+   * A literal prefix of the paths: `/src` also matches `/srcfoo`, and `/src/` only the entries below the directory.
+   * Absent or '' matches all.
+   */
+  readonly pathPrefix?: string
+}
 
 export const symlinkListShape = new Shape<SymlinkListRequest>({ pathPrefix: true, ...pageNames })
 

@@ -5,19 +5,21 @@ import type { Node } from '../../tree/node.js'
 import type { LiveSession } from '../table/live.js'
 import { notFound, resolve } from './resolve.js'
 
+/** The request of `session.files.stat`. */
 export interface StatRequest {
+  /** Absolute path in the session, such as `/src/a.ts`. */
   readonly path: string
-  /** false: a symlink at the path is meant itself; true by default. */
+  /** false: a symlink at the path is itself the target; true by default. */
   readonly followSymlinks?: boolean
-  /** Whether `contentHash` is wanted: that of a large file may take a pass over it. */
+  /** true: the result has the `contentHash` of a file, which may take a pass over a large file; false by default. */
   readonly includeContentHash?: boolean
 }
 
-/** The node at a path. */
+/** The attributes of the file, directory or symlink at a path. */
 export interface PathStat extends NodeDescription {
-  /** Without the symlinks that led here. */
+  /** Absolute path after symlinks were resolved. */
   readonly path: string
-  /** `sha256:<hex>` of a file, where it was asked for; else ''. */
+  /** `sha256:<hex>` of the content of a file, with `includeContentHash`; else ''. */
   readonly contentHash: string
 }
 
