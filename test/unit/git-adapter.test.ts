@@ -89,7 +89,7 @@ describe.runIf(hasGit)('import', () => {
       repository.git(['tag', 'both', 'main'])
     })
 
-    test.each([0, 1, 2] as const)('each form of a ref resolves (protocol %i)', async (protocol) => {
+    test.each([0, 1, 2] as const)('resolves each form of a ref (protocol %i)', async (protocol) => {
       const server = await serve({ protocol })
       const remote = { remoteUrl: `${server.url}/${repository.name}` }
       const forms = ['HEAD', 'main', 'refs/heads/main', 'heads/main', 'light', 'v1', 'nested', 'tags/v1']
@@ -101,12 +101,12 @@ describe.runIf(hasGit)('import', () => {
       }
     })
 
-    test('a branch comes before a tag of the same name', async () => {
+    test('prefers a branch to a tag of the same name', async () => {
       expect((await importUrl(repository, 'both')).commitId).toBe(repository.tip('refs/heads/both'))
       expect((await importUrl(repository, 'refs/tags/both')).commitId).toBe(repository.first)
     })
 
-    test.each(['tree', 'annotated-tree'])('a tag of a tree imports without a commit: %s', async (tag) => {
+    test.each(['tree', 'annotated-tree'])('imports a tag of a tree without a commit: %s', async (tag) => {
       const got = await importUrl(repository, tag)
       expect(got.lines).toEqual(sampleLines)
       expect([got.commitId, got.treeId]).toEqual(['', repository.git(['rev-parse', 'main^{tree}'])])
@@ -130,7 +130,7 @@ describe.runIf(hasGit)('import', () => {
     })
   })
 
-  test('an empty repository gives an empty baseline, but only for the default branch', async () => {
+  test('imports an empty repository as an empty baseline, but only for the default branch', async () => {
     const repository = newRepository()
     for (const protocol of [0, 1, 2] as const) {
       const got = await importUrl(repository, '', { protocol })
@@ -143,7 +143,7 @@ describe.runIf(hasGit)('import', () => {
     }
   })
 
-  test('an unborn HEAD names the branches there are', async () => {
+  test('names the existing branches if HEAD is unborn', async () => {
     const repository = sampleRepository()
     repository.git(['symbolic-ref', 'HEAD', 'refs/heads/gone'])
     const error = await failure(importUrl(repository))
@@ -151,7 +151,7 @@ describe.runIf(hasGit)('import', () => {
     expect(error.message).toContain('main')
   })
 
-  test('a detached HEAD and an empty tree are imported', async () => {
+  test('imports a detached HEAD and an empty tree', async () => {
     const detached = sampleRepository()
     writeFileSync(join(detached.path, 'HEAD'), `${detached.first}\n`)
     expect((await importUrl(detached)).lines).toEqual(sampleLines)
@@ -160,7 +160,7 @@ describe.runIf(hasGit)('import', () => {
     expect(await importUrl(bare)).toMatchObject({ commitId: commit, lines: [] })
   })
 
-  test('modes, symlinks, submodules and odd names', async () => {
+  test('imports modes, symlinks, submodules and unusual names', async () => {
     const repository = newRepository()
     const blob = repository.blob('x')
     const gitlink = '1'.repeat(40)
@@ -190,7 +190,7 @@ describe.runIf(hasGit)('import', () => {
     ])
   })
 
-  test('a commit in another encoding and with a signature header is imported', async () => {
+  test('imports a commit in another encoding and with a signature header', async () => {
     const repository = sampleRepository()
     const tree = repository.git(['rev-parse', 'main^{tree}'])
     const person = 'J\xf6rg <j@example.org> 1600000000 +0530'
@@ -214,7 +214,7 @@ describe.runIf(hasGit)('import', () => {
     '.g\u200cit',
     'a/b',
     '.git\\config',
-  ])('the name %j is refused', async (name) => {
+  ])('refuses the name %j', async (name) => {
     const repository = newRepository()
     const inner = repository.rawTree([['100644', name, repository.blob('x')]])
     repository.commitTree(repository.rawTree([['40000', 'dir', inner]]))
@@ -222,7 +222,7 @@ describe.runIf(hasGit)('import', () => {
     expect([error.reason, error.details['path']]).toEqual(['GIT_UNSAFE_PATH', `/dir/${name}`])
   })
 
-  test('duplicate names are refused, also of different kinds', async () => {
+  test('refuses duplicate names, also of different kinds', async () => {
     for (const mode of ['100644', '40000']) {
       const repository = newRepository()
       const blob = repository.blob('x')
@@ -237,7 +237,7 @@ describe.runIf(hasGit)('import', () => {
     }
   })
 
-  test('256 levels are imported, 257 are too many', async () => {
+  test('imports 256 levels and refuses 257', async () => {
     const repository = newRepository()
     let tree = repository.rawTree([['100644', 'f', repository.blob('x')]])
     for (let level = 1; level < 256; level++) tree = repository.rawTree([['40000', 'd', tree]])
@@ -247,7 +247,7 @@ describe.runIf(hasGit)('import', () => {
     expect((await failure(importUrl(repository, 'deeper'))).reason).toBe('GIT_TOO_LARGE')
   })
 
-  test('deltas are resolved', async () => {
+  test('resolves deltas', async () => {
     const repository = newRepository()
     const big = Array.from({ length: 3000 }, (_, line) => `line ${line}\n`)
     repository.stage(['a', 'b', 'c', 'd'].map((name, at) => ['100644', name, big.with(at, 'x\n').join('')]))
@@ -273,9 +273,9 @@ describe.runIf(hasGit)('a remote that misbehaves', () => {
     ['429', answer(429, 'slower'), 'GIT_REMOTE_ERROR'],
     ['500', answer(500, 'x'.repeat(1_000_000)), 'GIT_REMOTE_ERROR'],
     ['503', answer(503, ''), 'GIT_REMOTE_ERROR'],
-    ['a page', answer(200, '<html></html>', { 'content-type': 'text/html' }), 'GIT_NOT_A_REPOSITORY'],
+    ['an HTML page', answer(200, '<html></html>', { 'content-type': 'text/html' }), 'GIT_NOT_A_REPOSITORY'],
     [
-      'a wrong body',
+      'a malformed body',
       answer(200, 'hello0000', { 'content-type': 'application/x-git-upload-pack-advertisement' }),
       'GIT_NOT_A_REPOSITORY',
     ],
@@ -284,10 +284,10 @@ describe.runIf(hasGit)('a remote that misbehaves', () => {
       answer(302, '', { location: '/x/info/refs?service=git-upload-pack' }),
       'GIT_REMOTE_ERROR',
     ],
-    ['a redirect to a file', answer(301, '', { location: 'file:///etc/passwd' }), 'GIT_REMOTE_ERROR'],
-    ['a cut list of refs', { cutAfter: () => 40 }, 'GIT_UNREACHABLE'],
+    ['a redirect to a file URL', answer(301, '', { location: 'file:///etc/passwd' }), 'GIT_REMOTE_ERROR'],
+    ['a truncated list of refs', { cutAfter: () => 40 }, 'GIT_UNREACHABLE'],
     ['a short list of refs', { rewrite: (_, body) => body.subarray(0, 60) }, 'GIT_CORRUPT'],
-    ['a cut pack', { cutAfter: (r) => (isFetch(r) ? 300 : undefined) }, 'GIT_UNREACHABLE'],
+    ['a truncated pack', { cutAfter: (r) => (isFetch(r) ? 300 : undefined) }, 'GIT_UNREACHABLE'],
     [
       'a pack that ends early',
       { rewrite: (r, body) => (isFetch(r) ? body.subarray(0, 300) : body) },
@@ -298,7 +298,7 @@ describe.runIf(hasGit)('a remote that misbehaves', () => {
       { rewrite: (r, body) => (isFetch(r) ? Buffer.from('000fERR broken!') : body) },
       'GIT_REMOTE_ERROR',
     ],
-    ['a lying pack', { rewrite: (r, body) => (isFetch(r) ? flipByte(body) : body) }, 'GIT_CORRUPT'],
+    ['a corrupt pack', { rewrite: (r, body) => (isFetch(r) ? flipByte(body) : body) }, 'GIT_CORRUPT'],
   ])('%s', async (_, options, reason) => {
     const repository = sampleRepository()
     const error = await failure(importUrl(repository, '', options))
@@ -314,7 +314,7 @@ describe.runIf(hasGit)('a remote that misbehaves', () => {
     return body
   }
 
-  test('silence ends with GIT_TIMEOUT, before and within the answer', async () => {
+  test('fails with GIT_TIMEOUT if the remote is silent, before or during its response', async () => {
     const repository = sampleRepository()
     const options = { ...loopback, idleTimeoutMs: 200 }
     const mute = await failure(importUrl(repository, '', { intercept: () => true }, options))
@@ -329,7 +329,7 @@ describe.runIf(hasGit)('a remote that misbehaves', () => {
     expect((await failure(importUrl(repository, '', stuck, options))).reason).toBe('GIT_TIMEOUT')
   })
 
-  test('a closed port and an unknown host are GIT_UNREACHABLE', async () => {
+  test('fails with GIT_UNREACHABLE for a closed port or an unknown host', async () => {
     const server = createTcpServer().listen(0, '127.0.0.1')
     await new Promise((resolve) => server.once('listening', resolve))
     const { port } = server.address() as AddressInfo
@@ -339,7 +339,7 @@ describe.runIf(hasGit)('a remote that misbehaves', () => {
     }
   })
 
-  test('what is no HTTP is no repository', async () => {
+  test('fails with GIT_NOT_A_REPOSITORY for a server that does not speak HTTP', async () => {
     const server = createTcpServer((socket) => void socket.end('SSH-2.0-OpenSSH\r\n')).listen(0, '127.0.0.1')
     await new Promise((resolve) => server.once('listening', resolve))
     const { port } = server.address() as AddressInfo
@@ -349,7 +349,7 @@ describe.runIf(hasGit)('a remote that misbehaves', () => {
     server.close()
   })
 
-  test.each([301, 302, 307, 308])('a redirect with %i is followed, for each request', async (status) => {
+  test.each([301, 302, 307, 308])('follows a redirect with %i for each request', async (status) => {
     const repository = sampleRepository()
     const target = await serve()
     const server = await serve({
@@ -367,7 +367,7 @@ describe.runIf(hasGit)('a remote that misbehaves', () => {
     repository.fsck()
   })
 
-  test('a push of which the remote says that it could not unpack it has failed', async () => {
+  test('fails a push if the remote reports an unpack error', async () => {
     const repository = sampleRepository()
     const packetOf = (text: string): string => (text.length + 4).toString(16).padStart(4, '0') + text
     const server = await serve({
@@ -389,7 +389,7 @@ describe.runIf(hasGit)('a remote that misbehaves', () => {
     })
   })
 
-  test('credentials are asked for once and stay at their origin', async () => {
+  test('requests credentials once and sends them only to their origin', async () => {
     const repository = sampleRepository()
     const target = await serve()
     const guarded = await serve({ auth: 'user:secret' })
@@ -431,7 +431,7 @@ describe.runIf(hasGit)('a remote that misbehaves', () => {
     expect(await failure(importFrom(remote, '', failing))).toBe(thrown)
   })
 
-  test('private addresses are refused by default, in digits and by name', async () => {
+  test('refuses private addresses by default, in digits and by name', async () => {
     const repository = sampleRepository()
     const server = await serve()
     const port = new URL(server.url).port
@@ -490,7 +490,7 @@ describe.runIf(hasGit)('commit', () => {
     expect(base.objects.stored.get(commitId)!.type).toBe('commit')
   })
 
-  test('a file becomes a directory, a directory a file, and a subtree vanishes', async () => {
+  test('replaces a file with a directory, a directory with a file, and removes a subtree', async () => {
     const repository = sampleRepository()
     const { paths } = await importAndPush(repository, [
       removed('a.txt'),
@@ -514,13 +514,13 @@ describe.runIf(hasGit)('commit', () => {
     expect((await importAndPush(repository, [removed('dir')])).paths).toEqual(['000000 D dir/x'])
   })
 
-  test('a directory that was removed and made anew keeps nothing of the old one', async () => {
+  test('a directory that was removed and recreated keeps none of its old entries', async () => {
     const { paths } = await importAndPush(sampleRepository(), [file('dir/z', 'z'), removed('dir')])
-    // The last word on `dir` itself is its removal; what is below it is new.
+    // The last change of `dir` itself is its removal; the entries below it are new.
     expect(paths).toEqual(['000000 D dir/b.txt', '000000 D dir/sub/c.txt', '100644 A dir/z'])
   })
 
-  test('what is not touched stays byte for byte', async () => {
+  test('keeps untouched entries byte for byte', async () => {
     const repository = newRepository()
     const blob = repository.blob('x')
     const odd = Buffer.from('bad\xff', 'latin1')
@@ -546,7 +546,7 @@ describe.runIf(hasGit)('commit', () => {
       file('dir0', 'n'),
     ]
     const { commitId } = await importAndPush(repository, changes)
-    // Not ls-tree, which shows modes in their normal form.
+    // ls-tree would show modes in their normalized form.
     const entries = (tree: string): string[] =>
       parseTree(repository.gitBytes(['cat-file', 'tree', tree]), 'sha1').map(
         ({ mode, name, oid }) => `${mode} ${name} ${oid}`,
@@ -563,7 +563,7 @@ describe.runIf(hasGit)('commit', () => {
     expect(names).toEqual(['a\\b', 'bad\xff', 'dir.txt', 'dir', 'dir0'])
   })
 
-  test('the commit names parent, author and time, without what would break it', async () => {
+  test('writes parent, author and time without characters that would break the commit', async () => {
     const repository = sampleRepository()
     const { commitId } = await importAndPush(repository, [file('x', 'y')], {
       author: { name: 'Eve <x>\nparent 1', email: 'eve>\n@example.org\0' },
@@ -587,7 +587,7 @@ describe.runIf(hasGit)('commit', () => {
     )
   })
 
-  test('the same request gives the same commit, and pushing it again succeeds', async () => {
+  test('makes the same commit for the same request, and can push it again', async () => {
     const repository = sampleRepository()
     const server = await serve()
     const remote = { remoteUrl: `${server.url}/${repository.name}` }
@@ -599,7 +599,7 @@ describe.runIf(hasGit)('commit', () => {
     expect(await committer.commit(commitRequest(base, [file('x', 'y')]))).toEqual(once)
   })
 
-  test('without a remote the objects are stored only', async () => {
+  test('only stores the objects without a remote', async () => {
     const objects = new MemoryObjects()
     const none = { commitId: '', treeId: '', objects }
     const request = commitRequest(none, [file('a/b', 'x')], { parent: null, baseTree: null })
@@ -612,7 +612,7 @@ describe.runIf(hasGit)('commit', () => {
     expect(objects.stored.has(empty.treeId)).toBe(true)
   })
 
-  test('a new branch is created, also the first one of an empty repository', async () => {
+  test('creates a new branch, also the first one of an empty repository', async () => {
     const repository = sampleRepository()
     const server = await serve()
     const remote = { remoteUrl: `${server.url}/${repository.name}` }
@@ -638,7 +638,7 @@ describe.runIf(hasGit)('commit', () => {
     other.fsck()
   })
 
-  test('many and large files', async () => {
+  test('commits many and large files', async () => {
     const many = Array.from({ length: 300 }, (_, at) => file(`many/${at % 7}/f${at}`, `${at}`))
     const large = Buffer.alloc(3_000_000, 'abcdefg')
     const repository = sampleRepository()
@@ -648,7 +648,7 @@ describe.runIf(hasGit)('commit', () => {
   })
 
   describe('a branch that moved', () => {
-    test('fails before anything is sent, and the remote stays as it is', async () => {
+    test('fails before sending anything and leaves the remote unchanged', async () => {
       const repository = sampleRepository()
       const server = await serve()
       const remote = { remoteUrl: `${server.url}/${repository.name}` }
@@ -672,7 +672,7 @@ describe.runIf(hasGit)('commit', () => {
       )
     })
 
-    test('is no longer there, and is made again', async () => {
+    test('can be recreated after it was deleted', async () => {
       const repository = sampleRepository()
       const server = await serve()
       const remote = { remoteUrl: `${server.url}/${repository.name}` }
@@ -685,7 +685,7 @@ describe.runIf(hasGit)('commit', () => {
       repository.fsck()
     })
 
-    test('is also found when it moves at the last moment', async () => {
+    test('is also detected when it moves at the last moment', async () => {
       const repository = sampleRepository()
       let foreign: string | undefined
       const server = await serve({
@@ -715,7 +715,7 @@ describe.runIf(hasGit)('commit', () => {
       /no pushes on fridays/,
     ],
     ['update', 'echo "not you" >&2; exit 1', /not you/],
-  ])('a refusal of the %s hook is told', async (hook, script, message) => {
+  ])('reports a rejection by the %s hook', async (hook, script, message) => {
     const repository = sampleRepository()
     repository.hook(hook, script)
     const error = await failure(importAndPush(repository, [file('x', 'y')]))
@@ -725,7 +725,7 @@ describe.runIf(hasGit)('commit', () => {
     expect(repository.tip('refs/heads/main')).toBe(repository.first)
   })
 
-  test('a remote without push, a checked-out branch and a conflicting name refuse', async () => {
+  test('fails for a remote without push, a checked-out branch and a conflicting name', async () => {
     const closed = sampleRepository()
     closed.git(['config', 'http.receivepack', 'false'])
     expect((await failure(importAndPush(closed, []))).reason).toBe('GIT_AUTH_FAILED')
@@ -752,8 +752,8 @@ describe.runIf(hasGit)('commit', () => {
     request.method === 'POST' && request.url?.endsWith('git-receive-pack') === true
 
   test.each<[string, GitServerOptions, string | undefined]>([
-    ['the answer is lost', { cutAfter: (r) => (isPush(r) ? 0 : undefined) }, undefined],
-    ['the answer is cut', { cutAfter: (r) => (isPush(r) ? 10 : undefined) }, undefined],
+    ['the response is lost', { cutAfter: (r) => (isPush(r) ? 0 : undefined) }, undefined],
+    ['the response is truncated', { cutAfter: (r) => (isPush(r) ? 10 : undefined) }, undefined],
     ['no side band', { rewrite: (_, body) => renamed(body, /side-band-64k/g) }, undefined],
     ['no report', { rewrite: (_, body) => renamed(body, /report-status/g) }, undefined],
     [
@@ -766,7 +766,7 @@ describe.runIf(hasGit)('commit', () => {
       },
       'GIT_UNREACHABLE',
     ],
-  ])('%s: the ref decides', async (_, options, reason) => {
+  ])('%s: the outcome depends on the ref', async (_, options, reason) => {
     const repository = sampleRepository()
     const remote = { remoteUrl: `${(await serve(options)).url}/${repository.name}` }
     const base = await importFrom({ remoteUrl: `${(await serve()).url}/${repository.name}` })
@@ -787,7 +787,7 @@ describe.runIf(hasGit)('commit', () => {
       'latin1',
     )
 
-  test('an unsafe name and a missing base tree are refused', async () => {
+  test('refuses an unsafe name and a missing base tree', async () => {
     const base = await importUrl(sampleRepository())
     const unsafe = commitRequest(base, [file('dir/.GIT/config', 'x')])
     expect((await failure(createGitAdapter().committer.commit(unsafe))).reason).toBe('GIT_UNSAFE_PATH')
@@ -840,7 +840,7 @@ describe.runIf(hasGit)('a repository of this host', () => {
     repository.fsck()
   })
 
-  test('with a working directory, by its worktrees, and through alternates', async () => {
+  test('works with a working directory, its worktrees and alternates', async () => {
     const repository = newRepository({ bare: false })
     repository.stage(sample)
     const first = repository.commit()
@@ -867,7 +867,7 @@ describe.runIf(hasGit)('a repository of this host', () => {
         push: { remote: shared, branchName: 'free', expectedTip: null },
       }),
     )
-    // What is pushed goes into the repository itself, and not into the one whose objects it uses.
+    // A push writes to the repository itself, not to the alternate.
     expect(() => repository.git(['cat-file', '-t', other.commitId])).toThrow(/./)
     const push = { remote, branchName: 'free', expectedTip: null }
     const { commitId } = await committer.commit(commitRequest(base, [file('x', 'y')], { push }))
@@ -875,7 +875,7 @@ describe.runIf(hasGit)('a repository of this host', () => {
     repository.fsck()
   })
 
-  test('of two writers one wins', async () => {
+  test('lets one of two writers win', async () => {
     const repository = sampleRepository()
     const remote = { repositoryPath: repository.path }
     const base = await importFrom(remote, '', local())
@@ -892,7 +892,7 @@ describe.runIf(hasGit)('a repository of this host', () => {
     repository.fsck()
   })
 
-  test('a foreign lock is waited for, then reported, and left alone', async () => {
+  test('waits for a foreign lock, then reports it and leaves it in place', async () => {
     const repository = sampleRepository()
     const remote = { repositoryPath: repository.path }
     const base = await importFrom(remote, '', local())
@@ -909,7 +909,7 @@ describe.runIf(hasGit)('a repository of this host', () => {
     repository.fsck()
   })
 
-  test('outside the roots nothing is opened', async () => {
+  test('outside the roots is not opened', async () => {
     const repository = sampleRepository()
     const inside = join(root, 'inside')
     mkdirSync(inside, { recursive: true })
@@ -935,7 +935,7 @@ describe.runIf(hasGit)('a repository of this host', () => {
     }
   })
 
-  test('an empty one is an empty baseline', async () => {
+  test('without commits is an empty baseline', async () => {
     const repository = newRepository()
     const remote = { repositoryPath: repository.path }
     const base = await importFrom(remote, '', local())
@@ -947,7 +947,7 @@ describe.runIf(hasGit)('a repository of this host', () => {
   })
 })
 
-describe('pure checks', () => {
+describe('validation', () => {
   test.each([
     ['https://example.org/a/b.git', 'https://example.org/a/b.git'],
     ['HTTPS://Example.org:443/a/', 'https://example.org/a'],
@@ -972,7 +972,7 @@ describe('pure checks', () => {
     expect(error?.details['field']).toBe(expected === 'INVALID_ARGUMENT' ? 'remoteUrl' : undefined)
   })
 
-  test.runIf(hasGit)('branch names are those of git check-ref-format', () => {
+  test.runIf(hasGit)('accepts the same branch names as git check-ref-format', () => {
     const names = [
       'main',
       'a/b',
@@ -1061,7 +1061,7 @@ describe('pure checks', () => {
     expect(isPrivateAddress(address)).toBe(isPrivate)
   })
 
-  test('a lookup gives public addresses only, in the form that was asked for', async () => {
+  test('a lookup returns only public addresses, in the requested form', async () => {
     const look = (host: string, all: boolean): Promise<unknown> =>
       new Promise((resolve) => {
         publicLookup(host, { all }, (error, address, family) => resolve(error ?? [address, family]))
@@ -1071,7 +1071,7 @@ describe('pure checks', () => {
     expect(await look('localhost', true)).toMatchObject({ reason: 'GIT_ADDRESS_REFUSED' })
   })
 
-  test('remote text loses its control characters', () => {
+  test('removes control characters from remote text', () => {
     expect(cleanRemoteText('\x1b[1;31mno\x1b[0m\r\nway\x07\x9b\0 ')).toBe('no\nway')
   })
 })

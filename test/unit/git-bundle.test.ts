@@ -32,7 +32,7 @@ describe.runIf(hasGit)('a bundle', () => {
     ['sha1', 2],
     ['sha1', 3],
     ['sha256', 3],
-  ])('of %s and version %i is imported, whole and in pieces', async (format, version) => {
+  ])('of %s and version %i is imported whole and in pieces', async (format, version) => {
     const repository = git.sampleRepository({ format })
     repository.git(['tag', '-a', 'v1', '-m', 'a tag', 'main'])
     repository.git(['update-ref', 'refs/pull/1/head', 'main'])
@@ -53,7 +53,7 @@ describe.runIf(hasGit)('a bundle', () => {
     expect((await failure(importFrom({ bundle }, nowhere))).reason).toBe('GIT_REF_NOT_FOUND')
   })
 
-  test('of one branch has it as HEAD, of several has none', async () => {
+  test('uses a single branch as HEAD, and no HEAD for several branches', async () => {
     const repository = git.sampleRepository()
     repository.git(['branch', 'other'])
     repository.git(['tag', 'v1'])
@@ -67,7 +67,7 @@ describe.runIf(hasGit)('a bundle', () => {
     })
   })
 
-  test.each<Format>(['sha1', 'sha256'])('that builds on commits needs them, %s', async (format) => {
+  test.each<Format>(['sha1', 'sha256'])('requires its prerequisite commits, %s', async (format) => {
     const repository = git.newRepository({ format })
     const text = Array.from({ length: 500 }, (_, line) => `line ${line}`)
     const commit = (line: string): string => {
@@ -112,7 +112,7 @@ describe.runIf(hasGit)('a bundle', () => {
     expect(Buffer.from(objects.stored.get(oid)!.body).equals(body)).toBe(true)
   })
 
-  test('is only read', async () => {
+  test('cannot be pushed to', async () => {
     const repository = git.sampleRepository()
     const remote = { bundle: bundleOf(repository, ['main']) }
     const base = await importFrom(remote)
@@ -121,7 +121,7 @@ describe.runIf(hasGit)('a bundle', () => {
     expect((await failure(createGitAdapter().committer.commit(request))).reason).toBe('GIT_PUSH_REJECTED')
   })
 
-  test('that asks for what is not known, or is none, is refused', async () => {
+  test('with unknown prerequisites or an invalid header is rejected', async () => {
     const repository = git.sampleRepository()
     const sound = bundleOf(repository, ['main'], 3)
     const text = sound.toString('latin1')
@@ -154,7 +154,7 @@ describe.runIf(hasGit)('a bundle', () => {
     expect((await failure(importFrom({ bundle: new Uint8Array() }))).reason).toBe('GIT_UNSUPPORTED_BUNDLE')
   })
 
-  test('that is cut or damaged anywhere is refused', async () => {
+  test('that is truncated or damaged anywhere is rejected', async () => {
     const bundle = bundleOf(git.sampleRepository(), ['--all'])
     for (let cut = 0; cut < bundle.length; cut++) {
       const { reason } = await failure(importFrom({ bundle: bundle.subarray(0, cut) }, 'main'))
@@ -173,7 +173,7 @@ describe.runIf(hasGit)('a bundle', () => {
     }
   })
 
-  test('whose stream throws or stands still', async () => {
+  test('fails if its stream throws or stalls', async () => {
     const bundle = bundleOf(git.sampleRepository(), ['main'])
     const thrown = new Error('no more')
     const broken = async function* (): AsyncGenerator<Uint8Array, void, undefined> {

@@ -1,4 +1,4 @@
-/** Encodings and lists of a caller that Node takes or refuses, compared with node:fs in a directory of the host. */
+/** Encodings and lists that Node accepts or rejects, compared with node:fs in a host directory. */
 import { once } from 'node:events'
 import nodeFs from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -27,7 +27,7 @@ afterAll(async () => {
   await engine.close()
 })
 
-/** Text or bytes, and how many. */
+/** The types and lengths of a result. */
 function formOf(value: unknown): unknown {
   if (Array.isArray(value)) return value.map((one) => formOf(one))
   return typeof value === 'string' ? ['text', value.slice(-1)] : (value as Uint8Array).toString()
@@ -64,12 +64,12 @@ describe("the encoding ''", () => {
       },
     ],
   ]
-  test.each(calls)('is no encoding for %s, as in Node', async (_name, call) => {
+  test.each(calls)('means no encoding for %s, as in Node', async (_name, call) => {
     const [ours, theirs] = [await call(fs, '/d'), await call(nodeFs, join(root, 'd'))]
     expect(formOf(ours)).toEqual(formOf(theirs))
   })
 
-  test('is no encoding for a client', async () => {
+  test('means no encoding for a client', async () => {
     const session = await remote.client.sessions.create({ files: { '/a': 'text' } })
     const { promises } = session.fs
     expect(formOf(await promises.readdir('/', none))).toEqual([['text', 'a']])
@@ -78,7 +78,7 @@ describe("the encoding ''", () => {
     expect(await promises.readFile('/a', 'utf8')).toBe('ü')
   })
 
-  test('makes no directory that its caller does not learn of', async () => {
+  test('returns the path of the directory that mkdtempDisposable makes', async () => {
     const before = fs.readdirSync('/')
     const made = await fs.promises.mkdtempDisposable('/made', none)
     expect(fs.readdirSync('/')).toEqual([...before, made.path.slice(1)].toSorted())
@@ -87,13 +87,13 @@ describe("the encoding ''", () => {
   })
 })
 
-describe('content in pieces leaves a file as it is', () => {
+describe('rejected options leave a file unchanged when its content comes in pieces', () => {
   const pieces = ['new']
   test.each([
     ['for an unknown encoding', 'none', 'ERR_INVALID_ARG_VALUE'],
     ['for an unknown encoding in options', { encoding: 'none' }, 'ERR_INVALID_ARG_VALUE'],
-    ['for a signal that has aborted', { signal: AbortSignal.abort() }, 'ABORT_ERR'],
-    ['for a signal that is none', { signal: {} }, 'ERR_INVALID_ARG_TYPE'],
+    ['for an aborted signal', { signal: AbortSignal.abort() }, 'ABORT_ERR'],
+    ['for an invalid signal', { signal: {} }, 'ERR_INVALID_ARG_TYPE'],
     ['for options of the wrong type', 5, 'ERR_INVALID_ARG_TYPE'],
   ])('%s', async (_what, options, code) => {
     for (const [view, at] of [
@@ -112,8 +112,8 @@ describe('content in pieces leaves a file as it is', () => {
   })
 })
 
-describe('a list with a hole is refused', () => {
-  // oxlint-disable-next-line no-sparse-arrays -- A hole is what is tested.
+describe('rejects a list with a hole', () => {
+  // oxlint-disable-next-line no-sparse-arrays -- The test needs a hole.
   const holes: readonly unknown[][] = [[,], [Buffer.alloc(1), , Buffer.alloc(1)]]
   const calls = ['readvSync', 'writevSync'] as const
   test.each(calls)('by %s, as in Node', (name) => {
@@ -133,9 +133,9 @@ describe('a list with a hole is refused', () => {
   })
 
   test.each([
-    // oxlint-disable-next-line no-sparse-arrays -- A hole is what is tested.
+    // oxlint-disable-next-line no-sparse-arrays -- The test needs a hole.
     ['pattern', () => fs.globSync(['/a', , '/b'] as never)],
-    // oxlint-disable-next-line no-sparse-arrays -- A hole is what is tested.
+    // oxlint-disable-next-line no-sparse-arrays -- The test needs a hole.
     ['exclude', () => fs.globSync('*', { exclude: [,] as never })],
   ])('by globSync (%s)', (_what, call) => {
     expect(call).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG_TYPE' }))

@@ -23,7 +23,7 @@ describe.each(lastingStorages)('an open file on %s', (_name, make) => {
   let fs: disk.promises.FileHandle extends never ? never : Fs['promises']
   let directory: string
 
-  /** The same engine again, with nothing loaded. */
+  /** Reopens the engine, with nothing loaded. */
   async function reopen(): Promise<void> {
     await engine.close()
     engine = await openEngine({ storage })
@@ -46,7 +46,7 @@ describe.each(lastingStorages)('an open file on %s', (_name, make) => {
     disk.rmSync(directory, { recursive: true })
   })
 
-  test('reads the same ranges as one on a disk', async () => {
+  test('reads the same ranges as a file on disk', async () => {
     const ours = await fs.open('/file')
     const theirs = await disk.promises.open(join(directory, 'file'))
     const reads: ((handle: Handle) => Promise<unknown>)[] = [
@@ -67,7 +67,7 @@ describe.each(lastingStorages)('an open file on %s', (_name, make) => {
     await Promise.all([ours.close(), theirs.close()])
   })
 
-  test('reads in the order of the calls, whatever has to be loaded', async () => {
+  test('reads in call order, even if data must be loaded', async () => {
     const handle = await fs.open('/file')
     const parts = await Promise.all([
       handle.read(Buffer.alloc(50_000)),
@@ -90,14 +90,14 @@ describe.each(lastingStorages)('an open file on %s', (_name, make) => {
     for (const [i, { buffer }] of parts.entries()) expect(buffer.equals(expected[i]!)).toBe(true)
   })
 
-  test('writes in the order of the calls', async () => {
+  test('writes in call order', async () => {
     const handle = await fs.open('/file', 'r+')
     await Promise.all([handle.write('aa'), handle.write('bb'), handle.write('cc', 1), handle.write('dd')])
     expect((await fs.readFile('/file')).subarray(0, 6).toString()).toBe('accbdd')
     expect((await handle.read(Buffer.alloc(1))).buffer[0]).toBe(content[6])
   })
 
-  test('sees later writes, and goes on after the file was removed or replaced', async () => {
+  test('sees later writes, and stays usable after its file was removed or replaced', async () => {
     const handle = await fs.open('/file')
     await fs.writeFile('/file', 'short')
     expect(await handle.readFile('utf8')).toBe('short')
@@ -110,7 +110,7 @@ describe.each(lastingStorages)('an open file on %s', (_name, make) => {
     expect(await fs.readFile('/moved', 'utf8')).toBe('another file')
   })
 
-  test('goes on when the way to the file is gone', async () => {
+  test('stays usable after its directory was removed', async () => {
     await fs.mkdir('/p')
     await fs.writeFile('/p/f', 'hello world')
     await reopen()
@@ -124,7 +124,7 @@ describe.each(lastingStorages)('an open file on %s', (_name, make) => {
     expect((await handle.read(Buffer.alloc(5), 0, 5, 0)).buffer.toString()).toBe('hello')
   })
 
-  test('writes to a removed file are seen by its handle alone', async () => {
+  test('writes to a removed file are only visible through its handle', async () => {
     const handle = await fs.open('/file', 'r+')
     const { manifestHash: before } = await session.manifest()
     await fs.unlink('/file')
@@ -143,7 +143,7 @@ describe.each(lastingStorages)('an open file on %s', (_name, make) => {
     await handle.close()
   })
 
-  test('of a removed file goes on, whatever else happens', async () => {
+  test('of a removed file stays usable through other operations', async () => {
     await session.checkpoint({ checkpointLabel: 'with the file' })
     const [handle, second] = await Promise.all([fs.open('/file', 'r+'), fs.open('/file')])
     await fs.unlink('/file')
@@ -167,7 +167,7 @@ describe.each(lastingStorages)('an open file on %s', (_name, make) => {
     expect(handle.fd).toBe(-1)
   })
 
-  test('of a removed file is nothing that is kept when the engine closes', async () => {
+  test('of a removed file leaves no data after the engine closes', async () => {
     const handle = await fs.open('/file', 'r+')
     await fs.rm('/file')
     await handle.write('x'.repeat(10_000), 0)
@@ -175,7 +175,7 @@ describe.each(lastingStorages)('an open file on %s', (_name, make) => {
     expect(await fs.readdir('/')).toEqual([])
   })
 
-  test('of which one of two names is removed writes to the other', async () => {
+  test('with one of two names removed writes to the other', async () => {
     await fs.link('/file', '/second')
     const handle = await fs.open('/file', 'r+')
     await fs.unlink('/file')
@@ -192,7 +192,7 @@ describe.each(lastingStorages)('an open file on %s', (_name, make) => {
     expect((await handle.stat()).size).toBe(4)
   })
 
-  test('is one of hundreds, each with its own position', async () => {
+  test('has its own position among hundreds of open files', async () => {
     const handles = await Promise.all(
       Array.from({ length: 500 }, async (_, i) => {
         await fs.writeFile(`/f${i}`, `${i}:`.padEnd(8, 'x'))
@@ -210,7 +210,7 @@ describe.each(lastingStorages)('an open file on %s', (_name, make) => {
     for (const handle of handles) expect(handle.fd).toBe(-1)
   })
 
-  test('closes after a stream on it was refused, and closes the streams that were not', async () => {
+  test('closes after a stream on it was rejected, and closes its other streams', async () => {
     const handle = await fs.open('/file', 'r+')
     for (const options of [{ start: -1 }, { start: 2, end: 1 }, { highWaterMark: -1 }, { flush: 1 }]) {
       const make = (): unknown =>
@@ -226,7 +226,7 @@ describe.each(lastingStorages)('an open file on %s', (_name, make) => {
     expect(handle.fd).toBe(-1)
   })
 
-  test('refuses what cannot be read', async () => {
+  test('rejects files that cannot be read', async () => {
     await fs.mkdir('/dir')
     await expect(fs.open('/none')).rejects.toMatchObject({ code: 'ENOENT', syscall: 'open' })
     await expect(fs.open('/dir', 'r+')).rejects.toMatchObject({ code: 'EISDIR', syscall: 'open' })
@@ -242,9 +242,9 @@ describe.each(lastingStorages)('an open file on %s', (_name, make) => {
   })
 })
 
-describe('arguments, as on a disk:', () => {
+describe('arguments, like on disk:', () => {
   const odd: readonly unknown[] = [1.5, Number.NaN, -5, -1, 0, 1, 3, '1', null, {}, 2n, 2 ** 31, 2 ** 53]
-  /** What ends the process of Node, makes a file of 2 GiB, or depends on how many arguments there are. */
+  /** Cases that end the Node process, make a file of 2 GiB, or depend on the number of arguments. */
   const skipped =
     /^promise read length (1\.5|NaN|1 \(string\)|2|\[object Object\])$|^sync read length (null|\[object Object\])$|^sync read offset (3|2147483648|9007199254740992)$|^\w+ truncate (2147483648|9007199254740992)$|^\w+ write(v| text| position) 2147483648$/
   let engine: Engine
@@ -320,7 +320,7 @@ describe('arguments, as on a disk:', () => {
   })
 
   test.each([1.5, Number.NaN])(
-    'a length of %s, by which Node 20 ends its process, is refused',
+    'rejects a length of %s, which ends the process in Node 20',
     async (length) => {
       session.fs.writeFileSync('/file', 'hello')
       const handle = await session.fs.promises.open('/file', 'r')
@@ -331,7 +331,7 @@ describe('arguments, as on a disk:', () => {
   )
 })
 
-test('after a failed write open files are what is stored', async () => {
+test('open files show the stored content after a failed write', async () => {
   const storage = new FailingStorage(memoryStorage({ durable: true }))
   const engine = await openEngine({ storage })
   const session = await engine.sessions.create()

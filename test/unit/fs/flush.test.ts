@@ -21,7 +21,7 @@ describe.each(lastingStorages)('flush() on %s', (_name, make) => {
     rmSync(directory, { recursive: true })
   }
 
-  test('waits for what was called before it', () =>
+  test('waits for earlier calls', () =>
     withSession(async ({ storage, session }) => {
       const { fs } = session
       storage.hold()
@@ -38,7 +38,7 @@ describe.each(lastingStorages)('flush() on %s', (_name, make) => {
       await session.flush()
     }))
 
-  test('rejects when a commit failed, once for a synchronous change', () =>
+  test('rejects after a failed commit, once for a synchronous change', () =>
     withSession(async ({ storage, session }) => {
       const { fs } = session
       fs.writeFileSync('/kept', 'kept')
@@ -58,7 +58,7 @@ describe.each(lastingStorages)('flush() on %s', (_name, make) => {
     }))
 })
 
-test('a loss is told of although later changes were stored', async () => {
+test('flush() reports a loss even if later changes were stored', async () => {
   const storage = new FailingStorage(memoryStorage({ durable: true }))
   const engine = await openEngine({ storage })
   const session = await engine.sessions.create()
@@ -75,7 +75,7 @@ test('a loss is told of although later changes were stored', async () => {
   await engine.close()
 })
 
-describe.each(storages)('flush() on %s of what is gone', (_name, make, lasting) => {
+describe.each(storages)('flush() on %s after deletion or close', (_name, make, lasting) => {
   const notThere = { reason: 'SESSION_NOT_FOUND' }
   const isClosed = { reason: 'STORE_CLOSED' }
 
@@ -90,7 +90,7 @@ describe.each(storages)('flush() on %s of what is gone', (_name, make, lasting) 
     }
   }
 
-  test('rejects with STORE_CLOSED after the engine was closed, also on a session that was not in memory', () =>
+  test('rejects with STORE_CLOSED after the engine was closed, also for an unloaded session', () =>
     withEngine(async (engine) => {
       const base = await engine.sessions.create({ files: { '/a': 'x' } })
       const left = await base.fork()
@@ -104,7 +104,7 @@ describe.each(storages)('flush() on %s of what is gone', (_name, make, lasting) 
       for (const session of [base, left]) await expect(session.flush()).rejects.toMatchObject(isClosed)
     }))
 
-  test('resolves when it was called before close()', () =>
+  test('resolves if it was called before close()', () =>
     withEngine(async (engine) => {
       const session = await engine.sessions.create()
       session.fs.writeFileSync('/a', 'a')
@@ -113,7 +113,7 @@ describe.each(storages)('flush() on %s of what is gone', (_name, make, lasting) 
       expect(await flushed).toBeUndefined()
     }))
 
-  test('rejects with SESSION_NOT_FOUND after the session was deleted, by whichever handle', () =>
+  test('rejects with SESSION_NOT_FOUND after the session was deleted through any handle', () =>
     withEngine(async (engine) => {
       const session = await engine.sessions.create()
       const other = await engine.sessions.open(session.id)
@@ -122,7 +122,7 @@ describe.each(storages)('flush() on %s of what is gone', (_name, make, lasting) 
       await expect(other.flush()).rejects.toMatchObject(notThere)
     }))
 
-  test('leaves close() of open files as it is', () =>
+  test('does not change close() of open files', () =>
     withEngine(async (engine) => {
       const session = await engine.sessions.create({ files: { '/a': 'x' } })
       const fd = session.fs.openSync('/a', 'r')

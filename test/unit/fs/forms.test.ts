@@ -47,7 +47,7 @@ describe.each([
 
   afterEach(() => sides.end())
 
-  /** Every kind of thing a path may lead to, and ways not to lead to anything. */
+  /** Paths of every kind of entry, and paths that lead nowhere. */
   const places = [
     '/file',
     '/dir',
@@ -71,10 +71,10 @@ describe.each([
     `/${'n'.repeat(256)}`,
   ] as const
 
-  /** Spellings of paths that lead to the same on both sides. */
+  /** Different spellings of paths that resolve alike on both sides. */
   const spellings = ['/dir/', '/dir/./a', '/dir//a', '/dir/../file', '/dir/../none', '//file'] as const
 
-  describe('the same on a session and on a disk:', () => {
+  describe('the same on a session and on disk:', () => {
     for (const path of [...places, ...spellings]) {
       test(`reading ${shorten(path)}`, async () => {
         await same('readFile', (fs, at) => fs.readFile(at(path)))
@@ -86,7 +86,8 @@ describe.each([
         await same('access', (fs, at) => fs.access(at(path)))
       })
 
-      // Behind a symlink to `file/`, Linux says EISDIR to whoever may create, ENOTDIR to all others; here all get ENOTDIR.
+      // For a symlink to `file/`, Linux reports EISDIR if the call may create a file, else ENOTDIR; a session always
+      // reports ENOTDIR.
       const writes = path !== '/slashed'
       for (const flag of writes ? ['w', 'wx', 'a', 'ax'] : []) {
         test(`writing ${shorten(path)} with flag ${flag}`, async () => {
@@ -154,16 +155,16 @@ describe.each([
         })
       }
 
-      test('as bytes gives a Buffer', async () => {
+      test('as bytes returns a Buffer', async () => {
         await same('null', (fs, at) => fs.readFile(at('/bytes'), null))
         await same('no encoding', (fs, at) => fs.readFile(at('/bytes'), {}))
         expect(Buffer.isBuffer(await session.readFile('/bytes'))).toBe(true)
       })
 
-      test('refuses an encoding that does not exist', () =>
+      test('rejects an unknown encoding', () =>
         same('readFile', (fs, at) => fs.readFile(at('/file'), 'bogus' as BufferEncoding), 'code only'))
 
-      test('ends by a signal', async () => {
+      test('rejects with an aborted signal', async () => {
         const signal = AbortSignal.abort()
         await same('readFile', (fs, at) => fs.readFile(at('/file'), { signal }), 'code only')
       })
@@ -189,23 +190,23 @@ describe.each([
       )
 
       test.each([5, null, undefined, true, {}, () => 'x'].map((data) => [typeof data, data]))(
-        'refuses %s as data',
+        'rejects %s as data',
         async (_name, data) => {
           await same('writeFile', (fs, at) => fs.writeFile(at('/new'), data as string), 'code only')
         },
       )
 
-      test('refuses a flag that does not exist', () =>
+      test('rejects an unknown flag', () =>
         same('writeFile', (fs, at) => fs.writeFile(at('/new'), 'x', { flag: 'bogus' }), 'code only'))
 
-      test('gives its mode to a new file only', async () => {
+      test('applies its mode to a new file only', async () => {
         for (const mode of [0o600, 0o700, '640', 0o444]) {
           await same('new', (fs, at) => fs.writeFile(at(`/new${mode}`), 'x', { mode: mode as number }))
           await same('old', (fs, at) => fs.writeFile(at('/file'), 'x', { mode: mode as number }))
         }
       })
 
-      test('ends by a signal', async () => {
+      test('rejects with an aborted signal', async () => {
         const signal = AbortSignal.abort()
         await same('writeFile', (fs, at) => fs.writeFile(at('/new'), 'x', { signal }), 'code only')
       })
@@ -214,12 +215,12 @@ describe.each([
     describe('readdir', () => {
       for (const path of ['/', '/dir', '/dir/', '/dirlink', '/bare', '/file', '/none']) {
         for (const recursive of [false, true]) {
-          // Node throws this one at once, although it has a callback.
+          // Node throws this error synchronously, although the call has a callback.
           if (recursive && form === 'callback' && ['/file', '/none'].includes(path)) continue
           test(`${recursive ? 'recursive ' : ''}of ${path}`, async () => {
             await same('names', async (fs, at) => {
               const names = await fs.readdir(at(path), { recursive })
-              // Without types Node goes into symlinks to directories, with them it does not; a session never does.
+              // Without types Node follows symlinks to directories, with types it does not; a session never does.
               return names.filter((name) => !name.startsWith('dirlink/')).sort()
             })
             await same('entries', async (fs, at) => {
@@ -261,12 +262,12 @@ describe.each([
         '/',
         '/dir/../x/y',
         '/x/y/',
-      ])('recursive of %s gives the first directory it made', async (path) => {
+      ])('recursive of %s returns the first created directory', async (path) => {
         await same('mkdir', (fs, at) => fs.mkdir(at(path), { recursive: true }))
         await same('mkdir again', (fs, at) => fs.mkdir(at(path), { recursive: true }))
       })
 
-      test('takes a mode as number, text or option', async () => {
+      test('accepts a mode as number, text or option', async () => {
         await same('number', (fs, at) => fs.mkdir(at('/m1'), 0o700))
         await same('text', (fs, at) => fs.mkdir(at('/m2'), '750'))
         await same('option', (fs, at) => fs.mkdir(at('/m3'), { mode: 0o711 }))
@@ -274,7 +275,7 @@ describe.each([
       })
     })
 
-    test('chmod takes numbers and text, through symlinks', async () => {
+    test('chmod accepts numbers and text, and follows symlinks', async () => {
       for (const mode of [0o600, '755', 0o7777, 0, 0o100644]) {
         await same('chmod', (fs, at) => fs.chmod(at('/link'), mode))
         await same('chmod', (fs, at) => fs.chmod(at('/dir'), mode === 0 ? 0o755 : mode))
@@ -284,7 +285,7 @@ describe.each([
       }
     })
 
-    test('symlink takes any target but none', async () => {
+    test('symlink accepts any target except an empty one', async () => {
       for (const [index, target] of ['a', './a/', '/abs', '..', ' ', 'ü'].entries()) {
         await same('symlink', (fs, at) => fs.symlink(target, at(`/l${index}`)))
         expect(await session.readlink(`/l${index}`)).toBe(target)
@@ -293,10 +294,9 @@ describe.each([
       await same('NUL', (fs, at) => fs.symlink('a\0b', at('/l')), 'code only')
     })
 
-    test('a symlink with a type behaves as without', () =>
-      same('symlink', (fs, at) => fs.symlink('dir', at('/typed'), 'dir')))
+    test('symlink ignores a type', () => same('symlink', (fs, at) => fs.symlink('dir', at('/typed'), 'dir')))
 
-    test('paths may be bytes and URLs', async () => {
+    test('paths can be bytes or URLs', async () => {
       await same('bytes', (fs, at) => fs.readFile(Buffer.from(at('/file')), 'utf8'))
       await same('bytes', (fs, at) => fs.writeFile(Buffer.from(at('/new ü')), 'x'))
       await same('URL', (fs, at) => fs.readFile(asUrl(at('/new ü')), 'utf8'))
@@ -306,11 +306,11 @@ describe.each([
       await same('slash in a name', (fs, at) => fs.readFile(new URL(`file://${at('/dir')}%2Fa`)), 'code only')
     })
 
-    test('what is no path is refused by a rejected promise', async () => {
+    test('an invalid path rejects the promise', async () => {
       for (const bad of [undefined, null, 5, {}, [], true, '/a\0b']) {
         const path = bad as string
         const calls: Record<string, (fs: Fs) => Promise<unknown>> = {
-          // In the other forms a number is an open file, of this process on the disk's side.
+          // In the other forms a number is a file descriptor, of this process on the disk's side.
           ...((form === 'promise' || bad !== 5) && {
             readFile: (fs: Fs) => fs.readFile(path),
             writeFile: (fs: Fs) => fs.writeFile(path, 'x'),
@@ -329,7 +329,7 @@ describe.each([
           symlink: (fs) => fs.symlink('x', path),
           'symlink to': (fs) => fs.symlink(path, '/x'),
           readlink: (fs) => fs.readlink(path),
-          // The other forms make text of everything.
+          // The other forms convert any value to text.
           ...(form === 'promise' && { realpath: (fs: Fs) => fs.realpath(path) }),
           access: (fs) => fs.access(path),
         }
@@ -339,7 +339,7 @@ describe.each([
     })
   })
 
-  test('a call that changes something gives nothing', async () => {
+  test('changes resolve to undefined', async () => {
     const results = [
       await session.writeFile('/x', 'x'),
       await session.appendFile('/x', 'x'),
@@ -355,12 +355,12 @@ describe.each([
     expect(results).toEqual(results.map(() => undefined))
   })
 
-  test('a relative path is refused', async () => {
+  test('rejects a relative path', async () => {
     await expect(session.readFile('file')).rejects.toMatchObject({ code: 'EINVAL', syscall: 'open' })
     await expect(session.stat('')).rejects.toBeInstanceOf(Error)
   })
 
-  test('a trailing slash asks for a directory', async () => {
+  test('a trailing slash requires a directory', async () => {
     await same('stat', async (fs, at) => describeStats(await fs.stat(`${at('/file')}/`)))
     await same('readFile', (fs, at) => fs.readFile(`${at('/file')}/`))
     await same('lstat', async (fs, at) => describeStats(await fs.lstat(`${at('/dirlink')}/`)))

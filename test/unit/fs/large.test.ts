@@ -22,7 +22,7 @@ describe.each(storages)(`large contents on %s (FORKSPACE_SEED=${seed})`, (name, 
   let session: Session
   let fs: SessionFs
 
-  /** The same session again, with nothing in memory. */
+  /** Reopens the session with nothing in memory. */
   async function reopen(): Promise<void> {
     if (!lasting) return
     await engine.close()
@@ -50,7 +50,7 @@ describe.each(storages)(`large contents on %s (FORKSPACE_SEED=${seed})`, (name, 
     const bytes = randomBytes(10 * mebibyte, seed)
     const expected = digest(bytes)
     fs.writeFileSync('/file', bytes)
-    // It was copied: what the caller does with it then is not seen.
+    // The content was copied, so later changes to the caller's buffer have no effect.
     bytes.fill(0)
     fs.copyFileSync('/file', '/copy')
     fs.appendFileSync('/copy', 'end')
@@ -65,7 +65,7 @@ describe.each(storages)(`large contents on %s (FORKSPACE_SEED=${seed})`, (name, 
     expect(copy.toString('latin1', copy.length - 3)).toBe('end')
   })
 
-  test('writeFileSync of 10 MiB without a flush is there after close()', async () => {
+  test('writeFileSync of 10 MiB is stored by close() without a flush', async () => {
     const bytes = randomBytes(10 * mebibyte, seed)
     fs.writeFileSync('/file', bytes)
     await reopen()
@@ -94,7 +94,7 @@ describe.each(storages)(`large contents on %s (FORKSPACE_SEED=${seed})`, (name, 
     [undefined, 2 * mebibyte + 5],
     [5 * mebibyte, undefined],
     [70_000, 4 * mebibyte],
-  ])('a stream of a part, from %s to %s', async (start, end) => {
+  ])('a stream of a range, from %s to %s', async (start, end) => {
     const bytes = randomBytes(5 * mebibyte, seed)
     await fs.promises.writeFile('/file', bytes)
     await reopen()
@@ -112,7 +112,7 @@ describe.each(storages)(`large contents on %s (FORKSPACE_SEED=${seed})`, (name, 
     expect(digest(await fs.promises.readFile('/file'))).toBe(digest(expected))
   })
 
-  test('a stream that is destroyed half-way', async () => {
+  test('a stream that is destroyed halfway', async () => {
     const bytes = randomBytes(5 * mebibyte, seed)
     const writing = fs.createWriteStream('/file')
     for (let done = 0; done < 2 * mebibyte; done += 65_536) {

@@ -33,7 +33,7 @@ const flags = [
 describe.each([
   ['memory', false],
   ['LevelDB', true],
-])('on %s, the same as on a disk:', (_name, durable) => {
+])('on %s, like on disk:', (_name, durable) => {
   const sides = new Sides('sync', durable)
   beforeAll(() => sides.open())
   afterAll(() => sides.close())
@@ -50,7 +50,7 @@ describe.each([
   afterEach(() => sides.end())
 
   for (const path of ['/file', '/none', '/dir', '/link', '/dangling', '/file/x', '/none/x', '/dir/']) {
-    test.each(flags.map((flag) => [flag]))(`open ${path} with %s, by number`, (flag) =>
+    test.each(flags.map((flag) => [flag]))(`open ${path} with %s, by descriptor`, (flag) =>
       sides.sameFs('open', (fs, at) => {
         const fd = fs.openSync(at(path), flag)
         const results: unknown[] = []
@@ -96,7 +96,7 @@ describe.each([
     })
   }
 
-  test('closed and unknown numbers', async () => {
+  test('closed and unknown descriptors', async () => {
     for (const call of ['close', 'fstat', 'ftruncate', 'fsync', 'fdatasync'] as const)
       await sides.sameFs(call, (fs) =>
         (fs as unknown as Record<string, (fd: number) => unknown>)[`${call}Sync`]!(9999),
@@ -127,8 +127,8 @@ describe.each([
         (await handle.read()).bytesRead,
         await handle.readv([Buffer.alloc(2), Buffer.alloc(3)], 1),
       ],
-      // Calls at once are in no order on a disk.
-      'reads one after the other': async (handle) => [
+      // Concurrent calls have no order on disk.
+      'reads sequentially': async (handle) => [
         await handle.read(Buffer.alloc(6)),
         await handle.read(Buffer.alloc(2)),
         await handle.readFile('utf8'),
@@ -144,7 +144,7 @@ describe.each([
         (await handle.stat()).size,
         await handle.read(Buffer.alloc(20), 0, 20, 0),
       ],
-      'writes what comes in pieces': (handle) => handle.writeFile(['one', 'two'] as never),
+      'writes content in pieces': (handle) => handle.writeFile(['one', 'two'] as never),
       'sets attributes': async (handle) => {
         await handle.chmod(0o640)
         await handle.utimes(1, 2)
@@ -152,26 +152,26 @@ describe.each([
         return [(await handle.stat()).mode, (await handle.stat()).mtimeMs]
       },
       syncs: async (handle) => [await handle.sync(), await handle.datasync()],
-      'is closed once': async (handle) => [await handle.close(), await handle.close(), handle.fd],
-      'refuses calls when closed': async (handle) => {
+      'closes only once': async (handle) => [await handle.close(), await handle.close(), handle.fd],
+      'rejects calls after it is closed': async (handle) => {
         await handle.close()
         return handle.readFile()
       },
-      'is refused wrong arguments': (handle) => handle.read(Buffer.alloc(2), 0, 5),
-      'gives lines': async (handle) => {
+      'rejects wrong arguments': (handle) => handle.read(Buffer.alloc(2), 0, 5),
+      'reads lines': async (handle) => {
         await handle.truncate()
         await handle.write('a\nb\r\nc\n\nd', 0)
         const lines: string[] = []
         for await (const line of handle.readLines({ start: 0 })) lines.push(line)
         return lines
       },
-      'is a stream': async (handle) => {
+      'can be read as a stream': async (handle) => {
         const chunks: string[] = []
         for await (const chunk of handle.createReadStream({ start: 2, end: 6, encoding: 'utf8' }))
           chunks.push(chunk as string)
         return [chunks.join(''), handle.fd]
       },
-      'is written by a stream': async (handle) => {
+      'can be written as a stream': async (handle) => {
         const stream = handle.createWriteStream({ start: 3 })
         stream.write('xx')
         stream.end('yy')
@@ -189,7 +189,7 @@ describe.each([
       }),
     )
 
-    test('follows its file, and keeps what is removed', () =>
+    test('follows a renamed file and keeps a removed one', () =>
       sides.sameFs('gone', async (fs, at) => {
         const handle = await fs.promises.open(at('/file'), 'r+')
         await fs.promises.rename(at('/file'), at('/moved'))
@@ -248,7 +248,7 @@ describe.each([
       }),
     )
 
-    test('fail as on a disk', async () => {
+    test('fail like on disk', async () => {
       const failed = (stream: NodeJS.EventEmitter): Promise<unknown> =>
         new Promise((_resolve, reject) => stream.once('error', reject))
       await sides.sameFs('missing', (fs, at) => failed(fs.createReadStream(at('/none'))))
@@ -287,7 +287,7 @@ describe.each([
     await sides.sameFs('a file', (fs, at) => fs.promises.opendir(at('/file')))
   })
 
-  test('descriptors of a session begin at 10,000', () => {
+  test('descriptors of a session start at 10,000', () => {
     expect(sides.fs.openSync('/file', 'r')).toBeGreaterThanOrEqual(10_000)
   })
 })

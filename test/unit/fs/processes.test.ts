@@ -22,8 +22,8 @@ afterAll(async () => {
   await rm(directory, { recursive: true })
 })
 
-describe('what callbacks and listeners throw', () => {
-  /** Every way to be called back; what is thrown tells which. */
+describe('errors thrown by callbacks and listeners', () => {
+  /** Every kind of callback; the thrown error identifies it. */
   const callbacks = `
     const thrower = (name) => () => { throw new Error(name) }
     fs.writeFileSync(at('/file'), 'content')
@@ -69,7 +69,7 @@ describe('what callbacks and listeners throw', () => {
     return (JSON.parse(stdout) as unknown[]).map((one) => JSON.stringify(one)).toSorted()
   }
 
-  test('are uncaught exceptions, as on a disk, and keep nothing else from being called', async () => {
+  test('are uncaught exceptions, like on disk, and do not stop other callbacks', async () => {
     const inSession = await run(`
       import { openEngine } from '${source.url('index.js')}'
       const engine = await openEngine()
@@ -85,7 +85,7 @@ describe('what callbacks and listeners throw', () => {
     expect(inSession.length).toBe(callbacks.match(/thrower\('/g)!.length + 1)
   })
 
-  test('end the process when nobody catches them; watchers too', async () => {
+  test('end the process if they are not caught, also from watchers', async () => {
     const script = join(directory, 'throws.mjs')
     await writeFile(
       script,
@@ -109,7 +109,7 @@ describe.each(['full', 'relaxed'] as const)(
   'synchronous changes and kill -9, durability: %s',
   (durability) => {
     const large = 10 * 2 ** 20
-    /** Says which session, and is killed by itself; `turns` go by after each ten changes that are not flushed. */
+    /** Prints its session and kills itself. After every ten unflushed changes it waits for `turns` turns. */
     const writer = (data: string, flushed: number, unflushed: number, turns: number): string => `
     import { setImmediate as turn } from 'node:timers/promises'
     import { writeSync } from 'node:fs'
@@ -142,7 +142,7 @@ describe.each(['full', 'relaxed'] as const)(
       [20, 20, 0],
       [0, 100, 1],
       [30, 60, 10],
-    ])('%i are flushed, %i are not, %i turns', async (flushed, unflushed, turns) => {
+    ])('%i flushed, %i unflushed, %i turns', async (flushed, unflushed, turns) => {
       const data = join(directory, `data-${durability}-${flushed}-${unflushed}`)
       const script = `${data}.mjs`
       await writeFile(script, writer(data, flushed, unflushed, turns))
@@ -166,7 +166,7 @@ describe.each(['full', 'relaxed'] as const)(
       }
       for (const i of log.keys()) write(i)
       const names = new Set(fs.readdirSync('/').filter((name) => name !== 'log'))
-      // The one after the last that the log tells may be there.
+      // The change after the last one in the log may be stored too.
       if (names.size !== expected.size || [...expected.keys()].some((name) => !names.has(name)))
         write(log.length)
       expect([...names].toSorted()).toEqual([...expected.keys()].toSorted())

@@ -8,7 +8,7 @@ import { Sides } from '../../support/fs-sides.js'
 describe.each([
   ['memory', false],
   ['LevelDB', true],
-])('on %s, the same as on a disk:', (_name, durable) => {
+])('on %s, like on disk:', (_name, durable) => {
   const sides = new Sides('sync', durable)
   beforeAll(() => sides.open())
   afterAll(() => sides.close())
@@ -18,7 +18,7 @@ describe.each([
   })
   afterEach(() => sides.end())
 
-  test('closing calls back, also when closed already', () =>
+  test('close() calls back, also when the stream is already closed', () =>
     sides.sameFs('close', async (fs, at) => {
       const stream = fs.createReadStream(at('/file'))
       const close = (): Promise<unknown> =>
@@ -26,7 +26,7 @@ describe.each([
       return [await close(), await close()]
     }))
 
-  test('destroySoon keeps what was written', () =>
+  test('destroySoon keeps written data', () =>
     sides.sameFs('destroySoon', async (fs, at) => {
       const stream = fs.createWriteStream(at('/file'))
       stream.write('kept')
@@ -34,7 +34,7 @@ describe.each([
       await once(stream, 'close')
     }))
 
-  test('flags that do not exist are told by the event', () =>
+  test('reports unknown flags with an error event', () =>
     sides.sameFs('flags', async (fs, at) => {
       const stream = fs.createReadStream(at('/file'), { flags: 'bogus' })
       const [error] = (await once(stream, 'error').catch((thrown: unknown) => [thrown])) as [Error]
@@ -43,10 +43,10 @@ describe.each([
 
   describe('lines', () => {
     const contents = {
-      'of all ends': 'a\nb\r\nc\rd\n\n\re',
-      'with an end at the end': 'a\r\nb\r',
-      'without any': '',
-      'of other separators': 'a\u2028b\u2029c\vd',
+      'with all kinds of line ends': 'a\nb\r\nc\rd\n\n\re',
+      'with a final line end': 'a\r\nb\r',
+      'without content': '',
+      'with other separators': 'a\u2028b\u2029c\vd',
     }
     for (const [name, content] of Object.entries(contents)) {
       test.each([1, 2, 3, 64 * 1024])(`${name}, in chunks of %i bytes`, (highWaterMark) =>
@@ -69,7 +69,7 @@ describe.each([
         return lines
       }))
 
-    test('leave the file open where that is asked for', () =>
+    test('keep the file open with autoClose: false', () =>
       sides.sameFs('autoClose', async (fs, at) => {
         const handle = await fs.promises.open(at('/file'))
         const lines: string[] = []
@@ -80,7 +80,7 @@ describe.each([
       }))
   })
 
-  test('a web stream fills buffers of its reader, once for a FileHandle', () =>
+  test('a web stream fills the buffers of its reader, once per FileHandle', () =>
     sides.sameFs('bytes', async (fs, at) => {
       const handle = await fs.promises.open(at('/file'))
       const reader = handle.readableWebStream({ type: 'bytes' }).getReader({ mode: 'byob' })
@@ -99,16 +99,16 @@ describe.each([
     }))
 })
 
-describe('long streams of what is in memory', () => {
+describe('long streams of data in memory', () => {
   const sides = new Sides('sync', false)
   beforeAll(() => sides.open())
   afterAll(() => sides.close())
   beforeEach(() => sides.begin())
   afterEach(() => sides.end())
 
-  test('leave the event loop free', async () => {
+  test('yield to the event loop', async () => {
     const { fs } = sides
-    // A hole: it costs nothing, and has no end in sight.
+    // A sparse file: it takes no memory and is practically endless.
     fs.writeFileSync('/file', '')
     fs.truncateSync('/file', 2 ** 35)
     const handle = await fs.promises.open('/file')
@@ -127,7 +127,7 @@ describe('long streams of what is in memory', () => {
     await handle.close()
   })
 
-  test('a web stream is refused a second time, and of what is closed', async () => {
+  test('a second web stream, or one of a closed file, is rejected', async () => {
     sides.fs.writeFileSync('/file', 'x')
     const handle = await sides.fs.promises.open('/file')
     handle.readableWebStream()

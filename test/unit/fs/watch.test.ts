@@ -32,7 +32,7 @@ describe.each(storages)('watching on %s', (name, make) => {
     rmSync(directory, { recursive: true })
   })
 
-  /** What a callback is told of everything that was called before this. */
+  /** The events of a watcher, up to and including all earlier calls. */
   function told(path: string, options: { recursive?: boolean; signal?: AbortSignal } = {}): Told[] {
     const events: Told[] = []
     fs.watch(path, options, (eventType, filename) => events.push([eventType, filename]))
@@ -44,7 +44,7 @@ describe.each(storages)('watching on %s', (name, make) => {
     await turn()
   }
 
-  test('names and contents, each in its directory', async () => {
+  test('reports names and contents, each in its directory', async () => {
     const [root, flat, deep] = [told('/'), told('/w'), told('/w', { recursive: true })]
     await fs.promises.writeFile('/w/new', 'x')
     await fs.promises.writeFile('/w/sub/empty', '')
@@ -73,7 +73,7 @@ describe.each(storages)('watching on %s', (name, make) => {
     expect(deep.filter(([, file]) => file?.startsWith('sub/') === false)).toEqual(flat)
   })
 
-  test('synchronous changes, and changes of another handle on the session', async () => {
+  test('reports synchronous changes and changes through another handle', async () => {
     const events = told('/w')
     fs.writeFileSync('/w/sync', '')
     const other = await engine.sessions.open(session.id)
@@ -92,7 +92,7 @@ describe.each(storages)('watching on %s', (name, make) => {
     ])
   })
 
-  test('a fork is not told of', async () => {
+  test('does not report changes of a fork', async () => {
     const events = told('/', { recursive: true })
     const fork = await session.fork()
     await fork.fs.promises.writeFile('/w/file', 'fork')
@@ -100,7 +100,7 @@ describe.each(storages)('watching on %s', (name, make) => {
     expect(events).toEqual([])
   })
 
-  test('what is watched is followed when it is renamed, until it is removed', async () => {
+  test('follows a renamed entry until it is removed', async () => {
     const [file, dir] = [told('/w/file'), told('/w/sub')]
     await fs.promises.rename('/w', '/v')
     await fs.promises.writeFile('/v/file', 'x')
@@ -127,7 +127,7 @@ describe.each(storages)('watching on %s', (name, make) => {
     ])
   })
 
-  test('what is watched has the name that was given, through a symlink too', async () => {
+  test('reports the name that was given, also through a symlink', async () => {
     await fs.promises.symlink('file', '/w/given')
     const file = told('/w/given')
     await fs.promises.writeFile('/w/file', 'x')
@@ -135,7 +135,7 @@ describe.each(storages)('watching on %s', (name, make) => {
     expect(file).toEqual([['change', 'given']])
   })
 
-  test('the restore of a checkpoint tells what differs', async () => {
+  test('reports the differences of a checkpoint restore', async () => {
     await session.checkpoint({ checkpointLabel: 'before' })
     await fs.promises.writeFile('/w/file', 'other')
     await fs.promises.writeFile('/w/new', '')
@@ -143,7 +143,7 @@ describe.each(storages)('watching on %s', (name, make) => {
     const [flat, deep] = [told('/w'), told('/w', { recursive: true })]
     await session.restore({ checkpointLabel: 'before' })
     await fs.promises.writeFile('/w/after', '')
-    // What differs may have to be read first; what happens later is told later.
+    // The differences may have to be read first; later changes are reported after them.
     while ([flat, deep].some((events) => events.at(-1)?.[1] !== 'after')) await turn()
     const sorted = (events: Told[]): Told[] => events.toSorted(([, a], [, b]) => (a! < b! ? -1 : 1))
     expect(sorted(flat)).toEqual([
@@ -155,7 +155,7 @@ describe.each(storages)('watching on %s', (name, make) => {
     expect(deep.map(([, file]) => file)).toContain('sub/deep/file')
   })
 
-  test('close, and a signal, end it; so do a deletion and the end of the engine', async () => {
+  test('ends on close, on a signal, when the session is deleted, and when the engine closes', async () => {
     const abort = new AbortController()
     const watchers = [
       fs.watch('/w'),
@@ -184,7 +184,7 @@ describe.each(storages)('watching on %s', (name, make) => {
     await closed
   })
 
-  test('what is not there, and wrong options', async () => {
+  test('rejects missing paths and wrong options', async () => {
     const missing = { code: 'ENOENT', syscall: 'watch', path: '/none', filename: '/none' }
     expect(() => fs.watch('/none')).toThrow(expect.objectContaining(missing))
     await expect(fs.promises.watch('/none')[Symbol.asyncIterator]().next()).rejects.toMatchObject(missing)
@@ -195,7 +195,7 @@ describe.each(storages)('watching on %s', (name, make) => {
     }
   })
 
-  test('names in an encoding', async () => {
+  test('reports names in an encoding', async () => {
     const [bytes] = await Promise.all([
       once(fs.watch('/w', { encoding: 'buffer' } as object), 'change') as Promise<[string, Buffer]>,
       fs.promises.writeFile('/w/ä', ''),
@@ -209,7 +209,7 @@ describe.each(storages)('watching on %s', (name, make) => {
   })
 
   describe('by promises', () => {
-    test('from the first next() on, in order, whatever the reader does', async () => {
+    test('reports events in order from the first next() on, however slow the reader is', async () => {
       const abort = new AbortController()
       const events = fs.promises.watch('/w', { recursive: true, signal: abort.signal })
       const iterator = events[Symbol.asyncIterator]()
@@ -229,12 +229,12 @@ describe.each(storages)('watching on %s', (name, make) => {
       expect(await iterator.next()).toEqual({ done: true, value: undefined })
     })
 
-    test('a signal that is aborted already', async () => {
+    test('rejects with an aborted signal', async () => {
       const events = fs.promises.watch('/w', { signal: AbortSignal.abort() })[Symbol.asyncIterator]()
       await expect(events.next()).rejects.toMatchObject({ name: 'AbortError' })
     })
 
-    test('leaving the loop ends it, as do a deletion and the end of the engine', async () => {
+    test('ends when the loop ends, the session is deleted, or the engine closes', async () => {
       for (const end of ['leave', 'delete', 'close']) {
         const own = await engine.sessions.create()
         const seen: unknown[] = []
@@ -254,7 +254,7 @@ describe.each(storages)('watching on %s', (name, make) => {
       }
     })
 
-    test('a queue that is full', async () => {
+    test('throws or drops events when the queue is full', async () => {
       const [throwing, ignoring] = (['throw', 'ignore'] as const).map((overflow) =>
         fs.promises.watch('/w', { maxQueue: 2, overflow } as object)[Symbol.asyncIterator](),
       ) as [AsyncIterator<unknown>, AsyncIterator<unknown>]
@@ -269,7 +269,7 @@ describe.each(storages)('watching on %s', (name, make) => {
   })
 })
 
-test('a failed write ends watchers by an error: what follows is not known', async () => {
+test('a failed write ends watchers with an error, because later events are unknown', async () => {
   const storage = new FailingStorage(memoryStorage({ durable: true }))
   const engine = await openEngine({ storage })
   const session = await engine.sessions.create()
