@@ -32,7 +32,7 @@ const protocols = [0, 1, 2] as const
 
 describe.runIf(hasGit).each(formats)('a repository of %s ids', (format) => {
   describe.each(protocols)('over protocol %i', (protocol) => {
-    test('is imported, refreshed, committed to and pushed to', async () => {
+    test('can be imported, refreshed, committed to and pushed to', async () => {
       const repository = sampleRepository({ format })
       repository.git(['tag', '-a', 'v1', '-m', 'annotated', 'main'])
       repository.git(['tag', '-a', 'nested', '-m', 'nested', 'v1'])
@@ -64,8 +64,8 @@ describe.runIf(hasGit).each(formats)('a repository of %s ids', (format) => {
       expect(after.lines.toSorted()).toEqual(nativeLines(repository, 'main'))
     })
 
-    // Of an empty repository only protocol 2 tells the format, before git 2.41.
-    test.runIf(format === 'sha1' || protocol === 2)('is empty, and gets its first commit', async () => {
+    // Before git 2.41, only protocol 2 reports the format of an empty repository.
+    test.runIf(format === 'sha1' || protocol === 2)('gets its first commit when empty', async () => {
       const repository = newRepository({ format })
       const remote = { remoteUrl: `${(await serve({ protocol })).url}/${repository.name}` }
       const base = await importFrom(remote)
@@ -82,7 +82,7 @@ describe.runIf(hasGit).each(formats)('a repository of %s ids', (format) => {
     })
   })
 
-  test('keeps a submodule as the directory of its commit', async () => {
+  test('keeps a submodule as a directory with its commit', async () => {
     const repository = newRepository({ format })
     const oid = (format === 'sha1' ? '12345' : '1234567a').repeat(8)
     repository.stage([...sample, ['160000', 'vendor/module', oid]])
@@ -92,7 +92,7 @@ describe.runIf(hasGit).each(formats)('a repository of %s ids', (format) => {
     expect(got.lines.toSorted()).toEqual(nativeLines(repository, 'main'))
   })
 
-  test('is not given a commit of the other format', async () => {
+  test('rejects a commit of the other format', async () => {
     const [repository, other] = formats.map((each) => sampleRepository({ format: each }))
     const remote = { remoteUrl: `${(await serve()).url}/${(format === 'sha1' ? other! : repository!).name}` }
     const base = await importUrl(format === 'sha1' ? repository! : other!)
@@ -101,7 +101,7 @@ describe.runIf(hasGit).each(formats)('a repository of %s ids', (format) => {
     expect((await failure(work)).reason).toBe('GIT_PUSH_REJECTED')
   })
 
-  test('takes signed commits, which others can verify', async () => {
+  test('accepts signed commits that others can verify', async () => {
     const repository = sampleRepository({ format })
     const key = join(repository.path, 'key')
     run('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', 'grace@example.org', '-f', key])
@@ -131,7 +131,7 @@ function run(command: string, args: readonly string[], input = ''): string {
 }
 
 describe.runIf(hasGit)('signing', () => {
-  test('puts the signature into a header, as isomorphic-git reads it', async () => {
+  test('writes the signature to a header that isomorphic-git reads', async () => {
     const repository = sampleRepository()
     const payloads: string[] = []
     const signature = '-----BEGIN PGP SIGNATURE-----\n\nabc\n-----END PGP SIGNATURE-----'
@@ -148,8 +148,8 @@ describe.runIf(hasGit)('signing', () => {
     ['nothing', ''],
     ['an empty first line', '\nx'],
     ['a NUL', 'x\0'],
-    ['no text', undefined as unknown as string],
-  ])('with %s is refused, and nothing is stored or pushed', async (_, signature) => {
+    ['an undefined signature', undefined as unknown as string],
+  ])('with %s is rejected, and nothing is stored or pushed', async (_, signature) => {
     const repository = sampleRepository()
     const remote = { remoteUrl: `${(await serve()).url}/${repository.name}` }
     const base = await importFrom(remote)
@@ -178,7 +178,7 @@ describe.runIf(hasGit)('signing', () => {
 })
 
 describe.runIf(hasGit)('import', () => {
-  test('is what isomorphic-git reads', async () => {
+  test('reads the same as isomorphic-git', async () => {
     const repository = sampleRepository()
     repository.stage([
       ['120000', 'link', 'a.txt'],
@@ -207,7 +207,7 @@ describe.runIf(hasGit)('import', () => {
     expect(got.lines.toSorted()).toEqual(nativeLines(repository, 'main'))
   })
 
-  test('reads a remote that is shallow itself', async () => {
+  test('reads a remote that is itself shallow', async () => {
     const origin = sampleRepository()
     origin.commitFiles([['100644', 'a.txt', 'two\n']])
     const shallow = newRepository()
@@ -222,7 +222,7 @@ describe.runIf(hasGit)('import', () => {
   })
 
   test.each(['http', 'local', 'bundle'])(
-    'takes large files in pieces, but as no link or revision: %s',
+    'accepts large files in pieces, but not as symlinks or revisions: %s',
     async (kind) => {
       const repository = newRepository()
       const content = Buffer.alloc(5 * 2 ** 20, 'abcdefg')
@@ -252,7 +252,7 @@ describe.runIf(hasGit)('import', () => {
     },
   )
 
-  test('reads a directory of 10,000 entries, and finds the one that changed', async () => {
+  test('reads a directory of 10,000 entries and finds the changed one', async () => {
     const repository = newRepository()
     repository.commitFiles(
       Array.from({ length: 10_000 }, (_, at) => ['100644', `wide/f${at}`, String(at % 100)] as const),
@@ -273,7 +273,7 @@ describe.runIf(hasGit)('import', () => {
     expect(got.lines.toSorted()).toEqual(nativeLines(repository, 'main'))
   })
 
-  test('refuses names and paths that are too long', async () => {
+  test('rejects names and paths that are too long', async () => {
     const repository = newRepository()
     const blob = repository.blob('x')
     repository.commitTree(repository.rawTree([['100644', 'n'.repeat(256), blob]]), 'refs/heads/name')
@@ -285,7 +285,7 @@ describe.runIf(hasGit)('import', () => {
     }
   })
 
-  test('refuses a tree that is few objects and endless entries, before it has given many', async () => {
+  test('rejects a small pack that expands to endless entries early', async () => {
     const repository = newRepository()
     let tree = repository.rawTree([['100644', 'f', repository.blob('x')]])
     for (let level = 0; level < 20; level++) {
@@ -296,7 +296,7 @@ describe.runIf(hasGit)('import', () => {
     expect([error.reason, error.details['limit']]).toEqual(['GIT_TOO_LARGE', '200000'])
   })
 
-  test('reads a tree that stands in many places', async () => {
+  test('reads a tree that occurs at many paths', async () => {
     const repository = newRepository()
     const inner = repository.rawTree(
       Array.from(
@@ -317,7 +317,7 @@ describe.runIf(hasGit)('import', () => {
     expect([error.reason, error.details['branches']]).toEqual(['GIT_REF_NOT_FOUND', 'main'])
   })
 
-  test.each(protocols)('knows tags of what is no commit: protocol %i', async (protocol) => {
+  test.each(protocols)('resolves tags of trees and rejects tags of blobs: protocol %i', async (protocol) => {
     const repository = sampleRepository()
     repository.git(['tag', '-a', 'tree', '-m', 't', 'main^{tree}'])
     repository.git(['tag', '-a', 'tree-tag', '-m', 't', 'tree'])
@@ -332,7 +332,7 @@ describe.runIf(hasGit)('import', () => {
     }
   })
 
-  test('refuses a directory of endless entries', async () => {
+  test('rejects a directory with too many entries', async () => {
     const repository = newRepository()
     const blob = repository.blob('x')
     const entries = Array.from({ length: 500_001 }, (_, at) => `${1_000_000 + at}`)
@@ -341,7 +341,7 @@ describe.runIf(hasGit)('import', () => {
     expect([error.reason, error.details['limit']]).toEqual(['GIT_TOO_LARGE', '500000'])
   })
 
-  test('refuses a tag that is nested too deep', async () => {
+  test('rejects a tag that is nested too deeply', async () => {
     const repository = sampleRepository()
     let oid = repository.first
     let type = 'commit'
@@ -355,7 +355,7 @@ describe.runIf(hasGit)('import', () => {
   })
 
   test.each(['.git\u200c', '\u202e.git', 'GIT~1', '.git...', '.git . ', '.git:stream', '.GIT\\x'])(
-    'refuses the disguise %j',
+    'refuses the disguised name %j',
     async (name) => {
       const repository = newRepository()
       repository.commitTree(repository.rawTree([['40000', name, repository.rawTree([])]]))
@@ -363,7 +363,7 @@ describe.runIf(hasGit)('import', () => {
     },
   )
 
-  test('refuses a symlink .gitmodules, and takes a file of that name', async () => {
+  test('refuses a symlink .gitmodules but accepts a file of that name', async () => {
     const repository = newRepository()
     const blob = repository.blob('x')
     repository.commitTree(repository.rawTree([['100644', '.gitmodules', blob]]))
@@ -373,7 +373,7 @@ describe.runIf(hasGit)('import', () => {
     expect([error.reason, error.details['path']]).toEqual(['GIT_UNSAFE_PATH', '/.GitModules'])
   })
 
-  test('refuses an unsafe name that a refresh brings', async () => {
+  test('refuses an unsafe name in a refresh', async () => {
     const repository = sampleRepository()
     const remote = { remoteUrl: `${(await serve()).url}/${repository.name}` }
     const before = await importFrom(remote)
@@ -390,7 +390,7 @@ describe.runIf(hasGit)('import', () => {
     expect((await failure(again)).reason).toBe('GIT_UNSAFE_PATH')
   })
 
-  test('refuses a ref without a proper id', async () => {
+  test('rejects a ref with a malformed id', async () => {
     const options: GitServerOptions = {
       rewrite: (request, body) =>
         request.method === 'POST' ? Buffer.from('001b../../../../../x HEAD\n0000') : body,
@@ -399,8 +399,8 @@ describe.runIf(hasGit)('import', () => {
   })
 })
 
-describe.runIf(hasGit)('an answer', () => {
-  test('that is damaged anywhere is an error, or does no harm', async () => {
+describe.runIf(hasGit)('a response', () => {
+  test('with any damage fails or is harmless', async () => {
     const repository = sampleRepository()
     repository.commitFiles(
       Array.from(
@@ -442,7 +442,7 @@ describe.runIf(hasGit)('an answer', () => {
         (error: unknown) => (error instanceof EngineError ? error.reason : error),
       )
       if (typeof done === 'string') failures.push(done)
-      // An empty list of refs is a repository without any.
+      // An empty list of refs is a repository without refs.
       const isHarmless = typeof done === 'string' || (Array.isArray(done) && done.length === 0)
       expect({ round, done: isHarmless ? expected : done }).toEqual({ round, done: expected })
     }
@@ -450,7 +450,7 @@ describe.runIf(hasGit)('an answer', () => {
     expect(failures.length).toBeGreaterThan(5)
   })
 
-  test.each(['goes on', 'falls silent then'])('that is taken slowly is no silence, but %s', async (then) => {
+  test.each(['goes on', 'falls silent then'])('read slowly is not a timeout, but %s', async (then) => {
     const repository = newRepository()
     for (let at = 0; at < 6; at++) {
       repository.stage([['100644', `f${at}`, randomBytes(500_000)]])
@@ -461,7 +461,7 @@ describe.runIf(hasGit)('an answer', () => {
         input,
         env: { GIT_PROTOCOL: 'version=2' },
       })
-    // Nothing that could take its time is left to be done.
+    // No slow work is left to do.
     const refs = Buffer.concat([
       Buffer.from('001e# service=git-upload-pack\n0000'),
       ask(['--advertise-refs']),
@@ -504,7 +504,7 @@ describe.runIf(hasGit)('credentials', () => {
   const given = { username: 'user', password: 'hidden:\u00fc' }
   const auth = `${given.username}:${given.password}`
 
-  test('of a source are asked for at the start, once, and sent at once', async () => {
+  test('of a source are requested once at the start and sent immediately', async () => {
     const repository = sampleRepository()
     const server = await serve({ auth })
     const asked: unknown[] = []
@@ -528,7 +528,7 @@ describe.runIf(hasGit)('credentials', () => {
     repository.fsck()
   })
 
-  test('of a source that nobody knows are CREDENTIALS_NOT_FOUND, and nothing is asked of the remote', async () => {
+  test('that are unknown fail with CREDENTIALS_NOT_FOUND before any request to the remote', async () => {
     const repository = sampleRepository()
     const server = await serve()
     const base = await importUrl(repository)
@@ -546,7 +546,7 @@ describe.runIf(hasGit)('credentials', () => {
     expect(server.requests).toEqual([])
   })
 
-  test('are waited for no longer than until the abort', async () => {
+  test('are only awaited until the abort', async () => {
     const reason = new Error('enough')
     const abort = new AbortController()
     const options: GitAdapterOptions = {
@@ -564,7 +564,7 @@ describe.runIf(hasGit)('credentials', () => {
     }
   })
 
-  test('never stand in an error', async () => {
+  test('never appear in an error', async () => {
     const repository = sampleRepository()
     const options: GitAdapterOptions = { ...loopback, credentials: () => Promise.resolve(given) }
     const servers: GitServerOptions[] = [
@@ -594,7 +594,7 @@ describe.runIf(hasGit)('credentials', () => {
 
   describe.each([301, 302, 307, 308])('along a redirect with %i', (status) => {
     test.each(['', 'secret-1'])(
-      'stay at their origin (credentialsSecretId %j)',
+      'are sent only to their origin (credentialsSecretId %j)',
       async (credentialsSecretId) => {
         const repository = sampleRepository()
         const options: GitAdapterOptions = { ...loopback, credentials: () => Promise.resolve(given) }
@@ -619,7 +619,7 @@ describe.runIf(hasGit)('credentials', () => {
       },
     )
 
-    test('go along within their origin', async () => {
+    test('are sent on a redirect within their origin', async () => {
       const repository = sampleRepository()
       const options: GitAdapterOptions = { ...loopback, credentials: () => Promise.resolve(given) }
       const server = await serve({
@@ -635,7 +635,7 @@ describe.runIf(hasGit)('credentials', () => {
     })
   })
 
-  test('are sent to the remote itself after a redirect to a place that refuses', async () => {
+  test('are sent to the remote itself after a redirect to a server that refuses', async () => {
     const repository = sampleRepository()
     const options: GitAdapterOptions = { ...loopback, credentials: () => Promise.resolve(given) }
     const refusing = await serve({ auth })
@@ -662,7 +662,7 @@ describe.runIf(hasGit)('credentials', () => {
 })
 
 describe.runIf(hasGit)('push', () => {
-  test('of two at the same time one succeeds, the other finds the branch moved', async () => {
+  test('lets one of two concurrent pushes succeed and fails the other with BRANCH_MOVED', async () => {
     const repository = sampleRepository()
     const remote = { remoteUrl: `${(await serve()).url}/${repository.name}` }
     const base = await importFrom(remote)
@@ -681,7 +681,7 @@ describe.runIf(hasGit)('push', () => {
     repository.fsck()
   })
 
-  test('everything is stored before the first byte is sent', async () => {
+  test('stores everything before it sends the first byte', async () => {
     const repository = sampleRepository()
     const base = await importUrl(repository)
     const stored: number[] = []
@@ -696,11 +696,11 @@ describe.runIf(hasGit)('push', () => {
     const remote = { remoteUrl: `${server.url}/${repository.name}` }
     const push = { remote, branchName: 'main', expectedTip: base.commitId }
     await createGitAdapter(loopback).committer.commit(commitRequest(base, [file('dir/x', 'y')], { push }))
-    // Blob, two trees, commit.
+    // A blob, two trees and a commit.
     expect(stored).toEqual([before + 4, before + 4])
   })
 
-  test('an abort ends it with its reason, wherever it is', async () => {
+  test('ends with the reason of an abort at any point', async () => {
     const repository = sampleRepository()
     const base = await importUrl(repository)
     const reason = new Error('enough')
@@ -728,7 +728,7 @@ describe.runIf(hasGit)('push', () => {
     }
   })
 
-  test('of a large file', async () => {
+  test('supports a large file', async () => {
     const repository = sampleRepository()
     const large = Buffer.alloc(9 * 2 ** 20, 'abcdefghij')
     const { paths, commitId } = await importAndPush(repository, [file('large', large)])

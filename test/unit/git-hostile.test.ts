@@ -13,17 +13,17 @@ import { runs, seed } from '../support/seed.js'
 
 const MiB = 2 ** 20
 
-/** What reading may take of memory, above what the process had. */
+/** The memory that reading may use, above that of the process at its start. */
 const memoryBound = 256 * MiB
 
 interface Outcome {
   readonly expected: string | undefined
   readonly reason?: string
-  /** Peak memory of the process up to the end of this pack, above its memory at the start. */
+  /** The peak memory of the process up to the end of this pack, above its memory at the start. */
   readonly most: number
 }
 
-/** By the name of the pack: how a process of its own fared that read one after the other. */
+/** Results by the name of the pack, from one process that read them in turn. */
 let outcomes: Record<string, Outcome>
 beforeAll(async () => {
   const root = mkdtempSync(join(tmpdir(), 'forkspace-hostile-'))
@@ -54,7 +54,7 @@ beforeAll(async () => {
   }
 }, 60_000)
 
-/** Reads packs in a process of its own, which keeps large blobs in files. */
+/** Reads packs in a separate process, which stores large blobs in files. */
 const child = (reader: string): string => `
   import fs from 'node:fs'
   import { readPack } from ${JSON.stringify(reader)}
@@ -93,13 +93,13 @@ const child = (reader: string): string => `
 describe.each(Object.keys(hostilePacks))('%s', (name) => {
   const make = hostilePacks[name]!
 
-  test('is refused, or read, in little memory', () => {
+  test('is rejected or read with little memory', () => {
     const outcome = outcomes[name]!
     expect(outcome.reason).toBe(outcome.expected)
     expect(outcome.most).toBeLessThan(memoryBound)
   })
 
-  test('is refused, or read, with ids of SHA-256', { timeout: 60_000 }, async () => {
+  test('is rejected or read with SHA-256 ids', { timeout: 60_000 }, async () => {
     const { pack, reason, want } = make('sha256')
     const large = new Map<string, number>()
     let wanted = false
@@ -126,7 +126,7 @@ describe.each(Object.keys(hostilePacks))('%s', (name) => {
   })
 })
 
-test(`a pack of random damage with a right trailer is read or refused (FORKSPACE_SEED=${seed})`, async () => {
+test(`reads or rejects a pack with random damage and a correct trailer (FORKSPACE_SEED=${seed})`, async () => {
   const random = randomNumbers(seed)
   const text = Buffer.alloc(300, 'some text ')
   const delta = makeDelta(300, 310, [[0, 200], Buffer.from('0123456789'), [200, 100]])
@@ -157,7 +157,7 @@ test(`a pack of random damage with a right trailer is read or refused (FORKSPACE
   expect(seen.has('GIT_CORRUPT')).toBe(true)
 })
 
-/** Deflated without compression. Damage in it is only found by the checksum that stands behind. */
+/** Stored without compression, so that only the trailing checksum detects damage. */
 function storedForm(body: Buffer): Buffer {
   const header = Buffer.from([0x78, 0x01, 1, 0, 0, 0, 0])
   header.writeUInt16LE(body.length, 3)

@@ -9,7 +9,7 @@ let server: Server
 let origin: string
 
 beforeAll(async () => {
-  // Gives ten bytes, behind as many redirects as the path says.
+  // Serves ten bytes after the number of redirects in the path.
   server = createServer((request, response) => {
     request.resume()
     const left = Number(request.url!.slice(1))
@@ -25,7 +25,7 @@ afterAll(() => {
   server.close()
 })
 
-/** The text of an answer, and the bytes that count for the transfer. */
+/** The text of a response, and the bytes that count as transferred. */
 async function ask(request: Omit<HttpRequest, 'signal' | 'headers'>): Promise<[string, number]> {
   let count = 0
   const http = new HttpClient({
@@ -48,7 +48,7 @@ async function ask(request: Omit<HttpRequest, 'signal' | 'headers'>): Promise<[s
   }
 }
 
-test('redirects are followed up to the limit', async () => {
+test('follows redirects up to the limit', async () => {
   expect((await ask({ url: `${origin}/${gitLimits.redirects}` }))[0]).toBe('ten bytes.')
   await expect(ask({ url: `${origin}/${gitLimits.redirects + 1}` })).rejects.toMatchObject({
     reason: 'GIT_REMOTE_ERROR',
@@ -56,7 +56,7 @@ test('redirects are followed up to the limit', async () => {
   })
 })
 
-test('all of the answer to a GET counts as transferred, and nothing of that to a POST', async () => {
+test('counts the whole response to a GET as transferred, but not that to a POST', async () => {
   const url = `${origin}/0`
   expect(await ask({ url })).toEqual(['ten bytes.', 10])
   expect(await ask({ url, method: 'POST', body: [Buffer.from('asked')] })).toEqual(['ten bytes.', 0])

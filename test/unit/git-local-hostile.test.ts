@@ -10,7 +10,7 @@ import { hasGit } from '../support/git-repository.js'
 
 const git = useGit()
 
-/** A repository below the root, and an empty directory that is outside of it. */
+/** A repository in the root, and an empty directory outside it. */
 function places(bare = true) {
   const repository = git.sampleRepository({ bare })
   const outside = join(git.root, `outside-of-${repository.name}`)
@@ -19,7 +19,7 @@ function places(bare = true) {
   return { repository, outside, remote, options: { hostPathRoots: [repository.path] } }
 }
 
-/** Moves what is at a path to another place, where a symlink leads. */
+/** Moves an entry to another path and leaves a symlink to it. */
 function moveOut(path: string, to: string): void {
   renameSync(path, to)
   symlinkSync(to, path)
@@ -48,7 +48,7 @@ describe.runIf(hasGit)('a repository of this host', () => {
     'packed-refs',
     'HEAD',
     'config',
-  ])('is refused when %s is a symlink that leads outside', async (place) => {
+  ])('is rejected if %s is a symlink to a path outside', async (place) => {
     const { repository, outside, remote, options } = places()
     repository.git(['repack', '-aq'])
     if (place === 'packed-refs') repository.git(['pack-refs', '--all'])
@@ -61,7 +61,7 @@ describe.runIf(hasGit)('a repository of this host', () => {
     expect(error.message).toContain('symlink')
   })
 
-  test.each(['a directory', 'a file'])('is refused when %s of its objects is a symlink', async (what) => {
+  test.each(['a directory', 'a file'])('is rejected if %s of its objects is a symlink', async (what) => {
     const { repository, outside, remote, options } = places()
     const directory = join(repository.path, 'objects', repository.first.slice(0, 2))
     moveOut(
@@ -71,7 +71,7 @@ describe.runIf(hasGit)('a repository of this host', () => {
     expect((await failure(importFrom(remote, 'main', options))).reason).toBe('GIT_NOT_A_REPOSITORY')
   })
 
-  test.each(['pack', 'idx'])('is refused when a .%s is a symlink', async (ending) => {
+  test.each(['pack', 'idx'])('is rejected if a .%s is a symlink', async (ending) => {
     const { repository, outside, remote, options } = places()
     repository.git(['repack', '-adq'])
     const directory = join(repository.path, 'objects/pack')
@@ -81,7 +81,7 @@ describe.runIf(hasGit)('a repository of this host', () => {
   })
 
   test.each(['refs/heads/main', 'packed-refs', 'HEAD', 'config', 'objects/info/alternates', 'commondir'])(
-    'is refused at once when %s is a FIFO',
+    'is rejected immediately if %s is a FIFO',
     async (place) => {
       const { repository, remote, options } = places()
       const path = join(repository.path, place)
@@ -93,7 +93,7 @@ describe.runIf(hasGit)('a repository of this host', () => {
   )
 
   test.each(['.git', '.git/commondir', '.git/objects/info/alternates'])(
-    'is refused when %s names a place with a NUL',
+    'is rejected if %s contains a path with a NUL',
     async (place) => {
       const { repository, remote, options } = places(false)
       const path = join(repository.path, place)
@@ -105,7 +105,7 @@ describe.runIf(hasGit)('a repository of this host', () => {
     },
   )
 
-  test('is refused when a file of settings, or a list of refs, has no end', async () => {
+  test('is rejected if a config file or a ref is endless', async () => {
     for (const place of ['config', 'packed-refs', 'refs/heads/main']) {
       const { repository, remote, options } = places()
       writeFileSync(join(repository.path, place), '')
@@ -115,7 +115,7 @@ describe.runIf(hasGit)('a repository of this host', () => {
     }
   })
 
-  test('with a symlink as symbolic ref is read by the name of the ref alone', async () => {
+  test('reads only the target name of a symlink used as a symbolic ref', async () => {
     const { repository, remote, options } = places()
     rmSync(join(repository.path, 'HEAD'))
     symlinkSync('refs/heads/main', join(repository.path, 'HEAD'))
@@ -136,7 +136,7 @@ describe.runIf(hasGit)('a repository of this host', () => {
     ])
   })
 
-  test('with a symlink as HEAD refuses a push to the branch that is checked out', async () => {
+  test('with a symlink as HEAD rejects a push to the checked-out branch', async () => {
     const { repository, remote, options } = places(false)
     const base = await importFrom(remote, 'main', options)
     rmSync(join(repository.path, '.git/HEAD'))
@@ -148,7 +148,7 @@ describe.runIf(hasGit)('a repository of this host', () => {
   })
 
   test.each(['objects', 'objects/pack', 'refs/heads/deep', 'every directory of objects'])(
-    'gets no commit through a symlink at %s',
+    'rejects a commit through a symlink at %s',
     async (place) => {
       const { repository, outside, remote, options } = places()
       const base = await importFrom(remote, 'main', options)
@@ -170,7 +170,7 @@ describe.runIf(hasGit)('a repository of this host', () => {
     },
   )
 
-  test('with more packs or alternates than the limits is refused', async () => {
+  test('is rejected with more packs or alternates than the limits', async () => {
     const many = places()
     for (let at = 0; at <= gitLimits.packs; at++)
       writeFileSync(join(many.repository.path, 'objects/pack', `pack-${at}.idx`), '')
@@ -185,7 +185,7 @@ describe.runIf(hasGit)('a repository of this host', () => {
     }
   })
 
-  test('with as many alternates as the limit, which name each other, is read', async () => {
+  test('can be read at the limit of alternates, which refer to each other', async () => {
     const { repository, remote, options } = places()
     // Its own directory is one of them.
     const count = gitLimits.objectDirectories - 1
@@ -198,7 +198,7 @@ describe.runIf(hasGit)('a repository of this host', () => {
     expect(await importFrom(remote, 'main', options)).toMatchObject({ lines: sampleLines })
   })
 
-  test('leaves no file open, whether it is used or refused', async () => {
+  test('leaves no file open after use or rejection', async () => {
     const { repository, remote, options } = places()
     repository.git(['repack', '-adq'])
     const open = (): number => readdirSync('/proc/self/fd').length
@@ -212,7 +212,7 @@ describe.runIf(hasGit)('a repository of this host', () => {
       for (let at = 0; at < 20; at++)
         await failure(importFrom({ repositoryPath: join(repository.path, 'refs') }, '', options))
     }
-    // The collection of garbage closes files too, and says so.
+    // The garbage collector also closes files, with a warning.
     const warnings: string[] = []
     const onWarning = ({ message }: Error): number => warnings.push(message)
     process.on('warning', onWarning)
@@ -225,7 +225,7 @@ describe.runIf(hasGit)('a repository of this host', () => {
     expect(open()).toBeLessThanOrEqual(before + 2)
   })
 
-  test('with names of refs that lead upwards gives none of them', async () => {
+  test('ignores symbolic refs with upward paths', async () => {
     const { repository, remote, options } = places()
     for (const text of ['ref: refs/heads/../../config', 'ref: ../outside', 'ref: refs/heads/a.lock']) {
       writeFileSync(join(repository.path, 'refs/heads/odd'), text)

@@ -58,7 +58,7 @@ async function withStore<T>(
   }
 }
 
-/** Reads every object, by `read` and as an import does. Gives those that are not as they should be. */
+/** Reads every object, with `read` and like an import. Returns the objects that differ. */
 async function wrong(store: ObjectStore, native: ReturnType<typeof nativeObjects>): Promise<string[]> {
   const found: string[] = []
   for (const [oid, { type, body }] of native) {
@@ -114,7 +114,7 @@ describe.runIf(hasGit).each(formats)(`objects of a directory, %s (FORKSPACE_SEED
       },
     ],
     [
-      'at places beyond 2 GiB, as the index has them',
+      'at offsets beyond 2 GiB, as stated in the index',
       (repository: GitRepository) => {
         repository.git(['repack', '-adq'])
         const [pack] = packFiles(repository, '.pack')
@@ -123,7 +123,7 @@ describe.runIf(hasGit).each(formats)(`objects of a directory, %s (FORKSPACE_SEED
       },
     ],
     [
-      'in many packs, with an index over all of them, and loose',
+      'in many packs with a multi-pack index, and loose',
       (repository: GitRepository) => {
         repository.git(['repack', '-dq'])
         grow(repository, 2)
@@ -144,7 +144,7 @@ describe.runIf(hasGit).each(formats)(`objects of a directory, %s (FORKSPACE_SEED
     expect(await withStore(repository, format, (store) => wrong(store, native))).toEqual([])
   })
 
-  test('that are large, loose, packed, and deltas', async () => {
+  test('that are large: loose, packed, and as deltas', async () => {
     const repository = git.newRepository({ format })
     const random = randomNumbers(seed)
     const noise = Buffer.alloc(4 * MiB + 4)
@@ -163,7 +163,7 @@ describe.runIf(hasGit).each(formats)(`objects of a directory, %s (FORKSPACE_SEED
     }
   })
 
-  test('in another directory, and that are nowhere', async () => {
+  test('in another directory, or missing', async () => {
     const repository = git.newRepository({ format })
     grow(repository, 2)
     repository.git(['repack', '-adq'])
@@ -180,7 +180,7 @@ describe.runIf(hasGit).each(formats)(`objects of a directory, %s (FORKSPACE_SEED
     await Promise.all(directories.map((directory) => directory.close()))
   })
 
-  test('that git packs anew meanwhile', async () => {
+  test('that git repacks meanwhile', async () => {
     const repository = git.newRepository({ format })
     repository.git(['config', 'fastimport.unpackLimit', '1000'])
     grow(repository, 3)
@@ -198,7 +198,7 @@ describe.runIf(hasGit).each(formats)(`objects of a directory, %s (FORKSPACE_SEED
     })
   })
 
-  test('in more packs than stay open, packed anew meanwhile', async () => {
+  test('in more packs than stay open, repacked meanwhile', async () => {
     const repository = git.newRepository({ format })
     const texts = Array.from({ length: 80 }, (_, index) => `blob ${index}`)
     // Each checkpoint ends a pack.
@@ -239,7 +239,7 @@ describe.runIf(hasGit).each(formats)(`objects of a directory, %s (FORKSPACE_SEED
             for (const oid of [...sound, loose]) await store.read(oid)
             return 'sound'
           }).catch((error: unknown) => (error as { reason?: string }).reason)
-          // Bits that pad a compressed stream mean nothing.
+          // The padding bits of a compressed stream have no meaning.
           const mustFail = content.length === 0
           const possible = ['GIT_CORRUPT', 'GIT_TOO_LARGE', 'GIT_REMOTE_ERROR']
           expect(mustFail ? possible : [...possible, 'sound']).toContain(outcome)
@@ -251,7 +251,7 @@ describe.runIf(hasGit).each(formats)(`objects of a directory, %s (FORKSPACE_SEED
     expect(await withStore(repository, format, all)).toEqual([])
   })
 
-  test('that are loose and lie about themselves', async () => {
+  test('that are loose with wrong headers', async () => {
     const repository = git.newRepository({ format })
     const put = (oid: string, content: Buffer): void => {
       mkdirSync(join(repository.path, 'objects', oid.slice(0, 2)), { recursive: true })
@@ -291,7 +291,7 @@ describe.runIf(hasGit).each(formats)(`objects of a directory, %s (FORKSPACE_SEED
     expect(error.reason).toBe('GIT_CORRUPT')
   })
 
-  test('for a reader who has gone', async () => {
+  test('for a reader that has aborted', async () => {
     const repository = git.newRepository({ format })
     const oid = repository.blob('x')
     const control = new AbortController()
@@ -315,7 +315,7 @@ describe.runIf(hasGit).each(formats)('a repository of this host, %s', (format) =
     ['few changes', [file('dir/b.txt', 'new'), file('big', Buffer.alloc(MiB, 'x'))], 0],
     ['many changes', Array.from({ length: 150 }, (_, index) => file(`many/f${index}`, `${index}\n`)), 1],
     ['a large file', [file('large', Buffer.alloc(6 * MiB, 'x')), file('__proto__', 'x')], 1],
-  ] as const)('takes %s, as git wants it', async (_, changes: readonly PathChange[], packs) => {
+  ] as const)('receives %s in a form that git accepts', async (_, changes: readonly PathChange[], packs) => {
     const repository = git.sampleRepository({ format })
     const remote = { repositoryPath: repository.path }
     const base = await importFrom(remote, '', options)
@@ -342,7 +342,7 @@ describe.runIf(hasGit).each(formats)('a repository of this host, %s', (format) =
     expect(after.lines.length).toBeGreaterThanOrEqual(base.lines.length)
   })
 
-  test('gives large files, loose and packed', async () => {
+  test('reads large files, loose and packed', async () => {
     const repository = git.newRepository({ format })
     const body = Buffer.alloc(6 * MiB, 'some text ')
     repository.stage([['100644', 'large', body]])
@@ -401,7 +401,7 @@ test.runIf(hasGit).each([
   },
 )
 
-test.runIf(hasGit)('an object that cannot get its name leaves nothing behind', async () => {
+test.runIf(hasGit)('an object that cannot be renamed leaves no file behind', async () => {
   const repository = git.sampleRepository()
   const remote = { repositoryPath: repository.path }
   const options = { hostPathRoots: [git.root] }
@@ -416,7 +416,7 @@ test.runIf(hasGit)('an object that cannot get its name leaves nothing behind', a
   expect(repository.tip('refs/heads/new')).toBeUndefined()
 })
 
-test.runIf(hasGit)('of pushes at the same time to a branch of this host one succeeds', async () => {
+test.runIf(hasGit)('only one of several concurrent pushes to a local branch succeeds', async () => {
   const repository = git.sampleRepository()
   const remote = { repositoryPath: repository.path }
   const options = { hostPathRoots: [git.root] }
@@ -435,7 +435,7 @@ test.runIf(hasGit)('of pushes at the same time to a branch of this host one succ
   expect(results.filter(({ status }) => status === 'rejected')).toEqual([refused, refused, refused])
 })
 
-test.runIf(hasGit)('a commit of one object format is not pushed into a repository of the other', async () => {
+test.runIf(hasGit)('rejects pushing a commit to a repository of the other object format', async () => {
   const source = git.sampleRepository()
   const target = git.newRepository({ format: 'sha256' })
   const options = { hostPathRoots: [git.root] }
@@ -447,8 +447,8 @@ test.runIf(hasGit)('a commit of one object format is not pushed into a repositor
   )
 })
 
-describe('files that stay open for the next read', () => {
-  /** A file of a directory of its own, and the handles on it so far. */
+describe('files kept open for later reads', () => {
+  /** A file in its own directory, and the handles on it so far. */
   function place(content = 'content'): FilePlace & { readonly path: string; readonly handles: FileHandle[] } {
     const path = join(mkdtempSync(join(git.root, 'open-')), 'file')
     writeFileSync(path, content)
@@ -470,7 +470,7 @@ describe('files that stay open for the next read', () => {
 
   const readOf = (handle: FileHandle): Promise<string> => handle.readFile('utf8')
 
-  /** A use that goes on until it is told to end; resolves when it has begun. */
+  /** A use that continues until it is ended; resolves when it has begun. */
   async function begin(
     files: OpenFiles,
     of: FilePlace,
@@ -493,7 +493,7 @@ describe('files that stay open for the next read', () => {
     }
   }
 
-  test('are opened once, and closed when others are used, the longest unused first', async () => {
+  test('are opened once and closed in order of last use when others are needed', async () => {
     const files = new OpenFiles(2)
     const [one, two, three] = [place('1'), place('2'), place('3')]
     for (const of of [one, two, one, three])
@@ -503,7 +503,7 @@ describe('files that stay open for the next read', () => {
     expect([one, two, three].map(areOpen)).toEqual([[false], [false], [false]])
   })
 
-  test('are not closed while somebody uses them, however many are open', async () => {
+  test('are not closed while in use, even above the limit', async () => {
     const files = new OpenFiles(1)
     const [one, two, three] = [place('1'), place('2'), place('3')]
     const first = await begin(files, one)
@@ -521,7 +521,7 @@ describe('files that stay open for the next read', () => {
     expect(areOpen(two)).toEqual([false])
   })
 
-  test('that are gone are opened anew, and closed by the last who uses them', async () => {
+  test('are reopened after they are gone, and closed by their last user', async () => {
     const files = new OpenFiles(10)
     const one = place('1')
     const first = await begin(files, one)
@@ -537,7 +537,7 @@ describe('files that stay open for the next read', () => {
     expect(areOpen(one)).toEqual([false, false])
   })
 
-  test('are closed where their use fails for another reason too', async () => {
+  test('are also closed if their use fails for another reason', async () => {
     const files = new OpenFiles(10)
     const one = place('1')
     await expect((await begin(files, one)).end(new Error('other'))).rejects.toThrow('other')
@@ -551,12 +551,12 @@ describe('files that stay open for the next read', () => {
 
   test.each<readonly [string, (path: string) => void]>([
     ['another file of the same size and time', (path) => writeFileSync(path, content)],
-    ['one that grew', (path) => writeFileSync(path, `${content}0`)],
-    ['one that was cut', (path) => writeFileSync(path, content.slice(1))],
-  ])('are gone when there is %s in their place', async (name, replace) => {
+    ['a longer one', (path) => writeFileSync(path, `${content}0`)],
+    ['a truncated one', (path) => writeFileSync(path, content.slice(1))],
+  ])('are detected as replaced by %s', async (name, replace) => {
     const of = place(content)
     utimesSync(of.path, 1000, 1000)
-    // None stays open.
+    // No file stays open.
     const bytes = await FileBytes.open(of, new OpenFiles(0), new ByteCache(1))
     expect((await bytes.at(10, 5)).toString()).toBe('01234')
     if (name.startsWith('another')) renameSync(of.path, `${of.path}.old`)
@@ -569,7 +569,7 @@ describe('files that stay open for the next read', () => {
       await expect(bytes.at(offset, length)).rejects.toThrow(FileGone)
   })
 
-  test('are gone when they were written anew with the same size', async () => {
+  test('are detected as rewritten with the same size', async () => {
     const of = place(content)
     const bytes = await FileBytes.open(of, new OpenFiles(0), new ByteCache(1))
     writeFileSync(of.path, content)
@@ -577,7 +577,7 @@ describe('files that stay open for the next read', () => {
     await expect(bytes.at(0, 5)).rejects.toThrow(FileGone)
   })
 
-  test('are gone when they are cut while they are open', async () => {
+  test('are detected as truncated while open', async () => {
     const of = place(content)
     const files = new OpenFiles(1)
     const bytes = await FileBytes.open(of, files, new ByteCache(1))

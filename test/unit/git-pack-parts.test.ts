@@ -1,4 +1,4 @@
-/** The parts that bound what reading a pack costs. */
+/** The components that limit the cost of reading a pack. */
 import { describe, expect, test } from 'vitest'
 import { gitLimits } from '../../src/adapters/git/limits.js'
 import { createPacer } from '../../src/adapters/git/pacer.js'
@@ -15,14 +15,14 @@ import { idDelta, idOf, makeDelta, offsetDelta, plainEntry, rawPack } from '../s
 const tooLarge = expect.objectContaining({ reason: 'GIT_TOO_LARGE' }) as unknown
 
 describe('the budget of a pack', () => {
-  test('is for all bytes that came', () => {
+  test('limits the received bytes', () => {
     const budget = new PackBudget()
     budget.receive(gitLimits.packBytes - 1)
     budget.receive(1)
     expect(() => budget.receive(1)).toThrow(tooLarge)
   })
 
-  test('grows with the bytes that came', () => {
+  test('grows with the received bytes', () => {
     const budget = new PackBudget()
     for (let times = 0; times < 2; times++) budget.receive(1000)
     budget.inflate(gitLimits.inflatedBytesFree + 2000 * gitLimits.inflatedBytesPerByte)
@@ -45,7 +45,7 @@ test('deltas that were taken make room for others', () => {
   expect(() => held.add('base', { entry: 6, delta })).toThrow(tooLarge)
 })
 
-test('entries are found by their ids, and others are not, however many there are', () => {
+test('finds exactly the entries of a pack by id among many', () => {
   const entries = new PackEntries('sha1')
   const idOf = (entry: number): string => entry.toString(16).padStart(8, '0').padEnd(40, 'a')
   expect(entries.find(idOf(0))).toBeUndefined()
@@ -63,7 +63,7 @@ describe('a chain of deltas', () => {
   const deltaAt = (depth: number): Buffer => makeDelta(8, 8, [bodyAt(depth)])
   const first = plainEntry('blob', bodyAt(0))
 
-  /** Each delta is on the entry before it. */
+  /** Each delta is based on the previous entry. */
   function byOffset(deltas: number): Buffer[] {
     const entries = [first]
     for (let depth = 1; depth <= deltas; depth++)
@@ -81,14 +81,14 @@ describe('a chain of deltas', () => {
   test.each([
     ['by offset', byOffset],
     ['by id', byId],
-    ['by id, each in front of its base', (deltas: number) => byId(deltas).toReversed()],
+    ['by id, each before its base', (deltas: number) => byId(deltas).toReversed()],
   ])('in a stream is read up to the limit: %s', async (_, chain) => {
     const { objects } = await readAll(chunksOf(rawPack(chain(deltaDepth))))
     expect(objects.size).toBe(deltaDepth + 1)
     await expect(readAll(chunksOf(rawPack(chain(deltaDepth + 1))))).rejects.toEqual(tooLarge)
   })
 
-  test('in a stream is counted on from a base that is no longer in memory', async () => {
+  test('in a stream counts depth across a base that was evicted from memory', async () => {
     const entries = byOffset(deltaDepth)
     const { baseCacheBytes, streamedBlobBytes } = gitLimits
     const filler = Buffer.alloc(streamedBlobBytes)

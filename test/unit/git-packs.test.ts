@@ -43,7 +43,7 @@ beforeAll(() => {
 })
 afterAll(() => rmSync(root, { recursive: true, force: true }))
 
-/** A history of files that differ little from commit to commit, with a tag. */
+/** A history of files that change little from commit to commit, with a tag. */
 function history(name: string, format: Format): GitRepository {
   const repository = GitRepository.create(join(root, name), { format })
   const random = randomNumbers(seed)
@@ -57,7 +57,7 @@ function history(name: string, format: Format): GitRepository {
   return repository
 }
 
-/** A pack of what these revisions have; of everything when there are none. */
+/** A pack of the objects of these revisions, or of everything if there are none. */
 function packOf(repository: GitRepository, options: readonly string[], revs = ''): Buffer {
   const all = revs === '' ? ['--all'] : []
   return repository.gitBytes(['pack-objects', '--revs', '--stdout', '-q', ...all, ...options], {
@@ -65,7 +65,7 @@ function packOf(repository: GitRepository, options: readonly string[], revs = ''
   })
 }
 
-/** The ids of objects that are in one of the two only, or differ. */
+/** The ids of objects that are in only one of the two, or differ. */
 function differences(content: PackContent, native: ReturnType<typeof nativeObjects>): string[] {
   const extra = [...content.objects.keys()].filter((oid) => !native.has(oid))
   const other = [...native].filter(([oid, { type, body }]) => {
@@ -90,14 +90,14 @@ describe.runIf(hasGit).each(formats)(`a pack of native git, %s (FORKSPACE_SEED=$
     ['with long chains', ['--delta-base-offset', '--depth=4095', '--window=100']],
     ['with chains of one', ['--depth=1']],
     ['not compressed', ['--compression=0', '--delta-base-offset']],
-    ['compressed most', ['--compression=9']],
-  ])('%s gives what git cat-file gives', async (_, options) => {
+    ['with maximum compression', ['--compression=9']],
+  ])('%s contains the same objects as git cat-file', async (_, options) => {
     const pack = packOf(repository, options)
     expect(differences(await readAll(chunksOf(pack, randomNumbers(seed)), format), native)).toEqual([])
     expect(differences(await readAll(chunksOf(pack, randomNumbers(seed), 40), format), native)).toEqual([])
   })
 
-  test('that is thin takes its bases from elsewhere, and names the one that is missing', async () => {
+  test('that is thin gets its bases from elsewhere, and an error names a missing one', async () => {
     const thin = packOf(repository, ['--thin', '--delta-base-offset'], 'main\n^main~3\n')
     const { objects } = await readAll(chunksOf(packOf(repository, [], 'main~3\n')), format)
     let asked = 0
@@ -118,8 +118,8 @@ describe.runIf(hasGit).each(formats)(`a pack of native git, %s (FORKSPACE_SEED=$
     expect(native.has(error.details['baseOid']!)).toBe(true)
   })
 
-  test('reads bases again that are no longer in memory', async () => {
-    // Blobs that come in pieces, most of them deltas of the one before.
+  test('rereads bases that were evicted from memory', async () => {
+    // Blobs that arrive in pieces, most of them deltas of the previous one.
     const large = GitRepository.create(join(root, `large-${format}`), { format })
     const random = randomNumbers(seed)
     const bytes = Buffer.alloc(5 * MiB)
@@ -153,7 +153,7 @@ describe.runIf(hasGit).each(formats)(`a pack of native git, %s (FORKSPACE_SEED=$
     expect([...objects.keys()].sort()).toEqual(oids.sort())
   })
 
-  test('that is built here is what git builds from it', async () => {
+  test('built here contains the same objects after git indexes it', async () => {
     const { objects } = await readAll(chunksOf(packOf(repository, [])), format)
     const builder = new PackBuilder(format)
     for (const object of [...objects.values(), ...objects.values()]) await builder.add(object)
@@ -167,7 +167,7 @@ describe.runIf(hasGit).each(formats)(`a pack of native git, %s (FORKSPACE_SEED=$
     expect(fs.readFileSync(`${path}.idx`).subarray(0, index.length).equals(index)).toBe(true)
   })
 
-  test('ends with an error wherever it is cut', async () => {
+  test('fails wherever it is truncated', async () => {
     const pack = packOf(repository, ['--delta-base-offset'], 'main~10\n')
     const random = randomNumbers(seed)
     for (let cut = 0; cut < pack.length; cut += cut < 100 ? 1 : 1 + Math.floor(random() * 400)) {
@@ -176,7 +176,7 @@ describe.runIf(hasGit).each(formats)(`a pack of native git, %s (FORKSPACE_SEED=$
     }
   })
 
-  test('ends with an error whichever bit is wrong', async () => {
+  test('fails for any flipped bit', async () => {
     const pack = packOf(repository, ['--delta-base-offset'], 'main~8\n')
     const random = randomNumbers(seed)
     for (let round = 0; round < 200; round++) {
@@ -197,7 +197,7 @@ describe('a pack', () => {
   const grow = makeDelta(text.length, grown.length, [[0, text.length], Buffer.from('!')])
   const growMore = makeDelta(grown.length, more.length, [[0, grown.length], Buffer.from('?')])
 
-  test.each(formats)('with bases behind their deltas is read, %s', async (format) => {
+  test.each(formats)('with bases after their deltas is read, %s', async (format) => {
     const [baseId, grownId, moreId] = [text, grown, more].map((body) => idOf('blob', body, format))
     const first = idDelta(grownId!, growMore)
     const second = idDelta(baseId!, grow)
@@ -217,8 +217,8 @@ describe('a pack', () => {
     expect(details['baseOid']).toBe(baseId)
   })
 
-  test('with odd but right compression is read', async () => {
-    // Many blocks of nothing in front: far more bytes than the object has.
+  test('with unusual but valid compression is read', async () => {
+    // Many empty blocks first: far more bytes than the object has.
     const empty = Buffer.from([0, 0, 0, 0xff, 0xff])
     const plain = deflateSync(text)
     const odd = Buffer.concat([
@@ -231,18 +231,18 @@ describe('a pack', () => {
     expect([...objects.values()].map(({ body }) => Buffer.from(body).toString())).toEqual([text.toString()])
   })
 
-  test('with a base that is no start of an object is refused', async () => {
+  test('with a base offset inside an object is rejected', async () => {
     for (const distance of [base.length - 1, base.length + 1, base.length + 11, 2 ** 40, 0]) {
       const error = await failure(readAll(chunksOf(rawPack([base, offsetDelta(distance, grow)]))))
       expect([distance, error.reason]).toEqual([distance, 'GIT_CORRUPT'])
     }
   })
 
-  test('of no objects is read', async () => {
+  test('without objects is read', async () => {
     expect((await readAll(chunksOf(rawPack([])))).objects.size).toBe(0)
   })
 
-  test('of a stream that throws throws the same, and lets go of the stream', async () => {
+  test('rethrows an error of its stream and closes the stream', async () => {
     const pack = rawPack([base])
     const thrown = new Error('no more')
     let closed = 0
@@ -260,7 +260,7 @@ describe('a pack', () => {
     await expect.poll(() => closed).toBe(5)
   })
 
-  test('that nobody wants any more throws the reason of the abort, also while it waits', async () => {
+  test('rejects with the reason of an abort, also while it waits', async () => {
     const large = plainEntry('blob', Buffer.alloc(6 * MiB, 'x'))
     const pack = rawPack([base, large, base])
     for (const end of [0, 15, 60, large.length / 2, pack.length - 30]) {
@@ -276,7 +276,7 @@ describe('a pack', () => {
     await expect(readAll(chunksOf(pack), 'sha1', { signal: aborted })).rejects.toBe('before')
   })
 
-  test('throws what its receiver throws', async () => {
+  test('rethrows an error of its receiver', async () => {
     const thrown = new Error('full')
     const large = plainEntry('blob', Buffer.alloc(6 * MiB, 'x'))
     const pack = rawPack([base, large])
@@ -290,14 +290,14 @@ describe('a pack', () => {
     await expect(readAll(chunksOf(pack), 'sha1', { onBlob })).rejects.toBe(thrown)
   })
 
-  test('tells how far it is, up to the end', async () => {
+  test('reports progress up to the end', async () => {
     const seen: number[][] = []
     const onProgress = (...now: number[]): void => void seen.push(now)
     await readAll(chunksOf(rawPack([base, base, base])), 'sha1', { onProgress })
     expect(seen.at(-1)).toEqual([3, 3])
   })
 
-  test('gives large trees whole', async () => {
+  test('delivers large trees whole', async () => {
     const body = Buffer.alloc(5 * MiB, 'x')
     const { objects, large } = await readAll(chunksOf(rawPack([plainEntry('tree', body)])))
     expect([...objects.keys()]).toEqual([idOf('tree', body)])
@@ -308,19 +308,19 @@ describe('a pack', () => {
 test.each<readonly [string, readonly number[], string]>([
   ['a size above 2^53', [0x9f, ...Array<number>(8).fill(0xff), 0x01], 'an impossible size'],
   ['a base farther away than 2^53', [0x60, ...Array<number>(8).fill(0xff), 0x01], 'a delta has no base'],
-  ['a size that goes on behind its end', [0x9f, 0xff], 'it ends too early'],
-  ['a distance that goes on behind its end', [0x60, 0xff], 'it ends too early'],
-  ['an id that ends behind it', [0x70, ...Array<number>(19).fill(1)], 'it ends too early'],
+  ['a size that continues after its end', [0x9f, 0xff], 'it ends too early'],
+  ['a distance that continues after its end', [0x60, 0xff], 'it ends too early'],
+  ['an id that continues after its end', [0x70, ...Array<number>(19).fill(1)], 'it ends too early'],
   ['type 0', [0x00], 'an unknown type'],
   ['type 5', [0x50], 'an unknown type'],
-])('an entry of a pack with %s is GIT_CORRUPT', (_name, bytes, message) => {
+])('rejects a pack entry with %s as GIT_CORRUPT', (_name, bytes, message) => {
   expect(() => readEntry(Buffer.from(bytes), 0, 'sha1')).toThrow(
     expect.objectContaining({ reason: 'GIT_CORRUPT', message: expect.stringContaining(message) as string }),
   )
 })
 
 test.each([0x80, 0x91, 0x90, 0xff])(
-  'a delta that ends within instruction %i is GIT_CORRUPT',
+  'rejects a delta that ends within instruction %i as GIT_CORRUPT',
   (instruction) => {
     // The sizes of base and result, then an instruction without its operands.
     const delta = Buffer.from([5, 5, instruction])
@@ -330,7 +330,7 @@ test.each([0x80, 0x91, 0x90, 0xff])(
   },
 )
 
-test('an entry of a pack may end with the bytes, and a pack of another version is refused', () => {
+test('accepts a pack entry that ends the buffer, and rejects another pack version', () => {
   const id = Buffer.alloc(20, 1)
   const header = Buffer.concat([Buffer.of(0x71), id])
   expect(readEntry(header, 0, 'sha1')).toMatchObject({ kind: 'id-delta', baseOid: id.toString('hex') })
@@ -339,7 +339,7 @@ test('an entry of a pack may end with the bytes, and a pack of another version i
     expect(() => readPackHeader(Buffer.from(wrong))).toThrow('version 2')
 })
 
-test('an entry of a pack whose object has another id is GIT_CORRUPT', async () => {
+test('rejects a pack entry whose object has another id as GIT_CORRUPT', async () => {
   const body = Buffer.from('body')
   const source = new VerifiedSource('sha1', () => Promise.resolve({ type: 'blob', body }))
   const oid = objectId('blob', body, 'sha1')
