@@ -36,7 +36,7 @@ function fetches(server: GitServer): number {
 const isFetch = (request: IncomingMessage): boolean =>
   request.method === 'POST' && Number(request.headers['content-length']) > 110
 
-/** Text that does not compress well, the same for the same seed. */
+/** Text that compresses badly, reproducible from the seed. */
 function noise(seed: number, bytes: number): string {
   let state = seed + 1
   let text = ''
@@ -47,7 +47,7 @@ function noise(seed: number, bytes: number): string {
   return text
 }
 
-describe.runIf(hasGit)('an import that knows the revision', () => {
+describe.runIf(hasGit)('an import of a known revision', () => {
   test.each([
     [0, 1],
     [1, 1],
@@ -77,7 +77,7 @@ describe.runIf(hasGit)('an import that knows the revision', () => {
     expect(await refresh(remote, before, repository.first)).toMatchObject({ calls: [], lines: sampleLines })
   })
 
-  test('under another commit gives nothing', async () => {
+  test('under another commit adds nothing', async () => {
     const repository = sampleRepository()
     const remote = { remoteUrl: `${(await serve()).url}/${repository.name}` }
     const before = await importFrom(remote)
@@ -87,7 +87,7 @@ describe.runIf(hasGit)('an import that knows the revision', () => {
     expect(after).toMatchObject({ commitId: commit, treeId: before.treeId, calls: [], lines: sampleLines })
   })
 
-  test('whose tree the sink forgot gives it whole', async () => {
+  test('imports the whole tree if the sink has forgotten it', async () => {
     const repository = sampleRepository()
     const remote = { remoteUrl: `${(await serve()).url}/${repository.name}` }
     const { objects, commits } = await importFrom(remote)
@@ -98,7 +98,7 @@ describe.runIf(hasGit)('an import that knows the revision', () => {
 
 describe.runIf(hasGit)('a refresh', () => {
   test.each([0, 2] as const)(
-    'from a repository of the other object format tells it of no commit (protocol %i)',
+    'from a repository of the other object format sends no haves (protocol %i)',
     async (protocol) => {
       const [old, next] = [sampleRepository(), sampleRepository({ format: 'sha256' })]
       const sent: string[] = []
@@ -126,31 +126,28 @@ describe.runIf(hasGit)('a refresh', () => {
     ])
   }
 
-  test.each([0, 2] as const)(
-    'brings only what changed, and gives only that (protocol %i)',
-    async (protocol) => {
-      const repository = newRepository()
-      const files = many(2000)
-      repository.commitFiles(files)
-      const server = await serve({ protocol })
-      const remote = { remoteUrl: `${server.url}/${repository.name}` }
-      const before = await importFrom(remote)
-      expect(server.requests.at(-1)!.answerBytes).toBeGreaterThan(1_000_000)
-      repository.commitFiles([
-        ['100644', 'd3/s3/f3', `${noise(3, 1000)}!`],
-        ['100644', 'd5/s5/new', 'new'],
-        ['100644', 'd6/s6/f6', null],
-      ])
-      const after = await refresh(remote, before)
-      // The changed file is a delta that builds on the one that is known.
-      expect(server.requests.at(-1)!.answerBytes).toBeLessThan(20_000)
-      expect(after.calls.toSorted()).toEqual(['/d3/s3/f3', '/d5/s5/new', 'remove /d6/s6/f6'])
-      expect(after.progress.filesProcessed).toBe(2)
-      expect(after.lines.toSorted()).toEqual(nativeLines(repository, 'main'))
-    },
-  )
+  test.each([0, 2] as const)('fetches and reports only changes (protocol %i)', async (protocol) => {
+    const repository = newRepository()
+    const files = many(2000)
+    repository.commitFiles(files)
+    const server = await serve({ protocol })
+    const remote = { remoteUrl: `${server.url}/${repository.name}` }
+    const before = await importFrom(remote)
+    expect(server.requests.at(-1)!.answerBytes).toBeGreaterThan(1_000_000)
+    repository.commitFiles([
+      ['100644', 'd3/s3/f3', `${noise(3, 1000)}!`],
+      ['100644', 'd5/s5/new', 'new'],
+      ['100644', 'd6/s6/f6', null],
+    ])
+    const after = await refresh(remote, before)
+    // The changed file is a delta based on the known one.
+    expect(server.requests.at(-1)!.answerBytes).toBeLessThan(20_000)
+    expect(after.calls.toSorted()).toEqual(['/d3/s3/f3', '/d5/s5/new', 'remove /d6/s6/f6'])
+    expect(after.progress.filesProcessed).toBe(2)
+    expect(after.lines.toSorted()).toEqual(nativeLines(repository, 'main'))
+  })
 
-  test('of a changed line of a large file costs the line', async () => {
+  test('of a changed line in a large file transfers little more than the line', async () => {
     const repository = newRepository()
     const text = noise(1, 200_000)
     repository.commitFiles([['100644', 'a', text]])
@@ -163,7 +160,7 @@ describe.runIf(hasGit)('a refresh', () => {
     expect(after.lines).toEqual(nativeLines(repository, 'main'))
   })
 
-  test('takes every change of kind', async () => {
+  test('handles every change of kind', async () => {
     const repository = newRepository()
     const x = repository.blob('x')
     const y = repository.blob('y')
@@ -237,7 +234,7 @@ describe.runIf(hasGit)('a refresh', () => {
     expect(back.calls).toEqual([])
   })
 
-  test('of another branch, and back, builds on what is known', async () => {
+  test('of another branch, and back, builds on known objects', async () => {
     const repository = sampleRepository()
     repository.stage([['100644', 'dir/topic', 'x']])
     repository.commit('refs/heads/topic')
@@ -269,7 +266,7 @@ describe.runIf(hasGit)('a refresh', () => {
     expect(after.lines.toSorted()).toEqual(nativeLines(repository, 'main'))
   })
 
-  test('after the remote was packed anew', async () => {
+  test('works after the remote was repacked', async () => {
     const repository = newRepository()
     repository.commitFiles(many(300))
     const remote = { remoteUrl: `${(await serve()).url}/${repository.name}` }
@@ -294,13 +291,13 @@ describe.runIf(hasGit)('a refresh', () => {
     [0, { protocol: 0, rewrite: renamed(' shallow ', ' xhallow ') }],
     [2, { rewrite: renamed('fetch=shallow', 'fetch=xhallow') }],
   ] satisfies [number, GitServerOptions][])(
-    'from a remote without shallow fetches is right too: protocol %i',
+    'works with a remote without shallow fetches: protocol %i',
     async (_, options) => {
       const repository = sampleRepository()
       repository.commitFiles([['100644', 'a.txt', 'two\n']])
       const remote = { remoteUrl: `${(await serve(options)).url}/${repository.name}` }
       const before = await importFrom(remote)
-      // What comes back stands in the history only, which is not known here.
+      // The old content is only in the history, which is not known here.
       repository.commitFiles([['100644', 'a.txt', 'one\n']])
       const after = await refresh(remote, { ...before, objects: withoutBlob(before.objects, 'one\n') })
       expect(after.calls).toEqual(['/a.txt'])
@@ -315,8 +312,8 @@ describe.runIf(hasGit)('a refresh', () => {
     return objects
   }
 
-  describe('with known objects that are missing', () => {
-    test('of a delta: it is fetched once more, without haves', async () => {
+  describe('with missing known objects', () => {
+    test('refetches without haves if a delta base is missing', async () => {
       const repository = newRepository()
       const text = noise(1, 50_000)
       repository.commitFiles([['100644', 'a', text]])
@@ -331,7 +328,7 @@ describe.runIf(hasGit)('a refresh', () => {
       expect(after.lines).toEqual([`file 644 /a ${text}!`])
     })
 
-    test('of a delta, and the remote insists: GIT_CORRUPT', async () => {
+    test('fails with GIT_CORRUPT if the remote repeats the delta', async () => {
       const repository = newRepository()
       const text = noise(1, 50_000)
       repository.commitFiles([['100644', 'a', text]])
@@ -348,7 +345,7 @@ describe.runIf(hasGit)('a refresh', () => {
       expect(fetches(stubborn)).toBe(2)
     })
 
-    test('of the tree: it is fetched once more', async () => {
+    test('refetches if the tree is missing', async () => {
       const repository = sampleRepository()
       const server = await serve()
       const remote = { remoteUrl: `${server.url}/${repository.name}` }
@@ -362,46 +359,52 @@ describe.runIf(hasGit)('a refresh', () => {
     })
   })
 
-  test.each(['sha1', 'sha256'] as const)('of random trees is what native git lists: %s', async (format) => {
-    let state = seed
-    const random = (below: number): number => {
-      state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0
-      return Math.floor((state / 2 ** 32) * below)
-    }
-    const repository = newRepository({ format })
-    const remotes = await Promise.all(
-      ([0, 2] as const).map(async (protocol) => ({
-        remoteUrl: `${(await serve({ protocol })).url}/${repository.name}`,
-      })),
-    )
-    let befores: (Before | undefined)[] = remotes.map(() => undefined)
-    for (let round = 0; round < 12; round++) {
-      const changes = Array.from({ length: 1 + random(20) }, (): readonly [string, string, string | null] => {
-        const parts = Array.from({ length: 1 + random(4) }, () => `n${random(3)}`)
-        const kind = random(6)
-        const mode = kind === 0 ? '120000' : kind === 1 ? '100755' : '100644'
-        return [mode, parts.join('/'), kind === 5 ? null : noise(random(50), 20 + random(2000))]
-      })
-      repository.commitFiles([...changes, ['100644', 'always', String(round)]])
-      if (random(3) === 0) repository.git(['repack', '-adq'])
-      const expected = nativeLines(repository, 'main')
-      befores = await Promise.all(
-        remotes.map(async (remote, at) => {
-          const before = befores[at]
-          const after = await (before === undefined ? importFrom(remote) : refresh(remote, before))
-          expect({ seed, round, at, lines: after.lines.toSorted() }).toEqual({
-            seed,
-            round,
-            at,
-            lines: expected,
-          })
-          return random(4) === 0 ? { ...after, commits: after.commits.slice(1) } : after
-        }),
+  test.each(['sha1', 'sha256'] as const)(
+    'of random trees equals the listing of native git: %s',
+    async (format) => {
+      let state = seed
+      const random = (below: number): number => {
+        state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0
+        return Math.floor((state / 2 ** 32) * below)
+      }
+      const repository = newRepository({ format })
+      const remotes = await Promise.all(
+        ([0, 2] as const).map(async (protocol) => ({
+          remoteUrl: `${(await serve({ protocol })).url}/${repository.name}`,
+        })),
       )
-    }
-  })
+      let befores: (Before | undefined)[] = remotes.map(() => undefined)
+      for (let round = 0; round < 12; round++) {
+        const changes = Array.from(
+          { length: 1 + random(20) },
+          (): readonly [string, string, string | null] => {
+            const parts = Array.from({ length: 1 + random(4) }, () => `n${random(3)}`)
+            const kind = random(6)
+            const mode = kind === 0 ? '120000' : kind === 1 ? '100755' : '100644'
+            return [mode, parts.join('/'), kind === 5 ? null : noise(random(50), 20 + random(2000))]
+          },
+        )
+        repository.commitFiles([...changes, ['100644', 'always', String(round)]])
+        if (random(3) === 0) repository.git(['repack', '-adq'])
+        const expected = nativeLines(repository, 'main')
+        befores = await Promise.all(
+          remotes.map(async (remote, at) => {
+            const before = befores[at]
+            const after = await (before === undefined ? importFrom(remote) : refresh(remote, before))
+            expect({ seed, round, at, lines: after.lines.toSorted() }).toEqual({
+              seed,
+              round,
+              at,
+              lines: expected,
+            })
+            return random(4) === 0 ? { ...after, commits: after.commits.slice(1) } : after
+          }),
+        )
+      }
+    },
+  )
 
-  test('from a directory of this host reads only what changed', async () => {
+  test('from a local directory reads only changes', async () => {
     const repository = newRepository()
     repository.commitFiles(many(500))
     repository.git(['repack', '-adq'])
@@ -421,7 +424,7 @@ describe.runIf(hasGit)('a refresh', () => {
     expect(same).toMatchObject({ calls: [], progress: { bytesTransferred: 0, filesProcessed: 0 } })
   })
 
-  test('from a bundle of what changed builds on what is known', async () => {
+  test('from a bundle of the changes builds on known objects', async () => {
     const repository = newRepository()
     const first = repository.commitFiles(many(100))
     const whole = repository.gitBytes(['bundle', 'create', '-q', '-', 'main'])
@@ -435,7 +438,7 @@ describe.runIf(hasGit)('a refresh', () => {
     expect([unknown.reason, unknown.details['oids']]).toEqual(['GIT_BUNDLE_PREREQUISITE', first])
   })
 
-  test('stores objects while the pack is still coming, and tells of it', async () => {
+  test('stores objects while the pack is still arriving, and reports progress', async () => {
     const repository = newRepository()
     repository.commitFiles(many(2000))
     const objects = new MemoryObjects()

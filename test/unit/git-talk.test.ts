@@ -6,12 +6,12 @@ import type { SmartConnection } from '../../src/adapters/git/remote/smart-connec
 import { fetchPack, listRefs } from '../../src/adapters/git/remote/upload-pack.js'
 import { failure } from '../support/git-harness.js'
 
-// A lower bound saves the tests time; their file has the module for itself.
+// Lower bounds save time. Each test file has its own instance of the module.
 Object.assign(gitLimits, { refsBytes: 2 ** 20, reportBytes: 2 ** 16 })
 
 const oid = 'a'.repeat(40)
 
-/** A remote whose answer to each request is one piece, then another one again and again. */
+/** A remote that answers each request with one piece and then repeats another endlessly. */
 function remote(version: 1 | 2, first: string, again: string): SmartConnection {
   const piece = Buffer.from(again.repeat(Math.ceil(2 ** 20 / again.length)))
   return {
@@ -48,14 +48,14 @@ async function fetched(connection: SmartConnection): Promise<number> {
 const band = (number: number, text: string): string => packet(String.fromCharCode(number) + text).toString()
 const packfile = packet('packfile\n').toString()
 
-describe('a remote that sends without an end is refused', () => {
+describe('rejects endless data from a remote:', () => {
   test.each<[string, SmartConnection]>([
     ['sections before the pack', remote(2, '', packet(`shallow ${oid}\n`).toString())],
     ['delimiters before the pack', remote(2, '', '0001')],
     ['progress', remote(2, packfile, band(2, 'Counting objects\r'))],
     ['keepalives', remote(2, packfile, band(1, ''))],
     ['delimiters in the pack', remote(2, packfile, '0001')],
-    ['bands that no one knows', remote(2, packfile, band(9, 'x'))],
+    ['unknown bands', remote(2, packfile, band(9, 'x'))],
     ['a list of shallow commits, in protocol 1', remote(1, '', packet(`shallow ${oid}\n`).toString())],
     ['progress, in protocol 1', remote(1, packet('NAK\n').toString(), band(2, 'x'))],
   ])('%s', async (_what, connection) => {
@@ -89,7 +89,7 @@ describe('a remote that sends without an end is refused', () => {
   })
 })
 
-test('what is part of a pack is not bounded with the rest', async () => {
+test('does not count pack data against the limit of other data', async () => {
   const connection = remote(2, packfile, band(1, 'x'.repeat(60_000)))
   expect(await fetched(connection)).toBeGreaterThan(gitLimits.refsBytes)
 })

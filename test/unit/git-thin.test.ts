@@ -1,4 +1,4 @@
-/** Packs of a remote whose deltas build on other objects than they may. */
+/** Packs of a remote whose deltas are based on objects that they must not use. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openPackInMemory } from '../../src/adapters/git/pack/memory-pack.js'
 import { memoryBytes } from '../../src/adapters/git/pack/random-bytes.js'
@@ -22,7 +22,7 @@ interface Revision {
   readonly pack: Buffer
 }
 
-/** A commit of these lines, and the entries that come after it. */
+/** A commit of these lines, and the entries after it. */
 function revision(lines: readonly TreeLine[], entries: readonly Buffer[]): Revision {
   const tree = treeBody(lines)
   const commit = commitBody(idOf('tree', tree))
@@ -34,7 +34,7 @@ const line = (name: string, body: Buffer): TreeLine => ['100644', name, idOf('bl
 const blob = (body: Buffer): Buffer => plainEntry('blob', body)
 const longer = (body: Buffer, end = '!'): Buffer => Buffer.concat([body, Buffer.from(end)])
 
-/** A delta on a base that makes it longer, or shorter. */
+/** A delta that makes its base longer or shorter. */
 function deltaOf(base: Buffer, result: Buffer): Buffer {
   const end = result.subarray(base.length)
   return makeDelta(base.length, result.length, [[0, Math.min(base.length, result.length)], end])
@@ -49,7 +49,7 @@ const held = delta(absent, longer(absent))
 
 const missing = (base: Buffer): string => `builds on an object that is missing: ${idOf('blob', base)}`
 
-/** What a remote sends, and what is wrong with it, in an import and in a refresh; undefined: nothing. */
+/** The packs of a remote, and the expected errors in an import and in a refresh; undefined if it succeeds. */
 const sent: Readonly<Record<string, readonly [Revision, inImport?: string, inRefresh?: string]>> = {
   'a base that is nowhere': [revision([line('a', longer(absent))], [held]), missing(absent), missing(absent)],
   'a base that another tenant has': [
@@ -120,7 +120,7 @@ const sent: Readonly<Record<string, readonly [Revision, inImport?: string, inRef
   ],
 }
 
-describe.each([true, false])('on a store that is durable: %s', (durable) => {
+describe.each([true, false])('in a store that is durable: %s', (durable) => {
   let engine: Engine
   let remote: RawRemote
   let scope: EngineScope
@@ -173,7 +173,7 @@ describe.each([true, false])('on a store that is durable: %s', (durable) => {
     const before = isRefresh ? `known: ${String(known)}` : 'SOURCE_WITHOUT_REVISION'
     const isBefore = shown.length === 1 && shown[0] === before
     expect(isBefore).toBe(wrong !== undefined)
-    // What came before the failure is in nobody's way.
+    // The failed import does not block a later one.
     await imported(first, sourceId)
     expect(await filesOf(sourceId)).toEqual([`known: ${String(known)}`])
   })
@@ -182,7 +182,7 @@ describe.each([true, false])('on a store that is durable: %s', (durable) => {
 test.each([
   ['a delta that makes its base', [delta(known, known)]],
   ['deltas that make the base of each other', [delta(known, longer(known)), delta(longer(known), known)]],
-])('%s, in a pack that is read at places', async (_what, entries) => {
+])('%s, in a pack with random access', async (_what, entries) => {
   const pack = await openPackInMemory(memoryBytes(rawPack(entries)), 'sha1', {
     signal: new AbortController().signal,
     getBase: (oid) =>

@@ -80,7 +80,7 @@ describe('a glob for paths', () => {
     expect(no.filter((path) => glob.matches(path))).toEqual([])
   })
 
-  test('with a slash or a ** at the end matches a directory', () => {
+  test('with a final slash or ** matches a directory', () => {
     for (const [pattern, path] of [
       ['src/', 'src'],
       ['*/', 'src'],
@@ -140,7 +140,7 @@ describe('a glob for paths', () => {
     [`${'{a,'.repeat(11)}b${'}'.repeat(11)}`, 'TOO_LARGE'],
     ['{'.repeat(limits.globBytes), 'TOO_LARGE'],
     ['@('.repeat(limits.globBytes / 2), 'TOO_LARGE'],
-  ])('%# is refused', (pattern, reason) => {
+  ])('%# is rejected', (pattern, reason) => {
     const refused = (parse: (pattern: string, field: string) => unknown): unknown => {
       try {
         parse(pattern, 'glob')
@@ -174,7 +174,7 @@ test.each<[pattern: string, yes: string[], no: string[]]>([
   expect(no.filter((text) => matchText(pattern, text))).toEqual([])
 })
 
-// A matcher that tries one way after the other does not come to an end here.
+// A backtracking matcher would not finish here.
 describe('a hostile pattern', () => {
   const text = 'a'.repeat(4000)
   const parts = `${'a/'.repeat(250)}a`
@@ -194,7 +194,7 @@ describe('a hostile pattern', () => {
     [`*{1..500}*{1..400}b`, '1'.repeat(4000), false],
     ['['.repeat(4096), text, false],
     ['[a'.repeat(2048), text, false],
-  ])('%# comes to an end', (pattern, path, expected) => {
+  ])('%# is matched in reasonable time', (pattern, path, expected) => {
     expect(parseGlob(pattern).matches(path)).toBe(expected)
     parseGlob(pattern).mayContain(path)
     matchText(pattern, path)
@@ -207,7 +207,7 @@ describe('a hostile pattern', () => {
  * braces put together has no meaning of its own; braces within `*( )` may differ each time; groups in
  * parentheses may hold slashes.
  */
-test('random small patterns match as with minimatch', () => {
+test('random small patterns match like minimatch', () => {
   let state = seed
   const options = { nocomment: true, nonegate: true }
   let hits = 0
@@ -281,7 +281,7 @@ const leaves = [
   '-',
 ]
 
-/** Whether a slash or braces stand in parentheses, however deep: minimatch takes the braces apart first. */
+/** Whether parentheses contain a slash or braces at any depth: minimatch expands the braces first. */
 function hasPartsInParentheses(pattern: string): boolean {
   let depth = 0
   for (const character of pattern) {

@@ -69,7 +69,7 @@ describe.each(storages)('health on %s', (_name, makeStorage, lasting) => {
     expect(await session.health.history()).toEqual({ reports: [], nextPageToken: '' })
   })
 
-  test('is what the newest report says', async () => {
+  test('is that of the newest report', async () => {
     const failing = {
       status: HealthStatus.FAILING,
       testsPassed: 2,
@@ -108,7 +108,7 @@ describe.each(storages)('health on %s', (_name, makeStorage, lasting) => {
     expect((await health()).status).toBe(HealthStatus.PASSING)
   })
 
-  test('keeps the order of the calls, whatever is long to read', async () => {
+  test('keeps the call order, even if a report takes long to read', async () => {
     const long = `<testsuite>${'<testcase/>'.repeat(50_000)}</testsuite>`
     const sent = [long, report('failure'), report('skipped')].map(send)
     await session.files.write({ path: '/a', content: 'meanwhile' })
@@ -123,14 +123,14 @@ describe.each(storages)('health on %s', (_name, makeStorage, lasting) => {
     ])
   })
 
-  test('copies what it is given', async () => {
+  test('copies its arguments', async () => {
     const reportContent = Buffer.from(report('failure'))
     const sent = session.health.report({ reportFormat, reportContent })
     reportContent.fill(0)
     expect((await sent).newHealthStatus.testsFailed).toBe(1)
   })
 
-  test('is not of forks, and outlives a restore', async () => {
+  test('is not inherited by forks and is not changed by a restore', async () => {
     await session.checkpoint({ checkpointLabel: 'c' })
     const reported = await send(report(''))
     const fork = await session.fork()
@@ -140,7 +140,7 @@ describe.each(storages)('health on %s', (_name, makeStorage, lasting) => {
     expect(await health()).toEqual(reported)
   })
 
-  test('is remembered in the order of the reports, whatever the clock does', async () => {
+  test('is stored in the order of the reports, independent of the clock', async () => {
     await send(report('failure'))
     await reload(Date.UTC(2020, 0, 1))
     await send(report(''))
@@ -150,7 +150,7 @@ describe.each(storages)('health on %s', (_name, makeStorage, lasting) => {
     expect(times).toEqual(times.toSorted())
   })
 
-  test('keeps the newest reports only, in pages', async () => {
+  test('keeps only the newest reports, in pages', async () => {
     const more = 5
     for (let i = 0; i < limits.healthReports + more; i++)
       await send(report(...Array.from({ length: i }, () => '')))
@@ -172,7 +172,7 @@ describe.each(storages)('health on %s', (_name, makeStorage, lasting) => {
     await store.close()
   })
 
-  test('that was being read when the engine closed is kept', async () => {
+  test('completes and keeps a report that was being read when the engine closed', async () => {
     const sent = send(`<testsuite>${'<testcase/>'.repeat(50_000)}</testsuite>`)
     await engine.close()
     expect((await sent).testsPassed).toBe(50_000)
@@ -181,7 +181,7 @@ describe.each(storages)('health on %s', (_name, makeStorage, lasting) => {
     expect((await (await engine.sessions.open(session.id)).health.get()).health.testsPassed).toBe(50_000)
   })
 
-  test('is not changed by what is no report', async () => {
+  test('is not changed by an invalid report', async () => {
     const before = await send(report('', 'failure'))
     const { events } = await session.events.list()
     await expect(send('<testsuite><testcase/>')).rejects.toEqual(refused('INVALID_ARGUMENT'))
@@ -192,7 +192,7 @@ describe.each(storages)('health on %s', (_name, makeStorage, lasting) => {
     expect((await send(report(''))).status).toBe(HealthStatus.PASSING)
   })
 
-  test('is withheld from a narrowed handle, and gone with the session', async () => {
+  test('can be withheld from a narrowed handle, and is deleted with the session', async () => {
     const narrow = session.narrow({ without: ['health'] })
     await expect(narrow.health.get()).rejects.toMatchObject({ reason: 'PERMISSION_DENIED' })
     await expect(narrow.health.report({ reportFormat, reportContent: report('') })).rejects.toMatchObject({
@@ -219,12 +219,12 @@ describe.each(storages)('health on %s', (_name, makeStorage, lasting) => {
     [{ reportFormat, reportContent: Object.create(new Uint8Array(2)) as unknown }, 'reportContent'],
     [{ reportFormat, reportContent: [60, 97, 47, 62] }, 'reportContent'],
     [{ reportFormat, reportContent: '<testsuite>\ud800</testsuite>' }, 'reportContent'],
-  ])('refuses request %j', async (request, field) => {
+  ])('rejects request %j', async (request, field) => {
     await expect(session.health.report(request as never)).rejects.toEqual(refused('INVALID_ARGUMENT', field))
     expect(await health()).toEqual(unknown)
   })
 
-  test('refuses a report over the limit, and takes one at it', async () => {
+  test('accepts a report at the size limit and rejects one above it', async () => {
     const head = '<testsuite><testcase/><!--'
     const tail = '--></testsuite>'
     const whole = head + 'x'.repeat(limits.reportBytes - head.length - tail.length) + tail
@@ -236,7 +236,7 @@ describe.each(storages)('health on %s', (_name, makeStorage, lasting) => {
   })
 
   test.each([{ pageSize: -1 }, { pageSize: 1.5 }, { pageToken: 'x' }, 7, null])(
-    'refuses a page %j of the history',
+    'rejects a page %j of the history',
     async (request) => {
       await expect(session.health.history(request as never)).rejects.toMatchObject({
         reason: 'INVALID_ARGUMENT',

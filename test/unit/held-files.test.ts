@@ -31,7 +31,7 @@ describe.each([
   const isLocked = async (path: string): Promise<boolean> =>
     (await session.posixLocks.get({ path, kind, range, owner: { ownerId: 'other' } })).hasConflict
 
-  test('is locked under each of its names, and as long as one is left', async () => {
+  test('stays locked under each of its names until the last is removed', async () => {
     const { files } = session
     await lock('/a')
     await files.link({ srcPath: '/a', dstPath: '/d/b' })
@@ -56,7 +56,7 @@ describe.each([
     expect([await isLocked('/a'), await isLocked('/d/b')]).toEqual([false, false])
   })
 
-  test('that is open is what it last was by the last of its names', async () => {
+  test('that is open keeps its last state after its last name is removed', async () => {
     const { fs, files } = session
     const handle = await fs.promises.open('/a')
     await files.link({ srcPath: '/a', dstPath: '/d/b' })
@@ -69,7 +69,7 @@ describe.each([
     await handle.close()
   })
 
-  test('is locked after a restore that has it where it was before a rename', async () => {
+  test('stays locked after a restore to its path before a rename', async () => {
     await session.checkpoint({ checkpointLabel: 'before' })
     await lock('/a')
     await session.files.rename({ sourcePath: '/a', destinationPath: '/b' })
@@ -77,7 +77,7 @@ describe.each([
     expect(await isLocked('/a')).toBe(true)
   })
 
-  test('is locked after a restore that has its directory elsewhere', async () => {
+  test('stays locked after a restore that moves its directory', async () => {
     await session.checkpoint({ checkpointLabel: 'before' })
     await lock('/d/x')
     await session.files.rename({ sourcePath: '/d', destinationPath: '/e' })
@@ -90,7 +90,7 @@ describe.each([
     expect(await isLocked('/d/x')).toBe(false)
   })
 
-  test('is locked after a restore that has it without the name by which it was locked', async () => {
+  test('stays locked after a restore that removes the name used for locking', async () => {
     await session.checkpoint({ checkpointLabel: 'before' })
     await session.files.link({ srcPath: '/a', dstPath: '/b' })
     await lock('/b')
@@ -98,7 +98,7 @@ describe.each([
     expect(await isLocked('/a')).toBe(true)
   })
 
-  test('costs little for each removal of a batch, and is what it last was', async () => {
+  test('is removed cheaply in a batch and keeps its last state', async () => {
     const paths = Array.from({ length: 4000 }, (_, i) => `/many/${i}`)
     await session.files.batch(paths.map((path) => ({ write: { path, content: '' } })))
     for (const [i, path] of paths.entries())
@@ -123,7 +123,7 @@ describe.each([
   })
 })
 
-describe.each([{ syncReads: true }, { syncReads: false }])('in a session that is read again, %o', (reads) => {
+describe.each([{ syncReads: true }, { syncReads: false }])('in a reloaded session, %o', (reads) => {
   let failing = false
   let release: (() => void) | undefined
   let engine: Engine
@@ -152,7 +152,7 @@ describe.each([{ syncReads: true }, { syncReads: false }])('in a session that is
     failing = false
   }
 
-  test('locked and open files are followed', async () => {
+  test('tracks locked and open files', async () => {
     const take = (path: string, ownerId: string): Promise<void> =>
       session.posixLocks.set({ path, kind, owner: { ownerId } })
     await take('/a', 'one')
@@ -174,7 +174,7 @@ describe.each([{ syncReads: true }, { syncReads: false }])('in a session that is
     await take('/b', 'three')
   })
 
-  test('a flush waits for what was called before', async () => {
+  test('a flush waits for earlier calls', async () => {
     const other = await engine.sessions.create()
     failing = true
     await full(other.files.write({ path: '/f', content: '' }))

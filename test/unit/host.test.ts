@@ -68,8 +68,8 @@ const makeFifo = (path: string): void => {
   execFileSync('sh', ['-c', 'mkfifo "$0"', join(root, path)])
 }
 
-describe('places', () => {
-  test('are real paths at and below the roots', async () => {
+describe('host paths', () => {
+  test('resolve to real paths in the roots', async () => {
     mkdirSync(join(root, 'a/b'), { recursive: true })
     symlinkSync('a', join(root, 'link'))
     expect(await host.check(root)).toBe(root)
@@ -79,7 +79,7 @@ describe('places', () => {
     expect(await host.check(`${root}/a/../a/./b`)).toBe(join(root, 'a/b'))
   })
 
-  test('a root may be reached through a symlink', async () => {
+  test('accept a root reached through a symlink', async () => {
     symlinkSync(root, join(scratch, 'alias'))
     mkdirSync(join(root, 'a'))
     const aliased = createHost({ roots: [join(scratch, 'alias')] })
@@ -87,13 +87,13 @@ describe('places', () => {
     expect(await aliased.check(join(root, 'a'))).toBe(join(root, 'a'))
   })
 
-  test('/ as a root', async () => {
+  test('accept / as a root', async () => {
     mkdirSync(join(root, 'a'))
     expect(await createHost({ roots: ['/'] }).check(join(root, 'a'))).toBe(join(root, 'a'))
     expect(await createHost({ roots: ['/'] }).check('/')).toBe('/')
   })
 
-  test('outside of the roots are not allowed, whether they exist or not', async () => {
+  test('outside the roots are not allowed, whether they exist or not', async () => {
     mkdirSync(join(scratch, 'root2'))
     symlinkSync(scratch, join(root, 'out'))
     symlinkSync(join(scratch, 'nothing'), join(root, 'dangling'))
@@ -119,26 +119,26 @@ describe('places', () => {
     expect(readdirSync(scratch).sort()).toEqual(['root', 'root2'])
   })
 
-  test('that are missing or files are not found', async () => {
+  test('fail with HOST_PATH_NOT_FOUND if missing or not a directory', async () => {
     put('file')
     for (const place of ['none', 'none/deep', 'file', 'file/x'])
       expect(await reasonOf(host.check(join(root, place)))).toBe('HOST_PATH_NOT_FOUND')
   })
 
-  test('that make no sense', async () => {
+  test('reject invalid values', async () => {
     for (const place of ['', 'root', './x', `${root}/\0`, 1 as unknown as string])
       expect(await reasonOf(host.check(place))).toBe('INVALID_ARGUMENT')
     expect(() => createHost({ roots: ['relative'] })).toThrow(EngineError)
   })
 
-  test('errors tell nothing of other places', async () => {
+  test('do not reveal other paths in errors', async () => {
     symlinkSync(join(scratch, 'hidden-place'), join(root, 'dangling'))
     const error = await failureOf(host.check(join(root, 'dangling')))
     expect(JSON.stringify([error.message, error.details, error.cause])).not.toContain('hidden-place')
   })
 })
 
-/** A sink that keeps the tree as text, and what it was told. */
+/** A sink that keeps the tree as text, and the calls that it received. */
 class Sink implements TreeSink {
   readonly tree = new Map<string, string>()
   told: string[] = []
@@ -205,7 +205,7 @@ describe('scans', () => {
     return host.scan({ path: root }, into, { signal, index, onProgress: (now) => progress.push(now) })
   }
 
-  /** Until the next scan starts well after what was changed. */
+  /** Waits, so that the next scan starts well after the last change. */
   const settle = (): Promise<void> => sleep(50)
 
   function expectSame(): void {
@@ -214,7 +214,7 @@ describe('scans', () => {
     expect(Object.fromEntries([...tree].sort(([a], [b]) => (a < b ? -1 : 1)))).toEqual(hostFiles(root))
   }
 
-  test('what was last seen of a directory is a loss of data where its form is wrong', async () => {
+  test('report DATA_LOSS for a malformed directory index', async () => {
     mkdirSync(join(root, 'many'))
     for (let i = 0; i <= hostLimits.namesPerText; i++) writeFileSync(join(root, 'many', `f${i}`), '')
     await scan()
@@ -243,7 +243,7 @@ describe('scans', () => {
     }
   })
 
-  test('give everything the first time, and what changed the next', async () => {
+  test('report everything the first time and only changes later', async () => {
     for (const path of ['a', 'b', 'd/x', 'd/e/y', 'größe', '__proto__']) put(path)
     mkdirSync(join(root, 'empty'))
     symlinkSync('../nowhere', join(root, 'd/link'))
@@ -283,7 +283,7 @@ describe('scans', () => {
     expect([...index.texts.keys()].sort()).toEqual(['/', '/b', '/d', '/empty', '/n'])
   })
 
-  test('read again what was changed so lately that a further change might not show', async () => {
+  test('reread recently changed files whose next change might not be visible', async () => {
     put('a', 'one')
     put('later', 'one')
     const time = Date.now() / 1000 + 3600
@@ -300,7 +300,7 @@ describe('scans', () => {
     expect(sink.told).toEqual(['file /later'])
   })
 
-  test('see a change that leaves size and time as they were', async () => {
+  test('detect a change that keeps size and time', async () => {
     put('a', 'one')
     await settle()
     await scan()
@@ -316,7 +316,7 @@ describe('scans', () => {
     expectSame()
   })
 
-  test('pass over what is no file, without waiting for it', async () => {
+  test('skip entries other than files, directories and symlinks without blocking', async () => {
     put('a')
     makeFifo('fifo')
     const server = createServer().listen(join(root, 'socket'))
@@ -335,7 +335,7 @@ describe('scans', () => {
     }
   })
 
-  test('large files in pieces', async () => {
+  test('read large files in pieces', async () => {
     const content = Buffer.alloc(5 * hostLimits.pieceBytes + 3, 'abc')
     put('large', content)
     const pieces: number[] = []
@@ -351,7 +351,7 @@ describe('scans', () => {
     expect(pieces).toEqual([...Array<number>(5).fill(hostLimits.pieceBytes), 3])
   })
 
-  test('read a file again that changes meanwhile, but not for ever', async () => {
+  test('reread a file that changes meanwhile, but only a few times', async () => {
     put('log', Buffer.alloc(2 * hostLimits.pieceBytes))
     let reads = 0
     const growing: TreeSink = {
@@ -373,7 +373,7 @@ describe('scans', () => {
     expect(sink.told).toContain('file /log')
   })
 
-  test('many names of one directory', async () => {
+  test('handle many names in one directory', async () => {
     for (let i = 0; i < hostLimits.namesPerText * 2 + 10; i++) put(`many/${i}`, '')
     await settle()
     await scan()
@@ -389,7 +389,7 @@ describe('scans', () => {
     expect(index.texts.size).toBe(1)
   })
 
-  test('deep trees up to the limit, by few descriptors', async () => {
+  test('handle deep trees up to the limit with few descriptors', async () => {
     const deep = Array<string>(hostLimits.depth - 1)
       .fill('d')
       .join('/')
@@ -402,7 +402,7 @@ describe('scans', () => {
     expect(error.details['limit']).toBe('256')
   })
 
-  test('paths up to the limit', async () => {
+  test('handle paths up to the limit', async () => {
     const tree = await host.open(root, { create: false })
     const name = 'n'.repeat(200)
     let deep = ''
@@ -417,12 +417,12 @@ describe('scans', () => {
       expect(await reasonOf(scan())).toBe('LIMIT_EXCEEDED')
     } finally {
       await tree.close()
-      // Longer than a path may be where it is not held open.
+      // The path is longer than the system allows without an open directory.
       execFileSync('rm', ['-rf', root])
     }
   })
 
-  test('end at once when they are aborted', async () => {
+  test('stop immediately on an abort', async () => {
     for (let i = 0; i < 200; i++) put(`d${i}/f`)
     const reason = new Error('stop')
     await expect(scan(AbortSignal.abort(reason))).rejects.toBe(reason)
@@ -433,7 +433,7 @@ describe('scans', () => {
     expect(stopping.told.length).toBeLessThan(20)
   })
 
-  test('throw what the sink throws, and let go of everything', async () => {
+  test('rethrow errors of the sink and release all resources', async () => {
     for (let i = 0; i < 100; i++) put(`d/${i}`)
     const before = readdirSync('/proc/self/fd').length
     const reason = new Error('full')
@@ -442,7 +442,7 @@ describe('scans', () => {
     expect(readdirSync('/proc/self/fd').length).toBeLessThan(before + 10)
   })
 
-  test.runIf(process.getuid?.() !== 0)('fail on what may not be read', async () => {
+  test.runIf(process.getuid?.() !== 0)('fail on unreadable entries', async () => {
     put('d/shut')
     chmodSync(join(root, 'd/shut'), 0)
     const error = await failureOf(scan())
@@ -477,7 +477,7 @@ describe('trees', () => {
       })
     )?.value
 
-  test('hold the directory that was opened, wherever it is by now', async () => {
+  test('keep the opened directory even if it is moved', async () => {
     expect(tree.directory).toBe(join(root, 'a/b'))
     await tree.makeDirectory('/d')
     await tree.writeFile('/d/f', content('one'), attributes)
@@ -558,7 +558,7 @@ describe('trees', () => {
     expect(await text('/d/f')).toBe('again')
   })
 
-  test('leave nothing of a write that failed', async () => {
+  test('leave nothing of a failed write', async () => {
     await tree.writeFile('/f', content('one'), attributes)
     const broken = async function* (): AsyncGenerator<Uint8Array> {
       yield Buffer.from('half')
@@ -574,7 +574,7 @@ describe('trees', () => {
     expect(readdirSync(join(root, 'a/b'))).toEqual(['d', 'f'])
   })
 
-  test('take away what an interrupted write left', async () => {
+  test('remove temporary files of an interrupted write', async () => {
     writeFileSync(join(root, 'a/b/.forkspace-0123456789abcdef.tmp'), '')
     writeFileSync(join(root, 'a/b/.forkspace-mine.tmp'), '')
     expect((await tree.list('/'))!.entries.map(({ name }) => name)).toEqual(['.forkspace-mine.tmp'])
@@ -582,7 +582,7 @@ describe('trees', () => {
     expect(readdirSync(join(root, 'a/b'))).toEqual(['.forkspace-mine.tmp'])
   })
 
-  test('where directories cannot be reached by their descriptors', async () => {
+  test('work on platforms without access through descriptors', async () => {
     const platform = Object.getOwnPropertyDescriptor(process, 'platform')!
     Object.defineProperty(process, 'platform', { ...platform, value: 'darwin' })
     try {
@@ -604,7 +604,7 @@ describe('trees', () => {
     }
   })
 
-  test('many at once, by few descriptors', async () => {
+  test('handle many concurrent calls with few descriptors', async () => {
     const before = readdirSync('/proc/self/fd').length
     for (let i = 0; i < 300; i++) await tree.makeDirectory(`/d${i}`)
     await Promise.all(

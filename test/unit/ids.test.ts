@@ -1,13 +1,13 @@
-/** The order of ids, and what they are made of. */
+/** The order and structure of ids. */
 import { expect, test } from 'vitest'
 import { IdSource, idLength, isId } from '../../src/engine/base/ids.js'
 import { fixedEnvironment } from '../../src/testing.js'
 
-test('ids of one millisecond are in the order in which they were made', () => {
+test('ids of the same millisecond are in creation order', () => {
   const ids = new IdSource(fixedEnvironment({ stepMs: 0 }))
   const made = Array.from({ length: 1000 }, () => ids.newId())
   expect(made.toSorted()).toEqual(made)
-  // Their times alone differ, too: the random part does not decide.
+  // Their time parts differ too, so the random part does not decide.
   expect(new Set(made.map((id) => id.slice(0, 10))).size).toBe(1000)
   for (const id of made) expect([isId(id), id.length]).toEqual([true, idLength])
 })
@@ -20,11 +20,11 @@ test('an id is greater than one of an earlier process whose clock was ahead', ()
   const after = ids.newId(ahead)
   expect(after > ahead).toBe(true)
   expect(ids.newId() > after).toBe(true)
-  // One that is behind changes nothing.
+  // A smaller id has no effect.
   expect(ids.newId(before) > after).toBe(true)
 })
 
-test('an inode number is never 0, and a safe integer', () => {
+test('an inode number is a safe integer other than 0', () => {
   const zeros = { ...fixedEnvironment(), randomFill: (bytes: Uint8Array) => void bytes.fill(0) }
   const ones = { ...zeros, randomFill: (bytes: Uint8Array) => void bytes.fill(255) }
   expect(new IdSource(zeros).newIno()).toBe(1)

@@ -1,4 +1,4 @@
-/** Jobs that run one after the other, or a few at once. */
+/** Jobs that run in sequence, or a few at a time. */
 import { setImmediate as setTimer } from 'node:timers'
 import { setImmediate } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
@@ -10,7 +10,7 @@ import { loaded, runInSlices, type Steps } from '../../src/engine/base/slices.js
 import { fixedEnvironment } from '../../src/testing.js'
 
 describe('a mutex for each key', () => {
-  /** Begins jobs that last a few turns, and says in which order they begin and end. */
+  /** Starts jobs that last a few turns, and records the order in which they start and end. */
   function jobsOf(mutex: KeyedMutex): { run: (key: string, name: string) => Promise<void>; seen: string[] } {
     const seen: string[] = []
     const run = (key: string, name: string): Promise<void> =>
@@ -22,7 +22,7 @@ describe('a mutex for each key', () => {
     return { run, seen }
   }
 
-  test('runs jobs of one key one after the other, also those that come while others wait', async () => {
+  test('runs jobs with the same key in sequence, including jobs that arrive later', async () => {
     const { run, seen } = jobsOf(new KeyedMutex())
     const first = run('key', 'first')
     const second = run('key', 'second')
@@ -33,13 +33,13 @@ describe('a mutex for each key', () => {
     expect(seen).toEqual(names.flatMap((name) => [`${name} begins`, `${name} ends`]))
   })
 
-  test('runs jobs of different keys at once', async () => {
+  test('runs jobs with different keys concurrently', async () => {
     const { run, seen } = jobsOf(new KeyedMutex())
     await Promise.all([run('a', 'first'), run('b', 'second')])
     expect(seen).toEqual(['first begins', 'second begins', 'first ends', 'second ends'])
   })
 
-  test('gives the outcome of a job, and goes on after one that failed', async () => {
+  test('returns the outcome of a job and continues after a failed one', async () => {
     const mutex = new KeyedMutex()
     const failing = mutex.run('key', () => Promise.reject(new Error('no')))
     const next = mutex.run('key', () => Promise.resolve(2))
@@ -49,7 +49,7 @@ describe('a mutex for each key', () => {
 })
 
 describe('work in groups', () => {
-  test('does no more than a group at once, and all of it', async () => {
+  test('runs at most one group at a time and completes all items', async () => {
     let running = 0
     let most = 0
     const done: number[] = []
@@ -66,7 +66,7 @@ describe('work in groups', () => {
     ['of a full group', 2, [1, 2, 3]],
     ['of the last group', 4, [1, 2, 3, 4, 5]],
   ])(
-    'fails with the failure %s, when its group has ended, and begins no other',
+    'rejects with the failure %s when its group has ended, and starts no other',
     async (_what, bad, begun) => {
       const seen: number[] = []
       let running = 0
@@ -89,7 +89,7 @@ describe('work in groups', () => {
 describe('work in slices', () => {
   const environment = fixedEnvironment({ stepMs: 0 })
 
-  test('waits for what a step needs before the next one', async () => {
+  test('waits for pending data before the next step', async () => {
     const seen: string[] = []
     function* steps(): Steps<string> {
       yield setImmediate().then(() => void seen.push('loaded'))
@@ -100,7 +100,7 @@ describe('work in slices', () => {
     expect(seen).toEqual(['loaded', 'used'])
   })
 
-  test('leaves the event loop a turn when a slice is over, and none before', async () => {
+  test('yields to the event loop at the end of a slice and not before', async () => {
     const turns: number[] = []
     let turn = 0
     const count = (): void => {
@@ -121,7 +121,7 @@ describe('work in slices', () => {
     expect(turns[3]).toBe(turns[2])
   })
 
-  test('tries again after what was missing is loaded, and passes on any other error', async () => {
+  test('retries after missing data is loaded, and rethrows other errors', async () => {
     let isLoaded = false
     const attempt = (): string => {
       if (isLoaded) return 'found'

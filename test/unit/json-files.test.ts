@@ -5,7 +5,7 @@ import { fromJSON, openTestEngine, toJSON } from '../../src/testing.js'
 
 let engine: Engine
 let session: Session
-/** memfs is what these functions are measured against. */
+/** A memfs volume as the reference for these functions. */
 let volume: Volume
 
 beforeEach(async () => {
@@ -33,7 +33,7 @@ const files = {
 }
 
 describe('fromJSON and toJSON', () => {
-  test('write and read what memfs does', async () => {
+  test('write and read the same as memfs', async () => {
     await fill(files, '/app')
     const json = await toJSON(session)
     expect(json).toEqual(volume.toJSON())
@@ -42,14 +42,14 @@ describe('fromJSON and toJSON', () => {
     expect(Object.getPrototypeOf(json)).toBeNull()
   })
 
-  test('read a directory, a file and nothing as memfs does', async () => {
+  test('read a directory, a file and a missing path like memfs', async () => {
     await fill(files, '/app')
     for (const path of ['/', '/app', '/app/src/', '/app/src/a.ts', '/app/empty', '/none', '/nowhere']) {
       expect(await toJSON(session, path), path).toEqual(volume.toJSON(path))
     }
   })
 
-  test('treat symlinks as memfs does', async () => {
+  test('handle symlinks like memfs', async () => {
     await fill({ '/d/a': '1', '/only': null, '/b': '2' }, '/')
     for (const { promises } of [session.fs, createFsFromVolume(volume)]) {
       await promises.symlink('/d', '/only/directory')
@@ -61,7 +61,7 @@ describe('fromJSON and toJSON', () => {
     }
   })
 
-  test('write over what is there, and start at the root', async () => {
+  test('overwrite existing files and start at the root', async () => {
     await fromJSON(session, { a: 'one', b: new Uint8Array([104, 105]) })
     await fromJSON(session, { '/a': 'two' })
     expect(await toJSON(session)).toEqual({ '/a': 'two', '/b': 'hi' })
@@ -75,7 +75,7 @@ describe('fromJSON and toJSON', () => {
     expect(await toJSON(copy)).toEqual(await toJSON(session))
   })
 
-  test('name what is in the way', async () => {
+  test('report the conflicting entry', async () => {
     await fromJSON(session, { '/a': '1' })
     await expect(fromJSON(session, { '/a/b': '2' })).rejects.toMatchObject({ code: 'EEXIST' })
     await expect(fromJSON(session, { '/a/b/c': '2' })).rejects.toMatchObject({ code: 'ENOTDIR' })
