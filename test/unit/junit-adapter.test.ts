@@ -27,10 +27,10 @@ const refused = expect.objectContaining({
   details: { field: 'reportContent' },
 }) as Error
 
-describe('a report is counted by its tests', () => {
+describe('counts the tests of a report', () => {
   test.each<[what: string, content: string | Uint8Array, expected: object]>([
     [
-      'whatever its attributes say',
+      'independent of its attributes',
       '<testsuites tests="9" failures="9"><testsuite tests="7" errors="7"><testcase/></testsuite></testsuites>',
       counts(1),
     ],
@@ -42,14 +42,14 @@ describe('a report is counted by its tests', () => {
       counts(1, 2, 1),
     ],
     [
-      'with a failure before all else',
+      'with a failure that takes precedence',
       suite(
         '<testcase><skipped/><failure/></testcase><testcase><error/><skipped/></testcase><testcase><failure/><failure/></testcase>',
       ),
       counts(0, 3),
     ],
     [
-      'by children, not by what is further in or out',
+      'by direct children only',
       suite(
         '<failure/><skipped/><testcase><properties><failure/></properties><system-out><error/></system-out></testcase>',
       ),
@@ -60,18 +60,14 @@ describe('a report is counted by its tests', () => {
       suite(suite(suite('<testcase/>') + suite('<testcase><failure/></testcase>')) + '<testcase/>'),
       counts(2, 1),
     ],
+    ['nested, each separately', suite('<testcase><testcase><failure/></testcase></testcase>'), counts(1, 1)],
     [
-      'inside each other, each for itself',
-      suite('<testcase><testcase><failure/></testcase></testcase>'),
-      counts(1, 1),
-    ],
-    [
-      'not by names that resemble',
+      'not by similar names',
       suite('<Testcase/><testcases/><testcase><Failure/><rerunFailure/></testcase>'),
       counts(1),
     ],
     [
-      'not by names of objects',
+      'not by names of object properties',
       suite('<testcase><toString/><__proto__/><constructor/></testcase>'),
       counts(1),
     ],
@@ -83,11 +79,11 @@ describe('a report is counted by its tests', () => {
       counts(1),
     ],
     [
-      'with CDATA that ends late',
+      'with CDATA that contains brackets',
       suite('<testcase><![CDATA[]]]]><![CDATA[>]]]]]]><failure/></testcase>'),
       counts(0, 1),
     ],
-    ['of none', '<testsuites/>', counts(0)],
+    ['without any', '<testsuites/>', counts(0)],
     [
       'with a byte order mark',
       `\ufeff<?xml version="1.0" encoding="UTF-8"?>${suite('<testcase/>')}`,
@@ -114,7 +110,7 @@ describe('a report is counted by its tests', () => {
     expect(count(content)).toEqual(expected)
   })
 
-  test('wherever the bytes are cut', () => {
+  test('at any split of the bytes', () => {
     const inside = '<testcase name="ä€😀"><![CDATA[ ]] ]]><failure a="1">&amp;\r\n</failure></testcase>'
     for (let i = 0; i < inside.length * 4; i++) {
       const filler = 'x'.repeat(junitLimits.chunkBytes - 20 - i)
@@ -130,56 +126,59 @@ describe('a report is counted by its tests', () => {
   })
 })
 
-describe('what is refused:', () => {
+describe('rejects', () => {
   const utf16 = Buffer.from(suite('<testcase/>'), 'utf16le')
   const entities = '<!DOCTYPE a [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">]>'
   test.each<[what: string, content: string | Uint8Array]>([
-    ['nothing', ''],
+    ['an empty report', ''],
     ['white space', ' \n'],
     ['text', 'passed'],
     ['JSON', '{"tests":[]}'],
     ['another document', '<html><body/></html>'],
-    ['what is cut', '<testsuite><testcase></testcase>'],
-    ['what is cut in a tag', '<testsuite/><'],
-    ['what is cut in a comment', '<testsuite/><!-- '],
-    ['what is cut in CDATA', '<testsuite><![CDATA[</testsuite>'],
-    ['what is cut in a character', Buffer.concat([Buffer.from('<testsuite/>'), Buffer.from([0xe2, 0x82])])],
-    ['a declaration alone', '<?xml version="1.0"?>'],
+    ['a truncated report', '<testsuite><testcase></testcase>'],
+    ['a report truncated in a tag', '<testsuite/><'],
+    ['a report truncated in a comment', '<testsuite/><!-- '],
+    ['a report truncated in CDATA', '<testsuite><![CDATA[</testsuite>'],
+    [
+      'a report truncated in a character',
+      Buffer.concat([Buffer.from('<testsuite/>'), Buffer.from([0xe2, 0x82])]),
+    ],
+    ['only a declaration', '<?xml version="1.0"?>'],
     ['two roots', '<testsuite/><testsuite/>'],
     ['text before the root', 'x<testsuite/>'],
     ['text after the root', '<testsuite/>x'],
     ['CDATA after the root', '<testsuite/><![CDATA[x]]>'],
     ['CDATA before the root', '<![CDATA[x]]><testsuite/>'],
-    ['CDATA that was closed', suite('<![CDATA[]]>]]>')],
+    ['CDATA that is already closed', suite('<![CDATA[]]>]]>')],
     ['CDATA inside a tag', '<testsuite <![CDATA[a="1"]]>/>'],
     ['the end of CDATA in text', suite(']]>')],
-    ['tags that cross', '<testsuite><testcase></testsuite></testcase>'],
-    ['an end without a start', '<testsuite></testcase></testsuite>'],
+    ['overlapping tags', '<testsuite><testcase></testsuite></testcase>'],
+    ['an end tag without a start tag', '<testsuite></testcase></testsuite>'],
     ['the same attribute twice', '<testsuite a="1" a="2"/>'],
     ['an attribute without quotes', '<testsuite a=1/>'],
     ['an attribute without a value', '<testsuite a/>'],
     ['a tag in an attribute', '<testsuite a="<"/>'],
-    ['a character that XML has not', suite('\u0001')],
-    ['a reference to one', suite('&#0;')],
+    ['a character that XML does not allow', suite('\u0001')],
+    ['a reference to such a character', suite('&#0;')],
     ['a bare ampersand', suite('a & b')],
-    ['an entity that nobody declared', suite('&nbsp;')],
-    ['an entity of another', suite('&__proto__;')],
+    ['an undeclared entity', suite('&nbsp;')],
+    ['an entity named like an object property', suite('&__proto__;')],
     ['a document type', `<!DOCTYPE testsuite>${suite('<testcase/>')}`],
-    ['a document type outside', `<!DOCTYPE a SYSTEM "file:///etc/passwd">${suite('<testcase/>')}`],
+    ['an external document type', `<!DOCTYPE a SYSTEM "file:///etc/passwd">${suite('<testcase/>')}`],
     ['declared entities', `${entities}${suite('<testcase>&b;</testcase>')}`],
     ['a document type after the root', '<testsuite/><!DOCTYPE a>'],
     ['a document type inside the root', suite('<!DOCTYPE a>')],
     ['a declaration inside', suite('<?xml version="1.0"?>')],
     ['a declaration after white space', ` <?xml version="1.0"?><testsuite/>`],
     ['another version', '<?xml version="2.0"?><testsuite/>'],
-    ['a version to come', '<?xml version="1.7"?><testsuite/>'],
+    ['a future version', '<?xml version="1.7"?><testsuite/>'],
     ['a declaration of UTF-16', '<?xml version="1.0" encoding="UTF-16"?><testsuite/>'],
     ['a declaration of Latin 1', '<?xml version="1.0" encoding="ISO-8859-1"?><testsuite/>'],
     ['two byte order marks', '\ufeff\ufeff<testsuite/>'],
     ['a byte order mark inside the text', '<testsuite/>\ufeff'],
     ['UTF-16', utf16],
     ['UTF-16 with its mark', Buffer.concat([Buffer.from([0xff, 0xfe]), utf16])],
-    ['UTF-16 the other way round', Buffer.concat([Buffer.from([0xfe, 0xff]), Buffer.from(utf16).swap16()])],
+    ['UTF-16 with swapped bytes', Buffer.concat([Buffer.from([0xfe, 0xff]), Buffer.from(utf16).swap16()])],
     ['UTF-32', Buffer.from('<\0\0\0t\0\0\0')],
     ['Latin 1', Buffer.from(suite('ä'), 'latin1')],
     ['an overlong form', Buffer.concat([Buffer.from('<testsuite>'), Buffer.from([0xc0, 0xbc])])],
@@ -189,7 +188,7 @@ describe('what is refused:', () => {
     expect(() => count(content)).toThrow(refused)
   })
 
-  test('an error says where, and is short', () => {
+  test('reports the position in a short error', () => {
     expect(() => count('<testsuite>\n  <testcase></x></testsuite>')).toThrow('2:16: unexpected close tag')
     const name = 'x'.repeat(1_000_000)
     const error = catching(() => count(`<testsuite><${name}>`))
@@ -197,7 +196,7 @@ describe('what is refused:', () => {
     expect(catching(() => count(`<testsuite><${'😀'.repeat(1000)}>`)).message.isWellFormed()).toBe(true)
   })
 
-  test('what is over a limit, and nothing at it', () => {
+  test('accepts a report at each limit and rejects one above it', () => {
     const { depth, attributes, elements, prolog } = junitLimits
     const nested = (levels: number): string => '<testsuite>'.repeat(levels) + '</testsuite>'.repeat(levels)
     const attributed = (many: number): string =>
@@ -218,7 +217,7 @@ describe('what is refused:', () => {
   })
 })
 
-/** Reports of about the largest size. `npm test` reads a part of them. */
+/** Reports close to the maximum size. `npm test` reads some of them. */
 const hostile: Record<string, string> = {
   'three million references': `suite('&lt;'.repeat(3_000_000))`,
   'three million references in a value': `'<testsuite a="' + '&lt;'.repeat(3_000_000) + '"/>'`,
@@ -242,14 +241,14 @@ const harmless: Record<string, string> = {
   'text of line ends': `suite('\\r'.repeat(bytes - 40))`,
 }
 
-/** Every third entry in `npm test`, from one that the seed chooses. */
+/** Every third entry in `npm test`, from a start that the seed chooses. */
 function sample(from: Record<string, string>): [string, string][] {
   const step = stepOf(3)
   return Object.entries(from).filter((_, index) => (index + seed) % step === 0)
 }
 
-describe('in a process of little memory', () => {
-  test('no report of the largest size is too much', { timeout: 240_000 }, async () => {
+describe('in a process with little memory', () => {
+  test('every report of the maximum size can be read', { timeout: 240_000 }, async () => {
     const compiled = await compileSource()
     const file = join(compiled.directory, 'run.mjs')
     const entries = (from: Record<string, string>): string =>

@@ -60,7 +60,7 @@ beforeAll(async () => {
 
 afterAll(() => rm(directory, { recursive: true, force: true }))
 
-/** What comes of opening the store and reading everything, twice: the first opening must not hide the damage. */
+/** Opens the store and reads everything, twice, because the first opening must not hide the damage. */
 async function outcome(data: string): Promise<string> {
   const outcomes: string[] = []
   for (let times = 0; times < 2; times++) {
@@ -81,14 +81,14 @@ async function outcome(data: string): Promise<string> {
 }
 
 describe('a flipped bit', () => {
-  test('is never read as if it were right', { timeout: 600_000 }, async () => {
+  test('is never read as correct data', { timeout: 600_000 }, async () => {
     const random = randomWords(seed)
     const files = (await readdir(images.closed, { recursive: true, withFileTypes: true })).filter((entry) =>
       entry.isFile(),
     )
     const counts: Record<string, number> = {}
     for (let n = 0; n < flips; n++) {
-      // The first is in the header of a segment, so that something is refused however few there are.
+      // The first flip is in the header of a segment, so that at least one opening fails.
       const file = n === 0 ? files.find((one) => one.name.endsWith('.seg'))! : files[random() % files.length]!
       const name = join(file.parentPath, file.name).slice(images.closed.length + 1)
       const bytes = await readFile(join(images.closed, name))
@@ -111,7 +111,7 @@ describe('a flipped bit', () => {
 })
 
 describe('a missing file', () => {
-  test('is refused, or made again', { timeout: 120_000 }, async () => {
+  test('is rejected or rebuilt', { timeout: 120_000 }, async () => {
     const table: Record<string, string> = {}
     for (const [state, image] of Object.entries(images)) {
       const names = await readdir(image, { recursive: true })

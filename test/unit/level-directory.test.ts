@@ -1,4 +1,4 @@
-/** The directory of a store: who can read it, what stays of a failed opening, and that it stays the same one. */
+/** The directory of a store: its permissions, cleanup after a failed opening, and detection of a moved directory. */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { chmodSync, mkdirSync, readdirSync, renameSync, statSync, symlinkSync } from 'node:fs'
 import { chmod, cp, mkdir, mkdtemp, readdir, realpath, rename, rm, stat, symlink } from 'node:fs/promises'
@@ -12,9 +12,9 @@ import { openEngine } from '../../src/index.js'
 import { openSmall, reasonOf } from '../support/level-world.js'
 import { filesOf } from '../support/store-files.js'
 
-/** Runs a command as a user without rights. */
+/** Runs a command as an unprivileged user. */
 const asNobody = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'] as const
-/** Runs a shell command with mounts of its own, without being root. */
+/** Runs a shell command with its own mounts, without root. */
 const ownMounts = ['unshare', '-Urm', 'sh', '-c'] as const
 
 let directory: string
@@ -39,7 +39,7 @@ async function fill(path: string, bytes = 7): Promise<void> {
   await engine.close()
 }
 
-/** Entries that another user of the system could open, if that user knew their names. */
+/** Entries that another user of the system could open by name. */
 function reachable(path: string): string[] {
   const found: string[] = []
   const walk = (at: string): void => {
@@ -53,7 +53,7 @@ function reachable(path: string): string[] {
 }
 
 describe('other users of the system', () => {
-  test('can reach nothing of a store, a backup or a repaired store', async () => {
+  test('cannot access any file of a store, a backup or a repaired store', async () => {
     await fill(data)
     const store = await openSmall(data)
     for (let n = 0; n < 200; n++) await store.commit({ put: [[`k${n % 9}`, 'x'.repeat(500)]] })
@@ -68,39 +68,42 @@ describe('other users of the system', () => {
     expect(reachable(join(directory, 'repaired'))).toEqual([])
   })
 
-  test('lose what they could reach of a store of an earlier version when it is opened', async () => {
+  test('lose access to the files of a store from an earlier version when it is opened', async () => {
     await fill(data)
     for (const name of ['', 'segments', 'index']) await chmod(join(data, name), 0o755)
     for (const name of ['forkspace.json', 'segments/manifest', 'segments/00000001.seg'])
       await chmod(join(data, name), 0o644)
     await (await openSmall(data)).close()
-    // The directory itself has the mode that its owner chose.
+    // The directory itself keeps the mode that its owner chose.
     expect(reachable(data)).toEqual(['/data 755'])
   })
 
-  test('can reach a directory that was there before, and nothing in it', async () => {
+  test('can access an existing directory but none of its files', async () => {
     mkdirSync(data, 0o755)
     await fill(data)
     expect(reachable(data)).toEqual(['/data 755'])
   })
 
-  test.runIf(process.platform === 'linux' && process.getuid?.() === 0)('see nothing for real', async () => {
-    chmodSync(directory, 0o755)
-    mkdirSync(data, 0o755)
-    await fill(data)
-    const seen = (...command: string[]): string =>
-      spawnSync(asNobody[0], [...asNobody.slice(1), ...command], { encoding: 'utf8' }).stdout
-    expect(seen('ls', directory)).toBe('data\n')
-    expect(seen('ls', join(data, 'segments'))).toBe('')
-    expect(seen('cat', join(data, 'segments/manifest'), join(data, 'index/pages'))).toBe('')
-  })
+  test.runIf(process.platform === 'linux' && process.getuid?.() === 0)(
+    'cannot list or read a store with real permissions',
+    async () => {
+      chmodSync(directory, 0o755)
+      mkdirSync(data, 0o755)
+      await fill(data)
+      const seen = (...command: string[]): string =>
+        spawnSync(asNobody[0], [...asNobody.slice(1), ...command], { encoding: 'utf8' }).stdout
+      expect(seen('ls', directory)).toBe('data\n')
+      expect(seen('ls', join(data, 'segments'))).toBe('')
+      expect(seen('cat', join(data, 'segments/manifest'), join(data, 'index/pages'))).toBe('')
+    },
+  )
 })
 
 describe('a failed opening', () => {
   const parent = (): string => join(directory, 'new')
   const path = (): string => join(parent(), 'store')
 
-  test('leaves no directory behind that it created, whichever call of the disk fails', async () => {
+  test('removes directories that it created, whichever disk call fails', async () => {
     const calls = ['makeDirectory', 'open', 'rename', 'syncDirectory', 'list'] as const
     const counts: Record<string, number> = {}
     for (const call of calls) {
@@ -128,7 +131,7 @@ describe('a failed opening', () => {
     expect(Object.keys(counts).sort()).toEqual([...calls].sort())
   })
 
-  test('leaves no directory behind when a file cannot be written or synced', async () => {
+  test('removes directories that it created if a file cannot be written or synced', async () => {
     for (const call of ['write', 'sync', 'truncate'] as const) {
       for (let fails = 0; ; fails++) {
         let number = 0
@@ -155,7 +158,7 @@ describe('a failed opening', () => {
     }
   })
 
-  test('leaves a directory that was there, also with a store in it', async () => {
+  test('keeps an existing directory, also with a store in it', async () => {
     await mkdir(path(), { recursive: true })
     const takeLock = (): Promise<never> => Promise.reject(new Error('no lock'))
     expect(await openSmall(path(), { takeLock }).catch(reasonOf)).toBe('STORE_FAILED')
@@ -166,7 +169,7 @@ describe('a failed opening', () => {
     expect(await filesOf(path())).toEqual(before)
   })
 
-  test('of the opener that created the directory leaves what a faster one has', async () => {
+  test('keeps the store of a faster opener in the directory that it created', async () => {
     let faster: Awaited<ReturnType<typeof openSmall>> | undefined
     const original = nodeDisk.makeDirectory.bind(nodeDisk)
     vi.spyOn(nodeDisk, 'makeDirectory').mockImplementationOnce(async (at) => {
@@ -182,7 +185,7 @@ describe('a failed opening', () => {
     await again.close()
   })
 
-  test('of a second opener leaves what the first one has', async () => {
+  test('of a second opener keeps the store of the first', async () => {
     const opened = await Promise.allSettled([openSmall(path()), openSmall(path()), openSmall(path())])
     const stores = opened.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
     expect(stores).toHaveLength(1)
@@ -195,7 +198,7 @@ describe('a failed opening', () => {
 })
 
 describe('a backup or repair', () => {
-  test('into the store itself, or below it, is rejected by whatever path', async () => {
+  test('into the store itself or a directory in it is rejected, whatever the path', async () => {
     await fill(data)
     const alias = join(directory, 'alias')
     await symlink(data, alias)
@@ -231,11 +234,11 @@ describe('a backup or repair', () => {
       console.log(told)`
     const args = [...ownMounts.slice(1), script, 'sh', process.execPath, '--input-type=module', '-e', program]
     const { status, stdout } = spawnSync(ownMounts[0], args, { encoding: 'utf8' })
-    // Not every system lets a process mount something.
+    // Not every system lets a process mount a file system.
     expect(status === 0 ? stdout : 'INVALID_ARGUMENT\n').toBe('INVALID_ARGUMENT\n')
   })
 
-  test('that fails leaves no directory behind that it created', async () => {
+  test('removes directories that it created if it fails', async () => {
     await fill(data, 5_000_000)
     const reason = new Error('enough')
     for (const act of [backupStore, repairStore]) {
@@ -251,7 +254,7 @@ describe('a backup or repair', () => {
 describe.each(['descriptor', 'identity'] as const)('an open store held by %s', (hold) => {
   const put = (key: string): { put: [string, string][] } => ({ put: [[`~${key}`, 'x'.repeat(300)]] })
 
-  test('whose directory was replaced rejects commits, reads on, and leaves the other store alone', async () => {
+  test('rejects commits after its directory was replaced, still reads, and does not touch the other store', async () => {
     const store = await openSmall(data, { hold })
     for (let n = 0; n < 200; n++) await store.commit(put(`k${n % 20}`))
     const aside = `${data}.old`
@@ -282,7 +285,7 @@ describe.each(['descriptor', 'identity'] as const)('an open store held by %s', (
   })
 
   test.each(['close', 'reclaim'] as const)(
-    'changes nothing in another store when %s is the first call after the move',
+    'changes nothing in another store if %s is the first call after the move',
     async (call) => {
       const store = await openSmall(data, { hold })
       for (let n = 0; n < 200; n++) await store.commit(put(`k${n % 20}`))
@@ -298,7 +301,7 @@ describe.each(['descriptor', 'identity'] as const)('an open store held by %s', (
     },
   )
 
-  test('goes on when its directory is back', async () => {
+  test('continues when its directory is back', async () => {
     const store = await openSmall(data, { hold })
     renameSync(data, `${data}.old`)
     await expect(store.commit(put('a'))).rejects.toMatchObject({ reason: 'STORE_MOVED' })
@@ -308,7 +311,7 @@ describe.each(['descriptor', 'identity'] as const)('an open store held by %s', (
     await store.close()
   })
 
-  test('goes on when a link to it takes the place of its directory', async () => {
+  test('continues when a link to its directory replaces it', async () => {
     const store = await openSmall(data, { hold })
     renameSync(data, `${data}.old`)
     symlinkSync(`${data}.old`, data)
@@ -317,7 +320,7 @@ describe.each(['descriptor', 'identity'] as const)('an open store held by %s', (
     await store.close()
   })
 
-  test('makes nothing again that was deleted', async () => {
+  test('recreates nothing after its directory was deleted', async () => {
     const store = await openSmall(data, { hold })
     await store.commit(put('a'))
     await rm(data, { recursive: true })
@@ -327,7 +330,7 @@ describe.each(['descriptor', 'identity'] as const)('an open store held by %s', (
     expect(await readdir(directory)).toEqual([])
   })
 
-  test('rejects commits when its lock is gone, which another process could take', async () => {
+  test('rejects commits if its lock file is gone, since another process could take the lock', async () => {
     const store = await openSmall(data, { hold })
     await store.commit(put('a'))
     await rm(join(data, 'index/LOCK'))
@@ -338,7 +341,7 @@ describe.each(['descriptor', 'identity'] as const)('an open store held by %s', (
     await again.close()
   })
 
-  test('does not keep another directory at its path from being opened in the same process', async () => {
+  test('does not prevent opening another directory at its path in the same process', async () => {
     const store = await openSmall(data, { hold })
     await rename(data, `${data}.old`)
     const other = await openSmall(data)
@@ -350,7 +353,7 @@ describe.each(['descriptor', 'identity'] as const)('an open store held by %s', (
   })
 })
 
-test('a backup of a store that is moved while it is copied is one of that store', async () => {
+test('a backup of a store that is moved during the copy contains that store', async () => {
   const engine = await openEngine({ storage: levelStorage(data, { durability: 'relaxed' }) })
   await engine.sessions.create({ files: { '/a': Buffer.alloc(3_000_000, 'a') } })
   await engine.close()
