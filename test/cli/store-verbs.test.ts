@@ -73,7 +73,9 @@ describe('verbs on the files of a store', { timeout: 120_000 }, () => {
     expect(lines[0]).toMatch(
       /^damaged file segments\/\d{8}\.seg: byte \d+: damaged: blob sha256:[0-9a-f]{64}$/,
     )
-    expect(lines[1]).toBe(`missing blob sha256:${hash}  path /only.txt  session ${ids.second}: is not there`)
+    expect(lines[1]).toBe(
+      `missing blob sha256:${hash}  path /only.txt  session ${ids.second}: is not in the store`,
+    )
     expect(lines.at(-1)).toMatch(/^\d findings: 3 sessions/)
     const target = join(root, 'repaired')
     const repair = await runHere(['repair', store, target])

@@ -156,8 +156,10 @@ describe.each(storages.filter(([, , lasting]) => lasting))('a check on %s', (_na
   test('reports missing events', async () => {
     await store.commit({ deleteEvents: [session.id] })
     const found = await findings()
-    expect(found).toContainEqual(expect.objectContaining({ message: 'names an event that is not there' }))
-    expect(found.some(({ message }) => message.includes('from which this one was forked'))).toBe(true)
+    expect(found).toContainEqual(
+      expect.objectContaining({ message: 'refers to an event that is not in the store' }),
+    )
+    expect(found.some(({ message }) => message.includes('which this session was forked from'))).toBe(true)
   })
 
   test('reports a snapshot, a checkpoint and a fork that refer to a missing newest event', async () => {
@@ -174,10 +176,10 @@ describe.each(storages.filter(([, , lasting]) => lasting))('a check on %s', (_na
     const moved = { ...(JSON.parse(forkJson) as object), base: [session.id, last + 1] }
     await store.commit({ put: [[forkKey, moved]] })
     const messages = (await findings()).map(({ object, message }) => `${object} ${message}`)
-    expect(messages).toContainEqual(expect.stringContaining('a snapshot stands behind it'))
-    expect(messages).toContainEqual(expect.stringContaining('names an event that is not there'))
+    expect(messages).toContainEqual(expect.stringContaining('is not in the store, but a later snapshot is'))
+    expect(messages).toContainEqual(expect.stringContaining('refers to an event that is not in the store'))
     expect(messages).toContainEqual(
-      `event ${last + 1} of session ${session.id}, from which this one was forked`,
+      `event ${last + 1} is not in the store; it belongs to session ${session.id}, which this session was forked from`,
     )
   })
 
@@ -193,7 +195,7 @@ describe.each(storages.filter(([, , lasting]) => lasting))('a check on %s', (_na
         })
     const found = await findings()
     expect(found).toContainEqual(
-      expect.objectContaining({ problem: 'missing', object: 'what event 2 did', sessionId: child.id }),
+      expect.objectContaining({ problem: 'missing', object: 'event 2', sessionId: child.id }),
     )
     expect(found.filter(({ sessionId }) => sessionId === grandchild.id)).toEqual([])
   })
@@ -233,7 +235,7 @@ test('a check counts every finding once and lists the first thousand', () => {
   const finding = (i: number): Finding => ({
     problem: 'missing',
     object: `node ${i}`,
-    message: 'is not there',
+    message: 'is not in the store',
   })
   for (let times = 0; times < 2; times++)
     for (let i = 0; i < limits.checkFindings; i++) findings.add(finding(i))

@@ -54,7 +54,7 @@ export class CheckedBlobs {
     }
     // It may have come since they were listed.
     const found = await this.#store.blob(hash, { offset: 0, length: 1 }).catch(() => undefined)
-    if (found === undefined) this.#report(hash, 'missing', 'is not there', place)
+    if (found === undefined) this.#report(hash, 'missing', 'is not in the store', place)
   }
 
   /** Reports damaged blobs without references. */
@@ -75,7 +75,7 @@ export class CheckedBlobs {
       // It may have gone since it was listed; its references decide whether that matters.
       if (content === undefined || (content.byteLength === bytes && sha256(content) === hash))
         return undefined
-      return 'its bytes are not those that it is named by'
+      return 'its bytes do not match its hash'
     } catch (error) {
       return messageOf(error)
     }

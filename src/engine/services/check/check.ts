@@ -158,7 +158,7 @@ class Check {
         this.#report(
           'missing',
           `record ${other}`,
-          `is not there, and the record ${key} refers to it`,
+          `is not in the store, but the record ${key} refers to it`,
           sessionId,
         )
     }
@@ -188,7 +188,7 @@ class Check {
         this.#report(
           'damaged',
           `record ${keys.checkpoint(id, checkpointId)}`,
-          'names an event that is not there',
+          'refers to an event that is not in the store',
           id,
         )
     }
@@ -224,9 +224,9 @@ class Check {
       for await (const page of this.#store.events(id, { from: 1, to: Number.POSITIVE_INFINITY })) {
         for (const { seq, body } of page) {
           const event = body as unknown as EventBody
-          if (seq !== last + 1) this.#report('missing', `event ${last + 1}`, 'is not there', id)
+          if (seq !== last + 1) this.#report('missing', `event ${last + 1}`, 'is not in the store', id)
           else if (event[4] !== expectedLink(event, previous))
-            this.#report('damaged', `event ${seq}`, 'is not the one that was linked', id)
+            this.#report('damaged', `event ${seq}`, 'does not match its hash in the chain of events', id)
           previous = event[4] ?? previous
           last = seq
           this.#events++
@@ -238,7 +238,7 @@ class Check {
       this.#report('damaged', `event ${last + 1}`, messageOf(error), id)
     }
     if (last < newest)
-      this.#report('missing', `event ${last + 1}`, 'is not there, and a snapshot stands behind it', id)
+      this.#report('missing', `event ${last + 1}`, 'is not in the store, but a later snapshot is', id)
     return last
   }
 
@@ -253,15 +253,22 @@ class Check {
     for (let at = base; at !== undefined && !this.#started.has(session);) {
       this.#started.add(session)
       const [parent, seq] = at
-      const of = `of session ${parent}, from which this one was forked`
+      const place = `it belongs to session ${parent}, which this session was forked from`
       const last = await this.#store.lastEvent(parent).catch(() => undefined)
-      if ((last?.seq ?? 0) < seq) return this.#report('missing', `event ${seq}`, of, id)
+      if ((last?.seq ?? 0) < seq)
+        return this.#report('missing', `event ${seq}`, `is not in the store; ${place}`, id)
       const range = { gte: keys.snapshots(parent), lt: keys.snapshot(parent, seq + 1) }
       const [newest] = await this.#store.scan({ ...range, limit: 1, reverse: true })
       const from = newest === undefined ? 0 : snapshotKind.parse(newest[1]).seq
       for await (const page of this.#store.events(parent, { from: from + 1, to: seq })) {
         const gone = page.find(({ body }) => typeof (body as unknown as EventBody)[5] === 'string')
-        if (gone !== undefined) return this.#report('missing', `what event ${gone.seq} did`, of, id)
+        if (gone !== undefined)
+          return this.#report(
+            'missing',
+            `event ${gone.seq}`,
+            `its changes are not in the store; ${place}`,
+            id,
+          )
         await this.#rest()
       }
       const json = newest === undefined ? await this.#store.get(keys.session(tenantKey, parent)) : undefined

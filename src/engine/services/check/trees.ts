@@ -56,9 +56,9 @@ export class CheckedTrees {
     if (this.#seen.add(address) === undefined) return
     try {
       const json = await this.#store.get(keys.node(address))
-      if (json === undefined) return this.#isBad(address, 'missing', 'is not there', place)
+      if (json === undefined) return this.#isBad(address, 'missing', 'is not in the store', place)
       if (!sha256(json).startsWith(address))
-        return this.#isBad(address, 'damaged', 'is not what it is named by', place)
+        return this.#isBad(address, 'damaged', 'its content does not match its address', place)
       const entries = kind === 'blocks' ? undefined : nodeEntries(kind, { address, json })
       // Blocks of a file, or pages of a large directory: they are at the same path.
       if (entries === undefined) {

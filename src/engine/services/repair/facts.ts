@@ -67,7 +67,7 @@ export async function readRecords<R>(
       try {
         records.push(kind.parse(json, key))
       } catch {
-        drop({ object: `record ${key}`, message: 'it is no record' })
+        drop({ object: `record ${key}`, message: 'it is damaged' })
       }
     }
   }

@@ -59,7 +59,7 @@ export class SessionRebuild {
 
   #tellContents(): void {
     for (const hash of this.#facts.lostBlobs) {
-      const message = 'what events did with it is not kept, and those before and behind them neither'
+      const message = 'it is lost; the session keeps its events, but not the changes that they made'
       this.#drop(`blob sha256:${hash}`, { message })
     }
   }
@@ -68,7 +68,7 @@ export class SessionRebuild {
     const { last, newest } = this.#facts
     if (newest === last) return
     const range = newest === last + 1 ? `event ${newest}` : `events ${last + 1} to ${newest}`
-    const message = isNewestSaved ? 'lost, but for the newest state' : 'lost, and what they did'
+    const message = isNewestSaved ? 'lost; the newest state is kept' : 'lost, with their changes'
     this.#drop(range, { message })
   }
 
@@ -154,7 +154,7 @@ async function mendState(
   const all: LostPath[] = []
   for (const path of lost) if (!(await hasFile(tree, path.path))) all.push(path)
   if (unknownFrom !== undefined)
-    all.push({ path: '/', message: `what events from ${unknownFrom} on did is not known` })
+    all.push({ path: '/', message: `the changes of the events from ${unknownFrom} on are unknown` })
   return [mended.root, [...all, ...mended.lost]]
 }
 

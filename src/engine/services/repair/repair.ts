@@ -133,7 +133,7 @@ class Repair {
       this.#drop({
         object: `session ${sessionId}`,
         sessionId,
-        message: 'its record is lost, and so is all of it',
+        message: 'its record is lost, and the whole session with it',
       })
     await this.#writer.flush()
     return {
@@ -254,7 +254,7 @@ class Repair {
       const seq = decodeSeq(key.slice(1 + idLength))
       if (seq > session.last) return drop('its event is lost')
     }
-    for (const root of roots) if (!(await isWhole(root))) return drop('its tree is not whole')
+    for (const root of roots) if (!(await isWhole(root))) return drop('parts of its tree are lost')
     if (!blobs.every(([hash, length]) => this.#hasBlob(hash, length))) return drop('its content is lost')
     return true
   }

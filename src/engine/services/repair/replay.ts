@@ -85,7 +85,10 @@ export class LooseReplay {
         }
       }
       const path = targetOf(effect)
-      this.#lost.push({ path, message: `what event ${seq} did could not be done again: ${messageOf(error)}` })
+      this.#lost.push({
+        path,
+        message: `the change of event ${seq} could not be repeated: ${messageOf(error)}`,
+      })
       // Half of a content is none.
       if (effect[0] === 'p' || effect[0] === 'o' || effect[0] === 'k') await this.#remove(path, at)
     }

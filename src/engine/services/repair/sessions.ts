@@ -52,7 +52,7 @@ export class SessionRepair {
         try {
           record = sessionKind.parse(json)
         } catch {
-          drop({ object: `session ${key.slice(-idLength)}`, message: 'its record is no record' })
+          drop({ object: `session ${key.slice(-idLength)}`, message: 'its record is damaged' })
           continue
         }
         // A session deleted at its creation was never complete.
@@ -108,7 +108,7 @@ export class SessionRepair {
       drop({
         object: `snapshot ${snapshot.seq}`,
         sessionId: id,
-        message: 'what is in it is made again from events',
+        message: 'parts of it are lost; its state is rebuilt from events',
       })
     }
     let changed: ReadonlySet<number> = new Set()

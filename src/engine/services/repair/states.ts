@@ -78,7 +78,8 @@ export class SessionStates {
     }
     const raw = await this.#raw(baseline.root)
     const start = raw ?? { ...(await this.#empty(baseline.root)), lost: [] }
-    if (raw === undefined) return { ...start, lost: [{ path: '/', message: 'what it started from is lost' }] }
+    if (raw === undefined)
+      return { ...start, lost: [{ path: '/', message: 'the files that the session started from are lost' }] }
     if (base === undefined) return start
     return { ...start, unknownFrom: 0 }
   }

@@ -77,7 +77,7 @@ export class TreeMender {
     if (this.#slice.over) await this.#slice.next()
     const pages = await this.#try(() => dir.pages ?? this.loader.loadDir(dir))
     if (pages === undefined) {
-      lost.push({ path, message: 'what was in the directory is lost' })
+      lost.push({ path, message: 'the entries of the directory are lost' })
       return undefined
     }
     const kept: Entries = []
@@ -86,8 +86,8 @@ export class TreeMender {
     for (const page of pages) {
       const names = await this.#try(() => page.names ?? this.loader.loadPage(page))
       if (names === undefined) {
-        const range = `${before === '' ? '' : `behind ${before} `}up to ${page.last}`
-        lost.push({ path, message: `names in the directory ${range} are lost` })
+        const range = `${before === '' ? '' : `after ${before} `}up to ${page.last}`
+        lost.push({ path, message: `the entries ${range} are lost` })
         isWhole = false
       } else {
         // The page may be unloaded meanwhile.
