@@ -87,7 +87,7 @@ test('ignores a frame with an earlier or repeated number', async () => {
     [2, [first!, second!, second!, third]],
   ] as const) {
     const { file, size } = await fileOf(frames)
-    const again = `${from + first!.length + second!.length}: ${frames[2].length} bytes are damaged: commit ${commit} is here again`
+    const again = `${from + first!.length + second!.length}: ${frames[2].length} bytes are damaged: they have a second copy of commit ${commit}`
     const keys = ['rk1', 'rk2', 'rk3'].slice(0, frames.length === 3 ? 2 : 3)
     expect(await salvage(file, size)).toEqual({ keys, damages: [again] })
   }

@@ -142,7 +142,7 @@ test('an open index reports that its file ends anywhere else than it wrote', asy
   expect(await found()).toEqual([])
   for (let end = size - 1; end >= 0; end--) {
     truncateSync(path, end)
-    const message = `the file ends here, and had ${size} bytes`
+    const message = `the file ends here instead of at byte ${size}`
     expect(await found()).toEqual([{ offset: end, message }])
   }
   // Zeros behind whole batches can be a head that is being written, but not in what was written.
@@ -165,7 +165,7 @@ test('an open index reports a last batch that looks as if a kill had cut it shor
   }
   await file.write(lastBatch, [tail])
   expect(await damageIn(file)).toEqual([])
-  expect(await allOf(index.damages())).toEqual([{ offset: lastBatch, message: 'is damaged' }])
+  expect(await allOf(index.damages())).toEqual([{ offset: lastBatch, message: 'a batch is damaged' }])
 })
 
 test('an open index reports that its file is gone or was replaced', async () => {
@@ -177,7 +177,7 @@ test('an open index reports that its file is gone or was replaced', async () => 
   renameSync(`${path}.other`, path)
   expect(await allOf(index.damages())).toEqual([{ offset: 0, message: 'the header is damaged' }])
   rmSync(path)
-  expect(await allOf(index.damages())).toEqual([{ offset: 0, message: 'the file is gone' }])
+  expect(await allOf(index.damages())).toEqual([{ offset: 0, message: 'the file does not exist' }])
 })
 
 test('closing brings what was written to the disk', async () => {

@@ -290,7 +290,7 @@ const mistakes: readonly (readonly [what: string, call: () => Promise<unknown>, 
   [
     'a check of a directory without a store',
     () => checkStore(import.meta.dirname),
-    `STORE_FORMAT ${import.meta.dirname} holds no store. Name the directory with the file forkspace.json`,
+    `STORE_FORMAT there is no store in ${import.meta.dirname}. Pass the directory that has the file forkspace.json`,
   ],
   [
     'tokens that are a list',

@@ -93,7 +93,7 @@ describe('a store that is damaged', () => {
         continue
       }
       const isStateLost = dropped.some(
-        ({ sessionId, message }) => sessionId === id && message === 'lost, and what they did',
+        ({ sessionId, message }) => sessionId === id && message === 'lost, with their changes',
       )
       if (isStateLost) continue
       const differs = [...files].filter(([path, content]) => left.get(path) !== content).map(([path]) => path)
@@ -211,7 +211,7 @@ describe('a store that is damaged', () => {
     )
     // The snapshot of the newest state stands behind it.
     expect(repair.dropped).toContainEqual(
-      expect.objectContaining({ message: 'lost, but for the newest state' }),
+      expect.objectContaining({ message: 'lost; the newest state is kept' }),
     )
     const engine = await openEngine({ storage: levelStorage(target, { durability: 'relaxed' }) })
     const session = await engine.sessions.open(ids.second)
@@ -226,7 +226,7 @@ describe('a store that is damaged', () => {
     await damage(newest(`e${ids.second}${(6).toString(36).padStart(8, '0')}`))
     const { repair } = await repaired()
     expect(repair.dropped).toContainEqual(
-      expect.objectContaining({ sessionId: ids.second, message: 'lost, and what they did' }),
+      expect.objectContaining({ sessionId: ids.second, message: 'lost, with their changes' }),
     )
   })
 
@@ -456,7 +456,7 @@ describe('a session that is written anew', () => {
     await store.close()
     const repair = await repairStore(directory, target)
     expect(repair.dropped).toEqual([
-      { object: 'events 3 to 4', sessionId: session.id, message: 'lost, but for the newest state' },
+      { object: 'events 3 to 4', sessionId: session.id, message: 'lost; the newest state is kept' },
     ])
     await using engine = await openEngine({ storage: levelStorage(target) })
     const repaired = await engine.sessions.open(session.id)
@@ -560,7 +560,7 @@ test('a store without a manifest belongs to the store of its marker, and not to 
   const { findings } = await checkStore(directory)
   expect(findings).toMatchObject([
     { object: 'file segments/manifest' },
-    { object: 'file segments/00000001.seg', message: expect.stringContaining('of another store') as string },
+    { object: 'file segments/00000001.seg', message: expect.stringContaining('another store') as string },
   ])
 })
 
@@ -591,7 +591,7 @@ test('a segment with the bytes of another one of its store is damaged', async ()
   expect((await checkStore(directory)).findings).toContainEqual({
     problem: 'damaged',
     object: `file segments/${second}`,
-    message: 'byte 8: it is a segment of another store or number',
+    message: 'byte 8: the header names another store or segment number',
   })
 })
 

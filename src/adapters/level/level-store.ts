@@ -309,7 +309,7 @@ function isIndexDamage(error: unknown): boolean {
 }
 
 function mustWait(cause: unknown): EngineError {
-  const message = 'the index is damaged and is being made again: use the promise form, or try again'
+  const message = 'the index is damaged and is being rebuilt: use the promise form, or try again later'
   return new EngineError('WOULD_BLOCK', message, {}, { cause })
 }
 

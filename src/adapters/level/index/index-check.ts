@@ -24,7 +24,10 @@ interface IndexState {
 export async function checkClosedIndex(disk: Disk, directory: string): Promise<IndexState> {
   const file = await openOrNothing(disk, join(directory, name))
   if (file === undefined)
-    return { findings: [], notes: ['the index is not there; it is made again when the store is opened'] }
+    return {
+      findings: [],
+      notes: ['there is no index; the next opening of the store rebuilds it from the segments'],
+    }
   try {
     const findings: StoreFinding[] = []
     for await (const damage of findIndexDamage(file)) findings.push(indexFinding(damage))
@@ -37,5 +40,5 @@ export async function checkClosedIndex(disk: Disk, directory: string): Promise<I
 }
 
 export function indexFinding({ offset, message }: IndexDamage): StoreFinding {
-  return fileFinding('damaged', name, `byte ${offset}: ${message}; it is made again from the segments`)
+  return fileFinding('damaged', name, `byte ${offset}: ${message}; the index is rebuilt from the segments`)
 }

@@ -115,7 +115,7 @@ class IndexFile implements IndexDatabase {
       return { file: await openOrNothing(this.#disk, this.#path), seed: this.#seed, end: this.#end }
     })
     if (file === undefined) {
-      yield { offset: 0, message: 'the file is gone' }
+      yield { offset: 0, message: 'the file does not exist' }
       return
     }
     try {
@@ -247,7 +247,7 @@ export async function* findIndexDamage(file: DiskFile, written?: Written): Async
   const size = Math.min(await file.size(), written?.end ?? Infinity)
   const endsEarly: IndexDamage = {
     offset: size,
-    message: `the file ends here, and had ${written?.end} bytes`,
+    message: `the file ends here instead of at byte ${written?.end}`,
   }
   if (size < headerBytes) {
     if (written !== undefined) yield endsEarly
@@ -260,12 +260,12 @@ export async function* findIndexDamage(file: DiskFile, written?: Written): Async
   }
   let end = headerBytes
   for (const batch of readBatches(file, size, seed)) {
-    if (!(await hasWholeValues(file, batch))) yield { offset: batch.offset, message: 'is damaged' }
+    if (!(await hasWholeValues(file, batch))) yield { offset: batch.offset, message: 'a batch is damaged' }
     if (batch.operations.length > 0) end = batch.end
   }
   if (written !== undefined && size < written.end) yield endsEarly
   else if (end < size && (written !== undefined || !(await isCutShort(file, end, size, seed))))
-    yield { offset: end, message: 'is damaged' }
+    yield { offset: end, message: 'a batch is damaged' }
 }
 
 export async function openOrNothing(disk: Disk, path: string): Promise<DiskFile | undefined> {

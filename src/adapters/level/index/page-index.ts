@@ -239,6 +239,6 @@ function pageKey(id: number): string {
 
 export function damagedIndex(options?: ErrorOptions): EngineError {
   const message =
-    'index/pages is damaged. Try again, or open the store again: the index is made again from the segments'
+    'index/pages is damaged. Try again, or reopen the store: the index is rebuilt from the segments'
   return new EngineError('DATA_LOSS', message, { damaged: 'index' }, options)
 }

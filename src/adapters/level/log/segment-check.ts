@@ -15,7 +15,7 @@ export async function* checkSegments(
   const { disk, directory } = segments
   yield* asFinding(markerName, async () => {
     if ((await readMarker(disk, directory)) === undefined)
-      return fileFinding('missing', markerName, 'is not there')
+      return fileFinding('missing', markerName, 'does not exist')
     return undefined
   })
   yield* asFinding(`${segmentsName}/manifest`, async () => void (await readManifest(disk, directory)))
@@ -36,9 +36,10 @@ export async function* checkSegments(
       if (!segments.has(segment)) continue
       throw error
     }
-    if (size < end) yield fileFinding('damaged', name, `byte ${size}: it has ${size} bytes instead of ${end}`)
+    if (size < end)
+      yield fileFinding('damaged', name, `byte ${size}: the file has ${size} bytes instead of ${end}`)
     if (decodeSegmentHeader(header) === undefined)
-      yield fileFinding('damaged', name, 'byte 0: its header is damaged')
+      yield fileFinding('damaged', name, 'byte 0: the header is damaged')
     const range = {
       from: segmentHeaderBytes,
       to: Math.min(size, end),

@@ -80,7 +80,7 @@ export async function* salvageFrames(
       const end = await nextFrame(reader, at + 1, seed, commit)
       // A write to the wrong place can leave an earlier commit here. Its values must not replace newer ones.
       if (header !== undefined && commit !== undefined && header.commit <= commit) {
-        const message = `${end - at} bytes are damaged: commit ${header.commit} is here again`
+        const message = `${end - at} bytes are damaged: they have a second copy of commit ${header.commit}`
         const damages = [{ offset: at, message, toEnd: end === to }]
         yield { offset: at, header: undefined, end, entries: [], damages }
       } else yield await salvageRegion(reader, at, end, to)
@@ -147,7 +147,7 @@ async function salvageRegion(
   }
   const message =
     at === size
-      ? 'the header of a commit is damaged, and nothing of what is in it'
+      ? 'the header of a commit is damaged; its entries are intact'
       : `${size - Math.min(at, size)} bytes are damaged`
   return { offset, header: undefined, end, entries, damages: [{ offset, message, toEnd: end === to }] }
 }
@@ -169,7 +169,7 @@ function salvageEntries(bytes: Buffer, header: FrameHeader, offset: number, dama
       // Of those before, none is left out: only one head is damaged if the rest adds up.
       const next = nextEntry(bytes, at, header.entries - entries.length - missed - 1)
       const lost = (next ?? bytes.length) - at
-      const message = `${lost} bytes of commit ${header.commit} are damaged, or nobody can tell`
+      const message = `${lost} bytes of commit ${header.commit} are damaged or cannot be verified`
       damages.push({ offset: offset + at, message, toEnd: false })
       if (next === undefined) return entries
       missed++

@@ -66,7 +66,9 @@ export async function salvageStore(
         signal?.throwIfAborted()
         const tail = frame.damages.find(({ toEnd }) => toEnd)
         if (tail !== undefined && isHead && (manifest?.syncedTo ?? 0) <= commit) {
-          notes.push(`${name}: byte ${tail.offset}: a commit that was never acknowledged ends it, cut off`)
+          notes.push(
+            `${name}: byte ${tail.offset}: the file ends with an incomplete commit, which was never acknowledged`,
+          )
           break
         }
         for (const damage of frame.damages) {
@@ -126,7 +128,7 @@ function rangeOf(
   const sizeFinding =
     sealed === undefined || sealed.bytes <= file.end
       ? undefined
-      : `byte ${to}: it has ${file.end} bytes instead of ${sealed.bytes}`
+      : `byte ${to}: the file has ${file.end} bytes instead of ${sealed.bytes}`
   return {
     range: { from: segmentHeaderBytes, to, before },
     isHead: sealed === undefined,
@@ -142,7 +144,11 @@ function orderFindings({ manifest, segments }: StoredFiles): StoreFinding[] {
     if (before === undefined || header === undefined) continue
     if (header.firstCommit !== before.commit + 1 || header.chain !== before.chain)
       findings.push(
-        fileFinding('damaged', segmentPath(file.segment), 'byte 28: it does not follow the one before'),
+        fileFinding(
+          'damaged',
+          segmentPath(file.segment),
+          'byte 28: it does not continue the segment before it',
+        ),
       )
   }
   return findings

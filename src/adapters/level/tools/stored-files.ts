@@ -133,7 +133,7 @@ async function lookAtMarker(
     const marker = await readMarker(disk, directory)
     if (marker?.format === formats.orderedKeys) throw olderFormat()
     if (marker !== undefined) return { marker: marker.storeId, findings: [] }
-    return { marker: undefined, findings: [fileFinding('missing', markerName, 'is not there')] }
+    return { marker: undefined, findings: [fileFinding('missing', markerName, 'does not exist')] }
   } catch (error) {
     const finding = unreadable(markerName, error)
     if (finding !== undefined) return { marker: undefined, findings: [finding] }
@@ -184,7 +184,7 @@ async function openSegments(
       } catch (error) {
         const finding =
           errorCode(error) === 'ENOENT'
-            ? fileFinding('missing', segmentPath(segment), 'is not there')
+            ? fileFinding('missing', segmentPath(segment), 'does not exist')
             : unreadable(segmentPath(segment), error)
         if (finding === undefined) throw error
         missing.push(finding)
@@ -221,14 +221,14 @@ function findingsOf(
 ): StoreFinding[] {
   const findings: StoreFinding[] = []
   if (marker !== undefined && marker !== storeId)
-    findings.push(fileFinding('damaged', markerName, 'is that of another store'))
+    findings.push(fileFinding('damaged', markerName, 'belongs to another store'))
   if (manifest !== undefined && manifest.storeId !== storeId)
-    findings.push(fileFinding('damaged', `${segmentsName}/${manifestName}`, 'is that of another store'))
+    findings.push(fileFinding('damaged', `${segmentsName}/${manifestName}`, 'belongs to another store'))
   for (const { file, header } of segments) {
     const name = segmentPath(file.segment)
-    if (header === undefined) findings.push(fileFinding('damaged', name, 'byte 0: its header is damaged'))
+    if (header === undefined) findings.push(fileFinding('damaged', name, 'byte 0: the header is damaged'))
     else if (header.storeId !== storeId || header.segment !== file.segment)
-      findings.push(fileFinding('damaged', name, 'byte 8: it is a segment of another store or number'))
+      findings.push(fileFinding('damaged', name, 'byte 8: the header names another store or segment number'))
   }
   return findings
 }
@@ -249,7 +249,7 @@ async function closeAll(segments: readonly StoredSegment[]): Promise<void> {
 function noStore(directory: string): EngineError {
   return new EngineError(
     'STORE_FORMAT',
-    `${directory} holds no store. Name the directory with the file forkspace.json`,
+    `there is no store in ${directory}. Pass the directory that has the file forkspace.json`,
   )
 }
 
