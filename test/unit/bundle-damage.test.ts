@@ -216,12 +216,12 @@ describe.each(stores)('on %s', (_name, makeStorage, number) => {
       [
         'another hash',
         ({ manifest }) => (manifest.state.manifestHash = hashOf('')),
-        'not what the manifest says',
+        'does not match its manifest hash',
       ],
       [
         'another base',
         ({ manifest }) => (manifest.baseline.manifestHash = hashOf('')),
-        'not what the manifest says',
+        'does not match its manifest hash',
       ],
       ['an invalid root', ({ manifest }) => (manifest.state.root = ['f']), 'no root'],
       ['no root', ({ manifest }) => delete (manifest.state as Partial<typeof manifest.state>).root, 'list'],
@@ -231,9 +231,13 @@ describe.each(stores)('on %s', (_name, makeStorage, number) => {
       [
         'events that are not linked',
         ({ texts }) => ((texts.events[1] as unknown[])[4] = 'x'.repeat(43)),
-        'follow',
+        'the event before it',
       ],
-      ['another principal', ({ texts }) => ((texts.events[1] as unknown[])[3] = 'eve'), 'follow'],
+      [
+        'another principal',
+        ({ texts }) => ((texts.events[1] as unknown[])[3] = 'eve'),
+        'the event before it',
+      ],
       ['other details', ({ texts }) => ((texts.events[1] as unknown[])[2] = { deep: { a: 1 } }), 'form'],
       ['another type', ({ texts }) => ((texts.events[1] as unknown[])[1] = '<script>'), 'form'],
       ['a time without end', ({ texts }) => ((texts.events[1] as unknown[])[0] = 1e300), 'range'],
@@ -247,12 +251,12 @@ describe.each(stores)('on %s', (_name, makeStorage, number) => {
       [
         'two checkpoints with one name',
         ({ texts }) => ((texts.checkpoints[1] as unknown[])[2] = 'one'),
-        'one name',
+        'the same id or label',
       ],
       [
         'two checkpoints with one id',
         ({ texts: { checkpoints } }) => ((checkpoints[1] as unknown[])[0] = (checkpoints[0] as unknown[])[0]),
-        'one name',
+        'the same id or label',
       ],
       [
         'the wrong state of the newest checkpoint',
@@ -260,7 +264,7 @@ describe.each(stores)('on %s', (_name, makeStorage, number) => {
           const [a, b] = checkpoints as unknown[][]
           b!.splice(4, 2, ...a!.slice(4))
         },
-        'newest state',
+        'newest checkpoint',
       ],
       [
         'an invalid checkpoint id',
@@ -367,14 +371,14 @@ describe.each(stores)('on %s', (_name, makeStorage, number) => {
       [
         'too many names in a page',
         Array.from({ length: 1025 }, (_, i) => [`a${String(i).padStart(4, '0')}`, at.file]),
-        'cut',
+        'split',
       ],
       ['a mode with more than permission bits', one(['f', 1, 0o100644, 0, 0, 0, 0, 0]), 'range'],
       ['a negative mode', one(['f', 1, -1, 0, 0, 0, 0, 0]), 'range'],
       ['an inode number of zero', one(['f', 0, 0o644, 0, 0, 0, 0, 0]), 'range'],
       ['a time that is not a number', one(['f', 1, 0o644, 'now', 0, 0, 0, 0]), 'number'],
-      ['a symlink to nowhere', one(['l', 1, '', 0]), 'nowhere'],
-      ['a symlink with a NUL', one(['l', 1, 'a\0b', 0]), 'nowhere'],
+      ['a symlink to nowhere', one(['l', 1, '', 0]), 'the target of a symlink'],
+      ['a symlink with a NUL', one(['l', 1, 'a\0b', 0]), 'the target of a symlink'],
       ['a symlink that is too long', one(['l', 1, 'a'.repeat(4097), 0]), 'bytes'],
       ['a missing content', one(file(1, hashOf('secret'))), 'missing'],
       [
@@ -387,7 +391,7 @@ describe.each(stores)('on %s', (_name, makeStorage, number) => {
       ['a size that is not a number', one(file('1', 0)), 'number'],
       ['a body that is not an object', one(file(1, null)), 'object'],
       ['a missing body', one(file(1, { b: '0'.repeat(40) })), 'missing'],
-      ['data after the end', one(file(3, block([0, 4, hash, content.length, 0]))), 'longer'],
+      ['data after the end', one(file(3, block([0, 4, hash, content.length, 0]))), 'past its size'],
       ['overlapping extents', one(file(100, block([0, 4, hash, 7, 0], [3, 1, hash, 7, 0]))), 'range'],
       ['a range beyond the end of its content', one(file(100, block([0, 4, hash, 7, 4]))), 'range'],
       [
@@ -446,20 +450,20 @@ describe.each(stores)('on %s', (_name, makeStorage, number) => {
         'order',
       ],
       ['an attribute without a name', one(file(0, 0, { x: [['', hash, 7]] })), 'order'],
-      ['a link without a table', one(['h', 5]), 'nowhere'],
+      ['a link without a table', one(['h', 5]), 'the hard links do not match'],
       ['a file with a link count outside a table', { lists: [['d', one(file(0, 0, { n: 2 }))]] }, 'missing'],
       ['an unknown kind of list', { lists: [['z', []]] }, 'kind'],
       ['an empty list', { lists: [['l', []]] }, 'empty'],
       ['a part instead of a directory', { lists: [['p', one(at.file)]] }, 'missing'],
       ['a list of blocks instead of a directory', { lists: [['b', [[0, [hash, 7]]]]] }, 'missing'],
-      ['an empty part', { lists: [['p', []]] }, 'cut'],
+      ['an empty part', { lists: [['p', []]] }, 'split'],
       [
         'a page that continues after its end',
         [
           [pageEnd, at.file],
           [`${pageEnd}x`, at.file],
         ],
-        'cut',
+        'split',
       ],
     ]
 
@@ -483,22 +487,27 @@ describe.each(stores)('on %s', (_name, makeStorage, number) => {
     })
 
     test.each([
-      ['wrong link counts', [['a', ['h', 5]]], [['5', file(0, 0, { n: 2 }, 5)]], 'miscounted'],
-      ['a link that is not in the table', [['a', ['h', 6]]], [['5', file(0, 0, { n: 1 }, 5)]], 'miscounted'],
-      ['a file without a name in the table', [], [['5', file(0, 0, { n: 1 }, 5)]], 'nowhere'],
+      ['wrong link counts', [['a', ['h', 5]]], [['5', file(0, 0, { n: 2 }, 5)]], 'another number of names'],
+      [
+        'a link that is not in the table',
+        [['a', ['h', 6]]],
+        [['5', file(0, 0, { n: 1 }, 5)]],
+        'another number of names',
+      ],
+      [
+        'a file without a name in the table',
+        [],
+        [['5', file(0, 0, { n: 1 }, 5)]],
+        'the hard links do not match',
+      ],
       ['an unsorted table', [['a', ['h', 5]]], [['6', file(0, 0, { n: 1 }, 5)]], 'order'],
       [
         'a directory in a table',
         [['a', ['h', 5]]],
         [['5', ['d', 5, 0, 0, 0, 0, addressOf('["d",[]]')]]],
-        'something else',
+        'not a file',
       ],
-      [
-        'a file without a link count in a table',
-        [['a', ['h', 5]]],
-        [['5', file(0, 0, {}, 5)]],
-        'something else',
-      ],
+      ['a file without a link count in a table', [['a', ['h', 5]]], [['5', file(0, 0, {}, 5)]], 'not a file'],
       [
         'a file with the same number as one in the table',
         [
@@ -506,7 +515,7 @@ describe.each(stores)('on %s', (_name, makeStorage, number) => {
           ['b', file(0, 0, {}, 5)],
         ],
         [['5', file(0, 0, { n: 1 }, 5)]],
-        'one number',
+        'the same number',
       ],
     ] as [string, unknown[], unknown[], string][])('%s', async (_case, entries, table, message) => {
       // The inode number of these files follows their other fields.

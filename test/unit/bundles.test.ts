@@ -581,7 +581,7 @@ describe('a failed import', () => {
     })
     const { root, blocks } = await readFile(bundle)
     const content = writeFile({ root, blocks: [...blocks, blocks.at(-1)!] })
-    await expect(engine.sessions.importBundle(content)).rejects.toThrow('goes on behind its end')
+    await expect(engine.sessions.importBundle(content)).rejects.toThrow('data follows its end')
     expect(written.size).toBe(1)
     for (const sessionId of written) expect(await store!.lastEvent(sessionId)).toBeUndefined()
   })

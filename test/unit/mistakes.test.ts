@@ -405,7 +405,7 @@ const mistakes: readonly (readonly [what: string, call: () => Promise<unknown>, 
   [
     'a bundle that is something else',
     () => engine.sessions.importBundle(new TextEncoder().encode('{"not":"a bundle"}')),
-    'INVALID_BUNDLE the content is not a bundle: Unexpected end of data. Pass the bytes that session.exportBundle() gave.',
+    'INVALID_BUNDLE the content is not a bundle: Unexpected end of data. Pass the bytes that session.exportBundle() returned.',
   ],
   [
     'a lock that another owner has',

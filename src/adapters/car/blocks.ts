@@ -17,8 +17,8 @@ export function cidOf(kind: BundleBlock['kind'], hash: string): CID {
 /** The kind and the hash of the block of a CID. Throws INVALID_BUNDLE for a CID that `cidOf` would not make. */
 export function describeCid({ version, code, multihash }: CID): Omit<BundleBlock, 'bytes'> {
   if (version !== 1 || multihash.code !== sha256.code || multihash.digest.byteLength !== hashBytes)
-    throw refused('a block has a hash of another kind than SHA-256')
-  if (code !== codecs.raw && code !== codecs.json) throw refused('a block has another codec than raw or json')
+    throw refused('a block does not have a SHA-256 hash')
+  if (code !== codecs.raw && code !== codecs.json) throw refused('a block has a codec other than raw or json')
   return { kind: code === codecs.raw ? 'raw' : 'json', hash: Buffer.from(multihash.digest).toString('hex') }
 }
 
@@ -29,7 +29,7 @@ export function checkHash(hash: string, bytes: Uint8Array): void {
 export function refused(message: string, options?: ErrorOptions): EngineError {
   return new EngineError(
     'INVALID_BUNDLE',
-    `the content is not a bundle: ${message}. Pass the bytes that session.exportBundle() gave.`,
+    `the content is not a bundle: ${message}. Pass the bytes that session.exportBundle() returned.`,
     {},
     options,
   )

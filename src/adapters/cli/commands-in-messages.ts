@@ -1,7 +1,7 @@
 /** Library calls that occur in messages of the engine, and the commands to show in their place. */
 const commands: readonly (readonly [call: string, command: string])[] = [
   ['listCheckpoints() lists them', '"forkspace session show" lists them'],
-  ['the bytes that session.exportBundle() gave', 'a file that "forkspace export --bundle" wrote'],
+  ['the bytes that session.exportBundle() returned', 'a file that "forkspace export --bundle" wrote'],
   ['with sync()', 'with "forkspace sync"'],
   ['{ force: true }', '--force'],
   [

@@ -63,14 +63,14 @@ export class BodyReader {
 
   blob(hash: unknown, length: number): BlobRef {
     const blob = this.#vault.blob(asHash(hash), length)
-    if (blob === undefined) throw damaged('a content is missing, or of another size')
+    if (blob === undefined) throw damaged('a content is missing or has another size')
     return blob
   }
 
   /** Data past the end of a file would come to light when the file grows. */
   #within(body: BlockBody, size: number): BlockBody {
     forEachExtent(body, { from: size, to: Number.MAX_SAFE_INTEGER }, () => {
-      throw damaged('a file is longer than its size')
+      throw damaged('a file has data past its size')
     })
     return body
   }

@@ -37,13 +37,14 @@ export class EntryReader {
       }
       case 'l': {
         const target = asText(value[2], limits.pathBytes)
-        if (target === '' || target.includes('\0')) throw damaged('a symlink leads nowhere')
+        if (target === '' || target.includes('\0'))
+          throw damaged('the target of a symlink is empty or contains NUL')
         return new Symlink(asIno(value[1]), target, asNumber(value[3]))
       }
       case 'h':
         return new Link(asIno(value[1]))
     }
-    throw damaged('an entry is of no known kind')
+    throw damaged('an entry has an unknown kind')
   }
 
   directory(value: readonly unknown[]): Dir {

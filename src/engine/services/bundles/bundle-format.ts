@@ -102,7 +102,7 @@ export function encodeManifest({ tags, ...rest }: Manifest): Buffer {
   if (bytes.length > limits.bundleNodeBytes) {
     throw new EngineError(
       'LIMIT_EXCEEDED',
-      `the session is too large for a bundle: its manifest has ${bytes.length} bytes, of at most ${limits.bundleNodeBytes}`,
+      `the session is too large for a bundle: its manifest has ${bytes.length} bytes; at most ${limits.bundleNodeBytes} are allowed`,
       { limit: String(limits.bundleNodeBytes) },
     )
   }
@@ -115,7 +115,7 @@ export function parseManifest(block: BundleBlock | undefined): Manifest {
   if (value['format'] !== bundleFormat)
     throw new EngineError(
       'INVALID_BUNDLE',
-      'the content is not a bundle of a session: pass the bytes that session.exportBundle() gave',
+      'the content is not a bundle of a session: pass the bytes that session.exportBundle() returned',
     )
   if (value['version'] !== bundleVersion) {
     const version = JSON.stringify(value['version'] ?? null).slice(0, 64)

@@ -142,7 +142,7 @@ class BundleImport {
     this.#part = 'events'
     const { at, snapshots, setBacks } = await this.#events(manifest, record, root, checkpoints)
     if (setBacks !== undefined) record = { ...record, setBacks }
-    if ((await this.#next()) !== undefined) throw damaged('it goes on behind its end')
+    if ((await this.#next()) !== undefined) throw damaged('data follows its end')
     const put: [string, object | string][] = [...snapshots]
     for (const checkpoint of checkpoints.values())
       put.push([keys.checkpoint(this.sessionId, checkpoint.record.id), checkpoint.record])
@@ -212,12 +212,12 @@ class BundleImport {
         createdAt: asTime(createdAt),
       }
       for (const name of [`id ${id}`, `label ${record.label}`]) {
-        if (taken.has(name)) throw damaged('two checkpoints have one name')
+        if (taken.has(name)) throw damaged('two checkpoints have the same id or label')
         if (name !== 'label ') taken.add(name)
       }
       last = record.seq
       if (last === texts.events.count && JSON.stringify(root) !== JSON.stringify(newest.root))
-        throw damaged('the newest checkpoint is not the newest state')
+        throw damaged('the files of the newest checkpoint differ from those of the session')
       const state = await this.#trees.state({ root, manifestHash: asHash(hash) })
       checkpoints.set(last, { record, root: this.#core.journal.kept(() => encodeRoot(state)) ?? state })
     }
@@ -280,7 +280,7 @@ class BundleImport {
       }
       at = event[0]
       link = expectedLink(event, link)
-      if (event[4] !== link) throw damaged('an event does not follow the one before it')
+      if (event[4] !== link) throw damaged('an event does not match the hash of the event before it')
       seq++
       const text = JSON.stringify(event)
       events.push({ sessionId: session.id, seq, body: core.journal.kept(() => text) ?? event })
@@ -290,7 +290,7 @@ class BundleImport {
       if (state !== undefined && !(state instanceof Dir))
         snapshots.push([keys.snapshot(session.id, seq), { seq, at, chain: link, root: state }])
     }
-    if (link !== head) throw damaged('the newest event is another')
+    if (link !== head) throw damaged('the newest event does not match the manifest')
     if (events.length > 0) await flush()
     return { at, snapshots, setBacks }
   }
@@ -302,16 +302,16 @@ class BundleImport {
     for await (const line of joinLines(this.#pieces(blocks))) {
       if (this.#slice.over) await this.#slice.next()
       this.#signal?.throwIfAborted()
-      if (++found > count) throw damaged('it has more records than it says')
+      if (++found > count) throw damaged('it has more records than the manifest says')
       yield parseJson(line)
     }
-    if (found < count) throw damaged('it has fewer records than it says')
+    if (found < count) throw damaged('it has fewer records than the manifest says')
   }
 
   async *#pieces(hashes: readonly string[]): AsyncGenerator<Uint8Array, void> {
     for (const hash of hashes) {
       const block = await this.#next()
-      if (block?.kind !== 'raw' || block.hash !== hash) throw damaged('a piece of text is missing')
+      if (block?.kind !== 'raw' || block.hash !== hash) throw damaged('a block of text is missing')
       yield block.bytes
     }
   }
@@ -327,7 +327,7 @@ const eventTypePattern = /^v1\.[A-Za-z]+\.[A-Za-z]+$/
 function asEvent(value: unknown): EventBody & { readonly 4: string } {
   const [at, type, details, principal, link, redo] = asList(value)
   const name = asText(type, limits.labelBytes)
-  if (!eventTypePattern.test(name)) throw damaged('an event is of no known form')
+  if (!eventTypePattern.test(name)) throw damaged('an event has an unknown form')
   return [
     asTime(at),
     name as EventType,
@@ -344,7 +344,7 @@ function asDetails(value: unknown): object {
   for (const detail of Object.values(details)) {
     const isList = Array.isArray(detail) && detail.every((item) => typeof item === 'string')
     if (!isList && typeof detail !== 'string' && typeof detail !== 'number' && typeof detail !== 'boolean')
-      throw damaged('an event is of no known form')
+      throw damaged('an event has an unknown form')
   }
   return details
 }

@@ -31,23 +31,26 @@ export class LinkCheck {
       for await (const node of this.#nodes(dir)) {
         if (node instanceof Dir) stack.push(node)
         else if (node instanceof Link) found.set(node.ino, (found.get(node.ino) ?? 0) + 1)
-        else if (expected.has(node.ino)) throw damaged('two files have one number')
+        else if (expected.has(node.ino)) throw damaged('two files have the same number')
       }
       if (!dir.linked) this.#unlinked.dirs.add(key)
     }
-    if (found.size !== expected.size) throw damaged('a link leads nowhere')
-    for (const [ino, count] of found) if (expected.get(ino) !== count) throw damaged('links were miscounted')
+    if (found.size !== expected.size) throw damaged('the hard links do not match their table')
+    for (const [ino, count] of found)
+      if (expected.get(ino) !== count)
+        throw damaged('a hard-linked file has another number of names than its table says')
   }
 
   async #table(links: Dir | undefined): Promise<Map<number, number>> {
     const expected = new Map<number, number>()
     if (links === undefined) return expected
     for await (const node of this.#nodes(links, (name, { ino }) => name === linkKey(ino))) {
-      if (!(node instanceof LinkedFile)) throw damaged('a table of links holds something else')
+      if (!(node instanceof LinkedFile))
+        throw damaged('a table of hard links has an entry that is not a file')
       expected.set(node.ino, node.nlink)
       if (expected.size > limits.bundleLinkedFiles) {
         const limit = limits.bundleLinkedFiles
-        const message = `the bundle has a tree with over ${limit} hard-linked files, the most that an import reads`
+        const message = `the bundle has a tree with over ${limit} hard-linked files; an import reads at most that many`
         throw new EngineError('LIMIT_EXCEEDED', message, { limit: String(limit) })
       }
     }
@@ -61,7 +64,7 @@ export class LinkCheck {
     for (const page of await peekPages(dir, this.#loader)) {
       const { names, nodes } = await peekPage(page, this.#loader)
       for (const [index, node] of nodes.entries()) {
-        if (!isNamed(names![index]!, node)) throw damaged('a table of links is not in order')
+        if (!isNamed(names![index]!, node)) throw damaged('a table of hard links is not in order')
         yield node
       }
       if (this.#slice.over) await this.#slice.next()

@@ -308,7 +308,7 @@ function checkCount(count: number, limit: number): void {
   if (count <= limit) return
   throw new EngineError(
     'LIMIT_EXCEEDED',
-    `the bundle has over ${limit} blocks, the most that an import reads`,
+    `the bundle has over ${limit} blocks; an import reads at most that many`,
     { limit: String(limit) },
   )
 }

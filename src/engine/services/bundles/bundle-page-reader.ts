@@ -30,7 +30,7 @@ export class PageReader {
   /** A block of a bundle that is a whole directory, or a part of one. */
   async takePage(address: string, list: readonly unknown[], isWhole: boolean): Promise<void> {
     if (list.length > limits.namesPerPage || (list.length === 0 && !isWhole))
-      throw damaged('a directory is cut in the wrong places')
+      throw damaged('a directory is split into the wrong pages')
     const names: string[] = []
     const nodes: Entry[] = []
     let previous: string | undefined
@@ -40,7 +40,7 @@ export class PageReader {
       const name = asName(given)
       if (previous !== undefined) {
         if (compareUtf8(previous, name) >= 0) throw damaged('names are not in order')
-        if (endsPage(previous)) throw damaged('a directory is cut in the wrong places')
+        if (endsPage(previous)) throw damaged('a directory is split into the wrong pages')
       }
       previous = name
       names.push(name)
@@ -80,7 +80,7 @@ export class PageReader {
       all.push(facts)
       open.push(page)
       count += page.names!.length
-      if (count > limits.namesPerPage) throw damaged('a directory is cut in the wrong places')
+      if (count > limits.namesPerPage) throw damaged('a directory is split into the wrong pages')
       if (count === limits.namesPerPage || endsPage(page.last)) await close()
       await this.#vault.backpressure()
     }

@@ -14,7 +14,7 @@ export async function* cutLines(lines: AsyncIterable<string>): AsyncGenerator<Bu
     if (bytes.length > limits.bundleLineBytes) {
       throw new EngineError(
         'LIMIT_EXCEEDED',
-        `the session is too large for a bundle: one of its records has ${bytes.length} bytes, of at most ${limits.bundleLineBytes}`,
+        `the session is too large for a bundle: one of its records has ${bytes.length} bytes; at most ${limits.bundleLineBytes} are allowed`,
         { limit: String(limits.bundleLineBytes) },
       )
     }

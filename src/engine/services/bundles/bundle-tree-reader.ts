@@ -62,7 +62,7 @@ export class TreeReader {
     const { t: table } = asObject(value[7] ?? {})
     if (table !== undefined) {
       const address = asAddress(table)
-      if (this.#vault.facts(address)?.kind !== 'directory') throw damaged('a table of links is missing')
+      if (this.#vault.facts(address)?.kind !== 'directory') throw damaged('a table of hard links is missing')
       root.links = this.#vault.directory(address, noAttributes)
       root.links.linked = false
     }
@@ -71,7 +71,7 @@ export class TreeReader {
     const frozen = this.#vault.unloaded(root)
     if (root.linked || root.links !== undefined) await this.#links.check(frozen)
     if ((hash ?? (await manifestHash(this.#core, frozen))) !== expected)
-      throw damaged('a tree is not what the manifest says')
+      throw damaged('a tree does not match its manifest hash')
     return frozen
   }
 
@@ -89,7 +89,7 @@ export class TreeReader {
         return isPage ? this.#pages.takeParts(address, parts) : this.#bodies.takeLists(address, parts)
       }
     }
-    throw damaged('a block is of no known kind')
+    throw damaged('a block has an unknown kind')
   }
 
   #hash(dir: Dir): Promise<string> {

@@ -101,7 +101,7 @@ export class BusChannel {
       ({ pattern }) => !this.#patterns.has(pattern),
     )
     const patternSize = fresh.reduce((sum, { size }) => sum + size, this.#patternSize)
-    checkQuota('signs of topic patterns', patternSize, limits.busPatternSize)
+    checkQuota('characters in topic patterns', patternSize, limits.busPatternSize)
 
     const receive = (message: KeptMessage): void => subscription.receive(message)
     const drop = ({ seq }: KeptMessage): void => subscription.dropped(seq)

@@ -222,7 +222,7 @@ export class Subscription implements BusSubscription {
     this.#slow = true
     this.#cut()
     const { busWaitingMessages, busWaitingBytes } = limits
-    const message = `the subscriber is too slow: over ${busWaitingMessages} messages or ${busWaitingBytes} bytes wait for it; subscribe again with replayAfterMessageId to continue`
+    const message = `the subscriber is too slow: over ${busWaitingMessages} messages or ${busWaitingBytes} bytes are queued for it; subscribe again with replayAfterMessageId to continue`
     this.end({ error: new EngineError('SLOW_CONSUMER', message, { limit: String(busWaitingBytes) }) })
   }
 

@@ -27,7 +27,7 @@ function refuseGitName(path: string, isSymlink: boolean): void {
   if (name === undefined) return
   throw new EngineError(
     'UNSAFE_PATH',
-    `${path}: git, or some file system, takes the name ${JSON.stringify(name)} for ".git" or ".gitmodules". Remove or rename it, or open the engine with allowGitNames: true.`,
+    `${path}: git or a file system treats the name ${JSON.stringify(name)} as ".git" or ".gitmodules". Remove or rename it, or open the engine with allowGitNames: true.`,
     { path },
   )
 }

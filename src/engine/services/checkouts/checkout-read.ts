@@ -178,7 +178,7 @@ export class DiskReader {
     if (change.found !== undefined) this.#names(change.path, change.found.kind === 'symlink')
     this.changes.push(change)
     if (this.changes.length <= limits.checkoutChanges) return
-    const message = `over ${limits.checkoutChanges} paths changed in the directory, the most that one sync brings back`
+    const message = `over ${limits.checkoutChanges} paths changed in the directory; a sync copies at most that many`
     throw new EngineError('LIMIT_EXCEEDED', message, { limit: String(limits.checkoutChanges) })
   }
 

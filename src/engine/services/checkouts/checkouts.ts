@@ -284,7 +284,7 @@ async function syncDirectory(
   const reader = new DiskReader(new Disk(core, tree, place.index), base!, builder, { signal, names })
   await reader.read()
   if (reader.skipped > 0)
-    core.log('warn', 'names in a directory were passed over', { sessionId: live.id, skipped: reader.skipped })
+    core.log('warn', 'names in a directory were skipped', { sessionId: live.id, skipped: reader.skipped })
   if (reader.changes.length > 0) {
     const after = await builder.finish()
     await carryOver(core, live, reader, base!, signal)
@@ -317,7 +317,7 @@ async function carryOver(
         live,
         [
           ({ seq: now }) => {
-            if (now !== seq) throw new Moved('the session changed meanwhile')
+            if (now !== seq) throw new Moved('the session changed during the sync')
             return { ...event, redo }
           },
         ],

@@ -94,7 +94,7 @@ export function parseSecretOptions(options: SecretOptions | undefined): KeyRing 
     if ((ids.get(id) ?? print) !== print)
       throw invalid(
         'secrets.previousKeys',
-        `has the id ${given(id)}, which another key has too; give each key an id of its own`,
+        `has the id ${given(id)}, which another key also has; give each key a unique id`,
       )
     ids.set(id, print)
   }

@@ -265,7 +265,7 @@ const unseen = /[\p{Cc}\p{Cf}\p{Co}\p{Zl}\p{Zp}\p{Noncharacter_Code_Point}]/u
 function parseName(secretName: unknown): string {
   const name = parseText('secretName', secretName, limits.secretNameBytes)
   if (name === '' || name !== name.trim() || unseen.test(name))
-    throw invalid('secretName', 'must be visible characters, without white space at its ends')
+    throw invalid('secretName', 'must consist of visible characters, without leading or trailing white space')
   return name
 }
 

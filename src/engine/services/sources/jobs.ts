@@ -184,7 +184,7 @@ export class Jobs {
         const put: JobRecords['put'][number][] = []
         if (json !== undefined) {
           const job = importJobKind.parse(json)
-          put.push([jobKey, failed(core, job, 'INTERRUPTED', 'the process ended')])
+          put.push([jobKey, failed(core, job, 'INTERRUPTED', 'the process that ran the job ended')])
           put.push(...(await recordsOf(keys.tenantOfUnfinishedJob(unfinishedKey), job)))
         }
         await core.store.commit({ put, del: [unfinishedKey] })
@@ -339,7 +339,7 @@ export class Jobs {
       try {
         listener(job)
       } catch (error) {
-        log('warn', 'a listener of jobs threw', { error: messageOf(error) })
+        log('warn', 'a job listener threw an error', { error: messageOf(error) })
       }
     }
     this.#watched.on(tenantKey, listen)
@@ -528,8 +528,8 @@ function nowOf(core: Core): string {
 
 function tooSlow(bytes: number, { minBytesPerSecond, windowMs }: JobLimits): string {
   return (
-    `the source sends too slowly: ${bytes} bytes in ${windowMs / 1000} seconds of waiting, ` +
-    `where ${minBytesPerSecond} bytes a second are the least`
+    `the source sends too slowly: ${bytes} bytes in ${windowMs / 1000} seconds of waiting; ` +
+    `the option imports.minBytesPerSecond requires ${minBytesPerSecond} bytes a second`
   )
 }
 

@@ -230,7 +230,7 @@ export function inputOf(source: SourceRecord, parts: ImportParts): ImportInput {
     if (parts[name] !== undefined && name !== wanted)
       throw invalid(
         name,
-        `does not belong to this source: one of kind ${source.kind} is imported with ${wanted === undefined ? '{}' : `{ ${wanted} }`}`,
+        `is not for this source: a source of the kind ${source.kind} is imported with ${wanted === undefined ? '{}' : `{ ${wanted} }`}`,
       )
   const { git, uploadedSnapshot, uploadedGitBundle } = parts
   switch (source.kind) {
@@ -287,7 +287,7 @@ export function refreshInput(source: SourceRecord, gitRef: string): ImportInput 
       { sourceId },
     )
   if (kind === SourceKind.HOST_PATH && gitRef !== '')
-    throw invalid('gitRef', 'a directory has no refs: leave gitRef out')
+    throw invalid('gitRef', 'a directory has no refs: omit gitRef')
   return inputOf(source, kind === SourceKind.HOST_PATH ? {} : { git: { gitRef } })
 }
 

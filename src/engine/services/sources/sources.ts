@@ -344,7 +344,7 @@ export class SourceService {
     const labelKey = keys.revisionLabel(core.tenantKey, sourceId, label)
     const taken = new EngineError(
       'ALREADY_EXISTS',
-      `the source has a revision labelled ${given(label)} already: choose another label`,
+      `the source already has a revision labelled ${given(label)}: choose another label`,
       { revisionLabel: label },
     )
     if (this.#takenLabels.has(labelKey)) throw taken
