@@ -452,7 +452,7 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
       const file = join(directory, 'no-archive')
       await writeFile(file, 'x'.repeat(2000))
       const { stderr } = await run(['source', 'add', file])
-      expect(stderr.split('is no tar').length - 1).toBe(1)
+      expect(stderr.split('is not a tar').length - 1).toBe(1)
     })
 
     test('are JSON for programs', async () => {

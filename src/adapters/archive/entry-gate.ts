@@ -64,7 +64,7 @@ export class EntryGate {
     const existing = parseEntryName(existingName).path
     const known = this.#known.get(existing)
     if (known === undefined || known === 'directory')
-      throw invalidArchive('a hard link names a file that does not come before it', name)
+      throw invalidArchive('a hard link refers to a file that does not precede it in the archive', name)
     // A symlink never changes, so a copy can replace a hard link to it.
     if (known !== 'file') return this.symlink(name, known.target, known)
     const path = this.#claimName(name, 'file')
@@ -103,7 +103,7 @@ export class EntryGate {
     }
     if (!this.#allowGitNames && unsafePart(path, typeof kind === 'object') !== undefined)
       throw unsafePath(
-        'git, or some file system, takes this name for ".git" or ".gitmodules"; open the engine with allowGitNames: true to let it in',
+        'git or a file system treats this name as ".git" or ".gitmodules"; open the engine with allowGitNames: true to accept it',
         name,
       )
     this.#claimParents(path, name)

@@ -25,7 +25,7 @@ export function parseEntryName(name: string): EntryPath {
   for (const part of name.split('/')) {
     last = part
     if (part === '' || part === '.') continue
-    if (part === '..') throw unsafePath('a path leads upwards', name)
+    if (part === '..') throw unsafePath('a path contains ".."', name)
     if (part.length * 3 > limits.nameBytes && Buffer.byteLength(part) > limits.nameBytes)
       throw limitExceeded('a name is too long', limits.nameBytes, name)
     names.push(part)

@@ -18,7 +18,7 @@ export function limitExceeded(message: string, limit: number, name?: string): En
 }
 
 export function truncated(name?: string): EngineError {
-  return invalidArchive('the archive is cut off', name)
+  return invalidArchive('the archive is incomplete', name)
 }
 
 function sentence(message: string, name: string | undefined): string {

@@ -16,7 +16,7 @@ export async function* gunzip(next: NextPiece): AsyncGenerator<Buffer> {
   const checkContent = (): void => {
     const most = archiveLimits.emptyFromBytes + inflated * archiveLimits.emptyRatio
     if (inflater.bytesWritten > most)
-      throw limitExceeded('the gzip data is too many times as large as its content', archiveLimits.emptyRatio)
+      throw limitExceeded('the gzip data is too many times larger than its content', archiveLimits.emptyRatio)
   }
   for await (const piece of inflate(inflater, next, { taken: checkContent })) {
     inflated += piece.length
@@ -47,9 +47,9 @@ export async function* inflateEntry(
 /** Throws LIMIT_EXCEEDED for a bomb. Bombs inflate about 1,000 times, real content hardly ever 200 times. */
 export function checkGrowth(inflated: number, from: number): void {
   if (inflated > archiveLimits.contentBytes)
-    throw limitExceeded('the archive inflates to too much', archiveLimits.contentBytes)
+    throw limitExceeded('the inflated content is too large', archiveLimits.contentBytes)
   if (inflated > archiveLimits.ratioFromBytes && inflated > from * archiveLimits.ratio)
-    throw limitExceeded('the archive inflates to too many times its size', archiveLimits.ratio)
+    throw limitExceeded('the inflated content is too many times larger than the archive', archiveLimits.ratio)
 }
 
 async function* inflate(
@@ -62,7 +62,7 @@ async function* inflate(
     for await (const piece of inflater) yield piece as Buffer
   } catch (error) {
     if (feed.failure !== undefined) throw feed.failure.error
-    throw invalidArchive('the compressed data is damaged or cut off', name, { cause: error })
+    throw invalidArchive('the compressed data is damaged or incomplete', name, { cause: error })
   } finally {
     inflater.destroy()
   }

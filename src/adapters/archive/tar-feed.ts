@@ -38,8 +38,8 @@ export class TarFeed {
     tar.on('drain', () => this.#taken?.())
     tar.on('error', (error) => {
       const message = this.#hasEntries
-        ? 'the archive is damaged or ends in the middle'
-        : 'the content is no tar, with or without gzip, and no zip'
+        ? 'the archive is damaged or incomplete'
+        : 'the content is not a tar, gzip-compressed tar or zip archive'
       this.failure ??= { error: invalidArchive(message, undefined, { cause: error }) }
     })
     this.closed = new Promise((resolve) => {

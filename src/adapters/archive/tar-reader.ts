@@ -98,7 +98,7 @@ async function readEntry(
       checkDecoded(linkName, 'the target of a symlink', name)
       return gate.symlink(name, parseTarget(Buffer.from(linkName), name), attributes)
     default:
-      throw invalidArchive(`an entry that is ${header.type ?? 'of an unknown type'} cannot be read`, name)
+      throw invalidArchive(`entries of the type ${header.type ?? 'unknown'} are not supported`, name)
   }
 }
 
@@ -137,7 +137,7 @@ async function* contentOf(
 
 function attributesOf({ name, mode, mtime, pax }: TarHeader): EntryAttributes {
   const sparse = Object.keys(pax ?? {}).some((key) => key.startsWith('GNU.sparse.'))
-  if (sparse) throw invalidArchive('a sparse file of GNU tar cannot be read', name)
+  if (sparse) throw invalidArchive('sparse files of GNU tar are not supported', name)
   const mtimeMs = pax?.['mtime'] === undefined ? headerTime(mtime) : paxTime(pax['mtime'], name)
   if (!(Math.abs(mtimeMs) <= latestMs))
     throw invalidArchive('the time of an entry is damaged or out of range', name)

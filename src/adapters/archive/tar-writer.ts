@@ -47,7 +47,10 @@ async function* tarParts(entries: AsyncIterable<TreeEntry>): AsyncGenerator<Uint
     }
     sink.end(null)
     await closed
-    if (failure) throw new EngineError('INTERNAL', 'a file is not of its size', { path: entry.path })
+    if (failure)
+      throw new EngineError('INTERNAL', 'the content of a file does not have its stated size', {
+        path: entry.path,
+      })
     yield* taken(tar)
   }
   tar.finalize()

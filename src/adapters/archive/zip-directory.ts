@@ -52,7 +52,7 @@ export async function readZipDirectory(
     if (pacer.due) await pacer.rest()
   }
   if (cursorOf(zip) !== endOfDirectory(zip, content))
-    throw invalidArchive('the directory of the zip is not where its end says')
+    throw invalidArchive('the end record of the zip does not match its central directory')
   await separate(entries, start, pacer)
   return { zip, entries }
 }
@@ -89,10 +89,10 @@ function describe(entry: Entry): ZipEntry {
   if (name.includes('\\')) throw unsafePath('a name contains a backslash', name)
   if (/^[a-z]:($|\/)/i.test(name)) throw unsafePath('a path is absolute', name)
   if ((entry.generalPurposeBitFlag & unreadableFlags) !== 0)
-    throw invalidArchive('the entry is encrypted or patched', name)
+    throw invalidArchive('encrypted and patched entries are not supported', name)
   const { compressionMethod } = entry
   if (compressionMethod !== 0 && compressionMethod !== deflated)
-    throw invalidArchive(`compression method ${compressionMethod} cannot be read`, name)
+    throw invalidArchive(`compression method ${compressionMethod} is not supported`, name)
   const rawName = entry.fileNameRaw.toString('latin1')
   return {
     name,
@@ -146,7 +146,7 @@ function modeOf(
   }
   if (type === 0o120000) return { kind: 'symlink', mode }
   if (type !== 0 && type !== 0o100000)
-    throw invalidArchive('the entry is neither a file nor a directory nor a symlink', name)
+    throw invalidArchive('the entry is not a file, directory or symlink', name)
   return { kind: 'file', mode: given === 0 ? 0o644 : mode }
 }
 

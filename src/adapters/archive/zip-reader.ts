@@ -55,9 +55,9 @@ async function findContent(zip: ZipFile, entry: ZipEntry): Promise<number> {
   const { name } = entry
   const header = await fromYauzl(() => zip.readLocalFileHeaderPromise(entry as unknown as Entry), name)
   if (header.fileName.toString('latin1') !== entry.rawName)
-    throw invalidArchive('the entry has another name in the directory of the zip', name)
+    throw invalidArchive('the entry has another name in the central directory of the zip', name)
   if (header.compressionMethod !== entry.compressionMethod)
-    throw invalidArchive('the entry is compressed in another way than the directory of the zip says', name)
+    throw invalidArchive('the entry has another compression method in the central directory of the zip', name)
   if (header.fileDataStart + entry.compressedSize > entry.end)
     throw invalidArchive('entries of the zip overlap', name)
   return header.fileDataStart
@@ -137,9 +137,9 @@ class EntryContent implements AsyncIterable<Uint8Array> {
 }
 
 function wrongSize(name: string): Error {
-  return invalidArchive('the content is not of the size that is stated', name)
+  return invalidArchive('the content does not have the stated size', name)
 }
 
 function wrongSum(name: string): Error {
-  return invalidArchive('the content does not have the checksum that is stated', name)
+  return invalidArchive('the content does not have the stated checksum', name)
 }
