@@ -47,7 +47,7 @@ const foreign = Buffer.from('a file of another tenant')
 const absent = Buffer.from('a file of no one')
 const held = delta(absent, longer(absent))
 
-const missing = (base: Buffer): string => `builds on an object that is missing: ${idOf('blob', base)}`
+const missing = (base: Buffer): string => `has the base ${idOf('blob', base)}`
 
 /** The packs of a remote, and the expected errors in an import and in a refresh; undefined if it succeeds. */
 const sent: Readonly<Record<string, readonly [Revision, inImport?: string, inRefresh?: string]>> = {
@@ -72,7 +72,7 @@ const sent: Readonly<Record<string, readonly [Revision, inImport?: string, inRef
       [line('a', longer(knownTree))],
       [idDelta(idOf('tree', knownTree), deltaOf(knownTree, longer(knownTree)))],
     ),
-    `builds on an object that is missing: ${idOf('tree', knownTree)}`,
+    `has the base ${idOf('tree', knownTree)}`,
     `did not send the object ${idOf('blob', longer(knownTree))}`,
   ],
   'a tree as a file': [
@@ -98,7 +98,7 @@ const sent: Readonly<Record<string, readonly [Revision, inImport?: string, inRef
       [line('a', longer(known, '!!'))],
       [delta(longer(known), longer(known, '!!')), delta(known, longer(known))],
     ),
-    'builds on an object that is missing',
+    'which is missing',
   ],
   'a chain whose first base is nowhere': [
     revision(

@@ -5,7 +5,7 @@ const commands: readonly (readonly [call: string, command: string])[] = [
   ['with sync()', 'with "forkspace sync"'],
   ['{ force: true }', '--force'],
   [
-    'give them through the `credentials` option',
+    'pass them through the `credentials` option',
     'pass them with --username and --password-env or --password-file',
   ],
 ]

@@ -180,9 +180,13 @@ function checkParts({ parts, kind }: PathChange): void {
     kind === 'symlink' && at === parts.length - 1 ? isUnsafeSymlinkName(name) : isUnsafeName(name)
   const unsafe = parts.length === 0 ? '' : parts.find(isUnsafe)
   if (unsafe === undefined) return
-  throw new EngineError('GIT_UNSAFE_PATH', `git must not hold the name ${JSON.stringify(unsafe)}`, {
-    path: `/${parts.join('/')}`,
-  })
+  throw new EngineError(
+    'GIT_UNSAFE_PATH',
+    `git does not allow the name ${JSON.stringify(unsafe)} in a commit`,
+    {
+      path: `/${parts.join('/')}`,
+    },
+  )
 }
 
 /**

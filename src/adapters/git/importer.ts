@@ -137,7 +137,7 @@ async function findRoot(
   let object = await read(oid)
   for (let depth = 0; object?.type === 'tag'; depth++) {
     if (depth === gitLimits.tagDepth) {
-      throw new EngineError('GIT_TOO_LARGE', `the tag is nested over ${gitLimits.tagDepth} levels`, {
+      throw new EngineError('GIT_TOO_LARGE', `the tag refers to a chain of over ${gitLimits.tagDepth} tags`, {
         limit: String(gitLimits.tagDepth),
       })
     }

@@ -57,7 +57,8 @@ function refNotFound(gitRef: string): EngineError {
 function unbornHead(all: RemoteRefs): EngineError {
   const branches = [...all.refs.keys()].filter((name) => name.startsWith('refs/heads/')).slice(0, 20)
   const names = branches.map((name) => name.slice(11)).join(', ')
-  return new EngineError('GIT_REF_NOT_FOUND', `HEAD names no commit; the branches are: ${names}`, {
+  const hint = names === '' ? 'the repository has no branches' : `pass one of the branches: ${names}`
+  return new EngineError('GIT_REF_NOT_FOUND', `HEAD does not name a commit; ${hint}`, {
     gitRef: '',
     branches: names,
   })

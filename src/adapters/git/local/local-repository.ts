@@ -35,7 +35,7 @@ async function open(path: string, rootPaths: readonly string[]): Promise<Reposit
   try {
     const directory = keep(await RepositoryDirectory.open(path, roots))
     if (directory === undefined) {
-      throw new EngineError('GIT_REPO_NOT_FOUND', 'there is no such directory', { path })
+      throw new EngineError('GIT_REPO_NOT_FOUND', 'the directory does not exist', { path })
     }
     const gitDir = keep(await findGitDir(directory, roots)) ?? directory
     if ((await gitDir.kind('HEAD')) === undefined) throw notARepository(path)
@@ -247,7 +247,7 @@ async function closeAll(directories: readonly RepositoryDirectory[]): Promise<vo
 function tooManyAlternates(): EngineError {
   return new EngineError(
     'GIT_TOO_LARGE',
-    `the repository names over ${gitLimits.objectDirectories} directories of objects in info/alternates`,
+    `the repository has over ${gitLimits.objectDirectories} object directories in info/alternates`,
     { limit: String(gitLimits.objectDirectories) },
   )
 }

@@ -157,7 +157,7 @@ export class RepositoryDirectory {
     await this.#at(path, async (held, name) => {
       done = { value: await step(held, name) }
     })
-    if (done === undefined) throw new EngineError('GIT_REMOTE_ERROR', `${path}: its directory is gone`)
+    if (done === undefined) throw new EngineError('GIT_REMOTE_ERROR', `${path}: its directory was removed`)
     return done.value
   }
 
@@ -218,7 +218,7 @@ export class RepositoryDirectory {
     const place = resolve(this.path, path)
     return new EngineError(
       'GIT_NOT_A_REPOSITORY',
-      `${place} is, or leads through, ${what}. In a repository only regular files and directories are read: put a copy of the content there.`,
+      `the path ${place} is ${what}, or goes through one. Only regular files and directories of a repository are read: replace it with a copy of its content.`,
       { path: place },
     )
   }

@@ -49,7 +49,7 @@ export function formatCommit(commit: CommitFields): string {
 export function addSignature(text: string, signature: string, format: ObjectFormat): string {
   const lines = String(signature).replaceAll('\r\n', '\n').replace(/\n+$/, '').split('\n')
   if (typeof signature !== 'string' || lines[0] === '' || signature.includes('\0')) {
-    throw invalid('git.sign', 'must give a signature as text, whose first line is not empty')
+    throw invalid('git.sign', 'must return a signature: a string whose first line is not empty')
   }
   const header = format === 'sha1' ? 'gpgsig' : 'gpgsig-sha256'
   const end = text.indexOf('\n\n')

@@ -83,7 +83,8 @@ async function replace(
   { leaf, children }: ChangeNode,
 ): Promise<RawEntry | undefined> {
   if (leaf !== undefined && leaf.kind !== 'removed') {
-    if (hasContent(children)) throw new EngineError('INTERNAL', 'a changed path is a file and a directory')
+    if (hasContent(children))
+      throw new EngineError('INTERNAL', 'a changed path is both a file and a directory')
     return { name, mode: leafMode(leaf, before), oid: leaf.oid }
   }
   const removed = leaf !== undefined

@@ -204,7 +204,7 @@ function isSame(a: RawEntry, b: RawEntry): boolean {
 
 function unsafe(rawName: string, path: string): EngineError {
   const name = Buffer.from(rawName, 'latin1').toString('utf8')
-  return new EngineError('GIT_UNSAFE_PATH', `the tree holds an unsafe name: ${JSON.stringify(name)}`, {
+  return new EngineError('GIT_UNSAFE_PATH', `the tree has an unsafe name: ${JSON.stringify(name)}`, {
     path: `${path}/${name}`,
   })
 }

@@ -20,7 +20,8 @@ export interface BundleHeader {
 export async function readBundleHeader(bundle: Buffer, pacer: Pacer): Promise<BundleHeader> {
   const version = /^# v(\d+) git bundle\n/.exec(bundle.toString('latin1', 0, 32))
   if (version === null) throw unsupported('the content is not a git bundle')
-  if (version[1] !== '2' && version[1] !== '3') throw unsupported(`the bundle is of version ${version[1]}`)
+  if (version[1] !== '2' && version[1] !== '3')
+    throw unsupported(`version ${version[1]} of git bundles is not supported`)
   let format: ObjectFormat = 'sha1'
   const prerequisites: string[] = []
   const refs = new Map<string, string>()
@@ -51,7 +52,7 @@ function capability(text: string): ObjectFormat | undefined {
     return text === 'object-format=sha1' ? 'sha1' : 'sha256'
   }
   const name = text.split('=', 1)[0]!
-  if (name === 'filter') throw unsupported('the bundle leaves out objects by a filter')
+  if (name === 'filter') throw unsupported('the bundle omits objects by a filter')
   throw unsupported(`the bundle has the unknown capability ${JSON.stringify(name.slice(0, 100))}`)
 }
 

@@ -106,7 +106,7 @@ async function checkPrerequisites(header: BundleHeader, objects: GitObjects): Pr
   if (missing.length === 0) return
   throw new EngineError(
     'GIT_BUNDLE_PREREQUISITE',
-    `the bundle builds on ${missing.length} commits that are not known: import a whole one first`,
+    `the bundle builds on ${missing.length} commits that the source does not have: import a bundle with all commits first`,
     { oids: missing.slice(0, shownOids).join(',') },
   )
 }

@@ -21,7 +21,7 @@ export class HeldDeltas {
   add(base: AbsentBase, held: HeldDelta): void {
     this.#bytes += held.delta.length + heldCost
     if (this.#bytes > gitLimits.heldDeltaBytes) {
-      throw packTooLarge('bytes in deltas in front of their base', gitLimits.heldDeltaBytes)
+      throw packTooLarge('bytes in deltas that precede their base', gitLimits.heldDeltaBytes)
     }
     const waiting = this.#waiting.get(base)
     if (waiting === undefined) this.#waiting.set(base, [held])

@@ -115,5 +115,5 @@ function isZlibError(error: unknown): error is Error & { readonly code: string }
 }
 
 function wrongSize(): EngineError {
-  return corruptPack('an object is not as long as it says')
+  return corruptPack('an object does not have its stated length')
 }

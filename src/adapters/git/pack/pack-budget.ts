@@ -17,14 +17,14 @@ export class PackBudget {
   inflate(bytes: number): void {
     this.#inflated += bytes
     const limit = this.#inflatedLimit()
-    if (this.#inflated > limit) throw packTooLarge('bytes in objects for what was sent', limit)
+    if (this.#inflated > limit) throw packTooLarge('bytes in objects, the limit for its size', limit)
   }
 
   /** Counts a base that had to be read again. Many small deltas can each cause a read of the same large base. */
   readBase(bytes: number): void {
     this.#read += bytes
     const limit = this.#inflatedLimit()
-    if (this.#read > limit) throw packTooLarge('bytes in the bases of deltas for what was sent', limit)
+    if (this.#read > limit) throw packTooLarge('bytes in the bases of deltas, the limit for its size', limit)
   }
 
   /** Checks the size of a delta while it is inflated, or the size of a base before it is read into memory. */
@@ -33,7 +33,7 @@ export class PackBudget {
       gitLimits.deltaBytes,
       gitLimits.deltaBytesFree + gitLimits.deltaBytesPerByte * this.#received,
     )
-    if (bytes > limit) throw packTooLarge('bytes in a delta or its base for what was sent', limit)
+    if (bytes > limit) throw packTooLarge('bytes in a delta or its base, the limit for its size', limit)
   }
 
   #inflatedLimit(): number {

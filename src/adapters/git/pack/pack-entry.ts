@@ -44,7 +44,7 @@ export function readEntry(bytes: Buffer, at: number, format: ObjectFormat): Pack
   for (let factor = 16; byte & 128; factor *= 128) {
     byte = byteAt(bytes, at++)
     size += (byte & 127) * factor
-    if (!Number.isSafeInteger(size)) throw corruptPack('an object has an impossible size')
+    if (!Number.isSafeInteger(size)) throw corruptPack('an object has an invalid size')
   }
   if (type === 6) {
     byte = byteAt(bytes, at++)

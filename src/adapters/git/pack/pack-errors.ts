@@ -15,7 +15,7 @@ export function packTooLarge(what: string, limit: number): EngineError {
 
 /** The error for a delta on an object that is neither in the pack nor known. `details.baseOid` is its id. */
 export function missingBase(baseOid: string): EngineError {
-  return new EngineError('GIT_CORRUPT', `the pack builds on an object that is missing: ${baseOid}`, {
+  return new EngineError('GIT_CORRUPT', `a delta of the pack has the base ${baseOid}, which is missing`, {
     baseOid,
   })
 }

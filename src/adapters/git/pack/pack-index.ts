@@ -24,11 +24,11 @@ export class PackIndex {
   static async open(bytes: RandomBytes, format: ObjectFormat): Promise<PackIndex> {
     const head = await bytes.at(0, idsStart)
     if (head.length < idsStart || head.compare(signature, 0, 8, 0, 8) !== 0) {
-      throw damaged('its version is unknown')
+      throw damaged('its version is not supported')
     }
     const fanout = Array.from({ length: 256 }, (_, byte) => head.readUInt32BE(signature.length + byte * 4))
     if (fanout.some((count, byte) => byte > 0 && count < fanout[byte - 1]!))
-      throw damaged('its table is wrong')
+      throw damaged('its fan-out table is invalid')
     const least = idsStart + fanout[255]! * (idBytes(format) + 8) + 2 * idBytes(format)
     if (bytes.size < least) throw damaged('it ends too early')
     return new PackIndex(bytes, format, fanout)
@@ -62,7 +62,7 @@ export class PackIndex {
     const long = await this.#bytes.at(start + count * 4 + (offset - largeOffset) * 8, 8)
     if (long.length < 8) throw damaged('it ends too early')
     const place = Number(long.readBigUInt64BE())
-    if (!Number.isSafeInteger(place)) throw damaged('an object has an impossible place')
+    if (!Number.isSafeInteger(place)) throw damaged('an object has an invalid offset')
     return place
   }
 }

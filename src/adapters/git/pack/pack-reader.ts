@@ -230,7 +230,8 @@ class PackReader {
       oid = hash.digest('hex')
     }
     const askedOid = (): string => {
-      if (oid === undefined) throw new EngineError('INTERNAL', 'the id of a blob is known at its end')
+      if (oid === undefined)
+        throw new EngineError('INTERNAL', 'the id of a blob was requested before its end')
       return oid
     }
     if (type === 'blob') {

@@ -37,7 +37,7 @@ export const publicLookup: LookupFunction = (hostname, options, callback) => {
 function addressRefused(host: string): EngineError {
   return new EngineError(
     'GIT_ADDRESS_REFUSED',
-    `the address of ${host} is a loopback or private one: the option git.allowPrivateAddresses allows it`,
+    `${host} has a loopback or private address: the option git.allowPrivateAddresses allows it`,
     { host },
   )
 }

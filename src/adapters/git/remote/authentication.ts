@@ -36,7 +36,7 @@ export class Authentication {
     if (given !== undefined) return given
     throw new EngineError(
       'CREDENTIALS_NOT_FOUND',
-      `git.credentials gave nothing for credentialsSecretId ${JSON.stringify(credentialsSecretId)}`,
+      `git.credentials returned nothing for credentialsSecretId ${JSON.stringify(credentialsSecretId)}`,
       {
         credentialsSecretId,
       },
@@ -53,6 +53,6 @@ export class Authentication {
     if (given === undefined || given === null) return undefined
     const { username, password } = given
     if (typeof username === 'string' && typeof password === 'string') return { username, password }
-    throw invalid('git.credentials', 'must give an object with a username and a password, both strings')
+    throw invalid('git.credentials', 'must return an object with a username and a password, both strings')
   }
 }

@@ -79,7 +79,7 @@ export class HttpClient {
         }
       }
       exchange.response.destroy()
-      if (redirects === gitLimits.redirects) throw redirectError(`leads through over ${redirects} redirects`)
+      if (redirects === gitLimits.redirects) throw redirectError(`redirects over ${redirects} times`)
       url = redirectTarget(url, answered.location)
     }
   }
@@ -180,7 +180,7 @@ class Exchange {
         if (next.done === true) return
         count += next.value.length
         if (count > limitBytes) {
-          throw new EngineError('GIT_TOO_LARGE', `the answer is over ${limitBytes} bytes`, {
+          throw new EngineError('GIT_TOO_LARGE', `the response of the remote has over ${limitBytes} bytes`, {
             limit: String(limitBytes),
           })
         }
@@ -232,9 +232,12 @@ function isRedirect(status: number): boolean {
 }
 
 function redirectTarget(from: URL, location: string): URL {
-  if (!URL.canParse(location, from.href)) throw redirectError('redirects to no valid URL')
+  if (!URL.canParse(location, from.href)) throw redirectError('redirects to an invalid URL')
   const to = new URL(location, from)
-  if (to.protocol !== 'https:' && to.protocol !== 'http:') throw redirectError(`redirects to ${to.protocol}`)
+  if (to.protocol !== 'https:' && to.protocol !== 'http:')
+    throw redirectError(
+      `redirects to a URL that starts with ${to.protocol}; only http and https are supported`,
+    )
   if (to.protocol === 'http:' && from.protocol === 'https:')
     throw redirectError('redirects from https to http')
   to.username = ''
@@ -251,17 +254,20 @@ function flatHeaders(headers: http.IncomingHttpHeaders): Record<string, string> 
 }
 
 function timeout(url: URL, idleTimeoutMs: number): EngineError {
-  return new EngineError('GIT_TIMEOUT', `${url.host} was silent for ${idleTimeoutMs} ms`, { host: url.host })
+  return new EngineError('GIT_TIMEOUT', `${url.host} sent nothing for ${idleTimeoutMs} ms`, {
+    host: url.host,
+  })
 }
 
 function networkError(url: URL, error: unknown): EngineError {
   if (error instanceof EngineError) return error
   const code = error instanceof Error && 'code' in error ? String(error.code) : 'UNKNOWN'
   const details = { host: url.host, errno: code }
-  if (code === 'ETIMEDOUT') return new EngineError('GIT_TIMEOUT', `${url.host} does not answer`, details)
+  if (code === 'ETIMEDOUT') return new EngineError('GIT_TIMEOUT', `${url.host} does not respond`, details)
   if (code.startsWith('HPE_'))
-    return new EngineError('GIT_NOT_A_REPOSITORY', `${url.host} does not answer in HTTP`, details)
-  if (code.startsWith('Z_')) return new EngineError('GIT_CORRUPT', 'the answer is badly compressed', details)
+    return new EngineError('GIT_NOT_A_REPOSITORY', `${url.host} did not respond with HTTP`, details)
+  if (code.startsWith('Z_'))
+    return new EngineError('GIT_CORRUPT', 'the compressed response of the remote is damaged', details)
   return new EngineError('GIT_UNREACHABLE', `the connection to ${url.host} failed: ${code}`, details, {
     cause: error,
   })

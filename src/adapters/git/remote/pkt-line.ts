@@ -98,5 +98,5 @@ function asBuffer(bytes: Uint8Array): Buffer {
 }
 
 function malformed(): EngineError {
-  return new EngineError('GIT_CORRUPT', 'the answer of the remote is cut off or malformed')
+  return new EngineError('GIT_CORRUPT', 'the response of the remote is incomplete or malformed')
 }

@@ -54,7 +54,7 @@ export async function push(connect: () => Promise<SmartConnection>, request: Pus
 function advertisedTip(connection: SmartConnection, ref: string): string | null {
   const { advertisement } = connection
   if (advertisement.version === 2) {
-    throw new EngineError('GIT_NOT_A_REPOSITORY', 'the remote lists no refs for a push')
+    throw new EngineError('GIT_NOT_A_REPOSITORY', 'the remote did not list its refs for a push')
   }
   return advertisedRefs(advertisement, [ref]).refs.get(ref) ?? null
 }

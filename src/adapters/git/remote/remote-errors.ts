@@ -18,11 +18,13 @@ export function cleanRemoteText(text: string): string {
 export function remoteError(text: string): EngineError {
   const remoteMessage = cleanRemoteText(text)
   if (/not our ref|unadvertised object|no such (ref|remote ref)/i.test(remoteMessage)) {
-    return new EngineError('GIT_REF_NOT_FOUND', `the remote does not give this object: ${remoteMessage}`, {
+    return new EngineError('GIT_REF_NOT_FOUND', `the remote does not offer this object: ${remoteMessage}`, {
       remoteMessage,
     })
   }
-  return new EngineError('GIT_REMOTE_ERROR', `the remote failed: ${remoteMessage}`, { remoteMessage })
+  return new EngineError('GIT_REMOTE_ERROR', `the remote returned an error: ${remoteMessage}`, {
+    remoteMessage,
+  })
 }
 
 export function pushRejected(reason: string, remoteText: string): EngineError {
@@ -38,7 +40,7 @@ export function branchMoved(ref: string, expectedOid: string | null, actualOid: 
   const branch = ref.replace(/^refs\/heads\//, '')
   return new EngineError(
     'BRANCH_MOVED',
-    `branch ${branch} moved: this commit does not build on its newest commit; import the source again, and commit from a session on the new revision`,
+    `branch ${branch} has a newer commit that this commit does not build on; import the source again, then commit from a session on the new revision`,
     {
       branch,
       expectedOid: expectedOid ?? '',
@@ -56,15 +58,19 @@ export function statusError(status: number, credentialsSent: boolean): EngineErr
         ? new EngineError('GIT_AUTH_FAILED', 'the remote refused the credentials of git.credentials', details)
         : new EngineError(
             'GIT_AUTH_REQUIRED',
-            'the remote asks for credentials; pass the option git.credentials',
+            'the remote requires credentials; pass the option git.credentials',
             details,
           )
     case 403:
-      return new EngineError('GIT_AUTH_FAILED', 'the remote forbids this (status 403)', details)
+      return new EngineError('GIT_AUTH_FAILED', 'the remote denied access (status 403)', details)
     case 404:
     case 410:
-      return new EngineError('GIT_REPO_NOT_FOUND', 'the remote has no repository at this address', details)
+      return new EngineError(
+        'GIT_REPO_NOT_FOUND',
+        'there is no repository at this address; check the URL',
+        details,
+      )
     default:
-      return new EngineError('GIT_REMOTE_ERROR', `the remote answered with status ${status}`, details)
+      return new EngineError('GIT_REMOTE_ERROR', `the remote returned the status ${status}`, details)
   }
 }

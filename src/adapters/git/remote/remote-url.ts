@@ -16,7 +16,7 @@ export function checkRemoteUrl(remoteUrl: string): string {
   if (!URL.canParse(remoteUrl)) throw invalid('remoteUrl', 'is not a valid URL')
   const url = new URL(remoteUrl)
   if (url.username !== '' || url.password !== '') {
-    throw invalid('remoteUrl', 'must not hold credentials; give them through the `credentials` option')
+    throw invalid('remoteUrl', 'must not contain credentials; pass them through the `credentials` option')
   }
   if (url.search !== '' || url.hash !== '') throw invalid('remoteUrl', 'must have no query and no fragment')
   return url.href.replace(/[?#/]+$/, '')

@@ -136,7 +136,7 @@ function objectFormat(name: string | undefined): ObjectFormat {
   if (name === 'sha256') return name
   throw new EngineError(
     'GIT_NOT_A_REPOSITORY',
-    `repositories with ${cleanRemoteText(name)} ids are not supported`,
+    `repositories with the object format ${cleanRemoteText(name)} are not supported`,
   )
 }
 
@@ -182,6 +182,6 @@ function isHttpError(error: unknown): error is { readonly data: { readonly statu
 }
 
 function notARepository(cause?: unknown): EngineError {
-  const message = 'what answers at this address is no git repository over smart HTTP'
+  const message = 'there is no git repository at this address; check the URL'
   return new EngineError('GIT_NOT_A_REPOSITORY', message, {}, { cause })
 }

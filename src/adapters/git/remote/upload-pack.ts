@@ -222,7 +222,7 @@ function boundTalk(): (packet: Packet | undefined) => void {
     if (bytes <= gitLimits.refsBytes) return
     throw new EngineError(
       'GIT_TOO_LARGE',
-      `the remote sends over ${gitLimits.refsBytes} bytes beside the pack`,
+      `the remote sent over ${gitLimits.refsBytes} bytes besides the pack`,
       {
         limit: String(gitLimits.refsBytes),
       },
@@ -240,9 +240,9 @@ function commonArguments(advertisement: AdvertisementV2): Buffer[] {
 
 function checkedId(oid: string): string {
   if (isObjectId(oid)) return oid
-  throw new EngineError('GIT_CORRUPT', 'the remote lists a ref without an id')
+  throw new EngineError('GIT_CORRUPT', 'the remote listed a ref without an id')
 }
 
 function cut(): EngineError {
-  return new EngineError('GIT_CORRUPT', 'the answer of the remote ends too early')
+  return new EngineError('GIT_CORRUPT', 'the response of the remote is incomplete')
 }
