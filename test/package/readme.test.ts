@@ -3,7 +3,6 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
-import { errorRegistry } from '../../src/index.js'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const readme = readFileSync(join(root, 'README.md'), 'utf8')
@@ -27,22 +26,5 @@ describe('README', () => {
     } finally {
       rmSync(directory, { recursive: true, force: true })
     }
-  })
-
-  test('documents every reason of an error as the registry has it', () => {
-    const table = /<!-- errors:start -->\n([\s\S]*)\n<!-- errors:end -->/.exec(readme)![1]!
-    const cells = (line: string): string[] =>
-      line
-        .split('|')
-        .slice(1, -1)
-        .map((cell) => cell.trim().replaceAll('`', ''))
-    const documented = table.trim().split('\n').slice(2).map(cells)
-    const registered = Object.entries(errorRegistry).map(([reason, { code, errno, meaning }]) => [
-      reason,
-      code,
-      errno ?? '',
-      meaning.replaceAll('`', ''),
-    ])
-    expect(documented).toEqual(registered)
   })
 })
