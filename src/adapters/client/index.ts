@@ -4,10 +4,13 @@ import { Transport } from './transport.js'
 
 /**
  * Connects to the engine of a server. The result has the API of a local engine, except for calls that need the same
- * process. Errors are `EngineError`s with the same reasons and details. If the server does not respond, the reason is
- * REMOTE_FAILED. A read without a response is retried twice; a change is never retried.
+ * process. Errors are `EngineError`s with the same reasons and details. A read without a response is retried twice; a
+ * change is never retried.
  *
- * @throws EngineError `INVALID_ARGUMENT` for invalid options.
+ * Every call can fail with `REMOTE_FAILED` when the server does not respond, `UNAUTHENTICATED` when it does not know
+ * the token, `PERMISSION_DENIED` when it does not allow the call, and `DEADLINE_EXCEEDED` after `timeoutMs`.
+ *
+ * @throws {EngineError} INVALID_ARGUMENT when an option is invalid
  *
  * @example
  * const engine = connect({ baseUrl: 'http://127.0.0.1:4000', token })

@@ -1,22 +1,23 @@
 import { invalid, Shape } from '../../engine/client-contract.js'
 
+/** Options of {@link connect}. */
 export interface ClientOptions {
   /** The URL of the server with its prefix, if any, but without `/v1`, such as `http://127.0.0.1:4000`. */
   readonly baseUrl: string | URL
   /** The bearer token. A function is called for each request. */
   readonly token: string | (() => string | Promise<string>)
-  /** Sends the requests; the global `fetch` by default. */
+  /** Sends the requests. The global `fetch` by default. */
   readonly fetch?: typeof globalThis.fetch
-  /** Ends all requests and subscriptions of this client, with its reason. */
+  /** Ends all requests and subscriptions of this client with its reason. */
   readonly signal?: AbortSignal
   /**
-   * Milliseconds from a request to the end of its response. A slower request fails with DEADLINE_EXCEEDED, but the
-   * server may still carry it out. No timeout by default. It does not apply to waits for locks and open subscriptions.
+   * Milliseconds from a request to the end of its response. A slower request fails with `DEADLINE_EXCEEDED`, but the
+   * server may still carry it out. No timeout by default. Waits for locks and open subscriptions have no timeout.
    */
   readonly timeoutMs?: number
-  /** Milliseconds for which a lost subscription tries to reconnect; a minute by default. */
+  /** Milliseconds for which a lost subscription tries to reconnect; 60,000 by default. */
   readonly reconnectMs?: number
-  /** Additional headers of each request. */
+  /** Additional headers of each request; none by default. */
   readonly headers?: Readonly<Record<string, string>>
 }
 

@@ -43,14 +43,30 @@ const jobShape = new Shape<ImportJob>({
   bytesTransferred: true,
 })
 
-/** The sources of a tenant. Like `engine.sources` of a local engine, with the differences below. */
+/**
+ * The sources of a tenant. Like `engine.sources` of a local engine, with the differences below. Each method also
+ * throws the errors of {@link connect}.
+ */
 export class RemoteSources {
   readonly #transport: Transport
 
+  /** @internal */
   constructor(transport: Transport) {
     this.#transport = transport
   }
 
+  /**
+   * Creates a source. It fetches nothing yet. A server does not accept `gitRepository`.
+   *
+   * @throws {EngineError} INVALID_ARGUMENT when the request does not have exactly one kind, or a URL has credentials
+   * @throws {EngineError} GIT_UNSUPPORTED_TRANSPORT when the URL is not http or https
+   * @throws {EngineError} GIT_ADDRESS_REFUSED when the remote has a private address and the server does not allow it
+   * @throws {EngineError} HOST_PATH_NOT_ALLOWED, HOST_PATH_NOT_FOUND when the server does not allow or have the path
+   *
+   * @example
+   * const gitRemote = { remoteUrl: 'https://example.org/app.git' }
+   * const { sourceId } = await engine.sources.create({ displayName: 'app', gitRemote })
+   */
   async create(
     request: Omit<Parameters<Sources['create']>[0], 'gitRepository'>,
   ): ReturnType<Sources['create']> {
@@ -62,19 +78,53 @@ export class RemoteSources {
     })
   }
 
+  /**
+   * The current state of a source.
+   *
+   * @throws {EngineError} SOURCE_NOT_FOUND when no source has this id, or it was deleted
+   *
+   * @example
+   * const { latestRevisionId } = await engine.sources.get(sourceId)
+   */
   get(sourceId: string): ReturnType<Sources['get']> {
     return this.#transport.call('getSource', { sourceId })
   }
 
+  /**
+   * A page of the sources of the tenant, in order of creation.
+   *
+   * @throws {EngineError} INVALID_ARGUMENT when the filter or the page token is malformed
+   *
+   * @example
+   * const { sources } = await engine.sources.list({ filter: 'team=web' })
+   */
   list(request: Parameters<Sources['list']>[0] = {}): ReturnType<Sources['list']> {
     return this.#transport.call('listSources', request)
   }
 
+  /**
+   * Hides a source immediately and ends its jobs. Sessions on its revisions are not affected.
+   *
+   * @throws {EngineError} SOURCE_NOT_FOUND when no source has this id, or it was deleted
+   *
+   * @example
+   * await engine.sources.delete(sourceId)
+   */
   async delete(sourceId: string): Promise<void> {
     await this.#transport.call('deleteSource', { sourceId })
   }
 
-  /** Sends a content as a stream, and resolves when it is sent. The signal ends the request, not the job. */
+  /**
+   * Starts an import. Sends a content as a stream, and resolves with the job when it is sent. The signal ends the
+   * request, not the job. Later errors are in the job.
+   *
+   * @throws {EngineError} INVALID_ARGUMENT when the request has a field of another kind of source, or `files`
+   * @throws {EngineError} SOURCE_NOT_FOUND when no source has this id, or it was deleted
+   *
+   * @example
+   * const job = await engine.sources.startImport(sourceId)
+   * const { revisionId } = await engine.sources.waitForJob(job)
+   */
   async startImport(sourceId: string, request: Import = {}): Promise<ImportJob> {
     const { signal, uploadedSnapshot, uploadedGitBundle, ...rest } = importShape.read(checked(request))
     const archive = uploadedSnapshot && snapshotShape.readPart(uploadedSnapshot, 'uploadedSnapshot')
@@ -95,7 +145,16 @@ export class RemoteSources {
     return this.#transport.call('startImport', { ...rest, sourceId }, { signal })
   }
 
-  /** The signal ends the request, not the job. */
+  /**
+   * Starts a job that reads a source again from its origin. The signal ends the request, not the job.
+   *
+   * @throws {EngineError} SOURCE_NOT_FOUND when no source has this id, or it was deleted
+   * @throws {EngineError} SOURCE_NOT_REFRESHABLE when the source was uploaded
+   * @throws {EngineError} INVALID_ARGUMENT when the source is a directory and the request has a ref
+   *
+   * @example
+   * const { revisionId } = await engine.sources.waitForJob(await engine.sources.refresh(sourceId))
+   */
   async refresh(
     sourceId: string,
     request: NonNullable<Parameters<Sources['refresh']>[1]> = {},
@@ -104,7 +163,16 @@ export class RemoteSources {
     return this.#transport.call('refreshSource', { ...rest, sourceId }, { signal })
   }
 
-  /** The signal ends the request, not the job. */
+  /**
+   * Starts a job that makes the current state of a session a revision of a source of any kind. The signal ends the
+   * request, not the job.
+   *
+   * @throws {EngineError} SOURCE_NOT_FOUND, SESSION_NOT_FOUND when the source or the session does not exist
+   * @throws {EngineError} ALREADY_EXISTS when a revision of the source has this label or id
+   *
+   * @example
+   * const job = await engine.sources.promoteSession(sourceId, { sessionId: session.id, revisionLabel: 'v2' })
+   */
   async promoteSession(
     sourceId: string,
     request: Parameters<Sources['promoteSession']>[1],
@@ -113,15 +181,40 @@ export class RemoteSources {
     return this.#transport.call('promoteSession', { ...rest, sourceId }, { signal })
   }
 
+  /**
+   * The current state of a job.
+   *
+   * @throws {EngineError} JOB_NOT_FOUND when the source has no such job
+   *
+   * @example
+   * const { state, filesProcessed } = await engine.sources.getJob(job)
+   */
   getJob(reference: JobReference): Promise<ImportJob> {
     return this.#job('getJob', reference)
   }
 
+  /**
+   * Ends a job and resolves with it. A job that has already ended stays unchanged.
+   *
+   * @throws {EngineError} JOB_NOT_FOUND when the source has no such job
+   *
+   * @example
+   * const { state } = await engine.sources.abortJob(job)
+   */
   abortJob(reference: JobReference): Promise<ImportJob> {
     return this.#job('abortJob', reference)
   }
 
-  /** Polls the job, with growing intervals. IMPORT_FAILED has no `cause`. */
+  /**
+   * Resolves with the job when it has succeeded. It polls the job, with growing intervals. The error of a failed job
+   * has no `cause`.
+   *
+   * @throws {EngineError} IMPORT_FAILED when the job failed; `details.errorCode` is the code of the job
+   * @throws {EngineError} JOB_NOT_FOUND when the source has no such job
+   *
+   * @example
+   * const { revisionId } = await engine.sources.waitForJob(job, { onProgress: (one) => console.log(one.state) })
+   */
   async waitForJob(reference: JobReference, options: WaitOptions = {}): Promise<ImportJob> {
     const { signal, onProgress } = waitShape.read(options, 'options')
     let last: ImportJob | undefined
@@ -134,7 +227,15 @@ export class RemoteSources {
     throw new EngineError('IMPORT_FAILED', errorMessage, { jobId, sourceId, errorCode })
   }
 
-  /** Polls the job, and so misses states between two requests. */
+  /**
+   * The job now, then after each change, at last when it has ended. It polls the job, and so misses states between two
+   * requests.
+   *
+   * @throws {EngineError} JOB_NOT_FOUND when the source has no such job
+   *
+   * @example
+   * for await (const { state, bytesProcessed } of engine.sources.watchJob(job)) console.log(state, bytesProcessed)
+   */
   watchJob(reference: JobReference, options: WatchOptions = {}): AsyncGenerator<ImportJob, void, undefined> {
     return this.#watch(
       parseAtCall(() => [jobShape.read(reference as ImportJob, 'job'), watchShape.read(options, 'options')]),
