@@ -6,15 +6,28 @@ import { RemoteSubscription } from './subscription.js'
 
 const publishShape = new Shape<BusPublishRequest>({ topic: true, payload: true })
 
-/** Messages between the clients of a session. Like `session.bus` of a local engine, with the differences below. */
+/**
+ * Messages between the clients of a session. Like `session.bus` of a local engine, with the differences below. Each
+ * method also throws the errors of {@link connect}.
+ */
 export class RemoteBus {
   readonly #session: SessionCalls
 
+  /** @internal */
   constructor(session: SessionCalls) {
     this.#session = session
   }
 
-  /** Resolves when the message is stored. Unlike a local engine, it returns no id. */
+  /**
+   * Resolves when the message is stored. Unlike a local engine, it returns no id.
+   *
+   * @throws {EngineError} INVALID_ARGUMENT when the topic is empty
+   * @throws {EngineError} TOO_LARGE when the topic has over 1,024 bytes or the payload over 1 MiB
+   * @throws {EngineError} SESSION_NOT_FOUND when the session was deleted
+   *
+   * @example
+   * await session.bus.publish({ topic: 'tests:done', payload: JSON.stringify({ failed: 0 }) })
+   */
   async publish(request: BusPublishRequest): Promise<void> {
     const { topic, payload } = publishShape.read(request)
     await this.#session.run('publishMessage', { topic, payload: toBytes(payload, 'payload') })
@@ -22,8 +35,19 @@ export class RemoteBus {
 
   /**
    * Receives the messages that are published after `opened` resolves, and the earlier messages that the request
-   * replays. A lost connection is opened again after the last received message. If that takes longer than
-   * `reconnectMs`, the subscription fails with REMOTE_FAILED.
+   * replays. The subscription opens a lost connection again after the last received message. The errors are thrown by
+   * the first `next()`, or after the messages received before.
+   *
+   * @throws {EngineError} REMOTE_FAILED when reconnecting takes longer than `reconnectMs`
+   * @throws {EngineError} INVALID_ARGUMENT when the request is invalid
+   * @throws {EngineError} SESSION_NOT_FOUND when the session was deleted
+   * @throws {EngineError} QUOTA when the session has 1,000 subscriptions
+   * @throws {EngineError} SLOW_CONSUMER when the subscriber reads too slowly
+   *
+   * @example
+   * for await (const { topic, payload } of session.bus.subscribe({ topicPatterns: ['tests:*'] })) {
+   *   console.log(topic, payload)
+   * }
    */
   subscribe(request: BusSubscribeRequest = {}): BusSubscription {
     const { transport, sessionId } = this.#session

@@ -14,7 +14,10 @@ const referenceShape = new Shape<Request<'get'>>({ key: true })
 
 const batchShape = new Shape<Request<'batchSet'>>({ entries: true })
 
-/** Keys and values that a session keeps apart from its files. Like `session.cache` of a local engine. */
+/**
+ * Keys and values that a session keeps apart from its files. Like `session.cache` of a local engine. Each method also
+ * throws the errors of {@link connect}.
+ */
 export class RemoteCache
   extends remoteService('session.cache', 'put', 'get', 'compareAndSet', 'batchSet')
   implements PublicOf<SessionCache>
@@ -24,7 +27,7 @@ export class RemoteCache
     await callsOf(this).run('putCacheEntry', { ...copy, value: toBytes(copy.value, 'value') })
   }
 
-  async get(request: Request<'get'>): Promise<{ value: Uint8Array; found: boolean }> {
+  async get(request: Request<'get'>): ReturnType<SessionCache['get']> {
     const copy = checked(request)
     if (!hasNoRoute(copy)) return callsOf(this).call('getCacheEntry', copy)
     const { key } = referenceShape.read(copy)
@@ -42,6 +45,12 @@ export class RemoteCache
     })
   }
 
+  /**
+   * All keys, in the order of their bytes. It requests one page after the other.
+   *
+   * @example
+   * for await (const key of session.cache) console.log(key)
+   */
   [Symbol.asyncIterator](): AsyncGenerator<string, void, undefined> {
     return pages(async (page) => {
       const { keys, nextPageToken } = await this.keys(page)

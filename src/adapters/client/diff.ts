@@ -10,12 +10,25 @@ export class RemoteDiff implements PublicOf<Diff> {
   readonly #transport: Transport
   readonly #request: () => DiffRequest
 
-  /** An error of `request` is thrown when the diff is read. */
+  /**
+   * An error of `request` is thrown when the diff is read.
+   *
+   * @internal
+   */
   constructor(transport: Transport, request: () => DiffRequest) {
     this.#transport = transport
     this.#request = parseAtCall(request)
   }
 
+  /**
+   * The changes, in manifest order. It requests one page after the other.
+   *
+   * @throws {EngineError} INVALID_ARGUMENT when the request is invalid
+   * @throws {EngineError} SESSION_NOT_FOUND, CHECKPOINT_NOT_FOUND when a state does not exist
+   *
+   * @example
+   * for await (const { change, path } of fork.diff(session)) console.log(change, path)
+   */
   [Symbol.asyncIterator](): AsyncGenerator<Change, void, undefined> {
     return pages(async (page) => {
       const { changes, nextPageToken } = await this.#transport.call('diff', { ...this.#request(), ...page })
@@ -29,6 +42,11 @@ export class RemoteDiff implements PublicOf<Diff> {
     return paths
   }
 
-  /** Does nothing, because the server holds the states only during each request. */
+  /**
+   * Does nothing, because the server holds the states only during each request.
+   *
+   * @example
+   * using diff = fork.diff(session)
+   */
   [Symbol.dispose](): void {}
 }

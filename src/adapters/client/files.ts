@@ -25,12 +25,26 @@ const modeShape = new Shape<Request<'setMode'>>({ path: true, mode: true })
 /** How many times a file is read from the start if it changes during the read. */
 const maxReadings = 5
 
-/** The files of a session. Like `session.files` of a local engine, with the differences below. */
+/**
+ * The files of a session. Like `session.files` of a local engine, with the differences below. Each method also throws
+ * the errors of {@link connect}, and `SESSION_NOT_FOUND` when the session was deleted.
+ */
 export class RemoteFiles
   extends remoteService('session.files', 'write', 'append', 'readWithHash', 'setXattr', 'patchSegments')
   implements PublicOf<SessionFiles>
 {
-  /** Sends an async iterable, or more than 8 MiB of bytes, as a stream. */
+  /**
+   * Writes a whole file. Sends an async iterable, or more than 8 MiB of bytes, as a stream.
+   *
+   * @throws {EngineError} HASH_MISMATCH when the file does not have `expectedHash`
+   * @throws {EngineError} ALREADY_EXISTS when the file exists and `exclusive` is true
+   * @throws {EngineError} IS_A_DIRECTORY, NOT_A_DIRECTORY when the path, or a part of it, has another kind
+   * @throws {EngineError} PATH_NOT_FOUND when a parent is missing and `createParents` is false
+   * @throws {EngineError} FILE_TOO_LARGE when the content is larger than the engine allows
+   *
+   * @example
+   * await session.files.write({ path: '/src/a.ts', content: 'export const a = 1' })
+   */
   async write(request: Request<'write'>): Promise<void> {
     const { content, ...rest } = checked(request)
     if (isPieces(content)) return callsOf(this).send(rest, content)
@@ -39,28 +53,50 @@ export class RemoteFiles
     await callsOf(this).run('writeFile', { ...rest, content: bytes })
   }
 
-  /** Sends the content in one request. The server refuses more than about 12 MiB with LIMIT_EXCEEDED. */
+  /**
+   * Appends to a file, which is created if it does not exist. Sends the content in one request.
+   *
+   * @throws {EngineError} LIMIT_EXCEEDED when the content is larger than a request of the server may be, about 12 MiB
+   * @throws {EngineError} HASH_MISMATCH when the file does not have `expectedHash`
+   * @throws {EngineError} IS_A_DIRECTORY, NOT_A_DIRECTORY when the path, or a part of it, has another kind
+   * @throws {EngineError} PATH_NOT_FOUND when a parent is missing and `createParents` is false
+   *
+   * @example
+   * await session.files.append({ path: '/log.txt', content: 'done' })
+   */
   async append(request: Request<'append'>): Promise<void> {
     await callsOf(this).run('appendFile', withContent(request))
   }
 
   /**
-   * Reads a large file with several requests, and returns one consistent content. Fails with HASH_MISMATCH if the
-   * file changed during each of five attempts.
+   * Reads a file, or a part of it. Reads a large file with several requests, and returns one consistent content.
+   *
+   * @throws {EngineError} HASH_MISMATCH when the file changed during each of five attempts
+   * @throws {EngineError} PATH_NOT_FOUND when the file does not exist
+   * @throws {EngineError} IS_A_DIRECTORY when the path is a directory
+   *
+   * @example
+   * const content = await session.files.read({ path: '/a.txt', offset: 0, length: 1024 })
    */
   async read(request: Request<'read'>): Promise<Uint8Array> {
     return (await this.readWithHash(request)).content
   }
 
-  /** Leaving the loop over the stream ends the request. */
+  /**
+   * Reads a file in pieces. Leaving the loop over the stream ends the request.
+   *
+   * @throws {EngineError} PATH_NOT_FOUND when the file does not exist
+   * @throws {EngineError} IS_A_DIRECTORY when the path is a directory
+   *
+   * @example
+   * for await (const piece of await session.files.readStream({ path: '/large.bin' })) console.log(piece.byteLength)
+   */
   async readStream(request: Request<'readStream'>): Promise<ContentStream> {
     const { content, length, sizeBytes } = await callsOf(this).receive(readShape.read(request))
     return { length, sizeBytes, [Symbol.asyncIterator]: () => content }
   }
 
-  async readWithHash(
-    request: Request<'readWithHash'>,
-  ): Promise<{ content: Uint8Array; contentHash: string; sizeBytes: number }> {
+  async readWithHash(request: Request<'readWithHash'>): ReturnType<SessionFiles['readWithHash']> {
     const { path, offset = 0, length = Number.MAX_SAFE_INTEGER } = readShape.read(request)
     for (let reading = 0; reading < maxReadings; reading++) {
       const pieces: Uint8Array[] = []
@@ -91,7 +127,7 @@ export class RemoteFiles
     return callsOf(this).run('setAttributes', { path, mode })
   }
 
-  readSymlink(path: string): Promise<{ target: string }> {
+  readSymlink(path: string): ReturnType<SessionFiles['readSymlink']> {
     return callsOf(this).call('readSymlink', { path })
   }
 
@@ -101,7 +137,7 @@ export class RemoteFiles
     await callsOf(this).run('applyBatch', { operations: wire as InSession<'applyBatch'>['operations'] })
   }
 
-  async patchSegments(request: Request<'patchSegments'>): Promise<{ skippedPaths: string[] }> {
+  async patchSegments(request: Request<'patchSegments'>): ReturnType<SessionFiles['patchSegments']> {
     const copy = checked(request)
     const { mutations } = copy
     return callsOf(this).call('patchSegments', {

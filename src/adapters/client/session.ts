@@ -40,20 +40,29 @@ export const stateShape = new Shape<StateReference>({
   base: true,
 })
 
-/** The state that `session.diff` compares with, as for a local engine. */
+/**
+ * The state that `session.diff` compares with: another session, a state by its name, a checkpoint of this session, or
+ * `'base'`, the state that the session started from.
+ */
 export type RemoteDiffTarget = RemoteSession | StateReference | CheckpointReference | 'base'
 
-/** A handle for one session on a server. Like the session of a local engine, with the differences below. */
+/**
+ * A handle for one session on a server. Like the session of a local engine, with the differences below. Each method
+ * also throws the errors of {@link connect}, and `SESSION_NOT_FOUND` when the session was deleted.
+ */
 export class RemoteSession extends remoteService('session', 'commit') implements SessionApi {
+  /** The id of the session. */
   readonly id: string
   #files: RemoteFiles | undefined
   #fs: RemoteFs | undefined
 
+  /** @internal */
   constructor(transport: Transport, id: string) {
     super(new SessionCalls(transport, id))
     this.id = id
   }
 
+  /** The files of the session, with guards, batches and streams. */
   get files(): RemoteFiles {
     return (this.#files ??= new RemoteFiles(callsOf(this)))
   }
@@ -63,55 +72,89 @@ export class RemoteSession extends remoteService('session', 'commit') implements
     return (this.#fs ??= createRemoteFs(this.files))
   }
 
+  /** The event log of the session. */
   get events(): RemoteEvents {
     return new RemoteEvents(callsOf(this))
   }
 
+  /** Review comments on files. */
   get annotations(): RemoteAnnotations {
     return new RemoteAnnotations(callsOf(this))
   }
 
+  /** Requests for approval. */
   get approvals(): RemoteApprovals {
     return new RemoteApprovals(callsOf(this))
   }
 
+  /** Keys and values apart from the files. */
   get cache(): RemoteCache {
     return new RemoteCache(callsOf(this))
   }
 
+  /** Messages between the clients of the session. */
   get bus(): RemoteBus {
     return new RemoteBus(callsOf(this))
   }
 
+  /** Locks on ranges and files, like those of fcntl and flock. */
   get posixLocks(): RemotePosixLocks {
     return new RemotePosixLocks(callsOf(this))
   }
 
+  /** Locks on paths that expire. */
   get fileLocks(): RemoteFileLocks {
     return new RemoteFileLocks(callsOf(this))
   }
 
+  /** The test results of the session. */
   get health(): RemoteHealth {
     return new RemoteHealth(callsOf(this))
   }
 
+  /** Secret values apart from the files. */
   get secrets(): RemoteSecrets {
     return new RemoteSecrets(callsOf(this))
   }
 
-  /** Resolves when all pending requests of this client have ended. */
+  /**
+   * Resolves when all pending requests of this client have ended.
+   *
+   * @example
+   * await session.flush()
+   */
   flush(): Promise<void> {
     return callsOf(this).transport.settled()
   }
 
+  /**
+   * The current tags, status, times and fingerprint of the session.
+   *
+   * @example
+   * const { status, tags } = await session.get()
+   */
   get(): Promise<SessionInfo> {
     return callsOf(this).call('getSession', {})
   }
 
+  /**
+   * Hides the session immediately. Its forks are not affected.
+   *
+   * @example
+   * await session.delete()
+   */
   delete(): Promise<void> {
     return callsOf(this).run('deleteSession', {})
   }
 
+  /**
+   * Creates a session from the current state, or from a checkpoint. Nothing is copied.
+   *
+   * @throws {EngineError} CHECKPOINT_NOT_FOUND when no checkpoint has this label
+   *
+   * @example
+   * const fork = await session.fork({ newTags: { attempt: '1' } })
+   */
   async fork(request: Parameters<Session['fork']>[0] = {}): Promise<RemoteSession> {
     const { transport } = callsOf(this)
     const { checkpointLabel, ...rest } = forkShape.read(request)
@@ -120,11 +163,27 @@ export class RemoteSession extends remoteService('session', 'commit') implements
     return new RemoteSession(transport, id)
   }
 
+  /**
+   * Names the current state.
+   *
+   * @throws {EngineError} ALREADY_EXISTS when a checkpoint of the session has this label
+   *
+   * @example
+   * const { id } = await session.checkpoint({ checkpointLabel: 'before' })
+   */
   async checkpoint(request: CheckpointCreateRequest = {}): Promise<Checkpoint> {
     const { checkpointLabel: label } = checkpointShape.read(request)
     return ofLibrary(await callsOf(this).call('createCheckpoint', label === undefined ? {} : { label }))
   }
 
+  /**
+   * A page of the checkpoints, oldest first.
+   *
+   * @throws {EngineError} INVALID_ARGUMENT when the page token is malformed
+   *
+   * @example
+   * const { checkpoints } = await session.listCheckpoints({ pageSize: 100 })
+   */
   async listCheckpoints(
     request: Parameters<Session['listCheckpoints']>[0] = {},
   ): ReturnType<Session['listCheckpoints']> {
@@ -132,6 +191,16 @@ export class RemoteSession extends remoteService('session', 'commit') implements
     return { checkpoints: checkpoints.map(ofLibrary), nextPageToken }
   }
 
+  /**
+   * Deletes all checkpoints but the newest `keepLast`. It lists the checkpoints and deletes them one by one, so
+   * another client may change them in between.
+   *
+   * @throws {EngineError} INVALID_ARGUMENT when `keepLast` is not a whole number from 0
+   * @throws {EngineError} CHECKPOINT_NOT_FOUND when another client deletes one of them during the call
+   *
+   * @example
+   * const { deletedCount } = await session.pruneCheckpoints({ keepLast: 10 })
+   */
   async pruneCheckpoints(
     request: Parameters<Session['pruneCheckpoints']>[0],
   ): ReturnType<Session['pruneCheckpoints']> {
@@ -150,7 +219,16 @@ export class RemoteSession extends remoteService('session', 'commit') implements
     return { deletedCount: old.length }
   }
 
-  /** The states are compared when the changes are read. */
+  /**
+   * The changes from another state to the current state of this session. The default is the state that the session
+   * started from. The server compares the states when the changes are read. Errors are thrown then.
+   *
+   * @throws {EngineError} INVALID_ARGUMENT when the state is invalid
+   * @throws {EngineError} CHECKPOINT_NOT_FOUND when the state does not exist
+   *
+   * @example
+   * for await (const { change, path } of fork.diff(session)) console.log(change, path)
+   */
   diff(against: RemoteDiffTarget = 'base'): RemoteDiff {
     return new RemoteDiff(callsOf(this).transport, () => ({
       sessionId: this.id,
@@ -158,8 +236,17 @@ export class RemoteSession extends remoteService('session', 'commit') implements
     }))
   }
 
-  /** The signal ends the request, but the server may still make the commit. */
-  async commit(request: SessionCommitRequest): Promise<{ commitId: string }> {
+  /**
+   * Writes the current state as a git commit, and pushes it if the request has a branch. The signal ends the request,
+   * but the server may still make the commit.
+   *
+   * @throws {EngineError} BRANCH_MOVED when the branch has a commit that this session does not build on
+   * @throws {EngineError} GIT_PUSH_REJECTED when the remote refuses the push
+   *
+   * @example
+   * const { commitId } = await session.commit({ message: 'Fix it', gitBranch: { branchName: 'fix' } })
+   */
+  async commit(request: SessionCommitRequest): ReturnType<Session['commit']> {
     const { signal, ...rest } = commitShape.read(request)
     return callsOf(this).call('commit', rest, { signal })
   }

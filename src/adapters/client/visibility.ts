@@ -14,25 +14,47 @@ import type { SessionCalls } from './session-calls.js'
 /** An event without its principal, which servers do not send. */
 export type RemoteEvent = Omit<SessionEvent, 'principal'>
 
+/** One page of the events of a session. */
 export interface RemoteEventPage {
-  /** Oldest first. */
+  /** The events of this page, oldest first. */
   readonly events: RemoteEvent[]
+  /** Pass it as `pageToken` for the next page. Empty when there is no further page. */
   readonly nextPageToken: string
 }
 
-/** The event log of a session. Like `session.events` of a local engine, without `follow` and `verify`. */
+/**
+ * The event log of a session. Like `session.events` of a local engine, without `follow` and `verify`. Each method also
+ * throws the errors of {@link connect}.
+ */
 export class RemoteEvents {
   readonly #session: SessionCalls
 
+  /** @internal */
   constructor(session: SessionCalls) {
     this.#session = session
   }
 
+  /**
+   * A page of the events, oldest first.
+   *
+   * @throws {EngineError} INVALID_ARGUMENT when a time or the page token is malformed
+   * @throws {EngineError} SESSION_NOT_FOUND when the session was deleted
+   *
+   * @example
+   * const { events } = await session.events.list({ startTime: '2026-01-31T00:00:00Z', pageSize: 100 })
+   */
   async list(request: Parameters<SessionEvents['list']>[0] = {}): Promise<RemoteEventPage> {
     return (await this.#session.call('listEvents', request)) as RemoteEventPage
   }
 
-  /** All stored events. It requests one page after the other. */
+  /**
+   * All stored events, oldest first. It requests one page after the other.
+   *
+   * @throws {EngineError} SESSION_NOT_FOUND when the session was deleted
+   *
+   * @example
+   * for await (const { eventType, details } of session.events) console.log(eventType, details)
+   */
   [Symbol.asyncIterator](): AsyncGenerator<RemoteEvent, void, undefined> {
     return pages(async (page) => {
       const { events, nextPageToken } = await this.list(page)

@@ -15,8 +15,14 @@ export type RemoteFsPromises = Omit<
   'glob' | 'lchmod' | 'mkdtempDisposable' | 'open' | 'opendir' | 'statfs' | 'watch'
 >
 
+/**
+ * The view of a session's files that `session.fs` of a session on a server returns. Unlike the view of a local
+ * session, it has promises only.
+ */
 export interface RemoteFs {
+  /** The API of `node:fs/promises`, without open files, streams and watchers. */
   readonly promises: RemoteFsPromises
+  /** The constants of `node:fs`. */
   readonly constants: RemoteFsPromises['constants']
 }
 
