@@ -1,33 +1,45 @@
 /** Limits of a handler, each of which can be set. Sizes are in bytes, times in milliseconds. */
 export interface HttpLimits {
-  /** Size of a JSON body. The content routes take larger contents, and have no size limit of their own. */
+  /** Size of a JSON body; 16 MiB by default. The content routes take larger contents, and have no size limit of their own. */
   readonly bodyBytes: number
-  /** Total size of the bodies of all requests that are being read or carried out. */
+  /** Total size of the bodies of all requests that are being read or carried out; 1 GiB by default. */
   readonly allBodyBytes: number
-  /** Size of the file content or the cache values in a response, before base64. */
+  /** Size of the file content or the cache values in a response, before base64; 16 MiB by default. */
   readonly responseContentBytes: number
   /**
-   * Total size of the responses that are being prepared or sent, and of the contents that are being uploaded. A request
-   * whose response may be large waits up to `requestMs` for a share. Beyond its first response, a tenant gets at most
+   * Total size of the responses that are being prepared or sent, and of the contents that are being uploaded; 256 MiB
+   * by default. A request whose response may be large waits up to `requestMs` for a share. Beyond its first response, a tenant gets at most
    * half of the bytes that the other tenants do not hold.
    */
   readonly allResponseBytes: number
-  /** Concurrent requests, from the headers to the last byte of the response. Streams and waiting requests count. */
+  /**
+   * Concurrent requests, from the headers to the last byte of the response; 10,000 by default. Streams and waiting
+   * requests count.
+   */
   readonly concurrentRequests: number
-  /** Unanswered requests of one connection. They are carried out in order. One more request closes the connection. */
+  /**
+   * Unanswered requests of one connection; 32 by default. They are carried out in order. One more request closes the
+   * connection.
+   */
   readonly requestsPerConnection: number
   /**
-   * Time from the last byte of a request to its response. When it is over, the client gets DEADLINE_EXCEEDED, but the
-   * operation continues. It does not apply to streams and waits for locks.
+   * Time from the last byte of a request to its response; 60,000 by default. When it is over, the client gets
+   * `DEADLINE_EXCEEDED`, but the operation continues. It does not apply to streams and waits for locks.
    */
   readonly requestMs: number
-  /** The longest wait for a lock. 0 means as long as the client stays connected. */
+  /** The longest wait for a lock. 0, the default, means as long as the client stays connected. */
   readonly lockWaitMs: number
-  /** How long a subscriber may leave a stream unread once its send buffer is full. */
+  /** How long a subscriber may leave a stream unread once its send buffer is full; 30,000 by default. */
   readonly stalledStreamMs: number
-  /** How long a client may take to receive 512 KiB of a response. A slower client's connection is closed. */
+  /**
+   * How long a client may take to receive 512 KiB of a response; 30,000 by default. A slower client's connection is
+   * closed.
+   */
   readonly stalledResponseMs: number
-  /** How long a client may take to send 512 KiB of an upload. Only the time that the server waits for bytes counts. */
+  /**
+   * How long a client may take to send 512 KiB of an upload; 30,000 by default. Only the time that the server waits for
+   * bytes counts.
+   */
   readonly stalledUploadMs: number
 }
 

@@ -7,7 +7,10 @@ let text: string | undefined
  * The OpenAPI 3.1 document of a handler that is mounted below a prefix: a new copy of `forkspace/openapi.json` whose
  * `servers` has the prefix.
  *
- * @throws EngineError `INTERNAL` in a bundle without the file; see docs/bundling.md.
+ * @throws {EngineError} INTERNAL when a bundle lacks the file `openapi.json`; docs/bundling.md shows how to add it
+ *
+ * @example
+ * const { info } = openApiDocument('/api') as { info: { version: string } }
  */
 export function openApiDocument(prefix = ''): object {
   text ??= readContract()

@@ -2,9 +2,11 @@ import { given, invalid, Shape, type LogEntry, type NamesOf } from '../../engine
 import type { Authenticate } from './server/authenticate.js'
 import { defaultHttpLimits, type HttpLimits } from './limits.js'
 
+/** Options of {@link createHttpHandler}. */
 export interface HttpHandlerOptions {
   /** The path that all routes start with, such as `/api`; '' by default. */
   readonly prefix?: string
+  /** Finds the caller that the bearer token of a request belongs to, such as {@link staticTokens}. */
   readonly authenticate: Authenticate
   /**
    * Host names or addresses that a request may have in its `Host` header: `name` for any port, `name:port` for one
@@ -13,8 +15,9 @@ export interface HttpHandlerOptions {
   readonly allowedHosts?: readonly string[]
   /** Origins of web pages that may send requests, such as `https://app.example`; none by default. */
   readonly allowedOrigins?: readonly string[]
+  /** Limits of this handler; {@link HttpLimits} has the defaults. */
   readonly limits?: Partial<HttpLimits>
-  /** Receives defects. Clients see only `INTERNAL`, without details. */
+  /** Receives defects. Clients see only `INTERNAL`, without details. By default, defects are dropped. */
   readonly log?: (entry: LogEntry & { readonly error: unknown }) => void
 }
 

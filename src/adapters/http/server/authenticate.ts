@@ -41,7 +41,7 @@ function known(caller: Caller | null | undefined): Caller {
  * An {@link Authenticate} for a fixed set of tokens. It keeps only their hashes. Each request is compared with all of
  * them in constant time, so that the response time reveals nothing about the tokens.
  *
- * @throws EngineError `INVALID_ARGUMENT` for a token that cannot be sent in a header.
+ * @throws {EngineError} INVALID_ARGUMENT when a token cannot be sent in a header, or a caller is invalid
  *
  * @example
  * createHttpHandler(engine, { authenticate: staticTokens({ [token]: { tenant: 'acme', principal: 'ann' } }) })

@@ -20,7 +20,7 @@ const handlers = new WeakMap<HttpHandler, Handler>()
  * uses the Fetch API. `fetch` takes several times the CPU of the others, and gets URLs with their dot segments already
  * resolved.
  *
- * @throws EngineError `INVALID_ARGUMENT` for invalid options.
+ * @throws {EngineError} INVALID_ARGUMENT when the engine or an option is invalid
  *
  * @example
  * const handler = createHttpHandler(engine, {

@@ -10,26 +10,30 @@ import { lingering } from '../limits.js'
 import { handleNode } from './node-adapter.js'
 import { NodeRequest } from './node-request.js'
 
-/** Times are in milliseconds. */
+/** Options of {@link serve}. */
 export interface ServeOptions {
   /** The name or address of this host to listen on; `127.0.0.1` by default. */
   readonly host?: string
-  /** 0, the default, selects a free port. */
+  /** The port to listen on. 0, the default, selects a free port. */
   readonly port?: number
-  /** How long the headers of a request may take to arrive; 10,000 by default. */
+  /** Milliseconds that the headers of a request may take to arrive; 10,000 by default. */
   readonly headersTimeoutMs?: number
-  /** How long the body of a request may take to arrive; 30,000 by default. It does not apply to uploaded contents. */
+  /**
+   * Milliseconds that the body of a request may take to arrive; 30,000 by default. Uploaded contents have no such
+   * limit.
+   */
   readonly requestTimeoutMs?: number
-  /** How long a connection stays open without a request; 10,000 by default. */
+  /** Milliseconds that a connection stays open without a request; 10,000 by default. */
   readonly keepAliveMs?: number
-  /** Largest size of the headers of a request, in bytes; 16 KiB by default. */
+  /** Largest size of the headers of a request, in bytes; 16,384 by default. */
   readonly headerBytes?: number
   /** Largest number of open connections; 10,000 by default. Further connections are closed at once. */
   readonly connections?: number
 }
 
+/** Options of `server.close`. */
 export interface CloseOptions {
-  /** How long running requests may take to end, in milliseconds; 10,000 by default. */
+  /** Milliseconds that running requests may take to end; 10,000 by default. */
   readonly timeoutMs?: number
 }
 
@@ -47,19 +51,29 @@ const closeShape = new Shape<CloseOptions>({ timeoutMs: true })
 
 /** A listening server. Closing it does not close the engine. */
 export interface HttpServer extends AsyncDisposable {
+  /** The address that the server listens on, such as `127.0.0.1`. */
   readonly host: string
+  /** The port that the server listens on. */
   readonly port: number
-  /** Has no trailing slash. */
+  /** The URL of the server without a trailing slash, such as `http://127.0.0.1:8080`. */
   readonly url: string
   /**
-   * Stops accepting requests. Streams and waits for locks end with UNAVAILABLE. Other requests may finish, until
+   * Stops accepting requests. Streams and waits for locks end with `UNAVAILABLE`. Other requests may finish, until
    * `timeoutMs` closes their connections. Idempotent.
+   *
+   * @throws {EngineError} INVALID_ARGUMENT when an option is unknown
+   *
+   * @example
+   * await server.close({ timeoutMs: 1000 })
+   * await engine.close()
    */
   close(options?: CloseOptions): Promise<void>
 }
 
 /**
  * Listens for requests. Rejects with Node's error, such as `EADDRINUSE`, if it cannot listen.
+ *
+ * @throws {EngineError} INVALID_ARGUMENT when an option is unknown, or the handler is not from {@link createHttpHandler}
  *
  * @example
  * const server = await serve(handler, { port: 8080 })
