@@ -16,11 +16,12 @@ export { repairStore } from './tools/repair-store.js'
 export type { Dropped, StoreRepair, StoreRepairOptions, StoreRepairProgress } from './tools/repair-store.js'
 export type { StoreCheck, StoreCheckOptions, StoreCheckProgress } from './tools/check-store.js'
 
+/** Options of {@link levelStorage}. */
 export interface LevelStorageOptions {
   /**
-   * The failures that an acknowledged operation survives. `full` (the default): the death of the process and a power
-   * cut; one fdatasync is shared by all commits that wait together. `relaxed`: the death of the process
-   * only, which is many times faster for a single writer; for tests and caches.
+   * The failures that an acknowledged operation survives. `full`, the default: the death of the process and a power
+   * cut. All commits that wait together share one fdatasync. `relaxed`: only the death of the process. It is many
+   * times faster for a single writer, for tests and caches.
    */
   readonly durability?: 'full' | 'relaxed'
 }
@@ -64,7 +65,7 @@ const optionsShape = new Shape<LevelStorageOptions>({ durability: true })
  *   and all acknowledged operations are in the moved directory. The store continues once the directory is back.
  * - `STORE_CLOSED` the engine was closed.
  *
- * @throws EngineError `INVALID_ARGUMENT` when an argument has the wrong form.
+ * @throws {EngineError} INVALID_ARGUMENT when an argument has the wrong form
  *
  * @example
  * import { openEngine } from 'forkspace'

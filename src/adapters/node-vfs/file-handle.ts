@@ -92,7 +92,7 @@ export class SessionFileHandle {
     return { bytesWritten, buffers }
   }
 
-  /** Reads the whole file, whatever the position is. The read streams of node:vfs depend on this. */
+  /** Reads the whole file, regardless of the position. The read streams of node:vfs depend on this. */
   readFileSync(options?: Encoded): Buffer | string {
     const bytes = Buffer.alloc(this.#fs.fstatSync(this.#fd).size)
     let at = 0

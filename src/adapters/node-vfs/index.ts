@@ -11,8 +11,11 @@ import { absolute, pathMethods } from './path-methods.js'
 
 /** An instance of Node's `VirtualProvider`, for `vfs.create`. */
 export interface SessionProvider {
+  /** Always false: the mount can be written. */
   readonly readonly: boolean
+  /** Always true. */
   readonly supportsSymlinks: boolean
+  /** Always true. */
   readonly supportsWatch: boolean
 }
 
@@ -36,7 +39,8 @@ export interface SessionProvider {
  *   `readdirSync` have the path in the mount.
  * - Absolute symlink targets start at the root of the session, not at the mount.
  *
- * @throws EngineError `NO_ADAPTER` when this Node has no `node:vfs`.
+ * @throws {EngineError} INVALID_ARGUMENT when the value is not a session
+ * @throws {EngineError} NO_ADAPTER when this Node has no `node:vfs`
  *
  * @example
  * import vfs from 'node:vfs'

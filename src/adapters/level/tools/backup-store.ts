@@ -15,24 +15,31 @@ import { encodeSegmentHeader, frameSeed, segmentHeaderBytes } from '../log/segme
 import { StoredFiles } from './stored-files.js'
 import type { StoredSegment } from './stored-files.js'
 
+/** Options of {@link backupStore}. */
 export interface StoreBackupOptions {
-  /** Ends it with the signal's reason; written files are removed again. */
+  /** Ends the backup with the signal's reason, and removes the written files. */
   readonly signal?: AbortSignal
+  /** Called with the progress after each written piece. */
   readonly onProgress?: (progress: StoreBackupProgress) => void
 }
 
 const optionsShape = new Shape<StoreBackupOptions>({ signal: true, onProgress: true })
 
+/** The progress of a backup. */
 export interface StoreBackupProgress {
+  /** Bytes copied so far. */
   readonly copiedBytes: number
+  /** Bytes to copy in total. */
   readonly totalBytes: number
 }
 
-/** The contents of a backup. */
+/** The result of a backup. */
 export interface StoreBackup {
+  /** The absolute path of the backup. */
   readonly directory: string
+  /** Bytes of the copied segment files. */
   readonly bytes: number
-  /** The number of the newest commit in it. */
+  /** The number of the newest commit in the backup. */
   readonly commit: number
 }
 
@@ -52,11 +59,13 @@ const writeBytes = 2 ** 20
  *
  * Other users of the system can read nothing of it.
  *
- * @throws EngineError `STORE_FORMAT` when there is no store in the directory, or one of another format;
- *   `INVALID_ARGUMENT` when the target is the store's directory or below it, by whatever path; `ALREADY_EXISTS` when
- *   the target holds anything; `DATA_LOSS` when files of the store are damaged or missing:
- *   {@link checkStore} names them, {@link repairStore} saves the rest; `STORE_FULL`, `PERMISSION_DENIED`,
- *   `STORE_FAILED` when the disk refuses.
+ * @throws {EngineError} INVALID_ARGUMENT when an argument has the wrong form, or the target is the store's directory
+ *   or below it, by whatever path
+ * @throws {EngineError} STORE_FORMAT when the directory has no store, or one of another format
+ * @throws {EngineError} ALREADY_EXISTS when the target is not empty
+ * @throws {EngineError} DATA_LOSS when files of the store are damaged or missing: {@link checkStore} names them, and
+ *   {@link repairStore} saves the rest
+ * @throws {EngineError} STORE_FULL, PERMISSION_DENIED, STORE_FAILED when a directory cannot be read or written
  *
  * @example
  * import { backupStore } from 'forkspace/level'

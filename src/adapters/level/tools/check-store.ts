@@ -5,20 +5,25 @@ import { checkOptions, existingDirectory, hostEnvironment, parseDirectory } from
 import { nodeDisk } from '../directory/node-disk.js'
 import { salvageStore } from './salvage.js'
 
+/** Options of {@link checkStore}. */
 export interface StoreCheckOptions extends Omit<CheckOptions, 'onProgress'> {
-  /** Called now and then with the progress: first the bytes of all files are read, then objects are checked. */
+  /** Called now and then with the progress. The check first reads all files, then checks the objects. */
   readonly onProgress?: (progress: StoreCheckProgress) => void
 }
 
 const optionsShape = new Shape<StoreCheckOptions>({ readData: true, signal: true, onProgress: true })
 
+/** The progress of a check. */
 export interface StoreCheckProgress {
+  /** Bytes of the files read so far. */
   readonly readBytes: number
+  /** Bytes of all files. */
   readonly totalBytes: number
+  /** Number of objects checked so far; 0 until all files are read. */
   readonly objects: number
 }
 
-/** The result of a check of a directory. */
+/** The result of checking a directory. */
 export interface StoreCheck extends CheckReport {
   /** Observations that are no loss, such as the beginning of a commit that was never acknowledged. */
   readonly notes: readonly string[]
@@ -39,8 +44,10 @@ export interface StoreCheck extends CheckReport {
  *
  * Memory: about 100 bytes for each record, event and content.
  *
- * @throws EngineError `STORE_FORMAT` when there is no store in the directory, or one of another format, such as one
- *   of format 1 that was not opened since; `PERMISSION_DENIED`, `STORE_FAILED` when it cannot be read.
+ * @throws {EngineError} INVALID_ARGUMENT when an argument has the wrong form
+ * @throws {EngineError} STORE_FORMAT when the directory has no store, or one of another format, such as one of format 1
+ *   that was not opened since
+ * @throws {EngineError} PERMISSION_DENIED, STORE_FAILED when the directory cannot be read
  *
  * @example
  * import { checkStore } from 'forkspace/level'

@@ -11,28 +11,35 @@ import { openLevelStore } from '../open-level-store.js'
 import { salvageStore } from './salvage.js'
 import type { Salvage } from './salvage.js'
 
+/** Options of {@link repairStore}. */
 export interface StoreRepairOptions {
-  /** Ends it with the signal's reason; written files are removed again. */
+  /** Ends the repair with the signal's reason, and removes the written files. */
   readonly signal?: AbortSignal
+  /** Called now and then with the progress. The repair first reads all files, then copies the objects. */
   readonly onProgress?: (progress: StoreRepairProgress) => void
 }
 
 const optionsShape = new Shape<StoreRepairOptions>({ signal: true, onProgress: true })
 
+/** The progress of a repair. */
 export interface StoreRepairProgress {
+  /** Bytes of the files read so far. */
   readonly readBytes: number
+  /** Bytes of all files. */
   readonly totalBytes: number
-  /** That were carried over. */
+  /** Number of objects copied so far; 0 until all files are read. */
   readonly objects: number
 }
 
-/** The saved and the lost objects of a repair. */
+/** The result of a repair: the objects that it copied, and those that it did not. */
 export interface StoreRepair extends RepairReport {
+  /** The absolute path of the new store. */
   readonly directory: string
   /** The problems of the old store's files. */
   readonly findings: readonly Finding[]
+  /** Observations about the old store that are no loss. */
   readonly notes: readonly string[]
-  /** The findings of a check of the new store, contents included: none. */
+  /** The findings of a check of the new store and all its contents. It is empty. */
   readonly remaining: readonly Finding[]
 }
 
@@ -59,9 +66,11 @@ export type { Dropped }
  *
  * Memory: about 100 bytes for each record, event and content, and the trees of one session.
  *
- * @throws EngineError `STORE_FORMAT` when there is no store in the directory, or one of another format;
- *   `INVALID_ARGUMENT` when the target is the store's directory or below it; `ALREADY_EXISTS` when it holds anything; `STORE_FULL`, `PERMISSION_DENIED`, `STORE_FAILED` when the disk
- *   refuses.
+ * @throws {EngineError} INVALID_ARGUMENT when an argument has the wrong form, or the target is the store's directory
+ *   or below it
+ * @throws {EngineError} STORE_FORMAT when the directory has no store, or one of another format
+ * @throws {EngineError} ALREADY_EXISTS when the target is not empty
+ * @throws {EngineError} STORE_FULL, PERMISSION_DENIED, STORE_FAILED when a directory cannot be read or written
  *
  * @example
  * import { repairStore } from 'forkspace/level'
